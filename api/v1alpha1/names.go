@@ -1,0 +1,72 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Names that stand on objects outside this group, and that other parts and tools rely on.
+const (
+	// ReservationAnnotation stands on a Node while a capture holds it. Its value is a Reservation as
+	// JSON: the lock and the record of what to give back, written in one update, before any other effect.
+	ReservationAnnotation = "kamino.dev/reservation"
+
+	// RecordAnnotation stands on a Prototype and holds a Record as JSON: what the capture must not
+	// forget even if its status is lost. Only the capture engine writes it.
+	RecordAnnotation = "kamino.dev/record"
+
+	// ProofAnnotation stands on a Prototype and holds a Proof as JSON. The generalize pod writes it
+	// from the donor, after the last file was treated and before the power goes off.
+	ProofAnnotation = "kamino.dev/proof"
+
+	// CaptureFinalizer keeps a deleted Prototype until its donor is given back and nothing is left behind.
+	CaptureFinalizer = "kamino.dev/capture"
+
+	// PoolLabel stands on a Prototype: the object name of its pool (see ObjectName).
+	PoolLabel = "kamino.dev/pool"
+
+	// PrototypeLabel stands on the generalize pod and on saved recipes: the Prototype they belong to.
+	PrototypeLabel = "kamino.dev/prototype"
+
+	// ScaleDownDisabledAnnotation keeps the cluster autoscaler from removing a node.
+	// Source: cluster-autoscaler FAQ, "How can I prevent Cluster Autoscaler from scaling down a particular node?".
+	ScaleDownDisabledAnnotation = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+
+	// DoNotDisruptAnnotation keeps Karpenter from disrupting a node.
+	// Source: Karpenter documentation, "Disruption", node-level controls.
+	DoNotDisruptAnnotation = "karpenter.sh/do-not-disrupt"
+)
+
+// DefaultNamespace is where Kamino keeps its Lease, its generalize pods and saved recipes.
+const DefaultNamespace = "kamino-system"
+
+// LeaseName is the Lease that whoever drives captures holds: the controller, or a command while no controller runs.
+const LeaseName = "kamino-controller"
+
+// GeneralizeServiceAccount is the identity of the generalize pod. It may get and patch Prototypes, nothing else.
+const GeneralizeServiceAccount = "kamino-generalize"
+
+// ObjectName turns a pool's name into one that Kubernetes takes: lower case, and "-" for what is not allowed.
+func ObjectName(pool string) string {
+	mapped := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-', r == '.':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + ('a' - 'A')
+		default:
+			return '-'
+		}
+	}, pool)
+	return strings.Trim(mapped, "-.")
+}
+
+// PrototypeName is the name of the attempt-th try (from 1) to capture the version for the pool. It is the
+// lock: two who decide the same thing at once compute the same name, and the API server lets one of them win.
+func PrototypeName(pool, version string, attempt int) string {
+	name := ObjectName(pool) + "-" + version
+	if attempt > 1 {
+		name = fmt.Sprintf("%s-%d", name, attempt)
+	}
+	return name
+}

@@ -1,0 +1,214 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Prototype is one capture and the image version that comes of it. Its spec is the decision, written
+// before the first effect; its status is a report.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=proto,categories=kamino
+// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.pool`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="Donor",type=string,JSONPath=`.spec.donor.nodeName`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Image",type=string,priority=1,JSONPath=`.status.image.id`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 230",message="name must have at most 230 characters: names of pods and snapshots are made from it"
+type Prototype struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is the decision. It cannot be changed: delete the Prototype to stop a capture.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is the record of a decision and cannot be changed: delete this Prototype and create another"
+	Spec PrototypeSpec `json:"spec"`
+
+	// Status is a report. Losing it costs a longer look at the world, nothing else.
+	// +optional
+	Status PrototypeStatus `json:"status,omitempty"`
+}
+
+// PrototypeList is a list of Prototypes.
+// +kubebuilder:object:root=true
+type PrototypeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Prototype `json:"items"`
+}
+
+// PrototypeSpec names what is captured and how.
+type PrototypeSpec struct {
+	// Pool whose next nodes are to be copies of the donor: the cloud's own name of it, such as a scale set's.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
+	Pool string `json:"pool"`
+
+	// Version that the image gets: the day of the decision in UTC, as YYYY.MM.DD. A month or a day is
+	// written with two digits; the cloud compares the parts as numbers.
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}\.(0[1-9]|1[0-2])\.(0[1-9]|[12][0-9]|3[01])$`
+	Version string `json:"version"`
+
+	// Donor is the node whose OS disk is captured.
+	Donor Donor `json:"donor"`
+
+	// Settings that the capture is done with.
+	// +optional
+	// +kubebuilder:default={}
+	Settings Settings `json:"settings,omitempty"`
+}
+
+// Donor names a node and its instance.
+type Donor struct {
+	// NodeName of the donor.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	NodeName string `json:"nodeName"`
+
+	// ProviderID of the donor at the decision (Node.spec.providerID). It ties the node to its instance
+	// and lets the instance be given back even when the Node object is gone.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[a-z]+://.+`
+	ProviderID string `json:"providerID"`
+}
+
+// Phase says in one word what a capture is doing. It is for people: decide by conditions.
+// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Releasing;Publishing;Promoting;Retiring;ScalingOut;GivingBack;Succeeded;Failed
+type Phase string
+
+// The phases in the order of a capture when nothing goes wrong.
+const (
+	PhasePending      Phase = "Pending"
+	PhasePreflight    Phase = "Preflight"
+	PhaseReserving    Phase = "Reserving"
+	PhaseDraining     Phase = "Draining"
+	PhaseGeneralizing Phase = "Generalizing"
+	PhaseStopping     Phase = "Stopping"
+	PhaseSnapshotting Phase = "Snapshotting"
+	PhaseStarting     Phase = "Starting"
+	PhaseWaitingReady Phase = "WaitingReady"
+	PhaseReleasing    Phase = "Releasing"
+	PhasePublishing   Phase = "Publishing"
+	PhasePromoting    Phase = "Promoting"
+	PhaseRetiring     Phase = "Retiring"
+	PhaseScalingOut   Phase = "ScalingOut"
+	// PhaseGivingBack is a capture that has failed or is being deleted and still holds something.
+	PhaseGivingBack Phase = "GivingBack"
+	PhaseSucceeded  Phase = "Succeeded"
+	PhaseFailed     Phase = "Failed"
+)
+
+// Condition types. Ready, Reconciling and Stalled are those of kstatus.
+const (
+	// ConditionReady is True once the pool's recipe points at the version, False when the capture failed,
+	// Unknown while it runs.
+	ConditionReady = "Ready"
+	// ConditionReconciling is True while the capture works.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is True when the capture has failed, or cannot go on until somebody mends what its message names.
+	ConditionStalled = "Stalled"
+	// ConditionDonorInService is False while the capture holds the donor.
+	ConditionDonorInService = "DonorInService"
+	// ConditionGeneralized is True once the proof of the generalization is there.
+	ConditionGeneralized = "Generalized"
+	// ConditionPublished is True once the image version is complete.
+	ConditionPublished = "Published"
+)
+
+// PrototypeStatus reports what a capture has done.
+type PrototypeStatus struct {
+	// ObservedGeneration is the generation that the status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Phase of the capture, for people.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// Progress of the phase, such as "pods left: 3" or "replicating 40%", for people.
+	// +optional
+	Progress string `json:"progress,omitempty"`
+
+	// Conditions: Ready, Reconciling, Stalled, DonorInService, Generalized, Published.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// Steps that the capture has entered, in order, each with its times.
+	// +optional
+	// +listType=atomic
+	Steps []Step `json:"steps,omitempty"`
+
+	// Image is the version once there is one.
+	// +optional
+	Image *ImageStatus `json:"image,omitempty"`
+
+	// Donor says how long the donor was away.
+	// +optional
+	Donor *DonorStatus `json:"donor,omitempty"`
+
+	// Failure says why the capture ended without a new recipe.
+	// +optional
+	Failure *Failure `json:"failure,omitempty"`
+
+	// Retired lists versions that this capture removed.
+	// +optional
+	// +listType=atomic
+	Retired []string `json:"retired,omitempty"`
+
+	// SavedRecipe names the Secret that holds what the recipe lost, as namespace/name.
+	// +optional
+	SavedRecipe string `json:"savedRecipe,omitempty"`
+}
+
+// Step is one phase of a capture and when it ran.
+type Step struct {
+	// Phase that this step is.
+	Phase Phase `json:"phase"`
+	// StartedAt is when the capture entered it.
+	StartedAt metav1.MicroTime `json:"startedAt"`
+	// FinishedAt is when the capture left it. Absent while it runs.
+	// +optional
+	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
+}
+
+// ImageStatus tells the image version.
+type ImageStatus struct {
+	// ID of the image version in its cloud.
+	ID string `json:"id"`
+	// ReplicationPercent is the cloud's own word on how far the version is, 0 to 100.
+	// +optional
+	ReplicationPercent int32 `json:"replicationPercent,omitempty"`
+	// Proof of the generalization, as it stands in the image version's tags.
+	// +optional
+	Proof string `json:"proof,omitempty"`
+}
+
+// DonorStatus says how long the donor was away.
+type DonorStatus struct {
+	// ReservedAt is when the capture began to hold the donor.
+	// +optional
+	ReservedAt *metav1.MicroTime `json:"reservedAt,omitempty"`
+	// ReleasedAt is when the donor was given back.
+	// +optional
+	ReleasedAt *metav1.MicroTime `json:"releasedAt,omitempty"`
+}
+
+// Failure says why a capture ended without a new recipe.
+type Failure struct {
+	// Reason in one CamelCase word, from a closed set (docs/prototype.md).
+	Reason string `json:"reason"`
+	// Message says what happened to which object, and what to do.
+	Message string `json:"message"`
+	// CloudError is the cloud's own text, where it was the cloud that refused.
+	// +optional
+	CloudError string `json:"cloudError,omitempty"`
+}

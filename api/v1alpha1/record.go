@@ -1,0 +1,107 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Reservation says who holds a Node, since when, and how to give it back. It stands on the Node
+// (ReservationAnnotation) and, so that it outlives the Node object, in the Prototype's Record.
+type Reservation struct {
+	// Prototype that holds the node, and its UID.
+	Prototype string    `json:"prototype"`
+	UID       types.UID `json:"uid"`
+	// ReservedAt is when the hold began. The deadline counts from here.
+	ReservedAt metav1.Time `json:"reservedAt"`
+	// Unschedulable tells whether the node was cordoned before.
+	Unschedulable bool `json:"unschedulable"`
+	// ScaleInProtected tells whether the instance was protected from scale-in before.
+	ScaleInProtected bool `json:"scaleInProtected"`
+	// Annotations that the hold changes, with their values before; nil where there was none.
+	Annotations map[string]*string `json:"annotations,omitempty"`
+}
+
+// Record is what a capture must not forget even if its status is lost. Each field is written before the
+// effect that it speaks of.
+type Record struct {
+	// Reservation of the donor; nil before it is made and after the donor is given back.
+	Reservation *Reservation `json:"reservation,omitempty"`
+	// GeneralizeBootID is the donor's boot ID when the generalize pod was ordered. A donor that still
+	// runs under this boot ID may have lost parts of its identity and must not go back into service.
+	GeneralizeBootID string `json:"generalizeBootID,omitempty"`
+	// ScaleOut is the growth of the pool after the promotion.
+	ScaleOut *ScaleOut `json:"scaleOut,omitempty"`
+}
+
+// ScaleOut is a growth that was decided, and whether it has been done.
+type ScaleOut struct {
+	Target int64 `json:"target"`
+	Done   bool  `json:"done,omitempty"`
+}
+
+// Proof is what the generalize pod says when every rule was met, after the last file was treated.
+type Proof struct {
+	// Prototype UID that the run was for.
+	UID types.UID `json:"uid"`
+	// BootID that the donor ran under, from /proc/sys/kernel/random/boot_id.
+	BootID string `json:"bootID"`
+	// Profile and its version that were applied.
+	Profile        Profile `json:"profile"`
+	ProfileVersion string  `json:"profileVersion"`
+	// ToolVersion of the binary that ran.
+	ToolVersion string `json:"toolVersion"`
+	// Rules is the number of rules that were applied, and Met how many of them were found met
+	// afterwards. A proof holds only if they are equal and not zero.
+	Rules int `json:"rules"`
+	Met   int `json:"met"`
+	// ManifestDigest is "sha256:" and the hex digest of the manifest of the run.
+	ManifestDigest string `json:"manifestDigest"`
+	// At is when the run ended, by the donor's clock.
+	At metav1.Time `json:"at"`
+}
+
+// Holds says whether the proof proves that the disk of this Prototype's donor was generalized during the
+// given boot. An empty bootID proves nothing.
+func (p *Proof) Holds(uid types.UID, bootID string) bool {
+	return p != nil && bootID != "" && p.BootID == bootID && p.UID == uid && p.Rules > 0 && p.Rules == p.Met && p.ManifestDigest != ""
+}
+
+// Tag is the proof in the form that snapshots and image versions carry: profile, its version, digest.
+func (p *Proof) Tag() string {
+	return fmt.Sprintf("%s/%s/%s", p.Profile, p.ProfileVersion, p.ManifestDigest)
+}
+
+// ReservationOf reads the reservation of a Node's annotations; nil if there is none. An unreadable one is
+// an error: somebody else's hand was in it, and a guess could release a node that another capture holds.
+func ReservationOf(annotations map[string]string) (*Reservation, error) {
+	return decode[Reservation](annotations, ReservationAnnotation)
+}
+
+// RecordOf reads the record of a Prototype; an empty one if there is none.
+func RecordOf(p *Prototype) (Record, error) {
+	r, err := decode[Record](p.Annotations, RecordAnnotation)
+	if err != nil || r == nil {
+		return Record{}, err
+	}
+	return *r, nil
+}
+
+// ProofOf reads the proof of a Prototype; nil if there is none.
+func ProofOf(p *Prototype) (*Proof, error) {
+	return decode[Proof](p.Annotations, ProofAnnotation)
+}
+
+func decode[T any](annotations map[string]string, key string) (*T, error) {
+	text, found := annotations[key]
+	if !found || text == "" {
+		return nil, nil
+	}
+	value := new(T)
+	if err := json.Unmarshal([]byte(text), value); err != nil {
+		return nil, fmt.Errorf("annotation %s is not readable: %w", key, err)
+	}
+	return value, nil
+}

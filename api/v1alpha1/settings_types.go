@@ -1,0 +1,145 @@
+package v1alpha1
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Profile names the set of rules that says what must not survive into a clone, and how a clone joins.
+// +kubebuilder:validation:Enum=static;bootstrap
+type Profile string
+
+const (
+	// ProfileStatic is for clusters whose kubelets share one credential that is on the disk (AKS Engine):
+	// the bootstrap is done once and for all, and is taken out of the recipe.
+	ProfileStatic Profile = "static"
+	// ProfileBootstrap is for clusters whose nodes each join with a credential of their own (kubeadm,
+	// Cluster API): the credential is taken off the disk and the bootstrap stays in the recipe.
+	ProfileBootstrap Profile = "bootstrap"
+)
+
+// Settings say how a capture is done. A PrototypePolicy carries them for its pools; each Prototype
+// carries the ones that it was decided with.
+type Settings struct {
+	// Drain says how the donor's pods are asked to leave.
+	// +optional
+	// +kubebuilder:default={}
+	Drain DrainSettings `json:"drain,omitempty"`
+
+	// Generalize says what is removed from the donor's disk.
+	// +optional
+	// +kubebuilder:default={}
+	Generalize GeneralizeSettings `json:"generalize,omitempty"`
+
+	// OutOfService limits how long the donor may be away.
+	// +optional
+	// +kubebuilder:default={}
+	OutOfService OutOfServiceSettings `json:"outOfService,omitempty"`
+
+	// Publish says how the image version is made.
+	// +optional
+	// +kubebuilder:default={}
+	Publish PublishSettings `json:"publish,omitempty"`
+
+	// Recipe says what happens to the pool once the image version is complete.
+	// +optional
+	// +kubebuilder:default={}
+	Recipe RecipeSettings `json:"recipe,omitempty"`
+
+	// Keep is how many versions of the pool are kept, the current one included. The current and the
+	// prior version always stay.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=1000
+	Keep int32 `json:"keep,omitempty"`
+}
+
+// DrainSettings say how the donor's pods are asked to leave.
+type DrainSettings struct {
+	// GracePeriod that every pod gets to end. Each pod's own if absent.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="gracePeriod must not be negative"
+	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
+
+	// Timeout after which a drain that is not done fails the capture (with force: after which the pods
+	// that are left are deleted, budgets or not).
+	// +optional
+	// +kubebuilder:default="15m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="timeout must be positive"
+	Timeout metav1.Duration `json:"timeout,omitempty"`
+
+	// Force also evicts pods that no controller makes again, and at the timeout deletes pods against
+	// their PodDisruptionBudgets.
+	// +optional
+	Force bool `json:"force,omitempty"`
+}
+
+// GeneralizeSettings say what is removed from the donor's disk.
+type GeneralizeSettings struct {
+	// Profile of the cluster. Static if absent.
+	// +optional
+	// +kubebuilder:default=static
+	Profile Profile `json:"profile,omitempty"`
+
+	// Image of the generalize pod: Kamino's own. The controller's own image if absent.
+	// +optional
+	Image string `json:"image,omitempty"`
+}
+
+// OutOfServiceSettings limit how long the donor may be away.
+type OutOfServiceSettings struct {
+	// Deadline, from the reservation on, past which a capture that does not have its snapshot gives the
+	// donor back and fails.
+	// +optional
+	// +kubebuilder:default="30m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="deadline must be positive"
+	Deadline metav1.Duration `json:"deadline,omitempty"`
+
+	// ReadyTimeout is how long, past the deadline, a started donor may take to be Ready again before the
+	// capture stops waiting, gives it back as it is and fails.
+	// +optional
+	// +kubebuilder:default="15m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="readyTimeout must be positive"
+	ReadyTimeout metav1.Duration `json:"readyTimeout,omitempty"`
+}
+
+// PublishSettings say how the image version is made.
+type PublishSettings struct {
+	// Replicas of the image version in the pool's region. By the pool's maximum size if absent, at least 3.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Replicas *int32 `json:"replicas,omitempty"`
+}
+
+// RecipeSettings say what happens to the pool once the image version is complete.
+type RecipeSettings struct {
+	// NewNodes is by how many nodes the pool grows after the promotion.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	NewNodes int32 `json:"newNodes,omitempty"`
+}
+
+// Defaulted returns the settings with every absent value as the API server would fill it in. It serves
+// callers that show or use settings before an API server has seen them.
+func (s Settings) Defaulted() Settings {
+	if s.Drain.Timeout.Duration == 0 {
+		s.Drain.Timeout.Duration = 15 * time.Minute
+	}
+	if s.Generalize.Profile == "" {
+		s.Generalize.Profile = ProfileStatic
+	}
+	if s.OutOfService.Deadline.Duration == 0 {
+		s.OutOfService.Deadline.Duration = 30 * time.Minute
+	}
+	if s.OutOfService.ReadyTimeout.Duration == 0 {
+		s.OutOfService.ReadyTimeout.Duration = 15 * time.Minute
+	}
+	if s.Keep == 0 {
+		s.Keep = 3
+	}
+	return s
+}

@@ -1,0 +1,270 @@
+package cloud
+
+import (
+	"context"
+	"time"
+)
+
+// InstanceID names one VM: the text of Node.spec.providerID. Two IDs that differ only in case are equal
+// in a cloud that says so; use the provider's SameInstance to compare.
+type InstanceID string
+
+// PoolID names a pool in its cloud, such as a scale set's resource ID.
+type PoolID string
+
+// Refusal is a reason why something will not be done, found before anything was changed.
+type Refusal struct {
+	// Reason in one CamelCase word, from a closed set: it is shown in conditions and counted in metrics.
+	Reason string `json:"reason"`
+	// Message names the object, says what is in the way, and what to do about it.
+	Message string `json:"message"`
+}
+
+// State is how far a snapshot or an image version is.
+type State string
+
+const (
+	// Absent: it does not exist.
+	Absent State = ""
+	// Pending: the cloud works on it.
+	Pending State = "Pending"
+	// Complete: it can be used.
+	Complete State = "Complete"
+	// Failed: the cloud gave up; it must be deleted before another try.
+	Failed State = "Failed"
+	// Deleting: it is on its way out.
+	Deleting State = "Deleting"
+)
+
+// Power is an instance's power state.
+type Power string
+
+const (
+	PowerUnknown  Power = ""
+	PowerRunning  Power = "Running"
+	PowerStarting Power = "Starting"
+	PowerStopped  Power = "Stopped" // off, whether or not its host is kept
+	PowerStopping Power = "Stopping"
+)
+
+// Pool is what a cloud tells of a pool and its recipe.
+type Pool struct {
+	ID       PoolID `json:"id"`
+	Name     string `json:"name"`
+	Location string `json:"location,omitempty"`
+	// Capacity is the number of nodes that the pool is meant to have.
+	Capacity int64 `json:"capacity"`
+	// MaxSize is the largest number of nodes that the pool may have; 0 if the cloud doesn't know.
+	MaxSize int64 `json:"maxSize,omitempty"`
+	// Traits that an image of this pool must share, for people, such as "generation": "V2".
+	Traits map[string]string `json:"traits,omitempty"`
+	Recipe Recipe            `json:"recipe"`
+	// Refusals: why no node of this pool can be captured. Empty if one can.
+	Refusals []Refusal `json:"refusals,omitempty"`
+}
+
+// Recipe is what the pool's next node is built from.
+type Recipe struct {
+	// Image that the recipe names, as the cloud writes it.
+	Image string `json:"image"`
+	// Version, if Image is a version of this pool's own image definition; else empty.
+	Version string `json:"version,omitempty"`
+	// Latest tells that the recipe names the definition ("whatever is latest") and Version is what that means today.
+	Latest bool `json:"latest,omitempty"`
+	// Bootstrap names what runs on each new node before it joins, as far as the cloud shows it.
+	Bootstrap []string `json:"bootstrap,omitempty"`
+}
+
+// Instance is what a cloud tells of one VM.
+type Instance struct {
+	ID               InstanceID `json:"id"`
+	Pool             PoolID     `json:"pool"`
+	Power            Power      `json:"power"`
+	ScaleInProtected bool       `json:"scaleInProtected"`
+	// BuiltFrom is the version of the pool's own definition that the instance was built from; empty if
+	// it came from another image.
+	BuiltFrom string `json:"builtFrom,omitempty"`
+	// Refusals: why this instance cannot be captured, whatever its pool is.
+	Refusals []Refusal `json:"refusals,omitempty"`
+}
+
+// Snapshot is the copy of a donor's OS disk.
+type Snapshot struct {
+	// Name as the caller gave it.
+	Name string `json:"name"`
+	// ID in the cloud; empty if absent.
+	ID    string            `json:"id,omitempty"`
+	State State             `json:"state"`
+	Tags  map[string]string `json:"tags,omitempty"`
+	// Error is the cloud's own text when State is Failed.
+	Error string `json:"error,omitempty"`
+}
+
+// SnapshotSpec asks for a snapshot of an instance's OS disk.
+type SnapshotSpec struct {
+	// Name is the caller's, unique for the capture; the provider derives a legal resource name from it.
+	Name     string
+	Instance InstanceID
+	Tags     map[string]string
+}
+
+// ImageRef names a version of a pool's image definition.
+type ImageRef struct {
+	Pool    PoolID
+	Version string
+}
+
+// Image is a version of a pool's image definition.
+type Image struct {
+	ImageRef `json:"-"`
+	Version  string `json:"version"`
+	// ID in the cloud; empty if absent.
+	ID    string            `json:"id,omitempty"`
+	State State             `json:"state"`
+	Tags  map[string]string `json:"tags,omitempty"`
+	// Percent is the cloud's own word on the replication, 0 to 100; 100 when Complete.
+	Percent int32 `json:"percent"`
+	// CreatedAt is when the cloud made it; zero if it does not say.
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	// SizeGB of the disk; 0 if the cloud does not say.
+	SizeGB int32 `json:"sizeGB,omitempty"`
+	// Error is the cloud's own text when State is Failed.
+	Error string `json:"error,omitempty"`
+}
+
+// Tags that Kamino puts on snapshots and image versions. The first two are those of the Python original,
+// so that its history and ours are read the same way.
+const (
+	TagBuiltFrom   = "BuiltFrom"          // the donor's node name
+	TagBuiltAt     = "BuiltAt"            // "2006-01-02 15:04:05.000000" in UTC
+	TagPrototype   = "kamino-prototype"   // the Prototype's name
+	TagUID         = "kamino-uid"         // the Prototype's UID
+	TagProof       = "kamino-proof"       // v1alpha1.Proof.Tag
+	TagQuarantined = "kamino-quarantined" // why the version must never be used; absent otherwise
+)
+
+// BuiltAtLayout is the form of TagBuiltAt.
+const BuiltAtLayout = "2006-01-02 15:04:05.000000"
+
+// ImageSpec asks for an image version made from a snapshot.
+type ImageSpec struct {
+	ImageRef
+	// SnapshotID of a complete snapshot.
+	SnapshotID string
+	Tags       map[string]string
+	// Replicas in the pool's region; 0 lets the provider decide by the pool's maximum size.
+	Replicas int32
+}
+
+// RecipeChange is what pointing a pool at an image version does. It is made by a look, shown to people,
+// saved, and then carried out as it stands.
+type RecipeChange struct {
+	Pool    PoolID `json:"pool"`
+	Version string `json:"version"`
+	// From and To are the image before and after, as the cloud writes them.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Removes names what the recipe loses, such as "extension vmssCSE". Empty if it only changes its image.
+	Removes []string `json:"removes,omitempty"`
+	// Keeps names extensions and the like that stay.
+	Keeps []string `json:"keeps,omitempty"`
+	// Unreadable names what is removed and cannot be saved, because the cloud never gives it out.
+	Unreadable []string `json:"unreadable,omitempty"`
+	// Backup is the part of the recipe that changes, as the cloud gives it out (JSON). It may hold
+	// secrets: it goes into a Secret and nowhere else.
+	Backup []byte `json:"-"`
+	// Done tells that the recipe already is as the change wants it.
+	Done bool `json:"done"`
+}
+
+// PreflightSpec names a capture that is thought of.
+type PreflightSpec struct {
+	Instance InstanceID
+	Version  string
+}
+
+// Disks is the half of the contract that machines, disks and images belong to.
+type Disks interface {
+	// SameInstance tells whether two IDs name one instance, however they are written. It does no I/O.
+	SameInstance(a, b InstanceID) bool
+
+	// Instance looks at an instance. NotFound if it does not exist.
+	Instance(ctx context.Context, id InstanceID) (Instance, error)
+
+	// EnsureStopped powers a running instance off (its host, network and address are kept) and returns
+	// the state as it is now. Repeating it while the instance stops is harmless.
+	EnsureStopped(ctx context.Context, id InstanceID) (Power, error)
+
+	// EnsureStarted starts a stopped instance and returns the state as it is now.
+	EnsureStarted(ctx context.Context, id InstanceID) (Power, error)
+
+	// ProtectFromScaleIn sets or clears the instance's protection against the pool's own shrinking.
+	// After nil, Instance shows the value that was asked for.
+	ProtectFromScaleIn(ctx context.Context, id InstanceID, protect bool) error
+
+	// Snapshot looks at the snapshot that the name stands for in the instance's scope. An absent one is
+	// not an error: its State says so.
+	Snapshot(ctx context.Context, instance InstanceID, name string) (Snapshot, error)
+
+	// EnsureSnapshot starts the snapshot unless it exists, whatever its state, and returns it. It never
+	// makes a second one of the same name, and never changes one that is there.
+	EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error)
+
+	// DeleteSnapshot starts its deletion. Deleting nothing is nil.
+	DeleteSnapshot(ctx context.Context, instance InstanceID, name string) error
+
+	// Image looks at one version, with its progress. An absent one is not an error: its State says so.
+	Image(ctx context.Context, ref ImageRef) (Image, error)
+
+	// Images lists the pool's versions, oldest first in numeric order. No definition means no versions.
+	Images(ctx context.Context, pool PoolID) ([]Image, error)
+
+	// EnsureImage starts making the version from the snapshot, with whatever must be there first, unless
+	// the version exists, whatever its state, and returns it. A failed version is retried here only where
+	// the failure means that another kind of storage must be used. The version is never what "latest"
+	// means: a pool uses it only when its recipe names it.
+	EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
+
+	// TagImage sets tags of a version; an empty value removes the tag. NotFound if the version is absent.
+	TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error
+
+	// DeleteImage starts the version's deletion. Deleting nothing is nil. A version that the pool's
+	// recipe names is refused with Conflict.
+	DeleteImage(ctx context.Context, ref ImageRef) error
+}
+
+// Recipes is the half of the contract that pools and their recipes belong to.
+type Recipes interface {
+	// PoolOf tells which pool an instance belongs to, from its ID alone. Unsupported, with the sentence
+	// that a person needs, if the ID is of no pool that this provider knows. It does no I/O.
+	PoolOf(id InstanceID) (PoolID, error)
+
+	// PoolName is the pool's own name, from its ID alone.
+	PoolName(id PoolID) string
+
+	// Pool looks at a pool and its recipe.
+	Pool(ctx context.Context, id PoolID) (Pool, error)
+
+	// Preflight looks for everything in the cloud that would make a capture fail later: a pool or
+	// instance of the wrong kind, a missing permission, a name that is taken, a used-up quota, a version
+	// that exists. Nil means that nothing was found.
+	Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error)
+
+	// RecipeChange tells what pointing the pool at the version does. With removeBootstrap, what
+	// bootstraps a generic image leaves the recipe; everything else in it always stays.
+	RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error)
+
+	// SetRecipe carries the change out and starts no change of any running instance. It returns
+	// Conflict if the recipe is no longer what the change was made from, and nil only when a read
+	// afterwards shows the recipe as wanted.
+	SetRecipe(ctx context.Context, change RecipeChange) error
+
+	// SetCapacity grows the pool from one size to a larger one. Conflict if its size is not `from`.
+	SetCapacity(ctx context.Context, id PoolID, from, to int64) error
+}
+
+// Provider is a whole cloud.
+type Provider interface {
+	Disks
+	Recipes
+}
