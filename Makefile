@@ -1,0 +1,121 @@
+# Kamino's one entry point. `make` alone lists the targets; each sets up what it needs from a fresh clone
+# with nothing but Go, make, git and the module proxy.
+
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS   += --no-print-directory --no-builtin-rules
+.DEFAULT_GOAL := help
+
+GO  ?= go
+BIN := bin
+
+# Static binaries, wherever they were built. Nothing here links C.
+export CGO_ENABLED := 0
+
+VERSION      ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9][0-9.]*\).*|\1|p' sandbox/go.mod | head -n 1)
+LINT_VERSION := $(shell sed -n 's|^.*golangci/golangci-lint/v2 v\([0-9][0-9.]*\).*|\1|p' tools/lint/go.mod | head -n 1)
+KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
+
+PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/cli.Version=$(VERSION)
+
+# What Kubernetes' own build stamps in, twice: without it the sandbox's API server calls itself v0.0.0-master.
+kube_stamp = -X $(1).gitVersion=v$(KUBE_VERSION) -X $(1).gitMajor=$(word 1,$(KUBE_PARTS)) \
+	-X $(1).gitMinor=$(word 2,$(KUBE_PARTS)) -X $(1).gitTreeState=clean -X $(1).buildDate=1970-01-01T00:00:00Z
+SANDBOX_LDFLAGS := -s -w $(call kube_stamp,k8s.io/component-base/version) $(call kube_stamp,k8s.io/client-go/pkg/version)
+
+GOLANGCI_LINT := $(BIN)/golangci-lint-$(LINT_VERSION)
+
+# The sandbox is compiled without -trimpath so that `go test` and the linter, which don't pass it either,
+# find Kubernetes in the build cache instead of compiling it once more.
+BUILD_KAMINO  := $(GO) build -trimpath -ldflags '$(PRODUCT_LDFLAGS)' -o $(BIN)/kamino ./cmd/kamino
+BUILD_SANDBOX := $(GO) build -v -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-sandbox ./cmd/kamino-sandbox
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build ## Tell the whole story in a terminal: a pool, a capture, and the copy that joins at once.
+	@$(BIN)/kamino-sandbox demo --kamino $(BIN)/kamino
+
+.PHONY: build
+build: $(BIN)/kamino $(BIN)/kamino-sandbox ## Build bin/kamino and bin/kamino-sandbox.
+
+.PHONY: test
+test: test-product test-sandbox ## Run every test: unit, API server, engine, provider, end to end.
+
+.PHONY: test-product
+test-product: assets
+	@echo "== tests of the product"
+	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test ./...
+
+.PHONY: test-sandbox
+test-sandbox: build
+	@echo "== tests of the sandbox, and of the product in it"
+	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -vet=off ./...
+
+.PHONY: race
+race: assets ## Run the product's tests under the race detector (needs a C compiler).
+	@CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -race ./...
+
+# etcd, kube-apiserver and kubectl under the names that envtest looks for, all links to one binary.
+.PHONY: assets
+assets: $(BIN)/kamino-sandbox
+	@$(BIN)/kamino-sandbox assets $(BIN)/assets >/dev/null
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) $(BIN)/.modules ## Run the linters, import walls included, on both modules.
+	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) .
+	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) sandbox
+
+.PHONY: generate
+generate: $(BIN)/controller-gen ## Write the deep copies and the CustomResourceDefinitions again.
+	@$(BIN)/controller-gen object paths=./api/... crd output:crd:artifacts:config=api/crds
+
+.PHONY: verify
+verify: generate ## Generate, then fail if the tree is not what is committed.
+	@hack/verify-clean.sh
+
+.PHONY: bench
+bench: build ## Measure a capture in the sandbox: a Markdown table, and bin/bench.json.
+	@cd sandbox && $(GO) run ./bench/cmd/bench --kamino ../$(BIN)/kamino --sandbox ../$(BIN)/kamino-sandbox --json ../$(BIN)/bench.json
+
+.PHONY: vuln
+vuln: $(BIN)/govulncheck $(BIN)/.modules ## Look for known vulnerabilities in what the binaries really call.
+	@hack/vuln.sh $(CURDIR)/$(BIN)/govulncheck
+
+.PHONY: clean
+clean: ## Remove what was built (the Go build cache stays).
+	@rm -rf $(BIN) dist
+
+# Go knows better than make what has changed, so both binaries are always offered to it.
+.PHONY: FORCE
+FORCE:
+
+$(BIN)/kamino: FORCE $(BIN)/.modules
+	@$(BUILD_KAMINO)
+
+$(BIN)/kamino-sandbox: FORCE $(BIN)/.modules
+	@cd sandbox && ../hack/build-progress.sh ../$(BIN)/kamino-sandbox -- $(BUILD_SANDBOX)
+
+# A transfer from the module proxy can break off; what has arrived stays, so another try goes on from there.
+$(BIN)/.modules: go.mod go.sum sandbox/go.mod sandbox/go.sum
+	@mkdir -p $(BIN)
+	@hack/retry.sh $(GO) mod download
+	@cd sandbox && ../hack/retry.sh $(GO) mod download
+	@touch $@
+
+$(BIN)/controller-gen: tools/go.mod tools/go.sum
+	@mkdir -p $(BIN)
+	@cd tools && ../hack/retry.sh $(GO) mod download && $(GO) build -o ../$(BIN)/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
+
+$(BIN)/govulncheck: tools/vuln/go.mod tools/vuln/go.sum
+	@mkdir -p $(BIN)
+	@cd tools/vuln && ../../hack/retry.sh $(GO) mod download && $(GO) build -o ../../$(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
+
+# Keyed by its version, so that another checkout's cache never answers with an older linter.
+$(GOLANGCI_LINT): tools/lint/go.mod tools/lint/go.sum
+	@mkdir -p $(BIN)
+	@echo "building golangci-lint $(LINT_VERSION) (about two minutes, once)"
+	@cd tools/lint && ../../hack/retry.sh $(GO) mod download && $(GO) build -o ../../$(GOLANGCI_LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Runs a `go build -v` and shows that it is alive: how many packages are compiled, for how long.
+# Usage: build-progress.sh OUTPUT -- go build -v …
+#
+# Where OUTPUT exists the build is expected to be short, and nothing is said unless it takes a while.
+set -euo pipefail
+
+output=$1
+shift 2
+
+if [[ ! -e $output ]]; then
+	echo "building $(basename "$output"): the first time, this compiles Kubernetes, about six minutes on two cores"
+fi
+
+errors=$(mktemp)
+trap 'rm -f "$errors"' EXIT
+
+say() {
+	local line
+	line=$(printf '  %3d:%02d  %5d packages compiled  %s' $((SECONDS / 60)) $((SECONDS % 60)) "$compiled" "$package")
+	if [[ -t 1 ]]; then
+		printf '\r\033[K%.*s' "$((${COLUMNS:-80} - 1))" "$line"
+	else
+		echo "$line"
+	fi
+}
+
+# go prints a package's import path when it has begun on it, and what goes wrong as other lines.
+count() {
+	local compiled=0 package="" line status pause=15 next=5
+	[[ -t 1 ]] && pause=1
+	while true; do
+		status=0
+		IFS= read -r -t 1 line || status=$?
+		if ((status > 128)); then
+			:
+		elif ((status != 0)); then
+			break
+		elif [[ $line =~ ^[A-Za-z0-9._~/@-]+$ ]]; then
+			compiled=$((compiled + 1)) package=$line
+		else
+			echo "$line" >>"$errors"
+		fi
+		if ((SECONDS >= next)); then
+			say
+			next=$((SECONDS + pause))
+		fi
+	done
+	if [[ -t 1 ]] && ((SECONDS >= 5)); then
+		printf '\r\033[K'
+	fi
+	if ((SECONDS >= 5)); then
+		printf '  %3d:%02d  %5d packages compiled\n' $((SECONDS / 60)) $((SECONDS % 60)) "$compiled"
+	fi
+}
+
+status=0
+"$@" 2>&1 | count || status=$?
+cat "$errors" >&2
+exit "$status"
