@@ -1,0 +1,158 @@
+package memory
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Call is one call that went through a Faulty. Those that do no I/O (SameInstance, PoolOf, PoolName) are
+// not counted.
+type Call struct {
+	// Index counts from 0.
+	Index int
+	// Op is the method's name.
+	Op string
+	// Resource is what the call is about: an instance's or pool's ID, a snapshot's name, a version.
+	Resource string
+	// Writes tells that the call can change something.
+	Writes bool
+}
+
+// Outcome is what becomes of a call. The zero value lets it pass.
+type Outcome struct {
+	// Err is returned in place of the call's own result; nil returns that.
+	Err error
+	// Crash ends the process instead: the call panics with the value Crash.
+	Crash bool
+	// After lets the call have its effect first.
+	After bool
+}
+
+type crash struct{}
+
+// Crash is what a call panics with when the process is to end there. A harness recovers it by RunUntilCrash.
+var Crash any = crash{}
+
+// Pass lets the call be.
+func Pass() Outcome { return Outcome{} }
+
+// FailBefore loses the call on its way to the cloud: nothing is done.
+func FailBefore(kind cloud.Kind) Outcome { return Outcome{Err: injected(kind)} }
+
+// FailAfter loses the answer: all is done, and the caller does not know.
+func FailAfter(kind cloud.Kind) Outcome { return Outcome{Err: injected(kind), After: true} }
+
+// CrashBefore ends the process before the call.
+func CrashBefore() Outcome { return Outcome{Crash: true} }
+
+// CrashAfter ends the process after the call.
+func CrashAfter() Outcome { return Outcome{Crash: true, After: true} }
+
+// Throttle refuses the call and names the delay after which to come back.
+func Throttle(after time.Duration) Outcome {
+	return Outcome{Err: &cloud.Error{
+		Kind: cloud.Throttled, Code: "TooManyRequests", Message: "injected: too many requests", RetryAfter: after,
+	}}
+}
+
+func injected(kind cloud.Kind) error {
+	return &cloud.Error{Kind: kind, Code: "Injected", Message: "injected fault"}
+}
+
+// RunUntilCrash runs something and tells whether it ended by Crash. Any other panic goes on.
+func RunUntilCrash(run func()) (crashed bool) {
+	defer func() {
+		r := recover()
+		if _, crashed = r.(crash); !crashed && r != nil {
+			panic(r)
+		}
+	}()
+	run()
+	return false
+}
+
+// Faulty is a provider that loses calls. Safe for concurrent use if Inject is.
+type Faulty struct {
+	provider cloud.Provider
+	inject   func(Call) Outcome
+
+	mu    sync.Mutex
+	calls []Call
+}
+
+var _ cloud.Provider = (*Faulty)(nil)
+
+// NewFaulty puts inject between a caller and a provider; nil lets every call pass and only counts.
+func NewFaulty(provider cloud.Provider, inject func(Call) Outcome) *Faulty {
+	f := &Faulty{provider: provider}
+	f.Inject(inject)
+	return f
+}
+
+// Inject decides from now on what becomes of each call; nil lets every one pass. Calls are counted on.
+func (f *Faulty) Inject(inject func(Call) Outcome) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inject = inject
+}
+
+// Calls lists what went through so far, lost or not.
+func (f *Faulty) Calls() []Call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]Call(nil), f.calls...)
+}
+
+func (f *Faulty) next(op, resource string, writes bool) Outcome {
+	f.mu.Lock()
+	call := Call{Index: len(f.calls), Op: op, Resource: resource, Writes: writes}
+	f.calls = append(f.calls, call)
+	inject := f.inject
+	f.mu.Unlock()
+	if inject == nil {
+		return Pass()
+	}
+	return inject(call)
+}
+
+// Whether a call can change anything.
+const (
+	looks  = false
+	writes = true
+)
+
+func through[T any](f *Faulty, op, resource string, writes bool, do func() (T, error)) (T, error) {
+	outcome := f.next(op, resource, writes)
+	var result T
+	var err error
+	passes := !outcome.Crash && outcome.Err == nil
+	if outcome.After || passes {
+		result, err = do()
+	}
+	switch {
+	case outcome.Crash:
+		panic(Crash)
+	case passes:
+		return result, err
+	}
+	var zero T
+	return zero, attributed(outcome.Err, op, resource)
+}
+
+// attributed gives an injected error the call that it hit, without changing the value that others may hold.
+func attributed(err error, op, resource string) error {
+	var e *cloud.Error
+	if !errors.As(err, &e) || e.Op != "" {
+		return err
+	}
+	known := *e
+	known.Op, known.Resource = phrases[op], resource
+	return &known
+}
+
+func alone(do func() error) func() (struct{}, error) {
+	return func() (struct{}, error) { return struct{}{}, do() }
+}

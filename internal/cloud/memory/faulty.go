@@ -1,0 +1,109 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// SameInstance passes: it does no I/O.
+func (f *Faulty) SameInstance(a, b cloud.InstanceID) bool { return f.provider.SameInstance(a, b) }
+
+// PoolOf passes: it does no I/O.
+func (f *Faulty) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) { return f.provider.PoolOf(id) }
+
+// PoolName passes: it does no I/O.
+func (f *Faulty) PoolName(id cloud.PoolID) string { return f.provider.PoolName(id) }
+
+// Instance may be lost.
+func (f *Faulty) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+	return through(f, opInstance, string(id), looks, func() (cloud.Instance, error) { return f.provider.Instance(ctx, id) })
+}
+
+// EnsureStopped may be lost.
+func (f *Faulty) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	return through(f, opEnsureStopped, string(id), writes, func() (cloud.Power, error) { return f.provider.EnsureStopped(ctx, id) })
+}
+
+// EnsureStarted may be lost.
+func (f *Faulty) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	return through(f, opEnsureStarted, string(id), writes, func() (cloud.Power, error) { return f.provider.EnsureStarted(ctx, id) })
+}
+
+// ProtectFromScaleIn may be lost.
+func (f *Faulty) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, protect bool) error {
+	_, err := through(f, opProtect, string(id), writes, alone(func() error { return f.provider.ProtectFromScaleIn(ctx, id, protect) }))
+	return err
+}
+
+// Snapshot may be lost.
+func (f *Faulty) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
+	return through(f, opSnapshot, name, looks, func() (cloud.Snapshot, error) { return f.provider.Snapshot(ctx, id, name) })
+}
+
+// EnsureSnapshot may be lost.
+func (f *Faulty) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+	return through(f, opEnsureSnapshot, spec.Name, writes, func() (cloud.Snapshot, error) { return f.provider.EnsureSnapshot(ctx, spec) })
+}
+
+// DeleteSnapshot may be lost.
+func (f *Faulty) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
+	_, err := through(f, opDeleteSnapshot, name, writes, alone(func() error { return f.provider.DeleteSnapshot(ctx, id, name) }))
+	return err
+}
+
+// Image may be lost.
+func (f *Faulty) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
+	return through(f, opImage, ref.Version, looks, func() (cloud.Image, error) { return f.provider.Image(ctx, ref) })
+}
+
+// Images may be lost.
+func (f *Faulty) Images(ctx context.Context, id cloud.PoolID) ([]cloud.Image, error) {
+	return through(f, opImages, string(id), looks, func() ([]cloud.Image, error) { return f.provider.Images(ctx, id) })
+}
+
+// EnsureImage may be lost.
+func (f *Faulty) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
+	return through(f, opEnsureImage, spec.Version, writes, func() (cloud.Image, error) { return f.provider.EnsureImage(ctx, spec) })
+}
+
+// TagImage may be lost.
+func (f *Faulty) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error {
+	_, err := through(f, opTagImage, ref.Version, writes, alone(func() error { return f.provider.TagImage(ctx, ref, tags) }))
+	return err
+}
+
+// DeleteImage may be lost.
+func (f *Faulty) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
+	_, err := through(f, opDeleteImage, ref.Version, writes, alone(func() error { return f.provider.DeleteImage(ctx, ref) }))
+	return err
+}
+
+// Pool may be lost.
+func (f *Faulty) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	return through(f, opPool, string(id), looks, func() (cloud.Pool, error) { return f.provider.Pool(ctx, id) })
+}
+
+// Preflight may be lost.
+func (f *Faulty) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+	return through(f, opPreflight, string(spec.Instance), looks, func() ([]cloud.Refusal, error) { return f.provider.Preflight(ctx, spec) })
+}
+
+// RecipeChange may be lost.
+func (f *Faulty) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error) {
+	return through(f, opRecipeChange, ref.Version, looks, func() (cloud.RecipeChange, error) {
+		return f.provider.RecipeChange(ctx, ref, removeBootstrap)
+	})
+}
+
+// SetRecipe may be lost.
+func (f *Faulty) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+	_, err := through(f, opSetRecipe, change.Version, writes, alone(func() error { return f.provider.SetRecipe(ctx, change) }))
+	return err
+}
+
+// SetCapacity may be lost.
+func (f *Faulty) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+	_, err := through(f, opSetCapacity, string(id), writes, alone(func() error { return f.provider.SetCapacity(ctx, id, from, to) }))
+	return err
+}

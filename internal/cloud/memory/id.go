@@ -1,0 +1,82 @@
+package memory
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// IDs are read without regard to case, as Azure's are, and are always given out in lower case.
+const (
+	poolPrefix     = "memory:///pools/"
+	instancesPart  = "/instances/"
+	versionsPart   = "/versions/"
+	snapshotPrefix = "memory:///snapshots/"
+)
+
+func poolID(name string) cloud.PoolID { return cloud.PoolID(poolPrefix + strings.ToLower(name)) }
+
+func instanceID(pool cloud.PoolID, id string) cloud.InstanceID {
+	return cloud.InstanceID(string(pool) + instancesPart + strings.ToLower(id))
+}
+
+func versionID(pool cloud.PoolID, version string) string {
+	return string(pool) + versionsPart + version
+}
+
+// SameInstance ignores case, as Azure does.
+func (c *Cloud) SameInstance(a, b cloud.InstanceID) bool {
+	return strings.EqualFold(string(a), string(b))
+}
+
+// PoolOf reads the pool from memory:///pools/POOL/instances/ID.
+func (c *Cloud) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
+	lower := strings.ToLower(string(id))
+	if rest, ok := strings.CutPrefix(lower, poolPrefix); ok {
+		name, instance, found := strings.Cut(rest, instancesPart)
+		if found && name != "" && instance != "" && !strings.Contains(name+instance, "/") {
+			return poolID(name), nil
+		}
+	}
+	message := "this is no instance of a pool in this cloud; choose a node whose providerID reads " +
+		poolPrefix + "POOL" + instancesPart + "ID"
+	return "", refused(cloud.Unsupported, opPoolOf, string(id), "ForeignInstance", message)
+}
+
+// PoolName is the last part of the ID.
+func (c *Cloud) PoolName(id cloud.PoolID) string {
+	return strings.TrimPrefix(strings.ToLower(string(id)), poolPrefix)
+}
+
+// number is a version as the cloud compares it: three numbers, so that 2026.9.30 is before 2026.10.01
+// and 2026.01.09 is 2026.1.9.
+type number [3]int32
+
+func parseVersion(version string) (number, bool) {
+	var n number
+	parts := strings.Split(version, ".")
+	if len(parts) != len(n) {
+		return n, false
+	}
+	for i, part := range parts {
+		v, err := strconv.ParseInt(part, 10, 32)
+		if err != nil || v < 0 || part[0] == '+' || part[0] == '-' {
+			return n, false
+		}
+		n[i] = int32(v)
+	}
+	return n, true
+}
+
+func (n number) compare(m number) int {
+	for i := range n {
+		if n[i] != m[i] {
+			if n[i] < m[i] {
+				return -1
+			}
+			return 1
+		}
+	}
+	return 0
+}

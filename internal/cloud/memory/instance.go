@@ -1,0 +1,120 @@
+package memory
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// instance is one VM with its disk.
+type instance struct {
+	id        cloud.InstanceID
+	pool      *pool
+	power     cloud.Power
+	protected bool
+	image     string
+	builtFrom string
+	bootstrap []string
+	refusals  []cloud.Refusal
+	// generalized tells whether the disk was generalized since the machine last booted.
+	generalized bool
+	boots       int
+	// change numbers the orders to the power switch: a timer of an older order does nothing.
+	change int
+	gone   bool
+}
+
+func (c *Cloud) find(op string, id cloud.InstanceID) (*instance, error) {
+	if _, err := c.PoolOf(id); err != nil {
+		return nil, refused(cloud.Unsupported, op, string(id), "ForeignInstance", "this is no instance of a pool in this cloud")
+	}
+	for _, m := range c.instances {
+		if c.SameInstance(m.id, id) {
+			return m, nil
+		}
+	}
+	return nil, refused(cloud.NotFound, op, string(id), "ResourceNotFound", "the instance does not exist")
+}
+
+// Instance looks at an instance.
+func (c *Cloud) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opInstance, string(id)); err != nil {
+		return cloud.Instance{}, err
+	}
+	m, err := c.find(opInstance, id)
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	return cloud.Instance{
+		ID: m.id, Pool: m.pool.id, Power: m.power, ScaleInProtected: m.protected,
+		BuiltFrom: m.builtFrom, Refusals: slices.Clone(m.refusals),
+	}, nil
+}
+
+// EnsureStopped orders the power off. An instance that is starting is left to it: ask again.
+func (c *Cloud) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opEnsureStopped, string(id)); err != nil {
+		return cloud.PowerUnknown, err
+	}
+	m, err := c.find(opEnsureStopped, id)
+	if err != nil {
+		return cloud.PowerUnknown, err
+	}
+	if m.power == cloud.PowerRunning {
+		c.record(ByCaller, EffectStop, string(m.id))
+		c.turn(m, cloud.PowerStopping, cloud.PowerStopped, c.config.Latency.Stop)
+	}
+	return m.power, nil
+}
+
+// EnsureStarted orders the start. An instance that is stopping is left to it: ask again.
+func (c *Cloud) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opEnsureStarted, string(id)); err != nil {
+		return cloud.PowerUnknown, err
+	}
+	m, err := c.find(opEnsureStarted, id)
+	if err != nil {
+		return cloud.PowerUnknown, err
+	}
+	if m.power == cloud.PowerStopped {
+		c.record(ByCaller, EffectStart, string(m.id))
+		c.start(m)
+	}
+	return m.power, nil
+}
+
+// ProtectFromScaleIn is done when it returns.
+func (c *Cloud) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, protect bool) error {
+	defer c.enter()()
+	if err := c.admit(ctx, opProtect, string(id)); err != nil {
+		return err
+	}
+	m, err := c.find(opProtect, id)
+	if err != nil {
+		return err
+	}
+	if m.protected == protect {
+		return nil
+	}
+	m.protected = protect
+	if protect {
+		c.record(ByCaller, EffectProtect, string(m.id))
+	} else {
+		c.record(ByCaller, EffectUnprotect, string(m.id))
+	}
+	return nil
+}
+
+// start boots a machine, unless the cloud has lost the room for it: then it is off again after a while.
+func (c *Cloud) start(m *instance) {
+	to := cloud.PowerRunning
+	if n := c.failing.starts[m.id]; n > 0 {
+		c.failing.starts[m.id] = n - 1
+		to = cloud.PowerStopped
+	}
+	c.turn(m, cloud.PowerStarting, to, c.config.Latency.Start)
+}

@@ -1,0 +1,155 @@
+package memory
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// turn moves a machine's power through one state into another. A later turn overrides it.
+func (c *Cloud) turn(m *instance, through, to cloud.Power, d time.Duration) {
+	m.change++
+	change := m.change
+	c.setPower(m, through)
+	c.after(d, func() {
+		if !m.gone && m.change == change {
+			c.setPower(m, to)
+		}
+	})
+}
+
+func (c *Cloud) setPower(m *instance, p cloud.Power) {
+	m.power = p
+	switch p {
+	case cloud.PowerStarting:
+		// The guest writes to its disk from the first moment, long before the cloud calls it running.
+		m.generalized = false
+	case cloud.PowerRunning:
+		m.boots++
+		c.record(ByCloud, EffectBoot, string(m.id))
+	case cloud.PowerStopped, cloud.PowerStopping, cloud.PowerUnknown:
+	}
+	c.news = append(c.news, news{id: m.id, power: p})
+}
+
+// lookup is find for the test's side of the cloud, where a wrong ID is no more than a no.
+func (c *Cloud) lookup(id cloud.InstanceID) (*instance, bool) {
+	m, err := c.find(opInstance, id)
+	return m, err == nil
+}
+
+// BootID is the guest's boot ID, a UUID as the kernel shows it, of its present or last boot. Each boot has
+// another. It is empty for an instance that does not exist or has never booted.
+func (c *Cloud) BootID(id cloud.InstanceID) string {
+	defer c.enter()()
+	m, ok := c.lookup(id)
+	if !ok || m.boots == 0 {
+		return ""
+	}
+	return bootID(m.id, m.boots)
+}
+
+func bootID(id cloud.InstanceID, boot int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s#%d", id, boot))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+// MarkGeneralized is what a generalize pod does to its machine's disk. The next boot undoes it. It tells
+// whether it could: only a running machine runs pods.
+func (c *Cloud) MarkGeneralized(id cloud.InstanceID) bool {
+	defer c.enter()()
+	m, ok := c.lookup(id)
+	if !ok || m.power != cloud.PowerRunning {
+		return false
+	}
+	m.generalized = true
+	c.record(ByGuest, EffectGeneralize, string(m.id))
+	return true
+}
+
+// GuestPowerOff is the guest switching itself off. It tells whether it could.
+func (c *Cloud) GuestPowerOff(id cloud.InstanceID) bool {
+	defer c.enter()()
+	m, ok := c.lookup(id)
+	if !ok || m.power != cloud.PowerRunning {
+		return false
+	}
+	c.record(ByGuest, EffectStop, string(m.id))
+	c.turn(m, cloud.PowerStopping, cloud.PowerStopped, c.config.Latency.GuestOff)
+	return true
+}
+
+// Reboot is the guest, or a stranger, restarting a running machine at once. It tells whether it could.
+func (c *Cloud) Reboot(id cloud.InstanceID) bool {
+	defer c.enter()()
+	m, ok := c.lookup(id)
+	if !ok || m.power != cloud.PowerRunning {
+		return false
+	}
+	c.record(ByStranger, EffectStart, string(m.id))
+	c.turn(m, cloud.PowerStarting, cloud.PowerRunning, c.config.Latency.Start)
+	return true
+}
+
+// StartByStranger starts a stopped instance behind the caller's back. It tells whether it could.
+func (c *Cloud) StartByStranger(id cloud.InstanceID) bool {
+	defer c.enter()()
+	m, ok := c.lookup(id)
+	if !ok || m.power != cloud.PowerStopped {
+		return false
+	}
+	c.record(ByStranger, EffectStart, string(m.id))
+	c.start(m)
+	return true
+}
+
+// StopByStranger stops a running instance behind the caller's back. It tells whether it could.
+func (c *Cloud) StopByStranger(id cloud.InstanceID) bool {
+	defer c.enter()()
+	m, ok := c.lookup(id)
+	if !ok || m.power != cloud.PowerRunning {
+		return false
+	}
+	c.record(ByStranger, EffectStop, string(m.id))
+	c.turn(m, cloud.PowerStopping, cloud.PowerStopped, c.config.Latency.Stop)
+	return true
+}
+
+// RemoveInstance deletes an instance, protected or not; its pool's capacity shrinks with it. It tells
+// whether there was one.
+func (c *Cloud) RemoveInstance(id cloud.InstanceID) bool {
+	defer c.enter()()
+	m, ok := c.lookup(id)
+	if ok {
+		c.remove(m)
+	}
+	return ok
+}
+
+// ScaleIn is an autoscaler that takes the newest unprotected instance of the pool. It returns what it
+// took, or nothing if all are protected.
+func (c *Cloud) ScaleIn(pool cloud.PoolID) cloud.InstanceID {
+	defer c.enter()()
+	for i := len(c.instances) - 1; i >= 0; i-- {
+		if m := c.instances[i]; samePool(m.pool.id, pool) && !m.protected {
+			c.remove(m)
+			return m.id
+		}
+	}
+	return ""
+}
+
+func (c *Cloud) remove(m *instance) {
+	m.gone = true
+	for i, other := range c.instances {
+		if other == m {
+			c.instances = append(c.instances[:i:i], c.instances[i+1:]...)
+			break
+		}
+	}
+	m.pool.capacity = max(0, m.pool.capacity-1)
+	c.record(ByStranger, EffectRemoveInstance, string(m.id))
+	c.news = append(c.news, news{id: m.id, power: cloud.PowerUnknown})
+}

@@ -1,0 +1,166 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+type pool struct {
+	id       cloud.PoolID
+	spec     PoolSpec
+	capacity int64
+	refusals []cloud.Refusal
+	recipe   recipe
+	// next is the number of the next instance; numbers are never used twice.
+	next int
+	// defined tells whether the pool's image definition exists.
+	defined bool
+}
+
+func samePool(a, b cloud.PoolID) bool { return strings.EqualFold(string(a), string(b)) }
+
+func (c *Cloud) findPool(op string, id cloud.PoolID) (*pool, error) {
+	for _, p := range c.pools {
+		if samePool(p.id, id) {
+			return p, nil
+		}
+	}
+	return nil, refused(cloud.NotFound, op, string(id), "ResourceNotFound", "the pool does not exist")
+}
+
+// AddPool adds a pool without instances and returns its ID. A second pool of the same name is a mistake of
+// the test and panics.
+func (c *Cloud) AddPool(spec PoolSpec) cloud.PoolID {
+	defer c.enter()()
+	id := poolID(spec.Name)
+	if _, err := c.findPool(opPool, id); err == nil {
+		panic(fmt.Sprintf("memory: pool %s exists", id))
+	}
+	if spec.DiskGB == 0 {
+		spec.DiskGB = 30
+	}
+	p := &pool{id: id, spec: spec, capacity: spec.Capacity, refusals: slices.Clone(spec.Refusals), next: 1}
+	p.recipe = recipe{image: spec.Image, bootstrap: slices.Clone(spec.Bootstrap)}
+	if p.recipe.image == "" {
+		p.recipe.image = "generic"
+	}
+	if spec.Latest {
+		p.recipe.image, p.defined = string(id), true
+	}
+	c.pools = append(c.pools, p)
+	return id
+}
+
+// AddInstance adds a running instance, built from the recipe as it is. Its capacity grows if the pool has
+// more instances than that now. An unknown pool, or an ID that is taken, is a mistake of the test and panics.
+func (c *Cloud) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
+	defer c.enter()()
+	p, err := c.findPool(opPool, id)
+	if err != nil {
+		panic(err)
+	}
+	if _, ok := c.lookup(instanceID(p.id, name)); ok {
+		panic(fmt.Sprintf("memory: instance %s exists", instanceID(p.id, name)))
+	}
+	m := c.build(p, name)
+	c.setPower(m, cloud.PowerRunning)
+	p.capacity = max(p.capacity, int64(len(c.members(p))))
+	return m.id
+}
+
+// build makes an instance that is still off.
+func (c *Cloud) build(p *pool, name string) *instance {
+	m := &instance{
+		id: instanceID(p.id, name), pool: p, power: cloud.PowerStopped,
+		image: p.recipe.image, builtFrom: c.recipeVersion(p), bootstrap: slices.Clone(p.recipe.bootstrap),
+	}
+	c.instances = append(c.instances, m)
+	return m
+}
+
+func (c *Cloud) members(p *pool) []*instance {
+	var members []*instance
+	for _, m := range c.instances {
+		if m.pool == p {
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// InstanceIDs lists the pool's instances in the order in which they were made.
+func (c *Cloud) InstanceIDs(id cloud.PoolID) []cloud.InstanceID {
+	defer c.enter()()
+	var ids []cloud.InstanceID
+	for _, m := range c.instances {
+		if samePool(m.pool.id, id) {
+			ids = append(ids, m.id)
+		}
+	}
+	return ids
+}
+
+// Pool looks at a pool and its recipe.
+func (c *Cloud) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opPool, string(id)); err != nil {
+		return cloud.Pool{}, err
+	}
+	p, err := c.findPool(opPool, id)
+	if err != nil {
+		return cloud.Pool{}, err
+	}
+	return cloud.Pool{
+		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
+		Traits: maps.Clone(p.spec.Traits), Recipe: c.recipeView(p), Refusals: slices.Clone(p.refusals),
+	}, nil
+}
+
+// SetCapacity makes the missing instances at once; they boot in Latency.Start. A pool that has fewer
+// instances than its capacity gets those too.
+func (c *Cloud) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+	defer c.enter()()
+	if err := c.admit(ctx, opSetCapacity, string(id)); err != nil {
+		return err
+	}
+	p, err := c.findPool(opSetCapacity, id)
+	if err != nil {
+		return err
+	}
+	switch {
+	case to <= from:
+		return refused(cloud.Invalid, opSetCapacity, string(id), "InvalidParameter",
+			fmt.Sprintf("a pool only grows: %d is not more than %d", to, from))
+	case p.capacity != from:
+		return refused(cloud.Conflict, opSetCapacity, string(id), "PreconditionFailed",
+			fmt.Sprintf("the pool has capacity %d, not %d: look again", p.capacity, from))
+	case p.spec.MaxSize > 0 && to > p.spec.MaxSize:
+		return refused(cloud.Invalid, opSetCapacity, string(id), "InvalidParameter",
+			fmt.Sprintf("%d is more than the pool's maximum size of %d", to, p.spec.MaxSize))
+	case c.config.Quota.Instances > 0 && int64(len(c.instances)-len(c.members(p)))+to > int64(c.config.Quota.Instances):
+		return refused(cloud.QuotaExceeded, opSetCapacity, string(id), "OperationNotAllowed",
+			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))
+	}
+	p.capacity = to
+	c.record(ByCaller, EffectSetCapacity, string(p.id))
+	for int64(len(c.members(p))) < to {
+		c.start(c.build(p, c.freeName(p)))
+	}
+	return nil
+}
+
+func (c *Cloud) freeName(p *pool) string {
+	for {
+		name := strconv.Itoa(p.next)
+		p.next++
+		if _, taken := c.lookup(instanceID(p.id, name)); !taken {
+			return name
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// recipe of a pool. Its image is any text, the pool's ID for "whatever is latest", or a version's ID.
+type recipe struct {
+	image     string
+	bootstrap []string
+}
+
+// recipeVersion is the version that the next instance would be built from, if it is one of the pool's own.
+func (c *Cloud) recipeVersion(p *pool) string {
+	if version, ok := strings.CutPrefix(p.recipe.image, versionID(p.id, "")); ok {
+		return version
+	}
+	if p.recipe.image != string(p.id) {
+		return ""
+	}
+	list := c.versions(p)
+	for _, v := range slices.Backward(list) {
+		if v.state == cloud.Complete && !v.excluded {
+			return v.version
+		}
+	}
+	return ""
+}
+
+func (c *Cloud) recipeView(p *pool) cloud.Recipe {
+	return cloud.Recipe{
+		Image: p.recipe.image, Version: c.recipeVersion(p), Latest: p.recipe.image == string(p.id),
+		Bootstrap: slices.Clone(p.recipe.bootstrap),
+	}
+}
+
+// RecipeChange also tells of a version that is not there yet: a dry run shows what a capture will do.
+func (c *Cloud) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error) {
+	defer c.enter()()
+	p, _, v, err := c.version(ctx, opRecipeChange, ref)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	change := cloud.RecipeChange{Pool: p.id, Version: ref.Version, From: p.recipe.image, To: versionID(p.id, ref.Version)}
+	if v != nil {
+		change.To = v.id
+	}
+	change.Keeps = slices.Clone(p.spec.Extensions)
+	if removeBootstrap {
+		change.Removes = slices.Clone(p.recipe.bootstrap)
+	} else {
+		change.Keeps = append(change.Keeps, p.recipe.bootstrap...)
+	}
+	for _, name := range change.Removes {
+		if slices.Contains(p.spec.Unreadable, name) {
+			change.Unreadable = append(change.Unreadable, name)
+		}
+	}
+	change.Done = p.recipe.image == change.To && len(change.Removes) == 0
+	if !change.Done {
+		change.Backup, err = p.backup(change.Removes)
+	}
+	return change, err
+}
+
+// backup is the part of the recipe that a change changes, as far as this cloud gives it out.
+func (p *pool) backup(removes []string) ([]byte, error) {
+	saved := struct {
+		Image     string   `json:"image"`
+		Bootstrap []string `json:"bootstrap,omitempty"`
+	}{Image: p.recipe.image}
+	for _, name := range removes {
+		if !slices.Contains(p.spec.Unreadable, name) {
+			saved.Bootstrap = append(saved.Bootstrap, name)
+		}
+	}
+	return json.Marshal(saved)
+}
+
+// SetRecipe is done when it returns.
+func (c *Cloud) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+	defer c.enter()()
+	p, _, v, err := c.version(ctx, opSetRecipe, cloud.ImageRef{Pool: change.Pool, Version: change.Version})
+	if err != nil {
+		return err
+	}
+	resource := string(p.id)
+	switch {
+	case v == nil:
+		return refused(cloud.NotFound, opSetRecipe, resource, "ImageNotFound", fmt.Sprintf("version %s does not exist", change.Version))
+	case change.To != v.id:
+		return refused(cloud.Invalid, opSetRecipe, resource, "InvalidParameter", fmt.Sprintf("%q is not version %s", change.To, change.Version))
+	case p.carriedOut(change):
+		return nil
+	case v.state != cloud.Complete:
+		return refused(cloud.Conflict, opSetRecipe, resource, "ImageNotReady", fmt.Sprintf("version %s is %s, not Complete", change.Version, v.state))
+	}
+	if p.changedSince(change) {
+		return refused(cloud.Conflict, opSetRecipe, resource, "PreconditionFailed",
+			"somebody changed the recipe after this change was made: look again")
+	}
+	p.recipe.image = v.id
+	p.recipe.bootstrap = without(p.recipe.bootstrap, change.Removes)
+	c.record(ByCaller, EffectSetRecipe, v.id)
+	c.promotion = append(c.promotion, Promotion{
+		At: c.at, Pool: p.id, Version: v.version, State: v.state,
+		Generalized: v.disk.clean(), Quarantined: v.tags[cloud.TagQuarantined] != "",
+	})
+	return nil
+}
+
+func without(names, removed []string) []string {
+	var left []string
+	for _, name := range names {
+		if !slices.Contains(removed, name) {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// carriedOut tells whether the recipe already is as the change wants it.
+func (p *pool) carriedOut(change cloud.RecipeChange) bool {
+	left := slices.ContainsFunc(change.Removes, func(name string) bool { return slices.Contains(p.recipe.bootstrap, name) })
+	return p.recipe.image == change.To && !left
+}
+
+// changedSince tells whether the recipe is another one than the change was made from.
+func (p *pool) changedSince(change cloud.RecipeChange) bool {
+	if p.recipe.image != change.From {
+		return true
+	}
+	for _, name := range change.Removes {
+		if !slices.Contains(p.recipe.bootstrap, name) {
+			return true
+		}
+	}
+	for _, name := range p.recipe.bootstrap {
+		if !slices.Contains(change.Removes, name) && !slices.Contains(change.Keeps, name) {
+			return true
+		}
+	}
+	if change.Backup == nil {
+		return false // not kept with the change, but in a Secret
+	}
+	backup, err := p.backup(change.Removes)
+	return err != nil || !bytes.Equal(backup, change.Backup)
+}
+
+// ChangeRecipe is a stranger who edits a recipe: its image and what bootstraps it. An unknown pool is a
+// mistake of the test and panics.
+func (c *Cloud) ChangeRecipe(id cloud.PoolID, image string, bootstrap ...string) {
+	defer c.enter()()
+	p, err := c.findPool(opPool, id)
+	if err != nil {
+		panic(err)
+	}
+	p.recipe = recipe{image: image, bootstrap: slices.Clone(bootstrap)}
+	c.record(ByStranger, EffectSetRecipe, image)
+}

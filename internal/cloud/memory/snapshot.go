@@ -1,0 +1,142 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// snapshot is a copy of a disk. Names are one space for the whole cloud, as in a resource group.
+type snapshot struct {
+	name  string
+	id    string
+	state cloud.State
+	tags  map[string]string
+	err   string
+	disk  disk
+}
+
+// disk is what a copy of a disk tells of its donor at the moment of the copy.
+type disk struct {
+	instance    cloud.InstanceID
+	bootID      string
+	power       cloud.Power
+	generalized bool
+	sizeGB      int32
+}
+
+// clean tells whether a machine that boots from the copy is a new machine: generalized, and not copied
+// while somebody wrote to it.
+func (d disk) clean() bool { return d.generalized && d.power == cloud.PowerStopped }
+
+func (c *Cloud) findSnapshot(match func(*snapshot) bool) *snapshot {
+	if i := slices.IndexFunc(c.snapshots, match); i >= 0 {
+		return c.snapshots[i]
+	}
+	return nil
+}
+
+func named(name string) func(*snapshot) bool {
+	return func(s *snapshot) bool { return s.name == name }
+}
+
+func (s *snapshot) view() cloud.Snapshot {
+	return cloud.Snapshot{Name: s.name, ID: s.id, State: s.state, Tags: maps.Clone(s.tags), Error: s.err}
+}
+
+// scope checks that the instance's ID is one of this cloud; the instance need not exist any more.
+func (c *Cloud) scope(ctx context.Context, op string, id cloud.InstanceID, name string) error {
+	if err := c.admit(ctx, op, name); err != nil {
+		return err
+	}
+	if _, err := c.PoolOf(id); err != nil {
+		return refused(cloud.Unsupported, op, name, "ForeignInstance", fmt.Sprintf("%s is no instance of this cloud", id))
+	}
+	if name == "" {
+		return refused(cloud.Invalid, op, name, "InvalidParameter", "a snapshot needs a name")
+	}
+	return nil
+}
+
+// Snapshot looks at a snapshot.
+func (c *Cloud) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
+	defer c.enter()()
+	if err := c.scope(ctx, opSnapshot, id, name); err != nil {
+		return cloud.Snapshot{}, err
+	}
+	if s := c.findSnapshot(named(name)); s != nil {
+		return s.view(), nil
+	}
+	return cloud.Snapshot{Name: name}, nil
+}
+
+// EnsureSnapshot copies the disk as it is at this moment; the copy can be used after Latency.Snapshot.
+func (c *Cloud) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+	defer c.enter()()
+	if err := c.scope(ctx, opEnsureSnapshot, spec.Instance, spec.Name); err != nil {
+		return cloud.Snapshot{}, err
+	}
+	if s := c.findSnapshot(named(spec.Name)); s != nil {
+		return s.view(), nil
+	}
+	m, err := c.find(opEnsureSnapshot, spec.Instance)
+	if err != nil {
+		return cloud.Snapshot{}, err
+	}
+	if limit := c.config.Quota.Snapshots; limit > 0 && len(c.snapshots) >= limit {
+		return cloud.Snapshot{}, refused(cloud.QuotaExceeded, opEnsureSnapshot, spec.Name, "OperationNotAllowed",
+			fmt.Sprintf("the quota of %d snapshots is used up", limit))
+	}
+	s := &snapshot{
+		name: spec.Name, id: snapshotPrefix + spec.Name, state: cloud.Pending, tags: maps.Clone(spec.Tags),
+		disk: disk{
+			instance: m.id, power: m.power, generalized: m.generalized,
+			bootID: bootID(m.id, m.boots), sizeGB: m.pool.spec.DiskGB,
+		},
+	}
+	c.snapshots = append(c.snapshots, s)
+	c.record(ByCaller, EffectSnapshot, s.name)
+	outcome := cloud.Complete
+	if c.failing.snapshots > 0 {
+		c.failing.snapshots--
+		outcome = cloud.Failed
+	}
+	c.after(c.config.Latency.Snapshot, func() { c.finishSnapshot(s, outcome) })
+	return s.view(), nil
+}
+
+func (c *Cloud) finishSnapshot(s *snapshot, outcome cloud.State) {
+	if s.state != cloud.Pending {
+		return
+	}
+	s.state = outcome
+	if outcome == cloud.Failed {
+		s.err = "InternalExecutionError: the copy of the disk was not finished"
+	}
+}
+
+// DeleteSnapshot takes Latency.Delete. A version that is still being built from it fails.
+func (c *Cloud) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
+	defer c.enter()()
+	if err := c.scope(ctx, opDeleteSnapshot, id, name); err != nil {
+		return err
+	}
+	s := c.findSnapshot(named(name))
+	if s == nil || s.state == cloud.Deleting {
+		return nil
+	}
+	s.state, s.err = cloud.Deleting, ""
+	c.record(ByCaller, EffectDeleteSnapshot, s.name)
+	for _, v := range c.images {
+		if v.state == cloud.Pending && v.source == s {
+			c.failImage(v, "SourceNotFound: the source snapshot was deleted before the version was complete")
+		}
+	}
+	c.after(c.config.Latency.Delete, func() {
+		c.snapshots = slices.DeleteFunc(c.snapshots, func(other *snapshot) bool { return other == s })
+	})
+	return nil
+}
