@@ -1,0 +1,180 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/rest"
+	cliflag "k8s.io/component-base/cli/flag"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	apiserveroptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	controllermanageroptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/kamino-dev/kamino/sandbox/authority"
+)
+
+// The components' cobra commands cannot be used here: each installs a signal handler, and the second of
+// them panics. So each component is started as its command would do it: options, flags, Run.
+
+// The components' default of 20 requests a second is for clusters where days pass as days.
+const (
+	clientQPS   = "--kube-api-qps=1000"
+	clientBurst = "--kube-api-burst=2000"
+)
+
+func (c *ControlPlane) startAPIServer(o Options, listener net.Listener, etcd string) error {
+	serving, err := c.authority.Issue("apiserver", authority.Subject{
+		Name: "kube-apiserver",
+		Hosts: []string{"127.0.0.1", "localhost", "10.0.0.1",
+			"kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+	})
+	if err != nil {
+		return err
+	}
+	signing, err := c.authority.SigningKey("service-account")
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	evictAfter := int(o.EvictAfter / time.Second)
+	options := apiserveroptions.NewServerRunOptions()
+	if err := parse(options.Flags(),
+		"--etcd-servers="+etcd,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+port,
+		"--tls-cert-file="+serving.CertFile, "--tls-private-key-file="+serving.KeyFile,
+		"--client-ca-file="+c.authority.CertFile(),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+signing, "--service-account-signing-key-file="+signing,
+		"--authorization-mode=Node,RBAC", "--anonymous-auth=false",
+		"--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
+		"--allow-privileged=true", "--profiling=false",
+		fmt.Sprintf("--default-not-ready-toleration-seconds=%d", evictAfter),
+		fmt.Sprintf("--default-unreachable-toleration-seconds=%d", evictAfter),
+	); err != nil {
+		return err
+	}
+	options.SecureServing.Listener = listener
+	if err := options.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return err
+	}
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	completed, err := options.Complete(context.Background())
+	if err != nil {
+		return err
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return utilerrors.NewAggregate(errs)
+	}
+	c.run("kube-apiserver", func(ctx context.Context) error { return apiserver.Run(ctx, completed) })
+	return nil
+}
+
+func (c *ControlPlane) startControllerManager(o Options) error {
+	kubeconfig, err := c.componentKubeconfig("system:kube-controller-manager", o)
+	if err != nil {
+		return err
+	}
+	signing, err := c.authority.SigningKey("service-account")
+	if err != nil {
+		return err
+	}
+	options, err := controllermanageroptions.NewKubeControllerManagerOptions()
+	if err != nil {
+		return err
+	}
+	known, off, aliases := controllermanager.KnownControllers(), controllermanager.ControllersDisabledByDefault(), controllermanager.ControllerAliases()
+	flags := options.Flags(known, off, aliases)
+	options.ParsedFlags = &flags
+	if err := parse(flags,
+		"--kubeconfig="+kubeconfig,
+		"--leader-elect=false", "--secure-port=0",
+		clientQPS, clientBurst,
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file="+signing,
+		"--root-ca-file="+c.authority.CertFile(),
+		"--cluster-signing-cert-file="+c.authority.CertFile(), "--cluster-signing-key-file="+c.authority.KeyFile(),
+		// Machines have no pod network, so nodes need no ranges.
+		"--controllers=*,-node-ipam-controller",
+		"--node-monitor-period=1s", "--node-monitor-grace-period="+o.NodeGrace.String(),
+	); err != nil {
+		return err
+	}
+	if err := options.ComponentGlobalsRegistry.Set(); err != nil {
+		return err
+	}
+	config, err := options.Config(context.Background(), known, off, aliases)
+	if err != nil {
+		return err
+	}
+	c.run("kube-controller-manager", func(ctx context.Context) error {
+		return controllermanager.Run(ctx, config.Complete())
+	})
+	return nil
+}
+
+func (c *ControlPlane) startScheduler(o Options) error {
+	kubeconfig, err := c.componentKubeconfig("system:kube-scheduler", o)
+	if err != nil {
+		return err
+	}
+	options := scheduleroptions.NewOptions()
+	if err := parse(*options.Flags,
+		"--kubeconfig="+kubeconfig,
+		"--leader-elect=false", "--secure-port=0",
+		clientQPS, clientBurst,
+	); err != nil {
+		return err
+	}
+	if err := options.ComponentGlobalsRegistry.Set(); err != nil {
+		return err
+	}
+	c.run("kube-scheduler", func(ctx context.Context) error {
+		config, sched, err := scheduler.Setup(ctx, options)
+		if err != nil {
+			return err
+		}
+		return scheduler.Run(ctx, config, sched)
+	})
+	return nil
+}
+
+// componentKubeconfig writes the file that a component reads at its start.
+func (c *ControlPlane) componentKubeconfig(user string, o Options) (string, error) {
+	content, err := c.Kubeconfig(user)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(o.Dir, fileName(user)+".kubeconfig")
+	return path, os.WriteFile(path, content, 0o600)
+}
+
+// fileName of a user, whose name may hold colons.
+func fileName(user string) string { return strings.NewReplacer(":", "-", "/", "-").Replace(user) }
+
+func parse(named cliflag.NamedFlagSets, args ...string) error {
+	all := pflag.NewFlagSet("component", pflag.ContinueOnError)
+	for _, set := range named.FlagSets {
+		all.AddFlagSet(set)
+	}
+	if err := all.Parse(args); err != nil {
+		return fmt.Errorf("this version of Kubernetes refuses a flag: %w", err)
+	}
+	if rest := all.Args(); len(rest) > 0 {
+		return errors.New("not a flag: " + rest[0])
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package controlplane
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kamino-dev/kamino/sandbox/authority"
+)
+
+// A process can have one control plane in its life, so each start of these tests is a process of its own:
+// the test binary, told by this variable what to start.
+const startVariable = "KAMINO_TEST_CONTROL_PLANE"
+
+type order struct {
+	Dir  string
+	Port int
+}
+
+type greeting struct {
+	Port       int
+	Kubeconfig []byte
+	Again      string
+}
+
+func TestMain(m *testing.M) {
+	for _, name := range Programs() {
+		if filepath.Base(os.Args[0]) == name {
+			Exec(append([]string{name}, os.Args[1:]...))
+		}
+	}
+	if raw := os.Getenv(startVariable); raw != "" {
+		if err := serve([]byte(raw)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// serve runs a control plane until standard input ends.
+func serve(raw []byte) error {
+	var o order
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return err
+	}
+	ca, err := authority.Open(filepath.Join(o.Dir, "pki"))
+	if err != nil {
+		return err
+	}
+	options := Options{Dir: o.Dir, Authority: ca, Port: o.Port}
+	c, err := Start(context.Background(), options)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := c.Kubeconfig("admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	_, again := Start(context.Background(), options)
+	if err := json.NewEncoder(os.Stdout).Encode(greeting{Port: c.Port(), Kubeconfig: kubeconfig, Again: fmt.Sprint(again)}); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	return c.Stop()
+}
+
+// start returns a client of a control plane in a process of its own, and how to stop it.
+func start(t *testing.T, o order) (greeting, *kubernetes.Clientset, func()) {
+	t.Helper()
+	raw, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), startVariable+"="+string(raw))
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill() })
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("the control plane did not come up: %v\n%s", err, stderr.String())
+	}
+	var g greeting
+	if err := json.Unmarshal(line, &g); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(g.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, client, func() {
+		t.Helper()
+		_ = stdin.Close()
+		if err := command.Wait(); err != nil {
+			t.Fatalf("did not stop cleanly: %v\n%s", err, stderr.String())
+		}
+	}
+}
+
+func TestRestartKeepsTheCluster(t *testing.T) {
+	ctx := t.Context()
+	o := order{Dir: t.TempDir()}
+	first, client, stop := start(t, o)
+	if !strings.Contains(first.Again, "once per process") {
+		t.Errorf("a second control plane in one process: %s", first.Again)
+	}
+
+	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"k": "v"}}
+	if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, kept, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	assertScheduled(t, client)
+	assertDeadNodeNoticed(t, client)
+	stop()
+	if _, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err == nil {
+		t.Fatal("stopped, and still answers")
+	}
+
+	o.Port = first.Port
+	second, _, stop := start(t, o)
+	defer stop()
+	if second.Port != first.Port {
+		t.Errorf("restarted on port %d, was %d", second.Port, first.Port)
+	}
+	// The client of the first start, with its certificate, on purpose.
+	got, err := client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
+	if err != nil || got.Data["k"] != "v" {
+		t.Errorf("what was made before the restart: %v, %v", got.Data, err)
+	}
+}
+
+// assertScheduled shows that scheduler and controllers work: a pod finds its node.
+func assertScheduled(t *testing.T, client *kubernetes.Clientset) {
+	t.Helper()
+	ctx := t.Context()
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "machine"},
+		Status: corev1.NodeStatus{
+			Allocatable: corev1.ResourceList{"cpu": *quantity("2"), "memory": *quantity("4Gi"), "pods": *quantity("10")},
+			Conditions: []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+				LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+			}},
+		},
+	}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "pod"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	if _, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pod is bound", func(ctx context.Context) (bool, error) {
+		got, err := client.CoreV1().Pods("default").Get(ctx, "pod", metav1.GetOptions{})
+		return err == nil && got.Spec.NodeName == "machine", err
+	})
+}
+
+// assertDeadNodeNoticed waits for the node above, which nobody renews, to be marked.
+func assertDeadNodeNoticed(t *testing.T, client *kubernetes.Clientset) {
+	t.Helper()
+	eventually(t, "the silent node is not Ready", func(ctx context.Context) (bool, error) {
+		node, err := client.CoreV1().Nodes().Get(ctx, "machine", metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady {
+				return condition.Status == corev1.ConditionUnknown, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+func TestServiceAccountTokenAndNodeCredential(t *testing.T) {
+	_, client, stop := start(t, order{Dir: t.TempDir()})
+	defer stop()
+	token, err := client.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", tokenRequest(), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(mustKubeconfig(t, client, token.Status.Token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Known, and not allowed: a token that the server did not know would be answered with Unauthorized.
+	if _, err := pod.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a pod's token lists nodes: %v", err)
+	}
+}
+
+func TestKubectl(t *testing.T) {
+	dir := t.TempDir()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl := filepath.Join(dir, "kubectl")
+	if err := os.Symlink(binary, kubectl); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(kubectl, "create", "configmap", "hello", "--dry-run=client", "-o", "name").CombinedOutput()
+	if err != nil || strings.TrimSpace(string(out)) != "configmap/hello" {
+		t.Errorf("kubectl: %v\n%s", err, out)
+	}
+}
+
+func TestPortTakenIsRefused(t *testing.T) {
+	first, _, stop := start(t, order{Dir: t.TempDir()})
+	defer stop()
+	raw, err := json.Marshal(order{Dir: t.TempDir(), Port: first.Port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), startVariable+"="+string(raw))
+	out, err := command.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "port is not free") {
+		t.Errorf("started on a taken port: %v\n%s", err, out)
+	}
+}
+
+func eventually(t *testing.T, what string, look func(context.Context) (bool, error)) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, look); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}

@@ -1,0 +1,41 @@
+package controlplane
+
+import (
+	"os"
+
+	"k8s.io/klog/v2"
+)
+
+// logFile takes what the components say. They share klog's package variables, so they share one file; a
+// person who watches a sandbox should see its own lines only.
+type logFile struct {
+	path string
+	file *os.File
+}
+
+func openLog(path string) (*logFile, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	klog.LogToStderr(false)
+	klog.SetOutput(file)
+	return &logFile{path: path, file: file}, nil
+}
+
+// Close flushes and lets go of the file. What is logged afterwards is lost on purpose: components' last
+// goroutines may outlive their Run.
+func (l *logFile) Close() error {
+	if l == nil || l.file == nil {
+		return nil
+	}
+	klog.Flush()
+	klog.SetOutput(nowhere{})
+	file := l.file
+	l.file = nil
+	return file.Close()
+}
+
+type nowhere struct{}
+
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,56 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// pollEvery is short because a start takes about two seconds in all.
+const pollEvery = 50 * time.Millisecond
+
+func (c *ControlPlane) awaitReady(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(c.Admin())
+	if err != nil {
+		return err
+	}
+	return c.await(ctx, "the API server to be ready", func() error {
+		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+// awaitControllers waits for what the controllers make of an empty cluster: the default namespace's service
+// account, without which a pod is refused, and the certificate that pods find the API server with.
+func (c *ControlPlane) awaitControllers(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(c.Admin())
+	if err != nil {
+		return err
+	}
+	return c.await(ctx, "the controllers to work", func() error {
+		_, account := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		_, root := client.CoreV1().ConfigMaps("default").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		return errors.Join(account, root)
+	})
+}
+
+func (c *ControlPlane) await(ctx context.Context, what string, look func() error) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := look()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case lost := <-c.lost:
+			return lost
+		case <-ctx.Done():
+			return fmt.Errorf("waited for %s: %w (see %s); last answer: %w", what, context.Cause(ctx), c.log.path, err)
+		}
+	}
+}
