@@ -1,0 +1,126 @@
+package plan
+
+import "fmt"
+
+// Decision is one action, with the reason of a wait or a failure.
+type Decision struct {
+	Do  Action
+	Why Reason
+}
+
+// String reads as "Wait for Proof" or "Fail: DrainTimeout" or "Cordon".
+func (d Decision) String() string {
+	if d.Why == "" {
+		return string(d.Do)
+	}
+	return fmt.Sprintf("%s: %s", d.Do, d.Why)
+}
+
+func do(a Action) Decision   { return Decision{Do: a} }
+func wait(r Reason) Decision { return Decision{Do: Wait, Why: r} }
+func fail(r Reason) Decision { return Decision{Do: Fail, Why: r} }
+
+// Action is what a pass of the capture does.
+type Action string
+
+// The actions in the order of a capture when nothing goes wrong.
+const (
+	// Wait does nothing now; Why says for what.
+	Wait Action = "Wait"
+	// Refuse ends a capture that has not begun.
+	Refuse Action = "Refuse"
+	// Reserve writes the lock and the record of what to give back onto the Node.
+	Reserve Action = "Reserve"
+	// Record copies the reservation to the Prototype.
+	Record Action = "Record"
+	// Protect protects the instance from its pool's shrinking.
+	Protect Action = "Protect"
+	// Cordon keeps new pods away.
+	Cordon Action = "Cordon"
+	// Evict asks the pods that are left to go, once, and does not wait for them.
+	Evict Action = "Evict"
+	// Order writes down the boot under which the donor is about to be generalized.
+	Order Action = "Order"
+	// Generalize makes the pod that runs on the donor.
+	Generalize Action = "Generalize"
+	// Stop powers the donor off.
+	Stop Action = "Stop"
+	// TakeSnapshot copies the donor's disk.
+	TakeSnapshot Action = "TakeSnapshot"
+	// DeletePod removes the generalize pod.
+	DeletePod Action = "DeletePod"
+	// Return writes down that the disk is no longer needed and the power comes back.
+	Return Action = "Return"
+	// Start powers the donor on.
+	Start Action = "Start"
+	// Unprotect gives the instance's protection back as it was.
+	Unprotect Action = "Unprotect"
+	// Release gives the Node back as it was and removes the lock.
+	Release Action = "Release"
+	// Forget removes the reservation from the Prototype.
+	Forget Action = "Forget"
+	// Publish makes the image version.
+	Publish Action = "Publish"
+	// DeleteSnapshot removes the snapshot.
+	DeleteSnapshot Action = "DeleteSnapshot"
+	// SaveRecipe keeps what the recipe is about to lose.
+	SaveRecipe Action = "SaveRecipe"
+	// Promote points the recipe at the version.
+	Promote Action = "Promote"
+	// Retire removes versions that are no longer kept.
+	Retire Action = "Retire"
+	// ScaleOut grows the pool.
+	ScaleOut Action = "ScaleOut"
+	// Succeed writes the end.
+	Succeed Action = "Succeed"
+	// Fail writes the verdict; Why says which. Giving back follows.
+	Fail Action = "Fail"
+	// DeleteImage removes an image version that was not finished.
+	DeleteImage Action = "DeleteImage"
+	// Close ends a capture that failed or is being deleted, when nothing is left behind.
+	Close Action = "Close"
+)
+
+// Actions lists every action, for exhaustive tests and for help texts.
+var Actions = []Action{
+	Wait, Refuse, Reserve, Record, Protect, Cordon, Evict, Order, Generalize, Stop, TakeSnapshot, DeletePod, Return,
+	Start, Unprotect, Release, Forget, Publish, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
+	DeleteImage, Close,
+}
+
+// Reason says what is waited for, or why a capture fails.
+type Reason string
+
+// What a capture waits for.
+const (
+	ForTurn     Reason = "Turn"
+	ForDonor    Reason = "Donor"
+	ForProof    Reason = "Proof"
+	ForPowerOff Reason = "PowerOff"
+	ForSnapshot Reason = "Snapshot"
+	ForPowerOn  Reason = "PowerOn"
+	ForReady    Reason = "Ready"
+	ForImage    Reason = "Image"
+	ForDeletion Reason = "Deletion"
+)
+
+// Why a capture fails once it has begun. docs/prototype.md tells each one's remedy.
+const (
+	DonorGone        Reason = "DonorGone"
+	ReservationLost  Reason = "ReservationLost"
+	DeadlineExceeded Reason = "DeadlineExceeded"
+	DrainTimeout     Reason = "DrainTimeout"
+	Interrupted      Reason = "Interrupted"
+	DonorRestarted   Reason = "DonorRestarted"
+	GeneralizeFailed Reason = "GeneralizeFailed"
+	NotProven        Reason = "NotProven"
+	SnapshotTaken    Reason = "SnapshotTaken"
+	SnapshotFailed   Reason = "SnapshotFailed"
+	SnapshotLost     Reason = "SnapshotLost"
+	DonorNotReady    Reason = "DonorNotReady"
+	VersionTaken     Reason = "VersionTaken"
+	ImageFailed      Reason = "ImageFailed"
+	ImageLost        Reason = "ImageLost"
+	Quarantined      Reason = "Quarantined"
+	Superseded       Reason = "Superseded"
+)

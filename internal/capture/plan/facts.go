@@ -1,0 +1,131 @@
+package plan
+
+// Facts is the world as one look saw it, in so few words that all of its reachable values can be
+// enumerated. The zero value is a Prototype that was just made, with a donor that is gone.
+type Facts struct {
+	// Deleting: somebody deleted the Prototype; it stays until nothing is left behind.
+	Deleting bool
+	// Failed: the verdict was written down that this capture will not succeed.
+	Failed bool
+	// Refused: the preflight found a reason not to begin. Looked at only while nothing has been done.
+	Refused bool
+	// Queued: as many captures as are allowed at once hold donors already.
+	Queued bool
+
+	// Lock is who holds the Node, by its reservation annotation.
+	Lock Lock
+	// Recorded: the reservation is saved in the Prototype, where it outlives the Node object.
+	Recorded bool
+	// Node is the donor as the API server sees it.
+	Node Node
+	// Cordoned: the node takes no new pods.
+	Cordoned bool
+	// Restored: the node's cordon and annotations are as they were before the capture, or it is gone.
+	Restored bool
+	// Drained: every pod that must leave has left.
+	Drained bool
+	// DrainOverdue: the drain took longer than it may, and must not be forced.
+	DrainOverdue bool
+
+	// Power of the instance.
+	Power Power
+	// Protected: the instance is protected from its pool's shrinking.
+	Protected bool
+	// ProtectionRestored: that protection is as it was before the capture.
+	ProtectionRestored bool
+
+	// Ordered: it was written down that the generalize pod is about to run, under which boot.
+	Ordered bool
+	// Pod is the generalize pod.
+	Pod Pod
+	// Proven: the proof holds for this Prototype and that boot.
+	Proven bool
+	// Rebooted: the node has reported another boot since.
+	Rebooted bool
+	// Returning: it was written down that the disk is no longer needed and the power comes back.
+	Returning bool
+
+	// Snapshot of the donor's disk and Image made of it.
+	Snapshot Artifact
+	Image    Artifact
+	// Quarantined: the image must never be used.
+	Quarantined bool
+
+	// Recipe is what the pool's recipe points at, against this Prototype's version.
+	Recipe Recipe
+	// Saved: what the recipe will lose is kept, or it loses nothing.
+	Saved bool
+	// Excess: there are versions to retire.
+	Excess bool
+	// Growing: the pool is still to grow after the promotion.
+	Growing bool
+
+	// Overdue: the donor has been held for longer than it may be without a snapshot.
+	Overdue bool
+	// Hopeless: a donor that runs again has been awaited for longer than it may take to be Ready.
+	Hopeless bool
+}
+
+// Lock is who holds the donor's Node.
+type Lock string
+
+const (
+	Unlocked Lock = ""
+	Ours     Lock = "ours"
+	Theirs   Lock = "theirs"
+)
+
+// Node is the donor's Node object.
+type Node string
+
+const (
+	NodeGone     Node = ""
+	NodeNotReady Node = "notReady"
+	NodeReady    Node = "ready"
+)
+
+// Power is the donor's instance.
+type Power string
+
+const (
+	InstanceGone Power = ""
+	On           Power = "on"
+	Changing     Power = "changing"
+	Off          Power = "off"
+)
+
+// Pod is the generalize pod.
+type Pod string
+
+const (
+	NoPod     Pod = ""
+	PodActive Pod = "active"
+	PodFailed Pod = "failed" // ended without a proof, or cannot start
+)
+
+// Artifact is a snapshot or an image version.
+type Artifact string
+
+const (
+	Absent   Artifact = ""
+	Pending  Artifact = "pending"
+	Complete Artifact = "complete"
+	Broken   Artifact = "broken" // the cloud gave up on it
+	Deleting Artifact = "deleting"
+	Foreign  Artifact = "foreign" // made by somebody else under our name, or without our proof
+)
+
+// Recipe is what the pool's recipe points at.
+type Recipe string
+
+const (
+	RecipeElsewhere Recipe = ""      // an earlier version, or another image
+	RecipeHere      Recipe = "here"  // this version, exactly as the promotion wants it
+	RecipeNewer     Recipe = "newer" // a later version: this capture came too late
+)
+
+// held tells whether the donor is out of its owner's hands.
+func (f Facts) held() bool { return f.Lock == Ours || f.Recorded }
+
+// back tells whether the donor serves again: Ready under another boot than the one it was generalized in.
+func (f Facts) back() bool { return f.Node == NodeReady && f.Rebooted }

@@ -1,0 +1,181 @@
+package plan
+
+import "testing"
+
+// mutants are wrong planners: each says what it gets wrong. The properties must catch every one of them;
+// a property that catches none is decoration.
+var mutants = []struct {
+	name string
+	next planner
+}{
+	{"begins although refused", with(func(f *Facts) { f.Refused = false })},
+	{"goes on although deleted", with(func(f *Facts) { f.Deleting = false })},
+	{"forgets its verdict", with(func(f *Facts) { f.Failed = false })},
+	{"cordons before it records", instead(Record, Cordon, func(f Facts) bool { return !f.Cordoned })},
+	{"evicts before it cordons", instead(Cordon, Evict, func(f Facts) bool { return !f.Drained })},
+	{"evicts without protection", with(func(f *Facts) { f.Protected = true })},
+	{"generalizes a donor that still has pods", with(func(f *Facts) { f.Drained = true })},
+	{"makes the pod before the order", instead(Order, Generalize, always)},
+	{"stops before the proof", replace(Decision{Wait, ForProof}, Decision{Do: TakeSnapshot})},
+	{"copies a disk without proof", with(func(f *Facts) { f.Proven = f.Proven || f.Ordered && f.Power == Off })},
+	{"copies a running disk", instead(Stop, TakeSnapshot, always)},
+	{"does not see that the donor was restarted", with(func(f *Facts) { f.Rebooted = f.Rebooted && f.Returning })},
+	{"starts before it is written down", instead(Return, Start, always)},
+	{"starts while the pod is there", func(f Facts) Decision {
+		if d := Next(f); d.Do == DeletePod && f.Power == Off && !f.Returning {
+			return Decision{Do: Return}
+		}
+		return Next(f)
+	}},
+	{"stops a donor that comes back", func(f Facts) Decision {
+		if d := Next(f); d.Why == ForReady && d.Do == Wait {
+			return Decision{Do: Stop}
+		}
+		return Next(f)
+	}},
+	{"publishes while it holds the donor", func(f Facts) Decision {
+		if f.Snapshot == Complete && f.Image == Absent && f.held() && !f.Failed && !f.Deleting {
+			return Decision{Do: Publish}
+		}
+		return Next(f)
+	}},
+	{"keeps the donor until the image is made", func(f Facts) Decision {
+		if d := Next(f); f.Snapshot == Complete && d.Do == Unprotect {
+			return Decision{Wait, ForImage}
+		}
+		return Next(f)
+	}},
+	{"holds the donor one step too long", instead(Start, Wait, always)},
+	{"releases without waiting for Ready", func(f Facts) Decision {
+		if d := Next(f); d.Why == ForReady {
+			return Decision{Do: Release}
+		}
+		return Next(f)
+	}},
+	{"releases a disturbed donor without a boot", func(f Facts) Decision {
+		if d := Next(f); d.Do == Stop && (f.Failed || f.Deleting) {
+			return Decision{Do: Release}
+		}
+		return Next(f)
+	}},
+	{"trusts a stale Ready", with(func(f *Facts) { f.Rebooted = f.Rebooted || f.Returning && f.Node == NodeReady })},
+	{"leaves the protection", instead(Unprotect, Release, always)},
+	{"leaves the cordon", with(func(f *Facts) { f.Restored = true; f.Lock = oursOnlyIfRecorded(*f) })},
+	{"forgets before it releases", instead(Release, Forget, func(f Facts) bool { return f.Recorded })},
+	{"gives up a donor that is off", func(f Facts) Decision {
+		if d := Next(f); d.Do == Start && f.Hopeless {
+			return Decision{Do: Release}
+		}
+		return Next(f)
+	}},
+	{"promotes an unfinished image", replace(Decision{Wait, ForImage}, Decision{Do: Promote})},
+	{"promotes a quarantined image", with(func(f *Facts) { f.Quarantined = false })},
+	{"promotes over a newer version", with(func(f *Facts) {
+		if f.Recipe == RecipeNewer {
+			f.Recipe = RecipeElsewhere
+		}
+	})},
+	{"promotes before it saves", instead(SaveRecipe, Promote, always)},
+	{"retires before it promotes", instead(Promote, Retire, func(f Facts) bool { return f.Excess })},
+	{"does not retire", instead(Retire, Succeed, always)},
+	{"does not grow the pool", instead(ScaleOut, Succeed, always)},
+	{"leaves the snapshot behind", with(func(f *Facts) {
+		if f.Image == Complete {
+			f.Snapshot = Absent
+		}
+	})},
+	{"leaves the snapshot of a failure behind", instead(DeleteSnapshot, Close, always)},
+	{"deletes the snapshot too early", replace(Decision{Wait, ForImage}, Decision{Do: DeleteSnapshot})},
+	{"leaves the pod behind", with(func(f *Facts) {
+		if f.Failed {
+			f.Pod = NoPod
+		}
+	})},
+	{"leaves a broken image behind", instead(DeleteImage, Close, always)},
+	{"deletes an image that a recipe may name", func(f Facts) Decision {
+		if (f.Failed || f.Deleting) && f.Image == Complete && !f.held() {
+			return Decision{Do: DeleteImage}
+		}
+		return Next(f)
+	}},
+	{"waits for a proof past the deadline", with(func(f *Facts) { f.Overdue = false })},
+	{"waits for Ready for ever", with(func(f *Facts) { f.Hopeless = false })},
+	{"waits for a budget for ever", with(func(f *Facts) { f.DrainOverdue = false; f.Overdue = false })},
+	{"never believes that the image is there", with(func(f *Facts) {
+		if f.Image == Complete {
+			f.Image = Pending
+		}
+	})},
+	{"takes a snapshot that failed for a good one", with(func(f *Facts) {
+		if f.Snapshot == Broken {
+			f.Snapshot = Complete
+		}
+	})},
+	{"fails without a reason", func(f Facts) Decision {
+		d := Next(f)
+		if d.Do == Fail {
+			d.Why = ""
+		}
+		return d
+	}},
+}
+
+func always(Facts) bool { return true }
+
+// with plans on facts that were changed: a planner that does not see.
+func with(change func(*Facts)) planner {
+	return func(f Facts) Decision { change(&f); return Next(f) }
+}
+
+// instead does another action where the right one is due.
+func instead(due, wrong Action, when func(Facts) bool) planner {
+	return func(f Facts) Decision {
+		if d := Next(f); d.Do == due && when(f) {
+			if wrong == Wait {
+				return Decision{Wait, ForReady}
+			}
+			return Decision{Do: wrong}
+		}
+		return Next(f)
+	}
+}
+
+func replace(due, wrong Decision) planner {
+	return func(f Facts) Decision {
+		if d := Next(f); d == due {
+			return wrong
+		}
+		return Next(f)
+	}
+}
+
+func oursOnlyIfRecorded(f Facts) Lock {
+	if f.Recorded && (f.Failed || f.Snapshot == Complete) && f.Lock == Ours {
+		return Unlocked
+	}
+	return f.Lock
+}
+
+// TestWrongPlannersAreCaught proves the properties: each wrong planner breaks one in some reachable world.
+func TestWrongPlannersAreCaught(t *testing.T) {
+	caughtBy := map[string]int{}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			reached, _, bad := explore(m.next, safe)
+			if bad != nil {
+				caughtBy[bad.property]++
+				t.Logf("caught by: %s", bad.property)
+				return
+			}
+			for w := range reached {
+				if problem := live(m.next, w); problem != "" {
+					caughtBy["liveness"]++
+					t.Logf("caught by: liveness: %s", problem)
+					return
+				}
+			}
+			t.Error("no property noticed")
+		})
+	}
+	t.Logf("%d wrong planners, caught by %d properties", len(mutants), len(caughtBy))
+}

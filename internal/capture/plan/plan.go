@@ -1,0 +1,210 @@
+// Package plan decides the next action of a capture from the facts of the world.
+//
+// It is pure: no context, clock, client or log. It stores no step and remembers nothing: the same facts
+// give the same decision, whoever asks and however often the process was restarted in between. It reads
+// the facts from the goal backwards: whatever is nearest to the end and already true is not done again.
+//
+// It does not look at the world and does not act; package capture does both.
+package plan
+
+// Next decides what to do now. Exactly one action, or a wait.
+func Next(f Facts) Decision {
+	switch {
+	case f.Deleting, f.Failed:
+		return abandon(f)
+	case f.Image != Absent:
+		return finish(f)
+	case f.Snapshot != Absent:
+		return publish(f)
+	case f.Ordered:
+		return snapshot(f)
+	default:
+		return prepare(f)
+	}
+}
+
+// finish goes on from an image version that exists: give the donor back if that is still open, then
+// point the pool at the version.
+func finish(f Facts) Decision {
+	switch {
+	case f.held():
+		return giveBack(f)
+	case f.Image == Foreign:
+		return fail(VersionTaken)
+	case f.Image == Broken:
+		return fail(ImageFailed)
+	case f.Image == Deleting:
+		return fail(ImageLost)
+	case f.Image == Pending:
+		return wait(ForImage)
+	case f.Quarantined:
+		return fail(Quarantined)
+	case f.Snapshot != Absent && f.Snapshot != Deleting && f.Snapshot != Foreign:
+		return do(DeleteSnapshot)
+	case f.Recipe == RecipeNewer:
+		return fail(Superseded)
+	case f.Recipe == RecipeElsewhere && !f.Saved:
+		return do(SaveRecipe)
+	case f.Recipe == RecipeElsewhere:
+		return do(Promote)
+	case f.Excess:
+		return do(Retire)
+	case f.Growing:
+		return do(ScaleOut)
+	case f.Pod != NoPod:
+		return do(DeletePod)
+	case f.Snapshot == Deleting:
+		return wait(ForDeletion)
+	default:
+		return do(Succeed)
+	}
+}
+
+// publish goes on from a snapshot: the disk is no longer needed, so the donor comes first.
+func publish(f Facts) Decision {
+	switch {
+	case f.Snapshot == Foreign:
+		return fail(SnapshotTaken)
+	case f.Snapshot == Broken:
+		return fail(SnapshotFailed)
+	case f.Snapshot == Deleting:
+		return fail(SnapshotLost)
+	case f.held() && !f.Returning && (f.Power == On || f.Power == Changing):
+		// Somebody started the donor; nobody can tell whether before or after the copy was made.
+		return fail(DonorRestarted)
+	case f.Snapshot == Pending && f.Overdue:
+		return fail(DeadlineExceeded)
+	case f.Snapshot == Pending:
+		return wait(ForSnapshot)
+	case f.held() && f.Returning && f.Power == On && !f.back() && f.Hopeless:
+		return fail(DonorNotReady)
+	case f.held():
+		return giveBack(f)
+	default:
+		return do(Publish)
+	}
+}
+
+// snapshot goes on from the order to generalize: run the pod, see the proof, see the power off, copy the disk.
+func snapshot(f Facts) Decision {
+	switch {
+	case !f.held(), f.Returning:
+		return fail(Interrupted)
+	case f.Power == InstanceGone:
+		return fail(DonorGone)
+	case f.Rebooted:
+		return fail(DonorRestarted)
+	case f.Overdue:
+		return fail(DeadlineExceeded)
+	case f.Proven && f.Power == On:
+		return do(Stop)
+	case f.Proven && f.Power == Changing:
+		return wait(ForPowerOff)
+	case f.Proven:
+		return do(TakeSnapshot)
+	case f.Pod == PodFailed:
+		return fail(GeneralizeFailed)
+	case f.Power == Off:
+		return fail(NotProven)
+	case f.Pod == NoPod && f.Power == On:
+		return do(Generalize)
+	default:
+		return wait(ForProof)
+	}
+}
+
+// prepare goes from nothing to a drained donor, each hold before what it holds for.
+func prepare(f Facts) Decision {
+	switch {
+	case !f.held() && (f.Refused || f.Lock == Theirs):
+		return do(Refuse)
+	case !f.held() && f.Queued:
+		return wait(ForTurn)
+	case f.Node == NodeGone || f.Power == InstanceGone:
+		return fail(DonorGone)
+	case !f.held():
+		return do(Reserve)
+	case f.Lock != Ours:
+		return fail(ReservationLost)
+	case f.Overdue:
+		return fail(DeadlineExceeded)
+	case !f.Recorded:
+		return do(Record)
+	case !f.Protected:
+		return do(Protect)
+	case !f.Cordoned:
+		return do(Cordon)
+	case !f.Drained && f.DrainOverdue:
+		return fail(DrainTimeout)
+	case !f.Drained:
+		return do(Evict)
+	case f.Node != NodeReady || f.Power != On:
+		return wait(ForDonor)
+	default:
+		return do(Order)
+	}
+}
+
+// abandon ends a capture that failed or is being deleted: the donor first, then what is left behind.
+func abandon(f Facts) Decision {
+	switch {
+	case f.held():
+		return giveBack(f)
+	case f.Pod != NoPod:
+		return do(DeletePod)
+	case f.Image == Pending, f.Image == Broken:
+		return do(DeleteImage)
+	case f.Snapshot == Pending, f.Snapshot == Complete, f.Snapshot == Broken:
+		return do(DeleteSnapshot)
+	case f.Image == Deleting, f.Snapshot == Deleting:
+		return wait(ForDeletion)
+	default:
+		return do(Close)
+	}
+}
+
+// giveBack returns the donor to its owner: the power, Ready under a new boot, then every hold in the
+// reverse order of taking. The Prototype's record goes last: it can restore a Node whose annotation
+// somebody removed, or that was made anew. A donor whose generalization was ordered must go through a boot, for parts of
+// its identity may be gone; and the pod must be gone before that boot, for a kubelet that finds it again
+// could start it again.
+func giveBack(f Facts) Decision {
+	if f.Ordered && f.Power != InstanceGone {
+		if d, open := powerBack(f); open {
+			return d
+		}
+	}
+	switch {
+	case f.Pod != NoPod:
+		return do(DeletePod)
+	case f.Power != InstanceGone && !f.ProtectionRestored:
+		return do(Unprotect)
+	case f.Lock == Ours, f.Lock == Unlocked && !f.Restored:
+		return do(Release)
+	default:
+		return do(Forget)
+	}
+}
+
+// powerBack takes a donor whose generalization was ordered through a boot. open is false once it is back,
+// or is not worth waiting for any longer.
+func powerBack(f Facts) (d Decision, open bool) {
+	switch {
+	case !f.Returning && f.Power == Changing:
+		return wait(ForPowerOff), true
+	case !f.Returning && f.Power == On && f.Snapshot == Absent && f.Image == Absent && !f.Rebooted:
+		return do(Stop), true
+	case !f.Returning && f.Pod != NoPod:
+		return do(DeletePod), true
+	case !f.Returning:
+		return do(Return), true
+	case f.Power == Off:
+		return do(Start), true
+	case f.Power == Changing:
+		return wait(ForPowerOn), true
+	case !f.back() && !f.Hopeless:
+		return wait(ForReady), true
+	default:
+		return Decision{}, false
+	}
+}

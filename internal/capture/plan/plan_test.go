@@ -1,0 +1,217 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+type planner func(Facts) Decision
+
+// patience is how many steps a cooperative world may take from anywhere to the end.
+const patience = 60
+
+// adversities is how many bad things may happen on one path. Three are enough to reach every pair of
+// troubles and then lose the status on top.
+const adversities = 3
+
+// violation says what a planner did wrong, and how the world came there.
+type violation struct {
+	property string
+	world    world
+	decision Decision
+}
+
+func (v violation) String() string {
+	return fmt.Sprintf("%s\n  decision: %s\n  world: %+v", v.property, v.decision, v.world)
+}
+
+// explore visits every world that can be reached under the planner, losing each action before its effect
+// (the world stays) or after it (the effect happens, nobody notices: the next look sees it), and lets
+// check judge each decision. It returns the worlds and the distinct facts that were seen.
+func explore(next planner, check func(world, Decision) string) (reached map[world]bool, facts map[Facts]bool, bad *violation) {
+	reached, facts = map[world]bool{}, map[Facts]bool{}
+	queue := start()
+	for len(queue) > 0 {
+		w := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if reached[w] {
+			continue
+		}
+		reached[w] = true
+		if w.closed {
+			continue
+		}
+		facts[w.f] = true
+		d := next(w.f)
+		if problem := check(w, d); problem != "" {
+			return reached, facts, &violation{problem, w, d}
+		}
+		queue = append(queue, w.effect(d), w.progress())
+		if w.lost < adversities {
+			queue = append(queue, w.adverse()...)
+		}
+	}
+	return reached, facts, nil
+}
+
+// safe names the safety property that the decision breaks in this world, or nothing.
+func safe(w world, d Decision) string {
+	for _, p := range properties {
+		if p.actions != "" && !strings.Contains(p.actions, "|"+string(d.Do)+"|") {
+			continue
+		}
+		if !p.holds(w, d) {
+			return p.name
+		}
+	}
+	return ""
+}
+
+// gaveBack tells whether the donor is as it was: invariant 1.
+func (w world) gaveBack() bool {
+	f := w.f
+	if f.Lock == Ours || f.Recorded {
+		return false
+	}
+	node := f.Node == NodeGone || f.Cordoned == w.cordonedBefore
+	instance := f.Power == InstanceGone || f.Protected == w.protectedBefore
+	return node && instance
+}
+
+// powered tells whether a donor that the capture took through a power-off was started again.
+func (w world) powered() bool { return !w.f.Ordered || w.booted || w.f.Power == InstanceGone }
+
+// needed tells whether the donor's disk is still needed: until its snapshot is there, and as long as the
+// capture is meant to succeed.
+func needed(f Facts) bool {
+	return !f.Deleting && !f.Failed && f.Image == Absent && (f.Snapshot == Absent || f.Snapshot == Pending)
+}
+
+const (
+	takes     = "|Reserve|Record|Protect|Cordon|Evict|Order|Generalize|"
+	givesBack = "|Stop|DeletePod|Return|Start|Unprotect|Release|Forget|Fail|Wait|"
+)
+
+var properties = []struct {
+	name    string
+	actions string // the actions that it speaks of; all if empty
+	holds   func(world, Decision) bool
+}{
+	{"a refused capture changes nothing", takes, func(w world, _ Decision) bool { return !w.f.Refused || w.f.held() }},
+	{"nothing is taken once the end is decided", takes, func(w world, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
+	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Lock == Ours || w.f.Ordered && w.f.held() }},
+	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Ordered && w.f.held() }},
+	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
+	{"only a drained donor is generalized", "|Order|", func(w world, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
+	{"the order is written before the pod", "|Generalize|", func(w world, _ Decision) bool { return w.f.Ordered && !w.f.Rebooted && !w.f.Returning && w.f.Power == On }},
+	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w world, _ Decision) bool { return w.f.Ordered && w.f.held() && !w.f.Returning }},
+	{"a donor that came back is not stopped again", "|Stop|", func(w world, _ Decision) bool { return !w.f.Rebooted }},
+	{"only a generalized disk that is off is copied", "|TakeSnapshot|", func(w world, _ Decision) bool { return w.clean && w.f.Power == Off && w.f.Proven }},
+	{"power comes back only after it was written down, without the pod", "|Start|", func(w world, _ Decision) bool { return w.f.Returning && w.f.Pod == NoPod }},
+	{"only a generalized snapshot is published", "|Publish|", func(w world, _ Decision) bool { return w.cleanSnapshot && w.f.Snapshot == Complete }},
+	{"the donor is back before the image is made", "|Publish|", func(w world, _ Decision) bool { return w.gaveBack() }},
+	{"only a complete, generalized, trusted image is promoted", "|Promote|", func(w world, _ Decision) bool { return w.f.Image == Complete && w.cleanImage && !w.f.Quarantined }},
+	{"a promotion never goes backwards", "|Promote|", func(w world, _ Decision) bool { return w.f.Recipe == RecipeElsewhere }},
+	{"what the recipe loses is saved first", "|Promote|", func(w world, _ Decision) bool { return w.f.Saved }},
+	{"versions are retired only behind a promoted one", "|Retire|ScaleOut|", func(w world, _ Decision) bool { return w.f.Recipe == RecipeHere }},
+	{"an image that a recipe names, or that is complete, is not deleted", "|DeleteImage|", func(w world, _ Decision) bool { return w.f.Recipe != RecipeHere && w.f.Image != Complete }},
+	{"the snapshot stays while it may be needed", "|DeleteSnapshot|", func(w world, _ Decision) bool {
+		return w.f.Deleting || w.f.Failed || w.f.Image == Complete
+	}},
+	{"a disturbed donor is not released before it went through a boot", "|Release|", func(w world, _ Decision) bool {
+		return !w.f.Ordered || w.booted || w.f.Power == InstanceGone
+	}},
+	{"a donor is released Ready, unless that was awaited long enough", "|Release|Forget|", func(w world, _ Decision) bool {
+		return !w.f.Ordered || w.f.back() || w.f.Hopeless || w.f.Power == InstanceGone || w.f.Lock == Unlocked && w.f.Node == NodeGone
+	}},
+	{"the end leaves nothing behind", "|Succeed|Close|Refuse|", func(w world, _ Decision) bool {
+		return w.gaveBack() && w.powered() && w.f.Pod == NoPod && (w.f.Snapshot == Absent || w.f.Snapshot == Foreign)
+	}},
+	{"success means a promoted image", "|Succeed|", func(w world, _ Decision) bool {
+		return w.f.Recipe == RecipeHere && w.f.Image == Complete && w.cleanImage && !w.f.Excess && !w.f.Growing
+	}},
+	{"a failed end leaves no half-made image", "|Close|", func(w world, _ Decision) bool { return w.f.Image != Pending && w.f.Image != Broken }},
+	{"promptness: a donor whose disk is not needed is on its way back", "", func(w world, d Decision) bool {
+		return !w.f.held() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|")
+	}},
+	{"promptness: no wait while the donor's way back is open", "|Wait|", func(w world, d Decision) bool {
+		if !w.f.held() || needed(w.f) {
+			return true
+		}
+		return d.Why == ForPowerOff && w.f.Power == Changing || d.Why == ForPowerOn && w.f.Power == Changing ||
+			d.Why == ForReady && w.f.Power == On && !w.f.back()
+	}},
+	{"promptness: a deadline ends what holds the donor", "", func(w world, d Decision) bool {
+		return !w.f.Overdue || !w.f.held() || !needed(w.f) || d.Do == Fail
+	}},
+	{"a wait has a reason and a verdict too", "|Wait|Fail|", func(_ world, d Decision) bool { return d.Why != "" }},
+}
+
+// live follows the planner from a world in which nothing bad happens any more, and says what is wrong
+// with where it ends.
+func live(next planner, w world) string {
+	for range patience {
+		if w.closed {
+			return ""
+		}
+		d := next(w.f)
+		after := w.effect(d)
+		if after == w {
+			after = w.progress()
+		}
+		if after == w { // nothing moves but time
+			after.f.Hopeless = w.f.Overdue && w.f.held()
+			after.f.Overdue = w.f.held()
+		}
+		if after == w {
+			return fmt.Sprintf("stuck at %s", d)
+		}
+		w = after
+	}
+	return "never ends"
+}
+
+// TestEveryReachableWorld holds safety, promptness and liveness in every world that can be reached with
+// up to three adverse events, each action lost before or after its effect.
+func TestEveryReachableWorld(t *testing.T) {
+	reached, facts, bad := explore(Next, safe)
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	for w := range reached {
+		if problem := live(Next, w); problem != "" {
+			t.Fatalf("liveness: %s, from %+v", problem, w)
+		}
+	}
+	t.Logf("%d worlds, %d distinct facts", len(reached), len(facts))
+}
+
+// TestNothingGoesWrong reads the order of a whole capture aloud.
+func TestNothingGoesWrong(t *testing.T) {
+	w := world{f: Facts{Node: NodeReady, Power: On, Excess: true, Growing: true}}.derived()
+	var got []string
+	for range patience {
+		if w.closed {
+			break
+		}
+		d := Next(w.f)
+		if len(got) == 0 || got[len(got)-1] != d.String() {
+			got = append(got, d.String())
+		}
+		if after := w.effect(d); after != w {
+			w = after
+			continue
+		}
+		w = w.progress()
+	}
+	want := "Reserve, Record, Protect, Cordon, Evict, Order, Generalize, Wait: Proof, Stop, Wait: PowerOff, TakeSnapshot, " +
+		"Wait: Snapshot, DeletePod, Return, Start, Wait: Ready, Unprotect, Release, Forget, Publish, Wait: Image, " +
+		"DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"
+	if g := strings.Join(got, ", "); g != want {
+		t.Errorf("order of a capture:\n got %s\nwant %s", g, want)
+	}
+	if !w.succeeded {
+		t.Error("the capture did not succeed")
+	}
+}

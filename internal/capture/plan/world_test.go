@@ -1,0 +1,239 @@
+package plan
+
+// world is a small model of everything that a capture touches: what a look can see, and behind it the
+// truth that only the model knows (whether a disk, a snapshot, an image really is generalized).
+type world struct {
+	f Facts
+
+	cordonedBefore, protectedBefore bool
+
+	// booted is the truth behind Rebooted: the instance has been started since the order.
+	booted bool
+	// clean is the truth behind Proven: the donor's disk is generalized and nothing has booted it since.
+	clean, cleanSnapshot, cleanImage bool
+
+	// hung: the donor never becomes Ready again.
+	hung bool
+
+	closed, succeeded bool
+	// lost counts adverse events, to keep the exploration finite and the paths readable.
+	lost int8
+}
+
+// start is every world that a capture can begin in.
+func start() []world {
+	var worlds []world
+	for _, refused := range []bool{false, true} {
+		for _, cordoned := range []bool{false, true} {
+			for _, protected := range []bool{false, true} {
+				for _, growing := range []bool{false, true} {
+					w := world{cordonedBefore: cordoned, protectedBefore: protected}
+					w.f = Facts{Refused: refused, Node: NodeReady, Power: On, Cordoned: cordoned, Protected: protected, Growing: growing, Excess: true}
+					worlds = append(worlds, w.derived())
+				}
+			}
+		}
+	}
+	return worlds
+}
+
+// derived fills in the facts that follow from others.
+func (w world) derived() world {
+	if w.f.Node == NodeGone && !w.f.Recorded {
+		w.cordonedBefore = false // a node that is made anew owes nothing to a hold that is over, or never began
+	}
+	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
+	w.f.Restored = w.f.Node == NodeGone || w.f.Lock == Unlocked && w.f.Cordoned == w.cordonedBefore
+	if w.f.Power != On || w.f.Node == NodeGone {
+		w.f.Drained = w.f.Drained || w.f.Node == NodeGone
+	}
+	return w
+}
+
+// effect is what an action does to the world when its call goes through.
+func (w world) effect(d Decision) world {
+	f := &w.f
+	switch d.Do {
+	case Wait:
+	case Refuse, Close:
+		w.closed = true
+	case Succeed:
+		w.closed, w.succeeded = true, true
+	case Fail:
+		f.Failed = true
+	case Reserve:
+		f.Lock = Ours
+	case Record:
+		f.Recorded = true
+	case Protect:
+		f.Protected = true
+	case Cordon:
+		f.Cordoned = true
+	case Evict:
+		f.Drained = true
+	case Order:
+		f.Ordered = true
+	case Generalize:
+		f.Pod = PodActive
+	case Stop:
+		if f.Power == On {
+			f.Power = Changing
+		}
+	case TakeSnapshot:
+		f.Snapshot, w.cleanSnapshot = Pending, w.clean
+	case DeletePod:
+		f.Pod = NoPod
+	case Return:
+		f.Returning = true
+	case Start:
+		w = w.boot()
+	case Unprotect:
+		f.Protected = w.protectedBefore
+	case Forget:
+		f.Recorded = false
+	case Release:
+		f.Lock = Unlocked
+		if f.Node != NodeGone {
+			f.Cordoned = w.cordonedBefore
+		}
+	case Publish:
+		f.Image, w.cleanImage = Pending, w.cleanSnapshot
+	case DeleteSnapshot:
+		f.Snapshot = Deleting
+	case SaveRecipe:
+		f.Saved = true
+	case Promote:
+		f.Recipe = RecipeHere
+	case Retire:
+		f.Excess = false
+	case ScaleOut:
+		f.Growing = false
+	case DeleteImage:
+		f.Image = Deleting
+	}
+	return w.derived()
+}
+
+// boot powers the donor on: its disk gets an identity again.
+func (w world) boot() world {
+	if w.f.Power != Off {
+		return w
+	}
+	w.f.Power, w.clean = On, false
+	w.booted = w.booted || w.f.Ordered
+	return w
+}
+
+// progress is what the world does by itself when nothing goes wrong. It returns the world unchanged when
+// there is nothing to wait for.
+func (w world) progress() world {
+	f := &w.f
+	switch {
+	case f.Pod == PodActive && !f.Proven && f.Power == On && !w.booted:
+		f.Proven, w.clean = true, true
+	case f.Proven && w.clean && f.Power == On && !w.booted:
+		f.Power = Off // the pod powers the donor off
+	case f.Power == Changing:
+		f.Power = Off
+	case f.Power == On && !w.hung && f.Node != NodeGone && (f.Node != NodeReady || f.Rebooted != w.booted):
+		f.Node, f.Rebooted = NodeReady, w.booted
+	case f.Power == On && !w.hung && f.Node == NodeGone && w.booted:
+		f.Node, f.Rebooted, f.Cordoned, f.Lock = NodeReady, true, false, Unlocked // the kubelet registers anew
+	case f.Snapshot == Pending:
+		f.Snapshot = Complete
+	case f.Snapshot == Deleting:
+		f.Snapshot = Absent
+	case f.Image == Pending:
+		f.Image = Complete
+	case f.Image == Deleting:
+		f.Image = Absent
+	case f.Queued:
+		f.Queued = false
+	case f.Power == Off && f.Node == NodeReady:
+		f.Node = NodeNotReady // noticed late: until now the node's last word stood
+	}
+	return w.derived()
+}
+
+func notReady(n Node) Node {
+	if n == NodeGone {
+		return n
+	}
+	return NodeNotReady
+}
+
+// adverse is every bad thing that can happen to this world from outside.
+func (w world) adverse() []world {
+	var out []world
+	add := func(change func(*world)) {
+		next := w
+		change(&next)
+		next = next.derived()
+		if next != w {
+			next.lost++
+			out = append(out, next)
+		}
+	}
+	add(func(n *world) { n.f.Deleting = true })
+	add(func(n *world) { n.f.Failed = false }) // the status is lost
+	add(func(n *world) { n.f.Queued = !n.f.Ordered })
+	add(func(n *world) { n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false })
+	add(func(n *world) {
+		n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
+		n.f.Power, n.f.Protected = InstanceGone, false
+	})
+	add(func(n *world) { // a hand removes the annotation
+		if n.f.Lock == Ours {
+			n.f.Lock = Unlocked
+		}
+	})
+	add(func(n *world) { n.f.Node = notReady(n.f.Node) })
+	add(func(n *world) {
+		// A stranger starts the donor. While the proof is fresh, the kubelet's
+		// report of the new boot is assumed to come before the donor can be off again: a proof is taken
+		// for void after minutes (package capture), which is less than a start and a stop take.
+		if n.f.Power == Off {
+			*n = n.boot()
+			if n.booted && n.f.Proven && !n.f.Returning {
+				n.f.Rebooted = true
+			}
+		}
+	})
+	add(func(n *world) { // a stranger stops it
+		if n.f.Power == On {
+			n.f.Power = Off
+		}
+	})
+	add(func(n *world) { n.hung = n.f.Ordered })
+	add(func(n *world) {
+		if n.f.Pod == PodActive {
+			n.f.Pod = PodFailed
+		}
+	})
+	add(func(n *world) { n.f.Pod = NoPod }) // somebody deletes the pod
+	add(func(n *world) { n.f.Overdue = n.f.held() })
+	add(func(n *world) { n.f.Overdue, n.f.Hopeless = n.f.held(), n.f.held() })
+	add(func(n *world) { n.f.DrainOverdue = n.f.held() && !n.f.Drained })
+	add(func(n *world) {
+		if n.f.Snapshot == Pending {
+			n.f.Snapshot = Broken
+		}
+	})
+	add(func(n *world) {
+		if n.f.Snapshot == Complete {
+			n.f.Snapshot = Deleting
+		}
+	})
+	add(func(n *world) {
+		if n.f.Image == Pending {
+			n.f.Image = Broken
+		}
+	})
+	add(func(n *world) { n.f.Quarantined = n.f.Image == Complete })
+	add(func(n *world) {
+		if n.f.Image == Complete {
+			n.f.Recipe = RecipeNewer
+		}
+	})
+	return out
+}
