@@ -1,0 +1,214 @@
+package azure
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// providerPrefix opens Node.spec.providerID on Azure: "azure://" and a resource ID.
+const providerPrefix = "azure://"
+
+// maxName is the longest name that galleries, image definitions and snapshots take, in characters.
+const maxName = 80
+
+const (
+	typeScaleSet   = "microsoft.compute/virtualmachinescalesets"
+	typeScaleSetVM = "microsoft.compute/virtualmachinescalesets/virtualmachines"
+	typeVM         = "microsoft.compute/virtualmachines"
+)
+
+// scaleSet names a scale set. Azure compares all three without regard to case, and writes them in more
+// than one case; they are kept in lower case so that one pool has one ID.
+type scaleSet struct {
+	subscription, group, name string
+}
+
+// instance names a VM of a scale set with Uniform orchestration.
+type instance struct {
+	scaleSet
+	number string
+}
+
+func (s scaleSet) id() string {
+	return s.scope() + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + s.name
+}
+
+// scope is the resource group's ID.
+func (s scaleSet) scope() string {
+	return "/subscriptions/" + s.subscription + "/resourceGroups/" + s.group
+}
+
+func (s scaleSet) pool() cloud.PoolID { return cloud.PoolID(s.id()) }
+
+func (s scaleSet) String() string { return "scale set " + s.name }
+
+func (i instance) String() string { return "instance " + i.number + " of scale set " + i.name }
+
+// gallery is the name of the pool's gallery: the Python original's, so that its history is ours too.
+// Gallery names know no dashes.
+func (s scaleSet) gallery() string {
+	return shorten("SIG_" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' {
+			return r
+		}
+		return '_'
+	}, s.group))
+}
+
+// definition is the name of the pool's image definition, as the Python original has it.
+func (s scaleSet) definition() string { return shorten("kamino-" + s.name + "-prototype") }
+
+func (s scaleSet) galleryID() string {
+	return s.scope() + "/providers/Microsoft.Compute/galleries/" + s.gallery()
+}
+
+func (s scaleSet) definitionID() string { return s.galleryID() + "/images/" + s.definition() }
+
+func (s scaleSet) versionID(version string) string {
+	return s.definitionID() + "/versions/" + version
+}
+
+// snapshot is the resource name of a capture's snapshot.
+func snapshotName(name string) string {
+	return shorten("snapshot_" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '-'
+	}, name))
+}
+
+// shorten keeps a name within Azure's limit and unique: what is cut off is replaced by its digest.
+func shorten(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return name[:maxName-9] + "_" + hex.EncodeToString(sum[:4])
+}
+
+// parseInstance reads Node.spec.providerID. What is not an instance of a Uniform scale set is Unsupported,
+// with the sentence that a person needs.
+func parseInstance(id cloud.InstanceID) (instance, error) {
+	text, isAzure := cutPrefixFold(string(id), providerPrefix)
+	if !isAzure {
+		return instance{}, unsupported(string(id), "this is not the provider ID of an Azure VM (azure:///subscriptions/...): name a node that runs on Azure")
+	}
+	rid, err := arm.ParseResourceID(text)
+	if err != nil {
+		return instance{}, unsupported(string(id), "this is not an Azure resource ID: see spec.providerID of the node")
+	}
+	switch strings.ToLower(rid.ResourceType.String()) {
+	case typeScaleSetVM:
+		return instance{scaleSet: scaleSetOf(rid.Parent), number: strings.ToLower(rid.Name)}, nil
+	case typeVM:
+		return instance{}, unsupported(string(id), fmt.Sprintf(
+			"VM %s stands by itself or belongs to a scale set with Flexible orchestration; only nodes of scale sets with Uniform orchestration can be captured", rid.Name))
+	default:
+		return instance{}, unsupported(string(id), "this is not a VM of a scale set: only nodes of scale sets with Uniform orchestration can be captured")
+	}
+}
+
+// parsePool reads a pool's ID.
+func parsePool(id cloud.PoolID) (scaleSet, error) {
+	rid, err := arm.ParseResourceID(string(id))
+	if err != nil || strings.ToLower(rid.ResourceType.String()) != typeScaleSet {
+		return scaleSet{}, unsupported(string(id), "this is not the resource ID of a virtual machine scale set")
+	}
+	return scaleSetOf(rid), nil
+}
+
+func scaleSetOf(rid *arm.ResourceID) scaleSet {
+	return scaleSet{
+		subscription: strings.ToLower(rid.SubscriptionID),
+		group:        strings.ToLower(rid.ResourceGroupName),
+		name:         strings.ToLower(rid.Name),
+	}
+}
+
+func unsupported(resource, message string) error {
+	return &cloud.Error{Kind: cloud.Unsupported, Op: "read", Resource: resource, Message: message}
+}
+
+// cutPrefixFold is strings.CutPrefix without regard to case.
+func cutPrefixFold(s, prefix string) (string, bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
+
+// versionOf reads the version out of an image reference's ID: latest is true if the ID is the definition
+// itself. ok is false if the ID is not of this pool's definition.
+func (s scaleSet) versionOf(imageID string) (version string, latest, ok bool) {
+	rest, ok := cutPrefixFold(imageID, s.definitionID())
+	if !ok {
+		return "", false, false
+	}
+	if rest == "" {
+		return "", true, true
+	}
+	version, ok = cutPrefixFold(rest, "/versions/")
+	if !ok || version == "" {
+		return "", false, false
+	}
+	if strings.EqualFold(version, "latest") {
+		return "", true, true
+	}
+	return version, false, true
+}
+
+// compareVersions orders version names by their three numbers. One that Azure could not have made sorts
+// first.
+func compareVersions(a, b string) int {
+	x, y := versionParts(a), versionParts(b)
+	for i := range x {
+		if x[i] != y[i] {
+			if x[i] < y[i] {
+				return -1
+			}
+			return 1
+		}
+	}
+	return strings.Compare(a, b)
+}
+
+// sameVersion compares the numbers: Azure knows 2026.01.05 and 2026.1.5 as one.
+func sameVersion(a, b string) bool {
+	return strings.EqualFold(a, b) || versionParts(a)[0] >= 0 && versionParts(a) == versionParts(b)
+}
+
+func versionParts(version string) [3]int64 {
+	var parts [3]int64
+	for i, text := range strings.SplitN(version, ".", 3) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return [3]int64{-1, -1, -1}
+		}
+		parts[i] = n
+	}
+	return parts
+}
+
+// checkVersion tells whether Azure takes the name: Major.Minor.Patch, each a number of 32 bits.
+func checkVersion(version string) error {
+	texts := strings.Split(version, ".")
+	valid := len(texts) == 3
+	for _, text := range texts {
+		if _, err := strconv.ParseUint(text, 10, 31); err != nil {
+			valid = false
+		}
+	}
+	if valid {
+		return nil
+	}
+	return &cloud.Error{Kind: cloud.Invalid, Op: "name image version", Resource: version,
+		Message: "Azure wants three numbers with dots between them, such as 2026.11.21"}
+}

@@ -1,0 +1,320 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// zonelessTexts are the two ways in which Azure says that a region has no zone-redundant storage for
+// images. On either, and on nothing else, the version is made with locally redundant storage.
+var zonelessTexts = []string{
+	"detail:zrs is not supported",
+	"zrs storage account type is not supported in this region",
+}
+
+func saysZoneless(message string) bool {
+	message = strings.ToLower(oneLine(message))
+	return slices.ContainsFunc(zonelessTexts, func(t string) bool { return strings.Contains(message, t) })
+}
+
+// versionRef names a version of a pool's definition.
+type versionRef struct {
+	scaleSet
+	version string
+}
+
+func (r versionRef) id() string { return r.versionID(r.version) }
+
+func (r versionRef) String() string {
+	return "image version " + r.version + " of " + r.scaleSet.String()
+}
+
+func versionOfRef(ref cloud.ImageRef) (versionRef, error) {
+	s, err := parsePool(ref.Pool)
+	if err != nil {
+		return versionRef{}, err
+	}
+	return versionRef{s, ref.Version}, checkVersion(ref.Version)
+}
+
+// Image implements cloud.Disks. A version that failed only because its region has no zone-redundant storage
+// counts as absent: EnsureImage replaces it.
+func (p *Provider) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
+	r, err := versionOfRef(ref)
+	if err != nil {
+		return cloud.Image{}, err
+	}
+	found, err := p.version(ctx, r)
+	if err != nil {
+		return cloud.Image{}, err
+	}
+	if found.replace {
+		return absentImage(ref), nil
+	}
+	return found.image, nil
+}
+
+func absentImage(ref cloud.ImageRef) cloud.Image {
+	return cloud.Image{ImageRef: ref, Version: ref.Version}
+}
+
+// foundVersion is one look at a version.
+type foundVersion struct {
+	image cloud.Image
+	// replace: it failed, or is on its way out, because it asked for zone-redundant storage in a region
+	// that has none.
+	replace bool
+}
+
+func (p *Provider) version(ctx context.Context, r versionRef) (foundVersion, error) {
+	clients, err := p.in(r.scaleSet)
+	if err != nil {
+		return foundVersion{}, err
+	}
+	ref := cloud.ImageRef{Pool: r.pool(), Version: r.version}
+	got, err := clients.versions.Get(ctx, r.group, r.gallery(), r.definition(), r.version,
+		&armcompute.GalleryImageVersionsClientGetOptions{Expand: to.Ptr(armcompute.ReplicationStatusTypesReplicationStatus)})
+	if isNotFound(err) {
+		return foundVersion{image: absentImage(ref)}, nil
+	}
+	if err != nil {
+		return foundVersion{}, fail("look at", r, err)
+	}
+	out := foundVersion{image: imageOf(r.scaleSet, got.GalleryImageVersion)}
+	out.image.ImageRef, out.image.Version = ref, r.version
+	zonal := isZonal(got.GalleryImageVersion)
+	switch out.image.State {
+	case cloud.Failed:
+		if out.image.Error == "" || zonal && !saysZoneless(out.image.Error) {
+			if told := p.reason(ctx, r.id()); told != "" {
+				out.image.Error = told
+			}
+		}
+		if zonal && saysZoneless(out.image.Error) {
+			p.learn(p.zoneless, regionKey(r.scaleSet, value(got.Location)), true)
+		}
+		out.replace = zonal && p.known(p.zoneless, regionKey(r.scaleSet, value(got.Location)))
+		if out.image.Error == "" {
+			out.image.Error = "Azure gave no reason: see the activity log of the image version"
+		}
+	case cloud.Deleting:
+		out.replace = zonal && p.known(p.zoneless, regionKey(r.scaleSet, value(got.Location)))
+	case cloud.Absent, cloud.Pending, cloud.Complete:
+	}
+	return out, nil
+}
+
+func regionKey(s scaleSet, location string) string { return s.subscription + "/" + location }
+
+func isZonal(version armcompute.GalleryImageVersion) bool {
+	if version.Properties == nil || version.Properties.PublishingProfile == nil {
+		return false
+	}
+	profile := version.Properties.PublishingProfile
+	if value(profile.StorageAccountType) == armcompute.StorageAccountTypeStandardZRS {
+		return true
+	}
+	return slices.ContainsFunc(profile.TargetRegions, func(region *armcompute.TargetRegion) bool {
+		return region != nil && value(region.StorageAccountType) == armcompute.StorageAccountTypeStandardZRS
+	})
+}
+
+// imageOf reads a version as Azure tells it.
+func imageOf(s scaleSet, version armcompute.GalleryImageVersion) cloud.Image {
+	name := value(version.Name)
+	out := cloud.Image{
+		ImageRef: cloud.ImageRef{Pool: s.pool(), Version: name},
+		Version:  name,
+		ID:       value(version.ID),
+		State:    cloud.Pending,
+		Tags:     tagsOf(version.Tags),
+	}
+	properties := version.Properties
+	if properties == nil {
+		return out
+	}
+	if profile := properties.PublishingProfile; profile != nil && profile.PublishedDate != nil {
+		out.CreatedAt = *profile.PublishedDate
+	}
+	if storage := properties.StorageProfile; storage != nil && storage.OSDiskImage != nil {
+		out.SizeGB = value(storage.OSDiskImage.SizeInGB)
+	}
+	var details string
+	var replicated bool
+	out.Percent, details, replicated = progressOf(properties.ReplicationStatus)
+	switch value(properties.ProvisioningState) {
+	case armcompute.GalleryProvisioningStateSucceeded:
+		out.State = cloud.Complete
+	case armcompute.GalleryProvisioningStateUpdating:
+		// Tags of a complete version are being written, or it goes to more regions.
+		if replicated {
+			out.State = cloud.Complete
+		}
+	case armcompute.GalleryProvisioningStateFailed:
+		out.State, out.Error = cloud.Failed, details
+	case armcompute.GalleryProvisioningStateDeleting:
+		out.State = cloud.Deleting
+	case armcompute.GalleryProvisioningStateCreating, armcompute.GalleryProvisioningStateMigrating:
+	}
+	if out.State == cloud.Complete {
+		out.Percent = 100
+	}
+	return out
+}
+
+// progressOf reads the replication's progress, that of the slowest region, and what the regions say.
+func progressOf(status *armcompute.ReplicationStatus) (percent int32, details string, replicated bool) {
+	if status == nil {
+		return 0, "", false
+	}
+	percent = 100
+	var said []string
+	for _, region := range status.Summary {
+		if region == nil {
+			continue
+		}
+		percent = min(percent, value(region.Progress))
+		if text := oneLine(value(region.Details)); text != "" {
+			said = append(said, text)
+		}
+	}
+	if len(status.Summary) == 0 {
+		percent = 0
+	}
+	return percent, strings.Join(said, "; "), value(status.AggregatedState) == armcompute.AggregatedReplicationStateCompleted
+}
+
+// Images implements cloud.Disks.
+func (p *Provider) Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error) {
+	s, err := parsePool(pool)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := p.versions(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var out []cloud.Image
+	for _, version := range versions {
+		out = append(out, imageOf(s, *version))
+	}
+	return out, nil
+}
+
+// versions lists the versions of the pool's definition, oldest first; none if there is no definition.
+func (p *Provider) versions(ctx context.Context, s scaleSet) ([]*armcompute.GalleryImageVersion, error) {
+	clients, err := p.in(s)
+	if err != nil {
+		return nil, err
+	}
+	var out []*armcompute.GalleryImageVersion
+	pager := clients.versions.NewListByGalleryImagePager(s.group, s.gallery(), s.definition(), nil)
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if isNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fail("list image versions of", s, err)
+		}
+		out = append(out, page.Value...)
+	}
+	out = slices.DeleteFunc(out, func(v *armcompute.GalleryImageVersion) bool { return v == nil })
+	slices.SortFunc(out, func(a, b *armcompute.GalleryImageVersion) int {
+		return compareVersions(value(a.Name), value(b.Name))
+	})
+	return out, nil
+}
+
+// TagImage implements cloud.Disks. All tags are sent, for Azure's documentation leaves open whether the
+// tags of a patch are merged or replace what is there; a removed one is sent as null.
+func (p *Provider) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error {
+	r, err := versionOfRef(ref)
+	if err != nil {
+		return err
+	}
+	found, err := p.version(ctx, r)
+	if err != nil {
+		return err
+	}
+	if found.replace || found.image.State == cloud.Absent || found.image.State == cloud.Deleting {
+		return &cloud.Error{Kind: cloud.NotFound, Op: "tag", Resource: r.String(), Message: "it does not exist"}
+	}
+	sent, changes := mergeTags(found.image.Tags, tags)
+	if !changes {
+		return nil
+	}
+	clients, err := p.in(r.scaleSet)
+	if err != nil {
+		return err
+	}
+	poller, err := clients.versions.BeginUpdate(ctx, r.group, r.gallery(), r.definition(), r.version,
+		armcompute.GalleryImageVersionUpdate{Tags: sent}, nil)
+	if err != nil {
+		return fail("tag", r, err)
+	}
+	remember(p, r.id(), poller)
+	return nil
+}
+
+func mergeTags(have, change map[string]string) (sent map[string]*string, changes bool) {
+	sent = toTags(have)
+	for name, text := range change {
+		if have[name] == text {
+			continue
+		}
+		changes = true
+		if text == "" {
+			sent[name] = nil // null in JSON
+			continue
+		}
+		sent[name] = to.Ptr(text)
+	}
+	return sent, changes
+}
+
+// DeleteImage implements cloud.Disks.
+func (p *Provider) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
+	r, err := versionOfRef(ref)
+	if err != nil {
+		return err
+	}
+	model, err := p.model(ctx, r.scaleSet)
+	if err != nil && !cloud.Is(err, cloud.NotFound) {
+		return err
+	}
+	if err == nil {
+		recipe, err := p.recipe(ctx, r.scaleSet, model)
+		if err != nil {
+			return err
+		}
+		if recipe.Version != "" && sameVersion(recipe.Version, r.version) {
+			return &cloud.Error{Kind: cloud.Conflict, Op: "delete", Resource: r.String(),
+				Message: fmt.Sprintf("the recipe of %s names it: point the pool at another image first", r.scaleSet)}
+		}
+	}
+	return p.deleteVersion(ctx, r)
+}
+
+func (p *Provider) deleteVersion(ctx context.Context, r versionRef) error {
+	clients, err := p.in(r.scaleSet)
+	if err != nil {
+		return err
+	}
+	poller, err := clients.versions.BeginDelete(ctx, r.group, r.gallery(), r.definition(), r.version, nil)
+	if isNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fail("delete", r, err)
+	}
+	remember(p, r.id(), poller)
+	return nil
+}

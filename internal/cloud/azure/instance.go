@@ -1,0 +1,291 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// SameInstance implements cloud.Disks. Azure's IDs are the same in any case.
+func (p *Provider) SameInstance(a, b cloud.InstanceID) bool {
+	x, errX := parseInstance(a)
+	y, errY := parseInstance(b)
+	if errX != nil || errY != nil {
+		return strings.EqualFold(string(a), string(b))
+	}
+	return x == y
+}
+
+// Instance implements cloud.Disks: the model and the instance view in one request.
+func (p *Provider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	vm, err := p.vm(ctx, ref, true)
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	out := cloud.Instance{ID: id, Pool: ref.pool(), Power: powerOf(vm), Refusals: refusalsOfVM(ref, vm)}
+	if properties := vm.Properties; properties != nil {
+		if policy := properties.ProtectionPolicy; policy != nil {
+			out.ScaleInProtected = value(policy.ProtectFromScaleIn)
+		}
+		if storage := properties.StorageProfile; storage != nil {
+			out.BuiltFrom = builtFrom(ref.scaleSet, storage.ImageReference)
+		}
+	}
+	return out, nil
+}
+
+// vm reads an instance; with its view, the power state is there too.
+func (p *Provider) vm(ctx context.Context, ref instance, view bool) (armcompute.VirtualMachineScaleSetVM, error) {
+	clients, err := p.in(ref.scaleSet)
+	if err != nil {
+		return armcompute.VirtualMachineScaleSetVM{}, err
+	}
+	options := &armcompute.VirtualMachineScaleSetVMsClientGetOptions{}
+	if view {
+		options.Expand = to.Ptr(armcompute.InstanceViewTypesInstanceView)
+	}
+	got, err := clients.instances.Get(ctx, ref.group, ref.name, ref.number, options)
+	if err != nil {
+		return armcompute.VirtualMachineScaleSetVM{}, fail("look at", ref, err)
+	}
+	p.noteGeneration(ref.scaleSet, got.VirtualMachineScaleSetVM)
+	return got.VirtualMachineScaleSetVM, nil
+}
+
+// builtFrom is the version of the pool's own definition that an image reference means; the exact version
+// where the reference names the definition.
+func builtFrom(s scaleSet, image *armcompute.ImageReference) string {
+	if image == nil {
+		return ""
+	}
+	version, latest, ours := s.versionOf(value(image.ID))
+	switch {
+	case !ours:
+		return ""
+	case latest:
+		return value(image.ExactVersion)
+	default:
+		return version
+	}
+}
+
+// powerOf reads the power state from the instance view's statuses, "PowerState/running" and the like.
+func powerOf(vm armcompute.VirtualMachineScaleSetVM) cloud.Power {
+	if vm.Properties == nil || vm.Properties.InstanceView == nil {
+		return cloud.PowerUnknown
+	}
+	for _, status := range vm.Properties.InstanceView.Statuses {
+		state, isPower := cutPrefixFold(value(status.Code), "PowerState/")
+		if !isPower {
+			continue
+		}
+		switch strings.ToLower(state) {
+		case "running":
+			return cloud.PowerRunning
+		case "starting":
+			return cloud.PowerStarting
+		case "stopped", "deallocated":
+			return cloud.PowerStopped
+		case "stopping", "deallocating":
+			return cloud.PowerStopping
+		}
+	}
+	return cloud.PowerUnknown
+}
+
+// refusalsOfVM tells why this instance's disk cannot be captured.
+func refusalsOfVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) []cloud.Refusal {
+	if vm.Properties == nil {
+		return nil
+	}
+	var out []cloud.Refusal
+	if profile := vm.Properties.SecurityProfile; profile != nil && value(profile.SecurityType) == armcompute.SecurityTypesConfidentialVM {
+		out = append(out, confidential(ref))
+	}
+	storage := vm.Properties.StorageProfile
+	if storage == nil || storage.OSDisk == nil {
+		return out
+	}
+	disk := storage.OSDisk
+	switch {
+	case disk.DiffDiskSettings != nil && disk.DiffDiskSettings.Option != nil:
+		out = append(out, ephemeral(ref))
+	case disk.ManagedDisk == nil || value(disk.ManagedDisk.ID) == "":
+		out = append(out, cloud.Refusal{Reason: "UnmanagedOSDisk", Message: fmt.Sprintf(
+			"%s has no managed OS disk: only managed disks can be copied", ref)})
+	}
+	if value(disk.OSType) == armcompute.OperatingSystemTypesWindows {
+		out = append(out, windows(ref))
+	}
+	return out
+}
+
+// osDisk is the ID of the instance's managed OS disk; empty if it has none.
+func osDisk(vm armcompute.VirtualMachineScaleSetVM) string {
+	if vm.Properties == nil || vm.Properties.StorageProfile == nil || vm.Properties.StorageProfile.OSDisk == nil ||
+		vm.Properties.StorageProfile.OSDisk.ManagedDisk == nil {
+		return ""
+	}
+	return value(vm.Properties.StorageProfile.OSDisk.ManagedDisk.ID)
+}
+
+// EnsureStopped implements cloud.Disks. It powers off, which keeps host, network and address, and never
+// deallocates, which would reset the TPM and may not get the capacity back. The guest is not asked to shut
+// down: its disk was generalized and synced, and an orderly shutdown would write to it again.
+func (p *Provider) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	return p.ensurePower(ctx, id, "power off", cloud.PowerStopping, func(power cloud.Power) bool {
+		return power == cloud.PowerRunning || power == cloud.PowerUnknown
+	}, func(clients *clients, ref instance) error {
+		poller, err := clients.instances.BeginPowerOff(ctx, ref.group, ref.name, ref.number,
+			&armcompute.VirtualMachineScaleSetVMsClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
+		if err == nil {
+			remember(p, string(id), poller)
+		}
+		return err
+	})
+}
+
+// EnsureStarted implements cloud.Disks.
+func (p *Provider) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	return p.ensurePower(ctx, id, "start", cloud.PowerStarting, func(power cloud.Power) bool {
+		return power == cloud.PowerStopped || power == cloud.PowerUnknown
+	}, func(clients *clients, ref instance) error {
+		poller, err := clients.instances.BeginStart(ctx, ref.group, ref.name, ref.number, nil)
+		if err == nil {
+			remember(p, string(id), poller)
+		}
+		return err
+	})
+}
+
+// ensurePower looks, and starts the change if the instance needs it; another change that is under way is
+// left alone.
+func (p *Provider) ensurePower(ctx context.Context, id cloud.InstanceID, op string, after cloud.Power,
+	needed func(cloud.Power) bool, change func(*clients, instance) error) (cloud.Power, error) {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return cloud.PowerUnknown, err
+	}
+	vm, err := p.vm(ctx, ref, true)
+	if err != nil {
+		return cloud.PowerUnknown, err
+	}
+	power := powerOf(vm)
+	if !needed(power) {
+		return power, nil
+	}
+	clients, err := p.in(ref.scaleSet)
+	if err != nil {
+		return power, err
+	}
+	if err := change(clients, ref); err != nil {
+		return power, fail(op, ref, err)
+	}
+	return after, nil
+}
+
+// protectionLooks is how often the protection is looked at after it was written, and protectionPause the
+// time between two looks. Azure takes the model at once; more looks are for a slow replica.
+const (
+	protectionLooks = 3
+	protectionPause = 400 * time.Millisecond
+)
+
+// ProtectFromScaleIn implements cloud.Disks. Azure knows no patch of an instance: the whole of what may be
+// written is read, changed and put back, on condition that nobody changed it in between.
+func (p *Provider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, protect bool) error {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return err
+	}
+	vm, err := p.vm(ctx, ref, false)
+	if err != nil {
+		return err
+	}
+	if protectedFromScaleIn(vm) == protect {
+		return nil
+	}
+	clients, err := p.in(ref.scaleSet)
+	if err != nil {
+		return err
+	}
+	poller, err := clients.instances.BeginUpdate(ctx, ref.group, ref.name, ref.number, writableVM(vm, protect),
+		&armcompute.VirtualMachineScaleSetVMsClientBeginUpdateOptions{IfMatch: vm.Etag})
+	if err != nil {
+		return fail("set scale-in protection of", ref, err)
+	}
+	remember(p, string(id), poller)
+	for look := 1; ; look++ {
+		vm, err := p.vm(ctx, ref, false)
+		if err != nil {
+			return err
+		}
+		if protectedFromScaleIn(vm) == protect {
+			return nil
+		}
+		if look == protectionLooks {
+			return &cloud.Error{Kind: cloud.Conflict, Op: "set scale-in protection of", Resource: ref.String(),
+				Message: "Azure took the change and does not show it yet: look again"}
+		}
+		if err := pause(ctx, protectionPause); err != nil {
+			return fail("set scale-in protection of", ref, err)
+		}
+	}
+}
+
+func protectedFromScaleIn(vm armcompute.VirtualMachineScaleSetVM) bool {
+	return vm.Properties != nil && vm.Properties.ProtectionPolicy != nil && value(vm.Properties.ProtectionPolicy.ProtectFromScaleIn)
+}
+
+// writableVM is the instance as it may be put back: without what Azure alone writes.
+func writableVM(vm armcompute.VirtualMachineScaleSetVM, protect bool) armcompute.VirtualMachineScaleSetVM {
+	properties := armcompute.VirtualMachineScaleSetVMProperties{}
+	if vm.Properties != nil {
+		properties = *vm.Properties
+	}
+	properties.InstanceView = nil
+	properties.LatestModelApplied = nil
+	properties.ModelDefinitionApplied = nil
+	properties.ProvisioningState = nil
+	properties.ResilientVMDeletionStatus = nil
+	properties.TimeCreated = nil
+	properties.VMID = nil
+	properties.VirtualMachineResourceID = nil
+	if storage := properties.StorageProfile; storage != nil && storage.ImageReference != nil {
+		image := *storage.ImageReference
+		image.ExactVersion = nil
+		copied := *storage
+		copied.ImageReference = &image
+		properties.StorageProfile = &copied
+	}
+	policy := armcompute.VirtualMachineScaleSetVMProtectionPolicy{}
+	if properties.ProtectionPolicy != nil {
+		policy = *properties.ProtectionPolicy
+	}
+	policy.ProtectFromScaleIn = to.Ptr(protect)
+	properties.ProtectionPolicy = &policy
+	return armcompute.VirtualMachineScaleSetVM{
+		Location: vm.Location, Tags: vm.Tags, Plan: vm.Plan, Identity: vm.Identity, Properties: &properties,
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

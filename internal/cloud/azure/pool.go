@@ -1,0 +1,282 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// maxSizeTag is the scale set's tag that tells its largest size. Source: the cluster autoscaler's Azure
+// provider, which finds scale sets by tag and reads "min" and "max" from them.
+const maxSizeTag = "max"
+
+// PoolOf implements cloud.Recipes.
+func (p *Provider) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return "", err
+	}
+	return ref.pool(), nil
+}
+
+// PoolName implements cloud.Recipes. It is the scale set's name in lower case, as Azure compares names.
+func (p *Provider) PoolName(id cloud.PoolID) string {
+	s, err := parsePool(id)
+	if err != nil {
+		return string(id)
+	}
+	return s.name
+}
+
+// Pool implements cloud.Recipes.
+func (p *Provider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	s, err := parsePool(id)
+	if err != nil {
+		return cloud.Pool{}, err
+	}
+	model, err := p.model(ctx, s)
+	if err != nil {
+		return cloud.Pool{}, err
+	}
+	recipe, err := p.recipe(ctx, s, model)
+	if err != nil {
+		return cloud.Pool{}, err
+	}
+	return cloud.Pool{
+		ID:       s.pool(),
+		Name:     s.name,
+		Location: value(model.Location),
+		Capacity: capacityOf(model),
+		MaxSize:  maxSizeOf(model),
+		Traits:   p.traitsOf(s, model),
+		Recipe:   recipe,
+		Refusals: refusalsOfPool(s, model),
+	}, nil
+}
+
+// model reads the scale set.
+func (p *Provider) model(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
+	clients, err := p.in(s)
+	if err != nil {
+		return armcompute.VirtualMachineScaleSet{}, err
+	}
+	got, err := clients.scaleSets.Get(ctx, s.group, s.name, nil)
+	if err != nil {
+		return armcompute.VirtualMachineScaleSet{}, fail("look at", s, err)
+	}
+	return got.VirtualMachineScaleSet, nil
+}
+
+func capacityOf(model armcompute.VirtualMachineScaleSet) int64 {
+	if model.SKU == nil {
+		return 0
+	}
+	return value(model.SKU.Capacity)
+}
+
+// maxSizeOf is what the autoscaler's tag says; 0 if there is none. A pool that is larger than its tag has
+// its own size as the largest.
+func maxSizeOf(model armcompute.VirtualMachineScaleSet) int64 {
+	for name, text := range model.Tags {
+		if !strings.EqualFold(name, maxSizeTag) {
+			continue
+		}
+		if size, err := strconv.ParseInt(strings.TrimSpace(value(text)), 10, 64); err == nil && size > 0 {
+			return max(size, capacityOf(model))
+		}
+	}
+	return 0
+}
+
+// profileOf is the scale set's profile of its VMs; never nil.
+func profileOf(model armcompute.VirtualMachineScaleSet) *armcompute.VirtualMachineScaleSetVMProfile {
+	if model.Properties == nil || model.Properties.VirtualMachineProfile == nil {
+		return &armcompute.VirtualMachineScaleSetVMProfile{}
+	}
+	return model.Properties.VirtualMachineProfile
+}
+
+// securityTypeOf is the security type of the pool's next VM; Standard where the model says nothing.
+func securityTypeOf(model armcompute.VirtualMachineScaleSet) armcompute.SecurityTypes {
+	if security := profileOf(model).SecurityProfile; security != nil && value(security.SecurityType) != "" {
+		return *security.SecurityType
+	}
+	return armcompute.SecurityTypesStandard
+}
+
+// encryptionSetOf is the ID of the disk encryption set of the pool's OS disks; empty if there is none.
+func encryptionSetOf(model armcompute.VirtualMachineScaleSet) string {
+	storage := profileOf(model).StorageProfile
+	if storage == nil || storage.OSDisk == nil || storage.OSDisk.ManagedDisk == nil || storage.OSDisk.ManagedDisk.DiskEncryptionSet == nil {
+		return ""
+	}
+	return value(storage.OSDisk.ManagedDisk.DiskEncryptionSet.ID)
+}
+
+// diskTraits are what an OS disk says about itself that an image definition must say too. They never
+// change during a disk's life.
+type diskTraits struct {
+	generation   armcompute.HyperVGeneration
+	architecture armcompute.Architecture
+}
+
+// noteGeneration keeps what an instance view says of the generation.
+func (p *Provider) noteGeneration(s scaleSet, vm armcompute.VirtualMachineScaleSetVM) {
+	if vm.Properties == nil || vm.Properties.InstanceView == nil || value(vm.Properties.InstanceView.HyperVGeneration) == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	traits := p.traits[s.pool()]
+	traits.generation = *vm.Properties.InstanceView.HyperVGeneration
+	p.traits[s.pool()] = traits
+}
+
+func (p *Provider) noteTraits(s scaleSet, traits diskTraits) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.traits[s.pool()] = traits
+}
+
+// traitsOf is for people. Generation and architecture belong to disks: they are told once one was seen.
+func (p *Provider) traitsOf(s scaleSet, model armcompute.VirtualMachineScaleSet) map[string]string {
+	out := map[string]string{"securityType": string(securityTypeOf(model))}
+	if model.SKU != nil && value(model.SKU.Name) != "" {
+		out["vmSize"] = *model.SKU.Name
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	traits := p.traits[s.pool()]
+	if traits.generation != "" {
+		out["generation"] = string(traits.generation)
+	}
+	if traits.architecture != "" {
+		out["architecture"] = string(traits.architecture)
+	}
+	return out
+}
+
+// refusalsOfPool tells why no node of the pool can be captured, each reason with its own sentence.
+func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud.Refusal {
+	var out []cloud.Refusal
+	add := func(found bool, refusal cloud.Refusal) {
+		if found {
+			out = append(out, refusal)
+		}
+	}
+	mode, osUpgrade, flexible := policiesOf(model)
+	add(flexible, cloud.Refusal{Reason: "FlexibleOrchestration", Message: fmt.Sprintf(
+		"%s has Flexible orchestration; only Uniform orchestration is supported", s)})
+	add(isAKS(s, model), cloud.Refusal{Reason: "AKSManaged", Message: fmt.Sprintf(
+		"%s belongs to AKS, which owns its model and undoes or ignores a change of it; use AKS node image upgrades or node pool snapshots instead", s)})
+	add(mode == armcompute.UpgradeModeAutomatic, cloud.Refusal{Reason: "UpgradePolicyAutomatic", Message: fmt.Sprintf(
+		"the upgrade policy of %s is Automatic: a new image would replace all running nodes at once; set upgradePolicy.mode to Manual", s)})
+	add(mode == armcompute.UpgradeModeRolling, cloud.Refusal{Reason: "UpgradePolicyRolling", Message: fmt.Sprintf(
+		"the upgrade policy of %s is Rolling: a new image would replace the running nodes batch by batch; set upgradePolicy.mode to Manual", s)})
+	add(osUpgrade, cloud.Refusal{Reason: "AutomaticOSUpgrade", Message: fmt.Sprintf(
+		"%s has automatic OS image upgrades on: Azure would reimage running nodes; set enableAutomaticOSUpgrade to false", s)})
+	add(securityTypeOf(model) == armcompute.SecurityTypesConfidentialVM, confidential(s))
+	profile := profileOf(model)
+	if storage := profile.StorageProfile; storage != nil && storage.OSDisk != nil {
+		disk := storage.OSDisk
+		add(disk.DiffDiskSettings != nil && disk.DiffDiskSettings.Option != nil, ephemeral(s))
+		add(value(disk.OSType) == armcompute.OperatingSystemTypesWindows || profile.OSProfile != nil && profile.OSProfile.WindowsConfiguration != nil, windows(s))
+	}
+	if set := encryptionSetOf(model); set != "" {
+		other, outside := outsideSubscription(set, s)
+		add(outside, cloud.Refusal{Reason: "DiskEncryptionSetElsewhere", Message: fmt.Sprintf(
+			"the disk encryption set of %s is in subscription %s; an image version can only be encrypted with one of its own subscription and region", s, other)})
+	}
+	return out
+}
+
+func policiesOf(model armcompute.VirtualMachineScaleSet) (mode armcompute.UpgradeMode, osUpgrade, flexible bool) {
+	if model.Properties == nil {
+		return "", false, false
+	}
+	flexible = value(model.Properties.OrchestrationMode) == armcompute.OrchestrationModeFlexible
+	if policy := model.Properties.UpgradePolicy; policy != nil {
+		mode = value(policy.Mode)
+		osUpgrade = policy.AutomaticOSUpgradePolicy != nil && value(policy.AutomaticOSUpgradePolicy.EnableAutomaticOSUpgrade)
+	}
+	return mode, osUpgrade, flexible
+}
+
+// isAKS recognizes a scale set that AKS manages by the tags that AKS puts on it, or by the name that AKS
+// gives its node resource groups, MC_<group>_<cluster>_<location>.
+func isAKS(s scaleSet, model armcompute.VirtualMachineScaleSet) bool {
+	for name := range model.Tags {
+		if strings.HasPrefix(strings.ToLower(name), "aks-managed-") {
+			return true
+		}
+	}
+	return strings.HasPrefix(s.group, "mc_") && strings.Count(s.group, "_") >= 3
+}
+
+func outsideSubscription(id string, s scaleSet) (subscription string, outside bool) {
+	parts := strings.Split(id, "/")
+	at := slices.IndexFunc(parts, func(part string) bool { return strings.EqualFold(part, "subscriptions") })
+	if at < 0 || at+1 >= len(parts) {
+		return "", false
+	}
+	return parts[at+1], !strings.EqualFold(parts[at+1], s.subscription)
+}
+
+func ephemeral(on fmt.Stringer) cloud.Refusal {
+	return cloud.Refusal{Reason: "EphemeralOSDisk", Message: fmt.Sprintf(
+		"%s has an ephemeral OS disk, which lives on the host and cannot be copied; use a pool with managed OS disks", on)}
+}
+
+func windows(on fmt.Stringer) cloud.Refusal {
+	return cloud.Refusal{Reason: "Windows", Message: fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", on)}
+}
+
+func confidential(on fmt.Stringer) cloud.Refusal {
+	return cloud.Refusal{Reason: "ConfidentialVM", Message: fmt.Sprintf(
+		"%s runs confidential VMs, whose disks are bound to one VM and cannot become an image for others", on)}
+}
+
+// SetCapacity implements cloud.Recipes. The write is conditional on the model that was read, so that an
+// autoscaler that acts in between wins.
+func (p *Provider) SetCapacity(ctx context.Context, id cloud.PoolID, from, size int64) error {
+	s, err := parsePool(id)
+	if err != nil {
+		return err
+	}
+	model, err := p.model(ctx, s)
+	if err != nil {
+		return err
+	}
+	if now := capacityOf(model); now != from {
+		return &cloud.Error{Kind: cloud.Conflict, Op: "grow", Resource: s.String(),
+			Message: fmt.Sprintf("it has %d nodes, not %d: somebody else changed its size", now, from)}
+	}
+	if size < from {
+		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: s.String(),
+			Message: fmt.Sprintf("%d nodes are fewer than the %d that it has: a pool is only ever grown", size, from)}
+	}
+	if size == from {
+		return nil
+	}
+	clients, err := p.in(s)
+	if err != nil {
+		return err
+	}
+	update := armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{
+		Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(size),
+	}}
+	poller, err := clients.scaleSets.BeginUpdate(ctx, s.group, s.name, update,
+		&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{IfMatch: model.Etag})
+	if err != nil {
+		return fail("grow", s, err)
+	}
+	remember(p, s.id(), poller)
+	return nil
+}

@@ -1,0 +1,253 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// preflight is one look ahead: what it needs at hand, and what it found.
+type preflight struct {
+	provider *Provider
+	clients  *clients
+	instance instance
+	version  versionRef
+	model    armcompute.VirtualMachineScaleSet
+	vm       armcompute.VirtualMachineScaleSetVM
+	found    []cloud.Refusal
+}
+
+// Preflight implements cloud.Recipes. It takes eight or nine requests. What it may not look at, such as
+// quotas, it leaves out: the credential must only be allowed what a capture itself needs.
+func (p *Provider) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+	ref, err := parseInstance(spec.Instance)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkVersion(spec.Version); err != nil {
+		return nil, err
+	}
+	clients, err := p.in(ref.scaleSet)
+	if err != nil {
+		return nil, err
+	}
+	look := &preflight{provider: p, clients: clients, instance: ref, version: versionRef{ref.scaleSet, spec.Version}}
+	for _, step := range []func(context.Context) error{
+		look.pool, look.donor, look.permissions, look.encryption, look.gallery, look.quota,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return look.found, nil
+}
+
+func (l *preflight) refuse(reason, format string, args ...any) {
+	l.found = append(l.found, cloud.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+func (l *preflight) pool(ctx context.Context) error {
+	var err error
+	if l.model, err = l.provider.model(ctx, l.instance.scaleSet); err != nil {
+		return err
+	}
+	l.found = append(l.found, refusalsOfPool(l.instance.scaleSet, l.model)...)
+	return nil
+}
+
+// donor adds what is true of the instance alone: a reason that its pool has too is told once.
+func (l *preflight) donor(ctx context.Context) error {
+	var err error
+	if l.vm, err = l.provider.vm(ctx, l.instance, true); err != nil {
+		return err
+	}
+	for _, refusal := range refusalsOfVM(l.instance, l.vm) {
+		if !l.has(refusal.Reason) {
+			l.found = append(l.found, refusal)
+		}
+	}
+	return nil
+}
+
+func (l *preflight) has(reason string) bool {
+	for _, refusal := range l.found {
+		if refusal.Reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// permissions compares what a capture does with what the credential may do in the resource group.
+func (l *preflight) permissions(ctx context.Context) error {
+	granted, err := listPermissions(ctx, l.clients.permissions, l.instance.group)
+	if err != nil {
+		err = fail("list permissions of", text("resource group "+l.instance.group), err)
+		if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.NotFound) {
+			return nil // Nobody can tell; the calls themselves will.
+		}
+		return err
+	}
+	if missing := missingActions(granted); len(missing) > 0 {
+		l.refuse("PermissionMissing", "the credential may not do %s on %s; give it a role with these actions there (a new role assignment takes some minutes to count)",
+			strings.Join(missing, ", "), l.instance.scope())
+	}
+	return nil
+}
+
+// encryption asks where the pool's disk encryption set lies.
+func (l *preflight) encryption(ctx context.Context) error {
+	id := encryptionSetOf(l.model)
+	if id == "" || l.has("DiskEncryptionSetElsewhere") {
+		return nil
+	}
+	rid, err := arm.ParseResourceID(id)
+	if err != nil {
+		return nil //nolint:nilerr // Not ours to judge; Azure will when the version is made.
+	}
+	set, err := l.clients.encryption.Get(ctx, rid.ResourceGroupName, rid.Name, nil)
+	if err != nil {
+		err = fail("look at", text("disk encryption set "+rid.Name), err)
+		if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.NotFound) {
+			return nil
+		}
+		return err
+	}
+	if !sameRegion(value(set.Location), value(l.model.Location)) {
+		l.refuse("DiskEncryptionSetElsewhere",
+			"the disk encryption set of %s is in region %s; an image version can only be encrypted with one of its own subscription and region, which is %s",
+			l.instance.scaleSet, value(set.Location), value(l.model.Location))
+	}
+	return nil
+}
+
+// gallery looks at gallery, definition and version, as far as they exist.
+func (l *preflight) gallery(ctx context.Context) error {
+	s := l.instance.scaleSet
+	disk, err := l.diskTraits(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := wantedTraits(disk, l.model)
+	if wanted.trustedLaunch && disk.orDefaults().generation == armcompute.HyperVGenerationV1 {
+		l.refuse("GenerationMismatch", "%s is a generation 1 VM, and %s makes Trusted Launch VMs, which must be generation 2: capture a newer node", l.instance, s)
+	}
+	definition, err := l.clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
+	if isNotFound(err) {
+		return l.galleryName(ctx)
+	}
+	if err != nil {
+		return fail("look at", text("image definition "+s.definition()), err)
+	}
+	if refusal := definitionMismatch(s, definition.GalleryImage, wanted); refusal != nil {
+		l.found = append(l.found, *refusal)
+	}
+	version, err := l.provider.version(ctx, l.version)
+	if err != nil {
+		return err
+	}
+	if version.image.State != cloud.Absent && !version.replace {
+		l.refuse("VersionExists", "%s exists already (%s): one version is made per pool and day; delete it, or capture tomorrow",
+			l.version, strings.ToLower(string(version.image.State)))
+	}
+	return nil
+}
+
+// diskTraits reads the donor's OS disk, which alone tells the architecture.
+func (l *preflight) diskTraits(ctx context.Context) (diskTraits, error) {
+	var traits diskTraits
+	if view := l.vm.Properties; view != nil && view.InstanceView != nil {
+		traits.generation = value(view.InstanceView.HyperVGeneration)
+	}
+	group, name, ok := groupAndName(osDisk(l.vm), "disks")
+	if !ok {
+		return traits, nil
+	}
+	disk, err := l.clients.disks.Get(ctx, group, name, nil)
+	if err != nil {
+		err = fail("look at", text("OS disk "+name), err)
+		if cloud.Is(err, cloud.Denied) && l.has("PermissionMissing") {
+			return traits, nil // Told already, with every other action that is missing.
+		}
+		return traits, err
+	}
+	if properties := disk.Properties; properties != nil {
+		if value(properties.HyperVGeneration) != "" {
+			traits.generation = *properties.HyperVGeneration
+		}
+		if properties.SupportedCapabilities != nil {
+			traits.architecture = value(properties.SupportedCapabilities.Architecture)
+		}
+	}
+	traits = traits.orDefaults()
+	l.provider.noteTraits(l.instance.scaleSet, traits)
+	return traits, nil
+}
+
+// galleryName asks whether the gallery that will be made has its name to itself: a name is unique in a
+// subscription, whatever the resource group.
+func (l *preflight) galleryName(ctx context.Context) error {
+	s := l.instance.scaleSet
+	if l.provider.known(l.provider.defined, s.galleryID()) {
+		return nil
+	}
+	pager := l.clients.galleries.NewListPager(nil)
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			err = fail("list galleries of", text("subscription "+s.subscription), err)
+			if cloud.Is(err, cloud.Denied) {
+				return nil // Seldom granted for a whole subscription.
+			}
+			return err
+		}
+		for _, gallery := range page.Value {
+			if gallery == nil || !strings.EqualFold(value(gallery.Name), s.gallery()) {
+				continue
+			}
+			group, _, ok := groupAndName(value(gallery.ID), "galleries")
+			if ok && !strings.EqualFold(group, s.group) {
+				l.refuse("GalleryNameTaken", "gallery name %s is taken in resource group %s; the pool's images need a gallery of that name in resource group %s, and a name is unique in a subscription: rename or delete the other one",
+					s.gallery(), group, s.group)
+			}
+		}
+	}
+	return nil
+}
+
+// quota looks whether one more snapshot fits into the subscription's quota.
+func (l *preflight) quota(ctx context.Context) error {
+	location := value(l.model.Location)
+	pager := l.clients.usages.NewListPager(location, nil)
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			err = fail("list quotas of", text("region "+location), err)
+			if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Invalid) {
+				return nil
+			}
+			return err
+		}
+		for _, usage := range page.Value {
+			if usage == nil || usage.Name == nil || !isSnapshotQuota(value(usage.Name.Value)) || value(usage.Limit) <= 0 {
+				continue
+			}
+			if int64(value(usage.CurrentValue)) >= *usage.Limit {
+				l.refuse("QuotaUsedUp", "the quota %s of region %s is used up (%d of %d): delete snapshots that are not needed, or ask Azure for more",
+					value(usage.Name.Value), location, value(usage.CurrentValue), *usage.Limit)
+			}
+		}
+	}
+	return nil
+}
+
+// isSnapshotQuota: a capture makes one snapshot on standard storage. Image versions have no usage of their
+// own in Azure's list.
+func isSnapshotQuota(name string) bool {
+	return strings.EqualFold(name, "StandardSnapshotCount") || strings.EqualFold(name, "Snapshots")
+}

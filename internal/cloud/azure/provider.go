@@ -1,0 +1,233 @@
+package azure
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	azcloud "github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/authorization/armauthorization/v2"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Retries inside a call are few and short: a call returns at once, and the caller comes back. A
+// Retry-After beyond the longest delay is not slept but returned, as Throttled or Unavailable.
+const (
+	maxRetries    = 2
+	retryDelay    = 300 * time.Millisecond
+	maxRetryDelay = 2 * time.Second
+	// tryTimeout bounds one try. Azure answers long operations at once, so that no answer takes longer.
+	tryTimeout = 60 * time.Second
+	// applicationID opens the User-Agent of every request.
+	applicationID = "kamino"
+)
+
+// Provider is the Azure implementation of cloud.Provider. It is safe for concurrent use.
+type Provider struct {
+	credential azcore.TokenCredential
+	options    *arm.ClientOptions
+
+	mu sync.Mutex
+	// clients by subscription.
+	clients map[string]*clients
+	// operations that this process started, by resource ID in lower case: asked only for the reason when
+	// the resource says Failed.
+	operations map[string]outcome
+	// defined image definitions, by ID: seen complete and fitting their pool.
+	defined map[string]bool
+	// zoneless regions, by subscription and region: seen to refuse zone-redundant storage.
+	zoneless map[string]bool
+	// disks' traits by pool, as last seen on one of its disks.
+	traits map[cloud.PoolID]diskTraits
+}
+
+var _ cloud.Provider = (*Provider)(nil)
+
+// clients of one subscription.
+type clients struct {
+	scaleSets   *armcompute.VirtualMachineScaleSetsClient
+	instances   *armcompute.VirtualMachineScaleSetVMsClient
+	disks       *armcompute.DisksClient
+	encryption  *armcompute.DiskEncryptionSetsClient
+	snapshots   *armcompute.SnapshotsClient
+	galleries   *armcompute.GalleriesClient
+	definitions *armcompute.GalleryImagesClient
+	versions    *armcompute.GalleryImageVersionsClient
+	usages      *armcompute.UsageClient
+	permissions *armauthorization.PermissionsClient
+}
+
+// New makes a provider. It does no I/O: a wrong credential shows with the first call.
+func New(_ context.Context, config Config) (*Provider, error) {
+	if config.Credential == nil {
+		return nil, errors.New("azure: the configuration has no credential: LoadConfig finds one")
+	}
+	if config.Cloud.ActiveDirectoryAuthorityHost == "" && len(config.Cloud.Services) == 0 {
+		config.Cloud = azcloud.AzurePublic
+	}
+	options := &arm.ClientOptions{
+		ClientOptions: policy.ClientOptions{
+			Cloud:     config.Cloud,
+			Transport: config.Transport,
+			Retry: policy.RetryOptions{
+				MaxRetries: maxRetries, RetryDelay: retryDelay, MaxRetryDelay: maxRetryDelay, TryTimeout: tryTimeout,
+			},
+			Telemetry: policy.TelemetryOptions{ApplicationID: applicationID},
+		},
+		// Registering a resource provider is a change of the subscription that nobody asked for.
+		DisableRPRegistration: true,
+	}
+	if config.OnRequest != nil {
+		options.PerRetryPolicies = []policy.Policy{watch{config.OnRequest}}
+	}
+	return &Provider{
+		credential: config.Credential,
+		options:    options,
+		clients:    map[string]*clients{},
+		operations: map[string]outcome{},
+		defined:    map[string]bool{},
+		zoneless:   map[string]bool{},
+		traits:     map[cloud.PoolID]diskTraits{},
+	}, nil
+}
+
+// watch tells an observer of every try of every request.
+type watch struct {
+	tell func(method string, status int, throttled bool)
+}
+
+// Do implements policy.Policy.
+func (w watch) Do(request *policy.Request) (*http.Response, error) {
+	response, err := request.Next()
+	status := 0
+	if response != nil {
+		status = response.StatusCode
+	}
+	w.tell(request.Raw().Method, status, status == http.StatusTooManyRequests)
+	return response, err
+}
+
+// in gives the clients of a subscription.
+func (p *Provider) in(s scaleSet) (*clients, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.clients[s.subscription]; known != nil {
+		return known, nil
+	}
+	compute, err := armcompute.NewClientFactory(s.subscription, p.credential, p.options)
+	if err != nil {
+		return nil, fail("connect to", s, err)
+	}
+	permissions, err := armauthorization.NewPermissionsClient(s.subscription, p.credential, p.options)
+	if err != nil {
+		return nil, fail("connect to", s, err)
+	}
+	made := &clients{
+		scaleSets:   compute.NewVirtualMachineScaleSetsClient(),
+		instances:   compute.NewVirtualMachineScaleSetVMsClient(),
+		disks:       compute.NewDisksClient(),
+		encryption:  compute.NewDiskEncryptionSetsClient(),
+		snapshots:   compute.NewSnapshotsClient(),
+		galleries:   compute.NewGalleriesClient(),
+		definitions: compute.NewGalleryImagesClient(),
+		versions:    compute.NewGalleryImageVersionsClient(),
+		usages:      compute.NewUsageClient(),
+		permissions: permissions,
+	}
+	p.clients[s.subscription] = made
+	return made, nil
+}
+
+// outcome asks a long operation how it ended; nil if it succeeded or still runs.
+type outcome func(context.Context) error
+
+// remember keeps a long operation that was started, so that its error can be told if it fails. Nothing
+// waits for it: the resource's own state is what counts.
+func remember[T any](p *Provider, id string, poller *runtime.Poller[T]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.operations[strings.ToLower(id)] = func(ctx context.Context) error {
+		if !poller.Done() {
+			if _, err := poller.Poll(ctx); err != nil {
+				return err
+			}
+		}
+		if !poller.Done() {
+			return nil
+		}
+		_, err := poller.Result(ctx)
+		return err
+	}
+}
+
+// reason is the error text of the operation on the resource that this process started; empty if it did not
+// start one, or if Azure does not tell any more.
+func (p *Provider) reason(ctx context.Context, id string) string {
+	p.mu.Lock()
+	ask := p.operations[strings.ToLower(id)]
+	p.mu.Unlock()
+	if ask == nil {
+		return ""
+	}
+	var response *azcore.ResponseError
+	if err := ask(ctx); !errors.As(err, &response) {
+		return ""
+	}
+	if text := readBody(response.RawResponse).text(); text != "" {
+		return text
+	}
+	return response.ErrorCode
+}
+
+func (p *Provider) known(set map[string]bool, key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return set[strings.ToLower(key)]
+}
+
+func (p *Provider) learn(set map[string]bool, key string, value bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	set[strings.ToLower(key)] = value
+}
+
+// value reads an optional field of the SDK's models.
+func value[T any](pointer *T) T {
+	if pointer == nil {
+		var zero T
+		return zero
+	}
+	return *pointer
+}
+
+// tagsOf copies tags. One without a value counts as absent: some versions of Azure's API store an empty
+// text where a tag was removed.
+func tagsOf(tags map[string]*string) map[string]string {
+	out := make(map[string]string, len(tags))
+	for name, text := range tags {
+		if value(text) != "" {
+			out[name] = *text
+		}
+	}
+	return out
+}
+
+// toTags is the SDK's form of tags.
+func toTags(tags map[string]string) map[string]*string {
+	out := make(map[string]*string, len(tags))
+	for name, text := range tags {
+		if text != "" {
+			out[name] = &text
+		}
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package azure
+
+import (
+	"context"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// EnsureImage implements cloud.Disks. While gallery or definition are still being made, the version is
+// absent; the caller comes again.
+func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
+	r, err := versionOfRef(spec.ImageRef)
+	if err != nil {
+		return cloud.Image{}, err
+	}
+	found, err := p.version(ctx, r)
+	if err != nil {
+		return cloud.Image{}, err
+	}
+	switch {
+	case found.replace && found.image.State == cloud.Failed:
+		// The type of storage cannot be changed, and the failed version keeps its name: it goes first.
+		return absentImage(spec.ImageRef), p.deleteVersion(ctx, r)
+	case found.replace:
+		return absentImage(spec.ImageRef), nil
+	case found.image.State != cloud.Absent:
+		return found.image, nil
+	}
+	model, err := p.model(ctx, r.scaleSet)
+	if err != nil {
+		return cloud.Image{}, err
+	}
+	ready, err := p.ensureDefinition(ctx, r.scaleSet, model, spec.SnapshotID)
+	if err != nil || !ready {
+		return absentImage(spec.ImageRef), err
+	}
+	return p.makeVersion(ctx, r, spec, model)
+}
+
+func (p *Provider) makeVersion(ctx context.Context, r versionRef, spec cloud.ImageSpec, model armcompute.VirtualMachineScaleSet) (cloud.Image, error) {
+	region := regionKey(r.scaleSet, value(model.Location))
+	storage := armcompute.StorageAccountTypeStandardZRS
+	if p.known(p.zoneless, region) {
+		storage = armcompute.StorageAccountTypeStandardLRS
+	}
+	err := p.putVersion(ctx, r, newVersion(spec, model, storage))
+	if err != nil && storage == armcompute.StorageAccountTypeStandardZRS && saysZoneless(err.Error()) {
+		p.learn(p.zoneless, region, true)
+		err = p.putVersion(ctx, r, newVersion(spec, model, armcompute.StorageAccountTypeStandardLRS))
+	}
+	if cloud.Is(err, cloud.NotFound) {
+		// The definition, which was there before, or the snapshot is gone: nothing that is remembered holds.
+		p.learn(p.defined, r.definitionID(), false)
+		p.learn(p.defined, r.galleryID(), false)
+	}
+	if err != nil {
+		return cloud.Image{}, err
+	}
+	return cloud.Image{
+		ImageRef: spec.ImageRef, Version: r.version, ID: r.id(), State: cloud.Pending, Tags: tagsOf(toTags(spec.Tags)),
+	}, nil
+}
+
+func (p *Provider) putVersion(ctx context.Context, r versionRef, version armcompute.GalleryImageVersion) error {
+	clients, err := p.in(r.scaleSet)
+	if err != nil {
+		return err
+	}
+	poller, err := clients.versions.BeginCreateOrUpdate(ctx, r.group, r.gallery(), r.definition(), r.version, version, nil)
+	if err != nil {
+		return fail("make", r, err)
+	}
+	remember(p, r.id(), poller)
+	return nil
+}
+
+// Replicas of a version in the pool's region. Azure's advice is one for every 50 VMs that are created at
+// once, and its limit 100; the Python original made three.
+const (
+	vmsPerReplica = 50
+	minReplicas   = 3
+	maxReplicas   = 100
+)
+
+// replicasFor reckons with the pool at its largest size, as the autoscaler's tag has it, else with its size
+// now.
+func replicasFor(model armcompute.VirtualMachineScaleSet) int32 {
+	size := max(maxSizeOf(model), capacityOf(model))
+	return int32(min(max((size+vmsPerReplica-1)/vmsPerReplica, minReplicas), maxReplicas))
+}
+
+// newVersion asks for a version in the pool's own region only, that "latest" never means.
+func newVersion(spec cloud.ImageSpec, model armcompute.VirtualMachineScaleSet, storage armcompute.StorageAccountType) armcompute.GalleryImageVersion {
+	replicas := spec.Replicas
+	if replicas <= 0 {
+		replicas = replicasFor(model)
+	}
+	region := &armcompute.TargetRegion{
+		Name: model.Location, RegionalReplicaCount: to.Ptr(replicas), StorageAccountType: to.Ptr(storage), ExcludeFromLatest: to.Ptr(true),
+	}
+	if set := encryptionSetOf(model); set != "" {
+		region.Encryption = &armcompute.EncryptionImages{OSDiskImage: &armcompute.OSDiskImageEncryption{DiskEncryptionSetID: to.Ptr(set)}}
+	}
+	return armcompute.GalleryImageVersion{
+		Location: model.Location,
+		Tags:     toTags(spec.Tags),
+		Properties: &armcompute.GalleryImageVersionProperties{
+			PublishingProfile: &armcompute.GalleryImageVersionPublishingProfile{
+				ExcludeFromLatest:  to.Ptr(true),
+				ReplicaCount:       to.Ptr(replicas),
+				StorageAccountType: to.Ptr(storage),
+				TargetRegions:      []*armcompute.TargetRegion{region},
+			},
+			StorageProfile: &armcompute.GalleryImageVersionStorageProfile{
+				OSDiskImage: &armcompute.GalleryOSDiskImage{Source: &armcompute.GalleryDiskImageSource{ID: to.Ptr(spec.SnapshotID)}},
+			},
+		},
+	}
+}

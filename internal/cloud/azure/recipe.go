@@ -1,0 +1,219 @@
+package azure
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// bootstrapRemovedTag stands on a scale set whose customData we emptied, with the version that it was
+// emptied for: Azure never gives customData out, so that it cannot be seen in any other way.
+const bootstrapRemovedTag = "kamino-bootstrap-removed"
+
+// Names in RecipeChange.Removes: SetRecipe reads them back.
+const (
+	removesCustomData      = "customData"
+	removesExtensionPrefix = "extension "
+)
+
+// unreadableCustomData says where customData can still be found.
+const unreadableCustomData = "customData: Azure never gives it out; a node that was built with it has it in /var/lib/cloud/instance/user-data.txt"
+
+// recipe reads what the pool's next node is built from. Only where it names the definition must the
+// versions be listed, to tell what "latest" means today.
+func (p *Provider) recipe(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet) (cloud.Recipe, error) {
+	out := cloud.Recipe{Image: imageName(imageReference(model))}
+	for _, extension := range extensionsOf(model) {
+		if isBootstrap(extension) {
+			out.Bootstrap = append(out.Bootstrap, removesExtensionPrefix+value(extension.Name))
+		}
+	}
+	image := imageReference(model)
+	if image == nil {
+		return out, nil
+	}
+	version, latest, ours := s.versionOf(value(image.ID))
+	if !ours {
+		return out, nil
+	}
+	out.Version, out.Latest = version, latest
+	if !latest {
+		return out, nil
+	}
+	versions, err := p.versions(ctx, s)
+	if err != nil {
+		return cloud.Recipe{}, err
+	}
+	out.Version = latestOf(versions, value(model.Location))
+	return out, nil
+}
+
+// latestOf is what "latest" means in a region: the highest version that is complete and not excluded.
+func latestOf(versions []*armcompute.GalleryImageVersion, location string) string {
+	for _, version := range slices.Backward(versions) {
+		properties := version.Properties
+		if properties == nil || value(properties.ProvisioningState) != armcompute.GalleryProvisioningStateSucceeded {
+			continue
+		}
+		profile := properties.PublishingProfile
+		if profile != nil && (value(profile.ExcludeFromLatest) || !offeredIn(profile.TargetRegions, location)) {
+			continue
+		}
+		return value(version.Name)
+	}
+	return ""
+}
+
+func offeredIn(regions []*armcompute.TargetRegion, location string) bool {
+	if len(regions) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(regions, func(region *armcompute.TargetRegion) bool {
+		return region != nil && sameRegion(value(region.Name), location) && !value(region.ExcludeFromLatest)
+	})
+}
+
+// sameRegion compares "West US 2" and "westus2".
+func sameRegion(a, b string) bool {
+	return strings.EqualFold(strings.ReplaceAll(a, " ", ""), strings.ReplaceAll(b, " ", ""))
+}
+
+func imageReference(model armcompute.VirtualMachineScaleSet) *armcompute.ImageReference {
+	if storage := profileOf(model).StorageProfile; storage != nil {
+		return storage.ImageReference
+	}
+	return nil
+}
+
+// imageName is an image reference in one line: an ID, or publisher:offer:sku:version.
+func imageName(image *armcompute.ImageReference) string {
+	if image == nil {
+		return ""
+	}
+	for _, id := range []*string{image.ID, image.SharedGalleryImageID, image.CommunityGalleryImageID} {
+		if value(id) != "" {
+			return *id
+		}
+	}
+	if value(image.Publisher) == "" {
+		return ""
+	}
+	return strings.Join([]string{value(image.Publisher), value(image.Offer), value(image.SKU), value(image.Version)}, ":")
+}
+
+func extensionsOf(model armcompute.VirtualMachineScaleSet) []*armcompute.VirtualMachineScaleSetExtension {
+	profile := profileOf(model).ExtensionProfile
+	if profile == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(profile.Extensions), func(e *armcompute.VirtualMachineScaleSetExtension) bool { return e == nil })
+}
+
+// scriptExtensions are the kinds of extension that run a script on each new VM: how AKS Engine and Cluster
+// API bootstrap their nodes.
+var scriptExtensions = [][2]string{
+	{"microsoft.azure.extensions", "customscript"},
+	{"microsoft.ostcextensions", "customscriptforlinux"},
+	{"microsoft.azure.containerupstream", "cluster-api-provider-azure"},
+}
+
+// isBootstrap tells whether an extension makes a generic image into a node. Extensions for billing,
+// monitoring and security are other kinds, and stay.
+func isBootstrap(extension *armcompute.VirtualMachineScaleSetExtension) bool {
+	name := strings.ToLower(value(extension.Name))
+	if strings.Contains(name, "billing") {
+		return false
+	}
+	if name == "vmsscse" || strings.HasPrefix(name, "cse") {
+		return true
+	}
+	if extension.Properties == nil {
+		return false
+	}
+	publisher, kind := strings.ToLower(value(extension.Properties.Publisher)), strings.ToLower(value(extension.Properties.Type))
+	return slices.ContainsFunc(scriptExtensions, func(known [2]string) bool {
+		return publisher == known[0] && (kind == known[1] || strings.HasPrefix(kind, known[1]))
+	})
+}
+
+// backup is what RecipeChange.Backup holds: what the recipe loses, as far as Azure gives it out.
+type backup struct {
+	Pool           cloud.PoolID                                  `json:"pool"`
+	ImageReference *armcompute.ImageReference                    `json:"imageReference,omitempty"`
+	Extensions     []*armcompute.VirtualMachineScaleSetExtension `json:"extensions,omitempty"`
+	Unreadable     []string                                      `json:"unreadable,omitempty"`
+}
+
+// RecipeChange implements cloud.Recipes.
+func (p *Provider) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error) {
+	r, err := versionOfRef(ref)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	model, err := p.model(ctx, r.scaleSet)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	return recipeChange(r, model, removeBootstrap)
+}
+
+func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeBootstrap bool) (cloud.RecipeChange, error) {
+	image := imageReference(model)
+	change := cloud.RecipeChange{Pool: r.pool(), Version: r.version, From: imageName(image), To: r.id()}
+	saved := backup{Pool: r.pool(), ImageReference: image}
+	if removeBootstrap && !customDataEmptied(r.scaleSet, model) {
+		change.Removes = append(change.Removes, removesCustomData)
+		change.Unreadable = append(change.Unreadable, unreadableCustomData)
+	}
+	for _, extension := range extensionsOf(model) {
+		name := removesExtensionPrefix + value(extension.Name)
+		if !removeBootstrap || !isBootstrap(extension) {
+			change.Keeps = append(change.Keeps, name)
+			continue
+		}
+		change.Removes = append(change.Removes, name)
+		change.Unreadable = append(change.Unreadable, "protected settings of "+name+", if it has any: Azure never gives them out")
+		saved.Extensions = append(saved.Extensions, extension)
+	}
+	change.Done = isVersion(image, r) && len(change.Removes) == 0
+	saved.Unreadable = change.Unreadable
+	var err error
+	if change.Backup, err = json.MarshalIndent(saved, "", "  "); err != nil {
+		return cloud.RecipeChange{}, fail("save the recipe of", r.scaleSet, err)
+	}
+	return change, nil
+}
+
+// isVersion tells whether an image reference names exactly this version, and nothing beside it.
+func isVersion(image *armcompute.ImageReference, r versionRef) bool {
+	if image == nil || value(image.Publisher)+value(image.Offer)+value(image.SKU)+value(image.Version) != "" {
+		return false
+	}
+	version, latest, ours := r.versionOf(value(image.ID))
+	return ours && !latest && sameVersion(version, r.version)
+}
+
+// customDataEmptied believes the tag only while the recipe names one of our images: whoever pointed it at
+// another one may have put customData back with it.
+func customDataEmptied(s scaleSet, model armcompute.VirtualMachineScaleSet) bool {
+	image := imageReference(model)
+	if image == nil {
+		return false
+	}
+	_, _, ours := s.versionOf(value(image.ID))
+	return ours && hasTag(model.Tags, bootstrapRemovedTag)
+}
+
+func hasTag(tags map[string]*string, name string) bool {
+	for have, text := range tags {
+		if strings.EqualFold(have, name) && value(text) != "" {
+			return true
+		}
+	}
+	return false
+}
