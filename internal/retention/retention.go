@@ -1,0 +1,96 @@
+// Package retention decides which versions of a pool are kept, and why. It deletes nothing and looks at
+// nothing: the versions and what the recipe names are given to it.
+package retention
+
+import (
+	"slices"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// Reason why a version is kept or retired.
+type Reason string
+
+// The reasons, strongest first.
+const (
+	// Current: the pool's recipe names it.
+	Current Reason = "Current"
+	// Prior: a rollback would go to it.
+	Prior Reason = "Prior"
+	// Newer: it is newer than the current one; nobody has decided about it yet.
+	Newer Reason = "Newer"
+	// InWork: the cloud still makes it or already deletes it.
+	InWork Reason = "InWork"
+	// Recent: it is among the versions to keep.
+	Recent Reason = "Recent"
+	// Unknown: the recipe names none of the versions, so none can be told from the one that a rollback needs.
+	Unknown Reason = "Unknown"
+	// Surplus: enough newer versions are kept. Only such a version is retired.
+	Surplus Reason = "Surplus"
+)
+
+// Verdict on one version.
+type Verdict struct {
+	Version string `json:"version"`
+	Keep    bool   `json:"keep"`
+	Reason  Reason `json:"reason"`
+}
+
+// Decide gives a verdict on each image, newest first. current is the version that the recipe names; keep
+// counts usable versions, the current one included, and is taken as 2 if it is less: the current and the
+// prior usable version always stay.
+func Decide(images []cloud.Image, current string, keep int) []Verdict {
+	images = slices.Clone(images)
+	slices.SortFunc(images, func(a, b cloud.Image) int { return imageversion.Compare(b.Version, a.Version) })
+	verdicts := make([]Verdict, 0, len(images))
+	kept := 0 // usable versions up to and including the current one, newest first
+	for _, image := range images {
+		reason := reasonFor(image, current, kept, max(keep, 2))
+		if reason == Current || reason == Prior || reason == Recent {
+			kept++
+		}
+		verdicts = append(verdicts, Verdict{image.Version, reason != Surplus, reason})
+	}
+	return verdicts
+}
+
+func reasonFor(image cloud.Image, current string, kept, keep int) Reason {
+	order := imageversion.Compare(image.Version, current)
+	switch {
+	case current == "":
+		return Unknown
+	case order == 0:
+		return Current
+	case image.State == cloud.Pending, image.State == cloud.Deleting:
+		return InWork
+	case order > 0:
+		return Newer
+	case kept == 0:
+		return Unknown // the current version is not in the list: somebody else's hand was in it
+	case !usable(image):
+		return Surplus
+	case kept == 1:
+		return Prior
+	case kept < keep:
+		return Recent
+	default:
+		return Surplus
+	}
+}
+
+// usable tells whether a rollback could go to the image.
+func usable(image cloud.Image) bool {
+	return image.State == cloud.Complete && image.Tags[cloud.TagQuarantined] == ""
+}
+
+// Retired lists the versions that a set of verdicts retires, oldest first.
+func Retired(verdicts []Verdict) []string {
+	var versions []string
+	for _, v := range slices.Backward(verdicts) {
+		if !v.Keep {
+			versions = append(versions, v.Version)
+		}
+	}
+	return versions
+}

@@ -1,0 +1,104 @@
+package retention
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+func image(version string, state cloud.State) cloud.Image {
+	return cloud.Image{Version: version, State: state}
+}
+
+func quarantined(version string) cloud.Image {
+	return cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{cloud.TagQuarantined: "bad"}}
+}
+
+func TestDecide(t *testing.T) {
+	complete := func(versions ...string) (images []cloud.Image) {
+		for _, v := range versions {
+			images = append(images, image(v, cloud.Complete))
+		}
+		return images
+	}
+	for _, c := range []struct {
+		name    string
+		images  []cloud.Image
+		current string
+		keep    int
+		want    []Verdict
+	}{
+		{"nothing", nil, "2026.01.05", 3, []Verdict{}},
+		{"fewer than kept", complete("2026.01.01", "2026.01.02"), "2026.01.02", 3,
+			[]Verdict{{"2026.01.02", true, Current}, {"2026.01.01", true, Prior}}},
+		{"numeric order decides", complete("2026.10.01", "2026.9.30", "2026.9.29"), "2026.10.01", 2,
+			[]Verdict{{"2026.10.01", true, Current}, {"2026.9.30", true, Prior}, {"2026.9.29", false, Surplus}}},
+		{"keep below two is two", complete("2026.01.03", "2026.01.02", "2026.01.01"), "2026.01.03", 0,
+			[]Verdict{{"2026.01.03", true, Current}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus}}},
+		{"after a rollback the newer one stays", complete("2026.01.03", "2026.01.02", "2026.01.01"), "2026.01.02", 2,
+			[]Verdict{{"2026.01.03", true, Newer}, {"2026.01.02", true, Current}, {"2026.01.01", true, Prior}}},
+		{"a quarantined version is no prior", append(complete("2026.01.04", "2026.01.02", "2026.01.01"), quarantined("2026.01.03")), "2026.01.04", 2,
+			[]Verdict{{"2026.01.04", true, Current}, {"2026.01.03", false, Surplus}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus}}},
+		{"a failed version goes, one in work stays", []cloud.Image{image("2026.01.04", cloud.Complete), image("2026.01.03", cloud.Failed),
+			image("2026.01.02", cloud.Pending), image("2026.01.01", cloud.Deleting)}, "2026.01.04", 3,
+			[]Verdict{{"2026.01.04", true, Current}, {"2026.01.03", false, Surplus}, {"2026.01.02", true, InWork}, {"2026.01.01", true, InWork}}},
+		{"a recipe of another image retires nothing", complete("2026.01.02", "2026.01.01"), "", 2,
+			[]Verdict{{"2026.01.02", true, Unknown}, {"2026.01.01", true, Unknown}}},
+		{"a current version that is missing retires nothing", complete("2026.01.02", "2026.01.01"), "2026.01.03", 2,
+			[]Verdict{{"2026.01.02", true, Unknown}, {"2026.01.01", true, Unknown}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, Decide(c.images, c.current, c.keep)); diff != "" {
+				t.Errorf("verdicts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRetiredIsOldestFirst(t *testing.T) {
+	got := Retired([]Verdict{{"3", true, Current}, {"2", false, Surplus}, {"1", false, Surplus}})
+	if diff := cmp.Diff([]string{"1", "2"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestARollbackIsAlwaysPossible: whatever there is, the current version and the newest usable one below
+// it stay, and nothing that is in work or undecided goes.
+func TestARollbackIsAlwaysPossible(t *testing.T) {
+	states := []cloud.State{cloud.Complete, cloud.Complete, cloud.Failed, cloud.Pending, cloud.Deleting}
+	rapid.Check(t, func(t *rapid.T) {
+		var images []cloud.Image
+		days := rapid.SliceOfNDistinct(rapid.IntRange(1, 28), 0, 12, rapid.ID).Draw(t, "days")
+		for _, day := range days {
+			i := image(fmt.Sprintf("2026.01.%02d", day), rapid.SampledFrom(states).Draw(t, "state"))
+			if rapid.Bool().Draw(t, "quarantined") {
+				i.Tags = map[string]string{cloud.TagQuarantined: "bad"}
+			}
+			images = append(images, i)
+		}
+		current := fmt.Sprintf("2026.01.%02d", rapid.IntRange(1, 28).Draw(t, "current"))
+		keep := rapid.IntRange(-1, 5).Draw(t, "keep")
+		verdicts := map[string]Verdict{}
+		for _, v := range Decide(images, current, keep) {
+			verdicts[v.Version] = v
+		}
+		prior := ""
+		_, known := verdicts[current]
+		for _, i := range images {
+			v := verdicts[i.Version]
+			if !v.Keep && (!known || i.Version >= current || i.State == cloud.Pending || i.State == cloud.Deleting) {
+				t.Fatalf("%s is retired for %s", i.Version, v.Reason)
+			}
+			if usable(i) && i.Version < current && i.Version > prior {
+				prior = i.Version
+			}
+		}
+		if known && prior != "" && !verdicts[prior].Keep {
+			t.Fatalf("the prior version %s is retired", prior)
+		}
+	})
+}

@@ -1,0 +1,127 @@
+// Package selection decides whether a node may be a donor. Each rule refuses by a name and a sentence;
+// all rules are asked, so that a person sees every reason at once.
+//
+// It is pure: what it needs to know of the cluster is given to it. Whether the cloud can capture the
+// instance is the provider's to say (cloud.Recipes.Preflight).
+package selection
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Subject is a node that may become a donor, and what the rules need to know around it.
+type Subject struct {
+	Node *corev1.Node
+	// Pool is the name of the node's pool.
+	Pool string
+	// Peers are the other nodes of its pool.
+	Peers []corev1.Node
+	// OwnNode is the name of the node that this process runs on; empty if it runs on none.
+	OwnNode string
+	// Prototype that asks; a reservation of its own does not refuse. Empty if none exists yet.
+	Prototype string
+}
+
+// Reasons of the rules in this package.
+const (
+	NotLinux      = "NotLinux"
+	ControlPlane  = "ControlPlane"
+	BeingDeleted  = "BeingDeleted"
+	NotReady      = "NotReady"
+	OnlyReadyNode = "OnlyReadyNode"
+	OwnNode       = "OwnNode"
+	Reserved      = "Reserved"
+)
+
+// rules, in the order in which a person would ask.
+var rules = []func(Subject) *cloud.Refusal{linux, worker, staying, ready, notAlone, notHere, free}
+
+// Refusals asks every rule. None means that the node may be a donor.
+func Refusals(s Subject) []cloud.Refusal {
+	var refusals []cloud.Refusal
+	for _, rule := range rules {
+		if refusal := rule(s); refusal != nil {
+			refusals = append(refusals, *refusal)
+		}
+	}
+	return refusals
+}
+
+func refuse(reason, format string, args ...any) *cloud.Refusal {
+	return &cloud.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func linux(s Subject) *cloud.Refusal {
+	os := s.Node.Labels[corev1.LabelOSStable]
+	if os == "" {
+		os = s.Node.Status.NodeInfo.OperatingSystem
+	}
+	if os == "" || os == string(corev1.Linux) {
+		return nil
+	}
+	return refuse(NotLinux, "node %s runs %s; only Linux nodes can be captured: choose a node of a Linux pool", s.Node.Name, os)
+}
+
+func worker(s Subject) *cloud.Refusal {
+	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
+		if _, found := s.Node.Labels[label]; found {
+			return refuse(ControlPlane, "node %s is of the control plane (label %s), whose keys must never be in an image: choose a worker node", s.Node.Name, label)
+		}
+	}
+	return nil
+}
+
+func staying(s Subject) *cloud.Refusal {
+	if s.Node.DeletionTimestamp == nil {
+		return nil
+	}
+	return refuse(BeingDeleted, "node %s is being deleted: choose another", s.Node.Name)
+}
+
+func ready(s Subject) *cloud.Refusal {
+	if isReady(s.Node) {
+		return nil
+	}
+	return refuse(NotReady, "node %s is not Ready, and a node that does not work is no prototype: choose another, or mend it first", s.Node.Name)
+}
+
+func notAlone(s Subject) *cloud.Refusal {
+	for i := range s.Peers {
+		if isReady(&s.Peers[i]) && !s.Peers[i].Spec.Unschedulable && s.Peers[i].Annotations[v1alpha1.ReservationAnnotation] == "" {
+			return nil
+		}
+	}
+	return refuse(OnlyReadyNode, "node %s is the only one of pool %s that is Ready and schedulable; taking it out would leave its pods nowhere to go: grow the pool by one first", s.Node.Name, s.Pool)
+}
+
+func notHere(s Subject) *cloud.Refusal {
+	if s.OwnNode == "" || s.OwnNode != s.Node.Name {
+		return nil
+	}
+	return refuse(OwnNode, "this process runs on node %s and would be drained by its own work: run it elsewhere, or choose another node", s.Node.Name)
+}
+
+func free(s Subject) *cloud.Refusal {
+	reservation, err := v1alpha1.ReservationOf(s.Node.Annotations)
+	switch {
+	case err != nil:
+		return refuse(Reserved, "node %s carries a reservation that cannot be read (annotation %s): see who wrote it, and remove it if nobody holds the node", s.Node.Name, v1alpha1.ReservationAnnotation)
+	case reservation == nil, reservation.Prototype == s.Prototype:
+		return nil
+	}
+	return refuse(Reserved, "node %s is reserved by prototype %s: wait until it is done, or delete that prototype", s.Node.Name, reservation.Prototype)
+}
+
+func isReady(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,77 @@
+package selection
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// donor is a node that no rule refuses, in a pool with one other such node.
+func donor(change ...func(*Subject)) Subject {
+	s := Subject{Node: readyNode("n1"), Pool: "pool1", Peers: []corev1.Node{*readyNode("n2")}, OwnNode: "elsewhere", Prototype: "pool1-2026.01.02"}
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func readyNode(name string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelOSStable: "linux"}, Annotations: map[string]string{}}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Subject)
+		want   []string
+	}{
+		{"a good donor", func(*Subject) {}, nil},
+		{"a cordoned one is taken: it is given back cordoned", func(s *Subject) { s.Node.Spec.Unschedulable = true }, nil},
+		{"Windows by label", func(s *Subject) { s.Node.Labels[corev1.LabelOSStable] = "windows" }, []string{NotLinux}},
+		{"Windows by its own word", func(s *Subject) {
+			delete(s.Node.Labels, corev1.LabelOSStable)
+			s.Node.Status.NodeInfo.OperatingSystem = "windows"
+		}, []string{NotLinux}},
+		{"control plane", func(s *Subject) { s.Node.Labels["node-role.kubernetes.io/control-plane"] = "" }, []string{ControlPlane}},
+		{"control plane of old", func(s *Subject) { s.Node.Labels["node-role.kubernetes.io/master"] = "" }, []string{ControlPlane}},
+		{"being deleted", func(s *Subject) { s.Node.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, []string{BeingDeleted}},
+		{"not Ready", func(s *Subject) { s.Node.Status.Conditions[0].Status = corev1.ConditionUnknown }, []string{NotReady}},
+		{"no word about Ready", func(s *Subject) { s.Node.Status.Conditions = nil }, []string{NotReady}},
+		{"alone", func(s *Subject) { s.Peers = nil }, []string{OnlyReadyNode}},
+		{"the other is not Ready", func(s *Subject) { s.Peers[0].Status.Conditions = nil }, []string{OnlyReadyNode}},
+		{"the other is cordoned", func(s *Subject) { s.Peers[0].Spec.Unschedulable = true }, []string{OnlyReadyNode}},
+		{"the other is a donor", func(s *Subject) { s.Peers[0].Annotations[v1alpha1.ReservationAnnotation] = "{}" }, []string{OnlyReadyNode}},
+		{"our own node", func(s *Subject) { s.OwnNode = "n1" }, []string{OwnNode}},
+		{"reserved by another", func(s *Subject) {
+			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"prototype":"pool1-2026.01.01","uid":"u"}`
+		}, []string{Reserved}},
+		{"reserved by ourselves", func(s *Subject) {
+			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"prototype":"pool1-2026.01.02","uid":"u"}`
+		}, nil},
+		{"an unreadable reservation", func(s *Subject) { s.Node.Annotations[v1alpha1.ReservationAnnotation] = "?" }, []string{Reserved}},
+		{"every reason at once", func(s *Subject) {
+			s.Node.Labels[corev1.LabelOSStable], s.Node.Status.Conditions, s.Peers = "windows", nil, nil
+		}, []string{NotLinux, NotReady, OnlyReadyNode}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, r := range Refusals(donor(c.change)) {
+				got = append(got, r.Reason)
+				if !strings.Contains(r.Message, "n1") || !strings.Contains(r.Message, ":") {
+					t.Errorf("%s does not name the node and a remedy: %q", r.Reason, r.Message)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
