@@ -1,0 +1,137 @@
+package disk
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	containerdMeta = "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
+	containerdBlob = "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256"
+	containerdSnap = "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots"
+	containerdCRI  = "var/lib/containerd/io.containerd.grpc.v1.cri"
+	containerdTask = "var/lib/containerd/io.containerd.runtime.v2.task/k8s.io"
+)
+
+// Digest is the content address that an image reference stands for in the sandbox.
+func Digest(image string) string {
+	sum := sha256.Sum256([]byte(image))
+	return hex.EncodeToString(sum[:])
+}
+
+// AddImage records a pulled container image: its name in the runtime's metadata, content and a snapshot.
+func AddImage(root, image string) error {
+	if HasImage(root, image) {
+		return nil
+	}
+	digest := Digest(image)
+	manifest, err := json.Marshal(map[string]any{
+		"schemaVersion": 2,
+		"mediaType":     "application/vnd.oci.image.manifest.v1+json",
+		"annotations":   map[string]string{"org.opencontainers.image.ref.name": image},
+	})
+	if err != nil {
+		return err
+	}
+	if err := WriteFile(filepath.Join(root, containerdBlob, digest), manifest, 0o444); err != nil {
+		return err
+	}
+	layer := filepath.Join(root, containerdSnap, digest[:12], "fs/etc/image")
+	if err := WriteFile(layer, []byte(image+"\n"), 0o644); err != nil {
+		return err
+	}
+	return ensureLine(filepath.Join(root, containerdMeta), "image "+image+" sha256:"+digest)
+}
+
+// HasImage tells whether the image is in the warm cache and whole: content of no length, which a copy of
+// a running runtime's disk can have, is as good as none.
+func HasImage(root, image string) bool { return slices.Contains(Images(root), image) }
+
+// Images lists the warm cache, in the order in which the images were pulled.
+func Images(root string) []string {
+	text, err := os.ReadFile(filepath.Join(root, containerdMeta))
+	if err != nil {
+		return nil
+	}
+	var images []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 || fields[0] != "image" {
+			continue
+		}
+		digest := strings.TrimPrefix(fields[2], "sha256:")
+		info, err := os.Stat(filepath.Join(root, containerdBlob, digest))
+		if err == nil && info.Size() > 0 {
+			images = append(images, fields[1])
+		}
+	}
+	return images
+}
+
+// PodRecord is what a disk holds of a pod that runs on it.
+type PodRecord struct{ UID, Namespace, Name, IP string }
+
+// AddPod writes what kubelet, runtime and network plugin keep of a pod.
+func AddPod(root string, pod PodRecord) error {
+	text, err := json.Marshal(pod)
+	if err != nil {
+		return err
+	}
+	files := map[string]string{
+		"var/lib/kubelet/pods/" + pod.UID + "/etc-hosts":                                             pod.IP + " " + pod.Name + "\n",
+		"var/lib/kubelet/pods/" + pod.UID + "/volumes/kubernetes.io~empty-dir/wrapped_token/ready":   "",
+		"var/lib/kubelet/pods/" + pod.UID + "/containers/.ready":                                     "",
+		filepath.Join(containerdCRI, "sandboxes", pod.UID, "status"):                                 string(text),
+		filepath.Join(containerdCRI, "containers", pod.UID, "status"):                                string(text),
+		filepath.Join(containerdTask, pod.UID, "work"):                                               "",
+		filepath.Join(containerdSnap, "rw-"+pod.UID, "fs/tmp/scratch"):                               randomHex(8),
+		"var/log/pods/" + pod.Namespace + "_" + pod.Name + "_" + pod.UID + "/0.log":                  "started\n",
+		"var/log/containers/" + pod.Name + "_" + pod.Namespace + "-" + Digest(pod.UID)[:12] + ".log": "started\n",
+		"var/lib/cni/results/azure-" + pod.UID + "-eth0":                                             string(text),
+		"var/lib/cni/cache/" + pod.UID:                                                               string(text),
+	}
+	if pod.IP != "" {
+		files["var/lib/cni/networks/azure/"+pod.IP] = pod.UID + "\n"
+	}
+	for path, text := range files {
+		if err := WriteFile(filepath.Join(root, path), []byte(text), 0o640); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HasPod tells whether the container runtime knows the pod from before.
+func HasPod(root, uid string) bool {
+	return exists(filepath.Join(root, containerdCRI, "sandboxes", uid))
+}
+
+// RemovePod removes what AddPod wrote. Its logs stay until somebody clears them, as on a real node.
+func RemovePod(root string, pod PodRecord) error {
+	paths := []string{
+		"var/lib/kubelet/pods/" + pod.UID,
+		filepath.Join(containerdCRI, "sandboxes", pod.UID),
+		filepath.Join(containerdCRI, "containers", pod.UID),
+		filepath.Join(containerdTask, pod.UID),
+		filepath.Join(containerdSnap, "rw-"+pod.UID),
+		"var/lib/cni/results/azure-" + pod.UID + "-eth0",
+		"var/lib/cni/cache/" + pod.UID,
+	}
+	if pod.IP != "" {
+		paths = append(paths, "var/lib/cni/networks/azure/"+pod.IP)
+	}
+	var errs []error
+	for _, path := range paths {
+		if err := os.RemoveAll(filepath.Join(root, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

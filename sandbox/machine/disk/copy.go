@@ -1,0 +1,139 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// volatile directories are file systems of the running machine, not parts of its disk.
+var volatile = map[string]bool{"run": true, "proc": true}
+
+// Copy makes dst a true copy of the tree src: modes, symbolic links and content; no hard links, so that
+// the two part ways at once. run and proc stay behind, empty. An existing dst is replaced. It appears
+// under its name only when it is complete: a crash leaves a name that begins with a dot (see Sweep).
+// A file that vanishes while a running machine's disk is copied is left out, as from a real one.
+func Copy(dst, src string) error {
+	if _, err := os.Stat(src); err != nil {
+		return fmt.Errorf("copy disk: there is no disk at %s: %w", src, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
+		return err
+	}
+	temporary, err := os.MkdirTemp(filepath.Dir(dst), ".copy-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temporary)
+	fresh := filepath.Join(temporary, "new")
+	if err := copyTree(fresh, src); err != nil {
+		return fmt.Errorf("copy disk %s to %s: %w", src, dst, err)
+	}
+	return Replace(dst, fresh, filepath.Join(temporary, "old"))
+}
+
+// Replace puts the tree fresh in the place of dst. What was there goes to aside, which must not exist.
+func Replace(dst, fresh, aside string) error {
+	if err := os.Rename(dst, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Rename(fresh, dst)
+}
+
+// Sweep removes what interrupted copies left in a directory of disks.
+func Sweep(dir string) error {
+	leftovers, err := filepath.Glob(filepath.Join(dir, ".copy-*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range leftovers {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyTree(dst, src string) error {
+	type dirMode struct {
+		path string
+		mode fs.FileMode
+	}
+	var dirs []dirMode
+	walk := func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(src, path)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(dst, relative)
+		if !entry.IsDir() {
+			return copyFile(target, path, info)
+		}
+		// Writable while it is filled; its own mode comes last.
+		dirs = append(dirs, dirMode{target, info.Mode()})
+		if err := os.Mkdir(target, 0o755); err != nil {
+			return err
+		}
+		if volatile[relative] {
+			return filepath.SkipDir
+		}
+		return nil
+	}
+	if err := filepath.WalkDir(src, walk); err != nil {
+		return err
+	}
+	for i := len(dirs) - 1; i >= 0; i-- {
+		if err := os.Chmod(dirs[i].path, dirs[i].mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFile copies a regular file or a symbolic link. Sockets, pipes and devices are no content of a disk.
+func copyFile(dst, src string, info fs.FileInfo) error {
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(src)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, dst)
+	case !info.Mode().IsRegular():
+		return nil
+	}
+	in, err := os.Open(src)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	// Between two files this is copy_file_range, which shares blocks where the file system can.
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(dst, info.Mode()), os.Chtimes(dst, info.ModTime(), info.ModTime()))
+}

@@ -1,0 +1,116 @@
+package disk
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"io/fs"
+
+	"sigs.k8s.io/yaml"
+)
+
+// CustomData is a recipe's customData for a pool of this profile, with fresh secrets: a cloud-config
+// whose commands the sandbox's cloud-init understands. Every node of the pool gets the same text.
+func CustomData(profile Profile) string {
+	facts := Facts{}.Complete()
+	r := &renderer{facts: facts, keys: map[string]*keyPair{}}
+	text := customDataStatic
+	if profile == Bootstrap {
+		text = customDataBootstrap
+	}
+	out, err := r.render(text)
+	if err != nil {
+		// The templates are constants of this package: a test renders both.
+		panic(err)
+	}
+	return string(out)
+}
+
+const customDataStatic = `#cloud-config
+write_files:
+- {path: /etc/kubernetes/certs/ca.crt, permissions: "0644", content: {{printf "%q" (cert "ca")}}}
+- {path: /etc/kubernetes/certs/client.crt, permissions: "0644", content: {{printf "%q" (cert "client")}}}
+- {path: /etc/kubernetes/certs/client.key, permissions: "0600", content: {{printf "%q" (key "client")}}}
+runcmd:
+- /bin/bash /opt/azure/containers/provision.sh
+`
+
+const customDataBootstrap = `#cloud-config
+runcmd:
+- kubeadm join 10.255.255.5:6443 --token {{hex 3}}.{{hex 8}} --discovery-token-ca-cert-hash sha256:{{hex 32}}
+`
+
+// Orders are what a customData asks cloud-init to do, as far as the sandbox acts on it.
+type Orders struct {
+	// Files to write.
+	Files []OrderedFile
+	// Bootstrap tells that commands are run that make this machine a node, and Profile how it joins.
+	Bootstrap bool
+	Profile   Profile
+}
+
+// OrderedFile is one of cloud-init's write_files.
+type OrderedFile struct {
+	Path, Content string
+	Mode          fs.FileMode
+}
+
+// ReadOrders reads a customData. An empty one, and a cloud-config that orders nothing, ask for nothing.
+// Commands, and scripts of any kind, bootstrap the node; with "kubeadm join" in them by that profile.
+func ReadOrders(customData string) (Orders, error) {
+	text := strings.TrimSpace(customData)
+	if text == "" {
+		return Orders{}, nil
+	}
+	if !strings.HasPrefix(text, "#cloud-config") {
+		return Orders{Bootstrap: true, Profile: profileOf(text)}, nil
+	}
+	var config struct {
+		WriteFiles []struct {
+			Path        string `json:"path"`
+			Content     string `json:"content"`
+			Permissions string `json:"permissions"`
+		} `json:"write_files"`
+		RunCmd  []any `json:"runcmd"`
+		BootCmd []any `json:"bootcmd"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		return Orders{}, fmt.Errorf("customData is a cloud-config that is no YAML: %w", err)
+	}
+	var orders Orders
+	for _, file := range config.WriteFiles {
+		mode, err := strconv.ParseUint(file.Permissions, 8, 32)
+		if err != nil {
+			mode = 0o644
+		}
+		orders.Files = append(orders.Files, OrderedFile{Path: file.Path, Content: file.Content, Mode: fs.FileMode(mode).Perm()})
+	}
+	if commands := append(config.BootCmd, config.RunCmd...); len(commands) > 0 {
+		orders.Bootstrap, orders.Profile = true, profileOf(fmt.Sprint(commands...))
+	}
+	return orders, nil
+}
+
+func profileOf(commands string) Profile {
+	if strings.Contains(commands, "kubeadm") {
+		return Bootstrap
+	}
+	return Static
+}
+
+// WriteFiles writes what cloud-init was ordered to write, over what is there, as cloud-init does.
+func (o Orders) WriteFiles(root string) error {
+	for _, file := range o.Files {
+		path := filepath.Join(root, filepath.Clean("/"+file.Path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := WriteFile(path, []byte(file.Content), file.Mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}

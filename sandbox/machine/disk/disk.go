@@ -1,0 +1,222 @@
+// Package disk makes, reads and copies the directory trees that stand for OS disks in the sandbox. It
+// decides what such a disk looks like: an Ubuntu node of an AKS Engine or kubeadm cluster, in the small.
+// It does not decide when anything happens to a disk: package machine does.
+//
+// What a disk holds is data, in the tables of the layout_*.go files. Nothing secret is in them: keys,
+// tokens and ids are made at random whenever a file is written.
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// Profile says how a node of this disk joins its cluster.
+type Profile string
+
+const (
+	// Static: the kubelet's credential is the cluster's and is on the disk (AKS Engine).
+	Static Profile = "static"
+	// Bootstrap: each node joins with a credential of its own (kubeadm).
+	Bootstrap Profile = "bootstrap"
+)
+
+// Facts are what the layout's templates are filled with. Empty fields get a default or a random value;
+// see Complete.
+type Facts struct {
+	// Hostname of the machine; also the name of its Node.
+	Hostname string
+	// VMID is the platform's UUID of the VM, which is cloud-init's instance-id on Azure.
+	VMID string
+	// MachineID is systemd's: 32 hexadecimal digits.
+	MachineID string
+	// MAC and IP of the machine's interface.
+	MAC, IP string
+	// CustomData as cloud-init was given it.
+	CustomData string
+	// Kernel release, such as "5.15.0-1071-azure", and the kubelet's version with its "v".
+	Kernel, Kubelet string
+	// Now is the time that logs and leases carry.
+	Now time.Time
+}
+
+// Defaults of Facts: the release that a generic image holds before anybody patched it.
+const (
+	DefaultKernel  = "5.15.0-1071-azure"
+	DefaultKubelet = "v1.37.1"
+)
+
+// Complete fills what is empty: ids at random, versions with the defaults above.
+func (f Facts) Complete() Facts {
+	setDefault(&f.MachineID, func() string { return randomHex(16) })
+	setDefault(&f.VMID, randomUUID)
+	setDefault(&f.Hostname, func() string { return "node-" + randomHex(3) })
+	setDefault(&f.MAC, func() string { return "00:0d:3a:" + spaced(randomHex(3)) })
+	setDefault(&f.IP, func() string { return "10.240.0.4" })
+	setDefault(&f.Kernel, func() string { return DefaultKernel })
+	setDefault(&f.Kubelet, func() string { return DefaultKubelet })
+	if f.Now.IsZero() {
+		f.Now = time.Now().UTC()
+	}
+	return f
+}
+
+func setDefault(field *string, value func() string) {
+	if *field == "" {
+		*field = value()
+	}
+}
+
+// row is one file of a layout. A path that ends in "/" is a directory; a text that begins with "-> " is
+// the target of a symbolic link; any other text is a template over Facts. Paths are templates as well.
+type row struct {
+	path string
+	mode fs.FileMode
+	text string
+}
+
+// table is a part of a layout, in the order in which it is written.
+type table []row
+
+// write makes what is missing under root, and never touches what is there: this is how a machine makes
+// its identity, and why a disk that kept its donor's identity keeps it.
+func (t table) write(root string, facts Facts) error {
+	r := &renderer{facts: facts.Complete(), keys: map[string]*keyPair{}}
+	for _, row := range t {
+		if err := r.write(root, row); err != nil {
+			return fmt.Errorf("disk %s: write %s: %w", root, row.path, err)
+		}
+	}
+	return nil
+}
+
+type renderer struct {
+	facts Facts
+	keys  map[string]*keyPair
+}
+
+func (r *renderer) write(root string, row row) error {
+	name, err := r.render(row.path)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(root, string(name))
+	if strings.HasSuffix(row.path, "/") {
+		return makeDir(path, row.mode)
+	}
+	if _, err := os.Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	text, err := r.render(row.text)
+	if err != nil {
+		return err
+	}
+	if target, found := bytes.CutPrefix(text, []byte("-> ")); found {
+		return os.Symlink(string(target), path)
+	}
+	return WriteFile(path, text, row.mode)
+}
+
+func (r *renderer) render(text string) ([]byte, error) {
+	if !strings.Contains(text, "{{") {
+		return []byte(text), nil
+	}
+	parsed, err := template.New("").Funcs(r.functions()).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := parsed.Execute(&out, r.facts); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func makeDir(path string, mode fs.FileMode) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
+
+// WriteFile replaces a file's content in place and gives it exactly this mode, whatever the umask is.
+func WriteFile(path string, content []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, content, mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
+
+// Append adds a text to the end of a file, which is made if it is missing.
+func Append(path, text string, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
+}
+
+// Generic writes a platform image: what a cloud's publisher ships. It holds no identity at all.
+func Generic(root string, facts Facts) error {
+	return platform.write(root, facts)
+}
+
+// LivedIn writes the disk of a node that has been in service for a while: everything that a machine of
+// this package's layouts makes in its life, and what agents and operators leave behind. It returns the
+// facts as they were used, so that a test can search for what must not survive.
+func LivedIn(root string, profile Profile, facts Facts) (Facts, error) {
+	facts = facts.Complete()
+	if facts.CustomData == "" {
+		facts.CustomData = CustomData(profile)
+	}
+	steps := []func() error{
+		func() error { return Generic(root, facts) },
+		func() error { return FirstBoot(root, facts) },
+		func() error { return Provision(root, facts) },
+		func() error { return NewInstance(root, facts) },
+		func() error { return InstallNode(root, facts) },
+		func() error { return Join(root, profile, facts) },
+		func() error { return Serve(root, facts) },
+		func() error { return Agents(root, facts) },
+		func() error { return Traces(root, facts) },
+		func() error { return old.write(root, facts) },
+		func() error { return runExtension(root) },
+		func() error { return livedInPods(root) },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return facts, err
+		}
+	}
+	return facts, nil
+}
+
+func runExtension(root string) error {
+	return RecordExtension(root, "Microsoft.Azure.Extensions.CustomScript", "vmssCSE")
+}
+
+func livedInPods(root string) error {
+	for _, image := range BaseImages {
+		if err := AddImage(root, image); err != nil {
+			return err
+		}
+	}
+	return AddPod(root, PodRecord{UID: randomUUID(), Namespace: "default", Name: "web-0", IP: "10.244.0.7"})
+}

@@ -1,0 +1,88 @@
+package disk
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const dpkgStatus = "var/lib/dpkg/status"
+
+// Packages reads the names and versions of the installed packages.
+func Packages(root string) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(root, dpkgStatus))
+	if err != nil {
+		return nil, err
+	}
+	packages := map[string]string{}
+	name := ""
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch key {
+		case "Package":
+			name = value
+		case "Version":
+			packages[name] = value
+		}
+	}
+	return packages, nil
+}
+
+// SetPackages installs packages, or changes the versions of those that are installed.
+func SetPackages(root string, versions map[string]string) error {
+	packages, err := Packages(root)
+	if err != nil {
+		return err
+	}
+	for name, version := range versions {
+		packages[name] = version
+	}
+	names := make([]string, 0, len(packages))
+	for name := range packages {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var out strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&out, "Package: %s\nStatus: install ok installed\nArchitecture: amd64\nVersion: %s\n\n", name, packages[name])
+	}
+	path := filepath.Join(root, dpkgStatus)
+	if err := os.WriteFile(path+"-new", []byte(out.String()), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+"-new", path)
+}
+
+var lastNumber = regexp.MustCompile(`(\d+)(\D*)$`)
+
+// NextVersion is a version that sorts after the given one: its last number plus one.
+func NextVersion(version string) string {
+	at := lastNumber.FindStringSubmatchIndex(version)
+	if at == nil {
+		return version + "+1"
+	}
+	number, err := strconv.Atoi(version[at[2]:at[3]])
+	if err != nil {
+		return version + "+1"
+	}
+	return version[:at[2]] + strconv.Itoa(number+1) + version[at[4]:]
+}
+
+var kernelABI = regexp.MustCompile(`^(.*-)(\d+)(-.*)$`)
+
+// NextKernel is the release of the kernel that follows: "5.15.0-1071-azure" gives "5.15.0-1072-azure".
+func NextKernel(release string) string {
+	at := kernelABI.FindStringSubmatch(release)
+	if at == nil {
+		return NextVersion(release)
+	}
+	number, err := strconv.Atoi(at[2])
+	if err != nil {
+		return NextVersion(release)
+	}
+	return at[1] + strconv.Itoa(number+1) + at[3]
+}

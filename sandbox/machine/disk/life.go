@@ -1,0 +1,303 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// FirstBoot makes the system's own identity where it is missing: a machine-id that is absent, empty or
+// "uninitialized", ssh host keys, seeds, the DHCP lease and the journal. What is there is kept.
+func FirstBoot(root string, facts Facts) error {
+	facts = facts.Complete()
+	path := filepath.Join(root, "etc/machine-id")
+	if id := MachineID(root); id != "" {
+		facts.MachineID = id
+	} else if err := WriteFile(path, []byte(facts.MachineID+"\n"), 0o444); err != nil {
+		return err
+	}
+	return firstBoot.write(root, facts)
+}
+
+// Provision is the Azure agent's and cloud-init's handling of a VM: host name, hosts, agent's keys. It
+// keeps a host name that is there: see the image's cloud.cfg.
+func Provision(root string, facts Facts) error {
+	facts = facts.Complete()
+	if name := Hostname(root); name != "" {
+		facts.Hostname = name
+	} else if err := WriteFile(filepath.Join(root, "etc/hostname"), []byte(facts.Hostname+"\n"), 0o644); err != nil {
+		return err
+	}
+	if err := ensureLine(filepath.Join(root, "etc/hosts"), "127.0.1.1 "+facts.Hostname); err != nil {
+		return err
+	}
+	if err := provisionAgent(root, facts); err != nil {
+		return err
+	}
+	return recordGoal(root, facts)
+}
+
+// provisionAgent writes the agent's keys once; their names are random, so the table alone cannot tell.
+func provisionAgent(root string, facts Facts) error {
+	if exists(filepath.Join(root, "var/lib/waagent/provisioned")) {
+		return nil
+	}
+	return provision.write(root, facts)
+}
+
+// recordGoal is the agent's work at each start: the next goal state, and the last one into the history.
+func recordGoal(root string, facts Facts) error {
+	dir := filepath.Join(root, "var/lib/waagent")
+	states, err := filepath.Glob(filepath.Join(dir, "GoalState.*.xml"))
+	if err != nil {
+		return err
+	}
+	number := len(states) + 1
+	goal := fmt.Sprintf("<GoalState><Incarnation>%d</Incarnation><ContainerId>%s</ContainerId></GoalState>\n", number, facts.VMID)
+	for path, text := range map[string]string{
+		fmt.Sprintf("GoalState.%d.xml", number):                           goal,
+		fmt.Sprintf("history/%d__%s/GoalState.xml", number, randomHex(2)): goal,
+		fmt.Sprintf("events/%d.json", facts.Now.UnixNano()):               `{"EventName":"HeartBeat","VMId":"` + facts.VMID + "\"}\n",
+	} {
+		if err := WriteFile(filepath.Join(dir, path), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SeesNewInstance tells whether cloud-init, started now on a VM with this ID, would run its work for a
+// new instance: it runs at all, and it does not know the ID.
+func SeesNewInstance(root, vmID string) bool {
+	if exists(filepath.Join(root, "etc/cloud/cloud-init.disabled")) {
+		return false
+	}
+	known := readLine(filepath.Join(root, "var/lib/cloud/data/instance-id"))
+	return known != vmID || !exists(filepath.Join(root, "var/lib/cloud/instances", vmID, "sem"))
+}
+
+// NewInstance is cloud-init's work for an instance-id that it does not know.
+func NewInstance(root string, facts Facts) error {
+	facts = facts.Complete()
+	dir := filepath.Join(root, "var/lib/cloud")
+	previous := readLine(filepath.Join(dir, "data/instance-id"))
+	setDefault(&previous, func() string { return "NO_PREVIOUS_INSTANCE_ID" })
+	for name, value := range map[string]string{
+		"instance-id": facts.VMID, "previous-instance-id": previous, "previous-hostname": facts.Hostname,
+	} {
+		if err := WriteFile(filepath.Join(dir, "data", name), []byte(value+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	link := filepath.Join(dir, "instance")
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink("/var/lib/cloud/instances/"+facts.VMID, link); err != nil {
+		return err
+	}
+	if err := newInstance.write(root, facts); err != nil {
+		return err
+	}
+	return addUser(root)
+}
+
+// addUser makes the login that the image's cloud.cfg names, and the swap and temporary disk lines.
+func addUser(root string) error {
+	for path, line := range map[string]string{
+		"etc/passwd":  "azureuser:x:1000:1000:Ubuntu:/home/azureuser:/bin/bash",
+		"etc/group":   "azureuser:x:1000:",
+		"etc/shadow":  "azureuser:!:19800:0:99999:7:::",
+		"etc/gshadow": "azureuser:!::",
+		"etc/subuid":  "azureuser:100000:65536",
+		"etc/subgid":  "azureuser:100000:65536",
+	} {
+		if err := ensureLine(filepath.Join(root, path), line); err != nil {
+			return err
+		}
+	}
+	fstab := filepath.Join(root, "etc/fstab")
+	return errors.Join(
+		ensureLine(fstab, "/dev/disk/cloud/azure_resource-part1 /mnt auto defaults,nofail,x-systemd.requires=cloud-init.service,comment=cloudconfig 0 2"),
+		ensureLine(fstab, "/swapfile none swap sw 0 0"),
+	)
+}
+
+// RecordExtension writes what the agent and a VM extension's handler leave behind after a run.
+func RecordExtension(root, handler, name string) error {
+	dir := filepath.Join(root, "var/lib/waagent", handler+"-1.0.0")
+	status := fmt.Sprintf(`[{"version":1.0,"status":{"name":%q,"status":"success","code":0}}]`+"\n", name)
+	for path, text := range map[string]string{
+		"mrseq":                  "0",
+		"HandlerManifest.json":   `[{"version":1.0}]` + "\n",
+		"config/0.settings":      `{"runtimeSettings":[{"handlerSettings":{"protectedSettings":"` + randomText(32) + `"}}]}` + "\n",
+		"config/HandlerState":    "Enabled",
+		"status/0.status":        status,
+		"download/0/stdout":      name + " done\n",
+		"config/" + name + ".id": randomUUID() + "\n",
+	} {
+		if err := WriteFile(filepath.Join(dir, path), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return Append(filepath.Join(root, "var/log/azure", handler, "extension.log"), name+" done\n", 0o644)
+}
+
+// ExtensionDone tells whether the handler believes, by its sequence number, that its work is done.
+func ExtensionDone(root, handler string) bool {
+	return readLine(filepath.Join(root, "var/lib/waagent", handler+"-1.0.0", "mrseq")) != ""
+}
+
+// InstallNode installs a kubelet, a container runtime and their packages. What is there is kept.
+func InstallNode(root string, facts Facts) error {
+	if err := nodeSoftware.write(root, facts); err != nil {
+		return err
+	}
+	return SetPackages(root, nodePackages)
+}
+
+// Installed tells whether InstallNode's work is on the disk.
+func Installed(root string) bool {
+	return exists(filepath.Join(root, "usr/local/bin/kubelet")) && exists(filepath.Join(root, "usr/bin/containerd"))
+}
+
+// Join gives the node its way into the cluster. What is there is kept.
+func Join(root string, profile Profile, facts Facts) error {
+	way := joinStatic
+	if profile == Bootstrap {
+		way = joinBootstrap
+	}
+	return way.write(root, facts)
+}
+
+// Joined tells whether a kubelet on this disk has a credential, and by which profile.
+func Joined(root string) (Profile, bool) {
+	ways := map[Profile][]string{
+		Static: {"var/lib/kubelet/kubeconfig", "etc/kubernetes/certs/client.crt", "etc/kubernetes/certs/client.key", "etc/kubernetes/certs/ca.crt"},
+		// The link and what it leads to.
+		Bootstrap: {"etc/kubernetes/kubelet.conf", "var/lib/kubelet/config.yaml", "var/lib/kubelet/pki/kubelet-client-current.pem"},
+	}
+	for _, profile := range []Profile{Static, Bootstrap} {
+		complete := Installed(root)
+		for _, path := range ways[profile] {
+			info, err := os.Stat(filepath.Join(root, path))
+			complete = complete && err == nil && info.Size() > 0
+		}
+		if complete {
+			return profile, true
+		}
+	}
+	return "", false
+}
+
+// Serve is the kubelet's start: its serving certificate where its unit makes one, and its state files.
+func Serve(root string, facts Facts) error {
+	if exists(filepath.Join(root, "opt/azure/containers/kubelet-serving-cert.sh")) {
+		if err := serveStatic.write(root, facts); err != nil {
+			return err
+		}
+	}
+	if exists(filepath.Join(root, "var/lib/kubelet/cpu_manager_state")) {
+		return nil
+	}
+	return kubeletState.write(root, facts)
+}
+
+// Agents writes the ids and secrets of third-party agents where they are missing.
+func Agents(root string, facts Facts) error {
+	if exists(filepath.Join(root, "opt/consul/node-id")) {
+		return nil
+	}
+	return agents.write(root, facts)
+}
+
+// Traces writes what people leave on a node that is put to use: histories, credentials, temporary files.
+func Traces(root string, facts Facts) error { return traces.write(root, facts) }
+
+// MachineID is systemd's identity of this disk; empty if the next boot makes one.
+func MachineID(root string) string {
+	id := readLine(filepath.Join(root, "etc/machine-id"))
+	if id == "uninitialized" {
+		return ""
+	}
+	return id
+}
+
+// Hostname that the disk claims; empty if the next boot takes the cloud's.
+func Hostname(root string) string { return readLine(filepath.Join(root, "etc/hostname")) }
+
+// Kernel that the disk boots, from the link boot/vmlinuz.
+func Kernel(root string) string {
+	target, err := os.Readlink(filepath.Join(root, "boot/vmlinuz"))
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimPrefix(filepath.Base(target), "vmlinuz-")
+}
+
+// SetKernel installs a kernel and makes it the one that boots next.
+func SetKernel(root, release string) error {
+	kernel := table{
+		{"boot/vmlinuz-{{.Kernel}}", 0o600, "Linux {{.Kernel}}\n"},
+		{"boot/initrd.img-{{.Kernel}}", 0o600, "initrd of {{.Kernel}}\n"},
+		{"lib/modules/{{.Kernel}}/modules.dep", 0o644, ""},
+	}
+	if err := kernel.write(root, Facts{Kernel: release}); err != nil {
+		return err
+	}
+	link := filepath.Join(root, "boot/vmlinuz")
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink("vmlinuz-"+release, link)
+}
+
+// OSImage is what the system calls itself.
+func OSImage(root string) string {
+	text, err := os.ReadFile(filepath.Join(root, "etc/os-release"))
+	if err != nil {
+		return "unknown"
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, found := strings.CutPrefix(line, "PRETTY_NAME="); found {
+			return strings.Trim(name, "\"\n")
+		}
+	}
+	return "unknown"
+}
+
+// KubeletVersion is the version of the kubelet on this disk, with its "v"; empty if there is none.
+func KubeletVersion(root string) string {
+	_, version, _ := strings.Cut(readLine(filepath.Join(root, "usr/local/bin/kubelet")), " ")
+	return version
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// readLine reads a file of one line; empty if it is absent or unreadable.
+func readLine(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+func ensureLine(path, line string) error {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for have := range strings.Lines(string(text)) {
+		if strings.TrimSpace(have) == line {
+			return nil
+		}
+	}
+	return Append(path, line+"\n", 0o644)
+}

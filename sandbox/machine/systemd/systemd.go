@@ -1,0 +1,246 @@
+// Package systemd is the service manager of a sandbox machine: its units, and the D-Bus interface
+// org.freedesktop.systemd1 on the private socket, as far as a client needs it to list, stop and start
+// units and to wait for the jobs. It decides which units run; what running means, its owner is told.
+package systemd
+
+import (
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Unit is a service or socket of the machine.
+type Unit struct {
+	Name, Description string
+	Active            bool
+	// TriggeredBy names sockets that start this service again at the next message, as long as they are active.
+	TriggeredBy []string
+}
+
+// Manager holds the units of one boot.
+type Manager struct {
+	onChange func(name string, active bool) error
+
+	// order serializes jobs: onChange is never called twice at a time.
+	order sync.Mutex
+
+	mu          sync.Mutex
+	units       []Unit
+	lastJob     uint32
+	connections map[*connection]bool
+	listener    net.Listener
+	closed      bool
+	serving     sync.WaitGroup
+}
+
+// New makes the manager of a machine that has just booted. onChange is called before a unit's state
+// changes; its error makes the job fail and leaves the unit as it is. It must not call back into a job.
+func New(units []Unit, onChange func(name string, active bool) error) *Manager {
+	return &Manager{onChange: onChange, units: slices.Clone(units), connections: map[*connection]bool{}}
+}
+
+// Default is what runs on a node. Socket activation brings journald back when only its service is
+// stopped: as on a real machine, its sockets must be stopped as well.
+func Default() []Unit {
+	journald := []string{"systemd-journald.socket", "systemd-journald-dev-log.socket", "systemd-journald-audit.socket"}
+	units := []Unit{
+		{Name: "systemd-journald.service", Description: "Journal Service", TriggeredBy: journald},
+		{Name: "systemd-journald.socket", Description: "Journal Socket"},
+		{Name: "systemd-journald-dev-log.socket", Description: "Journal Socket (/dev/log)"},
+		{Name: "systemd-journald-audit.socket", Description: "Journal Audit Socket"},
+		{Name: "rsyslog.service", Description: "System Logging Service", TriggeredBy: []string{"syslog.socket"}},
+		{Name: "syslog.socket", Description: "Syslog Socket"},
+		{Name: "systemd-networkd.service", Description: "Network Configuration"},
+		{Name: "systemd-resolved.service", Description: "Network Name Resolution"},
+		{Name: "systemd-timesyncd.service", Description: "Network Time Synchronization"},
+		{Name: "systemd-udevd.service", Description: "Rule-based Manager for Device Events and Files"},
+		{Name: "dbus.service", Description: "D-Bus System Message Bus"},
+		{Name: "ssh.service", Description: "OpenBSD Secure Shell server"},
+		{Name: "cron.service", Description: "Regular background program processing daemon"},
+		{Name: "walinuxagent.service", Description: "Azure Linux Agent"},
+		{Name: "unattended-upgrades.service", Description: "Unattended Upgrades Shutdown"},
+		{Name: "apt-daily.timer", Description: "Daily apt download activities"},
+		{Name: "apt-daily-upgrade.timer", Description: "Daily apt upgrade and clean activities"},
+		{Name: "systemd-tmpfiles-clean.timer", Description: "Daily Cleanup of Temporary Directories"},
+	}
+	for i := range units {
+		units[i].Active = true
+	}
+	return append(units,
+		Unit{Name: "containerd.service", Description: "containerd container runtime"},
+		Unit{Name: "kubelet.service", Description: "kubelet: The Kubernetes Node Agent"})
+}
+
+// Active tells whether a unit runs. An unknown one does not.
+func (m *Manager) Active(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	unit := m.find(name)
+	return unit != nil && unit.Active
+}
+
+// Message brings a message to a service through its sockets and tells whether it is received: a
+// service that is stopped while one of its sockets is active starts again.
+func (m *Manager) Message(name string) bool {
+	m.mu.Lock()
+	unit := m.find(name)
+	if unit == nil || unit.Active {
+		defer m.mu.Unlock()
+		return unit != nil
+	}
+	triggered := slices.ContainsFunc(unit.TriggeredBy, func(socket string) bool {
+		trigger := m.find(socket)
+		return trigger != nil && trigger.Active
+	})
+	m.mu.Unlock()
+	return triggered && m.Set(name, true) == nil
+}
+
+// Set starts or stops a unit and returns when that is done.
+func (m *Manager) Set(name string, active bool) error {
+	m.order.Lock()
+	defer m.order.Unlock()
+	m.mu.Lock()
+	unit := m.find(name)
+	m.mu.Unlock()
+	if unit == nil {
+		return fmt.Errorf("unit %s not found", name)
+	}
+	if m.Active(name) == active {
+		return nil
+	}
+	if m.onChange != nil {
+		if err := m.onChange(name, active); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	unit.Active = active
+	return nil
+}
+
+// find needs m.mu. The units never move: only their states change.
+func (m *Manager) find(name string) *Unit {
+	for i := range m.units {
+		if m.units[i].Name == name {
+			return &m.units[i]
+		}
+	}
+	return nil
+}
+
+// match returns copies of the units whose names match one of the shell patterns; all for none.
+func (m *Manager) match(patterns []string) []Unit {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []Unit
+	for _, unit := range m.units {
+		matches := func(pattern string) bool {
+			ok, err := path.Match(pattern, unit.Name)
+			return err == nil && ok
+		}
+		if len(patterns) == 0 || slices.ContainsFunc(patterns, matches) {
+			found = append(found, unit)
+		}
+	}
+	return found
+}
+
+// Serve answers D-Bus clients until the listener or the manager is closed.
+func (m *Manager) Serve(listener net.Listener) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		_ = listener.Close()
+		return
+	}
+	m.listener = listener
+	m.mu.Unlock()
+	for {
+		socket, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		c := &connection{manager: m, socket: socket}
+		if !m.add(c) {
+			_ = socket.Close()
+			return
+		}
+		go func() {
+			defer m.remove(c)
+			c.serve()
+		}()
+	}
+}
+
+// Close ends all connections and waits for their goroutines.
+func (m *Manager) Close() {
+	m.mu.Lock()
+	m.closed = true
+	if m.listener != nil {
+		_ = m.listener.Close()
+	}
+	for c := range m.connections {
+		_ = c.socket.Close()
+	}
+	m.mu.Unlock()
+	m.serving.Wait()
+}
+
+func (m *Manager) add(c *connection) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	m.connections[c] = true
+	m.serving.Add(1)
+	return true
+}
+
+func (m *Manager) remove(c *connection) {
+	_ = c.socket.Close()
+	m.mu.Lock()
+	delete(m.connections, c)
+	m.mu.Unlock()
+	m.serving.Done()
+}
+
+func (m *Manager) nextJob() uint32 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lastJob++
+	return m.lastJob
+}
+
+// broadcast sends a signal to every client: on its private socket, systemd does so without a subscription.
+func (m *Manager) broadcast(member string, body ...any) {
+	m.mu.Lock()
+	connections := make([]*connection, 0, len(m.connections))
+	for c := range m.connections {
+		connections = append(connections, c)
+	}
+	m.mu.Unlock()
+	for _, c := range connections {
+		c.signal(member, body...)
+	}
+}
+
+// escape is systemd's way to make a unit's name a part of an object path.
+func escape(name string) string {
+	var out strings.Builder
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if letter || c >= '0' && c <= '9' && i > 0 {
+			out.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&out, "_%02x", c)
+	}
+	return out.String()
+}
