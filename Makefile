@@ -12,12 +12,13 @@ BIN := bin
 # Static binaries, wherever they were built. Nothing here links C.
 export CGO_ENABLED := 0
 
-VERSION      ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# A release is a clean tree at a tag; anything else is "devel" with its commit, and publishes no image.
+VERSION      ?= $(shell hack/version.sh)
 KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9][0-9.]*\).*|\1|p' sandbox/go.mod | head -n 1)
 LINT_VERSION := $(shell sed -n 's|^.*golangci/golangci-lint/v2 v\([0-9][0-9.]*\).*|\1|p' tools/lint/go.mod | head -n 1)
 KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
 
-PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/cli.Version=$(VERSION)
+PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/buildinfo.version=$(VERSION)
 
 # What Kubernetes' own build stamps in, twice: without it the sandbox's API server calls itself v0.0.0-master.
 kube_stamp = -X $(1).gitVersion=v$(KUBE_VERSION) -X $(1).gitMajor=$(word 1,$(KUBE_PARTS)) \

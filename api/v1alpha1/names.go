@@ -46,11 +46,12 @@ const LeaseName = "kamino-controller"
 // GeneralizeServiceAccount is the identity of the generalize pod. It may get and patch Prototypes, nothing else.
 const GeneralizeServiceAccount = "kamino-generalize"
 
-// ObjectName turns a pool's name into one that Kubernetes takes: lower case, and "-" for what is not allowed.
+// ObjectName turns a pool's name into one that Kubernetes takes: lower case, and "-" for all but letters and
+// digits. A dot is allowed in a name, but only between letters or digits, which a pool's name does not promise.
 func ObjectName(pool string) string {
 	mapped := strings.Map(func(r rune) rune {
 		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-', r == '.':
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
 			return r
 		case r >= 'A' && r <= 'Z':
 			return r + ('a' - 'A')
@@ -58,7 +59,7 @@ func ObjectName(pool string) string {
 			return '-'
 		}
 	}, pool)
-	return strings.Trim(mapped, "-.")
+	return strings.Trim(mapped, "-")
 }
 
 // PrototypeName is the name of the attempt-th try (from 1) to capture the version for the pool. It is the

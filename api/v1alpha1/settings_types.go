@@ -68,7 +68,7 @@ type DrainSettings struct {
 	// +optional
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="timeout must be positive"
-	Timeout metav1.Duration `json:"timeout,omitempty"`
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 
 	// Force also evicts pods that no controller makes again, and at the timeout deletes pods against
 	// their PodDisruptionBudgets.
@@ -95,14 +95,14 @@ type OutOfServiceSettings struct {
 	// +optional
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="deadline must be positive"
-	Deadline metav1.Duration `json:"deadline,omitempty"`
+	Deadline metav1.Duration `json:"deadline,omitzero"`
 
 	// ReadyTimeout is how long, past the deadline, a started donor may take to be Ready again before the
 	// capture stops waiting, gives it back as it is and fails.
 	// +optional
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="readyTimeout must be positive"
-	ReadyTimeout metav1.Duration `json:"readyTimeout,omitempty"`
+	ReadyTimeout metav1.Duration `json:"readyTimeout,omitzero"`
 }
 
 // PublishSettings say how the image version is made.

@@ -1,0 +1,149 @@
+package v1alpha1_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+func proof() v1alpha1.Proof {
+	return v1alpha1.Proof{
+		UID: "u", BootID: "b", Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", ToolVersion: "t",
+		Rules: 40, Met: 40, ManifestDigest: "sha256:0123", At: metav1.NewTime(time.Unix(1_800_000_000, 0).UTC()),
+	}
+}
+
+func TestProofHolds(t *testing.T) {
+	tests := map[string]struct {
+		change func(*v1alpha1.Proof)
+		uid    types.UID
+		boot   string
+		want   bool
+	}{
+		"as it should be":         {uid: "u", boot: "b", want: true},
+		"of another Prototype":    {uid: "v", boot: "b"},
+		"of another boot":         {uid: "u", boot: "c"},
+		"of no boot":              {change: func(p *v1alpha1.Proof) { p.BootID = "" }, uid: "u", boot: ""},
+		"a rule was not met":      {change: func(p *v1alpha1.Proof) { p.Met-- }, uid: "u", boot: "b"},
+		"no rule at all":          {change: func(p *v1alpha1.Proof) { p.Rules, p.Met = 0, 0 }, uid: "u", boot: "b"},
+		"a number that is no one": {change: func(p *v1alpha1.Proof) { p.Rules, p.Met = -1, -1 }, uid: "u", boot: "b"},
+		"without a manifest":      {change: func(p *v1alpha1.Proof) { p.ManifestDigest = "" }, uid: "u", boot: "b"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := proof()
+			if test.change != nil {
+				test.change(&p)
+			}
+			if got := p.Holds(test.uid, test.boot); got != test.want {
+				t.Errorf("Holds = %v, want %v", got, test.want)
+			}
+		})
+	}
+	if (*v1alpha1.Proof)(nil).Holds("", "") {
+		t.Error("no proof holds")
+	}
+}
+
+func TestAnnotationsAreReadBack(t *testing.T) {
+	before := "false"
+	reservation := v1alpha1.Reservation{
+		Prototype: "workers-2026.11.21", UID: "u", ReservedAt: metav1.NewTime(time.Unix(1_800_000_000, 0).Local()), Unschedulable: true,
+		Annotations: map[string]*string{v1alpha1.ScaleDownDisabledAnnotation: &before, v1alpha1.DoNotDisruptAnnotation: nil},
+	}
+	record := v1alpha1.Record{Reservation: &reservation, GeneralizeBootID: "b", ScaleOut: &v1alpha1.ScaleOut{Target: 4}}
+	p := &v1alpha1.Prototype{}
+	p.Annotations = map[string]string{v1alpha1.RecordAnnotation: text(t, record), v1alpha1.ProofAnnotation: text(t, proof())}
+
+	gotRecord, err := v1alpha1.RecordOf(p)
+	if diff := cmp.Diff(record, gotRecord); err != nil || diff != "" {
+		t.Errorf("RecordOf: %v (-want +got):\n%s", err, diff)
+	}
+	gotProof, err := v1alpha1.ProofOf(p)
+	if err != nil || gotProof == nil || !gotProof.Holds("u", "b") {
+		t.Errorf("ProofOf: %v, %v", gotProof, err)
+	}
+	gotReservation, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: text(t, reservation)})
+	if diff := cmp.Diff(&reservation, gotReservation); err != nil || diff != "" {
+		t.Errorf("ReservationOf: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestNothingIsNotAnError also says that a value nobody can read is one: a guess could release a node
+// that another capture holds.
+func TestNothingIsNotAnError(t *testing.T) {
+	for _, annotations := range []map[string]string{nil, {}, {v1alpha1.ReservationAnnotation: ""}} {
+		if r, err := v1alpha1.ReservationOf(annotations); r != nil || err != nil {
+			t.Errorf("ReservationOf(%v) = %v, %v", annotations, r, err)
+		}
+	}
+	if r, err := v1alpha1.RecordOf(&v1alpha1.Prototype{}); r != (v1alpha1.Record{}) || err != nil {
+		t.Errorf("RecordOf = %v, %v", r, err)
+	}
+
+	broken := &v1alpha1.Prototype{}
+	broken.Annotations = map[string]string{v1alpha1.RecordAnnotation: "{", v1alpha1.ProofAnnotation: "[]"}
+	if _, err := v1alpha1.RecordOf(broken); err == nil || !strings.Contains(err.Error(), v1alpha1.RecordAnnotation) {
+		t.Errorf("a broken record: %v, want an error that names the annotation", err)
+	}
+	if p, err := v1alpha1.ProofOf(broken); err == nil || p != nil {
+		t.Errorf("a broken proof: %v, %v, want an error and no proof", p, err)
+	}
+}
+
+func text(t *testing.T, value any) string {
+	t.Helper()
+	b, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestTagFits keeps the tag within what Azure takes as the value of a tag: 256 characters.
+func TestTagFits(t *testing.T) {
+	p := proof()
+	p.Profile, p.ProfileVersion, p.ManifestDigest = v1alpha1.ProfileBootstrap, "2026.11.21", "sha256:"+strings.Repeat("f", 64)
+	if tag := p.Tag(); len(tag) > 256 || strings.Count(tag, "/") != 2 {
+		t.Errorf("tag %q has %d characters", tag, len(tag))
+	}
+}
+
+// TestPrototypeName is about every pool name that the CRD's pattern takes.
+func TestPrototypeName(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pool := rapid.StringMatching(`[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?`).Draw(t, "pool")
+		attempt := rapid.IntRange(1, 99).Draw(t, "attempt")
+		name := v1alpha1.PrototypeName(pool, "2026.11.21", attempt)
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			t.Fatalf("%q is not a name: %v", name, problems)
+		}
+		if len(name) > 230 {
+			t.Fatalf("%q has %d characters", name, len(name))
+		}
+	})
+
+	tests := []struct {
+		pool    string
+		attempt int
+		want    string
+	}{
+		{"workers", 1, "workers-2026.11.21"},
+		{"workers", 2, "workers-2026.11.21-2"},
+		{"Workers_A", 1, "workers-a-2026.11.21"},
+	}
+	for _, test := range tests {
+		if got := v1alpha1.PrototypeName(test.pool, "2026.11.21", test.attempt); got != test.want {
+			t.Errorf("PrototypeName(%q, %d) = %q, want %q", test.pool, test.attempt, got, test.want)
+		}
+	}
+}

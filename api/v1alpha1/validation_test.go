@@ -1,0 +1,232 @@
+package v1alpha1_test
+
+import (
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// prototype is the least that a person has to write, as the API server sees it: without the zero values
+// that a Go struct would add.
+func prototype(name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": name},
+		"spec": map[string]any{
+			"pool":    "workers",
+			"version": "2026.11.21",
+			"donor": map[string]any{
+				"nodeName":   "workers000003",
+				"providerID": "azure:///subscriptions/s/resourceGroups/rg/providers/Microsoft.Compute/virtualMachineScaleSets/workers/virtualMachines/3",
+			},
+		},
+	}}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Prototype"))
+	return u
+}
+
+// with sets the field at a dotted path below spec.
+func with(t *testing.T, u *unstructured.Unstructured, path string, value any) *unstructured.Unstructured {
+	t.Helper()
+	fields := append([]string{"spec"}, strings.Split(path, ".")...)
+	if err := unstructured.SetNestedField(u.Object, value, fields...); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// TestSpecIsRefused has a case for every rule that a spec can break. `says` is part of the answer: a rule
+// that refuses for another reason than its own has not been tested.
+func TestSpecIsRefused(t *testing.T) {
+	positive := []string{"0s", "-1s"}
+	tests := []struct {
+		path   string
+		values []any
+		says   string
+	}{
+		{"pool", []any{""}, "spec.pool"},
+		{"pool", []any{strings.Repeat("p", 129)}, "spec.pool: Too long"},
+		{"pool", []any{"-workers", "workers-", "wor kers", "wor/kers", "wörkers", "workers\n"}, "spec.pool: Invalid value"},
+		{"version", []any{
+			"", "2026.13.01", "2026.00.01", "2026.11.00", "2026.11.32", "2026.1.1", "2026.11.1", "26.11.21",
+			"2026-11-21", "2026.11.21-2", "v2026.11.21", "2026.11.21 ", "12026.11.21",
+		}, "spec.version: Invalid value"},
+		{"donor.nodeName", []any{""}, "spec.donor.nodeName"},
+		{"donor.nodeName", []any{strings.Repeat("n", 254)}, "spec.donor.nodeName: Too long"},
+		{"donor.providerID", []any{"", "workers000003", "Azure:///x", "azure://"}, "spec.donor.providerID"},
+		{"donor.providerID", []any{"azure:///" + strings.Repeat("i", 1024)}, "spec.donor.providerID: Too long"},
+		{"settings.keep", []any{int64(1), int64(-1)}, "should be greater than or equal to 2"},
+		{"settings.keep", []any{int64(1001)}, "should be less than or equal to 1000"},
+		{"settings.publish.replicas", []any{int64(0), int64(-1)}, "should be greater than or equal to 1"},
+		{"settings.publish.replicas", []any{int64(101)}, "should be less than or equal to 100"},
+		{"settings.recipe.newNodes", []any{int64(-1)}, "should be greater than or equal to 0"},
+		{"settings.recipe.newNodes", []any{int64(1001)}, "should be less than or equal to 1000"},
+		{"settings.generalize.profile", []any{"", "Static", "kubeadm"}, `supported values: "static", "bootstrap"`},
+		{"settings.drain.gracePeriod", []any{"-1s"}, "gracePeriod must not be negative"},
+		{"settings.drain.timeout", anyOf(positive), "timeout must be positive"},
+		{"settings.outOfService.deadline", anyOf(positive), "deadline must be positive"},
+		{"settings.outOfService.readyTimeout", anyOf(positive), "readyTimeout must be positive"},
+		{"settings.drain.gracePeriod", []any{"", "soon", "1d", "300"}, "spec.settings.drain.gracePeriod"},
+		{"settings.drain.timeout", []any{"", "soon", "1d", "900"}, "spec.settings.drain.timeout"},
+		{"settings.outOfService.deadline", []any{"", "soon", "1d", "1800"}, "spec.settings.outOfService.deadline"},
+		{"settings.outOfService.readyTimeout", []any{"", "soon", "1d", "900"}, "spec.settings.outOfService.readyTimeout"},
+		{"settings.drain.timeout", []any{int64(900)}, "must be of type string"},
+		{"settings.drain.force", []any{"yes"}, "must be of type boolean"},
+	}
+	c := newClient(t)
+	for _, test := range tests {
+		for _, value := range test.values {
+			err := c.Create(t.Context(), with(t, prototype("refused"), test.path, value))
+			switch {
+			case err == nil:
+				t.Errorf("%s = %q was taken", test.path, value)
+				_ = c.Delete(t.Context(), prototype("refused"))
+			case !apierrors.IsInvalid(err):
+				t.Errorf("%s = %q: got %v, want Invalid", test.path, value, err)
+			case !strings.Contains(err.Error(), test.says):
+				t.Errorf("%s = %q: got %q, want it to say %q", test.path, value, err, test.says)
+			}
+		}
+	}
+}
+
+func anyOf(texts []string) []any {
+	values := make([]any, len(texts))
+	for i, text := range texts {
+		values[i] = text
+	}
+	return values
+}
+
+func TestMissingFieldsAreRefused(t *testing.T) {
+	c := newClient(t)
+	for _, path := range []string{"pool", "version", "donor", "donor.nodeName", "donor.providerID"} {
+		u := prototype("missing")
+		unstructured.RemoveNestedField(u.Object, append([]string{"spec"}, strings.Split(path, ".")...)...)
+		err := c.Create(t.Context(), u)
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec."+path+": Required value") {
+			t.Errorf("without %s: got %v, want it to be required", path, err)
+		}
+	}
+}
+
+// TestSpecIsTaken walks along the inner side of each limit.
+func TestSpecIsTaken(t *testing.T) {
+	tests := map[string][]any{
+		"pool":                               {"w", strings.Repeat("p", 128), "Work_ers.1-a", "2"},
+		"version":                            {"2026.01.01", "2026.12.31", "0000.10.30", "9999.02.29"},
+		"donor.nodeName":                     {"n", strings.Repeat("n", 253)},
+		"donor.providerID":                   {"aws:///eu-west-1a/i-1", "gce://project/zone/name", "kind://x"},
+		"settings.keep":                      {int64(2), int64(1000)},
+		"settings.publish.replicas":          {int64(1), int64(100)},
+		"settings.recipe.newNodes":           {int64(0), int64(1000)},
+		"settings.generalize.profile":        {"static", "bootstrap"},
+		"settings.generalize.image":          {"registry.example/kamino:v1"},
+		"settings.drain.gracePeriod":         {"0s", "300s", "1h30m"},
+		"settings.drain.timeout":             {"1ms", "24h"},
+		"settings.drain.force":               {true, false},
+		"settings.outOfService.deadline":     {"1s", "45m"},
+		"settings.outOfService.readyTimeout": {"1s", "45m"},
+	}
+	c := newClient(t)
+	for path, values := range tests {
+		for _, value := range values {
+			u := with(t, prototype("taken"), path, value)
+			if err := c.Create(t.Context(), u); err != nil {
+				t.Errorf("%s = %q was refused: %v", path, value, err)
+				continue
+			}
+			if err := c.Delete(t.Context(), u); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestNameIsLimited(t *testing.T) {
+	c := newClient(t)
+	longest := prototype(strings.Repeat("n", 230))
+	if err := c.Create(t.Context(), longest); err != nil {
+		t.Errorf("a name of 230 characters was refused: %v", err)
+	}
+	err := c.Create(t.Context(), prototype(strings.Repeat("n", 231)))
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "name must have at most 230 characters") {
+		t.Errorf("a name of 231 characters: got %v, want it refused by our rule", err)
+	}
+}
+
+// TestSpecIsImmutable changes each part of a spec, by update and by patch. Metadata stays free: the
+// record and the proof are annotations.
+func TestSpecIsImmutable(t *testing.T) {
+	changes := map[string]any{
+		"pool":                           "others",
+		"version":                        "2026.11.22",
+		"donor.nodeName":                 "workers000004",
+		"donor.providerID":               "azure:///x",
+		"settings.keep":                  int64(4),
+		"settings.drain.timeout":         "16m",
+		"settings.drain.force":           true,
+		"settings.drain.gracePeriod":     "1s",
+		"settings.generalize.profile":    "bootstrap",
+		"settings.generalize.image":      "other",
+		"settings.outOfService.deadline": "31m",
+		"settings.publish.replicas":      int64(5),
+		"settings.recipe.newNodes":       int64(1),
+	}
+	c := newClient(t)
+	stored := prototype("immutable")
+	if err := c.Create(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	const says = "spec is the record of a decision and cannot be changed"
+	for path, value := range changes {
+		changed := with(t, stored.DeepCopy(), path, value)
+		if err := c.Update(t.Context(), changed); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says) {
+			t.Errorf("update of %s: got %v, want it refused as immutable", path, err)
+		}
+		changed = with(t, stored.DeepCopy(), path, value)
+		if err := c.Patch(t.Context(), changed, client.MergeFrom(stored)); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says) {
+			t.Errorf("patch of %s: got %v, want it refused as immutable", path, err)
+		}
+	}
+
+	annotated := stored.DeepCopy()
+	annotated.SetAnnotations(map[string]string{v1alpha1.RecordAnnotation: "{}", v1alpha1.ProofAnnotation: "{}"})
+	annotated.SetFinalizers([]string{v1alpha1.CaptureFinalizer})
+	if err := c.Patch(t.Context(), annotated, client.MergeFrom(stored)); err != nil {
+		t.Errorf("annotations and finalizers could not be written: %v", err)
+	}
+	annotated.SetFinalizers(nil)
+	if err := c.Update(t.Context(), annotated); err != nil {
+		t.Errorf("an update that leaves the spec alone was refused: %v", err)
+	}
+}
+
+func TestStatusPhaseIsFromAClosedSet(t *testing.T) {
+	c := newClient(t)
+	u := prototype("phases")
+	if err := c.Create(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+	phases := []v1alpha1.Phase{
+		v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining,
+		v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting,
+		v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
+		v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut, v1alpha1.PhaseGivingBack, v1alpha1.PhaseSucceeded,
+		v1alpha1.PhaseFailed,
+	}
+	for _, phase := range phases {
+		u.Object["status"] = map[string]any{"phase": string(phase)}
+		if err := c.Status().Update(t.Context(), u); err != nil {
+			t.Errorf("phase %s was refused: %v", phase, err)
+		}
+	}
+	u.Object["status"] = map[string]any{"phase": "Dancing"}
+	if err := c.Status().Update(t.Context(), u); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "status.phase: Unsupported value") {
+		t.Errorf("phase Dancing: got %v, want it refused", err)
+	}
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Says what a build of this tree calls itself: the tag if it is one, else devel-COMMIT, with -dirty if files differ.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+dirty=""
+[[ -z $(git status --porcelain 2>/dev/null) ]] || dirty=-dirty
+if [[ -z $dirty ]] && tag=$(git describe --tags --exact-match 2>/dev/null); then
+	echo "$tag"
+elif commit=$(git rev-parse --short=12 HEAD 2>/dev/null); then
+	echo "devel-$commit$dirty"
+else
+	echo devel
+fi
