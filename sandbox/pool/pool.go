@@ -1,0 +1,178 @@
+// Package pool says what a sandbox's node pools are like: the description that a person gives on the
+// command line, and the scale set that such a pool has in the cloud. It makes nothing.
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Spec describes a pool. Parse fills the defaults; a Spec made by hand wants Complete.
+type Spec struct {
+	// Name that people use, such as "pool1".
+	Name string `json:"name"`
+	// Nodes that it starts with.
+	Nodes int `json:"nodes"`
+	// Max is the largest size that its autoscaler would give it, in the scale set's tags; 0 for no tag.
+	Max int `json:"max"`
+	// Generation of Hyper-V: "V1" or "V2".
+	Generation string `json:"generation"`
+	// Profile is how nodes join: "static" with a credential from the recipe, "bootstrap" with their own.
+	Profile string `json:"profile"`
+	// UpgradePolicy of the scale set: "Manual", "Automatic" or "Rolling".
+	UpgradePolicy string `json:"upgradePolicy"`
+	// OSUpgrade turns automatic OS image upgrades on.
+	OSUpgrade bool `json:"osUpgrade,omitempty"`
+	// Ephemeral OS disks live on the host.
+	Ephemeral bool `json:"ephemeral,omitempty"`
+	// Windows nodes.
+	Windows bool `json:"windows,omitempty"`
+	// Security type: "Standard", "TrustedLaunch" or "ConfidentialVM".
+	Security string `json:"security"`
+	// AKS marks the scale set as AKS does with its own.
+	AKS bool `json:"aks,omitempty"`
+	// Zones spreads instances over three zones.
+	Zones bool `json:"zones,omitempty"`
+	// Light nodes have no files: thousands fit into a laptop.
+	Light bool `json:"light,omitempty"`
+}
+
+// option is one key of the command line's form.
+type option struct {
+	key, help string
+	set       func(*Spec, string) error
+}
+
+// options in the order in which help lists them.
+var options = []option{
+	{"name", "what people call it; required", func(s *Spec, v string) error { s.Name = v; return nil }},
+	{"nodes", "how many it starts with (3)", number(func(s *Spec) *int { return &s.Nodes })},
+	{"max", "its autoscaler's maximum, 0 for none (10)", number(func(s *Spec) *int { return &s.Max })},
+	{"generation", "Hyper-V generation: V1 or V2 (V2)", oneOf(func(s *Spec) *string { return &s.Generation }, "V1", "V2")},
+	{"profile", "how nodes join: static or bootstrap (static)", oneOf(func(s *Spec) *string { return &s.Profile }, "static", "bootstrap")},
+	{"upgrade-policy", "Manual, Automatic or Rolling (Manual)", oneOf(func(s *Spec) *string { return &s.UpgradePolicy }, "Manual", "Automatic", "Rolling")},
+	{"os-upgrade", "automatic OS image upgrades", truth(func(s *Spec) *bool { return &s.OSUpgrade })},
+	{"ephemeral", "ephemeral OS disks", truth(func(s *Spec) *bool { return &s.Ephemeral })},
+	{"windows", "Windows nodes", truth(func(s *Spec) *bool { return &s.Windows })},
+	{"security", "Standard, TrustedLaunch or ConfidentialVM (Standard)", oneOf(func(s *Spec) *string { return &s.Security }, "Standard", "TrustedLaunch", "ConfidentialVM")},
+	{"aks", "marked as managed by AKS", truth(func(s *Spec) *bool { return &s.AKS })},
+	{"zones", "spread over three zones", truth(func(s *Spec) *bool { return &s.Zones })},
+	{"light", "nodes without files, for scale tests", truth(func(s *Spec) *bool { return &s.Light })},
+}
+
+// Keys describes the keys that Parse understands, one line each.
+func Keys() []string {
+	lines := make([]string, 0, len(options))
+	for _, o := range options {
+		lines = append(lines, fmt.Sprintf("%-15s %s", o.key, o.help))
+	}
+	return lines
+}
+
+// Parse reads "name=pool1,nodes=3,generation=V2,...". A switch alone means true: "name=p,zones".
+func Parse(text string) (Spec, error) {
+	var s Spec
+	s.Nodes, s.Max = 3, 10
+	seen := map[string]bool{}
+	for _, part := range strings.Split(text, ",") {
+		key, value, given := strings.Cut(strings.TrimSpace(part), "=")
+		at := slices.IndexFunc(options, func(o option) bool { return o.key == key })
+		if at < 0 {
+			return Spec{}, fmt.Errorf("pool %q: there is no key %q, only %s", text, key, keyNames())
+		}
+		if seen[key] {
+			return Spec{}, fmt.Errorf("pool %q: %s is given twice", text, key)
+		}
+		seen[key] = true
+		if !given {
+			value = "true"
+		}
+		if err := options[at].set(&s, value); err != nil {
+			return Spec{}, fmt.Errorf("pool %q: %s: %w", text, key, err)
+		}
+	}
+	s = s.Complete()
+	if err := s.Check(); err != nil {
+		return Spec{}, fmt.Errorf("pool %q: %w", text, err)
+	}
+	return s, nil
+}
+
+// Complete fills empty texts with their defaults. Numbers are left: a pool of no nodes is a pool.
+func (s Spec) Complete() Spec {
+	for _, d := range []struct {
+		field *string
+		value string
+	}{{&s.Generation, "V2"}, {&s.Profile, "static"}, {&s.UpgradePolicy, "Manual"}, {&s.Security, "Standard"}} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
+	}
+	return s
+}
+
+// names are Azure's, shortened so that the scale set's name and six more characters fit a host name.
+var names = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
+
+// Check refuses what no cloud would make.
+func (s Spec) Check() error {
+	switch {
+	case !names.MatchString(s.Name):
+		return fmt.Errorf("name %q: use a letter and then at most eleven letters or digits, all lower case", s.Name)
+	case s.Nodes < 0 || s.Nodes > 20000:
+		return fmt.Errorf("nodes=%d: use 0 to 20000", s.Nodes)
+	case s.Nodes > 1000 && !s.Light:
+		return fmt.Errorf("nodes=%d: a scale set from an image goes to 1000; add light for a scale test", s.Nodes)
+	case s.Max < 0:
+		return fmt.Errorf("max=%d: use 0 or more", s.Max)
+	case s.Security != "Standard" && s.Generation != "V2":
+		return fmt.Errorf("security=%s wants generation=V2", s.Security)
+	}
+	return nil
+}
+
+func keyNames() string {
+	keys := make([]string, 0, len(options))
+	for _, o := range options {
+		keys = append(keys, o.key)
+	}
+	return strings.Join(keys, ", ")
+}
+
+func number(field func(*Spec) *int) func(*Spec, string) error {
+	return func(s *Spec, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", v)
+		}
+		*field(s) = n
+		return nil
+	}
+}
+
+func truth(field func(*Spec) *bool) func(*Spec, string) error {
+	return func(s *Spec, v string) error {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return errors.New("say true or false")
+		}
+		*field(s) = b
+		return nil
+	}
+}
+
+// oneOf takes a value in any case and keeps it as Azure writes it.
+func oneOf(field func(*Spec) *string, allowed ...string) func(*Spec, string) error {
+	return func(s *Spec, v string) error {
+		at := slices.IndexFunc(allowed, func(a string) bool { return strings.EqualFold(a, v) })
+		if at < 0 {
+			return fmt.Errorf("%q is none of %s", v, strings.Join(allowed, ", "))
+		}
+		*field(s) = allowed[at]
+		return nil
+	}
+}
