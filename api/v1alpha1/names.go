@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 )
@@ -70,4 +72,18 @@ func PrototypeName(pool, version string, attempt int) string {
 		name = fmt.Sprintf("%s-%d", name, attempt)
 	}
 	return name
+}
+
+// maxLabelValue is Kubernetes' own limit for the value of a label.
+const maxLabelValue = 63
+
+// LabelValue is the form in which an object's name stands in a label (PoolLabel, PrototypeLabel): the name
+// itself, or where that is longer than the 63 characters of a label, its beginning and a hash of all of it.
+func LabelValue(name string) string {
+	if len(name) <= maxLabelValue {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	hash := "-" + hex.EncodeToString(sum[:4])
+	return strings.TrimRight(name[:maxLabelValue-len(hash)], "-.") + hash
 }

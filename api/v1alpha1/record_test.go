@@ -130,6 +130,11 @@ func TestPrototypeName(t *testing.T) {
 		if len(name) > 230 {
 			t.Fatalf("%q has %d characters", name, len(name))
 		}
+		for _, value := range []string{v1alpha1.LabelValue(name), v1alpha1.LabelValue(v1alpha1.ObjectName(pool))} {
+			if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
+				t.Fatalf("%q is not the value of a label: %v", value, problems)
+			}
+		}
 	})
 
 	tests := []struct {
@@ -145,5 +150,16 @@ func TestPrototypeName(t *testing.T) {
 		if got := v1alpha1.PrototypeName(test.pool, "2026.11.21", test.attempt); got != test.want {
 			t.Errorf("PrototypeName(%q, %d) = %q, want %q", test.pool, test.attempt, got, test.want)
 		}
+	}
+}
+
+func TestLabelValueTellsLongNamesApart(t *testing.T) {
+	long := strings.Repeat("w", 64)
+	first, second := v1alpha1.LabelValue(long+"-2026.11.21"), v1alpha1.LabelValue(long+"-2026.11.22")
+	if first == second || len(first) != 63 {
+		t.Errorf("%q and %q: want two values of 63 characters", first, second)
+	}
+	if short := v1alpha1.LabelValue("workers-2026.11.21"); short != "workers-2026.11.21" {
+		t.Errorf("a name that fits became %q", short)
 	}
 }
