@@ -1,0 +1,272 @@
+package generalize
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// maxIdentities is how many files of one rule are hashed for the manifest.
+const maxIdentities = 64
+
+// apply does what one rule says. What goes wrong is the outcome's, so that the other rules still run and
+// the report is complete.
+func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
+	o := Outcome{Rule: rule.ID, Action: rule.Action, Waived: r.waived(rule)}
+	matches, err := findAll(t, rule)
+	if err != nil {
+		o.fail(err.Error())
+		return o
+	}
+	step := applied{runner: r, tree: t, rule: rule, before: before, Outcome: &o}
+	for _, m := range matches {
+		if !step.concerns(m) {
+			continue
+		}
+		o.found(m.Path)
+		if rule.Identity {
+			step.identify(m)
+		}
+	}
+	if o.Waived {
+		o.Kept = "allowed by name"
+		return o
+	}
+	if rule.Action == Keep {
+		o.Kept = rule.Reason
+	}
+	if r.DryRun || r.skip != nil && r.skip(rule) {
+		return o
+	}
+	if err := step.act(matches); err != nil {
+		o.fail(err.Error())
+	}
+	return o
+}
+
+// applied is one rule at work.
+type applied struct {
+	*Outcome
+	runner *Runner
+	tree   *tree.Tree
+	rule   *Rule
+	before *Before
+}
+
+// concerns says whether a match is one that the rule is about.
+func (a *applied) concerns(m tree.Match) bool {
+	if a.rule.Only == "files" && m.Info.IsDir() || a.rule.excepts(m.Path) {
+		return false
+	}
+	return a.rule.Action == Keep || a.rule.Action == Refuse || !a.before.protects(m.Path)
+}
+
+func (a *applied) act(matches []tree.Match) error {
+	switch a.rule.Action {
+	case Record:
+		return a.record()
+	case Install:
+		return a.install()
+	case Edit:
+		return a.each(matches, a.edit)
+	case Delete, Regenerate:
+		if kept, err := a.unless(); kept || err != nil {
+			return err
+		}
+		return a.each(matches, a.remove)
+	case Truncate:
+		return a.truncate()
+	default: // Refuse was seen to before, Keep asks for nothing.
+		return nil
+	}
+}
+
+// each acts on every match, and goes on after an error.
+func (a *applied) each(matches []tree.Match, act func(tree.Match) error) error {
+	var problems []error
+	for _, m := range matches {
+		if !a.concerns(m) {
+			continue
+		}
+		if m.Via != "" {
+			problems = append(problems, fmt.Errorf("/%s lies behind the link /%s, which is not followed: replace the link by what it points to, or by a bind mount", m.Path, m.Via))
+			continue
+		}
+		problems = append(problems, act(m))
+	}
+	return errors.Join(problems...)
+}
+
+func (a *applied) remove(m tree.Match) error {
+	var keep func(string) bool
+	if len(a.rule.Except) > 0 || a.before.protectsBelow(m.Path) {
+		keep = func(p string) bool { return a.rule.excepts(p) || a.before.protects(p) }
+	}
+	removed, err := a.tree.Remove(m.Path, keep)
+	a.Changed += removed.Files + removed.Dirs
+	a.Bytes += removed.Bytes
+	return err
+}
+
+// unless says whether the rule's condition keeps what it would remove.
+func (a *applied) unless() (bool, error) {
+	u := a.rule.Unless
+	if u == nil || a.Found == 0 {
+		return false, nil
+	}
+	for _, pattern := range u.Paths {
+		files, err := a.tree.Glob(tree.Rel(pattern))
+		if err != nil {
+			return false, err
+		}
+		for _, m := range files {
+			content, err := a.tree.Read(m.Path)
+			if err != nil {
+				return false, err
+			}
+			if u.pattern.Match(content) {
+				a.Kept = u.Reason
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func (a *applied) edit(m tree.Match) error {
+	if !m.Info.Mode().IsRegular() {
+		return fmt.Errorf("/%s is not a regular file and is not edited", m.Path)
+	}
+	content, err := a.tree.Read(m.Path)
+	if err != nil {
+		return err
+	}
+	edited := editors[a.rule.Editor].edit(content, a.rule, a.before)
+	if bytes.Equal(content, edited) {
+		return nil
+	}
+	a.Changed++
+	return a.tree.Replace(m.Path, edited, m.Info.Mode().Perm())
+}
+
+// truncate empties files; a link is left alone, because what it points to has a rule of its own or is
+// found not empty by the second look.
+func (a *applied) truncate() error {
+	for _, p := range a.rule.Paths {
+		rel := tree.Rel(p)
+		info, err := a.tree.Lstat(rel)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && a.rule.Present:
+			continue
+		case err == nil && info.Mode()&fs.ModeSymlink != 0:
+			continue
+		case err == nil && info.Mode().IsRegular() && info.Size() == 0:
+			continue
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if err := a.tree.Replace(rel, nil, 0o444); err != nil {
+			return err
+		}
+		a.Changed++
+	}
+	return nil
+}
+
+func (a *applied) install() error {
+	p := tree.Rel(a.rule.Paths[0])
+	if a.rule.Link != "" {
+		if target, err := a.tree.Readlink(p); err == nil && target == a.rule.Link {
+			return nil
+		}
+		a.Changed++
+		return a.tree.Link(a.rule.Link, p)
+	}
+	if whyNotInstalled(a.tree, a.rule) == "" {
+		return nil
+	}
+	// A file with another mode hands it on when it is replaced; this one's mode is the profile's.
+	if _, err := a.tree.Remove(p, nil); err != nil {
+		return err
+	}
+	a.Changed++
+	return a.tree.Replace(p, a.rule.content, a.rule.mode)
+}
+
+// record appends a line for this generation, unless the last line is of it already.
+func (a *applied) record() error {
+	p := tree.Rel(a.rule.Paths[0])
+	content, err := optional(a.tree, p)
+	if err != nil {
+		return err
+	}
+	if recorded(content, a.before) {
+		return nil
+	}
+	if len(content) > 0 && content[len(content)-1] != '\n' {
+		content = append(content, '\n')
+	}
+	a.Changed++
+	line := fmt.Sprintf("%s profile=%s/%s prototype=%s uid=%s node=%s %s%s\n", a.runner.Now().UTC().Format(time.RFC3339),
+		a.runner.Profile.Name, a.runner.Profile.Version, dash(a.runner.Subject.Prototype), dash(string(a.runner.Subject.UID)),
+		dash(strings.Join(a.before.Names[:min(1, len(a.before.Names))], "")), generationKey, dash(a.before.MachineID))
+	return a.tree.Replace(p, append(content, line...), 0o644)
+}
+
+// generationKey comes before the hash of the machine ID, which tells generations apart.
+const generationKey = "machine-id-sha256="
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// recorded says whether the last line of an ancestry log is of the generation that the machine is. One
+// that has lost its machine ID is the generation of the last line, whichever that is.
+func recorded(content []byte, before *Before) bool {
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	_, id, found := strings.Cut(lines[len(lines)-1], generationKey)
+	return found && (before.MachineID == "" || id == before.MachineID)
+}
+
+// identify hashes the regular files at and below a match.
+func (a *applied) identify(m tree.Match) {
+	err := a.tree.Walk(m.Path, func(p string, info fs.FileInfo) error {
+		if !info.Mode().IsRegular() || info.Size() == 0 || len(a.Identities) >= maxIdentities {
+			return nil
+		}
+		sum, err := fileHash(a.tree, p)
+		if err == nil {
+			a.Identities = append(a.Identities, Identity{Path: "/" + p, SHA256: sum})
+		}
+		return err
+	})
+	if err != nil {
+		a.fail(fmt.Sprintf("hash what is removed: %v", err))
+	}
+}
+
+func fileHash(t *tree.Tree, p string) (string, error) {
+	f, err := t.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

@@ -1,0 +1,144 @@
+package generalize
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// Before is what must be known of a machine before its identity is taken away, because afterwards it
+// cannot be found any more.
+type Before struct {
+	// Names that the machine has.
+	Names []string
+	// OS is the ID of its os-release, "linux" if it has none (the default of os-release(5)).
+	OS string
+	// MachineID is the SHA-256 of its machine ID in hex, empty if it has none.
+	MachineID string
+
+	kept map[string][]string
+}
+
+// LookBefore reads a tree that is still a machine. Names are what else the machine is known to be called.
+func LookBefore(t *tree.Tree, p *Profile, names ...string) (*Before, error) {
+	b := &Before{OS: "linux", kept: map[string][]string{}}
+	if id, err := optional(t, "etc/machine-id"); err != nil {
+		return nil, err
+	} else if id = bytes.TrimSpace(id); len(id) > 0 {
+		b.MachineID = hash(id)
+	}
+	hostname, err := optional(t, "etc/hostname")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range append(names, strings.Fields(string(hostname))...) {
+		b.addName(name)
+	}
+	for _, file := range []string{"usr/lib/os-release", "etc/os-release"} {
+		content, err := optional(t, file)
+		if err != nil {
+			return nil, err
+		}
+		if id := osID(content); id != "" {
+			b.OS = id
+		}
+	}
+	for i := range p.Rules {
+		if r := &p.Rules[i]; r.Action == Keep {
+			if b.kept[r.ID], err = keptBy(t, r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b, nil
+}
+
+// optional reads a file that need not be there. One that cannot be read as a file is an error.
+func optional(t *tree.Tree, p string) ([]byte, error) {
+	content, err := t.Read(p)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look at the machine: %w", err)
+	}
+	return content, nil
+}
+
+func (b *Before) addName(name string) {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	if name == "" || strings.HasPrefix(name, "#") || strings.HasPrefix(name, "localhost") {
+		return
+	}
+	short, _, _ := strings.Cut(name, ".")
+	for _, n := range []string{name, short} {
+		if n != "" && !slices.Contains(b.Names, n) {
+			b.Names = append(b.Names, n)
+		}
+	}
+}
+
+// owns says whether a name in a hosts file is one of the machine's.
+func (b *Before) owns(name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	return slices.ContainsFunc(b.Names, func(own string) bool {
+		return name == own || strings.HasPrefix(name, own+".")
+	})
+}
+
+// protects says whether a path is one that stays, or lies below one.
+func (b *Before) protects(p string) bool {
+	for _, paths := range b.kept {
+		for _, kept := range paths {
+			if p == kept || strings.HasPrefix(p, kept+"/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// protectsBelow says whether something below a path stays.
+func (b *Before) protectsBelow(p string) bool {
+	for _, paths := range b.kept {
+		if slices.ContainsFunc(paths, func(kept string) bool { return strings.HasPrefix(kept, p+"/") }) {
+			return true
+		}
+	}
+	return false
+}
+
+func keptBy(t *tree.Tree, r *Rule) ([]string, error) {
+	var paths []string
+	for _, pattern := range r.Paths {
+		found, err := t.Glob(tree.Rel(pattern))
+		if err != nil {
+			return nil, fmt.Errorf("rule %s: %w", r.ID, err)
+		}
+		for _, m := range found {
+			paths = append(paths, m.Path)
+		}
+	}
+	return paths, nil
+}
+
+// osID finds ID= in an os-release file.
+func osID(content []byte) string {
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	for lines.Scan() {
+		if id, found := strings.CutPrefix(lines.Text(), "ID="); found {
+			return strings.ToLower(strings.Trim(id, `"' `))
+		}
+	}
+	return ""
+}
+
+func hash(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}

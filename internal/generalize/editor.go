@@ -1,0 +1,87 @@
+package generalize
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// editor changes lines of a file. Its two halves are written apart, so that one mistake is not made twice.
+type editor struct {
+	takesPattern bool
+	// edit returns the content as it should be.
+	edit func(content []byte, r *Rule, before *Before) []byte
+	// check says what is still wrong with a content; empty if nothing is.
+	check func(content []byte, r *Rule, before *Before) string
+}
+
+var editors = map[string]editor{
+	"drop-lines": {takesPattern: true, edit: dropLines, check: linesDropped},
+	"own-name":   {edit: dropOwnName, check: ownNameDropped},
+}
+
+// dropLines removes the lines that the rule's pattern matches.
+func dropLines(content []byte, r *Rule, _ *Before) []byte {
+	kept := slices.DeleteFunc(bytes.SplitAfter(content, []byte("\n")), func(line []byte) bool {
+		return r.pattern.Match(bytes.TrimRight(line, "\r\n"))
+	})
+	return bytes.Join(kept, nil)
+}
+
+func linesDropped(content []byte, r *Rule, _ *Before) string {
+	for number, line := range strings.Split(string(content), "\n") {
+		if r.pattern.MatchString(strings.TrimSuffix(line, "\r")) {
+			return fmt.Sprintf("line %d is one that had to go", number+1)
+		}
+	}
+	return ""
+}
+
+// dropOwnName takes the machine's own name, and what begins with it and a dot, out of a hosts file, and
+// the line of 127.0.1.1, which by Debian's convention holds nothing else. A line without names goes.
+func dropOwnName(content []byte, _ *Rule, before *Before) []byte {
+	var kept []byte
+	for _, line := range bytes.SplitAfter(content, []byte("\n")) {
+		text, comment, _ := strings.Cut(strings.TrimRight(string(line), "\r\n"), "#")
+		fields := strings.Fields(text)
+		if len(fields) == 0 {
+			kept = append(kept, line...)
+			continue
+		}
+		names := slices.DeleteFunc(slices.Clone(fields[1:]), before.owns)
+		switch {
+		case fields[0] == "127.0.1.1" || len(names) == 0:
+		case len(names) == len(fields)-1:
+			kept = append(kept, line...)
+		default:
+			kept = append(kept, fields[0]+"\t"+strings.Join(names, " ")...)
+			if comment != "" {
+				kept = append(kept, " #"+comment...)
+			}
+			kept = append(kept, '\n')
+		}
+	}
+	return kept
+}
+
+var word = regexp.MustCompile(`\S+`)
+
+func ownNameDropped(content []byte, _ *Rule, before *Before) string {
+	for number, line := range strings.Split(string(content), "\n") {
+		if i := strings.IndexByte(line, '#'); i >= 0 {
+			line = line[:i]
+		}
+		words := word.FindAllString(line, -1)
+		if len(words) > 0 && words[0] == "127.0.1.1" {
+			return fmt.Sprintf("line %d still has the address of the machine's own name", number+1)
+		}
+		for _, w := range words {
+			if w != words[0] && before.owns(w) {
+				return fmt.Sprintf("line %d still has the machine's own name", number+1)
+			}
+		}
+	}
+	return ""
+}

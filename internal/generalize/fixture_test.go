@@ -1,0 +1,151 @@
+package generalize
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+const donor = "k8s-pool1-12345678-vmss000004"
+
+// node is a tree that has what every machine has. Values that stand for secrets are made up of words.
+var node = map[string]string{
+	"etc/machine-id":     "0123456789abcdef0123456789abcdef\n",
+	"etc/hostname":       donor + "\n",
+	"etc/hosts":          "127.0.0.1 localhost\n127.0.1.1 " + donor + "\n10.240.0.7 " + donor + ".internal " + donor + " registry # shared\n::1 ip6-localhost\n",
+	"etc/fstab":          "UUID=aaaa / ext4 defaults 0 1\n/dev/disk/cloud/azure_resource-part1 /mnt auto defaults,nofail,comment=cloudconfig 0 2\n/swapfile none swap sw 0 0\n",
+	"etc/passwd":         "root:x:0:0::/root:/bin/bash\npacker:x:1001:1001::/home/packer:/bin/bash\nazureuser:x:1000:1000::/home/azureuser:/bin/bash\n",
+	"usr/lib/os-release": "NAME=Ubuntu\nID=ubuntu\n",
+	"var/log/syslog":     "a line\n",
+}
+
+// plant makes a tree of files; a content that begins with "-> " makes a link, a name that ends in "/" a directory.
+func plant(t *testing.T, files ...map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, set := range files {
+		for name, content := range set {
+			write(t, dir, name, content)
+		}
+	}
+	return dir
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	p := filepath.Join(dir, name)
+	must(t, os.MkdirAll(filepath.Dir(p), 0o755))
+	if target, link := strings.CutPrefix(content, "-> "); link {
+		must(t, os.Symlink(target, p))
+	} else if strings.HasSuffix(name, "/") {
+		must(t, os.MkdirAll(p, 0o755))
+	} else {
+		must(t, os.WriteFile(p, []byte(content), 0o644))
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, dir string) *tree.Tree {
+	t.Helper()
+	opened, err := tree.Open(dir)
+	must(t, err)
+	t.Cleanup(func() { _ = opened.Close() })
+	return opened
+}
+
+func load(t *testing.T, name v1alpha1.Profile) *Profile {
+	t.Helper()
+	p, err := Load(name)
+	must(t, err)
+	return p
+}
+
+func runner(p *Profile) *Runner {
+	return &Runner{
+		Profile: p, Tool: "v0.0.0-test",
+		Subject: Subject{Prototype: "pool1-2026.11.21", UID: "0f0e", BootID: "b007"},
+		Now:     func() time.Time { return time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC) },
+	}
+}
+
+func run(t *testing.T, dir string, r *Runner) (*Manifest, error) {
+	t.Helper()
+	return r.Run(context.Background(), open(t, dir))
+}
+
+// snapshot describes everything in a tree: mode, and content or link target.
+func snapshot(t *testing.T, dir string, leaveOut ...string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		must(t, err)
+		if slices.Contains(leaveOut, rel) {
+			return nil
+		}
+		info, err := d.Info()
+		must(t, err)
+		text := info.Mode().String()
+		switch {
+		case info.Mode().IsRegular():
+			content, err := os.ReadFile(p)
+			must(t, err)
+			text += " " + string(content)
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(p)
+			must(t, err)
+			text += " -> " + target
+		}
+		all[rel] = text
+		return nil
+	}))
+	return all
+}
+
+func exists(dir, p string) bool {
+	_, err := os.Lstat(filepath.Join(dir, p))
+	return err == nil
+}
+
+func read(t *testing.T, dir, p string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, p))
+	must(t, err)
+	return string(content)
+}
+
+func unmetOf(t *testing.T, err error) *Unmet {
+	t.Helper()
+	var unmet *Unmet
+	if !errors.As(err, &unmet) {
+		t.Fatalf("want an *Unmet, got %v", err)
+	}
+	return unmet
+}
+
+func refusedOf(t *testing.T, err error) *Refused {
+	t.Helper()
+	var refused *Refused
+	if !errors.As(err, &refused) {
+		t.Fatalf("want a *Refused, got %v", err)
+	}
+	return refused
+}

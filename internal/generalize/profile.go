@@ -1,0 +1,136 @@
+package generalize
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+//go:embed profile
+var embedded embed.FS
+
+// Profile is a complete set of rules for one kind of cluster.
+type Profile struct {
+	Name v1alpha1.Profile `json:"name"`
+	// Version changes whenever a rule does. It stands in proofs and in the tags of images.
+	Version string `json:"version"`
+	// Summary says in one line which clusters the profile is for.
+	Summary string `json:"summary"`
+	// NotLive says why the profile must not be applied to a running donor; empty if it may.
+	NotLive string `json:"notLive,omitempty"`
+	// Rules in the order in which they run.
+	Rules []Rule `json:"rules"`
+	// Stop lists what is stopped on a live host, in order.
+	Stop []Stop `json:"stop"`
+}
+
+// page is a file of a profile as it is written.
+type page struct {
+	Profile
+	// Include names files whose rules and stops come first.
+	Include []string `json:"include,omitempty"`
+}
+
+// Profiles returns the names of the profiles there are, in a fixed order.
+func Profiles() []v1alpha1.Profile {
+	return []v1alpha1.Profile{v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap}
+}
+
+// Load reads a profile that comes with Kamino.
+func Load(name v1alpha1.Profile) (*Profile, error) {
+	if !slices.Contains(Profiles(), name) {
+		return nil, fmt.Errorf("unknown profile %q: there are %v", name, Profiles())
+	}
+	files, err := fs.Sub(embedded, "profile")
+	if err != nil {
+		return nil, err
+	}
+	return LoadFrom(files, string(name))
+}
+
+// LoadFrom reads the profile name.yaml with what it includes. It is strict: unknown fields, repeated ids,
+// paths that are not absolute or lead upwards, and fields that do not fit the action are errors.
+func LoadFrom(files fs.FS, name string) (*Profile, error) {
+	whole, err := readPage(files, name)
+	if err != nil {
+		return nil, err
+	}
+	if string(whole.Name) != name || whole.Version == "" || whole.Summary == "" {
+		return nil, fmt.Errorf("profile %s: name, version and summary must be given", name)
+	}
+	p := whole.Profile
+	own := p.Rules
+	p.Rules = nil
+	for _, included := range whole.Include {
+		part, err := readPage(files, included)
+		if err != nil {
+			return nil, err
+		}
+		if part.Name != "" || part.Version != "" || len(part.Include) > 0 {
+			return nil, fmt.Errorf("%s.yaml is included by a profile and must hold rules and stops only", included)
+		}
+		p.Rules = append(p.Rules, part.Rules...)
+		p.Stop = append(p.Stop, part.Stop...)
+	}
+	p.Rules = append(p.Rules, own...)
+	if err := p.prepare(func(file string) ([]byte, error) { return fs.ReadFile(files, path.Join("files", file)) }); err != nil {
+		return nil, fmt.Errorf("profile %s: %w", name, err)
+	}
+	return &p, nil
+}
+
+func readPage(files fs.FS, name string) (page, error) {
+	content, err := fs.ReadFile(files, name+".yaml")
+	if err != nil {
+		return page{}, err
+	}
+	var read page
+	if err := yaml.UnmarshalStrict(content, &read); err != nil {
+		return page{}, fmt.Errorf("%s.yaml: %w", name, err)
+	}
+	return read, nil
+}
+
+// prepare checks the whole and puts the rules in the order in which they run.
+func (p *Profile) prepare(file func(string) ([]byte, error)) error {
+	var problems []error
+	seen := map[string]bool{}
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		if err := r.check(); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		if seen[r.ID] {
+			problems = append(problems, fmt.Errorf("rule %s stands there twice", r.ID))
+		}
+		seen[r.ID] = true
+		if err := r.prepare(file); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	for _, s := range p.Stop {
+		for _, unit := range s.Units {
+			if _, err := path.Match(unit, ""); err != nil || path.Ext(unit) == "" {
+				problems = append(problems, fmt.Errorf("stop: %q is not the name of a unit", unit))
+			}
+		}
+	}
+	slices.SortStableFunc(p.Rules, func(a, b Rule) int { return a.turn() - b.turn() })
+	return errors.Join(problems...)
+}
+
+// turn is when the rule runs.
+func (r *Rule) turn() int {
+	if r.Last {
+		return len(order) + order[r.Action]
+	}
+	return order[r.Action]
+}

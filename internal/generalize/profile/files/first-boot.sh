@@ -1,0 +1,46 @@
+#!/bin/sh
+# Written by Kamino. Makes what a machine must have of its own and does not have, on a clone and, after a
+# capture, on its donor. It never replaces what is there, so it may run at every boot.
+set -u
+umask 077
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+failed=0
+
+# ssh-keygen -A makes the host keys that are missing, of every type that it knows.
+if have ssh-keygen && [ -d /etc/ssh ]; then
+	ssh-keygen -A || failed=1
+fi
+
+if have iscsi-iname && [ -d /etc/iscsi ] && [ ! -s /etc/iscsi/initiatorname.iscsi ]; then
+	name=$(iscsi-iname) && printf 'InitiatorName=%s\n' "$name" >/etc/iscsi/initiatorname.iscsi || failed=1
+fi
+
+# The NQN is made of the same UUID as the host ID (NVMe base specification, 4.7).
+if have nvme && [ -d /etc/nvme ] && [ ! -s /etc/nvme/hostnqn ]; then
+	if nqn=$(nvme gen-hostnqn) && [ -n "$nqn" ]; then
+		printf '%s\n' "$nqn" >/etc/nvme/hostnqn
+		printf '%s\n' "${nqn##*uuid:}" >/etc/nvme/hostid
+		chmod 0644 /etc/nvme/hostnqn /etc/nvme/hostid
+	else
+		failed=1
+	fi
+fi
+
+# AKS Engine's kubelet is told to serve with these files and refuses to start without them. The certificate
+# is self-signed, as the one of its provisioning script is.
+certs=/etc/kubernetes/certs
+if have openssl && [ -d "$certs" ] && [ ! -s "$certs/kubeletserver.crt" ] &&
+	grep -qs "$certs/kubeletserver.crt" /etc/default/kubelet* /etc/systemd/system/kubelet.service /etc/systemd/system/kubelet.service.d/* /var/lib/kubelet/config.yaml; then
+	name=$(hostname | tr '[:upper:]' '[:lower:]')
+	if openssl genrsa -out "$certs/kubeletserver.key" 2048 &&
+		openssl req -new -x509 -days 7300 -key "$certs/kubeletserver.key" -out "$certs/kubeletserver.crt.new" -subj "/CN=$name" &&
+		mv "$certs/kubeletserver.crt.new" "$certs/kubeletserver.crt"; then
+		chmod 0644 "$certs/kubeletserver.crt"
+	else
+		failed=1
+	fi
+fi
+
+exit $failed

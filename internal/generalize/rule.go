@@ -1,0 +1,234 @@
+package generalize
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Action is what a rule does with what its paths find.
+type Action string
+
+// The actions, in the order in which they run.
+const (
+	// Refuse stops everything, before anything is changed, if a path finds something.
+	Refuse Action = "refuse"
+	// Keep says that what the paths find stays, and why. No other rule touches it.
+	Keep Action = "keep"
+	// Record appends one line for this generation to a file.
+	Record Action = "record"
+	// Install writes a file or a link that comes with the profile.
+	Install Action = "install"
+	// Edit changes lines of a file.
+	Edit Action = "edit"
+	// Delete removes what the paths find.
+	Delete Action = "delete"
+	// Regenerate is Delete for what something on the disk makes again at boot; that something must be there.
+	Regenerate Action = "regenerate"
+	// Truncate empties a file and makes it if it is missing.
+	Truncate Action = "truncate"
+)
+
+// order is when an action runs. Deletion and regeneration are one step: they keep the order of the profile.
+var order = map[Action]int{Refuse: 0, Keep: 1, Record: 2, Install: 3, Edit: 4, Delete: 5, Regenerate: 5, Truncate: 6}
+
+// Rule is one thing that must be so on a disk before it may be copied.
+type Rule struct {
+	// ID names the rule in manifests, messages and --allow: lower case, digits and "-".
+	ID     string `json:"id"`
+	Action Action `json:"action"`
+	// Paths are absolute paths of the machine, with the wildcards of tree.Glob.
+	Paths []string `json:"paths"`
+	// Except are paths (wildcards too, but not "**") that stay although Paths find them.
+	Except []string `json:"except,omitempty"`
+	// Only "files" leaves directories alone.
+	Only string `json:"only,omitempty"`
+	// Unless says when Delete leaves everything as it is.
+	Unless *Condition `json:"unless,omitempty"`
+	// Editor and its Pattern say how Edit changes a file.
+	Editor  string `json:"editor,omitempty"`
+	Pattern string `json:"pattern,omitempty"`
+	// File is the name of the content that Install writes, Mode its permissions in octal; Link is the
+	// target of the link that it makes instead.
+	File string `json:"file,omitempty"`
+	Mode string `json:"mode,omitempty"`
+	Link string `json:"link,omitempty"`
+	// By are paths of what makes again what Regenerate removes; all must be there afterwards.
+	By []string `json:"by,omitempty"`
+	// Present has Truncate leave a missing file missing.
+	Present bool `json:"present,omitempty"`
+	// OnlyOS and ExceptOS limit the rule by the ID of os-release.
+	OnlyOS   []string `json:"onlyOS,omitempty"`
+	ExceptOS []string `json:"exceptOS,omitempty"`
+	// Allowable rules can be waived by name; what they find then stays.
+	Allowable bool `json:"allowable,omitempty"`
+	// Identity has the manifest carry the SHA-256 of what is removed, so that a clone can be compared with
+	// its donor. It is only for values that cannot be guessed from their hash.
+	Identity bool `json:"identity,omitempty"`
+	// Last has the rule run after all others.
+	Last bool `json:"last,omitempty"`
+	// Reason says what goes wrong without the rule; Source where that is known from.
+	Reason string `json:"reason"`
+	Source string `json:"source"`
+
+	pattern *regexp.Regexp
+	content []byte
+	mode    fs.FileMode
+}
+
+// Condition is met if a line of text in one of the files matches.
+type Condition struct {
+	Paths   []string `json:"paths"`
+	Pattern string   `json:"pattern"`
+	Reason  string   `json:"reason"`
+
+	pattern *regexp.Regexp
+}
+
+// Stop is a group of systemd units that is stopped on a live host before anything is changed.
+type Stop struct {
+	// Units are unit names with the wildcards of path.Match.
+	Units  []string `json:"units"`
+	Reason string   `json:"reason"`
+}
+
+// appliesTo says whether the rule is for an operating system, by the ID of its os-release.
+func (r *Rule) appliesTo(os string) bool {
+	if len(r.OnlyOS) > 0 && !slices.Contains(r.OnlyOS, os) {
+		return false
+	}
+	return !slices.Contains(r.ExceptOS, os)
+}
+
+// excepts says whether the rule leaves a path of the tree alone.
+func (r *Rule) excepts(p string) bool {
+	return slices.ContainsFunc(r.Except, func(pattern string) bool {
+		ok, err := path.Match(pattern, "/"+p)
+		return err == nil && ok
+	})
+}
+
+var ruleID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+
+// check says what is wrong with a rule as it is written.
+func (r *Rule) check() error {
+	if !ruleID.MatchString(r.ID) {
+		return fmt.Errorf("the id %q must be lower-case words joined by %q", r.ID, "-")
+	}
+	if _, known := order[r.Action]; !known {
+		return fmt.Errorf("rule %s: unknown action %q", r.ID, r.Action)
+	}
+	if r.Reason == "" || r.Source == "" {
+		return fmt.Errorf("rule %s: reason and source must be given", r.ID)
+	}
+	if len(r.Paths) == 0 {
+		return fmt.Errorf("rule %s: no paths", r.ID)
+	}
+	for _, p := range slices.Concat(r.Paths, r.Except, r.By) {
+		if err := checkPath(p); err != nil {
+			return fmt.Errorf("rule %s: %w", r.ID, err)
+		}
+	}
+	if slices.ContainsFunc(r.Except, func(p string) bool { return strings.Contains(p, "**") }) {
+		return fmt.Errorf("rule %s: except knows no %q", r.ID, "**")
+	}
+	if r.Only != "" && r.Only != "files" {
+		return fmt.Errorf("rule %s: only may be \"files\", not %q", r.ID, r.Only)
+	}
+	return r.checkFields()
+}
+
+// checkFields says whether a field is set that the action does not know, or missing that it needs.
+func (r *Rule) checkFields() error {
+	removes := r.Action == Delete || r.Action == Regenerate
+	literal := r.Action == Record || r.Action == Install || r.Action == Truncate
+	wrong := []struct {
+		is   bool
+		what string
+	}{
+		{(r.Editor != "") != (r.Action == Edit), "editor is for edit, and needed there"},
+		{r.Pattern != "" && r.Action != Edit, "pattern is for edit"},
+		{(len(r.By) > 0) != (r.Action == Regenerate), "by is for regenerate, and needed there"},
+		{(r.File != "" || r.Link != "") != (r.Action == Install), "file or link is for install, and needed there"},
+		{r.File != "" && r.Link != "", "file and link exclude each other"},
+		{(r.File != "") != (r.Mode != ""), "mode goes with file"},
+		{(len(r.Except) > 0 || r.Only != "") && !removes, "except and only are for delete and regenerate"},
+		{r.Unless != nil && r.Action != Delete, "unless is for delete"},
+		{r.Present && r.Action != Truncate, "present is for truncate"},
+		{r.Allowable && r.Action != Refuse && r.Action != Delete, "allowable is for refuse and delete"},
+		{r.Identity && !removes && r.Action != Truncate, "identity is for delete, regenerate and truncate"},
+		{literal && slices.ContainsFunc(r.Paths, wild), "record, install and truncate take paths without wildcards"},
+		{(r.Action == Record || r.Action == Install) && len(r.Paths) != 1, "record and install take one path"},
+	}
+	for _, w := range wrong {
+		if w.is {
+			return fmt.Errorf("rule %s: %s", r.ID, w.what)
+		}
+	}
+	return nil
+}
+
+func wild(p string) bool { return strings.ContainsAny(p, `*?[\`) }
+
+// checkPath accepts absolute, clean paths with well-formed wildcards that name something below the root.
+func checkPath(p string) error {
+	if !strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/" {
+		return fmt.Errorf("the path %q must be absolute and clean, and not the root", p)
+	}
+	for _, part := range strings.Split(p[1:], "/") {
+		if part == "*" && strings.Index(p[1:], part) == 0 || strings.HasPrefix(p, "/**") {
+			return fmt.Errorf("the path %q would name everything", p)
+		}
+		if _, err := path.Match(part, ""); err != nil {
+			return fmt.Errorf("the path %q: %w", p, err)
+		}
+		if strings.Contains(part, "**") && part != "**" {
+			return fmt.Errorf("the path %q: %q must stand alone between slashes", p, "**")
+		}
+	}
+	return nil
+}
+
+// prepare compiles what the rule needs to run.
+func (r *Rule) prepare(file func(string) ([]byte, error)) (err error) {
+	if r.Pattern != "" {
+		if r.pattern, err = regexp.Compile(r.Pattern); err != nil {
+			return fmt.Errorf("rule %s: pattern: %w", r.ID, err)
+		}
+	}
+	if r.Editor != "" {
+		known, found := editors[r.Editor]
+		if !found {
+			return fmt.Errorf("rule %s: unknown editor %q", r.ID, r.Editor)
+		}
+		if known.takesPattern != (r.pattern != nil) {
+			return fmt.Errorf("rule %s: editor %s and its pattern do not fit", r.ID, r.Editor)
+		}
+	}
+	if u := r.Unless; u != nil {
+		if u.pattern, err = regexp.Compile(u.Pattern); err != nil || u.Pattern == "" || u.Reason == "" || len(u.Paths) == 0 {
+			return fmt.Errorf("rule %s: unless needs paths, a reason and a regular expression as its pattern: %w", r.ID, err)
+		}
+		for _, p := range u.Paths {
+			if err := checkPath(p); err != nil {
+				return fmt.Errorf("rule %s: unless: %w", r.ID, err)
+			}
+		}
+	}
+	if r.File == "" {
+		return nil
+	}
+	bits, err := strconv.ParseUint(r.Mode, 8, 32)
+	if err != nil || bits > 0o777 {
+		return fmt.Errorf("rule %s: mode %q is not an octal number up to 0777", r.ID, r.Mode)
+	}
+	r.mode = fs.FileMode(bits)
+	if r.content, err = file(r.File); err != nil {
+		return fmt.Errorf("rule %s: %w", r.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package generalize
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// concrete makes a path that a pattern matches.
+func concrete(pattern string) string {
+	p := strings.ReplaceAll(tree.Rel(pattern), "**", "deep/deeper/file")
+	return strings.ReplaceAll(p, "*", "x1")
+}
+
+// wrong holds what an edit has to change and cannot be made from its paths.
+var wrong = map[string]map[string]string{
+	"own-name-in-hosts": {"etc/hosts": node["etc/hosts"]},
+	"build-users": {"etc/passwd": node["etc/passwd"], "etc/shadow": "packer:!:19000::::::\nroot:*:19000::::::\n", "etc/group": "packer:x:1001:\n",
+		"etc/gshadow": "packer:!::\n", "etc/subuid": "packer:100000:65536\n", "etc/subgid": "packer:100000:65536\n"},
+	"network-hardware": {
+		"etc/sysconfig/network-scripts/ifcfg-eth0":          "DEVICE=eth0\nHWADDR=00:0d:3a:00:00:01\nUUID=5fb06bd0\n",
+		"etc/NetworkManager/system-connections/eth0.nmconn": "[connection]\nid=eth0\nuuid=5fb06bd0\n[ethernet]\nmac-address=00:0d:3a:00:00:01\n",
+	},
+	"fstab": {"etc/fstab": node["etc/fstab"]},
+}
+
+// before returns what a rule finds wrong, by path.
+func before(r *Rule) map[string]string {
+	if files, found := wrong[r.ID]; found {
+		return files
+	}
+	files := map[string]string{}
+	for _, p := range r.Paths {
+		switch r.Action {
+		case Install, Record:
+			continue
+		default:
+			files[concrete(p)] = "something of the donor's: " + r.ID
+		}
+	}
+	return files
+}
+
+// TestEveryRule plants, for each rule of each profile, what it is about, and looks at the tree afterwards.
+// Then it does the same with that one rule left out: the second look must find exactly that rule unmet.
+func TestEveryRule(t *testing.T) {
+	for _, name := range Profiles() {
+		p := load(t, name)
+		for i := range p.Rules {
+			rule := &p.Rules[i]
+			t.Run(string(name)+"/"+rule.ID, func(t *testing.T) {
+				os := map[string]string{}
+				if len(rule.OnlyOS) > 0 {
+					os["usr/lib/os-release"] = "ID=" + rule.OnlyOS[0] + "\n"
+				}
+				switch rule.Action {
+				case Refuse:
+					testRefusal(t, p, rule)
+				case Keep:
+					testKept(t, p, rule)
+				default:
+					testMet(t, p, rule, os)
+					testSkipped(t, p, rule, os)
+				}
+			})
+		}
+	}
+}
+
+func testMet(t *testing.T, p *Profile, rule *Rule, os map[string]string) {
+	found := before(rule)
+	dir := plant(t, withoutEditsOf(node, found), os, found)
+	m, err := run(t, dir, runner(p))
+	must(t, err)
+	if m.Met != m.Rules || m.Rules < 40 {
+		t.Errorf("met %d of %d rules", m.Met, m.Rules)
+	}
+	for path, content := range found {
+		switch rule.Action {
+		case Delete, Regenerate:
+			if exists(dir, path) {
+				t.Errorf("%s is still there", path)
+			}
+		case Truncate:
+			if got := read(t, dir, path); got != "" {
+				t.Errorf("%s holds %q, want it empty", path, got)
+			}
+		case Edit:
+			if read(t, dir, path) == content {
+				t.Errorf("%s was not edited", path)
+			}
+		}
+	}
+	if rule.Action == Install || rule.Action == Record {
+		if !exists(dir, tree.Rel(rule.Paths[0])) {
+			t.Errorf("%s was not written", rule.Paths[0])
+		}
+	}
+}
+
+// testSkipped is the mutation: what Verify says must depend on the rule having been applied.
+func testSkipped(t *testing.T, p *Profile, rule *Rule, os map[string]string) {
+	found := before(rule)
+	dir := plant(t, withoutEditsOf(node, found), os, found)
+	r := runner(p)
+	r.skip = func(other *Rule) bool { return other.ID == rule.ID || shares(p, other, rule) }
+	m, err := run(t, dir, r)
+	whys := unmetOf(t, err).Whys
+	if !strings.Contains(strings.Join(whys, "\n"), rule.ID+": ") {
+		t.Errorf("the rule was left out, and the second look found only this unmet: %q", whys)
+	}
+	if _, err := m.Proof(r.Now()); err == nil {
+		t.Error("a proof was given for a run that left a rule out")
+	}
+}
+
+// shares says whether another rule treats a path of this one as well, so that leaving out one is not seen.
+func shares(p *Profile, other, rule *Rule) bool {
+	if other.Action != Delete && other.Action != Regenerate {
+		return false
+	}
+	for file := range before(rule) {
+		for _, pattern := range other.Paths {
+			if expression(strings.Split(tree.Rel(pattern), "/")).MatchString(file) {
+				return true
+			}
+			// A directory above it.
+			for dir := file; strings.Contains(dir, "/"); {
+				dir = dir[:strings.LastIndexByte(dir, '/')]
+				if expression(strings.Split(tree.Rel(pattern), "/")).MatchString(dir) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func testRefusal(t *testing.T, p *Profile, rule *Rule) {
+	for _, pattern := range rule.Paths {
+		dir := plant(t, node, map[string]string{concrete(pattern): "data"})
+		untouched := snapshot(t, dir)
+		_, err := run(t, dir, runner(p))
+		refused := refusedOf(t, err)
+		if !strings.Contains(refused.Error(), rule.ID) || !strings.Contains(refused.Error(), "/"+concrete(pattern)) {
+			t.Errorf("the refusal names neither rule nor path: %v", refused)
+		}
+		if diff := cmp.Diff(untouched, snapshot(t, dir)); diff != "" {
+			t.Errorf("refused, but the tree was changed:\n%s", diff)
+		}
+		if why, err := verify(open(t, dir), rule, &Before{}); err != nil || why == "" {
+			t.Errorf("Verify does not see it: %q, %v", why, err)
+		}
+	}
+	if !rule.Allowable {
+		return
+	}
+	dir := plant(t, node, map[string]string{concrete(rule.Paths[0]): "data"})
+	r := runner(p)
+	r.Allow = []string{rule.ID}
+	m, err := run(t, dir, r)
+	must(t, err)
+	if !exists(dir, concrete(rule.Paths[0])) {
+		t.Error("what was allowed to stay is gone")
+	}
+	for _, o := range m.Outcomes {
+		if o.Rule == rule.ID && (!o.Waived || o.Found == 0) {
+			t.Errorf("the manifest does not say what was allowed: %+v", o)
+		}
+	}
+}
+
+func testKept(t *testing.T, p *Profile, rule *Rule) {
+	found := before(rule)
+	dir := plant(t, node, found)
+	_, err := run(t, dir, runner(p))
+	must(t, err)
+	for path, content := range found {
+		if got := read(t, dir, path); got != content {
+			t.Errorf("%s holds %q, want it kept", path, got)
+		}
+	}
+	// Verify must notice when it goes.
+	b, err := LookBefore(open(t, dir), p)
+	must(t, err)
+	for path := range found {
+		if _, err := open(t, dir).Remove(path, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if why, err := verify(open(t, dir), rule, b); err != nil || why == "" {
+		t.Errorf("Verify does not see that it is gone: %q, %v", why, err)
+	}
+}
+
+// withoutEditsOf leaves out what another set of files will write.
+func withoutEditsOf(files, others map[string]string) map[string]string {
+	rest := map[string]string{}
+	for name, content := range files {
+		if _, taken := others[name]; !taken {
+			rest[name] = content
+		}
+	}
+	return rest
+}
+
+func TestEditsKeepTheRest(t *testing.T) {
+	dir := plant(t, node)
+	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	must(t, err)
+	want := map[string]string{
+		"etc/hosts":  "127.0.0.1 localhost\n10.240.0.7\tregistry # shared\n::1 ip6-localhost\n",
+		"etc/fstab":  "UUID=aaaa / ext4 defaults 0 1\n",
+		"etc/passwd": "root:x:0:0::/root:/bin/bash\nazureuser:x:1000:1000::/home/azureuser:/bin/bash\n",
+	}
+	for file, content := range want {
+		if diff := cmp.Diff(content, read(t, dir, file)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package generalize
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// Runner applies a profile to a tree.
+type Runner struct {
+	Profile *Profile
+	// Tool is the version of the binary, for manifest and proof.
+	Tool    string
+	Subject Subject
+	// Names that the machine is known by besides the one in /etc/hostname.
+	Names []string
+	// Allow names rules that may be broken: those that are allowable.
+	Allow []string
+	// DryRun looks and reports, and changes nothing.
+	DryRun bool
+	// Now dates the line in the ancestry log.
+	Now func() time.Time
+
+	skip func(*Rule) bool
+}
+
+// Refusals returns a *Refused if the tree is one that must not be generalized, and nil if it may be. It
+// changes nothing; Run begins with it.
+func (r *Runner) Refusals(t *tree.Tree) error {
+	for _, id := range r.Allow {
+		i := slices.IndexFunc(r.Profile.Rules, func(rule Rule) bool { return rule.ID == id })
+		if i < 0 || !r.Profile.Rules[i].Allowable {
+			return &Refused{Whys: []string{fmt.Sprintf("the rule %q cannot be allowed to be broken; these can: %s", id, r.allowable())}}
+		}
+	}
+	before, err := LookBefore(t, r.Profile, r.Names...)
+	if err != nil {
+		return err
+	}
+	var whys []string
+	for i := range r.Profile.Rules {
+		rule := &r.Profile.Rules[i]
+		if rule.Action != Refuse || !rule.appliesTo(before.OS) || r.waived(rule) {
+			continue
+		}
+		found, err := findAll(t, rule)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			whys = append(whys, fmt.Sprintf("rule %s: /%s is there (%d found). %s", rule.ID, found[0].Path, len(found), rule.Reason))
+		}
+	}
+	if len(whys) > 0 {
+		return &Refused{Whys: whys}
+	}
+	return nil
+}
+
+func (r *Runner) allowable() string {
+	var ids []string
+	for _, rule := range r.Profile.Rules {
+		if rule.Allowable {
+			ids = append(ids, rule.ID)
+		}
+	}
+	return strings.Join(ids, ", ")
+}
+
+func (r *Runner) waived(rule *Rule) bool { return rule.Allowable && slices.Contains(r.Allow, rule.ID) }
+
+// Run applies the profile, looks again, and leaves the manifest in the tree. It returns a *Refused if
+// nothing was changed because nothing may be, and the manifest with an *Unmet if a rule is not met.
+func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
+	if err := r.Refusals(t); err != nil {
+		return nil, err
+	}
+	before, err := LookBefore(t, r.Profile, r.Names...)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manifest{
+		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, Subject: r.Subject,
+		OS: before.OS, DryRun: r.DryRun, Outcomes: []Outcome{},
+	}
+	for i := range r.Profile.Rules {
+		rule := &r.Profile.Rules[i]
+		if !rule.appliesTo(before.OS) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return m, fmt.Errorf("interrupted before rule %s, this disk must not be copied: %w", rule.ID, err)
+		}
+		m.Outcomes = append(m.Outcomes, r.apply(t, rule, before))
+	}
+	r.judge(m, Verify(t, r.Profile, before))
+	if r.DryRun {
+		return m, nil
+	}
+	if err := leave(t, m); err != nil {
+		return m, err
+	}
+	return m, m.unmet()
+}
+
+// judge joins what the run met with on its way and what the second look says.
+func (r *Runner) judge(m *Manifest, verdicts []Verdict) {
+	for i := range m.Outcomes {
+		o := &m.Outcomes[i]
+		if o.Waived {
+			continue
+		}
+		m.Rules++
+		why := "the second look did not come to this rule"
+		if j := slices.IndexFunc(verdicts, func(v Verdict) bool { return v.Rule == o.Rule }); j >= 0 {
+			why = verdicts[j].Why
+		}
+		if why != "" {
+			o.fail(why)
+		}
+		if o.Met = o.Why == ""; o.Met {
+			m.Met++
+		}
+	}
+}
+
+// leave writes the manifest into the tree.
+func leave(t *tree.Tree, m *Manifest) error {
+	content, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	return t.Replace(tree.Rel(ManifestPath), content, 0o644)
+}
+
+func findAll(t *tree.Tree, rule *Rule) ([]tree.Match, error) {
+	var all []tree.Match
+	for _, pattern := range rule.Paths {
+		found, err := t.Glob(tree.Rel(pattern))
+		if err != nil {
+			return nil, fmt.Errorf("rule %s: look for %s: %w", rule.ID, pattern, err)
+		}
+		for _, m := range found {
+			if !slices.ContainsFunc(all, func(earlier tree.Match) bool { return earlier.Path == m.Path }) {
+				all = append(all, m)
+			}
+		}
+	}
+	return all, nil
+}

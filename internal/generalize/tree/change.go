@@ -1,0 +1,274 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// maxDepth is how many directories are held open at once while removing. What lies deeper is first moved
+// up, so that a tree of any depth can be removed with a bounded number of file descriptors.
+const maxDepth = 64
+
+// Removed counts what a removal took away.
+type Removed struct {
+	Files, Dirs int
+	Bytes       int64
+}
+
+// Remove removes what is at a path, with everything below it; nothing there is not an error. What keep
+// says yes to stays, with the directories above it; keep may be nil. Nothing is removed through a mount.
+func (t *Tree) Remove(p string, keep func(p string) bool) (Removed, error) {
+	r := remover{tree: t, keep: keep, top: p}
+	if p == "." {
+		return r.Removed, errors.New("the root itself cannot be removed")
+	}
+	if err := t.plain(p); err != nil {
+		return r.Removed, err
+	}
+	parent, err := t.root.OpenRoot(path.Dir(p))
+	if err != nil {
+		return r.Removed, ignoreAbsent(err)
+	}
+	defer parent.Close()
+	if _, err := r.entry(parent, path.Base(p), p, 0); err != nil {
+		return r.Removed, err
+	}
+	return r.Removed, nil
+}
+
+type remover struct {
+	Removed
+	tree  *Tree
+	keep  func(string) bool
+	top   string
+	moved int
+}
+
+// entry removes one name in dir; it reports whether something stays. The path is for keep and for errors.
+func (r *remover) entry(dir *os.Root, name, p string, depth int) (kept bool, err error) {
+	if r.keep != nil && r.keep(p) {
+		return true, nil
+	}
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return false, ignoreAbsent(err)
+	}
+	if !info.IsDir() {
+		if err := dir.Remove(name); err != nil {
+			return false, ignoreAbsent(err)
+		}
+		r.Files++
+		r.Bytes += info.Size()
+		return false, nil
+	}
+	kept, err = r.content(dir, name, p, depth)
+	if err != nil || kept {
+		return kept, err
+	}
+	if err := dir.Remove(name); err != nil {
+		if errors.Is(err, syscall.EBUSY) {
+			return false, fmt.Errorf("/%s: %w", p, ErrMounted)
+		}
+		return false, ignoreAbsent(err)
+	}
+	r.Dirs++
+	return false, nil
+}
+
+// content removes what is in the directory name.
+func (r *remover) content(dir *os.Root, name, p string, depth int) (kept bool, err error) {
+	sub, err := openDir(dir, name)
+	if err != nil {
+		return false, fmt.Errorf("/%s: %w", p, err)
+	}
+	defer sub.Close()
+	if err := sameMount(dir, sub); err != nil {
+		return false, fmt.Errorf("/%s: %w", p, err)
+	}
+	names, err := namesIn(sub)
+	if err != nil {
+		return false, fmt.Errorf("/%s: %w", p, err)
+	}
+	for _, child := range names {
+		below := path.Join(p, child)
+		stays, err := false, error(nil)
+		if depth >= maxDepth {
+			stays, err = r.shallow(sub, child, below)
+		} else {
+			stays, err = r.entry(sub, child, below, depth+1)
+		}
+		if err != nil {
+			return false, err
+		}
+		kept = kept || stays
+	}
+	return kept, nil
+}
+
+// shallow removes a name that lies too deep to keep everything above it open: a directory is moved up to
+// just below the top of the removal, and removed from there.
+func (r *remover) shallow(dir *os.Root, name, p string) (bool, error) {
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return false, ignoreAbsent(err)
+	}
+	if !info.IsDir() || r.keep != nil {
+		return r.entry(dir, name, p, 0)
+	}
+	sub, err := openDir(dir, name)
+	if err != nil {
+		return false, fmt.Errorf("/%s: %w", p, err)
+	}
+	err = sameMount(dir, sub)
+	sub.Close()
+	if err != nil {
+		return false, fmt.Errorf("/%s: %w", p, err)
+	}
+	top, err := r.tree.root.OpenRoot(r.top)
+	if err != nil {
+		return false, err
+	}
+	defer top.Close()
+	r.moved++
+	up := fmt.Sprintf(".kamino-remove-%d", r.moved)
+	if err := top.Rename(strings.TrimPrefix(p, r.top+"/"), up); err != nil {
+		return false, err
+	}
+	r.top = path.Join(r.top, up)
+	defer func() { r.top = path.Dir(r.top) }()
+	return r.entry(top, up, r.top, 0)
+}
+
+// openDir opens a directory below dir; one that its owner may not read is made readable first, because
+// Kamino may run as the owner of a tree and not as root.
+func openDir(dir *os.Root, name string) (*os.Root, error) {
+	sub, err := dir.OpenRoot(name)
+	if errors.Is(err, fs.ErrPermission) && dir.Chmod(name, 0o700) == nil {
+		return dir.OpenRoot(name)
+	}
+	return sub, err
+}
+
+func namesIn(dir *os.Root) ([]string, error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Readdirnames(-1)
+}
+
+// sameMount returns ErrMounted unless a directory and the one above it were reached through one mount.
+func sameMount(above, dir *os.Root) error {
+	mounts := [2]mount{}
+	for i, root := range []*os.Root{above, dir} {
+		f, err := root.Open(".")
+		if err != nil {
+			return err
+		}
+		mounts[i], err = mountOf(f)
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	if mounts[0].id != mounts[1].id {
+		return ErrMounted
+	}
+	return nil
+}
+
+// Replace gives a file new content in one step, so that a crash leaves the old or the new one. An
+// existing regular file hands on its mode, owner and label; a missing one gets the mode, and its
+// directories are made. Another name of the same file (a hard link) keeps the old content.
+func (t *Tree) Replace(p string, content []byte, mode fs.FileMode) error {
+	if err := t.plain(p); err != nil {
+		return err
+	}
+	old, err := t.root.Lstat(p)
+	switch {
+	case err == nil && !old.Mode().IsRegular():
+		return fmt.Errorf("/%s is not a regular file", p)
+	case err == nil:
+		mode = old.Mode().Perm()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := t.root.MkdirAll(path.Dir(p), 0o755); err != nil {
+		return err
+	}
+	temporary := path.Join(path.Dir(p), ".kamino-new-"+path.Base(p))
+	if _, err := t.Remove(temporary, nil); err != nil {
+		return err
+	}
+	if err := t.write(temporary, p, old, content, mode); err != nil {
+		_, _ = t.Remove(temporary, nil)
+		return fmt.Errorf("write /%s: %w", p, err)
+	}
+	return t.root.Rename(temporary, p)
+}
+
+func (t *Tree) write(temporary, p string, old fs.FileInfo, content []byte, mode fs.FileMode) error {
+	f, err := t.root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if old != nil {
+		if err := t.inherit(p, old, f); err != nil {
+			return err
+		}
+	}
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	// After the owner: a change of owner clears set-user-ID, and the mask must not thin the mode out.
+	if err := f.Chmod(mode); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// inherit hands owner and label of the old file on to the new one.
+func (t *Tree) inherit(p string, old fs.FileInfo, f *os.File) error {
+	if owner, ok := old.Sys().(*syscall.Stat_t); ok && (int(owner.Uid) != os.Geteuid() || int(owner.Gid) != os.Getegid()) {
+		if err := f.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
+			return err
+		}
+	}
+	from, err := t.root.Open(p)
+	if err != nil {
+		// A file that may not be read cannot have been edited either; it keeps the directory's default label.
+		return nil
+	}
+	defer from.Close()
+	label(from, f)
+	return nil
+}
+
+// Link makes a symbolic link, replacing what is at the path unless that is a directory.
+func (t *Tree) Link(target, p string) error {
+	if err := t.plain(p); err != nil {
+		return err
+	}
+	if info, err := t.root.Lstat(p); err == nil {
+		if info.IsDir() {
+			return fmt.Errorf("/%s is a directory", p)
+		}
+		if err := t.root.Remove(p); err != nil {
+			return err
+		}
+	}
+	if err := t.root.MkdirAll(path.Dir(p), 0o755); err != nil {
+		return err
+	}
+	return t.root.Symlink(target, p)
+}
+
+// Readlink returns where a link points.
+func (t *Tree) Readlink(p string) (string, error) { return t.root.Readlink(p) }

@@ -1,0 +1,69 @@
+package tree
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mount identifies the mount that a directory was reached through, and the kind of its file system.
+type mount struct {
+	id   string
+	kind int64
+}
+
+type class int
+
+const (
+	unknown class = iota
+	onDisk
+	elsewhere
+)
+
+// mountOf asks for the mount's own number where the kernel gives it out (5.8 and later), because a bind
+// mount has the device number of what it shows. Older kernels get the device number alone.
+func mountOf(f *os.File) (mount, error) {
+	fd := int(f.Fd())
+	var s unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &s); err != nil {
+		return mount{}, fmt.Errorf("look at the mount of %s: %w", f.Name(), err)
+	}
+	id := fmt.Sprintf("%d:%d", s.Dev_major, s.Dev_minor)
+	if s.Mask&unix.STATX_MNT_ID != 0 {
+		id = fmt.Sprintf("%s/%d", id, s.Mnt_id)
+	}
+	var v unix.Statfs_t
+	if err := unix.Fstatfs(fd, &v); err != nil {
+		return mount{}, fmt.Errorf("look at the file system of %s: %w", f.Name(), err)
+	}
+	return mount{id: id, kind: int64(v.Type)}, nil
+}
+
+// classify sorts file systems by their magic number (linux/magic.h; ZFS and NTFS3 from their own headers).
+func classify(kind int64) class {
+	switch uint32(kind) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
+		unix.MSDOS_SUPER_MAGIC, 0x2FC12FC1:
+		return onDisk
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC,
+		unix.DEVPTS_SUPER_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.NFS_SUPER_MAGIC,
+		unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.V9FS_MAGIC, unix.FUSE_SUPER_MAGIC,
+		unix.CEPH_SUPER_MAGIC, unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1, unix.ISOFS_SUPER_MAGIC,
+		unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC, unix.EFIVARFS_MAGIC,
+		unix.HUGETLBFS_MAGIC, unix.NSFS_MAGIC, unix.AUTOFS_SUPER_MAGIC:
+		return elsewhere
+	default:
+		return unknown
+	}
+}
+
+// label copies the security label of a file (SELinux keeps it in an extended attribute) to its
+// replacement. Where there is none, or it may not be set, the policy's default for the directory holds.
+func label(from, to *os.File) {
+	const attribute = "security.selinux"
+	value := make([]byte, 256)
+	if n, err := unix.Fgetxattr(int(from.Fd()), attribute, value); err == nil {
+		_ = unix.Fsetxattr(int(to.Fd()), attribute, value[:n], 0)
+	}
+}

@@ -1,0 +1,43 @@
+//go:build !linux
+
+package tree
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+)
+
+// mount identifies the device that a directory lies on.
+type mount struct {
+	id   string
+	kind int64
+}
+
+type class int
+
+const (
+	unknown class = iota
+	onDisk
+	elsewhere
+)
+
+// mountOf reads the device number. Off Linux only copies of a tree are worked on, with nothing mounted in
+// them; another device is therefore of an unknown kind, and refused.
+func mountOf(f *os.File) (mount, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return mount{}, err
+	}
+	device := int64(0)
+	if sys := reflect.Indirect(reflect.ValueOf(info.Sys())); sys.IsValid() && sys.Kind() == reflect.Struct {
+		if dev := sys.FieldByName("Dev"); dev.IsValid() && dev.CanInt() {
+			device = dev.Int()
+		}
+	}
+	return mount{id: fmt.Sprint(device), kind: device}, nil
+}
+
+func classify(int64) class { return unknown }
+
+func label(_, _ *os.File) {}

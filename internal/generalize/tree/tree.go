@@ -1,0 +1,210 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// MaxFile is the largest file, in bytes, that Read and Replace handle. What Kamino reads and edits are
+// settings of a few kilobytes; anything larger is not the file it is taken for.
+const MaxFile = 4 << 20
+
+// maxLinks is how many links a path may lead through before it counts as a loop, as in the kernel.
+const maxLinks = 40
+
+// ErrMounted says that something is mounted where a directory was to be removed.
+var ErrMounted = errors.New("another file system is mounted there")
+
+// ErrLink says that a path leads through a symbolic link, which is not followed.
+var ErrLink = errors.New("the path leads through a symbolic link, which is not followed")
+
+// Tree is an open directory tree. Paths are relative to its root, slash-separated and clean; "." is the root.
+type Tree struct {
+	root *os.Root
+	dir  string
+}
+
+// Open opens the tree at dir.
+func Open(dir string) (*Tree, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the root directory %s: %w", dir, err)
+	}
+	return &Tree{root: root, dir: dir}, nil
+}
+
+// Close releases the tree.
+func (t *Tree) Close() error { return t.root.Close() }
+
+// Dir is the directory that the tree was opened at.
+func (t *Tree) Dir() string { return t.dir }
+
+// Rel turns an absolute path of the machine into a path of the tree.
+func Rel(absolute string) string {
+	rel := strings.TrimPrefix(path.Clean("/"+absolute), "/")
+	if rel == "" {
+		return "."
+	}
+	return rel
+}
+
+// Lstat describes what is at the path, links not followed.
+func (t *Tree) Lstat(p string) (fs.FileInfo, error) { return t.root.Lstat(p) }
+
+// OpenFile opens a path of the tree. Links are followed as os.Root does, so never out of it.
+func (t *Tree) OpenFile(p string, flag int, mode fs.FileMode) (*os.File, error) {
+	return t.root.OpenFile(p, flag, mode)
+}
+
+// Mkdir makes a directory and what is missing above it.
+func (t *Tree) Mkdir(p string, mode fs.FileMode) error { return t.root.MkdirAll(p, mode) }
+
+// Resolve follows links the way the machine would, with the tree as the root, and returns a path without
+// links. A loop or a dangling link is fs.ErrNotExist: nothing can be reached there.
+func (t *Tree) Resolve(p string) (string, fs.FileInfo, error) {
+	pending := components(p)
+	real, links := ".", 0
+	for len(pending) > 0 {
+		part := pending[0]
+		pending = pending[1:]
+		if part == ".." {
+			real = path.Dir(real)
+			continue
+		}
+		next := path.Join(real, part)
+		info, err := t.root.Lstat(next)
+		if err != nil {
+			return "", nil, absent(err)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			real = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", nil, fs.ErrNotExist
+		}
+		target, err := t.root.Readlink(next)
+		if err != nil {
+			return "", nil, err
+		}
+		if strings.HasPrefix(target, "/") {
+			real = "."
+		}
+		pending = append(components(target), pending...)
+	}
+	info, err := t.root.Lstat(real)
+	return real, info, err
+}
+
+// components splits a path, keeping ".." (whose meaning depends on links before it) and dropping ".".
+func components(p string) []string {
+	return slices.DeleteFunc(strings.Split(p, "/"), func(part string) bool { return part == "" || part == "." })
+}
+
+// absent turns "a component is not a directory" into "does not exist": there is nothing below a file.
+func absent(err error) error {
+	if errors.Is(err, syscall.ENOTDIR) {
+		return fs.ErrNotExist
+	}
+	return err
+}
+
+// plain returns an error if a directory above the path is a link; one that does not exist is fine.
+func (t *Tree) plain(p string) error {
+	dir := path.Dir(p)
+	for dir != "." {
+		info, err := t.root.Lstat(dir)
+		switch {
+		case err == nil && info.Mode()&fs.ModeSymlink != 0:
+			return fmt.Errorf("/%s: %w", dir, ErrLink)
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("/%s is not a directory", dir)
+		case err != nil && escapes(err):
+			// os.Root's answer to an absolute link above; the loop gets to it and names it.
+		case err != nil && !errors.Is(absent(err), fs.ErrNotExist):
+			return err
+		}
+		dir = path.Dir(dir)
+	}
+	return nil
+}
+
+// escapes tells os.Root's refusal from an answer of the system: the refusal carries no errno.
+func escapes(err error) bool {
+	var errno syscall.Errno
+	return !errors.As(err, &errno)
+}
+
+// Read returns the content of a regular file, links followed as by Resolve.
+func (t *Tree) Read(p string) ([]byte, error) {
+	real, info, err := t.Resolve(p)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("/%s is not a regular file", p)
+	}
+	if info.Size() > MaxFile {
+		return nil, fmt.Errorf("/%s has %d bytes, more than the %d that are read", p, info.Size(), MaxFile)
+	}
+	// A FIFO that was put there since must not hang us.
+	f, err := t.root.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, MaxFile))
+}
+
+// List returns the names in a directory, sorted.
+func (t *Tree) List(dir string) ([]fs.DirEntry, error) {
+	f, err := t.root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// enter says whether a directory's content is part of the machine's disks. It is not where a file system
+// without a disk of this machine is mounted (tmpfs, NFS, …): nothing of that is in a copy of the disk, and
+// removing what others share would hurt them. An unknown kind of file system is an error.
+func (t *Tree) enter(parent, dir string) (bool, error) {
+	above, err := t.mountAt(parent)
+	if err != nil {
+		return false, err
+	}
+	here, err := t.mountAt(dir)
+	if err != nil {
+		return false, err
+	}
+	if here.id == above.id || here.kind == above.kind {
+		return true, nil
+	}
+	switch classify(here.kind) {
+	case onDisk:
+		return true, nil
+	case elsewhere:
+		return false, nil
+	default:
+		return false, fmt.Errorf("/%s: cannot tell whether the file system mounted there (type %#x) is on this machine's disk", dir, here.kind)
+	}
+}
+
+func (t *Tree) mountAt(dir string) (mount, error) {
+	f, err := t.root.Open(dir)
+	if err != nil {
+		return mount{}, err
+	}
+	defer f.Close()
+	return mountOf(f)
+}

@@ -1,0 +1,311 @@
+package generalize
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// Verdict is what the second look says of one rule.
+type Verdict struct {
+	Rule string
+	// Why the rule is not met; empty if it is.
+	Why string
+}
+
+// Verify looks at a tree and says of each rule that applies whether it is met. It shares no search with
+// the run: it walks down from a pattern's fixed part and compares every path with a regular expression,
+// where the run expands the pattern component by component.
+func Verify(t *tree.Tree, p *Profile, before *Before) []Verdict {
+	var verdicts []Verdict
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		if !r.appliesTo(before.OS) {
+			continue
+		}
+		why, err := verify(t, r, before)
+		if err != nil {
+			why = fmt.Sprintf("cannot tell: %v", err)
+		}
+		verdicts = append(verdicts, Verdict{Rule: r.ID, Why: why})
+	}
+	return verdicts
+}
+
+func verify(t *tree.Tree, r *Rule, before *Before) (string, error) {
+	switch r.Action {
+	case Refuse:
+		return gone(t, r, &Before{})
+	case Keep:
+		return whyNotKept(t, r, before), nil
+	case Record:
+		content, err := optional(t, tree.Rel(r.Paths[0]))
+		if err == nil && !recorded(content, before) {
+			return "no line for this generation in " + r.Paths[0], nil
+		}
+		return "", err
+	case Install:
+		return whyNotInstalled(t, r), nil
+	case Edit:
+		return edited(t, r, before)
+	case Delete, Regenerate:
+		why, err := gone(t, r, before)
+		if err == nil && why == "" {
+			why = whyNotMadeAgain(t, r)
+		}
+		return why, err
+	case Truncate:
+		return whyNotEmpty(t, r)
+	default:
+		return "", fmt.Errorf("no way to verify the action %q", r.Action)
+	}
+}
+
+// gone names the first thing that had to go and is there.
+func gone(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
+	if r.Unless != nil && holds(t, r.Unless) {
+		return "", nil
+	}
+	count, first := 0, ""
+	err = search(t, r, func(p string, info fs.FileInfo) error {
+		if r.Only == "files" && info.IsDir() || r.excepts(p) || before.protects(p) || info.IsDir() && holdsKept(t, r, before, p) {
+			return nil
+		}
+		if count++; count == 1 {
+			first = p
+		}
+		return nil
+	})
+	if count > 0 {
+		why = fmt.Sprintf("/%s is there (%d found)", first, count)
+	}
+	return why, err
+}
+
+// holdsKept says whether a directory is there only for something in it that stays.
+func holdsKept(t *tree.Tree, r *Rule, before *Before, dir string) bool {
+	if !before.protectsBelow(dir) && len(r.Except) == 0 {
+		return false
+	}
+	stays, others := false, false
+	err := t.Walk(dir, func(p string, info fs.FileInfo) error {
+		if r.excepts(p) || before.protects(p) {
+			stays = true
+			return fs.SkipDir
+		}
+		others = others || !info.IsDir()
+		return nil
+	})
+	return err == nil && stays && !others
+}
+
+// holds says whether a line of a condition's files matches.
+func holds(t *tree.Tree, c *Condition) bool {
+	for _, pattern := range c.Paths {
+		found := false
+		err := searchPattern(t, tree.Rel(pattern), 0, func(p string, _ fs.FileInfo) error {
+			content, err := t.Read(p)
+			found = found || err == nil && c.pattern.Match(content)
+			return nil
+		})
+		if err == nil && found {
+			return true
+		}
+	}
+	return false
+}
+
+func edited(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
+	err = search(t, r, func(p string, info fs.FileInfo) error {
+		if why != "" || info.IsDir() {
+			return nil
+		}
+		content, err := t.Read(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if wrong := editors[r.Editor].check(content, r, before); wrong != "" {
+			why = fmt.Sprintf("/%s: %s", p, wrong)
+		}
+		return nil
+	})
+	return why, err
+}
+
+func whyNotKept(t *tree.Tree, r *Rule, before *Before) string {
+	for _, p := range before.kept[r.ID] {
+		if _, err := t.Lstat(p); err != nil {
+			return fmt.Sprintf("/%s had to stay: %v", p, err)
+		}
+	}
+	return ""
+}
+
+func whyNotInstalled(t *tree.Tree, r *Rule) string {
+	p := tree.Rel(r.Paths[0])
+	info, err := t.Lstat(p)
+	if err != nil {
+		return fmt.Sprintf("/%s is not there", p)
+	}
+	if r.Link != "" {
+		if target, err := t.Readlink(p); err != nil || target != r.Link {
+			return fmt.Sprintf("/%s is not a link to %s", p, r.Link)
+		}
+		return ""
+	}
+	content, err := t.Read(p)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != r.mode || !bytes.Equal(content, r.content) {
+		return fmt.Sprintf("/%s is not as it had to be", p)
+	}
+	return ""
+}
+
+func whyNotMadeAgain(t *tree.Tree, r *Rule) string {
+	for _, by := range r.By {
+		if info, err := t.Lstat(tree.Rel(by)); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+			return fmt.Sprintf("%s, which would make it again, is not there", by)
+		}
+	}
+	return ""
+}
+
+func whyNotEmpty(t *tree.Tree, r *Rule) (string, error) {
+	for _, p := range r.Paths {
+		_, info, err := t.Resolve(tree.Rel(p))
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, err := t.Lstat(tree.Rel(p)); err != nil && !r.Present {
+				return fmt.Sprintf("%s had to be there, and empty", p), nil
+			}
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if !info.Mode().IsRegular() || info.Size() > 0 {
+			return fmt.Sprintf("%s is not an empty file", p), nil
+		}
+	}
+	return "", nil
+}
+
+// search calls visit for everything that a rule's paths name.
+func search(t *tree.Tree, r *Rule, visit func(p string, info fs.FileInfo) error) error {
+	for _, pattern := range r.Paths {
+		if err := searchPattern(t, tree.Rel(pattern), 0, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// searchPattern walks below the part of a pattern that has no wildcards. A link is read where it leads to
+// a directory in which the rest of the pattern could find something.
+func searchPattern(t *tree.Tree, pattern string, links int, visit func(p string, info fs.FileInfo) error) error {
+	if links > 40 {
+		return nil
+	}
+	parts := strings.Split(pattern, "/")
+	fixed := 0
+	for fixed < len(parts)-1 && !wild(parts[fixed]) {
+		fixed++
+	}
+	base, err := resolveDir(t, path.Join(append([]string{"."}, parts[:fixed]...)...))
+	if err != nil || base == "" {
+		return err
+	}
+	rest := parts[fixed:]
+	upTo := make([]*regexp.Regexp, len(rest)+1)
+	for i := range rest {
+		upTo[i+1] = expression(rest[:i+1])
+	}
+	matches, anyDepth := upTo[len(rest)], strings.Contains(pattern, "**")
+	return t.Walk(base, func(p string, info fs.FileInfo) error {
+		if p == base {
+			return nil
+		}
+		below := strings.TrimPrefix(p, base+"/")
+		depth := strings.Count(below, "/") + 1
+		if matches.MatchString(below) {
+			if err := visit(p, info); err != nil {
+				return err
+			}
+		}
+		if anyDepth {
+			return nil
+		}
+		if depth < len(rest) && upTo[depth].MatchString(below) {
+			if info.Mode()&fs.ModeSymlink == 0 {
+				return nil
+			}
+			return searchPattern(t, path.Join(append([]string{p}, rest[depth:]...)...), links+1, visit)
+		}
+		return fs.SkipDir
+	})
+}
+
+// resolveDir returns where a directory really is; empty if there is none, or only one that no disk carries.
+func resolveDir(t *tree.Tree, dir string) (string, error) {
+	real, info, err := t.Resolve(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil || !info.IsDir() || real != dir && tree.Volatile(real) {
+		return "", err
+	}
+	return real, nil
+}
+
+// expression is the regular expression of the components of a pattern.
+func expression(parts []string) *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString(`(?s)^`)
+	for i, part := range parts {
+		last := i == len(parts)-1
+		switch {
+		case part == "**" && last:
+			b.WriteString(`.+`)
+		case part == "**":
+			b.WriteString(`(?:[^/]+/)*`)
+			continue
+		default:
+			b.WriteString(component(part))
+		}
+		if !last {
+			b.WriteString(`/`)
+		}
+	}
+	b.WriteString(`$`)
+	return regexp.MustCompile(b.String())
+}
+
+// component translates the wildcards of path.Match. A class is copied, as both write it alike.
+func component(part string) string {
+	var b strings.Builder
+	for i := 0; i < len(part); i++ {
+		switch c := part[i]; c {
+		case '*':
+			b.WriteString(`[^/]*`)
+		case '?':
+			b.WriteString(`[^/]`)
+		case '[':
+			end := strings.IndexByte(part[i:], ']')
+			b.WriteString(part[i : i+end+1])
+			i += end
+		case '\\':
+			i++
+			b.WriteString(regexp.QuoteMeta(part[i : i+1]))
+		default:
+			b.WriteString(regexp.QuoteMeta(part[i : i+1]))
+		}
+	}
+	return b.String()
+}
