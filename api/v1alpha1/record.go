@@ -32,6 +32,8 @@ type Record struct {
 	// GeneralizeBootID is the donor's boot ID when the generalize pod was ordered. A donor that still
 	// runs under this boot ID may have lost parts of its identity and must not go back into service.
 	GeneralizeBootID string `json:"generalizeBootID,omitempty"`
+	// Returning: the donor's disk is no longer needed; its power comes back and must not be taken again.
+	Returning bool `json:"returning,omitempty"`
 	// ScaleOut is the growth of the pool after the promotion.
 	ScaleOut *ScaleOut `json:"scaleOut,omitempty"`
 }

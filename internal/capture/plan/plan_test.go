@@ -104,7 +104,9 @@ var properties = []struct {
 	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Ordered && w.f.held() }},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
 	{"only a drained donor is generalized", "|Order|", func(w world, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
-	{"the order is written before the pod", "|Generalize|", func(w world, _ Decision) bool { return w.f.Ordered && !w.f.Rebooted && !w.f.Returning && w.f.Power == On }},
+	{"the order is written before the pod", "|Generalize|", func(w world, _ Decision) bool {
+		return w.f.Ordered && !w.f.Rebooted && !w.f.Returning && w.f.Power == On
+	}},
 	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w world, _ Decision) bool { return w.f.Ordered && w.f.held() && !w.f.Returning }},
 	{"a donor that came back is not stopped again", "|Stop|", func(w world, _ Decision) bool { return !w.f.Rebooted }},
 	{"only a generalized disk that is off is copied", "|TakeSnapshot|", func(w world, _ Decision) bool { return w.clean && w.f.Power == Off && w.f.Proven }},

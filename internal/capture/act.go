@@ -1,0 +1,227 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+)
+
+// act does the one thing that was decided. Each effect may be repeated: a pass that is lost before or
+// after it leaves nothing that the next look does not see.
+func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
+	e.announce(w, d)
+	switch d.Do {
+	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
+		return nil // reported in status; settle does the rest
+	case plan.Reserve, plan.Record, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.DeletePod,
+		plan.Return, plan.Release, plan.Forget, plan.SaveRecipe:
+		return e.actOnCluster(ctx, w, d.Do)
+	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
+		plan.DeleteSnapshot, plan.Promote, plan.Retire, plan.ScaleOut, plan.DeleteImage:
+		return e.actOnCloud(ctx, w, d.Do)
+	}
+	return fmt.Errorf("no such action: %s", d.Do)
+}
+
+func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action) error {
+	switch action {
+	case plan.Reserve:
+		return e.reserve(ctx, w)
+	case plan.Record:
+		return e.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = w.reservation })
+	case plan.Cordon:
+		return node.Cordon(ctx, e.Kube, w.node)
+	case plan.Evict:
+		return e.evict(ctx, w)
+	case plan.Order:
+		boot := w.node.Status.NodeInfo.BootID
+		if boot == "" {
+			return fmt.Errorf("node %s reports no boot ID: its kubelet must report one before it can be captured", w.node.Name)
+		}
+		return e.record(ctx, w, func(r *v1alpha1.Record) { r.GeneralizeBootID = boot })
+	case plan.Generalize:
+		_, err := e.Kube.CoreV1().Pods(e.namespace()).Create(ctx, generalizePod(w.p, w.record, e.namespace(), e.Image), metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create pod %s/%s: %w", e.namespace(), podName(w.p), err)
+		}
+		return nil
+	case plan.DeletePod:
+		return e.deletePod(ctx, w)
+	case plan.Return:
+		return e.record(ctx, w, func(r *v1alpha1.Record) { r.Returning = true })
+	case plan.Release:
+		return e.release(ctx, w)
+	case plan.Forget:
+		return e.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
+	default: // plan.SaveRecipe
+		_, err := e.Kube.CoreV1().Secrets(e.namespace()).Create(ctx, recipeSecret(w, e.namespace()), metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create secret %s/%s: %w", e.namespace(), recipeSecretName(w.p), err)
+		}
+		return nil
+	}
+}
+
+func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) error {
+	var err error
+	switch action {
+	case plan.Protect:
+		err = e.Cloud.ProtectFromScaleIn(ctx, w.id, true)
+	case plan.Stop:
+		_, err = e.Cloud.EnsureStopped(ctx, w.id)
+	case plan.TakeSnapshot:
+		_, err = e.Cloud.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: w.p.Name, Instance: w.id, Tags: w.tags()})
+	case plan.Start:
+		_, err = e.Cloud.EnsureStarted(ctx, w.id)
+	case plan.Unprotect:
+		err = e.Cloud.ProtectFromScaleIn(ctx, w.id, w.reservation.ScaleInProtected)
+	case plan.Publish:
+		_, err = e.Cloud.EnsureImage(ctx, e.imageSpec(w))
+	case plan.DeleteSnapshot:
+		err = e.Cloud.DeleteSnapshot(ctx, w.id, w.p.Name)
+	case plan.Promote:
+		err = e.Cloud.SetRecipe(ctx, w.change)
+	case plan.Retire:
+		err = e.retire(ctx, w)
+	case plan.ScaleOut:
+		err = e.scaleOut(ctx, w)
+	default: // plan.DeleteImage
+		err = e.Cloud.DeleteImage(ctx, w.ref())
+	}
+	return err
+}
+
+// reserve takes the node, with the finalizer first: from here on the Prototype must not vanish before
+// the donor is given back. The record follows at once, so that nobody counts this donor as free; a crash
+// in between leaves it to the next pass.
+func (e *Engine) reserve(ctx context.Context, w *world) error {
+	before := w.p.DeepCopy()
+	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
+		if err := e.patch(ctx, w.p, before); err != nil {
+			return err
+		}
+	}
+	reservation := node.NewReservation(w.p, w.node, w.instance.ScaleInProtected, metav1.NewTime(e.now()))
+	if err := node.Reserve(ctx, e.Kube, w.node, reservation); err != nil {
+		return err
+	}
+	return e.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = &reservation })
+}
+
+// record changes the Prototype's record. The resource version guards it: only one process drives a
+// Prototype, and if it is not so, the second writer is told.
+func (e *Engine) record(ctx context.Context, w *world, change func(*v1alpha1.Record)) error {
+	before := w.p.DeepCopy()
+	record := w.record
+	change(&record)
+	text, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("write the record of prototype %s: %w", w.p.Name, err)
+	}
+	metav1.SetMetaDataAnnotation(&w.p.ObjectMeta, v1alpha1.RecordAnnotation, string(text))
+	if err := e.patch(ctx, w.p, before); err != nil {
+		return err
+	}
+	w.record = record
+	return nil
+}
+
+// patch writes what differs from before, if nobody else wrote meanwhile. The status is kept as it is
+// here: it is written at the end of the pass.
+func (e *Engine) patch(ctx context.Context, p, before *v1alpha1.Prototype) error {
+	status := p.Status.DeepCopy()
+	err := e.Client.Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	p.Status = *status
+	if err != nil {
+		return fmt.Errorf("write prototype %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// evict asks the pods that are left to go, once. Past the drain's timeout, with force, budgets count no more.
+func (e *Engine) evict(ctx context.Context, w *world) error {
+	drain := w.p.Spec.Settings.Defaulted().Drain
+	blocked, err := node.Evict(ctx, e.Kube, w.left, drain, drain.Force && e.drainOverdue(w))
+	w.blocked = blocked
+	reportDrain(w)
+	return err
+}
+
+// deletePod removes the generalize pod at once: its kubelet may be stopped and could not confirm.
+func (e *Engine) deletePod(ctx context.Context, w *world) error {
+	now := int64(0)
+	err := e.Kube.CoreV1().Pods(e.namespace()).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &w.pod.UID},
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete pod %s/%s: %w", e.namespace(), w.pod.Name, err)
+	}
+	return nil
+}
+
+func (e *Engine) release(ctx context.Context, w *world) error {
+	if err := node.Release(ctx, e.Kube, w.node, *w.reservation); err != nil {
+		return err
+	}
+	e.event(w, corev1.EventTypeNormal, "Released", "node %s is back in service as it was", w.node.Name)
+	return nil
+}
+
+// tags that tie a snapshot or an image version to this Prototype, its donor and its proof.
+func (w *world) tags() map[string]string {
+	return map[string]string{
+		cloud.TagBuiltFrom: w.p.Spec.Donor.NodeName,
+		cloud.TagPrototype: w.p.Name,
+		cloud.TagUID:       string(w.p.UID),
+		cloud.TagProof:     w.proof.Tag(),
+	}
+}
+
+func (e *Engine) imageSpec(w *world) cloud.ImageSpec {
+	tags := w.tags()
+	tags[cloud.TagBuiltAt] = e.now().UTC().Format(cloud.BuiltAtLayout)
+	spec := cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot.ID, Tags: tags}
+	if replicas := w.p.Spec.Settings.Publish.Replicas; replicas != nil {
+		spec.Replicas = *replicas
+	}
+	return spec
+}
+
+func (e *Engine) retire(ctx context.Context, w *world) error {
+	for _, version := range w.retire {
+		if err := e.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: w.pool, Version: version}); err != nil {
+			return err
+		}
+		w.p.Status.Retired = append(w.p.Status.Retired, version)
+	}
+	return nil
+}
+
+// scaleOut grows the pool once, whatever happens in between: the size to reach is written down first, and
+// that it was reached afterwards.
+func (e *Engine) scaleOut(ctx context.Context, w *world) error {
+	if w.record.ScaleOut == nil {
+		target := w.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)
+		if err := e.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {
+			return err
+		}
+	}
+	target := w.record.ScaleOut.Target
+	if w.recipe.Capacity < target {
+		if err := e.Cloud.SetCapacity(ctx, w.pool, w.recipe.Capacity, target); err != nil {
+			return err
+		}
+	}
+	return e.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target, Done: true} })
+}

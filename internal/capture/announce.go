@@ -1,0 +1,40 @@
+package capture
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+)
+
+// announce records an event for what people wait for or must know. Few actions deserve one.
+func (e *Engine) announce(w *world, d plan.Decision) {
+	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
+	switch d.Do {
+	case plan.Reserve:
+		e.event(w, corev1.EventTypeNormal, "Reserved", "node %s is taken out of service to become version %s of pool %s", node, version, pool)
+	case plan.TakeSnapshot:
+		e.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and off; its disk is being copied", node)
+	case plan.Promote:
+		e.event(w, corev1.EventTypeNormal, "Promoting", "the recipe of pool %s is pointed at version %s", pool, version)
+	case plan.Succeed:
+		e.event(w, corev1.EventTypeNormal, "Promoted", "the next nodes of pool %s are copies of node %s", pool, node)
+	case plan.Refuse:
+		e.event(w, corev1.EventTypeWarning, "Refused", "%s", w.p.Status.Failure.Message)
+	case plan.Fail:
+		e.event(w, corev1.EventTypeWarning, string(d.Why), "%s", w.p.Status.Failure.Message)
+	default:
+	}
+}
+
+// event records an event on the Prototype and, while there is one, on the Node.
+func (e *Engine) event(w *world, kind, reason, format string, args ...any) {
+	if e.Recorder == nil {
+		return
+	}
+	if w.node != nil {
+		e.Recorder.Eventf(w.node, w.p, kind, reason, "Capture", format, args...)
+		e.Recorder.Eventf(w.p, w.node, kind, reason, "Capture", format, args...)
+		return
+	}
+	e.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
+}

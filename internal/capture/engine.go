@@ -1,0 +1,169 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Engine carries Prototypes out. Client must read from the API server itself, not from a cache: a pass
+// decides on what it reads.
+type Engine struct {
+	Client client.Client        // Prototypes, Secrets
+	Kube   kubernetes.Interface // nodes, pods, evictions
+	Cloud  cloud.Provider
+	// Namespace of the generalize pods and saved recipes. DefaultNamespace if empty.
+	Namespace string
+	// Image of the generalize pod where the settings name none.
+	Image string
+	// OwnNode is the node that this process runs on; empty if it runs on none.
+	OwnNode string
+	// MaxConcurrent captures that may hold donors at once in the cluster. 1 if zero.
+	MaxConcurrent int
+	// Now is the clock. time.Now if nil.
+	Now func() time.Time
+	// Recorder of events; none are recorded if nil.
+	Recorder events.EventRecorder
+	Log      logr.Logger
+
+	// reserving lets one capture at a time go from its preflight to its reservation, so that two cannot
+	// both find a pool, or a place in the cluster, free.
+	reserving sync.Mutex
+	// troubles counts the passes in a row that ended in an error, by Prototype; it only paces retries.
+	troubles sync.Map
+}
+
+// Result of a pass.
+type Result struct {
+	// Done: the Prototype is terminal or gone, and there is nothing left to do.
+	Done bool
+	// After is how long to wait before the next pass; zero means at once.
+	After time.Duration
+}
+
+// Pass looks once, decides once and does one thing. An error means that the pass did not get through; the
+// Result then says when to try again, and the status says what is in the way.
+func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
+	p := &v1alpha1.Prototype{}
+	if err := e.Client.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
+		if apierrors.IsNotFound(err) {
+			return Result{Done: true}, nil
+		}
+		return Result{After: e.backOff(name, err)}, fmt.Errorf("read prototype %s: %w", name, err)
+	}
+	if terminal(p) {
+		return e.settle(ctx, p)
+	}
+	before := p.DeepCopy()
+	result, err := e.step(ctx, p)
+	if err != nil {
+		noteTrouble(p, err, e.now())
+	} else {
+		noteRecovery(p)
+	}
+	// The one status write of a pass. A Prototype whose last finalizer is gone takes no status any more.
+	if statusErr := e.writeStatus(ctx, before, p); statusErr != nil {
+		err = errors.Join(err, statusErr)
+	}
+	if err != nil {
+		return Result{After: e.backOff(name, err)}, err
+	}
+	e.troubles.Delete(name)
+	if terminal(p) {
+		return e.settle(ctx, p)
+	}
+	return result, nil
+}
+
+// Run makes passes until the Prototype is terminal or gone, or the context ends. Troubles are logged and
+// retried: a capture that holds a donor is never given up on by its driver.
+func (e *Engine) Run(ctx context.Context, name string) error {
+	for {
+		result, err := e.Pass(ctx, name)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			e.Log.Error(err, "pass did not get through", "prototype", name, "retryAfter", result.After)
+		}
+		if result.Done {
+			return nil
+		}
+		if err := sleep(ctx, result.After); err != nil {
+			return err
+		}
+	}
+}
+
+// step is one look, one decision, one action.
+func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
+	record, err := v1alpha1.RecordOf(p)
+	if err != nil {
+		return Result{}, fmt.Errorf("prototype %s: %w", p.Name, err)
+	}
+	if record.Reservation == nil && record.GeneralizeBootID == "" {
+		e.reserving.Lock()
+		defer e.reserving.Unlock()
+	}
+	w, err := e.look(ctx, p, record)
+	if err != nil {
+		return Result{}, err
+	}
+	decision := plan.Next(w.facts)
+	report(w, decision, e.now())
+	e.Log.V(1).Info("decided", "prototype", p.Name, "decision", decision.String())
+	if decision.Do == plan.Wait {
+		return Result{After: pace(p, decision.Why, e.now())}, nil
+	}
+	if err := e.act(ctx, w, decision); err != nil {
+		return Result{}, e.verdictOf(w, decision, err)
+	}
+	if decision.Do == plan.Evict {
+		return Result{After: pace(p, "", e.now())}, nil
+	}
+	return Result{}, nil
+}
+
+// settle removes the finalizer of a Prototype that has ended: nothing is left that it would protect.
+func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
+	before := p.DeepCopy()
+	if controllerutil.RemoveFinalizer(p, v1alpha1.CaptureFinalizer) {
+		if err := e.Client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return Result{After: e.backOff(p.Name, err)}, fmt.Errorf("remove finalizer of prototype %s: %w", p.Name, err)
+		}
+	}
+	e.troubles.Delete(p.Name)
+	return Result{Done: true}, nil
+}
+
+// terminal tells whether the Prototype has ended.
+func terminal(p *v1alpha1.Prototype) bool {
+	return p.Status.Phase == v1alpha1.PhaseSucceeded || p.Status.Phase == v1alpha1.PhaseFailed
+}
+
+func (e *Engine) now() time.Time {
+	if e.Now == nil {
+		return time.Now()
+	}
+	return e.Now()
+}
+
+func (e *Engine) namespace() string {
+	if e.Namespace == "" {
+		return v1alpha1.DefaultNamespace
+	}
+	return e.Namespace
+}

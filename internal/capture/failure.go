@@ -1,0 +1,134 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// CloudRefused is the failure of a capture whose next step the cloud will not do, while the donor waits
+// for it.
+const CloudRefused = "CloudRefused"
+
+// failure says why the capture ends, naming the object and the remedy.
+func failure(w *world, d plan.Decision) *v1alpha1.Failure {
+	if d.Do == plan.Refuse {
+		return refusal(w)
+	}
+	f := &v1alpha1.Failure{Reason: string(d.Why)}
+	f.Message, f.CloudError = w.sentence(d.Why)
+	return f
+}
+
+// refusal joins every reason of the preflight under the first one's name.
+func refusal(w *world) *v1alpha1.Failure {
+	if len(w.refusals) == 0 {
+		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s is reserved by another capture: wait until it is done", w.p.Spec.Donor.NodeName)}
+	}
+	sentences := make([]string, len(w.refusals))
+	for i, r := range w.refusals {
+		sentences[i] = r.Message
+	}
+	return &v1alpha1.Failure{Reason: w.refusals[0].Reason, Message: strings.Join(sentences, "; ")}
+}
+
+// sentence for each reason that plan fails with, and the cloud's own text where there is one.
+func (w *world) sentence(why plan.Reason) (message, cloudError string) {
+	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
+	limits := w.p.Spec.Settings.Defaulted()
+	switch why {
+	case plan.DonorGone:
+		return fmt.Sprintf("node %s or its instance is gone, removed while it was being captured: capture another node", n), ""
+	case plan.ReservationLost:
+		return fmt.Sprintf("the reservation of node %s was removed by somebody else while it was being captured: see who changes annotation %s, then try again", n, v1alpha1.ReservationAnnotation), ""
+	case plan.DeadlineExceeded:
+		return fmt.Sprintf("node %s was out of service for longer than the deadline of %s without a snapshot: see which step took long, or allow a later deadline", n, limits.OutOfService.Deadline.Duration), ""
+	case plan.DrainTimeout:
+		return fmt.Sprintf("node %s was not drained within %s; left: %s", n, limits.Drain.Timeout.Duration, w.leftovers()), ""
+	case plan.Interrupted:
+		return fmt.Sprintf("the capture of node %s was broken off after its disk had been touched and the donor given back: try again", n), ""
+	case plan.DonorRestarted:
+		return fmt.Sprintf("node %s was started by somebody else between its generalization and its snapshot, so the disk is no longer proven: keep other tools from starting it, then try again", n), ""
+	case plan.GeneralizeFailed:
+		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, w.podSentence()), ""
+	case plan.NotProven:
+		return fmt.Sprintf("node %s went off without a proof that its disk is generalized, so it is not used: see the log of pod %s", n, podName(w.p)), ""
+	case plan.DonorNotReady:
+		return fmt.Sprintf("node %s was started again and did not become Ready within %s past the deadline; it is given back as it is and no image is made of it: look at its boot log", n, limits.OutOfService.ReadyTimeout.Duration), ""
+	}
+	return w.artifactSentence(why, version, pool)
+}
+
+func (w *world) artifactSentence(why plan.Reason, version, pool string) (message, cloudError string) {
+	switch why {
+	case plan.SnapshotTaken:
+		return fmt.Sprintf("snapshot %s exists and is not of this capture: delete it, then try again", w.snapshot.ID), ""
+	case plan.SnapshotFailed:
+		return fmt.Sprintf("the cloud could not make the snapshot of node %s: %s", w.p.Spec.Donor.NodeName, orNothing(w.snapshot.Error)), w.snapshot.Error
+	case plan.SnapshotLost:
+		return fmt.Sprintf("snapshot %s was deleted by somebody else before the image was made of it: try again", w.snapshot.ID), ""
+	case plan.VersionTaken:
+		return fmt.Sprintf("version %s of pool %s exists and is not of this capture: a pool gets one version a day", version, pool), ""
+	case plan.ImageFailed:
+		return fmt.Sprintf("the cloud could not make version %s of pool %s: %s", version, pool, orNothing(w.image.Error)), w.image.Error
+	case plan.ImageLost:
+		return fmt.Sprintf("version %s of pool %s was deleted by somebody else before the recipe pointed at it: try again", version, pool), ""
+	case plan.Quarantined:
+		return fmt.Sprintf("version %s of pool %s is quarantined (%s) and will not be used", version, pool, w.image.Tags[cloud.TagQuarantined]), ""
+	case plan.Superseded:
+		return fmt.Sprintf("the recipe of pool %s already points at the newer version %s; version %s is kept and not used", pool, w.recipe.Recipe.Version, version), ""
+	}
+	return string(why), ""
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "it gave no reason"
+	}
+	return text
+}
+
+func (w *world) leftovers() string {
+	if w.p.Status.Progress != "" && strings.Contains(w.p.Status.Progress, ";") {
+		_, blocked, _ := strings.Cut(w.p.Status.Progress, "; ")
+		return blocked + "; raise what the budget allows, wait for a better moment, or use force"
+	}
+	return strings.Join(append(w.left.Names(), w.left.Stuck...), ", ") + "; see why they do not end, or use force"
+}
+
+func (w *world) podSentence() string {
+	if w.pod == nil {
+		return "it is gone"
+	}
+	return podTrouble(w.pod)
+}
+
+// verdictOf turns an error of the cloud into the end of the capture where waiting for its remedy would
+// keep the donor out of service. Elsewhere the error stays one and is tried again.
+func (e *Engine) verdictOf(w *world, d plan.Decision, err error) error {
+	var c *cloud.Error
+	waiting := d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.facts.Failed && !w.facts.Deleting
+	if !errors.As(err, &c) || !waiting && d.Do != plan.Publish {
+		return err
+	}
+	switch c.Kind {
+	case cloud.Denied, cloud.Unauthenticated:
+		if d.Do == plan.Publish {
+			return err // the donor is back: this can wait for its remedy
+		}
+	case cloud.Invalid, cloud.Unsupported, cloud.QuotaExceeded:
+	case cloud.NotFound, cloud.Conflict, cloud.Throttled, cloud.Unavailable:
+		return err
+	}
+	w.p.Status.Failure = &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error(), CloudError: c.Message}
+	enter(&w.p.Status, v1alpha1.PhaseGivingBack, e.now())
+	reportConditions(w.p, plan.Decision{Do: plan.Fail})
+	e.event(w, corev1.EventTypeWarning, CloudRefused, "%s", c.Error())
+	return nil
+}

@@ -1,0 +1,240 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// proofLife is how long a proof stands for the disk that it was written about. A stranger who starts the
+// donor and stops it again needs longer; a capture that was not driven meanwhile begins anew.
+const proofLife = 10 * time.Minute
+
+// world is what one look found: the objects that act needs, and the facts that plan decides on.
+type world struct {
+	p      *v1alpha1.Prototype
+	record v1alpha1.Record
+	proof  *v1alpha1.Proof
+	id     cloud.InstanceID
+	pool   cloud.PoolID
+
+	node        *corev1.Node          // nil if it is gone, or now is another instance's
+	reservation *v1alpha1.Reservation // ours, from the node or else from the record; nil if the donor is not held
+	left        node.Remaining
+	blocked     []node.Blocked
+	instance    cloud.Instance
+	pod         *corev1.Pod
+
+	snapshot cloud.Snapshot
+	image    cloud.Image
+	recipe   cloud.Pool
+	change   cloud.RecipeChange
+	retire   []string
+	refusals []cloud.Refusal
+
+	facts plan.Facts
+}
+
+// look reads as much of the world as the decision can depend on, nearest things first. What an earlier
+// stage cannot have left is not asked for: the record says which stage was reached, because it is written
+// before each effect.
+func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (*world, error) {
+	w := &world{p: p, record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
+	w.facts.Deleting = p.DeletionTimestamp != nil
+	w.facts.Failed = p.Status.Failure != nil
+	var err error
+	if w.pool, err = e.Cloud.PoolOf(w.id); err != nil {
+		w.facts.Refused = true
+		w.refusals = []cloud.Refusal{{Reason: NotInPool, Message: err.Error()}}
+		return w, nil
+	}
+	for _, part := range []func(context.Context, *world) error{
+		e.lookNode, e.lookPod, e.lookInstance, e.lookProof, e.lookArtifacts, e.lookRecipe, e.lookPreflight,
+	} {
+		if err := part(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *world) held() bool { return w.facts.Lock == plan.Ours || w.facts.Recorded }
+
+// lookNode reads the Node, who holds it, and for how long.
+func (e *Engine) lookNode(ctx context.Context, w *world) error {
+	name := w.p.Spec.Donor.NodeName
+	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("read node %s: %w", name, err)
+	case e.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), w.id):
+		w.node = n
+	}
+	f := &w.facts
+	w.reservation = w.record.Reservation
+	f.Recorded = w.reservation != nil
+	f.Ordered = w.record.GeneralizeBootID != ""
+	f.Returning = w.record.Returning
+	f.Restored = true
+	if w.node != nil {
+		if err := w.readNode(); err != nil {
+			return err
+		}
+	}
+	if w.held() && w.reservation != nil {
+		held := e.now().Sub(w.reservation.ReservedAt.Time)
+		limit := w.p.Spec.Settings.Defaulted().OutOfService
+		f.Overdue = held > limit.Deadline.Duration
+		f.Hopeless = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
+	}
+	return e.lookPods(ctx, w)
+}
+
+// readNode takes the facts from a Node that is the donor's.
+func (w *world) readNode() error {
+	n, f := w.node, &w.facts
+	reservation, err := v1alpha1.ReservationOf(n.Annotations)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	switch {
+	case reservation == nil:
+	case reservation.UID == w.p.UID:
+		f.Lock, w.reservation = plan.Ours, reservation
+	default:
+		f.Lock = plan.Theirs
+	}
+	f.Node = plan.NodeNotReady
+	if selection.Ready(n) {
+		f.Node = plan.NodeReady
+	}
+	f.Cordoned = n.Spec.Unschedulable
+	if w.reservation != nil {
+		f.Restored = node.Restored(n, *w.reservation)
+	}
+	boot := n.Status.NodeInfo.BootID
+	f.Rebooted = f.Ordered && boot != "" && boot != w.record.GeneralizeBootID
+	return nil
+}
+
+// lookPods reads which pods must still leave, while the donor is being drained.
+func (e *Engine) lookPods(ctx context.Context, w *world) error {
+	f := &w.facts
+	if f.Ordered || !f.Recorded || !f.Cordoned || w.node == nil || f.Failed || f.Deleting {
+		f.Drained = f.Ordered
+		return nil
+	}
+	drain := w.p.Spec.Settings.Defaulted().Drain
+	left, err := node.Left(ctx, e.Kube, w.node.Name, drain)
+	if err != nil {
+		return err
+	}
+	w.left = left
+	f.Drained = len(left.Pods) == 0 && len(left.Stuck) == 0
+	f.DrainOverdue = !drain.Force && e.drainOverdue(w)
+	return nil
+}
+
+func (e *Engine) drainOverdue(w *world) bool {
+	limit := w.p.Spec.Settings.Defaulted().Drain.Timeout.Duration
+	return w.reservation != nil && e.now().Sub(w.reservation.ReservedAt.Time) > limit
+}
+
+// lookPod reads the generalize pod.
+func (e *Engine) lookPod(ctx context.Context, w *world) error {
+	if !w.facts.Ordered {
+		return nil
+	}
+	pod, err := e.Kube.CoreV1().Pods(e.namespace()).Get(ctx, podName(w.p), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read pod %s/%s: %w", e.namespace(), podName(w.p), err)
+	}
+	w.pod = pod
+	w.facts.Pod = plan.PodActive
+	if podTrouble(pod) != "" {
+		w.facts.Pod = plan.PodFailed
+	}
+	return nil
+}
+
+// lookInstance reads the instance where its power or protection can matter: not while the node says by
+// itself that it runs and nothing but the cluster is waited for, and not once the donor is given back.
+func (e *Engine) lookInstance(ctx context.Context, w *world) error {
+	f := &w.facts
+	draining := f.Recorded && f.Cordoned && !f.Ordered && f.Node == plan.NodeReady && !f.Failed && !f.Deleting
+	generalizing := f.Pod == plan.PodActive && f.Node == plan.NodeReady && !f.Rebooted && !f.Failed && !f.Deleting && w.proofText() == ""
+	given := !w.held() && (f.Ordered || f.Failed || f.Deleting)
+	if draining || generalizing || given {
+		f.Power, f.Protected, f.ProtectionRestored = plan.On, true, given
+		return nil
+	}
+	instance, err := e.Cloud.Instance(ctx, w.id)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	w.instance = instance
+	f.Power = power(instance.Power)
+	f.Protected = instance.ScaleInProtected
+	f.ProtectionRestored = w.reservation == nil || instance.ScaleInProtected == w.reservation.ScaleInProtected
+	return nil
+}
+
+func power(p cloud.Power) plan.Power {
+	switch p {
+	case cloud.PowerRunning:
+		return plan.On
+	case cloud.PowerStopped:
+		return plan.Off
+	case cloud.PowerStarting, cloud.PowerStopping, cloud.PowerUnknown:
+		return plan.Changing
+	}
+	return plan.Changing
+}
+
+func (w *world) proofText() string { return w.p.Annotations[v1alpha1.ProofAnnotation] }
+
+// lookProof reads the proof. The pod writes it just before the power goes off, so a Prototype that was
+// read before the power was may be older than the proof: it is read again.
+func (e *Engine) lookProof(ctx context.Context, w *world) error {
+	f := &w.facts
+	if !f.Ordered {
+		return nil
+	}
+	if w.proofText() == "" && (f.Pod != plan.PodActive || f.Power != plan.On) {
+		fresh := &v1alpha1.Prototype{}
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(w.p), fresh); err != nil {
+			return fmt.Errorf("read prototype %s again: %w", w.p.Name, err)
+		}
+		if text, found := fresh.Annotations[v1alpha1.ProofAnnotation]; found {
+			w.p.Annotations[v1alpha1.ProofAnnotation] = text
+		}
+	}
+	proof, err := v1alpha1.ProofOf(w.p)
+	if err != nil {
+		e.Log.Error(err, "unreadable proof proves nothing", "prototype", w.p.Name)
+		return nil
+	}
+	if proof.Holds(w.p.UID, w.record.GeneralizeBootID) {
+		w.proof = proof
+		f.Proven = e.now().Sub(proof.At.Time) < proofLife
+	}
+	return nil
+}

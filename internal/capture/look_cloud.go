@@ -1,0 +1,149 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/retention"
+)
+
+// lookArtifacts reads the snapshot and the image. Neither can exist before there is a proof, and no image
+// is made while the donor is held.
+func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
+	f := &w.facts
+	if !f.Ordered || w.proof == nil {
+		return nil
+	}
+	if !w.held() {
+		image, err := e.Cloud.Image(ctx, w.ref())
+		if err != nil {
+			return err
+		}
+		w.image = image
+		f.Image = artifact(image.State, w.ours(image.Tags))
+		f.Quarantined = image.Tags[cloud.TagQuarantined] != ""
+		if f.Image == plan.Pending && !f.Failed && !f.Deleting {
+			return nil // until it is complete nothing else matters
+		}
+	}
+	snapshot, err := e.Cloud.Snapshot(ctx, w.id, w.p.Name)
+	if err != nil {
+		return err
+	}
+	w.snapshot = snapshot
+	f.Snapshot = artifact(snapshot.State, w.ours(snapshot.Tags))
+	return nil
+}
+
+func (w *world) ref() cloud.ImageRef {
+	return cloud.ImageRef{Pool: w.pool, Version: w.p.Spec.Version}
+}
+
+// ours tells whether tags say that the thing belongs to this Prototype and carries its proof.
+func (w *world) ours(tags map[string]string) bool {
+	return tags[cloud.TagUID] == string(w.p.UID) && w.proof != nil && tags[cloud.TagProof] == w.proof.Tag()
+}
+
+func artifact(state cloud.State, ours bool) plan.Artifact {
+	switch {
+	case state == cloud.Absent:
+		return plan.Absent
+	case !ours:
+		return plan.Foreign
+	}
+	switch state {
+	case cloud.Complete:
+		return plan.Complete
+	case cloud.Failed:
+		return plan.Broken
+	case cloud.Deleting:
+		return plan.Deleting
+	case cloud.Pending, cloud.Absent:
+	}
+	return plan.Pending
+}
+
+// lookRecipe reads what the pool's recipe points at, once there is an image that it could point at, and
+// then what is to be retired.
+func (e *Engine) lookRecipe(ctx context.Context, w *world) error {
+	f := &w.facts
+	if f.Image != plan.Complete || f.Failed || f.Deleting {
+		return nil
+	}
+	var err error
+	if w.recipe, err = e.Cloud.Pool(ctx, w.pool); err != nil {
+		return err
+	}
+	if w.change, err = e.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
+		return err
+	}
+	newer := imageversion.Compare(w.recipe.Recipe.Version, w.p.Spec.Version) > 0
+	switch {
+	case w.change.Done:
+		f.Recipe = plan.RecipeHere
+	case newer && w.recipe.Recipe.Version != "":
+		f.Recipe = plan.RecipeNewer
+	}
+	if f.Saved, err = e.saved(ctx, w); err != nil {
+		return err
+	}
+	if f.Recipe != plan.RecipeHere {
+		return nil
+	}
+	f.Growing = w.p.Spec.Settings.Recipe.NewNodes > 0 && (w.record.ScaleOut == nil || !w.record.ScaleOut.Done)
+	return e.lookRetirement(ctx, w)
+}
+
+func (e *Engine) lookRetirement(ctx context.Context, w *world) error {
+	images, err := e.Cloud.Images(ctx, w.pool)
+	if err != nil {
+		return err
+	}
+	keep := int(w.p.Spec.Settings.Defaulted().Keep)
+	w.retire = retention.Retired(retention.Decide(images, w.p.Spec.Version, keep))
+	w.facts.Excess = len(w.retire) > 0
+	return nil
+}
+
+// removesBootstrap tells whether the profile bootstraps a node once and for all.
+func removesBootstrap(p *v1alpha1.Prototype) bool {
+	return p.Spec.Settings.Defaulted().Generalize.Profile == v1alpha1.ProfileStatic
+}
+
+// saved tells whether what the recipe loses is kept.
+func (e *Engine) saved(ctx context.Context, w *world) (bool, error) {
+	if len(w.change.Removes) == 0 {
+		return true, nil
+	}
+	_, err := e.Kube.CoreV1().Secrets(e.namespace()).Get(ctx, recipeSecretName(w.p), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read secret %s/%s: %w", e.namespace(), recipeSecretName(w.p), err)
+	}
+	return true, nil
+}
+
+func recipeSecretName(p *v1alpha1.Prototype) string { return p.Name + "-recipe" }
+
+// recipeSecret keeps what the recipe is about to lose. It outlives the Prototype: a rollback may need it.
+func recipeSecret(w *world, namespace string) *corev1.Secret {
+	immutable := true
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: recipeSecretName(w.p), Namespace: namespace,
+			Labels: map[string]string{v1alpha1.PrototypeLabel: labelValue(w.p.Name), v1alpha1.PoolLabel: labelValue(v1alpha1.ObjectName(w.p.Spec.Pool))},
+		},
+		Immutable: &immutable,
+		Data:      map[string][]byte{"recipe.json": w.change.Backup},
+	}
+}

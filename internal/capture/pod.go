@@ -1,0 +1,129 @@
+package capture
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+const (
+	hostMount  = "/host"
+	credential = "/var/run/kamino"
+	// tokenSeconds that the pod's token lives: the shortest that the API server gives.
+	tokenSeconds = 600
+)
+
+func podName(p *v1alpha1.Prototype) string { return "generalize-" + p.Name }
+
+func podImage(p *v1alpha1.Prototype, fallback string) string {
+	if image := p.Spec.Settings.Generalize.Image; image != "" {
+		return image
+	}
+	return fallback
+}
+
+// generalizePod is the pod that generalizes the donor from the inside, reports its proof, and powers the
+// donor off. It is bound to the node by name, so no scheduler and no cordon is in its way, and it carries
+// the boot that it is meant for: run under any other it does nothing.
+func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, image string) *corev1.Pod {
+	yes, no := true, false
+	root := int64(0)
+	profile := p.Spec.Settings.Defaulted().Generalize.Profile
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: podName(p), Namespace: namespace,
+			Labels: map[string]string{
+				v1alpha1.PrototypeLabel:        labelValue(p.Name),
+				"app.kubernetes.io/name":       "kamino",
+				"app.kubernetes.io/component":  "generalize",
+				"app.kubernetes.io/managed-by": "kamino",
+			},
+		},
+		Spec: corev1.PodSpec{
+			NodeName:                     p.Spec.Donor.NodeName,
+			RestartPolicy:                corev1.RestartPolicyNever,
+			ServiceAccountName:           v1alpha1.GeneralizeServiceAccount,
+			AutomountServiceAccountToken: &no,
+			EnableServiceLinks:           &no,
+			HostNetwork:                  true, // outlives the pod network, which goes when its agents are stopped
+			HostPID:                      true,
+			PriorityClassName:            "system-node-critical",
+			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{
+				Name:  "generalize",
+				Image: podImage(p, image),
+				Args: []string{
+					"generalize", "--root", hostMount, "--live", "--profile", string(profile),
+					"--prototype", p.Name, "--uid", string(p.UID), "--boot-id", record.GeneralizeBootID,
+					"--token-file", credential + "/token", "--ca-file", credential + "/ca.crt",
+				},
+				SecurityContext:          &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root},
+				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+				VolumeMounts: []corev1.VolumeMount{
+					{Name: "host", MountPath: hostMount},
+					{Name: "credential", MountPath: credential, ReadOnly: true},
+				},
+			}},
+			Volumes: []corev1.Volume{
+				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
+				{Name: "credential", VolumeSource: corev1.VolumeSource{Projected: credentialVolume()}},
+			},
+		},
+	}
+}
+
+func credentialVolume() *corev1.ProjectedVolumeSource {
+	seconds := int64(tokenSeconds)
+	return &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
+		{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+			Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+		}},
+	}}
+}
+
+// labelValue shortens a name to what a label takes. Labels here are for people and for "is it ours": the
+// name of the pod itself is what ties it to its Prototype.
+func labelValue(name string) string {
+	const longest = 63
+	if len(name) <= longest {
+		return name
+	}
+	return strings.TrimRight(name[:longest], "-._")
+}
+
+// waitingTroubles are the kubelet's reasons after which a container will not start by itself soon.
+// Source: pkg/kubelet/images/types.go and pkg/kubelet/kuberuntime/kuberuntime_container.go.
+var waitingTroubles = map[string]bool{
+	"ErrImagePull": true, "ImagePullBackOff": true, "InvalidImageName": true, "ErrImageNeverPull": true,
+	"CreateContainerConfigError": true, "CreateContainerError": true, "RunContainerError": true,
+}
+
+// podTrouble says why the pod will not bring a proof any more, or nothing.
+func podTrouble(pod *corev1.Pod) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		switch {
+		case s.State.Waiting != nil && waitingTroubles[s.State.Waiting.Reason]:
+			return fmt.Sprintf("it cannot start (%s: %s)", s.State.Waiting.Reason, s.State.Waiting.Message)
+		case s.State.Terminated != nil:
+			message := s.State.Terminated.Message
+			if message == "" {
+				message = s.State.Terminated.Reason
+			}
+			return fmt.Sprintf("it ended with exit code %d: %s", s.State.Terminated.ExitCode, strings.TrimSpace(message))
+		}
+	}
+	switch pod.Status.Phase {
+	case corev1.PodFailed:
+		return fmt.Sprintf("it failed (%s: %s)", pod.Status.Reason, pod.Status.Message)
+	case corev1.PodSucceeded:
+		return "it ended without a proof"
+	case corev1.PodPending, corev1.PodRunning, corev1.PodUnknown:
+	}
+	return ""
+}

@@ -1,0 +1,252 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// Reasons of the preflight that are the engine's own. The others are those of package selection and of
+// the cloud's provider.
+const (
+	NodeNotFound       = "NodeNotFound"
+	NotInPool          = "NotInPool"
+	InstanceNotFound   = "InstanceNotFound"
+	DonorChanged       = "DonorChanged"
+	PoolMismatch       = "PoolMismatch"
+	VersionNotToday    = "VersionNotToday"
+	VersionNotNewer    = "VersionNotNewer"
+	CapturedToday      = "CapturedToday"
+	CaptureInFlight    = "CaptureInFlight"
+	ProfileUnsupported = "ProfileUnsupported"
+	NoImage            = "NoImage"
+	NotInstalled       = "NotInstalled"
+	UnmanagedPods      = "UnmanagedPods"
+	ClockOff           = "ClockOff"
+)
+
+// maxClockDifference between this process and the API server. Deadlines and versions are made of times.
+const maxClockDifference = 5 * time.Minute
+
+// lookPreflight asks everybody who may have a reason against a capture that has not begun.
+func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
+	f := &w.facts
+	if w.held() || f.Ordered || f.Failed || f.Deleting {
+		return nil
+	}
+	others, err := e.others(ctx, w.p)
+	if err != nil {
+		return err
+	}
+	f.Queued = holding(others) >= max(e.MaxConcurrent, 1)
+	for _, ask := range []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){
+		e.refuseDecision, e.refuseDonor, e.refuseInstallation, e.refusePods, e.refuseCloud,
+	} {
+		refusals, err := ask(ctx, w, others)
+		if err != nil {
+			return err
+		}
+		w.refusals = append(w.refusals, refusals...)
+	}
+	f.Refused = len(w.refusals) > 0
+	return nil
+}
+
+// others lists the other Prototypes.
+func (e *Engine) others(ctx context.Context, p *v1alpha1.Prototype) ([]v1alpha1.Prototype, error) {
+	list := &v1alpha1.PrototypeList{}
+	if err := e.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list prototypes: %w", err)
+	}
+	others := list.Items[:0]
+	for _, other := range list.Items {
+		if other.Name != p.Name {
+			others = append(others, other)
+		}
+	}
+	return others, nil
+}
+
+// holding counts the Prototypes that hold a donor.
+func holding(prototypes []v1alpha1.Prototype) int {
+	count := 0
+	for i := range prototypes {
+		record, err := v1alpha1.RecordOf(&prototypes[i])
+		if err != nil || record.Reservation != nil {
+			count++ // an unreadable record may hold one
+		}
+	}
+	return count
+}
+
+// refuseDecision checks the decision itself: its version, its profile, and the other Prototypes of the pool.
+func (e *Engine) refuseDecision(_ context.Context, w *world, others []v1alpha1.Prototype) (refusals []cloud.Refusal, _ error) {
+	p := w.p
+	refuse := func(reason, format string, args ...any) {
+		refusals = append(refusals, cloud.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)})
+	}
+	if name := e.Cloud.PoolName(w.pool); !strings.EqualFold(name, p.Spec.Pool) {
+		refuse(PoolMismatch, "node %s is of pool %s, not of %s: name the pool that the node belongs to", p.Spec.Donor.NodeName, name, p.Spec.Pool)
+	}
+	created := p.CreationTimestamp.Time
+	if created.IsZero() {
+		created = e.now()
+	}
+	if day, err := imageversion.Day(p.Spec.Version); err != nil || created.Before(day.Add(-24*time.Hour)) || created.After(day.Add(48*time.Hour)) {
+		refuse(VersionNotToday, "version %s is not of the day of this decision (%s): leave the version out, or name today's", p.Spec.Version, imageversion.Of(created))
+	}
+	if age := e.now().Sub(created); age < -maxClockDifference {
+		refuse(ClockOff, "this process's clock is %s behind the API server's: set it right, then try again", (-age).Round(time.Minute))
+	} else if age > 24*time.Hour {
+		refuse(VersionNotToday, "prototype %s was decided %s ago and never begun: delete it and decide again", p.Name, age.Round(time.Hour))
+	}
+	if p.Spec.Settings.Defaulted().Generalize.Profile == v1alpha1.ProfileBootstrap {
+		refuse(ProfileUnsupported, "profile bootstrap removes the credentials that the donor itself needs to come back, so a donor that returns to service cannot be generalized with it: use profile static if the pool's nodes share one credential")
+	}
+	if podImage(p, e.Image) == "" {
+		refuse(NoImage, "no image is known for the generalize pod: name Kamino's own with --image, or in settings.generalize.image")
+	}
+	return append(refusals, refuseOthers(p, others)...), nil
+}
+
+// refuseOthers checks the other Prototypes of the pool. Of two that are in flight the older one goes on,
+// so that exactly one does.
+func refuseOthers(p *v1alpha1.Prototype, others []v1alpha1.Prototype) (refusals []cloud.Refusal) {
+	for i := range others {
+		other := &others[i]
+		if !strings.EqualFold(other.Spec.Pool, p.Spec.Pool) {
+			continue
+		}
+		switch {
+		case other.Status.Phase == v1alpha1.PhaseSucceeded && other.Spec.Version == p.Spec.Version:
+			refusals = append(refusals, cloud.Refusal{Reason: CapturedToday, Message: fmt.Sprintf(
+				"pool %s was captured as version %s already, by prototype %s: a pool gets one version a day", p.Spec.Pool, p.Spec.Version, other.Name)})
+		case !terminal(other) && older(other, p):
+			refusals = append(refusals, cloud.Refusal{Reason: CaptureInFlight, Message: fmt.Sprintf(
+				"prototype %s is capturing pool %s: wait until it is done, or delete it", other.Name, p.Spec.Pool)})
+		}
+	}
+	return refusals
+}
+
+// older orders Prototypes by creation; one that is not created yet is the youngest.
+func older(a, b *v1alpha1.Prototype) bool {
+	if b.CreationTimestamp.IsZero() {
+		return true
+	}
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// refuseDonor checks the node against the rules of package selection.
+func (e *Engine) refuseDonor(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
+	name := w.p.Spec.Donor.NodeName
+	if w.node == nil {
+		n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return []cloud.Refusal{{Reason: NodeNotFound, Message: fmt.Sprintf("there is no node %s: kubectl get nodes lists them", name)}}, nil
+		case err != nil:
+			return nil, fmt.Errorf("read node %s: %w", name, err)
+		}
+		return []cloud.Refusal{{Reason: DonorChanged, Message: fmt.Sprintf(
+			"node %s is now instance %s, not %s as it was decided: decide again", name, n.Spec.ProviderID, w.id)}}, nil
+	}
+	peers, err := e.peers(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return selection.Refusals(selection.Subject{
+		Node: w.node, Pool: e.Cloud.PoolName(w.pool), Peers: peers, OwnNode: e.OwnNode, Prototype: w.p.Name,
+	}), nil
+}
+
+// peers lists the other nodes of the pool, in pages: a cluster may have many thousands.
+func (e *Engine) peers(ctx context.Context, w *world) ([]corev1.Node, error) {
+	var peers []corev1.Node
+	options := metav1.ListOptions{Limit: 500}
+	for {
+		page, err := e.Kube.CoreV1().Nodes().List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range page.Items {
+			n := &page.Items[i]
+			if n.Name == w.p.Spec.Donor.NodeName || n.Spec.ProviderID == "" {
+				continue
+			}
+			if pool, err := e.Cloud.PoolOf(cloud.InstanceID(n.Spec.ProviderID)); err == nil && pool == w.pool {
+				peers = append(peers, *n)
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return peers, nil
+		}
+	}
+}
+
+// refuseInstallation checks that the generalize pod can be made at all.
+func (e *Engine) refuseInstallation(ctx context.Context, _ *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
+	_, err := e.Kube.CoreV1().ServiceAccounts(e.namespace()).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return []cloud.Refusal{{Reason: NotInstalled, Message: fmt.Sprintf(
+			"there is no service account %s in namespace %s, which the generalize pod needs: kamino manifests | kubectl apply -f -",
+			v1alpha1.GeneralizeServiceAccount, e.namespace())}}, nil
+	case err != nil:
+		return nil, fmt.Errorf("read service account %s/%s: %w", e.namespace(), v1alpha1.GeneralizeServiceAccount, err)
+	}
+	return nil, nil
+}
+
+// refusePods finds pods that could never be evicted.
+func (e *Engine) refusePods(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
+	if w.node == nil {
+		return nil, nil
+	}
+	left, err := node.Left(ctx, e.Kube, w.node.Name, w.p.Spec.Settings.Drain)
+	if err != nil {
+		return nil, err
+	}
+	w.left = left
+	if len(left.Stuck) == 0 {
+		return nil, nil
+	}
+	return []cloud.Refusal{{Reason: UnmanagedPods, Message: fmt.Sprintf(
+		"node %s cannot be drained: %s; remove them, or use force to lose them", w.node.Name, strings.Join(left.Stuck, "; "))}}, nil
+}
+
+// refuseCloud asks the provider, and checks that the pool does not run ahead of the version.
+func (e *Engine) refuseCloud(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
+	refusals, err := e.Cloud.Preflight(ctx, cloud.PreflightSpec{Instance: w.id, Version: w.p.Spec.Version})
+	if cloud.Is(err, cloud.NotFound) {
+		return []cloud.Refusal{{Reason: InstanceNotFound, Message: fmt.Sprintf("the cloud does not know the instance of node %s: %s", w.p.Spec.Donor.NodeName, err)}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.recipe, err = e.Cloud.Pool(ctx, w.pool); err != nil {
+		if len(refusals) > 0 {
+			return refusals, nil
+		}
+		return nil, err
+	}
+	if current := w.recipe.Recipe.Version; current != "" && imageversion.Compare(current, w.p.Spec.Version) > 0 {
+		refusals = append(refusals, cloud.Refusal{Reason: VersionNotNewer, Message: fmt.Sprintf(
+			"the recipe of pool %s points at version %s, which is newer than %s: roll back first if that one is bad", w.p.Spec.Pool, current, w.p.Spec.Version)})
+	}
+	return refusals, nil
+}

@@ -1,0 +1,45 @@
+package capture
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/retention"
+)
+
+// Preview is what a capture would do, found without changing anything.
+type Preview struct {
+	// Refusals: why it would not begin. The rest is filled in as far as it can be.
+	Refusals []cloud.Refusal `json:"refusals,omitempty"`
+	// Evicts are the pods that would leave the donor, as namespace/name.
+	Evicts []string `json:"evicts,omitempty"`
+	// Change is what happens to the recipe.
+	Change *cloud.RecipeChange `json:"change,omitempty"`
+	// Retires are the versions that would go.
+	Retires []string `json:"retires,omitempty"`
+}
+
+// Preview looks at what capturing the Prototype would do. The Prototype need not exist.
+func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, error) {
+	w, err := e.look(ctx, p, v1alpha1.Record{})
+	if err != nil {
+		return Preview{}, err
+	}
+	preview := Preview{Refusals: w.refusals, Evicts: w.left.Names()}
+	if w.recipe.ID == "" {
+		return preview, nil
+	}
+	change, err := e.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(p))
+	if err != nil {
+		return preview, err
+	}
+	preview.Change = &change
+	images, err := e.Cloud.Images(ctx, w.pool)
+	if err != nil {
+		return preview, err
+	}
+	images = append(images, cloud.Image{Version: p.Spec.Version, State: cloud.Complete})
+	preview.Retires = retention.Retired(retention.Decide(images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep)))
+	return preview, nil
+}

@@ -1,0 +1,206 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// phases names, for people, what an action belongs to.
+var phases = map[plan.Action]v1alpha1.Phase{
+	plan.Reserve: v1alpha1.PhaseReserving, plan.Record: v1alpha1.PhaseReserving, plan.Protect: v1alpha1.PhaseReserving,
+	plan.Cordon: v1alpha1.PhaseDraining, plan.Evict: v1alpha1.PhaseDraining,
+	plan.Order: v1alpha1.PhaseGeneralizing, plan.Generalize: v1alpha1.PhaseGeneralizing,
+	plan.Stop:         v1alpha1.PhaseStopping,
+	plan.TakeSnapshot: v1alpha1.PhaseSnapshotting,
+	plan.DeletePod:    v1alpha1.PhaseStarting, plan.Return: v1alpha1.PhaseStarting, plan.Start: v1alpha1.PhaseStarting,
+	plan.Unprotect: v1alpha1.PhaseReleasing, plan.Release: v1alpha1.PhaseReleasing, plan.Forget: v1alpha1.PhaseReleasing,
+	plan.Publish: v1alpha1.PhasePublishing, plan.DeleteSnapshot: v1alpha1.PhasePublishing,
+	plan.SaveRecipe: v1alpha1.PhasePromoting, plan.Promote: v1alpha1.PhasePromoting,
+	plan.Retire: v1alpha1.PhaseRetiring, plan.ScaleOut: v1alpha1.PhaseScalingOut,
+	plan.Succeed: v1alpha1.PhaseSucceeded,
+	plan.Refuse:  v1alpha1.PhaseFailed, plan.Close: v1alpha1.PhaseFailed,
+}
+
+// waits names what a wait belongs to.
+var waits = map[plan.Reason]v1alpha1.Phase{
+	plan.ForTurn: v1alpha1.PhasePending, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
+	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
+	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForImage: v1alpha1.PhasePublishing, plan.ForDeletion: v1alpha1.PhaseRetiring,
+}
+
+// report writes what was seen and decided into the status.
+func report(w *world, d plan.Decision, now time.Time) {
+	s := &w.p.Status
+	s.ObservedGeneration = w.p.Generation
+	if d.Do == plan.Refuse || d.Do == plan.Fail {
+		s.Failure = failure(w, d)
+	}
+	enter(s, phaseOf(w, d), now)
+	s.Progress = progress(w, d)
+	reportDonor(w, now)
+	reportImage(w)
+	reportConditions(w.p, d)
+}
+
+func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
+	switch {
+	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
+		return v1alpha1.PhaseGivingBack
+	case d.Do == plan.Wait:
+		return waits[d.Why]
+	}
+	return phases[d.Do]
+}
+
+// enter begins a step unless the capture is in it already.
+func enter(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
+	if s.Phase == phase {
+		return
+	}
+	at := metav1.NewMicroTime(now)
+	if n := len(s.Steps); n > 0 && s.Steps[n-1].FinishedAt == nil {
+		s.Steps[n-1].FinishedAt = &at
+	}
+	s.Phase = phase
+	if phase != v1alpha1.PhaseSucceeded && phase != v1alpha1.PhaseFailed {
+		s.Steps = append(s.Steps, v1alpha1.Step{Phase: phase, StartedAt: at})
+	}
+}
+
+// progress is a few words on what the step is at.
+func progress(w *world, d plan.Decision) string {
+	switch {
+	case d.Do == plan.Wait && d.Why == plan.ForImage:
+		return fmt.Sprintf("replicating %d%%", w.image.Percent)
+	case d.Do == plan.Wait && d.Why == plan.ForTurn:
+		return "waiting for another capture"
+	case d.Do == plan.Wait && d.Why == plan.ForProof:
+		return "generalizing"
+	case d.Do == plan.Wait:
+		return "waiting for " + strings.ToLower(string(d.Why))
+	case d.Do == plan.Evict:
+		return drainProgress(w)
+	}
+	return ""
+}
+
+func drainProgress(w *world) string {
+	if len(w.blocked) > 0 {
+		return fmt.Sprintf("pods left: %d; %s", len(w.left.Pods), w.blocked[0])
+	}
+	return fmt.Sprintf("pods left: %d", len(w.left.Pods))
+}
+
+// reportDrain replaces the progress once the evictions have been answered.
+func reportDrain(w *world) { w.p.Status.Progress = drainProgress(w) }
+
+func reportDonor(w *world, now time.Time) {
+	s := &w.p.Status
+	switch {
+	case w.held() && w.reservation != nil && s.Donor == nil:
+		at := metav1.NewMicroTime(w.reservation.ReservedAt.Time)
+		if n := len(s.Steps); n > 0 && s.Steps[0].StartedAt.After(at.Time) {
+			at = s.Steps[0].StartedAt // a reservation is kept in whole seconds
+		}
+		s.Donor = &v1alpha1.DonorStatus{ReservedAt: &at}
+	case !w.held() && s.Donor != nil && s.Donor.ReleasedAt == nil:
+		at := metav1.NewMicroTime(now)
+		s.Donor.ReleasedAt = &at
+	}
+}
+
+func reportImage(w *world) {
+	if w.image.ID == "" || w.facts.Image == plan.Foreign {
+		return
+	}
+	w.p.Status.Image = &v1alpha1.ImageStatus{ID: w.image.ID, ReplicationPercent: w.image.Percent, Proof: w.image.Tags[cloud.TagProof]}
+}
+
+// reportConditions sets the conditions. Their messages are stable: no times, no counts.
+func reportConditions(p *v1alpha1.Prototype, d plan.Decision) {
+	s := &p.Status
+	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: p.Generation})
+	}
+	held := s.Donor != nil && s.Donor.ReleasedAt == nil
+	if held {
+		set(v1alpha1.ConditionDonorInService, metav1.ConditionFalse, "Reserved", "the capture holds the donor")
+	} else {
+		set(v1alpha1.ConditionDonorInService, metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
+	}
+	if proof, err := v1alpha1.ProofOf(p); err == nil && proof != nil {
+		set(v1alpha1.ConditionGeneralized, metav1.ConditionTrue, "Proven", "every rule of profile "+string(proof.Profile)+" was met")
+	}
+	if s.Image != nil && s.Image.ReplicationPercent >= 100 {
+		set(v1alpha1.ConditionPublished, metav1.ConditionTrue, "Complete", "the image version is complete")
+	}
+	switch {
+	case s.Phase == v1alpha1.PhaseSucceeded:
+		set(v1alpha1.ConditionReady, metav1.ConditionTrue, "Promoted", "the recipe of pool "+p.Spec.Pool+" points at version "+p.Spec.Version)
+	case s.Failure != nil:
+		set(v1alpha1.ConditionReady, metav1.ConditionFalse, s.Failure.Reason, s.Failure.Message)
+	default:
+		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InProgress", "the capture is in progress")
+	}
+	if terminal(p) {
+		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, "Ended", "the capture has ended")
+	} else {
+		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, string(s.Phase), "the capture is in progress")
+	}
+	if s.Failure != nil && d.Do != plan.Succeed {
+		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, s.Failure.Reason, s.Failure.Message)
+	}
+}
+
+// noteRecovery takes back what noteTrouble said, once a pass gets through.
+func noteRecovery(p *v1alpha1.Prototype) {
+	if p.Status.Failure == nil {
+		meta.RemoveStatusCondition(&p.Status.Conditions, v1alpha1.ConditionStalled)
+	}
+}
+
+// noteTrouble says in status what a pass did not get through, as far as somebody can mend it. A passing
+// trouble (a conflict, an API server away) is no condition.
+func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
+	var e *cloud.Error
+	if p.Status.Failure != nil || !errors.As(err, &e) {
+		return
+	}
+	if p.Status.Phase == "" {
+		enter(&p.Status, v1alpha1.PhasePreflight, now)
+	}
+	switch e.Kind {
+	case cloud.Denied, cloud.Unauthenticated, cloud.QuotaExceeded, cloud.Invalid, cloud.Unsupported:
+		meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(e.Kind),
+			Message: e.Error() + "; the capture goes on by itself once this is mended", ObservedGeneration: p.Generation})
+	case cloud.NotFound, cloud.Conflict, cloud.Throttled, cloud.Unavailable:
+	}
+}
+
+// writeStatus writes the status if the pass changed it.
+func (e *Engine) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
+	if equality.Semantic.DeepEqual(before.Status, p.Status) {
+		return nil
+	}
+	base := p.DeepCopy()
+	base.Status = before.Status
+	if err := e.Client.Status().Patch(ctx, p, client.MergeFrom(base)); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write the status of prototype %s: %w", p.Name, err)
+	}
+	return nil
+}
