@@ -1,0 +1,191 @@
+// Package site is a sandbox's directory: who owns it at the moment, what must be the same at every start
+// (names, secrets, ports), and the files that clients read. It decides where things lie and what those
+// files say; it starts nothing.
+package site
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kamino-dev/kamino/sandbox/pool"
+)
+
+// Facts are what stays the same from start to start. They hold secrets.
+type Facts struct {
+	TenantID       string `json:"tenantID"`
+	SubscriptionID string `json:"subscriptionID"`
+	ResourceGroup  string `json:"resourceGroup"`
+	Location       string `json:"location"`
+	ClientID       string `json:"clientID"`
+	ClientSecret   string `json:"clientSecret"`
+	// IdentityHeader opens the endpoint of managed identities.
+	IdentityHeader string `json:"identityHeader"`
+	// SystemIdentity and UserIdentity are the client IDs of the managed identities.
+	SystemIdentity string `json:"systemIdentity"`
+	UserIdentity   string `json:"userIdentity"`
+	// AdminPassword of Windows machines.
+	AdminPassword string `json:"adminPassword"`
+	// APIPort and AzurePort are 0 until the first start has found free ones.
+	APIPort   int `json:"apiPort"`
+	AzurePort int `json:"azurePort"`
+	// Pools as they were described when they were made.
+	Pools []pool.Spec `json:"pools"`
+}
+
+// Site is a directory that this process owns.
+type Site struct {
+	Dir string
+	Facts
+	// Fresh tells that the directory held no sandbox before.
+	Fresh bool
+	lock  *os.File
+}
+
+const factsFile = "sandbox.json"
+
+// InUseError says that another process runs a sandbox in the directory.
+type InUseError struct {
+	Dir string
+	PID string
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("a sandbox runs in %s already (process %s): use it, stop it with `kamino-sandbox down --dir %s`, or choose another --dir", e.Dir, e.PID, e.Dir)
+}
+
+// Open takes a directory for this process, makes it if it is missing, and reads or invents its facts. It
+// returns an *InUseError if another process has it.
+func Open(dir string) (*Site, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	s := &Site{Dir: dir}
+	if err := s.acquire(); err != nil {
+		return nil, err
+	}
+	if err := s.load(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Path of something in the directory.
+func (s *Site) Path(name ...string) string {
+	return filepath.Join(append([]string{s.Dir}, name...)...)
+}
+
+// Close lets go of the directory.
+func (s *Site) Close() error {
+	if s.lock == nil {
+		return nil
+	}
+	lock := s.lock
+	s.lock = nil
+	return lock.Close()
+}
+
+// acquire holds a lock for as long as the process lives; the kernel drops it with the process, so a sandbox
+// that was killed leaves nothing to clean up.
+func (s *Site) acquire() error {
+	path := s.Path("lock")
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = file.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return fmt.Errorf("lock %s: %w", path, err)
+		}
+		pid, _ := os.ReadFile(path)
+		return &InUseError{Dir: s.Dir, PID: strings.TrimSpace(string(pid))}
+	}
+	if err := errors.Join(file.Truncate(0), writeAt(file, fmt.Sprintf("%d\n", os.Getpid()))); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	s.lock = file
+	return nil
+}
+
+func writeAt(file *os.File, text string) error {
+	_, err := file.WriteAt([]byte(text), 0)
+	return err
+}
+
+func (s *Site) load() error {
+	raw, err := os.ReadFile(s.Path(factsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		s.Facts, s.Fresh = invent(), true
+		return s.Save()
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, &s.Facts); err != nil {
+		return fmt.Errorf("%s is damaged, use another directory or delete this one: %w", s.Path(factsFile), err)
+	}
+	return nil
+}
+
+// Save keeps the facts for the next start.
+func (s *Site) Save() error {
+	raw, err := json.MarshalIndent(s.Facts, "", "  ")
+	if err != nil {
+		return err
+	}
+	return s.write(factsFile, string(raw)+"\n", 0o600)
+}
+
+// write replaces a file in one step.
+func (s *Site) write(name, content string, mode fs.FileMode) error {
+	path := s.Path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	fresh := path + ".new"
+	if err := os.WriteFile(fresh, []byte(content), mode); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
+}
+
+func invent() Facts {
+	return Facts{
+		TenantID:       uuid(),
+		SubscriptionID: uuid(),
+		ResourceGroup:  "kamino-sandbox",
+		Location:       "westus2",
+		ClientID:       uuid(),
+		ClientSecret:   secret(),
+		IdentityHeader: secret(),
+		SystemIdentity: uuid(),
+		UserIdentity:   uuid(),
+		AdminPassword:  secret() + "aA1!",
+	}
+}
+
+func uuid() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+func secret() string {
+	var b [20]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
