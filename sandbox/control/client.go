@@ -1,0 +1,175 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/site"
+)
+
+// Client gives orders to the sandbox that runs in a directory.
+type Client struct {
+	dir  string
+	http *http.Client
+}
+
+// NotRunningError says that there is nobody to give orders to.
+type NotRunningError struct{ Dir string }
+
+func (e *NotRunningError) Error() string {
+	return fmt.Sprintf("no sandbox runs in %s: start one with `kamino-sandbox up --dir %s`, or name another --dir", e.Dir, e.Dir)
+}
+
+// Dial finds the sandbox that runs in a directory. It connects with the first order.
+func Dial(dir string) (*Client, error) {
+	raw, err := os.ReadFile(site.SocketFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &NotRunningError{dir}
+	}
+	if err != nil {
+		return nil, err
+	}
+	socket := strings.TrimSpace(string(raw))
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}
+	return &Client{dir: dir, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
+}
+
+// Status describes the sandbox.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return order[Status](ctx, c, "GET", "/status", nil, nil)
+}
+
+// Machines lists the machines.
+func (c *Client) Machines(ctx context.Context) ([]Machine, error) {
+	return order[[]Machine](ctx, c, "GET", "/machines", nil, nil)
+}
+
+// Pools lists the pools.
+func (c *Client) Pools(ctx context.Context) ([]Pool, error) {
+	return order[[]Pool](ctx, c, "GET", "/pools", nil, nil)
+}
+
+// Patch patches a machine the way step 1 would and returns when its node is Ready again.
+func (c *Client) Patch(ctx context.Context, node string, p Patch, tell func(Event)) error {
+	_, err := order[any](ctx, c, "POST", machinePath(node, "patch"), p, tell)
+	return err
+}
+
+// Reboot reboots a machine and returns when its node is Ready again.
+func (c *Client) Reboot(ctx context.Context, node string, tell func(Event)) error {
+	_, err := order[any](ctx, c, "POST", machinePath(node, "reboot"), nil, tell)
+	return err
+}
+
+// Trouble does one of "crash", "hang" and "unhang" to a machine.
+func (c *Client) Trouble(ctx context.Context, node, what string) error {
+	_, err := order[any](ctx, c, "POST", machinePath(node, what), nil, nil)
+	return err
+}
+
+// Scale changes a pool's size and tells how its new nodes joined.
+func (c *Client) Scale(ctx context.Context, pool string, s Scale, tell func(Event)) ([]Join, error) {
+	return order[[]Join](ctx, c, "POST", "/pools/"+url.PathEscape(pool)+"/scale", s, tell)
+}
+
+// Workload applies the demonstration workload and returns when all of it is ready.
+func (c *Client) Workload(ctx context.Context, tell func(Event)) error {
+	_, err := order[any](ctx, c, "POST", "/workload", nil, tell)
+	return err
+}
+
+// AddFault orders trouble and returns its name.
+func (c *Client) AddFault(ctx context.Context, f azure.Fault) (string, error) {
+	return order[string](ctx, c, "POST", "/faults", f, nil)
+}
+
+// Faults lists the trouble that can still strike.
+func (c *Client) Faults(ctx context.Context) ([]azure.Fault, error) {
+	return order[[]azure.Fault](ctx, c, "GET", "/faults", nil, nil)
+}
+
+// ClearFaults takes trouble back: the named, or all.
+func (c *Client) ClearFaults(ctx context.Context, names ...string) error {
+	_, err := order[any](ctx, c, "DELETE", "/faults?"+url.Values{"name": names}.Encode(), nil, nil)
+	return err
+}
+
+// Requests lists what was asked of the simulated cloud.
+func (c *Client) Requests(ctx context.Context) ([]azure.Request, error) {
+	return order[[]azure.Request](ctx, c, "GET", "/requests", nil, nil)
+}
+
+// Stats counts it.
+func (c *Client) Stats(ctx context.Context) (azure.Stats, error) {
+	return order[azure.Stats](ctx, c, "GET", "/stats", nil, nil)
+}
+
+// ResetStats starts counting anew.
+func (c *Client) ResetStats(ctx context.Context) error {
+	_, err := order[any](ctx, c, "DELETE", "/requests", nil, nil)
+	return err
+}
+
+// Stop asks the sandbox to end; it returns before it has.
+func (c *Client) Stop(ctx context.Context) error {
+	_, err := order[any](ctx, c, "POST", "/stop", nil, nil)
+	return err
+}
+
+func machinePath(node, what string) string { return "/machines/" + url.PathEscape(node) + "/" + what }
+
+// order sends one and reads the answer to its last line.
+func order[T any](ctx context.Context, c *Client, method, path string, payload any, tell func(Event)) (T, error) {
+	var result T
+	raw, err := json.Marshal(payload)
+	if err != nil {
+		return result, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://sandbox"+path, bytes.NewReader(raw))
+	if err != nil {
+		return result, err
+	}
+	response, err := c.http.Do(request)
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
+		return result, &NotRunningError{c.dir}
+	}
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return result, fmt.Errorf("the sandbox in %s does not know this order (%s): it is of another version than this command, restart it", c.dir, response.Status)
+	}
+	lines := json.NewDecoder(response.Body)
+	for {
+		var m message
+		if err := lines.Decode(&m); err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				err = errors.New("it ended before the order was carried out")
+			}
+			return result, fmt.Errorf("the sandbox in %s: %w", c.dir, err)
+		}
+		switch {
+		case m.Event != nil && tell != nil:
+			tell(*m.Event)
+		case m.Done && m.Error != "":
+			return result, errors.New(m.Error)
+		case m.Done:
+			return result, json.Unmarshal(m.Result, &result)
+		}
+	}
+}

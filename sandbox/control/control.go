@@ -1,0 +1,118 @@
+// Package control is how a person looks at and troubles a running sandbox: the words that the verbs of
+// kamino-sandbox and the running process exchange over a unix socket. It decides the form of orders and
+// answers; what they do is the World's business.
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+)
+
+// Status describes a running sandbox.
+type Status struct {
+	Dir       string    `json:"dir"`
+	PID       int       `json:"pid"`
+	Since     time.Time `json:"since"`
+	TimeScale float64   `json:"timeScale"`
+	API       string    `json:"api"`
+	Azure     string    `json:"azure"`
+}
+
+// Machine is one machine of a running sandbox and its Node.
+type Machine struct {
+	// Node is the Node's name; empty before the machine has registered one.
+	Node string `json:"node"`
+	Pool string `json:"pool"`
+	// Instance is the ARM resource ID.
+	Instance string `json:"instance"`
+	Power    string `json:"power"`
+	// Ready is the Node's condition: "True", "False", "Unknown", or empty without a Node.
+	Ready string `json:"ready"`
+	// Image that it was built from.
+	Image string `json:"image"`
+	// Disk is the path of its root directory; empty for a light machine.
+	Disk string `json:"disk,omitempty"`
+	// MachineID is systemd's, from the disk; empty for a light machine, or before its first boot.
+	MachineID string `json:"machineID,omitempty"`
+	// State says what it does, such as "running" or "hung".
+	State string `json:"state"`
+	// Cordoned tells that its Node takes no new pods.
+	Cordoned bool `json:"cordoned,omitempty"`
+	// Age is how long ago its Node was made, in seconds.
+	Age float64 `json:"age"`
+}
+
+// Pool is a pool and what the cloud says of it.
+type Pool struct {
+	pool.Spec
+	ScaleSet string `json:"scaleSet"`
+	ID       string `json:"id"`
+	// Capacity is the size that it is meant to have, Ready how many of its nodes are.
+	Capacity int64 `json:"capacity"`
+	Ready    int   `json:"ready"`
+	// Image that its next node is built from, and the extensions that run on it before it joins.
+	Image      string   `json:"image"`
+	Extensions []string `json:"extensions"`
+}
+
+// Event is one thing that happened while an order was carried out.
+type Event struct {
+	// Subject is what it happened to: a node or a pool.
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+	// Seconds since the order was given; real ones.
+	Seconds float64 `json:"seconds"`
+}
+
+// Join is how a new node came to be Ready, in real seconds since the pool was told to grow.
+type Join struct {
+	Node string `json:"node"`
+	// Registered is when its Node appeared, Ready when that was Ready.
+	Registered float64 `json:"registered"`
+	Ready      float64 `json:"ready"`
+}
+
+// Scale asks for a pool's new size.
+type Scale struct {
+	Nodes int64 `json:"nodes"`
+	// Wait until all new nodes are Ready, and all surplus ones are gone.
+	Wait bool `json:"wait"`
+}
+
+// Patch says what patching a machine installs.
+type Patch struct {
+	// Packages to bring to their next version, as "name" or "name=version"; none means kernel and all.
+	Packages []string `json:"packages"`
+	// Reboot afterwards, as step 1 of a real cluster does.
+	Reboot bool `json:"reboot"`
+}
+
+// World is a running sandbox. Methods that take a tell function call it with each thing that happens, in
+// order, and return when the order is carried out. A node is named by its Node's name.
+type World interface {
+	Status(ctx context.Context) (Status, error)
+	Machines(ctx context.Context) ([]Machine, error)
+	Pools(ctx context.Context) ([]Pool, error)
+
+	Patch(ctx context.Context, node string, p Patch, tell func(Event)) error
+	Reboot(ctx context.Context, node string, tell func(Event)) error
+	Crash(ctx context.Context, node string) error
+	Hang(ctx context.Context, node string) error
+	Unhang(ctx context.Context, node string) error
+
+	Scale(ctx context.Context, pool string, s Scale, tell func(Event)) ([]Join, error)
+	Workload(ctx context.Context, tell func(Event)) error
+
+	AddFault(ctx context.Context, f azure.Fault) (string, error)
+	Faults(ctx context.Context) ([]azure.Fault, error)
+	ClearFaults(ctx context.Context, names []string) error
+	Requests(ctx context.Context) ([]azure.Request, error)
+	Stats(ctx context.Context) (azure.Stats, error)
+	ResetStats(ctx context.Context) error
+
+	// Stop asks the sandbox to end. It returns before it has.
+	Stop(ctx context.Context) error
+}

@@ -1,0 +1,192 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/site"
+)
+
+// scripted is a World that notes what it is told and answers from its fields.
+type scripted struct {
+	notes  []string
+	faults []azure.Fault
+}
+
+func (w *scripted) note(words ...string) { w.notes = append(w.notes, strings.Join(words, " ")) }
+
+func (w *scripted) Status(context.Context) (Status, error) { return Status{PID: 7}, nil }
+func (w *scripted) Machines(context.Context) ([]Machine, error) {
+	return []Machine{{Node: "n", Ready: "True"}}, nil
+}
+func (w *scripted) Pools(context.Context) ([]Pool, error) {
+	return []Pool{{Spec: pool.Spec{Name: "pool1"}, Capacity: 3}}, nil
+}
+func (w *scripted) Patch(_ context.Context, node string, p Patch, tell func(Event)) error {
+	w.note("patch", node, strings.Join(p.Packages, "+"))
+	tell(Event{Subject: node, Text: "one"})
+	tell(Event{Subject: node, Text: "two"})
+	return nil
+}
+func (w *scripted) Reboot(_ context.Context, node string, tell func(Event)) error {
+	tell(Event{Subject: node, Text: "down"})
+	return errors.New("machine " + node + " does not come back")
+}
+func (w *scripted) Crash(_ context.Context, node string) error  { w.note("crash", node); return nil }
+func (w *scripted) Hang(_ context.Context, node string) error   { w.note("hang", node); return nil }
+func (w *scripted) Unhang(_ context.Context, node string) error { w.note("unhang", node); return nil }
+func (w *scripted) Scale(_ context.Context, pool string, s Scale, _ func(Event)) ([]Join, error) {
+	w.note("scale", pool)
+	return []Join{{Node: "new", Ready: float64(s.Nodes)}}, nil
+}
+func (w *scripted) Workload(context.Context, func(Event)) error { w.note("workload"); return nil }
+func (w *scripted) AddFault(_ context.Context, f azure.Fault) (string, error) {
+	w.faults = append(w.faults, f)
+	return f.Name, nil
+}
+func (w *scripted) Faults(context.Context) ([]azure.Fault, error) { return w.faults, nil }
+func (w *scripted) ClearFaults(_ context.Context, names []string) error {
+	w.note("clear", strings.Join(names, "+"))
+	return nil
+}
+func (w *scripted) Requests(context.Context) ([]azure.Request, error) { return nil, nil }
+func (w *scripted) Stats(context.Context) (azure.Stats, error)        { return azure.Stats{Reads: 2}, nil }
+func (w *scripted) ResetStats(context.Context) error                  { w.note("reset"); return nil }
+func (w *scripted) Stop(context.Context) error                        { w.note("stop"); return nil }
+
+// connected serves a world in a directory and returns a client of it.
+func connected(t *testing.T, w World) *Client {
+	t.Helper()
+	dir := t.TempDir()
+	sockets, err := os.MkdirTemp("", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	socket := filepath.Join(sockets, "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(site.SocketFile(dir), []byte(socket+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, listener, w) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	client, err := Dial(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func TestAnswersArriveAsTheyWereGiven(t *testing.T) {
+	world := &scripted{}
+	client := connected(t, world)
+	ctx := t.Context()
+	for _, c := range []struct {
+		what      string
+		got, want any
+		err       error
+	}{
+		result(client.Status(ctx))("status", Status{PID: 7}),
+		result(client.Machines(ctx))("machines", []Machine{{Node: "n", Ready: "True"}}),
+		result(client.Pools(ctx))("pools", []Pool{{Spec: pool.Spec{Name: "pool1"}, Capacity: 3}}),
+		result(client.Scale(ctx, "pool1", Scale{Nodes: 4}, nil))("scale", []Join{{Node: "new", Ready: 4}}),
+		result(client.AddFault(ctx, azure.Fault{Name: "f", Status: 500}))("add fault", "f"),
+		result(client.Faults(ctx))("faults", []azure.Fault{{Name: "f", Status: 500}}),
+		result(client.Stats(ctx))("stats", azure.Stats{Reads: 2}),
+	} {
+		if c.err != nil {
+			t.Errorf("%s: %v", c.what, c.err)
+		}
+		if diff := cmp.Diff(c.want, c.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.what, diff)
+		}
+	}
+}
+
+type outcome = struct {
+	what      string
+	got, want any
+	err       error
+}
+
+func result[T any](got T, err error) func(string, any) outcome {
+	return func(what string, want any) outcome { return outcome{what, got, want, err} }
+}
+
+func TestOrdersReachTheWorld(t *testing.T) {
+	world := &scripted{}
+	client := connected(t, world)
+	ctx := t.Context()
+	var told []string
+	tell := func(e Event) { told = append(told, e.Text) }
+	err := errors.Join(
+		client.Patch(ctx, "a/b", Patch{Packages: []string{"x", "y=2"}}, tell),
+		client.Trouble(ctx, "n", "crash"), client.Trouble(ctx, "n", "hang"), client.Trouble(ctx, "n", "unhang"),
+		client.Workload(ctx, nil), client.ClearFaults(ctx, "f", "g"), client.ResetStats(ctx), client.Stop(ctx),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"patch a/b x+y=2", "crash n", "hang n", "unhang n", "workload", "clear f+g", "reset", "stop"}
+	if diff := cmp.Diff(want, world.notes); diff != "" {
+		t.Errorf("orders (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"one", "two"}, told); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorsKeepTheirSentence(t *testing.T) {
+	client := connected(t, &scripted{})
+	told := 0
+	err := client.Reboot(t.Context(), "n", func(Event) { told++ })
+	if err == nil || err.Error() != "machine n does not come back" || told != 1 {
+		t.Errorf("%v after %d events", err, told)
+	}
+}
+
+func TestUnknownOrderIsAnotherVersion(t *testing.T) {
+	client := connected(t, &scripted{})
+	err := client.Trouble(t.Context(), "n", "paint")
+	if err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	dir := t.TempDir()
+	var notRunning *NotRunningError
+	if _, err := Dial(dir); !errors.As(err, &notRunning) {
+		t.Errorf("a directory without a sandbox: %v", err)
+	}
+	// One that was killed leaves the file behind.
+	if err := os.WriteFile(site.SocketFile(dir), []byte(filepath.Join(dir, "gone")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, err := Dial(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Status(t.Context()); !errors.As(err, &notRunning) || !strings.Contains(err.Error(), "kamino-sandbox up --dir "+dir) {
+		t.Errorf("a sandbox that was killed: %v", err)
+	}
+}
