@@ -1,0 +1,75 @@
+package azure
+
+import (
+	"crypto/subtle"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// IdentityHandler serves managed identities as App Service does (IDENTITY_ENDPOINT, IDENTITY_HEADER), and as
+// the instance metadata service does ("Metadata: true") for clients that can be told where it is. It is meant
+// for plain HTTP on loopback.
+func (s *Server) IdentityHandler() http.Handler { return http.HandlerFunc(s.serveIdentity) }
+
+func (s *Server) serveIdentity(w http.ResponseWriter, r *http.Request) {
+	entry := Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path, Class: Login, Noun: "token", Operation: fold(r.Method)}
+	counted := &statusWriter{ResponseWriter: w}
+	defer func() {
+		entry.Status, entry.Took = counted.status, time.Since(entry.Time)
+		s.book.enter(entry, "")
+	}()
+	if f := s.takeFaultFor(r.Method, r.URL.Path, "token", fold(r.Method)); f != nil {
+		if err := s.trouble(counted, &call{r: r, fault: f}, f.Phase); err != nil {
+			p := asProblem(err)
+			writeJSON(counted, p.Status, object{"statusCode": p.Status, "message": p.Message})
+			return
+		}
+	}
+	header := []byte(r.Header.Get("X-IDENTITY-HEADER"))
+	known := s.config.IdentityHeader != "" && subtle.ConstantTimeCompare(header, []byte(s.config.IdentityHeader)) == 1
+	if !known && !(s.config.IdentityHeader != "" && strings.HasPrefix(r.URL.Path, "/metadata/identity/") && r.Header.Get("Metadata") == "true") {
+		writeJSON(counted, http.StatusUnauthorized, object{"statusCode": http.StatusUnauthorized,
+			"message": "The request is not authorized: the identity header is missing or wrong."})
+		return
+	}
+	s.giveIdentity(counted, r, &entry)
+}
+
+// giveIdentity answers with a token of the identity that the query names, or of the system-assigned one.
+func (s *Server) giveIdentity(w http.ResponseWriter, r *http.Request, entry *Request) {
+	q := r.URL.Query()
+	if q.Get("resource") == "" || q.Get("api-version") == "" {
+		writeJSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",
+			"message": "The parameters 'resource' and 'api-version' are required."})
+		return
+	}
+	id := s.identityFor(q.Get)
+	if id == "" {
+		writeJSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",
+			"error_description": "Identity not found",
+			"message":           "No User Assigned or Delegated Managed Identity found for specified ClientId/ResourceId/PrincipalId."})
+		return
+	}
+	entry.Principal = id
+	token, expires := s.issue(id, strings.TrimSuffix(q.Get("resource"), "/.default"), r.Host)
+	writeJSON(w, http.StatusOK, object{"access_token": token, "expires_on": strconv.FormatInt(expires.Unix(), 10),
+		"expires_in": strconv.Itoa(int(time.Until(expires).Seconds())), "resource": q.Get("resource"), "token_type": "Bearer", "client_id": id})
+}
+
+// identityFor is the client ID of the identity that is asked for; empty if there is none.
+func (s *Server) identityFor(query func(string) string) string {
+	client, object := query("client_id"), query("object_id")+query("principal_id")
+	resource := query("mi_res_id") + query("msi_res_id")
+	if client+object+resource == "" {
+		return s.config.SystemIdentity
+	}
+	for _, u := range s.config.UserIdentities {
+		if client != "" && strings.EqualFold(client, u.ClientID) || object != "" && strings.EqualFold(object, u.ObjectID) ||
+			resource != "" && strings.EqualFold(resource, u.ResourceID) {
+			return u.ClientID
+		}
+	}
+	return ""
+}

@@ -1,0 +1,293 @@
+package azure
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+)
+
+const (
+	instanceRead   = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read"
+	instanceWrite  = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/write"
+	instanceDelete = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/delete"
+)
+
+func instanceRoutes() []*route {
+	const noun = "instance"
+	return []*route{
+		{method: http.MethodGet, pattern: instancePath, noun: noun, operation: "get", action: instanceRead, handle: (*Server).getInstance},
+		{method: http.MethodGet, pattern: instancePath + "/instanceView", noun: noun, operation: "view",
+			action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/instanceView/read", handle: (*Server).getInstanceView},
+		{method: http.MethodPut, pattern: instancePath, noun: noun, operation: "put", action: instanceWrite, handle: (*Server).putInstance},
+		{method: http.MethodDelete, pattern: instancePath, noun: noun, operation: "delete", action: instanceDelete, handle: (*Server).deleteInstance},
+		{method: http.MethodGet, pattern: scaleSetPath + "/virtualMachines", noun: noun, operation: "list", action: instanceRead, handle: (*Server).listInstances},
+	}
+}
+
+func (c *call) instanceID() resourceID {
+	return c.compute("virtualMachineScaleSets", "scaleset", "virtualMachines", "instance")
+}
+
+// entityNotFound is Compute's own answer for an instance that isn't there.
+func entityNotFound() *problem {
+	return refuse(http.StatusNotFound, "NotFound", "The entity was not found in this Azure location.")
+}
+
+// computerName is the prefix and the number in base 36, six places.
+func computerName(profile object, number int64) string {
+	suffix := strconv.FormatInt(number, 36)
+	return text(profile, "osProfile", "computerNamePrefix") + strings.Repeat("0", max(0, 6-len(suffix))) + strings.ToUpper(suffix)
+}
+
+// spec is what the fleet is told of an instance; false if it is gone.
+func (s *Server) spec(id string) (fleet.Spec, bool) {
+	var spec fleet.Spec
+	known := false
+	s.store.read(func(st *state) {
+		i := st.Instances[fold(id)]
+		set := st.setOf(i)
+		if set == nil {
+			return
+		}
+		known = true
+		spec = specOf(st, set, i)
+	})
+	return spec, known
+}
+
+func specOf(st *state, set *scaleSet, i *instance) fleet.Spec {
+	profile := set.Profiles[i.Model]
+	data, err := base64.StdEncoding.DecodeString(text(profile, "osProfile", "customData"))
+	if err != nil { // checked when it was written
+		data = nil
+	}
+	spec := fleet.Spec{
+		ID: i.ID, Pool: set.id().name(), ComputerName: fold(computerName(profile, i.Number)), ProviderID: "azure://" + i.ID, VMID: i.VMID,
+		Disk: diskOf(i.Disk), CustomData: data, Image: contentOf(st, i), Zone: i.Zone, Light: set.Light,
+	}
+	for _, e := range extensionsOf(profile) {
+		spec.Extensions = append(spec.Extensions, fleet.Extension{
+			Name: text(e, "name"), Publisher: text(e, "properties", "publisher"), Type: text(e, "properties", "type"),
+			Settings: copyObject(child(e, "properties", "settings")), ProtectedSettings: copyObject(child(e, "properties", "protectedSettings")),
+		})
+	}
+	return spec
+}
+
+// Specs lists every machine that the fleet was told to launch, as it would be told today.
+func (s *Server) Specs() []fleet.Spec {
+	var out []fleet.Spec
+	s.store.read(func(st *state) {
+		for _, i := range st.Instances {
+			if set := st.setOf(i); set != nil && i.Launched {
+				out = append(out, specOf(st, set, i))
+			}
+		}
+	})
+	return out
+}
+
+// one is an instance with its scale set, copied out of the state.
+type one struct {
+	instance instance
+	set      scaleSet
+}
+
+func (s *Server) instancesFor(id resourceID) ([]one, bool) {
+	var out []one
+	known := false
+	s.store.read(func(st *state) {
+		set := st.ScaleSets[id.key()]
+		if set == nil {
+			return
+		}
+		known = true
+		for _, i := range st.instancesOf(set) {
+			out = append(out, one{*i, *set})
+		}
+	})
+	return out, known
+}
+
+func (s *Server) instanceFor(id resourceID) (one, *problem) {
+	var found one
+	var p *problem
+	s.store.read(func(st *state) {
+		set := st.ScaleSets[id.parent().key()]
+		i := st.Instances[id.key()]
+		switch {
+		case set == nil:
+			p = notFound(id.parent())
+		case i == nil:
+			p = entityNotFound()
+		default:
+			found = one{*i, *set}
+		}
+	})
+	return found, p
+}
+
+func (c *call) expandsView() bool {
+	return strings.Contains(fold(c.r.URL.Query().Get("$expand")), "instanceview")
+}
+
+func (s *Server) getInstance(c *call) (*reply, error) {
+	o, p := s.instanceFor(c.instanceID())
+	if p != nil {
+		return nil, p
+	}
+	return ok(s.instanceDocument(o, c.expandsView())), nil
+}
+
+func (s *Server) getInstanceView(c *call) (*reply, error) {
+	o, p := s.instanceFor(c.instanceID())
+	if p != nil {
+		return nil, p
+	}
+	return ok(s.instanceView(o)), nil
+}
+
+func (s *Server) listInstances(c *call) (*reply, error) {
+	all, known := s.instancesFor(c.scaleSetID())
+	if !known {
+		return nil, notFound(c.scaleSetID())
+	}
+	docs := make([]any, 0, len(all))
+	for _, o := range all {
+		docs = append(docs, s.instanceDocument(o, c.expandsView()))
+	}
+	return s.page(c, docs), nil
+}
+
+// putInstance changes what an instance may differ in from its scale set: tags and protection.
+func (s *Server) putInstance(c *call) (*reply, error) {
+	if p := s.tracked(c); p != nil {
+		return nil, p
+	}
+	id := c.instanceID()
+	rep := &reply{status: http.StatusOK}
+	err := s.change(c, func(st *state) error {
+		i := st.Instances[id.key()]
+		set := st.setOf(i)
+		if set == nil {
+			return entityNotFound()
+		}
+		if i.State == stateDeleting {
+			return conflict("OperationNotAllowed", "The instance '%s' is being deleted.", i.ID)
+		}
+		if p := condition(c.r, i.etag(), true); p != nil {
+			return p
+		}
+		body := copyObject(i.Body)
+		if policy := child(c.body, "properties", "protectionPolicy"); policy != nil {
+			put(body, copyObject(policy), "properties", "protectionPolicy")
+		} else {
+			delete(child(body, "properties"), "protectionPolicy")
+		}
+		if tags := tagsOf(c.body); tags != nil {
+			body["tags"] = copyObject(tags)
+		}
+		i.change(body, stateUpdating)
+		rep.operation = c.begin(st, operation{Kind: "resource.settle", Target: i.ID, Latency: s.config.Latencies.Instance, Lanes: []string{i.key() + "#model"}})
+		rep.body = s.instanceDocument(one{*i, *set}, false)
+		return nil
+	})
+	return rep, err
+}
+
+func (i *instance) etag() string { return fmt.Sprintf(`"%d"`, i.Revision) }
+
+// deleteInstance removes an instance for good: the scale set is smaller afterwards.
+func (s *Server) deleteInstance(c *call) (*reply, error) {
+	id := c.instanceID()
+	rep := &reply{status: http.StatusNoContent}
+	err := s.change(c, func(st *state) error {
+		i := st.Instances[id.key()]
+		set := st.setOf(i)
+		if set == nil || i.State == stateDeleting {
+			return nil
+		}
+		rep.status = http.StatusAccepted
+		i.State = stateDeleting
+		set.setCapacity(set.capacity() - 1)
+		rep.operation = c.begin(st, operation{Kind: "instance.delete", Target: i.ID, Targets: []string{i.ID}})
+		return nil
+	})
+	return rep, err
+}
+
+func runInstanceDelete(ctx context.Context, s *Server, op operation) (func(*state), error) {
+	return nil, s.terminateAll(ctx, op.Targets)
+}
+
+// instanceDocument shows an instance as the model that it was built from has it.
+func (s *Server) instanceDocument(o one, view bool) object {
+	i, set := o.instance, o.set
+	profile := withoutSecrets(set.Profiles[i.Model])
+	doc := i.document()
+	doc["name"] = fmt.Sprintf("%s_%d", set.id().name(), i.Number)
+	doc["instanceId"] = strconv.FormatInt(i.Number, 10)
+	doc["etag"] = i.etag()
+	if i.Zone != "" {
+		doc["zones"] = []any{i.Zone}
+	}
+	properties := child(doc, "properties")
+	properties["latestModelApplied"] = i.Model == set.Model
+	properties["modelDefinitionApplied"] = "VirtualMachineScaleSet"
+	properties["vmId"] = i.VMID
+	properties["timeCreated"] = i.Created.Format(time.RFC3339Nano)
+	properties["hardwareProfile"] = object{}
+	properties["storageProfile"] = storageOf(&i, profile)
+	if network := profile["networkProfile"]; network != nil {
+		properties["networkProfileConfiguration"] = network
+		properties["networkProfile"] = object{"networkInterfaces": []any{object{"id": i.ID + "/networkInterfaces/nic"}}}
+	}
+	if security := profile["securityProfile"]; security != nil {
+		properties["securityProfile"] = security
+	}
+	os := copyObject(child(profile, "osProfile"))
+	delete(os, "computerNamePrefix")
+	os["computerName"] = fold(computerName(profile, i.Number))
+	os["allowExtensionOperations"] = true
+	properties["osProfile"] = os
+	resources := []any{}
+	for _, e := range extensionsOf(profile) {
+		p := copyObject(child(e, "properties"))
+		p["provisioningState"] = stateSucceeded
+		name := text(e, "name")
+		resources = append(resources, object{"name": name, "id": i.ID + "/extensions/" + name, "location": s.config.Location,
+			"type": "Microsoft.Compute/virtualMachines/extensions", "properties": p})
+	}
+	doc["resources"] = resources
+	if view {
+		properties["instanceView"] = s.instanceView(o)
+	}
+	return doc
+}
+
+// storageOf is the storage profile of an instance.
+func storageOf(i *instance, profile object) object {
+	storage := copyObject(child(profile, "storageProfile"))
+	ref := copyObject(i.Image)
+	if i.Exact != "" {
+		ref["exactVersion"] = i.Exact
+	}
+	storage["imageReference"] = ref
+	parsed, _ := parseID(i.Disk)
+	os := copyObject(child(storage, "osDisk"))
+	os["name"] = parsed.name()
+	managed := copyObject(child(os, "managedDisk"))
+	managed["id"] = i.Disk
+	os["managedDisk"] = managed
+	storage["osDisk"] = os
+	if storage["dataDisks"] == nil {
+		storage["dataDisks"] = []any{}
+	}
+	return storage
+}

@@ -1,0 +1,256 @@
+package azure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+)
+
+// powerActions are the actions on instances, by their name in the path.
+var powerActions = []string{"powerOff", "start", "restart", "deallocate", "reimage"}
+
+func powerRoutes() []*route {
+	var out []*route
+	for _, action := range powerActions {
+		handle := func(s *Server, c *call) (*reply, error) { return s.power(c, action) }
+		out = append(out,
+			&route{method: http.MethodPost, pattern: instancePath + "/" + action, noun: "instance", operation: action,
+				action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/" + action + "/action", handle: handle},
+			&route{method: http.MethodPost, pattern: scaleSetPath + "/" + action, noun: "instance", operation: action,
+				action: "Microsoft.Compute/virtualMachineScaleSets/" + action + "/action", handle: handle})
+	}
+	return append(out,
+		&route{method: http.MethodPost, pattern: scaleSetPath + "/manualupgrade", noun: "instance", operation: "update",
+			action: "Microsoft.Compute/virtualMachineScaleSets/manualUpgrade/action",
+			handle: func(s *Server, c *call) (*reply, error) { return s.power(c, "manualUpgrade") }},
+		&route{method: http.MethodPost, pattern: scaleSetPath + "/delete", noun: "instance", operation: "delete",
+			action: "Microsoft.Compute/virtualMachineScaleSets/delete/action", handle: (*Server).deleteInstances})
+}
+
+// targets are the instances that a call is about: the one in the path, those in the body, or all.
+func (s *Server) targets(st *state, c *call) ([]*instance, *problem) {
+	set := st.ScaleSets[c.scaleSetID().key()]
+	if set == nil {
+		return nil, notFound(c.scaleSetID())
+	}
+	if c.vars["instance"] != "" {
+		i := st.Instances[c.instanceID().key()]
+		if i == nil {
+			return nil, entityNotFound()
+		}
+		return []*instance{i}, nil
+	}
+	all := st.instancesOf(set)
+	wanted := list(c.body, "instanceIds")
+	if len(wanted) == 0 || len(wanted) == 1 && wanted[0] == "*" {
+		return all, nil
+	}
+	var out []*instance
+	for _, w := range wanted {
+		i := st.Instances[set.id().child("virtualMachines", fmt.Sprint(w)).key()]
+		if i == nil {
+			return nil, invalid("instanceIds", "The provided instanceId %v is not an active Virtual Machine Scale Set VM instanceId.", w)
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+// power starts an action on instances.
+func (s *Server) power(c *call, action string) (*reply, error) {
+	off := s.powersBefore(c)
+	rep := &reply{status: http.StatusAccepted}
+	err := s.change(c, func(st *state) error {
+		targets, p := s.targets(st, c)
+		if p != nil {
+			return p
+		}
+		op := operation{Kind: "power", Action: action, Target: c.scaleSetID().String(), Latency: s.latencyOf(action),
+			Flags: map[string]bool{"hard": strings.EqualFold(c.r.URL.Query().Get("skipShutdown"), "true")}}
+		for _, i := range targets {
+			if i.State == stateDeleting || !i.Launched {
+				return conflict("OperationNotAllowed", "The instance '%s' is in provisioning state '%s'.", i.ID, i.State)
+			}
+			op.Targets, op.Lanes = append(op.Targets, i.ID), append(op.Lanes, i.key())
+		}
+		for _, i := range targets {
+			i.State = stateUpdating
+			if changes(action, off[i.key()]) {
+				i.Doing = action
+			}
+		}
+		if len(op.Lanes) == 0 {
+			op.Lanes = []string{newUUID()}
+		}
+		rep.operation = c.begin(st, op)
+		return nil
+	})
+	return rep, err
+}
+
+// powersBefore asks the fleet which of the call's instances are off, without holding the state.
+func (s *Server) powersBefore(c *call) map[string]bool {
+	var ids []string
+	s.store.read(func(st *state) {
+		targets, _ := s.targets(st, c)
+		for _, i := range targets {
+			ids = append(ids, i.ID)
+		}
+	})
+	off := map[string]bool{}
+	for _, id := range ids {
+		off[fold(id)] = s.config.Fleet.Power(id) == fleet.Off
+	}
+	return off
+}
+
+// changes tells whether an action changes the power state at all.
+func changes(action string, off bool) bool {
+	switch action {
+	case "powerOff":
+		return !off
+	case "start":
+		return off
+	case "manualUpgrade":
+		return false
+	}
+	return true
+}
+
+func (s *Server) latencyOf(action string) time.Duration {
+	l := s.config.Latencies
+	return map[string]time.Duration{"powerOff": l.Stop, "start": l.Start, "restart": l.Restart, "deallocate": l.Deallocate,
+		"reimage": l.Reimage, "manualUpgrade": l.Model}[action]
+}
+
+// idle is what an action takes that finds nothing to do.
+const idle = 5 * time.Second
+
+// runPower does an action on its instances.
+func runPower(ctx context.Context, s *Server, op operation) (func(*state), error) {
+	f := s.config.Fleet
+	var err error
+	switch op.Action {
+	case "powerOff", "deallocate":
+		err = s.stop(ctx, op)
+	case "start":
+		err = s.powerOn(ctx, op)
+	case "restart":
+		err = errors.Join(s.all(op, func(id string) error { return f.PowerOff(ctx, id, false) }), s.wait(op, 0.5))
+		if err == nil {
+			err = errors.Join(s.all(op, func(id string) error { return f.PowerOn(ctx, id) }), s.wait(op, 1))
+		}
+	case "reimage":
+		if err = s.wait(op, 0.5); err == nil {
+			err = errors.Join(s.all(op, func(id string) error { return s.reimage(ctx, id) }), s.wait(op, 1))
+		}
+	case "manualUpgrade":
+		if err = s.wait(op, 1); err == nil {
+			err = s.upgradeAll(ctx, op.Targets)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func(st *state) { settlePower(st, op, nil) }, nil
+}
+
+// stop powers off the machines that are on; where none is, there is little to do.
+func (s *Server) stop(ctx context.Context, op operation) error {
+	busy := op.Action == "deallocate"
+	for _, id := range op.Targets {
+		busy = busy || s.config.Fleet.Power(id) != fleet.Off
+	}
+	if !busy {
+		op.Latency = min(op.Latency, idle)
+		return s.wait(op, 1)
+	}
+	err := s.all(op, func(id string) error {
+		if s.config.Fleet.Power(id) == fleet.Off {
+			return nil
+		}
+		return s.config.Fleet.PowerOff(ctx, id, op.Flags["hard"])
+	})
+	if err != nil {
+		return err
+	}
+	return s.wait(op, 1)
+}
+
+// powerOn boots the machines that are off; the power comes on after a third of the time.
+func (s *Server) powerOn(ctx context.Context, op operation) error {
+	busy := false
+	for _, id := range op.Targets {
+		busy = busy || s.config.Fleet.Power(id) != fleet.On
+	}
+	if !busy {
+		op.Latency = min(op.Latency, idle)
+	}
+	if err := s.wait(op, 1.0/3); err != nil {
+		return err
+	}
+	if err := s.all(op, func(id string) error { return s.config.Fleet.PowerOn(ctx, id) }); err != nil {
+		return err
+	}
+	return s.wait(op, 1)
+}
+
+// all does something to every target at once.
+func (s *Server) all(op operation, f func(id string) error) error {
+	results := make([]error, len(op.Targets))
+	each(op.Targets, func(n int, id string) { results[n] = f(id) })
+	return errors.Join(results...)
+}
+
+// settlePower notes what an action has come to.
+func settlePower(st *state, op operation, p *problem) {
+	for _, id := range op.Targets {
+		i := st.Instances[fold(id)]
+		if i == nil || i.State == stateDeleting {
+			continue
+		}
+		if i.Doing == op.Action {
+			i.Doing = ""
+		}
+		if i.Doing == "" {
+			i.end(p)
+		}
+		if p == nil {
+			i.Deallocated = op.Action == "deallocate" || i.Deallocated && op.Action == "powerOff"
+		}
+	}
+}
+
+func failPower(st *state, op operation, p *problem) { settlePower(st, op, p) }
+
+// deleteInstances removes the instances that the body names.
+func (s *Server) deleteInstances(c *call) (*reply, error) {
+	rep := &reply{status: http.StatusAccepted}
+	err := s.change(c, func(st *state) error {
+		if len(list(c.body, "instanceIds")) == 0 {
+			return invalid("instanceIds", "Required parameter 'instanceIds' is missing (null).")
+		}
+		targets, p := s.targets(st, c)
+		if p != nil {
+			return p
+		}
+		set := st.ScaleSets[c.scaleSetID().key()]
+		op := operation{Kind: "instance.delete", Target: set.ID}
+		for _, i := range targets {
+			if i.State == stateDeleting {
+				continue
+			}
+			i.State = stateDeleting
+			op.Targets, op.Lanes = append(op.Targets, i.ID), append(op.Lanes, i.key())
+		}
+		set.setCapacity(set.capacity() - int64(len(op.Targets)))
+		rep.operation = c.begin(st, op)
+		return nil
+	})
+	return rep, err
+}

@@ -1,0 +1,111 @@
+package azure
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// rollOut brings running instances up to the model where the upgrade policy says so: all at once when it is
+// Automatic, in batches of a fifth when Rolling, never when Manual.
+func (s *Server) rollOut(ctx context.Context, op operation) error {
+	var old []string
+	batch := 0
+	s.store.read(func(st *state) {
+		set := st.ScaleSets[fold(op.Target)]
+		if set == nil || text(set.Body, "properties", "upgradePolicy", "mode") == "Manual" {
+			return
+		}
+		all := st.instancesOf(set)
+		for _, i := range all {
+			if i.Model != set.Model && i.State != stateDeleting && i.Launched {
+				old = append(old, i.ID)
+			}
+		}
+		batch = len(all)
+		if text(set.Body, "properties", "upgradePolicy", "mode") == "Rolling" {
+			batch = max(1, len(all)/5)
+		}
+	})
+	if len(old) == 0 {
+		return nil
+	}
+	for chunk := range slices.Chunk(old, batch) {
+		if err := s.upgradeAll(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upgradeAll applies the latest model to instances; one whose image changes is built anew.
+func (s *Server) upgradeAll(ctx context.Context, ids []string) error {
+	results := make([]error, len(ids))
+	each(ids, func(n int, id string) { results[n] = s.upgrade(ctx, id) })
+	return errors.Join(results...)
+}
+
+func (s *Server) upgrade(ctx context.Context, id string) error {
+	rebuild := false
+	err := s.store.write(func(st *state) error {
+		i := st.Instances[fold(id)]
+		set := st.setOf(i)
+		if set == nil {
+			return nil
+		}
+		before := child(set.Profiles[i.Model], "storageProfile", "imageReference")
+		rebuild = !same(before, child(set.profile(), "storageProfile", "imageReference"))
+		i.Model = set.Model
+		return nil
+	})
+	if err != nil || !rebuild {
+		return err
+	}
+	if err := s.config.Clock.Sleep(ctx, s.config.Latencies.Reimage); err != nil {
+		return err
+	}
+	return s.reimage(ctx, id)
+}
+
+// setOf is the scale set of an instance; nil if either is gone.
+func (st *state) setOf(i *instance) *scaleSet {
+	if i == nil {
+		return nil
+	}
+	return st.ScaleSets[i.id().parent().key()]
+}
+
+// reimage gives an instance a new OS disk made from its model's image.
+func (s *Server) reimage(ctx context.Context, id string) error {
+	source, old := "", ""
+	err := s.store.write(func(st *state) error {
+		i := st.Instances[fold(id)]
+		set := st.setOf(i)
+		if set == nil {
+			return nil
+		}
+		img, p := s.resolve(st, set.Profiles[i.Model])
+		if p != nil {
+			return p
+		}
+		old, source = i.Disk, img.source
+		delete(st.Disks, fold(old))
+		i.Image, i.Exact, i.Generation = copyObject(img.reference), img.exact, img.generation
+		s.newDisk(st, set, i)
+		return nil
+	})
+	spec, known := s.spec(id)
+	if err != nil || source == "" || !known {
+		return err
+	}
+	if spec.Light {
+		return s.config.Fleet.Reimage(ctx, spec)
+	}
+	if err := s.config.Fleet.CopyDisk(ctx, spec.Disk, diskOf(source)); err != nil {
+		return err
+	}
+	if err := s.config.Fleet.Reimage(ctx, spec); err != nil {
+		return err
+	}
+	return s.config.Fleet.DeleteDisk(ctx, diskOf(old))
+}

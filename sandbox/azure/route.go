@@ -1,0 +1,129 @@
+package azure
+
+import (
+	"net/http"
+	"strings"
+)
+
+const computeNamespace = "Microsoft.Compute"
+
+// route ties a method and a path to a handler. Segments in braces match anything; all others are compared
+// without regard to case.
+type route struct {
+	method  string
+	pattern string
+	// noun and operation are the names that a Fault matches by.
+	noun, operation string
+	// action is what a principal must be allowed to do.
+	action string
+	handle func(*Server, *call) (*reply, error)
+
+	segments []string
+}
+
+// Paths that routes begin with.
+const (
+	subscriptionPath = "/subscriptions/{subscription}"
+	groupPath        = subscriptionPath + "/resourceGroups/{group}"
+	computePath      = groupPath + "/providers/Microsoft.Compute"
+	galleryPath      = computePath + "/galleries/{gallery}"
+	definitionPath   = galleryPath + "/images/{definition}"
+	versionPath      = definitionPath + "/versions/{version}"
+	snapshotPath     = computePath + "/snapshots/{snapshot}"
+	diskPath         = computePath + "/disks/{disk}"
+	scaleSetPath     = computePath + "/virtualMachineScaleSets/{scaleset}"
+	instancePath     = scaleSetPath + "/virtualMachines/{instance}"
+	extensionPath    = scaleSetPath + "/extensions/{extension}"
+)
+
+// routes is everything that is simulated, most telling first.
+func routes() []*route {
+	var all []*route
+	for _, group := range [][]*route{
+		groupRoutes(), operationRoutes(), permissionRoutes(), usageRoutes(), galleryRoutes(), definitionRoutes(),
+		versionRoutes(), snapshotRoutes(), diskRoutes(), scaleSetRoutes(), extensionRoutes(), instanceRoutes(), powerRoutes(),
+	} {
+		all = append(all, group...)
+	}
+	for _, r := range all {
+		r.segments = split(r.pattern)
+	}
+	return all
+}
+
+func split(path string) []string { return strings.Split(strings.Trim(path, "/"), "/") }
+
+// match tells whether the path is the route's, and what its variables are.
+func (r *route) match(path []string) (map[string]string, bool) {
+	rest := ""
+	segments := r.segments
+	if n := len(segments); n > 0 && strings.HasPrefix(segments[0], "{scope...}") {
+		return matchTail(segments[1:], path)
+	}
+	if len(path) != len(segments) {
+		return nil, false
+	}
+	vars := map[string]string{"rest": rest}
+	for i, s := range segments {
+		if strings.HasPrefix(s, "{") {
+			vars[strings.Trim(s, "{}")] = path[i]
+		} else if !strings.EqualFold(s, path[i]) {
+			return nil, false
+		}
+	}
+	return vars, true
+}
+
+// matchTail matches a path by its end; what is before it is the variable "scope".
+func matchTail(tail, path []string) (map[string]string, bool) {
+	n := len(path) - len(tail)
+	if n < 1 {
+		return nil, false
+	}
+	for i, s := range tail {
+		if !strings.EqualFold(s, path[n+i]) {
+			return nil, false
+		}
+	}
+	return map[string]string{"scope": "/" + strings.Join(path[:n], "/")}, true
+}
+
+// find returns the route of a request, or ARM's error for one that it doesn't know.
+func (s *Server) find(method, path string) (*route, map[string]string, *problem) {
+	segments, known := split(path), false
+	for _, r := range s.routes {
+		vars, ok := r.match(segments)
+		if !ok {
+			continue
+		}
+		if r.method == method || r.method == http.MethodGet && method == http.MethodHead {
+			return r, vars, nil
+		}
+		known = true
+	}
+	if known {
+		return nil, nil, refuse(http.StatusMethodNotAllowed, "MethodNotAllowed",
+			"The request method '%s' is not supported on this resource.", method)
+	}
+	return nil, nil, unknownType(path)
+}
+
+// unknownType is ARM's answer to a path that leads nowhere.
+func unknownType(path string) *problem {
+	segments := split(path)
+	for i, s := range segments {
+		if !strings.EqualFold(s, "providers") || i+2 >= len(segments) {
+			continue
+		}
+		id, ok := parseID(path)
+		if ok && strings.EqualFold(id.resourceType(), computeNamespace+"/virtualMachines") {
+			return notFound(id) // a plain machine: the type is known, the sandbox has none
+		}
+		if !strings.EqualFold(segments[i+1], computeNamespace) {
+			return refuse(http.StatusNotFound, "InvalidResourceNamespace", "The resource namespace '%s' is invalid.", segments[i+1])
+		}
+		return refuse(http.StatusNotFound, "InvalidResourceType",
+			"The resource type '%s' could not be found in the namespace '%s'.", strings.Join(segments[i+2:], "/"), segments[i+1])
+	}
+	return refuse(http.StatusNotFound, "NotFound", "No HTTP resource was found that matches the request URI '%s'.", path)
+}

@@ -1,0 +1,242 @@
+package azure
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	scaleSetRead   = "Microsoft.Compute/virtualMachineScaleSets/read"
+	scaleSetWrite  = "Microsoft.Compute/virtualMachineScaleSets/write"
+	scaleSetDelete = "Microsoft.Compute/virtualMachineScaleSets/delete"
+)
+
+func scaleSetRoutes() []*route {
+	const noun = "pool"
+	return []*route{
+		{method: http.MethodGet, pattern: scaleSetPath, noun: noun, operation: "get", action: scaleSetRead, handle: (*Server).getScaleSet},
+		{method: http.MethodPut, pattern: scaleSetPath, noun: noun, operation: "put", action: scaleSetWrite, handle: (*Server).putScaleSet},
+		{method: http.MethodPatch, pattern: scaleSetPath, noun: noun, operation: "patch", action: scaleSetWrite, handle: (*Server).patchScaleSet},
+		{method: http.MethodDelete, pattern: scaleSetPath, noun: noun, operation: "delete", action: scaleSetDelete, handle: (*Server).deleteScaleSet},
+		{method: http.MethodGet, pattern: scaleSetPath + "/instanceView", noun: noun, operation: "view",
+			action: "Microsoft.Compute/virtualMachineScaleSets/instanceView/read", handle: (*Server).getScaleSetView},
+		{method: http.MethodGet, pattern: computePath + "/virtualMachineScaleSets", noun: noun, operation: "list", action: scaleSetRead, handle: (*Server).listScaleSets},
+		{method: http.MethodGet, pattern: subscriptionPath + "/providers/Microsoft.Compute/virtualMachineScaleSets", noun: noun, operation: "list",
+			action: scaleSetRead, handle: (*Server).listScaleSets},
+	}
+}
+
+func (c *call) scaleSetID() resourceID { return c.compute("virtualMachineScaleSets", "scaleset") }
+
+// document shows a scale set without what is write-only.
+func (s *scaleSet) document() object {
+	doc := s.resource.document()
+	properties := child(doc, "properties")
+	properties["timeCreated"] = s.Created.Format(time.RFC3339Nano)
+	properties["uniqueId"] = uuidOf(s.ID + s.Created.String())
+	properties["virtualMachineProfile"] = withoutSecrets(s.profile())
+	doc["etag"] = s.etag()
+	return doc
+}
+
+func (s *scaleSet) etag() string { return fmt.Sprintf(`"%d"`, s.Revision) }
+
+func (s *Server) getScaleSet(c *call) (*reply, error) {
+	rep, err := s.lookUp(c.scaleSetID(), func(st *state, key string) object {
+		if set := st.ScaleSets[key]; set != nil {
+			return set.document()
+		}
+		return nil
+	})
+	if err == nil {
+		rep.header = http.Header{"Etag": {text(rep.body.(object), "etag")}}
+	}
+	return rep, err
+}
+
+func (s *Server) listScaleSets(c *call) (*reply, error) {
+	var docs []any
+	s.store.read(func(st *state) { docs = documents(st.ScaleSets, c.scopePrefix(), (*scaleSet).document) })
+	return s.page(c, docs), nil
+}
+
+// condition checks If-Match and If-None-Match; revision 0 means that there is no such resource.
+func condition(r *http.Request, etag string, exists bool) *problem {
+	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	if (match == "" || exists && (match == "*" || match == etag)) && (none == "" || !exists || none != "*" && none != etag) {
+		return nil
+	}
+	return refuse(http.StatusPreconditionFailed, "PreconditionFailed",
+		"The condition '%s' specified using HTTP conditional header(s) is not met. The current ETag is '%s'.", match+none, etag)
+}
+
+func (s *Server) putScaleSet(c *call) (*reply, error) {
+	if p := s.tracked(c); p != nil {
+		return nil, p
+	}
+	id := c.scaleSetID()
+	body := writable(c.body)
+	rep := &reply{status: http.StatusOK}
+	err := s.change(c, func(st *state) error {
+		set := st.ScaleSets[id.key()]
+		etag := ""
+		if set != nil {
+			etag = set.etag()
+		}
+		if p := condition(c.r, etag, set != nil); p != nil {
+			return p
+		}
+		if set == nil {
+			rep.status = http.StatusCreated
+			return s.createScaleSet(st, c, id, body, rep)
+		}
+		next := keepOmitted(set, body)
+		return s.changeScaleSet(st, c, set, next, rep)
+	})
+	return rep, err
+}
+
+// patchScaleSet merges the change into the model, secrets included.
+func (s *Server) patchScaleSet(c *call) (*reply, error) {
+	id := c.scaleSetID()
+	rep := &reply{status: http.StatusOK}
+	err := s.change(c, func(st *state) error {
+		set := st.ScaleSets[id.key()]
+		if set == nil {
+			return notFound(id)
+		}
+		if p := condition(c.r, set.etag(), true); p != nil {
+			return p
+		}
+		whole := copyObject(set.Body)
+		put(whole, copyObject(set.profile()), "properties", "virtualMachineProfile")
+		next := mergePatch(whole, writable(c.body))
+		keepProtected(set.profile(), child(next, "properties", "virtualMachineProfile"))
+		return s.changeScaleSet(st, c, set, next, rep)
+	})
+	return rep, err
+}
+
+// createScaleSet makes the scale set; its instances come with the operation.
+func (s *Server) createScaleSet(st *state, c *call, id resourceID, body object, rep *reply) error {
+	profile := child(body, "properties", "virtualMachineProfile")
+	if profile == nil {
+		return invalid("virtualMachineProfile", "Required parameter 'virtualMachineProfile' is missing (null).")
+	}
+	delete(child(body, "properties"), "virtualMachineProfile")
+	if text(body, "properties", "orchestrationMode") == "" {
+		put(body, "Uniform", "properties", "orchestrationMode")
+	}
+	capacity, _ := number(body, "sku", "capacity")
+	if p := s.checkModel(st, body, profile, capacity); p != nil {
+		return p
+	}
+	if p := s.withinQuota(st, "virtualMachineScaleSets", 1); p != nil {
+		return p
+	}
+	set := &scaleSet{resource: newResource(id, body), Model: 1, Profiles: map[int64]object{1: profile}}
+	st.ScaleSets[id.key()] = set
+	rep.operation = c.begin(st, operation{Kind: "scaleset.apply", Target: set.ID, Latency: s.config.Latencies.Model})
+	rep.body = set.document()
+	return nil
+}
+
+// changeScaleSet replaces the model by next, the virtual machine profile within it, and lets the scale set
+// follow.
+func (s *Server) changeScaleSet(st *state, c *call, set *scaleSet, next object, rep *reply) error {
+	if set.State == stateDeleting {
+		return conflict("OperationNotAllowed", "The virtual machine scale set '%s' is being deleted.", set.id().name())
+	}
+	profile := child(next, "properties", "virtualMachineProfile")
+	delete(child(next, "properties"), "virtualMachineProfile")
+	capacity, _ := number(next, "sku", "capacity")
+	if p := s.checkModel(st, next, profile, capacity-set.capacity()); p != nil {
+		return p
+	}
+	if p := samePool(set, next, profile); p != nil {
+		return p
+	}
+	set.change(next, stateUpdating)
+	set.setProfile(st, profile)
+	rep.operation = c.begin(st, operation{Kind: "scaleset.apply", Target: set.ID, Latency: s.config.Latencies.Model})
+	rep.body = set.document()
+	return nil
+}
+
+// setProfile makes a new generation if the profile differs, and forgets those that nothing uses any more.
+func (s *scaleSet) setProfile(st *state, profile object) {
+	profiles := map[int64]object{s.Model: s.profile()}
+	for _, i := range st.instancesOf(s) {
+		profiles[i.Model] = s.Profiles[i.Model]
+	}
+	if !same(s.profile(), profile) {
+		s.Model++
+		profiles[s.Model] = profile
+	}
+	s.Profiles = profiles
+}
+
+// samePool refuses a change of what a scale set can't change.
+func samePool(set *scaleSet, next, profile object) *problem {
+	for _, path := range [][]string{{"osProfile", "computerNamePrefix"}, {"osProfile", "adminUsername"}, {"storageProfile", "osDisk", "osType"}} {
+		if !same(at(set.profile(), path...), at(profile, path...)) {
+			return changeNotAllowed(strings.Join(path, "."))
+		}
+	}
+	if !strings.EqualFold(text(set.Body, "properties", "orchestrationMode"), text(next, "properties", "orchestrationMode")) {
+		return changeNotAllowed("orchestrationMode")
+	}
+	return nil
+}
+
+func (s *Server) deleteScaleSet(c *call) (*reply, error) {
+	id := c.scaleSetID()
+	rep := &reply{status: http.StatusNoContent}
+	err := s.change(c, func(st *state) error {
+		set := st.ScaleSets[id.key()]
+		if set == nil {
+			return nil
+		}
+		set.State = stateDeleting
+		rep.status = http.StatusAccepted
+		rep.operation = c.begin(st, operation{Kind: "scaleset.delete", Target: set.ID, Latency: s.config.Latencies.Terminate})
+		return nil
+	})
+	return rep, err
+}
+
+// getScaleSetView counts the instances by their states.
+func (s *Server) getScaleSetView(c *call) (*reply, error) {
+	id := c.scaleSetID()
+	known := false
+	var all []instance
+	s.store.read(func(st *state) {
+		if set := st.ScaleSets[id.key()]; set != nil {
+			known = true
+			for _, i := range st.instancesOf(set) {
+				all = append(all, *i)
+			}
+		}
+	})
+	if !known {
+		return nil, notFound(id)
+	}
+	counts := map[string]int{}
+	var order []string
+	for i := range all {
+		for _, status := range s.statuses(&all[i]) {
+			code := text(status.(object), "code")
+			if counts[code]++; counts[code] == 1 {
+				order = append(order, code)
+			}
+		}
+	}
+	summary := []any{}
+	for _, code := range order {
+		summary = append(summary, object{"code": code, "count": counts[code]})
+	}
+	return ok(object{"virtualMachine": object{"statusesSummary": summary}, "statuses": []any{object{
+		"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded"}}, "extensions": []any{}}), nil
+}

@@ -1,0 +1,113 @@
+package azure
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+)
+
+// quotaCode is what Compute answers when a limit would be exceeded.
+const quotaCode = "OperationNotAllowed"
+
+// limits are the defaults of a subscription in a region, by their name in the usages list.
+var limits = []struct {
+	name, title string
+	limit       int64
+}{
+	{"cores", "Total Regional vCPUs", 20000},
+	{"virtualMachines", "Virtual Machines", 25000},
+	{"virtualMachineScaleSets", "Virtual Machine Scale Sets", 2500},
+	{"StandardStorageSnapshots", "Standard Storage Snapshots", 50000},
+	{"PremiumDiskCount", "Premium Storage Managed Disks", 50000},
+	{"Galleries", "Galleries", 100},
+	{"GalleryImages", "Gallery Images", 1000},
+	{"GalleryImageVersions", "Gallery Image Versions", 10000},
+}
+
+func usageRoutes() []*route {
+	return []*route{{method: http.MethodGet, pattern: subscriptionPath + "/providers/Microsoft.Compute/locations/{location}/usages",
+		noun: "usage", operation: "list", action: "Microsoft.Compute/locations/usages/read", handle: (*Server).listUsages}}
+}
+
+func (s *Server) listUsages(c *call) (*reply, error) {
+	var docs []any
+	s.store.read(func(st *state) {
+		for _, l := range limits {
+			docs = append(docs, object{"name": object{"value": l.name, "localizedValue": l.title}, "unit": "Count",
+				"currentValue": st.used(l.name), "limit": s.limit(l.name)})
+		}
+	})
+	return s.page(c, docs), nil
+}
+
+func (s *Server) limit(name string) int64 {
+	if n, ok := s.config.Quota[name]; ok {
+		return n
+	}
+	for _, l := range limits {
+		if l.name == name {
+			return l.limit
+		}
+	}
+	return 0
+}
+
+// used is how much of a limit is in use.
+func (st *state) used(name string) int64 {
+	switch name {
+	case "cores":
+		var n int64
+		for _, set := range st.ScaleSets {
+			n += set.capacity() * coresOf(text(set.Body, "sku", "name"))
+		}
+		return n
+	case "virtualMachines":
+		return int64(len(st.Instances))
+	case "virtualMachineScaleSets":
+		return int64(len(st.ScaleSets))
+	case "StandardStorageSnapshots":
+		return int64(len(st.Snapshots))
+	case "PremiumDiskCount":
+		return int64(len(st.Disks))
+	case "Galleries":
+		return int64(len(st.Galleries))
+	case "GalleryImages":
+		return int64(len(st.Definitions))
+	case "GalleryImageVersions":
+		return int64(len(st.Versions))
+	}
+	return 0
+}
+
+// withinQuota refuses what would exceed a limit.
+func (s *Server) withinQuota(st *state, name string, more int64) *problem {
+	used, limit := st.used(name), s.limit(name)
+	if more <= 0 || used+more <= limit {
+		return nil
+	}
+	title := name
+	for _, l := range limits {
+		if l.name == name {
+			title = l.title
+		}
+	}
+	return conflict(quotaCode, "Operation could not be completed as it results in exceeding approved %s quota. Additional details - "+
+		"Deployment Model: Resource Manager, Location: %s, Current Limit: %d, Current Usage: %d, Additional Required: %d, (Minimum) New Limit Required: %d. "+
+		"Setup Alerts when Quota reaches threshold. Learn more at https://aka.ms/quotamonitoringalerting .",
+		title, s.config.Location, limit, used, more, used+more)
+}
+
+var sizeCores = regexp.MustCompile(`^[A-Za-z]+_[A-Za-z]+(\d+)`)
+
+// coresOf reads a size's cores from its name: Standard_D4s_v5 has 4. Older names may say something else.
+func coresOf(size string) int64 {
+	m := sizeCores.FindStringSubmatch(size)
+	if m == nil {
+		return 1
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil || n < 1 {
+		return 1
+	}
+	return n
+}
