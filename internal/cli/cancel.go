@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+func newCancelCommand(f *Factory, o *Options) *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "cancel PROTOTYPE",
+		Short: "Stop a capture: give its node back, and leave nothing behind",
+		Long: `Delete a Prototype whose capture has not ended, and follow until its node is back in service and nothing is
+left behind: no snapshot, no half-made image version, no lock.
+
+Deleting the Prototype with kubectl does the same where a controller runs. This command does the work itself
+where none does. A Prototype that has ended is a record, and is left alone.`,
+		Example: `  kamino cancel pool1-2026.03.09`,
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completePrototypes(f, o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := open(cmd.Context(), f, o)
+			if err != nil {
+				return err
+			}
+			return s.cancel(cmd.Context(), args[0], timeout)
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop following after this time; the Prototype stays marked for deletion (default: never)")
+	return cmd
+}
+
+func (s *session) cancel(ctx context.Context, name string, timeout time.Duration) error {
+	all, err := s.cluster.prototypes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.cluster.checkClock(); err != nil {
+		return err
+	}
+	p := find(all, name)
+	switch {
+	case p == nil:
+		return refusedf("there is no Prototype %s, and nothing was changed: `kubectl get prototypes` lists them", name)
+	case terminal(p) && p.DeletionTimestamp.IsZero():
+		return refusedf("the capture of Prototype %s has ended (%s), and nothing was changed: there is nothing to stop; "+
+			"`kubectl delete prototype %s` removes the record", name, p.Status.Phase, name)
+	}
+	err = s.cluster.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete prototype %s: %w", name, err)
+	}
+	return s.followAway(ctx, p, timeout)
+}
+
+// followAway follows a Prototype that is being deleted until it is gone.
+func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype, timeout time.Duration) error {
+	fl := s.follower(p, timeout)
+	fl.untilGone = true
+	_, err := fl.run(ctx)
+	again := fmt.Sprintf("Prototype %s stays marked for deletion: `kamino cancel %s` or a controller goes on with it.", p.Name, p.Name)
+	switch {
+	case err == nil:
+		_, err := fmt.Fprintf(s.Out, "Prototype %s is gone, and nothing of its capture is left; node %s is no longer held.\n",
+			p.Name, p.Spec.Donor.NodeName)
+		return err
+	case errors.Is(err, errInterrupted), errors.Is(err, errTimeout):
+		return &ending{ExitInterrupted, fmt.Errorf("%w. %s", err, again)}
+	case errors.Is(err, errAway):
+		return &ending{ExitUnreachable, fmt.Errorf("%w. %s", err, again)}
+	default:
+		return &ending{exitCode(err), fmt.Errorf("%s. %s", explain(err), again)}
+	}
+}

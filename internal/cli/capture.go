@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+const captureHelp = `Capture the node's OS disk and make the pool's next nodes copies of it.
+
+The command writes a Prototype, the record of the decision, and follows it until the pool's recipe points
+at the new version or the capture has failed. If a controller holds Kamino's Lease, it does the work; else
+this command does it, with the same engine and under the same Lease.
+
+Interrupting the command loses nothing. The same command again, or a controller, goes on from where the
+capture is; "kamino cancel" stops it and gives the node back first.
+
+Exit codes: 0 done; 1 unexpected; 2 wrong usage; 3 refused, nothing was changed; 4 the capture failed and the
+node was given back; 5 a credential or a permission; 6 the API server or the cloud can't be reached;
+130 interrupted, or --timeout is over.`
+
+const captureExample = `  # What would be done, and what is in the way
+  kamino capture aks-pool1-000003 --dry-run
+
+  # Capture it and watch
+  kamino capture aks-pool1-000003
+
+  # In a script: leave at once, the controller does the work
+  kamino capture aks-pool1-000003 --wait=false -o name
+
+  # Grow the pool by two copies afterwards, and keep five versions
+  kamino capture aks-pool1-000003 --new-nodes 2 --keep 5`
+
+// captureFlags are what a person says about one capture.
+type captureFlags struct {
+	version string
+	output  string
+	wait    bool
+	dryRun  bool
+	timeout time.Duration
+
+	gracePeriod time.Duration
+	replicas    int32
+	profile     string
+	settings    v1alpha1.Settings
+}
+
+func (c *captureFlags) bind(flags *pflag.FlagSet) {
+	s := &c.settings
+	flags.StringVar(&c.version, "version", "", "day that names the version, as YYYY.MM.DD (default: today in UTC)")
+	flags.DurationVar(&c.gracePeriod, "grace-period", 0, "time that every pod gets to end (default: each pod's own)")
+	flags.DurationVar(&s.Drain.Timeout.Duration, "drain-timeout", 15*time.Minute, "time after which a drain that is not done fails the capture")
+	flags.BoolVar(&s.Drain.Force, "force", false, "also evict pods that nothing makes again, and delete against their budgets what is left at --drain-timeout")
+	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the node may be out of service without a snapshot")
+	flags.StringVar(&c.profile, "profile", string(v1alpha1.ProfileStatic), "how the cluster's nodes get their credentials: static or bootstrap")
+	flags.StringVar(&s.Generalize.Image, "image", "", "image of the pod that generalizes the disk (default: Kamino's own)")
+	flags.Int32Var(&c.replicas, "replicas", 0, "replicas of the image version in the pool's region (default: by the pool's maximum size)")
+	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool are kept, at least 2")
+	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "by how many nodes the pool grows afterwards")
+	flags.BoolVar(&c.wait, "wait", true, "follow the capture until it has ended")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
+	flags.DurationVar(&c.timeout, "timeout", 0, "stop following after this time; the capture itself goes on (default: never)")
+	flags.StringVarP(&c.output, "output", "o", "", "table, wide, json, yaml or name")
+}
+
+// complete reads what has no zero value that means "not said".
+func (c *captureFlags) complete(flags *pflag.FlagSet) (print.Format, error) {
+	if flags.Changed("grace-period") {
+		c.settings.Drain.GracePeriod = &metav1.Duration{Duration: c.gracePeriod}
+	}
+	if flags.Changed("replicas") {
+		c.settings.Publish.Replicas = &c.replicas
+	}
+	switch c.settings.Generalize.Profile = v1alpha1.Profile(c.profile); c.settings.Generalize.Profile {
+	case v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap:
+	default:
+		return "", usagef("--profile %q is not known: use static or bootstrap", c.profile)
+	}
+	if err := parseVersion(c.version); err != nil {
+		return "", err
+	}
+	format, err := print.ParseFormat(c.output, print.Table, print.Wide, print.JSON, print.YAML, print.Name)
+	if err != nil {
+		return "", &ending{ExitUsage, err}
+	}
+	return format, nil
+}
+
+func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
+	var flags captureFlags
+	cmd := &cobra.Command{
+		Use:               "capture NODE",
+		Short:             "Capture a node, so that the pool's next nodes are copies of it",
+		Long:              captureHelp,
+		Example:           captureExample,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeNodes(f, o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := flags.complete(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			s, err := open(cmd.Context(), f, o)
+			if err != nil {
+				return err
+			}
+			return s.capture(cmd.Context(), nodeName(args[0]), &flags, format)
+		},
+	}
+	flags.bind(cmd.Flags())
+	return cmd
+}
+
+// session is a command that has its clients.
+type session struct {
+	*Factory
+	options  *Options
+	cluster  *Cluster
+	provider cloud.Provider
+	engine   Engine
+}
+
+func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
+	cluster, err := f.Connect(o)
+	if err != nil {
+		return nil, &ending{ExitUsage, err}
+	}
+	provider, err := f.Cloud(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &session{Factory: f, options: o, cluster: cluster, provider: provider, engine: f.Engine(cluster, provider, o)}, nil
+}
+
+func (s *session) capture(ctx context.Context, node string, flags *captureFlags, format print.Format) error {
+	d, err := s.decide(ctx, node, flags)
+	if err != nil {
+		return err
+	}
+	if flags.dryRun {
+		return s.dryRun(ctx, d, format)
+	}
+	holder, err := s.cluster.leaseHolder(ctx, s.options.Namespace, s.Now())
+	if err != nil {
+		return err
+	}
+	if !d.existing {
+		if err := s.begin(ctx, node, flags, &d, holder); err != nil {
+			return err
+		}
+	}
+	if !flags.wait {
+		return s.leave(d, holder, format)
+	}
+	if d.existing {
+		s.note("Node %s is being captured already: following Prototype %s.", node, d.prototype.Name)
+	}
+	return s.follow(ctx, d.prototype, flags.timeout, format)
+}
+
+// decide looks at the cluster and finds the Prototype that the capture is done under.
+func (s *session) decide(ctx context.Context, node string, flags *captureFlags) (decision, error) {
+	all, err := s.cluster.prototypes(ctx)
+	if err != nil {
+		return decision{}, err
+	}
+	if err := s.cluster.checkClock(); err != nil {
+		return decision{}, err
+	}
+	found, err := s.cluster.findDonor(ctx, s.provider, node)
+	if err != nil {
+		return decision{}, err
+	}
+	return decide(found, flags.version, flags.settings, all, s.Now())
+}
+
+// begin makes sure that nothing is in the way, and writes the Prototype. When somebody else writes it in
+// the same moment, the decision is made anew with theirs in sight.
+func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d *decision, h holder) error {
+	if err := s.check(ctx, d.prototype, h); err != nil {
+		return err
+	}
+	if h.Role != roleController && flags.wait {
+		if err := s.cluster.checkLease(ctx, s.options.Namespace); err != nil {
+			return err
+		}
+	}
+	for range maxAttempts {
+		err := s.cluster.Client.Create(ctx, d.prototype)
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return createError(d.prototype, err)
+		}
+		if *d, err = s.decide(ctx, node, flags); err != nil || d.existing {
+			return err
+		}
+	}
+	return fmt.Errorf("no name for the Prototype of node %s could be found", node)
+}
+
+// check asks the engine what is in the way. Where a controller does the work, its credential counts and
+// not this command's, so that a cloud which can't be asked from here is only worth a note.
+func (s *session) check(ctx context.Context, p *v1alpha1.Prototype, h holder) error {
+	preview, err := s.engine.Preview(ctx, p)
+	var fromCloud *cloud.Error
+	switch {
+	case asCloudError(err, &fromCloud) && h.Role == roleController:
+		s.note("The cloud can't be asked from here, %s checks it: %s.", h, fromCloud.Error())
+		return nil
+	case err != nil:
+		return err
+	case len(preview.Refusals) > 0:
+		return refusal(fmt.Sprintf("node %s can't be captured", p.Spec.Donor.NodeName), preview.Refusals)
+	default:
+		return nil
+	}
+}
+
+// createError says why the API server did not take a Prototype. A value that its rules refuse came from a flag.
+func createError(p *v1alpha1.Prototype, err error) error {
+	if apierrors.IsInvalid(err) {
+		return &ending{ExitUsage, fmt.Errorf("the cluster refuses these settings, and nothing was changed: %w", err)}
+	}
+	return fmt.Errorf("create prototype %s: %w", p.Name, err)
+}
+
+// dryRun says what a capture would do. The API server checks the Prototype without keeping it.
+func (s *session) dryRun(ctx context.Context, d decision, format print.Format) error {
+	if d.existing {
+		return refusedf("node %s is being captured already by Prototype %s, and nothing was changed: `kamino capture %s` follows it",
+			d.prototype.Spec.Donor.NodeName, d.prototype.Name, d.prototype.Spec.Donor.NodeName)
+	}
+	trial := d.prototype.DeepCopy()
+	if err := s.cluster.Client.Create(ctx, trial, client.DryRunAll); err != nil {
+		return createError(d.prototype, err)
+	}
+	preview, err := s.engine.Preview(ctx, d.prototype)
+	if err != nil {
+		return err
+	}
+	plan := print.Plan{
+		Prototype: print.Presentable(d.prototype), Refusals: preview.Refusals, Change: preview.Change,
+		Retires: preview.Retires, Evicts: preview.Evicts,
+	}
+	if err := print.WritePlan(s.Out, format, plan); err != nil {
+		return err
+	}
+	if len(preview.Refusals) > 0 {
+		return refusal(fmt.Sprintf("node %s can't be captured", d.prototype.Spec.Donor.NodeName), preview.Refusals)
+	}
+	return nil
+}
+
+// leave says who will do the work of a capture that nobody waits for.
+func (s *session) leave(d decision, h holder, format print.Format) error {
+	name := d.prototype.Name
+	if h.Role == roleController {
+		s.note("%s does the work: `kubectl get prototype %s -w` shows how far it is.", capital(h.String()), name)
+	} else {
+		s.note("No controller holds Kamino's Lease: nothing happens to Prototype %s until one runs (`kamino manifests --controller`) "+
+			"or `kamino capture %s` goes on with it.", name, d.prototype.Spec.Donor.NodeName)
+	}
+	if format == print.Text {
+		format = print.Name
+	}
+	return print.Prototype(s.Out, format, d.prototype, s.Now())
+}
+
+// note says something that is not a result.
+func (s *session) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.Err, format+"\n", args...)
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/retention"
+)
+
+// page is how many nodes are held in memory at once: a cluster may have thousands, of several kilobytes each.
+const page = 250
+
+// census finds the pools of the cluster's nodes, ordered by name.
+func (s *session) census(ctx context.Context) ([]print.Pool, error) {
+	pools := map[cloud.PoolID]*print.Pool{}
+	options := metav1.ListOptions{Limit: page}
+	for {
+		list, err := s.cluster.Kube.CoreV1().Nodes().List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range list.Items {
+			s.countNode(pools, &list.Items[i])
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			break
+		}
+	}
+	ordered := make([]print.Pool, 0, len(pools))
+	for _, p := range pools {
+		ordered = append(ordered, *p)
+	}
+	slices.SortFunc(ordered, func(a, b print.Pool) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return ordered, nil
+}
+
+// countNode counts a node in its pool. A node of no pool, such as a control plane's own VM, is no error.
+func (s *session) countNode(pools map[cloud.PoolID]*print.Pool, node *corev1.Node) {
+	id, err := s.provider.PoolOf(cloud.InstanceID(node.Spec.ProviderID))
+	if err != nil {
+		return
+	}
+	if pools[id] == nil {
+		pools[id] = &print.Pool{Pool: cloud.Pool{ID: id, Name: s.provider.PoolName(id)}}
+	}
+	pools[id].Nodes++
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			pools[id].ReadyNodes++
+		}
+	}
+}
+
+// lookAtPool fills in what the cloud knows of the pool and its versions.
+func (s *session) lookAtPool(ctx context.Context, pool *print.Pool) error {
+	seen, err := s.provider.Pool(ctx, pool.ID)
+	if err != nil {
+		return err
+	}
+	pool.Pool = seen
+	images, err := s.provider.Images(ctx, pool.ID)
+	if err != nil {
+		return err
+	}
+	reasons := map[string]retention.Reason{}
+	for _, v := range retention.Decide(images, seen.Recipe.Version, 0) {
+		reasons[v.Version] = v.Reason
+	}
+	for _, image := range slices.Backward(images) {
+		pool.Versions = append(pool.Versions, version(image, reasons[image.Version]))
+	}
+	return nil
+}
+
+func version(image cloud.Image, reason retention.Reason) print.Version {
+	built, err := time.Parse(cloud.BuiltAtLayout, image.Tags[cloud.TagBuiltAt])
+	if err != nil {
+		built = image.CreatedAt
+	}
+	return print.Version{
+		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
+		BuiltFrom: image.Tags[cloud.TagBuiltFrom], BuiltAt: built, Prototype: image.Tags[cloud.TagPrototype],
+		Proof: image.Tags[cloud.TagProof], Quarantined: image.Tags[cloud.TagQuarantined],
+		Current: reason == retention.Current, Prior: reason == retention.Prior,
+	}
+}

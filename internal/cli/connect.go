@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// connect makes clients as the flags and the environment say. In a pod without a kubeconfig it is the
+// pod's own cluster.
+func connect(o *Options) (*Cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	return newCluster(config)
+}
+
+// newCluster makes the clients of a configuration. They share one HTTP client, and so one connection.
+func newCluster(config *rest.Config) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = "kamino/" + buildInfo().Version
+	config.QPS, config.Burst = 50, 100
+	reader := &clockReader{now: time.Now}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		reader.next = next
+		return reader
+	})
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+
+	// Nodes and pods are read as protobuf: a third of JSON's processor time and half of its bytes.
+	binary := rest.CopyConfig(config)
+	binary.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	kube, err := kubernetes.NewForConfigAndClient(binary, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	objects, err := client.NewWithWatch(config, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: staticMapper()})
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{Config: config, HTTP: httpClient, Client: objects, Kube: kube, Skew: reader.skew}, nil
+}
+
+// Scheme knows the kinds that are read and written as objects: Kamino's own, and core ones.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return scheme, nil
+}
+
+// staticMapper says where the kinds live without asking the API server, which would cost two requests and
+// answer a missing definition with a sentence about a cache.
+func staticMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(v1alpha1.GroupVersion.WithKind("Prototype"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	return mapper
+}

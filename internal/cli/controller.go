@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/controller/prototype"
+)
+
+// envNode names the node that a controller's own pod runs on: it can't capture that one.
+const envNode = "NODE_NAME"
+
+type controllerFlags struct {
+	health, metrics string
+	maxConcurrent   int
+}
+
+func newControllerCommand(f *Factory, o *Options) *cobra.Command {
+	var flags controllerFlags
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Run the controller, which carries out every Prototype of the cluster",
+		Long: `Carry out every Prototype of the cluster until interrupted. Several may run: the one that holds the Lease works,
+and the others wait for it. The Lease is also what "kamino capture" goes by, which leaves the work to a
+controller where there is one.`,
+		Example: `  kamino controller --cloud-config /etc/kubernetes/azure.json
+  kamino controller --metrics-bind-address :8080 --log-format json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.maxConcurrent < 1 {
+				return usagef("--max-concurrent must be at least 1, not %d", flags.maxConcurrent)
+			}
+			s, err := open(cmd.Context(), f, o)
+			if err != nil {
+				return err
+			}
+			return s.runController(cmd.Context(), flags)
+		},
+	}
+	cmd.Flags().StringVar(&flags.health, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 for none")
+	cmd.Flags().StringVar(&flags.metrics, "metrics-bind-address", "0", "`address` of /metrics; 0 for none")
+	cmd.Flags().IntVar(&flags.maxConcurrent, "max-concurrent", 1, "how many nodes of the cluster may be out of service at once, each of another pool")
+	cmd.Flags().StringVar(&o.Image, "image", defaultImage(f.Getenv), "image of the pod that generalizes a disk, where a Prototype names none")
+	return cmd
+}
+
+func (s *session) runController(ctx context.Context, flags controllerFlags) error {
+	if _, err := s.cluster.prototypes(ctx); err != nil {
+		return err
+	}
+	if err := s.cluster.checkClock(); err != nil {
+		return err
+	}
+	manager, err := s.manager(flags)
+	if err != nil {
+		return err
+	}
+	engine := &capture.Engine{
+		Client: s.cluster.Client, Kube: s.cluster.Kube, Cloud: s.provider, Namespace: s.options.Namespace,
+		Image: s.options.Image, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
+		Now: s.Now, Recorder: manager.GetEventRecorder("kamino"), Log: s.options.Log.WithName("capture"),
+	}
+	if err := (&prototype.Reconciler{Pass: engine.Pass}).SetupWithManager(manager); err != nil {
+		return err
+	}
+	if err := manager.Start(ctx); err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
+	return nil
+}
+
+// manager makes what runs the controller under the Lease. The Lease is given back when it is stopped in
+// order, once no pass runs any more.
+func (s *session) manager(flags controllerFlags) (ctrl.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	caching, err := prototype.CacheOptions(s.options.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := s.cluster.lock(s.options.Namespace, roleController)
+	if err != nil {
+		return nil, err
+	}
+	duration, deadline, period := leaseDuration, renewDeadline, retryPeriod
+	manager, err := ctrl.NewManager(s.cluster.Config, ctrl.Options{
+		Scheme:                              scheme,
+		MapperProvider:                      func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return staticMapper(), nil },
+		Cache:                               caching,
+		Logger:                              s.options.Log,
+		LeaderElection:                      true,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       &duration,
+		RenewDeadline:                       &deadline,
+		RetryPeriod:                         &period,
+		Metrics:                             metricsserver.Options{BindAddress: flags.metrics},
+		HealthProbeBindAddress:              flags.health,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("controller: %w", err)
+	}
+	for _, add := range []func(string, healthz.Checker) error{manager.AddHealthzCheck, manager.AddReadyzCheck} {
+		if err := add("ping", healthz.Ping); err != nil {
+			return nil, err
+		}
+	}
+	return manager, nil
+}

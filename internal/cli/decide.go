@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// maxAttempts is how many failed captures of one pool and day there can be. It ends the search for a free
+// name; whoever gets there has another problem.
+const maxAttempts = 100
+
+// errCRDMissing says how to install what is not there.
+var errCRDMissing = &ending{ExitRefused, errors.New(
+	"this cluster doesn't know Prototypes yet, and nothing was changed: install Kamino's definitions with `kamino manifests | kubectl apply -f -`")}
+
+// prototypes lists all Prototypes. There are a handful for each pool.
+func (c *Cluster) prototypes(ctx context.Context) ([]v1alpha1.Prototype, error) {
+	var list v1alpha1.PrototypeList
+	err := c.Client.List(ctx, &list)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, errCRDMissing
+	case err != nil:
+		return nil, fmt.Errorf("list prototypes: %w", err)
+	default:
+		return list.Items, nil
+	}
+}
+
+// donor is a node that was named, and where it belongs.
+type donor struct {
+	node   *corev1.Node
+	pool   cloud.PoolID
+	poolOf func(cloud.InstanceID) (cloud.PoolID, error)
+	name   string // of the pool
+}
+
+// findDonor looks the node up and finds its pool.
+func (c *Cluster) findDonor(ctx context.Context, provider cloud.Provider, name string) (*donor, error) {
+	node, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, refusedf("there is no node %s in this cluster, and nothing was changed: `kubectl get nodes` lists them", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", name, err)
+	}
+	if node.Spec.ProviderID == "" {
+		return nil, refusedf("node %s has no spec.providerID, so no cloud's VM is known to be behind it, and nothing was changed: "+
+			"is the cloud controller manager running?", name)
+	}
+	id := cloud.InstanceID(node.Spec.ProviderID)
+	pool, err := provider.PoolOf(id)
+	if err != nil {
+		return nil, refusedf("node %s belongs to no pool that can be captured, and nothing was changed: %s", name, cloudSentence(err))
+	}
+	return &donor{node: node, pool: pool, poolOf: provider.PoolOf, name: provider.PoolName(pool)}, nil
+}
+
+// cloudSentence is the cloud's own message without the operation around it.
+func cloudSentence(err error) string {
+	var fromCloud *cloud.Error
+	if errors.As(err, &fromCloud) && fromCloud.Message != "" {
+		return fromCloud.Message
+	}
+	return err.Error()
+}
+
+// decision is the Prototype that a capture is done under, and whether it exists already.
+type decision struct {
+	prototype *v1alpha1.Prototype
+	existing  bool
+}
+
+// decide finds the Prototype for the donor: one in flight for the same donor is gone on with, one in
+// flight for another donor of the pool is in the way, and else there is a new one, under the first name of
+// the day that no failed attempt has taken.
+func decide(d *donor, version string, settings v1alpha1.Settings, all []v1alpha1.Prototype, now time.Time) (decision, error) {
+	ofPool := slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.Prototype) bool { return !d.samePool(&p) })
+	slices.SortFunc(ofPool, func(a, b v1alpha1.Prototype) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range ofPool {
+		if p := &ofPool[i]; !terminal(p) {
+			return d.inFlight(p, version)
+		}
+	}
+	if version == "" {
+		version = imageversion.Of(now)
+	}
+	for i := range ofPool {
+		if p := &ofPool[i]; p.Spec.Version == version && succeeded(p) {
+			return decision{}, refusedf("pool %s was captured as version %s already (Prototype %s, from node %s), and nothing was changed: "+
+				"there is one version of a pool and a day", d.name, version, p.Name, p.Spec.Donor.NodeName)
+		}
+	}
+	name, err := freeName(d.name, version, all)
+	if err != nil {
+		return decision{}, err
+	}
+	return decision{prototype: d.prototype(name, version, settings)}, nil
+}
+
+// samePool tells whether a Prototype is of the donor's pool. Two pools of one name in different resource
+// groups are two pools.
+func (d *donor) samePool(p *v1alpha1.Prototype) bool {
+	pool, err := d.poolOf(cloud.InstanceID(p.Spec.Donor.ProviderID))
+	if err != nil {
+		return p.Spec.Pool == d.name
+	}
+	return pool == d.pool
+}
+
+func (d *donor) inFlight(p *v1alpha1.Prototype, version string) (decision, error) {
+	switch {
+	case !p.DeletionTimestamp.IsZero():
+		return decision{}, refusedf("Prototype %s of pool %s is being deleted and gives its donor %s back first, and nothing was changed: "+
+			"wait for it (`kamino cancel %s` shows how far it is)", p.Name, d.name, p.Spec.Donor.NodeName, p.Name)
+	case p.Spec.Donor.NodeName != d.node.Name:
+		return decision{}, refusedf("another capture of pool %s is in flight: Prototype %s captures node %s as version %s, and nothing was changed: "+
+			"wait for it, or stop it with `kamino cancel %s`", d.name, p.Name, p.Spec.Donor.NodeName, p.Spec.Version, p.Name)
+	case version != "" && p.Spec.Version != version:
+		return decision{}, refusedf("node %s is being captured as version %s by Prototype %s, not as %s, and nothing was changed: "+
+			"leave --version out to follow it, or stop it with `kamino cancel %s`", d.node.Name, p.Spec.Version, p.Name, version, p.Name)
+	default:
+		return decision{prototype: p.DeepCopy(), existing: true}, nil
+	}
+}
+
+func (d *donor) prototype(name, version string, settings v1alpha1.Settings) *v1alpha1.Prototype {
+	p := &v1alpha1.Prototype{
+		Spec: v1alpha1.PrototypeSpec{
+			Pool: d.name, Version: version,
+			Donor:    v1alpha1.Donor{NodeName: d.node.Name, ProviderID: d.node.Spec.ProviderID},
+			Settings: settings.Defaulted(),
+		},
+	}
+	p.Name = name
+	if label := v1alpha1.ObjectName(d.name); len(label) <= 63 {
+		p.Labels = map[string]string{v1alpha1.PoolLabel: label}
+	}
+	return p
+}
+
+func freeName(pool, version string, all []v1alpha1.Prototype) (string, error) {
+	for attempt := 1; attempt <= maxAttempts; attempt++ {
+		name := v1alpha1.PrototypeName(pool, version, attempt)
+		if !slices.ContainsFunc(all, func(p v1alpha1.Prototype) bool { return p.Name == name }) {
+			return name, nil
+		}
+	}
+	return "", refusedf("%d captures of pool %s as version %s exist already, and nothing was changed: delete the failed ones "+
+		"(`kubectl get prototypes`) once you know why they failed", maxAttempts, pool, version)
+}
+
+// parseVersion reads the flag --version: a day as YYYY.MM.DD. Empty means today.
+func parseVersion(text string) error {
+	if text == "" {
+		return nil
+	}
+	if day, err := imageversion.Day(text); err != nil || imageversion.Of(day) != text {
+		return usagef("--version %q is not a day in the form YYYY.MM.DD, such as 2026.03.09", text)
+	}
+	return nil
+}
+
+// nodeName takes what kubectl prints with -o name, too.
+func nodeName(argument string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(argument, "node/"), "nodes/")
+}

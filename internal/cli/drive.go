@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// driver carries one capture on for as long as it holds the Lease, and tries to get the Lease while
+// somebody else holds it.
+type driver struct {
+	cluster   *Cluster
+	engine    Engine
+	namespace string
+	name      string
+
+	// wake ends the wait between two passes early: something happened that the engine waits for.
+	wake <-chan struct{}
+	// tell is called with what the person who waits should know. It must not block for long.
+	tell func(driverNews)
+}
+
+// driverNews is what changed with who drives.
+type driverNews struct {
+	// Mine tells that this process holds the Lease; else Holder does, nobody if it is zero.
+	Mine   bool
+	Holder holder
+	// Trouble is the error of the last pass; nil if it went well.
+	Trouble error
+}
+
+// run returns nil when the engine says that the capture is done, and the context's error when it ends.
+// Either way no pass runs any more and the Lease is given back.
+func (d *driver) run(ctx context.Context) error {
+	lock, err := d.cluster.lock(d.namespace, roleCommand)
+	if err != nil {
+		return err
+	}
+	for {
+		done, err := d.term(ctx, leaderelection.LeaderElectionConfig{
+			Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+			ReleaseOnCancel: true, Name: v1alpha1.LeaseName,
+		})
+		if done {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// term waits for the Lease and drives until the capture is done, the Lease is lost, or the context ends.
+//
+// The elector gives the Lease back when its own context ends. That context is ended only once no pass runs,
+// so that two processes never act at once.
+func (d *driver) term(ctx context.Context, config leaderelection.LeaderElectionConfig) (bool, error) {
+	electing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var (
+		started  = make(chan struct{})
+		led      = make(chan struct{}) // closed once leading has begun and ended
+		elected  = make(chan struct{})
+		identity = config.Lock.Identity()
+		done     atomic.Bool // an elector that is stopped while it wins starts leading behind our back
+	)
+	config.Callbacks = leaderelection.LeaderCallbacks{
+		OnStartedLeading: func(leading context.Context) {
+			close(started)
+			defer close(led)
+			defer stop()
+			if ctx.Err() == nil {
+				done.Store(d.lead(ctx, leading))
+			}
+		},
+		OnStoppedLeading: func() {},
+		OnNewLeader: func(leader string) {
+			if leader != identity {
+				d.tell(driverNews{Holder: parseHolder(leader)})
+			}
+		},
+	}
+	elector, err := leaderelection.NewLeaderElector(config)
+	if err != nil {
+		return false, err
+	}
+	go func() {
+		defer close(elected)
+		elector.Run(electing)
+	}()
+
+	select {
+	case <-started:
+		<-led
+	case <-elected:
+	case <-ctx.Done():
+		// Not leading, or just about to: then the passes see the ended context and stop by themselves.
+		stop()
+	}
+	<-elected
+	select {
+	case <-started:
+		<-led
+	default:
+	}
+	return done.Load(), ctx.Err()
+}
+
+// lead makes passes until the capture is done, or either context ends.
+func (d *driver) lead(ctx, leading context.Context) (done bool) {
+	passing, cancel := context.WithCancel(leading)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	d.tell(driverNews{Mine: true})
+	return d.passes(passing)
+}
+
+// passes carries the capture on until it is done or the context ends. A pass that ended in an error is
+// made again after the time that the engine gives: a capture that holds a donor is not given up on.
+func (d *driver) passes(ctx context.Context) (done bool) {
+	troubled := false
+	for ctx.Err() == nil {
+		result, err := d.engine.Pass(ctx, d.name)
+		if ctx.Err() != nil {
+			return false
+		}
+		switch {
+		case err != nil:
+			d.tell(driverNews{Mine: true, Trouble: err})
+			troubled = true
+		case result.Done:
+			return true
+		case troubled:
+			d.tell(driverNews{Mine: true})
+			troubled = false
+		}
+		d.rest(ctx, result.After)
+	}
+	return false
+}
+
+// rest waits between two passes.
+func (d *driver) rest(ctx context.Context, delay time.Duration) {
+	if delay <= 0 {
+		return
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-d.wake:
+	}
+}
+
+// sentence says who drives, for the person who waits.
+func (n driverNews) sentence() string {
+	switch {
+	case n.Mine:
+		return "this command does the work; interrupting it loses nothing"
+	case n.Holder.Role == roleController:
+		return fmt.Sprintf("%s does the work", n.Holder)
+	case n.Holder.Role != "":
+		return fmt.Sprintf("%s drives captures now; this command goes on as soon as that one ends", n.Holder)
+	default:
+		return "nobody drives captures yet"
+	}
+}

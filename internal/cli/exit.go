@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// The exit codes, one for each class of ending.
+const (
+	ExitDone        = 0
+	ExitUnexpected  = 1
+	ExitUsage       = 2
+	ExitRefused     = 3 // nothing was changed
+	ExitFailed      = 4 // the capture failed and the donor was given back
+	ExitNotAllowed  = 5 // a credential or a permission
+	ExitUnreachable = 6 // the API server or the cloud
+	ExitInterrupted = 130
+)
+
+// ending is an error that knows its exit code.
+type ending struct {
+	code int
+	err  error
+}
+
+func (e *ending) Error() string { return e.err.Error() }
+func (e *ending) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return &ending{ExitUsage, fmt.Errorf(format, args...)}
+}
+
+func refusedf(format string, args ...any) error {
+	return &ending{ExitRefused, fmt.Errorf(format, args...)}
+}
+
+// refusal is one error out of everything that is in the way of a capture: a sentence for each.
+func refusal(what string, refusals []cloud.Refusal) error {
+	code := ExitRefused
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, and nothing was changed:", what)
+	for i, r := range refusals {
+		fmt.Fprintf(&b, "\n  %s: %s", r.Reason, r.Message)
+		// With several in the way, the code is the first one's: it is the one to mend first.
+		if i == 0 && permissionReason(r.Reason) {
+			code = ExitNotAllowed
+		}
+	}
+	return &ending{code, errors.New(b.String())}
+}
+
+// permissionReason tells whether a refusal's or a failure's reason is about a credential or a permission.
+func permissionReason(reason string) bool {
+	switch reason {
+	case "PermissionMissing", string(cloud.Denied), string(cloud.Unauthenticated):
+		return true
+	default:
+		return false
+	}
+}
+
+// exitCode is the class of an error.
+func exitCode(err error) int {
+	var e *ending
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &e):
+		return e.code
+	case notAllowed(err):
+		return ExitNotAllowed
+	case unreachable(err):
+		return ExitUnreachable
+	case cloud.Is(err, cloud.Unsupported):
+		return ExitRefused
+	default:
+		return ExitUnexpected
+	}
+}
+
+// notAllowed tells whether the API server or the cloud does not accept the credential, or doesn't let it
+// do what was asked.
+func notAllowed(err error) bool {
+	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
+		cloud.Is(err, cloud.Unauthenticated) || cloud.Is(err, cloud.Denied)
+}
+
+// unreachable tells whether the API server or the cloud did not answer, or answered that it can't just
+// now: the same call may work later.
+func unreachable(err error) bool {
+	var (
+		network   net.Error
+		transport *url.Error
+		fromCloud *cloud.Error
+	)
+	switch {
+	case errors.As(err, &fromCloud):
+		return fromCloud.Kind == cloud.Unavailable || fromCloud.Kind == cloud.Throttled
+	case errors.Is(err, context.Canceled):
+		return false
+	case apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err),
+		apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err):
+		return true
+	default:
+		return errors.As(err, &network) || errors.As(err, &transport)
+	}
+}
+
+// explain says an error in a sentence that a person can act on.
+func explain(err error) string {
+	var (
+		e         *ending
+		fromCloud *cloud.Error
+		transport *url.Error
+	)
+	switch {
+	case errors.As(err, &e), errors.As(err, &fromCloud):
+		return err.Error()
+	case clientcmd.IsEmptyConfig(err):
+		return "no cluster is named: set KUBECONFIG or give --kubeconfig"
+	case apierrors.IsUnauthorized(err):
+		return "the API server does not accept your credential (wrong or expired): renew the one in your kubeconfig"
+	case apierrors.IsForbidden(err):
+		return "your credential may not do this in the cluster: " + err.Error()
+	case errors.As(err, &transport):
+		return "the API server can't be reached: " + transport.Error()
+	default:
+		return err.Error()
+	}
+}

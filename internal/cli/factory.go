@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Factory is the world that the command works in. Main makes the real one; tests put parts of their own in.
+type Factory struct {
+	Out, Err io.Writer
+	Getenv   func(string) string
+	Now      func() time.Time
+	// Window is the size of the terminal that Err is; zero if it is none.
+	Window func() (width, height int)
+
+	// Connect makes the clients for the cluster. It sends nothing.
+	Connect func(o *Options) (*Cluster, error)
+	// Cloud makes the provider that the options name.
+	Cloud func(ctx context.Context, o *Options) (cloud.Provider, error)
+	// Engine makes what carries captures out.
+	Engine func(c *Cluster, provider cloud.Provider, o *Options) Engine
+}
+
+// Engine is the part of capture.Engine that the command calls.
+type Engine interface {
+	Pass(ctx context.Context, name string) (capture.Result, error)
+	Preview(ctx context.Context, p *v1alpha1.Prototype) (capture.Preview, error)
+}
+
+// Cluster is a connection to a Kubernetes cluster. Nothing is cached: a command looks at a handful of objects.
+type Cluster struct {
+	// Config and HTTP are what the clients are made of; a controller's manager is made of them too. Nil in
+	// tests without an API server.
+	Config *rest.Config
+	HTTP   *http.Client
+	// Client is for Prototypes and Secrets, Kube for everything else.
+	Client client.WithWatch
+	Kube   kubernetes.Interface
+	// Skew is how far the API server's clock is ahead of this machine's; false if nothing has been heard of it yet.
+	Skew func() (time.Duration, bool)
+}
+
+// NewFactory is the real world.
+func NewFactory() *Factory {
+	return &Factory{
+		Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now,
+		Window: func() (int, int) {
+			fd := int(os.Stderr.Fd())
+			if !term.IsTerminal(fd) {
+				return 0, 0
+			}
+			width, height, err := term.GetSize(fd)
+			if err != nil {
+				return 0, 0
+			}
+			return width, height
+		},
+		Connect: connect,
+		Cloud:   newCloud,
+		Engine:  newEngine,
+	}
+}
+
+// terminal tells whether Err is a terminal whose cursor can be moved.
+func (f *Factory) terminal() bool {
+	width, _ := f.Window()
+	return width > 0 && f.Getenv("TERM") != "dumb"
+}
+
+// style is what the terminal can show. See https://no-color.org for NO_COLOR.
+func (f *Factory) style() print.Style {
+	locale := f.Getenv("LC_ALL")
+	for _, name := range []string{"LC_CTYPE", "LANG"} {
+		if locale == "" {
+			locale = f.Getenv(name)
+		}
+	}
+	locale = strings.ToUpper(locale)
+	return print.Style{
+		Color:   f.terminal() && f.Getenv("NO_COLOR") == "",
+		Unicode: strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8"),
+	}
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// The Lease's times. A capture takes minutes to hours, so that half a minute until a crashed holder is
+// replaced is short, and a renewal each five seconds costs the API server little. All holders must use
+// the same ones.
+const (
+	leaseDuration = 30 * time.Second
+	renewDeadline = 20 * time.Second
+	retryPeriod   = 5 * time.Second
+)
+
+// role is what kind of process holds the Lease.
+type role string
+
+const (
+	roleController role = "controller"
+	roleCommand    role = "command"
+)
+
+// identity is a holder's name in the Lease: its role, its host, and what tells it from another on the same
+// host, as "controller/kamino-controller-5d9/3f0e…".
+func identity(r role) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%s/%s", r, host, uuid.NewUUID())
+}
+
+// holder is whoever holds the Lease, read from its identity; zero if nobody does.
+type holder struct {
+	Role role
+	Host string
+}
+
+func parseHolder(identity string) holder {
+	if identity == "" {
+		return holder{}
+	}
+	parts := strings.Split(identity, "/")
+	if len(parts) != 3 {
+		return holder{Role: "process", Host: identity}
+	}
+	return holder{Role: role(parts[0]), Host: parts[1]}
+}
+
+// String reads as a part of a sentence: "the controller kamino-controller-5d9", "a command on laptop".
+func (h holder) String() string {
+	switch h.Role {
+	case "":
+		return "nobody"
+	case roleController:
+		return "the controller " + h.Host
+	case roleCommand:
+		return "a command on " + h.Host
+	default:
+		return h.Host
+	}
+}
+
+// lock is the Lease as client-go's elector takes it.
+func (c *Cluster) lock(namespace string, r role) (resourcelock.Interface, error) {
+	return resourcelock.New(resourcelock.LeasesResourceLock, namespace, v1alpha1.LeaseName,
+		c.Kube.CoreV1(), c.Kube.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity(r)})
+}
+
+// leaseHolder looks who holds the Lease now.
+func (c *Cluster) leaseHolder(ctx context.Context, namespace string, now time.Time) (holder, error) {
+	lease, err := c.Kube.CoordinationV1().Leases(namespace).Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return holder{}, nil
+	case err != nil:
+		return holder{}, fmt.Errorf("lease %s/%s: %w", namespace, v1alpha1.LeaseName, err)
+	case expired(lease, now):
+		return holder{}, nil
+	default:
+		return parseHolder(*lease.Spec.HolderIdentity), nil
+	}
+}
+
+// expired tells whether nobody holds the Lease: it was given back, or its holder stopped renewing it.
+func expired(lease *coordinationv1.Lease, now time.Time) bool {
+	s := lease.Spec
+	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		return true
+	}
+	return s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second).Before(now)
+}
+
+// checkLease makes sure that this command may hold the Lease, without taking it: a Prototype that nobody
+// could work on would only be in the way.
+func (c *Cluster) checkLease(ctx context.Context, namespace string) error {
+	leases := c.Kube.CoordinationV1().Leases(namespace)
+	lease, err := leases.Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+	case apierrors.IsNotFound(err):
+		lease = &coordinationv1.Lease{}
+		lease.Name = v1alpha1.LeaseName
+		_, err = leases.Create(ctx, lease, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	}
+	switch {
+	case err == nil, apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return nil // somebody writes it just now: it can be written
+	case apierrors.IsNotFound(err):
+		return refusedf("there is no namespace %s for Kamino's Lease and pods, and nothing was changed: "+
+			"install Kamino with `kamino manifests | kubectl apply -f -`", namespace)
+	default:
+		return fmt.Errorf("lease %s/%s: %w", namespace, v1alpha1.LeaseName, err)
+	}
+}

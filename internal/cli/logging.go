@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// newLogger makes the one logger of the process: slog writes, logr is what Kubernetes libraries take.
+func newLogger(w io.Writer, level, format string) (logr.Logger, error) {
+	var threshold slog.Level
+	if err := threshold.UnmarshalText([]byte(strings.ToUpper(level))); err != nil {
+		return logr.Logger{}, usagef("--log-level %q is not known: use debug, info, warn or error", level)
+	}
+	o := &slog.HandlerOptions{Level: threshold}
+	switch format {
+	case "text":
+		return logr.FromSlogHandler(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return logr.FromSlogHandler(slog.NewJSONHandler(w, o)), nil
+	default:
+		return logr.Logger{}, usagef("--log-format %q is not known: use text or json", format)
+	}
+}
+
+// adoptLogger makes the libraries log through it. client-go reports every transient failure of a watch at
+// error level; the command says such trouble itself, so below debug its word is taken away.
+func adoptLogger(log logr.Logger, level string) {
+	ctrllog.SetLogger(log)
+	if strings.EqualFold(level, "debug") {
+		klog.SetLogger(log.WithName("client-go"))
+		return
+	}
+	klog.SetLogger(logr.Discard())
+}

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/internal/manifest"
+)
+
+func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
+	m := manifest.Options{}
+	cmd := &cobra.Command{
+		Use:   "manifests",
+		Short: "Print what a cluster needs for Kamino as YAML",
+		Long: `Print the definitions of Kamino's kinds, its namespace, its identities and their permissions. That is all that
+"kamino capture" needs. With --controller, the Deployment of the controller is printed too.`,
+		Example: `  # For use from a laptop
+  kamino manifests | kubectl apply -f -
+
+  # With the controller, and a Secret that says how to reach the cloud
+  kubectl -n kamino-system create secret generic kamino-cloud-config --from-file=azure.json
+  kamino manifests --controller --cloud-config-secret kamino-cloud-config | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			m.Namespace = o.Namespace
+			if err := manifest.Write(f.Out, m); err != nil {
+				return &ending{ExitUsage, err}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
+	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "image of the controller and of its generalize pods")
+	cmd.Flags().StringVar(&m.CloudConfigSecret, "cloud-config-secret", "",
+		"`name` of a Secret whose key azure.json configures the cloud (default: the pod's workload identity)")
+	return cmd
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"io"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// Environment variables that stand in for flags.
+const (
+	envCloudConfig = "KAMINO_CLOUD_CONFIG"
+	envImage       = "KAMINO_IMAGE"
+)
+
+// Options are the flags that every verb has.
+type Options struct {
+	// Kubeconfig and Context name the cluster, as kubectl's flags do.
+	Kubeconfig, Context string
+	// Namespace of the Lease, the generalize pods and saved recipes.
+	Namespace string
+	// CloudConfig is the path of an azure.json; empty for the Azure SDK's environment.
+	CloudConfig string
+	// Image of the generalize pod where a Prototype names none.
+	Image string
+
+	LogLevel, LogFormat string
+	// Log and LogOutput are set before a verb runs.
+	Log       logr.Logger
+	LogOutput *swappable
+}
+
+func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: KUBECONFIG, ~/.kube/config, or the pod's own cluster)")
+	flags.StringVar(&o.Context, "context", "", "`name` of the context in the kubeconfig (default: its current one)")
+	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of Kamino's Lease, pods and saved recipes")
+	flags.StringVar(&o.CloudConfig, "cloud-config", getenv(envCloudConfig),
+		"azure.json `file` that names the cloud and the credential (default: "+envCloudConfig+", or the Azure SDK's environment variables)")
+	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn, for the controller info)")
+	flags.StringVar(&o.LogFormat, "log-format", "text", "text or json")
+}
+
+// image is the generalize pod's default image.
+func defaultImage(getenv func(string) string) string {
+	if image := getenv(envImage); image != "" {
+		return image
+	}
+	return releaseImage()
+}
+
+// swappable is where logs go: standard error, or a terminal that lets them pass above a progress block.
+type swappable struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write implements io.Writer.
+func (s *swappable) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	to := s.to
+	s.mu.Unlock()
+	return to.Write(text)
+}
+
+// redirect sends what is logged from now on somewhere else.
+func (s *swappable) redirect(to io.Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.to = to
+}

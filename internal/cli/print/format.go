@@ -1,0 +1,55 @@
+package print
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Format is a form of output, as the flag -o names it.
+type Format string
+
+// The forms of output. Text is what a command says when nothing was asked for.
+const (
+	Text  Format = ""
+	Table Format = "table"
+	Wide  Format = "wide"
+	JSON  Format = "json"
+	YAML  Format = "yaml"
+	Name  Format = "name"
+)
+
+// ParseFormat reads the flag -o. The formats are the ones that the command knows.
+func ParseFormat(text string, known ...Format) (Format, error) {
+	if f := Format(text); f == Text || slices.Contains(known, f) {
+		return f, nil
+	}
+	names := make([]string, len(known))
+	for i, f := range known {
+		names[i] = string(f)
+	}
+	return Text, fmt.Errorf("output format %q is not known: use %s", text, strings.Join(names, ", "))
+}
+
+// Machine tells whether a program reads the output, so that nothing but the object may stand in it.
+func (f Format) Machine() bool { return f == JSON || f == YAML || f == Name }
+
+// Value writes a value as JSON or YAML.
+func Value(w io.Writer, format Format, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	if format == YAML {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(append(bytes.TrimRight(text, "\n"), '\n'))
+	return err
+}

@@ -1,0 +1,76 @@
+package print
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// Live is the view for a terminal: one block that is drawn again and again.
+type Live struct {
+	terminal *Terminal
+	style    Style
+	frame    int
+}
+
+// NewLive is a view that draws on the terminal.
+func NewLive(terminal *Terminal, style Style) *Live {
+	return &Live{terminal: terminal, style: style}
+}
+
+// Show draws the block.
+func (v *Live) Show(progress Progress, now time.Time) {
+	v.frame++
+	_ = v.terminal.Draw(v.block(progress, now))
+}
+
+// Close draws the block once more, without what is only true while it runs, and leaves it standing.
+func (v *Live) Close(progress Progress, now time.Time) {
+	progress.Driver, progress.Trouble = "", ""
+	_ = v.terminal.Draw(v.block(progress, now))
+	v.terminal.Leave()
+}
+
+func (v *Live) block(progress Progress, now time.Time) []string {
+	var lines []string
+	if p := progress.Prototype; p != nil {
+		title := fmt.Sprintf("Capturing node %s as version %s of pool %s", p.Spec.Donor.NodeName, p.Spec.Version, p.Spec.Pool)
+		lines = append(lines, v.style.paint(bold, title))
+		for i, step := range p.Status.Steps {
+			last := i == len(p.Status.Steps)-1
+			lines = append(lines, v.step(p, step, last, now))
+		}
+		if away, still := OutOfService(p, now); still {
+			lines = append(lines, v.style.paint(dim, "  the donor has been out of service for "+away))
+		} else if away != "" {
+			lines = append(lines, v.style.paint(dim, "  the donor is back in service after "+away))
+		}
+	}
+	if progress.Driver != "" {
+		lines = append(lines, v.style.paint(dim, "  "+progress.Driver))
+	}
+	if progress.Trouble != "" {
+		lines = append(lines, v.style.paint(yellow, "  "+orNone(progress.Trouble)))
+	}
+	return lines
+}
+
+func (v *Live) step(p *v1alpha1.Prototype, step v1alpha1.Step, last bool, now time.Time) string {
+	done, failed, running := v.style.signs()
+	sign, end := v.style.paint(green, done), now
+	if step.FinishedAt != nil {
+		end = step.FinishedAt.Time
+	}
+	switch {
+	case last && p.Status.Failure != nil:
+		sign = v.style.paint(red, failed)
+	case step.FinishedAt == nil:
+		sign = running[v.frame%len(running)]
+	}
+	line := fmt.Sprintf("  %s %-14s %7s", sign, step.Phase, Duration(end.Sub(step.StartedAt.Time)))
+	if step.FinishedAt == nil && p.Status.Progress != "" {
+		line += "  " + p.Status.Progress
+	}
+	return line
+}

@@ -1,0 +1,78 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Plan is what a capture would do, and what is in its way.
+type Plan struct {
+	Prototype *v1alpha1.Prototype `json:"prototype"`
+	// Refusals: a capture would not begin.
+	Refusals []cloud.Refusal `json:"refusals,omitempty"`
+	// Change of the pool's recipe; nil if it is not known.
+	Change *cloud.RecipeChange `json:"change,omitempty"`
+	// Retires lists versions that would be removed afterwards.
+	Retires []string `json:"retires,omitempty"`
+	// Evicts names pods that would have to leave, as namespace/name.
+	Evicts []string `json:"evicts,omitempty"`
+}
+
+// WritePlan writes the plan.
+func WritePlan(w io.Writer, format Format, plan Plan) error {
+	switch format {
+	case JSON, YAML:
+		return Value(w, format, plan)
+	case Name:
+		_, err := fmt.Fprintf(w, "prototype.%s/%s (dry run)\n", v1alpha1.GroupVersion.Group, plan.Prototype.Name)
+		return err
+	default:
+		_, err := io.WriteString(w, strings.Join(planLines(plan), "\n")+"\n")
+		return err
+	}
+}
+
+func planLines(plan Plan) []string {
+	spec := plan.Prototype.Spec
+	lines := []string{
+		fmt.Sprintf("Dry run: nothing is changed. Prototype %s would", plan.Prototype.Name),
+		fmt.Sprintf("  take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
+			Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)),
+	}
+	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
+	if n := len(plan.Evicts); n > 0 {
+		add("evict %s: %s", count(n, "pod"), strings.Join(plan.Evicts, ", "))
+	}
+	add("generalize its disk with the profile %s, and publish version %s", spec.Settings.Defaulted().Generalize.Profile, spec.Version)
+	if c := plan.Change; c != nil {
+		add("point the recipe of pool %s from %s to %s", spec.Pool, orNone(c.From), orNone(c.To))
+		if len(c.Removes) > 0 {
+			add("take out of the recipe: %s", strings.Join(c.Removes, ", "))
+		}
+		if len(c.Keeps) > 0 {
+			add("leave in the recipe: %s", strings.Join(c.Keeps, ", "))
+		}
+		if len(c.Unreadable) > 0 {
+			add("lose for good what the cloud never gives out: %s", strings.Join(c.Unreadable, ", "))
+		}
+	}
+	if len(plan.Retires) > 0 {
+		add("retire %s", strings.Join(plan.Retires, ", "))
+	}
+	if n := spec.Settings.Recipe.NewNodes; n > 0 {
+		add("grow the pool by %s", count(int(n), "node"))
+	}
+	return lines
+}
+
+// count writes a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

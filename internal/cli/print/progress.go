@@ -1,0 +1,103 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// Progress is what is known of a capture at one moment.
+type Progress struct {
+	// Prototype as it was last seen; nil before the first look.
+	Prototype *v1alpha1.Prototype
+	// Driver says who does the work, as a sentence; empty if nothing is known yet.
+	Driver string
+	// Trouble says what is in the way just now, such as an API server that doesn't answer; empty if nothing.
+	Trouble string
+}
+
+// View shows a capture while it goes on.
+type View interface {
+	// Show shows the progress as of now. Showing the same again is harmless.
+	Show(progress Progress, now time.Time)
+	// Close shows the progress for the last time and leaves it standing.
+	Close(progress Progress, now time.Time)
+}
+
+// Lines is the view for what is not a terminal: a line with a time for everything that changes, and
+// nothing said twice. A step's times are the capture's own, so that a capture that is joined late reads
+// the same as one that was followed from its beginning.
+type Lines struct {
+	out io.Writer
+
+	steps    []v1alpha1.Step // as they have been told
+	progress string
+	driver   string
+	trouble  string
+	released bool
+}
+
+// NewLines is a view that writes lines.
+func NewLines(out io.Writer) *Lines { return &Lines{out: out} }
+
+// Show writes what changed since the last call.
+func (l *Lines) Show(progress Progress, now time.Time) {
+	if progress.Driver != l.driver {
+		l.driver = progress.Driver
+		l.say(now, progress.Driver)
+	}
+	if progress.Trouble != l.trouble {
+		if progress.Trouble != "" {
+			l.say(now, "trouble: "+progress.Trouble)
+		} else {
+			l.say(now, "the trouble is over")
+		}
+		l.trouble = progress.Trouble
+	}
+	if progress.Prototype != nil {
+		l.showSteps(progress.Prototype.Status.Steps)
+		l.showPhase(progress.Prototype, now)
+	}
+}
+
+// Close writes what changed; lines need no end.
+func (l *Lines) Close(progress Progress, now time.Time) { l.Show(progress, now) }
+
+func (l *Lines) showSteps(steps []v1alpha1.Step) {
+	if len(steps) < len(l.steps) {
+		l.steps = nil // the status was lost and is being told anew
+	}
+	for i, step := range steps {
+		if i == len(l.steps) {
+			l.steps = append(l.steps, v1alpha1.Step{Phase: step.Phase})
+			l.progress = ""
+			l.say(step.StartedAt.Time, string(step.Phase))
+		}
+		if step.FinishedAt != nil && l.steps[i].FinishedAt == nil {
+			l.steps[i].FinishedAt = step.FinishedAt
+			l.say(step.FinishedAt.Time, fmt.Sprintf("%s took %s", step.Phase, Duration(step.FinishedAt.Sub(step.StartedAt.Time))))
+		}
+	}
+}
+
+func (l *Lines) showPhase(p *v1alpha1.Prototype, now time.Time) {
+	if p.Status.Progress != l.progress {
+		l.progress = p.Status.Progress
+		if l.progress != "" {
+			l.say(now, fmt.Sprintf("%s: %s", p.Status.Phase, l.progress))
+		}
+	}
+	if d := p.Status.Donor; d != nil && d.ReleasedAt != nil && !l.released {
+		l.released = true
+		away, _ := OutOfService(p, now)
+		l.say(d.ReleasedAt.Time, fmt.Sprintf("node %s is back in service after %s", p.Spec.Donor.NodeName, away))
+	}
+}
+
+func (l *Lines) say(at time.Time, text string) {
+	if text != "" {
+		_, _ = fmt.Fprintf(l.out, "%s  %s\n", at.UTC().Format(time.RFC3339), text)
+	}
+}

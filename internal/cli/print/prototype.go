@@ -1,0 +1,90 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// Prototype writes one Prototype in a form other than Text. The table has the columns of
+// `kubectl get prototypes`.
+func Prototype(w io.Writer, format Format, p *v1alpha1.Prototype, now time.Time) error {
+	switch format {
+	case JSON, YAML:
+		return Value(w, format, Presentable(p))
+	case Name:
+		_, err := fmt.Fprintf(w, "prototype.%s/%s\n", v1alpha1.GroupVersion.Group, p.Name)
+		return err
+	default:
+		return prototypeTable(w, []v1alpha1.Prototype{*p}, format == Wide, now)
+	}
+}
+
+// Presentable is a copy that names its kind and leaves out the API server's bookkeeping.
+func Presentable(p *v1alpha1.Prototype) *v1alpha1.Prototype {
+	shown := p.DeepCopy()
+	shown.APIVersion = v1alpha1.GroupVersion.String()
+	shown.Kind = "Prototype"
+	shown.ManagedFields = nil
+	return shown
+}
+
+func prototypeTable(w io.Writer, prototypes []v1alpha1.Prototype, wide bool, now time.Time) error {
+	heading := []string{"NAME", "POOL", "VERSION", "DONOR", "PHASE", "PROGRESS", "READY", "AGE"}
+	if wide {
+		heading = append(heading, "OUT OF SERVICE", "MESSAGE", "IMAGE")
+	}
+	rows := make([][]string, 0, len(prototypes))
+	for i := range prototypes {
+		rows = append(rows, prototypeRow(&prototypes[i], wide, now))
+	}
+	return table(w, heading, rows)
+}
+
+func prototypeRow(p *v1alpha1.Prototype, wide bool, now time.Time) []string {
+	ready := None
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+		ready = string(c.Status)
+	}
+	row := []string{
+		p.Name, p.Spec.Pool, p.Spec.Version, p.Spec.Donor.NodeName, orNone(string(p.Status.Phase)),
+		orNone(p.Status.Progress), ready, Age(p.CreationTimestamp.Time, now),
+	}
+	if wide {
+		image := ""
+		if p.Status.Image != nil {
+			image = p.Status.Image.ID
+		}
+		away, _ := OutOfService(p, now)
+		row = append(row, orNone(away), orNone(Message(p)), orNone(image))
+	}
+	return row
+}
+
+// Message is what the Prototype says of itself in a sentence: its failure, else its Ready condition's message.
+func Message(p *v1alpha1.Prototype) string {
+	if f := p.Status.Failure; f != nil {
+		return f.Message
+	}
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
+// OutOfService says how long the donor has been away, and whether it still is; "" if it never was.
+func OutOfService(p *v1alpha1.Prototype, now time.Time) (duration string, still bool) {
+	d := p.Status.Donor
+	switch {
+	case d == nil || d.ReservedAt == nil:
+		return "", false
+	case d.ReleasedAt == nil:
+		return Duration(now.Sub(d.ReservedAt.Time)), true
+	default:
+		return Duration(d.ReleasedAt.Sub(d.ReservedAt.Time)), false
+	}
+}

@@ -1,0 +1,201 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Report is what `kamino status` tells: pools with their recipes and versions, and captures.
+type Report struct {
+	Pools    []Pool               `json:"pools"`
+	Captures []v1alpha1.Prototype `json:"captures"`
+}
+
+// Pool is one pool of the cluster.
+type Pool struct {
+	cloud.Pool
+	// Nodes that the cluster has of this pool, and how many of them are Ready.
+	Nodes      int `json:"nodes"`
+	ReadyNodes int `json:"readyNodes"`
+	// Versions of the pool's image, newest first.
+	Versions []Version `json:"versions,omitempty"`
+	// Error says why the cloud could not be asked about this pool.
+	Error string `json:"error,omitempty"`
+}
+
+// Version is one version of a pool's image.
+type Version struct {
+	Version     string      `json:"version"`
+	State       cloud.State `json:"state"`
+	Percent     int32       `json:"percent"`
+	ID          string      `json:"id"`
+	BuiltFrom   string      `json:"builtFrom,omitempty"`
+	BuiltAt     time.Time   `json:"builtAt,omitzero"`
+	Prototype   string      `json:"prototype,omitempty"`
+	Proof       string      `json:"proof,omitempty"`
+	Quarantined string      `json:"quarantined,omitempty"`
+	SizeGB      int32       `json:"sizeGB,omitempty"`
+	Error       string      `json:"error,omitempty"`
+	// Current is what the recipe names. Prior is what a rollback would go to.
+	Current bool `json:"current,omitempty"`
+	Prior   bool `json:"prior,omitempty"`
+}
+
+// Status writes the report as tables: pools, then versions, then captures. What is empty is left out.
+func Status(w io.Writer, report Report, wide bool, now time.Time) error {
+	if len(report.Pools) == 0 {
+		_, err := fmt.Fprintln(w, "No node of this cluster belongs to a pool that Kamino knows.")
+		return err
+	}
+	sections := []func() error{func() error { return poolTable(w, report.Pools, wide) }}
+	if slices.ContainsFunc(report.Pools, func(p Pool) bool { return len(p.Versions) > 0 }) {
+		sections = append(sections, func() error { return versionTable(w, report.Pools, wide, now) })
+	}
+	if len(report.Captures) > 0 {
+		sections = append(sections, func() error { return prototypeTable(w, report.Captures, wide, now) })
+	}
+	for i, section := range sections {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if err := section(); err != nil {
+			return err
+		}
+	}
+	return notes(w, report.Pools)
+}
+
+func poolTable(w io.Writer, pools []Pool, wide bool) error {
+	heading := []string{"POOL", "READY", "CAPACITY", "VERSION", "IMAGE"}
+	if wide {
+		heading = append(heading, "LOCATION", "TRAITS", "BOOTSTRAP")
+	}
+	rows := make([][]string, 0, len(pools))
+	for _, p := range pools {
+		version := orNone(p.Recipe.Version)
+		if p.Recipe.Latest {
+			version += " (latest)"
+		}
+		row := []string{
+			p.Name, fmt.Sprintf("%d/%d", p.ReadyNodes, p.Nodes), strconv.FormatInt(p.Capacity, 10), version,
+			orNone(shortImage(p.Recipe.Image, wide)),
+		}
+		if wide {
+			row = append(row, orNone(p.Location), orNone(traits(p.Traits)), orNone(strings.Join(p.Recipe.Bootstrap, ",")))
+		}
+		rows = append(rows, row)
+	}
+	return table(w, heading, rows)
+}
+
+// shortImage is the part of a resource ID that tells images of one subscription apart.
+func shortImage(image string, wide bool) string {
+	if i := strings.LastIndex(strings.ToLower(image), "/galleries/"); i >= 0 && !wide {
+		return image[i+len("/galleries/"):]
+	}
+	return image
+}
+
+func traits(all map[string]string) string {
+	pairs := make([]string, 0, len(all))
+	for name, value := range all {
+		pairs = append(pairs, name+"="+value)
+	}
+	slices.Sort(pairs)
+	return strings.Join(pairs, ",")
+}
+
+func versionTable(w io.Writer, pools []Pool, wide bool, now time.Time) error {
+	heading := []string{"POOL", "VERSION", "STATE", "USE", "BUILT FROM", "AGE", "PROOF"}
+	if wide {
+		heading = append(heading, "SIZE", "PROTOTYPE", "ID")
+	}
+	var rows [][]string
+	for _, p := range pools {
+		for _, v := range p.Versions {
+			row := []string{
+				p.Name, v.Version, versionState(v), use(v), orNone(v.BuiltFrom), Age(v.BuiltAt, now), proof(v.Proof, wide),
+			}
+			if wide {
+				row = append(row, size(v.SizeGB), orNone(v.Prototype), orNone(v.ID))
+			}
+			rows = append(rows, row)
+		}
+	}
+	return table(w, heading, rows)
+}
+
+func versionState(v Version) string {
+	if v.State == cloud.Pending {
+		return fmt.Sprintf("%s %d%%", v.State, v.Percent)
+	}
+	return string(v.State)
+}
+
+func use(v Version) string {
+	var marks []string
+	if v.Current {
+		marks = append(marks, "current")
+	}
+	if v.Prior {
+		marks = append(marks, "prior")
+	}
+	if v.Quarantined != "" {
+		marks = append(marks, "quarantined")
+	}
+	return orNone(strings.Join(marks, ","))
+}
+
+// proof shows profile and profile version; the digest behind them is for comparing, not for reading.
+func proof(tag string, wide bool) string {
+	if parts := strings.SplitN(tag, "/", 3); len(parts) == 3 && !wide {
+		return parts[0] + "/" + parts[1]
+	}
+	return orNone(tag)
+}
+
+func size(gb int32) string {
+	if gb == 0 {
+		return None
+	}
+	return fmt.Sprintf("%d GB", gb)
+}
+
+// notes says in sentences what has no room in a table.
+func notes(w io.Writer, pools []Pool) error {
+	var lines []string
+	for _, p := range pools {
+		if p.Error != "" {
+			lines = append(lines, fmt.Sprintf("Pool %s could not be looked at: %s", p.Name, p.Error))
+		}
+		for _, r := range p.Refusals {
+			lines = append(lines, fmt.Sprintf("No node of pool %s can be captured: %s", p.Name, r.Message))
+		}
+		for _, v := range p.Versions {
+			if v.Quarantined != "" {
+				lines = append(lines, fmt.Sprintf("Version %s of pool %s is quarantined: %s", v.Version, p.Name, v.Quarantined))
+			}
+			if v.Error != "" {
+				lines = append(lines, fmt.Sprintf("Version %s of pool %s: %s", v.Version, p.Name, v.Error))
+			}
+		}
+	}
+	for i, line := range lines {
+		if i == 0 {
+			line = "\n" + line
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

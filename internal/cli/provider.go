@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/azure"
+)
+
+// newCloud makes the provider. It sends nothing: a credential that is not accepted shows with the first look.
+func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
+	config, err := azure.LoadConfig(azure.LoadOptions{AzureJSON: o.CloudConfig})
+	if err != nil {
+		return nil, &ending{ExitUsage, err}
+	}
+	o.Log.V(1).Info("cloud", "credential", config.Source)
+	return azure.New(ctx, config)
+}
+
+// newEngine makes the engine of a command. It records no events: the command says what happens, and whoever
+// looks at the cluster reads the Prototype's status.
+func newEngine(c *Cluster, provider cloud.Provider, o *Options) Engine {
+	return &capture.Engine{
+		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Image: o.Image,
+		Now: nowUTC, OwnNode: os.Getenv(envNode), Log: o.Log.WithName("capture"),
+	}
+}
+
+func nowUTC() time.Time { return time.Now().UTC() }

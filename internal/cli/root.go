@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+const rootHelp = `Kamino captures a node that is known to work and makes the next nodes of its pool copies of it.
+
+A node pool is a recipe from which a cloud builds nodes. The recipe ages: each new node starts from an old
+image, is configured, patched and rebooted, and pulls its container images. With Kamino, a pool's new nodes
+start from the disk of a node that has all that behind it. Nodes that run stay as they are.`
+
+const rootExample = `  # Install what the cluster needs
+  kamino manifests | kubectl apply -f -
+
+  # Capture a node; its pool's next nodes are copies of it
+  kamino capture aks-pool1-000003
+
+  # What pools are built from, and what is in flight
+  kamino status`
+
+// Main runs the command in the real world and returns its exit code.
+func Main() int {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		// A second signal ends the process at once, whatever it is waiting for. That loses nothing either.
+		signal.Stop(signals)
+		cancel(errInterrupted)
+	}()
+	return NewFactory().Run(ctx, os.Args[1:])
+}
+
+// Run runs the command with the arguments and returns its exit code.
+func (f *Factory) Run(ctx context.Context, args []string) int {
+	o := &Options{}
+	started := false
+	root := f.command(o, &started)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitDone
+	}
+	if !started {
+		err = &ending{ExitUsage, fmt.Errorf("%w (see %s --help)", err, root.CommandPath())}
+	}
+	var e *ending
+	if errors.Is(context.Cause(ctx), errInterrupted) && !errors.As(err, &e) {
+		err = &ending{ExitInterrupted, errInterrupted}
+	}
+	_, _ = fmt.Fprintf(f.Err, "kamino: %s\n", explain(err))
+	return exitCode(err)
+}
+
+// command is the tree of verbs. started is set once a verb's flags and arguments were understood: an error
+// before that is a wrong usage.
+func (f *Factory) command(o *Options, started *bool) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kamino",
+		Short:         "Make a pool's next nodes copies of a node that works",
+		Long:          rootHelp,
+		Example:       rootExample,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			*started = true
+			return f.prepare(cmd, o)
+		},
+	}
+	root.SetOut(f.Out)
+	root.SetErr(f.Err)
+	o.Image = defaultImage(f.Getenv)
+	o.bind(root.PersistentFlags(), f.Getenv)
+	root.AddGroup(
+		&cobra.Group{ID: "work", Title: "Commands to work with:"},
+		&cobra.Group{ID: "install", Title: "Commands to install and run:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("work", newCaptureCommand(f, o), newStatusCommand(f, o), newCancelCommand(f, o))
+	add("install", newManifestsCommand(f, o), newCRDsCommand(f), newControllerCommand(f, o))
+	root.AddCommand(newVersionCommand(f))
+	return root
+}
+
+// prepare sets logging up.
+func (f *Factory) prepare(cmd *cobra.Command, o *Options) error {
+	if o.LogLevel == "" {
+		o.LogLevel = "warn"
+		if cmd.Name() == "controller" {
+			o.LogLevel = "info"
+		}
+	}
+	o.LogOutput = &swappable{to: f.Err}
+	log, err := newLogger(o.LogOutput, o.LogLevel, o.LogFormat)
+	if err != nil {
+		return err
+	}
+	o.Log = log
+	adoptLogger(log, o.LogLevel)
+	return nil
+}

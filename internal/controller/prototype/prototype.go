@@ -1,0 +1,109 @@
+// Package prototype is the controller of Prototypes: it calls the capture engine whenever a Prototype, or
+// the pod that generalizes its donor, says something new, and again when the engine asked for it.
+//
+// It decides only when to look. What to do is decided by the engine in each of its passes, which reads the
+// world itself; so nothing but metadata is kept here, and no cluster's nodes or pods are.
+package prototype
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+)
+
+// workers is how many Prototypes are looked at at once. A pass waits for a cloud's answer and for nothing
+// else; how many captures may hold donors at once is the engine's to decide.
+const workers = 8
+
+// atOnce is the shortest wait that controller-runtime doesn't take for "never".
+const atOnce = time.Millisecond
+
+// Reconciler carries Prototypes out, a pass at a time.
+type Reconciler struct {
+	// Pass is capture.Engine's.
+	Pass func(ctx context.Context, name string) (capture.Result, error)
+}
+
+// Reconcile makes one pass. A pass that did not get through is logged and made again when the engine says:
+// it knows what the cloud asked for, and the queue's own rate limit doesn't.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	result, err := r.Pass(ctx, request.Name)
+	if err != nil {
+		if ctx.Err() != nil {
+			return reconcile.Result{}, nil // the process ends; whoever comes next looks again
+		}
+		log.FromContext(ctx).Error(err, "pass did not get through", "retryAfter", result.After)
+	}
+	if result.Done {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: max(result.After, atOnce)}, nil
+}
+
+// SetupWithManager registers the controller with a manager whose cache is made by CacheOptions.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).
+		Named("prototype").
+		For(&v1alpha1.Prototype{}, builder.OnlyMetadata, builder.WithPredicates(news())).
+		WatchesMetadata(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(prototypeOf)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// CacheOptions limit what a manager keeps to the metadata of Prototypes and of generalize pods.
+func CacheOptions(namespace string) (cache.Options, error) {
+	ours, err := labels.NewRequirement(v1alpha1.PrototypeLabel, selection.Exists, nil)
+	if err != nil {
+		return cache.Options{}, err
+	}
+	pod := &metav1.PartialObjectMetadata{}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			pod: {Namespaces: map[string]cache.Config{namespace: {}}, Label: labels.NewSelector().Add(*ours)},
+		},
+	}, nil
+}
+
+// news lets through what the engine may be waiting for: a new Prototype, a deletion, and the donor's proof.
+// Everything else that changes in a Prototype was written by the engine itself.
+func news() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld, e.ObjectNew
+			return before.GetGeneration() != after.GetGeneration() ||
+				before.GetUID() != after.GetUID() ||
+				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
+				before.GetAnnotations()[v1alpha1.ProofAnnotation] != after.GetAnnotations()[v1alpha1.ProofAnnotation]
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// prototypeOf is the Prototype that a generalize pod belongs to.
+func prototypeOf(_ context.Context, pod client.Object) []reconcile.Request {
+	name := pod.GetLabels()[v1alpha1.PrototypeLabel]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+}
