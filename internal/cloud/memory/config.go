@@ -13,7 +13,7 @@ type Config struct {
 	Now     func() time.Time
 	Latency Latency
 	Quota   Quota
-	// NoZoneStorage makes the region one without zone-redundant storage: the first attempt at every
+	// NoZoneStorage makes the region one without zone-redundant storage: a pool's first attempt at an
 	// image version fails for it, and EnsureImage must come back with another kind.
 	NoZoneStorage bool
 }

@@ -76,18 +76,22 @@ func (c *Cloud) imageView(v *image) cloud.Image {
 	}
 }
 
-// Image looks at a version.
+// Image looks at a version. One that only failed for its kind of storage counts as absent: EnsureImage
+// replaces it.
 func (c *Cloud) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
 	defer c.enter()()
 	p, _, v, err := c.version(ctx, opImage, ref)
 	if err != nil {
 		return cloud.Image{}, err
 	}
-	if v == nil {
+	if v == nil || v.replaceable() {
 		return cloud.Image{ImageRef: cloud.ImageRef{Pool: p.id, Version: ref.Version}, Version: ref.Version}, nil
 	}
 	return c.imageView(v), nil
 }
+
+// replaceable tells that only the kind of storage was wrong.
+func (v *image) replaceable() bool { return v.state == cloud.Failed && v.err == errZoneStorage }
 
 // Images lists the pool's versions.
 func (c *Cloud) Images(ctx context.Context, id cloud.PoolID) ([]cloud.Image, error) {
@@ -118,25 +122,28 @@ func (c *Cloud) versions(p *pool) []*image {
 	return list
 }
 
-// EnsureImage builds the version on zone-redundant storage first, and on local storage where the region
-// has no other.
+// EnsureImage builds the version on zone-redundant storage first. Where the region has none the attempt
+// fails, the next call clears it away, and the one after builds it on local storage.
 func (c *Cloud) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
 	defer c.enter()()
 	p, n, v, err := c.version(ctx, opEnsureImage, spec.ImageRef)
 	if err != nil {
 		return cloud.Image{}, err
 	}
-	if v != nil && (v.state != cloud.Failed || v.err != errZoneStorage) {
+	if v != nil && v.replaceable() {
+		c.forget(v)
+		p.localStorage = true
+		c.record(ByCaller, EffectDeleteImage, v.id)
+		return cloud.Image{ImageRef: cloud.ImageRef{Pool: p.id, Version: spec.Version}, Version: spec.Version}, nil
+	}
+	if v != nil {
 		return c.imageView(v), nil
 	}
 	source, err := c.source(spec)
 	if err != nil {
 		return cloud.Image{}, err
 	}
-	if v != nil {
-		// Only the kind of storage was wrong: the failed version goes, and another attempt takes its place.
-		c.forget(v)
-	} else if limit := c.config.Quota.Images; limit > 0 && len(c.images) >= limit {
+	if limit := c.config.Quota.Images; limit > 0 && len(c.images) >= limit {
 		return cloud.Image{}, refused(cloud.QuotaExceeded, opEnsureImage, versionID(p.id, spec.Version),
 			"OperationNotAllowed", fmt.Sprintf("the quota of %d image versions is used up", limit))
 	}
@@ -147,7 +154,7 @@ func (c *Cloud) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Im
 	next := &image{
 		pool: p, version: spec.Version, number: n, id: versionID(p.id, spec.Version), state: cloud.Pending,
 		tags: maps.Clone(spec.Tags), created: c.at, started: c.at, took: c.config.Latency.Image,
-		zoneStorage: v == nil, excluded: true, source: source, disk: source.disk,
+		zoneStorage: !p.localStorage, excluded: true, source: source, disk: source.disk,
 	}
 	c.images = append(c.images, next)
 	c.record(ByCaller, EffectImage, next.id)
@@ -169,11 +176,11 @@ func (c *Cloud) source(spec cloud.ImageSpec) (*snapshot, error) {
 	return s, nil
 }
 
-// replicate lets an attempt come to its end: at once if the storage is wrong, half-way if the cloud is to
-// fail it, else when its time is over.
+// replicate lets an attempt come to its end: soon if the storage is wrong, half-way if the cloud is to fail
+// it, else when its time is over.
 func (c *Cloud) replicate(v *image) {
 	if v.zoneStorage && c.config.NoZoneStorage {
-		c.failImage(v, errZoneStorage)
+		c.after(v.took/10, func() { c.failImage(v, errZoneStorage) })
 		return
 	}
 	if c.failing.images > 0 {
@@ -207,11 +214,8 @@ func (c *Cloud) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[strin
 		return err
 	}
 	resource := versionID(ref.Pool, ref.Version)
-	if v == nil {
-		return refused(cloud.NotFound, opTagImage, resource, "ResourceNotFound", "the version does not exist")
-	}
-	if v.state == cloud.Deleting {
-		return refused(cloud.Conflict, opTagImage, resource, "OperationNotAllowed", "the version is being deleted")
+	if v == nil || v.replaceable() || v.state == cloud.Deleting {
+		return refused(cloud.NotFound, opTagImage, resource, "ResourceNotFound", "the version does not exist, or not for long")
 	}
 	next := maps.Clone(v.tags)
 	if next == nil {

@@ -21,6 +21,8 @@ type pool struct {
 	next int
 	// defined tells whether the pool's image definition exists.
 	defined bool
+	// localStorage tells that zone-redundant storage was tried and is not to be had.
+	localStorage bool
 }
 
 func samePool(a, b cloud.PoolID) bool { return strings.EqualFold(string(a), string(b)) }
@@ -134,12 +136,14 @@ func (c *Cloud) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64
 		return err
 	}
 	switch {
-	case to <= from:
-		return refused(cloud.Invalid, opSetCapacity, string(id), "InvalidParameter",
-			fmt.Sprintf("a pool only grows: %d is not more than %d", to, from))
 	case p.capacity != from:
 		return refused(cloud.Conflict, opSetCapacity, string(id), "PreconditionFailed",
 			fmt.Sprintf("the pool has capacity %d, not %d: look again", p.capacity, from))
+	case to < from:
+		return refused(cloud.Invalid, opSetCapacity, string(id), "InvalidParameter",
+			fmt.Sprintf("a pool only grows: %d is less than %d", to, from))
+	case to == from:
+		return nil
 	case p.spec.MaxSize > 0 && to > p.spec.MaxSize:
 		return refused(cloud.Invalid, opSetCapacity, string(id), "InvalidParameter",
 			fmt.Sprintf("%d is more than the pool's maximum size of %d", to, p.spec.MaxSize))

@@ -1,0 +1,89 @@
+package cloudtest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+var capacityCases = []testCase{
+	{"SetCapacity grows the pool and leaves its instances alone", grows},
+	{"SetCapacity from another size is a conflict", growsFromElsewhere},
+	{"SetCapacity never shrinks the pool", shrinks},
+	{"new instances are built from the version that the recipe names", newInstances},
+}
+
+func (s suite) capacity(t *testing.T) int64 {
+	t.Helper()
+	return got(s.p.Pool(t.Context(), s.Pool))(t).Capacity
+}
+
+func grows(t *testing.T, s suite) {
+	before, size := s.instances(t), s.capacity(t)
+	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
+	s.until(t, "grown", func() bool { return s.capacity(t) == size+1 })
+	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
+		t.Errorf("growing changed an instance: %s", diff)
+	}
+}
+
+func growsFromElsewhere(t *testing.T, s suite) {
+	size := s.capacity(t)
+	for _, from := range []int64{size - 1, size + 1} {
+		wantError(t, s.p.SetCapacity(t.Context(), s.Pool, from, size+2), cloud.Conflict)
+	}
+	s.Advance(t)
+	if have := s.capacity(t); have != size {
+		t.Errorf("capacity %d after two refusals, want %d", have, size)
+	}
+	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
+	// Whoever lost the answer and asks again is told to look, and gets no second instance.
+	wantError(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1), cloud.Conflict)
+	s.until(t, "grown", func() bool { return s.capacity(t) == size+1 })
+}
+
+func shrinks(t *testing.T, s suite) {
+	size := s.capacity(t)
+	for _, to := range []int64{size - 1, 0} {
+		wantError(t, s.p.SetCapacity(t.Context(), s.Pool, size, to), cloud.Invalid)
+	}
+	s.Advance(t)
+	if have := s.capacity(t); have != size {
+		t.Errorf("capacity %d, want %d", have, size)
+	}
+}
+
+func newInstances(t *testing.T, s suite) {
+	if s.List == nil {
+		t.Skip("the harness cannot list the pool's instances")
+	}
+	s.publish(t, firstVersion)
+	s.start(t, s.a)
+	s.promote(t, firstVersion, true)
+	size := s.capacity(t)
+	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
+
+	known := func(id cloud.InstanceID) bool {
+		return slices.ContainsFunc(s.Instances, func(old cloud.InstanceID) bool { return s.p.SameInstance(old, id) })
+	}
+	var born cloud.Instance
+	s.until(t, "one running instance more", func() bool {
+		list := slices.DeleteFunc(s.List(t), known)
+		if len(list) != 1 {
+			return false
+		}
+		born = got(s.p.Instance(t.Context(), list[0]))(t)
+		return born.Power == cloud.PowerRunning
+	})
+	if born.BuiltFrom != firstVersion || born.Pool != s.Pool {
+		t.Errorf("the new instance is %+v, want one built from %s", born, firstVersion)
+	}
+	for _, old := range s.instances(t) {
+		if old.BuiltFrom != "" {
+			t.Errorf("%s is of an older image and claims to be built from %s", old.ID, old.BuiltFrom)
+		}
+	}
+}

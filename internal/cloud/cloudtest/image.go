@@ -1,0 +1,204 @@
+package cloudtest
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+var imageCases = []testCase{
+	{"EnsureImage is repeated until complete, its percentage never falls", imageCompletes},
+	{"a version is never made twice and never changed by asking", imageOnce},
+	{"a version outlives its snapshot", imageOutlivesSnapshot},
+	{"a version is not what the recipe uses until the recipe names it", imageNotUsed},
+	{"versions are listed in numeric order", imagesInOrder},
+	{"tags are set, changed and removed, the others stay", tagImage},
+	{"tagging an absent version is not found", tagNoImage},
+	{"a version is deleted until absent, and the others stay", imageDeleted},
+	{"deleting no version is nil", deleteNoImage},
+	{"the version that the recipe names is not deleted", imageInUse},
+}
+
+// ensureImage makes a version from a snapshot, waits for it, and checks every answer on the way. It is absent
+// while what must be there first is made, or when another kind of storage must be used; then it begins anew.
+func (s suite) ensureImage(t *testing.T, version string, from cloud.Snapshot) cloud.Image {
+	t.Helper()
+	spec := cloud.ImageSpec{ImageRef: s.ref(version), SnapshotID: from.ID, Tags: tags()}
+	var have cloud.Image
+	percent := int32(0)
+	s.until(t, "complete", func() bool {
+		have = got(s.p.EnsureImage(t.Context(), spec))(t)
+		switch have.State {
+		case cloud.Pending, cloud.Complete:
+		case cloud.Absent:
+			percent = 0
+		case cloud.Failed, cloud.Deleting:
+			t.Fatalf("version %s is %q: %s", version, have.State, have.Error)
+		}
+		if have.Percent < percent || have.Percent > 100 {
+			t.Errorf("the percentage went from %d to %d", percent, have.Percent)
+		}
+		percent = have.Percent
+		return have.State == cloud.Complete
+	})
+	return have
+}
+
+// publish takes the donor through a capture up to a complete version, and leaves it stopped.
+func (s suite) publish(t *testing.T, versions ...string) {
+	t.Helper()
+	from := s.snapshot(t)
+	for _, version := range versions {
+		s.ensureImage(t, version, from)
+	}
+	s.deleteSnapshot(t, theSnapshot)
+}
+
+func imageCompletes(t *testing.T, s suite) {
+	have := s.ensureImage(t, firstVersion, s.snapshot(t))
+	if have.ID == "" || have.Percent != 100 || have.Error != "" || have.ImageRef != s.ref(firstVersion) || have.Version != firstVersion {
+		t.Errorf("a complete version looks like %+v", have)
+	}
+	if diff := cmp.Diff(tags(), have.Tags); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(have, got(s.p.Image(t.Context(), s.ref(firstVersion)))(t)); diff != "" {
+		t.Errorf("Image is not what EnsureImage returned: %s", diff)
+	}
+	list := got(s.p.Images(t.Context(), s.Pool))(t)
+	if len(list) != 1 || list[0].ImageRef != s.ref(firstVersion) || list[0].Version != firstVersion ||
+		list[0].State != cloud.Complete || !maps.Equal(list[0].Tags, tags()) {
+		t.Errorf("Images lists %+v", list)
+	}
+}
+
+func imageOnce(t *testing.T, s suite) {
+	from := s.snapshot(t)
+	spec := cloud.ImageSpec{ImageRef: s.ref(firstVersion), SnapshotID: from.ID, Tags: tags()}
+	done := s.ensureImage(t, firstVersion, from)
+	spec.Tags = map[string]string{cloud.TagBuiltFrom: "another"}
+	s.deleteSnapshot(t, theSnapshot)
+	// The snapshot is gone, and still nothing but the version's own state matters.
+	again := got(s.p.EnsureImage(t.Context(), spec))(t)
+	if diff := cmp.Diff(done, again); diff != "" {
+		t.Errorf("asking again changed a complete version: %s", diff)
+	}
+	if diff := cmp.Diff(tags(), again.Tags); diff != "" {
+		t.Error(diff)
+	}
+	if list := got(s.p.Images(t.Context(), s.Pool))(t); len(list) != 1 {
+		t.Errorf("there are %d versions", len(list))
+	}
+}
+
+func imageOutlivesSnapshot(t *testing.T, s suite) {
+	s.publish(t, firstVersion)
+	s.start(t, s.a)
+	s.Advance(t)
+	if have := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t); have.State != cloud.Complete {
+		t.Errorf("the version is %q after its snapshot went", have.State)
+	}
+}
+
+func imageNotUsed(t *testing.T, s suite) {
+	before := got(s.p.Pool(t.Context(), s.Pool))(t)
+	s.publish(t, firstVersion)
+	s.Advance(t)
+	if diff := cmp.Diff(before, got(s.p.Pool(t.Context(), s.Pool))(t)); diff != "" {
+		t.Errorf("publishing changed the pool: %s", diff)
+	}
+}
+
+func imagesInOrder(t *testing.T, s suite) {
+	// As text, 2026.10.01 would be before 2026.9.30.
+	s.publish(t, "2026.10.01", "2026.01.10", "2025.12.31", "2026.9.30", "2026.01.09")
+	var have []string
+	for _, v := range got(s.p.Images(t.Context(), s.Pool))(t) {
+		have = append(have, v.Version)
+		if one := got(s.p.Image(t.Context(), v.ImageRef))(t); one.State != cloud.Complete {
+			t.Errorf("%s from the list is %q by itself", v.Version, one.State)
+		}
+	}
+	if diff := cmp.Diff([]string{"2025.12.31", "2026.01.09", "2026.01.10", "2026.9.30", "2026.10.01"}, have); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func tagImage(t *testing.T, s suite) {
+	s.publish(t, firstVersion)
+	want := tags()
+	for _, change := range []map[string]string{
+		{cloud.TagQuarantined: "clones collide"},
+		{cloud.TagQuarantined: "another reason", "more": "1"},
+		{cloud.TagQuarantined: ""},
+		{cloud.TagQuarantined: "", "more": "2"},
+	} {
+		must(t, s.p.TagImage(t.Context(), s.ref(firstVersion), change))
+		for key, value := range change {
+			if value == "" {
+				delete(want, key)
+			} else {
+				want[key] = value
+			}
+		}
+		have := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t)
+		if diff := cmp.Diff(want, have.Tags); diff != "" {
+			t.Errorf("after %v: %s", change, diff)
+		}
+		if have.State != cloud.Complete {
+			t.Errorf("a tagged version is %q", have.State)
+		}
+	}
+}
+
+func tagNoImage(t *testing.T, s suite) {
+	change := map[string]string{cloud.TagQuarantined: "why"}
+	wantError(t, s.p.TagImage(t.Context(), s.ref(firstVersion), change), cloud.NotFound)
+	s.publish(t, firstVersion)
+	wantError(t, s.p.TagImage(t.Context(), s.ref(secondVersion), change), cloud.NotFound)
+	if list := got(s.p.Images(t.Context(), s.Pool))(t); len(list) != 1 || !maps.Equal(list[0].Tags, tags()) {
+		t.Errorf("tagging nothing made %+v", list)
+	}
+}
+
+func imageDeleted(t *testing.T, s suite) {
+	s.publish(t, firstVersion, secondVersion)
+	must(t, s.p.DeleteImage(t.Context(), s.ref(firstVersion)))
+	s.until(t, "absent", func() bool {
+		have := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t)
+		if have.State != cloud.Deleting && have.State != cloud.Absent {
+			t.Fatalf("the version is %q after its deletion began", have.State)
+		}
+		return have.State == cloud.Absent
+	})
+	must(t, s.p.DeleteImage(t.Context(), s.ref(firstVersion)))
+	list := got(s.p.Images(t.Context(), s.Pool))(t)
+	if len(list) != 1 || list[0].Version != secondVersion || list[0].State != cloud.Complete {
+		t.Errorf("left is %+v", list)
+	}
+}
+
+func deleteNoImage(t *testing.T, s suite) {
+	must(t, s.p.DeleteImage(t.Context(), s.ref(firstVersion)))
+	s.publish(t, firstVersion)
+	must(t, s.p.DeleteImage(t.Context(), s.ref(secondVersion)))
+	if list := got(s.p.Images(t.Context(), s.Pool))(t); len(list) != 1 {
+		t.Errorf("after deleting nothing there is %+v", list)
+	}
+}
+
+func imageInUse(t *testing.T, s suite) {
+	s.publish(t, firstVersion, secondVersion)
+	s.promote(t, firstVersion, false)
+	wantError(t, s.p.DeleteImage(t.Context(), s.ref(firstVersion)), cloud.Conflict)
+	s.Advance(t)
+	if have := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t); have.State != cloud.Complete {
+		t.Errorf("the version is %q after its deletion was refused", have.State)
+	}
+	s.promote(t, secondVersion, false)
+	must(t, s.p.DeleteImage(t.Context(), s.ref(firstVersion)))
+	wantError(t, s.p.DeleteImage(t.Context(), s.ref(secondVersion)), cloud.Conflict)
+}

@@ -1,0 +1,177 @@
+package cloudtest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+var instanceCases = []testCase{
+	{"an instance shows itself", instanceShowsItself},
+	{"an instance that does not exist is not found", instanceNotFound},
+	{"two ways to write an ID name one instance", sameInstance},
+	{"EnsureStopped is repeated until stopped", stops},
+	{"EnsureStarted is repeated until running", starts},
+	{"EnsureStarted leaves a running instance alone", startedAlready},
+	{"a guest that switches itself off is stopped", guestPowersOff},
+	{"protection is shown as it was set", protection},
+	{"protection outlives a stop", protectionOutlivesStop},
+}
+
+func instanceShowsItself(t *testing.T, s suite) {
+	for _, id := range s.Instances {
+		have := got(s.p.Instance(t.Context(), id))(t)
+		if !s.p.SameInstance(have.ID, id) || have.Pool != s.Pool {
+			t.Errorf("%s of %s is shown as %s of %s", id, s.Pool, have.ID, have.Pool)
+		}
+		have.ID, have.Pool = "", ""
+		if diff := cmp.Diff(cloud.Instance{Power: cloud.PowerRunning}, have); diff != "" {
+			t.Errorf("%s: %s", id, diff)
+		}
+	}
+}
+
+func instanceNotFound(t *testing.T, s suite) {
+	ctx := t.Context()
+	_, err := s.p.Instance(ctx, s.Missing)
+	wantError(t, err, cloud.NotFound)
+	_, err = s.p.EnsureStopped(ctx, s.Missing)
+	wantError(t, err, cloud.NotFound)
+	_, err = s.p.EnsureStarted(ctx, s.Missing)
+	wantError(t, err, cloud.NotFound)
+	wantError(t, s.p.ProtectFromScaleIn(ctx, s.Missing, true), cloud.NotFound)
+	_, err = s.p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.Missing})
+	wantError(t, err, cloud.NotFound)
+	if have := got(s.p.Snapshot(ctx, s.Missing, theSnapshot))(t); have.State != cloud.Absent {
+		t.Errorf("there is a snapshot of nothing: %+v", have)
+	}
+}
+
+func sameInstance(t *testing.T, s suite) {
+	if !s.p.SameInstance(s.a, s.a) {
+		t.Errorf("%s is not itself", s.a)
+	}
+	if s.p.SameInstance(s.a, s.b) {
+		t.Errorf("%s is %s", s.a, s.b)
+	}
+	shout := upper(s.a)
+	if have := s.p.SameInstance(s.a, shout); have != s.FoldsCase {
+		t.Errorf("SameInstance(%s, %s) is %t, want %t", s.a, shout, have, s.FoldsCase)
+	}
+	if s.FoldsCase {
+		got(s.p.Instance(t.Context(), shout))(t)
+	}
+}
+
+// stop stops an instance, and checks every answer on the way.
+func (s suite) stop(t *testing.T, id cloud.InstanceID) {
+	t.Helper()
+	s.until(t, "stopped", func() bool {
+		power := got(s.p.EnsureStopped(t.Context(), id))(t)
+		switch power {
+		case cloud.PowerStopped:
+			return true
+		case cloud.PowerRunning, cloud.PowerStopping, cloud.PowerStarting, cloud.PowerUnknown:
+		default:
+			t.Fatalf("power %q is none of the contract's", power)
+		}
+		return false
+	})
+	s.wantPower(t, id, cloud.PowerStopped)
+}
+
+// start starts an instance, and checks every answer on the way.
+func (s suite) start(t *testing.T, id cloud.InstanceID) {
+	t.Helper()
+	s.until(t, "running", func() bool {
+		power := got(s.p.EnsureStarted(t.Context(), id))(t)
+		switch power {
+		case cloud.PowerRunning:
+			return true
+		case cloud.PowerStopped, cloud.PowerStopping, cloud.PowerStarting, cloud.PowerUnknown:
+		default:
+			t.Fatalf("power %q is none of the contract's", power)
+		}
+		return false
+	})
+	s.wantPower(t, id, cloud.PowerRunning)
+}
+
+func (s suite) wantPower(t *testing.T, id cloud.InstanceID, want cloud.Power) {
+	t.Helper()
+	if have := got(s.p.Instance(t.Context(), id))(t).Power; have != want {
+		t.Errorf("%s is %q, want %q", id, have, want)
+	}
+}
+
+func stops(t *testing.T, s suite) {
+	s.stop(t, s.a)
+	if power := got(s.p.EnsureStopped(t.Context(), s.a))(t); power != cloud.PowerStopped {
+		t.Errorf("stopping a stopped instance makes it %q", power)
+	}
+	s.Advance(t)
+	s.wantPower(t, s.a, cloud.PowerStopped)
+	s.wantPower(t, s.b, cloud.PowerRunning)
+}
+
+func starts(t *testing.T, s suite) {
+	before := s.instances(t)
+	s.stop(t, s.a)
+	s.start(t, s.a)
+	s.Advance(t)
+	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
+		t.Errorf("stopped and started (-before +after):\n%s", diff)
+	}
+}
+
+func startedAlready(t *testing.T, s suite) {
+	for range 3 {
+		if power := got(s.p.EnsureStarted(t.Context(), s.a))(t); power != cloud.PowerRunning {
+			t.Fatalf("starting a running instance makes it %q", power)
+		}
+		s.wantPower(t, s.a, cloud.PowerRunning)
+		s.Advance(t)
+	}
+}
+
+func guestPowersOff(t *testing.T, s suite) {
+	if s.PowerOffGuest == nil {
+		t.Skip("the harness cannot switch a guest off")
+	}
+	s.PowerOffGuest(t, s.a)
+	s.until(t, "stopped", func() bool {
+		return got(s.p.Instance(t.Context(), s.a))(t).Power == cloud.PowerStopped
+	})
+	if power := got(s.p.EnsureStopped(t.Context(), s.a))(t); power != cloud.PowerStopped {
+		t.Errorf("EnsureStopped finds %q", power)
+	}
+	s.start(t, s.a)
+}
+
+func (s suite) wantProtected(t *testing.T, id cloud.InstanceID, want bool) {
+	t.Helper()
+	if have := got(s.p.Instance(t.Context(), id))(t).ScaleInProtected; have != want {
+		t.Errorf("%s: protected from scale-in is %t, want %t", id, have, want)
+	}
+}
+
+func protection(t *testing.T, s suite) {
+	for _, want := range []bool{true, true, false, false, true} {
+		must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, want))
+		s.wantProtected(t, s.a, want)
+		s.wantProtected(t, s.b, false)
+	}
+	s.wantPower(t, s.a, cloud.PowerRunning)
+}
+
+func protectionOutlivesStop(t *testing.T, s suite) {
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, true))
+	s.stop(t, s.a)
+	s.wantProtected(t, s.a, true)
+	s.start(t, s.a)
+	s.wantProtected(t, s.a, true)
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, false))
+	s.wantProtected(t, s.a, false)
+}

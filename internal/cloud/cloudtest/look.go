@@ -1,0 +1,206 @@
+package cloudtest
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+var lookCases = []testCase{
+	{"looks change nothing in a fresh pool", looksOfFreshPool},
+	{"looks change nothing in a pool with history", looksOfOldPool},
+	{"a pool that never had a version lists none", noVersions},
+	{"an absent snapshot is a state and no error", absentSnapshot},
+	{"an absent version is a state and no error", absentVersion},
+	{"preflight finds nothing in a pool that can be captured", preflightOfFreshPool},
+	{"preflight tells of a version that exists", preflightOfTakenVersion},
+	{"a pool shows itself and its recipe", poolShowsItself},
+	{"an instance's ID tells its pool", poolOfInstance},
+	{"an ID of no known pool is unsupported, with a sentence", poolOfNonsense},
+}
+
+// view is everything that looks can tell.
+type view struct {
+	Pool      cloud.Pool
+	Instances []cloud.Instance
+	Images    []cloud.Image
+	Image     cloud.Image
+	Snapshot  cloud.Snapshot
+	Changes   [2]cloud.RecipeChange
+}
+
+const (
+	firstVersion  = "2026.01.09"
+	secondVersion = "2026.01.10"
+	theSnapshot   = "capture-of-a"
+)
+
+// look looks at everything.
+func (s suite) look(t *testing.T) view {
+	t.Helper()
+	ctx, ref := t.Context(), s.ref(firstVersion)
+	v := view{
+		Pool:     got(s.p.Pool(ctx, s.Pool))(t),
+		Images:   got(s.p.Images(ctx, s.Pool))(t),
+		Image:    got(s.p.Image(ctx, ref))(t),
+		Snapshot: got(s.p.Snapshot(ctx, s.a, theSnapshot))(t),
+		Changes: [2]cloud.RecipeChange{
+			got(s.p.RecipeChange(ctx, ref, false))(t),
+			got(s.p.RecipeChange(ctx, ref, true))(t),
+		},
+	}
+	v.Instances = s.instances(t)
+	return v
+}
+
+func (s suite) instances(t *testing.T) []cloud.Instance {
+	t.Helper()
+	var list []cloud.Instance
+	for _, id := range s.Instances {
+		list = append(list, got(s.p.Instance(t.Context(), id))(t))
+	}
+	return list
+}
+
+func (s suite) ref(version string) cloud.ImageRef {
+	return cloud.ImageRef{Pool: s.Pool, Version: version}
+}
+
+func (s suite) looksChangeNothing(t *testing.T) {
+	t.Helper()
+	before := s.look(t)
+	for range 2 {
+		got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: s.a, Version: firstVersion}))(t)
+		got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: s.b, Version: secondVersion}))(t)
+		got(s.p.RecipeChange(t.Context(), s.ref(secondVersion), true))(t)
+		got(s.p.Image(t.Context(), s.ref(secondVersion)))(t)
+		got(s.p.Snapshot(t.Context(), s.b, "nothing"))(t)
+		s.Advance(t)
+	}
+	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+		t.Errorf("looking changed the world (-before +after):\n%s", diff)
+	}
+}
+
+func looksOfFreshPool(t *testing.T, s suite) { s.looksChangeNothing(t) }
+
+func looksOfOldPool(t *testing.T, s suite) {
+	s.publish(t, firstVersion)
+	s.promote(t, firstVersion, true)
+	s.looksChangeNothing(t)
+}
+
+func noVersions(t *testing.T, s suite) {
+	if list := got(s.p.Images(t.Context(), s.Pool))(t); len(list) != 0 {
+		t.Errorf("a pool without history lists %+v", list)
+	}
+}
+
+func absentSnapshot(t *testing.T, s suite) {
+	have := got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t)
+	if diff := cmp.Diff(cloud.Snapshot{Name: theSnapshot, State: cloud.Absent}, have); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func absentVersion(t *testing.T, s suite) {
+	have := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t)
+	if have.State != cloud.Absent || have.ID != "" || have.Version != firstVersion || have.ImageRef != s.ref(firstVersion) {
+		t.Errorf("an absent version looks like %+v", have)
+	}
+}
+
+func preflightOfFreshPool(t *testing.T, s suite) {
+	for _, id := range s.Instances {
+		if found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: id, Version: firstVersion}))(t); found != nil {
+			t.Errorf("preflight of %s finds %+v", id, found)
+		}
+	}
+}
+
+var camelCase = regexp.MustCompile(`^([A-Z][a-z0-9]*)+$`)
+
+func preflightOfTakenVersion(t *testing.T, s suite) {
+	s.publish(t, firstVersion)
+	s.start(t, s.a)
+	found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: s.a, Version: firstVersion}))(t)
+	i := slices.IndexFunc(found, func(r cloud.Refusal) bool { return r.Reason == "VersionExists" })
+	if i < 0 {
+		t.Fatalf("preflight for a version that exists finds %+v, not VersionExists", found)
+	}
+	if !strings.Contains(found[i].Message, firstVersion) {
+		t.Errorf("the refusal does not name the version: %q", found[i].Message)
+	}
+	for _, r := range found {
+		if !camelCase.MatchString(r.Reason) || r.Message == "" {
+			t.Errorf("refusal %+v needs a reason in one CamelCase word, and a message", r)
+		}
+	}
+	if found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: s.a, Version: secondVersion}))(t); found != nil {
+		t.Errorf("preflight for another version finds %+v", found)
+	}
+}
+
+func poolShowsItself(t *testing.T, s suite) {
+	pool := got(s.p.Pool(t.Context(), s.Pool))(t)
+	if pool.ID != s.Pool || pool.Name == "" || !strings.EqualFold(pool.Name, s.p.PoolName(s.Pool)) {
+		t.Errorf("pool %q is shown as %q named %q; its ID tells the name %q", s.Pool, pool.ID, pool.Name, s.p.PoolName(s.Pool))
+	}
+	if pool.Capacity != int64(len(s.Instances)) {
+		t.Errorf("capacity %d, want %d", pool.Capacity, len(s.Instances))
+	}
+	if pool.MaxSize != 0 && pool.MaxSize < pool.Capacity {
+		t.Errorf("maximum size %d is less than the capacity %d", pool.MaxSize, pool.Capacity)
+	}
+	if pool.Recipe.Image == "" || pool.Recipe.Version != "" {
+		t.Errorf("recipe %+v of a pool without versions", pool.Recipe)
+	}
+	if len(pool.Refusals) != 0 {
+		t.Errorf("a pool that can be captured has refusals %+v", pool.Refusals)
+	}
+}
+
+func poolOfInstance(t *testing.T, s suite) {
+	for _, id := range append(slices.Clone(s.Instances), s.Missing) {
+		if pool := got(s.p.PoolOf(id))(t); pool != s.Pool {
+			t.Errorf("%s is of pool %q, want %q", id, pool, s.Pool)
+		}
+	}
+	if !s.FoldsCase {
+		return
+	}
+	// One lock per pool holds only if every way to write an instance leads to one way to write its pool.
+	for _, id := range []cloud.InstanceID{upper(s.a), cloud.InstanceID(strings.ToLower(string(s.a)))} {
+		if pool := got(s.p.PoolOf(id))(t); pool != s.Pool {
+			t.Errorf("%s is of pool %q, want %q", id, pool, s.Pool)
+		}
+	}
+}
+
+// upper changes the case of everything but the scheme, which no cloud provider of Kubernetes varies.
+func upper(id cloud.InstanceID) cloud.InstanceID {
+	scheme, rest, found := strings.Cut(string(id), ":")
+	if !found {
+		return cloud.InstanceID(strings.ToUpper(string(id)))
+	}
+	return cloud.InstanceID(scheme + ":" + strings.ToUpper(rest))
+}
+
+func poolOfNonsense(t *testing.T, s suite) {
+	for _, id := range []cloud.InstanceID{"", "nonsense", "kind://docker/kind/worker", s.a + "/and/more", cloud.InstanceID(s.Pool)} {
+		pool, err := s.p.PoolOf(id)
+		if err == nil {
+			t.Errorf("%q is of pool %q, want an error", id, pool)
+			continue
+		}
+		wantError(t, err, cloud.Unsupported)
+		if words := strings.Fields(err.Error()); len(words) < 6 {
+			t.Errorf("%q is not the sentence that a person needs", err)
+		}
+	}
+}

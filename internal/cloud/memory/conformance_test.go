@@ -1,0 +1,35 @@
+package memory_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+func TestConformance(t *testing.T) {
+	for name, change := range map[string]func(*memory.Config, *memory.PoolSpec){
+		"timed":           func(*memory.Config, *memory.PoolSpec) {},
+		"instant":         func(c *memory.Config, _ *memory.PoolSpec) { c.Latency = memory.Latency{} },
+		"no zone storage": func(c *memory.Config, _ *memory.PoolSpec) { c.NoZoneStorage = true },
+		"no bootstrap":    func(_ *memory.Config, p *memory.PoolSpec) { p.Bootstrap, p.Unreadable = nil, nil },
+		"latest":          func(_ *memory.Config, p *memory.PoolSpec) { p.Latest = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
+				t.Parallel()
+				r := newRig(t, change)
+				return cloudtest.Harness{
+					Provider: r.Cloud, Pool: r.pool, Instances: []cloud.InstanceID{r.a, r.b},
+					Missing: r.a + "-not", FoldsCase: true,
+					Advance:       func(testing.TB) { r.clock.Advance(7 * time.Second) },
+					List:          func(testing.TB) []cloud.InstanceID { return r.InstanceIDs(r.pool) },
+					Generalize:    func(_ testing.TB, id cloud.InstanceID) { r.MarkGeneralized(id) },
+					PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { r.GuestPowerOff(id) },
+				}
+			})
+		})
+	}
+}
