@@ -1,11 +1,12 @@
 package pool
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
 )
 
 func TestParse(t *testing.T) {
@@ -55,53 +56,29 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// at reads a value from a JSON document by its path.
-func at(t *testing.T, document any, path ...string) any {
-	t.Helper()
-	raw, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var value any
-	if err := json.Unmarshal(raw, &value); err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range path {
-		object, _ := value.(map[string]any)
-		value = object[key]
-	}
-	return value
-}
-
-func TestModelSaysWhatTheSpecSays(t *testing.T) {
-	const profile = "virtualMachineProfile"
-	for _, c := range []struct {
-		spec string
-		path []string
-		want any
-	}{
-		{"name=p,nodes=4", []string{"sku", "capacity"}, float64(4)},
-		{"name=p,max=7", []string{"tags", "max"}, "7"},
-		{"name=p,max=0", []string{"tags", "max"}, nil},
-		{"name=p", []string{"properties", profile, "storageProfile", "imageReference", "sku"}, "22_04-lts-gen2"},
-		{"name=p,generation=V1", []string{"properties", profile, "storageProfile", "imageReference", "sku"}, "22_04-lts"},
-		{"name=p", []string{"properties", profile, "storageProfile", "osDisk", "diffDiskSettings"}, nil},
-		{"name=p,ephemeral", []string{"properties", profile, "storageProfile", "osDisk", "diffDiskSettings", "option"}, "Local"},
-		{"name=p,windows", []string{"properties", profile, "storageProfile", "osDisk", "osType"}, "Windows"},
-		{"name=p,upgrade-policy=Automatic", []string{"properties", "upgradePolicy", "mode"}, "Automatic"},
-		{"name=p,os-upgrade", []string{"properties", "upgradePolicy", "automaticOSUpgradePolicy", "enableAutomaticOSUpgrade"}, true},
-		{"name=p,security=TrustedLaunch", []string{"properties", profile, "securityProfile", "securityType"}, "TrustedLaunch"},
-		{"name=p,aks", []string{"tags", "aks-managed-poolName"}, "p"},
-		{"name=p,light", []string{"tags", LightTag}, "true"},
-		{"name=p", []string{"zones"}, nil},
-		{"name=p", []string{"properties", profile, "osProfile", "customData"}, "I2Nsb3VkLWNvbmZpZw=="},
+func TestAzureSaysWhatTheSpecSays(t *testing.T) {
+	for text, says := range map[string]func(azure.PoolSpec) bool{
+		"name=p,nodes=4":                  func(p azure.PoolSpec) bool { return p.Nodes == 4 },
+		"name=p,max=7":                    func(p azure.PoolSpec) bool { return p.MaxNodes == 7 && p.MinNodes == 1 },
+		"name=p,max=0":                    func(p azure.PoolSpec) bool { return p.MaxNodes == 0 && p.MinNodes == 0 },
+		"name=p,generation=V1":            func(p azure.PoolSpec) bool { return p.Generation == "V1" && p.Image == "" },
+		"name=p,profile=bootstrap":        func(p azure.PoolSpec) bool { return p.Profile == "bootstrap" },
+		"name=p,ephemeral":                func(p azure.PoolSpec) bool { return p.Ephemeral },
+		"name=p,windows":                  func(p azure.PoolSpec) bool { return p.Windows && p.Image == windowsImage },
+		"name=p,upgrade-policy=Automatic": func(p azure.PoolSpec) bool { return p.UpgradePolicy == "Automatic" },
+		"name=p,os-upgrade":               func(p azure.PoolSpec) bool { return p.AutoOSUpgrade },
+		"name=p":                          func(p azure.PoolSpec) bool { return p.SecurityType == "" && p.Zones == nil },
+		"name=p,security=TrustedLaunch":   func(p azure.PoolSpec) bool { return p.SecurityType == "TrustedLaunch" },
+		"name=p,aks":                      func(p azure.PoolSpec) bool { return p.AKSManaged },
+		"name=p,zones":                    func(p azure.PoolSpec) bool { return len(p.Zones) == 3 },
+		"name=p,light":                    func(p azure.PoolSpec) bool { return p.Light },
 	} {
-		spec, err := Parse(c.spec)
+		spec, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := at(t, spec.Model("westus2", "#cloud-config", ""), c.path...); got != c.want {
-			t.Errorf("%s: %s is %v, want %v", c.spec, strings.Join(c.path, "."), got, c.want)
+		if got := spec.Azure("#cloud-config"); !says(got) || string(got.CustomData) != "#cloud-config" || got.Name != spec.ScaleSet() {
+			t.Errorf("%s: %+v", text, got)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 type Servers struct {
 	// Azure is the address of the simulated Resource Manager, such as "https://127.0.0.1:41000".
 	Azure string
+	// Identity is where managed identities get their tokens, without TLS as on a real machine.
+	Identity string
 	// CA is the PEM text of the authority that vouches for all servers.
 	CA []byte
 	// Kubeconfig of the administrator.
@@ -113,7 +115,7 @@ func (s *Site) envFile(v Servers) string {
 // IdentityVariables are what a client on a machine with a managed identity has in place of a secret.
 func (s *Site) IdentityVariables(v Servers) []Variable {
 	return []Variable{
-		{"IDENTITY_ENDPOINT", v.Azure + "/identity/token"},
+		{"IDENTITY_ENDPOINT", v.Identity + "/msi/token"},
 		{"IDENTITY_HEADER", s.IdentityHeader},
 	}
 }

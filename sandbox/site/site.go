@@ -32,11 +32,11 @@ type Facts struct {
 	// SystemIdentity and UserIdentity are the client IDs of the managed identities.
 	SystemIdentity string `json:"systemIdentity"`
 	UserIdentity   string `json:"userIdentity"`
-	// AdminPassword of Windows machines.
-	AdminPassword string `json:"adminPassword"`
-	// APIPort and AzurePort are 0 until the first start has found free ones.
-	APIPort   int `json:"apiPort"`
-	AzurePort int `json:"azurePort"`
+	// The ports of the API server, of the simulated Resource Manager and of the endpoint of managed
+	// identities are 0 until the first start has found free ones.
+	APIPort      int `json:"apiPort"`
+	AzurePort    int `json:"azurePort"`
+	IdentityPort int `json:"identityPort"`
 	// Pools as they were described when they were made.
 	Pools []pool.Spec `json:"pools"`
 }
@@ -173,7 +173,6 @@ func invent() Facts {
 		IdentityHeader: secret(),
 		SystemIdentity: uuid(),
 		UserIdentity:   uuid(),
-		AdminPassword:  secret() + "aA1!",
 	}
 }
 
