@@ -74,7 +74,7 @@ func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model armco
 	if err != nil {
 		return false, fail("look at", what, err)
 	}
-	disk, err := p.snapshotTraits(ctx, clients, s, snapshotID)
+	disk, err := snapshotTraits(ctx, clients, s, snapshotID)
 	if err != nil {
 		return false, err
 	}
@@ -108,7 +108,7 @@ func (p *Provider) makeDefinition(ctx context.Context, clients *clients, s scale
 	if there, err := p.ensureGallery(ctx, clients, s, model); err != nil || !there {
 		return false, err
 	}
-	disk, err := p.snapshotTraits(ctx, clients, s, snapshotID)
+	disk, err := snapshotTraits(ctx, clients, s, snapshotID)
 	if err != nil {
 		return false, err
 	}
@@ -228,7 +228,7 @@ func featureOf(definition armcompute.GalleryImage, name string) string {
 }
 
 // snapshotTraits reads what a snapshot took over from its disk.
-func (p *Provider) snapshotTraits(ctx context.Context, clients *clients, s scaleSet, id string) (diskTraits, error) {
+func snapshotTraits(ctx context.Context, clients *clients, s scaleSet, id string) (diskTraits, error) {
 	group, name, ok := groupAndName(id, "snapshots")
 	if !ok {
 		return diskTraits{}, &cloud.Error{Kind: cloud.Invalid, Op: "make an image of", Resource: s.String(),
@@ -245,9 +245,7 @@ func (p *Provider) snapshotTraits(ctx context.Context, clients *clients, s scale
 			traits.architecture = value(properties.SupportedCapabilities.Architecture)
 		}
 	}
-	traits = traits.orDefaults()
-	p.noteTraits(s, traits)
-	return traits, nil
+	return traits.orDefaults(), nil
 }
 
 // groupAndName reads resource group and name out of a resource ID of that type.

@@ -165,38 +165,6 @@ func (s scaleSet) versionOf(imageID string) (version string, latest, ok bool) {
 	return version, false, true
 }
 
-// compareVersions orders version names by their three numbers. One that Azure could not have made sorts
-// first.
-func compareVersions(a, b string) int {
-	x, y := versionParts(a), versionParts(b)
-	for i := range x {
-		if x[i] != y[i] {
-			if x[i] < y[i] {
-				return -1
-			}
-			return 1
-		}
-	}
-	return strings.Compare(a, b)
-}
-
-// sameVersion compares the numbers: Azure knows 2026.01.05 and 2026.1.5 as one.
-func sameVersion(a, b string) bool {
-	return strings.EqualFold(a, b) || versionParts(a)[0] >= 0 && versionParts(a) == versionParts(b)
-}
-
-func versionParts(version string) [3]int64 {
-	var parts [3]int64
-	for i, text := range strings.SplitN(version, ".", 3) {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return [3]int64{-1, -1, -1}
-		}
-		parts[i] = n
-	}
-	return parts
-}
-
 // checkVersion tells whether Azure takes the name: Major.Minor.Patch, each a number of 32 bits.
 func checkVersion(version string) error {
 	texts := strings.Split(version, ".")

@@ -1,7 +1,6 @@
 package azure
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -104,18 +103,6 @@ func TestVersionOf(t *testing.T) {
 		if version != test.version || latest != test.latest || ok != test.ok {
 			t.Errorf("%s: got %q, %v, %v", test.id, version, latest, ok)
 		}
-	}
-}
-
-func TestVersionsSortByNumber(t *testing.T) {
-	got := []string{"2026.11.21", "2026.2.3", "odd", "2026.11.3", "2025.12.31", "2026.10.1"}
-	slices.SortFunc(got, compareVersions)
-	want := []string{"odd", "2025.12.31", "2026.2.3", "2026.10.1", "2026.11.3", "2026.11.21"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v", got)
-	}
-	if !sameVersion("2026.01.05", "2026.1.5") || sameVersion("odd", "other") {
-		t.Error("versions are not compared by their numbers")
 	}
 }
 

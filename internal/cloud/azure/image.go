@@ -3,13 +3,16 @@ package azure
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // zonelessTexts are the two ways in which Azure says that a region has no zone-redundant storage for
@@ -228,10 +231,16 @@ func (p *Provider) versions(ctx context.Context, s scaleSet) ([]*armcompute.Gall
 	}
 	out = slices.DeleteFunc(out, func(v *armcompute.GalleryImageVersion) bool { return v == nil })
 	slices.SortFunc(out, func(a, b *armcompute.GalleryImageVersion) int {
-		return compareVersions(value(a.Name), value(b.Name))
+		return imageversion.Compare(value(a.Name), value(b.Name))
 	})
 	return out, nil
 }
+
+// A version whose tags are just being written refuses others for a moment.
+const (
+	tagTries = 3
+	tagPause = 400 * time.Millisecond
+)
 
 // TagImage implements cloud.Disks. All tags are sent, for Azure's documentation leaves open whether the
 // tags of a patch are merged or replace what is there; a removed one is sent as null.
@@ -255,13 +264,20 @@ func (p *Provider) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[st
 	if err != nil {
 		return err
 	}
-	poller, err := clients.versions.BeginUpdate(ctx, r.group, r.gallery(), r.definition(), r.version,
-		armcompute.GalleryImageVersionUpdate{Tags: sent}, nil)
-	if err != nil {
-		return fail("tag", r, err)
+	for try := 1; ; try++ {
+		poller, err := clients.versions.BeginUpdate(ctx, r.group, r.gallery(), r.definition(), r.version,
+			armcompute.GalleryImageVersionUpdate{Tags: sent}, nil)
+		if err == nil {
+			remember(p, r.id(), poller)
+			return nil
+		}
+		if try == tagTries || !isStatus(err, http.StatusConflict) {
+			return fail("tag", r, err)
+		}
+		if err := pause(ctx, tagPause); err != nil {
+			return fail("tag", r, err)
+		}
 	}
-	remember(p, r.id(), poller)
-	return nil
 }
 
 func mergeTags(have, change map[string]string) (sent map[string]*string, changes bool) {
@@ -295,7 +311,7 @@ func (p *Provider) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
 		if err != nil {
 			return err
 		}
-		if recipe.Version != "" && sameVersion(recipe.Version, r.version) {
+		if recipe.Version != "" && imageversion.Compare(recipe.Version, r.version) == 0 {
 			return &cloud.Error{Kind: cloud.Conflict, Op: "delete", Resource: r.String(),
 				Message: fmt.Sprintf("the recipe of %s names it: point the pool at another image first", r.scaleSet)}
 		}

@@ -134,7 +134,10 @@ func TestEnsureImageWaitsForItsParents(t *testing.T) {
 	p := a.provider()
 	ensure := func() {
 		t.Helper()
-		if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Absent {
+		if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Pending {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if got, err := p.Image(t.Context(), testImage); err != nil || got.State != cloud.Absent {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if made := a.made(); len(made) != 0 {
@@ -234,14 +237,17 @@ func TestZonelessRegion(t *testing.T) {
 		failed := `{"location": "westus2", "properties": {"provisioningState": "%s", "publishingProfile": {"storageAccountType": "Standard_ZRS"},
 			"replicationStatus": {"summary": [{"details": "detail:ZRS is not supported"}]}}}`
 		a.has(testVersionID, strings.Replace(failed, "%s", "Failed", 1))
-		if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Absent {
+		if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Pending {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if got, err := p.Image(t.Context(), testImage); err != nil || got.State != cloud.Absent {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if made := a.made(); len(made) != 1 || !strings.HasPrefix(made[0], "DELETE") {
 			t.Errorf("sent %v", made)
 		}
 		a.has(testVersionID, strings.Replace(failed, "%s", "Deleting", 1))
-		if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Absent {
+		if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Pending {
 			t.Errorf("%+v, %v", got, err)
 		}
 		delete(a.documents, fold(testVersionID))

@@ -58,7 +58,6 @@ func (p *Provider) vm(ctx context.Context, ref instance, view bool) (armcompute.
 	if err != nil {
 		return armcompute.VirtualMachineScaleSetVM{}, fail("look at", ref, err)
 	}
-	p.noteGeneration(ref.scaleSet, got.VirtualMachineScaleSetVM)
 	return got.VirtualMachineScaleSetVM, nil
 }
 

@@ -55,7 +55,7 @@ func (p *Provider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error
 		Location: value(model.Location),
 		Capacity: capacityOf(model),
 		MaxSize:  maxSizeOf(model),
-		Traits:   p.traitsOf(s, model),
+		Traits:   traitsOf(model),
 		Recipe:   recipe,
 		Refusals: refusalsOfPool(s, model),
 	}, nil
@@ -127,38 +127,16 @@ type diskTraits struct {
 	architecture armcompute.Architecture
 }
 
-// noteGeneration keeps what an instance view says of the generation.
-func (p *Provider) noteGeneration(s scaleSet, vm armcompute.VirtualMachineScaleSetVM) {
-	if vm.Properties == nil || vm.Properties.InstanceView == nil || value(vm.Properties.InstanceView.HyperVGeneration) == "" {
-		return
+// traitsOf is for people. Generation and architecture belong to disks, and only Trusted Launch tells of them
+// in the model.
+func traitsOf(model armcompute.VirtualMachineScaleSet) map[string]string {
+	security := securityTypeOf(model)
+	out := map[string]string{"securityType": string(security)}
+	if security != armcompute.SecurityTypesStandard {
+		out["generation"] = string(armcompute.HyperVGenerationV2)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	traits := p.traits[s.pool()]
-	traits.generation = *vm.Properties.InstanceView.HyperVGeneration
-	p.traits[s.pool()] = traits
-}
-
-func (p *Provider) noteTraits(s scaleSet, traits diskTraits) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.traits[s.pool()] = traits
-}
-
-// traitsOf is for people. Generation and architecture belong to disks: they are told once one was seen.
-func (p *Provider) traitsOf(s scaleSet, model armcompute.VirtualMachineScaleSet) map[string]string {
-	out := map[string]string{"securityType": string(securityTypeOf(model))}
 	if model.SKU != nil && value(model.SKU.Name) != "" {
 		out["vmSize"] = *model.SKU.Name
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	traits := p.traits[s.pool()]
-	if traits.generation != "" {
-		out["generation"] = string(traits.generation)
-	}
-	if traits.architecture != "" {
-		out["architecture"] = string(traits.architecture)
 	}
 	return out
 }
@@ -258,12 +236,9 @@ func (p *Provider) SetCapacity(ctx context.Context, id cloud.PoolID, from, size 
 		return &cloud.Error{Kind: cloud.Conflict, Op: "grow", Resource: s.String(),
 			Message: fmt.Sprintf("it has %d nodes, not %d: somebody else changed its size", now, from)}
 	}
-	if size < from {
+	if size <= from {
 		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: s.String(),
-			Message: fmt.Sprintf("%d nodes are fewer than the %d that it has: a pool is only ever grown", size, from)}
-	}
-	if size == from {
-		return nil
+			Message: fmt.Sprintf("%d nodes are not more than the %d that it has: a pool is only ever grown", size, from)}
 	}
 	clients, err := p.in(s)
 	if err != nil {

@@ -114,6 +114,7 @@ func TestSetCapacity(t *testing.T) {
 	p := a.provider()
 	mustKind(t, p.SetCapacity(t.Context(), testPool, 2, 4), cloud.Conflict)
 	mustKind(t, p.SetCapacity(t.Context(), testPool, 3, 2), cloud.Invalid)
+	mustKind(t, p.SetCapacity(t.Context(), testPool, 3, 3), cloud.Invalid)
 	if made := a.made(); len(made) != 0 {
 		t.Errorf("a refused growth sent %v", made)
 	}

@@ -19,7 +19,9 @@ type preflight struct {
 	version  versionRef
 	model    armcompute.VirtualMachineScaleSet
 	vm       armcompute.VirtualMachineScaleSetVM
-	found    []cloud.Refusal
+	// newDefinition: the pool has no image definition yet.
+	newDefinition bool
+	found         []cloud.Refusal
 }
 
 // Preflight implements cloud.Recipes. It takes eight or nine requests. What it may not look at, such as
@@ -139,6 +141,7 @@ func (l *preflight) gallery(ctx context.Context) error {
 	}
 	definition, err := l.clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
 	if isNotFound(err) {
+		l.newDefinition = true
 		return l.galleryName(ctx)
 	}
 	if err != nil {
@@ -184,9 +187,7 @@ func (l *preflight) diskTraits(ctx context.Context) (diskTraits, error) {
 			traits.architecture = value(properties.SupportedCapabilities.Architecture)
 		}
 	}
-	traits = traits.orDefaults()
-	l.provider.noteTraits(l.instance.scaleSet, traits)
-	return traits, nil
+	return traits.orDefaults(), nil
 }
 
 // galleryName asks whether the gallery that will be made has its name to itself: a name is unique in a
@@ -220,7 +221,7 @@ func (l *preflight) galleryName(ctx context.Context) error {
 	return nil
 }
 
-// quota looks whether one more snapshot fits into the subscription's quota.
+// quota looks whether one more of what a capture makes fits into the quotas of the subscription.
 func (l *preflight) quota(ctx context.Context) error {
 	location := value(l.model.Location)
 	pager := l.clients.usages.NewListPager(location, nil)
@@ -234,11 +235,11 @@ func (l *preflight) quota(ctx context.Context) error {
 			return err
 		}
 		for _, usage := range page.Value {
-			if usage == nil || usage.Name == nil || !isSnapshotQuota(value(usage.Name.Value)) || value(usage.Limit) <= 0 {
+			if usage == nil || usage.Name == nil || usage.Limit == nil || !l.uses(value(usage.Name.Value)) {
 				continue
 			}
 			if int64(value(usage.CurrentValue)) >= *usage.Limit {
-				l.refuse("QuotaUsedUp", "the quota %s of region %s is used up (%d of %d): delete snapshots that are not needed, or ask Azure for more",
+				l.refuse("QuotaUsedUp", "the quota %s of region %s is used up (%d of %d): delete what is not needed, or ask Azure for more",
 					value(usage.Name.Value), location, value(usage.CurrentValue), *usage.Limit)
 			}
 		}
@@ -246,8 +247,15 @@ func (l *preflight) quota(ctx context.Context) error {
 	return nil
 }
 
-// isSnapshotQuota: a capture makes one snapshot on standard storage. Image versions have no usage of their
-// own in Azure's list.
-func isSnapshotQuota(name string) bool {
-	return strings.EqualFold(name, "StandardSnapshotCount") || strings.EqualFold(name, "Snapshots")
+// uses tells whether this capture would take one of a quota. That Azure lists the limits of galleries among
+// the usages of Compute is unverified; where it does not, they are not looked at.
+func (l *preflight) uses(quota string) bool {
+	switch strings.ToLower(quota) {
+	case "standardstoragesnapshots", "standardsnapshotcount", "galleryimageversions":
+		return true
+	case "galleryimages":
+		return l.newDefinition
+	default:
+		return false
+	}
 }

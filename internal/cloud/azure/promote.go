@@ -39,7 +39,7 @@ func (p *Provider) SetRecipe(ctx context.Context, change cloud.RecipeChange) err
 		if len(left) == 0 {
 			return nil
 		}
-		if now := imageName(imageReference(model)); !strings.EqualFold(now, change.From) && !isVersion(imageReference(model), r) {
+		if now := r.imageName(imageReference(model)); !strings.EqualFold(now, change.From) && !isVersion(imageReference(model), r) {
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set the recipe of", Resource: r.scaleSet.String(),
 				Message: fmt.Sprintf("its image is %s, not %s as when the change was made: somebody else changed it", now, change.From)}
 		}
@@ -71,14 +71,18 @@ func (p *Provider) patchRecipe(ctx context.Context, r versionRef, model armcompu
 	return nil
 }
 
+func removesData(removes []string) bool {
+	return slices.ContainsFunc(removes, func(name string) bool { return strings.HasPrefix(name, customDataName) })
+}
+
 // leftToDo names what of the change the model does not show.
 func leftToDo(r versionRef, model armcompute.VirtualMachineScaleSet, change cloud.RecipeChange) []string {
 	var left []string
 	if !isVersion(imageReference(model), r) {
-		left = append(left, "image "+imageName(imageReference(model)))
+		left = append(left, "image "+r.imageName(imageReference(model)))
 	}
-	if slices.Contains(change.Removes, removesCustomData) && !customDataEmptied(r.scaleSet, model) {
-		left = append(left, removesCustomData)
+	if removesData(change.Removes) && !customDataEmptied(r.scaleSet, model) {
+		left = append(left, customDataName)
 	}
 	for _, extension := range extensionsOf(model) {
 		if name := removesExtensionPrefix + value(extension.Name); slices.Contains(change.Removes, name) {
@@ -107,7 +111,7 @@ func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes 
 	patch := armcompute.VirtualMachineScaleSetUpdate{
 		Properties: &armcompute.VirtualMachineScaleSetUpdateProperties{VirtualMachineProfile: profile},
 	}
-	if slices.Contains(removes, removesCustomData) {
+	if removesData(removes) {
 		profile.OSProfile = &armcompute.VirtualMachineScaleSetUpdateOSProfile{
 			CustomData: to.Ptr(base64.StdEncoding.EncodeToString([]byte(emptyCloudConfig))),
 		}

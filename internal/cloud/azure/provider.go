@@ -46,8 +46,6 @@ type Provider struct {
 	defined map[string]bool
 	// zoneless regions, by subscription and region: seen to refuse zone-redundant storage.
 	zoneless map[string]bool
-	// disks' traits by pool, as last seen on one of its disks.
-	traits map[cloud.PoolID]diskTraits
 }
 
 var _ cloud.Provider = (*Provider)(nil)
@@ -96,7 +94,6 @@ func New(_ context.Context, config Config) (*Provider, error) {
 		operations: map[string]outcome{},
 		defined:    map[string]bool{},
 		zoneless:   map[string]bool{},
-		traits:     map[cloud.PoolID]diskTraits{},
 	}, nil
 }
 

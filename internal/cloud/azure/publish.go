@@ -9,8 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// EnsureImage implements cloud.Disks. While gallery or definition are still being made, the version is
-// absent; the caller comes again.
+// EnsureImage implements cloud.Disks. It says Pending from the first step on; a look says Absent for as long
+// as gallery or definition are being made or a failed version is on its way out, and the caller comes again.
 func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
 	r, err := versionOfRef(spec.ImageRef)
 	if err != nil {
@@ -23,9 +23,9 @@ func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud
 	switch {
 	case found.replace && found.image.State == cloud.Failed:
 		// The type of storage cannot be changed, and the failed version keeps its name: it goes first.
-		return absentImage(spec.ImageRef), p.deleteVersion(ctx, r)
+		return pendingImage(r, spec), p.deleteVersion(ctx, r)
 	case found.replace:
-		return absentImage(spec.ImageRef), nil
+		return pendingImage(r, spec), nil
 	case found.image.State != cloud.Absent:
 		return found.image, nil
 	}
@@ -35,7 +35,7 @@ func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud
 	}
 	ready, err := p.ensureDefinition(ctx, r.scaleSet, model, spec.SnapshotID)
 	if err != nil || !ready {
-		return absentImage(spec.ImageRef), err
+		return pendingImage(r, spec), err
 	}
 	return p.makeVersion(ctx, r, spec, model)
 }
@@ -59,9 +59,13 @@ func (p *Provider) makeVersion(ctx context.Context, r versionRef, spec cloud.Ima
 	if err != nil {
 		return cloud.Image{}, err
 	}
+	return pendingImage(r, spec), nil
+}
+
+func pendingImage(r versionRef, spec cloud.ImageSpec) cloud.Image {
 	return cloud.Image{
 		ImageRef: spec.ImageRef, Version: r.version, ID: r.id(), State: cloud.Pending, Tags: tagsOf(toTags(spec.Tags)),
-	}, nil
+	}
 }
 
 func (p *Provider) putVersion(ctx context.Context, r versionRef, version armcompute.GalleryImageVersion) error {

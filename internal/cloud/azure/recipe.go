@@ -9,25 +9,25 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // bootstrapRemovedTag stands on a scale set whose customData we emptied, with the version that it was
 // emptied for: Azure never gives customData out, so that it cannot be seen in any other way.
 const bootstrapRemovedTag = "kamino-bootstrap-removed"
 
-// Names in RecipeChange.Removes: SetRecipe reads them back.
+// Names in RecipeChange.Removes: SetRecipe reads them back. Azure never gives customData out, so that its
+// name says where it can still be found.
 const (
-	removesCustomData      = "customData"
+	customDataName         = "customData"
+	removesCustomData      = customDataName + " (a node that was built with it keeps it in /var/lib/cloud/instance/user-data.txt)"
 	removesExtensionPrefix = "extension "
 )
-
-// unreadableCustomData says where customData can still be found.
-const unreadableCustomData = "customData: Azure never gives it out; a node that was built with it has it in /var/lib/cloud/instance/user-data.txt"
 
 // recipe reads what the pool's next node is built from. Only where it names the definition must the
 // versions be listed, to tell what "latest" means today.
 func (p *Provider) recipe(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet) (cloud.Recipe, error) {
-	out := cloud.Recipe{Image: imageName(imageReference(model))}
+	out := cloud.Recipe{Image: s.imageName(imageReference(model))}
 	for _, extension := range extensionsOf(model) {
 		if isBootstrap(extension) {
 			out.Bootstrap = append(out.Bootstrap, removesExtensionPrefix+value(extension.Name))
@@ -90,10 +90,17 @@ func imageReference(model armcompute.VirtualMachineScaleSet) *armcompute.ImageRe
 	return nil
 }
 
-// imageName is an image reference in one line: an ID, or publisher:offer:sku:version.
-func imageName(image *armcompute.ImageReference) string {
+// imageName is an image reference in one line: an ID, or publisher:offer:sku:version. One of our own is
+// written as we write it, so that it compares as text whatever case Azure returns.
+func (s scaleSet) imageName(image *armcompute.ImageReference) string {
 	if image == nil {
 		return ""
+	}
+	switch version, latest, ours := s.versionOf(value(image.ID)); {
+	case ours && latest:
+		return s.definitionID()
+	case ours:
+		return s.versionID(version)
 	}
 	for _, id := range []*string{image.ID, image.SharedGalleryImageID, image.CommunityGalleryImageID} {
 		if value(id) != "" {
@@ -164,11 +171,11 @@ func (p *Provider) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeB
 
 func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeBootstrap bool) (cloud.RecipeChange, error) {
 	image := imageReference(model)
-	change := cloud.RecipeChange{Pool: r.pool(), Version: r.version, From: imageName(image), To: r.id()}
+	change := cloud.RecipeChange{Pool: r.pool(), Version: r.version, From: r.imageName(image), To: r.id()}
 	saved := backup{Pool: r.pool(), ImageReference: image}
 	if removeBootstrap && !customDataEmptied(r.scaleSet, model) {
 		change.Removes = append(change.Removes, removesCustomData)
-		change.Unreadable = append(change.Unreadable, unreadableCustomData)
+		change.Unreadable = append(change.Unreadable, removesCustomData)
 	}
 	for _, extension := range extensionsOf(model) {
 		name := removesExtensionPrefix + value(extension.Name)
@@ -177,7 +184,9 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 			continue
 		}
 		change.Removes = append(change.Removes, name)
-		change.Unreadable = append(change.Unreadable, "protected settings of "+name+", if it has any: Azure never gives them out")
+		if !tellsItsCommand(extension) {
+			change.Unreadable = append(change.Unreadable, name)
+		}
 		saved.Extensions = append(saved.Extensions, extension)
 	}
 	change.Done = isVersion(image, r) && len(change.Removes) == 0
@@ -189,13 +198,23 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 	return change, nil
 }
 
+// tellsItsCommand tells whether a script extension has its command among the settings that Azure gives out;
+// otherwise it is among the protected ones, which Azure never does.
+func tellsItsCommand(extension *armcompute.VirtualMachineScaleSetExtension) bool {
+	if extension.Properties == nil {
+		return false
+	}
+	settings, _ := extension.Properties.Settings.(map[string]any)
+	return settings["commandToExecute"] != nil || settings["script"] != nil
+}
+
 // isVersion tells whether an image reference names exactly this version, and nothing beside it.
 func isVersion(image *armcompute.ImageReference, r versionRef) bool {
 	if image == nil || value(image.Publisher)+value(image.Offer)+value(image.SKU)+value(image.Version) != "" {
 		return false
 	}
 	version, latest, ours := r.versionOf(value(image.ID))
-	return ours && !latest && sameVersion(version, r.version)
+	return ours && !latest && imageversion.Compare(version, r.version) == 0
 }
 
 // customDataEmptied believes the tag only while the recipe names one of our images: whoever pointed it at

@@ -38,7 +38,7 @@ func TestRecipePatch(t *testing.T) {
 		want    string
 	}{
 		{"image only", nil, `{"properties": {"virtualMachineProfile": {` + image + `}}}`},
-		{"bootstrap", []string{"customData", "extension vmssCSE"}, `{
+		{"bootstrap", []string{removesCustomData, "extension vmssCSE"}, `{
 			"tags": {"cluster": "one", "kamino-bootstrap-removed": "2026.11.21"},
 			"properties": {"virtualMachineProfile": {` + image + `,
 				"osProfile": {"customData": "` + empty + `"},
@@ -93,11 +93,11 @@ func TestRecipeChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(change.Removes, []string{"customData", "extension vmssCSE"}) ||
+	if !slices.Equal(change.Removes, []string{removesCustomData, "extension vmssCSE"}) ||
 		!slices.Equal(change.Keeps, []string{"extension monitor", "extension cluster-AKSLinuxBilling"}) || change.Done {
 		t.Errorf("%+v", change)
 	}
-	if len(change.Unreadable) != 2 || !strings.Contains(change.Unreadable[0], "/var/lib/cloud/instance/user-data.txt") {
+	if !slices.Equal(change.Unreadable, []string{removesCustomData}) || !strings.Contains(removesCustomData, "/var/lib/cloud/instance/user-data.txt") {
 		t.Errorf("unreadable %q", change.Unreadable)
 	}
 	saved := object(t, string(change.Backup))
@@ -156,7 +156,7 @@ func TestSetRecipe(t *testing.T) {
 		{"id": null, "publisher": "Canonical", "offer": "o", "sku": "s", "version": "latest"}}}}}`))
 	mustKind(t, p.SetRecipe(t.Context(), again), cloud.Conflict)
 	fresh, err := p.RecipeChange(t.Context(), testImage, true)
-	if err != nil || !slices.Contains(fresh.Removes, "customData") {
+	if err != nil || !slices.Contains(fresh.Removes, removesCustomData) {
 		t.Errorf("%+v, %v", fresh, err)
 	}
 }
