@@ -1,0 +1,257 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
+)
+
+// boot takes the machine from power on to a Ready Node, or as far as its disk and recipe take it.
+func (s *session) boot() {
+	steps := []func() error{s.comeUp, s.firstBoot, s.cloudInit, s.extensions, s.join}
+	if s.spec.Light {
+		steps = []func() error{s.comeUp, s.joinLight}
+	}
+	for _, step := range steps {
+		err := step()
+		if s.booting.Err() != nil {
+			return
+		}
+		if err != nil {
+			s.machine.fleet.config.Log.Error("boot got stuck", "machine", s.spec.ID, "error", err)
+			return
+		}
+	}
+}
+
+func (s *session) comeUp() error { return s.sleep(s.latencies().Boot) }
+
+func (s *session) latencies() Latencies { return s.machine.fleet.config.Latencies }
+
+// facts of this machine, for what is written to its disk.
+func (s *session) facts() disk.Facts {
+	address := s.machine.address()
+	var a, b, c, d byte
+	_, _ = fmt.Sscanf(address, "%d.%d.%d.%d", &a, &b, &c, &d)
+	return disk.Facts{
+		Hostname: strings.ToLower(s.spec.ComputerName), VMID: s.spec.VMID, IP: address,
+		MAC:        fmt.Sprintf("00:0d:%02x:%02x:%02x:%02x", a, b, c, d),
+		MachineID:  disk.MachineID(s.root),
+		CustomData: string(s.spec.CustomData), Kernel: disk.Kernel(s.root),
+		Kubelet: s.machine.fleet.config.KubeletVersion, Now: time.Now().UTC(),
+	}
+}
+
+// firstBoot makes what identity is missing, before anything that comes from the cloud.
+func (s *session) firstBoot() error {
+	facts := s.facts()
+	if name := disk.Hostname(s.root); name != "" {
+		facts.Hostname = name
+	}
+	if err := disk.FirstBoot(s.root, facts); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.machineID = disk.MachineID(s.root)
+	return nil
+}
+
+// cloudInit does the work of a new instance, if this is one: what the recipe's customData orders.
+func (s *session) cloudInit() error {
+	fresh := disk.SeesNewInstance(s.root, s.spec.VMID)
+	if err := disk.Provision(s.root, s.facts()); err != nil {
+		return err
+	}
+	if !fresh {
+		return nil
+	}
+	facts := s.facts()
+	facts.Hostname = disk.Hostname(s.root)
+	if err := disk.NewInstance(s.root, facts); err != nil {
+		return err
+	}
+	orders, err := disk.ReadOrders(string(s.spec.CustomData))
+	if err != nil {
+		return err
+	}
+	if err := orders.WriteFiles(s.root); err != nil || !orders.Bootstrap {
+		return err
+	}
+	return s.bootstrap(orders.Profile, facts)
+}
+
+// bootstrap makes a node of the machine. It takes as long as what is missing on the disk.
+func (s *session) bootstrap(profile disk.Profile, facts disk.Facts) error {
+	if !disk.Installed(s.root) {
+		if err := s.sleep(s.latencies().Install); err != nil {
+			return err
+		}
+		if err := errors.Join(disk.InstallNode(s.root, facts), disk.Traces(s.root, facts)); err != nil {
+			return err
+		}
+	}
+	for _, image := range disk.BaseImages {
+		if disk.HasImage(s.root, image) {
+			continue
+		}
+		if err := s.sleep(s.latencies().Kubelet.ImagePull); err != nil {
+			return err
+		}
+		if err := disk.AddImage(s.root, image); err != nil {
+			return err
+		}
+	}
+	if err := s.sleep(s.latencies().Join); err != nil {
+		return err
+	}
+	if profile == disk.Bootstrap {
+		if err := os.MkdirAll(filepath.Join(s.root, "run/kubeadm"), 0o700); err != nil {
+			return err
+		}
+	}
+	return disk.Join(s.root, profile, facts)
+}
+
+// extensions runs each VM extension of the recipe whose handler does not believe that it has run.
+func (s *session) extensions() error {
+	for _, extension := range s.spec.Extensions {
+		handler := extension.Publisher + "." + extension.Type
+		if disk.ExtensionDone(s.root, handler) {
+			continue
+		}
+		if err := s.sleep(s.latencies().Extension); err != nil {
+			return err
+		}
+		if err := disk.RecordExtension(s.root, handler, extension.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join starts container runtime and kubelet. A disk with neither a bootstrap nor a credential never joins.
+func (s *session) join() error {
+	if _, joined := disk.Joined(s.root); !joined {
+		return errors.New("there is no kubelet with a credential on its disk, and nothing in its recipe bootstraps one")
+	}
+	s.mu.Lock()
+	s.name = strings.ToLower(disk.Hostname(s.root))
+	s.mu.Unlock()
+	if err := s.units.Set(containerdUnit, true); err != nil {
+		return err
+	}
+	facts := s.facts()
+	facts.Hostname = s.name
+	if err := errors.Join(disk.Serve(s.root, facts), disk.Agents(s.root, facts)); err != nil {
+		return err
+	}
+	if err := s.sleep(s.latencies().KubeletStart); err != nil {
+		return err
+	}
+	return s.keepTrying(func() error {
+		if s.machine.isHung() {
+			return nil
+		}
+		return s.units.Set(kubeletUnit, true)
+	})
+}
+
+func (s *session) joinLight() error {
+	s.mu.Lock()
+	s.name = strings.ToLower(s.spec.ComputerName)
+	s.mu.Unlock()
+	if err := s.sleep(s.latencies().KubeletStart); err != nil {
+		return err
+	}
+	return s.keepTrying(func() error {
+		if s.machine.isHung() {
+			return nil
+		}
+		return s.startKubelet()
+	})
+}
+
+// keepTrying is what systemd does to a kubelet that ends because the API server is away.
+func (s *session) keepTrying(start func() error) error {
+	for {
+		err := start()
+		if err == nil || s.booting.Err() != nil {
+			return err
+		}
+		s.machine.fleet.config.Log.Warn("kubelet did not start, trying again", "machine", s.spec.ID, "error", err)
+		if err := s.sleep(10 * time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// startKubelet registers the Node under the name that the disk says.
+func (s *session) startKubelet() error {
+	s.mu.Lock()
+	name, machineID := s.name, s.machineID
+	s.mu.Unlock()
+	if name == "" {
+		return fmt.Errorf("machine %s has not come far enough to start its kubelet", s.spec.ID)
+	}
+	f := s.machine.fleet
+	node := kubelet.Node{
+		Name: name, ProviderID: s.spec.ProviderID, IP: s.machine.address(), Root: s.root, Labels: s.labels(),
+		Info: corev1.NodeSystemInfo{
+			MachineID: machineID, SystemUUID: s.spec.VMID, BootID: s.bootID,
+			KernelVersion: disk.DefaultKernel, OSImage: "Ubuntu 22.04.5 LTS", KubeletVersion: f.config.KubeletVersion,
+			ContainerRuntimeVersion: "containerd://1.7.25", OperatingSystem: "linux", Architecture: "amd64",
+		},
+	}
+	if s.root != "" {
+		node.Info.KernelVersion, node.Info.OSImage = disk.Kernel(s.root), disk.OSImage(s.root)
+		node.Info.KubeletVersion = disk.KubeletVersion(s.root)
+	} else {
+		node.Info.MachineID = strings.ReplaceAll(s.spec.VMID, "-", "")
+	}
+	if err := f.takeName(s.ctx, s.machine, node); err != nil {
+		return err
+	}
+	k, err := f.kubelets.Start(s.ctx, node)
+	if err != nil {
+		return err
+	}
+	if err := s.adopt(k); err != nil {
+		return err
+	}
+	f.lookForCollision(s.ctx, s.machine, node)
+	return s.machine.change(func(r *record) { r.Node = name })
+}
+
+func (s *session) labels() map[string]string {
+	labels := map[string]string{
+		corev1.LabelInstanceTypeStable: "Standard_D2s_v5",
+		"agentpool":                    s.spec.Pool,
+	}
+	if zone := s.spec.Zone; zone != "" {
+		labels[corev1.LabelTopologyZone] = zone
+	}
+	if region := s.machine.fleet.config.Region; region != "" {
+		labels[corev1.LabelTopologyRegion] = region
+	}
+	return labels
+}
+
+// takeName removes a Node of this name that belonged to an instance which the cloud does not have any
+// more: a provider ID cannot be changed, and no lifecycle controller of a cloud runs here.
+func (f *Fleet) takeName(ctx context.Context, m *machine, node kubelet.Node) error {
+	owner, err := f.kubelets.ProviderOf(ctx, node.Name)
+	if err != nil || owner == "" || fold(owner) == fold(node.ProviderID) || f.byProvider(owner) != nil {
+		return err
+	}
+	return f.kubelets.RemoveNode(ctx, node.Name, owner)
+}

@@ -1,0 +1,301 @@
+// Package machine runs the sandbox's machines: a disk that is a directory tree, a boot that makes what
+// identity is missing and does what the recipe orders, systemd, a kubelet, and the ways in which all of
+// that goes down. It implements fleet.Fleet for the simulated cloud, and has verbs of its own for people
+// and tests that patch, crash or hang a machine.
+//
+// It decides what a machine does by what is on its disk, as a real one does, and by nothing else: a clone
+// whose disk kept its donor's identity comes up as its donor.
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/kamino-dev/kamino/sandbox/clock"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
+)
+
+// Config of a fleet.
+type Config struct {
+	// Dir keeps disks, machines' records and logs; required. It belongs to one fleet at a time.
+	Dir   string
+	Clock clock.Clock
+	// Client needs the rights of a cluster administrator and should have no limit on its rate. Required.
+	Client kubernetes.Interface
+	// RESTConfig tells pods that are real processes where the API server is.
+	RESTConfig *rest.Config
+	// Binaries maps a prefix of an image's name to the local program that its containers run; all other
+	// containers are simulated.
+	Binaries map[string]string
+	// Broken are parts of names of images that cannot be pulled. "broken.invalid" if nil.
+	Broken    []string
+	Latencies Latencies
+	// Region is the nodes' topology.kubernetes.io/region; no label if empty.
+	Region string
+	// KubeletVersion that the bootstrap installs, with its "v"; disk.DefaultKubelet if empty.
+	KubeletVersion string
+	// Log; nothing is logged if nil.
+	Log *slog.Logger
+}
+
+// Fleet is the machines of one sandbox.
+type Fleet struct {
+	config   Config
+	kubelets *kubelet.Service
+	ctx      context.Context
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	nextIP   atomic.Uint32
+
+	mu       sync.Mutex
+	closed   bool
+	machines map[string]*machine
+
+	collisions ledger
+}
+
+var _ fleet.Fleet = (*Fleet)(nil)
+
+// New makes a fleet on Dir. Machines that were on when the last one ended boot again, as after a loss of
+// power; they do so in the background. The context ends the fleet as Close does.
+func New(ctx context.Context, config Config) (*Fleet, error) {
+	if config.Dir == "" || config.Client == nil {
+		return nil, errors.New("a fleet needs a directory and a client of the API server")
+	}
+	dir, err := filepath.Abs(config.Dir)
+	if err != nil {
+		return nil, err
+	}
+	config.Dir = dir
+	config.Latencies = config.Latencies.withDefaults()
+	if config.Broken == nil {
+		config.Broken = []string{"broken.invalid"}
+	}
+	if config.KubeletVersion == "" {
+		config.KubeletVersion = disk.DefaultKubelet
+	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, name := range []string{"disks", "machines", "logs"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := disk.Sweep(filepath.Join(dir, "disks")); err != nil {
+		return nil, err
+	}
+	f := &Fleet{config: config, machines: map[string]*machine{}}
+	f.kubelets = kubelet.New(kubelet.Config{
+		Client: config.Client, REST: config.RESTConfig, Clock: config.Clock, Binaries: config.Binaries,
+		Broken: config.Broken, Latencies: config.Latencies.Kubelet, Dir: dir, Log: config.Log,
+	})
+	f.ctx, f.cancel = context.WithCancel(ctx)
+	f.spawn(func() {
+		if err := f.kubelets.Run(f.ctx); err != nil {
+			config.Log.Error("pods are not watched", "error", err)
+		}
+	})
+	return f, f.resume()
+}
+
+// Close ends the fleet as a loss of power ends all machines at once. Their records say that they are on:
+// the next fleet on the same directory boots them again.
+func (f *Fleet) Close() {
+	f.mu.Lock()
+	f.closed = true
+	machines := f.all()
+	f.mu.Unlock()
+	f.cancel()
+	for _, m := range machines {
+		m.cutPower()
+	}
+	f.running.Wait()
+}
+
+// spawn runs work that Close waits for.
+func (f *Fleet) spawn(work func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.closed {
+		f.running.Go(work)
+	}
+}
+
+// all needs f.mu.
+func (f *Fleet) all() []*machine {
+	machines := make([]*machine, 0, len(f.machines))
+	for _, m := range f.machines {
+		machines = append(machines, m)
+	}
+	return machines
+}
+
+// fold makes IDs of Azure resources comparable: their case means nothing.
+func fold(id string) string { return strings.ToLower(id) }
+
+func (f *Fleet) machine(id string) (*machine, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.machines[fold(id)]; m != nil {
+		return m, nil
+	}
+	return nil, fmt.Errorf("there is no machine %s in the sandbox", id)
+}
+
+// CopyDisk implements fleet.Fleet. A platform image ("publisher:offer:sku:version") comes into being
+// when it is first copied.
+func (f *Fleet) CopyDisk(ctx context.Context, dst, src fleet.DiskID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if m := f.userOf(dst); m != nil {
+		return fmt.Errorf("disk %s cannot be replaced: machine %s is running from it, power it off first", dst, m.specification().ID)
+	}
+	from := f.path(src)
+	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) && strings.Count(string(src), ":") == 3 {
+		if err := f.publish(src); err != nil {
+			return fmt.Errorf("make platform image %s: %w", src, err)
+		}
+	}
+	return disk.Copy(f.path(dst), from)
+}
+
+// publish makes a platform image. Two that do so at once make the same thing; the last one stays.
+func (f *Fleet) publish(image fleet.DiskID) error {
+	draft, err := os.MkdirTemp(filepath.Join(f.config.Dir, "disks"), ".copy-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(draft)
+	tree := filepath.Join(draft, "image")
+	if err := disk.Generic(tree, disk.Facts{Kubelet: f.config.KubeletVersion}); err != nil {
+		return err
+	}
+	return disk.Copy(f.path(image), tree)
+}
+
+// DeleteDisk implements fleet.Fleet.
+func (f *Fleet) DeleteDisk(_ context.Context, id fleet.DiskID) error {
+	if m := f.userOf(id); m != nil {
+		return fmt.Errorf("disk %s cannot be deleted: machine %s is running from it", id, m.specification().ID)
+	}
+	return os.RemoveAll(f.path(id))
+}
+
+// userOf is the machine that runs from a disk now; nil if none does.
+func (f *Fleet) userOf(id fleet.DiskID) *machine {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.machines {
+		if spec := m.specification(); !spec.Light && fold(string(spec.Disk)) == fold(string(id)) && m.Power() != fleet.Off {
+			return m
+		}
+	}
+	return nil
+}
+
+// DiskTree is where the tree of any disk, snapshot or image is, whether or not it exists.
+func (f *Fleet) DiskTree(id fleet.DiskID) string { return f.path(id) }
+
+func (f *Fleet) path(id fleet.DiskID) string {
+	return filepath.Join(f.config.Dir, "disks", fileName(string(id)))
+}
+
+// Launch implements fleet.Fleet. A machine that exists is an error.
+func (f *Fleet) Launch(ctx context.Context, spec fleet.Spec) error {
+	if !spec.Light {
+		if _, err := os.Stat(f.path(spec.Disk)); err != nil {
+			return fmt.Errorf("launch %s: its disk %s was not made: %w", spec.ID, spec.Disk, err)
+		}
+	}
+	f.mu.Lock()
+	if f.closed || f.machines[fold(spec.ID)] != nil {
+		f.mu.Unlock()
+		return fmt.Errorf("launch %s: it exists already, or the sandbox ends", spec.ID)
+	}
+	m := newMachine(f, record{Spec: spec})
+	f.machines[fold(spec.ID)] = m
+	f.mu.Unlock()
+	return m.powerOn(ctx)
+}
+
+// PowerOn implements fleet.Fleet.
+func (f *Fleet) PowerOn(ctx context.Context, id string) error {
+	m, err := f.machine(id)
+	if err != nil {
+		return err
+	}
+	return m.powerOn(ctx)
+}
+
+// PowerOff implements fleet.Fleet.
+func (f *Fleet) PowerOff(ctx context.Context, id string, hard bool) error {
+	m, err := f.machine(id)
+	if err != nil {
+		return err
+	}
+	return m.powerOff(ctx, hard)
+}
+
+// Power implements fleet.Fleet. A machine that does not exist is off.
+func (f *Fleet) Power(id string) fleet.Power {
+	m, err := f.machine(id)
+	if err != nil {
+		return fleet.Off
+	}
+	return m.Power()
+}
+
+// Terminate implements fleet.Fleet. A machine that does not exist is terminated already.
+func (f *Fleet) Terminate(ctx context.Context, id string) error {
+	m, err := f.machine(id)
+	if err != nil {
+		return nil
+	}
+	if err := m.powerOff(ctx, true); err != nil {
+		return err
+	}
+	if err := f.removeNode(ctx, m); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("terminate %s: remove its node: %w", id, err)
+	}
+	f.mu.Lock()
+	delete(f.machines, fold(id))
+	f.mu.Unlock()
+	return f.forget(m)
+}
+
+// Reimage implements fleet.Fleet: the machine goes off at once, gets spec.Disk's content on its own disk
+// if that is another one, and boots by the recipe of the spec.
+func (f *Fleet) Reimage(ctx context.Context, spec fleet.Spec) error {
+	m, err := f.machine(spec.ID)
+	if err != nil {
+		return err
+	}
+	if err := m.powerOff(ctx, true); err != nil {
+		return err
+	}
+	own := m.specification().Disk
+	if fold(string(own)) != fold(string(spec.Disk)) {
+		if err := f.CopyDisk(ctx, own, spec.Disk); err != nil {
+			return fmt.Errorf("reimage %s: %w", spec.ID, err)
+		}
+		spec.Disk = own
+	}
+	m.respecify(spec)
+	return m.powerOn(ctx)
+}

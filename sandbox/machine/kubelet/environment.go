@@ -1,0 +1,192 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/kubernetes/pkg/fieldpath"
+	"k8s.io/kubernetes/third_party/forked/golang/expansion"
+)
+
+// accountMount is where every client library looks for the service account of its pod.
+const accountMount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// program is the local program that containers of an image run; empty if they are simulated. The longest
+// prefix wins.
+func (s *Service) program(image string) string {
+	best, program := "", ""
+	for prefix, path := range s.Binaries {
+		if strings.HasPrefix(image, prefix) && len(prefix) >= len(best) {
+			best, program = prefix, path
+		}
+	}
+	return program
+}
+
+// order puts together how a container's process is started. The image's entrypoint is the program: a
+// command's first word stands for it, and what follows are its arguments.
+func (v *volumes) order(ctx context.Context, pod *corev1.Pod, c *container, program string) (order, error) {
+	mounts := v.mounts(c.spec)
+	home := filepath.Join(v.dir, "containers", c.spec.Name)
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return order{}, err
+	}
+	name := fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID)
+	o := order{
+		program: program, dir: home, message: filepath.Join(home, "termination-log"),
+		log: filepath.Join(v.kubelet.service.Dir, "logs", name, fmt.Sprintf("%s-%d.log", c.spec.Name, c.restarts)),
+	}
+	if path := c.spec.TerminationMessagePath; path != "" {
+		mounts[path] = o.message
+	}
+	variables, err := v.variables(ctx, pod, c.spec, mounts)
+	if err != nil {
+		return order{}, err
+	}
+	expand := expansion.MappingFuncFor(variables)
+	for _, argument := range slices.Concat(c.spec.Command[min(1, len(c.spec.Command)):], c.spec.Args) {
+		o.arguments = append(o.arguments, mounts.translate(expansion.Expand(argument, expand)))
+	}
+	for key, value := range map[string]string{"PATH": os.Getenv("PATH"), "HOME": home, "TMPDIR": home, "HOSTNAME": pod.Name} {
+		if _, set := variables[key]; !set {
+			variables[key] = value
+		}
+	}
+	for key, value := range variables {
+		o.env = append(o.env, key+"="+value)
+	}
+	return o, nil
+}
+
+// variables are the container's environment, paths translated.
+func (v *volumes) variables(ctx context.Context, pod *corev1.Pod, spec *corev1.Container, mounts mounts) (map[string]string, error) {
+	variables, err := v.clusterVariables(mounts)
+	if err != nil {
+		return nil, err
+	}
+	for _, source := range spec.EnvFrom {
+		if err := v.addAll(ctx, pod, source, variables); err != nil {
+			return nil, err
+		}
+	}
+	for _, variable := range spec.Env {
+		value := variable.Value
+		if variable.ValueFrom != nil {
+			value, err = v.valueFrom(ctx, pod, variable.ValueFrom)
+			if err != nil {
+				return nil, fmt.Errorf("environment variable %s: %w", variable.Name, err)
+			}
+		} else {
+			value = expansion.Expand(value, expansion.MappingFuncFor(variables))
+		}
+		variables[variable.Name] = mounts.translate(value)
+	}
+	return variables, nil
+}
+
+// clusterVariables say where the API server is. Client libraries read the service account's files under
+// a fixed path, which a process of the sandbox does not have; a kubeconfig with the same content stands
+// in for it.
+func (v *volumes) clusterVariables(mounts mounts) (map[string]string, error) {
+	config := v.kubelet.service.REST
+	if config == nil {
+		return nil, errors.New("the sandbox's kubelet was not told where the API server is")
+	}
+	address, err := url.Parse(config.Host)
+	if err != nil || address.Host == "" {
+		return nil, fmt.Errorf("the API server's address %q is no URL", config.Host)
+	}
+	port := address.Port()
+	if port == "" {
+		port = "443"
+	}
+	variables := map[string]string{"KUBERNETES_SERVICE_HOST": address.Hostname(), "KUBERNETES_SERVICE_PORT": port}
+	account, found := mounts[accountMount]
+	if !found {
+		return variables, nil
+	}
+	path := filepath.Join(v.dir, "kubeconfig")
+	variables["KUBECONFIG"] = path
+	return variables, clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"sandbox": {
+			Server: "https://" + net.JoinHostPort(address.Hostname(), port), CertificateAuthority: filepath.Join(account, "ca.crt"),
+		}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"pod": {TokenFile: filepath.Join(account, "token")}},
+		Contexts:       map[string]*clientcmdapi.Context{"sandbox": {Cluster: "sandbox", AuthInfo: "pod"}},
+		CurrentContext: "sandbox",
+	}, path)
+}
+
+func (v *volumes) addAll(ctx context.Context, pod *corev1.Pod, source corev1.EnvFromSource, variables map[string]string) error {
+	core := v.kubelet.service.Client.CoreV1()
+	if ref := source.SecretRef; ref != nil {
+		secret, err := core.Secrets(pod.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return missing(err, ref.Optional)
+		}
+		for key, value := range secret.Data {
+			variables[source.Prefix+key] = string(value)
+		}
+	}
+	if ref := source.ConfigMapRef; ref != nil {
+		config, err := core.ConfigMaps(pod.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return missing(err, ref.Optional)
+		}
+		for key, value := range config.Data {
+			variables[source.Prefix+key] = value
+		}
+	}
+	return nil
+}
+
+func (v *volumes) valueFrom(ctx context.Context, pod *corev1.Pod, source *corev1.EnvVarSource) (string, error) {
+	core := v.kubelet.service.Client.CoreV1()
+	switch {
+	case source.FieldRef != nil:
+		return v.field(pod, source.FieldRef.FieldPath)
+	case source.SecretKeyRef != nil:
+		ref := source.SecretKeyRef
+		secret, err := core.Secrets(pod.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return "", missing(err, ref.Optional)
+		}
+		return string(secret.Data[ref.Key]), nil
+	case source.ConfigMapKeyRef != nil:
+		ref := source.ConfigMapKeyRef
+		config, err := core.ConfigMaps(pod.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return "", missing(err, ref.Optional)
+		}
+		return config.Data[ref.Key], nil
+	default:
+		return "", errors.New("the sandbox's kubelet has no sources of this kind")
+	}
+}
+
+// field reads one of the fields that a pod can be told of itself.
+func (v *volumes) field(pod *corev1.Pod, path string) (string, error) {
+	switch path {
+	case "spec.nodeName":
+		return pod.Spec.NodeName, nil
+	case "spec.serviceAccountName":
+		return accountOf(pod), nil
+	case "status.hostIP", "status.hostIPs":
+		return v.kubelet.node.IP, nil
+	case "status.podIP", "status.podIPs":
+		return pod.Status.PodIP, nil
+	default:
+		return fieldpath.ExtractFieldPathAsString(pod, path)
+	}
+}

@@ -1,0 +1,228 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
+
+// register creates the Node, or takes over one that is there. A provider ID never changes, so a clone
+// under its donor's name writes its own boot into its donor's Node, as a real kubelet does.
+func (k *Kubelet) register(ctx context.Context) error {
+	nodes := k.service.Client.CoreV1().Nodes()
+	fresh := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: k.node.Name, Labels: k.labels(), Annotations: map[string]string{
+			"volumes.kubernetes.io/controller-managed-attach-detach": "true",
+		}},
+		Spec: corev1.NodeSpec{ProviderID: k.node.ProviderID},
+	}
+	k.fillStatus(&fresh.Status)
+	setConditions(&fresh.Status, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+	_, err := nodes.Create(ctx, fresh, metav1.CreateOptions{})
+	if err == nil {
+		return k.renewLease(ctx)
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("register node %s: %w", k.node.Name, err)
+	}
+	if err := k.takeOver(ctx); err != nil {
+		return fmt.Errorf("register node %s, which exists: %w", k.node.Name, err)
+	}
+	return k.renewLease(ctx)
+}
+
+// takeOver brings the labels of an existing Node up to date and reports the new boot.
+func (k *Kubelet) takeOver(ctx context.Context) error {
+	nodes := k.service.Client.CoreV1().Nodes()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := nodes.Get(ctx, k.node.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		changed := false
+		for key, value := range k.labels() {
+			if node.Labels[key] != value {
+				metav1.SetMetaDataLabel(&node.ObjectMeta, key, value)
+				changed = true
+			}
+		}
+		if changed {
+			_, err = nodes.Update(ctx, node, metav1.UpdateOptions{})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return k.setReady(ctx, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+}
+
+func (k *Kubelet) labels() map[string]string {
+	labels := map[string]string{
+		corev1.LabelHostname: k.node.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+	}
+	for key, value := range k.node.Labels {
+		labels[key] = value
+	}
+	return labels
+}
+
+// fillStatus writes everything that the kubelet knows of itself but its conditions.
+func (k *Kubelet) fillStatus(status *corev1.NodeStatus) {
+	quantities := corev1.ResourceList{
+		corev1.ResourceCPU:              resource.MustParse("2"),
+		corev1.ResourceMemory:           resource.MustParse("8Gi"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("30Gi"),
+		corev1.ResourcePods:             resource.MustParse("110"),
+	}
+	status.Capacity, status.Allocatable = quantities, quantities
+	status.NodeInfo = k.node.Info
+	status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: k.node.IP},
+		{Type: corev1.NodeHostName, Address: k.node.Name},
+	}
+	status.DaemonEndpoints.KubeletEndpoint.Port = 10250
+	status.Images = k.images()
+}
+
+func (k *Kubelet) images() []corev1.ContainerImage {
+	if k.node.Root == "" {
+		return nil
+	}
+	var images []corev1.ContainerImage
+	for _, image := range disk.Images(k.node.Root) {
+		images = append(images, corev1.ContainerImage{Names: []string{image}, SizeBytes: 40 << 20})
+	}
+	return images
+}
+
+// setReady reports the kubelet's whole status with this Ready condition.
+func (k *Kubelet) setReady(ctx context.Context, ready corev1.ConditionStatus, reason, message string) error {
+	return k.service.updateNode(ctx, k.node.Name, func(status *corev1.NodeStatus) bool {
+		k.fillStatus(status)
+		setConditions(status, ready, reason, message)
+		return true
+	})
+}
+
+// updateNode changes a Node's status, again and again until nobody comes in between.
+func (s *Service) updateNode(ctx context.Context, name string, change func(*corev1.NodeStatus) bool) error {
+	nodes := s.Client.CoreV1().Nodes()
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !change(&node.Status) {
+			return nil
+		}
+		_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// setConditions sets Ready, and beside it the conditions that are False on a healthy node.
+func setConditions(status *corev1.NodeStatus, ready corev1.ConditionStatus, reason, message string) {
+	now := metav1.Now()
+	set := func(kind corev1.NodeConditionType, value corev1.ConditionStatus, reason, message string) {
+		i := slices.IndexFunc(status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
+		if i < 0 {
+			status.Conditions = append(status.Conditions, corev1.NodeCondition{Type: kind})
+			i = len(status.Conditions) - 1
+		}
+		condition := &status.Conditions[i]
+		if condition.Status != value {
+			condition.Status, condition.LastTransitionTime = value, now
+		}
+		condition.Reason, condition.Message = reason, message
+		if ready != corev1.ConditionUnknown {
+			condition.LastHeartbeatTime = now
+		}
+	}
+	for kind, subject := range map[corev1.NodeConditionType]string{
+		corev1.NodeMemoryPressure: "SufficientMemory", corev1.NodeDiskPressure: "NoDiskPressure", corev1.NodePIDPressure: "SufficientPID",
+	} {
+		if ready == corev1.ConditionUnknown {
+			set(kind, corev1.ConditionUnknown, reason, message)
+			continue
+		}
+		set(kind, corev1.ConditionFalse, "KubeletHas"+subject, "kubelet has "+subject)
+	}
+	set(corev1.NodeReady, ready, reason, message)
+}
+
+// heartbeat keeps the Node Ready as long as the kubelet is active.
+func (k *Kubelet) heartbeat(ctx context.Context) {
+	period := max(k.service.Clock.Real(k.service.Latencies.Heartbeat), time.Second)
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			k.beat(ctx)
+		}
+	}
+}
+
+// beat renews the Lease, and the Node's status if it is not what the kubelet says.
+func (k *Kubelet) beat(ctx context.Context) {
+	if !k.isActive() {
+		return
+	}
+	err := k.renewLease(ctx)
+	if err == nil {
+		err = k.service.updateNode(ctx, k.node.Name, func(status *corev1.NodeStatus) bool {
+			if isReady(status) && status.NodeInfo.BootID == k.node.Info.BootID && len(status.Images) == len(k.images()) {
+				return false
+			}
+			k.fillStatus(status)
+			setConditions(status, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+			return true
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		k.service.Log.Warn("heartbeat not sent", "node", k.node.Name, "error", err)
+	}
+}
+
+func isReady(status *corev1.NodeStatus) bool {
+	return slices.ContainsFunc(status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// renewLease renews the node's Lease. A light machine has none: with thousands of them the node
+// lifecycle controller must be given a grace period of days instead.
+func (k *Kubelet) renewLease(ctx context.Context) error {
+	if k.node.Root == "" {
+		return nil
+	}
+	leases := k.service.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	now, seconds := metav1.NowMicro(), int32(40)
+	spec := coordinationv1.LeaseSpec{HolderIdentity: &k.node.Name, LeaseDurationSeconds: &seconds, RenewTime: &now}
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		lease, err := leases.Get(ctx, k.node.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: k.node.Name}, Spec: spec}, metav1.CreateOptions{})
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		lease.Spec = spec
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+		return err
+	})
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package kubelet
+
+import "syscall"
+
+// processAttributes put a process into a group of its own. Only Linux lets it die with the sandbox.
+func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,0 +1,84 @@
+package machine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
+
+// Status is what there is to see of a machine.
+type Status struct {
+	ID    string      `json:"id"`
+	Pool  string      `json:"pool"`
+	Node  string      `json:"node,omitempty"`
+	Power fleet.Power `json:"power"`
+	Boots int         `json:"boots"`
+	// BootID of the present boot; empty if the machine is off.
+	BootID string `json:"bootID,omitempty"`
+	// Image that the machine was built from.
+	Image string `json:"image,omitempty"`
+	Light bool   `json:"light,omitempty"`
+	Hung  bool   `json:"hung,omitempty"`
+	// Disk is the path of its tree, and MachineID, Kernel, Packages and Images what is on it; empty for
+	// a light machine.
+	Disk      string            `json:"disk,omitempty"`
+	MachineID string            `json:"machineID,omitempty"`
+	Kernel    string            `json:"kernel,omitempty"`
+	Packages  map[string]string `json:"packages,omitempty"`
+	Images    []string          `json:"images,omitempty"`
+}
+
+// Machines lists all machines, sorted by ID.
+func (f *Fleet) Machines() []Status {
+	f.mu.Lock()
+	machines := f.all()
+	f.mu.Unlock()
+	list := make([]Status, 0, len(machines))
+	for _, m := range machines {
+		list = append(list, m.status())
+	}
+	slices.SortFunc(list, func(a, b Status) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+// Machine tells of one machine.
+func (f *Fleet) Machine(id string) (Status, error) {
+	m, err := f.machine(id)
+	if err != nil {
+		return Status{}, err
+	}
+	return m.status(), nil
+}
+
+// DiskPath is where the tree of a machine's disk is.
+func (f *Fleet) DiskPath(id string) (string, error) {
+	m, err := f.machine(id)
+	if err != nil {
+		return "", err
+	}
+	return m.root()
+}
+
+func (m *machine) status() Status {
+	m.mu.Lock()
+	r, power, s := m.record, m.power, m.session
+	m.mu.Unlock()
+	status := Status{
+		ID: r.Spec.ID, Pool: r.Spec.Pool, Node: r.Node, Power: power, Boots: r.Boots,
+		Image: r.Spec.Image, Light: r.Spec.Light, Hung: r.Hung,
+	}
+	if s != nil {
+		status.BootID = s.bootID
+	}
+	if r.Spec.Light {
+		return status
+	}
+	status.Disk = m.fleet.path(r.Spec.Disk)
+	status.MachineID, status.Kernel = disk.MachineID(status.Disk), disk.Kernel(status.Disk)
+	status.Images = disk.Images(status.Disk)
+	// A disk that is being replaced has no packages for a moment: the listing goes without.
+	status.Packages, _ = disk.Packages(status.Disk)
+	return status
+}

@@ -1,0 +1,189 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+)
+
+// machine is one VM. Orders to change its power are carried out one after the other; losing power is
+// not an order and never waits.
+type machine struct {
+	fleet *Fleet
+	// order is held (by sending) while an order is carried out.
+	order chan struct{}
+
+	mu      sync.Mutex
+	record  record
+	power   fleet.Power
+	session *session
+}
+
+func newMachine(f *Fleet, r record) *machine {
+	if r.Address == 0 {
+		r.Address = f.nextIP.Add(1)
+	}
+	return &machine{fleet: f, order: make(chan struct{}, 1), record: r, power: fleet.Off}
+}
+
+// Power tells the state now.
+func (m *machine) Power() fleet.Power {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.power
+}
+
+func (m *machine) specification() fleet.Spec {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.record.Spec
+}
+
+func (m *machine) respecify(spec fleet.Spec) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.record.Spec = spec
+}
+
+func (m *machine) address() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.record.Address + 3
+	return fmt.Sprintf("10.%d.%d.%d", 240+(n>>16)%4, n>>8&0xff, n&0xff)
+}
+
+// take waits for the orders before this one. The caller calls the function that it returns when it is done.
+func (m *machine) take(ctx context.Context) (func(), error) {
+	select {
+	case m.order <- struct{}{}:
+		return func() { <-m.order }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// change alters the record and keeps it.
+func (m *machine) change(alter func(*record)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	alter(&m.record)
+	return m.fleet.save(m.record)
+}
+
+// now is the present boot; nil if the machine is off.
+func (m *machine) now() *session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.session
+}
+
+// powerOn gives a machine that is off power; it returns when the power is on, the boot goes on by itself.
+func (m *machine) powerOn(ctx context.Context) error {
+	release, err := m.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return m.switchOn(ctx)
+}
+
+// switchOn needs the order.
+func (m *machine) switchOn(ctx context.Context) error {
+	if m.now() != nil {
+		return nil
+	}
+	m.set(fleet.Starting)
+	if err := m.fleet.config.Clock.Sleep(ctx, m.fleet.config.Latencies.PowerOn); err != nil {
+		m.set(fleet.Off)
+		return err
+	}
+	if err := m.change(func(r *record) { r.On, r.Boots = true, r.Boots+1 }); err != nil {
+		m.set(fleet.Off)
+		return err
+	}
+	s, err := newSession(m)
+	if err != nil {
+		m.set(fleet.Off)
+		return fmt.Errorf("boot %s: %w", m.specification().ID, err)
+	}
+	m.mu.Lock()
+	m.session, m.power = s, fleet.On
+	m.mu.Unlock()
+	if m.fleet.ctx.Err() != nil {
+		m.end(s, false)
+		return m.fleet.ctx.Err()
+	}
+	s.start()
+	return nil
+}
+
+func (m *machine) set(power fleet.Power) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.power = power
+}
+
+// powerOff takes the power away: in order, with the time that an operating system needs, or at once. A
+// hard stop does not wait for an order that is being carried out but cuts it short.
+func (m *machine) powerOff(ctx context.Context, hard bool) error {
+	if hard {
+		m.cutPower()
+	}
+	release, err := m.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return m.switchOff(ctx, hard)
+}
+
+// switchOff needs the order.
+func (m *machine) switchOff(ctx context.Context, hard bool) error {
+	if s := m.now(); s != nil {
+		m.end(s, !hard)
+	}
+	if err := m.change(func(r *record) { r.On = false }); err != nil {
+		return err
+	}
+	if hard {
+		return m.fleet.config.Clock.Sleep(ctx, m.fleet.config.Latencies.PowerOff)
+	}
+	return nil
+}
+
+// cutPower ends the present boot at once, whoever is busy with the machine.
+func (m *machine) cutPower() {
+	if s := m.now(); s != nil {
+		m.end(s, false)
+	}
+}
+
+// end ends a boot and returns when nothing of it is left. The second to call it waits for the first;
+// cutting the power cuts an orderly way down short.
+func (m *machine) end(s *session, orderly bool) {
+	if !orderly {
+		s.cancel()
+	}
+	s.ending.Do(func() {
+		m.set(fleet.Stopping)
+		if orderly {
+			s.shutdown()
+		}
+		s.kill()
+		m.mu.Lock()
+		m.session, m.power = nil, fleet.Off
+		m.mu.Unlock()
+		close(s.ended)
+	})
+	<-s.ended
+}
+
+// poweredItselfOff is the machine's own doing, such as a write to sysrq-trigger: the record says off.
+func (m *machine) poweredItselfOff(s *session) {
+	m.end(s, false)
+	if err := m.change(func(r *record) { r.On = false }); err != nil {
+		m.fleet.config.Log.Error("machine's record not kept", "machine", m.specification().ID, "error", err)
+	}
+}

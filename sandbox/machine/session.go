@@ -1,0 +1,241 @@
+package machine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
+	"github.com/kamino-dev/kamino/sandbox/machine/systemd"
+)
+
+const (
+	kubeletUnit    = "kubelet.service"
+	containerdUnit = "containerd.service"
+)
+
+// session is one boot of a machine, from power on to power off.
+type session struct {
+	machine *machine
+	spec    fleet.Spec
+	// root of the disk's tree; empty for a light machine.
+	root   string
+	bootID string
+
+	// ctx ends with the power; booting ends with it, or when an orderly way down begins.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	booting context.Context
+	abandon context.CancelFunc
+	running sync.WaitGroup
+	ending  sync.Once
+	ended   chan struct{}
+
+	units   *systemd.Manager
+	socket  net.Listener
+	trigger *os.File
+
+	mu      sync.Mutex
+	kubelet *kubelet.Kubelet
+	// machineID and name that this boot took from the disk; empty before.
+	machineID, name string
+}
+
+func newSession(m *machine) (*session, error) {
+	s := &session{machine: m, spec: m.specification(), bootID: newUUID(), ended: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(m.fleet.ctx)
+	s.booting, s.abandon = context.WithCancel(s.ctx)
+	if s.spec.Light {
+		return s, nil
+	}
+	s.root = m.fleet.path(s.spec.Disk)
+	s.units = systemd.New(systemd.Default(), s.unitChanges)
+	if err := s.mountVolatile(); err != nil {
+		s.cancel()
+		return nil, err
+	}
+	return s, nil
+}
+
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// mountVolatile makes what is new at each boot and never on the disk: /proc and /run.
+func (s *session) mountVolatile() error {
+	if err := s.clearVolatile(); err != nil {
+		return err
+	}
+	for path, text := range map[string]string{
+		"proc/sys/kernel/random/boot_id": s.bootID + "\n",
+		"proc/cmdline":                   "BOOT_IMAGE=/boot/vmlinuz-" + disk.Kernel(s.root) + " root=LABEL=cloudimg-rootfs ro\n",
+		"proc/sys/kernel/osrelease":      disk.Kernel(s.root) + "\n",
+		"run/lock/.keep":                 "",
+		"run/containerd/.keep":           "",
+		"run/systemd/system/.keep":       "",
+	} {
+		if err := disk.WriteFile(filepath.Join(s.root, path), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.socket, err = systemd.Listen(filepath.Join(s.root, "run/systemd/private")); err != nil {
+		return err
+	}
+	if s.trigger, err = openTrigger(filepath.Join(s.root, "proc/sysrq-trigger")); err != nil {
+		return errors.Join(err, s.socket.Close())
+	}
+	return nil
+}
+
+// clearVolatile empties /proc and /run: nothing of a boot outlives it.
+func (s *session) clearVolatile() error {
+	for _, dir := range []string{"proc", "run"} {
+		entries, err := os.ReadDir(filepath.Join(s.root, dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, entry := range entries {
+			if err := os.RemoveAll(filepath.Join(s.root, dir, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// start sets everything in motion.
+func (s *session) start() {
+	s.running.Go(s.boot)
+	if s.spec.Light {
+		return
+	}
+	s.running.Go(func() { s.units.Serve(s.socket) })
+	s.running.Go(s.listen)
+	s.running.Go(s.write)
+}
+
+// listen obeys the magic keys that are written to sysrq-trigger: o cuts the power, b reboots at once.
+// Sync and read-only remounts (s, u) have nothing to do on a directory.
+func (s *session) listen() {
+	buffer := make([]byte, 64)
+	for {
+		n, err := s.trigger.Read(buffer)
+		if err != nil {
+			return
+		}
+		for _, key := range buffer[:n] {
+			switch key {
+			case 'o':
+				s.machine.fleet.spawn(func() { s.machine.poweredItselfOff(s) })
+				return
+			case 'b':
+				s.machine.fleet.spawn(func() {
+					s.machine.end(s, false)
+					_ = s.machine.powerOn(s.machine.fleet.ctx)
+				})
+				return
+			}
+		}
+	}
+}
+
+// shutdown is the operating system's orderly way down, with all that it writes. Losing power cuts it short.
+func (s *session) shutdown() {
+	s.abandon()
+	if k := s.agent(); k != nil {
+		k.Shutdown(s.ctx)
+	}
+	timing := s.machine.fleet.config
+	if timing.Clock.Sleep(s.ctx, timing.Latencies.Shutdown) != nil || s.spec.Light {
+		return
+	}
+	if err := s.lastWrites(); err != nil {
+		timing.Log.Warn("shutdown did not write all it should", "machine", s.spec.ID, "error", err)
+	}
+}
+
+// kill ends the boot: what runs dies, and when it returns nothing writes to the disk any more.
+func (s *session) kill() {
+	s.cancel()
+	if s.trigger != nil {
+		_ = s.trigger.Close()
+	}
+	if k := s.agent(); k != nil {
+		k.Kill()
+	}
+	if s.units != nil {
+		_ = s.socket.Close()
+		s.units.Close()
+	}
+	s.running.Wait()
+	if s.root == "" {
+		return
+	}
+	if err := s.clearVolatile(); err != nil {
+		s.machine.fleet.config.Log.Warn("run and proc not cleared", "machine", s.spec.ID, "error", err)
+	}
+}
+
+// agent is the kubelet; nil before it has started.
+func (s *session) agent() *kubelet.Kubelet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kubelet
+}
+
+// adopt makes a kubelet that has just started this boot's, unless the power is gone already.
+func (s *session) adopt(k *kubelet.Kubelet) error {
+	s.mu.Lock()
+	if s.ctx.Err() == nil {
+		s.kubelet = k
+	}
+	s.mu.Unlock()
+	if err := s.ctx.Err(); err != nil {
+		k.Kill()
+		return err
+	}
+	return nil
+}
+
+// unitChanges carries out what starting and stopping a unit means here.
+func (s *session) unitChanges(name string, active bool) error {
+	if name != kubeletUnit {
+		return nil
+	}
+	k := s.agent()
+	switch {
+	case active && s.machine.isHung():
+		return fmt.Errorf("the kubelet of %s hangs", s.spec.ID)
+	case active && k == nil:
+		return s.startKubelet()
+	case active:
+		k.Resume()
+	case k != nil:
+		k.Pause()
+	}
+	return nil
+}
+
+func (m *machine) isHung() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.record.Hung
+}
+
+// sleep waits for a simulated duration, as long as the boot goes on.
+func (s *session) sleep(d time.Duration) error {
+	return s.machine.fleet.config.Clock.Sleep(s.booting, d)
+}

@@ -1,0 +1,98 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+)
+
+// Crash takes the machine's power away without a word to anybody, as the loss of its host does.
+func (f *Fleet) Crash(id string) error {
+	m, err := f.machine(id)
+	if err != nil {
+		return err
+	}
+	m.cutPower()
+	return m.change(func(r *record) { r.On = false })
+}
+
+// Hang stops the machine's kubelet for good: it does not come back, neither by itself nor with a boot,
+// before Unhang.
+func (f *Fleet) Hang(id string) error {
+	m, err := f.machine(id)
+	if err != nil {
+		return err
+	}
+	if err := m.change(func(r *record) { r.Hung = true }); err != nil {
+		return err
+	}
+	s := m.now()
+	if s == nil {
+		return nil
+	}
+	if s.spec.Light {
+		if k := s.agent(); k != nil {
+			k.Pause()
+		}
+		return nil
+	}
+	return s.units.Set(kubeletUnit, false)
+}
+
+// Unhang lets a kubelet run again that Hang stopped.
+func (f *Fleet) Unhang(id string) error {
+	m, err := f.machine(id)
+	if err != nil {
+		return err
+	}
+	if err := m.change(func(r *record) { r.Hung = false }); err != nil {
+		return err
+	}
+	s := m.now()
+	if s == nil {
+		return nil
+	}
+	switch k := s.agent(); {
+	case !s.spec.Light:
+		// Before the boot has come that far, it starts the kubelet itself.
+		if !s.units.Active(containerdUnit) {
+			return nil
+		}
+		return s.units.Set(kubeletUnit, true)
+	case k != nil:
+		k.Resume()
+		return nil
+	default:
+		return s.startKubelet()
+	}
+}
+
+// Restart takes the machine down in order and boots it again; it returns once the power is back. A
+// machine that is off is booted.
+func (f *Fleet) Restart(ctx context.Context, id string) error {
+	m, err := f.machine(id)
+	if err != nil {
+		return err
+	}
+	return m.restart(ctx)
+}
+
+func (m *machine) restart(ctx context.Context) error {
+	release, err := m.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := m.switchOff(ctx, false); err != nil {
+		return err
+	}
+	return m.switchOn(ctx)
+}
+
+// root is the tree of the machine's disk.
+func (m *machine) root() (string, error) {
+	spec := m.specification()
+	if spec.Light {
+		return "", fmt.Errorf("machine %s is a light one, it has no disk", spec.ID)
+	}
+	return m.fleet.path(spec.Disk), nil
+}
