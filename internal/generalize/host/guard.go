@@ -1,0 +1,101 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+const (
+	bootIDPath   = "proc/sys/kernel/random/boot_id"
+	hostnamePath = "proc/sys/kernel/hostname"
+	// begunPath marks, for the length of a boot, that a run has begun. /run is empty after every boot.
+	begunPath = "run/kamino-generalize"
+)
+
+// guard refuses unless this is the boot, the Prototype and the profile of the order. A kubelet that comes
+// back after the donor's reboot runs the pod a second time: it must find out here, and do nothing.
+func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
+	if why := h.Runner.Profile.NotLive; why != "" {
+		return refused("profile %s is not for a running host: %s", h.Runner.Profile.Name, why)
+	}
+	s := h.Runner.Subject
+	if s.Prototype == "" || s.UID == "" || s.BootID == "" {
+		return refused("a live run needs the name and UID of its Prototype and the ID of the boot that it is meant for")
+	}
+	boot, err := readProc(t, bootIDPath)
+	if err != nil {
+		return refused("the host's boot ID cannot be read: %v", err)
+	}
+	if boot != s.BootID {
+		return refused("this is boot %s, and the order was for boot %s: the host has been restarted since", boot, s.BootID)
+	}
+	p, err := h.API.Get(ctx, s.Prototype, h.Wait)
+	if err != nil {
+		return err
+	}
+	if err := checkOrder(p, s); err != nil {
+		return err
+	}
+	if name, err := readProc(t, hostnamePath); err == nil && name != "" {
+		h.Runner.Names = append(h.Runner.Names, name)
+	}
+	return h.Runner.Refusals(t)
+}
+
+// checkOrder refuses unless the Prototype is the one that ordered this run, and still wants it.
+func checkOrder(p *v1alpha1.Prototype, s generalize.Subject) error {
+	if p.UID != s.UID {
+		return refused("Prototype %s has the UID %s, and the order came from %s: it was deleted and made anew", s.Prototype, p.UID, s.UID)
+	}
+	if p.DeletionTimestamp != nil {
+		return refused("Prototype %s is being deleted", s.Prototype)
+	}
+	// An unreadable proof is a proof: somebody was here.
+	if proof, err := v1alpha1.ProofOf(p); err != nil || proof != nil {
+		return refused("Prototype %s has a proof already", s.Prototype)
+	}
+	record, err := v1alpha1.RecordOf(p)
+	if err != nil {
+		return refused("Prototype %s: %v", s.Prototype, err)
+	}
+	if record.GeneralizeBootID != s.BootID {
+		return refused("Prototype %s orders its donor generalized in boot %q, not in boot %s", s.Prototype, record.GeneralizeBootID, s.BootID)
+	}
+	return nil
+}
+
+// begin leaves a mark that only the first run of a boot can leave. A run that broke off has left the host
+// in a state that only a restart mends.
+func begin(t *tree.Tree) error {
+	f, err := t.OpenFile(begunPath, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return refused("a run has begun in this boot already (/%s is there)", begunPath)
+	}
+	if err != nil {
+		return refused("the mark of a begun run cannot be made: %v", err)
+	}
+	return f.Close()
+}
+
+// readProc reads a short file of /proc, whose size is always said to be zero.
+func readProc(t *tree.Tree, p string) (string, error) {
+	f, err := t.OpenFile(p, os.O_RDONLY, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return "", fmt.Errorf("read /%s: %w", p, err)
+	}
+	return strings.TrimSpace(string(content)), nil
+}

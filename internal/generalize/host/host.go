@@ -1,0 +1,125 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// limit is how long a run may take once it has touched the host. It is less than a token of the API
+// server lives, so that the proof can still be reported.
+const limit = 8 * time.Minute
+
+// Host is a live machine and the order to generalize it.
+type Host struct {
+	// Root is the directory where the host's root is seen.
+	Root string
+	// Runner applies the profile; its Subject names the Prototype, its UID and the boot of the order.
+	Runner *generalize.Runner
+	// API takes the proof.
+	API *API
+	// Log gets a line for every step. What is written must be little: once the container runtime is
+	// stopped nobody empties the pipe.
+	Log io.Writer
+	// Wait sleeps, or returns the context's error.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// Wait sleeps for a duration, or returns the context's error.
+func Wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Run does it all. After the first effect it no longer heeds the context: a host that is half generalized
+// is not better for being left so. It returns nil once the power-off is ordered; an error before the first
+// effect is a refusal and says so.
+func (h *Host) Run(ctx context.Context) error {
+	t, err := tree.Open(h.Root)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if err := h.guard(ctx, t); err != nil {
+		return err
+	}
+	bus, err := dial(context.WithoutCancel(ctx), t)
+	if err != nil {
+		return refused("systemd of the host cannot be reached, so nothing could be stopped: %v", err)
+	}
+	defer bus.Close()
+	if err := begin(t); err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	stopped, err := h.stopUnits(ctx, bus)
+	if err == nil {
+		err = h.work(ctx, t)
+	}
+	if err != nil {
+		h.startAgain(ctx, bus, stopped)
+		return err
+	}
+	return h.powerOff(ctx, t)
+}
+
+// work is what happens between stopping and power-off. Its order: nothing writes any more, files go, freed
+// blocks go, everything is on the disk, and only then is it said so.
+func (h *Host) work(ctx context.Context, t *tree.Tree) error {
+	if err := h.endContainers(ctx, t); err != nil {
+		return err
+	}
+	h.detach(t)
+	manifest, err := h.Runner.Run(ctx, t)
+	if manifest != nil {
+		h.say("%d of %d rules of profile %s/%s are met", manifest.Met, manifest.Rules, manifest.Profile, manifest.ProfileVersion)
+	}
+	if err != nil {
+		return err
+	}
+	if err := h.flush(t); err != nil {
+		return err
+	}
+	proof, err := manifest.Proof(h.Runner.Now())
+	if err != nil {
+		return err
+	}
+	if err := h.API.Prove(ctx, h.Runner.Subject, proof, h.Wait); err != nil {
+		return fmt.Errorf("the disk is generalized but the proof could not be reported, so it counts for nothing: %w", err)
+	}
+	h.say("reported the proof %s", proof.Tag())
+	return nil
+}
+
+func (h *Host) say(format string, args ...any) {
+	// A log that nobody reads must not fail the run.
+	_, _ = fmt.Fprintf(h.Log, format+"\n", args...)
+}
+
+func refused(format string, args ...any) error {
+	return &generalize.Refused{Whys: []string{fmt.Sprintf(format, args...)}}
+}
+
+// unless joins errors but leaves out those that are of the given kind.
+func unless(kind error, errs ...error) error {
+	var rest []error
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, kind) {
+			rest = append(rest, err)
+		}
+	}
+	return errors.Join(rest...)
+}

@@ -1,0 +1,396 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize"
+)
+
+const (
+	boot = "6d4f8b6e-0000-4000-8000-000000000001"
+	uid  = types.UID("c0ffee00-0000-4000-8000-000000000002")
+	name = "pool1-2026.11.21"
+)
+
+// server is an API server with one Prototype. Fail says how many requests of a method are answered with a
+// code before the right answer; code 0 cuts the connection.
+type server struct {
+	mu        sync.Mutex
+	prototype *v1alpha1.Prototype
+	fail      map[string][]int
+	requests  []string
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, r.Method)
+	if codes := s.fail[r.Method]; len(codes) > 0 {
+		s.fail[r.Method] = codes[1:]
+		if codes[0] == 0 {
+			panic(http.ErrAbortHandler)
+		}
+		status(w, codes[0])
+		return
+	}
+	if r.URL.Path != "/apis/kamino.dev/v1alpha1/prototypes/"+name || s.prototype == nil {
+		status(w, http.StatusNotFound)
+		return
+	}
+	if r.Method == http.MethodPatch {
+		var patch struct{ Metadata metav1.ObjectMeta }
+		body, _ := io.ReadAll(r.Body)
+		if err := json.Unmarshal(body, &patch); err != nil || r.Header.Get("Content-Type") != string(types.MergePatchType) {
+			status(w, http.StatusBadRequest)
+			return
+		}
+		if patch.Metadata.UID != s.prototype.UID {
+			status(w, http.StatusUnprocessableEntity)
+			return
+		}
+		for key, value := range patch.Metadata.Annotations {
+			metav1.SetMetaDataAnnotation(&s.prototype.ObjectMeta, key, value)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(s.prototype)
+}
+
+func status(w http.ResponseWriter, code int) {
+	reason := map[int]metav1.StatusReason{401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound, 503: metav1.StatusReasonServiceUnavailable}[code]
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: http.StatusText(code)})
+}
+
+func ordered() *v1alpha1.Prototype {
+	return &v1alpha1.Prototype{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Annotations: map[string]string{v1alpha1.RecordAnnotation: fmt.Sprintf(`{"generalizeBootID":%q}`, boot)}},
+	}
+}
+
+// machine is a host's tree with a systemd on its socket.
+type machine struct {
+	*Host
+	root    string
+	systemd *systemdStub
+	server  *server
+	log     *bytes.Buffer
+	waited  time.Duration
+}
+
+var units = []string{"kubelet.service", "containerd.service", "cron.service", "fstrim.timer", "systemd-journald.service",
+	"systemd-journald.socket", "systemd-journald-dev-log.socket", "walinuxagent.service", "ssh.service", "systemd-networkd.service"}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	m := &machine{root: t.TempDir(), log: &bytes.Buffer{}, server: &server{prototype: ordered(), fail: map[string][]int{}}}
+	for file, content := range map[string]string{
+		bootIDPath: boot + "\n", hostnamePath: "vmss000004\n", triggerPath: "",
+		"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "etc/hostname": "vmss000004\n", "etc/hosts": "127.0.0.1 localhost\n10.0.0.4 vmss000004\n",
+		"etc/ssh/ssh_host_ed25519_key": "key", "var/log/syslog": "lines", "var/lib/kubelet/pods/uid/etc-hosts": "x",
+		"etc/kubernetes/certs/client.key": "the cluster's",
+	} {
+		p := filepath.Join(m.root, file)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.systemd = startSystemd(t, m.root, units...)
+	web := httptest.NewUnstartedServer(m.server)
+	web.Config.ErrorLog = nil
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	api, err := newAPI(&rest.Config{Host: web.URL, BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, err := generalize.Load(v1alpha1.ProfileStatic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Host = &Host{
+		Root: m.root, API: api, Log: m.log,
+		Runner: &generalize.Runner{
+			Profile: profile, Tool: "test", Subject: generalize.Subject{Prototype: name, UID: uid, BootID: boot},
+			Now: func() time.Time { return time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC) },
+		},
+		Wait: func(ctx context.Context, d time.Duration) error { m.waited += d; return ctx.Err() },
+	}
+	return m
+}
+
+func (m *machine) file(t *testing.T, p string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(m.root, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func (m *machine) proof(t *testing.T) *v1alpha1.Proof {
+	t.Helper()
+	proof, err := v1alpha1.ProofOf(m.server.prototype)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proof
+}
+
+// untouched fails unless nothing on the host was stopped, removed or powered off.
+func (m *machine) untouched(t *testing.T) {
+	t.Helper()
+	if told := m.systemd.said(); len(told) > 0 {
+		t.Errorf("systemd was told %v", told)
+	}
+	if m.file(t, "etc/machine-id") == "" || m.file(t, "var/log/syslog") != "lines" {
+		t.Error("files were changed")
+	}
+	if got := m.file(t, triggerPath); got != "" {
+		t.Errorf("the kernel was told %q", got)
+	}
+	if slices.Contains(m.server.requests, http.MethodPatch) {
+		t.Error("a Prototype was patched")
+	}
+}
+
+func TestRun(t *testing.T) {
+	m := newMachine(t)
+	if err := m.Run(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, m.log)
+	}
+	proof := m.proof(t)
+	if !proof.Holds(uid, boot) || proof.Holds(uid, "another boot") {
+		t.Errorf("the proof %+v does not hold", proof)
+	}
+	content := m.file(t, strings.TrimPrefix(generalize.ManifestPath, "/"))
+	var manifest generalize.Manifest
+	if err := json.Unmarshal([]byte(content), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if digest, err := manifest.Digest(); err != nil || digest != proof.ManifestDigest {
+		t.Errorf("the manifest on the disk has the digest %s, the proof says %s (%v)", digest, proof.ManifestDigest, err)
+	}
+	if got := m.file(t, "etc/machine-id"); got != "" {
+		t.Errorf("machine-id holds %q", got)
+	}
+	if got := m.file(t, "etc/hosts"); got != "127.0.0.1 localhost\n" {
+		t.Errorf("hosts holds %q", got)
+	}
+	if got := m.file(t, "etc/kubernetes/certs/client.key"); got != "the cluster's" {
+		t.Errorf("the cluster's credential is %q", got)
+	}
+	want := []string{"StopUnit fstrim.timer", "StopUnit kubelet.service", "StopUnit containerd.service", "StopUnit walinuxagent.service",
+		"StopUnit cron.service", "StopUnit systemd-journald-dev-log.socket", "StopUnit systemd-journald.socket", "StopUnit systemd-journald.service"}
+	if diff := cmp.Diff(want, m.systemd.said()); diff != "" {
+		t.Errorf("systemd was told (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"ssh.service", "systemd-networkd.service"}, m.systemd.running()); diff != "" {
+		t.Errorf("left running (-want +got):\n%s", diff)
+	}
+	if got := m.file(t, triggerPath); got != "suo" {
+		t.Errorf("the kernel was told %q, want suo", got)
+	}
+}
+
+// TestRefusals has everything that must keep a run from touching the host.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		is, says string
+		arrange  func(m *machine)
+		code     int
+	}{
+		{"another boot", "restarted since", func(m *machine) { _ = os.WriteFile(filepath.Join(m.root, bootIDPath), []byte("another\n"), 0o644) }, 3},
+		{"no boot ID", "boot ID cannot be read", func(m *machine) { _ = os.Remove(filepath.Join(m.root, bootIDPath)) }, 3},
+		{"no order", "needs the name and UID", func(m *machine) { m.Runner.Subject = generalize.Subject{} }, 3},
+		{"another UID", "made anew", func(m *machine) { m.server.prototype.UID = "another" }, 3},
+		{"no Prototype", "there is no Prototype", func(m *machine) { m.server.prototype = nil }, 3},
+		{"being deleted", "being deleted", func(m *machine) { now := metav1.Now(); m.server.prototype.DeletionTimestamp = &now }, 3},
+		{"proven already", "has a proof already", func(m *machine) { m.server.prototype.Annotations[v1alpha1.ProofAnnotation] = `{"uid":"x"}` }, 3},
+		{"proof not readable", "has a proof already", func(m *machine) { m.server.prototype.Annotations[v1alpha1.ProofAnnotation] = `{` }, 3},
+		{"not recorded", "not in boot", func(m *machine) { delete(m.server.prototype.Annotations, v1alpha1.RecordAnnotation) }, 3},
+		{"recorded for another boot", "not in boot", func(m *machine) {
+			m.server.prototype.Annotations[v1alpha1.RecordAnnotation] = `{"generalizeBootID":"another"}`
+		}, 3},
+		{"record not readable", "not readable", func(m *machine) { m.server.prototype.Annotations[v1alpha1.RecordAnnotation] = `{` }, 3},
+		{"control plane", "rule control-plane", func(m *machine) {
+			_ = os.MkdirAll(filepath.Join(m.root, "etc/kubernetes/pki"), 0o755)
+			_ = os.WriteFile(filepath.Join(m.root, "etc/kubernetes/pki/ca.key"), nil, 0o600)
+		}, 3},
+		{"profile for copies", "not for a running host", func(m *machine) { m.Runner.Profile, _ = generalize.Load(v1alpha1.ProfileBootstrap) }, 3},
+		{"no systemd", "systemd of the host cannot be reached", func(m *machine) { _ = os.Remove(filepath.Join(m.root, "run/systemd/private")) }, 3},
+		{"begun already", "has begun in this boot", func(m *machine) { _ = os.WriteFile(filepath.Join(m.root, begunPath), nil, 0o600) }, 3},
+		{"forbidden", "kamino-generalize may not", func(m *machine) { m.server.fail["GET"] = []int{403} }, 5},
+		{"token not taken", "kamino-generalize may not", func(m *machine) { m.server.fail["GET"] = []int{401} }, 5},
+		{"API server away", "does not answer", func(m *machine) { m.server.fail["GET"] = slices.Repeat([]int{503, 0}, 20) }, 6},
+	} {
+		t.Run(c.is, func(t *testing.T) {
+			m := newMachine(t)
+			c.arrange(m)
+			err := m.Run(t.Context())
+			var coded interface{ ExitCode() int }
+			if !errors.As(err, &coded) || coded.ExitCode() != c.code || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("got %v, want exit code %d and a sentence with %q", err, c.code, c.says)
+			}
+			m.untouched(t)
+		})
+	}
+}
+
+func TestNetworkBlinks(t *testing.T) {
+	m := newMachine(t)
+	m.server.fail = map[string][]int{"GET": {503, 0}, "PATCH": {0, 503, 429, 0}}
+	if err := m.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !m.proof(t).Holds(uid, boot) || m.file(t, triggerPath) != "suo" {
+		t.Error("the run did not end as one without trouble")
+	}
+}
+
+// TestFailsClosed has what can fail once the host is touched: no proof may be there, and the host must not
+// be powered off but given the means to report.
+func TestFailsClosed(t *testing.T) {
+	for _, c := range []struct {
+		is, says string
+		arrange  func(m *machine)
+		code     int
+	}{
+		{"unit comes back", "do not stay stopped: cron.service", func(m *machine) { m.systemd.stubborn["cron.service"] = true }, 1},
+		{"not reported", "does not answer", func(m *machine) { m.server.fail["PATCH"] = []int{503, 503, 503, 503, 503, 503, 503, 503} }, 6},
+		{"not allowed to report", "may not", func(m *machine) { m.server.fail["PATCH"] = []int{403} }, 5},
+		{"Prototype made anew meanwhile", "annotate Prototype", func(m *machine) { m.server.fail["PATCH"] = []int{422} }, 1},
+		{"rule not met", "machine-id: ", func(m *machine) {
+			_ = os.Remove(filepath.Join(m.root, "etc/machine-id"))
+			_ = os.Mkdir(filepath.Join(m.root, "etc/machine-id.d"), 0o755)
+			_ = os.WriteFile(filepath.Join(m.root, "etc/machine-id.d/id"), []byte("kept"), 0o644)
+			_ = os.Symlink("machine-id.d/id", filepath.Join(m.root, "etc/machine-id"))
+		}, 4},
+	} {
+		t.Run(c.is, func(t *testing.T) {
+			m := newMachine(t)
+			c.arrange(m)
+			err := m.Run(t.Context())
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("got %v, want a sentence with %q", err, c.says)
+			}
+			code := 1
+			var coded interface{ ExitCode() int }
+			if errors.As(err, &coded) {
+				code = coded.ExitCode()
+			}
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			if m.proof(t) != nil {
+				t.Error("there is a proof")
+			}
+			if got := m.file(t, triggerPath); got != "" {
+				t.Errorf("the kernel was told %q", got)
+			}
+			if running := m.systemd.running(); !slices.Contains(running, "kubelet.service") || !slices.Contains(running, "containerd.service") {
+				t.Errorf("kubelet and runtime were not started again: %v", running)
+			}
+			// The pod must not get a second chance in the same boot.
+			if err := m.Run(t.Context()); err == nil {
+				t.Error("a second run in the same boot was not refused")
+			}
+		})
+	}
+}
+
+func TestUnitThatRefusesToStop(t *testing.T) {
+	m := newMachine(t)
+	m.systemd.active["auditd.service"] = true
+	m.systemd.refuses["auditd.service"] = true
+	if err := m.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(m.systemd.said(), "KillUnit auditd.service") {
+		t.Errorf("systemd was told %v", m.systemd.said())
+	}
+}
+
+// TestInterrupted cancels the context once the host is touched: the run goes on to its end.
+func TestInterrupted(t *testing.T) {
+	m := newMachine(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	m.Log = writerFunc(func(b []byte) (int, error) {
+		if bytes.Contains(b, []byte("stopped")) {
+			cancel()
+		}
+		return len(b), nil
+	})
+	if err := m.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !m.proof(t).Holds(uid, boot) {
+		t.Error("there is no proof")
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+func TestOfContainers(t *testing.T) {
+	all := []process{
+		{pid: 1, name: "systemd"},
+		{pid: 10, parent: 1, name: "containerd-shim"}, // another pod
+		{pid: 11, parent: 10, name: "pause"},
+		{pid: 12, parent: 10, name: "calico-node"},
+		{pid: 13, parent: 12, name: "felix (1)"},
+		{pid: 20, parent: 1, name: "containerd-shim"}, // our own pod
+		{pid: 21, parent: 20, name: "pause"},
+		{pid: 22, parent: 20, name: "kamino"},
+		{pid: 30, parent: 1, name: "conmon"},
+		{pid: 31, parent: 30, name: "containerd-shim"}, // a runtime in a container
+		{pid: 32, parent: 31, name: "sh"},
+		{pid: 40, parent: 1, name: "sshd"},
+		{pid: 41, parent: 41, name: "its own parent"},
+	}
+	if diff := cmp.Diff([]int{10, 30, 11, 12, 13, 31, 32}, ofContainers(all, 22)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	// Run on the host itself, no pod is ours.
+	if got := ofContainers(all, 40); !slices.Contains(got, 22) || slices.Contains(got, 40) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	p, ok := parseStat("42 (a) b (c)) S 7 " + strings.Repeat("0 ", 17) + "99 0 0")
+	if want := (process{pid: 42, parent: 7, name: "a) b (c)", started: "99"}); !ok || p != want {
+		t.Errorf("got %+v, %v; want %+v", p, ok, want)
+	}
+	for _, broken := range []string{"", "42", "x (y) S 1", ") 1 (", "42 (z) Z 7 " + strings.Repeat("0 ", 30)} {
+		if p, ok := parseStat(broken); ok {
+			t.Errorf("%q was read as %+v", broken, p)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package host
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// mountPoint is a line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+type mountPoint struct {
+	device, dir, kind, source string
+}
+
+// mountsBelow returns what is mounted at or below the root, as this process sees it, in the order in which
+// it was mounted.
+func mountsBelow(root string) ([]mountPoint, error) {
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	if absolute, err = filepath.EvalSymlinks(absolute); err != nil {
+		return nil, err
+	}
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var mounts []mountPoint
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		m, ok := parseMount(lines.Text())
+		if ok && (m.dir == absolute || strings.HasPrefix(m.dir, strings.TrimSuffix(absolute, "/")+"/")) {
+			m.dir = "/" + strings.Trim(strings.TrimPrefix(m.dir, absolute), "/")
+			mounts = append(mounts, m)
+		}
+	}
+	return mounts, nil
+}
+
+func parseMount(line string) (mountPoint, bool) {
+	before, after, found := strings.Cut(line, " - ")
+	left, right := strings.Fields(before), strings.Fields(after)
+	if !found || len(left) < 5 || len(right) < 2 {
+		return mountPoint{}, false
+	}
+	return mountPoint{device: left[2], dir: unescape(left[4]), kind: right[0], source: unescape(right[1])}, true
+}
+
+// unescape turns the \040 of mountinfo into the character that it stands for.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if code, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(code))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// detach unmounts what pods have mounted below the kubelet's directory, deepest first, where this process
+// sees it. In a pod that is a copy of the host's mounts: it only has to let go of them so that their
+// directories can be removed, upon which the kernel lets go of the host's own (since Linux 3.18, "lazily
+// unmount on unlink"). What stays mounted is never removed through; the rule is then not met.
+func (h *Host) detach(t *tree.Tree) {
+	mounts, err := mountsBelow(t.Dir())
+	if err != nil {
+		h.say("look for volumes: %v", err)
+		return
+	}
+	for _, m := range slices.Backward(mounts) {
+		if !strings.HasPrefix(m.dir, "/var/lib/kubelet/pods/") && !strings.HasPrefix(m.dir, "/var/lib/kubelet/plugins/") {
+			continue
+		}
+		if err := unix.Unmount(filepath.Join(t.Dir(), m.dir), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			h.say("detach %s: %v", m.dir, err)
+		}
+	}
+}
+
+// ownFileSystem says whether the root is where a file system is mounted. A directory of a larger file
+// system is a sandbox's or a test's, and what is around it is none of our business.
+func ownFileSystem(t *tree.Tree) bool {
+	mounts, err := mountsBelow(t.Dir())
+	return err == nil && slices.ContainsFunc(mounts, func(m mountPoint) bool { return m.dir == "/" })
+}
+
+func readOnly(t *tree.Tree) bool {
+	var s unix.Statfs_t
+	return unix.Statfs(t.Dir(), &s) == nil && s.Flags&unix.ST_RDONLY != 0
+}
+
+// fitrim is FITRIM of linux/fs.h, _IOWR('X', 121, struct fstrim_range), where the direction has the two
+// uppermost bits (all architectures that Kamino is built for).
+const fitrim = 0xC0185879
+
+// fstrimRange is struct fstrim_range of linux/fs.h.
+type fstrimRange struct{ start, length, minLength uint64 }
+
+// flush brings everything to the disk and gives freed blocks back, for what was deleted stays readable in
+// them. Trimming works where file system and disk know it; elsewhere it is said and left. The kernel
+// trims only blocks whose release is on the disk, so it syncs first.
+func (h *Host) flush(t *tree.Tree) error {
+	if !ownFileSystem(t) {
+		return nil
+	}
+	mounts, err := mountsBelow(t.Dir())
+	if err != nil {
+		return err
+	}
+	done := map[string]bool{}
+	for _, m := range mounts {
+		// What is still mounted below the kubelet is a volume's disk, not the machine's.
+		if !strings.HasPrefix(m.source, "/dev/") || done[m.device] || strings.HasPrefix(m.dir, "/var/lib/kubelet/") {
+			continue
+		}
+		done[m.device] = true
+		if err := h.flushMount(filepath.Join(t.Dir(), m.dir), m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Host) flushMount(dir string, m mountPoint) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		h.say("%s is not trimmed: %v", m.dir, err)
+		return nil
+	}
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		return fmt.Errorf("sync the file system at %s: %w", m.dir, err)
+	}
+	trimmed := fstrimRange{length: ^uint64(0)}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), fitrim, uintptr(unsafe.Pointer(&trimmed)))
+	if errno != 0 {
+		h.say("%s (%s) cannot be trimmed, so what was deleted may still be read from free blocks: %v", m.dir, m.kind, errno)
+		return nil
+	}
+	h.say("trimmed %s: %d bytes were free", m.dir, trimmed.length)
+	return nil
+}

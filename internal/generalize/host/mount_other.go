@@ -1,0 +1,17 @@
+//go:build !linux
+
+package host
+
+import (
+	"errors"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+func (h *Host) detach(*tree.Tree) {}
+
+func (h *Host) flush(*tree.Tree) error { return errors.New("a live run works on Linux only") }
+
+func ownFileSystem(*tree.Tree) bool { return false }
+
+func readOnly(*tree.Tree) bool { return false }

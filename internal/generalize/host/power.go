@@ -1,0 +1,45 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+const triggerPath = "proc/sysrq-trigger"
+
+// powerOff syncs, remounts everything read-only and cuts the power, all by the kernel: an orderly
+// shutdown would start and stop services that write again (systemd its random seed and machine ID, agents
+// their state). Source: Linux, Documentation/admin-guide/sysrq.rst.
+func (h *Host) powerOff(ctx context.Context, t *tree.Tree) error {
+	// Without waiting for a reader: what is no trigger must not hang the run.
+	f, err := t.OpenFile(triggerPath, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("the proof is reported, but the host cannot be powered off: %w", err)
+	}
+	defer f.Close()
+	for _, order := range []string{"s", "u", "o"} {
+		if order == "o" {
+			h.awaitReadOnly(ctx, t)
+		}
+		if _, err := f.WriteString(order); err != nil {
+			return fmt.Errorf("the proof is reported, but the host cannot be powered off (%q): %w", order, err)
+		}
+	}
+	h.say("ordered the power off")
+	return nil
+}
+
+// awaitReadOnly gives the kernel, which remounts in the background, a moment to do so. Everything is on
+// the disk by now, so it is no more than tidy.
+func (h *Host) awaitReadOnly(ctx context.Context, t *tree.Tree) {
+	for range 25 {
+		if !ownFileSystem(t) || readOnly(t) || h.Wait(ctx, 200*time.Millisecond) != nil {
+			return
+		}
+	}
+}

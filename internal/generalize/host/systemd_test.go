@@ -1,0 +1,199 @@
+package host
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+)
+
+const manager = "org.freedesktop.systemd1.Manager."
+
+// systemdStub answers on a private socket the few methods that a run needs. Its units are a list in the order
+// in which they were loaded; what it was told is kept in order.
+type systemdStub struct {
+	mu                sync.Mutex
+	active            map[string]bool
+	stubborn, refuses map[string]bool
+	told              []string
+	jobs              uint32
+	clients           []*client
+}
+
+type client struct {
+	conn   net.Conn
+	mu     sync.Mutex
+	serial uint32
+}
+
+func startSystemd(t *testing.T, root string, units ...string) *systemdStub {
+	t.Helper()
+	s := &systemdStub{active: map[string]bool{}, stubborn: map[string]bool{}, refuses: map[string]bool{}}
+	for _, u := range units {
+		s.active[u] = true
+	}
+	dir := filepath.Join(root, "run/systemd")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	l, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/private", d.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(&client{conn: conn})
+		}
+	}()
+	return s
+}
+
+func (s *systemdStub) serve(c *client) {
+	defer c.conn.Close()
+	r := bufio.NewReader(c.conn)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		line = strings.Trim(line, "\x00\r\n")
+		if line == "BEGIN" {
+			break
+		}
+		answer := "ERROR"
+		switch {
+		case strings.HasPrefix(line, "AUTH EXTERNAL"):
+			answer = "OK 00112233445566778899aabbccddeeff"
+		case strings.HasPrefix(line, "AUTH"):
+			answer = "REJECTED EXTERNAL"
+		}
+		fmt.Fprintf(c.conn, "%s\r\n", answer)
+	}
+	s.mu.Lock()
+	s.clients = append(s.clients, c)
+	s.mu.Unlock()
+	for {
+		m, err := dbus.DecodeMessage(r)
+		if err != nil {
+			return
+		}
+		s.answer(c, m)
+	}
+}
+
+type row struct {
+	Name, Description, Load, Active, Sub, Followed string
+	Path                                           dbus.ObjectPath
+	Job                                            uint32
+	JobType                                        string
+	JobPath                                        dbus.ObjectPath
+}
+
+func (s *systemdStub) answer(c *client, m *dbus.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	method, _ := m.Headers[dbus.FieldMember].Value().(string)
+	name := ""
+	if len(m.Body) > 0 {
+		name, _ = m.Body[0].(string)
+	}
+	switch method {
+	case "ListUnits":
+		rows := []row{}
+		for unit, active := range s.active {
+			state := map[bool]string{true: "active", false: "inactive"}[active]
+			rows = append(rows, row{Name: unit, Load: "loaded", Active: state, Path: "/u", JobPath: "/"})
+		}
+		c.reply(m, "", rows)
+	case "StopUnit", "StartUnit":
+		s.told = append(s.told, method+" "+name)
+		if s.refuses[name] {
+			c.reply(m, refusesStop, "may be requested by dependency only")
+			return
+		}
+		if !s.stubborn[name] {
+			s.active[name] = method == "StartUnit"
+		}
+		s.jobs++
+		job := dbus.ObjectPath(fmt.Sprintf("/org/freedesktop/systemd1/job/%d", s.jobs))
+		c.reply(m, "", job)
+		for _, other := range s.clients {
+			other.send(&dbus.Message{Type: dbus.TypeSignal, Headers: map[dbus.HeaderField]dbus.Variant{
+				dbus.FieldPath:      dbus.MakeVariant(dbus.ObjectPath("/org/freedesktop/systemd1")),
+				dbus.FieldInterface: dbus.MakeVariant(strings.TrimSuffix(manager, ".")),
+				dbus.FieldMember:    dbus.MakeVariant("JobRemoved"),
+			}, Body: []any{s.jobs, job, name, "done"}})
+		}
+	case "KillUnit":
+		s.told = append(s.told, method+" "+name)
+		s.active[name] = false
+		c.reply(m, "")
+	default:
+		c.reply(m, "")
+	}
+}
+
+func (s *systemdStub) said() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.told)
+}
+
+func (s *systemdStub) running() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for unit, active := range s.active {
+		if active {
+			names = append(names, unit)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c *client) reply(to *dbus.Message, failure string, body ...any) {
+	m := &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{
+		dbus.FieldReplySerial: dbus.MakeVariant(to.Serial()),
+	}, Body: body}
+	if failure != "" {
+		m.Type = dbus.TypeError
+		m.Headers[dbus.FieldErrorName] = dbus.MakeVariant(failure)
+	}
+	c.send(m)
+}
+
+func (c *client) send(m *dbus.Message) {
+	if len(m.Body) > 0 {
+		m.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(m.Body...))
+	}
+	var b bytes.Buffer
+	if err := m.EncodeTo(&b, binary.LittleEndian); err != nil {
+		panic(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// The library numbers the messages of its own connections only; the number is the third word.
+	c.serial++
+	binary.LittleEndian.PutUint32(b.Bytes()[8:], c.serial)
+	_, _ = c.conn.Write(b.Bytes())
+}
