@@ -136,7 +136,11 @@ func tagImage(t *testing.T, s suite) {
 		{cloud.TagQuarantined: ""},
 		{cloud.TagQuarantined: "", "more": "2"},
 	} {
-		must(t, s.p.TagImage(t.Context(), s.ref(firstVersion), change))
+		sent := maps.Clone(change)
+		must(t, s.p.TagImage(t.Context(), s.ref(firstVersion), sent))
+		if !maps.Equal(sent, change) {
+			t.Errorf("TagImage changed the caller's map from %v to %v", change, sent)
+		}
 		for key, value := range change {
 			if value == "" {
 				delete(want, key)

@@ -87,7 +87,14 @@ func (s suite) looksChangeNothing(t *testing.T) {
 	}
 }
 
-func looksOfFreshPool(t *testing.T, s suite) { s.looksChangeNothing(t) }
+func looksOfFreshPool(t *testing.T, s suite) {
+	s.looksChangeNothing(t)
+	// What the very first look made would be in both of the looks that were compared.
+	v := s.look(t)
+	if len(v.Images) > 0 || v.Image.State != cloud.Absent || v.Snapshot.State != cloud.Absent || v.Pool.Recipe.Version != "" {
+		t.Errorf("looking made something: %+v", v)
+	}
+}
 
 func looksOfOldPool(t *testing.T, s suite) {
 	s.publish(t, firstVersion)

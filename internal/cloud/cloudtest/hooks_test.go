@@ -1,0 +1,145 @@
+package cloudtest_test
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// hooks is a provider some of whose calls are replaced.
+type hooks struct {
+	cloud.Provider
+	sameInstance   func(a, b cloud.InstanceID) bool
+	instance       func(context.Context, cloud.InstanceID) (cloud.Instance, error)
+	ensureStopped  func(context.Context, cloud.InstanceID) (cloud.Power, error)
+	ensureStarted  func(context.Context, cloud.InstanceID) (cloud.Power, error)
+	protect        func(context.Context, cloud.InstanceID, bool) error
+	snapshot       func(context.Context, cloud.InstanceID, string) (cloud.Snapshot, error)
+	ensureSnapshot func(context.Context, cloud.SnapshotSpec) (cloud.Snapshot, error)
+	deleteSnapshot func(context.Context, cloud.InstanceID, string) error
+	image          func(context.Context, cloud.ImageRef) (cloud.Image, error)
+	images         func(context.Context, cloud.PoolID) ([]cloud.Image, error)
+	ensureImage    func(context.Context, cloud.ImageSpec) (cloud.Image, error)
+	tagImage       func(context.Context, cloud.ImageRef, map[string]string) error
+	deleteImage    func(context.Context, cloud.ImageRef) error
+	poolOf         func(cloud.InstanceID) (cloud.PoolID, error)
+	pool           func(context.Context, cloud.PoolID) (cloud.Pool, error)
+	preflight      func(context.Context, cloud.PreflightSpec) ([]cloud.Refusal, error)
+	recipeChange   func(context.Context, cloud.ImageRef, bool) (cloud.RecipeChange, error)
+	setRecipe      func(context.Context, cloud.RecipeChange) error
+	setCapacity    func(context.Context, cloud.PoolID, int64, int64) error
+}
+
+func (h hooks) SameInstance(a, b cloud.InstanceID) bool {
+	if h.sameInstance != nil {
+		return h.sameInstance(a, b)
+	}
+	return h.Provider.SameInstance(a, b)
+}
+
+func (h hooks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+	return one(h.instance, h.Provider.Instance)(ctx, id)
+}
+
+func (h hooks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	return one(h.ensureStopped, h.Provider.EnsureStopped)(ctx, id)
+}
+
+func (h hooks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	return one(h.ensureStarted, h.Provider.EnsureStarted)(ctx, id)
+}
+
+func (h hooks) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, protect bool) error {
+	if h.protect != nil {
+		return h.protect(ctx, id, protect)
+	}
+	return h.Provider.ProtectFromScaleIn(ctx, id, protect)
+}
+
+func (h hooks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
+	if h.snapshot != nil {
+		return h.snapshot(ctx, id, name)
+	}
+	return h.Provider.Snapshot(ctx, id, name)
+}
+
+func (h hooks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+	return one(h.ensureSnapshot, h.Provider.EnsureSnapshot)(ctx, spec)
+}
+
+func (h hooks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
+	if h.deleteSnapshot != nil {
+		return h.deleteSnapshot(ctx, id, name)
+	}
+	return h.Provider.DeleteSnapshot(ctx, id, name)
+}
+
+func (h hooks) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
+	return one(h.image, h.Provider.Image)(ctx, ref)
+}
+
+func (h hooks) Images(ctx context.Context, id cloud.PoolID) ([]cloud.Image, error) {
+	return one(h.images, h.Provider.Images)(ctx, id)
+}
+
+func (h hooks) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
+	return one(h.ensureImage, h.Provider.EnsureImage)(ctx, spec)
+}
+
+func (h hooks) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error {
+	if h.tagImage != nil {
+		return h.tagImage(ctx, ref, tags)
+	}
+	return h.Provider.TagImage(ctx, ref, tags)
+}
+
+func (h hooks) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
+	if h.deleteImage != nil {
+		return h.deleteImage(ctx, ref)
+	}
+	return h.Provider.DeleteImage(ctx, ref)
+}
+
+func (h hooks) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
+	if h.poolOf != nil {
+		return h.poolOf(id)
+	}
+	return h.Provider.PoolOf(id)
+}
+
+func (h hooks) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	return one(h.pool, h.Provider.Pool)(ctx, id)
+}
+
+func (h hooks) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+	return one(h.preflight, h.Provider.Preflight)(ctx, spec)
+}
+
+func (h hooks) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error) {
+	if h.recipeChange != nil {
+		return h.recipeChange(ctx, ref, removeBootstrap)
+	}
+	return h.Provider.RecipeChange(ctx, ref, removeBootstrap)
+}
+
+func (h hooks) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+	if h.setRecipe != nil {
+		return h.setRecipe(ctx, change)
+	}
+	return h.Provider.SetRecipe(ctx, change)
+}
+
+func (h hooks) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+	if h.setCapacity != nil {
+		return h.setCapacity(ctx, id, from, to)
+	}
+	return h.Provider.SetCapacity(ctx, id, from, to)
+}
+
+// one picks the hook if there is one.
+func one[A, R any](hook, real func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
+	if hook != nil {
+		return hook
+	}
+	return real
+}
