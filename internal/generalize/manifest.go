@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -150,7 +151,7 @@ type Unmet struct {
 }
 
 func (e *Unmet) Error() string {
-	return fmt.Sprintf("not generalized, this disk must not be copied: %s", strings.Join(e.Whys, "; "))
+	return "not generalized, this disk must not be copied: " + Printable(strings.Join(e.Whys, "; "))
 }
 
 // ExitCode is the exit code of a capture that failed.
@@ -163,8 +164,18 @@ type Refused struct {
 }
 
 func (e *Refused) Error() string {
-	return "refused, nothing was changed: " + strings.Join(e.Whys, "; ")
+	return "refused, nothing was changed: " + Printable(strings.Join(e.Whys, "; "))
 }
 
 // ExitCode is the exit code of a refusal.
 func (e *Refused) ExitCode() int { return 3 }
+
+// Printable replaces what would move the cursor or start a new line: names in a tree may hold any bytes.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/generalize/host"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// generalizeFlags is what a person, or the engine's pod, asks of kamino generalize.
+type generalizeFlags struct {
+	root, profile, manifest, output string
+	live, dryRun, list, confirmRoot bool
+	allow                           []string
+	prototype, uid, bootID          string
+	access                          host.Access
+}
+
+func newGeneralizeCommand(f *Factory) *cobra.Command {
+	var g generalizeFlags
+	cmd := &cobra.Command{
+		Use:   "generalize --root DIR",
+		Short: "Remove from a disk what must differ between machines",
+		Long: `Remove from a directory tree (a mounted copy of a disk, or the root of a host) what must differ between
+machines, by the rules of a profile, and look again whether every rule is met. The manifest of what was
+found and done is left in the tree as ` + generalize.ManifestPath + `.
+
+With --live it works on the running host that it is started on by a capture: it stops what would write
+again, reports the proof to the Prototype, and powers the host off. Do not use --live by hand.`,
+		Example: `  # What would be removed, and why
+  kamino generalize --list --profile static
+
+  # Look at a mounted copy of a disk, then do it
+  kamino generalize --root /mnt/disk --dry-run
+  kamino generalize --root /mnt/disk`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return classed(g.run(cmd.Context(), f))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&g.root, "root", "", "directory that holds the machine's root")
+	flags.StringVar(&g.profile, "profile", string(v1alpha1.ProfileStatic), fmt.Sprintf("which rules: one of %v", generalize.Profiles()))
+	flags.BoolVar(&g.list, "list", false, "print the rules of the profile and do nothing")
+	flags.BoolVar(&g.dryRun, "dry-run", false, "say what would be done, and change nothing")
+	flags.StringSliceVar(&g.allow, "allow", nil, "rules that may be broken, by name (those that the list calls allowable)")
+	flags.StringVar(&g.manifest, "manifest", "", "write the manifest to this file as well")
+	flags.BoolVar(&g.confirmRoot, "confirm-root", false, "work on / of the machine that this runs on, which loses its identity")
+	flags.StringVarP(&g.output, "output", "o", "", "table, json or yaml")
+	flags.BoolVar(&g.live, "live", false, "the root is that of the running host: stop its services, report, power it off")
+	flags.StringVar(&g.prototype, "prototype", "", "with --live: the Prototype that the run is for")
+	flags.StringVar(&g.uid, "uid", "", "with --live: the UID of the Prototype")
+	flags.StringVar(&g.bootID, "boot-id", "", "with --live: the only boot of the host that the run is meant for")
+	flags.StringVar(&g.access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
+	flags.StringVar(&g.access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
+	return cmd
+}
+
+// classed gives an error the exit code that it knows itself to have.
+func classed(err error) error {
+	var knows interface{ ExitCode() int }
+	if errors.As(err, &knows) {
+		return &ending{knows.ExitCode(), err}
+	}
+	return err
+}
+
+func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
+	format, err := print.ParseFormat(g.output, print.Table, print.JSON, print.YAML)
+	if err != nil {
+		return &ending{ExitUsage, err}
+	}
+	profile, err := generalize.Load(v1alpha1.Profile(g.profile))
+	if err != nil {
+		return &ending{ExitUsage, err}
+	}
+	if g.list {
+		if format.Machine() {
+			return print.Value(f.Out, format, profile)
+		}
+		return listRules(f.Out, profile)
+	}
+	if err := g.check(); err != nil {
+		return err
+	}
+	runner := &generalize.Runner{
+		Profile: profile, Tool: buildInfo().Version, Allow: g.allow, DryRun: g.dryRun, Now: f.Now,
+		Subject: generalize.Subject{Prototype: g.prototype, UID: types.UID(g.uid), BootID: g.bootID},
+	}
+	if g.live {
+		return g.runLive(ctx, f, runner)
+	}
+	return g.runTree(ctx, f, runner, format)
+}
+
+// check refuses flags that do not fit together, and to take the identity of the machine that this runs on
+// by mistake.
+func (g *generalizeFlags) check() error {
+	switch {
+	case g.root == "":
+		return usagef("--root must name the directory that holds the machine's root")
+	case g.live && (g.dryRun || g.manifest != "" || g.output != ""):
+		return usagef("--live goes with none of --dry-run, --manifest and --output")
+	case g.live && (g.prototype == "" || g.uid == "" || g.bootID == "" || g.access.TokenFile == "" || g.access.CAFile == ""):
+		return usagef("--live needs --prototype, --uid, --boot-id, --token-file and --ca-file; captures give them")
+	}
+	root, err := os.Stat(g.root)
+	if err != nil {
+		return usagef("--root: %w", err)
+	}
+	own, err := os.Stat("/")
+	if err == nil && os.SameFile(root, own) && !g.live && !g.confirmRoot && !g.dryRun {
+		return refusedf("%s is the root of the machine that this runs on: give --confirm-root if it is to lose its identity; nothing was changed", g.root)
+	}
+	return nil
+}
+
+func (g *generalizeFlags) runLive(ctx context.Context, f *Factory, runner *generalize.Runner) error {
+	// Once the container runtime is stopped nobody reads what is written, and that must not end the run.
+	signal.Ignore(syscall.SIGPIPE)
+	g.access.Host, g.access.Port = f.Getenv("KUBERNETES_SERVICE_HOST"), f.Getenv("KUBERNETES_SERVICE_PORT")
+	api, err := host.NewAPI(g.access)
+	if err != nil {
+		return refusedf("%w; nothing was changed", err)
+	}
+	h := &host.Host{Root: g.root, Runner: runner, API: api, Log: f.Err, Wait: host.Wait}
+	return h.Run(ctx)
+}
+
+func (g *generalizeFlags) runTree(ctx context.Context, f *Factory, runner *generalize.Runner, format print.Format) error {
+	t, err := tree.Open(g.root)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	m, failed := runner.Run(ctx, t)
+	if m == nil {
+		return failed
+	}
+	if g.manifest != "" {
+		content, err := m.Encode()
+		if err == nil {
+			err = os.WriteFile(g.manifest, content, 0o600)
+		}
+		failed = errors.Join(failed, err)
+	}
+	if format.Machine() {
+		return errors.Join(failed, print.Value(f.Out, format, m))
+	}
+	return errors.Join(failed, showManifest(f.Out, m))
+}
+
+func listRules(w io.Writer, p *generalize.Profile) error {
+	fmt.Fprintf(w, "Profile %s, version %s: %s\n", p.Name, p.Version, p.Summary)
+	if p.NotLive != "" {
+		fmt.Fprintf(w, "Not for a running host: %s\n", p.NotLive)
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RULE\tACTION\tPATH\tREASON")
+	for _, r := range p.Rules {
+		action := string(r.Action)
+		if r.Allowable {
+			action += " (allowable)"
+		}
+		reason, _, _ := strings.Cut(r.Reason, ". ")
+		for i, path := range r.Paths {
+			if i == 0 {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.ID, action, path, reason)
+				continue
+			}
+			fmt.Fprintf(table, "\t\t%s\t\n", path)
+		}
+	}
+	return table.Flush()
+}
+
+func showManifest(w io.Writer, m *generalize.Manifest) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RULE\tACTION\tFOUND\tCHANGED\tMET\tNOTE")
+	for _, o := range m.Outcomes {
+		if o.Found == 0 && o.Changed == 0 && o.Met {
+			continue
+		}
+		met, note := "yes", o.Kept
+		switch {
+		case o.Waived:
+			met = "-"
+		case !o.Met:
+			met, note = "no", o.Why
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\n", o.Rule, o.Action, o.Found, o.Changed, met, generalize.Printable(note))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	digest, err := m.Digest()
+	if err != nil {
+		return err
+	}
+	if m.DryRun {
+		_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met as it is; nothing was changed\n", m.Met, m.Rules, m.Profile, m.ProfileVersion)
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met; manifest %s\n", m.Met, m.Rules, m.Profile, m.ProfileVersion, digest)
+	return err
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/internal/generalize"
+)
+
+func generalizeCommand(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out, log bytes.Buffer
+	cmd := newGeneralizeCommand(&Factory{
+		Out: &out, Err: &log, Now: func() time.Time { return time.Unix(1795240800, 0) },
+		Getenv: func(string) string { return "" },
+	})
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&log)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func machineTree(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "etc/hostname": "donor\n", "etc/ssh/ssh_host_rsa_key": "x", "var/log/syslog": "x"} {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestGeneralizeList(t *testing.T) {
+	out, err := generalizeCommand(t, "--list")
+	if err != nil || !strings.Contains(out, "machine-id ") || !strings.Contains(out, "/var/log/**") {
+		t.Errorf("got %v\n%s", err, out)
+	}
+	for format, read := range map[string]func([]byte, any) error{
+		"json": json.Unmarshal,
+		"yaml": func(b []byte, v any) error { return yaml.Unmarshal(b, v) },
+	} {
+		out, err := generalizeCommand(t, "--list", "--profile", "bootstrap", "-o", format)
+		var p generalize.Profile
+		if err != nil || read([]byte(out), &p) != nil || p.Name != "bootstrap" || len(p.Rules) < 40 {
+			t.Errorf("%s: got %v, %d rules", format, err, len(p.Rules))
+		}
+	}
+}
+
+func TestGeneralizeTree(t *testing.T) {
+	dir, file := machineTree(t), filepath.Join(t.TempDir(), "manifest.json")
+	out, err := generalizeCommand(t, "--root", dir, "--dry-run")
+	if err != nil || !strings.Contains(out, "nothing was changed") {
+		t.Fatalf("got %v\n%s", err, out)
+	}
+	if content, _ := os.ReadFile(filepath.Join(dir, "etc/hostname")); string(content) != "donor\n" {
+		t.Error("a dry run changed the tree")
+	}
+	out, err = generalizeCommand(t, "--root", dir, "--manifest", file, "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m generalize.Manifest
+	if err := json.Unmarshal([]byte(out), &m); err != nil || m.Met != m.Rules || m.Rules == 0 {
+		t.Errorf("got %v, %d of %d rules", err, m.Met, m.Rules)
+	}
+	inside, _ := os.ReadFile(filepath.Join(dir, generalize.ManifestPath))
+	if outside, err := os.ReadFile(file); err != nil || !bytes.Equal(inside, outside) {
+		t.Errorf("the manifests inside and outside differ (%v)", err)
+	}
+	if out, err = generalizeCommand(t, "--root", dir); err != nil || !strings.Contains(out, "manifest sha256:") {
+		t.Errorf("the second run: %v\n%s", err, out)
+	}
+}
+
+func TestGeneralizeEndings(t *testing.T) {
+	refused := machineTree(t)
+	if err := os.MkdirAll(filepath.Join(refused, "var/lib/etcd/member"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unmet := machineTree(t)
+	if err := os.Rename(filepath.Join(unmet, "var/log"), filepath.Join(unmet, "logs")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/logs", filepath.Join(unmet, "var/log")); err != nil {
+		t.Fatal(err)
+	}
+	live := []string{"--live", "--prototype", "p", "--uid", "u", "--boot-id", "b"}
+	for _, c := range []struct {
+		is   string
+		args []string
+		code int
+		says string
+	}{
+		{"no root", nil, ExitUsage, "--root must name"},
+		{"root is not there", []string{"--root", filepath.Join(refused, "nowhere")}, ExitUsage, "nowhere"},
+		{"unknown profile", []string{"--list", "--profile", "other"}, ExitUsage, "static"},
+		{"unknown format", []string{"--list", "-o", "xml"}, ExitUsage, "xml"},
+		{"this machine", []string{"--root", "/"}, ExitRefused, "--confirm-root"},
+		{"this machine by another name", []string{"--root", "/proc/self/root"}, ExitRefused, "--confirm-root"},
+		{"refused", []string{"--root", refused}, ExitRefused, "control-plane"},
+		{"not allowable", []string{"--root", refused, "--allow", "control-plane"}, ExitRefused, "local-volumes"},
+		{"not met", []string{"--root", unmet}, ExitFailed, "must not be copied"},
+		{"live without an order", []string{"--root", refused, "--live"}, ExitUsage, "--boot-id"},
+		{"live dry run", append([]string{"--root", refused, "--dry-run"}, live...), ExitUsage, "--dry-run"},
+		{"live without an API server", append([]string{"--root", refused, "--token-file", "t", "--ca-file", "c"}, live...), ExitRefused, "KUBERNETES_SERVICE_HOST"},
+	} {
+		t.Run(c.is, func(t *testing.T) {
+			_, err := generalizeCommand(t, c.args...)
+			var e *ending
+			if !errors.As(err, &e) || e.code != c.code || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want exit code %d and %q", err, c.code, c.says)
+			}
+		})
+	}
+}
