@@ -30,15 +30,20 @@ const rootExample = `  # Install what the cluster needs
 func Main() int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
+	onSignal(func() { cancel(errInterrupted) })
+	return NewFactory().Run(ctx, os.Args[1:])
+}
+
+// onSignal calls once at the first signal that asks the process to end. A second one ends it right there,
+// whatever it is waiting for; that loses nothing either.
+func onSignal(once func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
-		// A second signal ends the process at once, whatever it is waiting for. That loses nothing either.
 		signal.Stop(signals)
-		cancel(errInterrupted)
+		once()
 	}()
-	return NewFactory().Run(ctx, os.Args[1:])
 }
 
 // Run runs the command with the arguments and returns its exit code.

@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// apiServer is as much of a Kubernetes API server as the command's own requests need: collections of JSON
+// objects that are listed, watched, created, replaced and deleted, with resource versions, finalizers and
+// dry runs. It lets transcripts run the real clients without a cluster.
+type apiServer struct {
+	*httptest.Server
+	trouble trouble
+
+	mu       sync.Mutex
+	version  int
+	objects  map[string]*unstructured.Unstructured // by path
+	watchers map[chan metav1.WatchEvent]string     // path prefix by watcher
+}
+
+// trouble is what goes wrong, as a transcript orders it in server.yaml.
+type trouble struct {
+	// Skew is how far the server's clock is ahead, as a duration.
+	Skew string `json:"skew"`
+	// Forbid lists requests, as "POST prototypes", that the credential may not make.
+	Forbid []string `json:"forbid"`
+	// Missing lists resources that the server does not know.
+	Missing []string `json:"missing"`
+	// Unauthorized refuses every request's credential.
+	Unauthorized bool `json:"unauthorized"`
+}
+
+// newAPIServer starts a server that holds the objects of a YAML stream.
+func newAPIServer(world, troubles []byte) (*apiServer, error) {
+	s := &apiServer{objects: map[string]*unstructured.Unstructured{}, watchers: map[chan metav1.WatchEvent]string{}}
+	if err := yaml.UnmarshalStrict(troubles, &s.trouble); err != nil {
+		return nil, err
+	}
+	for _, document := range strings.Split(string(world), "---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), object); err != nil {
+			return nil, err
+		}
+		if object.GetKind() != "" {
+			s.create(pathOf(object), object)
+		}
+	}
+	s.Server = httptest.NewServer(s)
+	return s, nil
+}
+
+func pathOf(object *unstructured.Unstructured) string {
+	root := "/apis/" + object.GetAPIVersion()
+	if !strings.Contains(object.GetAPIVersion(), "/") {
+		root = "/api/" + object.GetAPIVersion()
+	}
+	if ns := object.GetNamespace(); ns != "" {
+		root += "/namespaces/" + ns
+	}
+	return root + "/" + strings.ToLower(object.GetKind()) + "s/" + object.GetName()
+}
+
+// get is the object at a path, or nil.
+func (s *apiServer) get(path string) *unstructured.Unstructured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.objects[path]; found != nil {
+		return found.DeepCopy()
+	}
+	return nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	skew, _ := time.ParseDuration(s.trouble.Skew)
+	w.Header().Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
+	w.Header().Set("Content-Type", "application/json")
+	path := strings.TrimSuffix(r.URL.Path, "/status")
+	resource, name := resourceOf(path)
+	switch {
+	case s.trouble.Unauthorized:
+		fail(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+	case slices.Contains(s.trouble.Missing, resource):
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	case slices.Contains(s.trouble.Forbid, r.Method+" "+resource):
+		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%s is forbidden: User \"me\" cannot do that", resource))
+	case r.Method == http.MethodGet && name != "":
+		s.serveGet(w, path, resource, name)
+	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "":
+		s.serveWatch(w, r, path)
+	case r.Method == http.MethodGet:
+		s.serveList(w, path)
+	default:
+		s.serveWrite(w, r, path, resource, name)
+	}
+}
+
+// resourceOf splits /apis/GROUP/VERSION[/namespaces/NS]/RESOURCE[/NAME].
+func resourceOf(path string) (resource, name string) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	parts = parts[min(2, len(parts)):]
+	if strings.HasPrefix(path, "/apis/") {
+		parts = parts[min(1, len(parts)):]
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	parts = append(parts, "", "")
+	return parts[0], parts[1]
+}
+
+func (s *apiServer) serveGet(w http.ResponseWriter, path, resource, name string) {
+	found := s.get(path)
+	if found == nil {
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", resource, name))
+		return
+	}
+	answer(w, http.StatusOK, found)
+}
+
+func (s *apiServer) serveList(w http.ResponseWriter, path string) {
+	s.mu.Lock()
+	items := []any{}
+	for _, key := range sortedKeys(s.objects) {
+		if strings.HasPrefix(key, path+"/") {
+			items = append(items, s.objects[key].DeepCopy().Object)
+		}
+	}
+	version := s.version
+	s.mu.Unlock()
+	answer(w, http.StatusOK, map[string]any{
+		"metadata": map[string]any{"resourceVersion": fmt.Sprint(version)}, "items": items,
+	})
+}
+
+func (s *apiServer) serveWatch(w http.ResponseWriter, r *http.Request, path string) {
+	events := make(chan metav1.WatchEvent, 100)
+	s.mu.Lock()
+	s.watchers[events] = path + "/"
+	// What changed between the client's look and its watch is told first.
+	for _, key := range sortedKeys(s.objects) {
+		if strings.HasPrefix(key, path+"/") && s.objects[key].GetResourceVersion() > r.URL.Query().Get("resourceVersion") {
+			events <- eventOf("MODIFIED", s.objects[key])
+		}
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.watchers, events)
+		s.mu.Unlock()
+	}()
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case event := <-events:
+			_ = json.NewEncoder(w).Encode(event)
+			w.(http.Flusher).Flush()
+		}
+	}
+}
+
+func (s *apiServer) serveWrite(w http.ResponseWriter, r *http.Request, path, resource, name string) {
+	body := &unstructured.Unstructured{Object: map[string]any{}}
+	if r.Method != http.MethodDelete {
+		if err := json.NewDecoder(r.Body).Decode(&body.Object); err != nil {
+			fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+			return
+		}
+	}
+	if r.Method == http.MethodPost {
+		path += "/" + body.GetName()
+		name = body.GetName()
+	}
+	before := s.get(path)
+	dryRun := r.URL.Query().Get("dryRun") != ""
+	switch {
+	case r.Method == http.MethodPost && before != nil:
+		fail(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, fmt.Sprintf("%s %q already exists", resource, name))
+	case r.Method != http.MethodPost && before == nil:
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", resource, name))
+	case r.Method == http.MethodPut && body.GetResourceVersion() != before.GetResourceVersion():
+		fail(w, http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified")
+	case dryRun:
+		answer(w, http.StatusOK, body)
+	case r.Method == http.MethodPost:
+		answer(w, http.StatusCreated, s.create(path, body))
+	case r.Method == http.MethodPut:
+		answer(w, http.StatusOK, s.put(path, "MODIFIED", body))
+	default:
+		answer(w, http.StatusOK, s.remove(path, before))
+	}
+}
+
+func (s *apiServer) create(path string, object *unstructured.Unstructured) *unstructured.Unstructured {
+	if object.GetUID() == "" {
+		object.SetUID("00000000-0000-0000-0000-000000000001")
+	}
+	if at := object.GetCreationTimestamp(); at.IsZero() {
+		object.SetCreationTimestamp(metav1.NewTime(testNow))
+	}
+	return s.put(path, "ADDED", object)
+}
+
+func (s *apiServer) put(path, event string, object *unstructured.Unstructured) *unstructured.Unstructured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	object.SetResourceVersion(fmt.Sprintf("%06d", s.version))
+	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
+		event = "DELETED"
+		delete(s.objects, path)
+	} else {
+		s.objects[path] = object.DeepCopy()
+	}
+	for watcher, prefix := range s.watchers {
+		if strings.HasPrefix(path, prefix) {
+			watcher <- eventOf(event, object)
+		}
+	}
+	return object
+}
+
+func (s *apiServer) remove(path string, object *unstructured.Unstructured) *unstructured.Unstructured {
+	now := metav1.NewTime(testNow)
+	object.SetDeletionTimestamp(&now)
+	return s.put(path, "MODIFIED", object)
+}
+
+func eventOf(event string, object *unstructured.Unstructured) metav1.WatchEvent {
+	e := metav1.WatchEvent{Type: event}
+	e.Object.Object = object.DeepCopy()
+	return e
+}
+
+func sortedKeys(objects map[string]*unstructured.Unstructured) []string {
+	keys := make([]string, 0, len(objects))
+	for key := range objects {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func answer(w http.ResponseWriter, code int, value any) {
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+func fail(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	answer(w, code, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: corev1.SchemeGroupVersion.String()},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+	})
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"kamino": func() { os.Exit(testCommand()) }})
+}
+
+// serverKey finds a transcript's API server.
+type serverKey struct{}
+
+// TestTranscripts runs every session of testdata: what a person types and what is said, on which stream,
+// and with which exit code. Each has an API server of its own, which holds what is in its world.yaml (else
+// in testdata/world.yaml) and has the trouble of its server.yaml.
+func TestTranscripts(t *testing.T) {
+	common, err := os.ReadFile("testdata/world.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			world, err := os.ReadFile(filepath.Join(env.WorkDir, "world.yaml"))
+			if os.IsNotExist(err) {
+				world = common
+			}
+			trouble, _ := os.ReadFile(filepath.Join(env.WorkDir, "server.yaml"))
+			server, err := newAPIServer(world, trouble)
+			if err != nil {
+				return err
+			}
+			env.Defer(server.Close)
+			env.Values[serverKey{}] = server
+			env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, "kubeconfig"))
+			env.Setenv("LANG", "C.UTF-8")
+			return os.WriteFile(filepath.Join(env.WorkDir, "kubeconfig"), kubeconfig(server.URL), 0o600)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"code":  code,
+			"phase": awaitPhase,
+			"gone":  gone,
+		},
+	})
+}
+
+func kubeconfig(url string) []byte {
+	return fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+current-context: test
+contexts: [{name: test, context: {cluster: test, user: me}}]
+clusters: [{name: test, cluster: {server: %q}}]
+users: [{name: me, user: {}}]
+`, url)
+}
+
+// code N ARGS... runs the command and checks its exit code.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N kamino ARGS...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = fmt.Sprint(exit.ExitCode())
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != args[0] {
+		ts.Fatalf("exit code %s, want %s", got, args[0])
+	}
+}
+
+// phase NAME PHASE waits until the Prototype is in the phase.
+func awaitPhase(ts *testscript.TestScript, neg bool, args []string) {
+	server := ts.Value(serverKey{}).(*apiServer)
+	for range 1000 {
+		if p := server.get("/apis/kamino.dev/v1alpha1/prototypes/" + args[0]); p != nil {
+			if got, _, _ := unstructured.NestedString(p.Object, "status", "phase"); got == args[1] != neg {
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("prototype %s did not come to phase %s", args[0], args[1])
+}
+
+// gone PATH checks that the API server has no such object; with a negation, that it has.
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	found := ts.Value(serverKey{}).(*apiServer).get(args[0])
+	if (found == nil) == neg {
+		ts.Fatalf("object at %s: %v", args[0], found)
+	}
+}
