@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 // instancesOf lists a scale set's instances by their number.
@@ -255,8 +257,8 @@ func (s *Server) create(ctx context.Context, op operation, id string) error {
 		}
 	}
 	spec, known := s.spec(id)
-	if !known {
-		return nil
+	if !known || s.config.Fleet.Power(id) != fleet.Off {
+		return nil // gone meanwhile, or launched by a former server that could not note it
 	}
 	if !spec.Light {
 		if err := s.config.Fleet.CopyDisk(ctx, spec.Disk, diskOf(source)); err != nil {

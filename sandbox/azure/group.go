@@ -13,6 +13,8 @@ func groupRoutes() []*route {
 		{method: http.MethodGet, pattern: "/subscriptions", noun: "subscription", operation: "list", handle: (*Server).listSubscriptions},
 		{method: http.MethodGet, pattern: subscriptionPath, noun: "subscription", operation: "get",
 			action: "Microsoft.Resources/subscriptions/read", handle: (*Server).getSubscription},
+		{method: http.MethodGet, pattern: subscriptionPath + "/locations", noun: "subscription", operation: "list",
+			action: "Microsoft.Resources/subscriptions/locations/read", handle: (*Server).listLocations},
 		{method: http.MethodGet, pattern: subscriptionPath + "/resourceGroups", noun: "group", operation: "list", action: read, handle: (*Server).listGroups},
 		{method: http.MethodGet, pattern: groupPath, noun: "group", operation: "get", action: read, handle: (*Server).getGroup},
 		{method: http.MethodPut, pattern: groupPath, noun: "group", operation: "put", action: write, handle: (*Server).putGroup},
@@ -128,4 +130,11 @@ func (s *Server) getEndpoints(c *call) (*reply, error) {
 		"name": "KaminoSandbox", "portal": here, "gallery": here, "graph": here, "graphAudience": here, "resourceManager": here + "/",
 		"authentication": login, "suffixes": object{}, "media": here, "sqlManagement": here, "batch": here,
 	}), nil
+}
+
+// listLocations lists the one region.
+func (s *Server) listLocations(c *call) (*reply, error) {
+	name := normalLocation(s.config.Location)
+	return s.page(c, []any{object{"id": "/subscriptions/" + s.config.SubscriptionID + "/locations/" + name, "name": name,
+		"displayName": s.config.Location, "regionalDisplayName": s.config.Location, "type": "Region"}}), nil
 }

@@ -2,7 +2,6 @@ package azure
 
 import (
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"strings"
 )
@@ -41,8 +40,10 @@ func extensionsOf(profile object) []object {
 func keepOmitted(set *scaleSet, body object) object {
 	next := copyObject(body)
 	old := set.profile()
-	if next["sku"] == nil {
-		next["sku"] = copyOf(set.Body["sku"])
+	for _, k := range []string{"sku", "zones"} {
+		if next[k] == nil && set.Body[k] != nil {
+			next[k] = copyOf(set.Body[k])
+		}
 	}
 	for _, k := range []string{"upgradePolicy", "orchestrationMode"} {
 		if at(next, "properties", k) == nil {
@@ -54,7 +55,10 @@ func keepOmitted(set *scaleSet, body object) object {
 		put(next, copyObject(old), "properties", "virtualMachineProfile")
 		return next
 	}
-	for _, path := range [][]string{{"osProfile"}, {"storageProfile"}, {"networkProfile"}, {"storageProfile", "imageReference"}, {"storageProfile", "osDisk"}} {
+	for _, path := range [][]string{
+		{"osProfile"}, {"storageProfile"}, {"networkProfile"}, {"storageProfile", "imageReference"}, {"storageProfile", "osDisk"},
+		{"storageProfile", "osDisk", "osType"}, {"osProfile", "computerNamePrefix"}, {"osProfile", "adminUsername"},
+	} {
 		if at(profile, path...) == nil && at(old, path...) != nil {
 			put(profile, copyOf(at(old, path...)), path...)
 		}
@@ -154,9 +158,9 @@ func (s *Server) resolve(st *state, profile object) (image, *problem) {
 	return img, securityFits(profile, img.generation, definition)
 }
 
-// platformGeneration is the Hyper-V generation of a marketplace image: its SKU tells.
+// platformGeneration is the Hyper-V generation of a marketplace image: publishers put it into the SKU.
 func platformGeneration(sku string) string {
-	if strings.Contains(fold(sku), "gen2") {
+	if sku = fold(sku); strings.Contains(sku, "gen2") || strings.HasSuffix(sku, "-g2") {
 		return "V2"
 	}
 	return "V1"
@@ -223,6 +227,3 @@ func needsSecurity(feature string) *problem {
 	}
 	return nil
 }
-
-// describe names an image for people.
-func (i image) describe() string { return fmt.Sprint(i.source) }

@@ -110,9 +110,9 @@ func (s *Server) finish(ctx context.Context, op operation) error {
 		switch ended := st.Operations[op.ID]; {
 		case ended == nil:
 		case ended.Problem != nil:
-			err = fmt.Errorf("create %s: %w", op.Target, ended.Problem)
+			err = fmt.Errorf("%s: %w", op.Target, ended.Problem)
 		case ended.Status == statusInProgress:
-			err = errors.New("the server was closed before the pool was complete")
+			err = errors.New("the server was closed before the operation was over")
 		}
 	})
 	return err
@@ -200,4 +200,26 @@ func (p PoolSpec) extensions() []any {
 	return []any{object{"name": "vmssCSE", "properties": object{"publisher": "Microsoft.Azure.Extensions", "type": "CustomScript",
 		"typeHandlerVersion": "2.0", "autoUpgradeMinorVersion": true, "settings": object{},
 		"protectedSettings": object{"commandToExecute": p.Command}}}, billing}
+}
+
+// Scale sets a pool's capacity as a client's PATCH would, and waits for the end of that operation, in
+// Azure's time: all new machines are launched then, which does not yet make them Ready.
+func (s *Server) Scale(ctx context.Context, name string, nodes int64) error {
+	id := resourceID{subscription: s.config.SubscriptionID, group: s.config.ResourceGroup, namespace: computeNamespace}.
+		child("virtualMachineScaleSets", name)
+	c := &call{}
+	err := s.store.write(func(st *state) error {
+		set := st.ScaleSets[id.key()]
+		if set == nil {
+			return notFound(id)
+		}
+		next := copyObject(set.Body)
+		put(next, copyObject(set.profile()), "properties", "virtualMachineProfile")
+		put(next, nodes, "sku", "capacity")
+		return s.changeScaleSet(st, c, set, next, &reply{})
+	})
+	if err != nil {
+		return err
+	}
+	return s.finish(ctx, *c.started)
 }

@@ -7,8 +7,8 @@ import (
 
 const computeNamespace = "Microsoft.Compute"
 
-// route ties a method and a path to a handler. Segments in braces match anything; all others are compared
-// without regard to case.
+// route ties a method and a path to a handler. Segments in braces match anything, "{scope...}" any number of
+// them; all others are compared without regard to case.
 type route struct {
 	method  string
 	pattern string
@@ -36,7 +36,7 @@ const (
 	extensionPath    = scaleSetPath + "/extensions/{extension}"
 )
 
-// routes is everything that is simulated, most telling first.
+// routes is everything that is simulated.
 func routes() []*route {
 	var all []*route
 	for _, group := range [][]*route{
@@ -55,16 +55,14 @@ func split(path string) []string { return strings.Split(strings.Trim(path, "/"),
 
 // match tells whether the path is the route's, and what its variables are.
 func (r *route) match(path []string) (map[string]string, bool) {
-	rest := ""
-	segments := r.segments
-	if n := len(segments); n > 0 && strings.HasPrefix(segments[0], "{scope...}") {
-		return matchTail(segments[1:], path)
+	if r.segments[0] == "{scope...}" {
+		return matchTail(r.segments[1:], path)
 	}
-	if len(path) != len(segments) {
+	if len(path) != len(r.segments) {
 		return nil, false
 	}
-	vars := map[string]string{"rest": rest}
-	for i, s := range segments {
+	vars := map[string]string{}
+	for i, s := range r.segments {
 		if strings.HasPrefix(s, "{") {
 			vars[strings.Trim(s, "{}")] = path[i]
 		} else if !strings.EqualFold(s, path[i]) {

@@ -96,22 +96,18 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	entry := Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
 	counted := &statusWriter{ResponseWriter: w}
-	defer func() {
+	c := &call{r: r}
+	defer func() { // also when a fault drops the connection, which is a panic
+		if c.route != nil {
+			entry.Principal, entry.Noun, entry.Operation = c.principal.ClientID, c.route.noun, c.route.operation
+		}
 		entry.Status, entry.Took = counted.status, time.Since(entry.Time)
 		s.book.enter(entry, r.URL.RequestURI())
-		if gone := recover(); gone != nil {
-			panic(gone) // a dropped connection: net/http ends it
-		}
 	}()
 	if s.serveLogin(counted, r, &entry) {
 		return
 	}
-	c := &call{r: r}
 	rep, err := s.answer(counted, c)
-	entry.Principal = c.principal.ClientID
-	if c.route != nil {
-		entry.Noun, entry.Operation = c.route.noun, c.route.operation
-	}
 	counted.Header().Set("x-ms-request-id", newUUID())
 	counted.Header().Set("x-ms-correlation-request-id", newUUID())
 	counted.Header().Set("Cache-Control", "no-cache")

@@ -86,7 +86,7 @@ func (s *Server) putSnapshot(c *call) (*reply, error) {
 		if p := s.mayShoot(st, source); p != nil {
 			return p
 		}
-		if p := s.withinQuota(st, "StandardStorageSnapshots", 1); p != nil {
+		if p := s.withinQuota(st, "StandardSnapshotCount", 1); p != nil {
 			return p
 		}
 		v := &snapshot{resource: newResource(id, fromDisk(st, body, source))}

@@ -17,7 +17,7 @@ var limits = []struct {
 	{"cores", "Total Regional vCPUs", 20000},
 	{"virtualMachines", "Virtual Machines", 25000},
 	{"virtualMachineScaleSets", "Virtual Machine Scale Sets", 2500},
-	{"StandardStorageSnapshots", "Standard Storage Snapshots", 50000},
+	{"StandardSnapshotCount", "StandardStorageSnapshots", 50000},
 	{"PremiumDiskCount", "Premium Storage Managed Disks", 50000},
 	{"Galleries", "Galleries", 100},
 	{"GalleryImages", "Gallery Images", 1000},
@@ -65,7 +65,7 @@ func (st *state) used(name string) int64 {
 		return int64(len(st.Instances))
 	case "virtualMachineScaleSets":
 		return int64(len(st.ScaleSets))
-	case "StandardStorageSnapshots":
+	case "StandardSnapshotCount":
 		return int64(len(st.Snapshots))
 	case "PremiumDiskCount":
 		return int64(len(st.Disks))

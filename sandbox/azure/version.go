@@ -178,6 +178,10 @@ func (s *Server) putVersion(c *call) (*reply, error) {
 		if p := s.withinQuota(st, "GalleryImageVersions", 1); p != nil {
 			return p
 		}
+		source, _ := sourceOf(body)
+		if size := at(st.resourceAt(source).Body, "properties", "diskSizeGB"); size != nil {
+			put(body, size, "properties", "storageProfile", "osDiskImage", "sizeInGB")
+		}
 		v := &version{resource: newResource(id, body)}
 		st.Versions[id.key()] = v
 		rep.status = http.StatusCreated
@@ -197,6 +201,9 @@ func (s *Server) replaceVersion(st *state, c *call, v *version, body object, rep
 	}
 	if p := sameVersion(v.Body, body); p != nil {
 		return p
+	}
+	if size := at(v.Body, "properties", "storageProfile", "osDiskImage", "sizeInGB"); size != nil {
+		put(body, size, "properties", "storageProfile", "osDiskImage", "sizeInGB")
 	}
 	if v.State == stateFailed {
 		if p := s.checkSource(st, v.id(), body); p != nil {
