@@ -66,7 +66,7 @@ func (c *Cloud) progress(v *image) int32 {
 	if v.state != cloud.Pending || v.took <= 0 {
 		return v.percent
 	}
-	return min(99, int32(99*c.at.Sub(v.started)/v.took))
+	return int32(99 * c.at.Sub(v.started) / v.took)
 }
 
 func (c *Cloud) imageView(v *image) cloud.Image {

@@ -20,9 +20,7 @@ type instance struct {
 	// generalized tells whether the disk was generalized since the machine last booted.
 	generalized bool
 	boots       int
-	// change numbers the orders to the power switch: a timer of an older order does nothing.
-	change int
-	gone   bool
+	gone        bool
 }
 
 func (c *Cloud) find(op string, id cloud.InstanceID) (*instance, error) {

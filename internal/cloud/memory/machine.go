@@ -8,13 +8,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// turn moves a machine's power through one state into another. A later turn overrides it.
+// turn moves a machine's power through one state into another. Nobody turns it again before it is there.
 func (c *Cloud) turn(m *instance, through, to cloud.Power, d time.Duration) {
-	m.change++
-	change := m.change
 	c.setPower(m, through)
 	c.after(d, func() {
-		if !m.gone && m.change == change {
+		if !m.gone {
 			c.setPower(m, to)
 		}
 	})

@@ -1,7 +1,6 @@
 package memory_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -244,7 +243,7 @@ func TestDirtyDisksAreKnown(t *testing.T) {
 
 func TestBrokenTellsWhatACallerMustNotDo(t *testing.T) {
 	r := newRig(t)
-	ctx := context.Background()
+	ctx := t.Context()
 	s, err := r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "s", Instance: r.a})
 	must(t, err)
 	r.clock.Advance(latency.Snapshot)

@@ -1,0 +1,120 @@
+package memory_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+func TestOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		outcome memory.Outcome
+		kind    cloud.Kind
+		crashed bool
+		done    bool
+	}{
+		{"pass", memory.Pass(), "", false, true},
+		{"fail before", memory.FailBefore(cloud.Unavailable), cloud.Unavailable, false, false},
+		{"fail after", memory.FailAfter(cloud.Conflict), cloud.Conflict, false, true},
+		{"throttle", memory.Throttle(time.Minute), cloud.Throttled, false, false},
+		{"crash before", memory.CrashBefore(), "", true, false},
+		{"crash after", memory.CrashAfter(), "", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			f := memory.NewFaulty(r.Cloud, func(memory.Call) memory.Outcome { return c.outcome })
+			var err error
+			crashed := memory.RunUntilCrash(func() { err = f.ProtectFromScaleIn(t.Context(), r.a, true) })
+			if crashed != c.crashed || cloud.KindOf(err) != c.kind {
+				t.Errorf("crashed %t with error %v", crashed, err)
+			}
+			var e *cloud.Error
+			if errors.As(err, &e) && (e.Op == "" || e.Resource == "") {
+				t.Errorf("error %q does not say what was lost", err)
+			}
+			if c.kind == cloud.Throttled && cloud.RetryAfter(err) != time.Minute {
+				t.Errorf("come back after %s", cloud.RetryAfter(err))
+			}
+			if done := r.World().Instance(r.a).ScaleInProtected; done != c.done {
+				t.Errorf("done %t, want %t", done, c.done)
+			}
+		})
+	}
+}
+
+// call makes every call that can be lost, once, whatever comes of it.
+func callAll(t *testing.T, p cloud.Provider, r *rig) {
+	ctx, ref := t.Context(), cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}
+	_, _ = p.Instance(ctx, r.a)
+	_, _ = p.EnsureStopped(ctx, r.a)
+	_, _ = p.EnsureStarted(ctx, r.a)
+	_ = p.ProtectFromScaleIn(ctx, r.a, true)
+	_, _ = p.Snapshot(ctx, r.a, "s")
+	_, _ = p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "s", Instance: r.a})
+	_ = p.DeleteSnapshot(ctx, r.a, "s")
+	_, _ = p.Image(ctx, ref)
+	_, _ = p.Images(ctx, r.pool)
+	_, _ = p.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref})
+	_ = p.TagImage(ctx, ref, nil)
+	_ = p.DeleteImage(ctx, ref)
+	_, _ = p.Pool(ctx, r.pool)
+	_, _ = p.Preflight(ctx, cloud.PreflightSpec{Instance: r.a, Version: ref.Version})
+	_, _ = p.RecipeChange(ctx, ref, true)
+	_ = p.SetRecipe(ctx, cloud.RecipeChange{Pool: r.pool, Version: ref.Version})
+	_ = p.SetCapacity(ctx, r.pool, 2, 3)
+	_, _ = p.PoolOf(r.a)
+	p.PoolName(r.pool)
+	p.SameInstance(r.a, r.b)
+}
+
+func TestEveryCallIsCountedAndCanBeLost(t *testing.T) {
+	r := newRig(t)
+	f := memory.NewFaulty(r.Cloud, func(memory.Call) memory.Outcome { return memory.FailBefore(cloud.Unavailable) })
+	before := r.World()
+	callAll(t, f, r)
+	if diff := cmp.Diff(before, r.World()); diff != "" {
+		t.Errorf("calls lost on their way changed the world: %s", diff)
+	}
+	want := []memory.Call{
+		{0, "Instance", string(r.a), false}, {1, "EnsureStopped", string(r.a), true}, {2, "EnsureStarted", string(r.a), true},
+		{3, "ProtectFromScaleIn", string(r.a), true}, {4, "Snapshot", "s", false}, {5, "EnsureSnapshot", "s", true},
+		{6, "DeleteSnapshot", "s", true}, {7, "Image", "2026.11.21", false}, {8, "Images", string(r.pool), false},
+		{9, "EnsureImage", "2026.11.21", true}, {10, "TagImage", "2026.11.21", true}, {11, "DeleteImage", "2026.11.21", true},
+		{12, "Pool", string(r.pool), false}, {13, "Preflight", string(r.a), false}, {14, "RecipeChange", "2026.11.21", false},
+		{15, "SetRecipe", "2026.11.21", true}, {16, "SetCapacity", string(r.pool), true},
+	}
+	if diff := cmp.Diff(want, f.Calls()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLooksAreMarkedAsLooks(t *testing.T) {
+	r := newRig(t)
+	last := r.World()
+	f := memory.NewFaulty(r.Cloud, nil)
+	f.Inject(func(c memory.Call) memory.Outcome {
+		now := r.World()
+		if calls := f.Calls(); len(calls) > 1 && !calls[c.Index-1].Writes && !cmp.Equal(last, now) {
+			t.Errorf("%s is marked as a look and changed the world", calls[c.Index-1].Op)
+		}
+		last = now
+		return memory.Pass()
+	})
+	callAll(t, f, r)
+	callAll(t, f, r)
+}
+
+func TestOtherPanicsAreNotSwallowed(t *testing.T) {
+	defer func() {
+		if r := recover(); r != "other" {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	memory.RunUntilCrash(func() { panic("other") })
+}

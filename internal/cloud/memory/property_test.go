@@ -1,0 +1,305 @@
+package memory_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// step is one thing that somebody does to the cloud. As data, the same steps can be taken twice.
+type step struct {
+	Do       string
+	Instance int
+	Name     string
+	Version  string
+	On       bool
+	Wait     time.Duration
+	N        int64
+}
+
+var steps = rapid.Custom(func(t *rapid.T) step {
+	return step{
+		Do: rapid.SampledFrom([]string{
+			"wait", "wait", "wait", "wait", "wait", "stop", "start", "start", "protect",
+			"snapshot", "snapshot", "snapshot", "delete snapshot", "delete snapshot", "image", "image", "image", "image",
+			"tag", "delete image", "delete image", "promote", "promote", "promote", "grow", "generalize", "guest off",
+			"reboot", "take one", "fail snapshot", "fail image", "fail start",
+		}).Draw(t, "do"),
+		Instance: rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3}).Draw(t, "instance"),
+		Name:     rapid.SampledFrom([]string{"s1", "s2"}).Draw(t, "name"),
+		Version:  rapid.SampledFrom([]string{"2026.9.30", "2026.10.01", "2026.10.02"}).Draw(t, "version"),
+		On:       rapid.Bool().Draw(t, "on"),
+		Wait:     time.Duration(rapid.SampledFrom([]int{1, 5, 10, 20, 25, 40, 60, 300, 700}).Draw(t, "seconds")) * time.Second,
+		N:        rapid.Int64Range(0, 5).Draw(t, "n"),
+	}
+})
+
+// take takes a step and returns what the provider said.
+func (r *rig) take(t *rapid.T, s step) error {
+	ctx := t.Context()
+	ids := r.InstanceIDs(r.pool)
+	id := r.pool0() + "/instances/none"
+	if s.Instance < len(ids) {
+		id = ids[s.Instance]
+	}
+	ref := cloud.ImageRef{Pool: r.pool, Version: s.Version}
+	switch s.Do {
+	case "wait":
+		r.clock.Advance(s.Wait)
+	case "stop":
+		return second(r.EnsureStopped(ctx, id))
+	case "start":
+		return second(r.EnsureStarted(ctx, id))
+	case "protect":
+		return r.ProtectFromScaleIn(ctx, id, s.On)
+	case "snapshot":
+		tags := map[string]string{"n": fmt.Sprint(s.N)}
+		return second(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: s.Name, Instance: id, Tags: tags}))
+	case "delete snapshot":
+		return r.DeleteSnapshot(ctx, id, s.Name)
+	case "image":
+		return second(r.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref, SnapshotID: "memory:///snapshots/" + s.Name}))
+	case "tag":
+		return r.TagImage(ctx, ref, map[string]string{"n": fmt.Sprint(s.N)})
+	case "delete image":
+		return r.DeleteImage(ctx, ref)
+	case "promote":
+		change, err := r.RecipeChange(ctx, ref, s.On)
+		return errors.Join(err, r.SetRecipe(ctx, change))
+	case "grow":
+		size := int64(len(ids))
+		if s.On {
+			size = s.N
+		}
+		return r.SetCapacity(ctx, r.pool, size, size+1)
+	default:
+		r.meddle(s, id)
+	}
+	return nil
+}
+
+func (r *rig) pool0() cloud.InstanceID { return cloud.InstanceID(r.pool) }
+
+// meddle is a step of anybody but the caller.
+func (r *rig) meddle(s step, id cloud.InstanceID) {
+	switch s.Do {
+	case "generalize":
+		r.MarkGeneralized(id)
+	case "guest off":
+		r.GuestPowerOff(id)
+	case "reboot":
+		r.Reboot(id)
+	case "take one": // but not often: a pool that is empty has nothing more to tell
+		switch s.N {
+		case 0:
+			r.ScaleIn(r.pool)
+		case 1:
+			r.RemoveInstance(id)
+		}
+	case "fail snapshot":
+		r.FailSnapshots(1)
+	case "fail image":
+		r.FailImages(1)
+	case "fail start":
+		r.FailStarts(id, 1)
+	default:
+		panic(s.Do)
+	}
+}
+
+// configs are drawn, too: with and without time, quotas and zone-redundant storage.
+func drawRig(t *testing.T, rt *rapid.T) func() *rig {
+	instant := rapid.IntRange(0, 4).Draw(rt, "instant") == 0
+	local := rapid.Bool().Draw(rt, "no zone storage")
+	quota := memory.Quota{Snapshots: rapid.IntRange(0, 2).Draw(rt, "snapshots"), Images: rapid.IntRange(0, 2).Draw(rt, "images")}
+	return func() *rig {
+		return newRig(t, func(c *memory.Config, _ *memory.PoolSpec) {
+			c.NoZoneStorage, c.Quota = local, quota
+			if instant {
+				c.Latency = memory.Latency{}
+			}
+		})
+	}
+}
+
+func TestInvariantsHoldWhateverIsCalled(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := drawRig(t, rt)()
+		last := r.World()
+		for i, s := range rapid.SliceOfN(steps, 20, 80).Draw(rt, "steps") {
+			err := r.take(rt, s)
+			var e *cloud.Error
+			if err != nil && (!errors.As(err, &e) || e.Kind == "" || e.Op == "") {
+				rt.Fatalf("step %d %+v: error %v is none of the contract's", i, s, err)
+			}
+			now := r.World()
+			for _, broken := range slices.Concat(wrongInstances(now, r.heard), wrongSnapshots(last, now), wrongImages(last, now), wrongPools(last, now)) {
+				rt.Fatalf("step %d %+v: %s", i, s, broken)
+			}
+			last = now
+		}
+	})
+}
+
+func wrongInstances(w memory.World, told []heard) (wrong []string) {
+	next := map[cloud.Power][]cloud.Power{
+		cloud.PowerRunning:  {cloud.PowerStopping, cloud.PowerStarting, cloud.PowerUnknown},
+		cloud.PowerStopping: {cloud.PowerStopped, cloud.PowerUnknown},
+		cloud.PowerStopped:  {cloud.PowerStarting, cloud.PowerUnknown},
+		cloud.PowerStarting: {cloud.PowerRunning, cloud.PowerStopped, cloud.PowerUnknown},
+	}
+	power, boots := map[cloud.InstanceID]cloud.Power{}, map[cloud.InstanceID]int{}
+	for _, h := range told {
+		before, known := power[h.ID]
+		if known && !slices.Contains(next[before], h.Power) {
+			wrong = append(wrong, fmt.Sprintf("%s went from %q to %q", h.ID, before, h.Power))
+		}
+		power[h.ID] = h.Power
+		if h.Power == cloud.PowerRunning {
+			boots[h.ID]++
+		}
+	}
+	ids := map[string]bool{}
+	for _, m := range w.Instances {
+		if p, known := power[m.ID]; known && p != m.Power {
+			wrong = append(wrong, fmt.Sprintf("%s is %q, and %q was told", m.ID, m.Power, p))
+		}
+		// The rig's own two ran before it began to listen.
+		if m.Boots != boots[m.ID] && m.Boots != boots[m.ID]+1 {
+			wrong = append(wrong, fmt.Sprintf("%s booted %d times, and %d were told", m.ID, m.Boots, boots[m.ID]))
+		}
+		if m.BootID != "" && ids[m.BootID] {
+			wrong = append(wrong, fmt.Sprintf("the boot ID %s is not its own", m.BootID))
+		}
+		ids[m.BootID] = true
+		if m.Generalized && m.Power == cloud.PowerStarting {
+			wrong = append(wrong, fmt.Sprintf("%s boots and stays generalized", m.ID))
+		}
+	}
+	return wrong
+}
+
+// wrongSnapshots: one per name, and the same one until it is gone.
+func wrongSnapshots(last, now memory.World) (wrong []string) {
+	seen := map[string]bool{}
+	for _, s := range now.Snapshots {
+		if seen[s.Name] {
+			wrong = append(wrong, fmt.Sprintf("two snapshots are named %s", s.Name))
+		}
+		seen[s.Name] = true
+		i := slices.IndexFunc(last.Snapshots, func(old memory.SnapshotView) bool { return old.Name == s.Name })
+		if i < 0 {
+			continue
+		}
+		old := last.Snapshots[i]
+		made := now.Count(memory.ByCaller, memory.EffectSnapshot, s.Name) - last.Count(memory.ByCaller, memory.EffectSnapshot, s.Name)
+		if made == 0 {
+			was := old.State
+			old.State = s.State
+			if diff := cmp.Diff(old, s); diff != "" {
+				wrong = append(wrong, fmt.Sprintf("snapshot %s changed: %s", s.Name, diff))
+			}
+			if was != s.State && was != cloud.Pending && s.State != cloud.Deleting {
+				wrong = append(wrong, fmt.Sprintf("snapshot %s went from %q to %q", s.Name, was, s.State))
+			}
+		}
+	}
+	return wrong
+}
+
+// wrongImages: one per version, and forward only.
+func wrongImages(last, now memory.World) (wrong []string) {
+	seen := map[string]bool{}
+	for _, v := range now.Images {
+		if seen[v.Version] {
+			wrong = append(wrong, fmt.Sprintf("version %s is there twice", v.Version))
+		}
+		seen[v.Version] = true
+		if v.Percent < 0 || v.Percent > 100 || (v.Percent == 100) != (v.State == cloud.Complete) && v.State != cloud.Deleting {
+			wrong = append(wrong, fmt.Sprintf("version %s is %s at %d %%", v.Version, v.State, v.Percent))
+		}
+		if !v.ExcludedFromLatest {
+			wrong = append(wrong, fmt.Sprintf("version %s is what latest means", v.Version))
+		}
+		i := slices.IndexFunc(last.Images, func(old memory.ImageView) bool { return old.Version == v.Version })
+		if i < 0 || len(last.Effects) != len(now.Effects) {
+			continue // it may be another one of the same name
+		}
+		old := last.Images[i]
+		if v.Percent < old.Percent {
+			wrong = append(wrong, fmt.Sprintf("version %s went from %d to %d %%", v.Version, old.Percent, v.Percent))
+		}
+		if v.State != old.State && old.State != cloud.Pending {
+			wrong = append(wrong, fmt.Sprintf("version %s went from %q to %q by itself", v.Version, old.State, v.State))
+		}
+	}
+	return wrong
+}
+
+func wrongPools(last, now memory.World) (wrong []string) {
+	p := now.Pools[0]
+	if p.Capacity != int64(len(now.Instances)) || p.Capacity > 5 {
+		wrong = append(wrong, fmt.Sprintf("capacity %d with %d instances and at most 5", p.Capacity, len(now.Instances)))
+	}
+	if p.Recipe.Version == "" && p.Recipe.Image != "generic" {
+		wrong = append(wrong, fmt.Sprintf("the recipe %+v is neither the original nor a version", p.Recipe))
+	}
+	i := slices.IndexFunc(now.Images, func(v memory.ImageView) bool { return v.InRecipe })
+	if p.Recipe.Version != "" && (i < 0 || now.Images[i].State != cloud.Complete) {
+		wrong = append(wrong, fmt.Sprintf("the recipe names version %s, which is not complete", p.Recipe.Version))
+	}
+	if now.At.Before(last.At) || !slices.IsSortedFunc(now.Effects, func(a, b memory.Effect) int { return a.At.Compare(b.At) }) {
+		wrong = append(wrong, "time went back")
+	}
+	return wrong
+}
+
+func TestHowOftenSomebodyLooksDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		fresh := drawRig(t, rt)
+		list := rapid.SliceOfN(steps, 20, 60).Draw(rt, "steps")
+		seldom, often := fresh(), fresh()
+		for _, s := range list {
+			errSeldom := seldom.take(rt, s)
+			if s.Do == "wait" {
+				for range 7 {
+					often.clock.Advance(s.Wait / 7)
+					often.lookAtAll(rt)
+				}
+				often.clock.Advance(s.Wait - 7*(s.Wait/7))
+				continue
+			}
+			if errOften := often.take(rt, s); fmt.Sprint(errOften) != fmt.Sprint(errSeldom) {
+				rt.Fatalf("step %+v: %v, and with looks between %v", s, errSeldom, errOften)
+			}
+		}
+		if diff := cmp.Diff(seldom.World(), often.World()); diff != "" {
+			rt.Fatalf("looking changed the world (-seldom +often):\n%s", diff)
+		}
+		if diff := cmp.Diff(seldom.heard, often.heard); diff != "" {
+			rt.Fatalf("looking changed what was told (-seldom +often):\n%s", diff)
+		}
+	})
+}
+
+// lookAtAll makes every call that is a look; an error changes nothing either.
+func (r *rig) lookAtAll(t *rapid.T) {
+	ctx, ref := t.Context(), cloud.ImageRef{Pool: r.pool, Version: "2026.10.01"}
+	_, _ = r.Pool(ctx, r.pool)
+	_, _ = r.Images(ctx, r.pool)
+	_, _ = r.Image(ctx, ref)
+	_, _ = r.RecipeChange(ctx, ref, true)
+	_, _ = r.Snapshot(ctx, r.a, "s1")
+	_, _ = r.Instance(ctx, r.a)
+	_, _ = r.Preflight(ctx, cloud.PreflightSpec{Instance: r.b, Version: ref.Version})
+	r.World()
+	r.Settle()
+}
