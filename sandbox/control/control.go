@@ -113,6 +113,6 @@ type World interface {
 	Stats(ctx context.Context) (azure.Stats, error)
 	ResetStats(ctx context.Context) error
 
-	// Stop asks the sandbox to end. It returns before it has.
-	Stop(ctx context.Context) error
+	// RequestStop asks the sandbox to end. It returns before it has.
+	RequestStop(ctx context.Context) error
 }

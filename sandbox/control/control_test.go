@@ -61,7 +61,7 @@ func (w *scripted) ClearFaults(_ context.Context, names []string) error {
 func (w *scripted) Requests(context.Context) ([]azure.Request, error) { return nil, nil }
 func (w *scripted) Stats(context.Context) (azure.Stats, error)        { return azure.Stats{Reads: 2}, nil }
 func (w *scripted) ResetStats(context.Context) error                  { w.note("reset"); return nil }
-func (w *scripted) Stop(context.Context) error                        { w.note("stop"); return nil }
+func (w *scripted) RequestStop(context.Context) error                 { w.note("stop"); return nil }
 
 // connected serves a world in a directory and returns a client of it.
 func connected(t *testing.T, w World) *Client {

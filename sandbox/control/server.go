@@ -91,7 +91,7 @@ func orders(w World) map[string]work {
 			return nil, w.ResetStats(ctx)
 		},
 		"POST /stop": func(ctx context.Context, _ *http.Request, _ func(Event)) (any, error) {
-			return nil, w.Stop(ctx)
+			return nil, w.RequestStop(ctx)
 		},
 	}
 }

@@ -1,6 +1,8 @@
 package controlplane
 
 import (
+	"errors"
+	"flag"
 	"os"
 
 	"k8s.io/klog/v2"
@@ -18,7 +20,14 @@ func openLog(path string) (*logFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	klog.LogToStderr(false)
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	// Into the file alone: by default errors go to standard error as well.
+	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL"} {
+		if err := flags.Set(name, value); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+	}
 	klog.SetOutput(file)
 	return &logFile{path: path, file: file}, nil
 }

@@ -1,8 +1,12 @@
 package site
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +103,7 @@ func (s *Site) Environment(v Servers) []Variable {
 		{"AZURE_ENVIRONMENT", "AzureStackCloud"},
 		{"AZURE_ENVIRONMENT_FILEPATH", s.Path(CloudFile)},
 		{"AZURE_AUTHORITY_HOST", v.Azure + "/"},
+		{"KAMINO_SANDBOX_DIR", s.Dir},
 	}
 }
 
@@ -212,3 +217,12 @@ func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\'
 // SocketFile names the file that says where a running sandbox listens for orders: the socket itself lies
 // elsewhere, since its path must be short.
 func SocketFile(dir string) string { return filepath.Join(dir, "control") }
+
+// Client is an HTTP client that trusts the sandbox's servers and nobody else.
+func (v Servers) Client() (*http.Client, error) {
+	trusted := x509.NewCertPool()
+	if !trusted.AppendCertsFromPEM(v.CA) {
+		return nil, errors.New("the sandbox's authority has no certificate")
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}}}, nil
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/sandbox/controlplane"
+)
+
+func (r *root) assets() *cobra.Command {
+	return &cobra.Command{
+		Use: "assets DIR", Short: "Make a directory of programs for tests that want a real API server",
+		Long: `controller-runtime's envtest looks for etcd, kube-apiserver and kubectl in the directory that
+KUBEBUILDER_ASSETS names. This makes such a directory: three links to this very program.`,
+		Example: `  KUBEBUILDER_ASSETS=$(kamino-sandbox assets bin/assets) go test ./...`,
+		Args:    exactly("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			binary, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			if err := link(dir, binary, controlplane.Programs()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(r.stdout, dir)
+			return err
+		},
+	}
+}
+
+// link makes names in a directory lead to a binary, whatever they led to before.
+func link(dir, binary string, names []string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		if err := os.Symlink(binary, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

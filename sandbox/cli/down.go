@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/sandbox/site"
+)
+
+func (r *root) down() *cobra.Command {
+	var within time.Duration
+	command := &cobra.Command{
+		Use: "down", Short: "End the sandbox that runs in the directory, and wait until it has", Args: exactly(),
+		RunE: func(command *cobra.Command, _ []string) error {
+			client, err := r.client()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(command.Context(), within)
+			defer cancel()
+			if err := client.Stop(ctx); err != nil {
+				return err
+			}
+			return r.awaitEnd(ctx)
+		},
+	}
+	command.Flags().DurationVar(&within, "within", time.Minute, "how long to wait for it")
+	return command
+}
+
+// awaitEnd returns when nobody has the directory any more: its lock goes with the process.
+func (r *root) awaitEnd(ctx context.Context) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := site.Open(r.dir)
+		if err == nil {
+			_, err = fmt.Fprintln(r.stdout, "stopped")
+			return errors.Join(err, s.Close())
+		}
+		var inUse *site.InUseError
+		if !errors.As(err, &inUse) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("it was asked to end and has not: %w", err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+)
+
+func (r *root) fault() *cobra.Command {
+	command := &cobra.Command{
+		Use: "fault", Short: "Order trouble in the simulated cloud", Aliases: []string{"faults"},
+		Example: `  # the next snapshot fails after it was accepted
+  kamino-sandbox fault add --resource snapshot --operation put --long --code Conflict --count 1
+  # two reads of the pool are throttled
+  kamino-sandbox fault add --resource pool --operation get --retry-after 5 --count 2
+  # the connection breaks after the image version was asked for
+  kamino-sandbox fault add --resource version --operation put --phase after --drop --count 1
+  # a permission is missing
+  kamino-sandbox fault add --deny Microsoft.Compute/snapshots/write
+  kamino-sandbox fault list
+  kamino-sandbox fault clear`,
+		Args: exactly(),
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(r.faultAdd(), r.faultList(), r.faultClear())
+	return command
+}
+
+func (r *root) faultAdd() *cobra.Command {
+	var f azure.Fault
+	var phase string
+	command := &cobra.Command{
+		Use: "add", Short: "Order trouble; prints the name to take it back by", Args: exactly(),
+		RunE: func(command *cobra.Command, _ []string) error {
+			f.Phase = azure.Phase(phase)
+			if !harmful(f) {
+				return usageError{fmt.Errorf("this fault does nothing: give --status, --retry-after, --delay, --long, --drop, --ignore or --deny")}
+			}
+			client, err := r.client()
+			if err != nil {
+				return err
+			}
+			name, err := client.AddFault(command.Context(), f)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(r.stdout, name)
+			return err
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.Name, "name", "", "a name to take it back by (default: made up)")
+	flags.StringVar(&f.Method, "method", "", "which requests: their HTTP method")
+	flags.StringVar(&f.Path, "path", "", "which requests: a regular expression that their path contains")
+	flags.StringVar(&f.Resource, "resource", "", "which requests: gallery, definition, version, snapshot, disk, pool, instance, extension, operation (a poll), token, ...")
+	flags.StringVar(&f.Operation, "operation", "", "which requests: get, list, put, patch, delete, view, powerOff, start, ...")
+	flags.IntVar(&f.Skip, "skip", 0, "let the first so many pass")
+	flags.IntVar(&f.Count, "count", 0, "strike so many, then no more (0: all)")
+	flags.StringVar(&phase, "phase", string(azure.Before), "strike before or after the request has its effect")
+	flags.Float64Var(&f.Delay, "delay", 0, "wait so many simulated seconds first")
+	flags.IntVar(&f.Status, "status", 0, "answer with this HTTP status")
+	flags.StringVar(&f.Code, "code", "", "the error's code (default: what such an error commonly has)")
+	flags.StringVar(&f.Message, "message", "", "the error's message")
+	flags.IntVar(&f.RetryAfter, "retry-after", 0, "ask to come back after so many seconds; without --status: throttle")
+	flags.BoolVar(&f.Long, "long", false, "accept the request and let its long operation fail")
+	flags.BoolVar(&f.Ignore, "ignore", false, "answer as if all went well, and do nothing")
+	flags.BoolVar(&f.Drop, "drop", false, "break the connection off")
+	flags.StringVar(&f.Deny, "deny", "", "take a permission away, such as Microsoft.Compute/snapshots/write")
+	_ = command.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions([]string{string(azure.Before), string(azure.After)}, cobra.ShellCompDirectiveNoFileComp))
+	return command
+}
+
+func harmful(f azure.Fault) bool {
+	return f.Status != 0 || f.RetryAfter > 0 || f.Delay > 0 || f.Long || f.Ignore || f.Drop || f.Deny != ""
+}
+
+func (r *root) faultList() *cobra.Command {
+	command := &cobra.Command{Use: "list", Short: "List the trouble that can still strike", Args: exactly()}
+	out := outputFlag(command)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		faults, err := client.Faults(command.Context())
+		if err != nil {
+			return err
+		}
+		var rows [][]string
+		for _, f := range faults {
+			text, err := describe(f)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, []string{f.Name, text})
+		}
+		return show(r.stdout, *out, faults, []string{"NAME", "FAULT"}, rows)
+	}
+	return command
+}
+
+// describe tells a fault by those of its fields that say something.
+func describe(f azure.Fault) (string, error) {
+	f.Name = ""
+	raw, err := json.Marshal(f)
+	return strings.NewReplacer(`"`, "", "{", "", "}", "", ",", " ").Replace(string(raw)), err
+}
+
+func (r *root) faultClear() *cobra.Command {
+	return &cobra.Command{
+		Use: "clear [NAME ...]", Short: "Take trouble back: the named, or all",
+		RunE: func(command *cobra.Command, args []string) error {
+			client, err := r.client()
+			if err != nil {
+				return err
+			}
+			return client.ClearFaults(command.Context(), args...)
+		},
+	}
+}

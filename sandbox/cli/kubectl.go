@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/sandbox/controlplane"
+	"github.com/kamino-dev/kamino/sandbox/site"
+)
+
+func (r *root) kubectl() *cobra.Command {
+	command := &cobra.Command{
+		Use: "kubectl [--dir DIR] [--] ARGS...", Short: "Run kubectl, which is built in, on the sandbox",
+		Example: `  kamino-sandbox kubectl get nodes -o wide
+  kamino-sandbox --dir /tmp/s kubectl -- get prototypes`,
+		DisableFlagsInUseLine: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(r.dir)
+			if err != nil {
+				return err
+			}
+			// Without a sandbox in the directory, kubectl works on whatever cluster it would work on.
+			if path := filepath.Join(dir, site.KubeconfigFile); exists(path) {
+				if err := os.Setenv("KUBECONFIG", path); err != nil {
+					return err
+				}
+			}
+			controlplane.Exec(append([]string{"kubectl"}, args...))
+			return nil
+		},
+	}
+	// What follows kubectl's first word is kubectl's.
+	command.Flags().SetInterspersed(false)
+	return command
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

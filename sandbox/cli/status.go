@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (r *root) status() *cobra.Command {
+	command := &cobra.Command{Use: "status", Short: "Say whether a sandbox runs in the directory, and where it answers", Args: exactly()}
+	out := outputFlag(command)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		s, err := client.Status(command.Context())
+		if err != nil {
+			return err
+		}
+		return show(r.stdout, *out, s, []string{"PROCESS", "AGE", "TIME", "API SERVER", "AZURE"}, [][]string{{
+			strconv.Itoa(s.PID), age(time.Since(s.Since).Seconds()), strconv.FormatFloat(s.TimeScale, 'g', 4, 64) + "x", s.API, s.Azure,
+		}})
+	}
+	return command
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+func (r *root) up() *cobra.Command {
+	var o world.Options
+	var zrs, noZRS bool
+	var light int
+	command := &cobra.Command{
+		Use: "up", Short: "Run a sandbox in the foreground, until Ctrl-C",
+		Long: `Starts a control plane, a simulated Azure and a pool of machines, writes into the directory what clients
+need, and prints a line that begins with "ready" when all nodes are Ready. Ctrl-C, SIGTERM or
+"kamino-sandbox down" ends it; "up" on the same directory goes on with it.
+
+Clients: ". DIR/env" sets everything that kamino, kubectl and the Azure SDK read; "DIR/env-managed-identity",
+after it, a managed identity in place of the secret; ". DIR/az.sh" teaches the az command the simulated cloud;
+DIR/azure.json and DIR/azurestackcloud.json are what a cluster's node has.
+
+Keys of --pool:
+  ` + strings.Join(pool.Keys(), "\n  "),
+		Example: `  kamino-sandbox up --dir /tmp/s
+  kamino-sandbox up --dir /tmp/s --pool name=pool1,nodes=5,zones --pool name=old,nodes=1,generation=V1
+  kamino-sandbox up --dir /tmp/s --pool name=aks,nodes=2,aks --pool name=host,nodes=2,ephemeral   # what Kamino refuses
+  kamino-sandbox up --dir /tmp/s --no-zrs --time-scale 300
+  kamino-sandbox up --dir /tmp/s --light-nodes 5000                                              # a scale test`,
+		Args: exactly(),
+	}
+	flags := command.Flags()
+	flags.Var((*poolsFlag)(&o.Pools), "pool", "a pool, as KEY=VALUE,... (repeatable; see above; default: name=pool1 with three nodes)")
+	flags.IntVar(&light, "light-nodes", 0, "add a pool of so many nodes without files")
+	flags.BoolVar(&zrs, "zrs", true, "the region has zone-redundant storage")
+	flags.BoolVar(&noZRS, "no-zrs", false, "the region has none")
+	flags.Float64Var(&o.TimeScale, "time-scale", world.DefaultTimeScale, "how many seconds of a cloud pass in one of the sandbox")
+	flags.IntVar(&o.APIPort, "port-api", 0, "the API server's port (0: that of the last start, or a free one)")
+	flags.IntVar(&o.AzurePort, "port-azure", 0, "the simulated Azure's port (0: that of the last start, or a free one)")
+	flags.DurationVar(&o.NodeGrace, "node-grace", 0, "how long a node may be silent before it is not Ready, in this machine's time (0: what suits)")
+	flags.StringVar(&o.Kamino, "kamino", besideMe("kamino"), "the kamino binary that nodes run as the image "+world.KaminoImage)
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "kamino-binary" {
+			name = "kamino"
+		}
+		return pflag.NormalizedName(name)
+	})
+	command.MarkFlagsMutuallyExclusive("zrs", "no-zrs")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if o.TimeScale <= 0 {
+			return usageError{fmt.Errorf("--time-scale is %g: give a number above 0", o.TimeScale)}
+		}
+		if light > 0 {
+			spec, err := pool.Parse("name=light,light,max=0,nodes=" + strconv.Itoa(light))
+			if err != nil {
+				return usageError{err}
+			}
+			if len(o.Pools) == 0 {
+				o.Pools = []pool.Spec{world.DefaultPool()}
+			}
+			o.Pools = append(o.Pools, spec)
+		}
+		o.Dir, o.NoZRS = r.dir, noZRS || !zrs
+		return r.runWorld(command.Context(), o)
+	}
+	return command
+}
+
+func (r *root) runWorld(ctx context.Context, o world.Options) error {
+	began := time.Now()
+	o.Progress = func(text string) {
+		_, _ = fmt.Fprintf(r.stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), text)
+	}
+	w, err := world.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(r.stdout, "ready in %.1f s: use it with  . %s\n", time.Since(began).Seconds(), shellWord(filepath.Join(w.Dir(), site.EnvFile)))
+	if err != nil {
+		return errors.Join(err, w.Stop())
+	}
+	select {
+	case <-ctx.Done():
+		err = nil
+	case <-w.Asked():
+	case err = <-w.Lost():
+	}
+	o.Progress("stopping")
+	if err = errors.Join(err, w.Stop()); err == nil {
+		o.Progress("stopped; `kamino-sandbox up --dir " + shellWord(w.Dir()) + "` starts it again")
+	}
+	return err
+}
+
+// shellWord quotes a path where a shell would trip over it.
+func shellWord(path string) string {
+	if strings.ContainsAny(path, " \t'\"$`\\*?[]()<>|&;#~") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}
+
+// besideMe is the path of a program that lies beside this one; empty if there is none.
+func besideMe(name string) string {
+	me, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	path := filepath.Join(filepath.Dir(me), name)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
+// poolsFlag collects pools.
+type poolsFlag []pool.Spec
+
+// String, Set and Type make it a flag.
+func (p *poolsFlag) String() string { return "" }
+
+// Set reads one more.
+func (p *poolsFlag) Set(text string) error {
+	spec, err := pool.Parse(text)
+	if err != nil {
+		return err
+	}
+	for _, other := range *p {
+		if other.Is(spec.Name) {
+			return fmt.Errorf("pool %s is given twice", spec.Name)
+		}
+	}
+	*p = append(*p, spec)
+	return nil
+}
+
+// Type is shown in help.
+func (p *poolsFlag) Type() string { return "KEY=VALUE,..." }

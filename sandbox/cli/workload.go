@@ -1,0 +1,16 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func (r *root) workload() *cobra.Command {
+	return &cobra.Command{
+		Use: "workload", Short: "Run something on the nodes: a deployment with a disruption budget, and a daemon set", Args: exactly(),
+		RunE: func(command *cobra.Command, _ []string) error {
+			client, err := r.client()
+			if err != nil {
+				return err
+			}
+			return client.Workload(command.Context(), r.teller())
+		},
+	}
+}

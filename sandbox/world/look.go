@@ -1,0 +1,100 @@
+package world
+
+import (
+	"context"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+)
+
+var _ control.World = (*World)(nil)
+
+// What a machine does, in control.Machine.State, beside the names of its power states.
+const (
+	stateBooting = "booting"
+	stateRunning = "running"
+	stateHung    = "hung"
+)
+
+// Status implements control.World.
+func (w *World) Status(context.Context) (control.Status, error) {
+	return control.Status{
+		Dir: w.site.Dir, PID: os.Getpid(), Since: w.since, TimeScale: w.options.TimeScale,
+		API: w.plane.URL(), Azure: w.servers.Azure,
+	}, nil
+}
+
+// Machines implements control.World.
+func (w *World) Machines(context.Context) ([]control.Machine, error) {
+	nodes := map[string]*corev1.Node{}
+	for _, node := range w.nodes.all() {
+		nodes[node.Name] = node
+	}
+	machines := w.fleet.Machines()
+	out := make([]control.Machine, 0, len(machines))
+	for _, m := range machines {
+		out = append(out, w.describe(m, nodes[m.Node]))
+	}
+	return out, nil
+}
+
+// describe joins a machine with its Node, which is nil if there is none. A Node that reports another boot
+// is that of a machine with the same name, or of this one's former life.
+func (w *World) describe(m machine.Status, node *corev1.Node) control.Machine {
+	out := control.Machine{
+		Node: m.Node, Pool: m.Pool, Instance: m.ID, Power: string(m.Power), Image: m.Image,
+		Disk: m.Disk, MachineID: m.MachineID, State: string(m.Power),
+	}
+	for _, spec := range w.site.Pools {
+		if spec.Is(m.Pool) {
+			out.Pool = spec.Name
+		}
+	}
+	if node != nil {
+		out.Age = time.Since(node.CreationTimestamp.Time).Seconds()
+		out.Cordoned = node.Spec.Unschedulable
+		out.Ready = string(corev1.ConditionFalse)
+		if current := m.Light || node.Status.NodeInfo.BootID == m.BootID; !current {
+			out.Ready = string(corev1.ConditionUnknown)
+		} else if c := readyCondition(node); c.Status != corev1.ConditionTrue || w.nodes.ready(node) {
+			out.Ready = string(c.Status)
+		}
+	}
+	switch {
+	case m.Hung:
+		out.State = stateHung
+	case m.Power == fleet.On && out.Ready == string(corev1.ConditionTrue):
+		out.State = stateRunning
+	case m.Power == fleet.On:
+		out.State = stateBooting
+	}
+	return out
+}
+
+// Requests implements control.World.
+func (w *World) Requests(context.Context) ([]azure.Request, error) { return w.cloud.Requests(), nil }
+
+// Stats implements control.World.
+func (w *World) Stats(context.Context) (azure.Stats, error) { return w.cloud.Stats(), nil }
+
+// ResetStats implements control.World.
+func (w *World) ResetStats(context.Context) error { w.cloud.ResetStats(); return nil }
+
+// Faults implements control.World.
+func (w *World) Faults(context.Context) ([]azure.Fault, error) { return w.cloud.Faults(), nil }
+
+// AddFault implements control.World.
+func (w *World) AddFault(_ context.Context, f azure.Fault) (string, error) {
+	return w.cloud.AddFault(f)
+}
+
+// ClearFaults implements control.World.
+func (w *World) ClearFaults(_ context.Context, names []string) error {
+	return w.cloud.ClearFaults(names...)
+}

@@ -1,0 +1,140 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kamino-dev/kamino/sandbox/control"
+)
+
+// nodeWatch keeps all Nodes at hand, and tells when one changes.
+type nodeWatch struct {
+	lister corelisters.NodeLister
+	// since is when this sandbox started: what a Node said before is news of its former life.
+	since time.Time
+	bell  *bell
+}
+
+// watchNodes returns when the Nodes are at hand. The watch lives as long as the second context.
+func watchNodes(ctx, life context.Context, client kubernetes.Interface, since time.Time) (*nodeWatch, error) {
+	factory := informers.NewSharedInformerFactory(client, 0)
+	nodes := factory.Core().V1().Nodes()
+	watch := &nodeWatch{lister: nodes.Lister(), since: since.Truncate(time.Second), bell: newBell()}
+	ring := func(any) { watch.bell.ring() }
+	if _, err := nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: ring, UpdateFunc: func(_, _ any) { watch.bell.ring() }, DeleteFunc: ring,
+	}); err != nil {
+		return nil, err
+	}
+	factory.Start(life.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), nodes.Informer().HasSynced) {
+		return nil, errors.New("the cluster's nodes cannot be watched")
+	}
+	return watch, nil
+}
+
+// all Nodes.
+func (n *nodeWatch) all() []*corev1.Node {
+	nodes, _ := n.lister.List(labels.Everything())
+	return nodes
+}
+
+// of a scale set, whose resource ID is given.
+func (n *nodeWatch) of(scaleSet string) []*corev1.Node {
+	prefix := strings.ToLower("azure://" + scaleSet + "/virtualMachines/")
+	var out []*corev1.Node
+	for _, node := range n.all() {
+		if strings.HasPrefix(strings.ToLower(node.Spec.ProviderID), prefix) {
+			out = append(out, node)
+		}
+	}
+	return out
+}
+
+// ready tells whether a node is, in this life of the sandbox.
+func (n *nodeWatch) ready(node *corev1.Node) bool {
+	c := readyCondition(node)
+	return c.Status == corev1.ConditionTrue && !c.LastHeartbeatTime.Time.Before(n.since)
+}
+
+func readyCondition(node *corev1.Node) corev1.NodeCondition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
+// lookEvery bounds how often a wait looks again.
+const lookEvery = 20 * time.Millisecond
+
+// until returns when a look finds what it looks for; it looks again whenever a Node has changed. If the
+// context ends before, state says how far it was.
+func (n *nodeWatch) until(ctx context.Context, look func() (found bool, state string)) error {
+	for {
+		rung := n.bell.next()
+		found, state := look()
+		if found {
+			return nil
+		}
+		select {
+		case <-rung:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", state, context.Cause(ctx))
+		}
+		// Nodes come in crowds: one look at many changes is enough.
+		time.Sleep(lookEvery)
+	}
+}
+
+// awaitNodes waits for every machine that has power to have a Ready node.
+func (w *World) awaitNodes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.patience())
+	defer cancel()
+	said := -1
+	return w.nodes.until(ctx, func() (bool, string) {
+		machines, err := w.Machines(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		ready, wanted, missing := readiness(machines)
+		if ready != said && (wanted < 20 || ready == wanted) {
+			said = ready
+			w.say("nodes: %d of %d Ready", ready, wanted)
+		}
+		return ready == wanted, fmt.Sprintf("%d of %d nodes are Ready, not %s (see %s)", ready, wanted, missing, w.site.Path("sandbox.log"))
+	})
+}
+
+// readiness counts nodes that are Ready, and machines that should have one; missing is one that has not.
+func readiness(machines []control.Machine) (ready, wanted int, missing string) {
+	for _, m := range machines {
+		if m.Power == "off" || m.State == stateHung {
+			continue
+		}
+		wanted++
+		if m.Ready == string(corev1.ConditionTrue) {
+			ready++
+		} else {
+			missing = m.Instance
+		}
+	}
+	return ready, wanted, missing
+}
+
+// patience is how long machines may take to join: what a cloud's slowest would, and what a busy laptop needs
+// on top.
+func (w *World) patience() time.Duration {
+	return w.clock.Real(30*time.Minute) + 3*time.Minute
+}
