@@ -141,7 +141,7 @@ func recipeSecret(w *world, namespace string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: recipeSecretName(w.p), Namespace: namespace,
-			Labels: map[string]string{v1alpha1.PrototypeLabel: labelValue(w.p.Name), v1alpha1.PoolLabel: labelValue(v1alpha1.ObjectName(w.p.Spec.Pool))},
+			Labels: map[string]string{v1alpha1.PrototypeLabel: v1alpha1.LabelValue(w.p.Name), v1alpha1.PoolLabel: v1alpha1.LabelValue(v1alpha1.ObjectName(w.p.Spec.Pool))},
 		},
 		Immutable: &immutable,
 		Data:      map[string][]byte{"recipe.json": w.change.Backup},

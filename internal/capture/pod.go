@@ -37,7 +37,7 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(p), Namespace: namespace,
 			Labels: map[string]string{
-				v1alpha1.PrototypeLabel:        labelValue(p.Name),
+				v1alpha1.PrototypeLabel:        v1alpha1.LabelValue(p.Name),
 				"app.kubernetes.io/name":       "kamino",
 				"app.kubernetes.io/component":  "generalize",
 				"app.kubernetes.io/managed-by": "kamino",
@@ -85,16 +85,6 @@ func credentialVolume() *corev1.ProjectedVolumeSource {
 			Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
 		}},
 	}}
-}
-
-// labelValue shortens a name to what a label takes. Labels here are for people and for "is it ours": the
-// name of the pod itself is what ties it to its Prototype.
-func labelValue(name string) string {
-	const longest = 63
-	if len(name) <= longest {
-		return name
-	}
-	return strings.TrimRight(name[:longest], "-._")
 }
 
 // waitingTroubles are the kubelet's reasons after which a container will not start by itself soon.

@@ -38,7 +38,7 @@ var phases = map[plan.Action]v1alpha1.Phase{
 var waits = map[plan.Reason]v1alpha1.Phase{
 	plan.ForTurn: v1alpha1.PhasePending, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
-	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForImage: v1alpha1.PhasePublishing, plan.ForDeletion: v1alpha1.PhaseRetiring,
+	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForImage: v1alpha1.PhasePublishing,
 }
 
 // report writes what was seen and decided into the status.
@@ -59,6 +59,8 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 	switch {
 	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
 		return v1alpha1.PhaseGivingBack
+	case d.Do == plan.Wait && d.Why == plan.ForDeletion:
+		return w.p.Status.Phase // the end of whatever was deleted
 	case d.Do == plan.Wait:
 		return waits[d.Why]
 	}

@@ -1,0 +1,331 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// gaveBack holds invariants 1, 5 and 6: the donor is as it was, nothing is left behind, nobody else was touched.
+func (s *stage) gaveBack() {
+	s.t.Helper()
+	w := s.cloud.World()
+	if n, _ := s.tracked("nodes", "", donorName).(*corev1.Node); n != nil && w.Instance(s.donor).ID != "" {
+		want := s.node(donorName, s.donor)
+		if n.UID == want.UID {
+			if diff := cmp.Diff(want.Annotations, n.Annotations); diff != "" {
+				s.t.Errorf("annotations of the donor (-before +after):\n%s", diff)
+			}
+		}
+		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
+			s.t.Error("the donor is still reserved")
+		}
+		anew := n.UID != want.UID // owes nothing to a hold that was over before it was made
+		if n.Spec.Unschedulable != s.cordoned && (n.Spec.Unschedulable || !anew) {
+			s.t.Errorf("the donor is cordoned: %t, before: %t", n.Spec.Unschedulable, s.cordoned)
+		}
+	}
+	if m := w.Instance(s.donor); m.ID != "" {
+		if m.Power != cloud.PowerRunning {
+			s.t.Errorf("the donor is %s", m.Power)
+		}
+		if m.ScaleInProtected != s.protected {
+			s.t.Errorf("the donor is protected from scale-in: %t, before: %t", m.ScaleInProtected, s.protected)
+		}
+	}
+	for _, m := range w.Instances {
+		if m.ID != s.donor && m.BuiltFrom == "" && m.Boots != 1 {
+			s.t.Errorf("%s was rebooted", m.ID)
+		}
+	}
+	for _, snapshot := range w.Snapshots {
+		if snapshot.State != cloud.Deleting {
+			s.t.Errorf("snapshot %s is left behind", snapshot.Name)
+		}
+	}
+	if p := s.prototype(); p != nil {
+		record, _ := v1alpha1.RecordOf(p)
+		if record.Reservation != nil || len(p.Finalizers) > 0 {
+			s.t.Errorf("the prototype still holds: %+v %v", record, p.Finalizers)
+		}
+	}
+	if s.tracked("pods", ourspace, "generalize-"+s.name) != nil {
+		s.t.Error("the generalize pod is left behind")
+	}
+}
+
+func (s *stage) succeeded(p *v1alpha1.Prototype) {
+	s.t.Helper()
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
+		s.t.Fatalf("the capture did not succeed: %s\n%s", verdict(p), strings.Join(s.calls[max(0, len(s.calls)-40):], "\n"))
+	}
+	s.gaveBack()
+	w := s.cloud.World()
+	if got := w.Pools[0].Recipe; got.Version != p.Spec.Version || got.Latest || len(got.Bootstrap) != 0 {
+		s.t.Errorf("the recipe is %+v", got)
+	}
+	if got := w.Count(memory.ByCaller, memory.EffectSnapshot, ""); got != 1 {
+		s.t.Errorf("%d snapshots were made", got)
+	}
+	if s.tracked("secrets", ourspace, p.Name+"-recipe") == nil {
+		s.t.Error("what the recipe lost was not saved")
+	}
+}
+
+func verdict(p *v1alpha1.Prototype) string {
+	if p == nil {
+		return "the prototype is gone"
+	}
+	return fmt.Sprintf("phase %s, failure %+v, record %s", p.Status.Phase, p.Status.Failure, p.Annotations[v1alpha1.RecordAnnotation])
+}
+
+func (s *stage) failed(p *v1alpha1.Prototype, reason string) {
+	s.t.Helper()
+	if p == nil || p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != reason {
+		s.t.Fatalf("the capture did not fail for %s: %s", reason, verdict(p))
+	}
+	if !meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionReady) || !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionStalled) {
+		s.t.Errorf("conditions: %+v", p.Status.Conditions)
+	}
+	s.gaveBack()
+	if got := s.cloud.World().Pools[0].Recipe.Version; got != "" {
+		s.t.Errorf("the recipe points at %s", got)
+	}
+}
+
+func TestACaptureFromEndToEnd(t *testing.T) {
+	s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Recipe.NewNodes = 2 })
+	p := s.play()
+	s.succeeded(p)
+	var phases []v1alpha1.Phase
+	for _, step := range p.Status.Steps {
+		phases = append(phases, step.Phase)
+	}
+	want := []v1alpha1.Phase{v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting,
+		v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting, v1alpha1.PhaseScalingOut}
+	if diff := cmp.Diff(want, slices.Compact(phases)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionGeneralized, v1alpha1.ConditionPublished, v1alpha1.ConditionDonorInService} {
+		if !meta.IsStatusConditionTrue(p.Status.Conditions, kind) {
+			t.Errorf("condition %s: %+v", kind, p.Status.Conditions)
+		}
+	}
+	if got := s.cloud.World().Pools[0].Capacity; got != 4 {
+		t.Errorf("the pool has %d nodes, want 4", got)
+	}
+	image := s.cloud.World().Images[0]
+	if image.Tags[cloud.TagBuiltFrom] != donorName || image.Tags[cloud.TagUID] != string(p.UID) || !image.Generalized {
+		t.Errorf("image: %+v", image)
+	}
+}
+
+// TestTheDonorIsGivenBackAsItWas: a node that was cordoned and protected before stays so.
+func TestTheDonorIsGivenBackAsItWas(t *testing.T) {
+	s := newStage(t, func(s *stage) { s.cordoned, s.protected = true, true }).decide()
+	s.succeeded(s.play())
+}
+
+func TestFailures(t *testing.T) {
+	minutes := func(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Minute} }
+	for _, c := range []struct {
+		name    string
+		reason  string
+		says    string
+		prepare func(*stage)
+		change  func(*v1alpha1.Prototype)
+		between func(*stage, int)
+	}{
+		{name: "a budget blocks the drain", reason: "DrainTimeout", says: "default/app-0: The disruption budget app",
+			prepare: func(s *stage) { s.blocked = 1 << 20 },
+			change:  func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Timeout = minutes(2) }},
+		{name: "the pod never reports", reason: "DeadlineExceeded", says: "deadline of 5m",
+			prepare: func(s *stage) { s.deaf = true },
+			change:  func(p *v1alpha1.Prototype) { p.Spec.Settings.OutOfService.Deadline = minutes(5) }},
+		{name: "the pod cannot start", reason: "GeneralizeFailed", says: "ImagePullBackOff",
+			prepare: func(s *stage) { s.deaf = true }, between: func(s *stage, _ int) { s.pullFails() }},
+		{name: "the donor does not come back", reason: "DonorNotReady", says: "did not become Ready",
+			prepare: func(s *stage) { s.hung = true },
+			change: func(p *v1alpha1.Prototype) {
+				p.Spec.Settings.OutOfService = v1alpha1.OutOfServiceSettings{Deadline: minutes(5), ReadyTimeout: minutes(5)}
+			}},
+		{name: "the snapshot fails", reason: "SnapshotFailed", says: "snapshot", prepare: func(s *stage) { s.cloud.FailSnapshots(1) }},
+		{name: "the image fails", reason: "ImageFailed", says: "could not make version", prepare: func(s *stage) { s.cloud.FailImages(1) }},
+		{name: "no permission for the snapshot", reason: CloudRefused, says: "make snapshot",
+			prepare: func(s *stage) {
+				s.lose = func(_ int, what string) memory.Outcome {
+					if strings.HasPrefix(what, "EnsureSnapshot") {
+						return memory.FailBefore(cloud.Denied)
+					}
+					return memory.Pass()
+				}
+			}},
+		{name: "the instance is removed while it is drained", reason: "DonorGone", says: "gone",
+			prepare: func(s *stage) { s.blocked = 6 },
+			between: func(s *stage, pass int) {
+				if pass == 4 {
+					s.cloud.RemoveInstance(s.donor)
+					s.must(s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName))
+				}
+			}},
+		{name: "somebody removes the reservation", reason: "ReservationLost", says: "annotation",
+			prepare: func(s *stage) { s.blocked = 9 },
+			between: func(s *stage, pass int) {
+				if n, _ := s.tracked("nodes", "", donorName).(*corev1.Node); pass == 4 && n != nil {
+					delete(n.Annotations, v1alpha1.ReservationAnnotation)
+					s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+				}
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(t)
+			if c.prepare != nil {
+				c.prepare(s)
+			}
+			if c.change == nil {
+				c.change = func(*v1alpha1.Prototype) {}
+			}
+			s.decide(c.change)
+			p := s.play(func(pass int) {
+				if c.between != nil {
+					c.between(s, pass)
+				}
+			})
+			s.failed(p, c.reason)
+			if !strings.Contains(p.Status.Failure.Message, c.says) {
+				t.Errorf("the message does not say %q: %s", c.says, p.Status.Failure.Message)
+			}
+		})
+	}
+}
+
+func (s *stage) pullFails() {
+	pod, _ := s.tracked("pods", ourspace, "generalize-"+s.name).(*corev1.Pod)
+	if pod == nil {
+		return
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
+	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, ourspace))
+}
+
+// TestRefusalsChangeNothing: every reason not to begin, with the world untouched afterwards.
+func TestRefusalsChangeNothing(t *testing.T) {
+	for _, c := range []struct {
+		name, reason string
+		prepare      func(*stage)
+		change       func(*v1alpha1.Prototype)
+	}{
+		{"no such node", NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.NodeName = "nobody" }},
+		{"another instance by that name", DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = string("memory:///pools/pool1/instances/9") }},
+		{"another pool", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool = "pool2" }},
+		{"not in a pool", NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = "gce://x/y" }},
+		{"yesterday's version", VersionNotToday, nil, func(p *v1alpha1.Prototype) { p.Spec.Version = "2026.03.01" }},
+		{"decided long ago", VersionNotToday, func(s *stage) {}, func(p *v1alpha1.Prototype) {
+			p.CreationTimestamp.Time = noon.Add(-30 * time.Hour)
+			p.Spec.Version = "2026.03.13"
+		}},
+		{"decided in the future", ClockOff, nil, func(p *v1alpha1.Prototype) { p.CreationTimestamp.Time = noon.Add(3 * time.Hour) }},
+		{"bootstrap profile", ProfileUnsupported, nil, func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap }},
+		{"not installed", NotInstalled, func(s *stage) {
+			s.must(s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), ourspace, v1alpha1.GeneralizeServiceAccount))
+		}, nil},
+		{"an unmanaged pod", UnmanagedPods, func(s *stage) {
+			pod := appPod("lonely")
+			pod.OwnerReferences = nil
+			s.must(s.kube.Tracker().Create(corev1.SchemeGroupVersion.WithResource("pods"), pod, "default"))
+		}, nil},
+		{"the only Ready node", "OnlyReadyNode", func(s *stage) {
+			s.must(s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "peer"))
+		}, nil},
+		{"a pool of the wrong kind", "UpgradePolicyAutomatic", func(s *stage) {
+			s.cloud.RefusePool(s.pool, cloud.Refusal{Reason: "UpgradePolicyAutomatic", Message: "pool1 rolls out by itself"})
+		}, nil},
+		{"captured today", "VersionExists", func(s *stage) { s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.14"}) }, nil},
+		{"another capture of the pool", CaptureInFlight, func(s *stage) {
+			s.decide(func(p *v1alpha1.Prototype) {
+				p.Name, p.Spec.Version = "pool1-2026.03.13", "2026.03.13"
+				p.CreationTimestamp.Time = noon.Add(-time.Hour)
+			})
+		}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(t)
+			if c.prepare != nil {
+				c.prepare(s)
+			}
+			if c.change == nil {
+				c.change = func(*v1alpha1.Prototype) {}
+			}
+			before := s.cloud.World()
+			s.decide(c.change)
+			p := s.play()
+			if p.Status.Failure == nil || p.Status.Failure.Reason != c.reason {
+				t.Fatalf("refused for %+v, want %s", p.Status.Failure, c.reason)
+			}
+			s.gaveBack()
+			after := s.cloud.World()
+			if diff := cmp.Diff(before.Effects, after.Effects); diff != "" {
+				t.Errorf("a refusal changed the cloud:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDeletedInFlight deletes the Prototype after every possible pass: the donor comes back, nothing stays.
+func TestDeletedInFlight(t *testing.T) {
+	for at := 0; ; at++ {
+		s := newStage(t).decide()
+		ended := false
+		p := s.play(func(pass int) {
+			if pass != at {
+				return
+			}
+			if p := s.prototype(); p != nil {
+				ended = terminal(p)
+				s.must(s.clean.Delete(context.Background(), p))
+			}
+		})
+		if ended || p != nil && p.Status.Phase == v1alpha1.PhaseSucceeded {
+			if at < 20 {
+				t.Fatalf("only %d passes were tried", at)
+			}
+			t.Logf("deleted after each of %d passes", at)
+			return
+		}
+		if p != nil {
+			t.Fatalf("deleted after pass %d, it stays: %s", at, verdict(p))
+		}
+		s.gaveBack()
+	}
+}
+
+// TestPreviewChangesNothing shows what would be done.
+func TestPreviewChangesNothing(t *testing.T) {
+	s := newStage(t).decide()
+	before := s.cloud.World()
+	p := s.prototype()
+	preview, err := s.engine.Preview(t.Context(), p)
+	s.must(err)
+	if len(preview.Refusals) != 0 || len(preview.Evicts) != 3 || preview.Change == nil || len(preview.Change.Removes) != 2 {
+		t.Errorf("preview: %+v", preview)
+	}
+	if diff := cmp.Diff(before, s.cloud.World()); diff != "" {
+		t.Errorf("a preview changed the cloud:\n%s", diff)
+	}
+	if len(s.prototype().Finalizers) > 0 {
+		t.Error("a preview changed the prototype")
+	}
+}

@@ -1,0 +1,209 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// losses are the ways in which one call can be lost. A crash is a new process that knows nothing; the
+// last two lose the status as well.
+var losses = []struct {
+	name    string
+	outcome memory.Outcome
+	wipe    bool
+}{
+	{"error before its effect", memory.FailBefore(cloud.Unavailable), false},
+	{"error after its effect", memory.FailAfter(cloud.Unavailable), false},
+	{"throttled", memory.Throttle(0), false},
+	{"crash before its effect", memory.CrashBefore(), false},
+	{"crash after its effect", memory.CrashAfter(), false},
+	{"crash before its effect and status lost", memory.CrashBefore(), true},
+	{"crash after its effect and status lost", memory.CrashAfter(), true},
+}
+
+// donors is how the donor may have been before.
+var donors = []option{
+	func(*stage) {},
+	func(s *stage) { s.cordoned, s.protected = true, true },
+}
+
+// inFull is a capture that makes every call there is: a pool that grows, a version to retire, a budget
+// that says no once.
+func inFull(t testing.TB, options ...option) *stage {
+	s := newStage(t, append(options, func(s *stage) { s.blocked = 1 })...)
+	for _, version := range []string{"2026.03.01", "2026.03.02", "2026.03.03"} {
+		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
+	}
+	s.must(s.cloud.SetRecipe(context.Background(), s.changeTo("2026.03.03")))
+	return s.decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Recipe.NewNodes, p.Spec.Settings.Keep = 1, 2 })
+}
+
+func (s *stage) changeTo(version string) cloud.RecipeChange {
+	change, err := s.cloud.RecipeChange(context.Background(), cloud.ImageRef{Pool: s.pool, Version: version}, false)
+	s.must(err)
+	return change
+}
+
+// TestEverySingleCallLost loses each call of a whole capture, to the cloud and to the API server, in each
+// way. One lost call may cost time, never the capture: it succeeds, with one snapshot and one reboot.
+func TestEverySingleCallLost(t *testing.T) {
+	whole := inFull(t)
+	whole.succeeded(whole.play())
+	calls := len(whole.calls)
+	schedules := 0
+	for _, loss := range losses {
+		schedules += calls
+		t.Run(loss.name, func(t *testing.T) {
+			t.Parallel()
+			for n := range calls {
+				s := inFull(t, donors[n%len(donors)])
+				s.wipeStatus = loss.wipe
+				lost := ""
+				s.lose = func(i int, what string) memory.Outcome {
+					if i != n {
+						return memory.Pass()
+					}
+					lost = what
+					return loss.outcome
+				}
+				p := s.play()
+				s.succeeded(p)
+				s.onlyWhatWasMeant()
+				if t.Failed() {
+					t.Fatalf("call %d (%s) lost: %s", n, lost, loss.name)
+				}
+			}
+		})
+	}
+	t.Logf("%d calls, %d schedules", calls, schedules)
+}
+
+// onlyWhatWasMeant holds what a fault must not multiply.
+func (s *stage) onlyWhatWasMeant() {
+	s.t.Helper()
+	w := s.cloud.World()
+	if boots := w.Instance(s.donor).Boots; boots != 2 {
+		s.t.Errorf("the donor booted %d times, want 2", boots)
+	}
+	if capacity := w.Pools[0].Capacity; capacity != 3 {
+		s.t.Errorf("the pool has %d nodes, want 3", capacity)
+	}
+	var versions []string
+	for _, image := range w.Images {
+		if image.State != cloud.Deleting {
+			versions = append(versions, image.Version)
+		}
+	}
+	if got := strings.Join(versions, " "); got != "2026.03.03 2026.03.14" {
+		s.t.Errorf("versions: %s", got)
+	}
+}
+
+// TestPairsOfFaults draws pairs of lost calls, and troubles of the world in between, from fixed seeds.
+// Whatever happens, the capture ends, and the invariants hold.
+func TestPairsOfFaults(t *testing.T) {
+	schedules := 300
+	if text := os.Getenv("KAMINO_FAULT_SCHEDULES"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("KAMINO_FAULT_SCHEDULES=%s is not a number", text)
+		}
+		schedules = n
+	}
+	const shards = 4
+	var mu sync.Mutex
+	ends := map[string]int{}
+	t.Run("shard", func(t *testing.T) {
+		for shard := range shards {
+			t.Run(strconv.Itoa(shard), func(t *testing.T) {
+				t.Parallel()
+				for seed := shard; seed < schedules; seed += shards {
+					end := pairOfFaults(t, uint64(seed))
+					mu.Lock()
+					ends[end]++
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	t.Logf("%d schedules ended as %v", schedules, ends)
+}
+
+func pairOfFaults(t *testing.T, seed uint64) string {
+	random := rand.New(rand.NewPCG(seed, 20260314))
+	s := inFull(t, donors[random.IntN(len(donors))])
+	var script []string
+	faults := map[int]int{random.IntN(190): random.IntN(len(losses)), random.IntN(190): random.IntN(len(losses))}
+	s.lose = func(n int, what string) memory.Outcome {
+		i, lost := faults[n]
+		if !lost {
+			return memory.Pass()
+		}
+		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, losses[i].name))
+		s.wipeStatus = losses[i].wipe
+		return losses[i].outcome
+	}
+	trouble, when := random.IntN(len(troubles)+4), random.IntN(30)
+	p := s.play(func(pass int) {
+		if pass == when && trouble < len(troubles) {
+			script = append(script, fmt.Sprintf("after pass %d: %s", pass, troubles[trouble].name))
+			troubles[trouble].strike(s)
+		}
+	})
+	s.tick(time.Minute) // a reboot that the world began is over
+	s.gaveBack()
+	if t.Failed() {
+		t.Fatalf("seed %d: %s\n%s", seed, verdict(p), strings.Join(script, "\n"))
+	}
+	if p == nil {
+		return "deleted"
+	}
+	if p.Status.Failure != nil {
+		return p.Status.Failure.Reason
+	}
+	return string(p.Status.Phase)
+}
+
+// troubles are what the world may do on top of lost calls.
+var troubles = []struct {
+	name   string
+	strike func(*stage)
+}{
+	{"the prototype is deleted", func(s *stage) {
+		if p := s.prototype(); p != nil && !terminal(p) {
+			s.must(s.clean.Delete(context.Background(), p))
+		}
+	}},
+	{"a stranger starts the donor", func(s *stage) { s.cloud.StartByStranger(s.donor) }},
+	{"the donor's instance is removed", func(s *stage) {
+		s.cloud.RemoveInstance(s.donor)
+		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
+	}},
+	{"the Node object is deleted", func(s *stage) {
+		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
+	}},
+	{"the snapshot fails", func(s *stage) { s.cloud.FailSnapshots(1) }},
+	{"the image fails", func(s *stage) { s.cloud.FailImages(1) }},
+	{"the donor reboots", func(s *stage) { s.cloud.Reboot(s.donor) }},
+	{"the version is quarantined", func(s *stage) {
+		if s.cloud.World().Pools[0].Recipe.Version == "2026.03.14" {
+			return // a version that a recipe names is rolled back, not only quarantined
+		}
+		_ = s.cloud.TagImage(context.Background(), cloud.ImageRef{Pool: s.pool, Version: "2026.03.14"}, map[string]string{cloud.TagQuarantined: "bad"})
+	}},
+	{"the generalize pod does not run", func(s *stage) { s.deaf = true }},
+	{"the donor hangs at boot", func(s *stage) { s.hung = true }},
+}

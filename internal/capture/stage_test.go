@@ -1,0 +1,341 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+const (
+	donorName = "donor"
+	ourspace  = v1alpha1.DefaultNamespace
+)
+
+var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+
+// stage is a whole world for the engine: a cloud in memory, an API server in memory, and kubelets that
+// the test moves by hand. Every call that the engine makes, to either, can be lost.
+type stage struct {
+	t     testing.TB
+	clock *memory.Clock
+	cloud *memory.Cloud
+	pool  cloud.PoolID
+	donor cloud.InstanceID
+
+	kube    *fake.Clientset
+	clean   client.Client // not subject to faults: the world's own hand
+	faulty  client.Client
+	wrapped cloud.Provider
+
+	// lose decides what becomes of the engine's n-th call (from 0), and is told what it is.
+	lose  func(n int, what string) memory.Outcome
+	calls []string
+
+	// blocked is for how many evictions a budget says no.
+	blocked int
+	// hung keeps the donor's kubelet from coming up again; deaf keeps its pod from running.
+	hung, deaf bool
+	// unscheduled and protected are how the donor was before.
+	cordoned, protected bool
+	wipeStatus          bool // lose the status at every restart
+	engine              *Engine
+	name                string
+	restarts            int
+}
+
+type option func(*stage)
+
+func newStage(t testing.TB, options ...option) *stage {
+	t.Helper()
+	s := &stage{t: t, clock: memory.NewClock(noon)}
+	for _, o := range options {
+		o(s)
+	}
+	s.cloud = memory.New(memory.Config{Now: s.clock.Now, Latency: memory.Latency{
+		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second,
+		Image: 20 * time.Second, Delete: 5 * time.Second,
+	}})
+	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", MaxSize: 10, Bootstrap: []string{"customData", "vmssCSE"}, Extensions: []string{"billing"}})
+	s.donor = s.cloud.AddInstance(s.pool, "0")
+	peer := s.cloud.AddInstance(s.pool, "1")
+	if s.protected {
+		s.must(s.cloud.ProtectFromScaleIn(t.Context(), s.donor, true))
+	}
+	s.buildCluster(peer)
+	provider := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome { return s.next(c.Op + " " + c.Resource) })
+	s.wrapped = provider
+	s.restart()
+	return s
+}
+
+func (s *stage) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// next numbers a call and says what becomes of it.
+func (s *stage) next(what string) memory.Outcome {
+	n := len(s.calls)
+	s.calls = append(s.calls, what)
+	if s.lose == nil {
+		return memory.Pass()
+	}
+	return s.lose(n, what)
+}
+
+func (s *stage) buildCluster(peer cloud.InstanceID) {
+	donor := s.node(donorName, s.donor)
+	donor.Spec.Unschedulable = s.cordoned
+	objects := []runtime.Object{
+		donor, s.node("peer", peer),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: ourspace}},
+	}
+	for i := range 3 {
+		objects = append(objects, appPod(fmt.Sprintf("app-%d", i)))
+	}
+	s.kube = fake.NewClientset(objects...)
+	s.kube.PrependReactor("*", "*", s.react)
+	scheme := runtime.NewScheme()
+	s.must(v1alpha1.AddToScheme(scheme))
+	s.clean = ctrlfake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Prototype{}).Build()
+	s.faulty = interceptor.NewClient(s.clean.(client.WithWatch), s.interceptors())
+}
+
+func (s *stage) node(name string, id cloud.InstanceID) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID("node-" + name), Labels: map[string]string{corev1.LabelOSStable: "linux"},
+		Annotations: map[string]string{"theirs": "stays", v1alpha1.DoNotDisruptAnnotation: "false"},
+	}}
+	n.Spec.ProviderID = string(id)
+	n.Status.NodeInfo.BootID = s.cloud.BootID(id)
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n
+}
+
+func appPod(name string) *corev1.Pod {
+	yes := true
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app", UID: "rs", Controller: &yes}}}}
+	pod.Spec.NodeName = donorName
+	pod.Status.Phase = corev1.PodRunning
+	return pod
+}
+
+// restart is a new process: a new engine that knows nothing.
+func (s *stage) restart() {
+	s.engine = &Engine{Client: s.faulty, Kube: s.kube, Cloud: s.wrapped, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard()}
+	if s.restarts++; s.restarts > 1 && s.wipeStatus {
+		p := s.prototype()
+		if p != nil && !terminal(p) {
+			p.Status = v1alpha1.PrototypeStatus{}
+			s.must(s.clean.Status().Update(context.Background(), p))
+		}
+	}
+}
+
+// outcome carries a fault out around an effect on the API server.
+func outcome(o memory.Outcome, effect func() error) error {
+	if o.After || o.Err == nil && !o.Crash {
+		if err := effect(); err != nil {
+			return err
+		}
+	}
+	if o.Crash {
+		panic(memory.Crash)
+	}
+	if o.Err != nil {
+		return apierrors.NewInternalError(o.Err)
+	}
+	return nil
+}
+
+// interceptors lose calls of the controller-runtime client.
+func (s *stage) interceptors() interceptor.Funcs {
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			return outcome(s.next("get prototype"), func() error { return c.Get(ctx, key, obj, opts...) })
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			return outcome(s.next("list prototypes"), func() error { return c.List(ctx, list, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			return outcome(s.next("patch prototype"), func() error { return c.Patch(ctx, obj, patch, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			return outcome(s.next("patch prototype status"), func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
+		},
+	}
+}
+
+// react loses calls of the clientset, and does what a real API server does and the fake one does not:
+// field selectors and evictions.
+func (s *stage) react(action kubetesting.Action) (bool, runtime.Object, error) {
+	var result runtime.Object
+	what := fmt.Sprintf("%s %s/%s", action.GetVerb(), action.GetResource().Resource, action.GetSubresource())
+	err := outcome(s.next(what), func() error {
+		var err error
+		result, err = s.effect(action)
+		return err
+	})
+	return true, result, err
+}
+
+func (s *stage) effect(action kubetesting.Action) (runtime.Object, error) {
+	if action.GetSubresource() == "eviction" {
+		return nil, s.evicted(action.(kubetesting.CreateAction))
+	}
+	_, result, err := kubetesting.ObjectReaction(s.kube.Tracker())(action)
+	if list, ok := result.(*corev1.PodList); ok {
+		fields := action.(kubetesting.ListAction).GetListRestrictions().Fields
+		list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+			node, asked := fields.RequiresExactMatch("spec.nodeName")
+			return asked && p.Spec.NodeName != node
+		})
+	}
+	return result, err
+}
+
+func (s *stage) evicted(action kubetesting.CreateAction) error {
+	if s.blocked > 0 {
+		s.blocked--
+		err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "DisruptionBudget", Message: "The disruption budget app needs 3 healthy pods and has 3 currently"}}
+		return err
+	}
+	name := action.GetObject().(metav1.Object).GetName()
+	return s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), action.GetNamespace(), name)
+}
+
+var uids atomic.Int64
+
+// decide writes the Prototype, as a person would.
+func (s *stage) decide(change ...func(*v1alpha1.Prototype)) *stage {
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{
+		Name: "pool1-2026.03.14", UID: types.UID(fmt.Sprintf("uid-%d", uids.Add(1))), CreationTimestamp: metav1.NewTime(s.clock.Now()),
+	}}
+	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: "2026.03.14", Donor: v1alpha1.Donor{NodeName: donorName, ProviderID: string(s.donor)}}
+	for _, c := range change {
+		c(p)
+	}
+	p.Spec.Settings = p.Spec.Settings.Defaulted()
+	s.name = p.Name
+	s.must(s.clean.Create(s.t.Context(), p))
+	return s
+}
+
+// prototype as it stands; nil if it is gone.
+func (s *stage) prototype() *v1alpha1.Prototype {
+	p := &v1alpha1.Prototype{}
+	err := s.clean.Get(context.Background(), client.ObjectKey{Name: s.name}, p)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	s.must(err)
+	return p
+}
+
+// each tick of the world after a pass: time goes on, kubelets notice, the generalize pod runs.
+func (s *stage) tick(d time.Duration) {
+	s.clock.Advance(d)
+	s.cloud.Settle()
+	s.runPod()
+	s.runKubelet()
+}
+
+func (s *stage) tracked(resource, namespace, name string) runtime.Object {
+	object, err := s.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource(resource), namespace, name)
+	if err != nil {
+		return nil
+	}
+	return object.DeepCopyObject()
+}
+
+// runKubelet lets the donor's kubelet speak: Ready under the boot that runs, or nothing heard.
+func (s *stage) runKubelet() {
+	n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
+	machine := s.cloud.World().Instance(s.donor)
+	if machine.ID == "" {
+		return
+	}
+	running := machine.Power == cloud.PowerRunning && (machine.Boots == 1 || !s.hung)
+	if n == nil {
+		if running && machine.Boots > 1 {
+			fresh := s.node(donorName, s.donor)
+			fresh.Annotations, fresh.UID = nil, "node-made-anew"
+			s.must(s.kube.Tracker().Create(corev1.SchemeGroupVersion.WithResource("nodes"), fresh, ""))
+		}
+		return
+	}
+	n.Status.Conditions[0].Status = corev1.ConditionUnknown
+	if running {
+		n.Status.Conditions[0].Status, n.Status.NodeInfo.BootID = corev1.ConditionTrue, machine.BootID
+	}
+	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+}
+
+// runPod does what the real generalize pod does, guards included.
+func (s *stage) runPod() {
+	pod, _ := s.tracked("pods", ourspace, podName(&v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: s.name}})).(*corev1.Pod)
+	p := s.prototype()
+	machine := s.cloud.World().Instance(s.donor)
+	if pod == nil || p == nil || s.deaf || machine.Power != cloud.PowerRunning {
+		return
+	}
+	record, err := v1alpha1.RecordOf(p)
+	s.must(err)
+	if p.DeletionTimestamp != nil || p.Annotations[v1alpha1.ProofAnnotation] != "" || record.GeneralizeBootID != machine.BootID {
+		return
+	}
+	s.cloud.MarkGeneralized(s.donor)
+	proof, err := json.Marshal(v1alpha1.Proof{UID: p.UID, BootID: machine.BootID, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1",
+		Rules: 7, Met: 7, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())})
+	s.must(err)
+	p.Annotations[v1alpha1.ProofAnnotation] = string(proof)
+	s.must(s.clean.Update(context.Background(), p))
+	s.cloud.GuestPowerOff(s.donor)
+}
+
+// play drives the capture to its end, restarting after each crash, and holds the invariants on the way.
+func (s *stage) play(between ...func(pass int)) *v1alpha1.Prototype {
+	s.t.Helper()
+	for pass := range 600 {
+		var result Result
+		if memory.RunUntilCrash(func() { result, _ = s.engine.Pass(context.Background(), s.name) }) {
+			s.restart()
+		}
+		if broken := s.cloud.World().Broken(); len(broken) > 0 {
+			s.t.Fatalf("after pass %d: %v", pass, broken)
+		}
+		if result.Done {
+			return s.prototype()
+		}
+		s.tick(max(result.After, 4*time.Second))
+		for _, b := range between {
+			b(pass)
+		}
+	}
+	s.t.Fatalf("the capture does not end: %+v\nlast calls: %v", s.prototype(), s.calls[max(0, len(s.calls)-20):])
+	return nil
+}
