@@ -76,16 +76,6 @@ func Restored(n *corev1.Node, r v1alpha1.Reservation) bool {
 	return n.Spec.Unschedulable == r.Unschedulable
 }
 
-// Ready tells whether the node's kubelet says so now.
-func Ready(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
 // patch merges annotations (nil removes one) and the cordon into the node as it was read: the resource
 // version makes the API server refuse if anybody else wrote meanwhile.
 func patch(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, annotations map[string]*string, unschedulable *bool) error {

@@ -84,7 +84,7 @@ func staying(s Subject) *cloud.Refusal {
 }
 
 func ready(s Subject) *cloud.Refusal {
-	if isReady(s.Node) {
+	if Ready(s.Node) {
 		return nil
 	}
 	return refuse(NotReady, "node %s is not Ready, and a node that does not work is no prototype: choose another, or mend it first", s.Node.Name)
@@ -92,7 +92,7 @@ func ready(s Subject) *cloud.Refusal {
 
 func notAlone(s Subject) *cloud.Refusal {
 	for i := range s.Peers {
-		if isReady(&s.Peers[i]) && !s.Peers[i].Spec.Unschedulable && s.Peers[i].Annotations[v1alpha1.ReservationAnnotation] == "" {
+		if Ready(&s.Peers[i]) && !s.Peers[i].Spec.Unschedulable && s.Peers[i].Annotations[v1alpha1.ReservationAnnotation] == "" {
 			return nil
 		}
 	}
@@ -117,7 +117,8 @@ func free(s Subject) *cloud.Refusal {
 	return refuse(Reserved, "node %s is reserved by prototype %s: wait until it is done, or delete that prototype", s.Node.Name, reservation.Prototype)
 }
 
-func isReady(n *corev1.Node) bool {
+// Ready tells whether the node's kubelet says so now.
+func Ready(n *corev1.Node) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c.Status == corev1.ConditionTrue
