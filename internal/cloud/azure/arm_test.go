@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -148,7 +149,7 @@ func (a *fakeARM) reply(c call) answer {
 	case http.MethodPut:
 		if a.ignore[path] > 0 {
 			a.ignore[path]--
-			return answer{status: 200, body: c.Body}
+			return answer{status: 200, body: a.documents[path]}
 		}
 		c.Body["id"], c.Body["name"] = c.Path, c.Path[strings.LastIndex(c.Path, "/")+1:]
 		a.documents[path] = c.Body
@@ -290,14 +291,20 @@ func (a *fakeARM) snapshot(properties string) {
 
 const goodSnapshot = `{"provisioningState": "Succeeded", "hyperVGeneration": "V2", "supportedCapabilities": {"architecture": "x64"}}`
 
-func mustKind(t *testing.T, err error, kind cloud.Kind) *cloud.Error {
+func wantKind(t *testing.T, err error, kind cloud.Kind) {
 	t.Helper()
 	if !cloud.Is(err, kind) {
 		t.Fatalf("got %v, want an error of kind %s", err, kind)
 	}
+}
+
+// mustKind is wantKind for those who look at the error.
+func mustKind(t *testing.T, err error, kind cloud.Kind) *cloud.Error {
+	t.Helper()
+	wantKind(t, err, kind)
 	var out *cloud.Error
-	if e, ok := err.(*cloud.Error); ok { //nolint:errorlint // The provider returns the error itself.
-		out = e
+	if !errors.As(err, &out) {
+		t.Fatalf("%v is no *cloud.Error", err)
 	}
 	return out
 }

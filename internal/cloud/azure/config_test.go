@@ -1,7 +1,6 @@
 package azure
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -223,7 +222,7 @@ func TestTokenErrors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := New(context.Background(), config)
+			p, err := New(t.Context(), config)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -237,7 +237,7 @@ func fromCredential(out *cloud.Error, response *http.Response, text string) {
 		Description string `json:"error_description"`
 	}
 	if data, err := runtime.Payload(response); err == nil {
-		_ = json.Unmarshal(data, &answer) //nolint:errcheck // A body that is no JSON has nothing to say; the status has.
+		_ = json.Unmarshal(data, &answer) // a body that is no JSON has nothing to say; the status has
 	}
 	out.Code = answer.Error
 	if response.StatusCode >= http.StatusInternalServerError {

@@ -76,7 +76,7 @@ func TestCancelledCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := newARM(t).provider().Pool(ctx, testPool)
-	mustKind(t, err, cloud.Unavailable)
+	wantKind(t, err, cloud.Unavailable)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v is not the context's error", err)
 	}
@@ -101,7 +101,7 @@ func TestRetriesAreFewAndShort(t *testing.T) {
 	}
 	a.next("GET", string(testPool), armError(429, "TooManyRequests", "later", "Retry-After", "60"))
 	_, err = p.Pool(t.Context(), testPool)
-	mustKind(t, err, cloud.Throttled)
+	wantKind(t, err, cloud.Throttled)
 	if want := []int{500, 200, 429}; len(told) != len(want) {
 		t.Errorf("requests were answered %v, want %v: a long Retry-After is returned, not slept", told, want)
 	}

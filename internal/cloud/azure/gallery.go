@@ -56,9 +56,13 @@ func (t diskTraits) orDefaults() diskTraits {
 	return t
 }
 
+// modelReader reads the pool's model once in a call, and only if somebody asks.
+type modelReader func() (armcompute.VirtualMachineScaleSet, error)
+
 // ensureDefinition starts what is missing before a version can be made: the gallery, then the definition.
-// ready is false while one of them is still being made.
-func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, snapshotID string) (ready bool, err error) {
+// ready is false while one of them is still being made. What this process began to make itself is not
+// compared with what is wanted.
+func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model modelReader, snapshotID string) (ready bool, err error) {
 	if p.known(p.defined, s.definitionID()) {
 		return true, nil
 	}
@@ -66,26 +70,55 @@ func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model armco
 	if err != nil {
 		return false, err
 	}
+	if there, err := p.ensureGallery(ctx, clients, s, model); err != nil || !there {
+		return false, err
+	}
+	if p.began(s.galleryID()) && !p.began(s.definitionID()) {
+		return p.makeDefinition(ctx, clients, s, model, snapshotID)
+	}
+	what := text("image definition " + s.definition())
 	definition, err := clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
 	if isNotFound(err) {
 		return p.makeDefinition(ctx, clients, s, model, snapshotID)
 	}
-	what := text("image definition " + s.definition())
 	if err != nil {
 		return false, fail("look at", what, err)
 	}
-	disk, err := snapshotTraits(ctx, clients, s, snapshotID)
+	if !p.began(s.definitionID()) {
+		if err := checkDefinition(ctx, clients, s, definition.GalleryImage, model, snapshotID); err != nil {
+			return false, err
+		}
+	}
+	return p.settled(what, s.definitionID(), definitionState(definition.GalleryImage))
+}
+
+func definitionState(definition armcompute.GalleryImage) armcompute.GalleryProvisioningState {
+	if definition.Properties == nil {
+		return ""
+	}
+	return value(definition.Properties.ProvisioningState)
+}
+
+// checkDefinition compares a definition that was found with what the pool needs.
+func checkDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, model modelReader, snapshotID string) error {
+	wanted, _, err := wantedFor(ctx, clients, s, model, snapshotID)
 	if err != nil {
-		return false, err
+		return err
 	}
-	if refusal := definitionMismatch(s, definition.GalleryImage, wantedTraits(disk, model)); refusal != nil {
-		return false, &cloud.Error{Kind: cloud.Invalid, Op: "use", Resource: what.String(), Code: refusal.Reason, Message: refusal.Message}
+	if refusal := definitionMismatch(s, definition, wanted); refusal != nil {
+		return &cloud.Error{Kind: cloud.Invalid, Op: "use", Resource: "image definition " + s.definition(), Code: refusal.Reason, Message: refusal.Message}
 	}
-	state := armcompute.GalleryProvisioningState("")
-	if definition.Properties != nil {
-		state = value(definition.Properties.ProvisioningState)
+	return nil
+}
+
+// wantedFor reads pool and snapshot for what their definition must be like.
+func wantedFor(ctx context.Context, clients *clients, s scaleSet, model modelReader, snapshotID string) (definitionTraits, armcompute.VirtualMachineScaleSet, error) {
+	pool, err := model()
+	if err != nil {
+		return definitionTraits{}, pool, err
 	}
-	return p.settled(what, s.definitionID(), state)
+	disk, err := snapshotTraits(ctx, clients, s, snapshotID)
+	return wantedTraits(disk, pool), pool, err
 }
 
 // settled reads the state of a gallery or a definition, and remembers a definition that is complete.
@@ -97,35 +130,30 @@ func (p *Provider) settled(what text, id string, state armcompute.GalleryProvisi
 	case armcompute.GalleryProvisioningStateCreating, armcompute.GalleryProvisioningStateDeleting:
 		return false, nil
 	default:
-		p.learn(p.defined, id, true)
+		p.learn(p.defined, id)
 		return true, nil
 	}
 }
 
-// makeDefinition makes the gallery first if that is missing too. Both are usually made at once, and then
-// the next step follows in the same call.
-func (p *Provider) makeDefinition(ctx context.Context, clients *clients, s scaleSet, model armcompute.VirtualMachineScaleSet, snapshotID string) (ready bool, err error) {
-	if there, err := p.ensureGallery(ctx, clients, s, model); err != nil || !there {
-		return false, err
-	}
-	disk, err := snapshotTraits(ctx, clients, s, snapshotID)
+// makeDefinition starts making the definition. Ready is true if Azure was done with it at once.
+func (p *Provider) makeDefinition(ctx context.Context, clients *clients, s scaleSet, model modelReader, snapshotID string) (ready bool, err error) {
+	wanted, pool, err := wantedFor(ctx, clients, s, model, snapshotID)
 	if err != nil {
 		return false, err
 	}
-	poller, err := clients.definitions.BeginCreateOrUpdate(ctx, s.group, s.gallery(), s.definition(),
-		newDefinition(s, model, wantedTraits(disk, model)), nil)
+	poller, err := clients.definitions.BeginCreateOrUpdate(ctx, s.group, s.gallery(), s.definition(), newDefinition(s, pool, wanted), nil)
 	if err != nil {
 		return false, fail("make", text("image definition "+s.definition()), err)
 	}
 	remember(p, s.definitionID(), poller)
 	if poller.Done() {
-		p.learn(p.defined, s.definitionID(), true)
+		p.learn(p.defined, s.definitionID())
 	}
 	return poller.Done(), nil
 }
 
 // ensureGallery adopts the gallery or starts making it.
-func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, model armcompute.VirtualMachineScaleSet) (ready bool, err error) {
+func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, model modelReader) (ready bool, err error) {
 	if p.known(p.defined, s.galleryID()) {
 		return true, nil
 	}
@@ -141,8 +169,12 @@ func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleS
 	if !isNotFound(err) {
 		return false, fail("look at", what, err)
 	}
+	pool, err := model()
+	if err != nil {
+		return false, err
+	}
 	poller, err := clients.galleries.BeginCreateOrUpdate(ctx, s.group, s.gallery(), armcompute.Gallery{
-		Location:   model.Location,
+		Location:   pool.Location,
 		Properties: &armcompute.GalleryProperties{Description: to.Ptr("Images of the node pools of resource group " + s.group + ", made by Kamino")},
 	}, nil)
 	if err != nil {
@@ -150,7 +182,7 @@ func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleS
 	}
 	remember(p, s.galleryID(), poller)
 	if poller.Done() {
-		p.learn(p.defined, s.galleryID(), true)
+		p.learn(p.defined, s.galleryID())
 	}
 	return poller.Done(), nil
 }

@@ -113,6 +113,6 @@ func TestCheckVersion(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "latest", "2026.11", "2026.11.21.1", "2026.11.-1", "1.2.2147483648", "../x.1.2"} {
-		mustKind(t, checkVersion(bad), cloud.Invalid)
+		wantKind(t, checkVersion(bad), cloud.Invalid)
 	}
 }

@@ -101,7 +101,7 @@ func (p *Provider) version(ctx context.Context, r versionRef) (foundVersion, err
 			}
 		}
 		if zonal && saysZoneless(out.image.Error) {
-			p.learn(p.zoneless, regionKey(r.scaleSet, value(got.Location)), true)
+			p.learn(p.zoneless, regionKey(r.scaleSet, value(got.Location)))
 		}
 		out.replace = zonal && p.known(p.zoneless, regionKey(r.scaleSet, value(got.Location)))
 		if out.image.Error == "" {
@@ -135,7 +135,7 @@ func imageOf(s scaleSet, version armcompute.GalleryImageVersion) cloud.Image {
 	out := cloud.Image{
 		ImageRef: cloud.ImageRef{Pool: s.pool(), Version: name},
 		Version:  name,
-		ID:       value(version.ID),
+		ID:       s.versionID(name), // Azure varies the case of what it returns.
 		State:    cloud.Pending,
 		Tags:     tagsOf(version.Tags),
 	}

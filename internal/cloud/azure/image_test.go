@@ -149,7 +149,7 @@ func TestEnsureImageWaitsForItsParents(t *testing.T) {
 	ensure()
 	a.definition(strings.Replace(goodDefinition, "Succeeded", "Failed", 1))
 	_, err := p.EnsureImage(t.Context(), imageSpec())
-	mustKind(t, err, cloud.Invalid)
+	wantKind(t, err, cloud.Invalid)
 	a.definition(goodDefinition)
 	if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Pending {
 		t.Errorf("%+v, %v", got, err)
@@ -226,7 +226,7 @@ func TestZonelessRegion(t *testing.T) {
 		a := start(t)
 		a.next("PUT", testVersionID, armError(400, "InvalidParameter", "ZRS is fine, the snapshot is not"))
 		_, err := a.provider().EnsureImage(t.Context(), imageSpec())
-		mustKind(t, err, cloud.Invalid)
+		wantKind(t, err, cloud.Invalid)
 		if made := a.made(); len(made) != 1 {
 			t.Errorf("sent %v", made)
 		}
@@ -309,7 +309,7 @@ func TestEncryptedVersion(t *testing.T) {
 func TestTagImage(t *testing.T) {
 	a := newARM(t)
 	p := a.provider()
-	mustKind(t, p.TagImage(t.Context(), testImage, map[string]string{"a": "b"}), cloud.NotFound)
+	wantKind(t, p.TagImage(t.Context(), testImage, map[string]string{"a": "b"}), cloud.NotFound)
 	a.has(testVersionID, `{"location": "westus2", "tags": {"BuiltFrom": "n", "old": "x"}, "properties": {"provisioningState": "Succeeded"}}`)
 	if err := p.TagImage(t.Context(), testImage, map[string]string{cloud.TagQuarantined: "bad", "old": "", "never": ""}); err != nil {
 		t.Fatal(err)

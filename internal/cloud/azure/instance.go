@@ -2,10 +2,14 @@ package azure
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
@@ -28,14 +32,14 @@ func (p *Provider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Ins
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	vm, err := p.vm(ctx, ref, true)
+	vm, err := p.vm(ctx, ref)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
 	out := cloud.Instance{ID: id, Pool: ref.pool(), Power: powerOf(vm), Refusals: refusalsOfVM(ref, vm)}
 	if properties := vm.Properties; properties != nil {
-		if policy := properties.ProtectionPolicy; policy != nil {
-			out.ScaleInProtected = value(policy.ProtectFromScaleIn)
+		if protection := properties.ProtectionPolicy; protection != nil {
+			out.ScaleInProtected = value(protection.ProtectFromScaleIn)
 		}
 		if storage := properties.StorageProfile; storage != nil {
 			out.BuiltFrom = builtFrom(ref.scaleSet, storage.ImageReference)
@@ -44,17 +48,14 @@ func (p *Provider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Ins
 	return out, nil
 }
 
-// vm reads an instance; with its view, the power state is there too.
-func (p *Provider) vm(ctx context.Context, ref instance, view bool) (armcompute.VirtualMachineScaleSetVM, error) {
+// vm reads an instance with its view, which has the power state.
+func (p *Provider) vm(ctx context.Context, ref instance) (armcompute.VirtualMachineScaleSetVM, error) {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
 		return armcompute.VirtualMachineScaleSetVM{}, err
 	}
-	options := &armcompute.VirtualMachineScaleSetVMsClientGetOptions{}
-	if view {
-		options.Expand = to.Ptr(armcompute.InstanceViewTypesInstanceView)
-	}
-	got, err := clients.instances.Get(ctx, ref.group, ref.name, ref.number, options)
+	got, err := clients.instances.Get(ctx, ref.group, ref.name, ref.number,
+		&armcompute.VirtualMachineScaleSetVMsClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
 	if err != nil {
 		return armcompute.VirtualMachineScaleSetVM{}, fail("look at", ref, err)
 	}
@@ -175,7 +176,7 @@ func (p *Provider) ensurePower(ctx context.Context, id cloud.InstanceID, op stri
 	if err != nil {
 		return cloud.PowerUnknown, err
 	}
-	vm, err := p.vm(ctx, ref, true)
+	vm, err := p.vm(ctx, ref)
 	if err != nil {
 		return cloud.PowerUnknown, err
 	}
@@ -207,7 +208,7 @@ func (p *Provider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, 
 	if err != nil {
 		return err
 	}
-	vm, err := p.vm(ctx, ref, false)
+	vm, err := p.vm(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -218,14 +219,18 @@ func (p *Provider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, 
 	if err != nil {
 		return err
 	}
-	poller, err := clients.instances.BeginUpdate(ctx, ref.group, ref.name, ref.number, writableVM(vm, protect),
+	var answer *http.Response
+	poller, err := clients.instances.BeginUpdate(policy.WithCaptureResponse(ctx, &answer), ref.group, ref.name, ref.number, writableVM(vm, protect),
 		&armcompute.VirtualMachineScaleSetVMsClientBeginUpdateOptions{IfMatch: vm.Etag})
 	if err != nil {
 		return fail("set scale-in protection of", ref, err)
 	}
 	remember(p, string(id), poller)
+	if answeredVM(answer, protect) {
+		return nil
+	}
 	for look := 1; ; look++ {
-		vm, err := p.vm(ctx, ref, false)
+		vm, err := p.vm(ctx, ref)
 		if err != nil {
 			return err
 		}
@@ -240,6 +245,20 @@ func (p *Provider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, 
 			return fail("set scale-in protection of", ref, err)
 		}
 	}
+}
+
+// answeredVM tells whether the answer to the write shows the instance as it was wanted, so that nobody needs
+// to look again. An answer without a body, such as 202, tells nothing.
+func answeredVM(answer *http.Response, protect bool) bool {
+	if answer == nil {
+		return false
+	}
+	data, err := runtime.Payload(answer)
+	if err != nil {
+		return false
+	}
+	var vm armcompute.VirtualMachineScaleSetVM
+	return json.Unmarshal(data, &vm) == nil && vm.Properties != nil && protectedFromScaleIn(vm) == protect
 }
 
 func protectedFromScaleIn(vm armcompute.VirtualMachineScaleSetVM) bool {
@@ -267,12 +286,12 @@ func writableVM(vm armcompute.VirtualMachineScaleSetVM, protect bool) armcompute
 		copied.ImageReference = &image
 		properties.StorageProfile = &copied
 	}
-	policy := armcompute.VirtualMachineScaleSetVMProtectionPolicy{}
+	protection := armcompute.VirtualMachineScaleSetVMProtectionPolicy{}
 	if properties.ProtectionPolicy != nil {
-		policy = *properties.ProtectionPolicy
+		protection = *properties.ProtectionPolicy
 	}
-	policy.ProtectFromScaleIn = to.Ptr(protect)
-	properties.ProtectionPolicy = &policy
+	protection.ProtectFromScaleIn = to.Ptr(protect)
+	properties.ProtectionPolicy = &protection
 	return armcompute.VirtualMachineScaleSetVM{
 		Location: vm.Location, Tags: vm.Tags, Plan: vm.Plan, Identity: vm.Identity, Properties: &properties,
 	}

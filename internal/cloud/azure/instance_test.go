@@ -26,7 +26,7 @@ func TestInstance(t *testing.T) {
 		t.Errorf("requests %+v", a.calls)
 	}
 	_, err = a.provider().Instance(t.Context(), testInstance+"99")
-	mustKind(t, err, cloud.NotFound)
+	wantKind(t, err, cloud.NotFound)
 }
 
 func TestInstanceRefusals(t *testing.T) {
@@ -123,7 +123,7 @@ func TestProtectFromScaleIn(t *testing.T) {
 		t.Errorf("protecting again: %v, sent %v", err, a.made()[before:])
 	}
 	a.ignore[fold(sent.Path)] = 9
-	mustKind(t, p.ProtectFromScaleIn(t.Context(), testInstance, false), cloud.Conflict)
+	wantKind(t, p.ProtectFromScaleIn(t.Context(), testInstance, false), cloud.Conflict)
 	a.ignore[fold(sent.Path)] = 0
 	if err := p.ProtectFromScaleIn(t.Context(), testInstance, false); err != nil {
 		t.Error(err)

@@ -112,9 +112,9 @@ func TestSetCapacity(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	p := a.provider()
-	mustKind(t, p.SetCapacity(t.Context(), testPool, 2, 4), cloud.Conflict)
-	mustKind(t, p.SetCapacity(t.Context(), testPool, 3, 2), cloud.Invalid)
-	mustKind(t, p.SetCapacity(t.Context(), testPool, 3, 3), cloud.Invalid)
+	wantKind(t, p.SetCapacity(t.Context(), testPool, 2, 4), cloud.Conflict)
+	wantKind(t, p.SetCapacity(t.Context(), testPool, 3, 2), cloud.Invalid)
+	wantKind(t, p.SetCapacity(t.Context(), testPool, 3, 3), cloud.Invalid)
 	if made := a.made(); len(made) != 0 {
 		t.Errorf("a refused growth sent %v", made)
 	}
@@ -127,5 +127,5 @@ func TestSetCapacity(t *testing.T) {
 		t.Errorf("If-Match %q, body %s", sent.IfMatch, diff)
 	}
 	a.next("PATCH", string(testPool), armError(412, "PreconditionFailed", "changed"))
-	mustKind(t, p.SetCapacity(t.Context(), testPool, 4, 5), cloud.Conflict)
+	wantKind(t, p.SetCapacity(t.Context(), testPool, 4, 5), cloud.Conflict)
 }

@@ -65,7 +65,7 @@ func (l *preflight) pool(ctx context.Context) error {
 // donor adds what is true of the instance alone: a reason that its pool has too is told once.
 func (l *preflight) donor(ctx context.Context) error {
 	var err error
-	if l.vm, err = l.provider.vm(ctx, l.instance, true); err != nil {
+	if l.vm, err = l.provider.vm(ctx, l.instance); err != nil {
 		return err
 	}
 	for _, refusal := range refusalsOfVM(l.instance, l.vm) {
@@ -131,12 +131,12 @@ func (l *preflight) encryption(ctx context.Context) error {
 // gallery looks at gallery, definition and version, as far as they exist.
 func (l *preflight) gallery(ctx context.Context) error {
 	s := l.instance.scaleSet
-	disk, err := l.diskTraits(ctx)
+	disk, known, err := l.diskTraits(ctx)
 	if err != nil {
 		return err
 	}
 	wanted := wantedTraits(disk, l.model)
-	if wanted.trustedLaunch && disk.orDefaults().generation == armcompute.HyperVGenerationV1 {
+	if known && wanted.trustedLaunch && disk.orDefaults().generation == armcompute.HyperVGenerationV1 {
 		l.refuse("GenerationMismatch", "%s is a generation 1 VM, and %s makes Trusted Launch VMs, which must be generation 2: capture a newer node", l.instance, s)
 	}
 	definition, err := l.clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
@@ -147,8 +147,12 @@ func (l *preflight) gallery(ctx context.Context) error {
 	if err != nil {
 		return fail("look at", text("image definition "+s.definition()), err)
 	}
-	if refusal := definitionMismatch(s, definition.GalleryImage, wanted); refusal != nil {
+	switch refusal := definitionMismatch(s, definition.GalleryImage, wanted); {
+	case known && refusal != nil:
 		l.found = append(l.found, *refusal)
+	case known && definitionState(definition.GalleryImage) == armcompute.GalleryProvisioningStateSucceeded:
+		l.provider.learn(l.provider.defined, s.galleryID())
+		l.provider.learn(l.provider.defined, s.definitionID())
 	}
 	version, err := l.provider.version(ctx, l.version)
 	if err != nil {
@@ -161,33 +165,28 @@ func (l *preflight) gallery(ctx context.Context) error {
 	return nil
 }
 
-// diskTraits reads the donor's OS disk, which alone tells the architecture.
-func (l *preflight) diskTraits(ctx context.Context) (diskTraits, error) {
-	var traits diskTraits
-	if view := l.vm.Properties; view != nil && view.InstanceView != nil {
-		traits.generation = value(view.InstanceView.HyperVGeneration)
-	}
+// diskTraits reads the donor's OS disk, which alone tells the architecture. Known is false for a donor that
+// is refused for its disk, or whose disk may not be looked at: both are told already.
+func (l *preflight) diskTraits(ctx context.Context) (traits diskTraits, known bool, err error) {
 	group, name, ok := groupAndName(osDisk(l.vm), "disks")
-	if !ok {
-		return traits, nil
+	if !ok || l.has("EphemeralOSDisk") {
+		return diskTraits{}, false, nil
 	}
 	disk, err := l.clients.disks.Get(ctx, group, name, nil)
 	if err != nil {
 		err = fail("look at", text("OS disk "+name), err)
 		if cloud.Is(err, cloud.Denied) && l.has("PermissionMissing") {
-			return traits, nil // Told already, with every other action that is missing.
+			return diskTraits{}, false, nil
 		}
-		return traits, err
+		return diskTraits{}, false, err
 	}
 	if properties := disk.Properties; properties != nil {
-		if value(properties.HyperVGeneration) != "" {
-			traits.generation = *properties.HyperVGeneration
-		}
+		traits.generation = value(properties.HyperVGeneration)
 		if properties.SupportedCapabilities != nil {
 			traits.architecture = value(properties.SupportedCapabilities.Architecture)
 		}
 	}
-	return traits.orDefaults(), nil
+	return traits.orDefaults(), true, nil
 }
 
 // galleryName asks whether the gallery that will be made has its name to itself: a name is unique in a
@@ -251,7 +250,7 @@ func (l *preflight) quota(ctx context.Context) error {
 // the usages of Compute is unverified; where it does not, they are not looked at.
 func (l *preflight) uses(quota string) bool {
 	switch strings.ToLower(quota) {
-	case "standardstoragesnapshots", "standardsnapshotcount", "galleryimageversions":
+	case "standardsnapshotcount", "galleryimageversions":
 		return true
 	case "galleryimages":
 		return l.newDefinition

@@ -21,7 +21,7 @@ func ready(t *testing.T, pool, vm string) *fakeARM {
 	a.pool(pool)
 	a.vm(vm)
 	a.lists[fold(permissionsPath)] = []any{object(t, `{"actions": ["*"], "notActions": []}`)}
-	a.lists[fold(usagesPath)] = []any{object(t, `{"name": {"value": "StandardStorageSnapshots"}, "currentValue": 3, "limit": 100, "unit": "Count"}`)}
+	a.lists[fold(usagesPath)] = []any{object(t, `{"name": {"value": "StandardSnapshotCount"}, "currentValue": 3, "limit": 100, "unit": "Count"}`)}
 	a.lists[fold(galleriesPath)] = []any{}
 	return a
 }
@@ -52,7 +52,7 @@ func TestPreflight(t *testing.T) {
 			a.next("GET", permissionsPath, armError(403, "AuthorizationFailed", "no"))
 		}},
 		{name: "quota", world: func(a *fakeARM) {
-			a.lists[fold(usagesPath)] = []any{object(a.t, `{"name": {"value": "StandardStorageSnapshots"}, "currentValue": 100, "limit": 100, "unit": "Count"}`)}
+			a.lists[fold(usagesPath)] = []any{object(a.t, `{"name": {"value": "StandardSnapshotCount"}, "currentValue": 100, "limit": 100, "unit": "Count"}`)}
 		}, reasons: []string{"QuotaUsedUp"}, says: "100 of 100"},
 		{name: "quotas unknown", world: func(a *fakeARM) { a.next("GET", usagesPath, armError(403, "AuthorizationFailed", "no")) }},
 		{name: "galleries unknown", world: func(a *fakeARM) { a.next("GET", galleriesPath, armError(403, "AuthorizationFailed", "no")) }},
@@ -92,11 +92,11 @@ func TestPreflight(t *testing.T) {
 func TestPreflightErrors(t *testing.T) {
 	spec := cloud.PreflightSpec{Instance: testInstance, Version: testVersion}
 	_, err := newARM(t).provider().Preflight(t.Context(), spec)
-	mustKind(t, err, cloud.NotFound)
+	wantKind(t, err, cloud.NotFound)
 	_, err = ready(t, "", "").provider().Preflight(t.Context(), cloud.PreflightSpec{Instance: testInstance, Version: "tomorrow"})
-	mustKind(t, err, cloud.Invalid)
+	wantKind(t, err, cloud.Invalid)
 	a := ready(t, "", "")
 	a.next("GET", permissionsPath, armError(401, "ExpiredAuthenticationToken", "old"))
 	_, err = a.provider().Preflight(t.Context(), spec)
-	mustKind(t, err, cloud.Unauthenticated)
+	wantKind(t, err, cloud.Unauthenticated)
 }

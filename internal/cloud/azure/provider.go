@@ -185,16 +185,31 @@ func (p *Provider) reason(ctx context.Context, id string) string {
 	return response.ErrorCode
 }
 
+// began tells whether this process made a resource, or still makes it.
+func (p *Provider) began(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.operations[strings.ToLower(id)] != nil
+}
+
+// forget drops all that is remembered of a resource that was found to be gone.
+func (p *Provider) forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.operations, strings.ToLower(id))
+	delete(p.defined, strings.ToLower(id))
+}
+
 func (p *Provider) known(set map[string]bool, key string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return set[strings.ToLower(key)]
 }
 
-func (p *Provider) learn(set map[string]bool, key string, value bool) {
+func (p *Provider) learn(set map[string]bool, key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	set[strings.ToLower(key)] = value
+	set[strings.ToLower(key)] = true
 }
 
 // value reads an optional field of the SDK's models.

@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
@@ -23,21 +24,28 @@ func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud
 	switch {
 	case found.replace && found.image.State == cloud.Failed:
 		// The type of storage cannot be changed, and the failed version keeps its name: it goes first.
-		return pendingImage(r, spec), p.deleteVersion(ctx, r)
+		if err := p.deleteVersion(ctx, r); err != nil {
+			return cloud.Image{}, err
+		}
+		return pendingImage(r, spec), nil
 	case found.replace:
 		return pendingImage(r, spec), nil
 	case found.image.State != cloud.Absent:
 		return found.image, nil
 	}
-	model, err := p.model(ctx, r.scaleSet)
+	model := sync.OnceValues(func() (armcompute.VirtualMachineScaleSet, error) { return p.model(ctx, r.scaleSet) })
+	ready, err := p.ensureDefinition(ctx, r.scaleSet, model, spec.SnapshotID)
 	if err != nil {
 		return cloud.Image{}, err
 	}
-	ready, err := p.ensureDefinition(ctx, r.scaleSet, model, spec.SnapshotID)
-	if err != nil || !ready {
-		return pendingImage(r, spec), err
+	if !ready {
+		return pendingImage(r, spec), nil
 	}
-	return p.makeVersion(ctx, r, spec, model)
+	pool, err := model()
+	if err != nil {
+		return cloud.Image{}, err
+	}
+	return p.makeVersion(ctx, r, spec, pool)
 }
 
 func (p *Provider) makeVersion(ctx context.Context, r versionRef, spec cloud.ImageSpec, model armcompute.VirtualMachineScaleSet) (cloud.Image, error) {
@@ -48,13 +56,13 @@ func (p *Provider) makeVersion(ctx context.Context, r versionRef, spec cloud.Ima
 	}
 	err := p.putVersion(ctx, r, newVersion(spec, model, storage))
 	if err != nil && storage == armcompute.StorageAccountTypeStandardZRS && saysZoneless(err.Error()) {
-		p.learn(p.zoneless, region, true)
+		p.learn(p.zoneless, region)
 		err = p.putVersion(ctx, r, newVersion(spec, model, armcompute.StorageAccountTypeStandardLRS))
 	}
 	if cloud.Is(err, cloud.NotFound) {
 		// The definition, which was there before, or the snapshot is gone: nothing that is remembered holds.
-		p.learn(p.defined, r.definitionID(), false)
-		p.learn(p.defined, r.galleryID(), false)
+		p.forget(r.definitionID())
+		p.forget(r.galleryID())
 	}
 	if err != nil {
 		return cloud.Image{}, err

@@ -154,7 +154,7 @@ func TestSetRecipe(t *testing.T) {
 	// Somebody points the pool at a generic image again: its customData is back, as far as anyone can tell.
 	a.documents[fold(string(testPool))] = merge(a.documents[fold(string(testPool))], object(t, `{"properties": {"virtualMachineProfile": {"storageProfile": {"imageReference":
 		{"id": null, "publisher": "Canonical", "offer": "o", "sku": "s", "version": "latest"}}}}}`))
-	mustKind(t, p.SetRecipe(t.Context(), again), cloud.Conflict)
+	wantKind(t, p.SetRecipe(t.Context(), again), cloud.Conflict)
 	fresh, err := p.RecipeChange(t.Context(), testImage, true)
 	if err != nil || !slices.Contains(fresh.Removes, removesCustomData) {
 		t.Errorf("%+v, %v", fresh, err)
@@ -197,5 +197,5 @@ func TestSetRecipeLosesTheRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.next("PATCH", string(testPool), armError(412, "PreconditionFailed", "changed"))
-	mustKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)
+	wantKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)
 }

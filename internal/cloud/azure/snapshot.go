@@ -49,7 +49,7 @@ func (p *Provider) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapsho
 	}
 	out := cloud.Snapshot{
 		Name:  ref.name,
-		ID:    value(got.ID),
+		ID:    ref.id(), // Azure varies the case of what it returns.
 		State: snapshotState(got.Properties),
 		Tags:  tagsOf(got.Tags),
 	}
@@ -103,7 +103,7 @@ func (p *Provider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) 
 	if err != nil || found.State != cloud.Absent {
 		return found, err
 	}
-	vm, err := p.vm(ctx, owner, false)
+	vm, err := p.vm(ctx, owner)
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}

@@ -78,7 +78,7 @@ func TestEnsureSnapshotWithoutDisk(t *testing.T) {
 	a := newARM(t)
 	a.vm(`{"properties": {"storageProfile": {"osDisk": {"managedDisk": null}}}}`)
 	_, err := a.provider().EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: testCapture, Instance: testInstance})
-	mustKind(t, err, cloud.Unsupported)
+	wantKind(t, err, cloud.Unsupported)
 }
 
 func TestReasonOfAFailedSnapshot(t *testing.T) {

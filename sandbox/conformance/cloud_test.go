@@ -1,0 +1,248 @@
+package conformance
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
+	simulator "github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/clock"
+)
+
+const (
+	tenant       = "99999999-0000-0000-0000-000000000001"
+	subscription = "11111111-2222-3333-4444-555555555555"
+	client       = "c0ffee00-0000-0000-0000-000000000001"
+	group        = "My-Group"
+	location     = "westus2"
+	poolName     = "k8s-pool1-24816321-vmss"
+	version      = "2026.11.21"
+)
+
+// pace makes half an hour of replication a tenth of a second.
+var pace = clock.Clock{Scale: 18000}
+
+// world is one simulated cloud with one pool, and the provider that talks to it.
+type world struct {
+	t      *testing.T
+	cloud  *simulator.Server
+	fleet  *shed
+	web    *httptest.Server
+	secret string
+	p      *provider.Provider
+	pool   cloud.PoolID
+	// a and b are the pool's first two instances.
+	a, b cloud.InstanceID
+}
+
+// options change the cloud or the pool before they are made.
+type options struct {
+	config func(*simulator.Config)
+	pool   func(*simulator.PoolSpec)
+}
+
+func newWorld(t *testing.T, change options) *world {
+	t.Helper()
+	w := &world{t: t, fleet: newShed(), secret: rand.Text()}
+	config := simulator.Config{
+		Dir: t.TempDir(), Clock: pace, Fleet: w.fleet,
+		SubscriptionID: subscription, TenantID: tenant, ResourceGroup: group, Location: location,
+		ClientID: client, ClientSecret: w.secret, ZRS: true,
+		// Writes of one version or instance follow each other at once in the suite.
+		Latencies: simulator.Latencies{VersionUpdate: -1, Instance: -1, Model: -1},
+		Throttle:  simulator.Throttle{ReadBurst: 1e6, WriteBurst: 1e6},
+	}
+	if change.config != nil {
+		change.config(&config)
+	}
+	var err error
+	if w.cloud, err = simulator.New(config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.cloud.Close)
+	pool := simulator.PoolSpec{Name: poolName, Nodes: 2, MaxNodes: 200, Generation: "V2"}
+	if change.pool != nil {
+		change.pool(&pool)
+	}
+	if err := w.cloud.CreatePool(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	w.web = httptest.NewUnstartedServer(w.cloud.Handler())
+	w.web.Config.ErrorLog = log.New(io.Discard, "", 0) // some tests break connections off
+	w.web.StartTLS()
+	t.Cleanup(w.web.Close)
+	w.p = w.connect(w.environment(w.secret))
+	instances := w.list()
+	w.a, w.b = instances[0], instances[1]
+	if w.pool, err = w.p.PoolOf(w.a); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// environment is what a shell has that sourced the sandbox's env file.
+func (w *world) environment(secret string) map[string]string {
+	w.t.Helper()
+	path := filepath.Join(w.t.TempDir(), "azurestackcloud.json")
+	w.write(path, map[string]string{
+		"name":                    "AzureStackCloud",
+		"resourceManagerEndpoint": w.web.URL + "/",
+		"activeDirectoryEndpoint": w.web.URL + "/",
+		"tokenAudience":           "https://management.core.windows.net/",
+	})
+	return map[string]string{
+		"AZURE_ENVIRONMENT": "AzureStackCloud", "AZURE_ENVIRONMENT_FILEPATH": path,
+		"AZURE_TENANT_ID": tenant, "AZURE_CLIENT_ID": client, "AZURE_CLIENT_SECRET": secret,
+	}
+}
+
+func (w *world) write(path string, content any) {
+	w.t.Helper()
+	data, err := json.Marshal(content)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// connect makes a provider from an environment, as a new process would.
+func (w *world) connect(env map[string]string) *provider.Provider {
+	w.t.Helper()
+	return w.load(provider.LoadOptions{Getenv: func(name string) string { return env[name] }})
+}
+
+func (w *world) load(options provider.LoadOptions) *provider.Provider {
+	w.t.Helper()
+	options.Transport = w.web.Client()
+	config, err := provider.LoadConfig(options)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p, err := provider.New(w.t.Context(), config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// list names the instances that the pool has now, the oldest first.
+func (w *world) list() []cloud.InstanceID {
+	specs := map[string]cloud.InstanceID{}
+	for _, spec := range w.cloud.Specs() {
+		specs[spec.ComputerName] = cloud.InstanceID(spec.ProviderID)
+	}
+	var out []cloud.InstanceID
+	for _, name := range slices.Sorted(maps.Keys(specs)) {
+		out = append(out, specs[name])
+	}
+	return out
+}
+
+// advance lets half a minute of the simulated cloud pass.
+func advance(testing.TB) { time.Sleep(pace.Real(30 * time.Second)) }
+
+// until looks until done, and ends the test after very many looks.
+func (w *world) until(what string, done func() bool) {
+	w.t.Helper()
+	for range 2000 {
+		if done() {
+			return
+		}
+		advance(w.t)
+	}
+	w.t.Fatalf("never %s", what)
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) fault(f simulator.Fault) {
+	w.t.Helper()
+	_, err := w.cloud.AddFault(f)
+	w.must(err)
+}
+
+// wantError demands an error of the kind that says each of the texts, in one line and without the secret.
+func (w *world) wantError(err error, kind cloud.Kind, says ...string) {
+	w.t.Helper()
+	if cloud.KindOf(err) != kind {
+		w.t.Fatalf("got %v, want an error of kind %s", err, kind)
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			w.t.Errorf("%q does not say %q", err, text)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), w.secret) {
+		w.t.Errorf("the error is not one line without the secret: %q", err)
+	}
+}
+
+// snapshot stops instance a and copies its disk.
+func (w *world) snapshot() cloud.Snapshot {
+	w.t.Helper()
+	w.until("stopped", func() bool {
+		power, err := w.p.EnsureStopped(w.t.Context(), w.a)
+		w.must(err)
+		return power == cloud.PowerStopped
+	})
+	var have cloud.Snapshot
+	w.until("copied", func() bool {
+		var err error
+		have, err = w.p.EnsureSnapshot(w.t.Context(), w.snapshotSpec())
+		w.must(err)
+		return have.State == cloud.Complete
+	})
+	return have
+}
+
+func (w *world) snapshotSpec() cloud.SnapshotSpec {
+	return cloud.SnapshotSpec{Name: "pool1-" + version, Instance: w.a, Tags: map[string]string{cloud.TagBuiltFrom: "node-a"}}
+}
+
+func (w *world) ref() cloud.ImageRef { return cloud.ImageRef{Pool: w.pool, Version: version} }
+
+// publish drives a version to its end, as the engine would: a look, and another step while there is none.
+func (w *world) publish(from cloud.Snapshot) cloud.Image {
+	w.t.Helper()
+	var have cloud.Image
+	w.until("published", func() bool {
+		var err error
+		have, err = w.p.Image(w.t.Context(), w.ref())
+		w.must(err)
+		if have.State == cloud.Absent {
+			_, err := w.p.EnsureImage(w.t.Context(), cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: from.ID, Tags: map[string]string{cloud.TagBuiltFrom: "node-a"}})
+			w.must(err)
+		}
+		return have.State == cloud.Complete || have.State == cloud.Failed
+	})
+	return have
+}
+
+// document reads a resource as the cloud has it.
+func (w *world) document(id string) map[string]any {
+	w.t.Helper()
+	answer := w.request(http.MethodGet, id, nil)
+	defer answer.Body.Close()
+	var out map[string]any
+	w.must(json.NewDecoder(answer.Body).Decode(&out))
+	return out
+}
