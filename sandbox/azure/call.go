@@ -102,11 +102,20 @@ func writable(body object) object {
 
 // page cuts a list into pages as ARM does.
 func (s *Server) page(c *call, values []any) *reply {
+	return s.pageOf(c, len(values), func(i int) any { return values[i] })
+}
+
+// pageOf is page for lists whose elements are dear to render.
+func (s *Server) pageOf(c *call, n int, render func(int) any) *reply {
 	from, _ := strconv.Atoi(c.r.URL.Query().Get("$skiptoken"))
-	from = min(max(from, 0), len(values))
-	to := min(from+s.config.PageSize, len(values))
-	body := object{"value": append([]any{}, values[from:to]...)}
-	if to < len(values) {
+	from = min(max(from, 0), n)
+	to := min(from+s.config.PageSize, n)
+	values := make([]any, 0, to-from)
+	for i := from; i < to; i++ {
+		values = append(values, render(i))
+	}
+	body := object{"value": values}
+	if to < n {
 		next := *c.r.URL
 		q := next.Query()
 		q.Set("$skiptoken", strconv.Itoa(to))

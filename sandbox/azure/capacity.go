@@ -245,7 +245,7 @@ func (s *Server) create(ctx context.Context, op operation, id string) error {
 	s.store.read(func(st *state) {
 		if i := st.Instances[fold(id)]; i != nil {
 			due = i.Created.Add(s.config.Clock.Real(s.config.Latencies.Create))
-			source = contentOf(st, i)
+			source = contentOf(i)
 		}
 	})
 	if due.IsZero() {
@@ -269,7 +269,7 @@ func (s *Server) create(ctx context.Context, op operation, id string) error {
 }
 
 // contentOf is the content that an instance is built from.
-func contentOf(st *state, i *instance) string {
+func contentOf(i *instance) string {
 	if id := text(i.Image, "id"); id != "" {
 		parsed, _ := parseID(id)
 		if parsed.is("galleries/images") {

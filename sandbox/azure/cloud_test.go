@@ -130,7 +130,7 @@ func finish[T any](ctx context.Context, poller *runtime.Poller[T], err error) (T
 	return poller.PollUntilDone(ctx, &runtime.PollUntilDoneOptions{Frequency: time.Second})
 }
 
-func wantCode(t *testing.T, err error, status int, code string) *azcore.ResponseError {
+func wantCode(t *testing.T, err error, status int, code string) {
 	t.Helper()
 	var response *azcore.ResponseError
 	if !errors.As(err, &response) {
@@ -139,7 +139,16 @@ func wantCode(t *testing.T, err error, status int, code string) *azcore.Response
 	if response.StatusCode != status || response.ErrorCode != code {
 		t.Fatalf("error is %d %s, want %d %s\n%v", response.StatusCode, response.ErrorCode, status, code, err)
 	}
-	return response
+}
+
+// retryAfter is what an error's response says of when to come back.
+func retryAfter(t *testing.T, err error) string {
+	t.Helper()
+	var response *azcore.ResponseError
+	if !errors.As(err, &response) {
+		t.Fatalf("error is %v, want a response error", err)
+	}
+	return response.RawResponse.Header.Get("Retry-After")
 }
 
 // token gets an access token as any client does.

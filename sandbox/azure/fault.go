@@ -158,9 +158,9 @@ func (s *Server) takeFault(c *call) *Fault {
 }
 
 func (s *Server) takeFaultFor(method, path, noun, operation string) *Fault {
-	any := false
-	s.store.read(func(st *state) { any = len(st.Faults) > 0 })
-	if !any {
+	none := true
+	s.store.read(func(st *state) { none = len(st.Faults) == 0 })
+	if none {
 		return nil
 	}
 	var struck *Fault

@@ -200,8 +200,9 @@ func TestConnectionIsDropped(t *testing.T) {
 func TestThrottlingByOrderAndByBucket(t *testing.T) {
 	c := newCloud(t, func(c *Config) { c.Clock.Scale = 1; c.Throttle = Throttle{ReadBurst: 3, ReadRate: 0.01} })
 	c.order(t, Fault{Method: "PUT", RetryAfter: 17, Count: 1})
-	response := wantCode(t, c.putGallery(t), http.StatusTooManyRequests, "TooManyRequests")
-	if got := response.RawResponse.Header.Get("Retry-After"); got != "17" {
+	err := c.putGallery(t)
+	wantCode(t, err, http.StatusTooManyRequests, "TooManyRequests")
+	if got := retryAfter(t, err); got != "17" {
 		t.Errorf("Retry-After is %q, want 17", got)
 	}
 	token := c.token(t)

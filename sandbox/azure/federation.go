@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"hash"
 	"math/big"
@@ -27,19 +26,26 @@ type assertion struct {
 	Expires  int64  `json:"exp"`
 }
 
-// checkAssertion accepts a token of a registered issuer and subject with a good signature. Its errors are
-// worded as Entra's.
-func (s *Server) checkAssertion(token string) error {
+// badAssertion is why an assertion is not accepted, in Entra's words.
+type badAssertion struct {
+	code int
+	text string
+}
+
+func (b *badAssertion) description() string { return fmt.Sprintf("AADSTS%d: %s", b.code, b.text) }
+
+// checkAssertion accepts a token of a registered issuer and subject with a good signature: nil.
+func (s *Server) checkAssertion(token string) *badAssertion {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return errors.New("AADSTS50027: JWT token is invalid or malformed.")
+		return &badAssertion{50027, "JWT token is invalid or malformed."}
 	}
 	var a assertion
 	var head struct {
 		Alg string `json:"alg"`
 	}
 	if decode(parts[0], &head) != nil || decode(parts[1], &a) != nil {
-		return errors.New("AADSTS50027: JWT token is invalid or malformed.")
+		return &badAssertion{50027, "JWT token is invalid or malformed."}
 	}
 	for _, f := range s.config.Federated {
 		if f.Issuer != a.Issuer || f.Subject != a.Subject {
@@ -51,13 +57,13 @@ func (s *Server) checkAssertion(token string) error {
 		}
 		switch {
 		case !names(a.Audience, audience):
-			return fmt.Errorf("AADSTS700212: No matching federated identity record found for presented assertion audience '%v'.", a.Audience)
+			return &badAssertion{700212, fmt.Sprintf("No matching federated identity record found for presented assertion audience '%v'.", a.Audience)}
 		case time.Now().Unix() >= a.Expires:
-			return errors.New("AADSTS700024: Client assertion is not within its valid time range.")
+			return &badAssertion{700024, "Client assertion is not within its valid time range."}
 		}
 		return checkSignature(f.KeyFile, head.Alg, parts)
 	}
-	return fmt.Errorf("AADSTS700211: No matching federated identity record found for presented assertion issuer '%s' and subject '%s'.", a.Issuer, a.Subject)
+	return &badAssertion{700211, fmt.Sprintf("No matching federated identity record found for presented assertion issuer '%s' and subject '%s'.", a.Issuer, a.Subject)}
 }
 
 func decode(part string, into any) error {
@@ -77,15 +83,15 @@ func names(claim any, wanted string) bool {
 }
 
 // checkSignature tries all keys of the file.
-func checkSignature(file, alg string, parts []string) error {
-	bad := errors.New("AADSTS700027: The certificate or key used to sign the client assertion is not registered, or the signature is invalid.")
+func checkSignature(file, alg string, parts []string) *badAssertion {
+	bad := &badAssertion{700027, "The certificate or key used to sign the client assertion is not registered, or the signature is invalid."}
 	signature, err := b64.DecodeString(parts[2])
 	if err != nil {
 		return bad
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("AADSTS50166: The issuer's keys could not be read: %w", err)
+		return &badAssertion{50166, "The issuer's keys could not be read: " + err.Error()}
 	}
 	h, sum := digest(alg, parts[0]+"."+parts[1])
 	for len(data) > 0 {

@@ -27,14 +27,23 @@ func (s *Server) serveIdentity(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	header := []byte(r.Header.Get("X-IDENTITY-HEADER"))
-	known := s.config.IdentityHeader != "" && subtle.ConstantTimeCompare(header, []byte(s.config.IdentityHeader)) == 1
-	if !known && !(s.config.IdentityHeader != "" && strings.HasPrefix(r.URL.Path, "/metadata/identity/") && r.Header.Get("Metadata") == "true") {
+	if !s.mayAskIdentity(r) {
 		writeJSON(counted, http.StatusUnauthorized, object{"statusCode": http.StatusUnauthorized,
 			"message": "The request is not authorized: the identity header is missing or wrong."})
 		return
 	}
 	s.giveIdentity(counted, r, &entry)
+}
+
+// mayAskIdentity checks the header that shows that a request comes from the machine itself.
+func (s *Server) mayAskIdentity(r *http.Request) bool {
+	if s.config.IdentityHeader == "" {
+		return false
+	}
+	if strings.HasPrefix(r.URL.Path, "/metadata/identity/") && r.Header.Get("Metadata") == "true" {
+		return true
+	}
+	return subtle.ConstantTimeCompare([]byte(r.Header.Get("X-IDENTITY-HEADER")), []byte(s.config.IdentityHeader)) == 1
 }
 
 // giveIdentity answers with a token of the identity that the query names, or of the system-assigned one.

@@ -248,8 +248,8 @@ func TestSnapshotRateLimitPerDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n == maxShots {
-			response := wantCode(t, err, http.StatusTooManyRequests, "SnapshotCreationRateLimitExceeded")
-			if response.RawResponse.Header.Get("Retry-After") == "" {
+			wantCode(t, err, http.StatusTooManyRequests, "SnapshotCreationRateLimitExceeded")
+			if retryAfter(t, err) == "" {
 				t.Error("there is no Retry-After")
 			}
 		}

@@ -56,12 +56,12 @@ func (s *Server) spec(id string) (fleet.Spec, bool) {
 			return
 		}
 		known = true
-		spec = specOf(st, set, i)
+		spec = specOf(set, i)
 	})
 	return spec, known
 }
 
-func specOf(st *state, set *scaleSet, i *instance) fleet.Spec {
+func specOf(set *scaleSet, i *instance) fleet.Spec {
 	profile := set.Profiles[i.Model]
 	data, err := base64.StdEncoding.DecodeString(text(profile, "osProfile", "customData"))
 	if err != nil { // checked when it was written
@@ -69,7 +69,7 @@ func specOf(st *state, set *scaleSet, i *instance) fleet.Spec {
 	}
 	spec := fleet.Spec{
 		ID: i.ID, Pool: set.id().name(), ComputerName: fold(computerName(profile, i.Number)), ProviderID: "azure://" + i.ID, VMID: i.VMID,
-		Disk: diskOf(i.Disk), CustomData: data, Image: contentOf(st, i), Zone: i.Zone, Light: set.Light,
+		Disk: diskOf(i.Disk), CustomData: data, Image: contentOf(i), Zone: i.Zone, Light: set.Light,
 	}
 	for _, e := range extensionsOf(profile) {
 		spec.Extensions = append(spec.Extensions, fleet.Extension{
@@ -86,17 +86,23 @@ func (s *Server) Specs() []fleet.Spec {
 	s.store.read(func(st *state) {
 		for _, i := range st.Instances {
 			if set := st.setOf(i); set != nil && i.Launched {
-				out = append(out, specOf(st, set, i))
+				out = append(out, specOf(set, i))
 			}
 		}
 	})
 	return out
 }
 
-// one is an instance with its scale set, copied out of the state.
+// one is an instance with its scale set, copied out of the state, and the profile that it was built from
+// without its secrets. The profile may be another one's as well: it is only read.
 type one struct {
 	instance instance
 	set      scaleSet
+	profile  object
+}
+
+func oneOf(i *instance, set *scaleSet) one {
+	return one{*i, *set, withoutSecrets(set.Profiles[i.Model])}
 }
 
 func (s *Server) instancesFor(id resourceID) ([]one, bool) {
@@ -108,8 +114,12 @@ func (s *Server) instancesFor(id resourceID) ([]one, bool) {
 			return
 		}
 		known = true
+		profiles := map[int64]object{}
+		for model, profile := range set.Profiles {
+			profiles[model] = withoutSecrets(profile)
+		}
 		for _, i := range st.instancesOf(set) {
-			out = append(out, one{*i, *set})
+			out = append(out, one{*i, *set, profiles[i.Model]})
 		}
 	})
 	return out, known
@@ -127,7 +137,7 @@ func (s *Server) instanceFor(id resourceID) (one, *problem) {
 		case i == nil:
 			p = entityNotFound()
 		default:
-			found = one{*i, *set}
+			found = oneOf(i, set)
 		}
 	})
 	return found, p
@@ -158,11 +168,7 @@ func (s *Server) listInstances(c *call) (*reply, error) {
 	if !known {
 		return nil, notFound(c.scaleSetID())
 	}
-	docs := make([]any, 0, len(all))
-	for _, o := range all {
-		docs = append(docs, s.instanceDocument(o, c.expandsView()))
-	}
-	return s.page(c, docs), nil
+	return s.pageOf(c, len(all), func(n int) any { return s.instanceDocument(all[n], c.expandsView()) }), nil
 }
 
 // putInstance changes what an instance may differ in from its scale set: tags and protection.
@@ -195,7 +201,7 @@ func (s *Server) putInstance(c *call) (*reply, error) {
 		}
 		i.change(body, stateUpdating)
 		rep.operation = c.begin(st, operation{Kind: "resource.settle", Target: i.ID, Latency: s.config.Latencies.Instance, Lanes: []string{i.key() + "#model"}})
-		rep.body = s.instanceDocument(one{*i, *set}, false)
+		rep.body = s.instanceDocument(oneOf(i, set), false)
 		return nil
 	})
 	return rep, err
@@ -228,8 +234,7 @@ func runInstanceDelete(ctx context.Context, s *Server, op operation) (func(*stat
 
 // instanceDocument shows an instance as the model that it was built from has it.
 func (s *Server) instanceDocument(o one, view bool) object {
-	i, set := o.instance, o.set
-	profile := withoutSecrets(set.Profiles[i.Model])
+	i, set, profile := o.instance, o.set, o.profile
 	doc := i.document()
 	doc["name"] = fmt.Sprintf("%s_%d", set.id().name(), i.Number)
 	doc["instanceId"] = strconv.FormatInt(i.Number, 10)

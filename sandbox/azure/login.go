@@ -108,8 +108,8 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, entry *Reque
 	}
 	entry.Principal = s.config.ClientID
 	if assertion := form.Get("client_assertion"); assertion != "" {
-		if err := s.checkAssertion(assertion); err != nil {
-			writeLogin(w, http.StatusUnauthorized, loginError("invalid_client", err.Error(), 700211))
+		if bad := s.checkAssertion(assertion); bad != nil {
+			writeLogin(w, http.StatusUnauthorized, loginError("invalid_client", bad.description(), bad.code))
 			return
 		}
 	} else if subtle.ConstantTimeCompare([]byte(form.Get("client_secret")), []byte(s.config.ClientSecret)) != 1 {

@@ -85,7 +85,7 @@ func keepProtected(old, profile object) {
 	}
 }
 
-// maxInstances of a scale set built from gallery images.
+// maxInstances is Azure's limit for a scale set. A light one, made for scale tests, may be larger.
 const maxInstances = 1000
 
 // checkModel refuses a model that Azure would not take; more is how many instances are to be added.

@@ -1,7 +1,10 @@
 package azure
 
 import (
+	"context"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -132,4 +135,29 @@ func TestMergePatchLaws(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestServeWithACertificate(t *testing.T) {
+	web := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate, and a client that trusts it
+	defer web.Close()
+	c := newCloud(t, func(c *Config) { c.Certificate = web.TLS.Certificates[0] })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Serve(ctx, listener) }()
+	resp, err := web.Client().Get("https://" + listener.Addr().String() + "/metadata/endpoints?api-version=2022-09-01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("it answered %d, want 200", resp.StatusCode)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Serve ended with %v, want nil when its context ends", err)
+	}
 }

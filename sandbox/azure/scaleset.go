@@ -158,6 +158,9 @@ func (s *Server) changeScaleSet(st *state, c *call, set *scaleSet, next object, 
 	if p := samePool(set, next, profile); p != nil {
 		return p
 	}
+	if capacity > maxInstances && capacity > set.capacity() && !set.Light {
+		return invalid("sku.capacity", "The capacity %d exceeds the maximum of %d instances of a virtual machine scale set.", capacity, maxInstances)
+	}
 	set.change(next, stateUpdating)
 	set.setProfile(st, profile)
 	rep.operation = c.begin(st, operation{Kind: "scaleset.apply", Target: set.ID, Latency: s.config.Latencies.Model})

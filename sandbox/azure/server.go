@@ -34,8 +34,8 @@ type Server struct {
 	book     book
 }
 
-// New opens the state in config.Dir and goes on with the operations that are in flight there. The caller
-// closes the server.
+// New opens the state in config.Dir and goes on at once with the operations that are in flight there: the
+// fleet must be ready, with the machines that it had. The caller closes the server.
 func New(config Config) (*Server, error) {
 	config, err := config.withDefaults()
 	if err != nil {

@@ -24,11 +24,12 @@ func (s *Server) powerStatus(i *instance) (code, display string) {
 		return "PowerState/starting", "VM starting"
 	case fleet.Stopping:
 		return "PowerState/stopping", "VM stopping"
+	default:
+		if i.Deallocated {
+			return "PowerState/deallocated", "VM deallocated"
+		}
+		return "PowerState/stopped", "VM stopped"
 	}
-	if i.Deallocated {
-		return "PowerState/deallocated", "VM deallocated"
-	}
-	return "PowerState/stopped", "VM stopped"
 }
 
 // provisioning texts by state.
@@ -58,8 +59,7 @@ func (s *Server) statuses(i *instance) []any {
 
 // instanceView is what an instance does now.
 func (s *Server) instanceView(o one) object {
-	i := o.instance
-	profile := o.set.Profiles[i.Model]
+	i, profile := o.instance, o.profile
 	parsed, _ := parseID(i.Disk)
 	statuses := s.statuses(&i)
 	view := object{
