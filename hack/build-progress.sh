@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a `go build -v` and shows that it is alive: how many packages are compiled, for how long.
-# Usage: build-progress.sh OUTPUT -- go build -v …
+# Usage: build-progress.sh OUTPUT -- go build -v … PACKAGE
 #
 # Where OUTPUT exists the build is expected to be short, and nothing is said unless it takes a while.
 set -euo pipefail
@@ -8,7 +8,9 @@ set -euo pipefail
 output=$1
 shift 2
 
+total=""
 if [[ ! -e $output ]]; then
+	total=" of at most $(go list -deps "${@: -1}" | wc -l)"
 	echo "building $(basename "$output"): the first time, this compiles Kubernetes, about six minutes on two cores"
 fi
 
@@ -17,7 +19,7 @@ trap 'rm -f "$errors"' EXIT
 
 say() {
 	local line
-	line=$(printf '  %3d:%02d  %5d packages compiled  %s' $((SECONDS / 60)) $((SECONDS % 60)) "$compiled" "$package")
+	line=$(printf '  %3d:%02d  %5d%s packages compiled  %s' $((SECONDS / 60)) $((SECONDS % 60)) "$compiled" "$total" "$package")
 	if [[ -t 1 ]]; then
 		printf '\r\033[K%.*s' "$((${COLUMNS:-80} - 1))" "$line"
 	else
@@ -27,13 +29,14 @@ say() {
 
 # go prints a package's import path when it has begun on it, and what goes wrong as other lines.
 count() {
-	local compiled=0 package="" line status pause=15 next=5
+	local compiled=0 package="" line part="" status pause=15 next=5
 	[[ -t 1 ]] && pause=1
 	while true; do
 		status=0
 		IFS= read -r -t 1 line || status=$?
+		line=$part$line part=""
 		if ((status > 128)); then
-			:
+			part=$line # the time was over in the middle of a line
 		elif ((status != 0)); then
 			break
 		elif [[ $line =~ ^[A-Za-z0-9._~/@-]+$ ]]; then
