@@ -41,8 +41,11 @@ type world struct {
 	fleet  *shed
 	web    *httptest.Server
 	secret string
-	p      *provider.Provider
-	pool   cloud.PoolID
+	// audience of this world's tokens, its own because the identity library keeps the tokens of managed
+	// identities for the whole process, by audience.
+	audience string
+	p        *provider.Provider
+	pool     cloud.PoolID
 	// a and b are the pool's first two instances.
 	a, b cloud.InstanceID
 }
@@ -55,7 +58,7 @@ type options struct {
 
 func newWorld(t *testing.T, change options) *world {
 	t.Helper()
-	w := &world{t: t, fleet: newShed(), secret: rand.Text()}
+	w := &world{t: t, fleet: newShed(), secret: rand.Text(), audience: "https://" + rand.Text() + ".example/"}
 	config := simulator.Config{
 		Dir: t.TempDir(), Clock: pace, Fleet: w.fleet,
 		SubscriptionID: subscription, TenantID: tenant, ResourceGroup: group, Location: location,
@@ -100,7 +103,7 @@ func (w *world) environment(secret string) map[string]string {
 		"name":                    "AzureStackCloud",
 		"resourceManagerEndpoint": w.web.URL + "/",
 		"activeDirectoryEndpoint": w.web.URL + "/",
-		"tokenAudience":           "https://management.core.windows.net/",
+		"tokenAudience":           w.audience,
 	})
 	return map[string]string{
 		"AZURE_ENVIRONMENT": "AzureStackCloud", "AZURE_ENVIRONMENT_FILEPATH": path,

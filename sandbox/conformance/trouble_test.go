@@ -170,6 +170,8 @@ func TestGalleryNameTaken(t *testing.T) {
 	w.change(http.MethodPut, "/subscriptions/"+subscription+"/resourceGroups/other/providers/Microsoft.Compute/galleries/SIG_My_Group",
 		map[string]any{"location": location, "properties": map[string]any{}})
 	w.wantRefusal(w.preflight(), "GalleryNameTaken", "resource group other")
+	_, err := w.p.EnsureImage(t.Context(), cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot().ID})
+	w.wantError(err, cloud.Invalid, "rename or delete the other one")
 }
 
 // paths of what the Python original leaves in this group.

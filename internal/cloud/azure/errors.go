@@ -117,14 +117,11 @@ func fromResponse(out *cloud.Error, response *azcore.ResponseError) {
 	case cloud.Unauthenticated:
 		out.Message = "Azure did not accept the token: " + out.Message +
 			" Log in again, or check tenant, credential and this machine's clock"
-	case cloud.Throttled:
+	case cloud.Throttled, cloud.Unavailable:
 		out.RetryAfter = retryAfter(response.RawResponse)
 	case cloud.QuotaExceeded:
 		out.Message += " (ask Azure for a larger quota, or free what is not needed)"
-	default:
-		if out.Kind == cloud.Unavailable {
-			out.RetryAfter = retryAfter(response.RawResponse)
-		}
+	case cloud.NotFound, cloud.Conflict, cloud.Invalid, cloud.Unsupported:
 	}
 }
 

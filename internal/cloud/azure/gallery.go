@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -178,13 +179,25 @@ func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleS
 		Properties: &armcompute.GalleryProperties{Description: to.Ptr("Images of the node pools of resource group " + s.group + ", made by Kamino")},
 	}, nil)
 	if err != nil {
-		return false, fail("make", what, err)
+		return false, nameTaken(fail("make", what, err), s)
 	}
 	remember(p, s.galleryID(), poller)
 	if poller.Done() {
 		p.learn(p.defined, s.galleryID())
 	}
 	return poller.Done(), nil
+}
+
+// nameTaken tells the one conflict that no second look will solve: a gallery of that name in another
+// resource group. Azure's wording is unverified, so that any that speaks of the name is taken for it.
+func nameTaken(err error, s scaleSet) error {
+	var refused *cloud.Error
+	if !errors.As(err, &refused) || refused.Kind != cloud.Conflict || !strings.Contains(strings.ToLower(refused.Message), "unique") {
+		return err
+	}
+	refused.Kind = cloud.Invalid
+	refused.Message += fmt.Sprintf(" (the pool's images need a gallery of that name in resource group %s: rename or delete the other one)", s.group)
+	return refused
 }
 
 // newDefinition says generation, architecture and security type explicitly: newer versions of Azure's API

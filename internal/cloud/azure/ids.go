@@ -75,7 +75,7 @@ func (s scaleSet) versionID(version string) string {
 	return s.definitionID() + "/versions/" + version
 }
 
-// snapshot is the resource name of a capture's snapshot.
+// snapshotName is the resource name of a capture's snapshot.
 func snapshotName(name string) string {
 	return shorten("snapshot_" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {

@@ -162,6 +162,19 @@ func TestEnsureImageWaitsForItsParents(t *testing.T) {
 	}
 }
 
+func TestGalleryNameTakenMeanwhile(t *testing.T) {
+	for message, want := range map[string]cloud.Kind{
+		"Gallery names must be unique within the subscription.":        cloud.Invalid,
+		"The request failed due to conflict with a concurrent request": cloud.Conflict,
+	} {
+		a := newARM(t)
+		a.pool("")
+		a.next("PUT", testGallery, armError(409, "Conflict", message))
+		_, err := a.provider().EnsureImage(t.Context(), imageSpec())
+		wantKind(t, err, want)
+	}
+}
+
 func TestDefinitionMismatch(t *testing.T) {
 	for _, test := range []struct{ name, definition, pool, says string }{
 		{"generation", strings.Replace(goodDefinition, "V2", "V1", 1), "", "generation V1"},
