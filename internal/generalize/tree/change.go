@@ -23,10 +23,7 @@ type Removed struct {
 // Remove removes what is at a path, with everything below it; nothing there is not an error. What keep
 // says yes to stays, with the directories above it; keep may be nil. Nothing is removed through a mount.
 func (t *Tree) Remove(p string, keep func(p string) bool) (Removed, error) {
-	r := remover{tree: t, keep: keep, top: p}
-	if p == "." {
-		return r.Removed, errors.New("the root itself cannot be removed")
-	}
+	r := remover{keep: keep, top: p}
 	if err := t.plain(p); err != nil {
 		return r.Removed, err
 	}
@@ -43,10 +40,12 @@ func (t *Tree) Remove(p string, keep func(p string) bool) (Removed, error) {
 
 type remover struct {
 	Removed
-	tree  *Tree
-	keep  func(string) bool
+	keep func(string) bool
+	// top is the path of what is removed; content opens it as root, and moves up to it what lies too deep.
 	top   string
-	moved int
+	root  *os.Root
+	moved []string
+	count int
 }
 
 // entry removes one name in dir; it reports whether something stays. The path is for keep and for errors.
@@ -94,54 +93,44 @@ func (r *remover) content(dir *os.Root, name, p string, depth int) (kept bool, e
 	if err != nil {
 		return false, fmt.Errorf("/%s: %w", p, err)
 	}
+	if depth == 0 {
+		r.root = sub
+	}
 	for _, child := range names {
-		below := path.Join(p, child)
-		stays, err := false, error(nil)
-		if depth >= maxDepth {
-			stays, err = r.shallow(sub, child, below)
-		} else {
-			stays, err = r.entry(sub, child, below, depth+1)
-		}
+		stays, err := r.child(sub, child, path.Join(p, child), depth+1)
 		if err != nil {
 			return false, err
 		}
 		kept = kept || stays
 	}
+	for depth == 0 && len(r.moved) > 0 {
+		up := r.moved[0]
+		r.moved = r.moved[1:]
+		if _, err := r.entry(sub, up, path.Join(p, up), 1); err != nil {
+			return false, err
+		}
+	}
 	return kept, nil
 }
 
-// shallow removes a name that lies too deep to keep everything above it open: a directory is moved up to
-// just below the top of the removal, and removed from there.
-func (r *remover) shallow(dir *os.Root, name, p string) (bool, error) {
+// child removes one name, or has it removed later, from just below the top, if it is a directory too deep
+// to keep everything above it open. Where something is to be kept nothing is moved.
+func (r *remover) child(dir *os.Root, name, p string, depth int) (kept bool, err error) {
+	if depth <= maxDepth || r.keep != nil {
+		return r.entry(dir, name, p, depth)
+	}
 	info, err := dir.Lstat(name)
-	if err != nil {
-		return false, ignoreAbsent(err)
+	if err != nil || !info.IsDir() {
+		return r.entry(dir, name, p, depth)
 	}
-	if !info.IsDir() || r.keep != nil {
-		return r.entry(dir, name, p, 0)
-	}
-	sub, err := openDir(dir, name)
-	if err != nil {
+	r.count++
+	up := fmt.Sprintf(".kamino-remove-%d", r.count)
+	// A mount point cannot be renamed, so a move does not carry what is mounted either.
+	if err := r.root.Rename(strings.TrimPrefix(p, r.top+"/"), up); err != nil {
 		return false, fmt.Errorf("/%s: %w", p, err)
 	}
-	err = sameMount(dir, sub)
-	sub.Close()
-	if err != nil {
-		return false, fmt.Errorf("/%s: %w", p, err)
-	}
-	top, err := r.tree.root.OpenRoot(r.top)
-	if err != nil {
-		return false, err
-	}
-	defer top.Close()
-	r.moved++
-	up := fmt.Sprintf(".kamino-remove-%d", r.moved)
-	if err := top.Rename(strings.TrimPrefix(p, r.top+"/"), up); err != nil {
-		return false, err
-	}
-	r.top = path.Join(r.top, up)
-	defer func() { r.top = path.Dir(r.top) }()
-	return r.entry(top, up, r.top, 0)
+	r.moved = append(r.moved, up)
+	return false, nil
 }
 
 // openDir opens a directory below dir; one that its owner may not read is made readable first, because

@@ -24,7 +24,10 @@ type Match struct {
 // What lies behind a link is found too, and says so. What does not exist is not an error; what cannot be
 // looked at is.
 func (t *Tree) Glob(pattern string) ([]Match, error) {
-	g := glob{tree: t, found: map[string]Match{}}
+	if err := below(pattern); err != nil {
+		return nil, err
+	}
+	g := glob{tree: t, found: map[string]Match{}, seen: map[place]bool{}}
 	if err := g.expand(".", components(pattern), "", 0); err != nil {
 		return nil, err
 	}
@@ -39,10 +42,24 @@ func (t *Tree) Glob(pattern string) ([]Match, error) {
 type glob struct {
 	tree  *Tree
 	found map[string]Match
+	// seen keeps links that lead in circles, and several "**", from being followed over and over.
+	seen map[place]bool
+}
+
+// place is a directory that was looked into for the last so many components of the pattern.
+type place struct {
+	dir   string
+	parts int
+	via   bool
 }
 
 // expand looks in dir for the first of the parts, and below what it finds for the rest.
 func (g *glob) expand(dir string, parts []string, via string, links int) error {
+	here := place{dir, len(parts), via != ""}
+	if g.seen[here] {
+		return nil
+	}
+	g.seen[here] = true
 	part, rest := parts[0], parts[1:]
 	if part != "**" && !strings.ContainsAny(part, `*?[\`) {
 		info, err := g.tree.root.Lstat(path.Join(dir, part))

@@ -116,8 +116,12 @@ func absent(err error) error {
 	return err
 }
 
-// plain returns an error if a directory above the path is a link; one that does not exist is fine.
+// plain returns an error unless a path is one that may be changed: a clean path below the root with no
+// link above it. Directories that do not exist are fine.
 func (t *Tree) plain(p string) error {
+	if err := below(p); err != nil {
+		return err
+	}
 	dir := path.Dir(p)
 	for dir != "." {
 		info, err := t.root.Lstat(dir)
@@ -132,6 +136,13 @@ func (t *Tree) plain(p string) error {
 			return err
 		}
 		dir = path.Dir(dir)
+	}
+	return nil
+}
+
+func below(p string) error {
+	if p == "." || strings.HasPrefix(p, "/") || path.Clean(p) != p || strings.HasPrefix(p+"/", "../") {
+		return fmt.Errorf("%q is not a clean path below the root", p)
 	}
 	return nil
 }
