@@ -1,5 +1,36 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"os"
 
-func (r *root) demo() *cobra.Command { return &cobra.Command{Use: "demo", Hidden: true} }
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/kamino-dev/kamino/sandbox/scenario"
+)
+
+func (r *root) demo() *cobra.Command {
+	o := scenario.Options{Kamino: besideMe("kamino"), Out: os.Stdout}
+	command := &cobra.Command{
+		Use: "demo", Short: "Tell the whole story by itself, in less than a minute, and clean up",
+		Long: `Starts a sandbox in a temporary directory, runs a workload, lets the pool grow, patches a node, runs
+"kamino capture" on it, lets the pool grow again, and checks on files and API objects that the new node is what
+it should be. Exits with 0 only if all of it is true; leaves nothing running.`,
+		Args: exactly(),
+		RunE: func(command *cobra.Command, _ []string) error {
+			var err error
+			if o.Sandbox, err = os.Executable(); err != nil {
+				return err
+			}
+			if o.Kamino == "" {
+				return usageError{fmt.Errorf("there is no kamino beside %s: name it with --kamino", o.Sandbox)}
+			}
+			o.Styled = term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+			return scenario.Run(command.Context(), o)
+		},
+	}
+	command.Flags().StringVar(&o.Kamino, "kamino", o.Kamino, "the kamino binary")
+	command.Flags().BoolVar(&o.Keep, "keep", false, "leave the sandbox's directory")
+	return command
+}

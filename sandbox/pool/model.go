@@ -13,6 +13,9 @@ const clusterSuffix = "24816321"
 // it, with six more characters.
 func (s Spec) ScaleSet() string { return "k8s-" + s.Name + "-" + clusterSuffix + "-vmss" }
 
+// BootstrapExtension is the name of the extension that bootstraps the nodes of a static pool.
+const BootstrapExtension = "vmssCSE"
+
 // Is tells whether a person means this pool: by its own name or its scale set's, in any case.
 func (s Spec) Is(name string) bool {
 	return strings.EqualFold(name, s.Name) || strings.EqualFold(name, s.ScaleSet())

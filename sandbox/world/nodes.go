@@ -102,14 +102,14 @@ func (n *nodeWatch) until(ctx context.Context, look func() (found bool, state st
 func (w *World) awaitNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.patience())
 	defer cancel()
-	said := -1
+	said := 0
 	return w.nodes.until(ctx, func() (bool, string) {
 		machines, err := w.Machines(ctx)
 		if err != nil {
 			return false, err.Error()
 		}
 		ready, wanted, missing := readiness(machines)
-		if ready != said && (wanted < 20 || ready == wanted) {
+		if ready != said && ready > 0 && (wanted < 20 || ready == wanted) {
 			said = ready
 			w.say("nodes: %d of %d Ready", ready, wanted)
 		}

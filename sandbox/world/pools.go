@@ -59,9 +59,18 @@ func (w *World) poolNamed(name string) (pool.Spec, error) {
 
 // scaleSets is a client of the simulated Azure, made as an autoscaler makes its own.
 func (w *World) scaleSets() (*armcompute.VirtualMachineScaleSetsClient, error) {
-	client, err := w.servers.Client()
+	credential, options, err := w.principal()
 	if err != nil {
 		return nil, err
+	}
+	return armcompute.NewVirtualMachineScaleSetsClient(w.site.SubscriptionID, credential, options)
+}
+
+// principal is the service principal that may do everything, for clients of the real SDK.
+func (w *World) principal() (azcore.TokenCredential, *arm.ClientOptions, error) {
+	client, err := w.servers.Client()
+	if err != nil {
+		return nil, nil, err
 	}
 	options := azcore.ClientOptions{
 		Cloud: azcloud.Configuration{
@@ -75,10 +84,7 @@ func (w *World) scaleSets() (*armcompute.VirtualMachineScaleSetsClient, error) {
 	}
 	credential, err := azidentity.NewClientSecretCredential(w.site.TenantID, w.site.ClientID, w.site.ClientSecret,
 		&azidentity.ClientSecretCredentialOptions{ClientOptions: options, DisableInstanceDiscovery: true})
-	if err != nil {
-		return nil, err
-	}
-	return armcompute.NewVirtualMachineScaleSetsClient(w.site.SubscriptionID, credential, &arm.ClientOptions{ClientOptions: options})
+	return credential, &arm.ClientOptions{ClientOptions: options}, err
 }
 
 // Pools implements control.World.

@@ -1,0 +1,228 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+)
+
+// check is a claim and how it is looked after.
+type check struct {
+	claim string
+	holds func(context.Context) error
+}
+
+func (s *story) checks() []check {
+	return []check{
+		{"the new node was built from the prototype, and is Ready", s.builtFromPrototype},
+		{"it ran no bootstrap: the recipe orders none, and its disk shows none", s.notBootstrapped},
+		{"it was not patched and not rebooted, and has the donor's patched packages and kernel", s.patchedWithoutPatching},
+		{"the donor's container images were on its disk from the start", s.imagesAreWarm},
+		{"it shares no identity with its donor, as that was or as that is: machine-id, host name, ssh key, certificate", s.identityIsItsOwn},
+		{"no two machines have collided", s.nothingCollided},
+		{"the donor is back in service, as it was", s.donorIsBack},
+		{"the other nodes were left alone", s.othersUntouched},
+		{"no snapshot, pod or lock is left behind", s.nothingLeftBehind},
+	}
+}
+
+func (s *story) everythingIsChecked(ctx context.Context) error {
+	var failed []error
+	for _, c := range s.checks() {
+		err := c.holds(ctx)
+		s.tell.check(c.claim, err)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("it is not true that %s: %w", c.claim, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// machineOf finds a machine by its node's name.
+func (s *story) machineOf(node string) (machine.Status, error) {
+	for _, m := range s.world.Fleet().Machines() {
+		if m.Node == node {
+			return m, nil
+		}
+	}
+	return machine.Status{}, fmt.Errorf("there is no machine of node %s", node)
+}
+
+func (s *story) builtFromPrototype(ctx context.Context) error {
+	version := s.capture.prototype.Status.Image
+	if version == nil {
+		return errors.New("the Prototype names no image version")
+	}
+	if !strings.EqualFold(s.clone.machine.Image, version.ID) {
+		return fmt.Errorf("%s was built from %s, not from %s", s.clone.Node, s.clone.machine.Image, version.ID)
+	}
+	if strings.EqualFold(s.generic.machine.Image, version.ID) {
+		return fmt.Errorf("%s, which came before, was built from it as well", s.generic.Node)
+	}
+	return s.isReady(ctx, s.clone.Node)
+}
+
+func (s *story) isReady(ctx context.Context, name string) error {
+	node, err := s.world.Kube().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("node %s is not Ready", name)
+}
+
+// traces of a bootstrap on a node's disk.
+var bootstrapTraces = []string{"var/log/azure/cluster-provision.log", "var/lib/waagent/*CustomScript*"}
+
+func (s *story) notBootstrapped(ctx context.Context) error {
+	pools, err := s.world.Pools(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(pools[0].Extensions, pool.BootstrapExtension) {
+		return fmt.Errorf("the recipe still has the extension %s", pool.BootstrapExtension)
+	}
+	if len(pools[0].Extensions) == 0 {
+		return errors.New("the recipe has lost extensions that are none of Kamino's business")
+	}
+	for _, trace := range bootstrapTraces {
+		// The patterns are ours and well formed, so there is no error to look at.
+		if found, _ := filepath.Glob(filepath.Join(s.clone.machine.Disk, trace)); len(found) > 0 {
+			return fmt.Errorf("%s is on the disk of %s", trace, s.clone.Node)
+		}
+		if found, _ := filepath.Glob(filepath.Join(s.generic.machine.Disk, trace)); len(found) == 0 {
+			return fmt.Errorf("%s is not even on the disk of %s, which was bootstrapped: the trace proves nothing", trace, s.generic.Node)
+		}
+	}
+	return nil
+}
+
+func (s *story) patchedWithoutPatching(context.Context) error {
+	donor := s.before[s.donor]
+	if !maps.Equal(donor.Packages, s.clone.machine.Packages) {
+		return errors.New("its packages are not the donor's")
+	}
+	if maps.Equal(donor.Packages, s.generic.machine.Packages) {
+		return fmt.Errorf("the donor's packages are those of %s, which was never patched", s.generic.Node)
+	}
+	if s.clone.machine.Kernel != donor.Kernel || donor.Kernel == s.generic.machine.Kernel {
+		return fmt.Errorf("kernels: %s has %s, the donor %s, %s %s", s.clone.Node, s.clone.machine.Kernel, donor.Kernel, s.generic.Node, s.generic.machine.Kernel)
+	}
+	if s.clone.machine.Boots != 1 {
+		return fmt.Errorf("it has booted %d times", s.clone.machine.Boots)
+	}
+	return nil
+}
+
+func (s *story) imagesAreWarm(context.Context) error {
+	for _, image := range s.before[s.donor].Images {
+		if !slices.Contains(s.clone.images, image) {
+			return fmt.Errorf("%s was not there", image)
+		}
+	}
+	if len(s.clone.images) <= len(s.generic.images) {
+		return fmt.Errorf("%s began with %d images, %s with %d", s.clone.Node, len(s.clone.images), s.generic.Node, len(s.generic.images))
+	}
+	return nil
+}
+
+func (s *story) identityIsItsOwn(context.Context) error {
+	donor, err := s.machineOf(s.donor)
+	if err != nil {
+		return err
+	}
+	now, err := identify(donor.Disk)
+	if err != nil {
+		return err
+	}
+	others := map[string]identity{"the donor at its capture": s.asDonor, "the donor now": now, s.generic.Node: s.generic.identity}
+	for who, other := range others {
+		if shared := s.clone.identity.shared(other); len(shared) > 0 {
+			return fmt.Errorf("it shares %s with %s", strings.Join(shared, ", "), who)
+		}
+	}
+	if s.clone.identity.hostname != s.clone.Node {
+		return fmt.Errorf("its host name is %s, its node's %s", s.clone.identity.hostname, s.clone.Node)
+	}
+	return nil
+}
+
+func (s *story) nothingCollided(context.Context) error {
+	if seen := s.world.Fleet().Collisions(); len(seen) > 0 {
+		return errors.New(seen[0].String())
+	}
+	return nil
+}
+
+func (s *story) donorIsBack(ctx context.Context) error {
+	node, err := s.world.Kube().CoreV1().Nodes().Get(ctx, s.donor, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, key := range []string{v1alpha1.ReservationAnnotation, v1alpha1.ScaleDownDisabledAnnotation, v1alpha1.DoNotDisruptAnnotation} {
+		if value, found := node.Annotations[key]; found {
+			return fmt.Errorf("it still has the annotation %s=%s", key, value)
+		}
+	}
+	if node.Spec.Unschedulable {
+		return errors.New("it is still cordoned")
+	}
+	if power := s.world.Fleet().Power(s.before[s.donor].ID); power != fleet.On {
+		return fmt.Errorf("its power is %s", power)
+	}
+	return s.isReady(ctx, s.donor)
+}
+
+func (s *story) othersUntouched(context.Context) error {
+	for node, before := range s.before {
+		now, err := s.machineOf(node)
+		if err != nil {
+			return err
+		}
+		if node != s.donor && (now.BootID != before.BootID || now.MachineID != before.MachineID || now.Image != before.Image) {
+			return fmt.Errorf("%s was rebooted or rebuilt", node)
+		}
+	}
+	return nil
+}
+
+func (s *story) nothingLeftBehind(ctx context.Context) error {
+	pods, err := s.world.Kube().CoreV1().Pods(v1alpha1.DefaultNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if len(pods.Items) > 0 {
+		return fmt.Errorf("pod %s", pods.Items[0].Name)
+	}
+	snapshots, err := s.world.Snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	if len(snapshots) > 0 {
+		return fmt.Errorf("snapshot %s", snapshots[0])
+	}
+	lease, err := s.world.Kube().CoordinationV1().Leases(v1alpha1.DefaultNamespace).Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" {
+		return fmt.Errorf("the lease is still held by %s", *holder)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package scenario
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// identity is what tells a machine from all others, read from its disk.
+type identity struct {
+	machineID, hostname string
+	// hostKey is the fingerprint of its ssh key, as ssh-keygen -l prints it.
+	hostKey string
+	// serving is a digest of the kubelet's serving certificate.
+	serving string
+	// vmID is the instance that cloud-init believes to be on.
+	vmID string
+}
+
+// identify reads a disk. Everything must be there: two machines without an identity are no better than two
+// with the same.
+func identify(root string) (identity, error) {
+	var id identity
+	for path, field := range map[string]*string{
+		"etc/machine-id":                         &id.machineID,
+		"etc/hostname":                           &id.hostname,
+		"etc/ssh/ssh_host_ed25519_key.pub":       &id.hostKey,
+		"etc/kubernetes/certs/kubeletserver.crt": &id.serving,
+		"var/lib/cloud/data/instance-id":         &id.vmID,
+	} {
+		raw, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			return identity{}, err
+		}
+		if *field = strings.TrimSpace(string(raw)); *field == "" {
+			return identity{}, fmt.Errorf("%s of %s is empty", path, root)
+		}
+	}
+	sum := sha256.Sum256([]byte(id.serving))
+	id.serving = hex.EncodeToString(sum[:8])
+	var err error
+	id.hostKey, err = fingerprint(id.hostKey)
+	return id, err
+}
+
+// fingerprint of a public key in the form of OpenSSH.
+func fingerprint(line string) (string, error) {
+	fields := strings.Fields(line)
+	if len(fields) < 2 {
+		return "", fmt.Errorf("not a public key of ssh: %q", line)
+	}
+	key, err := base64.StdEncoding.DecodeString(fields[1])
+	if err != nil {
+		return "", fmt.Errorf("not a public key of ssh: %w", err)
+	}
+	sum := sha256.Sum256(key)
+	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:]), nil
+}
+
+// shared names what two identities have in common; nil is as it should be.
+func (id identity) shared(other identity) []string {
+	var out []string
+	for _, pair := range []struct{ what, a, b string }{
+		{"machine-id", id.machineID, other.machineID},
+		{"host name", id.hostname, other.hostname},
+		{"ssh host key", id.hostKey, other.hostKey},
+		{"kubelet's serving certificate", id.serving, other.serving},
+		{"cloud-init's instance", id.vmID, other.vmID},
+	} {
+		if pair.a == pair.b {
+			out = append(out, pair.what)
+		}
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// compared closes the story.
+func (s *story) compared(context.Context) error {
+	donor := s.before[s.donor]
+	changed := changedPackage(s.generic.machine.Packages, donor.Packages)
+	s.tell.table([][3]string{
+		{"", "from the generic image", "from the prototype"},
+		{"node", s.generic.Node, s.clone.Node},
+		{"built from", imageName(s.generic.machine.Image), imageName(s.clone.machine.Image)},
+		{"asked for to Ready", seconds(s.generic.Ready), seconds(s.clone.Ready)},
+		{"asked for to first pod ready", seconds(s.generic.Serving), seconds(s.clone.Serving)},
+		{"bootstrap", "customData and extension, on every node", "none: done once, on the donor"},
+		{changed, s.generic.machine.Packages[changed], s.clone.machine.Packages[changed] + " (the donor's patch)"},
+		{"kernel", s.generic.machine.Kernel, s.clone.machine.Kernel},
+		{"images on disk when Ready", fmt.Sprint(len(s.generic.images)), fmt.Sprint(len(s.clone.images))},
+		{"machine-id", s.generic.identity.machineID, s.clone.identity.machineID},
+		{"ssh host key", shortKey(s.generic.identity.hostKey), shortKey(s.clone.identity.hostKey)},
+	})
+	s.tell.gap()
+	s.tell.line("The donor, %s, was out of service for %s.", s.donor, seconds(s.capture.away.Seconds()))
+	s.tell.gap()
+	s.tell.line("These are sandbox times. Machines and waits are simulated, %d times as fast as in a cloud; in brackets,", TimeScale)
+	s.tell.line("the same figure times %d. What is compared is the work that is left to do; how long your cloud takes for it,", TimeScale)
+	s.tell.line("only your cloud can tell.")
+	return nil
+}
+
+// seconds in a sandbox, and what they stand for.
+func seconds(s float64) string {
+	cloud := time.Duration(s * TimeScale * float64(time.Second)).Round(time.Second)
+	return fmt.Sprintf("%.1f s  [%s]", s, minutes(cloud))
+}
+
+func minutes(d time.Duration) string {
+	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// changedPackage names one that the patch changed, one that people know if possible.
+func changedPackage(before, after map[string]string) string {
+	found := ""
+	for name, version := range after {
+		if before[name] == version {
+			continue
+		}
+		if name == "openssl" {
+			return name
+		}
+		if found == "" || name < found {
+			found = name
+		}
+	}
+	return found
+}
+
+// imageName is what people recognize in an image's reference.
+func imageName(image string) string {
+	if _, own, found := strings.Cut(image, "/images/"); found {
+		definition, version, _ := strings.Cut(own, "/versions/")
+		return definition + " " + version
+	}
+	if parts := strings.Split(image, ":"); len(parts) == 4 {
+		return parts[0] + " " + parts[2]
+	}
+	return image
+}
+
+func shortKey(fingerprint string) string {
+	if len(fingerprint) > 26 {
+		return fingerprint[:26] + "..."
+	}
+	return fingerprint
+}

@@ -1,0 +1,95 @@
+package scenario
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/control"
+)
+
+// teller writes the story: a terminal gets colours, everything else plain lines.
+type teller struct {
+	out      io.Writer
+	styled   bool
+	chapters int
+}
+
+func newTeller(out io.Writer, styled bool) *teller { return &teller{out: out, styled: styled} }
+
+const (
+	bold  = "\x1b[1m"
+	dim   = "\x1b[2m"
+	green = "\x1b[32m"
+	red   = "\x1b[31m"
+	reset = "\x1b[0m"
+)
+
+func (t *teller) paint(style, text string) string {
+	if !t.styled {
+		return text
+	}
+	return style + text + reset
+}
+
+func (t *teller) title() {
+	write(t.out, "%s\n\n", t.paint(bold, "Kamino: make a pool's next nodes copies of a node that works"))
+	write(t.out, "A real Kubernetes control plane, a simulated Azure that speaks the real protocol, machines whose disks\n"+
+		"are real files: all on this machine, with time %d times as fast as in a cloud.\n", TimeScale)
+}
+
+func (t *teller) chapter(title string) {
+	t.chapters++
+	write(t.out, "\n%s\n", t.paint(bold, fmt.Sprintf("%d  %s", t.chapters, title)))
+}
+
+func (t *teller) line(format string, args ...any) {
+	write(t.out, "   %s\n", t.paint(dim, fmt.Sprintf(format, args...)))
+}
+
+func (t *teller) gap() { write(t.out, "\n") }
+
+func (t *teller) event(e control.Event) {
+	write(t.out, "   %s  %s: %s\n", t.paint(dim, fmt.Sprintf("%5.1f s", e.Seconds)), e.Subject, e.Text)
+}
+
+func (t *teller) check(claim string, err error) {
+	if err != nil {
+		write(t.out, "   %s  %s\n          %s\n", t.paint(red, t.sign("✗", "NO")), claim, err)
+		return
+	}
+	write(t.out, "   %s  %s\n", t.paint(green, t.sign("✓", "ok")), claim)
+}
+
+// sign is one that a terminal shows, or a word.
+func (t *teller) sign(sign, word string) string {
+	if t.styled {
+		return sign
+	}
+	return word
+}
+
+func (t *teller) failed(chapter string) {
+	write(t.out, "\n%s\n", t.paint(red, "The story ends here, in \""+chapter+"\"."))
+}
+
+// table prints rows of three cells, the first row as a heading.
+func (t *teller) table(rows [][3]string) {
+	var width [3]int
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], len([]rune(cell)))
+		}
+	}
+	for n, row := range rows {
+		line := "   "
+		for i, cell := range row {
+			line += cell + strings.Repeat(" ", width[i]-len([]rune(cell))+3)
+		}
+		line = strings.TrimRight(line, " ")
+		if n == 0 {
+			line = t.paint(bold, line)
+		}
+		write(t.out, "%s\n", line)
+	}
+}
