@@ -131,8 +131,8 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 	if err := e.act(ctx, w, decision); err != nil {
 		return Result{}, e.verdictOf(w, decision, err)
 	}
-	if decision.Do == plan.Evict {
-		return Result{After: pace(p, "", e.now())}, nil
+	if decision.Do == plan.Evict || decision.Do == plan.Publish {
+		return Result{After: pace(p, "", e.now())}, nil // begun, and asked for again until it is done
 	}
 	return Result{}, nil
 }
