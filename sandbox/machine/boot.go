@@ -195,41 +195,62 @@ func (s *session) keepTrying(start func() error) error {
 	}
 }
 
-// startKubelet registers the Node under the name that the disk says.
+// startKubelet starts the kubelet's process, under the name that the disk had when this boot came that far.
 func (s *session) startKubelet() error {
+	if s.machine.isHung() {
+		return fmt.Errorf("the kubelet of %s hangs", s.spec.ID)
+	}
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	k := s.agent()
+	if k == nil {
+		var err error
+		if k, err = s.prepareKubelet(); err != nil {
+			return err
+		}
+	}
+	if err := k.Start(s.ctx); err != nil {
+		return err
+	}
+	s.machine.fleet.lookForCollision(s.ctx, s.machine, k.Node())
+	return nil
+}
+
+func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 	s.mu.Lock()
-	name, machineID := s.name, s.machineID
+	name := s.name
 	s.mu.Unlock()
 	if name == "" {
-		return fmt.Errorf("machine %s has not come far enough to start its kubelet", s.spec.ID)
+		return nil, fmt.Errorf("machine %s has not come far enough to start its kubelet", s.spec.ID)
 	}
-	f := s.machine.fleet
 	node := kubelet.Node{
-		Name: name, ProviderID: s.spec.ProviderID, IP: s.machine.address(), Root: s.root, Labels: s.labels(),
-		Info: corev1.NodeSystemInfo{
-			MachineID: machineID, SystemUUID: s.spec.VMID, BootID: s.bootID,
-			KernelVersion: disk.DefaultKernel, OSImage: "Ubuntu 22.04.5 LTS", KubeletVersion: f.config.KubeletVersion,
-			ContainerRuntimeVersion: "containerd://1.7.25", OperatingSystem: "linux", Architecture: "amd64",
-		},
+		Name: name, ProviderID: s.spec.ProviderID, IP: s.machine.address(), Root: s.root, Labels: s.labels(), Info: s.info(),
 	}
-	if s.root != "" {
-		node.Info.KernelVersion, node.Info.OSImage = disk.Kernel(s.root), disk.OSImage(s.root)
-		node.Info.KubeletVersion = disk.KubeletVersion(s.root)
-	} else {
-		node.Info.MachineID = strings.ReplaceAll(s.spec.VMID, "-", "")
+	if err := s.machine.fleet.takeName(s.ctx, node); err != nil {
+		return nil, err
 	}
-	if err := f.takeName(s.ctx, s.machine, node); err != nil {
-		return err
+	if err := s.machine.change(func(r *record) { r.Node = name }); err != nil {
+		return nil, err
 	}
-	k, err := f.kubelets.Start(s.ctx, node)
-	if err != nil {
-		return err
+	k := s.machine.fleet.kubelets.Prepare(s.ctx, node)
+	return k, s.adopt(k)
+}
+
+// info is what the node tells of its system.
+func (s *session) info() corev1.NodeSystemInfo {
+	info := corev1.NodeSystemInfo{
+		MachineID: strings.ReplaceAll(s.spec.VMID, "-", ""), SystemUUID: s.spec.VMID, BootID: s.bootID,
+		KernelVersion: disk.DefaultKernel, OSImage: "Ubuntu 22.04.5 LTS", KubeletVersion: s.machine.fleet.config.KubeletVersion,
+		ContainerRuntimeVersion: "containerd://1.7.25", OperatingSystem: "linux", Architecture: "amd64",
 	}
-	if err := s.adopt(k); err != nil {
-		return err
+	if s.root == "" {
+		return info
 	}
-	f.lookForCollision(s.ctx, s.machine, node)
-	return s.machine.change(func(r *record) { r.Node = name })
+	s.mu.Lock()
+	info.MachineID = s.machineID
+	s.mu.Unlock()
+	info.KernelVersion, info.OSImage, info.KubeletVersion = disk.Kernel(s.root), disk.OSImage(s.root), disk.KubeletVersion(s.root)
+	return info
 }
 
 func (s *session) labels() map[string]string {
@@ -248,7 +269,7 @@ func (s *session) labels() map[string]string {
 
 // takeName removes a Node of this name that belonged to an instance which the cloud does not have any
 // more: a provider ID cannot be changed, and no lifecycle controller of a cloud runs here.
-func (f *Fleet) takeName(ctx context.Context, m *machine, node kubelet.Node) error {
+func (f *Fleet) takeName(ctx context.Context, node kubelet.Node) error {
 	owner, err := f.kubelets.ProviderOf(ctx, node.Name)
 	if err != nil || owner == "" || fold(owner) == fold(node.ProviderID) || f.byProvider(owner) != nil {
 		return err

@@ -34,6 +34,20 @@ type ledger struct {
 	seen []Collision
 }
 
+// add notes a collision and tells whether it is a new one: a kubelet that starts once more is none.
+func (l *ledger) add(c Collision) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := slices.ContainsFunc(l.seen, func(seen Collision) bool {
+		return seen.What == c.What && seen.Value == c.Value && seen.First == c.First && seen.Second == c.Second
+	})
+	if !known {
+		c.At = time.Now()
+		l.seen = append(l.seen, c)
+	}
+	return !known
+}
+
 // Collisions lists what was seen since the fleet was made, oldest first.
 func (f *Fleet) Collisions() []Collision {
 	f.collisions.mu.Lock()
@@ -66,10 +80,9 @@ func (f *Fleet) lookForCollision(ctx context.Context, m *machine, node kubelet.N
 }
 
 func (f *Fleet) collide(ctx context.Context, node string, c Collision) {
-	c.At = time.Now()
-	f.collisions.mu.Lock()
-	f.collisions.seen = append(f.collisions.seen, c)
-	f.collisions.mu.Unlock()
+	if !f.collisions.add(c) {
+		return
+	}
 	f.config.Log.Warn("machines collide", "what", c.What, "first", c.First, "second", c.Second)
 	now := metav1.Now()
 	_, err := f.config.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{

@@ -55,12 +55,14 @@ func (f *Fleet) Patch(ctx context.Context, id string, options PatchOptions) erro
 		return nil
 	}
 	node := s.agent().Node().Name
+	cordoned := false
 	if options.Kured {
 		needed := time.Now().UTC().Format(time.RFC3339)
 		if err := f.editNode(ctx, node, func(n *corev1.Node) {
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, kuredNeeded, needed)
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, kuredInProgress, needed)
-			n.Spec.Unschedulable = n.Spec.Unschedulable || !options.NoReboot
+			cordoned = n.Spec.Unschedulable
+			n.Spec.Unschedulable = cordoned || !options.NoReboot
 		}); err != nil {
 			return err
 		}
@@ -79,7 +81,7 @@ func (f *Fleet) Patch(ctx context.Context, id string, options PatchOptions) erro
 	}
 	return f.editNode(ctx, node, func(n *corev1.Node) {
 		delete(n.Annotations, kuredInProgress)
-		n.Spec.Unschedulable = false
+		n.Spec.Unschedulable = cordoned
 	})
 }
 

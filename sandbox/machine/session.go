@@ -44,6 +44,9 @@ type session struct {
 	socket  net.Listener
 	trigger *os.File
 
+	// starting is held while the kubelet starts.
+	starting sync.Mutex
+
 	mu      sync.Mutex
 	kubelet *kubelet.Kubelet
 	// machineID and name that this boot took from the disk; empty before.
@@ -196,7 +199,7 @@ func (s *session) agent() *kubelet.Kubelet {
 	return s.kubelet
 }
 
-// adopt makes a kubelet that has just started this boot's, unless the power is gone already.
+// adopt makes a kubelet this boot's, unless the power is gone already.
 func (s *session) adopt(k *kubelet.Kubelet) error {
 	s.mu.Lock()
 	if s.ctx.Err() == nil {
@@ -215,15 +218,10 @@ func (s *session) unitChanges(name string, active bool) error {
 	if name != kubeletUnit {
 		return nil
 	}
-	k := s.agent()
-	switch {
-	case active && s.machine.isHung():
-		return fmt.Errorf("the kubelet of %s hangs", s.spec.ID)
-	case active && k == nil:
+	if active {
 		return s.startKubelet()
-	case active:
-		k.Resume()
-	case k != nil:
+	}
+	if k := s.agent(); k != nil {
 		k.Pause()
 	}
 	return nil

@@ -51,19 +51,14 @@ func (f *Fleet) Unhang(id string) error {
 	if s == nil {
 		return nil
 	}
-	switch k := s.agent(); {
-	case !s.spec.Light:
-		// Before the boot has come that far, it starts the kubelet itself.
-		if !s.units.Active(containerdUnit) {
-			return nil
-		}
-		return s.units.Set(kubeletUnit, true)
-	case k != nil:
-		k.Resume()
-		return nil
-	default:
+	if s.spec.Light {
 		return s.startKubelet()
 	}
+	// Before the boot has come that far, it starts the kubelet itself.
+	if !s.units.Active(containerdUnit) {
+		return nil
+	}
+	return s.units.Set(kubeletUnit, true)
 }
 
 // Restart takes the machine down in order and boots it again; it returns once the power is back. A

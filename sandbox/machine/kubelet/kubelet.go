@@ -5,6 +5,7 @@ package kubelet
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -173,6 +175,10 @@ type Kubelet struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	// starting is held by Start, and by Kill from when nothing can start any more.
+	starting sync.Mutex
+	// enlisted tells that the Node was registered and the service knows this kubelet.
+	enlisted bool
 	// cache is held while the warm cache on the disk changes.
 	cache sync.Mutex
 
@@ -182,21 +188,49 @@ type Kubelet struct {
 	workers map[types.UID]*worker
 }
 
-// Start registers the Node, marks it Ready and takes its pods. The kubelet lives until Kill or Shutdown.
-func (s *Service) Start(ctx context.Context, node Node) (*Kubelet, error) {
-	k := &Kubelet{service: s, node: node, active: true, workers: map[types.UID]*worker{}}
-	if err := k.register(ctx); err != nil {
-		return nil, err
-	}
-	// A kubelet's life is its machine's, not that of the call that starts it.
+// Prepare makes a machine's kubelet, which does nothing before Start.
+func (s *Service) Prepare(ctx context.Context, node Node) *Kubelet {
+	k := &Kubelet{service: s, node: node, workers: map[types.UID]*worker{}}
+	// A kubelet's life is its machine's, not that of the call that makes it.
 	k.ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.enlist(k)
-	s.heard(node.Name)
-	if node.Root != "" {
-		k.spawn(k.heartbeat)
+	return k
+}
+
+// Start starts the kubelet's process. The first time it registers the Node, marks it Ready and takes its
+// pods; later, after Pause, it reports at once what happened meanwhile. On an error nothing has started.
+func (k *Kubelet) Start(ctx context.Context) error {
+	k.starting.Lock()
+	defer k.starting.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(k.ctx, cancel)()
+	if !k.enlisted {
+		if err := k.register(ctx); err != nil {
+			return err
+		}
+	}
+	if !k.activate() {
+		return fmt.Errorf("the machine of node %s has no power", k.node.Name)
+	}
+	k.service.heard(k.node.Name)
+	if k.enlisted {
+		k.spawn(k.beat)
+	} else {
+		k.enlisted = true
+		k.service.enlist(k)
+		if k.node.Root != "" {
+			k.spawn(k.heartbeat)
+		}
 	}
 	k.takePods()
-	return k, nil
+	return nil
+}
+
+func (k *Kubelet) activate() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.active = !k.closed
+	return k.active
 }
 
 // Node tells what this kubelet registered.
@@ -210,16 +244,6 @@ func (k *Kubelet) Pause() {
 	k.service.watchSilence(k.node.Name)
 }
 
-// Resume starts the kubelet's process again: it reports at once what happened meanwhile.
-func (k *Kubelet) Resume() {
-	k.mu.Lock()
-	k.active = true
-	k.mu.Unlock()
-	k.service.heard(k.node.Name)
-	k.spawn(k.beat)
-	k.takePods()
-}
-
 // Kill is the loss of power: processes die at once and nobody hears of it. It returns when all is over.
 func (k *Kubelet) Kill() {
 	k.mu.Lock()
@@ -231,7 +255,11 @@ func (k *Kubelet) Kill() {
 		w.killProcesses()
 	}
 	k.running.Wait()
-	k.service.dismiss(k)
+	k.starting.Lock()
+	defer k.starting.Unlock()
+	if k.enlisted {
+		k.service.dismiss(k)
+	}
 	k.service.watchSilence(k.node.Name)
 }
 
@@ -240,7 +268,8 @@ func (k *Kubelet) Kill() {
 func (k *Kubelet) Shutdown(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, max(k.service.Clock.Real(30*time.Second), time.Second))
 	defer cancel()
-	if err := k.setReady(ctx, corev1.ConditionFalse, "KubeletNotReady", "node is shutting down"); err != nil {
+	err := k.setReady(ctx, corev1.ConditionFalse, "KubeletNotReady", "node is shutting down")
+	if err != nil && !apierrors.IsNotFound(err) {
 		k.service.Log.Warn("node not marked as shutting down", "node", k.node.Name, "error", err)
 	}
 	k.mu.Lock()
@@ -322,7 +351,7 @@ func (k *Kubelet) forget(w *worker) {
 // podSource lists and watches pods that are bound to a node.
 func podSource(client kubernetes.Interface) cache.ListerWatcher {
 	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-	return &cache.ListWatch{
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = bound
 			return client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
@@ -331,5 +360,5 @@ func podSource(client kubernetes.Interface) cache.ListerWatcher {
 			o.FieldSelector = bound
 			return client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, o)
 		},
-	}
+	}, client)
 }
