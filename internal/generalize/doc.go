@@ -6,6 +6,8 @@
 // decide which machine, when, or what becomes of the proof; and it knows nothing of a running host, its
 // services, its power or an API server: that is package host.
 //
-// Profiles are data (directory profile). Adding a path is adding a line there; the page docs/generalize.md
-// is made from them.
+// Profiles are data (directory profile). Adding a path is adding a line there; the tables of
+// docs/generalize.md are made from them.
 package generalize
+
+//go:generate go test -run TestPage -update .

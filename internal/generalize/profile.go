@@ -2,6 +2,7 @@ package generalize
 
 import (
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,7 +20,8 @@ var embedded embed.FS
 // Profile is a complete set of rules for one kind of cluster.
 type Profile struct {
 	Name v1alpha1.Profile `json:"name"`
-	// Version changes whenever a rule does. It stands in proofs and in the tags of images.
+	// Version is the number that the profile gives itself and, so that no change goes unseen, the first
+	// eight digits of the SHA-256 of its rules. It stands in proofs and in the tags of images.
 	Version string `json:"version"`
 	// Summary says in one line which clusters the profile is for.
 	Summary string `json:"summary"`
@@ -83,7 +85,24 @@ func LoadFrom(files fs.FS, name string) (*Profile, error) {
 	if err := p.prepare(func(file string) ([]byte, error) { return fs.ReadFile(files, path.Join("files", file)) }); err != nil {
 		return nil, fmt.Errorf("profile %s: %w", name, err)
 	}
+	digest, err := p.digest()
+	if err != nil {
+		return nil, err
+	}
+	p.Version += "-" + digest[:8]
 	return &p, nil
+}
+
+// digest is the SHA-256 of everything that decides what a run does.
+func (p *Profile) digest() (string, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "", err
+	}
+	for i := range p.Rules {
+		text = append(append(text, 0), p.Rules[i].content...)
+	}
+	return hash(text), nil
 }
 
 func readPage(files fs.FS, name string) (page, error) {

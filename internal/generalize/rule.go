@@ -210,8 +210,11 @@ func (r *Rule) prepare(file func(string) ([]byte, error)) (err error) {
 		}
 	}
 	if u := r.Unless; u != nil {
-		if u.pattern, err = regexp.Compile(u.Pattern); err != nil || u.Pattern == "" || u.Reason == "" || len(u.Paths) == 0 {
-			return fmt.Errorf("rule %s: unless needs paths, a reason and a regular expression as its pattern: %w", r.ID, err)
+		if u.Pattern == "" || u.Reason == "" || len(u.Paths) == 0 {
+			return fmt.Errorf("rule %s: unless needs paths, a pattern and a reason", r.ID)
+		}
+		if u.pattern, err = regexp.Compile(u.Pattern); err != nil {
+			return fmt.Errorf("rule %s: unless: pattern: %w", r.ID, err)
 		}
 		for _, p := range u.Paths {
 			if err := checkPath(p); err != nil {

@@ -1,0 +1,106 @@
+package generalize
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/generalize.md")
+
+const (
+	pagePath = "../../docs/generalize.md"
+	begin    = "<!-- The tables below are made from internal/generalize/profile by go generate. -->\n"
+)
+
+// TestPage keeps the tables of the page current; what stands above them is written by hand.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile(pagePath)
+	must(t, err)
+	text, tables, found := strings.Cut(string(page), begin)
+	if !found {
+		t.Fatalf("%s has lost the line %q", pagePath, begin)
+	}
+	want := renderTables(t)
+	if *update {
+		must(t, os.WriteFile(pagePath, []byte(text+begin+want), 0o644))
+		return
+	}
+	if diff := cmp.Diff(want, tables); diff != "" {
+		t.Errorf("%s is out of date, run go generate ./internal/generalize (-want +got):\n%s", pagePath, diff)
+	}
+}
+
+func renderTables(t *testing.T) string {
+	var b strings.Builder
+	all := map[v1alpha1.Profile]*Profile{}
+	times := map[string]int{}
+	for _, name := range Profiles() {
+		all[name] = load(t, name)
+		for _, r := range all[name].Rules {
+			times[r.ID]++
+		}
+	}
+	b.WriteString("\n## Rules of every profile\n\n")
+	renderRules(&b, all[v1alpha1.ProfileStatic], func(r *Rule) bool { return times[r.ID] > 1 })
+	for _, name := range Profiles() {
+		p := all[name]
+		fmt.Fprintf(&b, "\n## Rules of profile `%s`\n\nVersion `%s`: %s.", p.Name, p.Version, p.Summary)
+		if p.NotLive != "" {
+			fmt.Fprintf(&b, " Not for a running host: %s.", p.NotLive)
+		}
+		b.WriteString("\n\n")
+		renderRules(&b, p, func(r *Rule) bool { return times[r.ID] == 1 })
+	}
+	b.WriteString("\n## What is stopped on a live host, in this order\n\n| units | why |\n|---|---|\n")
+	for _, s := range all[v1alpha1.ProfileStatic].Stop {
+		fmt.Fprintf(&b, "| %s | %s |\n", codes(s.Units), cell(s.Reason))
+	}
+	return b.String()
+}
+
+func renderRules(b *strings.Builder, p *Profile, which func(*Rule) bool) {
+	b.WriteString("| rule | action | paths | why | known from |\n|---|---|---|---|---|\n")
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		if !which(r) {
+			continue
+		}
+		action, paths := string(r.Action), codes(r.Paths)
+		if r.Allowable {
+			action += ", allowable"
+		}
+		if len(r.Except) > 0 {
+			paths += "<br>but not " + codes(r.Except)
+		}
+		if r.Only != "" {
+			paths += "<br>" + r.Only + " only"
+		}
+		if r.Unless != nil {
+			paths += "<br>unless " + cell(r.Unless.Reason)
+		}
+		if len(r.OnlyOS) > 0 {
+			paths += "<br>on " + strings.Join(r.OnlyOS, ", ")
+		}
+		if len(r.ExceptOS) > 0 {
+			paths += "<br>not on " + strings.Join(r.ExceptOS, ", ")
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", r.ID, action, paths, cell(r.Reason), cell(r.Source))
+	}
+}
+
+func codes(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = "`" + cell(text) + "`"
+	}
+	return strings.Join(quoted, "<br>")
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
