@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -110,20 +111,27 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 // check refuses flags that do not fit together, and to take the identity of the machine that this runs on
 // by mistake.
 func (g *generalizeFlags) check() error {
+	order := []string{g.prototype, g.uid, g.bootID, g.access.TokenFile, g.access.CAFile}
 	switch {
 	case g.root == "":
 		return usagef("--root must name the directory that holds the machine's root")
 	case g.live && (g.dryRun || g.manifest != "" || g.output != ""):
 		return usagef("--live goes with none of --dry-run, --manifest and --output")
-	case g.live && (g.prototype == "" || g.uid == "" || g.bootID == "" || g.access.TokenFile == "" || g.access.CAFile == ""):
+	case g.live && slices.Contains(order, ""):
 		return usagef("--live needs --prototype, --uid, --boot-id, --token-file and --ca-file; captures give them")
 	}
 	root, err := os.Stat(g.root)
 	if err != nil {
 		return usagef("--root: %w", err)
 	}
+	if g.live || g.confirmRoot || g.dryRun {
+		return nil
+	}
 	own, err := os.Stat("/")
-	if err == nil && os.SameFile(root, own) && !g.live && !g.confirmRoot && !g.dryRun {
+	if err != nil {
+		return err
+	}
+	if os.SameFile(root, own) {
 		return refusedf("%s is the root of the machine that this runs on: give --confirm-root if it is to lose its identity; nothing was changed", g.root)
 	}
 	return nil

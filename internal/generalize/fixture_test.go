@@ -1,7 +1,6 @@
 package generalize
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -85,7 +84,7 @@ func runner(p *Profile) *Runner {
 
 func run(t *testing.T, dir string, r *Runner) (*Manifest, error) {
 	t.Helper()
-	return r.Run(context.Background(), open(t, dir))
+	return r.Run(t.Context(), open(t, dir))
 }
 
 // snapshot describes everything in a tree: mode, and content or link target.

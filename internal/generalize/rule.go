@@ -1,6 +1,7 @@
 package generalize
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -144,33 +145,43 @@ func (r *Rule) check() error {
 
 // checkFields says whether a field is set that the action does not know, or missing that it needs.
 func (r *Rule) checkFields() error {
-	removes := r.Action == Delete || r.Action == Regenerate
-	literal := r.Action == Record || r.Action == Install || r.Action == Truncate
-	wrong := []struct {
-		is   bool
+	removes := is(r.Action, Delete, Regenerate)
+	for _, w := range []struct {
+		ok   bool
 		what string
 	}{
-		{(r.Editor != "") != (r.Action == Edit), "editor is for edit, and needed there"},
-		{r.Pattern != "" && r.Action != Edit, "pattern is for edit"},
-		{(len(r.By) > 0) != (r.Action == Regenerate), "by is for regenerate, and needed there"},
-		{(r.File != "" || r.Link != "") != (r.Action == Install), "file or link is for install, and needed there"},
-		{r.File != "" && r.Link != "", "file and link exclude each other"},
-		{(r.File != "") != (r.Mode != ""), "mode goes with file"},
-		{(len(r.Except) > 0 || r.Only != "") && !removes, "except and only are for delete and regenerate"},
-		{r.Unless != nil && r.Action != Delete, "unless is for delete"},
-		{r.Present && r.Action != Truncate, "present is for truncate"},
-		{r.Allowable && r.Action != Refuse && r.Action != Delete, "allowable is for refuse and delete"},
-		{r.Identity && !removes && r.Action != Truncate, "identity is for delete, regenerate and truncate"},
-		{literal && slices.ContainsFunc(r.Paths, wild), "record, install and truncate take paths without wildcards"},
-		{(r.Action == Record || r.Action == Install) && len(r.Paths) != 1, "record and install take one path"},
-	}
-	for _, w := range wrong {
-		if w.is {
+		{(r.Editor != "") == is(r.Action, Edit), "editor is for edit, and needed there"},
+		{r.Pattern == "" || is(r.Action, Edit), "pattern is for edit"},
+		{(len(r.By) > 0) == is(r.Action, Regenerate), "by is for regenerate, and needed there"},
+		{(r.File+r.Link != "") == is(r.Action, Install), "file or link is for install, and needed there"},
+		{r.File == "" || r.Link == "", "file and link exclude each other"},
+		{(r.File == "") == (r.Mode == ""), "mode goes with file"},
+		{len(r.Except) == 0 || removes, "except is for delete and regenerate"},
+		{r.Only == "" || removes, "only is for delete and regenerate"},
+		{r.Unless == nil || is(r.Action, Delete), "unless is for delete"},
+		{!r.Present || is(r.Action, Truncate), "present is for truncate"},
+		{!r.Allowable || is(r.Action, Refuse, Delete), "allowable is for refuse and delete"},
+		{!r.Identity || is(r.Action, Delete, Regenerate, Truncate), "identity is for delete, regenerate and truncate"},
+	} {
+		if !w.ok {
 			return fmt.Errorf("rule %s: %s", r.ID, w.what)
 		}
 	}
+	return r.checkTargets()
+}
+
+// checkTargets holds actions that write to files that can be named beforehand.
+func (r *Rule) checkTargets() error {
+	if is(r.Action, Record, Install, Truncate) && slices.ContainsFunc(r.Paths, wild) {
+		return fmt.Errorf("rule %s: record, install and truncate take paths without wildcards", r.ID)
+	}
+	if is(r.Action, Record, Install) && len(r.Paths) != 1 {
+		return fmt.Errorf("rule %s: record and install take one path", r.ID)
+	}
 	return nil
 }
+
+func is(action Action, oneOf ...Action) bool { return slices.Contains(oneOf, action) }
 
 func wild(p string) bool { return strings.ContainsAny(p, `*?[\`) }
 
@@ -209,17 +220,9 @@ func (r *Rule) prepare(file func(string) ([]byte, error)) (err error) {
 			return fmt.Errorf("rule %s: editor %s and its pattern do not fit", r.ID, r.Editor)
 		}
 	}
-	if u := r.Unless; u != nil {
-		if u.Pattern == "" || u.Reason == "" || len(u.Paths) == 0 {
-			return fmt.Errorf("rule %s: unless needs paths, a pattern and a reason", r.ID)
-		}
-		if u.pattern, err = regexp.Compile(u.Pattern); err != nil {
-			return fmt.Errorf("rule %s: unless: pattern: %w", r.ID, err)
-		}
-		for _, p := range u.Paths {
-			if err := checkPath(p); err != nil {
-				return fmt.Errorf("rule %s: unless: %w", r.ID, err)
-			}
+	if r.Unless != nil {
+		if err := r.Unless.prepare(); err != nil {
+			return fmt.Errorf("rule %s: unless: %w", r.ID, err)
 		}
 	}
 	if r.File == "" {
@@ -234,4 +237,17 @@ func (r *Rule) prepare(file func(string) ([]byte, error)) (err error) {
 		return fmt.Errorf("rule %s: %w", r.ID, err)
 	}
 	return nil
+}
+
+func (c *Condition) prepare() (err error) {
+	if c.Pattern == "" || c.Reason == "" || len(c.Paths) == 0 {
+		return errors.New("paths, a pattern and a reason are needed")
+	}
+	for _, p := range c.Paths {
+		if err := checkPath(p); err != nil {
+			return err
+		}
+	}
+	c.pattern, err = regexp.Compile(c.Pattern)
+	return err
 }

@@ -98,6 +98,8 @@ func testMet(t *testing.T, p *Profile, rule *Rule, os map[string]string) {
 			if read(t, dir, path) == content {
 				t.Errorf("%s was not edited", path)
 			}
+		default:
+			t.Errorf("rule %s finds %s, and nothing here tells how to check it", rule.ID, path)
 		}
 	}
 	if rule.Action == Install || rule.Action == Record {

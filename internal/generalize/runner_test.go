@@ -150,7 +150,7 @@ func TestProof(t *testing.T) {
 }
 
 func TestInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := runner(load(t, v1alpha1.ProfileStatic)).Run(ctx, open(t, plant(t, node))); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -256,11 +256,7 @@ func TestGlobsAgree(t *testing.T) {
 	part := rapid.SampledFrom([]string{"*", "**", "a", "b", "?", "a*", ".*", "[ab]", "*.x"})
 	name := rapid.SampledFrom([]string{"a", "b", "ab", ".c", "d.x", "e\nf", "é"})
 	rapid.Check(t, func(r *rapid.T) {
-		dir, err := os.MkdirTemp("", "kamino-glob-*")
-		if err != nil {
-			r.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
+		dir := t.TempDir()
 		inside, err := os.OpenRoot(dir)
 		if err != nil {
 			r.Fatal(err)
@@ -344,7 +340,7 @@ func TestLoadIsStrict(t *testing.T) {
 		head + strings.Replace(strings.Replace(good, "delete", "truncate", 1), "/a]", "\"/a/*\"]", 1):                "without wildcards",
 		head + strings.Replace(good, "source: s", "source: s, except: [\"/a/**\"]", 1):                               "except knows no",
 		head + strings.Replace(good, "delete", "refuse, identity: true", 1):                                          "identity is for",
-		head + strings.Replace(good, "source: s", "source: s, unless: {paths: [/b], pattern: \"\", reason: why}", 1): "unless needs",
+		head + strings.Replace(good, "source: s", "source: s, unless: {paths: [/b], pattern: \"\", reason: why}", 1): "are needed",
 	} {
 		_, err := LoadFrom(fstest.MapFS{"p.yaml": {Data: []byte(text)}, "files/f": {Data: []byte("x")}}, "p")
 		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {

@@ -22,7 +22,9 @@ import (
 
 // pauses between attempts to reach the API server. The network may be away for a moment when its agents
 // are stopped.
-var pauses = []time.Duration{1, 2, 4, 8, 15, 15, 15}
+var pauses = []time.Duration{
+	time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second,
+}
 
 // API reads one Prototype and writes its proof.
 type API struct{ client rest.Interface }
@@ -124,21 +126,22 @@ func persist(ctx context.Context, wait func(context.Context, time.Duration) erro
 		if err == nil || final(err) {
 			return err
 		}
-		if wait(ctx, pause*time.Second) != nil {
+		if wait(ctx, pause) != nil {
 			return err
 		}
 	}
 	return try()
 }
 
-// final says whether an answer will be the same the next time.
+// final says whether an answer will be the same the next time. A conflict may not: somebody else wrote
+// the object in the same moment.
 func final(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
 	}
 	code := int(status.Status().Code)
-	return code >= 400 && code < 500 && code != 408 && code != 429
+	return code >= 400 && code < 500 && code != 408 && code != 409 && code != 429
 }
 
 // Trouble is an answer of the API server, or the lack of one, with the exit code of its class.

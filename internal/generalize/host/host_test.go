@@ -264,7 +264,7 @@ func TestRefusals(t *testing.T) {
 
 func TestNetworkBlinks(t *testing.T) {
 	m := newMachine(t)
-	m.server.fail = map[string][]int{"GET": {503, 0}, "PATCH": {0, 503, 429, 0}}
+	m.server.fail = map[string][]int{"GET": {503, 0}, "PATCH": {0, 503, 429, 409}}
 	if err := m.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

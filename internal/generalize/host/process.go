@@ -137,9 +137,9 @@ func ofContainers(all []process, self int) []int {
 	spared := shimOf(byPID[self])
 	var shims, rest []int
 	for _, p := range all {
-		switch above := shimOf(p); {
-		case above == 0 || above == spared:
-		case above == p.pid:
+		switch shimOf(p) {
+		case 0, spared:
+		case p.pid:
 			shims = append(shims, p.pid)
 		default:
 			rest = append(rest, p.pid)

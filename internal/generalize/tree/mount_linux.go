@@ -37,7 +37,7 @@ func mountOf(f *os.File) (mount, error) {
 	if err := unix.Fstatfs(fd, &v); err != nil {
 		return mount{}, fmt.Errorf("look at the file system of %s: %w", f.Name(), err)
 	}
-	return mount{id: id, kind: int64(v.Type)}, nil
+	return mount{id: id, kind: v.Type}, nil
 }
 
 // classify sorts file systems by their magic number (linux/magic.h; ZFS and NTFS3 from their own headers).

@@ -17,7 +17,7 @@ import (
 )
 
 // plant makes a tree and a witness beside it that nothing may touch.
-func plant(t testing.TB, files map[string]string) (t_ *Tree, dir, witness string) {
+func plant(t testing.TB, files map[string]string) (tr *Tree, dir, witness string) {
 	t.Helper()
 	top := t.TempDir()
 	dir, witness = filepath.Join(top, "root"), filepath.Join(top, "witness")
@@ -341,11 +341,7 @@ var name = rapid.OneOf(
 // TestNothingOutsideChanges makes trees full of links that lead anywhere, and removes what patterns find.
 func TestNothingOutsideChanges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		top, err := os.MkdirTemp("", "kamino-tree-*")
-		if err != nil {
-			r.Fatal(err)
-		}
-		defer os.RemoveAll(top)
+		top := t.TempDir()
 		dir, witness := filepath.Join(top, "root"), filepath.Join(top, "witness")
 		put(t, witness, "a/b/c", "untouched")
 		put(t, dir, "a/", "")
