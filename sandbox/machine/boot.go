@@ -152,7 +152,7 @@ func (s *session) join() error {
 	}
 	facts := s.facts()
 	facts.Hostname = s.name
-	if err := errors.Join(disk.Serve(s.root, facts), disk.Agents(s.root, facts)); err != nil {
+	if err := errors.Join(disk.CollectGarbage(s.root), disk.Serve(s.root, facts), disk.Agents(s.root, facts)); err != nil {
 		return err
 	}
 	if err := s.sleep(s.latencies().KubeletStart); err != nil {

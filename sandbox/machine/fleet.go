@@ -279,22 +279,20 @@ func (f *Fleet) Terminate(ctx context.Context, id string) error {
 	return f.forget(m)
 }
 
-// Reimage implements fleet.Fleet: the machine goes off at once, gets spec.Disk's content on its own disk
-// if that is another one, and boots by the recipe of the spec.
+// Reimage implements fleet.Fleet: the machine goes off at once and boots from spec.Disk, which CopyDisk
+// made, by the recipe of the spec. A disk that it had before stays until DeleteDisk.
 func (f *Fleet) Reimage(ctx context.Context, spec fleet.Spec) error {
 	m, err := f.machine(spec.ID)
 	if err != nil {
 		return err
 	}
+	if !spec.Light {
+		if _, err := os.Stat(f.path(spec.Disk)); err != nil {
+			return fmt.Errorf("reimage %s: its disk %s was not made: %w", spec.ID, spec.Disk, err)
+		}
+	}
 	if err := m.powerOff(ctx, true); err != nil {
 		return err
-	}
-	own := m.specification().Disk
-	if fold(string(own)) != fold(string(spec.Disk)) {
-		if err := f.CopyDisk(ctx, own, spec.Disk); err != nil {
-			return fmt.Errorf("reimage %s: %w", spec.ID, err)
-		}
-		spec.Disk = own
 	}
 	m.respecify(spec)
 	return m.powerOn(ctx)

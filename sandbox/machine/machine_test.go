@@ -372,13 +372,19 @@ func TestReimageBootsAnew(t *testing.T) {
 	s := w.donor()
 	old := w.read(s.ID, "etc/machine-id")
 	again := s
-	again.Disk = platformImage
+	again.Disk = "fresh"
+	if err := w.fleet.CopyDisk(t.Context(), again.Disk, platformImage); err != nil {
+		t.Fatal(err)
+	}
 	if err := w.fleet.Reimage(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
 	w.ready("pool000001", s.ID)
-	if status, err := w.fleet.Machine(s.ID); err != nil || status.Disk != w.fleet.DiskTree(s.Disk) || w.read(s.ID, "etc/machine-id") == old {
+	if status, err := w.fleet.Machine(s.ID); err != nil || status.Disk != w.fleet.DiskTree(again.Disk) || w.read(s.ID, "etc/machine-id") == old {
 		t.Errorf("after the reimage: %+v (%v)", status, err)
+	}
+	if err := w.fleet.DeleteDisk(t.Context(), s.Disk); err != nil {
+		t.Errorf("the old disk is still in use: %v", err)
 	}
 }
 

@@ -135,3 +135,20 @@ func RemovePod(root string, pod PodRecord) error {
 	}
 	return errors.Join(errs...)
 }
+
+// CollectGarbage is the container runtime's start: writable layers of pods that it does not know go.
+func CollectGarbage(root string) error {
+	layers, err := filepath.Glob(filepath.Join(root, containerdSnap, "rw-*"))
+	if err != nil {
+		return err
+	}
+	for _, layer := range layers {
+		if HasPod(root, strings.TrimPrefix(filepath.Base(layer), "rw-")) {
+			continue
+		}
+		if err := os.RemoveAll(layer); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -338,6 +338,29 @@ func TestPodLeavesNothingBehindButLogs(t *testing.T) {
 	}
 }
 
+func TestRuntimeCollectsLayersOfUnknownPods(t *testing.T) {
+	root, _ := livedIn(t, Static)
+	kept := PodRecord{UID: randomUUID(), Namespace: "default", Name: "kept"}
+	lost := PodRecord{UID: randomUUID(), Namespace: "default", Name: "lost"}
+	for _, pod := range []PodRecord{kept, lost} {
+		if err := AddPod(root, pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(root, containerdCRI, "sandboxes", lost.UID)); err != nil {
+		t.Fatal(err)
+	}
+	if err := CollectGarbage(root); err != nil {
+		t.Fatal(err)
+	}
+	if !exists(filepath.Join(root, containerdSnap, "rw-"+kept.UID)) || exists(filepath.Join(root, containerdSnap, "rw-"+lost.UID)) {
+		t.Error("the wrong layers are gone")
+	}
+	if !HasImage(root, BaseImages[0]) {
+		t.Error("an image is gone")
+	}
+}
+
 func TestOrders(t *testing.T) {
 	for name, test := range map[string]struct {
 		customData string
