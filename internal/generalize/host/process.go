@@ -33,7 +33,10 @@ func (h *Host) endContainers(ctx context.Context, t *tree.Tree) error {
 			return fmt.Errorf("look for containers: %w", err)
 		}
 		if !sameNamespace(all) {
-			h.say("the host's processes cannot be seen from here: containers that are left are not ended")
+			if ownFileSystem(t) {
+				return errors.New("the host's processes cannot be seen, so containers that write could not be ended: the pod needs the host's PID namespace")
+			}
+			h.say("the root is no running host's: there are no containers to end")
 			return nil
 		}
 		doomed := ofContainers(all, os.Getpid())

@@ -1,0 +1,122 @@
+package host
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+func openTree(t *testing.T, dir string) *tree.Tree {
+	t.Helper()
+	opened, err := tree.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	return opened
+}
+
+// TestDetach needs the right to mount.
+func TestDetach(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "a root")
+	volume := filepath.Join(root, "var/lib/kubelet/pods/uid/volumes/kubernetes.io~projected/token")
+	other := filepath.Join(root, "mnt/data")
+	for _, dir := range []string{volume, other} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mount("none", dir, "tmpfs", 0, ""); err != nil {
+			t.Skipf("mounting is not allowed here: %v", err)
+		}
+		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	}
+	tr, log := openTree(t, root), &bytes.Buffer{}
+	if _, err := tr.Remove("var/lib/kubelet/pods/uid", nil); err == nil {
+		t.Fatal("removed through a mount")
+	}
+	(&Host{Log: log}).detach(tr)
+	if _, err := tr.Remove("var/lib/kubelet/pods/uid", nil); err != nil {
+		t.Errorf("%v\n%s", err, log)
+	}
+	left, err := mountsBelow(root)
+	if err != nil || len(left) != 1 || left[0].dir != "/mnt/data" {
+		t.Errorf("left mounted: %+v (%v)", left, err)
+	}
+	if ownFileSystem(tr) {
+		t.Error("a directory counts as a file system of its own")
+	}
+}
+
+// TestFlush needs the right to mount, and a file system to mount from a file.
+func TestFlush(t *testing.T) {
+	dir := t.TempDir()
+	image, root := filepath.Join(dir, "image"), filepath.Join(dir, "root")
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(image)
+	if err == nil {
+		err = f.Truncate(16 << 20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	for _, command := range [][]string{{"mkfs.ext4", "-q", "-F", image}, {"mount", "-o", "loop", image, root}} {
+		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("%v: %v %s", command, err, out)
+		}
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(root, syscall.MNT_DETACH) })
+	secret := bytes.Repeat([]byte("the donor's private key\n"), 4096)
+	if err := os.WriteFile(filepath.Join(root, "key"), secret, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tr, log := openTree(t, root), &bytes.Buffer{}
+	h := &Host{Log: log}
+	if err := h.flush(tr); err != nil {
+		t.Fatal(err)
+	}
+	if raw, _ := os.ReadFile(image); !bytes.Contains(raw, secret[:24]) {
+		t.Error("what was written is not on the disk")
+	}
+	if _, err := tr.Remove("key", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.flush(tr); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "trimmed /:") {
+		t.Skipf("trimming does not work here: %s", log)
+	}
+	if raw, _ := os.ReadFile(image); bytes.Contains(raw, secret[:24]) {
+		t.Error("what was deleted can still be read from the disk")
+	}
+	if !ownFileSystem(tr) || readOnly(tr) {
+		t.Error("a mounted file system does not count as one of its own, or as writable")
+	}
+}
+
+func TestParseMount(t *testing.T) {
+	line := `36 35 98:0 /mnt1 /mnt\0402/x\134y rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
+	got, ok := parseMount(line)
+	if want := (mountPoint{device: "98:0", dir: `/mnt 2/x\y`, kind: "ext3", source: "/dev/root"}); !ok || got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, broken := range []string{"", "36 35 98:0 / /", "1 2 3 - x y"} {
+		if got, ok := parseMount(broken); ok {
+			t.Errorf("%q was read as %+v", broken, got)
+		}
+	}
+	if diff := cmp.Diff(`a\9`, unescape(`a\9`)); diff != "" {
+		t.Error(diff)
+	}
+}
