@@ -117,15 +117,16 @@ func (e *Engine) refuseDecision(_ context.Context, w *world, others []v1alpha1.P
 	if podImage(p, e.Image) == "" {
 		refuse(NoImage, "no image is known for the generalize pod: name Kamino's own with --image, or in settings.generalize.image")
 	}
-	return append(refusals, refuseOthers(p, others)...), nil
+	return append(refusals, e.refuseOthers(w, others)...), nil
 }
 
 // refuseOthers checks the other Prototypes of the pool. Of two that are in flight the older one goes on,
-// so that exactly one does.
-func refuseOthers(p *v1alpha1.Prototype, others []v1alpha1.Prototype) (refusals []cloud.Refusal) {
+// so that exactly one does. Pools of one name in two resource groups are two pools.
+func (e *Engine) refuseOthers(w *world, others []v1alpha1.Prototype) (refusals []cloud.Refusal) {
+	p := w.p
 	for i := range others {
 		other := &others[i]
-		if !strings.EqualFold(other.Spec.Pool, p.Spec.Pool) {
+		if pool, err := e.Cloud.PoolOf(cloud.InstanceID(other.Spec.Donor.ProviderID)); err != nil || pool != w.pool {
 			continue
 		}
 		switch {
