@@ -18,7 +18,7 @@ KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9][0-9.]*\).*|\1|p'
 LINT_VERSION := $(shell sed -n 's|^.*golangci/golangci-lint/v2 v\([0-9][0-9.]*\).*|\1|p' tools/lint/go.mod | head -n 1)
 KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
 
-PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/buildinfo.version=$(VERSION)
+PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/cli.Version=$(VERSION)
 
 # What Kubernetes' own build stamps in, twice: without it the sandbox's API server calls itself v0.0.0-master.
 kube_stamp = -X $(1).gitVersion=v$(KUBE_VERSION) -X $(1).gitMajor=$(word 1,$(KUBE_PARTS)) \
@@ -80,7 +80,8 @@ verify: generate ## Generate, then fail if the tree is not what is committed.
 
 .PHONY: bench
 bench: build ## Measure a capture in the sandbox: a Markdown table, and bin/bench.json.
-	@cd sandbox && $(GO) run ./bench/cmd/bench --kamino ../$(BIN)/kamino --sandbox ../$(BIN)/kamino-sandbox --json ../$(BIN)/bench.json
+	@cd sandbox && $(GO) build -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-bench ./cmd/kamino-bench
+	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox --json $(BIN)/bench.json
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck $(BIN)/.modules ## Look for known vulnerabilities in what the binaries really call.

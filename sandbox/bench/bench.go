@@ -1,0 +1,133 @@
+// Package bench measures one capture in a sandbox: how long the donor is away against what the cloud and the
+// cluster take by themselves, and what the command costs. It decides what is measured and how; it holds
+// nothing against a limit but those that the report names.
+//
+// The sandbox runs in real time, because what is compared is waiting with our own work. What a capture does
+// not touch (the making of the first nodes) is made short.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+// Options of a measurement.
+type Options struct {
+	// Kamino and Sandbox are the paths of the two binaries.
+	Kamino, Sandbox string
+	// TimeScale of the sandbox; 0 means 1, real time. Our own work is not scaled, so that a larger scale
+	// makes its share look larger.
+	TimeScale float64
+	// Say is told what happens; nil tells nobody.
+	Say func(format string, args ...any)
+}
+
+// publishing is how long the image version takes: the donor is back before, so that it may be short.
+const publishing = 45 * time.Second
+
+// snapshotting is what the simulated cloud takes for a snapshot.
+const snapshotting = 6 * time.Second
+
+// Run starts a sandbox, captures one of its nodes and returns what was measured. A process can do it once.
+func Run(ctx context.Context, o Options) (report Report, err error) {
+	if o.TimeScale <= 0 {
+		o.TimeScale = 1
+	}
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	dir, err := os.MkdirTemp("", "kamino-bench-")
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	o.Say("starting a sandbox whose cloud is as slow as a real one")
+	w, err := world.Start(ctx, world.Options{
+		Dir: filepath.Join(dir, "sandbox"), TimeScale: o.TimeScale, Kamino: o.Kamino, Binary: o.Sandbox,
+		Cloud: azure.Latencies{Create: time.Second, Version: publishing, Snapshot: snapshotting},
+		Machines: machine.Latencies{
+			Install: time.Second, Join: time.Second, Extension: time.Second, Kubelet: kubelet.Latencies{ImagePull: time.Second},
+		},
+	})
+	if err != nil {
+		return Report{}, fmt.Errorf("start the sandbox: %w", err)
+	}
+	defer func() { err = errors.Join(err, w.Stop()) }()
+	return o.measure(ctx, w)
+}
+
+func (o Options) measure(ctx context.Context, w *world.World) (Report, error) {
+	donor, err := o.prepare(ctx, w)
+	if err != nil {
+		return Report{}, err
+	}
+	observed, err := observe(ctx, w, donor)
+	if err != nil {
+		return Report{}, err
+	}
+	w.Cloud().ResetStats()
+	o.Say("capturing %s; this takes as long as on a real cloud, less the publishing", donor.Node)
+	child, err := runChild(ctx, o.Kamino, environment(w), "capture", donor.Node)
+	if err != nil {
+		return Report{}, err
+	}
+	times, err := observed.times(startOf(w.Cloud().Requests()), w.Clock().Real(snapshotting))
+	if err != nil {
+		return Report{}, err
+	}
+	stats := w.Cloud().Stats()
+	report := Report{
+		TimeScale: o.TimeScale, Donor: times, Child: child,
+		Requests: Requests{Counted: stats.Reads + stats.Writes, Polls: stats.Polls + stats.Repeats, ByOperation: stats.ByOperation},
+	}
+	report.KaminoBytes, err = size(o.Kamino)
+	if err == nil {
+		report.SandboxBytes, err = size(o.Sandbox)
+	}
+	return report, err
+}
+
+// prepare installs what a capture needs, puts pods on the nodes and chooses the donor.
+func (o Options) prepare(ctx context.Context, w *world.World) (control.Machine, error) {
+	if err := install(ctx, o, environment(w)); err != nil {
+		return control.Machine{}, err
+	}
+	o.Say("running a workload with a disruption budget")
+	if err := w.Workload(ctx, func(control.Event) {}); err != nil {
+		return control.Machine{}, fmt.Errorf("workload: %w", err)
+	}
+	machines, err := w.Machines(ctx)
+	if err != nil || len(machines) == 0 {
+		return control.Machine{}, errors.Join(err, errors.New("the sandbox has no machines"))
+	}
+	return machines[0], nil
+}
+
+func size(path string) (int64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// startOf finds when the cloud was asked to start the donor.
+func startOf(requests []azure.Request) time.Time {
+	for _, r := range requests {
+		if r.Noun == "instance" && r.Operation == "start" {
+			return r.Time
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+// Child is what a run of the command cost.
+type Child struct {
+	// Wall is from start to end, CPU is user and system time.
+	Wall time.Duration `json:"wall"`
+	CPU  time.Duration `json:"cpu"`
+	// PeakRSS is the most memory that it had, in bytes.
+	PeakRSS int64 `json:"peakRSS"`
+}
+
+// environment is this process's, with what names the sandbox.
+func environment(w *world.World) []string {
+	env := os.Environ()
+	for _, v := range w.Environment() {
+		env = append(env, v.Name+"="+v.Value)
+	}
+	return append(env, "KAMINO_IMAGE="+world.KaminoImage+":bench")
+}
+
+// install applies what a cluster needs for Kamino, as a person would.
+func install(ctx context.Context, o Options, env []string) error {
+	manifests := exec.CommandContext(ctx, o.Kamino, "manifests")
+	manifests.Env = env
+	text, err := manifests.Output()
+	if err != nil {
+		return fmt.Errorf("kamino manifests: %w", err)
+	}
+	apply := exec.CommandContext(ctx, o.Sandbox, "kubectl", "--", "apply", "-f", "-")
+	apply.Env, apply.Stdin = env, bytes.NewReader(text)
+	if out, err := apply.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl apply: %w: %s", err, out)
+	}
+	return nil
+}
+
+// peakEvery is how often the peak is read. It only grows, so that the last reading is the peak but for what
+// the process takes more in its last moments.
+const peakEvery = 20 * time.Millisecond
+
+// runChild runs the command to its end. The peak is the kernel's own high-water mark of the process: the
+// one in its resource usage also counts the much larger process that it was forked from.
+func runChild(ctx context.Context, binary string, env []string, args ...string) (Child, error) {
+	cmd := exec.CommandContext(ctx, binary, args...)
+	var out bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, &out, &out
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return Child{}, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	tick := time.NewTicker(peakEvery)
+	defer tick.Stop()
+	var c Child
+	for {
+		select {
+		case <-tick.C:
+			c.PeakRSS = max(c.PeakRSS, peak(cmd.Process.Pid))
+		case err := <-ended:
+			if err != nil {
+				return Child{}, fmt.Errorf("kamino %s: %w\n%s", strings.Join(args, " "), err, &out)
+			}
+			c.Wall = time.Since(began)
+			c.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+			return c, nil
+		}
+	}
+}
+
+// peak reads VmHWM of a process, in bytes; 0 if it is gone. Source: proc_pid_status(5).
+func peak(pid int) int64 {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = file.Close() }()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 3 && fields[0] == "VmHWM:" {
+			kib, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kib * 1024
+		}
+	}
+	return 0
+}

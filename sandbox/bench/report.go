@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Limits that the report names.
+const (
+	maxRatio    = 1.05
+	maxCPU      = 200 * time.Millisecond
+	maxRSS      = 64 << 20
+	maxRequests = 40
+)
+
+// Requests that one capture sent to Azure Resource Manager.
+type Requests struct {
+	// Counted are reads and writes. Polls are looks at what is known to be in progress: long operations,
+	// and the same resource again with nothing written in between.
+	Counted     int            `json:"counted"`
+	Polls       int            `json:"polls"`
+	ByOperation map[string]int `json:"byOperation"`
+}
+
+// Report is what was measured.
+type Report struct {
+	TimeScale    float64  `json:"timeScale"`
+	Donor        Times    `json:"donor"`
+	Child        Child    `json:"command"`
+	Requests     Requests `json:"requests"`
+	KaminoBytes  int64    `json:"kaminoBytes"`
+	SandboxBytes int64    `json:"sandboxBytes"`
+}
+
+// Markdown writes the report as a table.
+func (r Report) Markdown(w io.Writer) error {
+	d := r.Donor
+	rows := [][3]string{
+		{"donor out of service", seconds(d.OutOfService), ""},
+		{"what cloud and cluster take of it", fmt.Sprintf("%s (drain %s, stop %s, snapshot %s, start to Ready %s)",
+			seconds(d.Cloud()), seconds(d.Drain), seconds(d.Stop), seconds(d.Snapshot), seconds(d.Start)), ""},
+		{"ratio of the two", fmt.Sprintf("%.3f", d.Ratio()), fmt.Sprintf("at most %.2f", maxRatio)},
+		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s", r.Child.CPU.Seconds()), fmt.Sprintf("at most %.1f s", maxCPU.Seconds())},
+		{"peak memory of the command", mebibytes(r.Child.PeakRSS), "at most " + mebibytes(maxRSS)},
+		{"requests to Azure, polls apart", fmt.Sprintf("%d (and %d polls)", r.Requests.Counted, r.Requests.Polls), fmt.Sprintf("at most %d", maxRequests)},
+		{"size of `kamino`", mebibytes(r.KaminoBytes), ""},
+		{"size of `kamino-sandbox`, Kubernetes included", mebibytes(r.SandboxBytes), ""},
+	}
+	if _, err := fmt.Fprintln(w, "| figure | measured | wanted |\n|---|---|---|"); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if _, err := fmt.Fprintf(w, "| %s | %s | %s |\n", row[0], row[1], row[2]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Missed names the figures that are beyond their limits.
+func (r Report) Missed() []string {
+	checks := []struct {
+		what   string
+		missed bool
+	}{
+		{"ratio", r.Donor.Ratio() > maxRatio},
+		{"CPU", r.Child.CPU > maxCPU},
+		{"memory", r.Child.PeakRSS > maxRSS},
+		{"requests", r.Requests.Counted > maxRequests},
+	}
+	var missed []string
+	for _, c := range checks {
+		if c.missed {
+			missed = append(missed, c.what)
+		}
+	}
+	return slices.Clip(missed)
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
