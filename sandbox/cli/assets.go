@@ -22,7 +22,7 @@ KUBEBUILDER_ASSETS names. This makes such a directory: three links to this very 
 			if err != nil {
 				return err
 			}
-			binary, err := os.Executable()
+			binary, err := self()
 			if err != nil {
 				return err
 			}

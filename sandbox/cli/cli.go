@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -133,6 +134,16 @@ The verbs act on the sandbox that runs in --dir (or $` + dirVariable + `, or .ka
 		}
 	}
 	return command
+}
+
+// self is the path that this program was called by. What that is a link to may have another name, and the
+// name decides what the program is.
+func self() (string, error) {
+	path, err := exec.LookPath(os.Args[0])
+	if err != nil {
+		return os.Executable()
+	}
+	return filepath.Abs(path)
 }
 
 func defaultDir() string {

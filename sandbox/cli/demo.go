@@ -20,7 +20,7 @@ it should be. Exits with 0 only if all of it is true; leaves nothing running.`,
 		Args: exactly(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			var err error
-			if o.Sandbox, err = os.Executable(); err != nil {
+			if o.Sandbox, err = self(); err != nil {
 				return err
 			}
 			if o.Kamino == "" {

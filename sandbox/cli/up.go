@@ -80,6 +80,10 @@ Keys of --pool:
 
 func (r *root) runWorld(ctx context.Context, o world.Options) error {
 	began := time.Now()
+	var err error
+	if o.Binary, err = self(); err != nil {
+		return err
+	}
 	o.Progress = func(text string) {
 		_, _ = fmt.Fprintf(r.stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), text)
 	}
@@ -114,7 +118,7 @@ func shellWord(path string) string {
 
 // besideMe is the path of a program that lies beside this one; empty if there is none.
 func besideMe(name string) string {
-	me, err := os.Executable()
+	me, err := self()
 	if err != nil {
 		return ""
 	}

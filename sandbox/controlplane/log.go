@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"k8s.io/klog/v2"
+
+	_ "github.com/kamino-dev/kamino/sandbox/controlplane/quiet" // The API server's etcd client.
 )
 
 // logFile takes what the components say. They share klog's package variables, so they share one file; a

@@ -51,7 +51,7 @@ func (w *World) describe(m machine.Status, node *corev1.Node) control.Machine {
 		Node: m.Node, Pool: m.Pool, Instance: m.ID, Power: string(m.Power), Image: m.Image,
 		Disk: m.Disk, MachineID: m.MachineID, State: string(m.Power),
 	}
-	for _, spec := range w.site.Pools {
+	for _, spec := range w.pools() {
 		if spec.Is(m.Pool) {
 			out.Pool = spec.Name
 		}

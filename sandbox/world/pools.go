@@ -23,20 +23,58 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// makePools makes the pools that are missing. The cloud makes their machines at once, so that a start does
-// not cost what a scale-out costs; they boot and bootstrap like all others.
+// pools that the sandbox has.
+func (w *World) pools() []pool.Spec {
+	w.poolsMu.Lock()
+	defer w.poolsMu.Unlock()
+	return slices.Clone(w.site.Pools)
+}
+
+// makePools makes the pools that are missing.
 func (w *World) makePools(ctx context.Context) error {
-	for _, spec := range w.site.Pools {
-		customData := ""
-		if !spec.Light {
-			customData = disk.CustomData(disk.Profile(spec.Profile))
-		}
-		if err := w.cloud.CreatePool(ctx, spec.Azure(customData)); err != nil {
-			return fmt.Errorf("pool %s: %w", spec.Name, err)
+	for _, spec := range w.pools() {
+		if err := w.makePool(ctx, spec); err != nil {
+			return err
 		}
 		w.say("pool %s: scale set %s, %d nodes to begin with, %s, %s profile", spec.Name, spec.ScaleSet(), spec.Nodes, spec.Generation, spec.Profile)
 	}
 	return nil
+}
+
+// makePool has the cloud make the pool's machines at once, so that a start does not cost what a scale-out
+// costs; they boot and bootstrap like all others. A pool that is there is left.
+func (w *World) makePool(ctx context.Context, spec pool.Spec) error {
+	customData := ""
+	if !spec.Light {
+		customData = disk.CustomData(disk.Profile(spec.Profile))
+	}
+	if err := w.cloud.CreatePool(ctx, spec.Azure(customData)); err != nil {
+		return fmt.Errorf("pool %s: %w", spec.Name, err)
+	}
+	return nil
+}
+
+// AddPool makes one more pool in a running sandbox and returns when its nodes are Ready. It outlives a
+// restart like the others.
+func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
+	spec = spec.Complete()
+	if err := spec.Check(); err != nil {
+		return err
+	}
+	if _, err := w.poolNamed(spec.Name); err == nil {
+		return fmt.Errorf("there is a pool %s already", spec.Name)
+	}
+	w.poolsMu.Lock()
+	w.site.Pools = append(w.site.Pools, spec)
+	err := w.site.Save()
+	w.poolsMu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := w.makePool(ctx, spec); err != nil {
+		return err
+	}
+	return w.awaitNodes(ctx)
 }
 
 // scaleSetID is the resource ID of a pool's scale set.
@@ -48,7 +86,7 @@ func (w *World) scaleSetID(spec pool.Spec) string {
 // poolNamed finds a pool by its own name or its scale set's.
 func (w *World) poolNamed(name string) (pool.Spec, error) {
 	var names []string
-	for _, spec := range w.site.Pools {
+	for _, spec := range w.pools() {
 		if spec.Is(name) {
 			return spec, nil
 		}
@@ -94,7 +132,7 @@ func (w *World) Pools(ctx context.Context) ([]control.Pool, error) {
 		return nil, err
 	}
 	var out []control.Pool
-	for _, spec := range w.site.Pools {
+	for _, spec := range w.pools() {
 		got, err := client.Get(ctx, w.site.ResourceGroup, spec.ScaleSet(), nil)
 		if err != nil {
 			return nil, fmt.Errorf("pool %s: %w", spec.Name, err)

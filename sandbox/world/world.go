@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -70,6 +69,8 @@ func DefaultPool() pool.Spec {
 type World struct {
 	options Options
 	site    *site.Site
+	// poolsMu guards the site's pools, which can grow.
+	poolsMu sync.Mutex
 	clock   clock.Clock
 	plane   *controlplane.ControlPlane
 	fleet   *machine.Fleet
@@ -78,7 +79,6 @@ type World struct {
 	nodes   *nodeWatch
 	servers site.Servers
 	since   time.Time
-	log     io.Closer
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -294,7 +294,6 @@ func (w *World) openLog() (*slog.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.log = file
 	w.onStop(file.Close)
 	return slog.New(slog.NewTextHandler(file, nil)), nil
 }

@@ -1,0 +1,25 @@
+// Package e2e tests the whole: the product's own binary on a real control plane, a simulated Azure and
+// machines with files, and the sandbox's own command. Each test has a pool of its own.
+package e2e
+
+import (
+	"os"
+	"testing"
+
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+// sandbox is the one that the tests of this package share.
+var sandbox *sandboxtest.Sandbox
+
+func TestMain(m *testing.M) {
+	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200}, &sandbox))
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,35 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestVerbs tells sessions with kamino-sandbox, each with a pool of three nodes of its own: $POOL, whose
+// nodes are $N0, $N1 and $N2.
+func TestVerbs(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			for _, pair := range sandbox.Env() {
+				if name, value, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "AZURE_") || name == "PATH" ||
+					name == "KUBECONFIG" || name == "SSL_CERT_FILE" || name == "KAMINO_SANDBOX_DIR" {
+					env.Setenv(name, value)
+				}
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			// pool NAME makes one.
+			"pool": func(ts *testscript.TestScript, _ bool, args []string) {
+				machines := sandbox.Pool(t, "name="+args[0]+",nodes=3")
+				ts.Setenv("POOL", args[0])
+				for i, name := range []string{"N0", "N1", "N2"} {
+					ts.Setenv(name, machines[i].Node)
+				}
+			},
+		},
+	})
+}

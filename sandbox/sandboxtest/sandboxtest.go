@@ -1,0 +1,209 @@
+// Package sandboxtest gives end-to-end tests a sandbox, the kamino binary to use it with, and the test
+// binary itself as kamino-sandbox and kubectl, so that nothing is linked twice. It decides nothing about
+// what is tested.
+//
+// A process can have one control plane in its life: a package of tests starts one sandbox in its TestMain,
+// and each test takes a pool of its own.
+package sandboxtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/cli"
+	"github.com/kamino-dev/kamino/sandbox/controlplane"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+// kaminoVariable names the binary that is tested; without it, it is built.
+const kaminoVariable = "KAMINO_BIN"
+
+// Sandbox is a running one.
+type Sandbox struct {
+	*world.World
+	// Kamino is the path of the kamino binary.
+	Kamino string
+	// Programs is a directory with kamino, kamino-sandbox and kubectl.
+	Programs string
+}
+
+// Main is the body of a TestMain: it starts a sandbox, puts it where the tests look for it, runs them and
+// stops it. Kamino, Dir and Binary of the options are filled in; so are pools, with none.
+func Main(m *testing.M, o world.Options, into **Sandbox) int {
+	become()
+	code, err := run(m, o, into)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// become makes the test binary another program if that is what it was called as.
+func become() {
+	name := filepath.Base(os.Args[0])
+	if name == "kamino-sandbox" || slices.Contains(controlplane.Programs(), name) {
+		os.Exit(cli.Main(os.Args))
+	}
+}
+
+func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
+	dir, err := os.MkdirTemp("", "kamino-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	s := &Sandbox{Programs: filepath.Join(dir, "bin")}
+	if err := s.gather(); err != nil {
+		return 1, err
+	}
+	o.Dir, o.Kamino, o.Binary = filepath.Join(dir, "sandbox"), s.Kamino, filepath.Join(s.Programs, "kamino-sandbox")
+	if o.Pools == nil {
+		o.Pools = []pool.Spec{}
+	}
+	if s.World, err = world.Start(context.Background(), o); err != nil {
+		return 1, err
+	}
+	*into = s
+	code = m.Run()
+	return code, s.Stop()
+}
+
+// gather makes the directory of programs.
+func (s *Sandbox) gather() error {
+	if err := os.MkdirAll(s.Programs, 0o755); err != nil {
+		return err
+	}
+	me, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	s.Kamino = filepath.Join(s.Programs, "kamino")
+	links := map[string]string{"kamino-sandbox": me, "kubectl": me}
+	if built := os.Getenv(kaminoVariable); built != "" {
+		if _, err := os.Stat(built); err != nil {
+			return fmt.Errorf("%s: %w", kaminoVariable, err)
+		}
+		links["kamino"] = built
+	} else if err := buildKamino(s.Kamino); err != nil {
+		return err
+	}
+	for name, to := range links {
+		if err := os.Symlink(to, filepath.Join(s.Programs, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buildKamino builds the product from the checkout that this package is in.
+func buildKamino(to string) error {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/kamino-dev/kamino").Output()
+	if err != nil {
+		return fmt.Errorf("find the product's module: %w", err)
+	}
+	build := exec.Command("go", "build", "-o", to, "./cmd/kamino")
+	build.Dir = strings.TrimSpace(string(root))
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build kamino: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Env is the environment of a shell that uses the sandbox.
+func (s *Sandbox) Env() []string {
+	env := append(os.Environ(), "PATH="+s.Programs+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for _, v := range s.Environment() {
+		env = append(env, v.Name+"="+v.Value)
+	}
+	return env
+}
+
+// Result of a command.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// within is how long a command may take before the test gives up on it.
+const within = 3 * time.Minute
+
+// Run runs one of the programs with the sandbox's environment, and more of it as NAME=VALUE, to its end.
+func (s *Sandbox) Run(t testing.TB, env []string, name string, args ...string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	command := exec.CommandContext(ctx, filepath.Join(s.Programs, name), args...)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	command.Env = append(s.Env(), env...)
+	err := command.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+	}
+	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: command.ProcessState.ExitCode()}
+}
+
+// Must fails the test unless a command ends with 0, and returns its standard output.
+func (s *Sandbox) Must(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	result := s.Run(t, nil, name, args...)
+	if result.Code != 0 {
+		t.Fatalf("%s %s ended with %d\n%s%s", name, strings.Join(args, " "), result.Code, result.Stdout, result.Stderr)
+	}
+	return result.Stdout
+}
+
+// Pool makes a pool for a test, described as on the command line, and returns its machines in order when
+// their nodes are Ready.
+func (s *Sandbox) Pool(t testing.TB, description string) []machine.Status {
+	t.Helper()
+	spec, err := pool.Parse(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddPool(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	return s.MachinesOf(t, spec.Name)
+}
+
+// MachinesOf a pool now, in order.
+func (s *Sandbox) MachinesOf(t testing.TB, name string) []machine.Status {
+	t.Helper()
+	spec := pool.Spec{Name: name}
+	var out []machine.Status
+	for _, m := range s.Fleet().Machines() {
+		if spec.Is(m.Pool) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Fault orders trouble for the rest of the test.
+func (s *Sandbox) Fault(t testing.TB, f azure.Fault) {
+	t.Helper()
+	name, err := s.Cloud().AddFault(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Cloud().ClearFaults(name); err != nil {
+			t.Error(err)
+		}
+	})
+}
