@@ -93,7 +93,22 @@ func (f *Fleet) resume() error {
 		if !on {
 			continue
 		}
+		lost := func() {
+			if r.Node == "" {
+				return
+			}
+			if err := f.kubelets.MarkLost(f.ctx, r.Node); err != nil {
+				f.config.Log.Warn("lost node not marked", "node", r.Node, "error", err)
+			}
+		}
+		if !r.Spec.Light {
+			// Whoever looks next must not take the Node of the last boot for that of this one.
+			lost()
+		}
 		f.spawn(func() {
+			if r.Spec.Light {
+				lost()
+			}
 			if err := m.powerOn(f.ctx); err != nil && f.ctx.Err() == nil {
 				f.config.Log.Error("machine not resumed", "machine", r.Spec.ID, "error", err)
 			}

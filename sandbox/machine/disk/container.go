@@ -113,6 +113,22 @@ func HasPod(root, uid string) bool {
 	return exists(filepath.Join(root, containerdCRI, "sandboxes", uid))
 }
 
+// Pods lists what the container runtime knows from before.
+func Pods(root string) []PodRecord {
+	paths, err := filepath.Glob(filepath.Join(root, containerdCRI, "sandboxes", "*", "status"))
+	if err != nil {
+		return nil
+	}
+	var pods []PodRecord
+	for _, path := range paths {
+		var pod PodRecord
+		if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &pod) == nil && pod.UID != "" {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
 // RemovePod removes what AddPod wrote. Its logs stay until somebody clears them, as on a real node.
 func RemovePod(root string, pod PodRecord) error {
 	paths := []string{

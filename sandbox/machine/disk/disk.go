@@ -198,7 +198,7 @@ func LivedIn(root string, profile Profile, facts Facts) (Facts, error) {
 		func() error { return Traces(root, facts) },
 		func() error { return old.write(root, facts) },
 		func() error { return runExtension(root) },
-		func() error { return livedInPods(root) },
+		func() error { return oldPod(root) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -212,7 +212,7 @@ func runExtension(root string) error {
 	return RecordExtension(root, "Microsoft.Azure.Extensions.CustomScript", "vmssCSE")
 }
 
-func livedInPods(root string) error {
+func oldPod(root string) error {
 	for _, image := range BaseImages {
 		if err := AddImage(root, image); err != nil {
 			return err

@@ -6,158 +6,15 @@ package kubelet
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
-	"github.com/kamino-dev/kamino/sandbox/clock"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
-
-// Latencies are the simulated durations of a kubelet's work. Zero means the default, negative none.
-type Latencies struct {
-	// ImagePull of one image that is not in the warm cache; 12 s.
-	ImagePull time.Duration
-	// ContainerStart of a simulated container; 1 s. ContainerStop of one that is asked to end; 2 s, or
-	// its grace period if that is shorter.
-	ContainerStart, ContainerStop time.Duration
-	// JobRun is how long a simulated container of a Job works; 5 s.
-	JobRun time.Duration
-	// Heartbeat between two renewals of the node's Lease; 10 s, but never less than 1 s of real time.
-	Heartbeat time.Duration
-	// Lost is the time from a kubelet's last word to the Node's conditions becoming Unknown; 40 s. It
-	// does a node lifecycle controller's work, whose own times cannot be scaled.
-	Lost time.Duration
-}
-
-func (l Latencies) withDefaults() Latencies {
-	for field, fallback := range map[*time.Duration]time.Duration{
-		&l.ImagePull: 12 * time.Second, &l.ContainerStart: time.Second, &l.ContainerStop: 2 * time.Second,
-		&l.JobRun: 5 * time.Second, &l.Heartbeat: 10 * time.Second, &l.Lost: 40 * time.Second,
-	} {
-		if *field == 0 {
-			*field = fallback
-		}
-		*field = max(*field, 0)
-	}
-	return l
-}
-
-// Config is what all kubelets of a sandbox share.
-type Config struct {
-	// Client needs the rights of a cluster administrator and should have no limit on its rate.
-	Client kubernetes.Interface
-	// REST tells processes where the API server is. Without it no process can be run.
-	REST  *rest.Config
-	Clock clock.Clock
-	// Binaries maps a prefix of an image's name to the local program that its containers run.
-	Binaries map[string]string
-	// Broken are parts of names of images that cannot be pulled.
-	Broken    []string
-	Latencies Latencies
-	// Dir keeps the logs of processes, and their volumes while they run.
-	Dir string
-	Log *slog.Logger
-}
-
-// Service watches pods for all kubelets, so that thousands of nodes cost one watch.
-type Service struct {
-	Config
-	informer cache.SharedIndexInformer
-	nextIP   atomic.Uint32
-
-	mu sync.Mutex
-	// kubelets by node name. More than one of a name is a collision: the last one has the pods.
-	kubelets map[string][]*Kubelet
-	// silent nodes that will be marked as lost.
-	silent map[string]*time.Timer
-	closed bool
-}
-
-const byNode = "node"
-
-// New makes a service. Run must be called for its kubelets to see pods.
-func New(config Config) *Service {
-	config.Latencies = config.Latencies.withDefaults()
-	if config.Log == nil {
-		config.Log = slog.New(slog.DiscardHandler)
-	}
-	s := &Service{Config: config, kubelets: map[string][]*Kubelet{}, silent: map[string]*time.Timer{}}
-	s.informer = cache.NewSharedIndexInformer(podSource(config.Client), &corev1.Pod{}, 0, cache.Indexers{
-		byNode: func(object any) ([]string, error) { return []string{object.(*corev1.Pod).Spec.NodeName}, nil },
-	})
-	return s
-}
-
-// Run watches pods until the context ends.
-func (s *Service) Run(ctx context.Context) error {
-	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { s.notice(object) },
-		UpdateFunc: func(_, object any) { s.notice(object) },
-		DeleteFunc: func(object any) { s.notice(object) },
-	})
-	if err != nil {
-		return err
-	}
-	s.informer.RunWithContext(ctx)
-	s.close()
-	return nil
-}
-
-// notice brings a change of a pod to the kubelet of its node.
-func (s *Service) notice(object any) {
-	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = gone.Obj
-	}
-	pod, ok := object.(*corev1.Pod)
-	if !ok || pod.Spec.NodeName == "" {
-		return
-	}
-	if k := s.current(pod.Spec.NodeName); k != nil {
-		k.notice(pod)
-	}
-}
-
-// current is the kubelet that has the pods of a node.
-func (s *Service) current(node string) *Kubelet {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if all := s.kubelets[node]; len(all) > 0 {
-		return all[len(all)-1]
-	}
-	return nil
-}
-
-func (s *Service) enlist(k *Kubelet) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kubelets[k.node.Name] = append(s.kubelets[k.node.Name], k)
-}
-
-func (s *Service) dismiss(k *Kubelet) {
-	s.mu.Lock()
-	left := slices.DeleteFunc(s.kubelets[k.node.Name], func(other *Kubelet) bool { return other == k })
-	s.kubelets[k.node.Name] = left
-	if len(left) == 0 {
-		delete(s.kubelets, k.node.Name)
-	}
-	s.mu.Unlock()
-	if len(left) > 0 {
-		left[len(left)-1].takePods()
-	}
-}
 
 // Node is what a kubelet knows of its machine.
 type Node struct {
@@ -223,6 +80,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 		}
 	}
 	k.takePods()
+	k.sweep()
 	return nil
 }
 
@@ -255,6 +113,10 @@ func (k *Kubelet) Kill() {
 		w.killProcesses()
 	}
 	k.running.Wait()
+	for _, w := range workers {
+		// Tokens and secrets were in memory.
+		w.volumes.remove()
+	}
 	k.starting.Lock()
 	defer k.starting.Unlock()
 	if k.enlisted {
@@ -329,6 +191,22 @@ func (k *Kubelet) takePods() {
 	}
 }
 
+// sweep removes from the disk what is left of pods that were deleted while the machine was off.
+func (k *Kubelet) sweep() {
+	if k.node.Root == "" || !k.service.informer.HasSynced() {
+		return
+	}
+	for _, record := range disk.Pods(k.node.Root) {
+		object, found, err := k.service.informer.GetIndexer().GetByKey(record.Namespace + "/" + record.Name)
+		if err != nil || found && string(object.(*corev1.Pod).UID) == record.UID {
+			continue
+		}
+		if err := disk.RemovePod(k.node.Root, record); err != nil {
+			k.service.Log.Warn("pod of an earlier boot not removed", "node", k.node.Name, "pod", record.Namespace+"/"+record.Name, "error", err)
+		}
+	}
+}
+
 func (k *Kubelet) notice(pod *corev1.Pod) {
 	k.mu.Lock()
 	w := k.workers[pod.UID]
@@ -346,19 +224,4 @@ func (k *Kubelet) forget(w *worker) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.workers, w.uid)
-}
-
-// podSource lists and watches pods that are bound to a node.
-func podSource(client kubernetes.Interface) cache.ListerWatcher {
-	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = bound
-			return client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = bound
-			return client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, o)
-		},
-	}, client)
 }

@@ -343,6 +343,9 @@ func TestKillTakesProgramsWithIt(t *testing.T) {
 		status, err := os.ReadFile("/proc/" + strings.TrimSpace(string(text)) + "/status")
 		return err != nil || strings.Contains(string(status), "State:\tZ")
 	})
+	if left, err := filepath.Glob(filepath.Join(w.dir, volumeDir, "*")); err != nil || len(left) > 0 {
+		t.Errorf("volumes outlived the power: %v (%v)", left, err)
+	}
 	w.eventually("the node is lost", func() bool { return readyStatus(w.node("n1")) == corev1.ConditionUnknown })
 	if pod := w.pod("long"); pod.Status.Phase != corev1.PodRunning {
 		t.Errorf("somebody reported the pod's end after the power was gone: %s", pod.Status.Phase)
@@ -395,6 +398,25 @@ func TestRebootRestartsPods(t *testing.T) {
 	w.eventuallyPod("web", "is ready again", func(pod *corev1.Pod) bool {
 		return podReady(pod) && pod.Status.ContainerStatuses[0].RestartCount == 1
 	})
+}
+
+func TestPodsThatWentMeanwhileAreSwept(t *testing.T) {
+	w := newWorld(t, nil)
+	root := w.disk()
+	k := w.boot("n1", root)
+	pod := w.create(simulated("web", "n1", "web:1"))
+	w.eventuallyPod("web", "becomes ready", podReady)
+	k.Kill()
+	if err := w.client.CoreV1().Pods("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the watch has seen it", func() bool {
+		return len(w.service.informer.GetIndexer().ListKeys()) == 0
+	})
+	w.boot("n1", root)
+	if disk.HasPod(root, string(pod.UID)) || len(disk.Pods(root)) > 0 {
+		t.Errorf("left on the disk: %v", disk.Pods(root))
+	}
 }
 
 func TestPausedKubeletIsSilentAndReportsLater(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // watchSilence marks a Node as lost if none of its kubelets speaks within the time of Latencies.Lost.
@@ -41,19 +40,23 @@ func (s *Service) close() {
 }
 
 func (s *Service) markLost(name string) {
-	if k := s.current(name); k != nil && k.isActive() {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err := s.updateNode(ctx, name, func(status *corev1.NodeStatus) bool {
+	if err := s.MarkLost(ctx, name); err != nil {
+		s.Log.Warn("lost node not marked", "node", name, "error", err)
+	}
+}
+
+// MarkLost makes a Ready Node's conditions Unknown at once, unless one of its kubelets is active.
+func (s *Service) MarkLost(ctx context.Context, name string) error {
+	if k := s.current(name); k != nil && k.isActive() {
+		return nil
+	}
+	return ignoreMissing(s.updateNode(ctx, name, func(status *corev1.NodeStatus) bool {
 		if !isReady(status) {
 			return false
 		}
 		setConditions(status, corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.")
 		return true
-	})
-	if err != nil && !apierrors.IsNotFound(err) {
-		s.Log.Warn("lost node not marked", "node", name, "error", err)
-	}
+	}))
 }

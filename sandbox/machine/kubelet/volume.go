@@ -28,6 +28,9 @@ type volumes struct {
 	paths map[string]string
 }
 
+// volumeDir is where volumes are, below the service's directory.
+const volumeDir = "volumes"
+
 // mount makes the pod's volumes if one of its containers is a real program.
 func (w *worker) mount(ctx context.Context, pod *corev1.Pod) error {
 	real := false
@@ -37,7 +40,7 @@ func (w *worker) mount(ctx context.Context, pod *corev1.Pod) error {
 	if !real {
 		return nil
 	}
-	v := &volumes{kubelet: w.kubelet, dir: filepath.Join(w.kubelet.service.Dir, "pods", string(w.uid)), paths: map[string]string{}}
+	v := &volumes{kubelet: w.kubelet, dir: filepath.Join(w.kubelet.service.Dir, volumeDir, string(w.uid)), paths: map[string]string{}}
 	w.volumes = v
 	for i := range pod.Spec.Volumes {
 		if err := v.make(ctx, pod, &pod.Spec.Volumes[i]); err != nil {
@@ -47,7 +50,12 @@ func (w *worker) mount(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-func (v *volumes) remove() { _ = os.RemoveAll(v.dir) }
+// remove is what a pod's end and a loss of power do to its volumes. A pod without programs has none.
+func (v *volumes) remove() {
+	if v != nil {
+		_ = os.RemoveAll(v.dir)
+	}
+}
 
 func (v *volumes) make(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) error {
 	path := filepath.Join(v.dir, "volumes", volume.Name)

@@ -296,9 +296,7 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod) error {
 // cleanUp removes what the pod has on the disk and in the kubelet.
 func (w *worker) cleanUp() error {
 	w.kubelet.forget(w)
-	if w.volumes != nil {
-		w.volumes.remove()
-	}
+	w.volumes.remove()
 	if w.kubelet.node.Root == "" {
 		return nil
 	}
