@@ -65,6 +65,9 @@ type Fleet struct {
 	closed   bool
 	machines map[string]*machine
 
+	// publishing is held while a platform image is made.
+	publishing sync.Mutex
+
 	collisions ledger
 }
 
@@ -148,10 +151,14 @@ func (f *Fleet) all() []*machine {
 // fold makes IDs of Azure resources comparable: their case means nothing.
 func fold(id string) string { return strings.ToLower(id) }
 
-func (f *Fleet) machine(id string) (*machine, error) {
+func (f *Fleet) find(id string) *machine {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if m := f.machines[fold(id)]; m != nil {
+	return f.machines[fold(id)]
+}
+
+func (f *Fleet) machine(id string) (*machine, error) {
+	if m := f.find(id); m != nil {
 		return m, nil
 	}
 	return nil, fmt.Errorf("there is no machine %s in the sandbox", id)
@@ -166,17 +173,22 @@ func (f *Fleet) CopyDisk(ctx context.Context, dst, src fleet.DiskID) error {
 	if m := f.userOf(dst); m != nil {
 		return fmt.Errorf("disk %s cannot be replaced: machine %s is running from it, power it off first", dst, m.specification().ID)
 	}
-	from := f.path(src)
-	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) && strings.Count(string(src), ":") == 3 {
+	if strings.Count(string(src), ":") == 3 {
 		if err := f.publish(src); err != nil {
 			return fmt.Errorf("make platform image %s: %w", src, err)
 		}
 	}
-	return disk.Copy(f.path(dst), from)
+	return disk.Copy(f.path(dst), f.path(src))
 }
 
-// publish makes a platform image. Two that do so at once make the same thing; the last one stays.
+// publish makes a platform image unless it is there. It is made once: replacing it under a copy that is
+// under way would cost that copy some of its files.
 func (f *Fleet) publish(image fleet.DiskID) error {
+	f.publishing.Lock()
+	defer f.publishing.Unlock()
+	if _, err := os.Stat(f.path(image)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	draft, err := os.MkdirTemp(filepath.Join(f.config.Dir, "disks"), ".copy-")
 	if err != nil {
 		return err
@@ -254,8 +266,8 @@ func (f *Fleet) PowerOff(ctx context.Context, id string, hard bool) error {
 
 // Power implements fleet.Fleet. A machine that does not exist is off.
 func (f *Fleet) Power(id string) fleet.Power {
-	m, err := f.machine(id)
-	if err != nil {
+	m := f.find(id)
+	if m == nil {
 		return fleet.Off
 	}
 	return m.Power()
@@ -263,8 +275,8 @@ func (f *Fleet) Power(id string) fleet.Power {
 
 // Terminate implements fleet.Fleet. A machine that does not exist is terminated already.
 func (f *Fleet) Terminate(ctx context.Context, id string) error {
-	m, err := f.machine(id)
-	if err != nil {
+	m := f.find(id)
+	if m == nil {
 		return nil
 	}
 	if err := m.powerOff(ctx, true); err != nil {

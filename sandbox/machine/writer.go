@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -75,8 +74,7 @@ func (s *session) lastWrites() error {
 	_, _ = rand.Read(seed)
 	errs := []error{disk.WriteFile(filepath.Join(s.root, "var/lib/systemd/random-seed"), seed, 0o600)}
 	if disk.MachineID(s.root) == "" {
-		errs = append(errs, os.RemoveAll(filepath.Join(s.root, "etc/machine-id")),
-			disk.WriteFile(filepath.Join(s.root, "etc/machine-id"), []byte(id+"\n"), 0o444))
+		errs = append(errs, disk.WriteFile(filepath.Join(s.root, "etc/machine-id"), []byte(id+"\n"), 0o644))
 	}
 	line := fmt.Sprintf("%s %s systemd[1]: Reached target Power-Off.\n", time.Now().UTC().Format(time.Stamp), name)
 	if s.units.Message("systemd-journald.service") {

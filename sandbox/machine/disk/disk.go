@@ -149,9 +149,13 @@ func makeDir(path string, mode fs.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// WriteFile replaces a file's content in place and gives it exactly this mode, whatever the umask is.
+// WriteFile replaces a file's content in place and gives it exactly this mode, whatever the umask is. A
+// file that may not be written is written all the same, as root would: a sandbox need not run as root.
 func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := os.WriteFile(path, content, mode); err != nil {

@@ -17,7 +17,7 @@ var platform = table{
 	{"var/lock", 0, "-> /run/lock"},
 	{"var/run", 0, "-> /run"},
 
-	{"etc/machine-id", 0o444, ""},
+	{"etc/machine-id", 0o644, ""},
 	{"var/lib/dbus/machine-id", 0, "-> /etc/machine-id"},
 	{"etc/os-release", 0o644, osRelease},
 	{"etc/hosts", 0o644, "127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n"},

@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// machineIDMode is 0444 on a real disk. Here whoever is root on the machine need not be root on the host.
+const machineIDMode = 0o644
+
 // FirstBoot makes the system's own identity where it is missing: a machine-id that is absent, empty or
 // "uninitialized", ssh host keys, seeds, the DHCP lease and the journal. What is there is kept.
 func FirstBoot(root string, facts Facts) error {
@@ -16,7 +19,7 @@ func FirstBoot(root string, facts Facts) error {
 	path := filepath.Join(root, "etc/machine-id")
 	if id := MachineID(root); id != "" {
 		facts.MachineID = id
-	} else if err := WriteFile(path, []byte(facts.MachineID+"\n"), 0o444); err != nil {
+	} else if err := WriteFile(path, []byte(facts.MachineID+"\n"), machineIDMode); err != nil {
 		return err
 	}
 	return firstBoot.write(root, facts)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
@@ -47,7 +48,7 @@ func newWorld(t *testing.T, binaries map[string]string) *world {
 		Client: w.client, REST: &rest.Config{Host: "https://192.0.2.1:6443"}, Clock: clock.Clock{Scale: 2000},
 		Binaries: binaries, Broken: []string{"broken.invalid"}, Dir: w.dir,
 	})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = w.service.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
@@ -60,7 +61,10 @@ func (w *world) keepDeletion(action clienttesting.Action) (bool, runtime.Object,
 	update := action.(clienttesting.UpdateActionImpl)
 	pod := update.GetObject().(*corev1.Pod)
 	stored, err := w.client.Tracker().Get(update.GetResource(), pod.Namespace, pod.Name)
-	if err != nil || stored.(*corev1.Pod).DeletionTimestamp == nil || pod.DeletionTimestamp != nil {
+	if err != nil {
+		return true, nil, err
+	}
+	if stored.(*corev1.Pod).DeletionTimestamp == nil || pod.DeletionTimestamp != nil {
 		return false, nil, nil
 	}
 	return true, nil, apierrors.NewConflict(update.GetResource().GroupResource(), pod.Name, errors.New("it was changed meanwhile"))
@@ -304,6 +308,34 @@ exit 7
 	want := disk.Hostname(root) + "\ntoken-of-kamino-generalizethe authority192.0.2.1 6443 n1 on-n1\n"
 	if err != nil || string(seen) != want {
 		t.Errorf("the program saw %q (%v), want %q", seen, err, want)
+	}
+}
+
+// TestProgramFindsItsServiceAccount: client libraries look under a fixed path, for which a kubeconfig
+// stands in.
+func TestProgramFindsItsServiceAccount(t *testing.T) {
+	w := newWorld(t, script(t, `cp "$KUBECONFIG" "$1/root/kubeconfig"; exec sleep 600`))
+	w.rootCA()
+	root := w.disk()
+	w.boot("n1", root)
+	pod := programPod("controller", "/host")
+	pod.Spec.Containers[0].VolumeMounts[1].MountPath = accountMount
+	w.create(pod)
+	w.eventuallyPod("controller", "runs", podReady)
+	w.eventually("the program has copied its kubeconfig", func() bool {
+		info, err := os.Stat(filepath.Join(root, "root/kubeconfig"))
+		return err == nil && info.Size() > 0
+	})
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(root, "root/kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(config.BearerTokenFile)
+	if err != nil || string(token) != "token-of-kamino-generalize" || config.Host != "https://192.0.2.1:6443" {
+		t.Errorf("its API server is %s, its token %q (%v)", config.Host, token, err)
+	}
+	if ca, err := os.ReadFile(config.CAFile); err != nil || string(ca) != "the authority" {
+		t.Errorf("its authority is %q (%v)", ca, err)
 	}
 }
 

@@ -169,10 +169,10 @@ func (w *worker) begin(ctx context.Context, pod *corev1.Pod) error {
 
 // stopped makes an error of work that was cut short by the pod's deletion none: the next step sees to it.
 func stopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // lostInReboot tells whether the pod ran under an earlier boot and is not to be run again. As a real
