@@ -88,6 +88,10 @@ func (r *root) runWorld(ctx context.Context, o world.Options) error {
 		_, _ = fmt.Fprintf(r.stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), text)
 	}
 	w, err := world.Start(ctx, o)
+	if errors.Is(err, world.ErrAskedToEnd) {
+		o.Progress(err.Error())
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -182,29 +182,51 @@ func assertNobodyThere(t *testing.T, dir string) {
 	}
 }
 
-func TestInterruptedStartLeavesNothing(t *testing.T) {
+func TestStartThatIsCutShortLeavesNothing(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	command := exec.Command(filepath.Join(sandbox.Programs, "kamino-sandbox"), "up", "--dir", dir)
-	stderr, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(stderr)
-	for lines.Scan() {
-		// In the middle of it: the control plane is up, the nodes are not.
-		if strings.Contains(lines.Text(), "control plane:") {
-			if err := command.Process.Signal(os.Interrupt); err != nil {
+	for name, c := range map[string]struct {
+		// at is the line of progress at which it is cut short: there are no Ready nodes yet.
+		at, said string
+		cut      func(t *testing.T, dir string, process *os.Process)
+		code     int
+	}{
+		"by Ctrl-C": {"control plane:", "interrupted", func(t *testing.T, _ string, process *os.Process) {
+			if err := process.Signal(os.Interrupt); err != nil {
+				t.Error(err)
+			}
+		}, 130},
+		"by down": {"waiting for", "asked to end before it was ready", func(t *testing.T, dir string, _ *os.Process) {
+			sandbox.Must(t, "kamino-sandbox", "down", "--dir", dir)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, temp := t.TempDir(), t.TempDir()
+			// At a cloud's own pace, no node will be Ready soon.
+			command := exec.Command(filepath.Join(sandbox.Programs, "kamino-sandbox"), "up", "--dir", dir, "--time-scale", "1")
+			command.Env = append(os.Environ(), "TMPDIR="+temp)
+			stderr, err := command.StderrPipe()
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			said := ""
+			for lines := bufio.NewScanner(stderr); lines.Scan(); {
+				said += lines.Text() + "\n"
+				if strings.Contains(lines.Text(), c.at) {
+					c.cut(t, dir, command.Process)
+				}
+			}
+			_ = command.Wait()
+			if code := command.ProcessState.ExitCode(); code != c.code || !strings.Contains(said, c.said) {
+				t.Errorf("exit code %d, want %d, and it should say %q:\n%s", code, c.code, c.said, said)
+			}
+			assertNobodyThere(t, dir)
+			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+				t.Errorf("left in the directory for temporary files: %v (%v)", left, err)
+			}
+		})
 	}
-	err = command.Wait()
-	if code := command.ProcessState.ExitCode(); code != 130 {
-		t.Errorf("exit code %d (%v), want 130", code, err)
-	}
-	assertNobodyThere(t, dir)
 }

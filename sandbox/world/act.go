@@ -104,7 +104,7 @@ func (w *World) Reboot(ctx context.Context, node string, tell func(control.Event
 	if m.Hung {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.patience())
+	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
 	defer cancel()
 	err = w.nodes.until(ctx, func() (bool, string) {
 		machines, err := w.Machines(ctx)
@@ -148,7 +148,7 @@ func (w *World) Workload(ctx context.Context, tell func(control.Event)) error {
 		return err
 	}
 	tell(control.Event{Subject: workload.Namespace, Text: "deployment, budget and daemon set are applied", Seconds: time.Since(began).Seconds()})
-	ctx, cancel := context.WithTimeout(ctx, w.patience())
+	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
 	defer cancel()
 	if err := workload.Await(ctx, w.kube); err != nil {
 		return err

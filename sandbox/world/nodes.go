@@ -100,9 +100,10 @@ func (n *nodeWatch) until(ctx context.Context, look func() (found bool, state st
 
 // awaitNodes waits for every machine that has power to have a Ready node.
 func (w *World) awaitNodes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, w.patience())
+	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
 	defer cancel()
 	said := 0
+	w.say("waiting for the nodes to be Ready")
 	return w.nodes.until(ctx, func() (bool, string) {
 		machines, err := w.Machines(ctx)
 		if err != nil {
@@ -132,6 +133,8 @@ func readiness(machines []control.Machine) (ready, wanted int, missing string) {
 	}
 	return ready, wanted, missing
 }
+
+var errPatience = errors.New("the time that a cloud may take is over")
 
 // patience is how long machines may take to join: what a cloud's slowest would, and what a busy laptop needs
 // on top.

@@ -213,7 +213,7 @@ func (w *World) Scale(ctx context.Context, name string, s control.Scale, tell fu
 	if !s.Wait {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errors.New("the time a cloud may take is over"))
+	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
 	defer cancel()
 	failed, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -91,20 +91,45 @@ type World struct {
 	lost  chan error
 }
 
+// ErrAskedToEnd is why Start failed if somebody asked the sandbox to end before it was ready.
+var ErrAskedToEnd = errors.New("the sandbox was asked to end before it was ready")
+
 // Start starts a sandbox and returns when all its nodes are Ready. On an error nothing is left running. A
 // process can start one in its life. The context bounds the start, not the sandbox's life.
 func Start(ctx context.Context, o Options) (*World, error) {
 	w := &World{options: o.withDefaults(), since: time.Now(), asked: make(chan struct{}), lost: make(chan error, 8)}
 	w.clock = clock.Clock{Scale: w.options.TimeScale}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
+	ctx, started := w.untilTrouble(ctx)
+	defer started()
 	for _, step := range []func(context.Context) error{
 		w.openSite, w.startControlPlane, w.startMachines, w.startCloud, w.writeFiles, w.makePools, w.startControl, w.awaitNodes,
 	} {
 		if err := step(ctx); err != nil {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+				err = cause
+			}
 			return nil, errors.Join(err, w.Stop())
 		}
 	}
 	return w, nil
+}
+
+// untilTrouble is a context that ends early if the sandbox cannot start any more, or should not.
+func (w *World) untilTrouble(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-w.asked:
+			cancel(ErrAskedToEnd)
+		case err := <-w.lost:
+			// Also for whoever looks once the start was over.
+			w.lost <- err
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 func (o Options) withDefaults() Options {
