@@ -25,6 +25,7 @@ type apiServer struct {
 
 	mu       sync.Mutex
 	version  int
+	deleted  []*unstructured.Unstructured
 	objects  map[string]*unstructured.Unstructured // by path
 	watchers map[chan metav1.WatchEvent]string     // path prefix by watcher
 }
@@ -154,6 +155,11 @@ func (s *apiServer) serveWatch(w http.ResponseWriter, r *http.Request, path stri
 			events <- eventOf("MODIFIED", s.objects[key])
 		}
 	}
+	for _, object := range s.deleted {
+		if strings.HasPrefix(pathOf(object), path+"/") && object.GetResourceVersion() > r.URL.Query().Get("resourceVersion") {
+			events <- eventOf("DELETED", object)
+		}
+	}
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -223,6 +229,7 @@ func (s *apiServer) put(path, event string, object *unstructured.Unstructured) *
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
 		event = "DELETED"
 		delete(s.objects, path)
+		s.deleted = append(s.deleted, object.DeepCopy())
 	} else {
 		s.objects[path] = object.DeepCopy()
 	}

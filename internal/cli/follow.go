@@ -36,7 +36,7 @@ var (
 // follower shows a capture until it is terminal or gone, and drives it whenever it gets the Lease.
 type follower struct {
 	cluster   *Cluster
-	engine    Engine // nil: only look
+	engine    Engine
 	namespace string
 	prototype *v1alpha1.Prototype
 	untilGone bool
@@ -62,18 +62,21 @@ func (f *follower) run(ctx context.Context) (*v1alpha1.Prototype, error) {
 	working, stop := context.WithCancel(ctx)
 	var workers sync.WaitGroup
 	sightings, news, driven := make(chan sighting), make(chan driverNews), make(chan error, 1)
-	wake := make(chan struct{}, 1)
+	wake, afresh := make(chan struct{}, 1), make(chan struct{}, 1)
 
-	workers.Go(func() {
-		watchPrototype(working, f.cluster.Client, f.prototype.Name, f.prototype.UID, func(s sighting) { send(working, sightings, s) })
-	})
-	if f.engine != nil {
-		d := &driver{
-			cluster: f.cluster, engine: f.engine, namespace: f.namespace, name: f.prototype.Name, wake: wake,
-			tell: func(n driverNews) { send(working, news, n) },
-		}
-		workers.Go(func() { driven <- d.run(working) })
+	w := &watcher{
+		client: f.cluster.Client, name: f.prototype.Name, uid: f.prototype.UID, afresh: afresh,
+		report: func(s sighting) { send(working, sightings, s) },
 	}
+	workers.Go(func() { w.run(working) })
+	d := &driver{
+		cluster: f.cluster, engine: f.engine, namespace: f.namespace, name: f.prototype.Name, wake: wake,
+		tell: func(n driverNews) { send(working, news, n) },
+	}
+	workers.Go(func() {
+		driven <- d.run(working)
+		afresh <- struct{}{} // how it ended is in the Prototype: don't wait for the watch to say so
+	})
 	f.progress.Prototype = f.prototype
 	err := f.loop(ctx, sightings, news, driven, wake)
 	stop()
@@ -111,7 +114,7 @@ func (f *follower) loop(ctx context.Context, sightings <-chan sighting, news <-c
 		case n := <-news:
 			f.hear(n)
 		case err := <-driven:
-			driven = nil // what it did shows in the next sighting
+			driven = nil
 			if err != nil && ctx.Err() == nil {
 				return err
 			}

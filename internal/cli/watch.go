@@ -29,17 +29,28 @@ type sighting struct {
 	err       error
 }
 
-// watchPrototype reports the Prototype now and whenever it changes, until the context ends. An object of
-// the same name with another UID is another Prototype: the one that was meant is gone.
-func watchPrototype(ctx context.Context, c client.WithWatch, name string, uid types.UID, report func(sighting)) {
+// watcher reports a Prototype now and whenever it changes. An object of the same name with another UID is
+// another Prototype: the one that was meant is gone.
+type watcher struct {
+	client client.WithWatch
+	name   string
+	uid    types.UID
+	// afresh makes it look at once, without waiting for the watch to tell.
+	afresh <-chan struct{}
+	report func(sighting)
+}
+
+// run watches until the context ends.
+func (w *watcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := watchOnce(ctx, c, name, uid, report)
+		err := w.once(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil {
-			report(sighting{err: err})
+		if err == nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			continue // the watch was too far behind: the next look is where it starts from
 		}
+		w.report(sighting{err: err})
 		select {
 		case <-ctx.Done():
 		case <-time.After(lookAgain):
@@ -47,53 +58,72 @@ func watchPrototype(ctx context.Context, c client.WithWatch, name string, uid ty
 	}
 }
 
-func watchOnce(ctx context.Context, c client.WithWatch, name string, uid types.UID, report func(sighting)) error {
+// once looks, and watches from there until the watch ends or a fresh look is wanted.
+func (w *watcher) once(ctx context.Context) error {
 	seen := &v1alpha1.Prototype{}
-	err := c.Get(ctx, client.ObjectKey{Name: name}, seen)
-	if apierrors.IsNotFound(err) || err == nil && seen.UID != uid {
-		report(sighting{gone: true})
+	err := w.client.Get(ctx, client.ObjectKey{Name: w.name}, seen)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && seen.UID != w.uid:
+		w.report(sighting{gone: true})
+		w.rest(ctx) // nothing will change: it is up to the receiver to end this
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
-	report(sighting{prototype: seen})
+	w.report(sighting{prototype: seen})
 
 	timeout := int64(rewatch / time.Second)
 	watching, cancel := context.WithTimeout(ctx, rewatch+10*time.Second)
 	defer cancel()
-	events, err := c.Watch(watching, &v1alpha1.PrototypeList{}, client.MatchingFields{"metadata.name": name},
+	events, err := w.client.Watch(watching, &v1alpha1.PrototypeList{}, client.MatchingFields{"metadata.name": w.name},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: seen.ResourceVersion, TimeoutSeconds: &timeout}})
 	if err != nil {
 		return err
 	}
 	defer events.Stop()
+	return w.listen(watching, events)
+}
+
+func (w *watcher) listen(ctx context.Context, events apiwatch.Interface) error {
+	began := time.Now()
 	for {
 		select {
-		case <-watching.Done():
+		case <-ctx.Done():
+			return nil
+		case <-w.afresh:
 			return nil
 		case event, open := <-events.ResultChan():
-			if !open {
+			switch {
+			case !open && time.Since(began) < lookAgain:
+				w.rest(ctx) // a server that ends every watch at once must not be asked all the time
+				return nil
+			case !open:
 				return nil
 			}
-			if err := reportEvent(event, name, uid, report); err != nil {
+			if err := w.tell(event); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func reportEvent(event apiwatch.Event, name string, uid types.UID, report func(sighting)) error {
+// rest waits until it is time for the next look.
+func (w *watcher) rest(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-w.afresh:
+	case <-time.After(lookAgain):
+	}
+}
+
+func (w *watcher) tell(event apiwatch.Event) error {
 	if event.Type == apiwatch.Error {
-		if err := apierrors.FromObject(event.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-			return fmt.Errorf("watch of prototype %s: %w", name, err)
-		}
-		return nil
+		return fmt.Errorf("watch of prototype %s: %w", w.name, apierrors.FromObject(event.Object))
 	}
 	p, ok := event.Object.(*v1alpha1.Prototype)
-	if !ok || p.Name != name {
+	if !ok || p.Name != w.name {
 		return nil
 	}
-	report(sighting{prototype: p, gone: event.Type == apiwatch.Deleted || p.UID != uid})
+	w.report(sighting{prototype: p, gone: event.Type == apiwatch.Deleted || p.UID != w.uid})
 	return nil
 }

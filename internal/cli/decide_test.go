@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+func testDonor(name string) *donor {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	node.Spec.ProviderID = "memory:///pools/pool1/instances/" + name
+	c := memory.New(memory.Config{})
+	return &donor{node: node, pool: "memory:///pools/pool1", poolOf: c.PoolOf, name: "pool1"}
+}
+
+func prior(name, version, node string, phase v1alpha1.Phase) v1alpha1.Prototype {
+	p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: version,
+		Donor: v1alpha1.Donor{NodeName: node, ProviderID: "memory:///pools/pool1/instances/" + node}}
+	p.Status.Phase = phase
+	return p
+}
+
+func TestDecide(t *testing.T) {
+	deleting := prior("pool1-2026.03.09", "2026.03.09", "n", v1alpha1.PhaseDraining)
+	deleting.DeletionTimestamp = &metav1.Time{Time: testNow}
+	namesake := prior("pool1-2026.03.09", "2026.03.09", "n", v1alpha1.PhaseDraining)
+	namesake.Spec.Donor.ProviderID = "memory:///pools/other/instances/n"
+
+	for name, test := range map[string]struct {
+		version  string
+		all      []v1alpha1.Prototype
+		want     string // name
+		existing bool
+		refused  string // a part of the sentence
+	}{
+		"a first capture takes today": {want: "pool1-2026.03.09"},
+		"a day that was asked for":    {version: "2026.03.08", want: "pool1-2026.03.08"},
+		"after a failure, the next name": {
+			all:  []v1alpha1.Prototype{prior("pool1-2026.03.09", "2026.03.09", "n", v1alpha1.PhaseFailed)},
+			want: "pool1-2026.03.09-2",
+		},
+		"after two failures, the one after": {
+			all: []v1alpha1.Prototype{prior("pool1-2026.03.09", "2026.03.09", "n", v1alpha1.PhaseFailed),
+				prior("pool1-2026.03.09-2", "2026.03.09", "n", v1alpha1.PhaseFailed)},
+			want: "pool1-2026.03.09-3",
+		},
+		"a success of the day": {
+			all:     []v1alpha1.Prototype{prior("pool1-2026.03.09", "2026.03.09", "m", v1alpha1.PhaseSucceeded)},
+			refused: "was captured as version 2026.03.09 already",
+		},
+		"a success of another day": {
+			all:  []v1alpha1.Prototype{prior("pool1-2026.03.08", "2026.03.08", "m", v1alpha1.PhaseSucceeded)},
+			want: "pool1-2026.03.09",
+		},
+		"the same donor in flight is gone on with": {
+			all:  []v1alpha1.Prototype{prior("pool1-2026.03.09", "2026.03.09", "n", v1alpha1.PhaseDraining)},
+			want: "pool1-2026.03.09", existing: true,
+		},
+		"also when midnight has passed": {
+			all:  []v1alpha1.Prototype{prior("pool1-2026.03.08", "2026.03.08", "n", v1alpha1.PhasePublishing)},
+			want: "pool1-2026.03.08", existing: true,
+		},
+		"but not as another version than asked for": {
+			version: "2026.03.09",
+			all:     []v1alpha1.Prototype{prior("pool1-2026.03.08", "2026.03.08", "n", v1alpha1.PhasePublishing)},
+			refused: "is being captured as version 2026.03.08",
+		},
+		"another donor in flight": {
+			all:     []v1alpha1.Prototype{prior("pool1-2026.03.08", "2026.03.08", "m", v1alpha1.PhasePublishing)},
+			refused: "another capture of pool pool1 is in flight: Prototype pool1-2026.03.08 captures node m",
+		},
+		"one on its way out": {all: []v1alpha1.Prototype{deleting}, refused: "is being deleted"},
+		"a pool of the same name elsewhere is another pool": {
+			all: []v1alpha1.Prototype{namesake}, want: "pool1-2026.03.09-2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := decide(testDonor("n"), test.version, v1alpha1.Settings{}, test.all, testNow)
+			if test.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), test.refused) || exitCode(err) != ExitRefused {
+					t.Fatalf("decide: %v (code %d), want a refusal with %q", err, exitCode(err), test.refused)
+				}
+				if !strings.Contains(err.Error(), "nothing was changed") {
+					t.Errorf("%q does not say that nothing was changed", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.prototype.Name != test.want || got.existing != test.existing {
+				t.Errorf("decide = %s (existing %t), want %s (existing %t)", got.prototype.Name, got.existing, test.want, test.existing)
+			}
+		})
+	}
+}
+
+func TestANewPrototypeCarriesEverySetting(t *testing.T) {
+	got, err := decide(testDonor("n"), "", v1alpha1.Settings{Keep: 5}, nil, testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := got.prototype.Spec.Settings
+	if s.Keep != 5 || s.Drain.Timeout.Duration != 15*time.Minute || s.Generalize.Profile != v1alpha1.ProfileStatic {
+		t.Errorf("settings = %+v", s)
+	}
+	if got.prototype.Labels[v1alpha1.PoolLabel] != "pool1" {
+		t.Errorf("labels = %v", got.prototype.Labels)
+	}
+}
+
+func TestTheSearchForANameEnds(t *testing.T) {
+	var all []v1alpha1.Prototype
+	for attempt := 1; attempt <= maxAttempts; attempt++ {
+		all = append(all, prior(v1alpha1.PrototypeName("pool1", "2026.03.09", attempt), "2026.03.09", "n", v1alpha1.PhaseFailed))
+	}
+	if _, err := decide(testDonor("n"), "", v1alpha1.Settings{}, all, testNow); exitCode(err) != ExitRefused {
+		t.Errorf("decide: %v, want a refusal", err)
+	}
+}
+
+func TestParseVersion(t *testing.T) {
+	for version, valid := range map[string]bool{
+		"": true, "2026.03.09": true, "2024.02.29": true,
+		"2026.3.9": false, "2026.02.30": false, "2026.13.01": false, "v1": false, "2026.03.09 ": false, "26.03.09": false,
+	} {
+		if err := parseVersion(version); (err == nil) != valid {
+			t.Errorf("parseVersion(%q) = %v, want valid %t", version, err, valid)
+		}
+	}
+}
+
+func TestPoolsWithoutAProviderAreComparedByName(t *testing.T) {
+	d := testDonor("n")
+	foreign := prior("x", "2026.03.09", "n", v1alpha1.PhaseDraining)
+	foreign.Spec.Donor.ProviderID = "elsewhere://1"
+	if !d.samePool(&foreign) {
+		t.Error("a Prototype whose provider ID can't be read must count for the pool that it names")
+	}
+	if _, err := d.poolOf(cloud.InstanceID(foreign.Spec.Donor.ProviderID)); err == nil {
+		t.Error("the provider reads a foreign ID")
+	}
+}

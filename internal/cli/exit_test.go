@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+func TestExitCode(t *testing.T) {
+	nodes := schema.GroupResource{Resource: "nodes"}
+	for name, test := range map[string]struct {
+		err  error
+		want int
+	}{
+		"nothing":             {nil, ExitDone},
+		"anything":            {errors.New("x"), ExitUnexpected},
+		"usage":               {usagef("x"), ExitUsage},
+		"refused":             {refusedf("x"), ExitRefused},
+		"wrapped":             {fmt.Errorf("y: %w", refusedf("x")), ExitRefused},
+		"forbidden":           {apierrors.NewForbidden(nodes, "n", errors.New("x")), ExitNotAllowed},
+		"unauthorized":        {apierrors.NewUnauthorized("x"), ExitNotAllowed},
+		"cloud denies":        {&cloud.Error{Kind: cloud.Denied}, ExitNotAllowed},
+		"cloud credential":    {fmt.Errorf("pool: %w", &cloud.Error{Kind: cloud.Unauthenticated}), ExitNotAllowed},
+		"cloud away":          {&cloud.Error{Kind: cloud.Unavailable}, ExitUnreachable},
+		"cloud throttles":     {&cloud.Error{Kind: cloud.Throttled}, ExitUnreachable},
+		"cloud has no such":   {&cloud.Error{Kind: cloud.NotFound}, ExitUnexpected},
+		"cloud can't":         {&cloud.Error{Kind: cloud.Unsupported}, ExitRefused},
+		"connection refused":  {&url.Error{Op: "Get", URL: "https://x", Err: syscall.ECONNREFUSED}, ExitUnreachable},
+		"API server busy":     {apierrors.NewTooManyRequests("x", 1), ExitUnreachable},
+		"API server restarts": {apierrors.NewServiceUnavailable("x"), ExitUnreachable},
+		"not found":           {apierrors.NewNotFound(nodes, "n"), ExitUnexpected},
+		"canceled":            {&url.Error{Op: "Get", URL: "https://x", Err: context.Canceled}, ExitUnexpected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := exitCode(test.err); got != test.want {
+				t.Errorf("exitCode(%v) = %d, want %d", test.err, got, test.want)
+			}
+		})
+	}
+}
+
+func TestTheFirstRefusalDecidesTheCode(t *testing.T) {
+	permission := cloud.Refusal{Reason: "PermissionMissing", Message: "m"}
+	other := cloud.Refusal{Reason: "Windows", Message: "m"}
+	for _, test := range []struct {
+		refusals []cloud.Refusal
+		want     int
+	}{
+		{[]cloud.Refusal{permission, other}, ExitNotAllowed},
+		{[]cloud.Refusal{other, permission}, ExitRefused},
+	} {
+		err := refusal("node n can't be captured", test.refusals)
+		if got := exitCode(err); got != test.want {
+			t.Errorf("%v: exit code %d, want %d", test.refusals, got, test.want)
+		}
+		if strings.Count(err.Error(), "\n") != 2 {
+			t.Errorf("not a line for each refusal:\n%v", err)
+		}
+	}
+}
+
+func TestFailedTellsTouchedFromUntouched(t *testing.T) {
+	s := &session{Factory: &Factory{Now: nowUTC}}
+	for name, test := range map[string]struct {
+		reason string
+		donor  bool
+		want   int
+	}{
+		"found before anything was done": {"Windows", false, ExitRefused},
+		"a permission":                   {"PermissionMissing", false, ExitNotAllowed},
+		"after the reservation":          {"SnapshotFailed", true, ExitFailed},
+		"a permission lost on the way":   {"Denied", true, ExitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := prior("p", "2026.03.09", "n", v1alpha1.PhaseFailed)
+			p.Status.Failure = &v1alpha1.Failure{Reason: test.reason, Message: "m", CloudError: "the cloud's words"}
+			if test.donor {
+				at := metav1.NewMicroTime(testNow)
+				p.Status.Donor = &v1alpha1.DonorStatus{ReservedAt: &at, ReleasedAt: &at}
+			}
+			err := s.failed(&p)
+			if got := exitCode(err); got != test.want {
+				t.Errorf("exit code %d, want %d: %v", got, test.want, err)
+			}
+			if !strings.Contains(err.Error(), "the cloud's words") {
+				t.Errorf("%q leaves out what the cloud said", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,292 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cli/print"
+)
+
+// bench is a cluster in memory with one Prototype, and a follower of it. It is made inside of a synctest
+// bubble, whose time is the test's own.
+type bench struct {
+	cluster  *Cluster
+	follower *follower
+	engine   *scripted
+	said     *bytes.Buffer
+	// away makes the API server unreachable for Prototypes.
+	away atomic.Bool
+}
+
+func newBench(t *testing.T, pause time.Duration) *bench {
+	t.Helper()
+	scheme, err := Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &v1alpha1.Prototype{
+		ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.09", UID: "u1"},
+		Spec:       v1alpha1.PrototypeSpec{Pool: "pool1", Version: "2026.03.09", Donor: v1alpha1.Donor{NodeName: "node-1", ProviderID: "x://1"}},
+	}
+	b := &bench{said: &bytes.Buffer{}}
+	refused := func() error {
+		if b.away.Load() {
+			return syscallError()
+		}
+		return nil
+	}
+	objects := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(p).WithStatusSubresource(p).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, to client.Object, o ...client.GetOption) error {
+			return errors.Join(refused(), c.Get(ctx, key, to, o...))
+		},
+		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) (apiwatch.Interface, error) {
+			if err := refused(); err != nil {
+				return nil, err
+			}
+			return c.Watch(ctx, list, o...)
+		},
+	}).Build()
+	b.cluster = &Cluster{Client: objects, Kube: fake.NewClientset(), Skew: func() (time.Duration, bool) { return 0, false }}
+	b.engine = &scripted{client: objects, now: time.Now, pause: pause}
+	b.follower = &follower{
+		cluster: b.cluster, engine: b.engine, namespace: "kamino-system", prototype: p, now: time.Now, view: print.NewLines(b.said),
+	}
+	return b
+}
+
+// syscallError is what a client returns when nothing listens.
+func syscallError() error {
+	return &netError{errors.Join(errors.New("dial tcp 127.0.0.1:6443"), syscall.ECONNREFUSED)}
+}
+
+type netError struct{ error }
+
+func (netError) Timeout() bool   { return false }
+func (netError) Temporary() bool { return true }
+
+// holdLease makes somebody hold the Lease, and renew it until stopped.
+func (b *bench) holdLease(ctx context.Context, t *testing.T, who string) {
+	t.Helper()
+	seconds := int32(leaseDuration / time.Second)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName, Namespace: "kamino-system"}}
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &who, &seconds
+	leases := b.cluster.Kube.CoordinationV1().Leases("kamino-system")
+	lease, err := leases.Create(ctx, lease, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for ctx.Err() == nil {
+			now := metav1.NowMicro()
+			lease.Spec.RenewTime = &now
+			if lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(retryPeriod):
+			}
+		}
+	}()
+}
+
+func (b *bench) holder(t *testing.T) string {
+	t.Helper()
+	lease, err := b.cluster.Kube.CoordinationV1().Leases("kamino-system").Get(t.Context(), v1alpha1.LeaseName, metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+func TestTheCommandDrivesWhenNobodyDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Second)
+		last, err := b.follower.run(t.Context())
+		if err != nil || !succeeded(last) {
+			t.Fatalf("run: %v, phase %s\n%s", err, last.Status.Phase, b.said)
+		}
+		if got := b.holder(t); got != "" {
+			t.Errorf("the Lease is still held by %q", got)
+		}
+	})
+}
+
+func TestADyingControllerIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Second)
+		life, die := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer die()
+		b.holdLease(life, t, "controller/c-1/1")
+		began := time.Now()
+		last, err := b.follower.run(t.Context())
+		if err != nil || !succeeded(last) {
+			t.Fatalf("run: %v, phase %s\n%s", err, last.Status.Phase, b.said)
+		}
+		if took := time.Since(began); took < 10*time.Minute {
+			t.Errorf("the command drove while the controller held the Lease: done after %s", took)
+		}
+		for _, want := range []string{"the controller c-1 does the work", "this command does the work"} {
+			if !strings.Contains(b.said.String(), want) {
+				t.Errorf("not said: %q in\n%s", want, b.said)
+			}
+		}
+	})
+}
+
+func TestAnAPIServerMayBeAwayForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 20*time.Second)
+		go func() {
+			time.Sleep(30 * time.Second)
+			b.away.Store(true)
+			time.Sleep(time.Minute)
+			b.away.Store(false)
+		}()
+		last, err := b.follower.run(t.Context())
+		if err != nil || !succeeded(last) {
+			t.Fatalf("run: %v, phase %s\n%s", err, last.Status.Phase, b.said)
+		}
+		for _, want := range []string{"trouble: ", "the trouble is over"} {
+			if !strings.Contains(b.said.String(), want) {
+				t.Errorf("not said: %q in\n%s", want, b.said)
+			}
+		}
+	})
+}
+
+func TestAnAPIServerThatStaysAwayEndsTheCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Minute)
+		b.away.Store(true)
+		began := time.Now()
+		last, err := b.follower.run(t.Context())
+		if !errors.Is(err, errAway) {
+			t.Fatalf("run: %v, want %v", err, errAway)
+		}
+		if took := time.Since(began); took < patience || took > patience+time.Minute {
+			t.Errorf("gave up after %s, want %s", took, patience)
+		}
+		s := &session{Factory: &Factory{Now: time.Now}}
+		if code := exitCode(s.stopped(last, err)); code != ExitUnreachable {
+			t.Errorf("exit code %d, want %d", code, ExitUnreachable)
+		}
+	})
+}
+
+func TestInterruptingGivesTheLeaseBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Second)
+		b.engine.script = hangs
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			time.Sleep(time.Minute)
+			cancel(errInterrupted)
+		}()
+		last, err := b.follower.run(ctx)
+		if !errors.Is(err, errInterrupted) || last.Status.Phase != v1alpha1.PhaseDraining {
+			t.Fatalf("run: %v, phase %s", err, last.Status.Phase)
+		}
+		if got := b.holder(t); got != "" {
+			t.Errorf("the Lease is still held by %q", got)
+		}
+		passes := b.engine.passes
+		time.Sleep(time.Minute)
+		if b.engine.passes != passes {
+			t.Errorf("%d passes after the end", b.engine.passes-passes)
+		}
+	})
+}
+
+func TestTheProofWakesTheEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Hour) // the engine would sleep for an hour between passes
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		go func() {
+			time.Sleep(time.Minute)
+			p := &v1alpha1.Prototype{}
+			if err := b.cluster.Client.Get(ctx, client.ObjectKey{Name: "pool1-2026.03.09"}, p); err != nil {
+				t.Error(err)
+			}
+			p.Annotations = map[string]string{v1alpha1.ProofAnnotation: "{}"}
+			if err := b.cluster.Client.Update(ctx, p); err != nil {
+				t.Error(err)
+			}
+		}()
+		before := 0
+		time.AfterFunc(30*time.Second, func() { before = b.engine.passes })
+		_, _ = b.follower.run(ctx)
+		if b.engine.passes <= before {
+			t.Errorf("%d passes before the proof, %d after", before, b.engine.passes)
+		}
+	})
+}
+
+func TestAFollowerSeesThatItsPrototypeWasReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Hour)
+		b.follower.prototype.UID = "an earlier one"
+		if _, err := b.follower.run(t.Context()); !errors.Is(err, errGone) {
+			t.Errorf("run: %v, want %v", err, errGone)
+		}
+	})
+}
+
+// A pass that ends in an error is made again when the engine says, and the trouble is shown meanwhile.
+func TestTroubleOfAPassIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Second)
+		broken := &brokenEngine{scripted: b.engine, failures: 3}
+		b.follower.engine = broken
+		last, err := b.follower.run(t.Context())
+		if err != nil || !succeeded(last) {
+			t.Fatalf("run: %v\n%s", err, b.said)
+		}
+		if !strings.Contains(b.said.String(), "trouble: the cloud hiccups; trying again") {
+			t.Errorf("the trouble was not said:\n%s", b.said)
+		}
+	})
+}
+
+type brokenEngine struct {
+	*scripted
+	failures int
+}
+
+func (e *brokenEngine) Pass(ctx context.Context, name string) (capture.Result, error) {
+	if e.failures--; e.failures >= 0 {
+		return capture.Result{After: 10 * time.Second}, errors.New("the cloud hiccups")
+	}
+	return e.scripted.Pass(ctx, name)
+}
+
+func TestTheLiveViewRedrawsLessOftenInALongStep(t *testing.T) {
+	now := testNow
+	f := &follower{live: true, now: func() time.Time { return now }, prototype: &v1alpha1.Prototype{}}
+	f.prototype.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhasePublishing, StartedAt: metav1.NewMicroTime(now)}}
+	if got := f.pause(); got != redrawSoon {
+		t.Errorf("pause at the beginning of a step = %s, want %s", got, redrawSoon)
+	}
+	now = now.Add(longStep + time.Second)
+	if got := f.pause(); got != redrawLater {
+		t.Errorf("pause in a long step = %s, want %s", got, redrawLater)
+	}
+}
