@@ -186,4 +186,3 @@ func TestRebootOfAPodThatIsNotRestarted(t *testing.T) {
 		})
 	}
 }
-

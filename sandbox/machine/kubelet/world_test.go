@@ -180,4 +180,3 @@ func readyStatus(node *corev1.Node) corev1.ConditionStatus {
 	}
 	return ""
 }
-
