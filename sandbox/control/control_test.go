@@ -67,7 +67,7 @@ func (w *scripted) RequestStop(context.Context) error                 { w.note("
 func connected(t *testing.T, w World) *Client {
 	t.Helper()
 	dir := t.TempDir()
-	sockets, err := os.MkdirTemp("", "c")
+	sockets, err := os.MkdirTemp("", "c") //nolint:usetesting // The path of a socket must be short.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +80,10 @@ func connected(t *testing.T, w World) *Client {
 	if err := os.WriteFile(site.SocketFile(dir), []byte(socket+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, listener, w) }()
+	go func() { served <- Serve(t.Context(), listener, w) }()
 	t.Cleanup(func() {
-		cancel()
+		// The test's context has ended by now.
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
