@@ -3,6 +3,7 @@ package print
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -37,12 +38,20 @@ type Lines struct {
 	driver   string
 	trouble  string
 	released bool
+
+	pending []line
+}
+
+// line is something to say and when it happened.
+type line struct {
+	at   time.Time
+	text string
 }
 
 // NewLines is a view that writes lines.
 func NewLines(out io.Writer) *Lines { return &Lines{out: out} }
 
-// Show writes what changed since the last call.
+// Show writes what changed since the last call, in the order in which it happened.
 func (l *Lines) Show(progress Progress, now time.Time) {
 	if progress.Driver != l.driver {
 		l.driver = progress.Driver
@@ -60,6 +69,11 @@ func (l *Lines) Show(progress Progress, now time.Time) {
 		l.showSteps(progress.Prototype.Status.Steps)
 		l.showPhase(progress.Prototype, now)
 	}
+	slices.SortStableFunc(l.pending, func(a, b line) int { return a.at.Compare(b.at) })
+	for _, line := range l.pending {
+		_, _ = fmt.Fprintf(l.out, "%s  %s\n", line.at.UTC().Format(time.RFC3339), line.text)
+	}
+	l.pending = l.pending[:0]
 }
 
 // Close writes what changed; lines need no end.
@@ -98,6 +112,6 @@ func (l *Lines) showPhase(p *v1alpha1.Prototype, now time.Time) {
 
 func (l *Lines) say(at time.Time, text string) {
 	if text != "" {
-		_, _ = fmt.Fprintf(l.out, "%s  %s\n", at.UTC().Format(time.RFC3339), text)
+		l.pending = append(l.pending, line{at, text})
 	}
 }

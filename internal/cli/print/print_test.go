@@ -1,0 +1,252 @@
+package print
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var now = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
+
+// golden compares with testdata/NAME.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func at(seconds int) metav1.MicroTime {
+	return metav1.NewMicroTime(now.Add(time.Duration(seconds) * time.Second))
+}
+
+// history is a capture as it goes on, one state after the other.
+func history() []*v1alpha1.Prototype {
+	p := &v1alpha1.Prototype{}
+	p.Name = "pool1-2026.03.09"
+	p.UID = "u1"
+	p.CreationTimestamp = metav1.NewTime(now)
+	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: "2026.03.09", Donor: v1alpha1.Donor{NodeName: "node-1", ProviderID: "x://1"}}
+	var states []*v1alpha1.Prototype
+	keep := func() { states = append(states, p.DeepCopy()) }
+	enter := func(phase v1alpha1.Phase, second int, progress string) {
+		end := at(second)
+		if n := len(p.Status.Steps); n > 0 {
+			p.Status.Steps[n-1].FinishedAt = &end
+		}
+		p.Status.Phase, p.Status.Progress = phase, progress
+		p.Status.Steps = append(p.Status.Steps, v1alpha1.Step{Phase: phase, StartedAt: at(second)})
+		keep()
+	}
+	keep()
+	enter(v1alpha1.PhasePreflight, 0, "")
+	reserved := at(2)
+	p.Status.Donor = &v1alpha1.DonorStatus{ReservedAt: &reserved}
+	enter(v1alpha1.PhaseDraining, 3, "pods left: 3")
+	p.Status.Progress = "pods left: 1"
+	keep()
+	enter(v1alpha1.PhaseSnapshotting, 41, "")
+	released := at(252)
+	p.Status.Donor.ReleasedAt = &released
+	enter(v1alpha1.PhasePublishing, 260, "replicating 40%")
+	end := at(5000)
+	p.Status.Steps[len(p.Status.Steps)-1].FinishedAt = &end
+	p.Status.Phase, p.Status.Progress = v1alpha1.PhaseSucceeded, ""
+	p.Status.Image = &v1alpha1.ImageStatus{ID: "/images/kamino-pool1-prototype/versions/2026.03.09", ReplicationPercent: 100}
+	p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Message: "the pool's recipe points at 2026.03.09"}}
+	keep()
+	return states
+}
+
+func TestLinesSayEverythingOnce(t *testing.T) {
+	var out bytes.Buffer
+	view := NewLines(&out)
+	for i, state := range history() {
+		progress := Progress{Prototype: state, Driver: "this command does the work"}
+		if i == 4 {
+			progress.Trouble = "the API server has not answered"
+		}
+		view.Show(progress, now.Add(time.Duration(i)*time.Minute))
+		view.Show(progress, now.Add(time.Duration(i)*time.Minute+time.Second)) // nothing new: nothing said
+	}
+	golden(t, "lines.txt", out.Bytes())
+}
+
+// Whoever joins late reads the same steps with the same times.
+func TestLinesJoinLate(t *testing.T) {
+	states := history()
+	steps := func(shown ...*v1alpha1.Prototype) string {
+		var out bytes.Buffer
+		view := NewLines(&out)
+		for _, state := range shown {
+			state = state.DeepCopy()
+			state.Status.Progress = ""
+			view.Show(Progress{Prototype: state}, now)
+		}
+		return out.String()
+	}
+	early, late := steps(states...), steps(states[len(states)-1])
+	sorted := func(text string) string {
+		lines := map[string]bool{}
+		for line := range strings.Lines(text) {
+			lines[line] = true
+		}
+		return strings.Join(sortedKeys(lines), "")
+	}
+	if diff := cmp.Diff(sorted(early), sorted(late)); diff != "" {
+		t.Errorf("followed and joined late differ (-followed +late):\n%s", diff)
+	}
+}
+
+func TestLinesSurviveALostStatus(t *testing.T) {
+	states := history()
+	var out bytes.Buffer
+	view := NewLines(&out)
+	view.Show(Progress{Prototype: states[3]}, now)
+	view.Show(Progress{Prototype: states[0]}, now)
+	view.Show(Progress{Prototype: states[4]}, now)
+	if got := strings.Count(out.String(), "  Snapshotting\n"); got != 1 {
+		t.Errorf("the step after the loss was told %d times:\n%s", got, out.String())
+	}
+}
+
+func TestLiveBlocks(t *testing.T) {
+	states := history()
+	failed := states[3].DeepCopy()
+	failed.Status.Failure = &v1alpha1.Failure{Reason: "SnapshotFailed", Message: "m"}
+	view := &Live{style: Style{Unicode: true}}
+	var out bytes.Buffer
+	for _, shown := range []Progress{
+		{Driver: "the controller c does the work"},
+		{Prototype: states[3], Driver: "this command does the work"},
+		{Prototype: states[4], Trouble: "the API server has\nnot answered"},
+		{Prototype: states[len(states)-1]},
+		{Prototype: failed},
+	} {
+		out.WriteString(strings.Join(view.block(shown, now.Add(50*time.Second)), "\n") + "\n\n")
+	}
+	golden(t, "live.txt", out.Bytes())
+}
+
+func TestColoursOnlyWhereAllowed(t *testing.T) {
+	state := Progress{Prototype: history()[4], Trouble: "t"}
+	plain := strings.Join((&Live{style: Style{}}).block(state, now), "\n")
+	if strings.Contains(plain, "\x1b") {
+		t.Errorf("escape sequences without colour: %q", plain)
+	}
+	for _, r := range plain {
+		if r > 127 {
+			t.Errorf("%q in a terminal that knows ASCII only", r)
+		}
+	}
+	if colored := strings.Join((&Live{style: Style{Color: true}}).block(state, now), "\n"); !strings.Contains(colored, green) {
+		t.Errorf("no colour: %q", colored)
+	}
+}
+
+func TestStatusTables(t *testing.T) {
+	report := Report{
+		Pools: []Pool{
+			{
+				Pool: cloud.Pool{Name: "pool1", Capacity: 3, Location: "westeurope", Traits: map[string]string{"generation": "V2", "architecture": "x64"},
+					Recipe: cloud.Recipe{Image: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/kamino-pool1-prototype/versions/2026.03.01", Version: "2026.03.01", Bootstrap: []string{"customData", "extension vmssCSE"}}},
+				Nodes: 3, ReadyNodes: 2,
+				Versions: []Version{
+					{Version: "2026.03.09", State: cloud.Pending, Percent: 40, ID: "id3", BuiltFrom: "node-1", BuiltAt: now.Add(-time.Hour), Proof: "static/1/sha256:ab"},
+					{Version: "2026.03.01", State: cloud.Complete, Percent: 100, ID: "id2", BuiltFrom: "node-2", BuiltAt: now.AddDate(0, 0, -8), Current: true, SizeGB: 30, Prototype: "p2"},
+					{Version: "2026.02.01", State: cloud.Failed, ID: "id1", Error: "quota exceeded"},
+					{Version: "2026.01.01", State: cloud.Complete, ID: "id0", Prior: true, Quarantined: "no network"},
+				},
+			},
+			{Pool: cloud.Pool{Name: "pool2", Recipe: cloud.Recipe{Image: "ubuntu:2204", Version: "2026.01.01", Latest: true}, Refusals: []cloud.Refusal{{Reason: "Windows", Message: "it runs Windows"}}}, Nodes: 1},
+			{Pool: cloud.Pool{Name: "pool3"}, Nodes: 1, Error: "denied"},
+		},
+		Captures: []v1alpha1.Prototype{*history()[4]},
+	}
+	var out bytes.Buffer
+	for _, wide := range []bool{false, true} {
+		if err := Status(&out, report, wide, now); err != nil {
+			t.Fatal(err)
+		}
+		out.WriteString("\n")
+	}
+	if err := Status(&out, Report{}, false, now); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "status.txt", out.Bytes())
+}
+
+func TestPrototypeFormats(t *testing.T) {
+	states := history()
+	p := states[len(states)-1]
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kamino"}}
+	var out bytes.Buffer
+	for _, format := range []Format{Table, Wide, Name, YAML, JSON} {
+		out.WriteString("# " + string(format) + "\n")
+		if err := Prototype(&out, format, p, now.Add(3*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Contains(out.String(), "managedFields") {
+		t.Error("the API server's bookkeeping is shown")
+	}
+	golden(t, "prototype.txt", out.Bytes())
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 400 * time.Millisecond: "0.4s", time.Second: "1s", 9900 * time.Millisecond: "9.9s",
+		41 * time.Second: "41s", 59900 * time.Millisecond: "59s", 252 * time.Second: "4m12s", time.Hour: "1h00m", 26 * time.Hour: "1d2h",
+	} {
+		if got := Duration(d); got != want {
+			t.Errorf("Duration(%s) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Minute: "0s", 90 * time.Second: "90s", 5 * time.Minute: "5m", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
+	} {
+		if got := Age(now.Add(-d), now); got != want {
+			t.Errorf("Age(%s) = %s, want %s", d, got, want)
+		}
+	}
+	if got := Age(time.Time{}, now); got != None {
+		t.Errorf("Age of no time = %s", got)
+	}
+}
+
+func TestParseFormat(t *testing.T) {
+	if _, err := ParseFormat("", JSON); err != nil {
+		t.Error(err)
+	}
+	if _, err := ParseFormat("json", JSON); err != nil {
+		t.Error(err)
+	}
+	if _, err := ParseFormat("wide", JSON, YAML); err == nil || !strings.Contains(err.Error(), "use json, yaml") {
+		t.Errorf("an unknown format: %v", err)
+	}
+}

@@ -1,0 +1,144 @@
+package manifest
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// documents renders and splits the stream. Every document must be an object of a kind that has a name.
+func documents(t *testing.T, o Options) []*unstructured.Unstructured {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Write(&out, o); err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, text := range strings.Split(out.String(), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(strings.TrimPrefix(text, "---\n")), &object.Object); err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		if object.GetKind() == "" || object.GetName() == "" {
+			t.Fatalf("a document without kind or name:\n%s", text)
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// as reads an object strictly: a field that the kind doesn't have is an error.
+func as[T any](t *testing.T, objects []*unstructured.Unstructured, kind, name string) *T {
+	t.Helper()
+	for _, object := range objects {
+		if object.GetKind() == kind && object.GetName() == name {
+			typed := new(T)
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
+				t.Fatalf("%s %s: %v", kind, name, err)
+			}
+			return typed
+		}
+	}
+	t.Fatalf("no %s %s", kind, name)
+	return nil
+}
+
+func TestEverythingCanBeAppliedInOrder(t *testing.T) {
+	var kinds []string
+	for _, object := range documents(t, Options{}) {
+		kinds = append(kinds, object.GetKind())
+	}
+	if kinds[0] != "CustomResourceDefinition" {
+		t.Errorf("the first document is a %s", kinds[0])
+	}
+	if ns, account := slices.Index(kinds, "Namespace"), slices.Index(kinds, "ServiceAccount"); ns < 0 || ns > account {
+		t.Errorf("the namespace is not before what is in it: %v", kinds)
+	}
+	if slices.Contains(kinds, "Deployment") {
+		t.Error("a Deployment that nobody asked for")
+	}
+}
+
+// The generalize pod stands on a node that is about to be copied: its token may do next to nothing.
+func TestTheGeneralizePodMayDoNextToNothing(t *testing.T) {
+	objects := documents(t, Options{})
+	role := as[rbacv1.ClusterRole](t, objects, "ClusterRole", v1alpha1.GeneralizeServiceAccount)
+	if len(role.Rules) != 1 || !slices.Equal(role.Rules[0].Resources, []string{"prototypes"}) || !slices.Equal(role.Rules[0].Verbs, []string{"get", "patch"}) {
+		t.Errorf("rules = %+v", role.Rules)
+	}
+	account := as[corev1.ServiceAccount](t, objects, "ServiceAccount", v1alpha1.GeneralizeServiceAccount)
+	if account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
+		t.Error("its token is mounted by itself")
+	}
+}
+
+func TestNoRoleIsWiderThanItMustBe(t *testing.T) {
+	objects := documents(t, Options{})
+	cluster := as[rbacv1.ClusterRole](t, objects, "ClusterRole", "kamino-engine").Rules
+	namespaced := as[rbacv1.Role](t, objects, "Role", "kamino-engine").Rules
+	for _, rule := range append(cluster, namespaced...) {
+		for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
+			if slices.Contains(list, "*") {
+				t.Errorf("a wildcard in %+v", rule)
+			}
+		}
+	}
+	for _, rule := range cluster {
+		if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "pods") && slices.Contains(rule.Verbs, "create") {
+			t.Errorf("the whole cluster's %+v", rule)
+		}
+	}
+}
+
+func TestTheNamespaceGoesEverywhere(t *testing.T) {
+	for _, object := range documents(t, Options{Namespace: "elsewhere", Controller: true, Image: "i"}) {
+		if ns := object.GetNamespace(); ns != "" && ns != "elsewhere" {
+			t.Errorf("%s %s is in namespace %s", object.GetKind(), object.GetName(), ns)
+		}
+		if subjects, found, _ := unstructured.NestedSlice(object.Object, "subjects"); found {
+			for _, s := range subjects {
+				if got := s.(map[string]any)["namespace"]; got != "elsewhere" {
+					t.Errorf("%s %s binds an account of namespace %v", object.GetKind(), object.GetName(), got)
+				}
+			}
+		}
+	}
+}
+
+func TestTheController(t *testing.T) {
+	objects := documents(t, Options{Controller: true, Image: "example.test/kamino:v1", CloudConfigSecret: "cc"})
+	deployment := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller")
+	pod := deployment.Spec.Template.Spec
+	for _, want := range []string{"controller", "--namespace=kamino-system", "--image=example.test/kamino:v1", "--cloud-config=/etc/kamino/azure.json"} {
+		if !slices.Contains(pod.Containers[0].Args, want) {
+			t.Errorf("args %v lack %s", pod.Containers[0].Args, want)
+		}
+	}
+	if pod.Volumes[0].Secret.SecretName != "cc" {
+		t.Errorf("volumes = %+v", pod.Volumes)
+	}
+	as[corev1.ServiceAccount](t, objects, "ServiceAccount", pod.ServiceAccountName)
+
+	bare := as[appsv1.Deployment](t, documents(t, Options{Controller: true, Image: "i"}), "Deployment", "kamino-controller").Spec.Template.Spec
+	if len(bare.Volumes) != 0 || len(bare.Containers[0].VolumeMounts) != 0 {
+		t.Errorf("a volume without a Secret: %+v", bare.Volumes)
+	}
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	for _, o := range []Options{{Controller: true}, {Namespace: "No_Such"}} {
+		if err := Write(&bytes.Buffer{}, o); err == nil {
+			t.Errorf("%+v was rendered", o)
+		}
+	}
+}
