@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -295,7 +294,7 @@ func TestDeletedInFlight(t *testing.T) {
 			}
 			if p := s.prototype(); p != nil {
 				ended = terminal(p)
-				s.must(s.clean.Delete(context.Background(), p))
+				s.must(s.clean.Delete(t.Context(), p))
 			}
 		})
 		if ended || p != nil && p.Status.Phase == v1alpha1.PhaseSucceeded {

@@ -47,7 +47,7 @@ func inFull(t testing.TB, options ...option) *stage {
 	for _, version := range []string{"2026.03.01", "2026.03.02", "2026.03.03"} {
 		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
 	}
-	s.must(s.cloud.SetRecipe(context.Background(), s.changeTo("2026.03.03")))
+	s.must(s.cloud.SetRecipe(t.Context(), s.changeTo("2026.03.03")))
 	return s.decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Recipe.NewNodes, p.Spec.Settings.Keep = 1, 2 })
 }
 

@@ -172,15 +172,11 @@ func (e *Engine) lookPod(ctx context.Context, w *world) error {
 	return nil
 }
 
-// lookInstance reads the instance where its power or protection can matter: not while the node says by
-// itself that it runs and nothing but the cluster is waited for, and not once the donor is given back.
+// lookInstance reads the instance, where its power or protection can matter.
 func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 	f := &w.facts
-	draining := f.Recorded && f.Cordoned && !f.Ordered && f.Node == plan.NodeReady && !f.Failed && !f.Deleting
-	generalizing := f.Pod == plan.PodActive && f.Node == plan.NodeReady && !f.Rebooted && !f.Failed && !f.Deleting && w.proofText() == ""
-	given := !w.held() && (f.Ordered || f.Failed || f.Deleting)
-	if draining || generalizing || given {
-		f.Power, f.Protected, f.ProtectionRestored = plan.On, true, given
+	if w.speaksForItself() {
+		f.Power, f.Protected, f.ProtectionRestored = plan.On, true, !w.held()
 		return nil
 	}
 	instance, err := e.Cloud.Instance(ctx, w.id)
@@ -195,6 +191,22 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 	f.Protected = instance.ScaleInProtected
 	f.ProtectionRestored = w.reservation == nil || instance.ScaleInProtected == w.reservation.ScaleInProtected
 	return nil
+}
+
+// speaksForItself tells that the instance need not be asked for: while the node says by itself that it
+// runs and nothing but the cluster is waited for, and once the donor is given back.
+func (w *world) speaksForItself() bool {
+	f := &w.facts
+	ending := f.Failed || f.Deleting
+	if !w.held() {
+		return f.Ordered || ending
+	}
+	if ending || f.Node != plan.NodeReady {
+		return false
+	}
+	draining := f.Recorded && f.Cordoned && !f.Ordered
+	generalizing := f.Pod == plan.PodActive && !f.Rebooted && w.proofText() == ""
+	return draining || generalizing
 }
 
 func power(p cloud.Power) plan.Power {

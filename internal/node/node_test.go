@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -25,7 +24,7 @@ func prototype() *v1alpha1.Prototype {
 
 func get(t testing.TB, kube *fake.Clientset) *corev1.Node {
 	t.Helper()
-	n, err := kube.CoreV1().Nodes().Get(context.Background(), "n1", metav1.GetOptions{})
+	n, err := kube.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,7 @@ func TestReleaseUndoesReserve(t *testing.T) {
 		n.Spec.Unschedulable = rapid.Bool().Draw(rt, "cordoned")
 		before := n.DeepCopy()
 		kube := fake.NewClientset(n)
-		ctx := context.Background()
+		ctx := t.Context()
 
 		r := NewReservation(prototype(), n, rapid.Bool().Draw(rt, "protected"), metav1.NewTime(time.Unix(1, 0)))
 		if err := Reserve(ctx, kube, n, r); err != nil {
