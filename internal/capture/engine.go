@@ -37,7 +37,10 @@ type Engine struct {
 	Now func() time.Time
 	// Recorder of events; none are recorded if nil.
 	Recorder events.EventRecorder
-	Log      logr.Logger
+	// Observe, if set, is told of each pass that got as far as its status: the Prototype as the pass read it
+	// and as it stands now. It must change neither, be quick, and be safe for concurrent use.
+	Observe func(before, after *v1alpha1.Prototype)
+	Log     logr.Logger
 
 	// reserving lets one capture at a time go from its preflight to its reservation, so that two cannot
 	// both find a pool, or a place in the cluster, free.
@@ -65,6 +68,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 		return Result{After: e.backOff(name, err)}, fmt.Errorf("read prototype %s: %w", name, err)
 	}
 	if terminal(p) {
+		e.observe(p, p)
 		return e.settle(ctx, p)
 	}
 	before := p.DeepCopy()
@@ -77,6 +81,8 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	// The one status write of a pass. A Prototype whose last finalizer is gone takes no status any more.
 	if statusErr := e.writeStatus(ctx, before, p); statusErr != nil {
 		err = errors.Join(err, statusErr)
+	} else {
+		e.observe(before, p)
 	}
 	if err != nil {
 		return Result{After: e.backOff(name, err)}, err
@@ -135,6 +141,12 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 		return Result{After: pace(p, "", e.now())}, nil // begun, and asked for again until it is done
 	}
 	return Result{}, nil
+}
+
+func (e *Engine) observe(before, after *v1alpha1.Prototype) {
+	if e.Observe != nil {
+		e.Observe(before, after)
+	}
 }
 
 // settle removes the finalizer of a Prototype that has ended: nothing is left that it would protect.

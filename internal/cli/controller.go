@@ -10,10 +10,12 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
+	"github.com/kamino-dev/kamino/internal/metrics"
 )
 
 // envNode names the node that a controller's own pod runs on: it can't capture that one.
@@ -39,11 +41,16 @@ controller where there is one.`,
 			if flags.maxConcurrent < 1 {
 				return usagef("--max-concurrent must be at least 1, not %d", flags.maxConcurrent)
 			}
+			counts, err := metrics.Register(ctrlmetrics.Registry, f.Now)
+			if err != nil {
+				return err
+			}
+			o.OnRequest = counts.ARMRequest
 			s, err := open(cmd.Context(), f, o)
 			if err != nil {
 				return err
 			}
-			return s.runController(cmd.Context(), flags)
+			return s.runController(cmd.Context(), flags, counts)
 		},
 	}
 	cmd.Flags().StringVar(&flags.health, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 for none")
@@ -53,7 +60,7 @@ controller where there is one.`,
 	return cmd
 }
 
-func (s *session) runController(ctx context.Context, flags controllerFlags) error {
+func (s *session) runController(ctx context.Context, flags controllerFlags, counts *metrics.Metrics) error {
 	if _, err := s.cluster.prototypes(ctx); err != nil {
 		return err
 	}
@@ -64,12 +71,17 @@ func (s *session) runController(ctx context.Context, flags controllerFlags) erro
 	if err != nil {
 		return err
 	}
+	provider := counts.Provider(s.provider)
+	observer := counts.Observer(provider, s.options.Log.WithName("metrics"))
 	engine := &capture.Engine{
-		Client: s.cluster.Client, Kube: s.cluster.Kube, Cloud: s.provider, Namespace: s.options.Namespace,
+		Client: s.cluster.Client, Kube: s.cluster.Kube, Cloud: provider, Observe: observer.Observe, Namespace: s.options.Namespace,
 		Image: s.options.Image, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
 		Now: s.Now, Recorder: manager.GetEventRecorder("kamino"), Log: s.options.Log.WithName("capture"),
 	}
-	if err := (&prototype.Reconciler{Pass: engine.Pass}).SetupWithManager(manager); err != nil {
+	if err := (&prototype.Reconciler{Pass: counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
+		return err
+	}
+	if err := manager.Add(observer); err != nil {
 		return err
 	}
 	if err := manager.Start(ctx); err != nil {

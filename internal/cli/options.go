@@ -27,6 +27,9 @@ type Options struct {
 	// Image of the generalize pod where a Prototype names none.
 	Image string
 
+	// OnRequest is told of each request to the cloud, as azure.Config says; nil if nobody wants to know.
+	OnRequest func(method string, status int, throttled bool)
+
 	LogLevel, LogFormat string
 	// Log and LogOutput are set before a verb runs.
 	Log       logr.Logger

@@ -17,6 +17,7 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 		return nil, &ending{ExitUsage, err}
 	}
 	o.Log.V(1).Info("cloud", "credential", config.Source)
+	config.OnRequest = o.OnRequest
 	return azure.New(ctx, config)
 }
 

@@ -1,0 +1,142 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+var inFlightDesc = gauge("captures_in_flight", "Captures that have not ended, by phase.", "phase")
+
+// flights are the captures in flight that this process has seen, with the status that was counted last.
+type flights struct {
+	mu   sync.Mutex
+	last map[string]flight // by name of the Prototype
+}
+
+type flight struct {
+	uid    types.UID
+	status v1alpha1.PrototypeStatus
+}
+
+// seen takes in what a pass found and left, and gives what is news in it. A Prototype that was seen before
+// is compared with what was seen then, not with what the pass read: so a status whose write went through
+// and was not confirmed counts too, once.
+func (f *flights) seen(before, after *v1alpha1.Prototype) Observation {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := &before.Status
+	if known, found := f.last[after.Name]; found && known.uid == after.UID {
+		old = &known.status
+	}
+	if f.last == nil {
+		f.last = map[string]flight{}
+	}
+	if Terminal(&after.Status) {
+		delete(f.last, after.Name)
+	} else {
+		f.last[after.Name] = flight{after.UID, *after.Status.DeepCopy()}
+	}
+	return Between(old, &after.Status)
+}
+
+// gone forgets a Prototype that needs no more passes: it has ended, or it was deleted before it began.
+func (f *flights) gone(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.last, name)
+}
+
+func (f *flights) collect(samples chan<- prometheus.Metric) {
+	count := make(map[v1alpha1.Phase]int, len(inFlightPhases))
+	f.mu.Lock()
+	for _, flight := range f.last {
+		phase := flight.status.Phase
+		if !inFlightPhases[phase] {
+			phase = v1alpha1.PhasePending // nothing was reported yet
+		}
+		count[phase]++
+	}
+	f.mu.Unlock()
+	for phase := range inFlightPhases {
+		samples <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(count[phase]), string(phase))
+	}
+}
+
+// observe counts what a pass found and left of a Prototype.
+func (m *Metrics) observe(before, after *v1alpha1.Prototype) Observation {
+	news := m.flights.seen(before, after)
+	for _, step := range news.Steps {
+		m.steps.WithLabelValues(string(step.Phase)).Observe(step.Took.Seconds())
+	}
+	if news.OutOfService != nil {
+		m.outOfService.Observe(news.OutOfService.Seconds())
+	}
+	if news.Ended != nil {
+		m.captures.WithLabelValues(news.Ended.Result, news.Ended.Reason).Inc()
+	}
+	return news
+}
+
+// PassFunc is capture.Engine's Pass.
+type PassFunc func(ctx context.Context, name string) (capture.Result, error)
+
+// Pass counts the passes of an engine. One that the end of the process cut short counts as a pass and not
+// as an error.
+func (m *Metrics) Pass(next PassFunc) PassFunc {
+	return func(ctx context.Context, name string) (capture.Result, error) {
+		result, err := next(ctx, name)
+		m.passes.Inc()
+		if err != nil && ctx.Err() == nil {
+			source, kind := blame(err)
+			m.passErrors.WithLabelValues(source, string(kind)).Inc()
+		}
+		if result.Done {
+			m.flights.gone(name)
+		}
+		return result, err
+	}
+}
+
+// Values of label source.
+const (
+	fromCloud      = "cloud"
+	fromKubernetes = "kubernetes"
+	fromElsewhere  = "other"
+)
+
+// blame says who refused, and what kind of error it was in the words that errors of a cloud have: one set
+// of words tells an operator what to do, whoever refused.
+func blame(err error) (source string, kind cloud.Kind) {
+	var ofCloud *cloud.Error
+	if errors.As(err, &ofCloud) {
+		return fromCloud, ofCloud.Kind
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return fromElsewhere, cloud.Unavailable
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return fromKubernetes, cloud.NotFound
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return fromKubernetes, cloud.Conflict
+	case apierrors.IsUnauthorized(err):
+		return fromKubernetes, cloud.Unauthenticated
+	case apierrors.IsForbidden(err):
+		return fromKubernetes, cloud.Denied
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return fromKubernetes, cloud.Invalid
+	case apierrors.IsTooManyRequests(err):
+		return fromKubernetes, cloud.Throttled
+	}
+	return fromKubernetes, cloud.Unavailable
+}

@@ -1,0 +1,171 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Buckets, in seconds. A step takes from a second to the hours of a slow replication; a donor is held for
+// minutes; a call to the cloud is given up after a minute.
+var (
+	stepBuckets    = []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800}
+	serviceBuckets = []float64{60, 120, 180, 240, 300, 420, 600, 900, 1200, 1800, 2700, 3600, 5400, 7200}
+	callBuckets    = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+)
+
+// Metrics is every metric of Kamino's own. It is one prometheus.Collector and safe for concurrent use.
+type Metrics struct {
+	now func() time.Time
+
+	captures     *prometheus.CounterVec
+	steps        *prometheus.HistogramVec
+	outOfService prometheus.Histogram
+	flights      flights
+
+	passes     prometheus.Counter
+	passErrors *prometheus.CounterVec
+
+	calls     *prometheus.CounterVec
+	callTimes *prometheus.HistogramVec
+	requests  *prometheus.CounterVec
+	throttled *prometheus.CounterVec
+
+	pools pools
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// New makes the metrics, all of them at zero. Now is the clock that an image's age is told by; time.Now if
+// it is nil.
+func New(now func() time.Time) *Metrics {
+	if now == nil {
+		now = time.Now
+	}
+	m := &Metrics{
+		now:          now,
+		captures:     counters("captures_total", "Captures that ended, by result and, unless they succeeded, by reason.", "result", "reason"),
+		steps:        histograms("capture_step_duration_seconds", "How long the steps of captures took, by phase.", stepBuckets, "phase"),
+		outOfService: prometheus.NewHistogram(histogramOptions("donor_out_of_service_seconds", "How long donors were held, from the reservation until they were given back.", serviceBuckets)),
+		passes:       prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "passes_total", Help: "Passes of the capture engine, those that ended in an error included."}),
+		passErrors:   counters("pass_errors_total", "Passes of the capture engine that did not get through, by who refused and what kind of error it was.", "source", "kind"),
+		calls:        counters("cloud_calls_total", "Calls to the cloud's provider, by operation and result.", "op", "result"),
+		callTimes:    histograms("cloud_call_duration_seconds", "How long calls to the cloud's provider took, its own retries included, by operation.", callBuckets, "op"),
+		requests:     counters("arm_requests_total", "Requests to Azure Resource Manager, retries included, by what they do and class of status.", "operation", "status"),
+		throttled:    counters("arm_requests_throttled_total", "Requests that Azure Resource Manager answered with 429 Too Many Requests, by what they do.", "operation"),
+	}
+	m.begin()
+	return m
+}
+
+// begin sets what has a known set of labels to zero, so that the first of each is an increase.
+func (m *Metrics) begin() {
+	m.captures.WithLabelValues(Succeeded, "")
+	m.captures.WithLabelValues(Cancelled, "")
+	for result, reasons := range map[string]set[string]{Failed: failureReasons, Refused: refusalReasons} {
+		m.captures.WithLabelValues(result, OtherReason)
+		for reason := range reasons {
+			m.captures.WithLabelValues(result, reason)
+		}
+	}
+	for phase := range inFlightPhases {
+		m.steps.WithLabelValues(string(phase))
+	}
+	for _, operation := range []string{operationRead, operationWrite, operationDelete} {
+		m.throttled.WithLabelValues(operation)
+	}
+}
+
+// Register makes the metrics and adds them to a registry. A process has one set of them: a second call with
+// the same registry gives the first one's.
+func Register(registry prometheus.Registerer, now func() time.Time) (*Metrics, error) {
+	m := New(now)
+	err := registry.Register(m)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		if first, ours := already.ExistingCollector.(*Metrics); ours {
+			return first, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return m, nil
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, part := range m.parts() {
+		part.Describe(descriptions)
+	}
+	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc} {
+		descriptions <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
+	for _, part := range m.parts() {
+		part.Collect(samples)
+	}
+	m.flights.collect(samples)
+	m.pools.collect(samples, m.now())
+}
+
+func (m *Metrics) parts() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.captures, m.steps, m.outOfService, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled,
+	}
+}
+
+// Values of label operation. Azure's limits count reads, writes and deletions apart. Source: Azure
+// Resource Manager's documentation of its throttling; an action (POST) counts as a write.
+const (
+	operationRead   = "read"
+	operationWrite  = "write"
+	operationDelete = "delete"
+)
+
+// ARMRequest counts one try of a request to Azure. It is what azure.Config.OnRequest wants.
+func (m *Metrics) ARMRequest(method string, status int, throttled bool) {
+	operation := operationWrite
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		operation = operationRead
+	case http.MethodDelete:
+		operation = operationDelete
+	}
+	m.requests.WithLabelValues(operation, statusClass(status)).Inc()
+	if throttled {
+		m.throttled.WithLabelValues(operation).Inc()
+	}
+}
+
+// statusClass is 2xx, 3xx, 4xx or 5xx; none if nobody answered, or answered with something else.
+func statusClass(status int) string {
+	if class := status / 100; class >= 2 && class <= 5 {
+		return fmt.Sprintf("%dxx", class)
+	}
+	return "none"
+}
+
+const namespace = "kamino"
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(histogramOptions(name, help, buckets), labels)
+}
+
+func histogramOptions(name, help string, buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}
+}
+
+func gauge(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}

@@ -1,0 +1,52 @@
+package metrics
+
+import (
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// OtherReason stands for a reason that is in nobody's closed set, such as one that a hand wrote into a status.
+const OtherReason = "Other"
+
+// set of words, for a label whose values are closed.
+type set[T ~string] map[T]bool
+
+func setOf[T ~string](words ...T) set[T] {
+	s := make(set[T], len(words))
+	for _, word := range words {
+		s[word] = true
+	}
+	return s
+}
+
+// inFlightPhases are those of a capture that has not ended.
+var inFlightPhases = setOf(
+	v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining,
+	v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting,
+	v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
+	v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut, v1alpha1.PhaseGivingBack,
+)
+
+// failureReasons are those that a capture fails with once it has begun.
+var failureReasons = setOf(
+	string(plan.DonorGone), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
+	string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
+	string(plan.NotProven), string(plan.SnapshotTaken), string(plan.SnapshotFailed), string(plan.SnapshotLost),
+	string(plan.DonorNotReady), string(plan.VersionTaken), string(plan.ImageFailed), string(plan.ImageLost),
+	string(plan.Quarantined), string(plan.Superseded),
+)
+
+// refusalReasons are those of the engine's preflight, of package selection and of the providers. Those of a
+// provider are plain words here, because this package knows the contract and no provider.
+var refusalReasons = setOf(
+	capture.NodeNotFound, capture.NotInPool, capture.InstanceNotFound, capture.DonorChanged, capture.PoolMismatch,
+	selection.NotLinux, "Windows", selection.ControlPlane, selection.BeingDeleted, selection.NotReady,
+	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, capture.UnmanagedPods, capture.CaptureInFlight,
+	capture.CapturedToday, "VersionExists", capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff,
+	capture.ProfileUnsupported, capture.NoImage, capture.NotInstalled, "PermissionMissing", "QuotaUsedUp",
+	"GalleryNameTaken", "DefinitionMismatch", "GenerationMismatch", "DiskEncryptionSetElsewhere", "EphemeralOSDisk",
+	"UnmanagedOSDisk", "ConfidentialVM", "UpgradePolicyAutomatic", "UpgradePolicyRolling", "AutomaticOSUpgrade",
+	"FlexibleOrchestration", "AKSManaged",
+)
