@@ -1,0 +1,66 @@
+package scan
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Block says whether a place of an image belongs to a file.
+type Block string
+
+// The states of a block.
+const (
+	Free  Block = "free block"
+	InUse Block = "block in use"
+)
+
+// Image reads a raw disk image, or a block device, from its first to its last byte. File systems are
+// looked at only to tell free blocks from those in use (ext4); what they say is not relied on to find
+// anything.
+func Image(ctx context.Context, name string, o Options) (*Report, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	if size == 0 {
+		return nil, fmt.Errorf("%s is empty", name)
+	}
+	s := newScanner(o)
+	s.report.Files = 1
+	layout := layoutOf(f, size)
+	found := func(h hit) {
+		block := layout.at(h.offset)
+		kept := s.Known[h.sum]
+		if h.sum == "" {
+			kept = ""
+		}
+		if kept == "" && s.FreeOnly && block == InUse && h.kind != Identity {
+			kept = "in a file: see to it in the tree"
+		}
+		s.add(Finding{Offset: h.offset, Block: block, Kind: h.kind, What: h.what, SHA256: h.sum, Kept: kept})
+	}
+	err = extents(f, size, func(offset, length int64) error {
+		s.report.Bytes += length
+		return windows(io.NewSectionReader(f, offset, length), offset, s.buffer, func(w *window) error {
+			w.secrets(found)
+			w.binaryKeys(true, found)
+			if len(s.known.paths) > 0 {
+				s.known.ids(w, found)
+				s.known.journals(w, found)
+				s.known.blocks(w, found)
+			}
+			return ctx.Err()
+		})
+	})
+	if err != nil {
+		return s.report, fmt.Errorf("read %s: %w", name, err)
+	}
+	return s.report, nil
+}

@@ -1,0 +1,212 @@
+package scan
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func image(t testing.TB, size int64, parts map[int64]string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "disk.raw")
+	f, err := os.Create(name)
+	must(t, f, err)
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	for at, content := range parts {
+		if _, err := f.WriteAt([]byte(content), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return name
+}
+
+func scanImage(t testing.TB, name string, o Options) *Report {
+	t.Helper()
+	report, err := Image(t.Context(), name, o)
+	return must(t, report, err)
+}
+
+func TestImageWithoutFileSystem(t *testing.T) {
+	all := secrets(t)
+	for name, secret := range all {
+		// Right on the border of two windows, and of two extents of data.
+		for _, at := range []int64{1<<20 - int64(len(secret)/2), 8192} {
+			name, at := name, at
+			report := scanImage(t, image(t, 8<<20, map[int64]string{at: secret, 6 << 20: "x"}), Options{})
+			if report.Count != 1 || report.Findings[0].Offset < at || report.Findings[0].Offset > at+128 || report.Findings[0].Block != "" {
+				t.Errorf("%s at %d: got %+v", name, at, report)
+			}
+		}
+	}
+	for name, content := range lookalikes(t) {
+		if report := scanImage(t, image(t, 1<<20, map[int64]string{4096: content}), Options{}); report.Count > 0 {
+			t.Errorf("%s was taken for a %s", name, report.Findings[0].What)
+		}
+	}
+}
+
+func TestKnownInImage(t *testing.T) {
+	key := secrets(t)["PKCS #1 in PEM"]
+	name := image(t, 1<<20, map[int64]string{8192: key})
+	found := scanImage(t, name, Options{})
+	report := scanImage(t, name, Options{Known: map[string]string{found.Findings[0].SHA256: "nothing joins without it"}})
+	if report.Count != 0 || len(report.Kept) != 1 || report.Kept[0].Kept != "nothing joins without it" {
+		t.Errorf("got %+v", report)
+	}
+}
+
+func TestIdentityInBlocks(t *testing.T) {
+	small, large, binaryOne := "a host's key "+letters(400), letters(1024), "\x05\x02\x00\x00"+letters(90)
+	name := image(t, 4<<20, map[int64]string{3 * 1024: small, 1<<20 + 1024: large, 2<<20 - 1024: binaryOne, 3 << 20: "not " + small})
+	for _, known := range []bool{true, false} {
+		var values []Value
+		for _, content := range []string{small, large, binaryOne} {
+			v := Value{Path: fmt.Sprintf("/etc/%d", len(content)), SHA256: sum([]byte(content))}
+			if known {
+				v.Bytes = int64(len(content))
+			}
+			values = append(values, v)
+		}
+		var got []int64
+		for _, f := range scanImage(t, name, Options{Identities: values}).Findings {
+			got = append(got, f.Offset)
+		}
+		want := []int64{3 * 1024, 1<<20 + 1024, 2<<20 - 1024}
+		if !known { // where binary content ends cannot be told
+			want = want[:2]
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("sizes known %v (-want +got):\n%s", known, diff)
+		}
+	}
+}
+
+// TestFreeBlocks takes a key away from a real file system: it must be found in a free block, and nowhere
+// once that is given back to the disk.
+func TestFreeBlocks(t *testing.T) {
+	for _, tool := range []string{"mkfs.ext4", "debugfs"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is needed: apt-get install e2fsprogs", tool)
+		}
+	}
+	all, dir, name := secrets(t), t.TempDir(), filepath.Join(t.TempDir(), "disk.raw")
+	write(t, dir, "etc/gone.key", all["PKCS #1 in PEM"])
+	write(t, dir, "etc/stays.key", all["OpenSSH"])
+	id := letters(32)
+	write(t, dir, "etc/machine-id", id+"\n")
+	values := []Value{{Path: "/etc/machine-id", SHA256: sum([]byte(id + "\n")), Bytes: 33}}
+	call := func(command string, args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(t.Context(), command, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
+	const begin = 1 << 20
+	call("mkfs.ext4", "-q", "-F", "-E", fmt.Sprintf("offset=%d", begin), "-d", dir, name, "48M")
+	// The partition's entry in an MBR, so that the file system is found as on a whole disk.
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	must(t, f, err)
+	mbr := make([]byte, sector)
+	mbr[446+4] = 0x83
+	binary.LittleEndian.PutUint32(mbr[446+8:], begin/sector)
+	binary.LittleEndian.PutUint32(mbr[446+12:], 47<<20/sector)
+	mbr[510], mbr[511] = 0x55, 0xAA
+	if _, err := f.WriteAt(mbr, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	device := fmt.Sprintf("%s?offset=%d", name, begin)
+
+	states := func(o Options) (found []string) {
+		for _, f := range scanImage(t, name, o).Findings {
+			found = append(found, fmt.Sprintf("%s: %s", f.What, f.Block))
+		}
+		return found
+	}
+	count := func(found []string, what string) (n int) {
+		for _, f := range found {
+			if strings.HasPrefix(f, what) {
+				n++
+			}
+		}
+		return n
+	}
+	if found := states(Options{Identities: values}); count(found, "private key (PEM): block in use") != 2 || count(found, "the donor's machine-id: block in use") == 0 {
+		t.Fatalf("before: %q", found)
+	}
+	call("debugfs", "-w", "-R", "rm /etc/gone.key", device)
+	call("debugfs", "-w", "-R", "rm /etc/machine-id", device)
+	if found := states(Options{Identities: values}); count(found, "private key (PEM): free block") != 1 || count(found, "private key (PEM): block in use") != 1 || count(found, "the donor's machine-id: free block") == 0 {
+		t.Errorf("removed: %q", found)
+	}
+	if found := states(Options{Identities: values, FreeOnly: true}); count(found, "private key (PEM)") != 1 {
+		t.Errorf("removed, free blocks only: %q", found)
+	}
+	// What fstrim does on a disk that takes it: the free blocks read as zeros.
+	for _, f := range scanImage(t, name, Options{Identities: values}).Findings {
+		if f.Block == Free {
+			disk, err := os.OpenFile(name, os.O_RDWR, 0)
+			must(t, disk, err)
+			if _, err := disk.WriteAt(make([]byte, 1024), f.Offset/1024*1024); err != nil {
+				t.Fatal(err)
+			}
+			disk.Close()
+		}
+	}
+	if found := states(Options{Identities: values, FreeOnly: true}); len(found) > 0 {
+		t.Errorf("trimmed: %q", found)
+	}
+}
+
+func TestImageErrors(t *testing.T) {
+	for _, name := range []string{filepath.Join(t.TempDir(), "nowhere"), image(t, 0, nil), t.TempDir()} {
+		if _, err := Image(t.Context(), name, Options{}); err == nil {
+			t.Errorf("%s was read as an image", name)
+		}
+	}
+}
+
+// FuzzLayout has file systems and partition tables that are damaged.
+func FuzzLayout(f *testing.F) {
+	super := make([]byte, 8192)
+	binary.LittleEndian.PutUint16(super[1024+0x38:], extMagic)
+	binary.LittleEndian.PutUint32(super[1024+0x04:], 64)
+	binary.LittleEndian.PutUint32(super[1024+0x20:], 8192)
+	f.Add(super)
+	f.Fuzz(func(_ *testing.T, content []byte) {
+		l := layoutOf(strings.NewReader(string(content)), int64(len(content)))
+		for at := int64(0); at < int64(len(content)); at += 512 {
+			l.at(at)
+		}
+	})
+}
+
+func BenchmarkText(b *testing.B) {
+	line := []byte("Nov 21 03:00:00 vmss000004 kubelet[812]: I1121 token=x eyJ auth \"path\" 0123456789 some text of a log that is long enough\n")
+	content := make([]byte, 0, 64<<20)
+	for len(content)+len(line) < 64<<20 {
+		content = append(content, line...)
+	}
+	s := newScanner(Options{Identities: []Value{{Path: "/etc/machine-id", SHA256: sum([]byte("x")), Bytes: 33}}})
+	b.SetBytes(int64(len(content)))
+	for b.Loop() {
+		err := windows(strings.NewReader(string(content)), 0, s.buffer, func(w *window) error {
+			w.secrets(func(hit) {})
+			s.known.ids(w, func(hit) {})
+			s.known.journals(w, func(hit) {})
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
