@@ -1,0 +1,127 @@
+//go:build machines
+
+package real
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// prototype that the donor is generalized for.
+const (
+	prototype    = "machines-2026.11.21"
+	prototypeUID = types.UID("5b1f0a44-0000-4000-8000-00000000c10e")
+)
+
+// apiServer is as much of an API server as kamino generalize needs: one Prototype over HTTPS, for whoever
+// has the token.
+type apiServer struct {
+	token, port string
+	ca          []byte
+
+	mu     sync.Mutex
+	object *v1alpha1.Prototype
+}
+
+func serveAPI(t *testing.T, address string) *apiServer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"}, IPAddresses: []net.IP{net.ParseIP(address)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &apiServer{
+		token: rand.Text(), port: port(t, listener.Addr().String()),
+		ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+	}
+	server := httptest.NewUnstartedServer(s)
+	server.Listener.Close()
+	server.Listener = listener
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return s
+}
+
+// order makes the Prototype that orders its donor generalized in this boot.
+func (s *apiServer) order(t *testing.T, bootID string) {
+	t.Helper()
+	record, err := json.Marshal(v1alpha1.Record{GeneralizeBootID: bootID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.object = &v1alpha1.Prototype{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: prototype, UID: prototypeUID, Annotations: map[string]string{v1alpha1.RecordAnnotation: string(record)},
+		},
+	}
+}
+
+// proof that was reported, nil if none was.
+func (s *apiServer) proof(t *testing.T) *v1alpha1.Proof {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	proof, err := v1alpha1.ProofOf(s.object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proof
+}
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Header.Get("Authorization") != "Bearer "+s.token {
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+		return
+	}
+	if s.object == nil || r.URL.Path != "/apis/kamino.dev/v1alpha1/prototypes/"+prototype {
+		http.Error(w, "no such object", http.StatusNotFound)
+		return
+	}
+	if r.Method == http.MethodPatch {
+		var patch struct{ Metadata metav1.ObjectMeta }
+		if err := json.NewDecoder(r.Body).Decode(&patch); err != nil || patch.Metadata.UID != s.object.UID {
+			http.Error(w, "no patch for this object", http.StatusBadRequest)
+			return
+		}
+		maps.Copy(s.object.Annotations, patch.Metadata.Annotations)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	// A client that has gone away asks again.
+	_ = json.NewEncoder(w).Encode(s.object)
+}

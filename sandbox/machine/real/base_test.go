@@ -1,0 +1,202 @@
+//go:build machines
+
+package real
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
+
+// suite and its packages are the platform image's: a cloud's Debian in the small, and what a node of AKS
+// Engine needs (openssl makes the kubelet's serving certificate).
+const (
+	suite       = "bookworm"
+	packageList = "systemd,systemd-sysv,dbus,cloud-init,openssh-server,iproute2,udev,kmod,procps," +
+		"unattended-upgrades,ca-certificates,sudo,isc-dhcp-client,openssl"
+	imageSize = "1400M"
+)
+
+// rootTarball returns Debian's root file system, built once a month and for each list of packages.
+func rootTarball(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("KAMINO_MACHINES_CACHE")
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatalf("no place for Debian's root file system, set KAMINO_MACHINES_CACHE: %v", err)
+		}
+		dir = filepath.Join(cache, "kamino", "machines")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	key := sha256.Sum256([]byte(suite + packageList))
+	tarball := filepath.Join(dir, fmt.Sprintf("%s-%s-%s.tar", suite, time.Now().UTC().Format("2006-01"), hex.EncodeToString(key[:4])))
+	if _, err := os.Stat(tarball); err == nil {
+		return tarball
+	}
+	begun := time.Now()
+	temporary := fmt.Sprintf("%s.%d.tar", strings.TrimSuffix(tarball, ".tar"), os.Getpid())
+	defer os.Remove(temporary)
+	run(t, "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include="+packageList, suite, temporary)
+	if err := os.Rename(temporary, tarball); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("built Debian %s in %.0f s", suite, time.Since(begun).Seconds())
+	return tarball
+}
+
+// platformImage makes the raw disk of a platform image: Debian without identity, with the software of a
+// node that has not joined yet.
+func (l *lab) platformImage(t *testing.T) string {
+	t.Helper()
+	root := filepath.Join(l.dir, "platform")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "tar", "-xf", rootTarball(t), "-C", root)
+	forget(t, root)
+	l.dress(t, root)
+	image := filepath.Join(l.dir, "platform.img")
+	run(t, "truncate", "-s", imageSize, image)
+	run(t, "mkfs.ext4", "-q", "-d", root, image)
+	if err := os.RemoveAll(root); err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// forget removes what building the root file system leaks into it: host keys, the builder's name.
+func forget(t *testing.T, root string) {
+	t.Helper()
+	keys, err := filepath.Glob(filepath.Join(root, "etc/ssh/ssh_host_*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := filepath.Glob(filepath.Join(root, "var/lib/apt/lists/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(append(keys, lists...), filepath.Join(root, "etc/hostname"), filepath.Join(root, "var/cache/apt/archives")) {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(root, "etc/machine-id"), "", 0o644)
+}
+
+// dress adds a node's software by the layouts that the sandbox's machines have, and services that live.
+func (l *lab) dress(t *testing.T, root string) {
+	t.Helper()
+	files := map[string]string{
+		"etc/cloud/cloud.cfg.d/90-datasource.cfg": "datasource_list: [NoCloud]\n# minbase has no locales to make.\nlocale: false\n",
+		"etc/apt/sources.list":                    "deb [trusted=yes] file:/mnt/repo ./\n",
+		"etc/apt/apt.conf.d/52kamino-test":        "Unattended-Upgrade::Origins-Pattern { \"origin=kamino-test\"; };\n",
+		"etc/hosts":                               "127.0.0.1 localhost\n",
+		"etc/systemd/system/walinuxagent.service": agentUnit,
+	}
+	for path, content := range files {
+		write(t, filepath.Join(root, path), content, 0o644)
+	}
+	scripts := map[string]string{
+		"usr/local/bin/kubelet": kubelet, "usr/sbin/waagent": agent, "opt/azure/containers/provision.sh": provision,
+	}
+	for path, content := range scripts {
+		write(t, filepath.Join(root, path), content, 0o755)
+	}
+	// The layouts keep what is there, but for the list of packages, which here is dpkg's own.
+	status, err := os.ReadFile(filepath.Join(root, "var/lib/dpkg/status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := disk.Facts{Hostname: "builder"}
+	if err := disk.InstallNode(root, facts); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.Join(root, disk.Static, facts); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(root, "var/lib/dpkg/status"), string(status), 0o644)
+	wants := filepath.Join(root, "etc/systemd/system/multi-user.target.wants")
+	for _, path := range []string{
+		filepath.Join(wants, "kubelet.service"), // comes when the node is provisioned, as the credentials do
+		filepath.Join(root, "etc/kubernetes/certs"), filepath.Join(root, "var/log/azure"),
+	} {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for unit, target := range map[string]string{
+		"walinuxagent.service": "/etc/systemd/system/walinuxagent.service", "systemd-networkd.service": "/lib/systemd/system/systemd-networkd.service",
+	} {
+		if err := os.Symlink(target, filepath.Join(wants, unit)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(root, "var/log/journal"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kubelet stands for the kubelet of AKS Engine's flags: it does not start without its serving certificate,
+// and writes its state again whenever it is missing.
+const kubelet = `#!/bin/sh
+certs=/etc/kubernetes/certs
+for file in kubeletserver.crt kubeletserver.key client.crt client.key ca.crt; do
+	[ -s "$certs/$file" ] || { echo "kubelet: $certs/$file is missing" >&2; exit 1; }
+done
+while :; do
+	[ -e /var/lib/kubelet/cpu_manager_state ] || echo '{"policyName":"none"}' >/var/lib/kubelet/cpu_manager_state
+	echo "kubelet of $(hostname) is alive" >>/var/log/kubelet.log
+	sleep 0.3
+done
+`
+
+// agent stands for the Azure agent: keys of its own once, and a goal state again and again.
+const agent = `#!/bin/sh
+umask 077
+cd /var/lib/waagent || exit 1
+if [ ! -e provisioned ]; then
+	openssl ecparam -name prime256v1 -genkey -noout -out TransportPrivate.pem || exit 1
+	cat /proc/sys/kernel/random/uuid >provisioned
+fi
+number=1
+while :; do
+	hostname >published_hostname
+	echo "<GoalState><Incarnation>$number</Incarnation></GoalState>" >"GoalState.$number.xml"
+	number=$((number + 1))
+	sleep 0.5
+done
+`
+
+const agentUnit = `[Unit]
+After=network.target
+[Service]
+StateDirectory=waagent
+ExecStart=/usr/sbin/waagent
+Restart=always
+`
+
+// provision is what the recipe's customData has cloud-init run on a generic machine, and what clones must
+// not run again: it leaves a line each time.
+const provision = `#!/bin/bash
+set -eu
+echo "$(hostname)" >>/opt/azure/provisioned.log
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q
+apt-get install -q -y kamino-node-tools
+certs=/etc/kubernetes/certs
+openssl genrsa -out "$certs/kubeletserver.key" 2048
+openssl req -new -x509 -days 7300 -key "$certs/kubeletserver.key" -out "$certs/kubeletserver.crt" -subj "/CN=$(hostname)"
+ln -sf /etc/systemd/system/kubelet.service /etc/systemd/system/multi-user.target.wants/kubelet.service
+systemctl daemon-reload
+systemctl start kubelet.service
+`

@@ -1,0 +1,160 @@
+//go:build machines
+
+package real
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// lease is what the DHCP server knows of a machine.
+type lease struct {
+	// ClientID is option 61 in hex. Servers tell machines apart by it (RFC 2131, 4.2), not by their MAC
+	// address: who sends another's gets the other's address.
+	ClientID string
+	Address  string
+	// Hostname is option 12: the name that a server enters into DNS.
+	Hostname string
+}
+
+// dhcpServer gives each client ID an address of its own, as a cloud's and a site's servers do.
+type dhcpServer struct {
+	base net.IP
+
+	mu     sync.Mutex
+	byID   map[string]byte
+	leases map[string]lease // by MAC address
+}
+
+func serveDHCP(t *testing.T, device, address string) *dhcpServer {
+	t.Helper()
+	s := &dhcpServer{base: net.ParseIP(address).To4(), byID: map[string]byte{}, leases: map[string]lease{}}
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) {
+			failed = errors.Join(
+				os.NewSyscallError("bind to "+device, syscall.BindToDevice(int(fd), device)),
+				os.NewSyscallError("allow broadcasts", syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_BROADCAST, 1)),
+			)
+		})
+		return errors.Join(err, failed)
+	}}
+	conn, err := config.ListenPacket(context.Background(), "udp4", "0.0.0.0:67")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	go func() {
+		packet := make([]byte, 2048)
+		for {
+			n, _, err := conn.ReadFrom(packet)
+			if err != nil {
+				return
+			}
+			if reply := s.answer(packet[:n]); reply != nil {
+				// A lost answer is asked for again.
+				_, _ = conn.WriteTo(reply, &net.UDPAddr{IP: net.IPv4bcast, Port: 68})
+			}
+		}
+	}()
+	return s
+}
+
+// The options and messages of RFC 2132 that are used here.
+const (
+	optionMask, optionHostname, optionLease, optionType = 1, 12, 51, 53
+	optionServer, optionClientID, optionEnd             = 54, 61, 255
+	discover, offer, request, ack                       = 1, 2, 3, 5
+)
+
+// answer returns the reply to a message, nil for one that asks for nothing.
+func (s *dhcpServer) answer(packet []byte) []byte {
+	if len(packet) < 244 || packet[0] != 1 {
+		return nil
+	}
+	options := parseOptions(packet[240:])
+	if len(options[optionType]) != 1 {
+		return nil
+	}
+	kind := map[byte]byte{discover: offer, request: ack}[options[optionType][0]]
+	if kind == 0 {
+		return nil
+	}
+	address := s.addressFor(net.HardwareAddr(packet[28:34]).String(), options)
+	reply := make([]byte, 240, 300)
+	copy(reply, packet[:44])
+	reply[0] = 2
+	copy(reply[16:20], address)
+	copy(reply[20:24], s.base)
+	copy(reply[236:240], packet[236:240])
+	reply = append(reply, optionType, 1, kind, optionServer, 4)
+	reply = append(reply, s.base...)
+	return append(reply, optionLease, 4, 0, 0, 0x0e, 0x10, optionMask, 4, 255, 255, 255, 0, optionEnd)
+}
+
+func (s *dhcpServer) addressFor(mac string, options map[byte][]byte) net.IP {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := hex.EncodeToString(options[optionClientID])
+	key := id
+	if key == "" {
+		key = mac
+	}
+	if s.byID[key] == 0 {
+		s.byID[key] = byte(10 + len(s.byID))
+	}
+	address := net.IPv4(s.base[0], s.base[1], s.base[2], s.byID[key]).To4()
+	s.leases[mac] = lease{ClientID: id, Address: address.String(), Hostname: string(options[optionHostname])}
+	return address
+}
+
+func parseOptions(raw []byte) map[byte][]byte {
+	options := map[byte][]byte{}
+	for len(raw) > 1 && raw[0] != optionEnd {
+		if raw[0] == 0 {
+			raw = raw[1:]
+			continue
+		}
+		length := int(raw[1])
+		if len(raw) < 2+length {
+			break
+		}
+		options[raw[0]] = append([]byte{}, raw[2:2+length]...)
+		raw = raw[2+length:]
+	}
+	return options
+}
+
+// leaseOf waits for the machine to have asked for its address, and returns what it asked with.
+func (l *lab) leaseOf(t *testing.T, m *machine) lease {
+	t.Helper()
+	var found lease
+	await(t, m.name+" to get an address", func() bool {
+		l.dhcp.mu.Lock()
+		defer l.dhcp.mu.Unlock()
+		found = l.dhcp.leases[m.mac]
+		return found.Address != ""
+	})
+	await(t, m.name+" to take its address", func() bool {
+		out, err := m.try("ip -4 -o addr show dev host0")
+		return err == nil && strings.Contains(out, found.Address+"/")
+	})
+	return found
+}
+
+func port(t *testing.T, address string) string {
+	t.Helper()
+	_, p, err := net.SplitHostPort(address)
+	if _, bad := strconv.Atoi(p); err != nil || bad != nil {
+		t.Fatalf("no port in %q", address)
+	}
+	return p
+}

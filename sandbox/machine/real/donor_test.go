@@ -1,0 +1,164 @@
+//go:build machines
+
+package real
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
+
+// putToUse leaves on a running node what agents, people and pods leave in the course of its service. It
+// returns the paths that this made.
+func putToUse(t *testing.T, m *machine) []string {
+	t.Helper()
+	before := files(t, m.root)
+	facts := disk.Facts{Hostname: m.name, MAC: m.mac, MachineID: m.sh(t, "cat /etc/machine-id")}
+	steps := []func() error{
+		func() error { return disk.Agents(m.root, facts) },
+		func() error { return disk.Traces(m.root, facts) },
+		func() error {
+			return disk.RecordExtension(m.root, "Microsoft.Azure.Extensions.CustomScript", "vmssCSE")
+		},
+		func() error {
+			return disk.AddPod(m.root, disk.PodRecord{UID: "0b9c1a52-pod", Namespace: "default", Name: "web-0", IP: "10.244.0.7"})
+		},
+	}
+	for _, image := range disk.BaseImages {
+		steps = append(steps, func() error { return disk.AddImage(m.root, image) })
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// systemd's own unit for this passes over containers.
+	m.sh(t, "/lib/systemd/systemd-random-seed save")
+	planted := []string{"var/lib/systemd/random-seed"}
+	for path := range files(t, m.root) {
+		if _, there := before[path]; !there {
+			planted = append(planted, path)
+		}
+	}
+	return planted
+}
+
+// files returns the SHA-256 of every file of a disk that holds something.
+func files(t *testing.T, root string) map[string]string {
+	t.Helper()
+	sums := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil && os.IsNotExist(err) {
+			return nil // A running machine removes files.
+		}
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		if content, err := os.ReadFile(path); err == nil && len(content) > 0 {
+			sum := sha256.Sum256(content)
+			sums[strings.TrimPrefix(path, root+"/")] = hex.EncodeToString(sum[:])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums
+}
+
+// patch upgrades the machine in the way in which it upgrades itself, and reboots it.
+func (l *lab) patch(t *testing.T, m *machine, userData string) *machine {
+	t.Helper()
+	l.publish(t, "2.0")
+	m.sh(t, "apt-get update -q")
+	out := m.sh(t, "unattended-upgrade -v")
+	if version := m.sh(t, "dpkg-query -W -f '${Version}' "+tools); version != "2.0" {
+		t.Fatalf("unattended-upgrade left %s at %s:\n%s", tools, version, out)
+	}
+	if wants := m.sh(t, "cat /run/reboot-required.pkgs"); wants != tools {
+		t.Errorf("a reboot is wanted by %q, not by %s", wants, tools)
+	}
+	m.powerOff(t)
+	again := l.boot(t, m.name, m.image, userData)
+	if _, err := again.try("test ! -e /run/reboot-required"); err != nil {
+		t.Error("after its reboot the machine still wants one")
+	}
+	return again
+}
+
+// pod is the container of the generalize pod: it sees the machine's root at /host, in mounts of its own.
+//
+// A container shares its kernel with the host, so the trigger that the run powers the machine off with
+// would be the host's own. Before anything else it is covered by a pipe that nobody reads, which cannot be
+// opened for writing without waiting (ENXIO); without the cover nothing is begun. Nor may the run see any
+// disk but the machine's, for it trims what it sees.
+const pod = `set -eu
+host=/run/kamino-pod/host
+mkdir -p "$host"
+mount --make-rprivate /
+mount --rbind / "$host"
+umount -R -l "$host/run/host"
+trigger="$host/proc/sysrq-trigger"
+if [ -e "$trigger" ]; then
+	mkfifo -m 0600 /run/kamino-pod/trigger
+	mount --bind /run/kamino-pod/trigger "$trigger"
+	[ -p "$trigger" ] || { echo "the trigger of the host is not covered" >&2; exit 97; }
+fi
+disk=$(stat -c %d "$host")
+for at in $(awk -v host="$host/" 'index($5, host) == 1 && /- [^ ]+ \/dev\//{ print $5 }' /proc/self/mountinfo); do
+	[ "$(stat -c %d "$at")" = "$disk" ] || { echo "a disk that is not the machine's is seen at $at" >&2; exit 98; }
+done
+exec /mnt/kamino generalize --root "$host" --live --profile "$PROFILE" --prototype "$PROTOTYPE" --uid "$OWNER" --boot-id "$BOOT" --token-file /mnt/token --ca-file /mnt/ca.crt
+`
+
+// live runs kamino generalize on the machine as the generalize pod does.
+func (l *lab) live(t *testing.T, m *machine, profile, bootID string) (string, error) {
+	t.Helper()
+	write(t, filepath.Join(l.media, "pod.sh"), pod, 0o755)
+	write(t, filepath.Join(l.media, "token"), l.api.token, 0o600)
+	write(t, filepath.Join(l.media, "ca.crt"), string(l.api.ca), 0o644)
+	env := strings.Join([]string{
+		"PROFILE=" + profile, "PROTOTYPE=" + prototype, "OWNER=" + string(prototypeUID), "BOOT=" + bootID,
+		"KUBERNETES_SERVICE_HOST=" + l.address, "KUBERNETES_SERVICE_PORT=" + l.api.port,
+	}, " ")
+	return m.try("exec env " + env + " unshare --mount sh /mnt/pod.sh")
+}
+
+// generalizeLive takes the machine's identity from inside, as a capture does, and cuts its power.
+func (l *lab) generalizeLive(t *testing.T, m *machine) {
+	t.Helper()
+	bootID := m.sh(t, "cat /proc/sys/kernel/random/boot_id")
+	l.api.order(t, bootID)
+	if out, err := l.live(t, m, "static", "11111111-2222-4333-8444-555555555555"); err == nil || !strings.Contains(out, "nothing was changed") {
+		t.Fatalf("an order for another boot was not refused: %v\n%s", err, out)
+	}
+	if out, err := l.live(t, m, "bootstrap", bootID); err == nil || !strings.Contains(out, "not for a running host") {
+		t.Fatalf("the bootstrap profile was not refused on a running donor: %v\n%s", err, out)
+	}
+	begun := time.Now()
+	out, err := l.live(t, m, "static", bootID)
+	t.Logf("kamino generalize --live, %.1f s:\n%s", time.Since(begun).Seconds(), out)
+	// The power is ours to cut; all else must have been done.
+	if err == nil || !strings.Contains(out, "the host cannot be powered off") || !strings.Contains(out, "reported the proof") {
+		t.Fatalf("the run ended otherwise than at the power-off: %v", err)
+	}
+	m.cutPower(t)
+	run(t, "e2fsck", "-fp", m.image)
+	proof := l.api.proof(t)
+	if !proof.Holds(prototypeUID, bootID) {
+		t.Fatalf("the proof %+v does not hold for boot %s", proof, bootID)
+	}
+	mounted(t, m.image, func(root string) {
+		if sum := "sha256:" + files(t, filepath.Join(root, filepath.Dir(generalize.ManifestPath)))["generalize.json"]; sum != proof.ManifestDigest {
+			t.Errorf("the manifest on the disk is %s, the proof is of %s", sum, proof.ManifestDigest)
+		}
+	})
+}

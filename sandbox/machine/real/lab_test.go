@@ -1,0 +1,171 @@
+//go:build machines
+
+package real
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long one command may take. It ends a test that hangs and is never part of a judgement.
+const patience = 4 * time.Minute
+
+// packages that the tests take programs from, by their names in Debian and Ubuntu.
+var programs = map[string]string{
+	"systemd-nspawn": "systemd-container", "mmdebstrap": "mmdebstrap", "apt-ftparchive": "apt-utils",
+	"dpkg-deb": "dpkg", "mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs", "losetup": "mount", "mount": "mount",
+	"fstrim": "util-linux", "nsenter": "util-linux", "ip": "iproute2",
+}
+
+// lab is a place for machines: a directory for disks, memory for what is handed to them, and a network
+// with a DHCP server and an API server on it.
+type lab struct {
+	// dir holds disk images, media what every machine sees read-only at /mnt: packages, binary, token.
+	dir, media string
+	// bridge is the network that all machines are on, address the host's own on it.
+	bridge, address string
+	dhcp            *dhcpServer
+	api             *apiServer
+	kamino          string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	requireTools(t)
+	kamino := os.Getenv("KAMINO_BIN")
+	if kamino == "" {
+		t.Fatal("KAMINO_BIN must name the kamino binary; `make test-machines` builds it and sets it")
+	}
+	// Not t.TempDir: what could not be unmounted must not be removed through.
+	dir, err := os.MkdirTemp("", "kamino-machines-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := os.Getpid() % 250
+	l := &lab{
+		dir: dir, media: filepath.Join(dir, "media"), kamino: kamino,
+		bridge: fmt.Sprintf("kmbr%d", id), address: fmt.Sprintf("198.18.%d.1", id),
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	l.mountMedia(t)
+	run(t, "ip", "link", "add", l.bridge, "type", "bridge")
+	t.Cleanup(func() { run(t, "ip", "link", "del", l.bridge) })
+	run(t, "ip", "addr", "add", l.address+"/24", "dev", l.bridge)
+	run(t, "ip", "link", "set", l.bridge, "up")
+	l.dhcp = serveDHCP(t, l.bridge, l.address)
+	l.api = serveAPI(t, l.address)
+	return l
+}
+
+// mountMedia makes a file system in memory: a machine trims every disk that it sees, and must not see
+// the host's.
+func (l *lab) mountMedia(t *testing.T) {
+	t.Helper()
+	if err := os.Mkdir(l.media, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "mount", "-t", "tmpfs", "-o", "mode=0755", "kamino-media", l.media)
+	t.Cleanup(func() {
+		run(t, "umount", l.media)
+		if err := os.Remove(l.media); err != nil {
+			t.Error(err)
+		}
+	})
+	binary, err := os.ReadFile(l.kamino)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(l.media, "kamino"), string(binary), 0o755)
+}
+
+func requireTools(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Fatal("machines need root, to mount disks and to boot them: run `sudo make test-machines`")
+	}
+	var missing, from []string
+	for program, source := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			missing, from = append(missing, program), append(from, source)
+		}
+	}
+	if len(missing) > 0 {
+		t.Fatalf("not installed: %s; on Debian or Ubuntu: apt-get install %s", strings.Join(missing, ", "), strings.Join(from, " "))
+	}
+}
+
+// run runs a program of the host and returns what it wrote. A failure ends the test.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := attempt(name, args...)
+	if err != nil {
+		// Errorf, because cleanups call this too; FailNow would skip the rest of them.
+		t.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		if !t.Skipped() && t.Context().Err() == nil {
+			t.FailNow()
+		}
+	}
+	return out
+}
+
+func attempt(name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = errors.Join(err, fmt.Errorf("not done within %v", patience))
+	}
+	return out.String(), err
+}
+
+func write(t *testing.T, path, content string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copyDisk is what a snapshot and a new disk from it are: the same bytes, holes and all.
+func copyDisk(t *testing.T, from, to string) string {
+	t.Helper()
+	run(t, "cp", "--sparse=always", from, to)
+	return to
+}
+
+// mounted calls do with the tree of a disk of a machine that is off.
+func mounted(t *testing.T, image string, do func(root string)) {
+	t.Helper()
+	root := image + ".tree"
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "mount", "-o", "loop", image, root)
+	defer run(t, "umount", root)
+	do(root)
+}
+
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+//go:build machines
+
+package real
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
+
+// TestMachines is the life of a line of machines: a generic one becomes a node, is put to use, patched and
+// captured, and its clones are compared with it and with each other. Clones of the disk as it was before
+// it was generalized are the control: the comparison must fail on them.
+func TestMachines(t *testing.T) {
+	l := newLab(t)
+	begun := time.Now()
+	lap := func(what string) { t.Logf("[%3.0f s] %s", time.Since(begun).Seconds(), what) }
+	recipe := disk.CustomData(disk.Static)
+	l.publish(t, "1.0")
+	platform := l.platformImage(t)
+	lap("the platform image is made")
+
+	donor := l.boot(t, "donor", copyDisk(t, platform, filepath.Join(l.dir, "donor.img")), recipe)
+	times := []bootTime{timeOf(t, "generic", donor)}
+	lap("the donor has become a node")
+	planted := putToUse(t, donor)
+	donor = l.patch(t, donor, recipe)
+	was := l.look(t, donor, "")
+	if err := was.complete(); err != nil {
+		t.Fatal(err)
+	}
+	needles := secrets(t, donor.root)
+	lap("the donor is patched and was rebooted")
+	donor.powerOff(t)
+	was.Seed = seedOf(t, donor.image)
+	served := copyDisk(t, donor.image, filepath.Join(l.dir, "served.img"))
+
+	donor = l.boot(t, "donor", donor.image, recipe)
+	l.generalizeLive(t, donor)
+	lap("the donor is generalized, its power cut")
+	t.Run("raw", func(t *testing.T) { l.testRaw(t, donor.image, served, needles) })
+	lap("the raw disks are searched")
+	t.Run("clones", func(t *testing.T) {
+		ids := l.clones(t, donor.image, "clone", recipe, &times)
+		lap("two clones have been looked at")
+		testClones(t, was, ids, planted)
+	})
+	t.Run("control", func(t *testing.T) {
+		ids := l.clones(t, served, "copy", recipe, nil)
+		lap("two copies of the disk that was not generalized have been looked at")
+		testControl(t, was, ids, planted)
+	})
+	t.Run("bootstrap", func(t *testing.T) { l.testBootstrap(t, copyDisk(t, platform, filepath.Join(l.dir, "bootstrap.img"))) })
+	lap("done")
+	t.Logf("boot times:\n%s", table(times))
+}
+
+// clones boots two machines from one disk, both on at once, and looks at them.
+func (l *lab) clones(t *testing.T, image, name, recipe string, times *[]bootTime) (ids [2]identity) {
+	t.Helper()
+	var on [2]*machine
+	var seeds [2]string
+	for i := range on {
+		clone := fmt.Sprintf("%s%d", name, i+1)
+		disk := copyDisk(t, image, filepath.Join(l.dir, clone+".img"))
+		seeds[i] = seedOf(t, disk)
+		on[i] = l.boot(t, clone, disk, recipe)
+		if times != nil {
+			*times = append(*times, timeOf(t, "prototype", on[i]))
+		}
+	}
+	for i, m := range on {
+		ids[i] = l.look(t, m, seeds[i])
+	}
+	for _, m := range on {
+		m.cutPower(t)
+	}
+	return ids
+}
+
+func testClones(t *testing.T, donor identity, ids [2]identity, planted []string) {
+	all := map[string]identity{"donor": donor, "clone1": ids[0], "clone2": ids[1]}
+	for _, pair := range [][2]string{{"donor", "clone1"}, {"donor", "clone2"}, {"clone1", "clone2"}} {
+		if found := shared(all[pair[0]], all[pair[1]]); len(found) > 0 {
+			t.Errorf("%s and %s share: %s", pair[0], pair[1], strings.Join(found, ", "))
+		}
+	}
+	for i, id := range ids {
+		name := fmt.Sprintf("clone%d", i+1)
+		if err := id.complete(); err != nil {
+			t.Error(err)
+		}
+		if id.Hostname != name || id.Lease.Hostname != name || id.Instance != "i-"+name {
+			t.Errorf("%s calls itself %s, asks for its address as %s and is instance %s", name, id.Hostname, id.Lease.Hostname, id.Instance)
+		}
+		if diff := cmp.Diff([]string{"donor"}, id.Provisioned); diff != "" {
+			t.Errorf("%s: the recipe's commands ran where they should not (-want +got):\n%s", name, diff)
+		}
+		if id.Failed != "" {
+			t.Errorf("%s: failed units: %s", name, id.Failed)
+		}
+		if id.Upgraded != "2.0" {
+			t.Errorf("%s has version %s of %s, its donor was upgraded to 2.0", name, id.Upgraded, tools)
+		}
+		if id.Client != donor.Client {
+			t.Errorf("%s has lost the cluster's credential, which the profile keeps", name)
+		}
+		if !sameImages(donor, id) {
+			t.Errorf("%s has lost its donor's container images", name)
+		}
+		if left := survivors(planted, donor, id); len(left) > 0 {
+			t.Errorf("%s: of what was on the donor there is still:\n%s", name, strings.Join(left, "\n"))
+		}
+	}
+	t.Logf("%d paths planted on the donor, none of them on a clone", len(planted))
+}
+
+// testControl fails if the comparison does not fail.
+func testControl(t *testing.T, donor identity, ids [2]identity, planted []string) {
+	want := []string{"machine-id", "dhcp client id", "dhcp address", "random seed", "kubelet serving key", "agent key", "journal"}
+	found := shared(ids[0], ids[1])
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("two clones of a disk that was not generalized share other things than they always did (-want +got):\n%s", diff)
+	}
+	for _, id := range ids {
+		left := survivors(planted, donor, id)
+		if len(left) < len(planted)/2 {
+			t.Errorf("%s: only %d of %d planted paths are found: this search finds nothing", id.Hostname, len(left), len(planted))
+		}
+	}
+	t.Logf("clones without generalizing share: %s; recipe's commands ran: %v", strings.Join(found, ", "), ids[0].Provisioned)
+}
+
+// testRaw searches the free blocks. The control is the same disk generalized as a tree, without a trim.
+func (l *lab) testRaw(t *testing.T, generalized, served string, needles map[string][]byte) {
+	if found := leftIn(t, served, needles); len(found) != len(needles) {
+		t.Fatalf("of %d secrets the search finds only %v on the disk that has them all", len(needles), found)
+	}
+	if found := leftIn(t, generalized, needles); len(found) > 0 {
+		t.Errorf("after the live run there are still secrets in the blocks of the disk: %v", found)
+	}
+	copied := copyDisk(t, served, filepath.Join(l.dir, "untrimmed.img"))
+	mounted(t, copied, func(root string) {
+		run(t, l.kamino, "generalize", "--root", root, "--profile", "static")
+	})
+	found := leftIn(t, copied, needles)
+	if len(found) == 0 {
+		t.Error("without a trim nothing was found in free blocks: this search finds nothing")
+	}
+	t.Logf("deleted but not trimmed, %d of %d secrets are still in free blocks: %v", len(found), len(needles), found)
+	mounted(t, copied, func(root string) { run(t, "fstrim", root) })
+	if found := leftIn(t, copied, needles); len(found) > 0 {
+		t.Errorf("after a trim there are still secrets in the blocks of the disk: %v", found)
+	}
+}
+
+// testBootstrap takes the credentials of a kubeadm node from a copy of its disk, which is where that
+// profile may be used.
+func (l *lab) testBootstrap(t *testing.T, image string) {
+	own := []string{
+		"etc/kubernetes/kubelet.conf", "etc/kubernetes/bootstrap-kubelet.conf", "etc/kubernetes/pki/ca.crt",
+		"var/lib/kubelet/pki/kubelet-client-current.pem", "var/lib/kubelet/pki/kubelet.key", "var/lib/kubelet/config.yaml",
+	}
+	mounted(t, image, func(root string) {
+		if err := disk.Join(root, disk.Bootstrap, disk.Facts{Hostname: "kubeadm-1"}); err != nil {
+			t.Fatal(err)
+		}
+		before := files(t, root)
+		run(t, l.kamino, "generalize", "--root", root, "--profile", "bootstrap")
+		after := files(t, root)
+		for _, path := range own {
+			if _, err := attempt("test", "-e", filepath.Join(root, path)); err == nil {
+				t.Errorf("the node's own %s is still there", path)
+			}
+		}
+		for _, path := range []string{"usr/local/bin/kubelet", "etc/containerd/config.toml"} {
+			if before[path] == "" || before[path] != after[path] {
+				t.Errorf("%s has not stayed as it was", path)
+			}
+		}
+	})
+}
+
+// bootTime is how long a machine took, in seconds after its systemd began.
+type bootTime struct {
+	kind                      string
+	multiUser, node, complete float64
+}
+
+func timeOf(t *testing.T, kind string, m *machine) bootTime {
+	t.Helper()
+	return bootTime{kind: kind, multiUser: m.since(t, "multi-user.target"), node: m.since(t, "kubelet.service"), complete: m.since(t, "cloud-final.service")}
+}
+
+// table of the times. They are reported and never judged: the machine that this runs on is shared.
+func table(times []bootTime) string {
+	var out strings.Builder
+	out.WriteString("| image | multi-user | kubelet up | cloud-init done |\n|---|---|---|---|\n")
+	for _, b := range times {
+		fmt.Fprintf(&out, "| %s | %.1f s | %.1f s | %.1f s |\n", b.kind, b.multiUser, b.node, b.complete)
+	}
+	return out.String()
+}

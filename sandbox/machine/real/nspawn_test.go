@@ -1,0 +1,168 @@
+//go:build machines
+
+package real
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// machine is a running container with a disk of its own.
+type machine struct {
+	name, image string
+	// root is where the host sees the machine's disk.
+	root string
+	// mac of its network card.
+	mac    string
+	spawn  *exec.Cmd
+	ended  chan struct{}
+	leader int
+	off    bool
+}
+
+// boot starts a machine from a raw disk and waits until systemd says that all is started. Seed is what a
+// cloud tells the machine: its instance's ID, its name, and the recipe's user data.
+func (l *lab) boot(t *testing.T, name, image, userData string) *machine {
+	t.Helper()
+	m := &machine{name: name, image: image, root: image + ".tree", ended: make(chan struct{})}
+	seed := filepath.Join(l.media, "seed-"+name)
+	write(t, filepath.Join(seed, "meta-data"), "instance-id: i-"+name+"\nlocal-hostname: "+name+"\n", 0o600)
+	write(t, filepath.Join(seed, "user-data"), userData, 0o600)
+	if err := os.MkdirAll(m.root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "mount", "-o", "loop", image, m.root)
+	console, err := os.Create(image + ".console")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer console.Close()
+	m.spawn = exec.Command("systemd-nspawn", "-q", "-D", m.root, "--boot", "-M", fmt.Sprintf("%s-%d", name, os.Getpid()%1000),
+		"--register=no", "--keep-unit", "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
+		"--network-bridge="+l.bridge, "--bind-ro="+l.media+":/mnt", "--bind-ro="+seed+":/var/lib/cloud/seed/nocloud-net",
+		"systemd.mask=systemd-networkd-wait-online.service")
+	m.spawn.Stdout, m.spawn.Stderr = console, console
+	if err := m.spawn.Start(); err != nil {
+		run(t, "umount", m.root)
+		t.Fatal(err)
+	}
+	go func() {
+		_ = m.spawn.Wait() // How it ended stands on the console.
+		close(m.ended)
+	}()
+	t.Cleanup(func() {
+		if t.Failed() && !m.off {
+			text, _ := os.ReadFile(image + ".console")
+			t.Logf("console of %s:\n%s", name, text)
+		}
+		m.cutPower(t)
+	})
+	m.awaitStarted(t)
+	m.mac = strings.TrimSpace(m.sh(t, "cat /sys/class/net/host0/address"))
+	return m
+}
+
+func (m *machine) awaitStarted(t *testing.T) {
+	t.Helper()
+	await(t, m.name+" to start", func() bool {
+		select {
+		case <-m.ended:
+			text, _ := os.ReadFile(m.image + ".console")
+			t.Fatalf("%s ended while it started:\n%s", m.name, text)
+		default:
+		}
+		if m.leader = leaderOf(m.spawn.Process.Pid); m.leader == 0 {
+			return false
+		}
+		out, _ := attempt("nsenter", "-t", strconv.Itoa(m.leader), "-a", "systemctl", "is-system-running", "--wait")
+		state := strings.TrimSpace(out)
+		return state == "running" || state == "degraded"
+	})
+}
+
+// leaderOf finds the container's first process among the children of systemd-nspawn.
+func leaderOf(nspawn int) int {
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", nspawn, nspawn))
+	if err != nil {
+		return 0
+	}
+	for _, child := range strings.Fields(string(children)) {
+		status, err := os.ReadFile("/proc/" + child + "/status")
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(status)) {
+			pids := strings.Fields(line)
+			if len(pids) > 2 && pids[0] == "NSpid:" && pids[len(pids)-1] == "1" {
+				pid, _ := strconv.Atoi(child)
+				return pid
+			}
+		}
+	}
+	return 0
+}
+
+// try runs a shell command on the machine.
+func (m *machine) try(command string) (string, error) {
+	return attempt("nsenter", "-t", strconv.Itoa(m.leader), "-a", "sh", "-c", command)
+}
+
+// sh runs a shell command on the machine that must not fail.
+func (m *machine) sh(t *testing.T, command string) string {
+	t.Helper()
+	out, err := m.try(command)
+	if err != nil {
+		t.Fatalf("%s: %s: %v\n%s", m.name, command, err, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+// powerOff shuts the machine down in good order.
+func (m *machine) powerOff(t *testing.T) {
+	t.Helper()
+	// The answer may be lost with the machine.
+	_, _ = m.try("systemctl poweroff")
+	<-m.ended
+	m.cutPower(t)
+}
+
+// cutPower ends the machine as a loss of power does: no process gets to do anything any more.
+func (m *machine) cutPower(t *testing.T) {
+	t.Helper()
+	if m.off {
+		return
+	}
+	m.off = true
+	if m.leader != 0 {
+		_ = syscall.Kill(m.leader, syscall.SIGKILL) // It may have ended by itself.
+	} else {
+		_ = m.spawn.Process.Kill()
+	}
+	<-m.ended
+	await(t, m.root+" to be unmounted", func() bool {
+		_, err := attempt("umount", m.root)
+		return err == nil
+	})
+}
+
+// seconds between two of systemd's time stamps, of a unit or (with none) of the machine.
+func (m *machine) since(t *testing.T, unit string) float64 {
+	t.Helper()
+	begun := m.stamp(t, "systemctl show -P UserspaceTimestampMonotonic")
+	return float64(m.stamp(t, "systemctl show -P ActiveEnterTimestampMonotonic "+unit)-begun) / 1e6
+}
+
+func (m *machine) stamp(t *testing.T, command string) int64 {
+	t.Helper()
+	value, err := strconv.ParseInt(m.sh(t, command), 10, 64)
+	if err != nil || value == 0 {
+		t.Fatalf("%s: %s: no time stamp: %d %v", m.name, command, value, err)
+	}
+	return value
+}

@@ -1,0 +1,86 @@
+//go:build machines
+
+package real
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// secrets returns, by their paths, pieces of secrets of a donor that are found nowhere but in them: a line
+// from the middle of each private key, and what was planted as a token or a password.
+func secrets(t *testing.T, root string) map[string][]byte {
+	t.Helper()
+	found := map[string][]byte{}
+	keys, err := filepath.Glob(filepath.Join(root, "etc/ssh/ssh_host_*_key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"etc/kubernetes/certs/kubeletserver.key", "var/lib/waagent/TransportPrivate.pem", "root/.aws/credentials",
+		"root/.bash_history", "root/.kube/config", "var/lib/kubelet/config.json", "var/lib/tailscale/tailscaled.state",
+	} {
+		keys = append(keys, filepath.Join(root, path))
+	}
+	for _, path := range keys {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+		// Of a key of several lines the one before the last but one holds nothing that all keys hold.
+		line := lines[max(0, len(lines)-3)]
+		if len(lines) < 4 {
+			line = lines[len(lines)-1]
+		}
+		found[strings.TrimPrefix(path, root+"/")] = []byte(line[max(0, len(line)-40):])
+	}
+	return found
+}
+
+// leftIn searches a raw disk, used and free blocks alike, and returns the paths whose secrets are in it.
+func leftIn(t *testing.T, image string, needles map[string][]byte) []string {
+	t.Helper()
+	f, err := os.Open(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var found []string
+	const overlap = 64
+	buffer := make([]byte, 4<<20)
+	for begin := int64(0); ; {
+		// Holes have no content, and are most of a disk.
+		data, err := unix.Seek(int(f.Fd()), begin, unix.SEEK_DATA)
+		if errors.Is(err, syscall.ENXIO) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := f.ReadAt(buffer, data)
+		if err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		for path, needle := range needles {
+			if !slices.Contains(found, path) && bytes.Contains(buffer[:n], needle) {
+				found = append(found, path)
+			}
+		}
+		if n < len(buffer) {
+			break
+		}
+		begin = data + int64(n) - overlap
+	}
+	slices.Sort(found)
+	return found
+}
