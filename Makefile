@@ -49,16 +49,16 @@ test: test-product test-sandbox ## Run every test: unit, API server, engine, pro
 .PHONY: test-product
 test-product: assets
 	@echo "== tests of the product"
-	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test ./...
+	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -timeout 30m ./...
 
 .PHONY: test-sandbox
 test-sandbox: build
 	@echo "== tests of the sandbox, and of the product in it"
-	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -vet=off ./...
+	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -vet=off -timeout 30m ./...
 
 .PHONY: race
 race: assets ## Run the product's tests under the race detector (needs a C compiler).
-	@CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -race ./...
+	@CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -race -timeout 60m ./...
 
 # etcd, kube-apiserver and kubectl under the names that envtest looks for, all links to one binary.
 .PHONY: assets
