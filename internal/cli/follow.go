@@ -151,7 +151,7 @@ func (f *follower) see(s sighting) (done bool, err error) {
 	case s.gone:
 		return false, errGone
 	default:
-		return !f.untilGone && terminal(f.prototype), nil
+		return !f.untilGone && settled(f.prototype), nil
 	}
 }
 
@@ -213,6 +213,12 @@ func (f *follower) awaited(s sighting) bool {
 // terminal tells whether the capture has ended, well or not.
 func terminal(p *v1alpha1.Prototype) bool {
 	return succeeded(p) || p.Status.Phase == v1alpha1.PhaseFailed
+}
+
+// settled tells whether nothing is left to do for a capture that has ended: the finalizer goes last, and a
+// Prototype that kept it could not be deleted while nobody drives.
+func settled(p *v1alpha1.Prototype) bool {
+	return terminal(p) && !slices.Contains(p.Finalizers, v1alpha1.CaptureFinalizer)
 }
 
 func succeeded(p *v1alpha1.Prototype) bool { return p.Status.Phase == v1alpha1.PhaseSucceeded }

@@ -74,12 +74,8 @@ func (s *scripted) Pass(ctx context.Context, name string) (capture.Result, error
 	} else if err != nil {
 		return capture.Result{After: time.Second}, err
 	}
-	if terminal(p) {
-		return capture.Result{Done: true}, nil
-	}
-	if !p.DeletionTimestamp.IsZero() {
-		p.Finalizers = nil
-		return capture.Result{Done: true}, s.client.Update(ctx, p)
+	if terminal(p) || !p.DeletionTimestamp.IsZero() {
+		return s.settle(ctx, p)
 	}
 	if len(p.Finalizers) == 0 {
 		p.Finalizers = []string{v1alpha1.CaptureFinalizer}
@@ -89,7 +85,16 @@ func (s *scripted) Pass(ctx context.Context, name string) (capture.Result, error
 	if err := s.client.Status().Update(ctx, p); err != nil {
 		return capture.Result{After: time.Second}, err
 	}
-	return capture.Result{Done: terminal(p), After: s.pause}, nil
+	if terminal(p) {
+		return s.settle(ctx, p)
+	}
+	return capture.Result{After: s.pause}, nil
+}
+
+// settle removes the finalizer, after which nothing is left to do.
+func (s *scripted) settle(ctx context.Context, p *v1alpha1.Prototype) (capture.Result, error) {
+	p.Finalizers = nil
+	return capture.Result{Done: true}, s.client.Update(ctx, p)
 }
 
 func (s *scripted) advance(p *v1alpha1.Prototype) {
