@@ -7,13 +7,9 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
-
-// releaseTimeout is how long a command that ends tries to give the Lease back.
-const releaseTimeout = 5 * time.Second
 
 // driver carries one capture on for as long as it holds the Lease, and tries to get the Lease while
 // somebody else holds it.
@@ -45,7 +41,6 @@ func (d *driver) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer release(lock)
 	for {
 		done, err := d.term(ctx, leaderelection.LeaderElectionConfig{
 			Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
@@ -114,20 +109,6 @@ func (d *driver) term(ctx context.Context, config leaderelection.LeaderElectionC
 	default:
 	}
 	return done.Load(), ctx.Err()
-}
-
-// release gives the Lease back where the elector did not know that it had it: stopped while its request
-// was under way, it takes an answer that never came for a no, and everybody would wait for the Lease to expire.
-func release(lock resourcelock.Interface) {
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
-	defer cancel()
-	record, _, err := lock.Get(ctx)
-	if err != nil || record.HolderIdentity != lock.Identity() {
-		return
-	}
-	record.HolderIdentity = ""
-	record.LeaseDurationSeconds = 1
-	_ = lock.Update(ctx, *record) // if it fails, the Lease expires
 }
 
 // lead makes passes until the capture is done, or either context ends.

@@ -23,6 +23,8 @@ const (
 	leaseDuration = 30 * time.Second
 	renewDeadline = 20 * time.Second
 	retryPeriod   = 5 * time.Second
+	// leaseWriteTimeout bounds one write of the Lease, so that several fit into the renewDeadline.
+	leaseWriteTimeout = 5 * time.Second
 )
 
 // role is what kind of process holds the Lease.
@@ -76,8 +78,31 @@ func (h holder) String() string {
 
 // lock is the Lease as client-go's elector takes it.
 func (c *Cluster) lock(namespace string, r role) (resourcelock.Interface, error) {
-	return resourcelock.New(resourcelock.LeasesResourceLock, namespace, v1alpha1.LeaseName,
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, v1alpha1.LeaseName,
 		c.Kube.CoreV1(), c.Kube.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity(r)})
+	if err != nil {
+		return nil, err
+	}
+	return wholeWrites{lock}, nil
+}
+
+// wholeWrites is a lock whose writes are carried to their end even when the elector is stopped meanwhile.
+// An elector that drops a write in flight takes it for one that failed: if the API server did it all the
+// same, a process that has ended holds the Lease, and everybody waits until it expires.
+type wholeWrites struct{ resourcelock.Interface }
+
+// Create implements resourcelock.Interface.
+func (l wholeWrites) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseWriteTimeout)
+	defer cancel()
+	return l.Interface.Create(ctx, record)
+}
+
+// Update implements resourcelock.Interface.
+func (l wholeWrites) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseWriteTimeout)
+	defer cancel()
+	return l.Interface.Update(ctx, record)
 }
 
 // leaseHolder looks who holds the Lease now.
