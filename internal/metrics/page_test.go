@@ -1,0 +1,209 @@
+package metrics
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// described is a metric, as the page or the code has it.
+type described struct{ Kind, Labels string }
+
+// exported is what the code exports: every description, and the kind that a gathering finds once each
+// metric has a sample.
+func exported(t *testing.T) map[string]described {
+	t.Helper()
+	m := New(nil)
+	m.ARMRequest("GET", 429, true)
+	m.calls.WithLabelValues("Pool", resultOK)
+	m.callTimes.WithLabelValues("Pool")
+	m.passErrors.WithLabelValues(fromCloud, string(cloud.Denied))
+	m.pools.meet("id", "pool1", prototype("p", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}), true)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]described{}
+	for _, family := range families {
+		var labels []string
+		for _, label := range family.GetMetric()[0].GetLabel() {
+			labels = append(labels, label.GetName())
+		}
+		all[family.GetName()] = described{strings.ToLower(family.GetType().String()), strings.Join(labels, " ")}
+	}
+
+	descriptions := make(chan *prometheus.Desc, 100)
+	m.Describe(descriptions)
+	close(descriptions)
+	for d := range descriptions {
+		name := regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(d.String())[1]
+		if _, found := all[name]; !found {
+			t.Errorf("this test makes no sample of %s", name)
+		}
+	}
+	return all
+}
+
+var section = regexp.MustCompile("(?ms)^### `(kamino_\\w+)`\n\n- type: (\\w+)\n- labels: ([^\n]+)\n(.*?)\n```promql\n(.*?)\n```")
+
+// TestPage holds the page to the code, name by name: what is exported is described, with its type and its
+// labels, and what is described is exported.
+func TestPage(t *testing.T) {
+	onPage := map[string]described{}
+	for _, match := range section.FindAllStringSubmatch(page(t, "metrics.md"), -1) {
+		var labels []string
+		for _, label := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(match[3], -1) {
+			labels = append(labels, label[1])
+		}
+		slices.Sort(labels)
+		onPage[match[1]] = described{match[2], strings.Join(labels, " ")}
+	}
+	if headings := strings.Count(page(t, "metrics.md"), "\n### "); headings != len(onPage) {
+		t.Errorf("%d headings and %d whole sections: each has a type, labels, words and a query", headings, len(onPage))
+	}
+	if diff := cmp.Diff(exported(t), onPage); diff != "" {
+		t.Errorf("docs/metrics.md (-code +page):\n%s", diff)
+	}
+}
+
+// TestQueries looks for each name that a query speaks of among those that are exported.
+func TestQueries(t *testing.T) {
+	known := map[string]bool{}
+	for name, d := range exported(t) {
+		known[name] = d.Kind != "histogram"
+		if d.Kind == "histogram" {
+			known[name+"_bucket"], known[name+"_sum"], known[name+"_count"] = true, true, true
+		}
+	}
+	for _, match := range section.FindAllStringSubmatch(page(t, "metrics.md"), -1) {
+		used := regexp.MustCompile(`kamino_\w+`).FindAllString(match[5], -1)
+		for _, name := range used {
+			if !known[name] {
+				t.Errorf("the query of %s asks for %s, which is not exported", match[1], name)
+			}
+		}
+		if !strings.Contains(match[5], match[1]) {
+			t.Errorf("the query of %s does not use it", match[1])
+		}
+	}
+}
+
+// TestReasonsAreThoseOfThePrototypesPage: a test beside that page sees to it that it lists every reason that
+// the code has; here the closed sets must be the same.
+func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
+	text := page(t, "prototype.md")
+	for heading, want := range map[string]set[string]{
+		"## When a capture does not begin": refusalReasons,
+		"## When a capture fails":          failureReasons,
+	} {
+		_, after, _ := strings.Cut(text, heading)
+		after, _, _ = strings.Cut(after, "\n## ")
+		found := set[string]{}
+		for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(after, -1) {
+			for _, reason := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[1], -1) {
+				found[reason[1]] = true
+			}
+		}
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(want))); diff != "" {
+			t.Errorf("%s (-docs/prototype.md +closed set):\n%s", heading, diff)
+		}
+	}
+	for reason := range refusalReasons {
+		if failureReasons[reason] {
+			t.Errorf("%s is in both sets: nobody could tell a refusal from a failure", reason)
+		}
+	}
+}
+
+// TestClosedSetsAreOnThePage looks for every value that a label can have.
+func TestClosedSetsAreOnThePage(t *testing.T) {
+	values := []string{
+		Succeeded, Failed, Refused, Cancelled, OtherReason, resultOK, "2xx", "3xx", "4xx", "5xx", "none",
+		operationRead, operationWrite, operationDelete, fromCloud, fromKubernetes, fromElsewhere,
+	}
+	for phase := range inFlightPhases {
+		values = append(values, string(phase))
+	}
+	for _, kind := range []cloud.Kind{
+		cloud.NotFound, cloud.Conflict, cloud.Unauthenticated, cloud.Denied, cloud.Invalid, cloud.QuotaExceeded,
+		cloud.Throttled, cloud.Unsupported, cloud.Unavailable,
+	} {
+		values = append(values, string(kind))
+	}
+	contract := reflect.TypeFor[cloud.Provider]()
+	for i := range contract.NumMethod() {
+		values = append(values, contract.Method(i).Name)
+	}
+	text := page(t, "metrics.md")
+	for _, value := range values {
+		if ioFree := value == "PoolOf" || value == "PoolName" || value == "SameInstance"; !ioFree && !strings.Contains(text, "`"+value+"`") {
+			t.Errorf("docs/metrics.md does not mention %s", value)
+		}
+	}
+}
+
+// TestPhasesAreThoseOfTheKind: a phase that is added to the kind is in flight, or an end.
+func TestPhasesAreThoseOfTheKind(t *testing.T) {
+	crd, err := os.ReadFile("../../api/crds/kamino.dev_prototypes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	enum := regexp.MustCompile(`(?s)enum:\n((?:\s+- [A-Z]\w+\n)+)\s+type: string`).FindAllSubmatch(crd, -1)
+	found := 0
+	for _, match := range enum {
+		if !strings.Contains(string(match[1]), string(v1alpha1.PhaseGivingBack)) {
+			continue
+		}
+		for _, value := range strings.Fields(strings.ReplaceAll(string(match[1]), "- ", "")) {
+			found++
+			phase := v1alpha1.Phase(value)
+			if !inFlightPhases[phase] && !Terminal(&v1alpha1.PrototypeStatus{Phase: phase}) {
+				t.Errorf("nobody counts a capture in phase %s", phase)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("the kind's phases were not found")
+	}
+}
+
+// The conventions of Prometheus that a name can be held to.
+func TestNamesFollowTheConventions(t *testing.T) {
+	for name, d := range exported(t) {
+		total := strings.HasSuffix(name, "_total")
+		switch {
+		case !strings.HasPrefix(name, namespace+"_"):
+			t.Errorf("%s does not begin with %s_", name, namespace)
+		case total != (d.Kind == "counter"):
+			t.Errorf("%s is a %s: counters, and nothing else, end in _total", name, d.Kind)
+		case d.Kind == "histogram" && !strings.HasSuffix(name, "_seconds"):
+			t.Errorf("%s does not name its unit", name)
+		}
+		for _, label := range strings.Fields(d.Labels) {
+			if label == "node" || label == "donor" || label == "prototype" || label == "instance" {
+				t.Errorf("%s has label %s, whose values have no end", name, label)
+			}
+		}
+	}
+}
