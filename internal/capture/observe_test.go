@@ -1,0 +1,63 @@
+package capture
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// Whoever observes is told of every status as it was written, in order and without a gap.
+func TestObserveSeesEveryStatus(t *testing.T) {
+	s := newStage(t).decide()
+	var told []v1alpha1.Phase
+	last := v1alpha1.PrototypeStatus{}
+	s.engine.Observe = func(before, after *v1alpha1.Prototype) {
+		if diff := cmp.Diff(last, before.Status); diff != "" {
+			t.Errorf("a pass began with another status than the last one ended with (-last +now):\n%s", diff)
+		}
+		if diff := cmp.Diff(s.prototype().Status, after.Status); diff != "" {
+			t.Errorf("told of a status that is not the one that stands (-stands +told):\n%s", diff)
+		}
+		last = *after.Status.DeepCopy()
+		if n := len(told); n == 0 || told[n-1] != after.Status.Phase {
+			told = append(told, after.Status.Phase)
+		}
+	}
+	s.play()
+	want := []v1alpha1.Phase{}
+	for _, step := range s.prototype().Status.Steps {
+		want = append(want, step.Phase)
+	}
+	if diff := cmp.Diff(append(want, v1alpha1.PhaseSucceeded), told); diff != "" {
+		t.Errorf("phases told (-status +told):\n%s", diff)
+	}
+
+	count := 0
+	s.engine.Observe = func(before, after *v1alpha1.Prototype) {
+		if count++; !terminal(before) || !terminal(after) {
+			t.Error("an end was told as news again")
+		}
+	}
+	if _, err := s.engine.Pass(t.Context(), s.name); err != nil || count != 1 {
+		t.Errorf("a pass over what has ended told %d times, %v", count, err)
+	}
+}
+
+// A status that was not written is not told of: it stands nowhere.
+func TestObserveIsNotToldOfALostStatus(t *testing.T) {
+	s := newStage(t).decide()
+	s.lose = func(_ int, what string) memory.Outcome {
+		if what == "patch prototype status" {
+			return memory.FailBefore(cloud.Unavailable)
+		}
+		return memory.Pass()
+	}
+	s.engine.Observe = func(_, after *v1alpha1.Prototype) { t.Errorf("told of %s", after.Status.Phase) }
+	if _, err := s.engine.Pass(t.Context(), s.name); err == nil {
+		t.Error("the pass got through without its status")
+	}
+}

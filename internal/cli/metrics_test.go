@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/api/crds"
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// TestTheControllerServesMetrics runs the real controller against a real API server: one Prototype is
+// refused before its eyes, another one succeeded before it began. Both are looked for at /metrics.
+func TestTheControllerServesMetrics(t *testing.T) {
+	cluster := startCluster(t)
+	world := memory.New(memory.Config{})
+	pool := world.AddPool(memory.PoolSpec{Name: "pool1", Image: "memory:///pools/pool1/versions/2026.03.01"})
+	instance := world.AddInstance(pool, "0")
+	world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}
+	if _, err := cluster.Kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	past := writePrototype(t, cluster, "2026.03.01", instance)
+	past.Status.Phase = v1alpha1.PhaseSucceeded
+	if err := cluster.Client.Status().Update(t.Context(), past); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	f := NewFactory()
+	f.Err = t.Output()
+	f.Connect = func(*Options) (*Cluster, error) { return cluster, nil }
+	f.Cloud = func(_ context.Context, o *Options) (cloud.Provider, error) {
+		o.OnRequest(http.MethodGet, http.StatusOK, false) // as the provider for Azure would
+		return world, nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int)
+	go func() {
+		ended <- f.Run(ctx, []string{"controller", "--image", "kamino:test", "--metrics-bind-address", address, "--health-probe-bind-address", "0"})
+	}()
+	writePrototype(t, cluster, imageversion.Of(time.Now()), instance)
+
+	awaitSamples(t, "http://"+address+"/metrics",
+		`kamino_captures_total{reason="NodeNotFound",result="refused"} 1`,
+		`kamino_captures_total{reason="",result="succeeded"} 0`, // it was an earlier process's
+		`kamino_captures_in_flight{phase="Pending"} 0`,
+		`kamino_pool_image_info{pool="pool1",version="2026.03.01"} 1`,
+		`kamino_pool_image_age_seconds{pool="pool1"} `,
+		`kamino_cloud_calls_total{op="Preflight",result="OK"} `,
+		`kamino_cloud_call_duration_seconds_bucket{op="Preflight",le="+Inf"} `,
+		`kamino_arm_requests_total{operation="read",status="2xx"} 1`,
+		`kamino_passes_total `,
+		`kamino_donor_out_of_service_seconds_count 0`,
+		`kamino_capture_step_duration_seconds_count{phase="Draining"} 0`,
+	)
+	cancel()
+	if code := <-ended; code != ExitDone {
+		t.Errorf("the controller ended with %d", code)
+	}
+}
+
+// startCluster is a real API server that has the kinds that the product ships.
+func startCluster(t *testing.T) *Cluster {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Fatal("this test needs a real API server and KUBEBUILDER_ASSETS names none: run `make test`, which builds one")
+	}
+	text, err := crds.Files.ReadFile("kamino.dev_prototypes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(text, definition); err != nil {
+		t.Fatal(err)
+	}
+	environment := &envtest.Environment{CRDs: []*apiextensionsv1.CustomResourceDefinition{definition}}
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Error("stop the API server:", err)
+		}
+	})
+	cluster, err := newCluster(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster
+}
+
+// writePrototype of a node that does not exist.
+func writePrototype(t *testing.T, cluster *Cluster, version string, instance cloud.InstanceID) *v1alpha1.Prototype {
+	t.Helper()
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-" + version}}
+	p.Spec = v1alpha1.PrototypeSpec{
+		Pool: "pool1", Version: version, Settings: v1alpha1.Settings{}.Defaulted(),
+		Donor: v1alpha1.Donor{NodeName: "node-0", ProviderID: string(instance)},
+	}
+	if err := cluster.Client.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// freeAddress is one that nobody listened on a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// awaitSamples scrapes until each of the samples is there, as a line that begins so.
+func awaitSamples(t *testing.T, url string, samples ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		text, err := get(ctx, url)
+		var missing []string
+		for _, sample := range samples {
+			if !strings.Contains("\n"+text, "\n"+sample) {
+				missing = append(missing, sample)
+			}
+		}
+		if err == nil && len(missing) == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s never told %q (%v); its last words:\n%s", url, missing, err, text)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s", response.Status)
+	}
+	return string(body), err
+}
