@@ -24,7 +24,8 @@ import (
 
 // generalizeFlags is what a person, or the engine's pod, asks of kamino generalize.
 type generalizeFlags struct {
-	root, profile, manifest, output string
+	root, profile, profileFile      string
+	manifest, output                string
 	live, dryRun, list, confirmRoot bool
 	allow                           []string
 	prototype, uid, bootID          string
@@ -47,7 +48,10 @@ again, reports the proof to the Prototype, and powers the host off. Do not use -
 
   # Look at a mounted copy of a disk, then do it
   kamino generalize --root /mnt/disk --dry-run
-  kamino generalize --root /mnt/disk`,
+  kamino generalize --root /mnt/disk
+
+  # The same with rules of your own
+  kamino generalize --root /mnt/disk --profile-file our-agents.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return classed(g.run(cmd.Context(), f))
@@ -55,7 +59,8 @@ again, reports the proof to the Prototype, and powers the host off. Do not use -
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&g.root, "root", "", "directory that holds the machine's root")
-	flags.StringVar(&g.profile, "profile", string(v1alpha1.ProfileStatic), fmt.Sprintf("which rules: one of %v", generalize.Profiles()))
+	flags.StringVar(&g.profile, "profile", "", fmt.Sprintf("which rules: one of %v (default: the one that the disk is for)", generalize.Profiles()))
+	flags.StringVar(&g.profileFile, "profile-file", "", "file, or directory of *.yaml, with rules, agents and exemptions of your own")
 	flags.BoolVar(&g.list, "list", false, "print the rules of the profile and do nothing")
 	flags.BoolVar(&g.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	flags.StringSliceVar(&g.allow, "allow", nil, "rules that may be broken, by name (those that the list calls allowable)")
@@ -85,18 +90,18 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 	if err != nil {
 		return &ending{ExitUsage, err}
 	}
-	profile, err := generalize.Load(v1alpha1.Profile(g.profile))
-	if err != nil {
-		return &ending{ExitUsage, err}
-	}
 	if g.list {
-		if format.Machine() {
-			return print.Value(f.Out, format, profile)
-		}
-		return listRules(f.Out, profile)
+		return g.printRules(f, format)
 	}
 	if err := g.check(); err != nil {
 		return err
+	}
+	if err := g.detect(); err != nil {
+		return err
+	}
+	profile, err := generalize.LoadWith(v1alpha1.Profile(g.profile), g.profileFile)
+	if err != nil {
+		return &ending{ExitUsage, err}
 	}
 	runner := &generalize.Runner{
 		Profile: profile, Tool: buildInfo().Version, Allow: g.allow, DryRun: g.dryRun, Now: f.Now,
@@ -106,6 +111,39 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 		return g.runLive(ctx, f, runner)
 	}
 	return g.runTree(ctx, f, runner, format)
+}
+
+// printRules prints the rules of the profile, of static if none is named.
+func (g *generalizeFlags) printRules(f *Factory, format print.Format) error {
+	if g.profile == "" {
+		g.profile = string(v1alpha1.ProfileStatic)
+	}
+	profile, err := generalize.LoadWith(v1alpha1.Profile(g.profile), g.profileFile)
+	if err != nil {
+		return &ending{ExitUsage, err}
+	}
+	if format.Machine() {
+		return print.Value(f.Out, format, profile)
+	}
+	return listRules(f.Out, profile)
+}
+
+// detect finds out which profile the disk is for, or refuses if it is not the one asked for.
+func (g *generalizeFlags) detect() error {
+	if g.profile != "" && !slices.Contains(generalize.Profiles(), v1alpha1.Profile(g.profile)) {
+		return usagef("unknown profile %q: there are %v", g.profile, generalize.Profiles())
+	}
+	t, err := tree.Open(g.root)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if g.profile != "" {
+		return generalize.Agree(t, v1alpha1.Profile(g.profile))
+	}
+	detected, _, err := generalize.Detect(t)
+	g.profile = string(detected)
+	return err
 }
 
 // check refuses flags that do not fit together, and to take the identity of the machine that this runs on
@@ -219,6 +257,9 @@ func showManifest(w io.Writer, m *generalize.Manifest) error {
 	digest, err := m.Digest()
 	if err != nil {
 		return err
+	}
+	if m.Scan != nil {
+		fmt.Fprintf(w, "\n%d files searched for secrets and identities: %d found, %d more kept for a reason\n", m.Scan.Files, m.Scan.Count, len(m.Scan.Kept))
 	}
 	if m.DryRun {
 		_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met as it is; nothing was changed\n", m.Met, m.Rules, m.Profile, m.ProfileVersion)

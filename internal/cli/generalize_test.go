@@ -33,7 +33,7 @@ func generalizeCommand(t *testing.T, args ...string) (string, error) {
 func machineTree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "etc/hostname": "donor\n", "etc/ssh/ssh_host_rsa_key": "x", "var/log/syslog": "x"} {
+	for name, content := range map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "etc/hostname": "donor\n", "etc/ssh/ssh_host_rsa_key": "x", "etc/kubernetes/certs/client.crt": "x", "var/log/syslog": "x"} {
 		p := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 			t.Fatal(err)

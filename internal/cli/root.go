@@ -97,7 +97,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 		}
 	}
 	add("work", newCaptureCommand(f, o), newStatusCommand(f, o), newCancelCommand(f, o))
-	add("install", newManifestsCommand(f, o), newCRDsCommand(f), newControllerCommand(f, o), newGeneralizeCommand(f))
+	add("install", newManifestsCommand(f, o), newCRDsCommand(f), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f))
 	root.AddCommand(newVersionCommand(f))
 	return root
 }

@@ -39,7 +39,7 @@ func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
 		}
 	}
 	if o.Waived {
-		o.Kept = "allowed by name"
+		o.Kept = r.whyWaived(rule)
 		return o
 	}
 	if rule.Action == Keep {
@@ -249,7 +249,7 @@ func (a *applied) identify(m tree.Match) {
 		}
 		sum, err := fileHash(a.tree, p)
 		if err == nil {
-			a.Identities = append(a.Identities, Identity{Path: "/" + p, SHA256: sum})
+			a.Identities = append(a.Identities, Identity{Path: "/" + p, SHA256: sum, Bytes: info.Size()})
 		}
 		return err
 	})

@@ -1,6 +1,10 @@
 package generalize
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io/fs"
 	"os"
@@ -147,4 +151,14 @@ func refusedOf(t *testing.T, err error) *Refused {
 		t.Fatalf("want a *Refused, got %v", err)
 	}
 	return refused
+}
+
+// pemKey makes a private key, for this test only.
+func pemKey(t *testing.T) string {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	must(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }

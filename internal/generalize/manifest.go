@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
 )
 
 // ManifestPath is where a run leaves its manifest in the tree. Its SHA-256 is the proof's digest, so that
@@ -42,6 +43,11 @@ type Manifest struct {
 	Met   int `json:"met"`
 	// Outcomes in the order in which the rules ran.
 	Outcomes []Outcome `json:"outcomes"`
+	// Exempt lists what a profile of the user's own lets stay, with the reasons.
+	Exempt []Exemption `json:"exempt,omitempty"`
+	// Scan is what was found by looking for secrets and identities without knowing the rules. A run that
+	// did not look is not complete.
+	Scan *scan.Report `json:"scan,omitempty"`
 }
 
 // Outcome is what became of one rule.
@@ -71,6 +77,8 @@ type Outcome struct {
 type Identity struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
+	// Bytes is the size of the content.
+	Bytes int64 `json:"bytes,omitempty"`
 }
 
 func (o *Outcome) found(p string) {
@@ -117,6 +125,9 @@ func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 	if m.DryRun {
 		return nil, &Unmet{Whys: []string{"a dry run proves nothing"}}
 	}
+	if m.Scan == nil {
+		return nil, &Unmet{Whys: []string{"nobody has looked for secrets"}}
+	}
 	digest, err := m.Digest()
 	if err != nil {
 		return nil, err
@@ -134,9 +145,16 @@ func (m *Manifest) unmet() error {
 			whys = append(whys, o.Rule+": "+o.Why)
 		}
 	}
+	if m.Scan != nil {
+		for i := range m.Scan.Findings {
+			whys = append(whys, whyFound(&m.Scan.Findings[i]))
+		}
+	}
 	switch {
 	case len(whys) > 0:
 		return &Unmet{Whys: whys}
+	case m.Scan != nil && m.Scan.Count > 0:
+		return &Unmet{Whys: []string{fmt.Sprintf("%d secrets were found", m.Scan.Count)}}
 	case m.Rules == 0 || m.Met != m.Rules:
 		return &Unmet{Whys: []string{fmt.Sprintf("%d of %d rules are met", m.Met, m.Rules)}}
 	default:

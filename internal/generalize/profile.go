@@ -31,6 +31,8 @@ type Profile struct {
 	Rules []Rule `json:"rules"`
 	// Stop lists what is stopped on a live host, in order.
 	Stop []Stop `json:"stop"`
+	// Exempt lists what a profile of the user's own lets stay.
+	Exempt []Exemption `json:"exempt,omitempty"`
 }
 
 // page is a file of a profile as it is written.

@@ -42,6 +42,8 @@ type Rule struct {
 	// ID names the rule in manifests, messages and --allow: lower case, digits and "-".
 	ID     string `json:"id"`
 	Action Action `json:"action"`
+	// Agent groups the rules of a third-party agent.
+	Agent string `json:"agent,omitempty"`
 	// Paths are absolute paths of the machine, with the wildcards of tree.Glob.
 	Paths []string `json:"paths"`
 	// Except are paths (wildcards too, but not "**") that stay although Paths find them.

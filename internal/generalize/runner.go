@@ -71,7 +71,15 @@ func (r *Runner) allowable() string {
 	return strings.Join(ids, ", ")
 }
 
-func (r *Runner) waived(rule *Rule) bool { return rule.Allowable && slices.Contains(r.Allow, rule.ID) }
+func (r *Runner) waived(rule *Rule) bool { return r.whyWaived(rule) != "" }
+
+// whyWaived says why a rule is not applied; empty if it is.
+func (r *Runner) whyWaived(rule *Rule) string {
+	if rule.Allowable && slices.Contains(r.Allow, rule.ID) {
+		return "allowed by name"
+	}
+	return r.Profile.exempted(rule.ID)
+}
 
 // Run applies the profile, looks again, and leaves the manifest in the tree. It returns a *Refused if
 // nothing was changed because nothing may be, and the manifest with an *Unmet if a rule is not met.
@@ -85,7 +93,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	}
 	m := &Manifest{
 		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, Subject: r.Subject,
-		OS: before.OS, DryRun: r.DryRun, Outcomes: []Outcome{},
+		OS: before.OS, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt,
 	}
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
@@ -100,6 +108,9 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	r.judge(m, Verify(t, r.Profile, before))
 	if r.DryRun {
 		return m, nil
+	}
+	if m.Scan, err = r.search(ctx, t, m); err != nil {
+		return m, &Unmet{Whys: []string{err.Error()}}
 	}
 	if err := leave(t, m); err != nil {
 		return m, err

@@ -97,7 +97,7 @@ func TestManifestTellsNoSecrets(t *testing.T) {
 		}
 	}
 	i := slices.IndexFunc(m.Outcomes, func(o Outcome) bool { return o.Rule == "machine-id" })
-	want := []Identity{{Path: "/etc/machine-id", SHA256: hash([]byte(files["etc/machine-id"]))}}
+	want := []Identity{{Path: "/etc/machine-id", SHA256: hash([]byte(files["etc/machine-id"])), Bytes: 33}}
 	if diff := cmp.Diff(want, m.Outcomes[i].Identities); diff != "" {
 		t.Errorf("machine-id (-want +got):\n%s", diff)
 	}

@@ -86,6 +86,9 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	manifest, err := h.Runner.Run(ctx, t)
 	if manifest != nil {
 		h.say("%d of %d rules of profile %s/%s are met", manifest.Met, manifest.Rules, manifest.Profile, manifest.ProfileVersion)
+		if s := manifest.Scan; s != nil {
+			h.say("searched %d files (%d MiB) for secrets: %d found, %d kept for a reason", s.Files, s.Bytes>>20, s.Count, len(s.Kept))
+		}
 	}
 	if err != nil {
 		return err

@@ -3,7 +3,11 @@ package host
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -351,6 +355,33 @@ func TestInterrupted(t *testing.T) {
 	}
 	if !m.proof(t).Holds(uid, boot) {
 		t.Error("there is no proof")
+	}
+}
+
+// TestSecretStopsTheProof has a key that no rule knows of on the host: no proof, no power-off, and what
+// was stopped runs again.
+func TestSecretStopsTheProof(t *testing.T) {
+	m := newMachine(t)
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(m.root, "etc/vpn.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var unmet *generalize.Unmet
+	if err := m.Run(t.Context()); !errors.As(err, &unmet) || !strings.Contains(err.Error(), "/etc/vpn.key") {
+		t.Errorf("got %v", err)
+	}
+	if slices.Contains(m.server.requests, http.MethodPatch) || m.file(t, triggerPath) != "" {
+		t.Error("there is a proof, or the power was cut")
+	}
+	if !slices.Contains(m.systemd.said(), "StartUnit kubelet.service") {
+		t.Errorf("systemd was told %v", m.systemd.said())
 	}
 }
 

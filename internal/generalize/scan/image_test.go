@@ -191,7 +191,7 @@ func FuzzLayout(f *testing.F) {
 }
 
 func BenchmarkText(b *testing.B) {
-	line := []byte("Nov 21 03:00:00 vmss000004 kubelet[812]: I1121 token=x eyJ auth \"path\" 0123456789 some text of a log that is long enough\n")
+	line := []byte("Nov 21 03:00:00 vmss000004 kubelet[812]: I1121 03:00:00.123456 812 reconciler.go:224] \"operationExecutor.VerifyControllerAttachedVolume started\" volume=c0ffee00-0000-4000-8000-000000000002\n")
 	content := make([]byte, 0, 64<<20)
 	for len(content)+len(line) < 64<<20 {
 		content = append(content, line...)

@@ -13,6 +13,11 @@ if have ssh-keygen && [ -d /etc/ssh ]; then
 	ssh-keygen -A || failed=1
 fi
 
+# Debian's own tool makes key and certificate, under the name that the machine has by now.
+if have make-ssl-cert && [ ! -s /etc/ssl/private/ssl-cert-snakeoil.key ]; then
+	make-ssl-cert generate-default-snakeoil --force-overwrite || failed=1
+fi
+
 if have iscsi-iname && [ -d /etc/iscsi ] && [ ! -s /etc/iscsi/initiatorname.iscsi ]; then
 	name=$(iscsi-iname) && printf 'InitiatorName=%s\n' "$name" >/etc/iscsi/initiatorname.iscsi || failed=1
 fi

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/generalize"
+)
+
+func verifyCommand(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newVerifyCommand(&Factory{Out: &out, Err: &out, Now: time.Now, Getenv: func(string) string { return "" }})
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.ExecuteContext(t.Context())
+	var e *ending
+	switch {
+	case errors.As(err, &e):
+		return out.String() + err.Error(), e.code
+	case err != nil:
+		return out.String() + err.Error(), ExitUnexpected
+	default:
+		return out.String(), ExitDone
+	}
+}
+
+// livedIn is the tree of a machine with keys of all sorts, the host's among them.
+func livedIn(t *testing.T) (dir, hostKey string) {
+	t.Helper()
+	dir = machineTree(t)
+	key := func() string {
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := x509.MarshalPKCS8PrivateKey(private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	}
+	hostKey = key()
+	for name, content := range map[string]string{
+		"etc/ssh/ssh_host_ed25519_key": hostKey, "etc/kubernetes/certs/client.key": key(),
+		"etc/kubernetes/certs/kubeletserver.key": key(), "var/lib/waagent/TransportPrivate.pem": key(),
+		"root/.ssh/id": key(), "usr/share/doc/example.pem": key(), "var/log/journal/x/system.journal": "LPKSHHRH",
+	} {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, hostKey
+}
+
+func TestVerifyTree(t *testing.T) {
+	dir, hostKey := livedIn(t)
+	// The negative control: a machine that was not generalized must not pass.
+	out, code := verifyCommand(t, dir)
+	if code != ExitFailed || !strings.Contains(out, "ssh-host-keys") || !strings.Contains(out, "4 findings") || strings.Contains(out, hostKey[30:60]) {
+		t.Errorf("not generalized: exit code %d\n%s", code, out)
+	}
+	if _, err := generalizeCommand(t, "--root", dir); err != nil {
+		t.Fatal(err)
+	}
+	out, code = verifyCommand(t, dir)
+	if code != ExitDone || !strings.HasPrefix(out[strings.Index(out, "clean"):], "clean: read") || !strings.Contains(out, "identities of the donor") {
+		t.Errorf("generalized: exit code %d\n%s", code, out)
+	}
+	if out, code = verifyCommand(t, dir, "--profile", "bootstrap"); code != ExitFailed || !strings.Contains(out, "client.key") {
+		t.Errorf("judged by a profile that keeps no credential: exit code %d\n%s", code, out)
+	}
+	if out, code = verifyCommand(t, dir, "--all"); code != ExitFailed || !strings.Contains(out, "/usr/share/doc/example.pem") {
+		t.Errorf("the whole tree: exit code %d\n%s", code, out)
+	}
+	out, _ = verifyCommand(t, dir, "-o", "json")
+	var v verified
+	if err := json.Unmarshal([]byte(out), &v); err != nil || !v.Clean || v.Profile != "static" || v.Identities == 0 || len(v.Kept) != 1 {
+		t.Errorf("got %v, %+v", err, v)
+	}
+	// What comes back is found: by its hash, wherever it is.
+	if err := os.WriteFile(filepath.Join(dir, "etc/copy"), []byte(hostKey), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code = verifyCommand(t, dir); code != ExitFailed || !strings.Contains(out, "the donor's /etc/ssh/ssh_host_ed25519_key") {
+		t.Errorf("a copy of the donor's key: exit code %d\n%s", code, out)
+	}
+}
+
+func TestVerifyImage(t *testing.T) {
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		t.Skip("mkfs.ext4 is needed: apt-get install e2fsprogs")
+	}
+	disk := func(dir string) string {
+		name := filepath.Join(t.TempDir(), "disk.raw")
+		if out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-F", "-d", dir, name, "32M").CombinedOutput(); err != nil {
+			t.Fatalf("mkfs.ext4: %v\n%s", err, out)
+		}
+		return name
+	}
+	dir, hostKey := livedIn(t)
+	if err := os.Remove(filepath.Join(dir, "usr/share/doc/example.pem")); err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(t.TempDir(), "donor.txt")
+	lines := fmt.Sprintf("%x  /etc/ssh/ssh_host_ed25519_key\n%x  /etc/machine-id\n", sha256.Sum256([]byte(hostKey)), sha256.Sum256([]byte("0123456789abcdef0123456789abcdef\n")))
+	if err := os.WriteFile(list, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, code := verifyCommand(t, disk(dir), "--identities", list)
+	if code != ExitFailed || !strings.Contains(out, "the donor's machine-id") || !strings.Contains(out, "block in use") {
+		t.Errorf("not generalized: exit code %d\n%s", code, out)
+	}
+	if _, err := generalizeCommand(t, "--root", dir); err != nil {
+		t.Fatal(err)
+	}
+	name, manifest := disk(dir), filepath.Join(dir, generalize.ManifestPath)
+	out, code = verifyCommand(t, name, "--manifest", manifest, "--identities", list)
+	if code != ExitDone || !strings.Contains(out, "/etc/kubernetes/certs/client.key: ") {
+		t.Errorf("generalized: exit code %d\n%s", code, out)
+	}
+	// Deleted is not gone: the key in a free block.
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte(hostKey), 24<<20); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	out, code = verifyCommand(t, name, "--manifest", manifest, "--free-only")
+	if code != ExitFailed || !strings.Contains(out, "free block") || strings.Contains(out, hostKey[30:60]) {
+		t.Errorf("a key in a free block: exit code %d\n%s", code, out)
+	}
+}
+
+func TestVerifyUsage(t *testing.T) {
+	dir := machineTree(t)
+	file := filepath.Join(dir, "etc/hostname")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{filepath.Join(dir, "nowhere")}, "nowhere"},
+		{[]string{dir, "--free-only"}, "for images"},
+		{[]string{file, "--all"}, "for trees"},
+		{[]string{dir, "--profile", "other"}, "unknown profile"},
+		{[]string{dir, "--manifest", file}, "read the manifest"},
+		{[]string{dir, "--identities", file}, "sha256sum"},
+		{[]string{dir, "-o", "xml"}, "xml"},
+	} {
+		if out, code := verifyCommand(t, c.args...); code != ExitUsage || !strings.Contains(out, c.says) {
+			t.Errorf("%v: exit code %d, %q; want a sentence with %q", c.args, code, out, c.says)
+		}
+	}
+}

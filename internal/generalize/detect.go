@@ -1,0 +1,109 @@
+package generalize
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// evidence is what only nodes of one kind have on their disks: the credential that they join with, or what
+// the join leaves behind. A file that both kinds may have (azure.json, ca.crt) says nothing.
+var evidence = map[v1alpha1.Profile][]string{
+	v1alpha1.ProfileStatic: {"/etc/kubernetes/certs/client.key", "/etc/kubernetes/certs/client.crt"},
+	v1alpha1.ProfileBootstrap: {
+		"/etc/kubernetes/kubelet.conf", "/etc/kubernetes/bootstrap-kubelet.conf", "/var/lib/kubelet/kubeadm-flags.env",
+		"/var/lib/kubelet/bootstrap-kubeconfig", "/var/lib/kubelet/pki/kubelet-client-*.pem", "/var/lib/kubelet/instance-config.yaml",
+	},
+}
+
+// Evidence is a file that speaks for a profile.
+type Evidence struct {
+	Profile v1alpha1.Profile `json:"profile"`
+	Path    string           `json:"path"`
+}
+
+// Detect says which profile a disk is for, and what speaks for it. It changes nothing. It returns a
+// *Refused if the evidence contradicts itself, and if there is none.
+func Detect(t *tree.Tree) (v1alpha1.Profile, []Evidence, error) {
+	found, err := lookForEvidence(t)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(found) == 0 {
+		return "", nil, &Refused{Whys: []string{fmt.Sprintf("nothing on the disk tells how its node joins, so the profile is not known: name it with --profile, one of %v", Profiles())}}
+	}
+	for _, e := range found {
+		if e.Profile != found[0].Profile {
+			return "", found, &Refused{Whys: []string{fmt.Sprintf("the disk is in doubt: /%s speaks for profile %s, /%s for profile %s",
+				tree.Rel(found[0].Path), found[0].Profile, tree.Rel(e.Path), e.Profile)}}
+		}
+	}
+	return found[0].Profile, found, nil
+}
+
+// Agree returns a *Refused unless what is on a disk goes with a profile. A disk that tells nothing does.
+func Agree(t *tree.Tree, asked v1alpha1.Profile) error {
+	found, err := lookForEvidence(t)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(found, func(e Evidence) bool { return e.Profile != asked })
+	if i < 0 {
+		return nil
+	}
+	why := fmt.Sprintf("the profile asked for is %s, and %s speaks for profile %s", asked, found[i].Path, found[i].Profile)
+	if slices.ContainsFunc(found, func(e Evidence) bool { return e.Profile == asked }) {
+		why += " (other files speak for " + string(asked) + "; the disk is in doubt)"
+	}
+	return &Refused{Whys: []string{why}}
+}
+
+// lookForEvidence finds what speaks for a profile. On a disk whose credentials were taken by an earlier run
+// only the manifest of that run is left to tell.
+func lookForEvidence(t *tree.Tree) ([]Evidence, error) {
+	var found []Evidence
+	for _, name := range Profiles() {
+		for _, pattern := range evidence[name] {
+			matches, err := t.Glob(tree.Rel(pattern))
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range matches {
+				found = append(found, Evidence{name, "/" + m.Path})
+			}
+		}
+	}
+	if len(found) > 0 {
+		return found, nil
+	}
+	m, err := ReadManifest(t)
+	if err != nil || m == nil || !slices.Contains(Profiles(), m.Profile) {
+		return nil, err
+	}
+	return []Evidence{{m.Profile, ManifestPath}}, nil
+}
+
+// ReadManifest returns the manifest that a run left in a tree, nil if none did.
+func ReadManifest(t *tree.Tree) (*Manifest, error) {
+	content, err := optional(t, tree.Rel(ManifestPath))
+	if err != nil || len(content) == 0 {
+		return nil, err
+	}
+	return ParseManifest(content)
+}
+
+// ParseManifest reads an encoded manifest.
+func ParseManifest(content []byte) (*Manifest, error) {
+	m := &Manifest{}
+	if err := json.Unmarshal(content, m); err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	if m.Profile == "" || strings.TrimSpace(m.ProfileVersion) == "" {
+		return nil, fmt.Errorf("read the manifest: it is not one of kamino generalize")
+	}
+	return m, nil
+}
