@@ -29,6 +29,9 @@ type Reservation struct {
 type Record struct {
 	// Reservation of the donor; nil before it is made and after the donor is given back.
 	Reservation *Reservation `json:"reservation,omitempty"`
+	// BuiltFrom is the version that the donor itself was built from, as its cloud told when it was
+	// reserved; empty if it came from another image. The new version carries it as its lineage.
+	BuiltFrom string `json:"builtFrom,omitempty"`
 	// GeneralizeBootID is the donor's boot ID when the generalize pod was ordered. A donor that still
 	// runs under this boot ID may have lost parts of its identity and must not go back into service.
 	GeneralizeBootID string `json:"generalizeBootID,omitempty"`

@@ -39,7 +39,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Reserve:
 		return e.reserve(ctx, w)
 	case plan.Record:
-		return e.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = w.reservation })
+		return e.record(ctx, w, w.remember(w.reservation))
 	case plan.Cordon:
 		return node.Cordon(ctx, e.Kube, w.node)
 	case plan.Evict:
@@ -116,7 +116,13 @@ func (e *Engine) reserve(ctx context.Context, w *world) error {
 	if err := node.Reserve(ctx, e.Kube, w.node, reservation); err != nil {
 		return err
 	}
-	return e.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = &reservation })
+	return e.record(ctx, w, w.remember(&reservation))
+}
+
+// remember records the reservation, and what the donor was built from: nobody could tell that of an
+// instance which is gone when its image is published.
+func (w *world) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
+	return func(r *v1alpha1.Record) { r.Reservation, r.BuiltFrom = reservation, w.instance.BuiltFrom }
 }
 
 // record changes the Prototype's record. The resource version guards it: only one process drives a
@@ -178,14 +184,19 @@ func (e *Engine) release(ctx context.Context, w *world) error {
 	return nil
 }
 
-// tags that tie a snapshot or an image version to this Prototype, its donor and its proof.
+// tags that tie a snapshot or an image version to this Prototype, its donor, the version that the donor was
+// built from, and its proof.
 func (w *world) tags() map[string]string {
-	return map[string]string{
+	tags := map[string]string{
 		cloud.TagBuiltFrom: w.p.Spec.Donor.NodeName,
 		cloud.TagPrototype: w.p.Name,
 		cloud.TagUID:       string(w.p.UID),
 		cloud.TagProof:     w.proof.Tag(),
 	}
+	if w.record.BuiltFrom != "" {
+		tags[cloud.TagLineage] = w.record.BuiltFrom
+	}
+	return tags
 }
 
 func (e *Engine) imageSpec(w *world) cloud.ImageSpec {

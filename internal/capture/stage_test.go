@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,10 +58,12 @@ type stage struct {
 	hung, deaf bool
 	// unscheduled and protected are how the donor was before.
 	cordoned, protected bool
-	wipeStatus          bool // lose the status at every restart
-	engine              *Engine
-	name                string
-	restarts            int
+	// lineage is the version that the pool's instances were built from; empty for a generic image.
+	lineage    string
+	wipeStatus bool // lose the status at every restart
+	engine     *Engine
+	name       string
+	restarts   int
 }
 
 type option func(*stage)
@@ -76,6 +79,10 @@ func newStage(t testing.TB, options ...option) *stage {
 		Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", MaxSize: 10, Bootstrap: []string{"customData", "vmssCSE"}, Extensions: []string{"billing"}})
+	if s.lineage != "" {
+		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: s.lineage})
+		s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.lineage, "customData", "vmssCSE")
+	}
 	s.donor = s.cloud.AddInstance(s.pool, "0")
 	peer := s.cloud.AddInstance(s.pool, "1")
 	if s.protected {
@@ -288,11 +295,14 @@ func (s *stage) runKubelet() {
 		}
 		return
 	}
+	before := n.DeepCopy()
 	n.Status.Conditions[0].Status = corev1.ConditionUnknown
 	if running {
 		n.Status.Conditions[0].Status, n.Status.NodeInfo.BootID = corev1.ConditionTrue, machine.BootID
 	}
-	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+	if !equality.Semantic.DeepEqual(before.Status, n.Status) {
+		s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+	}
 }
 
 // runPod does what the real generalize pod does, guards included.

@@ -141,6 +141,8 @@ const (
 	TagUID         = "kamino-uid"         // the Prototype's UID
 	TagProof       = "kamino-proof"       // v1alpha1.Proof.Tag
 	TagQuarantined = "kamino-quarantined" // why the version must never be used; absent otherwise
+	TagLineage     = "kamino-lineage"     // the version that the donor itself was built from; absent if none is known
+	TagRolledBack  = "kamino-rolled-back" // the version that a rollback went to from this one; absent otherwise
 )
 
 // BuiltAtLayout is the form of TagBuiltAt.

@@ -36,16 +36,16 @@ func (p *Provider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Ins
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	out := cloud.Instance{ID: id, Pool: ref.pool(), Power: powerOf(vm), Refusals: refusalsOfVM(ref, vm)}
-	if properties := vm.Properties; properties != nil {
-		if protection := properties.ProtectionPolicy; protection != nil {
-			out.ScaleInProtected = value(protection.ProtectFromScaleIn)
-		}
-		if storage := properties.StorageProfile; storage != nil {
-			out.BuiltFrom = builtFrom(ref.scaleSet, storage.ImageReference)
-		}
+	return instanceOf(id, ref, vm), nil
+}
+
+// instanceOf reads an instance as Azure tells it.
+func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineScaleSetVM) cloud.Instance {
+	out := cloud.Instance{ID: id, Pool: ref.pool(), Power: powerOf(vm), Refusals: refusalsOfVM(ref, vm), ScaleInProtected: protectedFromScaleIn(vm)}
+	if vm.Properties != nil && vm.Properties.StorageProfile != nil {
+		out.BuiltFrom = builtFrom(ref.scaleSet, vm.Properties.StorageProfile.ImageReference)
 	}
-	return out, nil
+	return out
 }
 
 // vm reads an instance with its view, which has the power state.

@@ -48,7 +48,10 @@ type Provider struct {
 	zoneless map[string]bool
 }
 
-var _ cloud.Provider = (*Provider)(nil)
+var (
+	_ cloud.Provider = (*Provider)(nil)
+	_ cloud.Census   = (*Provider)(nil)
+)
 
 // clients of one subscription.
 type clients struct {

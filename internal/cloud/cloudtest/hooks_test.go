@@ -11,6 +11,7 @@ type hooks struct {
 	cloud.Provider
 	sameInstance   func(a, b cloud.InstanceID) bool
 	instance       func(context.Context, cloud.InstanceID) (cloud.Instance, error)
+	instances      func(context.Context, cloud.PoolID) ([]cloud.Instance, error)
 	ensureStopped  func(context.Context, cloud.InstanceID) (cloud.Power, error)
 	ensureStarted  func(context.Context, cloud.InstanceID) (cloud.Power, error)
 	protect        func(context.Context, cloud.InstanceID, bool) error
@@ -39,6 +40,10 @@ func (h hooks) SameInstance(a, b cloud.InstanceID) bool {
 
 func (h hooks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	return one(h.instance, h.Provider.Instance)(ctx, id)
+}
+
+func (h hooks) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
+	return one(h.instances, h.Provider.(cloud.Census).Instances)(ctx, pool)
 }
 
 func (h hooks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {

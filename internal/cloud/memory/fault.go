@@ -83,7 +83,10 @@ type Faulty struct {
 	calls []Call
 }
 
-var _ cloud.Provider = (*Faulty)(nil)
+var (
+	_ cloud.Provider = (*Faulty)(nil)
+	_ cloud.Census   = (*Faulty)(nil)
+)
 
 // NewFaulty puts inject between a caller and a provider; nil lets every call pass and only counts.
 func NewFaulty(provider cloud.Provider, inject func(Call) Outcome) *Faulty {

@@ -107,3 +107,14 @@ func (f *Faulty) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int6
 	_, err := through(f, opSetCapacity, string(id), writes, alone(func() error { return f.provider.SetCapacity(ctx, id, from, to) }))
 	return err
 }
+
+// Instances implements cloud.Census, and may be lost; Unsupported if the provider cannot list instances.
+func (f *Faulty) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
+	return through(f, opInstances, string(id), looks, func() ([]cloud.Instance, error) {
+		census, able := f.provider.(cloud.Census)
+		if !able {
+			return nil, refused(cloud.Unsupported, opInstances, string(id), "NoCensus", "this provider cannot list instances")
+		}
+		return census.Instances(ctx, id)
+	})
+}

@@ -45,10 +45,31 @@ func (c *Cloud) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instan
 	if err != nil {
 		return cloud.Instance{}, err
 	}
+	return m.view(), nil
+}
+
+func (m *instance) view() cloud.Instance {
 	return cloud.Instance{
 		ID: m.id, Pool: m.pool.id, Power: m.power, ScaleInProtected: m.protected,
 		BuiltFrom: m.builtFrom, Refusals: slices.Clone(m.refusals),
-	}, nil
+	}
+}
+
+// Instances implements cloud.Census, in the order in which the instances were made.
+func (c *Cloud) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opInstances, string(id)); err != nil {
+		return nil, err
+	}
+	p, err := c.findPool(opInstances, id)
+	if err != nil {
+		return nil, err
+	}
+	var list []cloud.Instance
+	for _, m := range c.members(p) {
+		list = append(list, m.view())
+	}
+	return list, nil
 }
 
 // EnsureStopped orders the power off. An instance that is starting is left to it: ask again.

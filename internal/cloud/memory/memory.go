@@ -36,7 +36,10 @@ type Cloud struct {
 	delivering bool
 }
 
-var _ cloud.Provider = (*Cloud)(nil)
+var (
+	_ cloud.Provider = (*Cloud)(nil)
+	_ cloud.Census   = (*Cloud)(nil)
+)
 
 type timer struct {
 	due time.Time
@@ -132,6 +135,7 @@ func (c *Cloud) record(by Actor, kind, resource string) {
 // Names of the calls, as Faulty counts them and Forbid refuses them.
 const (
 	opInstance       = "Instance"
+	opInstances      = "Instances"
 	opEnsureStopped  = "EnsureStopped"
 	opEnsureStarted  = "EnsureStarted"
 	opProtect        = "ProtectFromScaleIn"
@@ -154,6 +158,7 @@ const (
 // phrases say in an error what was attempted.
 var phrases = map[string]string{
 	opInstance:       "look at instance",
+	opInstances:      "list instances of",
 	opEnsureStopped:  "stop instance",
 	opEnsureStarted:  "start instance",
 	opProtect:        "protect instance from scale-in",

@@ -1,0 +1,108 @@
+package cloudtest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// The census is an optional power: a provider without it skips its sentences.
+var censusCases = []testCase{
+	{"a census shows each instance once, as a look at it does", censusShowsInstances},
+	{"a census shows which version an instance was built from", censusShowsVersions},
+	{"a census changes nothing", censusChangesNothing},
+	{"a census of no pool is not found", censusOfNoPool},
+}
+
+// census lists the pool's instances by ID, in lower case if case means nothing.
+func (s suite) census(t *testing.T) map[cloud.InstanceID]cloud.Instance {
+	t.Helper()
+	listed := map[cloud.InstanceID]cloud.Instance{}
+	for _, m := range got(s.lister(t).Instances(t.Context(), s.Pool))(t) {
+		if _, twice := listed[m.ID]; twice {
+			t.Errorf("%s is listed twice", m.ID)
+		}
+		if pool := got(s.p.PoolOf(m.ID))(t); pool != s.Pool {
+			t.Errorf("%s is listed, but it is an ID of pool %s", m.ID, pool)
+		}
+		listed[m.ID] = m
+	}
+	return listed
+}
+
+func (s suite) lister(t *testing.T) cloud.Census {
+	t.Helper()
+	lister, able := s.p.(cloud.Census)
+	if !able {
+		t.Skip("this provider has no census")
+	}
+	return lister
+}
+
+// listed finds an instance however its ID is written.
+func (s suite) listed(all map[cloud.InstanceID]cloud.Instance, id cloud.InstanceID) (cloud.Instance, bool) {
+	for other, m := range all {
+		if s.p.SameInstance(other, id) {
+			return m, true
+		}
+	}
+	return cloud.Instance{}, false
+}
+
+func censusShowsInstances(t *testing.T, s suite) {
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, true))
+	all := s.census(t)
+	if len(all) != len(s.Instances) {
+		t.Errorf("%d instances are listed, want %d", len(all), len(s.Instances))
+	}
+	for _, id := range s.Instances {
+		have, found := s.listed(all, id)
+		if !found {
+			t.Errorf("instance %s is not listed", id)
+			continue
+		}
+		want := got(s.p.Instance(t.Context(), id))(t)
+		want.ID = have.ID
+		if have.Power == cloud.PowerUnknown {
+			want.Power = have.Power
+		}
+		if diff := cmp.Diff(want, have); diff != "" {
+			t.Errorf("instance %s (-a look shows +the list shows):\n%s", id, diff)
+		}
+	}
+}
+
+func censusShowsVersions(t *testing.T, s suite) {
+	s.lister(t)
+	if s.List == nil {
+		t.Skip("the harness cannot name new instances")
+	}
+	s.publish(t, firstVersion)
+	s.promote(t, firstVersion, true)
+	size := s.capacity(t)
+	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
+	s.until(t, "listed", func() bool { return len(s.census(t)) == len(s.Instances)+1 })
+	built := map[string]int{}
+	for _, m := range s.census(t) {
+		built[m.BuiltFrom]++
+	}
+	if diff := cmp.Diff(map[string]int{"": len(s.Instances), firstVersion: 1}, built); diff != "" {
+		t.Errorf("instances by the version that they were built from (-want +got):\n%s", diff)
+	}
+}
+
+func censusChangesNothing(t *testing.T, s suite) {
+	s.lister(t)
+	before := s.look(t)
+	s.census(t)
+	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+		t.Errorf("listing changed the world (-before +after):\n%s", diff)
+	}
+}
+
+func censusOfNoPool(t *testing.T, s suite) {
+	_, err := s.lister(t).Instances(t.Context(), s.Pool+"-not")
+	wantError(t, err, cloud.NotFound)
+}
