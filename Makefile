@@ -56,6 +56,10 @@ test-sandbox: build
 	@echo "== tests of the sandbox, and of the product in it"
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -vet=off -timeout 30m ./...
 
+.PHONY: test-machines
+test-machines: $(BIN)/kamino ## Prove identity on real Debian machines in containers (root and Debian packages; says which).
+	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(GO) test -tags machines -count=1 -timeout 20m -v ./machine/real
+
 .PHONY: race
 race: assets ## Run the product's tests under the race detector (needs a C compiler).
 	@CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -race -timeout 60m ./...

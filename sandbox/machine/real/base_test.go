@@ -171,7 +171,7 @@ fi
 number=1
 while :; do
 	hostname >published_hostname
-	echo "<GoalState><Incarnation>$number</Incarnation></GoalState>" >"GoalState.$number.xml"
+	echo "<GoalState><Incarnation>$number</Incarnation><ContainerId>$(cat provisioned)</ContainerId></GoalState>" >"GoalState.$number.xml"
 	number=$((number + 1))
 	sleep 0.5
 done

@@ -25,6 +25,16 @@ type lease struct {
 	Hostname string
 }
 
+// DUID is the part of the client ID that names the machine: what is left without its type and the number
+// of the network card, which systemd makes from the MAC address where a card has no name by its place
+// (RFC 4361, 6.1). Empty if the machine sent something else.
+func (l lease) DUID() string {
+	if len(l.ClientID) <= 10 || !strings.HasPrefix(l.ClientID, "ff") {
+		return ""
+	}
+	return l.ClientID[10:]
+}
+
 // dhcpServer gives each client ID an address of its own, as a cloud's and a site's servers do.
 type dhcpServer struct {
 	base net.IP

@@ -105,7 +105,12 @@ host=/run/kamino-pod/host
 mkdir -p "$host"
 mount --make-rprivate /
 mount --rbind / "$host"
-umount -R -l "$host/run/host"
+# Twice, because some of these mounts are hidden below others of them.
+for round in 1 2; do
+	for at in $(awk -v at="$host/run/host" 'index($5, at) == 1 { print $5 }' /proc/self/mountinfo | tac); do
+		umount -l "$at" 2>/dev/null || true
+	done
+done
 trigger="$host/proc/sysrq-trigger"
 if [ -e "$trigger" ]; then
 	mkfifo -m 0600 /run/kamino-pod/trigger
@@ -151,7 +156,7 @@ func (l *lab) generalizeLive(t *testing.T, m *machine) {
 		t.Fatalf("the run ended otherwise than at the power-off: %v", err)
 	}
 	m.cutPower(t)
-	run(t, "e2fsck", "-fp", m.image)
+	run(t, "e2fsck", "-fn", m.image)
 	proof := l.api.proof(t)
 	if !proof.Holds(prototypeUID, bootID) {
 		t.Fatalf("the proof %+v does not hold for boot %s", proof, bootID)

@@ -78,6 +78,7 @@ func shared(a, b identity) []string {
 	same("machine-id", a.MachineID, b.MachineID)
 	same("hostname", a.Hostname, b.Hostname)
 	same("dhcp client id", a.Lease.ClientID, b.Lease.ClientID)
+	same("duid", a.Lease.DUID(), b.Lease.DUID())
 	same("dhcp address", a.Lease.Address, b.Lease.Address)
 	same("dhcp hostname", a.Lease.Hostname, b.Lease.Hostname)
 	same("random seed", a.Seed, b.Seed)
@@ -121,7 +122,7 @@ func mayStay(path string) bool {
 // complete says what a machine lacks that every machine must have.
 func (id identity) complete() error {
 	for what, missing := range map[string]bool{
-		"machine-id": len(id.MachineID) != 32, "hostname": id.Hostname == "", "dhcp client id": id.Lease.ClientID == "",
+		"machine-id": len(id.MachineID) != 32, "hostname": id.Hostname == "", "DUID": id.Lease.DUID() == "",
 		"ssh host keys": len(id.SSH) < 3, "journal": len(id.Journal) < 2, "instance": id.Instance == "",
 		"kubelet serving key": id.Serving == "", "cluster credential": id.Client == "", "agent key": id.Agent == "",
 	} {

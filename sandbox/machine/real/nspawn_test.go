@@ -47,6 +47,8 @@ func (l *lab) boot(t *testing.T, name, image, userData string) *machine {
 		"--register=no", "--keep-unit", "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
 		"--network-bridge="+l.bridge, "--bind-ro="+l.media+":/mnt", "--bind-ro="+seed+":/var/lib/cloud/seed/nocloud-net",
 		"systemd.mask=systemd-networkd-wait-online.service")
+	// The machine's /tmp is on its disk, as Debian has it; systemd-nspawn would cover it.
+	m.spawn.Env = append(os.Environ(), "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 	m.spawn.Stdout, m.spawn.Stderr = console, console
 	if err := m.spawn.Start(); err != nil {
 		run(t, "umount", m.root)

@@ -4,6 +4,7 @@ package real
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"io"
 	"os"
@@ -45,6 +46,16 @@ func secrets(t *testing.T, root string) map[string][]byte {
 		found[strings.TrimPrefix(path, root+"/")] = []byte(line[max(0, len(line)-40):])
 	}
 	return found
+}
+
+// machineID returns the forms in which a machine's ID stands on a disk: as text, and in journals as bytes.
+func machineID(t *testing.T, id string) map[string][]byte {
+	t.Helper()
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != 16 {
+		t.Fatalf("%q is no machine ID: %v", id, err)
+	}
+	return map[string][]byte{"as text": []byte(id), "as bytes": raw}
 }
 
 // leftIn searches a raw disk, used and free blocks alike, and returns the paths whose secrets are in it.
