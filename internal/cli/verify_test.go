@@ -126,7 +126,7 @@ func TestVerifyImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, code := verifyCommand(t, disk(dir), "--identities", list)
-	if code != ExitFailed || !strings.Contains(out, "the donor's machine-id") || !strings.Contains(out, "block in use") {
+	if code != ExitFailed || !strings.Contains(out, "the donor's /etc/machine-id") || !strings.Contains(out, "block in use") {
 		t.Errorf("not generalized: exit code %d\n%s", code, out)
 	}
 	if _, err := generalizeCommand(t, "--root", dir); err != nil {

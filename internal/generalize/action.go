@@ -33,7 +33,7 @@ func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
 		if !step.concerns(m) {
 			continue
 		}
-		o.found(m.Path)
+		o.found(before.masked(m.Path))
 		if rule.Identity {
 			step.identify(m)
 		}

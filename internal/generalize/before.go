@@ -24,6 +24,7 @@ type Before struct {
 	// MachineID is the SHA-256 of its machine ID in hex, empty if it has none.
 	MachineID string
 
+	id   string
 	kept map[string][]string
 }
 
@@ -33,7 +34,7 @@ func LookBefore(t *tree.Tree, p *Profile, names ...string) (*Before, error) {
 	if id, err := optional(t, "etc/machine-id"); err != nil {
 		return nil, err
 	} else if id = bytes.TrimSpace(id); len(id) > 0 {
-		b.MachineID = hash(id)
+		b.MachineID, b.id = hash(id), string(id)
 	}
 	hostname, err := optional(t, "etc/hostname")
 	if err != nil {
@@ -59,6 +60,15 @@ func LookBefore(t *tree.Tree, p *Profile, names ...string) (*Before, error) {
 		}
 	}
 	return b, nil
+}
+
+// masked is a path without the machine's ID, which journald names a directory after: the manifest stays on
+// the disk, and must not carry to each clone what was taken from it.
+func (b *Before) masked(p string) string {
+	if len(b.id) < 16 {
+		return p
+	}
+	return strings.ReplaceAll(p, b.id, "<machine-id>")
 }
 
 // optional reads a file that need not be there. One that cannot be read as a file is an error.

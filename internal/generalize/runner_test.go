@@ -87,6 +87,7 @@ func TestEqualTreesEqualManifests(t *testing.T) {
 func TestManifestTellsNoSecrets(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	files := full(p)
+	files["var/log/journal/"+strings.TrimSpace(files["etc/machine-id"])+"/system.journal"] = "of the donor"
 	m, err := run(t, plant(t, files), runner(p))
 	must(t, err)
 	encoded, err := m.Encode()

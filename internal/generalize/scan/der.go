@@ -76,7 +76,7 @@ func (w *window) binaryKeys(every bool, found func(hit)) {
 			continue
 		}
 		if what, fingerprint := binaryKey(w.data[p:min(len(w.data), p+after)]); what != "" {
-			found(hit{PrivateKey, what, w.offset + int64(p), fingerprint})
+			found(hit{kind: PrivateKey, what: what, offset: w.offset + int64(p), sum: fingerprint})
 		}
 	}
 }

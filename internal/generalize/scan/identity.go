@@ -88,7 +88,7 @@ func (k *known) ids(w *window, found func(hit)) {
 		text := w.data[begin:end]
 		for _, form := range [][]byte{text, append(slices.Clone(text), '\n')} {
 			if p, is := k.is(form); is {
-				found(hit{Identity, "the donor's " + path.Base(p), w.offset + int64(begin), ""})
+				found(hit{kind: Identity, what: "the donor's " + path.Base(p), offset: w.offset + int64(begin), trace: true})
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func (k *known) journals(w *window, found func(hit)) {
 		id := hex.EncodeToString(w.data[at+journalMachineID : at+journalMachineID+16])
 		for _, form := range []string{id, id + "\n"} {
 			if _, is := k.is([]byte(form)); is {
-				found(hit{Identity, "the donor's journal", w.offset + int64(at), ""})
+				found(hit{kind: Identity, what: "the donor's journal", offset: w.offset + int64(at), trace: true})
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (k *known) blocks(w *window, found func(hit)) {
 				continue
 			}
 			if at, is := k.is(content[:size]); is {
-				found(hit{Identity, "the donor's " + at, w.offset + int64(p), ""})
+				found(hit{kind: Identity, what: "the donor's " + at, offset: w.offset + int64(p)})
 			}
 		}
 		if !k.any {
@@ -150,7 +150,7 @@ func (k *known) blocks(w *window, found func(hit)) {
 		}
 		if size > 0 && !slices.Contains(k.sizes, size) {
 			if at, is := k.is(content[:size]); is {
-				found(hit{Identity, "the donor's " + at, w.offset + int64(p), ""})
+				found(hit{kind: Identity, what: "the donor's " + at, offset: w.offset + int64(p)})
 			}
 		}
 	}

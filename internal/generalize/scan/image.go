@@ -36,13 +36,14 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 	s.report.Files = 1
 	layout := layoutOf(f, size)
 	found := func(h hit) {
-		block := layout.at(h.offset)
-		kept := s.Known[h.sum]
-		if h.sum == "" {
-			kept = ""
-		}
-		if kept == "" && s.FreeOnly && block == InUse && h.kind != Identity {
-			kept = "in a file: see to it in the tree"
+		block, kept := layout.at(h.offset), ""
+		switch {
+		case h.sum != "" && s.Known[h.sum] != "":
+			kept = s.Known[h.sum]
+		case block == InUse && h.trace:
+			kept = "a mention in use: in a file the tree is verified for it, and the file system's own journal is read by no clone"
+		case block == InUse && s.FreeOnly && h.kind != Identity:
+			kept = "in a file: verify the tree for it"
 		}
 		s.add(Finding{Offset: h.offset, Block: block, Kind: h.kind, What: h.what, SHA256: h.sum, Kept: kept})
 	}

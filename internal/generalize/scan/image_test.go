@@ -140,12 +140,12 @@ func TestFreeBlocks(t *testing.T) {
 		}
 		return n
 	}
-	if found := states(Options{Identities: values}); count(found, "private key (PEM): block in use") != 2 || count(found, "the donor's machine-id: block in use") == 0 {
+	if found := states(Options{Identities: values}); count(found, "private key (PEM): block in use") != 2 || count(found, "the donor's /etc/machine-id: block in use") == 0 {
 		t.Fatalf("before: %q", found)
 	}
 	call("debugfs", "-w", "-R", "rm /etc/gone.key", device)
 	call("debugfs", "-w", "-R", "rm /etc/machine-id", device)
-	if found := states(Options{Identities: values}); count(found, "private key (PEM): free block") != 1 || count(found, "private key (PEM): block in use") != 1 || count(found, "the donor's machine-id: free block") == 0 {
+	if found := states(Options{Identities: values}); count(found, "private key (PEM): free block") != 1 || count(found, "private key (PEM): block in use") != 1 || count(found, "the donor's /etc/machine-id: free block") != 1 {
 		t.Errorf("removed: %q", found)
 	}
 	if found := states(Options{Identities: values, FreeOnly: true}); count(found, "private key (PEM)") != 1 {

@@ -247,7 +247,7 @@ func (s *scanner) file(f *os.File, name string, size int64) error {
 			}
 			if w.offset == 0 && w.from == 0 && int64(len(w.data)) == size {
 				if p, is := s.known.whole(w.data); is {
-					found(hit{Identity, "the donor's " + p, 0, ""})
+					found(hit{kind: Identity, what: "the donor's " + p})
 					return nil
 				}
 			}

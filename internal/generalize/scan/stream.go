@@ -13,6 +13,8 @@ type hit struct {
 	offset int64
 	// sum is the SHA-256 of the secret, if that does not help to guess it.
 	sum string
+	// trace tells that the donor's ID is mentioned, not that something is it.
+	trace bool
 }
 
 // buffered is how much of a stream is held at a time.
@@ -68,7 +70,7 @@ func (w *window) secrets(found func(hit)) {
 			}
 			at += next
 			if start, match := s.at(w.data, at); match != nil {
-				found(hit{s.kind, s.what, w.offset + int64(start), s.fingerprint(match)})
+				found(hit{kind: s.kind, what: s.what, offset: w.offset + int64(start), sum: s.fingerprint(match)})
 				at = max(at+len(anchor), min(start+len(match), w.to))
 				continue
 			}
