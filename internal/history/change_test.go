@@ -1,0 +1,171 @@
+package history
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+func reasons(refusals []cloud.Refusal) string {
+	names := make([]string, len(refusals))
+	for i, r := range refusals {
+		names[i] = r.Reason
+	}
+	return strings.Join(names, ",")
+}
+
+// bad is a version that a rollback to the other one has left, or was about to.
+func bad(version, to string) cloud.Image {
+	return image(version, cloud.TagQuarantined, "was bad", cloud.TagRolledBack, to)
+}
+
+func TestRollback(t *testing.T) {
+	quarantines := func(why, to string) map[string]string {
+		return map[string]string{cloud.TagQuarantined: why, cloud.TagRolledBack: to}
+	}
+	for _, c := range []struct {
+		name   string
+		h      History
+		to     string
+		want   Rollback
+		refuse string
+	}{
+		{"to the prior one", told(v3, image(v1), image(v2), image(v3)), "",
+			Rollback{From: v3, To: v2, Tags: quarantines("why", v2)}, ""},
+		{"past a quarantined one", told(v3, image(v1), image(v2, cloud.TagQuarantined, "x"), image(v3)), "",
+			Rollback{From: v3, To: v1, Tags: quarantines("why", v1)}, ""},
+		{"past one in work and one that failed", told("2026.03.04", image(v1), in(cloud.Pending, image(v2)), in(cloud.Failed, image(v3)), image("2026.03.04")), "",
+			Rollback{From: "2026.03.04", To: v1, Tags: quarantines("why", v1)}, ""},
+		{"to a named one", told(v3, image(v1), image(v2), image(v3)), v1,
+			Rollback{From: v3, To: v1, Tags: quarantines("why", v1)}, ""},
+		{"a name as the cloud writes it", told(v3, image(v1), image(v3)), "2026.3.1",
+			Rollback{From: v3, To: v1, Tags: quarantines("why", v1)}, ""},
+		{"one that was broken off goes on to where it was going, and keeps its reason", told(v3, image(v1), image(v2), bad(v3, v1)), "",
+			Rollback{From: v3, To: v1, Tags: quarantines("was bad", v1)}, ""},
+		{"one that was broken off may be sent elsewhere", told(v3, image(v1), image(v2), bad(v3, v1)), v2,
+			Rollback{From: v3, To: v2, Tags: quarantines("was bad", v2)}, ""},
+		{"one that was broken off, and its target is bad too", told(v3, image(v1), image(v2, cloud.TagQuarantined, "x"), bad(v3, v2)), "",
+			Rollback{From: v3, To: v1, Tags: quarantines("was bad", v1)}, ""},
+		{"again is done", told(v2, image(v1), image(v2), bad(v3, v2)), "", Rollback{From: v3, To: v2, Done: true}, ""},
+		{"again to the same is done", told(v2, image(v1), image(v2), bad(v3, v2)), v2, Rollback{From: v3, To: v2, Done: true}, ""},
+		{"further back is named", told(v2, image(v1), image(v2), bad(v3, v2)), v1,
+			Rollback{From: v2, To: v1, Tags: quarantines("why", v1)}, ""},
+		{"a newer one takes it back, and quarantines nothing", told(v1, image(v1), image(v2)), v2, Rollback{From: v1, To: v2}, ""},
+		{"from one that is gone", told(v3, image(v1), image(v2)), "", Rollback{From: v3, To: v2}, ""},
+		{"a newer version that was never used", told(v2, image(v1), image(v2), image(v3)), "",
+			Rollback{From: v2, To: v1, Tags: quarantines("why", v1)}, ""},
+		{"no prior", told(v1, image(v1)), "", Rollback{}, NoPrior},
+		{"no good prior", told(v2, image(v1, cloud.TagQuarantined, "x"), image(v2)), "", Rollback{}, NoPrior},
+		{"a recipe of another image", told("", image(v1), image(v2)), v1, Rollback{}, RecipeNotOurs},
+		{"an absent one", told(v2, image(v1), image(v2)), "2026.02.28", Rollback{}, VersionNotFound},
+		{"nonsense", told(v2, image(v1), image(v2)), "latest", Rollback{}, VersionNotFound},
+		{"a quarantined one", told(v2, image(v1, cloud.TagQuarantined, "x"), image(v2)), v1, Rollback{}, VersionQuarantined},
+		{"one in work", told(v2, in(cloud.Pending, image(v1)), image(v2)), v1, Rollback{}, VersionIncomplete},
+		{"one that goes", told(v2, in(cloud.Deleting, image(v1)), image(v2)), v1, Rollback{}, VersionIncomplete},
+		{"the current one", told(v2, image(v1), image(v2)), v2, Rollback{}, VersionCurrent},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, refusals := c.h.Rollback(c.to, "why")
+			if reasons(refusals) != c.refuse {
+				t.Fatalf("refused for %q, want %q", reasons(refusals), c.refuse)
+			}
+			if c.refuse == "" {
+				c.want.Pool = "pool1"
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("rollback (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestACaptureInFlight(t *testing.T) {
+	h := Of(Facts{
+		Pool:   cloud.Pool{Name: "pool1", Recipe: cloud.Recipe{Version: v2}},
+		Images: []cloud.Image{image("2026.02.28"), image(v1), image(v2), in(cloud.Pending, image(v3))}, Prototypes: []v1alpha1.Prototype{capturing("pool1-x", v3)},
+	})
+	_, refusals := h.Rollback("", "why")
+	if reasons(refusals) != CaptureInFlight || !strings.Contains(refusals[0].Message, "kamino cancel pool1-x") {
+		t.Errorf("a rollback is refused for %+v", refusals)
+	}
+	if _, refusals := h.Retire(v3); reasons(refusals) != CaptureInFlight {
+		t.Errorf("retiring what is being made is refused for %+v", refusals)
+	}
+	if _, refusals := h.Retire("2026.02.28"); refusals != nil {
+		t.Errorf("retiring an old one is refused for %+v", refusals)
+	}
+	if m, refusals := h.Quarantine(v3, "why"); refusals != nil || m.Done {
+		t.Errorf("what is being made can't be quarantined: %+v %+v", m, refusals)
+	}
+}
+
+func TestRetire(t *testing.T) {
+	all := []cloud.Image{image("2026.02.28"), image(v1), image(v2), image(v3, cloud.TagQuarantined, "x")}
+	for _, c := range []struct {
+		name    string
+		h       History
+		version string
+		refuse  string
+		done    bool
+	}{
+		{"an old one", told(v2, all...), "2026.02.28", "", false},
+		{"a quarantined one", told(v2, all...), v3, "", false},
+		{"one that failed", told(v2, append(all, in(cloud.Failed, image("2026.02.01")))...), "2026.02.01", "", false},
+		{"one that goes already", told(v2, append(all, in(cloud.Deleting, image("2026.02.01")))...), "2026.02.01", "", true},
+		{"the current one", told(v2, all...), v2, VersionCurrent, false},
+		{"the prior one", told(v2, all...), v1, VersionPrior, false},
+		{"where an unfinished rollback goes", told(v3, image(v1), image(v2), bad(v3, v1)), v1, VersionPrior, false},
+		{"an absent one", told(v2, all...), "2026.01.01", VersionNotFound, false},
+		{"one in work", told(v2, append(all, in(cloud.Pending, image("2026.02.01")))...), "2026.02.01", VersionIncomplete, false},
+		{"a recipe of another image", told("", all...), "2026.02.28", RecipeNotOurs, false},
+		{"a recipe of a version that is gone", told("2026.03.09", all...), "2026.02.28", RecipeNotOurs, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, refusals := c.h.Retire(c.version)
+			if reasons(refusals) != c.refuse || got.Done != c.done {
+				t.Errorf("refused for %q, done %t; want %q, %t", reasons(refusals), got.Done, c.refuse, c.done)
+			}
+			if c.refuse == "" && got.Version != c.version {
+				t.Errorf("retires %q", got.Version)
+			}
+		})
+	}
+}
+
+func TestQuarantineAndRelease(t *testing.T) {
+	h := told(v3, image(v1), image(v2), image(v3))
+	m, refusals := h.Quarantine(v2, "why")
+	if refusals != nil || m.Done || m.Prior != v1 || m.Tags[cloud.TagQuarantined] != "why" {
+		t.Errorf("quarantine of the prior one: %+v %+v", m, refusals)
+	}
+	if _, refusals := h.Quarantine(v3, "why"); reasons(refusals) != VersionCurrent || !strings.Contains(refusals[0].Message, "kamino rollback pool1") {
+		t.Errorf("quarantine of the current one is refused for %+v", refusals)
+	}
+	if _, refusals := h.Quarantine("2026.01.01", "why"); reasons(refusals) != VersionNotFound {
+		t.Errorf("quarantine of none is refused for %+v", refusals)
+	}
+	h = told(v1, image(v1), bad(v2, v1))
+	if m, _ := h.Quarantine(v2, "was bad"); !m.Done {
+		t.Error("the same quarantine twice is not done")
+	}
+	m, refusals = h.Release(v2)
+	if want := map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBack: ""}; refusals != nil || m.Done || !maps.Equal(m.Tags, want) {
+		t.Errorf("release: %+v %+v", m, refusals)
+	}
+	if m, _ := h.Release(v1); !m.Done {
+		t.Error("releasing what is free is not done")
+	}
+}
+
+func TestCheckReason(t *testing.T) {
+	for reason, ok := range map[string]bool{"": false, "bad": true, strings.Repeat("é", MaxReason): true, strings.Repeat("é", MaxReason+1): false} {
+		if got := CheckReason(reason); (got == "") != ok {
+			t.Errorf("reason of %d bytes: %q", len(reason), got)
+		}
+	}
+}
