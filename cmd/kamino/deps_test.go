@@ -110,3 +110,18 @@ func TestTheSDKStaysWithItsProvider(t *testing.T) {
 		}
 	}
 }
+
+// Package text/template calls methods by name. A linker that sees that keeps every method of every package:
+// the binary was half as big again, and so was what of it stood in memory.
+func TestNoPackageOfOursUsesTemplates(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"cmd/kamino").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if strings.HasPrefix(fields[0], module) && (slices.Contains(fields[1:], "text/template") || slices.Contains(fields[1:], "html/template")) {
+			t.Errorf("%s uses templates", fields[0])
+		}
+	}
+}

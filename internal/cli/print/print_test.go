@@ -3,6 +3,7 @@ package print
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,8 +43,8 @@ func at(seconds int) metav1.MicroTime {
 	return metav1.NewMicroTime(now.Add(time.Duration(seconds) * time.Second))
 }
 
-// history is a capture as it goes on, one state after the other.
-func history() []*v1alpha1.Prototype {
+// followed is a capture as it goes on, one state after the other.
+func followed() []*v1alpha1.Prototype {
 	p := &v1alpha1.Prototype{}
 	p.Name = "pool1-2026.03.09"
 	p.UID = "u1"
@@ -83,7 +84,7 @@ func history() []*v1alpha1.Prototype {
 func TestLinesSayEverythingOnce(t *testing.T) {
 	var out bytes.Buffer
 	view := NewLines(&out)
-	for i, state := range history() {
+	for i, state := range followed() {
 		progress := Progress{Prototype: state, Driver: "this command does the work"}
 		if i == 4 {
 			progress.Trouble = "the API server has not answered"
@@ -94,9 +95,28 @@ func TestLinesSayEverythingOnce(t *testing.T) {
 	golden(t, "lines.txt", out.Bytes())
 }
 
+// A percentage that moves each second is not a line each second.
+func TestLinesCountNowAndThen(t *testing.T) {
+	var out bytes.Buffer
+	view := NewLines(&out)
+	p := followed()[4]
+	for second := range 100 {
+		p.Status.Progress = fmt.Sprintf("replicating %d%%", second)
+		view.Show(Progress{Prototype: p.DeepCopy()}, now.Add(time.Duration(second)*time.Second))
+	}
+	p.Status.Progress = "waiting for deletion"
+	view.Show(Progress{Prototype: p}, now.Add(100*time.Second))
+	if got := strings.Count(out.String(), "replicating"); got != 10 {
+		t.Errorf("told %d times:\n%s", got, out.String())
+	}
+	if !strings.Contains(out.String(), "waiting for deletion") {
+		t.Errorf("another progress was not told at once:\n%s", out.String())
+	}
+}
+
 // Whoever joins late reads the same steps with the same times.
 func TestLinesJoinLate(t *testing.T) {
-	states := history()
+	states := followed()
 	steps := func(shown ...*v1alpha1.Prototype) string {
 		var out bytes.Buffer
 		view := NewLines(&out)
@@ -121,7 +141,7 @@ func TestLinesJoinLate(t *testing.T) {
 }
 
 func TestLinesSurviveALostStatus(t *testing.T) {
-	states := history()
+	states := followed()
 	var out bytes.Buffer
 	view := NewLines(&out)
 	view.Show(Progress{Prototype: states[3]}, now)
@@ -133,7 +153,7 @@ func TestLinesSurviveALostStatus(t *testing.T) {
 }
 
 func TestLiveBlocks(t *testing.T) {
-	states := history()
+	states := followed()
 	failed := states[3].DeepCopy()
 	failed.Status.Failure = &v1alpha1.Failure{Reason: "SnapshotFailed", Message: "m"}
 	view := &Live{style: Style{Unicode: true}}
@@ -151,7 +171,7 @@ func TestLiveBlocks(t *testing.T) {
 }
 
 func TestColoursOnlyWhereAllowed(t *testing.T) {
-	state := Progress{Prototype: history()[4], Trouble: "t"}
+	state := Progress{Prototype: followed()[4], Trouble: "t"}
 	plain := strings.Join((&Live{style: Style{}}).block(state, now), "\n")
 	if strings.Contains(plain, "\x1b") {
 		t.Errorf("escape sequences without colour: %q", plain)
@@ -183,7 +203,7 @@ func TestStatusTables(t *testing.T) {
 			{Pool: cloud.Pool{Name: "pool2", Recipe: cloud.Recipe{Image: "ubuntu:2204", Version: "2026.01.01", Latest: true}, Refusals: []cloud.Refusal{{Reason: "Windows", Message: "it runs Windows"}}}, Nodes: 1},
 			{Pool: cloud.Pool{Name: "pool3"}, Nodes: 1, Error: "denied"},
 		},
-		Captures: []v1alpha1.Prototype{*history()[4]},
+		Captures: []v1alpha1.Prototype{*followed()[4]},
 	}
 	var out bytes.Buffer
 	for _, wide := range []bool{false, true} {
@@ -199,7 +219,7 @@ func TestStatusTables(t *testing.T) {
 }
 
 func TestPrototypeFormats(t *testing.T) {
-	states := history()
+	states := followed()
 	p := states[len(states)-1]
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kamino"}}
 	var out bytes.Buffer

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -27,6 +28,9 @@ type View interface {
 	Close(progress Progress, now time.Time)
 }
 
+// countEvery is how often a number that goes up or down is told as a line. A replication takes up to hours.
+const countEvery = 10 * time.Second
+
 // Lines is the view for what is not a terminal: a line with a time for everything that changes, and
 // nothing said twice. A step's times are the capture's own, so that a capture that is joined late reads
 // the same as one that was followed from its beginning.
@@ -35,6 +39,7 @@ type Lines struct {
 
 	steps    []v1alpha1.Step // as they have been told
 	progress string
+	toldAt   time.Time // when the progress was told
 	driver   string
 	trouble  string
 	released bool
@@ -97,10 +102,10 @@ func (l *Lines) showSteps(steps []v1alpha1.Step) {
 }
 
 func (l *Lines) showPhase(p *v1alpha1.Prototype, now time.Time) {
-	if p.Status.Progress != l.progress {
-		l.progress = p.Status.Progress
-		if l.progress != "" {
-			l.say(now, fmt.Sprintf("%s: %s", p.Status.Phase, l.progress))
+	if next := p.Status.Progress; next != l.progress && (withoutDigits(next) != withoutDigits(l.progress) || now.Sub(l.toldAt) >= countEvery) {
+		l.progress, l.toldAt = next, now
+		if next != "" {
+			l.say(now, fmt.Sprintf("%s: %s", p.Status.Phase, next))
 		}
 	}
 	if d := p.Status.Donor; d != nil && d.ReleasedAt != nil && !l.released {
@@ -108,6 +113,16 @@ func (l *Lines) showPhase(p *v1alpha1.Prototype, now time.Time) {
 		away, _ := OutOfService(p, now)
 		l.say(d.ReleasedAt.Time, fmt.Sprintf("node %s is back in service after %s", p.Spec.Donor.NodeName, away))
 	}
+}
+
+// withoutDigits is what stays the same while something is counted.
+func withoutDigits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 func (l *Lines) say(at time.Time, text string) {
