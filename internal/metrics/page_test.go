@@ -151,9 +151,10 @@ func TestClosedSetsAreOnThePage(t *testing.T) {
 	} {
 		values = append(values, string(kind))
 	}
-	contract := reflect.TypeFor[cloud.Provider]()
-	for i := range contract.NumMethod() {
-		values = append(values, contract.Method(i).Name)
+	for _, contract := range []reflect.Type{reflect.TypeFor[cloud.Provider](), reflect.TypeFor[cloud.Census]()} {
+		for i := range contract.NumMethod() {
+			values = append(values, contract.Method(i).Name)
+		}
 	}
 	text := page(t, "metrics.md")
 	for _, value := range values {

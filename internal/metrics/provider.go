@@ -14,15 +14,10 @@ const resultOK = "OK"
 // are not counted. A provider that can list a pool's instances at once can still do so through it.
 func (m *Metrics) Provider(next cloud.Provider) cloud.Provider {
 	c := &counted{Provider: next, metrics: m}
-	if lister, able := next.(census); able {
-		return &countedCensus{c, lister}
+	if census, able := next.(cloud.Census); able {
+		return &countedCensus{c, census}
 	}
 	return c
-}
-
-// census is the optional power to list a pool's instances at once.
-type census interface {
-	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
 }
 
 // counted is a provider whose calls are counted. The embedded one answers what does no I/O; a test sees to
@@ -34,7 +29,7 @@ type counted struct {
 
 type countedCensus struct {
 	*counted
-	lister census
+	census cloud.Census
 }
 
 // measure makes a call, and notes under the name of its method how it went.
@@ -125,5 +120,5 @@ func (c *counted) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int
 }
 
 func (c *countedCensus) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
-	return measure(c.counted, "Instances", func() ([]cloud.Instance, error) { return c.lister.Instances(ctx, pool) })
+	return measure(c.counted, "Instances", func() ([]cloud.Instance, error) { return c.census.Instances(ctx, pool) })
 }

@@ -72,10 +72,10 @@ func TestEveryCallIsCounted(t *testing.T) {
 func TestOptionalPowersStay(t *testing.T) {
 	m := New(nil)
 	plain := bare{memory.New(memory.Config{})}
-	if _, able := m.Provider(plain).(census); able {
+	if _, able := m.Provider(plain).(cloud.Census); able {
 		t.Error("a provider that cannot list instances seems to be able to")
 	}
-	lister, able := m.Provider(withCensus{plain}).(census)
+	lister, able := m.Provider(withCensus{plain}).(cloud.Census)
 	if !able {
 		t.Fatal("a provider that can list instances no longer can")
 	}
