@@ -3,7 +3,6 @@
 package real
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"net"
@@ -57,7 +56,7 @@ func serveDHCP(t *testing.T, device, address string) *dhcpServer {
 		})
 		return errors.Join(err, failed)
 	}}
-	conn, err := config.ListenPacket(context.Background(), "udp4", "0.0.0.0:67")
+	conn, err := config.ListenPacket(t.Context(), "udp4", "0.0.0.0:67")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,17 +44,12 @@ func newLab(t *testing.T) *lab {
 	if kamino == "" {
 		t.Fatal("KAMINO_BIN must name the kamino binary; `make test-machines` builds it and sets it")
 	}
-	// Not t.TempDir: what could not be unmounted must not be removed through.
-	dir, err := os.MkdirTemp("", "kamino-machines-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
 	id := os.Getpid() % 250
 	l := &lab{
 		dir: dir, media: filepath.Join(dir, "media"), kamino: kamino,
 		bridge: fmt.Sprintf("kmbr%d", id), address: fmt.Sprintf("198.18.%d.1", id),
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	l.mountMedia(t)
 	run(t, "ip", "link", "add", l.bridge, "type", "bridge")
 	t.Cleanup(func() { run(t, "ip", "link", "del", l.bridge) })

@@ -47,7 +47,12 @@ func TestMachines(t *testing.T) {
 	snapshot := copyDisk(t, donor.image, filepath.Join(l.dir, "snapshot.img"))
 	t.Run("raw", func(t *testing.T) {
 		l.testRaw(t, snapshot, served, needles)
-		// An ID is no secret, and a file system's own log may hold the name of a directory that was called so.
+		mounted(t, snapshot, func(root string) {
+			if found := holding(t, root, machineID(t, was.MachineID)); len(found) > 0 {
+				t.Errorf("files of the generalized disk hold the donor's machine ID: %v", found)
+			}
+		})
+		// An ID is no secret, and ext4's journal holds the names of directories that were called by it.
 		t.Logf("donor's machine ID in the blocks of the generalized disk: %v", leftIn(t, snapshot, machineID(t, was.MachineID)))
 	})
 	lap("the raw disks are searched")

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,6 +57,33 @@ func machineID(t *testing.T, id string) map[string][]byte {
 		t.Fatalf("%q is no machine ID: %v", id, err)
 	}
 	return map[string][]byte{"as text": []byte(id), "as bytes": raw}
+}
+
+// holding returns the files of a tree that have one of the needles in their content or, as text, their name.
+func holding(t *testing.T, root string, needles map[string][]byte) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		content := []byte{}
+		if entry.Type().IsRegular() {
+			if content, err = os.ReadFile(path); err != nil {
+				return err
+			}
+		}
+		for _, needle := range needles {
+			if bytes.Contains(content, needle) || strings.Contains(entry.Name(), string(needle)) {
+				found = append(found, strings.TrimPrefix(path, root))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // leftIn searches a raw disk, used and free blocks alike, and returns the paths whose secrets are in it.
