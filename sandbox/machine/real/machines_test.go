@@ -3,7 +3,9 @@
 package real
 
 import (
+	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
@@ -47,6 +50,7 @@ func TestMachines(t *testing.T) {
 	snapshot := copyDisk(t, donor.image, filepath.Join(l.dir, "snapshot.img"))
 	t.Run("raw", func(t *testing.T) {
 		l.testRaw(t, snapshot, served, needles)
+		l.testVerifier(t, snapshot, served)
 		mounted(t, snapshot, func(root string) {
 			if found := holding(t, root, machineID(t, was.MachineID)); len(found) > 0 {
 				t.Errorf("files of the generalized disk hold the donor's machine ID: %v", found)
@@ -195,6 +199,37 @@ func (l *lab) testRaw(t *testing.T, generalized, served string, needles map[stri
 	mounted(t, copied, func(root string) { run(t, "fstrim", root) })
 	if found := leftIn(t, copied, needles); len(found) > 0 {
 		t.Errorf("after a trim there are still secrets in the blocks of the disk: %v", found)
+	}
+}
+
+// testVerifier holds kamino's own verifier to the same disks: it must find nothing on the disk that was
+// generalized, and something on the one that was not and on the one that was not trimmed.
+func (l *lab) testVerifier(t *testing.T, generalized, served string) {
+	manifest := filepath.Join(l.dir, "generalize.json")
+	mounted(t, generalized, func(root string) {
+		run(t, "cp", filepath.Join(root, generalize.ManifestPath), manifest)
+		l.verify(t, 0, root)
+	})
+	l.verify(t, 0, generalized, "--manifest", manifest)
+	l.verify(t, 4, served, "--manifest", manifest)
+	untrimmed := copyDisk(t, served, filepath.Join(l.dir, "unverified.img"))
+	mounted(t, untrimmed, func(root string) {
+		run(t, l.kamino, "generalize", "--root", root, "--profile", "static")
+		l.verify(t, 0, root)
+		run(t, "cp", filepath.Join(root, generalize.ManifestPath), manifest)
+	})
+	l.verify(t, 4, untrimmed, "--manifest", manifest)
+}
+
+func (l *lab) verify(t *testing.T, code int, args ...string) {
+	t.Helper()
+	out, err := attempt(l.kamino, append([]string{"verify"}, args...)...)
+	var ended *exec.ExitError
+	switch {
+	case err == nil && code == 0:
+	case errors.As(err, &ended) && ended.ExitCode() == code:
+	default:
+		t.Errorf("kamino verify %s: %v, not exit code %d\n%s", strings.Join(args, " "), err, code, out)
 	}
 }
 
