@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// completePools completes the first argument with the pools of the cluster's nodes.
+func completePools(f *Factory, o *Options) completer {
+	return complete(f, o, func(ctx context.Context, c *Cluster) ([]string, error) {
+		provider, err := f.Cloud(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		ids, err := somePools(ctx, c, provider)
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, id := range ids {
+			names = append(names, provider.PoolName(id))
+		}
+		slices.Sort(names)
+		return slices.Compact(names), nil
+	})
+}
+
+// somePools are the pools of the cluster's first nodes: a shell does not wait for all of many thousands.
+func somePools(ctx context.Context, c *Cluster, provider cloud.Provider) ([]cloud.PoolID, error) {
+	list, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: completionLimit})
+	if err != nil {
+		return nil, err
+	}
+	var ids []cloud.PoolID
+	for i := range list.Items {
+		if id, err := provider.PoolOf(cloud.InstanceID(list.Items[i].Spec.ProviderID)); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// completePoolVersions completes a pool, and then one of its versions.
+func completePoolVersions(f *Factory, o *Options) completer {
+	pools := completePools(f, o)
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return pools(cmd, args, prefix)
+		}
+		return completeVersions(f, o, cmd, args, prefix)
+	}
+}
+
+// completeVersions completes a version of the pool that the first argument names, newest first.
+func completeVersions(f *Factory, o *Options, cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	s, err := open(ctx, f, o)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ids, err := somePools(ctx, s.cluster, s.provider)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var versions []string
+	for _, id := range ids {
+		if !strings.EqualFold(s.provider.PoolName(id), args[0]) {
+			continue
+		}
+		images, err := s.provider.Images(ctx, id)
+		if err != nil {
+			continue
+		}
+		for _, image := range slices.Backward(images) {
+			if strings.HasPrefix(image.Version, prefix) {
+				versions = append(versions, image.Version)
+			}
+		}
+	}
+	return versions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}

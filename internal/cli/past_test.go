@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// testPast is the test's cloud with instances, after something has happened to pool1: its versions are
+// 2026.02.01 (quarantined), 2026.02.15 and 2026.03.01, which the recipe names.
+func testPast(what string) *memory.Cloud {
+	c := testCloud()
+	if what == "" {
+		return c
+	}
+	const pool = cloud.PoolID("memory:///pools/pool1")
+	must := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	ctx := context.Background()
+	image := func(version string) string { return string(pool) + "/versions/" + version }
+	point := func(version string) { c.ChangeRecipe(pool, image(version)) }
+	tag := func(version string, tags map[string]string) {
+		must(c.TagImage(ctx, cloud.ImageRef{Pool: pool, Version: version}, tags))
+	}
+	point("2026.02.15")
+	c.AddInstance(pool, "1")
+	point("2026.03.01")
+	c.AddInstance(pool, "2")
+	c.AddInstance(pool, "3")
+	tag("2026.03.01", map[string]string{cloud.TagLineage: "2026.02.15"})
+	left := map[string]string{cloud.TagQuarantined: "nodes lose their network", cloud.TagRolledBack: "2026.02.15"}
+	switch what {
+	case "lived":
+	case "broken off":
+		tag("2026.03.01", left)
+	case "rolled back":
+		tag("2026.03.01", left)
+		point("2026.02.15")
+	case "no prior":
+		tag("2026.02.15", map[string]string{cloud.TagQuarantined: "bad too"})
+	case "generic":
+		c.ChangeRecipe(pool, "ubuntu:2204")
+	case "no permission":
+		c.Forbid("SetRecipe")
+	case "no tags":
+		c.Forbid("TagImage")
+	case "uncounted":
+		c.Forbid("Instances")
+	default:
+		panic("no such past: " + what)
+	}
+	return c
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+)
+
+// namedPool is a pool that a person named, with what the cluster knows of it.
+type namedPool struct {
+	id cloud.PoolID
+	// nodes names the pool's Nodes by their instance.
+	nodes map[cloud.InstanceID]string
+	// prototypes of this pool. Without Kamino's definitions in the cluster there are none.
+	prototypes []v1alpha1.Prototype
+}
+
+// clusterPools finds every pool that a Node or a Prototype belongs to: a pool that was shrunk to nothing,
+// because its image is bad, can still be rolled back.
+func (s *session) clusterPools(ctx context.Context) (map[cloud.PoolID]*namedPool, error) {
+	pools := map[cloud.PoolID]*namedPool{}
+	at := func(instance cloud.InstanceID) *namedPool {
+		id, err := s.provider.PoolOf(instance)
+		if err != nil {
+			return nil
+		}
+		if pools[id] == nil {
+			pools[id] = &namedPool{id: id, nodes: map[cloud.InstanceID]string{}}
+		}
+		return pools[id]
+	}
+	err := s.eachNode(ctx, func(node *corev1.Node) {
+		id := cloud.InstanceID(node.Spec.ProviderID)
+		if p := at(id); p != nil {
+			p.nodes[fold(id)] = node.Name
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.cluster.prototypes(ctx)
+	if err != nil && !errors.Is(err, errCRDMissing) {
+		return nil, err
+	}
+	for _, prototype := range all {
+		if p := at(cloud.InstanceID(prototype.Spec.Donor.ProviderID)); p != nil {
+			p.prototypes = append(p.prototypes, prototype)
+		}
+	}
+	return pools, nil
+}
+
+// fold is an ID as a key: clouds vary its case from answer to answer.
+func fold(id cloud.InstanceID) cloud.InstanceID { return cloud.InstanceID(strings.ToLower(string(id))) }
+
+// eachNode goes through the cluster's Nodes, a page at a time.
+func (s *session) eachNode(ctx context.Context, do func(*corev1.Node)) error {
+	options := metav1.ListOptions{Limit: page}
+	for {
+		list, err := s.cluster.Kube.CoreV1().Nodes().List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range list.Items {
+			do(&list.Items[i])
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// findPool is the pool of that name, or of that ID.
+func (s *session) findPool(ctx context.Context, name string) (*namedPool, error) {
+	pools, err := s.clusterPools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []*namedPool
+	for id, p := range pools {
+		if strings.EqualFold(string(id), name) || strings.EqualFold(s.provider.PoolName(id), name) {
+			found = append(found, p)
+		}
+	}
+	slices.SortFunc(found, func(a, b *namedPool) int { return cmp.Compare(a.id, b.id) })
+	switch len(found) {
+	case 0:
+		return nil, refusedf("no node or Prototype of this cluster belongs to a pool %s, and nothing was changed: `kamino status` lists the pools", name)
+	case 1:
+		return found[0], nil
+	default:
+		return nil, refusedf("there are %d pools with the name %s, and nothing was changed: name one by its ID, such as %s", len(found), name, found[0].id)
+	}
+}
+
+// tell tells the pool's history. That the instances could not be counted is no reason against going back: it
+// is noted, and the history says that they are not counted.
+func (s *session) tell(ctx context.Context, p *namedPool, keep int) (history.History, error) {
+	facts := history.Facts{Prototypes: p.prototypes, Keep: keep}
+	var err error
+	if facts.Pool, err = s.provider.Pool(ctx, p.id); err != nil {
+		return history.History{}, err
+	}
+	if facts.Images, err = s.images(ctx, p.id); err != nil {
+		return history.History{}, err
+	}
+	census, able := s.provider.(cloud.Census)
+	if !able {
+		return history.Of(facts), nil
+	}
+	instances, err := census.Instances(ctx, p.id)
+	if err != nil {
+		s.note("Which nodes run which version can't be told: %s.", explain(err))
+		return history.Of(facts), nil
+	}
+	facts.Counted = true
+	for _, instance := range instances {
+		facts.Members = append(facts.Members, history.Member{Name: s.nodeOf(p, instance.ID), BuiltFrom: instance.BuiltFrom})
+	}
+	return history.Of(facts), nil
+}
+
+// images lists the pool's versions. One that is listed as unfinished is looked at by itself: a list may not
+// tell one that is being made from a complete one whose tags are being written.
+func (s *session) images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error) {
+	images, err := s.provider.Images(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	for i := range images {
+		if images[i].State != cloud.Pending {
+			continue
+		}
+		seen, err := s.provider.Image(ctx, cloud.ImageRef{Pool: pool, Version: images[i].Version})
+		if err != nil {
+			return nil, err
+		}
+		if seen.State != cloud.Absent {
+			images[i] = seen
+		}
+	}
+	return images, nil
+}
+
+// nodeOf names an instance's Node, or the instance where it has not joined.
+func (s *session) nodeOf(p *namedPool, id cloud.InstanceID) string {
+	if name := p.nodes[fold(id)]; name != "" {
+		return name
+	}
+	for other, name := range p.nodes {
+		if s.provider.SameInstance(other, id) {
+			return name
+		}
+	}
+	return string(id)
+}

@@ -1,0 +1,115 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+)
+
+// maxNames is how many nodes a sentence names before it counts the rest.
+const maxNames = 10
+
+// History writes a pool's versions as a table, and below it in sentences what people must know.
+func History(w io.Writer, h history.History, wide bool, now time.Time) error {
+	if len(h.Versions) > 0 {
+		heading := []string{"VERSION", "USE", "STATE", "DONOR", "LINEAGE", "NODES", "AGE", "PROOF", "VERDICT"}
+		if wide {
+			heading = append(heading, "BUILT AT", "SIZE", "WHY", "PROTOTYPE", "ID")
+		}
+		rows := make([][]string, 0, len(h.Versions))
+		for _, v := range h.Versions {
+			rows = append(rows, historyRow(v, wide, now))
+		}
+		if err := table(w, heading, rows); err != nil {
+			return err
+		}
+	}
+	for i, line := range historyNotes(h) {
+		if i == 0 && len(h.Versions) > 0 {
+			line = "\n" + line
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func historyRow(v history.Version, wide bool, now time.Time) []string {
+	nodes, verdict, use := "?", "retire", string(v.Use)
+	if v.Nodes != nil {
+		nodes = strconv.Itoa(len(v.Nodes))
+	}
+	if v.Keep {
+		verdict = "keep"
+	}
+	if v.Quarantined != "" && v.Use != history.Quarantined {
+		use += ",quarantined"
+	}
+	state := string(v.State)
+	if v.State == cloud.Pending {
+		state = fmt.Sprintf("%s %d%%", v.State, v.Percent)
+	}
+	row := []string{v.Version, use, state, orNone(v.Donor), orNone(v.Lineage), nodes, Age(v.BuiltAt, now), proof(v.Proof, wide), verdict}
+	if wide {
+		built := None
+		if !v.BuiltAt.IsZero() {
+			built = v.BuiltAt.UTC().Format(time.RFC3339)
+		}
+		row = append(row, built, size(v.SizeGB), orNone(v.Why), orNone(v.Prototype), orNone(v.ID))
+	}
+	return row
+}
+
+func historyNotes(h history.History) []string {
+	var lines []string
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if len(h.Versions) == 0 {
+		add("Pool %s has no versions yet; its recipe names %s.", h.Pool, orNone(h.Recipe.Image))
+	} else if h.Recipe.Version == "" {
+		add("The recipe of pool %s names %s, which is none of these.", h.Pool, orNone(h.Recipe.Image))
+	}
+	for _, v := range h.Versions {
+		if v.Quarantined != "" {
+			add("Version %s is quarantined: %s", v.Version, orNone(v.Quarantined))
+		}
+		if v.Error != "" {
+			add("Version %s: %s", v.Version, orNone(v.Error))
+		}
+	}
+	for _, v := range h.Bad() {
+		if v.Use == history.Current {
+			add("New nodes are still built from version %s, which is quarantined: `kamino rollback %s`.", v.Version, h.Pool)
+		}
+		if len(v.Nodes) > 0 {
+			add("%s the quarantined version %s: %s", runs(len(v.Nodes)), v.Version, Names(v.Nodes))
+		}
+	}
+	if len(h.Versions) > 0 && len(h.Others) > 0 {
+		add("%s none of these versions.", runs(len(h.Others)))
+	}
+	for _, c := range h.Captures {
+		add("Prototype %s is capturing node %s as version %s.", c.Prototype, c.Donor, c.Version)
+	}
+	return lines
+}
+
+func runs(n int) string {
+	if n == 1 {
+		return "1 node runs"
+	}
+	return fmt.Sprintf("%d nodes run", n)
+}
+
+// Names lists names for a sentence: the first ten, and how many more there are.
+func Names(names []string) string {
+	if len(names) <= maxNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
+}

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+const rollbackHelp = `Point the pool's recipe at an earlier version, and quarantine the one that it leaves, so that no capture and no
+rollback uses it again. Nodes that run stay as they are; those that run the bad version are named.
+
+Without --to the pool goes to the version that "kamino history" calls prior. The quarantine is written first: if
+the command is cut short in between, the same command again goes on, and "kamino history" shows until then that the
+recipe names a quarantined version. Once it is done, the same command again changes nothing; to go further back,
+name the version.
+
+With --to a newer version that is not quarantined (see "kamino release"), a rollback is taken back. The older version
+is not quarantined then.
+
+Refused while a capture of the pool is in flight: it would point the recipe at its own version afterwards.`
+
+// changeFlags are what the verbs that change a history have in common.
+type changeFlags struct {
+	output string
+	reason string
+	dryRun bool
+	format print.Format
+}
+
+func (c *changeFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
+	cmd.Flags().StringVarP(&c.output, "output", "o", "", "json or yaml (default: sentences)")
+}
+
+func (c *changeFlags) complete(checksReason bool) (err error) {
+	if c.format, err = print.ParseFormat(c.output, print.JSON, print.YAML); err != nil {
+		return &ending{ExitUsage, err}
+	}
+	if wrong := history.CheckReason(c.reason); wrong != "" && checksReason {
+		return usagef("--reason: %s", wrong)
+	}
+	return nil
+}
+
+func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
+	var flags changeFlags
+	var to string
+	cmd := &cobra.Command{
+		Use:   "rollback POOL",
+		Short: "Point a pool at its prior version, and quarantine the one that it leaves",
+		Long:  rollbackHelp,
+		Example: `  kamino rollback pool1 --dry-run
+  kamino rollback pool1 --reason "nodes lose their network after an hour"
+  kamino rollback pool1 --to 2026.03.02`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if flags.reason == "" && !cmd.Flags().Changed("reason") {
+				flags.reason = "rolled back on " + f.Now().UTC().Format(time.DateOnly)
+			}
+			if err := flags.complete(true); err != nil {
+				return err
+			}
+			s, err := open(cmd.Context(), f, o)
+			if err != nil {
+				return err
+			}
+			return s.rollback(cmd.Context(), args[0], to, flags)
+		},
+	}
+	flags.bind(cmd)
+	cmd.Flags().StringVar(&to, "to", "", "`version` to go to (default: the prior one)")
+	cmd.Flags().StringVar(&flags.reason, "reason", "", "why the version is bad, for whoever finds it quarantined (default: the day)")
+	_ = cmd.RegisterFlagCompletionFunc("to", func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return completeVersions(f, o, cmd, args, prefix)
+	})
+	return cmd
+}
+
+func (s *session) rollback(ctx context.Context, name, to string, flags changeFlags) error {
+	p, h, err := s.lookBack(ctx, name)
+	if err != nil {
+		return err
+	}
+	r, refusals := h.Rollback(to, flags.reason)
+	if refusals != nil {
+		return refusal(fmt.Sprintf("pool %s can't be rolled back", h.Pool), refusals)
+	}
+	deed := print.Deed{
+		Verb: "rollback", Pool: h.Pool, Version: r.From, To: r.To, Quarantined: r.Tags[cloud.TagQuarantined],
+		DryRun: flags.dryRun, Nodes: r.Nodes, Changed: !r.Done && !flags.dryRun, Lines: rollbackLines(r, flags.dryRun),
+	}
+	if !r.Done {
+		// What can fail without having changed anything is tried first.
+		if _, err := s.provider.RecipeChange(ctx, cloud.ImageRef{Pool: p.id, Version: r.To}, false); err != nil {
+			return err
+		}
+	}
+	if deed.Changed {
+		if err := s.carryOut(ctx, p.id, r); err != nil {
+			return err
+		}
+	}
+	return print.WriteDeed(s.Out, flags.format, deed)
+}
+
+// writeTime is how long the writes of one command may take together.
+const writeTime = 2 * time.Minute
+
+// carryOut quarantines, then points the recipe at the version. An interrupt does not come between the two;
+// a crash may, and the same command goes on from there.
+func (s *session) carryOut(ctx context.Context, pool cloud.PoolID, r history.Rollback) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	defer cancel()
+	if len(r.Tags) > 0 {
+		if err := s.tag(ctx, cloud.ImageRef{Pool: pool, Version: r.From}, r.Tags); err != nil {
+			return fmt.Errorf("pool %s is not rolled back: %w", r.Pool, err)
+		}
+	}
+	if err := s.point(ctx, pool, r); err != nil {
+		return &ending{exitCode(err), fmt.Errorf("the recipe of pool %s still names version %s%s, so that new nodes are still built from it; "+
+			"run the same command again once this is mended: %s", r.Pool, r.From, although(r.Tags), explain(err))}
+	}
+	return nil
+}
+
+func although(tags map[string]string) string {
+	if len(tags) == 0 {
+		return ""
+	}
+	return ", which is quarantined now"
+}
+
+// pointTries is how often the recipe is looked at and written: an autoscaler that changes the pool's size at
+// the same moment is a conflict too.
+const pointTries = 4
+
+// point writes the recipe as a promotion does, and looks whether it is so. Nothing but the image changes:
+// what bootstraps nodes was dealt with when the first version was promoted.
+func (s *session) point(ctx context.Context, pool cloud.PoolID, r history.Rollback) error {
+	for try := 1; ; try++ {
+		change, err := s.provider.RecipeChange(ctx, cloud.ImageRef{Pool: pool, Version: r.To}, false)
+		if err == nil {
+			err = s.provider.SetRecipe(ctx, change)
+		}
+		if err != nil && !cloud.Is(err, cloud.Conflict) {
+			return err
+		}
+		seen, look := s.provider.Pool(ctx, pool)
+		switch {
+		case look != nil:
+			return look
+		case imageversion.Compare(seen.Recipe.Version, r.To) == 0 && !seen.Recipe.Latest:
+			return nil
+		case imageversion.Compare(seen.Recipe.Version, r.From) != 0:
+			return fmt.Errorf("somebody pointed it at %s meanwhile: see `kamino history %s`", seen.Recipe.Image, r.Pool)
+		case try == pointTries && err != nil:
+			return err
+		case try == pointTries:
+			return fmt.Errorf("the cloud took the change and does not show it")
+		}
+		if err := pause(ctx, readBackPause); err != nil {
+			return err
+		}
+	}
+}
+
+func rollbackLines(r history.Rollback, dryRun bool) []string {
+	if r.Done {
+		return []string{
+			fmt.Sprintf("Pool %s is rolled back already: its recipe names version %s, and version %s is quarantined.", r.Pool, r.To, r.From),
+			fmt.Sprintf("If version %s is bad too, name the one to go to: kamino rollback %s --to VERSION", r.To, r.Pool),
+		}
+	}
+	is, builds := "is quarantined", "builds its next nodes from version %s now"
+	if dryRun {
+		is, builds = "would be quarantined", "would build its next nodes from version %s"
+	}
+	var lines []string
+	if why := r.Tags[cloud.TagQuarantined]; why != "" {
+		lines = append(lines, fmt.Sprintf("Version %s %s: %s", r.From, is, why))
+	}
+	lines = append(lines, fmt.Sprintf("Pool %s "+builds+".", r.Pool, r.To))
+	return append(lines, nodesLine(r.From, r.Nodes))
+}
+
+// nodesLine says which nodes a verb leaves as they are.
+func nodesLine(version string, nodes []string) string {
+	switch {
+	case nodes == nil:
+		return fmt.Sprintf("Which nodes run version %s is not known.", version)
+	case len(nodes) == 0:
+		return fmt.Sprintf("No node runs version %s.", version)
+	case len(nodes) == 1:
+		return fmt.Sprintf("1 node runs version %s and stays as it is: %s", version, nodes[0])
+	default:
+		return fmt.Sprintf("%d nodes run version %s and stay as they are: %s", len(nodes), version, print.Names(nodes))
+	}
+}
