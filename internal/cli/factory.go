@@ -64,8 +64,8 @@ func NewFactory() *Factory {
 				return 0, 0
 			}
 			width, height, err := term.GetSize(fd)
-			if err != nil {
-				return 0, 0
+			if err != nil || width == 0 || height == 0 {
+				return 80, 24 // a terminal that does not tell, such as one over a serial line
 			}
 			return width, height
 		},
