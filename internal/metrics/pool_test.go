@@ -180,6 +180,21 @@ func TestALookThatFailsLeavesWhatIsKnown(t *testing.T) {
 	}
 }
 
+// A cloud that throttles is asked about one pool and then left alone; one that denies is asked about each.
+func TestARoundEndsWhereAskingOnMakesItWorse(t *testing.T) {
+	for kind, want := range map[cloud.Kind]int{cloud.Throttled: 1, cloud.Unavailable: 1, cloud.Denied: 3} {
+		s := newStage(t)
+		for i := range 3 {
+			s.metrics.pools.meet(cloud.PoolID(fmt.Sprintf("%s-%d", s.pool, i)), "p", s.ended("2026.03.14", time.Hour), false)
+		}
+		s.trouble = kind
+		s.observer.round(t.Context())
+		if len(s.calls) != want {
+			t.Errorf("%s: %d of 3 pools were asked about, want %d", kind, len(s.calls), want)
+		}
+	}
+}
+
 func TestAPoolThatIsGoneIsToldNoMore(t *testing.T) {
 	s := newStage(t)
 	p := s.ended("2026.03.14", time.Hour)
