@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -119,7 +118,7 @@ func TestCensusPages(t *testing.T) {
 		return true, list, nil
 	})
 	s := &session{cluster: &Cluster{Kube: kube}, provider: testCloud()}
-	pools, err := s.census(context.Background())
+	pools, err := s.census(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
