@@ -145,7 +145,9 @@ func testCommand() int {
 	f := NewFactory()
 	f.Now = func() time.Time { return testNow }
 	f.Window = func() (int, int) { return 0, 0 }
-	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return testPast(os.Getenv("KAMINO_TEST_PAST")), nil }
+	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) {
+		return testPast(os.Getenv("KAMINO_TEST_PAST")), nil
+	}
 	f.Engine = func(c *Cluster, _ cloud.Provider, _ *Options) Engine {
 		return &scripted{client: c.Client, script: os.Getenv("KAMINO_TEST_SCRIPT"), now: f.Now, pause: 10 * time.Millisecond}
 	}
