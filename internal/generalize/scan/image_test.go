@@ -40,7 +40,6 @@ func TestImageWithoutFileSystem(t *testing.T) {
 	for name, secret := range all {
 		// Right on the border of two windows, and of two extents of data.
 		for _, at := range []int64{1<<20 - int64(len(secret)/2), 8192} {
-			name, at := name, at
 			report := scanImage(t, image(t, 8<<20, map[int64]string{at: secret, 6 << 20: "x"}), Options{})
 			if report.Count != 1 || report.Findings[0].Offset < at || report.Findings[0].Offset > at+128 || report.Findings[0].Block != "" {
 				t.Errorf("%s at %d: got %+v", name, at, report)
