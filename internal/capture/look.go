@@ -154,8 +154,8 @@ func (e *Engine) drainOverdue(w *world) bool {
 
 // lookPod reads the generalize pod.
 func (e *Engine) lookPod(ctx context.Context, w *world) error {
-	if !w.facts.Ordered {
-		return nil
+	if !w.facts.Ordered || w.facts.Returning && w.held() {
+		return nil // none yet, or removed before the power came back
 	}
 	pod, err := e.Kube.CoreV1().Pods(e.namespace()).Get(ctx, podName(w.p), metav1.GetOptions{})
 	switch {

@@ -10,13 +10,15 @@ import (
 )
 
 const (
-	// minPause keeps a pass that waits from spinning.
-	minPause = 100 * time.Millisecond
+	// minPause keeps a pass that waits from spinning, minImagePause while an image is made.
+	minPause      = 250 * time.Millisecond
+	minImagePause = time.Second
 	// maxPause while a donor is held, and maxImagePause while an image is made, which takes up to hours.
 	maxPause      = 5 * time.Second
 	maxImagePause = 20 * time.Second
 	// share of what was waited so far that the next pause may add: it bounds what polling costs a donor.
-	share = 0.02
+	share      = 0.04
+	imageShare = 0.1
 	// maxBackOff between passes that end in an error.
 	maxBackOff = time.Minute
 )
@@ -24,16 +26,16 @@ const (
 // pace says how long to wait before the next look: a small share of how long this step has lasted, so
 // that short work is noticed at once and long work is not asked about all the time.
 func pace(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
-	longest := maxPause
+	shortest, longest, part := minPause, maxPause, share
 	switch why {
-	case plan.ForImage, plan.ForTurn, plan.ForDeletion:
-		longest = maxImagePause
+	case plan.ForImage, plan.ForTurn:
+		shortest, longest, part = minImagePause, maxImagePause, imageShare
 	}
 	var waited time.Duration
 	if n := len(p.Status.Steps); n > 0 {
 		waited = now.Sub(p.Status.Steps[n-1].StartedAt.Time)
 	}
-	return min(max(time.Duration(share*float64(waited)), minPause), longest)
+	return min(max(time.Duration(part*float64(waited)), shortest), longest)
 }
 
 // backOff says how long to wait after an error: what the cloud asked for, or twice as long as the last time.
