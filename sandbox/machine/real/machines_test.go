@@ -5,6 +5,7 @@ package real
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -203,22 +204,23 @@ func (l *lab) testRaw(t *testing.T, generalized, served string, needles map[stri
 }
 
 // testVerifier holds kamino's own verifier to the same disks: it must find nothing on the disk that was
-// generalized, and something on the one that was not and on the one that was not trimmed.
+// generalized, and something on the one that was not and on the one that was not trimmed. Used blocks are the
+// tree's to answer for: Debian ships examples of keys, which a raw disk cannot be seen to be.
 func (l *lab) testVerifier(t *testing.T, generalized, served string) {
 	manifest := filepath.Join(l.dir, "generalize.json")
 	mounted(t, generalized, func(root string) {
 		run(t, "cp", filepath.Join(root, generalize.ManifestPath), manifest)
 		l.verify(t, 0, root)
 	})
-	l.verify(t, 0, generalized, "--manifest", manifest)
-	l.verify(t, 4, served, "--manifest", manifest)
+	l.verify(t, 0, generalized, "--free-only", "--manifest", manifest)
+	l.verify(t, 4, served, "--free-only", "--manifest", manifest)
 	untrimmed := copyDisk(t, served, filepath.Join(l.dir, "unverified.img"))
 	mounted(t, untrimmed, func(root string) {
 		run(t, l.kamino, "generalize", "--root", root, "--profile", "static")
 		l.verify(t, 0, root)
 		run(t, "cp", filepath.Join(root, generalize.ManifestPath), manifest)
 	})
-	l.verify(t, 4, untrimmed, "--manifest", manifest)
+	l.verify(t, 4, untrimmed, "--free-only", "--manifest", manifest)
 }
 
 func (l *lab) verify(t *testing.T, code int, args ...string) {
@@ -241,6 +243,12 @@ func (l *lab) testBootstrap(t *testing.T, image string) {
 		"var/lib/kubelet/pki/kubelet-client-current.pem", "var/lib/kubelet/pki/kubelet.key", "var/lib/kubelet/config.yaml",
 	}
 	mounted(t, image, func(root string) {
+		// The image is AKS Engine's; with the marks of both the profile would be in doubt, and refused.
+		for _, path := range []string{"etc/kubernetes", "etc/default/kubelet", "var/lib/kubelet", "opt/azure", "etc/systemd/system/kubelet.service"} {
+			if err := os.RemoveAll(filepath.Join(root, path)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := disk.Join(root, disk.Bootstrap, disk.Facts{Hostname: "kubeadm-1"}); err != nil {
 			t.Fatal(err)
 		}
