@@ -1,0 +1,140 @@
+// Package history tests, end to end, the verbs on a pool's history: after two captures the pool is rolled
+// back, and the next node is built from the version before.
+package history
+
+import (
+	"encoding/json"
+	"os"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+var sandbox *sandboxtest.Sandbox
+
+func TestMain(m *testing.M) {
+	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200}, &sandbox))
+}
+
+// pool is the sandbox's name of the pool, and set the cloud's, which is Kamino's.
+const pool = "past"
+
+var set string
+
+// told is as much of `kamino history -o json` as the test reads.
+type told struct {
+	Recipe   struct{ Version string }
+	Prior    string
+	Versions []version
+}
+
+type version struct {
+	Version, Use, State, Donor, Lineage, Quarantined, RolledBack string
+	Nodes                                                        []string
+	Keep                                                         bool
+}
+
+func history(t *testing.T) told {
+	t.Helper()
+	var h told
+	if err := json.Unmarshal([]byte(sandbox.Must(t, "kamino", "history", set, "-o", "json")), &h); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// refused runs a command that must change nothing.
+func refused(t *testing.T, sentence string, args ...string) {
+	t.Helper()
+	result := sandbox.Run(t, nil, "kamino", args...)
+	if result.Code != 3 || !strings.Contains(result.Stderr, sentence) {
+		t.Errorf("kamino %s: exit code %d, want 3 and %q:\n%s%s", strings.Join(args, " "), result.Code, sentence, result.Stdout, result.Stderr)
+	}
+}
+
+// grow adds a node to the pool and returns its name when it is Ready.
+func grow(t *testing.T, to string) string {
+	t.Helper()
+	known := map[string]bool{}
+	for _, m := range sandbox.MachinesOf(t, pool) {
+		known[m.Node] = true
+	}
+	sandbox.Must(t, "kamino-sandbox", "scale", pool, to, "--wait")
+	for _, m := range sandbox.MachinesOf(t, pool) {
+		if !known[m.Node] {
+			return m.Node
+		}
+	}
+	t.Fatalf("the pool has no new node at size %s", to)
+	return ""
+}
+
+func TestHistory(t *testing.T) {
+	manifests := t.TempDir() + "/manifests.yaml"
+	if err := os.WriteFile(manifests, []byte(sandbox.Must(t, "kamino", "manifests")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sandbox.Must(t, "kubectl", "apply", "--server-side", "-f", manifests)
+	nodes := sandbox.Pool(t, "name="+pool+",nodes=2")
+	set = path.Base(nodes[0].Pool)
+	refused(t, "RecipeNotOurs", "rollback", set)
+
+	// The sandbox's time is the wall's: the first capture is named after the day before, as one that was
+	// decided just before midnight is.
+	now := time.Now().UTC()
+	first, second := now.AddDate(0, 0, -1).Format("2006.01.02"), now.Format("2006.01.02")
+	sandbox.Must(t, "kamino", "capture", nodes[0].Node, "--version", first)
+	refused(t, "NoPrior", "rollback", set)
+	child := grow(t, "3")
+	sandbox.Must(t, "kamino", "capture", child, "--version", second)
+	grandchild := grow(t, "4")
+
+	want := []version{
+		{Version: second, Use: "current", State: "Complete", Donor: child, Lineage: first, Nodes: []string{grandchild}, Keep: true},
+		{Version: first, Use: "prior", State: "Complete", Donor: nodes[0].Node, Nodes: []string{child}, Keep: true},
+	}
+	if diff := cmp.Diff(want, history(t).Versions); diff != "" {
+		t.Fatalf("after two captures (-want +got):\n%s", diff)
+	}
+	refused(t, "VersionCurrent", "retire", set, second)
+	refused(t, "VersionPrior", "retire", set, first)
+	refused(t, "VersionCurrent", "quarantine", set, second, "--reason", "bad")
+
+	said := sandbox.Must(t, "kamino", "rollback", set, "--reason", "it loses its network")
+	if !strings.Contains(said, "1 node runs version "+second+" and stays as it is: "+grandchild) {
+		t.Errorf("the rollback does not name the node that runs the bad version:\n%s", said)
+	}
+	want[0].Use, want[0].Quarantined, want[0].RolledBack = "quarantined", "it loses its network", first
+	want[1].Use = "current"
+	after := history(t)
+	if diff := cmp.Diff(want, after.Versions); diff != "" || after.Recipe.Version != first || after.Prior != "" {
+		t.Fatalf("after the rollback the recipe names %s (-want +got):\n%s", after.Recipe.Version, diff)
+	}
+	if said := sandbox.Must(t, "kamino", "rollback", set); !strings.Contains(said, "is rolled back already") {
+		t.Errorf("the same once more says:\n%s", said)
+	}
+
+	// The next node is built from the version before, and the bad one can go, now and not earlier.
+	want[1].Nodes = append(want[1].Nodes, grow(t, "5"))
+	got := history(t).Versions
+	if diff := cmp.Diff(want[1], got[1]); diff != "" {
+		t.Errorf("the version that the pool went back to (-want +got):\n%s", diff)
+	}
+	refused(t, "VersionCurrent", "retire", set, first)
+	sandbox.Must(t, "kamino", "retire", set, second)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		if got := history(t).Versions; len(got) == 1 && got[0].Version == first {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("version %s does not go: %+v", second, history(t).Versions)
+		}
+	}
+	refused(t, "VersionNotFound", "release", set, second)
+}
