@@ -20,6 +20,16 @@ type Preview struct {
 	Retires []string `json:"retires,omitempty"`
 }
 
+// Refusals looks for every reason against capturing the Prototype. None means that it would begin. The
+// Prototype need not exist.
+func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
+	w, err := e.look(ctx, p, v1alpha1.Record{})
+	if err != nil {
+		return nil, err
+	}
+	return w.refusals, nil
+}
+
 // Preview looks at what capturing the Prototype would do. The Prototype need not exist.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, error) {
 	w, err := e.look(ctx, p, v1alpha1.Record{})

@@ -213,7 +213,7 @@ func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d
 // check asks the engine what is in the way. Where a controller does the work, its credential counts and
 // not this command's, so that a cloud which can't be asked from here is only worth a note.
 func (s *session) check(ctx context.Context, p *v1alpha1.Prototype, h holder) error {
-	preview, err := s.engine.Preview(ctx, p)
+	refusals, err := s.engine.Refusals(ctx, p)
 	var fromCloud *cloud.Error
 	switch {
 	case asCloudError(err, &fromCloud) && h.Role == roleController:
@@ -221,8 +221,8 @@ func (s *session) check(ctx context.Context, p *v1alpha1.Prototype, h holder) er
 		return nil
 	case err != nil:
 		return err
-	case len(preview.Refusals) > 0:
-		return refusal(fmt.Sprintf("node %s can't be captured", p.Spec.Donor.NodeName), preview.Refusals)
+	case len(refusals) > 0:
+		return refusal(fmt.Sprintf("node %s can't be captured", p.Spec.Donor.NodeName), refusals)
 	default:
 		return nil
 	}

@@ -38,6 +38,7 @@ type Factory struct {
 // Engine is the part of capture.Engine that the command calls.
 type Engine interface {
 	Pass(ctx context.Context, name string) (capture.Result, error)
+	Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
 	Preview(ctx context.Context, p *v1alpha1.Prototype) (capture.Preview, error)
 }
 

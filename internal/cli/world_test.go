@@ -46,6 +46,12 @@ var phases = []v1alpha1.Phase{
 	v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
 }
 
+// Refusals answers as the script says.
+func (s *scripted) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
+	preview, err := s.Preview(ctx, p)
+	return preview.Refusals, err
+}
+
 // Preview answers as the script says.
 func (s *scripted) Preview(_ context.Context, p *v1alpha1.Prototype) (capture.Preview, error) {
 	preview := capture.Preview{

@@ -38,8 +38,12 @@ func WritePlan(w io.Writer, format Format, plan Plan) error {
 
 func planLines(plan Plan) []string {
 	spec := plan.Prototype.Spec
+	opening := "Dry run: nothing is changed. Prototype %s would"
+	if len(plan.Refusals) > 0 {
+		opening = "Dry run: this capture would be refused. Were nothing in its way, Prototype %s would"
+	}
 	lines := []string{
-		fmt.Sprintf("Dry run: nothing is changed. Prototype %s would", plan.Prototype.Name),
+		fmt.Sprintf(opening, plan.Prototype.Name),
 		fmt.Sprintf("  take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
 			Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)),
 	}
