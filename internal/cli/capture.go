@@ -30,16 +30,16 @@ node was given back; 5 a credential or a permission; 6 the API server or the clo
 130 interrupted, or --timeout is over.`
 
 const captureExample = `  # What would be done, and what is in the way
-  kamino capture aks-pool1-000003 --dry-run
+  kamino capture k8s-pool1-12345678-vmss000003 --dry-run
 
   # Capture it and watch
-  kamino capture aks-pool1-000003
+  kamino capture k8s-pool1-12345678-vmss000003
 
   # In a script: leave at once, the controller does the work
-  kamino capture aks-pool1-000003 --wait=false -o name
+  kamino capture k8s-pool1-12345678-vmss000003 --wait=false -o name
 
   # Grow the pool by two copies afterwards, and keep five versions
-  kamino capture aks-pool1-000003 --new-nodes 2 --keep 5`
+  kamino capture k8s-pool1-12345678-vmss000003 --new-nodes 2 --keep 5`
 
 // captureFlags are what a person says about one capture.
 type captureFlags struct {
