@@ -45,7 +45,11 @@ func TestTheControllerServesMetrics(t *testing.T) {
 	address := freeAddress(t)
 	f := NewFactory()
 	f.Err = t.Output()
-	f.Connect = func(*Options) (*Cluster, error) { return cluster, nil }
+	connected := make(chan struct{}) // logging is set up by then; it is the whole process's
+	f.Connect = func(*Options) (*Cluster, error) {
+		close(connected)
+		return cluster, nil
+	}
 	f.Cloud = func(_ context.Context, o *Options) (cloud.Provider, error) {
 		o.OnRequest(http.MethodGet, http.StatusOK, false) // as the provider for Azure would
 		return world, nil
@@ -55,6 +59,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 	go func() {
 		ended <- f.Run(ctx, []string{"controller", "--image", "kamino:test", "--metrics-bind-address", address, "--health-probe-bind-address", "0"})
 	}()
+	<-connected
 	writePrototype(t, cluster, imageversion.Of(time.Now()), instance)
 
 	awaitSamples(t, "http://"+address+"/metrics",
