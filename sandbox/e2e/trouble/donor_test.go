@@ -1,0 +1,84 @@
+package trouble
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+func TestGeneralizePodCannotStart(t *testing.T) {
+	g := newGround(t, "name=badpod,nodes=2")
+	before := g.look()
+	capture := g.capture(g.nodes[0], "--image", "broken.invalid/kamino:1")
+	capture.ends(t, 4, "did not generalize node "+g.nodes[0], "it cannot start", "broken.invalid/kamino:1", "was given back")
+	// Nobody knows how far a pod got, so the donor goes through a boot all the same.
+	g.givenBack(before, g.nodes[0], 1)
+	g.failed("GeneralizeFailed")
+	if asked := count(g.writes(), "snapshot put"); asked > 0 {
+		t.Error("a disk that was not generalized was copied")
+	}
+}
+
+// decided is a Prototype for the node as a client of the API writes it.
+func (g *ground) decided(node string) *v1alpha1.Prototype {
+	g.Helper()
+	version := imageversion.Of(time.Now())
+	return &v1alpha1.Prototype{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.PrototypeName(g.pool.ScaleSet(), version, 1)},
+		Spec: v1alpha1.PrototypeSpec{
+			Pool: g.pool.ScaleSet(), Version: version,
+			Donor: v1alpha1.Donor{NodeName: node, ProviderID: g.node(node).Spec.ProviderID},
+		},
+	}
+}
+
+func TestDonorThatDoesNotComeBack(t *testing.T) {
+	g := newGround(t, "name=hung,nodes=2")
+	before, donor := g.look(), g.nodes[0]
+	p := g.decided(donor)
+	p.Spec.Settings.OutOfService = v1alpha1.OutOfServiceSettings{
+		Deadline: metav1.Duration{Duration: 8 * time.Second}, ReadyTimeout: metav1.Duration{Duration: time.Second},
+	}
+	g.create(p)
+	g.cloudGate().before(http.MethodPut, "/snapshots/", func() {
+		if err := sandbox.Hang(t.Context(), donor); err != nil {
+			t.Error(err)
+		}
+	})
+	capture := g.capture(donor)
+	capture.ends(t, 4, "node "+donor+" was started again and did not become Ready within 1s past the deadline",
+		"given back as it is", "no image is made of it", "look at its boot log")
+	g.failed("DonorNotReady")
+
+	// All that is wrong with the node now is what is wrong with its machine.
+	if selection.Ready(g.node(donor)) {
+		t.Error("the donor is Ready")
+	}
+	g.must(sandbox.Unhang(t.Context(), donor))
+	g.givenBack(before, donor, 1)
+	if asked := count(g.writes(), "version put"); asked > 0 {
+		t.Error("an image was made of it")
+	}
+}
+
+// TestDonorThatLosesItsPower: a machine that goes off without a proof is no prototype, whoever took its power.
+func TestDonorThatLosesItsPower(t *testing.T) {
+	g := newGround(t, "name=crash,nodes=2")
+	before, donor := g.look(), g.nodes[0]
+	g.apiGate().after(http.MethodPost, "/namespaces/"+g.namespace+"/pods$", func() {
+		if err := sandbox.Crash(t.Context(), donor); err != nil {
+			t.Error(err)
+		}
+	})
+	g.capture(donor).ends(t, 4, "node "+donor, "was given back")
+	g.givenBack(before, donor, 1)
+	if asked := count(g.writes(), "snapshot put"); asked > 0 {
+		t.Error("a disk that was not proven was copied")
+	}
+}

@@ -1,0 +1,165 @@
+package trouble
+
+import (
+	"net/http"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+func TestInterruptedAndResumed(t *testing.T) {
+	g := newGround(t, "name=sigint,nodes=2")
+	before, gate := g.look(), g.cloudGate()
+	var first *child
+	started := make(chan struct{})
+	gate.after(http.MethodPut, "/snapshots/", func() {
+		<-started
+		first.interrupt()
+	})
+	first = g.capture(g.nodes[0])
+	close(started)
+	first.ends(t, 130, "interrupted. Nothing is lost: Prototype ", "kamino capture "+g.nodes[0], "kamino cancel ",
+		"Node "+g.nodes[0]+" is out of service until somebody does one of the two")
+	if lease, err := sandbox.Kube().CoordinationV1().Leases(g.namespace).Get(t.Context(), v1alpha1.LeaseName, metav1.GetOptions{}); err != nil || *lease.Spec.HolderIdentity != "" {
+		t.Errorf("the Lease was not given back: %+v, %v", lease, err)
+	}
+	second := g.capture(g.nodes[0])
+	second.ends(t, 0, "Node "+g.nodes[0]+" is being captured already: following Prototype ")
+	g.captured(before, g.nodes[0])
+}
+
+// moments of a capture at which its command is killed, in their order: when a request arrives, or when it
+// has had its effect and nobody was told.
+var moments = []struct {
+	what, method, path string
+	api, after         bool
+}{
+	{"the Prototype is written", http.MethodPost, "/prototypes$", true, true},
+	{"the donor is about to be reserved", http.MethodPatch, "/nodes/", true, false},
+	{"the donor is reserved", http.MethodPatch, "/nodes/", true, true},
+	{"the reservation is recorded", http.MethodPatch, "/prototypes/[^/]+$", true, true},
+	{"the donor is protected", http.MethodPut, "/virtualMachines/[^/]+$", false, true},
+	{"the donor is cordoned", http.MethodPatch, "/nodes/", true, true},
+	{"the pod is about to run", http.MethodPost, "/pods$", true, false},
+	{"the pod runs", http.MethodPost, "/pods$", true, true},
+	{"the snapshot is about to be made", http.MethodPut, "/snapshots/", false, false},
+	{"the snapshot is made", http.MethodPut, "/snapshots/", false, true},
+	{"the pod is deleted", http.MethodDelete, "/pods/", true, true},
+	{"the donor is started", http.MethodPost, "/start$", false, true},
+	{"the donor is released", http.MethodPatch, "/nodes/", true, true},
+	{"the version is about to be made", http.MethodPut, "/versions/", false, false},
+	{"the version is made", http.MethodPut, "/versions/", false, true},
+	{"the snapshot is deleted", http.MethodDelete, "/snapshots/", false, true},
+	{"the recipe is saved", http.MethodPost, "/secrets$", true, true},
+	{"the recipe is about to be changed", http.MethodPatch, "/virtualMachineScaleSets/[^/]+$", false, false},
+	{"the recipe is changed", http.MethodPatch, "/virtualMachineScaleSets/[^/]+$", false, true},
+}
+
+// TestKilledAtEveryStep carries one capture out with twenty commands, each but the last killed.
+func TestKilledAtEveryStep(t *testing.T) {
+	g := newGround(t, "name=sigkill,nodes=2")
+	before := g.look()
+	api, resources := g.apiGate(), g.cloudGate()
+	for _, m := range moments {
+		gate := resources
+		if m.api {
+			gate = api
+		}
+		var command *child
+		started := make(chan struct{})
+		kill := func() {
+			<-started
+			command.kill()
+		}
+		if m.after {
+			gate.after(m.method, m.path, kill)
+		} else {
+			gate.before(m.method, m.path, kill)
+		}
+		command = g.capture(g.nodes[0])
+		close(started)
+		command.ends(t, -1)
+		if t.Failed() {
+			t.Fatalf("when %s", m.what)
+		}
+		g.freeLease()
+	}
+	g.capture(g.nodes[0]).ends(t, 0)
+	g.captured(before, g.nodes[0])
+}
+
+// TestKilledAndTheLeaseRunsOut waits for the Lease of a command that is dead as a user would.
+func TestKilledAndTheLeaseRunsOut(t *testing.T) {
+	g := newGround(t, "name=lease,nodes=2")
+	before, gate := g.look(), g.cloudGate()
+	publishing := g.hold(gate, http.MethodPut, "/versions/")
+	first := g.capture(g.nodes[0])
+	publishing.await(g)
+	first.kill()
+	publishing.letGo()
+	second := g.capture(g.nodes[0])
+	second.ends(t, 0, "drives captures now; this command goes on as soon as that one ends", "this command does the work")
+	g.captured(before, g.nodes[0])
+}
+
+func TestPrototypeIsDeletedWhileTheDonorIsAway(t *testing.T) {
+	g := newGround(t, "name=deleted,nodes=2")
+	before := g.look()
+	g.deletes(http.MethodPut, "/snapshots/")
+	g.givenBack(before, g.nodes[0], 1)
+}
+
+// TestPrototypeIsDeletedWhileTheImageIsMade: the cloud lets nobody delete a version that it still makes. It
+// is waited for, and a version that is complete by then stays, as every complete one does.
+func TestPrototypeIsDeletedWhileTheImageIsMade(t *testing.T) {
+	g := newGround(t, "name=unmade,nodes=2")
+	before := g.look()
+	version := g.deletes(http.MethodPut, "/versions/").Spec.Version
+	before.Versions = []string{version + " Succeeded"}
+	g.givenBack(before, g.nodes[0], 1)
+}
+
+// deletes a Prototype when its command makes a request, and demands that the command says so and the
+// Prototype goes.
+func (g *ground) deletes(method, path string) *v1alpha1.Prototype {
+	g.Helper()
+	request := g.hold(g.cloudGate(), method, path)
+	capture := g.capture(g.nodes[0])
+	request.await(g)
+	p := g.prototype()
+	g.must(g.objects().Delete(g.Context(), p.Name, metav1.DeleteOptions{}))
+	request.letGo()
+	capture.ends(g.T, 4, "prototype "+p.Name+" was deleted by somebody", "the node was given back and no image was promoted")
+	g.gone(p.Name)
+	return p
+}
+
+// gone demands that a Prototype is.
+func (g *ground) gone(name string) {
+	g.Helper()
+	if _, err := g.objects().Get(g.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		g.Errorf("prototype %s is still there: %v", name, err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	g := newGround(t, "name=cancel,nodes=2")
+	before, gate := g.look(), g.cloudGate()
+	request := g.hold(gate, http.MethodPut, "/snapshots/")
+	capture := g.capture(g.nodes[0])
+	request.await(g)
+	capture.interrupt()
+	request.letGo()
+	capture.ends(t, 130)
+	name := g.prototype().Name
+	cancel := g.start("cancel", name)
+	cancel.ends(t, 0)
+	if want := "Prototype " + name + " is gone"; !cancel.told(want) {
+		t.Errorf("it does not say %q: %s", want, &cancel.stdout)
+	}
+	g.givenBack(before, g.nodes[0], 1)
+	g.gone(name)
+}

@@ -1,0 +1,33 @@
+// Package trouble tests what the product does when something is wrong: bad input, clouds that refuse,
+// machines that do not come back, processes that die, clocks that are off. Each test runs the product's own
+// binary on a pool of its own and asserts the exit code, the sentence, and the state of the world.
+package trouble
+
+import (
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+// sandbox is the one that the tests of this package share.
+//
+// A test runs in parallel with others, in a namespace and so under a Lease of its own, unless what it does
+// reaches beyond its pool: a controller carries out everybody's Prototypes, and a permission that is taken
+// away is missed by all. Those tests come first, one after the other.
+var sandbox *sandboxtest.Sandbox
+
+// timeScale is how many seconds of the cloud pass in one of the tests.
+const timeScale = 300
+
+func TestMain(m *testing.M) {
+	// Tests wait for the cloud far more than they work. What is said on the command line wins.
+	_ = flag.Set("test.parallel", "8")
+	os.Exit(sandboxtest.Main(m, world.Options{
+		TimeScale: timeScale, Cloud: azure.Latencies{Version: 10 * time.Minute},
+	}, &sandbox))
+}
