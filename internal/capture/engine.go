@@ -137,8 +137,8 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 	if err := e.act(ctx, w, decision); err != nil {
 		return Result{}, e.verdictOf(w, decision, err)
 	}
-	if decision.Do == plan.Evict || decision.Do == plan.Publish {
-		return Result{After: pace(p, "", e.now())}, nil // begun, and asked for again until it is done
+	if again, found := repeated[decision.Do]; found {
+		return Result{After: pace(p, again, e.now())}, nil
 	}
 	return Result{}, nil
 }

@@ -80,8 +80,9 @@ func artifact(state cloud.State, ours bool) plan.Artifact {
 // then what is to be retired.
 func (e *Engine) lookRecipe(ctx context.Context, w *world) error {
 	f := &w.facts
-	if f.Image != plan.Complete || f.Failed || f.Deleting {
-		return nil
+	copied := f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting && f.Snapshot != plan.Foreign
+	if f.Image != plan.Complete || copied || f.Failed || f.Deleting {
+		return nil // the snapshot goes first
 	}
 	var err error
 	if w.recipe, err = e.Cloud.Pool(ctx, w.pool); err != nil {

@@ -23,6 +23,10 @@ const (
 	maxBackOff = time.Minute
 )
 
+// repeated are the actions that begin something and are decided again until it is done, with the wait
+// whose pace they go at.
+var repeated = map[plan.Action]plan.Reason{plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage}
+
 // pace says how long to wait before the next look: a small share of how long this step has lasted, so
 // that short work is noticed at once and long work is not asked about all the time.
 func pace(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
