@@ -34,12 +34,10 @@ func TestControllerDoesWhatACommandLeft(t *testing.T) {
 		t.Errorf("the command began: %v", writes)
 	}
 	controller := g.controller()
-	g.reaches("the capture is done", succeeded)
+	g.reaches("the capture is done", ended)
 	g.leaves(controller)
 	g.captured(before, g.nodes[0])
 }
-
-func succeeded(p *v1alpha1.Prototype) bool { return p.Status.Phase == v1alpha1.PhaseSucceeded }
 
 func TestCommandFollowsTheController(t *testing.T) {
 	g := ownGround(t, "name=follow,nodes=3")
@@ -71,7 +69,7 @@ func TestControllerIsKilledAndAnotherGoesOn(t *testing.T) {
 	}
 	g.freeLease()
 	second := g.controller()
-	g.reaches("the capture is done", succeeded)
+	g.reaches("the capture is done", ended)
 	g.leaves(second)
 	g.captured(before, g.nodes[0])
 }

@@ -45,7 +45,9 @@ type hook struct {
 	method        string
 	path          *regexp.Regexp
 	before, after func()
-	spent         bool
+	// drop breaks the request off then, so that it has no effect.
+	drop  bool
+	spent bool
 }
 
 // apiGate puts a gate between the ground's children and the API server.
@@ -130,6 +132,9 @@ func (a *gate) handler(next http.Handler) http.Handler {
 		if h != nil && h.before != nil {
 			h.before()
 		}
+		if h != nil && h.drop {
+			panic(http.ErrAbortHandler)
+		}
 		if refused := a.refused(r); refused != nil {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(refused.status)
@@ -166,19 +171,23 @@ func (a *gate) answered(r *http.Response) error {
 	return nil
 }
 
-func (a *gate) on(method, path string, before, after func()) *hook {
+func (a *gate) on(method, path string, h hook) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h := &hook{method: method, path: regexp.MustCompile("(?i)" + path), before: before, after: after}
-	a.hooks = append(a.hooks, h)
-	return h
+	h.method, h.path = method, regexp.MustCompile("(?i)"+path)
+	a.hooks = append(a.hooks, &h)
 }
 
 // before has something happen when a request arrives, before it has any effect.
-func (a *gate) before(method, path string, do func()) { a.on(method, path, do, nil) }
+func (a *gate) before(method, path string, do func()) { a.on(method, path, hook{before: do}) }
+
+// instead has something happen when a request arrives, which then has no effect.
+func (a *gate) instead(method, path string, do func()) {
+	a.on(method, path, hook{before: do, drop: true})
+}
 
 // after has something happen when a request has had its effect, before anybody is told.
-func (a *gate) after(method, path string, do func()) { a.on(method, path, nil, do) }
+func (a *gate) after(method, path string, do func()) { a.on(method, path, hook{after: do}) }
 
 // alter changes every answer.
 func (a *gate) alter(rewrite func(*http.Response) error) {

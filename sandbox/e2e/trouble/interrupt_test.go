@@ -77,7 +77,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		if m.after {
 			gate.after(m.method, m.path, kill)
 		} else {
-			gate.before(m.method, m.path, kill)
+			gate.instead(m.method, m.path, kill)
 		}
 		command = g.capture(g.nodes[0])
 		close(started)

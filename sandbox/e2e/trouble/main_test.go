@@ -26,7 +26,7 @@ const timeScale = 300
 
 func TestMain(m *testing.M) {
 	// Tests wait for the cloud far more than they work. What is said on the command line wins.
-	_ = flag.Set("test.parallel", "8")
+	_ = flag.Set("test.parallel", "12")
 	os.Exit(sandboxtest.Main(m, world.Options{
 		TimeScale: timeScale, Cloud: azure.Latencies{Version: 10 * time.Minute},
 	}, &sandbox))

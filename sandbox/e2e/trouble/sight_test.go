@@ -68,7 +68,7 @@ func asMeant(vm map[string]any) map[string]any {
 }
 
 // describe tells what of a node is not its kubelet's report. The cluster sets taints by itself while a node
-// is away, and some old labels a while after it has joined.
+// is away, some old labels a while after it has joined, and an annotation that goes by the number of nodes.
 func describe(g *ground, n *corev1.Node) string {
 	g.Helper()
 	spec := n.Spec.DeepCopy()
@@ -78,7 +78,9 @@ func describe(g *ground, n *corev1.Node) string {
 	}
 	labels := maps.Clone(n.Labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "beta.kubernetes.io/") })
-	raw, err := json.Marshal([]any{n.Annotations, labels, spec})
+	annotations := maps.Clone(n.Annotations)
+	delete(annotations, "node.alpha.kubernetes.io/ttl")
+	raw, err := json.Marshal([]any{annotations, labels, spec})
 	g.must(err)
 	return string(raw)
 }
@@ -150,12 +152,17 @@ func (g *ground) givenBack(before sight, donor string, boots int) {
 func (g *ground) settled() {
 	g.Helper()
 	for _, p := range g.prototypes(g.Context()) {
-		record, err := v1alpha1.RecordOf(&p)
-		g.must(err)
-		if p.Status.Phase != v1alpha1.PhaseFailed && p.Status.Phase != v1alpha1.PhaseSucceeded || record.Reservation != nil || len(p.Finalizers) > 0 {
-			g.Errorf("prototype %s is %s, holds %+v, and has the finalizers %v", p.Name, p.Status.Phase, record.Reservation, p.Finalizers)
+		if !ended(&p) {
+			g.Errorf("prototype %s is %s, with the annotations %v and the finalizers %v", p.Name, p.Status.Phase, p.Annotations, p.Finalizers)
 		}
 	}
+}
+
+// ended tells whether a capture has, well or not, and nothing of it is left to do.
+func ended(p *v1alpha1.Prototype) bool {
+	record, err := v1alpha1.RecordOf(p)
+	terminal := p.Status.Phase == v1alpha1.PhaseFailed || p.Status.Phase == v1alpha1.PhaseSucceeded
+	return err == nil && terminal && record.Reservation == nil && len(p.Finalizers) == 0
 }
 
 // failed demands that the pool's only Prototype has failed for the reason.
