@@ -3,6 +3,7 @@ package trouble
 import (
 	"bytes"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +15,7 @@ import (
 // within is how long anything may take before a test gives up on it.
 const within = 90 * time.Second
 
-// child is a kamino that runs.
+// child is a program that runs, most often kamino.
 type child struct {
 	command        *exec.Cmd
 	exited         chan struct{}
@@ -41,10 +42,11 @@ func (t *text) String() string {
 	return t.buffer.String()
 }
 
-// start runs kamino with the sandbox's environment and more of it as NAME=VALUE, and does not wait.
-func start(t *testing.T, env []string, args ...string) *child {
+// start runs one of the sandbox's programs with its environment and more of it as NAME=VALUE, and does not
+// wait.
+func start(t *testing.T, env []string, program string, args ...string) *child {
 	t.Helper()
-	c := &child{command: exec.Command(sandbox.Kamino, args...), exited: make(chan struct{})}
+	c := &child{command: exec.Command(filepath.Join(sandbox.Programs, program), args...), exited: make(chan struct{})}
 	c.command.Env = append(sandbox.Env(), env...)
 	c.command.Stdout, c.command.Stderr = &c.stdout, &c.stderr
 	if err := c.command.Start(); err != nil {
@@ -57,9 +59,7 @@ func start(t *testing.T, env []string, args ...string) *child {
 	t.Cleanup(func() {
 		_ = c.command.Process.Kill()
 		<-c.exited
-		if t.Failed() {
-			t.Logf("kamino %s ended with %d\n%s%s", strings.Join(args, " "), c.command.ProcessState.ExitCode(), &c.stdout, &c.stderr)
-		}
+		t.Logf("%s %s ended with %d\n%s%s", program, strings.Join(args, " "), c.command.ProcessState.ExitCode(), &c.stdout, &c.stderr)
 	})
 	return c
 }
@@ -150,7 +150,7 @@ func eventually(t *testing.T, what string, look func() (found bool, state string
 
 // soon tells whether something comes true before long.
 func soon(is func() bool) bool {
-	last := time.Now().Add(20 * time.Second)
+	last := time.Now().Add(30 * time.Second)
 	for !is() {
 		if time.Now().After(last) {
 			return false

@@ -82,11 +82,10 @@ func TestPrototypeIsDeletedUnderAController(t *testing.T) {
 	g.capture(g.nodes[0], "--wait=false").ends(t, 0)
 	snapshot.await(g)
 	name := g.prototype().Name
-	deletion := make(chan string)
-	go func() { deletion <- sandbox.Must(t, "kubectl", "delete", "prototype", name) }()
+	deletion := start(t, nil, "kubectl", "delete", "prototype", name)
 	g.reaches("the prototype is being deleted", func(p *v1alpha1.Prototype) bool { return p.DeletionTimestamp != nil })
 	snapshot.letGo()
-	<-deletion // kubectl waits until it is gone
+	deletion.ends(t, 0) // kubectl waits until it is gone
 	g.givenBack(before, g.nodes[0], 1)
 	g.gone(name)
 	g.leaves(controller)

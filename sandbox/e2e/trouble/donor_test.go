@@ -43,7 +43,7 @@ func TestDonorThatDoesNotComeBack(t *testing.T) {
 	before, donor := g.look(), g.nodes[0]
 	p := g.decided(donor)
 	p.Spec.Settings.OutOfService = v1alpha1.OutOfServiceSettings{
-		Deadline: metav1.Duration{Duration: 8 * time.Second}, ReadyTimeout: metav1.Duration{Duration: time.Second},
+		Deadline: metav1.Duration{Duration: 12 * time.Second}, ReadyTimeout: metav1.Duration{Duration: time.Second},
 	}
 	g.create(p)
 	g.cloudGate().before(http.MethodPut, "/snapshots/", func() {

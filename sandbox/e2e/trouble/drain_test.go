@@ -56,8 +56,8 @@ func TestDrainBlockedByABudget(t *testing.T) {
 	g := newGround(t, "name=budget,nodes=2")
 	pod := g.workload(g.nodes[0])
 	before := g.look()
-	capture := g.capture(g.nodes[0], "--drain-timeout", "2s")
-	capture.ends(t, 4, "node "+g.nodes[0]+" was not drained within 2s", g.namespace+"/"+pod, "disruption budget stay",
+	capture := g.capture(g.nodes[0], "--drain-timeout", "5s")
+	capture.ends(t, 4, "node "+g.nodes[0]+" was not drained within 5s", g.namespace+"/"+pod, "disruption budget stay",
 		"use force", "node "+g.nodes[0]+" was given back")
 	// The pod has not been restarted, nor the node.
 	g.givenBack(before, g.nodes[0], 0)

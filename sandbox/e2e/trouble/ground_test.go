@@ -110,7 +110,7 @@ func (g *ground) must(err error) {
 // start runs kamino on the ground, and does not wait.
 func (g *ground) start(args ...string) *child {
 	g.Helper()
-	return start(g.T, g.env, append(args, "--namespace", g.namespace)...)
+	return start(g.T, g.env, "kamino", append(args, "--namespace", g.namespace)...)
 }
 
 // capture runs a capture of a node, and does not wait.
