@@ -60,6 +60,10 @@ test-sandbox: build
 test-machines: $(BIN)/kamino ## Prove identity on real Debian machines in containers (root and Debian packages; says which).
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(GO) test -tags machines -count=1 -timeout 20m -v ./machine/real
 
+.PHONY: test-trouble
+test-trouble: build ## Run the real command into every kind of trouble, in a sandbox (several minutes).
+	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -tags trouble -vet=off -count=1 -timeout 30m ./e2e/trouble
+
 .PHONY: race
 race: assets ## Run the product's tests under the race detector (needs a C compiler).
 	@CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -race -timeout 60m ./...

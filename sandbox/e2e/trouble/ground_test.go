@@ -1,3 +1,5 @@
+//go:build trouble
+
 package trouble
 
 import (

@@ -1,3 +1,5 @@
+//go:build trouble
+
 // Package trouble tests what the product does when something is wrong: bad input, clouds that refuse,
 // machines that do not come back, processes that die, clocks that are off. Each test runs the product's own
 // binary on a pool of its own and asserts the exit code, the sentence, and the state of the world.
