@@ -2,11 +2,41 @@ package capture
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/history"
 )
+
+// A donor that was built from a quarantined version is refused, and nothing is touched.
+func TestADonorOfAQuarantinedVersionIsRefused(t *testing.T) {
+	s := newStage(t, func(s *stage) { s.lineage = "2026.03.01" }).decide()
+	s.must(s.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: s.pool, Version: s.lineage}, map[string]string{cloud.TagQuarantined: "panics"}))
+	s.cloud.ChangeRecipe(s.pool, "generic", "customData", "vmssCSE")
+	p := s.play()
+	if p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != history.BuiltFromQuarantined {
+		t.Errorf("phase %s, failure %+v", p.Status.Phase, p.Status.Failure)
+	}
+	if world := s.cloud.World(); len(world.Images) != 1 || world.Count(memory.ByCaller, memory.EffectProtect, "") != 0 {
+		t.Errorf("something was done: %+v", world.Effects)
+	}
+}
+
+// A version that an instance was built from outlives the number of versions to keep; its neighbours do not.
+func TestWhatRunsIsNotRetired(t *testing.T) {
+	s := newStage(t, func(s *stage) { s.lineage = "2026.03.01" }).decide()
+	for _, version := range []string{"2026.02.01", "2026.03.02", "2026.03.03", "2026.03.04"} {
+		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
+	}
+	p := s.play()
+	s.succeeded(p)
+	if want := []string{"2026.02.01", "2026.03.02"}; !slices.Equal(p.Status.Retired, want) {
+		t.Errorf("retired %v, want %v", p.Status.Retired, want)
+	}
+}
 
 // A version carries what its donor was built from, whichever call of the capture is lost, and says nothing
 // where the donor came from a generic image.

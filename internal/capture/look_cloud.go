@@ -114,9 +114,29 @@ func (e *Engine) lookRetirement(ctx context.Context, w *world) error {
 		return err
 	}
 	keep := int(w.p.Spec.Settings.Defaulted().Keep)
-	w.retire = retention.Retired(retention.Decide(images, w.p.Spec.Version, keep))
+	if w.retire, err = e.retirable(ctx, w.pool, images, w.p.Spec.Version, keep); err != nil {
+		return err
+	}
 	w.facts.Excess = len(w.retire) > 0
 	return nil
+}
+
+// retirable lists the versions to retire. The pool's instances are counted only where some version would go:
+// one that an instance was built from stays.
+func (e *Engine) retirable(ctx context.Context, pool cloud.PoolID, images []cloud.Image, current string, keep int) ([]string, error) {
+	retire := retention.Retired(retention.Decide(images, current, keep, nil))
+	census, able := e.Cloud.(cloud.Census)
+	if len(retire) == 0 || !able {
+		return retire, nil
+	}
+	instances, err := census.Instances(ctx, pool)
+	if cloud.Is(err, cloud.Unsupported) {
+		return retire, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return retention.Retired(retention.Decide(images, current, keep, retention.CountInUse(instances))), nil
 }
 
 // removesBootstrap tells whether the profile bootstraps a node once and for all.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -51,7 +52,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	}
 	f.Queued = holding(others) >= max(e.MaxConcurrent, 1)
 	for _, ask := range []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){
-		e.refuseDecision, e.refuseDonor, e.refuseInstallation, e.refusePods, e.refuseCloud,
+		e.refuseDecision, e.refuseDonor, e.refuseLineage, e.refuseInstallation, e.refusePods, e.refuseCloud,
 	} {
 		refusals, err := ask(ctx, w, others)
 		if err != nil {
@@ -173,6 +174,19 @@ func (e *Engine) refuseDonor(ctx context.Context, w *world, _ []v1alpha1.Prototy
 	return selection.Refusals(selection.Subject{
 		Node: w.node, Pool: e.Cloud.PoolName(w.pool), Peers: peers, OwnNode: e.OwnNode, Prototype: w.p.Name,
 	}), nil
+}
+
+// refuseLineage checks what the donor was built from. It costs a request only where that is a version of
+// the pool's own.
+func (e *Engine) refuseLineage(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
+	if w.instance.BuiltFrom == "" {
+		return nil, nil
+	}
+	image, err := e.Cloud.Image(ctx, cloud.ImageRef{Pool: w.pool, Version: w.instance.BuiltFrom})
+	if err != nil {
+		return nil, err
+	}
+	return history.RefuseDonor(w.p.Spec.Donor.NodeName, w.p.Spec.Pool, image), nil
 }
 
 // peers lists the other nodes of the pool, in pages: a cluster may have many thousands.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/retention"
 )
 
 // Preview is what a capture would do, found without changing anything.
@@ -50,6 +49,6 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, e
 		return preview, err
 	}
 	images = append(images, cloud.Image{Version: p.Spec.Version, State: cloud.Complete})
-	preview.Retires = retention.Retired(retention.Decide(images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep)))
-	return preview, nil
+	preview.Retires, err = e.retirable(ctx, w.pool, images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep))
+	return preview, err
 }

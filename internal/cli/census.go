@@ -71,7 +71,7 @@ func (s *session) lookAtPool(ctx context.Context, pool *print.Pool) error {
 		return err
 	}
 	reasons := map[string]retention.Reason{}
-	for _, v := range retention.Decide(images, seen.Recipe.Version, 0) {
+	for _, v := range retention.Decide(images, seen.Recipe.Version, 0, nil) {
 		reasons[v.Version] = v.Reason
 	}
 	for _, image := range slices.Backward(images) {

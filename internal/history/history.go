@@ -124,7 +124,7 @@ func Of(f Facts) History {
 	}
 	nodes, others := count(f, images)
 	h.Others = others
-	for _, verdict := range retention.Decide(f.Images, h.Recipe.Version, h.Keep) {
+	for _, verdict := range retention.Decide(f.Images, h.Recipe.Version, h.Keep, inUse(f)) {
 		v := version(images[verdict.Version])
 		v.Use, v.Keep, v.Reason = useOf(v, verdict.Reason, h.Recipe.Version), verdict.Keep, verdict.Reason
 		v.Why = h.why(v)
@@ -135,6 +135,15 @@ func Of(f Facts) History {
 	}
 	h.Prior = h.prior()
 	return h
+}
+
+// inUse counts the members by version, if they are counted.
+func inUse(f Facts) map[string]int {
+	count := map[string]int{}
+	for _, m := range f.Members {
+		count[m.BuiltFrom]++
+	}
+	return count
 }
 
 // keep is what the next capture counts on, as far as that can be known: what was said, else what the last
@@ -273,6 +282,8 @@ func (h History) why(v Version) string {
 		return "the cloud is still making it"
 	case retention.Recent:
 		return fmt.Sprintf("it is among the %d versions to keep", h.Keep)
+	case retention.InUse:
+		return h.inUse(v)
 	case retention.Unknown:
 		return "the recipe names none of the versions, so that the one a rollback needs can't be told"
 	case retention.Surplus:
@@ -284,6 +295,18 @@ func (h History) why(v Version) string {
 		return "it is quarantined"
 	}
 	return fmt.Sprintf("%d newer ones are kept", h.Keep)
+}
+
+// inUse says who still needs a version that would otherwise go.
+func (h History) inUse(v Version) string {
+	who := fmt.Sprintf("%d nodes were", len(v.Nodes))
+	if len(v.Nodes) == 1 {
+		who = "node " + v.Nodes[0] + " was"
+	}
+	if v.Quarantined != "" {
+		return who + " built from it, and only with it is it known that they run a bad version"
+	}
+	return who + " built from it and can be rebuilt as they are only while it is there"
 }
 
 // names lists the versions, for a person who named one that is not there.

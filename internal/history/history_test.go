@@ -51,11 +51,11 @@ func TestHistory(t *testing.T) {
 	h := Of(Facts{
 		Pool: cloud.Pool{ID: "p1", Name: "pool1", Recipe: cloud.Recipe{Image: "image/2", Version: v2}},
 		Images: []cloud.Image{
-			image(v1), image("2026.02.01"), image("2026.01.01"), in(cloud.Failed, image("2026.02.02")),
+			image(v1), image("2026.02.01"), image("2026.01.01"), image("2026.01.02"), in(cloud.Failed, image("2026.02.02")),
 			image(v2, cloud.TagBuiltFrom, "node-1", cloud.TagLineage, v1, cloud.TagBuiltAt, built.Format(cloud.BuiltAtLayout)),
 			image(v3, cloud.TagQuarantined, "bad", cloud.TagRolledBack, v2),
 		},
-		Members: []Member{{"c", v3}, {"b", v2}, {"a", v2}, {"d", ""}, {"e", "2025.12.31"}}, Counted: true, Keep: 3,
+		Members: []Member{{"c", v3}, {"b", v2}, {"a", v2}, {"d", ""}, {"e", "2025.12.31"}, {"f", "2026.01.02"}}, Counted: true, Keep: 3,
 	})
 	type row struct {
 		Version, Donor, Lineage string
@@ -77,6 +77,7 @@ func TestHistory(t *testing.T) {
 		{v1, "", "", Prior, []string{}, true, retention.Prior},
 		{"2026.02.02", "", "", Failed, []string{}, false, retention.Surplus},
 		{"2026.02.01", "", "", Older, []string{}, true, retention.Recent},
+		{"2026.01.02", "", "", Older, []string{"f"}, true, retention.InUse},
 		{"2026.01.01", "", "", Older, []string{}, false, retention.Surplus},
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {

@@ -4,6 +4,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -45,7 +46,7 @@ var refusalReasons = setOf(
 	selection.NotLinux, "Windows", selection.ControlPlane, selection.BeingDeleted, selection.NotReady,
 	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, capture.UnmanagedPods, capture.CaptureInFlight,
 	capture.CapturedToday, "VersionExists", capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff,
-	capture.ProfileUnsupported, capture.NoImage, capture.NotInstalled, "PermissionMissing", "QuotaUsedUp",
+	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.NotInstalled, "PermissionMissing", "QuotaUsedUp",
 	"GalleryNameTaken", "DefinitionMismatch", "GenerationMismatch", "DiskEncryptionSetElsewhere", "EphemeralOSDisk",
 	"UnmanagedOSDisk", "ConfidentialVM", "UpgradePolicyAutomatic", "UpgradePolicyRolling", "AutomaticOSUpgrade",
 	"FlexibleOrchestration", "AKSManaged",

@@ -24,6 +24,10 @@ const (
 	InWork Reason = "InWork"
 	// Recent: it is among the versions to keep.
 	Recent Reason = "Recent"
+	// InUse: instances were built from it. A cloud that rebuilds one of them as it is (Azure's reimage) needs
+	// the image that the instance's own model names; and a quarantine stands on the version, so that with the
+	// version it would be forgotten which nodes run a bad one.
+	InUse Reason = "InUse"
 	// Unknown: the recipe names none of the versions, so none can be told from the one that a rollback needs.
 	Unknown Reason = "Unknown"
 	// Surplus: enough newer versions are kept. Only such a version is retired.
@@ -39,8 +43,9 @@ type Verdict struct {
 
 // Decide gives a verdict on each image, newest first. current is the version that the recipe names; keep
 // counts usable versions, the current one included, and is taken as 2 if it is less: the current and the
-// prior usable version always stay.
-func Decide(images []cloud.Image, current string, keep int) []Verdict {
+// prior usable version always stay. inUse counts the instances that were built from each version; nil if
+// nobody knows, and then none is kept for their sake.
+func Decide(images []cloud.Image, current string, keep int, inUse map[string]int) []Verdict {
 	images = slices.Clone(images)
 	slices.SortFunc(images, func(a, b cloud.Image) int { return imageversion.Compare(b.Version, a.Version) })
 	verdicts := make([]Verdict, 0, len(images))
@@ -49,6 +54,9 @@ func Decide(images []cloud.Image, current string, keep int) []Verdict {
 		reason := reasonFor(image, current, kept, max(keep, 2))
 		if reason == Current || reason == Prior || reason == Recent {
 			kept++
+		}
+		if reason == Surplus && inUse[image.Version] > 0 {
+			reason = InUse
 		}
 		verdicts = append(verdicts, Verdict{image.Version, reason != Surplus, reason})
 	}
@@ -77,6 +85,17 @@ func reasonFor(image cloud.Image, current string, kept, keep int) Reason {
 	default:
 		return Surplus
 	}
+}
+
+// CountInUse counts the instances by the version that they were built from, for Decide.
+func CountInUse(instances []cloud.Instance) map[string]int {
+	inUse := map[string]int{}
+	for _, instance := range instances {
+		if instance.BuiltFrom != "" {
+			inUse[instance.BuiltFrom]++
+		}
+	}
+	return inUse
 }
 
 // usable tells whether a rollback could go to the image.

@@ -52,10 +52,30 @@ func TestDecide(t *testing.T) {
 			[]Verdict{{"2026.01.02", true, Unknown}, {"2026.01.01", true, Unknown}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, Decide(c.images, c.current, c.keep)); diff != "" {
+			if diff := cmp.Diff(c.want, Decide(c.images, c.current, c.keep, nil)); diff != "" {
 				t.Errorf("verdicts (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestWhatInstancesWereBuiltFromStays: whether it is old or bad, and without taking the place of another.
+func TestWhatInstancesWereBuiltFromStays(t *testing.T) {
+	images := []cloud.Image{
+		image("2026.01.05", cloud.Complete), image("2026.01.04", cloud.Complete), quarantined("2026.01.03"),
+		image("2026.01.02", cloud.Complete), image("2026.01.01", cloud.Complete), image("2025.12.31", cloud.Complete),
+	}
+	instances := []cloud.Instance{{BuiltFrom: "2026.01.05"}, {BuiltFrom: "2026.01.03"}, {}, {BuiltFrom: "2026.01.01"}, {BuiltFrom: "2026.01.01"}}
+	inUse := CountInUse(instances)
+	if diff := cmp.Diff(map[string]int{"2026.01.05": 1, "2026.01.03": 1, "2026.01.01": 2}, inUse); diff != "" {
+		t.Errorf("in use (-want +got):\n%s", diff)
+	}
+	want := []Verdict{
+		{"2026.01.05", true, Current}, {"2026.01.04", true, Prior}, {"2026.01.03", true, InUse},
+		{"2026.01.02", true, Recent}, {"2026.01.01", true, InUse}, {"2025.12.31", false, Surplus},
+	}
+	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 3, inUse)); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
 }
 
@@ -82,8 +102,9 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 		}
 		current := fmt.Sprintf("2026.01.%02d", rapid.IntRange(1, 28).Draw(t, "current"))
 		keep := rapid.IntRange(-1, 5).Draw(t, "keep")
+		inUse := map[string]int{fmt.Sprintf("2026.01.%02d", rapid.IntRange(1, 28).Draw(t, "used")): 1}
 		verdicts := map[string]Verdict{}
-		for _, v := range Decide(images, current, keep) {
+		for _, v := range Decide(images, current, keep, inUse) {
 			verdicts[v.Version] = v
 		}
 		prior := ""
@@ -92,6 +113,9 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 			v := verdicts[i.Version]
 			if !v.Keep && (!known || i.Version >= current || i.State == cloud.Pending || i.State == cloud.Deleting) {
 				t.Fatalf("%s is retired for %s", i.Version, v.Reason)
+			}
+			if !v.Keep && inUse[i.Version] > 0 {
+				t.Fatalf("%s is retired, and instances were built from it", i.Version)
 			}
 			if usable(i) && i.Version < current && i.Version > prior {
 				prior = i.Version

@@ -1,0 +1,33 @@
+package history
+
+import (
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// BuiltFromQuarantined refuses a donor whose own disk came from a version that must never be used.
+const BuiltFromQuarantined = "BuiltFromQuarantined"
+
+// RefuseDonor refuses a node that was built from a quarantined version: its disk is that version's with some
+// days on top, and what was wrong with it would come back under a new name. builtFrom is the version as the
+// cloud shows it now; the zero value stands for a node that was built from none of the pool's own, or from
+// one that is gone, and refuses nothing.
+func RefuseDonor(node, pool string, builtFrom cloud.Image) []cloud.Refusal {
+	why := builtFrom.Tags[cloud.TagQuarantined]
+	if why == "" {
+		return nil
+	}
+	return refuse(BuiltFromQuarantined, "node %s was built from version %s, which is quarantined (%s): choose a node that was built from another version, "+
+		"or lift that with `kamino release %s %s`", node, builtFrom.Version, why, pool, builtFrom.Version)
+}
+
+// Quarantines are the quarantined versions of the pool, each with the reason that it was given: what a
+// chooser of donors needs to refuse those that were built from one.
+func Quarantines(images []cloud.Image) map[string]string {
+	bad := map[string]string{}
+	for _, image := range images {
+		if why := image.Tags[cloud.TagQuarantined]; why != "" {
+			bad[image.Version] = why
+		}
+	}
+	return bad
+}
