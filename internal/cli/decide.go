@@ -16,11 +16,11 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// maxAttempts is how many failed captures of one pool and day there can be. It ends the search for a free
-// name; whoever gets there has another problem.
-const maxAttempts = 100
+// maxTries is how often a decision is made anew because somebody else's came in between.
+const maxTries = 100
 
 // errCRDMissing says how to install what is not there.
 var errCRDMissing = &ending{ExitRefused, errors.New(
@@ -43,9 +43,8 @@ func (c *Cluster) prototypes(ctx context.Context) ([]v1alpha1.Prototype, error) 
 // donor is a node that was named, and where it belongs.
 type donor struct {
 	node   *corev1.Node
-	pool   cloud.PoolID
+	pool   policy.Pool
 	poolOf func(cloud.InstanceID) (cloud.PoolID, error)
-	name   string // of the pool
 }
 
 // findDonor looks the node up and finds its pool.
@@ -66,7 +65,7 @@ func (c *Cluster) findDonor(ctx context.Context, provider cloud.Provider, name s
 	if err != nil {
 		return nil, refusedf("node %s belongs to no pool that can be captured, and nothing was changed: %s", name, cloudSentence(err))
 	}
-	return &donor{node: node, pool: pool, poolOf: provider.PoolOf, name: provider.PoolName(pool)}, nil
+	return &donor{node: node, pool: policy.Pool{ID: pool, Name: provider.PoolName(pool)}, poolOf: provider.PoolOf}, nil
 }
 
 // cloudSentence is the cloud's own message without the operation around it.
@@ -88,7 +87,7 @@ type decision struct {
 // flight for another donor of the pool is in the way, and else there is a new one, under the first name of
 // the day that no failed attempt has taken.
 func decide(d *donor, version string, settings v1alpha1.Settings, all []v1alpha1.Prototype, now time.Time) (decision, error) {
-	ofPool := slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.Prototype) bool { return !d.samePool(&p) })
+	ofPool := slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.Prototype) bool { return !d.pool.Has(&p, d.poolOf) })
 	slices.SortFunc(ofPool, func(a, b v1alpha1.Prototype) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range ofPool {
 		if p := &ofPool[i]; !terminal(p) {
@@ -101,66 +100,31 @@ func decide(d *donor, version string, settings v1alpha1.Settings, all []v1alpha1
 	for i := range ofPool {
 		if p := &ofPool[i]; p.Spec.Version == version && succeeded(p) {
 			return decision{}, refusedf("pool %s was captured as version %s already (Prototype %s, from node %s), and nothing was changed: "+
-				"there is one version of a pool and a day", d.name, version, p.Name, p.Spec.Donor.NodeName)
+				"there is one version of a pool and a day", d.pool.Name, version, p.Name, p.Spec.Donor.NodeName)
 		}
 	}
-	name, err := freeName(d.name, version, all)
+	found := v1alpha1.Donor{NodeName: d.node.Name, ProviderID: d.node.Spec.ProviderID}
+	prototype, err := d.pool.Prototype(found, version, settings, all)
 	if err != nil {
-		return decision{}, err
+		return decision{}, refusedf("nothing was changed: %w", err)
 	}
-	return decision{prototype: d.prototype(name, version, settings)}, nil
-}
-
-// samePool tells whether a Prototype is of the donor's pool. Two pools of one name in different resource
-// groups are two pools.
-func (d *donor) samePool(p *v1alpha1.Prototype) bool {
-	pool, err := d.poolOf(cloud.InstanceID(p.Spec.Donor.ProviderID))
-	if err != nil {
-		return p.Spec.Pool == d.name
-	}
-	return pool == d.pool
+	return decision{prototype: prototype}, nil
 }
 
 func (d *donor) inFlight(p *v1alpha1.Prototype, version string) (decision, error) {
 	switch {
 	case !p.DeletionTimestamp.IsZero():
 		return decision{}, refusedf("Prototype %s of pool %s is being deleted and gives its donor %s back first, and nothing was changed: "+
-			"wait for it (`kamino cancel %s` shows how far it is)", p.Name, d.name, p.Spec.Donor.NodeName, p.Name)
+			"wait for it (`kamino cancel %s` shows how far it is)", p.Name, d.pool.Name, p.Spec.Donor.NodeName, p.Name)
 	case p.Spec.Donor.NodeName != d.node.Name:
 		return decision{}, refusedf("another capture of pool %s is in flight: Prototype %s captures node %s as version %s, and nothing was changed: "+
-			"wait for it, or stop it with `kamino cancel %s`", d.name, p.Name, p.Spec.Donor.NodeName, p.Spec.Version, p.Name)
+			"wait for it, or stop it with `kamino cancel %s`", d.pool.Name, p.Name, p.Spec.Donor.NodeName, p.Spec.Version, p.Name)
 	case version != "" && p.Spec.Version != version:
 		return decision{}, refusedf("node %s is being captured as version %s by Prototype %s, not as %s, and nothing was changed: "+
 			"leave --version out to follow it, or stop it with `kamino cancel %s`", d.node.Name, p.Spec.Version, p.Name, version, p.Name)
 	default:
 		return decision{prototype: p.DeepCopy(), existing: true}, nil
 	}
-}
-
-func (d *donor) prototype(name, version string, settings v1alpha1.Settings) *v1alpha1.Prototype {
-	p := &v1alpha1.Prototype{
-		Spec: v1alpha1.PrototypeSpec{
-			Pool: d.name, Version: version,
-			Donor:    v1alpha1.Donor{NodeName: d.node.Name, ProviderID: d.node.Spec.ProviderID},
-			Settings: settings.Defaulted(),
-		},
-	}
-	p.Name = name
-	if label := v1alpha1.ObjectName(d.name); len(label) <= 63 {
-		p.Labels = map[string]string{v1alpha1.PoolLabel: label}
-	}
-	return p
-}
-
-func freeName(pool, version string, all []v1alpha1.Prototype) (string, error) {
-	for attempt := 1; attempt <= maxAttempts; attempt++ {
-		name := v1alpha1.PrototypeName(pool, version, attempt)
-		if !slices.ContainsFunc(all, func(p v1alpha1.Prototype) bool { return p.Name == name }) {
-			return name, nil
-		}
-	}
-	return "", refusedf("%d captures of pool %s as version %s exist already, and nothing was changed: delete the failed ones "+
-		"(`kubectl get prototypes`) once you know why they failed", maxAttempts, pool, version)
 }
 
 // parseVersion reads the flag --version: a day as YYYY.MM.DD. Empty means today.

@@ -11,13 +11,14 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 func testDonor(name string) *donor {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	node.Spec.ProviderID = "memory:///pools/pool1/instances/" + name
 	c := memory.New(memory.Config{})
-	return &donor{node: node, pool: "memory:///pools/pool1", poolOf: c.PoolOf, name: "pool1"}
+	return &donor{node: node, pool: policy.Pool{ID: "memory:///pools/pool1", Name: "pool1"}, poolOf: c.PoolOf}
 }
 
 func prior(name, version, node string, phase v1alpha1.Phase) v1alpha1.Prototype {
@@ -119,7 +120,7 @@ func TestANewPrototypeCarriesEverySetting(t *testing.T) {
 
 func TestTheSearchForANameEnds(t *testing.T) {
 	var all []v1alpha1.Prototype
-	for attempt := 1; attempt <= maxAttempts; attempt++ {
+	for attempt := 1; attempt <= maxTries; attempt++ {
 		all = append(all, prior(v1alpha1.PrototypeName("pool1", "2026.03.09", attempt), "2026.03.09", "n", v1alpha1.PhaseFailed))
 	}
 	if _, err := decide(testDonor("n"), "", v1alpha1.Settings{}, all, testNow); exitCode(err) != ExitRefused {
@@ -142,7 +143,7 @@ func TestPoolsWithoutAProviderAreComparedByName(t *testing.T) {
 	d := testDonor("n")
 	foreign := prior("x", "2026.03.09", "n", v1alpha1.PhaseDraining)
 	foreign.Spec.Donor.ProviderID = "elsewhere://1"
-	if !d.samePool(&foreign) {
+	if !d.pool.Has(&foreign, d.poolOf) {
 		t.Error("a Prototype whose provider ID can't be read must count for the pool that it names")
 	}
 	if _, err := d.poolOf(cloud.InstanceID(foreign.Spec.Donor.ProviderID)); err == nil {

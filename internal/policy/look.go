@@ -1,0 +1,112 @@
+package policy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// errorLife is how long a look that failed stands for the next ones. A quiet cluster whose credential was
+// taken away asks the cloud no more often than one whose credential works.
+const errorLife = 10 * time.Minute
+
+// Look is what the cloud said of a pool, and when.
+type Look struct {
+	Pool   cloud.Pool
+	Images []cloud.Image
+	At     time.Time
+	// Err is why the cloud could not be asked; then the rest is what was known before, if anything.
+	Err error
+}
+
+// Known tells whether the cloud has ever said something.
+func (l Look) Known() bool { return l.Pool.ID != "" }
+
+// Looks keeps what the cloud said of pools: a decision is thought over far more often than the cloud changes
+// its answer, and Azure counts each question. Safe for concurrent use; two who ask about one pool at once ask
+// the cloud once.
+type Looks struct {
+	provider cloud.Provider
+	now      func() time.Time
+
+	mu    sync.Mutex
+	pools map[cloud.PoolID]*entry
+}
+
+type entry struct {
+	mu sync.Mutex
+	Look
+	failedAt time.Time
+}
+
+// NewLooks asks the provider, at times that the clock tells.
+func NewLooks(provider cloud.Provider, now func() time.Time) *Looks {
+	return &Looks{provider: provider, now: now, pools: map[cloud.PoolID]*entry{}}
+}
+
+// At looks at a pool and its versions, unless what is known is younger than maxAge. Its error, which is in
+// the Look too, is the cloud's.
+func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (Look, error) {
+	e := l.entry(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := l.now()
+	if e.Known() && now.Sub(e.At) < maxAge && e.Err == nil {
+		return e.Look, nil
+	}
+	if e.Err != nil && now.Sub(e.failedAt) < max(errorLife, cloud.RetryAfter(e.Err)) && maxAge > 0 {
+		return e.Look, e.Err
+	}
+	pool, err := l.provider.Pool(ctx, id)
+	var images []cloud.Image
+	if err == nil {
+		images, err = l.provider.Images(ctx, id)
+	}
+	if ctx.Err() != nil {
+		return e.Look, ctx.Err() // says nothing of the cloud
+	}
+	if err != nil {
+		e.Err, e.failedAt = err, now
+		return e.Look, err
+	}
+	e.Look = Look{Pool: pool, Images: images, At: now}
+	return e.Look, nil
+}
+
+// Last is what is known without asking anybody.
+func (l *Looks) Last(id cloud.PoolID) Look {
+	e := l.entry(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.Look
+}
+
+// Forget makes the next look ask the cloud, because something there was changed.
+func (l *Looks) Forget(id cloud.PoolID) {
+	e := l.entry(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.At, e.failedAt = time.Time{}, time.Time{}
+}
+
+// Keep drops what is known of all pools but these.
+func (l *Looks) Keep(wanted func(cloud.PoolID) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.pools {
+		if !wanted(id) {
+			delete(l.pools, id)
+		}
+	}
+}
+
+func (l *Looks) entry(id cloud.PoolID) *entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pools[id] == nil {
+		l.pools[id] = &entry{}
+	}
+	return l.pools[id]
+}

@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// maxAttempts is how many failed captures of one pool and day there can be. It ends the search for a free
+// name; whoever gets there has another problem.
+const maxAttempts = 100
+
+// Pool is a pool as a decision names it.
+type Pool struct {
+	ID cloud.PoolID
+	// Name is the cloud's own name of it.
+	Name string
+}
+
+// Has tells whether a Prototype is of the pool. Two pools of one name in different resource groups are two
+// pools; a Prototype whose donor belongs to no pool that the provider knows is told by its pool's name.
+func (p Pool) Has(prototype *v1alpha1.Prototype, poolOf func(cloud.InstanceID) (cloud.PoolID, error)) bool {
+	id, err := poolOf(cloud.InstanceID(prototype.Spec.Donor.ProviderID))
+	if err != nil {
+		return prototype.Spec.Pool == p.Name
+	}
+	return id == p.ID
+}
+
+// Prototype is the decision to capture the donor, under the first name of the day that no other attempt has
+// taken: two who decide the same thing at once compute the same name, and the API server lets one of them win.
+func (p Pool) Prototype(donor v1alpha1.Donor, version string, settings v1alpha1.Settings, all []v1alpha1.Prototype) (*v1alpha1.Prototype, error) {
+	name, err := p.freeName(version, all)
+	if err != nil {
+		return nil, err
+	}
+	prototype := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{
+		Pool: p.Name, Version: version, Donor: donor, Settings: settings.Defaulted(),
+	}}
+	prototype.Name = name
+	if label := v1alpha1.ObjectName(p.Name); len(label) <= 63 {
+		prototype.Labels = map[string]string{v1alpha1.PoolLabel: label}
+	}
+	return prototype, nil
+}
+
+func (p Pool) freeName(version string, all []v1alpha1.Prototype) (string, error) {
+	for attempt := 1; attempt <= maxAttempts; attempt++ {
+		name := v1alpha1.PrototypeName(p.Name, version, attempt)
+		if !slices.ContainsFunc(all, func(other v1alpha1.Prototype) bool { return other.Name == name }) {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("%d captures of pool %s as version %s exist already: delete the failed ones (`kubectl get prototypes`) "+
+		"once you know why they failed", maxAttempts, p.Name, version)
+}
+
+// Terminal tells whether a capture has ended, well or not.
+func Terminal(p *v1alpha1.Prototype) bool {
+	return p.Status.Phase == v1alpha1.PhaseSucceeded || p.Status.Phase == v1alpha1.PhaseFailed
+}
+
+// HoldsDonor tells whether a capture holds a node or is going to: it has neither ended nor given its donor
+// back. An image that is still being replicated keeps no node away.
+func HoldsDonor(p *v1alpha1.Prototype) bool {
+	return !Terminal(p) && (p.Status.Donor == nil || p.Status.Donor.ReleasedAt == nil)
+}
