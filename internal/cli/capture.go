@@ -195,7 +195,7 @@ func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d
 			return err
 		}
 	}
-	for range maxAttempts {
+	for range maxTries {
 		err := s.cluster.Client.Create(ctx, d.prototype)
 		if err == nil {
 			return nil
