@@ -51,9 +51,9 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 		}
 		return e.record(ctx, w, func(r *v1alpha1.Record) { r.GeneralizeBootID = boot })
 	case plan.Generalize:
-		_, err := e.Kube.CoreV1().Pods(e.namespace()).Create(ctx, generalizePod(w.p, w.record, e.namespace(), e.Image), metav1.CreateOptions{})
+		_, err := e.Kube.CoreV1().Pods(e.podNamespace()).Create(ctx, generalizePod(w.p, w.record, e.podNamespace(), e.Image), metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create pod %s/%s: %w", e.namespace(), podName(w.p), err)
+			return fmt.Errorf("create pod %s/%s: %w", e.podNamespace(), podName(w.p), err)
 		}
 		return nil
 	case plan.DeletePod:
@@ -167,11 +167,11 @@ func (e *Engine) evict(ctx context.Context, w *world) error {
 // deletePod removes the generalize pod at once: its kubelet may be stopped and could not confirm.
 func (e *Engine) deletePod(ctx context.Context, w *world) error {
 	now := int64(0)
-	err := e.Kube.CoreV1().Pods(e.namespace()).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
+	err := e.Kube.CoreV1().Pods(e.podNamespace()).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &w.pod.UID},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete pod %s/%s: %w", e.namespace(), w.pod.Name, err)
+		return fmt.Errorf("delete pod %s/%s: %w", e.podNamespace(), w.pod.Name, err)
 	}
 	return nil
 }

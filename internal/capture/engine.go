@@ -25,8 +25,10 @@ type Engine struct {
 	Client client.Client        // Prototypes, Secrets
 	Kube   kubernetes.Interface // nodes, pods, evictions
 	Cloud  cloud.Provider
-	// Namespace of the generalize pods and saved recipes. DefaultNamespace if empty.
+	// Namespace of saved recipes. DefaultNamespace if empty.
 	Namespace string
+	// PodNamespace is where the generalize pods run, which are privileged. Namespace if empty.
+	PodNamespace string
 	// Image of the generalize pod where the settings name none.
 	Image string
 	// OwnNode is the node that this process runs on; empty if it runs on none.
@@ -178,4 +180,11 @@ func (e *Engine) namespace() string {
 		return v1alpha1.DefaultNamespace
 	}
 	return e.Namespace
+}
+
+func (e *Engine) podNamespace() string {
+	if e.PodNamespace == "" {
+		return e.namespace()
+	}
+	return e.PodNamespace
 }

@@ -42,6 +42,7 @@ type world struct {
 	change   cloud.RecipeChange
 	retire   []string
 	refusals []cloud.Refusal
+	ahead    []v1alpha1.Prototype // captures that hold donors, where only so many may
 
 	facts plan.Facts
 }
@@ -157,12 +158,12 @@ func (e *Engine) lookPod(ctx context.Context, w *world) error {
 	if !w.facts.Ordered || w.facts.Returning && w.held() {
 		return nil // none yet, or removed before the power came back
 	}
-	pod, err := e.Kube.CoreV1().Pods(e.namespace()).Get(ctx, podName(w.p), metav1.GetOptions{})
+	pod, err := e.Kube.CoreV1().Pods(e.podNamespace()).Get(ctx, podName(w.p), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read pod %s/%s: %w", e.namespace(), podName(w.p), err)
+		return fmt.Errorf("read pod %s/%s: %w", e.podNamespace(), podName(w.p), err)
 	}
 	w.pod = pod
 	w.facts.Pod = plan.PodActive

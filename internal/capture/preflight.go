@@ -50,7 +50,8 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	f.Queued = holding(others) >= max(e.MaxConcurrent, 1)
+	w.ahead = holding(others)
+	f.Queued = len(w.ahead) >= max(e.MaxConcurrent, 1)
 	for _, ask := range []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){
 		e.refuseDecision, e.refuseDonor, e.refuseLineage, e.refuseInstallation, e.refusePods, e.refuseCloud,
 	} {
@@ -79,16 +80,15 @@ func (e *Engine) others(ctx context.Context, p *v1alpha1.Prototype) ([]v1alpha1.
 	return others, nil
 }
 
-// holding counts the Prototypes that hold a donor.
-func holding(prototypes []v1alpha1.Prototype) int {
-	count := 0
+// holding tells which of the Prototypes hold a donor.
+func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 	for i := range prototypes {
 		record, err := v1alpha1.RecordOf(&prototypes[i])
-		if err != nil || record.Reservation != nil {
-			count++ // an unreadable record may hold one
+		if err != nil || record.Reservation != nil { // an unreadable record may hold one
+			holding = append(holding, prototypes[i])
 		}
 	}
-	return count
+	return holding
 }
 
 // refuseDecision checks the decision itself: its version, its profile, and the other Prototypes of the pool.
@@ -215,14 +215,14 @@ func (e *Engine) peers(ctx context.Context, w *world) ([]corev1.Node, error) {
 
 // refuseInstallation checks that the generalize pod can be made at all.
 func (e *Engine) refuseInstallation(ctx context.Context, _ *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	_, err := e.Kube.CoreV1().ServiceAccounts(e.namespace()).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
+	_, err := e.Kube.CoreV1().ServiceAccounts(e.podNamespace()).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return []cloud.Refusal{{Reason: NotInstalled, Message: fmt.Sprintf(
 			"there is no service account %s in namespace %s, which the generalize pod needs: kamino manifests | kubectl apply -f -",
-			v1alpha1.GeneralizeServiceAccount, e.namespace())}}, nil
+			v1alpha1.GeneralizeServiceAccount, e.podNamespace())}}, nil
 	case err != nil:
-		return nil, fmt.Errorf("read service account %s/%s: %w", e.namespace(), v1alpha1.GeneralizeServiceAccount, err)
+		return nil, fmt.Errorf("read service account %s/%s: %w", e.podNamespace(), v1alpha1.GeneralizeServiceAccount, err)
 	}
 	return nil, nil
 }

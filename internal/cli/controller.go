@@ -75,7 +75,8 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 	observer := counts.Observer(provider, s.options.Log.WithName("metrics"))
 	engine := &capture.Engine{
 		Client: s.cluster.Client, Kube: s.cluster.Kube, Cloud: provider, Observe: observer.Observe, Namespace: s.options.Namespace,
-		Image: s.options.Image, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
+		PodNamespace: s.options.podNamespace(),
+		Image:        s.options.Image, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
 		Now: s.Now, Recorder: manager.GetEventRecorder("kamino"), Log: s.options.Log.WithName("capture"),
 	}
 	if err := (&prototype.Reconciler{Pass: counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
@@ -97,7 +98,7 @@ func (s *session) manager(flags controllerFlags) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	caching, err := prototype.CacheOptions(s.options.Namespace)
+	caching, err := prototype.CacheOptions(s.options.podNamespace())
 	if err != nil {
 		return nil, err
 	}

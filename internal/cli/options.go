@@ -14,18 +14,24 @@ import (
 const (
 	envCloudConfig = "KAMINO_CLOUD_CONFIG"
 	envImage       = "KAMINO_IMAGE"
+	envGeneralize  = "KAMINO_GENERALIZE_NAMESPACE"
 )
 
 // Options are the flags that every verb has.
 type Options struct {
 	// Kubeconfig and Context name the cluster, as kubectl's flags do.
 	Kubeconfig, Context string
-	// Namespace of the Lease, the generalize pods and saved recipes.
+	// Namespace of the Lease and of saved recipes.
 	Namespace string
+	// GeneralizeNamespace of the generalize pods, which are privileged; Namespace if empty.
+	GeneralizeNamespace string
 	// CloudConfig is the path of an azure.json; empty for the Azure SDK's environment.
 	CloudConfig string
 	// Image of the generalize pod where a Prototype names none.
 	Image string
+
+	// MaxConcurrent captures of the cluster that may hold a node when a command begins one; 1 if zero.
+	MaxConcurrent int
 
 	// OnRequest is told of each request to the cloud, as azure.Config says; nil if nobody wants to know.
 	OnRequest func(method string, status int, throttled bool)
@@ -39,11 +45,21 @@ type Options struct {
 func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: KUBECONFIG, ~/.kube/config, or the pod's own cluster)")
 	flags.StringVar(&o.Context, "context", "", "`name` of the context in the kubeconfig (default: its current one)")
-	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of Kamino's Lease, pods and saved recipes")
+	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of Kamino's Lease and saved recipes")
+	flags.StringVar(&o.GeneralizeNamespace, "generalize-namespace", getenv(envGeneralize),
+		"`namespace` of the privileged pods that generalize a disk (default: "+envGeneralize+", or that of --namespace)")
 	flags.StringVar(&o.CloudConfig, "cloud-config", getenv(envCloudConfig),
 		"azure.json `file` that names the cloud and the credential (default: "+envCloudConfig+", or the Azure SDK's environment variables)")
 	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn, for the controller info)")
 	flags.StringVar(&o.LogFormat, "log-format", "text", "text or json")
+}
+
+// podNamespace is where the generalize pods run.
+func (o *Options) podNamespace() string {
+	if o.GeneralizeNamespace != "" {
+		return o.GeneralizeNamespace
+	}
+	return o.Namespace
 }
 
 // image is the generalize pod's default image.

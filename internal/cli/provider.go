@@ -25,8 +25,8 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 // looks at the cluster reads the Prototype's status.
 func newEngine(c *Cluster, provider cloud.Provider, o *Options) Engine {
 	return &capture.Engine{
-		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Image: o.Image,
-		Now: nowUTC, OwnNode: os.Getenv(envNode), Log: o.Log.WithName("capture"),
+		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Image: o.Image,
+		MaxConcurrent: o.MaxConcurrent, Now: nowUTC, OwnNode: os.Getenv(envNode), Log: o.Log.WithName("capture"),
 	}
 }
 
