@@ -21,7 +21,7 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
   kamino manifests --controller --cloud-config-secret kamino-cloud-config | kubectl apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			m.Namespace = o.Namespace
+			m.Namespace, m.GeneralizeNamespace = o.Namespace, o.GeneralizeNamespace
 			if err := manifest.Write(f.Out, m); err != nil {
 				return &ending{ExitUsage, err}
 			}

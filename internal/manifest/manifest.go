@@ -23,8 +23,10 @@ var files embed.FS
 
 // Options choose what is rendered.
 type Options struct {
-	// Namespace for the Lease, the generalize pods and saved recipes. v1alpha1.DefaultNamespace if empty.
+	// Namespace for the Lease, saved recipes and the controller. v1alpha1.DefaultNamespace if empty.
 	Namespace string
+	// GeneralizeNamespace for the generalize pods, which are privileged. Namespace if empty.
+	GeneralizeNamespace string
 	// Controller adds the Deployment.
 	Controller bool
 	// Image of the controller, and through it of the generalize pods. Required with Controller.
@@ -57,8 +59,13 @@ func Write(w io.Writer, o Options) error {
 	if o.Namespace == "" {
 		o.Namespace = v1alpha1.DefaultNamespace
 	}
-	if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
-		return fmt.Errorf("namespace %q: %s", o.Namespace, strings.Join(problems, "; "))
+	if o.GeneralizeNamespace == "" {
+		o.GeneralizeNamespace = o.Namespace
+	}
+	for _, namespace := range []string{o.Namespace, o.GeneralizeNamespace} {
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			return fmt.Errorf("namespace %q: %s", namespace, strings.Join(problems, "; "))
+		}
 	}
 	if o.Controller && o.Image == "" {
 		return fmt.Errorf("the controller's Deployment needs an image")
@@ -67,6 +74,9 @@ func Write(w io.Writer, o Options) error {
 		return err
 	}
 	names := []string{"namespace.yaml", "generalize.yaml", "engine.yaml"}
+	if o.GeneralizeNamespace != o.Namespace {
+		names = append([]string{"apart.yaml"}, names...)
+	}
 	if o.Controller {
 		names = append(names, "controller.yaml")
 	}
@@ -90,6 +100,7 @@ func render(w io.Writer, name string, o Options) error {
 	}
 	names := strings.NewReplacer(
 		"$(namespace)", o.Namespace,
+		"$(podspace)", o.GeneralizeNamespace,
 		"$(generalize)", v1alpha1.GeneralizeServiceAccount,
 		"$(lease)", v1alpha1.LeaseName,
 		"$(image)", o.Image,

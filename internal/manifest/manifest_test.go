@@ -86,7 +86,8 @@ func TestNoRoleIsWiderThanItMustBe(t *testing.T) {
 	objects := documents(t, Options{})
 	cluster := as[rbacv1.ClusterRole](t, objects, "ClusterRole", "kamino-engine").Rules
 	namespaced := as[rbacv1.Role](t, objects, "Role", "kamino-engine").Rules
-	for _, rule := range append(cluster, namespaced...) {
+	pods := as[rbacv1.Role](t, objects, "Role", "kamino-engine-pods").Rules
+	for _, rule := range slices.Concat(cluster, namespaced, pods) {
 		for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
 			if slices.Contains(list, "*") {
 				t.Errorf("a wildcard in %+v", rule)
@@ -115,6 +116,30 @@ func TestTheNamespaceGoesEverywhere(t *testing.T) {
 	}
 }
 
+// Where the pods that generalize have a namespace of their own, only that one may run privileged ones.
+func TestTheGeneralizeNamespace(t *testing.T) {
+	objects := documents(t, Options{Namespace: "calm", GeneralizeNamespace: "mighty", Controller: true, Image: "i"})
+	for name, level := range map[string]string{"calm": "restricted", "mighty": "privileged"} {
+		if got := as[corev1.Namespace](t, objects, "Namespace", name).Labels["pod-security.kubernetes.io/enforce"]; got != level {
+			t.Errorf("namespace %s enforces %q, want %q", name, got, level)
+		}
+	}
+	for _, object := range objects {
+		want := "calm"
+		switch object.GetName() {
+		case v1alpha1.GeneralizeServiceAccount, "kamino-engine-pods":
+			want = "mighty"
+		}
+		if ns := object.GetNamespace(); ns != "" && ns != want {
+			t.Errorf("%s %s is in namespace %s, want %s", object.GetKind(), object.GetName(), ns, want)
+		}
+	}
+	args := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller").Spec.Template.Spec.Containers[0].Args
+	if !slices.Contains(args, "--generalize-namespace=mighty") {
+		t.Errorf("args = %v", args)
+	}
+}
+
 func TestTheController(t *testing.T) {
 	objects := documents(t, Options{Controller: true, Image: "example.test/kamino:v1", CloudConfigSecret: "cc"})
 	deployment := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller")
@@ -136,7 +161,7 @@ func TestTheController(t *testing.T) {
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
-	for _, o := range []Options{{Controller: true}, {Namespace: "No_Such"}} {
+	for _, o := range []Options{{Controller: true}, {Namespace: "No_Such"}, {GeneralizeNamespace: "No_Such"}} {
 		if err := Write(&bytes.Buffer{}, o); err == nil {
 			t.Errorf("%+v was rendered", o)
 		}
