@@ -21,6 +21,10 @@ const (
 	// from the donor, after the last file was treated and before the power goes off.
 	ProofAnnotation = "kamino.dev/proof"
 
+	// UnprovenAnnotation stands on a Prototype and holds an Unproven as JSON. The generalize pod writes it
+	// when it ends without a proof.
+	UnprovenAnnotation = "kamino.dev/unproven"
+
 	// CaptureFinalizer keeps a deleted Prototype until its donor is given back and nothing is left behind.
 	CaptureFinalizer = "kamino.dev/capture"
 
@@ -37,6 +41,24 @@ const (
 	// DoNotDisruptAnnotation keeps Karpenter from disrupting a node.
 	// Source: Karpenter documentation, "Disruption", node-level controls.
 	DoNotDisruptAnnotation = "karpenter.sh/do-not-disrupt"
+
+	// PatchedAtAnnotation stands on a Node with the time, in RFC 3339, of its last patch that needs a reboot.
+	// Any patcher may write it.
+	PatchedAtAnnotation = "kamino.dev/patched-at"
+
+	// RebootPendingAnnotation stands on a Node, with any value but "false", while it waits for its reboot.
+	RebootPendingAnnotation = "kamino.dev/reboot-pending"
+
+	// KuredRebootNeededAnnotation holds the moment in which kured found that the node needs a reboot, which is
+	// not the moment of the reboot. Source: kured with --annotate-nodes, observed.
+	KuredRebootNeededAnnotation = "weave.works/kured-most-recent-reboot-needed"
+
+	// KuredRebootInProgressAnnotation stands from that moment until kured has rebooted the node. It stays for
+	// ever where the reboot came about in another way. Source: as above.
+	KuredRebootInProgressAnnotation = "weave.works/kured-reboot-in-progress"
+
+	// PolicyLabel stands on a Prototype that a policy decided: the PrototypePolicy's name (see LabelValue).
+	PolicyLabel = "kamino.dev/policy"
 )
 
 // DefaultNamespace is where Kamino keeps its Lease, its generalize pods and saved recipes.

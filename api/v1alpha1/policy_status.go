@@ -1,0 +1,205 @@
+package v1alpha1
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reasons of a policy's conditions. Ready is True while the policy can do its work for every pool; Reconciling
+// is True while a capture of its runs or waits; Stalled is True when it cannot go on until somebody mends what
+// the message names.
+const (
+	// PolicyWatching: nothing stands in the way; each pool's decision is in status.pools.
+	PolicyWatching = "Watching"
+	// PolicyCapturing: a capture of one of its pools runs.
+	PolicyCapturing = "Capturing"
+	// PolicySuspended: spec.suspend is set.
+	PolicySuspended = "Suspended"
+	// PolicyDryRun: spec.dryRun is set, so decisions are reported and nothing is captured.
+	PolicyDryRun = "DryRun"
+	// PolicyNoPoolMatches: no pool of the cluster is meant, or a pool that is named does not exist.
+	PolicyNoPoolMatches = "NoPoolMatches"
+	// PolicyPoolClaimedTwice: another policy is for one of its pools as well; the older one decides.
+	PolicyPoolClaimedTwice = "PoolClaimedTwice"
+	// PolicyScheduleInvalid: cron or a time zone of the schedule cannot be read.
+	PolicyScheduleInvalid = "ScheduleInvalid"
+	// PolicyScheduleNeverFires: no moment is ever allowed by cron and blackouts.
+	PolicyScheduleNeverFires = "ScheduleNeverFires"
+	// PolicyExpressionInvalid: refuse or score does not compile.
+	PolicyExpressionInvalid = "ExpressionInvalid"
+	// PolicyTooManyFailures: captures of a pool failed as often as failures.limit allows.
+	PolicyTooManyFailures = "TooManyFailures"
+	// PolicyCloudUnavailable: the cloud cannot be asked; its own text is in the message.
+	PolicyCloudUnavailable = "CloudUnavailable"
+)
+
+// PrototypePolicyStatus reports what the policy sees and has decided.
+type PrototypePolicyStatus struct {
+	// ObservedGeneration is the generation that the status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions: Ready, Reconciling, Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// PoolCount is the number of pools that the policy decides for.
+	// +optional
+	PoolCount int32 `json:"poolCount,omitempty"`
+
+	// NextRun is the earliest of the pools' next runs.
+	// +optional
+	NextRun *metav1.Time `json:"nextRun,omitempty"`
+
+	// Pools that the policy decides for, by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +listMapKey=id
+	Pools []PoolStatus `json:"pools,omitempty"`
+}
+
+// PoolStatus reports on one pool of a policy.
+type PoolStatus struct {
+	// Name of the pool.
+	Name string `json:"name"`
+
+	// ID of the pool in its cloud. Two pools of one name are told apart by it.
+	ID string `json:"id"`
+
+	// CurrentVersion that the recipe names. Absent while it names no version of the pool's own.
+	// +optional
+	CurrentVersion string `json:"currentVersion,omitempty"`
+
+	// ImageBuiltAt is when the current version's donor was captured.
+	// +optional
+	ImageBuiltAt *metav1.Time `json:"imageBuiltAt,omitempty"`
+
+	// NewestPatch is the latest patch that any node of the pool carries.
+	// +optional
+	NewestPatch *metav1.Time `json:"newestPatch,omitempty"`
+
+	// Nodes of the pool.
+	// +optional
+	Nodes int32 `json:"nodes"`
+
+	// Candidates among them.
+	// +optional
+	Candidates int32 `json:"candidates"`
+
+	// Refusals of the others, counted by the first reason of each: candidates and refusals add up to nodes.
+	// +optional
+	// +listType=map
+	// +listMapKey=reason
+	Refusals []RefusalCount `json:"refusals,omitempty"`
+
+	// Donor that is captured, or would be.
+	// +optional
+	Donor string `json:"donor,omitempty"`
+
+	// Prototype of the capture that runs.
+	// +optional
+	Prototype string `json:"prototype,omitempty"`
+
+	// Decision about the pool, and why.
+	// +optional
+	Decision *PoolDecision `json:"decision,omitempty"`
+
+	// LastResult is how the pool's last capture ended.
+	// +optional
+	LastResult *CaptureResult `json:"lastResult,omitempty"`
+
+	// NextRun is when a capture may begin next. Absent if one may begin now, and if none may until a person acts.
+	// +optional
+	NextRun *metav1.Time `json:"nextRun,omitempty"`
+
+	// Failures in a row since the last capture that succeeded.
+	// +optional
+	Failures int32 `json:"failures,omitempty"`
+}
+
+// RefusalCount counts the nodes that one rule refuses.
+type RefusalCount struct {
+	// Reason in one CamelCase word, from a closed set (docs/policy.md).
+	Reason string `json:"reason"`
+	// Count of nodes.
+	Count int32 `json:"count"`
+}
+
+// PoolDecision says what is to be done about a pool, and why.
+type PoolDecision struct {
+	// Reason in one CamelCase word, from a closed set (docs/policy.md).
+	Reason string `json:"reason"`
+	// Message says it in a sentence.
+	Message string `json:"message"`
+}
+
+// CaptureResult is how a capture ended.
+type CaptureResult struct {
+	// Prototype that it was.
+	Prototype string `json:"prototype"`
+	// Version that it made, or was to make.
+	Version string `json:"version"`
+	// Result is Succeeded, or Failed.
+	// +kubebuilder:validation:Enum=Succeeded;Failed
+	Result Phase `json:"result"`
+	// At is when it ended.
+	// +optional
+	At *metav1.Time `json:"at,omitempty"`
+	// Message says what failed, where it did.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Defaults of a PrototypePolicySpec.
+const (
+	DefaultMinReadyTime  = time.Hour
+	DefaultMinCandidates = 1
+	DefaultMaxConcurrent = 1
+	DefaultFailureLimit  = 3
+	DefaultBackoff       = time.Hour
+	DefaultWindow        = 2 * time.Hour
+	DefaultTimeZone      = "UTC"
+)
+
+// Defaulted returns the spec with every absent value as the API server would fill it in. It serves callers
+// that have no API server in between.
+func (s PrototypePolicySpec) Defaulted() PrototypePolicySpec {
+	if s.Patched == (PatchedSettings{}) {
+		s.Patched.Preset = PresetKured
+	}
+	if s.Selection.MinReadyTime == nil {
+		s.Selection.MinReadyTime = &metav1.Duration{Duration: DefaultMinReadyTime}
+	}
+	if s.Selection.MinCandidates == 0 {
+		s.Selection.MinCandidates = DefaultMinCandidates
+	}
+	if s.MaxConcurrent == 0 {
+		s.MaxConcurrent = DefaultMaxConcurrent
+	}
+	if s.Failures.Limit == 0 {
+		s.Failures.Limit = DefaultFailureLimit
+	}
+	if s.Failures.Backoff == nil {
+		s.Failures.Backoff = &metav1.Duration{Duration: DefaultBackoff}
+	}
+	s.Settings = s.Settings.Defaulted()
+	return s
+}
+
+// Annotations are the names of the two annotations by which a patched node is told.
+func (s PatchedSettings) Annotations() (mostRecentPatch, rebootPending string) {
+	switch s.Preset {
+	case PresetKamino:
+		return PatchedAtAnnotation, RebootPendingAnnotation
+	case PresetKured:
+		return KuredRebootNeededAnnotation, KuredRebootInProgressAnnotation
+	}
+	if s.MostRecentPatch == "" && s.RebootPending == "" {
+		return KuredRebootNeededAnnotation, KuredRebootInProgressAnnotation
+	}
+	return s.MostRecentPatch, s.RebootPending
+}
