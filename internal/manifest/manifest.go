@@ -12,7 +12,9 @@ import (
 	"io/fs"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/crds"
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -38,6 +40,21 @@ type Options struct {
 
 // CRDs writes the definitions of Kamino's kinds as a YAML stream.
 func CRDs(w io.Writer) error {
+	return eachCRD(func(text []byte) error { return document(w, string(text)) })
+}
+
+// Definitions are the definitions of Kamino's kinds as objects.
+func Definitions() ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	err := eachCRD(func(text []byte) error {
+		d := &unstructured.Unstructured{}
+		all = append(all, d)
+		return yaml.Unmarshal(text, d)
+	})
+	return all, err
+}
+
+func eachCRD(do func(text []byte) error) error {
 	entries, err := fs.Glob(crds.Files, "*.yaml")
 	if err != nil {
 		return err
@@ -47,8 +64,8 @@ func CRDs(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := document(w, string(text)); err != nil {
-			return err
+		if err := do(text); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
