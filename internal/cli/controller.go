@@ -85,6 +85,13 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 	if err := manager.Add(observer); err != nil {
 		return err
 	}
+	labeler, err := s.labeler(provider, counts)
+	if err != nil {
+		return err
+	}
+	if err := manager.Add(labeler); err != nil {
+		return err
+	}
 	if err := manager.Start(ctx); err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}

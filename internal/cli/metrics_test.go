@@ -42,6 +42,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 	if err := cluster.Client.Status().Update(t.Context(), past); err != nil {
 		t.Fatal(err)
 	}
+	writeNode(t, cluster, "worker", instance)
 	address := freeAddress(t)
 	f := NewFactory()
 	f.Err = t.Output()
@@ -74,7 +75,14 @@ func TestTheControllerServesMetrics(t *testing.T) {
 		`kamino_passes_total `,
 		`kamino_donor_out_of_service_seconds_count 0`,
 		`kamino_capture_step_duration_seconds_count{phase="Draining"} 0`,
+		`kamino_pool_nodes{pool="pool1",version="2026.03.01"} 1`,
+		`kamino_node_join_seconds_count{built_from="prototype"} 1`,
+		`kamino_node_join_seconds_count{built_from="generic"} 0`,
 	)
+	worker, err := cluster.Kube.CoreV1().Nodes().Get(t.Context(), "worker", metav1.GetOptions{})
+	if err != nil || worker.Labels[v1alpha1.VersionLabel] != "2026.03.01" {
+		t.Errorf("the node's label is %q (%v)", worker.Labels[v1alpha1.VersionLabel], err)
+	}
 	cancel()
 	if code := <-ended; code != ExitDone {
 		t.Errorf("the controller ended with %d", code)
@@ -124,6 +132,21 @@ func writePrototype(t *testing.T, cluster *Cluster, version string, instance clo
 		t.Fatal(err)
 	}
 	return p
+}
+
+// writeNode registers a node that is Ready.
+func writeNode(t *testing.T, cluster *Cluster, name string, instance cloud.InstanceID) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: string(instance)}}
+	node, err := cluster.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.NewTime(time.Now().Add(time.Second)) // its time has no fractions, and must not be before the instance's
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: now}}
+	if _, err := cluster.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // freeAddress is one that nobody listened on a moment ago.

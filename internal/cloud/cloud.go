@@ -84,6 +84,8 @@ type Instance struct {
 	// BuiltFrom is the version of the pool's own definition that the instance was built from; empty if
 	// it came from another image.
 	BuiltFrom string `json:"builtFrom,omitempty"`
+	// CreatedAt is when the cloud made it; zero if it does not say. A rebuild may leave it as it was.
+	CreatedAt time.Time `json:"createdAt,omitzero"`
 	// Refusals: why this instance cannot be captured, whatever its pool is.
 	Refusals []Refusal `json:"refusals,omitempty"`
 }
@@ -140,6 +142,7 @@ const (
 	TagPrototype   = "kamino-prototype"   // the Prototype's name
 	TagUID         = "kamino-uid"         // the Prototype's UID
 	TagProof       = "kamino-proof"       // v1alpha1.Proof.Tag
+	TagVerified    = "kamino-verified"    // v1alpha1.Verified.Tag: what the proof stands for
 	TagQuarantined = "kamino-quarantined" // why the version must never be used; absent otherwise
 	TagLineage     = "kamino-lineage"     // the version that the donor itself was built from; absent if none is known
 	TagRolledBack  = "kamino-rolled-back" // the version that a rollback went to from this one; absent otherwise

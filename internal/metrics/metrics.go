@@ -34,7 +34,10 @@ type Metrics struct {
 	requests  *prometheus.CounterVec
 	throttled *prometheus.CounterVec
 
-	pools pools
+	joins *prometheus.HistogramVec
+
+	pools   pools
+	tallies tallies
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -55,6 +58,7 @@ func New(now func() time.Time) *Metrics {
 		calls:        counters("cloud_calls_total", "Calls to the cloud's provider, by operation and result.", "op", "result"),
 		callTimes:    histograms("cloud_call_duration_seconds", "How long calls to the cloud's provider took, its own retries included, by operation.", callBuckets, "op"),
 		requests:     counters("arm_requests_total", "Requests to Azure Resource Manager, retries included, by what they do and class of status.", "operation", "status"),
+		joins:        histograms("node_join_seconds", "How long nodes took from their instance's creation until they were Ready, by what they were built from.", joinBuckets, "built_from"),
 		throttled:    counters("arm_requests_throttled_total", "Requests that Azure Resource Manager answered with 429 Too Many Requests, by what they do.", "operation"),
 	}
 	m.begin()
@@ -73,6 +77,9 @@ func (m *Metrics) begin() {
 	}
 	for phase := range inFlightPhases {
 		m.steps.WithLabelValues(string(phase))
+	}
+	for _, built := range []string{fromGeneric, fromPrototype} {
+		m.joins.WithLabelValues(built)
 	}
 	for _, operation := range []string{operationRead, operationWrite, operationDelete} {
 		m.throttled.WithLabelValues(operation)
@@ -101,7 +108,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, part := range m.parts() {
 		part.Describe(descriptions)
 	}
-	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc} {
+	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolCandidatesDesc, poolRefusedDesc} {
 		descriptions <- d
 	}
 }
@@ -113,11 +120,12 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 	}
 	m.flights.collect(samples)
 	m.pools.collect(samples, m.now())
+	m.tallies.collect(samples)
 }
 
 func (m *Metrics) parts() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.captures, m.steps, m.outOfService, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled,
+		m.captures, m.steps, m.outOfService, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins,
 	}
 }
 

@@ -38,6 +38,8 @@ func exported(t *testing.T) map[string]described {
 	m.callTimes.WithLabelValues("Pool")
 	m.passErrors.WithLabelValues(fromCloud, string(cloud.Denied))
 	m.pools.meet("id", "pool1", prototype("p", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}), true)
+	m.NodesCounted("id", "pool1", map[string]int{"2026.03.14": 1})
+	m.Decided("id", "pool1", 1, map[string]int{"NotReady": 1})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)
 	families, err := registry.Gather()
@@ -140,7 +142,7 @@ func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
 func TestClosedSetsAreOnThePage(t *testing.T) {
 	values := []string{
 		Succeeded, Failed, Refused, Cancelled, OtherReason, resultOK, "2xx", "3xx", "4xx", "5xx", "none",
-		operationRead, operationWrite, operationDelete, fromCloud, fromKubernetes, fromElsewhere,
+		operationRead, operationWrite, operationDelete, fromGeneric, fromPrototype, fromCloud, fromKubernetes, fromElsewhere,
 	}
 	for phase := range inFlightPhases {
 		values = append(values, string(phase))

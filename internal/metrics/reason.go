@@ -51,3 +51,10 @@ var refusalReasons = setOf(
 	"UnmanagedOSDisk", "ConfidentialVM", "UpgradePolicyAutomatic", "UpgradePolicyRolling", "AutomaticOSUpgrade",
 	"FlexibleOrchestration", "AKSManaged",
 )
+
+// choiceReasons are those for which a policy passes a node over that a person could still capture. They are
+// plain words here, as those of the providers are; the page of policies lists them.
+var choiceReasons = setOf(
+	"Cordoned", "Ignored", "RebootPending", "NotPatched", "PatchTimeInvalid", "PatchNotNewer", "NotRebootedSincePatch", "NotReadyLongEnough",
+	"FailedToday", "ExpressionRefused", "ExpressionFailed",
+)

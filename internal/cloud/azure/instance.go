@@ -42,6 +42,9 @@ func (p *Provider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Ins
 // instanceOf reads an instance as Azure tells it.
 func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineScaleSetVM) cloud.Instance {
 	out := cloud.Instance{ID: id, Pool: ref.pool(), Power: powerOf(vm), Refusals: refusalsOfVM(ref, vm), ScaleInProtected: protectedFromScaleIn(vm)}
+	if vm.Properties != nil {
+		out.CreatedAt = value(vm.Properties.TimeCreated)
+	}
 	if vm.Properties != nil && vm.Properties.StorageProfile != nil {
 		out.BuiltFrom = builtFrom(ref.scaleSet, vm.Properties.StorageProfile.ImageReference)
 	}

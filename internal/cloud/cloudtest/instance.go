@@ -2,6 +2,7 @@ package cloudtest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -26,7 +27,7 @@ func instanceShowsItself(t *testing.T, s suite) {
 		if !s.p.SameInstance(have.ID, id) || have.Pool != s.Pool {
 			t.Errorf("%s of %s is shown as %s of %s", id, s.Pool, have.ID, have.Pool)
 		}
-		have.ID, have.Pool = "", ""
+		have.ID, have.Pool, have.CreatedAt = "", "", time.Time{}
 		if diff := cmp.Diff(cloud.Instance{Power: cloud.PowerRunning}, have); diff != "" {
 			t.Errorf("%s: %s", id, diff)
 		}

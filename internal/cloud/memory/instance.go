@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -15,6 +16,7 @@ type instance struct {
 	protected bool
 	image     string
 	builtFrom string
+	created   time.Time
 	bootstrap []string
 	refusals  []cloud.Refusal
 	// generalized tells whether the disk was generalized since the machine last booted.
@@ -51,7 +53,7 @@ func (c *Cloud) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instan
 func (m *instance) view() cloud.Instance {
 	return cloud.Instance{
 		ID: m.id, Pool: m.pool.id, Power: m.power, ScaleInProtected: m.protected,
-		BuiltFrom: m.builtFrom, Refusals: slices.Clone(m.refusals),
+		BuiltFrom: m.builtFrom, CreatedAt: m.created, Refusals: slices.Clone(m.refusals),
 	}
 }
 

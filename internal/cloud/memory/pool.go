@@ -79,7 +79,7 @@ func (c *Cloud) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 // build makes an instance that is still off.
 func (c *Cloud) build(p *pool, name string) *instance {
 	m := &instance{
-		id: instanceID(p.id, name), pool: p, power: cloud.PowerStopped,
+		id: instanceID(p.id, name), pool: p, power: cloud.PowerStopped, created: c.at,
 		image: p.recipe.image, builtFrom: c.recipeVersion(p), bootstrap: slices.Clone(p.recipe.bootstrap),
 	}
 	c.instances = append(c.instances, m)

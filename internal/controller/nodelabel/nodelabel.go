@@ -1,0 +1,164 @@
+// Package nodelabel writes on each Node of a pool which version it was built from (label kamino.dev/version),
+// and tells whoever counts how many instances run each version and how long nodes took to join.
+//
+// It decides nothing about versions or nodes, and nothing else rests on the label: whoever must know asks the
+// cloud. The Nodes that have no label yet are watched, by their metadata and filtered by the API server, so
+// that the heartbeats of all others cost nothing. One that appears costs one list of its pool's instances,
+// however many of the pool appeared with it. Once in a while all pools are listed, because an instance that was
+// rebuilt keeps its Node and with it an old label.
+package nodelabel
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Pace is how long the labeler waits; a zero field stands for what it says.
+type Pace struct {
+	// Gather is how long a new node waits for others to come with it: 5 seconds.
+	Gather time.Duration
+	// Patience is how long a node may take to be Ready before it is labelled all the same: 10 minutes. Until
+	// then it is not, so that its joining is measured once, and survives a restart of this process.
+	Patience time.Duration
+	// Refresh is the time between two looks at all pools: 1 hour. The first one comes after a tenth of it.
+	Refresh time.Duration
+	// Again is when a pool is asked again after an error, and a node that its cloud does not list yet, or that
+	// has no provider ID: 1 minute, and no sooner than the cloud said.
+	Again time.Duration
+}
+
+func (p Pace) orDefaults() Pace {
+	for _, d := range []struct {
+		field    *time.Duration
+		standard time.Duration
+	}{{&p.Gather, 5 * time.Second}, {&p.Patience, 10 * time.Minute}, {&p.Refresh, time.Hour}, {&p.Again, time.Minute}} {
+		if *d.field == 0 {
+			*d.field = d.standard
+		}
+	}
+	return p
+}
+
+// Labeler labels nodes. Metadata and Kube must be able to list, watch and patch Nodes.
+type Labeler struct {
+	Kube     kubernetes.Interface
+	Metadata metadata.Interface
+	// Cloud must be a cloud.Census too; without it Start does nothing.
+	Cloud cloud.Provider
+	// Now is the clock; time.Now if nil.
+	Now  func() time.Time
+	Pace Pace
+	// Counted is told how many instances of a pool were built from each version, VersionGeneric included,
+	// whenever they were listed. Nil for nobody.
+	Counted func(pool cloud.PoolID, byVersion map[string]int)
+	// Joined is told how long a node took from its instance's creation until it was Ready, and the value of its
+	// label; once for each node that joined while this runs. Nil for nobody.
+	Joined func(version string, took time.Duration)
+	Log    logr.Logger
+
+	mu sync.Mutex
+	// later are nodes that are of no interest before a moment, by UID; pools likewise.
+	later map[types.UID]time.Time
+	pools map[cloud.PoolID]time.Time
+}
+
+// NeedLeaderElection makes a manager start this in one process only.
+func (l *Labeler) NeedLeaderElection() bool { return true }
+
+// Start labels until the context ends. What fails is logged and tried again.
+func (l *Labeler) Start(ctx context.Context) error {
+	census, able := l.Cloud.(cloud.Census)
+	if !able {
+		l.Log.Info("this cloud cannot list a pool's instances, so that nodes are not labelled with their version")
+		<-ctx.Done()
+		return nil
+	}
+	pace := l.Pace.orDefaults()
+	wake := make(chan struct{}, 1)
+	if err := l.watch(ctx, wake); err != nil {
+		return err
+	}
+	refresh := time.NewTimer(pace.Refresh / 10)
+	defer refresh.Stop()
+	due := time.NewTimer(pace.Refresh)
+	defer due.Stop()
+	for {
+		all := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-refresh.C:
+			all = true
+			refresh.Reset(pace.Refresh)
+		case <-due.C:
+		case <-wake:
+			if !pause(ctx, pace.Gather) {
+				return nil
+			}
+			drain(wake)
+		}
+		next, err := l.round(ctx, census, pace, all)
+		if err != nil && ctx.Err() == nil {
+			l.Log.Error(err, "nodes are not labelled with their version", "retryAfter", pace.Again)
+		}
+		due.Reset(next)
+	}
+}
+
+func (l *Labeler) now() time.Time {
+	if l.Now == nil {
+		return time.Now()
+	}
+	return l.Now()
+}
+
+// pause tells whether the context outlived it.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func drain(wake <-chan struct{}) {
+	select {
+	case <-wake:
+	default:
+	}
+}
+
+// notBefore says that a node is of no interest until then.
+func (l *Labeler) notBefore(node types.UID, then time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.later == nil {
+		l.later = map[types.UID]time.Time{}
+	}
+	l.later[node] = then
+}
+
+// interesting tells whether a node may be looked at now.
+func (l *Labeler) interesting(node types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.later[node].After(l.now())
+}
+
+// forget drops nodes that are gone, or labelled.
+func (l *Labeler) forget(node types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.later, node)
+}

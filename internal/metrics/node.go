@@ -1,0 +1,123 @@
+package metrics
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Values of label built_from.
+const (
+	fromGeneric   = "generic"
+	fromPrototype = "prototype"
+)
+
+// joinBuckets, in seconds: a copy of a prototype joins in a minute or two, a generic image that patches
+// itself in tens of minutes.
+var joinBuckets = []float64{15, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1200, 1800, 3600}
+
+var (
+	poolNodesDesc      = gauge("pool_nodes", "Instances of a pool by the version that they were built from, as the cloud listed them last.", "pool", "version")
+	poolCandidatesDesc = gauge("pool_candidates", "Nodes of a pool that could be its next donor, at the last decision.", "pool")
+	poolRefusedDesc    = gauge("pool_refused_nodes", "Nodes of a pool that can't be its next donor, at the last decision, by reason; a node has as many as refuse it.", "pool", "reason")
+)
+
+// tallies are what was counted last in each pool. Each count takes the place of the one before, so that
+// nothing stays of a version, a reason or a pool that is no more.
+type tallies struct {
+	mu sync.Mutex
+	// nodes by pool and version.
+	nodes map[cloud.PoolID]tally
+	// refused by pool and reason, with the number of candidates beside it.
+	refused    map[cloud.PoolID]tally
+	candidates map[cloud.PoolID]int
+}
+
+type tally struct {
+	pool  string
+	count map[string]int
+}
+
+// NodesCounted takes over how many instances of a pool were built from each version. It is what
+// nodelabel.Labeler.Counted wants, with the pool's name.
+func (m *Metrics) NodesCounted(id cloud.PoolID, name string, byVersion map[string]int) {
+	m.tallies.mu.Lock()
+	defer m.tallies.mu.Unlock()
+	if m.tallies.nodes == nil {
+		m.tallies.nodes = map[cloud.PoolID]tally{}
+	}
+	m.tallies.nodes[id] = tally{name, maps.Clone(byVersion)}
+}
+
+// Decided takes over what a decision about a pool found: how many nodes could be its donor, and how many were
+// refused for each reason.
+func (m *Metrics) Decided(id cloud.PoolID, name string, candidates int, refused map[string]int) {
+	known := map[string]int{}
+	for reason, n := range refused {
+		if !refusalReasons[reason] && !choiceReasons[reason] {
+			reason = OtherReason
+		}
+		known[reason] += n
+	}
+	m.tallies.mu.Lock()
+	defer m.tallies.mu.Unlock()
+	if m.tallies.refused == nil {
+		m.tallies.refused, m.tallies.candidates = map[cloud.PoolID]tally{}, map[cloud.PoolID]int{}
+	}
+	m.tallies.refused[id], m.tallies.candidates[id] = tally{name, known}, candidates
+}
+
+// PoolGone drops what was counted of a pool that is no more.
+func (m *Metrics) PoolGone(id cloud.PoolID) {
+	m.tallies.mu.Lock()
+	defer m.tallies.mu.Unlock()
+	delete(m.tallies.nodes, id)
+	delete(m.tallies.refused, id)
+	delete(m.tallies.candidates, id)
+}
+
+// NodeJoined counts a node that joined; version is the value of its label v1alpha1.VersionLabel. It is what
+// nodelabel.Labeler.Joined wants.
+func (m *Metrics) NodeJoined(version string, took time.Duration) {
+	built := fromPrototype
+	if version == v1alpha1.VersionGeneric {
+		built = fromGeneric
+	}
+	m.joins.WithLabelValues(built).Observe(took.Seconds())
+}
+
+// collect gives the samples. Pools of one name, in two resource groups, are added up: a name can be told once.
+func (t *tallies) collect(samples chan<- prometheus.Metric) {
+	t.mu.Lock()
+	nodes, refused := byName(t.nodes), byName(t.refused)
+	candidates := map[string]int{}
+	for id, n := range t.candidates {
+		candidates[t.refused[id].pool] += n
+	}
+	t.mu.Unlock()
+	for pool, n := range candidates {
+		samples <- prometheus.MustNewConstMetric(poolCandidatesDesc, prometheus.GaugeValue, float64(n), pool)
+	}
+	for key, n := range nodes {
+		samples <- prometheus.MustNewConstMetric(poolNodesDesc, prometheus.GaugeValue, float64(n), key[0], key[1])
+	}
+	for key, n := range refused {
+		samples <- prometheus.MustNewConstMetric(poolRefusedDesc, prometheus.GaugeValue, float64(n), key[0], key[1])
+	}
+}
+
+// byName adds tallies up by the pool's name and what was counted.
+func byName(all map[cloud.PoolID]tally) map[[2]string]int {
+	sum := map[[2]string]int{}
+	for _, t := range all {
+		for key, n := range t.count {
+			sum[[2]string{t.pool, key}] += n
+		}
+	}
+	return sum
+}
