@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -151,6 +153,10 @@ type PrototypeStatus struct {
 	// +optional
 	Image *ImageStatus `json:"image,omitempty"`
 
+	// Recipe tells what the promotion changes in the pool's recipe, from shortly before it is done.
+	// +optional
+	Recipe *RecipeStatus `json:"recipe,omitempty"`
+
 	// Donor says how long the donor was away.
 	// +optional
 	Donor *DonorStatus `json:"donor,omitempty"`
@@ -190,6 +196,59 @@ type ImageStatus struct {
 	// Proof of the generalization, as it stands in the image version's tags.
 	// +optional
 	Proof string `json:"proof,omitempty"`
+	// Verified tells what the proof stands for.
+	// +optional
+	Verified *Verified `json:"verified,omitempty"`
+}
+
+// Verified tells what was applied to and looked for on the disk that an image version was made of.
+type Verified struct {
+	// Profile and its version. The version ends in a digest of all rules, those that the user added included.
+	Profile        Profile `json:"profile"`
+	ProfileVersion string  `json:"profileVersion"`
+	// ToolVersion of the binary that ran on the donor.
+	// +optional
+	ToolVersion string `json:"toolVersion,omitempty"`
+	// Rules that were tried and found met, and how many of them changed something.
+	Rules int64 `json:"rules"`
+	Acted int64 `json:"acted"`
+	// Files and Bytes that were searched for keys, tokens and identities.
+	Files int64 `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Identities of the donor that were looked for.
+	Identities int64 `json:"identities"`
+	// Findings that may not stay: always 0 for a version that exists.
+	Findings int64 `json:"findings"`
+	// Kept is how many findings stay for a reason that the manifest gives.
+	Kept int64 `json:"kept"`
+	// RulesDigest of the rules that the user added; absent without any.
+	// +optional
+	RulesDigest string `json:"rulesDigest,omitempty"`
+	// ManifestDigest of /var/lib/kamino/generalize.json on the disk.
+	ManifestDigest string `json:"manifestDigest"`
+	// At is when the run ended, by the donor's clock.
+	At metav1.Time `json:"at"`
+}
+
+// Tag is what was verified in the form that snapshots and image versions carry, at most 256 characters:
+// words as name=value.
+func (v *Verified) Tag() string {
+	return fmt.Sprintf("rules=%d acted=%d files=%d bytes=%d identities=%d findings=%d kept=%d tool=%.64s",
+		v.Rules, v.Acted, v.Files, v.Bytes, v.Identities, v.Findings, v.Kept, v.ToolVersion)
+}
+
+// RecipeStatus tells what a promotion changes.
+type RecipeStatus struct {
+	// From and To are the image before and after, as the cloud writes them.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Removes names what the recipe loses, Keeps what of the same kind stays.
+	// +optional
+	// +listType=atomic
+	Removes []string `json:"removes,omitempty"`
+	// +optional
+	// +listType=atomic
+	Keeps []string `json:"keeps,omitempty"`
 }
 
 // DonorStatus says how long the donor was away.

@@ -62,21 +62,75 @@ type Proof struct {
 	// afterwards. A proof holds only if they are equal and not zero.
 	Rules int `json:"rules"`
 	Met   int `json:"met"`
+	// Acted is how many of the rules found something and changed it.
+	Acted int `json:"acted,omitempty"`
+	// Search is what the look for secrets and identities saw. Absent in proofs by versions before it was reported.
+	Search *Search `json:"search,omitempty"`
+	// RulesDigest is "sha256:" and the hex digest of the rules that the user added; empty without any.
+	RulesDigest string `json:"rulesDigest,omitempty"`
 	// ManifestDigest is "sha256:" and the hex digest of the manifest of the run.
 	ManifestDigest string `json:"manifestDigest"`
 	// At is when the run ended, by the donor's clock.
 	At metav1.Time `json:"at"`
 }
 
+// Search is what a look that knows no rules saw: for private keys, tokens and the donor's identities.
+type Search struct {
+	// Files and Bytes that were read.
+	Files int64 `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Identities of the donor that were looked for.
+	Identities int `json:"identities"`
+	// Findings that may not stay. A proof with any does not hold.
+	Findings int `json:"findings"`
+	// Kept is how many findings may stay, for a reason that the manifest gives.
+	Kept int `json:"kept"`
+}
+
+// Unproven is what the generalize pod says when it ends without a proof: the sentence that the kubelet
+// cannot be relied on to carry, because the run may have removed the pod's own log and directory.
+type Unproven struct {
+	// Prototype UID that the run was for.
+	UID types.UID `json:"uid"`
+	// BootID that the donor ran under.
+	BootID string `json:"bootID"`
+	// Why there is no proof: rules and paths by name, and no content.
+	Why string `json:"why"`
+	// At is when the run ended, by the donor's clock.
+	At metav1.Time `json:"at"`
+}
+
+// Speaks says whether this is about the donor of this Prototype during the given boot.
+func (u *Unproven) Speaks(uid types.UID, bootID string) bool {
+	return u != nil && bootID != "" && u.UID == uid && u.BootID == bootID
+}
+
 // Holds says whether the proof proves that the disk of this Prototype's donor was generalized during the
 // given boot. An empty bootID proves nothing.
 func (p *Proof) Holds(uid types.UID, bootID string) bool {
-	return p != nil && bootID != "" && p.BootID == bootID && p.UID == uid && p.Rules > 0 && p.Rules == p.Met && p.ManifestDigest != ""
+	if p == nil || p.Search != nil && p.Search.Findings > 0 {
+		return false
+	}
+	return bootID != "" && p.BootID == bootID && p.UID == uid && p.Rules > 0 && p.Rules == p.Met && p.ManifestDigest != ""
 }
 
 // Tag is the proof in the form that snapshots and image versions carry: profile, its version, digest.
 func (p *Proof) Tag() string {
 	return fmt.Sprintf("%s/%s/%s", p.Profile, p.ProfileVersion, p.ManifestDigest)
+}
+
+// Verified is the proof in the form that a status carries.
+func (p *Proof) Verified() *Verified {
+	v := &Verified{
+		Profile: p.Profile, ProfileVersion: p.ProfileVersion, ToolVersion: p.ToolVersion,
+		Rules: int64(p.Met), Acted: int64(p.Acted),
+		RulesDigest: p.RulesDigest, ManifestDigest: p.ManifestDigest, At: p.At,
+	}
+	if s := p.Search; s != nil {
+		v.Files, v.Bytes = s.Files, s.Bytes
+		v.Identities, v.Findings, v.Kept = int64(s.Identities), int64(s.Findings), int64(s.Kept)
+	}
+	return v
 }
 
 // ReservationOf reads the reservation of a Node's annotations; nil if there is none. An unreadable one is
@@ -97,6 +151,11 @@ func RecordOf(p *Prototype) (Record, error) {
 // ProofOf reads the proof of a Prototype; nil if there is none.
 func ProofOf(p *Prototype) (*Proof, error) {
 	return decode[Proof](p.Annotations, ProofAnnotation)
+}
+
+// UnprovenOf reads why a Prototype's donor was not proven; nil if nothing is said.
+func UnprovenOf(p *Prototype) (*Unproven, error) {
+	return decode[Unproven](p.Annotations, UnprovenAnnotation)
 }
 
 func decode[T any](annotations map[string]string, key string) (*T, error) {

@@ -36,6 +36,8 @@ func TestProofHolds(t *testing.T) {
 		"a rule was not met":      {change: func(p *v1alpha1.Proof) { p.Met-- }, uid: "u", boot: "b"},
 		"no rule at all":          {change: func(p *v1alpha1.Proof) { p.Rules, p.Met = 0, 0 }, uid: "u", boot: "b"},
 		"a number that is no one": {change: func(p *v1alpha1.Proof) { p.Rules, p.Met = -1, -1 }, uid: "u", boot: "b"},
+		"something was found":     {change: func(p *v1alpha1.Proof) { p.Search = &v1alpha1.Search{Findings: 1} }, uid: "u", boot: "b"},
+		"nothing was found":       {change: func(p *v1alpha1.Proof) { p.Search = &v1alpha1.Search{Files: 9} }, uid: "u", boot: "b", want: true},
 		"without a manifest":      {change: func(p *v1alpha1.Proof) { p.ManifestDigest = "" }, uid: "u", boot: "b"},
 	}
 	for name, test := range tests {
@@ -161,5 +163,18 @@ func TestLabelValueTellsLongNamesApart(t *testing.T) {
 	}
 	if short := v1alpha1.LabelValue("workers-2026.11.21"); short != "workers-2026.11.21" {
 		t.Errorf("a name that fits became %q", short)
+	}
+}
+
+// TestVerifiedFitsATag holds what was verified to the 256 characters that a cloud takes.
+func TestVerifiedFitsATag(t *testing.T) {
+	p := proof()
+	p.ToolVersion = strings.Repeat("v", 300)
+	p.Search = &v1alpha1.Search{Files: 1 << 62, Bytes: 1 << 62, Identities: 1 << 40, Findings: 1 << 40, Kept: 1 << 40}
+	if tag := p.Verified().Tag(); len(tag) > 256 {
+		t.Errorf("the tag has %d characters: %s", len(tag), tag)
+	}
+	if got := (&v1alpha1.Unproven{UID: "u", BootID: "b"}); !got.Speaks("u", "b") || got.Speaks("u", "c") || got.Speaks("v", "b") || (*v1alpha1.Unproven)(nil).Speaks("u", "b") {
+		t.Error("the word on a missing proof is taken for another's")
 	}
 }

@@ -83,6 +83,13 @@ type GeneralizeSettings struct {
 	// +kubebuilder:default=static
 	Profile Profile `json:"profile,omitempty"`
 
+	// Rules names a ConfigMap in Kamino's namespace that adds rules, agents and exemptions to the profile:
+	// each key that ends in .yaml is such a file (docs/image.md). None if absent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Rules string `json:"rules,omitempty"`
+
 	// Image of the generalize pod: Kamino's own. The controller's own image if absent.
 	// +optional
 	Image string `json:"image,omitempty"`

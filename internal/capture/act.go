@@ -192,6 +192,7 @@ func (w *world) tags() map[string]string {
 		cloud.TagPrototype: w.p.Name,
 		cloud.TagUID:       string(w.p.UID),
 		cloud.TagProof:     w.proof.Tag(),
+		cloud.TagVerified:  w.proof.Verified().Tag(),
 	}
 	if w.record.BuiltFrom != "" {
 		tags[cloud.TagLineage] = w.record.BuiltFrom

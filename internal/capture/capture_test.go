@@ -60,7 +60,7 @@ func (s *stage) gaveBack() {
 			s.t.Errorf("the prototype still holds: %+v %v", record, p.Finalizers)
 		}
 	}
-	if s.tracked("pods", ourspace, "generalize-"+s.name) != nil {
+	if s.tracked("pods", ourspace, s.podName()) != nil {
 		s.t.Error("the generalize pod is left behind")
 	}
 }
@@ -211,7 +211,7 @@ func TestFailures(t *testing.T) {
 }
 
 func (s *stage) pullFails() {
-	pod, _ := s.tracked("pods", ourspace, "generalize-"+s.name).(*corev1.Pod)
+	pod, _ := s.tracked("pods", ourspace, s.podName()).(*corev1.Pod)
 	if pod == nil {
 		return
 	}

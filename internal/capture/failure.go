@@ -103,6 +103,9 @@ func (w *world) leftovers() string {
 }
 
 func (w *world) podSentence() string {
+	if w.unproven != "" {
+		return w.unproven
+	}
 	if w.pod == nil {
 		return "it is gone"
 	}

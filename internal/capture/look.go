@@ -26,8 +26,10 @@ type world struct {
 	p      *v1alpha1.Prototype
 	record v1alpha1.Record
 	proof  *v1alpha1.Proof
-	id     cloud.InstanceID
-	pool   cloud.PoolID
+	// unproven is why the pod says that there is no proof; empty if it says nothing.
+	unproven string
+	id       cloud.InstanceID
+	pool     cloud.PoolID
 
 	node        *corev1.Node          // nil if it is gone, or now is another instance's
 	reservation *v1alpha1.Reservation // ours, from the node or else from the record; nil if the donor is not held
@@ -236,8 +238,10 @@ func (e *Engine) lookProof(ctx context.Context, w *world) error {
 		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(w.p), fresh); err != nil {
 			return fmt.Errorf("read prototype %s again: %w", w.p.Name, err)
 		}
-		if text, found := fresh.Annotations[v1alpha1.ProofAnnotation]; found {
-			w.p.Annotations[v1alpha1.ProofAnnotation] = text
+		for _, name := range []string{v1alpha1.ProofAnnotation, v1alpha1.UnprovenAnnotation} {
+			if text, found := fresh.Annotations[name]; found {
+				w.p.Annotations[name] = text
+			}
 		}
 	}
 	proof, err := v1alpha1.ProofOf(w.p)
@@ -249,5 +253,6 @@ func (e *Engine) lookProof(ctx context.Context, w *world) error {
 		w.proof = proof
 		f.Proven = e.now().Sub(proof.At.Time) < proofLife
 	}
+	e.readUnproven(w)
 	return nil
 }

@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -17,7 +19,22 @@ const (
 	tokenSeconds = 600
 )
 
-func podName(p *v1alpha1.Prototype) string { return "generalize-" + p.Name }
+// maxPodName is the length, in characters, of a host name's part, which a pod's name becomes.
+const maxPodName = 63
+
+// podName is the Prototype's name in the form of a host name's part: without dots, and not too long. A hash
+// of the name keeps two Prototypes apart whose names would become one, where pool and version do not.
+func podName(p *v1alpha1.Prototype) string {
+	name := "generalize-" + strings.ReplaceAll(p.Name, ".", "-")
+	attempt, found := strings.CutPrefix(p.Name, v1alpha1.PrototypeName(p.Spec.Pool, p.Spec.Version, 1))
+	usual := found && strings.Trim(attempt, "-0123456789") == ""
+	if usual && len(name) <= maxPodName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(p.Name))
+	hash := "-" + hex.EncodeToString(sum[:4])
+	return strings.TrimRight(name[:min(len(name), maxPodName-len(hash))], "-") + hash
+}
 
 func podImage(p *v1alpha1.Prototype, fallback string) string {
 	if image := p.Spec.Settings.Generalize.Image; image != "" {

@@ -307,7 +307,7 @@ func (s *stage) runKubelet() {
 
 // runPod does what the real generalize pod does, guards included.
 func (s *stage) runPod() {
-	pod, _ := s.tracked("pods", ourspace, podName(&v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: s.name}})).(*corev1.Pod)
+	pod, _ := s.tracked("pods", ourspace, s.podName()).(*corev1.Pod)
 	p := s.prototype()
 	machine := s.cloud.World().Instance(s.donor)
 	if pod == nil || p == nil || s.deaf || machine.Power != cloud.PowerRunning {
@@ -320,7 +320,7 @@ func (s *stage) runPod() {
 	}
 	s.cloud.MarkGeneralized(s.donor)
 	proof, err := json.Marshal(v1alpha1.Proof{UID: p.UID, BootID: machine.BootID, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1",
-		Rules: 7, Met: 7, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())})
+		Rules: 7, Met: 7, Acted: 3, Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())})
 	s.must(err)
 	p.Annotations[v1alpha1.ProofAnnotation] = string(proof)
 	s.must(s.clean.Update(context.Background(), p))

@@ -52,6 +52,7 @@ func report(w *world, d plan.Decision, now time.Time) {
 	s.Progress = progress(w, d)
 	reportDonor(w, now)
 	reportImage(w)
+	reportRecipe(w, d)
 	reportConditions(w.p, d)
 }
 
@@ -88,7 +89,7 @@ func progress(w *world, d plan.Decision) string {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)
 	case d.Do == plan.Wait && d.Why == plan.ForTurn:
-		return "waiting for another capture"
+		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForProof:
 		return "generalizing"
 	case d.Do == plan.Wait:
@@ -97,6 +98,14 @@ func progress(w *world, d plan.Decision) string {
 		return drainProgress(w)
 	}
 	return ""
+}
+
+// turnProgress names whoever is ahead: if nobody drives that capture, somebody must, or this one waits for good.
+func turnProgress(w *world) string {
+	if len(w.ahead) == 0 {
+		return "waiting for another capture"
+	}
+	return fmt.Sprintf("waiting for prototype %s, which holds node %s", w.ahead[0].Name, w.ahead[0].Spec.Donor.NodeName)
 }
 
 func drainProgress(w *world) string {
@@ -122,13 +131,6 @@ func reportDonor(w *world, now time.Time) {
 		at := metav1.NewMicroTime(now)
 		s.Donor.ReleasedAt = &at
 	}
-}
-
-func reportImage(w *world) {
-	if w.image.ID == "" || w.facts.Image == plan.Foreign {
-		return
-	}
-	w.p.Status.Image = &v1alpha1.ImageStatus{ID: w.image.ID, ReplicationPercent: w.image.Percent, Proof: w.image.Tags[cloud.TagProof]}
 }
 
 // reportConditions sets the conditions. Their messages are stable: no times, no counts.

@@ -54,7 +54,11 @@ again, reports the proof to the Prototype, and powers the host off. Do not use -
   kamino generalize --root /mnt/disk --profile-file our-agents.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return classed(g.run(cmd.Context(), f))
+			err := g.run(cmd.Context(), f)
+			if g.live {
+				leaveMessage(err)
+			}
+			return classed(err)
 		},
 	}
 	flags := cmd.Flags()
@@ -187,6 +191,21 @@ func (g *generalizeFlags) runLive(ctx context.Context, f *Factory, runner *gener
 	return h.Run(ctx)
 }
 
+// terminationLog is where the kubelet has each container leave its last words.
+const terminationLog = "/dev/termination-log"
+
+// leaveMessage gives the kubelet the sentence of a failure, for what was refused before anything was
+// changed: without it, all of the log stands in the pod's status. Not in a pod there is no such file.
+func leaveMessage(err error) {
+	if err == nil {
+		return
+	}
+	if f, opened := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0); opened == nil {
+		defer f.Close()
+		_, _ = f.WriteString(generalize.Printable(err.Error()))
+	}
+}
+
 func (g *generalizeFlags) runTree(ctx context.Context, f *Factory, runner *generalize.Runner, format print.Format) error {
 	t, err := tree.Open(g.root)
 	if err != nil {
@@ -259,7 +278,7 @@ func showManifest(w io.Writer, m *generalize.Manifest) error {
 		return err
 	}
 	if m.Scan != nil {
-		fmt.Fprintf(w, "\n%d files searched for secrets and identities: %d found, %d more kept for a reason\n", m.Scan.Files, m.Scan.Count, len(m.Scan.Kept))
+		fmt.Fprintf(w, "\n%d files searched for secrets and identities: %d found, %d more kept for a reason\n", m.Scan.Files, m.Scan.Count, m.Scan.KeptCount)
 	}
 	if m.DryRun {
 		_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met as it is; nothing was changed\n", m.Met, m.Rules, m.Profile, m.ProfileVersion)

@@ -35,6 +35,8 @@ type Manifest struct {
 	Tool           string           `json:"tool"`
 	Profile        v1alpha1.Profile `json:"profile"`
 	ProfileVersion string           `json:"profileVersion"`
+	// RulesDigest is "sha256:" and the hex digest of the user's own rules; empty without any.
+	RulesDigest string `json:"rulesDigest,omitempty"`
 	Subject
 	OS     string `json:"os"`
 	DryRun bool   `json:"dryRun,omitempty"`
@@ -134,8 +136,23 @@ func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 	}
 	return &v1alpha1.Proof{
 		UID: m.UID, BootID: m.BootID, Profile: m.Profile, ProfileVersion: m.ProfileVersion, ToolVersion: m.Tool,
-		Rules: m.Rules, Met: m.Met, ManifestDigest: digest, At: metav1.NewTime(at.UTC().Truncate(time.Second)),
+		Rules: m.Rules, Met: m.Met, Acted: m.acted(), RulesDigest: m.RulesDigest, ManifestDigest: digest,
+		Search: &v1alpha1.Search{
+			Files: int64(m.Scan.Files), Bytes: m.Scan.Bytes, Identities: len(m.Identities()), Findings: m.Scan.Count, Kept: m.Scan.KeptCount,
+		},
+		At: metav1.NewTime(at.UTC().Truncate(time.Second)),
 	}, nil
+}
+
+// acted counts the rules that changed something.
+func (m *Manifest) acted() int {
+	count := 0
+	for i := range m.Outcomes {
+		if m.Outcomes[i].Changed > 0 {
+			count++
+		}
+	}
+	return count
 }
 
 func (m *Manifest) unmet() error {
@@ -168,8 +185,15 @@ type Unmet struct {
 	Whys []string
 }
 
+// maxWhys is how many of the reasons a sentence gives. The manifest has them all.
+const maxWhys = 8
+
 func (e *Unmet) Error() string {
-	return "not generalized, this disk must not be copied: " + Printable(strings.Join(e.Whys, "; "))
+	whys, more := e.Whys, ""
+	if n := len(whys) - maxWhys; n > 0 {
+		whys, more = whys[:maxWhys], fmt.Sprintf("; and %d more", n)
+	}
+	return "not generalized, this disk must not be copied: " + Printable(strings.Join(whys, "; ")) + more
 }
 
 // ExitCode is the exit code of a capture that failed.

@@ -63,8 +63,9 @@ func LoadWith(name v1alpha1.Profile, from string) (*Profile, error) {
 		return nil, err
 	}
 	version := strings.SplitN(p.Version, "-", 2)[0]
+	var whole bytes.Buffer
 	for _, file := range names {
-		add, err := readOverlay(filepath.Join(dir, file))
+		add, err := readOverlay(filepath.Join(dir, file), &whole)
 		if err != nil {
 			return nil, err
 		}
@@ -97,6 +98,7 @@ func LoadWith(name v1alpha1.Profile, from string) (*Profile, error) {
 		return nil, err
 	}
 	p.Version = version + "-" + digest[:8]
+	p.RulesDigest = "sha256:" + hash(whole.Bytes())
 	return p, nil
 }
 
@@ -125,13 +127,14 @@ func overlayFiles(from string) (dir string, names []string, err error) {
 	return from, names, nil
 }
 
-func readOverlay(name string) (*overlay, error) {
+// readOverlay reads a file, and copies what it read to whole.
+func readOverlay(name string, whole io.Writer) (*overlay, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxOverlay+1))
+	content, err := io.ReadAll(io.TeeReader(io.LimitReader(f, maxOverlay+1), whole))
 	if err != nil {
 		return nil, err
 	}

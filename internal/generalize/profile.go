@@ -33,6 +33,9 @@ type Profile struct {
 	Stop []Stop `json:"stop"`
 	// Exempt lists what a profile of the user's own lets stay.
 	Exempt []Exemption `json:"exempt,omitempty"`
+	// RulesDigest is "sha256:" and the hex digest of the user's own files, one after the other in the order
+	// of their names (cat *.yaml | sha256sum); empty without any.
+	RulesDigest string `json:"rulesDigest,omitempty"`
 }
 
 // page is a file of a profile as it is written.

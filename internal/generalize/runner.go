@@ -92,7 +92,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		return nil, err
 	}
 	m := &Manifest{
-		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, Subject: r.Subject,
+		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, Subject: r.Subject,
 		OS: before.OS, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt,
 	}
 	for i := range r.Profile.Rules {

@@ -98,12 +98,31 @@ func (a *API) Prove(ctx context.Context, s generalize.Subject, proof *v1alpha1.P
 	if err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         s.UID,
-		"annotations": map[string]string{v1alpha1.ProofAnnotation: string(text)},
-	}})
+	written, err := a.annotate(ctx, s, map[string]any{v1alpha1.ProofAnnotation: string(text)}, wait)
 	if err != nil {
 		return err
+	}
+	if written.UID != s.UID || written.Annotations[v1alpha1.ProofAnnotation] != string(text) {
+		return fmt.Errorf("annotate Prototype %s: the API server answered with another object", s.Prototype)
+	}
+	return nil
+}
+
+// Unprove writes why there is no proof, and takes back one whose writing nobody has confirmed.
+func (a *API) Unprove(ctx context.Context, u *v1alpha1.Unproven, name string, wait func(context.Context, time.Duration) error) error {
+	text, err := json.Marshal(u)
+	if err != nil {
+		return err
+	}
+	_, err = a.annotate(ctx, generalize.Subject{Prototype: name, UID: u.UID},
+		map[string]any{v1alpha1.UnprovenAnnotation: string(text), v1alpha1.ProofAnnotation: nil}, wait)
+	return err
+}
+
+func (a *API) annotate(ctx context.Context, s generalize.Subject, annotations map[string]any, wait func(context.Context, time.Duration) error) (*v1alpha1.Prototype, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": s.UID, "annotations": annotations}})
+	if err != nil {
+		return nil, err
 	}
 	written := &v1alpha1.Prototype{}
 	err = persist(ctx, wait, func() error {
@@ -111,12 +130,9 @@ func (a *API) Prove(ctx context.Context, s generalize.Subject, proof *v1alpha1.P
 		return a.client.Patch(types.MergePatchType).Resource("prototypes").Name(s.Prototype).Body(patch).MaxRetries(0).Do(ctx).Into(written)
 	})
 	if err != nil {
-		return classify("annotate Prototype "+s.Prototype, err)
+		return nil, classify("annotate Prototype "+s.Prototype, err)
 	}
-	if written.UID != s.UID || written.Annotations[v1alpha1.ProofAnnotation] != string(text) {
-		return fmt.Errorf("annotate Prototype %s: the API server answered with another object", s.Prototype)
-	}
-	return nil
+	return written, nil
 }
 
 // persist tries until it works, the answer is one that will not change, or the pauses are used up.
@@ -158,6 +174,9 @@ func (e *Trouble) Unwrap() error { return e.Err }
 // ExitCode is 5 if the credential was not taken or not enough, and 6 if the API server did not answer.
 func (e *Trouble) ExitCode() int { return e.code }
 
+// unreachable is the exit code for an API server that did not answer.
+const unreachable = 6
+
 func classify(what string, err error) error {
 	switch {
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
@@ -165,6 +184,6 @@ func classify(what string, err error) error {
 	case final(err):
 		return fmt.Errorf("%s: %w", what, err)
 	default:
-		return &Trouble{fmt.Errorf("%s: the API server does not answer: %w", what, err), 6}
+		return &Trouble{fmt.Errorf("%s: the API server does not answer: %w", what, err), unreachable}
 	}
 }

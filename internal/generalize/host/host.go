@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
@@ -69,11 +73,49 @@ func (h *Host) Run(ctx context.Context) error {
 	if err == nil {
 		err = h.work(ctx, t)
 	}
-	if err != nil {
-		h.startAgain(ctx, bus, stopped)
+	if err == nil {
+		return h.powerOff(ctx, t)
+	}
+	if unsaid := h.unprove(ctx, err); unsaid != nil && unsure(err) {
+		// Somebody may have the proof: the disk must stay as it was proven until it can be taken back.
+		h.say("nothing is started again, because a proof may stand: %v", unsaid)
 		return err
 	}
-	return h.powerOff(ctx, t)
+	h.startAgain(ctx, bus, stopped)
+	return err
+}
+
+// unprove tells the Prototype why there is no proof. The kubelet would not: by now the pod's log and the
+// directory of its termination message may have been removed as rules ask for.
+func (h *Host) unprove(ctx context.Context, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	s := h.Runner.Subject
+	u := &v1alpha1.Unproven{
+		UID: s.UID, BootID: s.BootID, Why: shortened(generalize.Printable(why.Error())),
+		At: metav1.NewTime(h.Runner.Now().UTC().Truncate(time.Second)),
+	}
+	err := h.API.Unprove(ctx, u, s.Prototype, h.Wait)
+	if err != nil {
+		h.say("the Prototype could not be told why there is no proof: %v", err)
+	}
+	return err
+}
+
+// maxWhy is how many bytes of a sentence an annotation and a status are given.
+const maxWhy = 2 << 10
+
+func shortened(text string) string {
+	if len(text) <= maxWhy {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxWhy], "") + " ..."
+}
+
+// unsure says whether a failure is one after which the proof may have been written all the same.
+func unsure(err error) bool {
+	var trouble *Trouble
+	return errors.As(err, &trouble) && trouble.code == unreachable
 }
 
 // work is what happens between stopping and power-off. Its order: nothing writes any more, files go, freed
@@ -87,7 +129,7 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if manifest != nil {
 		h.say("%d of %d rules of profile %s/%s are met", manifest.Met, manifest.Rules, manifest.Profile, manifest.ProfileVersion)
 		if s := manifest.Scan; s != nil {
-			h.say("searched %d files (%d MiB) for secrets: %d found, %d kept for a reason", s.Files, s.Bytes>>20, s.Count, len(s.Kept))
+			h.say("searched %d files (%d MiB) for secrets: %d found, %d kept for a reason", s.Files, s.Bytes>>20, s.Count, s.KeptCount)
 		}
 	}
 	if err != nil {

@@ -43,6 +43,8 @@ type server struct {
 	prototype *v1alpha1.Prototype
 	fail      map[string][]int
 	requests  []string
+	// mute does what a patch says and never answers it; gone does nothing any more once there is a proof.
+	mute, gone bool
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +64,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodPatch {
-		var patch struct{ Metadata metav1.ObjectMeta }
+		if s.gone && s.prototype.Annotations[v1alpha1.ProofAnnotation] != "" {
+			panic(http.ErrAbortHandler)
+		}
+		var patch struct {
+			Metadata struct {
+				UID         types.UID
+				Annotations map[string]*string
+			}
+		}
 		body, _ := io.ReadAll(r.Body)
 		if err := json.Unmarshal(body, &patch); err != nil || r.Header.Get("Content-Type") != string(types.MergePatchType) {
 			status(w, http.StatusBadRequest)
@@ -73,7 +83,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for key, value := range patch.Metadata.Annotations {
-			metav1.SetMetaDataAnnotation(&s.prototype.ObjectMeta, key, value)
+			if value == nil {
+				delete(s.prototype.Annotations, key)
+			} else {
+				metav1.SetMetaDataAnnotation(&s.prototype.ObjectMeta, key, *value)
+			}
+		}
+		if s.mute {
+			panic(http.ErrAbortHandler)
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -191,6 +208,9 @@ func TestRun(t *testing.T) {
 	proof := m.proof(t)
 	if !proof.Holds(uid, boot) || proof.Holds(uid, "another boot") {
 		t.Errorf("the proof %+v does not hold", proof)
+	}
+	if s := proof.Search; s == nil || s.Files == 0 || s.Identities == 0 || s.Findings != 0 || proof.Acted == 0 || proof.Acted >= proof.Rules {
+		t.Errorf("the proof does not say what was verified: %+v, %+v", proof, proof.Search)
 	}
 	content := m.file(t, strings.TrimPrefix(generalize.ManifestPath, "/"))
 	var manifest generalize.Manifest
@@ -314,6 +334,9 @@ func TestFailsClosed(t *testing.T) {
 			if m.proof(t) != nil {
 				t.Error("there is a proof")
 			}
+			if u, err := v1alpha1.UnprovenOf(m.server.prototype); err != nil || !u.Speaks(uid, boot) || !strings.Contains(u.Why, c.says) {
+				t.Errorf("the Prototype is told %+v (%v), want a sentence with %q", u, err, c.says)
+			}
 			if got := m.file(t, triggerPath); got != "" {
 				t.Errorf("the kernel was told %q", got)
 			}
@@ -323,6 +346,26 @@ func TestFailsClosed(t *testing.T) {
 			// The pod must not get a second chance in the same boot.
 			if err := m.Run(t.Context()); err == nil {
 				t.Error("a second run in the same boot was not refused")
+			}
+		})
+	}
+}
+
+// TestProofThatMayStand loses every answer to a patch that was done: the proof is taken back if that can be
+// said, and otherwise nothing is started that would change the disk it speaks of.
+func TestProofThatMayStand(t *testing.T) {
+	for name, gone := range map[string]bool{"taken back": false, "cannot be taken back": true} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.server.mute, m.server.gone = true, gone
+			if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "does not answer") {
+				t.Fatalf("got %v", err)
+			}
+			if standing := m.proof(t) != nil; standing != gone {
+				t.Errorf("a proof stands: %t", standing)
+			}
+			if slices.Contains(m.systemd.running(), "kubelet.service") && m.proof(t) != nil {
+				t.Error("the kubelet runs on a disk that is proven")
 			}
 		})
 	}
@@ -377,8 +420,13 @@ func TestSecretStopsTheProof(t *testing.T) {
 	if err := m.Run(t.Context()); !errors.As(err, &unmet) || !strings.Contains(err.Error(), "/etc/vpn.key") {
 		t.Errorf("got %v", err)
 	}
-	if slices.Contains(m.server.requests, http.MethodPatch) || m.file(t, triggerPath) != "" {
+	if m.proof(t) != nil || m.file(t, triggerPath) != "" {
 		t.Error("there is a proof, or the power was cut")
+	}
+	u, err := v1alpha1.UnprovenOf(m.server.prototype)
+	want := "secrets: private key (PEM) in /etc/vpn.key; no rule knows the path"
+	if err != nil || !u.Speaks(uid, boot) || !strings.Contains(u.Why, want) {
+		t.Errorf("the Prototype is told %+v (%v), want %q", u, err, want)
 	}
 	if !slices.Contains(m.systemd.said(), "StartUnit kubelet.service") {
 		t.Errorf("systemd was told %v", m.systemd.said())

@@ -53,8 +53,9 @@ type Report struct {
 	// Count of findings that may not stay; Findings lists the first of them.
 	Count    int       `json:"count"`
 	Findings []Finding `json:"findings,omitempty"`
-	// Kept are findings that may stay, with the reason.
-	Kept []Finding `json:"kept,omitempty"`
+	// KeptCount of findings that may stay; Kept lists the first of them, with the reason.
+	KeptCount int       `json:"keptCount,omitempty"`
+	Kept      []Finding `json:"kept,omitempty"`
 }
 
 // maxListed is how many findings a report lists, of those that may stay and of those that may not.
@@ -108,7 +109,7 @@ func newScanner(o Options) *scanner {
 // add takes a hit into the report.
 func (s *scanner) add(f Finding) {
 	if f.Kept != "" {
-		if len(s.report.Kept) < maxListed {
+		if s.report.KeptCount++; len(s.report.Kept) < maxListed {
 			s.report.Kept = append(s.report.Kept, f)
 		}
 		return

@@ -1,0 +1,44 @@
+package capture
+
+import (
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// readUnproven takes the pod's own word that there is no proof. It counts before the kubelet's, who can
+// only tell how the container ended, and later; and it takes back a proof whose writing was not confirmed.
+func (e *Engine) readUnproven(w *world) {
+	u, err := v1alpha1.UnprovenOf(w.p)
+	if err != nil {
+		e.Log.Error(err, "unreadable word on a missing proof is taken for one", "prototype", w.p.Name)
+		u = &v1alpha1.Unproven{UID: w.p.UID, BootID: w.record.GeneralizeBootID, Why: err.Error()}
+	}
+	if !u.Speaks(w.p.UID, w.record.GeneralizeBootID) {
+		return
+	}
+	w.unproven = u.Why
+	w.facts.Proven, w.proof = false, nil
+	if w.pod != nil || !w.facts.Failed && !w.facts.Deleting {
+		w.facts.Pod = plan.PodFailed // and if somebody deleted it, there must not be another
+	}
+}
+
+// reportRecipe keeps what the promotion changes, as it was seen last before it was done: afterwards the
+// cloud only tells what is.
+func reportRecipe(w *world, d plan.Decision) {
+	if d.Do != plan.SaveRecipe && d.Do != plan.Promote {
+		return
+	}
+	w.p.Status.Recipe = &v1alpha1.RecipeStatus{From: w.change.From, To: w.change.To, Removes: w.change.Removes, Keeps: w.change.Keeps}
+}
+
+func reportImage(w *world) {
+	if w.image.ID == "" || w.facts.Image == plan.Foreign {
+		return
+	}
+	w.p.Status.Image = &v1alpha1.ImageStatus{ID: w.image.ID, ReplicationPercent: w.image.Percent, Proof: w.image.Tags[cloud.TagProof]}
+	if w.proof != nil {
+		w.p.Status.Image.Verified = w.proof.Verified()
+	}
+}

@@ -1,0 +1,124 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// podName is computed, as the Prototype may be gone.
+func (s *stage) podName() string { return "generalize-" + strings.ReplaceAll(s.name, ".", "-") }
+
+func TestWhatWasVerifiedIsRecorded(t *testing.T) {
+	s := newStage(t).decide()
+	p := s.play()
+	s.succeeded(p)
+	v := p.Status.Image.Verified
+	if v == nil {
+		t.Fatalf("status.image is %+v", p.Status.Image)
+	}
+	want := &v1alpha1.Verified{
+		Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Acted: 3, Files: 200, Bytes: 4096, Identities: 2, Kept: 1,
+		ManifestDigest: "sha256:0", At: v.At,
+	}
+	if diff := cmp.Diff(want, v); diff != "" {
+		t.Errorf("status.image.verified (-want +got):\n%s", diff)
+	}
+	image := s.cloud.World().Images[0]
+	if got, want := image.Tags[cloud.TagVerified], "rules=7 acted=3 files=200 bytes=4096 identities=2 findings=0 kept=1 tool="; got != want {
+		t.Errorf("the image version is tagged %q, want %q", got, want)
+	}
+	if r := p.Status.Recipe; r == nil || r.From == "" || !strings.Contains(r.To, p.Spec.Version) || len(r.Removes) == 0 {
+		t.Errorf("status.recipe is %+v", r)
+	}
+}
+
+// TestThePodsOwnWordOnAMissingProof: a run that found something says so on the Prototype, whatever becomes
+// of its pod; that ends the capture with its sentence, and no proof stands beside it.
+func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
+	const found = "not generalized: secrets: private key (PEM) in /etc/vpn.key"
+	for name, says := range map[string]func(p *v1alpha1.Prototype, boot string) string{
+		"alone": func(p *v1alpha1.Prototype, boot string) string {
+			text, err := json.Marshal(v1alpha1.Unproven{UID: p.UID, BootID: boot, Why: found})
+			if err != nil {
+				panic(err)
+			}
+			return string(text)
+		},
+		"not readable": func(*v1alpha1.Prototype, string) string { return "{" },
+	} {
+		for _, proven := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				s := newStage(t, func(s *stage) { s.deaf = true }).decide()
+				p := s.play(func(int) {
+					p := s.prototype()
+					record, err := v1alpha1.RecordOf(p)
+					if err != nil || record.GeneralizeBootID == "" || p.Annotations[v1alpha1.UnprovenAnnotation] != "" {
+						return
+					}
+					p.Annotations[v1alpha1.UnprovenAnnotation] = says(p, record.GeneralizeBootID)
+					if proven {
+						text, err := json.Marshal(v1alpha1.Proof{UID: p.UID, BootID: record.GeneralizeBootID, Rules: 7, Met: 7, ManifestDigest: "sha256:0", At: p.CreationTimestamp})
+						s.must(err)
+						p.Annotations[v1alpha1.ProofAnnotation] = string(text)
+					}
+					s.must(s.clean.Update(context.Background(), p))
+				})
+				s.failed(p, "GeneralizeFailed")
+				want := found
+				if name != "alone" {
+					want = "annotation kamino.dev/unproven is not readable"
+				}
+				if !strings.Contains(p.Status.Failure.Message, want) || !strings.Contains(p.Status.Failure.Message, donorName) {
+					t.Errorf("the failure says %q, want %q", p.Status.Failure.Message, want)
+				}
+				if w := s.cloud.World(); len(w.Snapshots)+len(w.Images) > 0 {
+					t.Errorf("something was made of the disk: %+v %+v", w.Snapshots, w.Images)
+				}
+			})
+		}
+	}
+}
+
+// TestTheWordOfAnotherBootIsNotHeard: an annotation that an earlier try left says nothing of this one.
+func TestTheWordOfAnotherBootIsNotHeard(t *testing.T) {
+	s := newStage(t).decide(func(p *v1alpha1.Prototype) {
+		p.Annotations = map[string]string{v1alpha1.UnprovenAnnotation: `{"uid":"` + string(p.UID) + `","bootID":"another","why":"x"}`}
+	})
+	s.succeeded(s.play())
+}
+
+func TestPodName(t *testing.T) {
+	long := strings.Repeat("p", 60)
+	seen := map[string]string{}
+	for _, c := range []struct{ prototype, pool, version, want string }{
+		{"workers-2026.11.21", "workers", "2026.11.21", "generalize-workers-2026-11-21"},
+		{"workers-2026.11.21-2", "workers", "2026.11.21", "generalize-workers-2026-11-21-2"},
+		{"workers-2026-11-21", "workers", "2026.11.21", ""},
+		{"workers.2026.11.21", "workers", "2026.11.21", ""},
+		{"by-hand", "workers", "2026.11.21", ""},
+		{long + "-2026.11.21", long, "2026.11.21", ""},
+		{long + "-2026.11.21-2", long, "2026.11.21", ""},
+	} {
+		p := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{Pool: c.pool, Version: c.version}}
+		p.Name = c.prototype
+		got := podName(p)
+		if c.want != "" && got != c.want {
+			t.Errorf("%s has the pod %s, want %s", c.prototype, got, c.want)
+		}
+		if wrong := validation.IsDNS1123Label(got); len(wrong) > 0 {
+			t.Errorf("%s: %v", got, wrong)
+		}
+		if other, taken := seen[got]; taken {
+			t.Errorf("%s and %s have one pod", c.prototype, other)
+		}
+		seen[got] = c.prototype
+	}
+}
