@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,14 +33,20 @@ const (
 	prototypeUID = types.UID("5b1f0a44-0000-4000-8000-00000000c10e")
 )
 
-// apiServer is as much of an API server as kamino generalize needs: one Prototype over HTTPS, for whoever
-// has the token.
+// apiServer is as much of an API server as kamino generalize needs (one Prototype over HTTPS, for whoever
+// has the token) and as kubelets need that join by a bootstrap token.
 type apiServer struct {
 	token, port string
 	ca          []byte
+	authority   *x509.Certificate
+	key         *ecdsa.PrivateKey
 
 	mu     sync.Mutex
 	object *v1alpha1.Prototype
+	// What nodes join with and have become, see cluster_test.go.
+	joinTokens []string
+	members    map[string]*member
+	serial     int64
 }
 
 func serveAPI(t *testing.T, address string) *apiServer {
@@ -56,18 +63,25 @@ func serveAPI(t *testing.T, address string) *apiServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	authority, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &apiServer{
 		token: rand.Text(), port: port(t, listener.Addr().String()),
-		ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		ca:        pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		authority: authority, key: key, members: map[string]*member{},
 	}
+	nodes := x509.NewCertPool()
+	nodes.AddCert(authority)
 	server := httptest.NewUnstartedServer(s)
 	server.Listener.Close()
 	server.Listener = listener
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: nodes}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return s
@@ -105,6 +119,18 @@ func (s *apiServer) proof(t *testing.T) *v1alpha1.Proof {
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch {
+	case r.URL.Path == csrPath:
+		s.sign(w, r)
+	case strings.HasPrefix(r.URL.Path, leasePath):
+		s.renew(w, r)
+	default:
+		s.servePrototype(w, r)
+	}
+}
+
+// servePrototype reads and patches the one Prototype; the lock is held.
+func (s *apiServer) servePrototype(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "Bearer "+s.token {
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return

@@ -5,6 +5,7 @@ package real
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ const (
 )
 
 // rootTarball returns Debian's root file system, built once a month and for each list of packages.
-func rootTarball(t *testing.T) string {
+func rootTarball(t *testing.T, packageList string) string {
 	t.Helper()
 	dir := os.Getenv("KAMINO_MACHINES_CACHE")
 	if dir == "" {
@@ -54,18 +55,21 @@ func rootTarball(t *testing.T) string {
 	return tarball
 }
 
+// provisionedLog has a line for each time that a recipe's commands ran on a disk, with the machine's name.
+const provisionedLog = "/opt/provisioned.log"
+
 // platformImage makes the raw disk of a platform image: Debian without identity, with the software of a
 // node that has not joined yet.
-func (l *lab) platformImage(t *testing.T) string {
+func (l *lab) platformImage(t *testing.T, profile disk.Profile) string {
 	t.Helper()
-	root := filepath.Join(l.dir, "platform")
+	root := filepath.Join(l.dir, "platform-"+string(profile))
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "tar", "-xf", rootTarball(t), "-C", root)
+	run(t, "tar", "-xf", rootTarball(t, packageList), "-C", root)
 	forget(t, root)
-	l.dress(t, root)
-	image := filepath.Join(l.dir, "platform.img")
+	dress(t, root, profile)
+	image := root + ".img"
 	run(t, "truncate", "-s", imageSize, image)
 	run(t, "mkfs.ext4", "-q", "-d", root, image)
 	if err := os.RemoveAll(root); err != nil {
@@ -94,7 +98,7 @@ func forget(t *testing.T, root string) {
 }
 
 // dress adds a node's software by the layouts that the sandbox's machines have, and services that live.
-func (l *lab) dress(t *testing.T, root string) {
+func dress(t *testing.T, root string, profile disk.Profile) {
 	t.Helper()
 	files := map[string]string{
 		"etc/cloud/cloud.cfg.d/90-datasource.cfg": "datasource_list: [NoCloud]\n# minbase has no locales to make.\nlocale: false\n",
@@ -103,37 +107,22 @@ func (l *lab) dress(t *testing.T, root string) {
 		"etc/hosts":                               "127.0.0.1 localhost\n",
 		"etc/systemd/system/walinuxagent.service": agentUnit,
 	}
+	scripts := map[string]string{"usr/sbin/waagent": agent}
+	if profile == disk.Bootstrap {
+		files["etc/systemd/system/kubelet.service"] = kubeadmUnit
+		files["etc/systemd/system/kubelet.service.d/10-kubeadm.conf"] = kubeadmDropIn
+		scripts["usr/local/bin/kubelet"], scripts["usr/local/bin/kubeadm"] = kubeadmKubelet, kubeadm
+	} else {
+		scripts["usr/local/bin/kubelet"], scripts["opt/azure/containers/provision.sh"] = kubelet, provision
+	}
 	for path, content := range files {
 		write(t, filepath.Join(root, path), content, 0o644)
-	}
-	scripts := map[string]string{
-		"usr/local/bin/kubelet": kubelet, "usr/sbin/waagent": agent, "opt/azure/containers/provision.sh": provision,
 	}
 	for path, content := range scripts {
 		write(t, filepath.Join(root, path), content, 0o755)
 	}
-	// The layouts keep what is there, but for the list of packages, which here is dpkg's own.
-	status, err := os.ReadFile(filepath.Join(root, "var/lib/dpkg/status"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	facts := disk.Facts{Hostname: "builder"}
-	if err := disk.InstallNode(root, facts); err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.Join(root, disk.Static, facts); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(root, "var/lib/dpkg/status"), string(status), 0o644)
+	layOut(t, root, profile)
 	wants := filepath.Join(root, "etc/systemd/system/multi-user.target.wants")
-	for _, path := range []string{
-		filepath.Join(wants, "kubelet.service"), // comes when the node is provisioned, as the credentials do
-		filepath.Join(root, "etc/kubernetes/certs"), filepath.Join(root, "var/log/azure"),
-	} {
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for unit, target := range map[string]string{
 		"walinuxagent.service": "/etc/systemd/system/walinuxagent.service", "systemd-networkd.service": "/lib/systemd/system/systemd-networkd.service",
 	} {
@@ -143,6 +132,33 @@ func (l *lab) dress(t *testing.T, root string) {
 	}
 	if err := os.MkdirAll(filepath.Join(root, "var/log/journal"), 0o755); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// layOut writes the layout of a node, which keeps what is there, and takes away what comes only when the
+// node is provisioned or joins.
+func layOut(t *testing.T, root string, profile disk.Profile) {
+	t.Helper()
+	// The list of packages is not kept by the layout, and here is dpkg's own.
+	status, err := os.ReadFile(filepath.Join(root, "var/lib/dpkg/status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := disk.Facts{Hostname: "builder"}
+	if err := errors.Join(disk.InstallNode(root, facts), disk.Join(root, profile, facts)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(root, "var/lib/dpkg/status"), string(status), 0o644)
+	later := []string{"var/log/azure"}
+	if profile == disk.Bootstrap {
+		later = append(later, "etc/kubernetes", "var/lib/kubelet/pki", "var/lib/kubelet/config.yaml", "var/lib/kubelet/kubeadm-flags.env", "var/lib/kubelet/instance-config.yaml")
+	} else {
+		later = append(later, "etc/kubernetes/certs", "etc/systemd/system/multi-user.target.wants/kubelet.service")
+	}
+	for _, path := range later {
+		if err := os.RemoveAll(filepath.Join(root, path)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -189,7 +205,7 @@ Restart=always
 // not run again: it leaves a line each time.
 const provision = `#!/bin/bash
 set -eu
-echo "$(hostname)" >>/opt/azure/provisioned.log
+echo "$(hostname)" >>` + provisionedLog + `
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -q
 apt-get install -q -y kamino-node-tools

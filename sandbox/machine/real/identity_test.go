@@ -4,7 +4,6 @@ package real
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -22,16 +21,19 @@ type identity struct {
 	Journal []string
 	// Instance is cloud-init's.
 	Instance string
+	// Modules of cloud-init that have run for this instance, by their semaphores.
+	Modules []string
 	// Provisioned has a line for each time that the recipe's commands ran.
 	Provisioned []string
-	// Serving and Client are hashes of the kubelet's keys: its own, and the cluster's.
-	Serving, Client string
+	// Serving, Own and Cluster are hashes of the kubelet's keys: what it serves with, and what it joins with,
+	// which is its own (kubeadm) or the cluster's (AKS Engine).
+	Serving, Own, Cluster string
 	// Agent is the hash of the guest agent's key.
 	Agent string
 	// Files are the hashes of all files.
 	Files map[string]string
-	// Failed units.
-	Failed string
+	// Failed units, and result and state of the unit that makes identity at a first boot.
+	Failed, FirstBoot string
 	// Upgraded is the version of the upgraded package.
 	Upgraded string
 }
@@ -47,17 +49,23 @@ func (l *lab) look(t *testing.T, m *machine, seed string) identity {
 		Seed:        seed,
 		Journal:     strings.Fields(m.sh(t, "journalctl -q -m -F _MACHINE_ID; journalctl -q -m -F _HOSTNAME")),
 		Instance:    m.sh(t, "cat /var/lib/cloud/data/instance-id"),
-		Provisioned: strings.Fields(m.sh(t, "cat /opt/azure/provisioned.log")),
+		Modules:     strings.Fields(m.sh(t, "ls /var/lib/cloud/instance/sem")),
+		Provisioned: strings.Fields(m.sh(t, "cat "+provisionedLog)),
 		Failed:      m.sh(t, "systemctl --failed --plain --no-legend"),
-		Upgraded:    m.sh(t, "dpkg-query -W -f '${Version}' "+tools),
+		FirstBoot:   strings.Join(strings.Fields(m.sh(t, "systemctl show -P Result -P ActiveState kamino-first-boot.service")), " "),
 	}
 	m.sh(t, "systemctl is-active kubelet.service walinuxagent.service ssh.service")
+	id.Upgraded = m.sh(t, "dpkg-query -W -f '${Version}' "+tools+" 2>/dev/null || true")
+	id.Files = files(t, m.root)
+	id.Agent = id.Files["var/lib/waagent/TransportPrivate.pem"]
+	if own, err := m.try("readlink -e /var/lib/kubelet/pki/kubelet-client-current.pem"); err == nil {
+		id.Own, id.Serving = id.Files[strings.Trim(own, "/\n")], id.Files["var/lib/kubelet/pki/kubelet.key"]
+		return id
+	}
+	id.Cluster, id.Serving = id.Files["etc/kubernetes/certs/client.key"], id.Files["etc/kubernetes/certs/kubeletserver.key"]
 	if restarts := m.sh(t, "systemctl show -P NRestarts kubelet.service"); restarts != "0" {
 		t.Errorf("%s: the kubelet was started %s times too often", m.name, restarts)
 	}
-	id.Files = files(t, m.root)
-	id.Serving, id.Client = id.Files["etc/kubernetes/certs/kubeletserver.key"], id.Files["etc/kubernetes/certs/client.key"]
-	id.Agent = id.Files["var/lib/waagent/TransportPrivate.pem"]
 	return id
 }
 
@@ -67,36 +75,25 @@ func seedOf(t *testing.T, image string) (seed string) {
 	return seed
 }
 
-// shared names what two machines have in common that they must not; empty if they are two machines.
+// identities are those of a machine's values of which there must be no two, by name.
+func identities(id identity) map[string][]string {
+	return map[string][]string{
+		"machine-id": {id.MachineID}, "hostname": {id.Hostname}, "dhcp client id": {id.Lease.ClientID}, "duid": {id.Lease.DUID()},
+		"dhcp address": {id.Lease.Address}, "dhcp hostname": {id.Lease.Hostname}, "random seed": {id.Seed}, "cloud-init instance": {id.Instance},
+		"kubelet serving key": {id.Serving}, "kubelet credential": {id.Own}, "agent key": {id.Agent}, "ssh host key": id.SSH, "journal": id.Journal,
+	}
+}
+
+// shared names what two machines have in common that they must not, sorted; empty if they are two machines.
 func shared(a, b identity) []string {
 	var found []string
-	same := func(what, x, y string) {
-		if x == y && x != "" {
+	other := identities(b)
+	for what, values := range identities(a) {
+		if slices.ContainsFunc(values, func(v string) bool { return v != "" && slices.Contains(other[what], v) }) {
 			found = append(found, what)
 		}
 	}
-	same("machine-id", a.MachineID, b.MachineID)
-	same("hostname", a.Hostname, b.Hostname)
-	same("dhcp client id", a.Lease.ClientID, b.Lease.ClientID)
-	same("duid", a.Lease.DUID(), b.Lease.DUID())
-	same("dhcp address", a.Lease.Address, b.Lease.Address)
-	same("dhcp hostname", a.Lease.Hostname, b.Lease.Hostname)
-	same("random seed", a.Seed, b.Seed)
-	same("cloud-init instance", a.Instance, b.Instance)
-	same("kubelet serving key", a.Serving, b.Serving)
-	same("agent key", a.Agent, b.Agent)
-	for _, key := range a.SSH {
-		if slices.Contains(b.SSH, key) {
-			found = append(found, "ssh host key")
-			break
-		}
-	}
-	for _, entry := range a.Journal {
-		if slices.Contains(b.Journal, entry) {
-			found = append(found, "journal")
-			break
-		}
-	}
+	slices.Sort(found)
 	return found
 }
 
@@ -124,7 +121,7 @@ func (id identity) complete() error {
 	for what, missing := range map[string]bool{
 		"machine-id": len(id.MachineID) != 32, "hostname": id.Hostname == "", "DUID": id.Lease.DUID() == "",
 		"ssh host keys": len(id.SSH) < 3, "journal": len(id.Journal) < 2, "instance": id.Instance == "",
-		"kubelet serving key": id.Serving == "", "cluster credential": id.Client == "", "agent key": id.Agent == "",
+		"kubelet serving key": id.Serving == "", "credential to join with": id.Own+id.Cluster == "", "agent key": id.Agent == "",
 	} {
 		if missing {
 			return fmt.Errorf("%s has no %s of its own", id.Hostname, what)
@@ -135,12 +132,14 @@ func (id identity) complete() error {
 
 // sameImages says whether a clone has its donor's container images.
 func sameImages(donor, clone identity) bool {
-	store := func(id identity) map[string]string {
-		images := maps.Clone(id.Files)
-		maps.DeleteFunc(images, func(path, _ string) bool {
-			return !strings.HasPrefix(path, "var/lib/containerd/io.containerd.content.v1.content/")
-		})
-		return images
+	images := 0
+	for path, sum := range donor.Files {
+		if !strings.HasPrefix(path, "var/lib/containerd/io.containerd.content.v1.content/") {
+			continue
+		}
+		if images++; clone.Files[path] != sum {
+			return false
+		}
 	}
-	return len(store(donor)) > 0 && maps.Equal(store(donor), store(clone))
+	return images > 0
 }

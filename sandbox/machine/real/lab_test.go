@@ -22,7 +22,7 @@ const patience = 4 * time.Minute
 var programs = map[string]string{
 	"systemd-nspawn": "systemd-container", "mmdebstrap": "mmdebstrap", "apt-ftparchive": "apt-utils",
 	"dpkg-deb": "dpkg", "mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs", "losetup": "mount", "mount": "mount",
-	"fstrim": "util-linux", "nsenter": "util-linux", "ip": "iproute2",
+	"fstrim": "util-linux", "fsfreeze": "util-linux", "nsenter": "util-linux", "ip": "iproute2",
 }
 
 // lab is a place for machines: a directory for disks, memory for what is handed to them, and a network
@@ -35,6 +35,9 @@ type lab struct {
 	dhcp            *dhcpServer
 	api             *apiServer
 	kamino          string
+	// times of all boots that were timed, and lap tells how far the test has come.
+	times []bootTime
+	lap   func(what string)
 }
 
 func newLab(t *testing.T) *lab {
@@ -45,9 +48,10 @@ func newLab(t *testing.T) *lab {
 		t.Fatal("KAMINO_BIN must name the kamino binary; `make test-machines` builds it and sets it")
 	}
 	dir := t.TempDir()
-	id := os.Getpid() % 250
+	id, begun := os.Getpid()%250, time.Now()
 	l := &lab{
 		dir: dir, media: filepath.Join(dir, "media"), kamino: kamino,
+		lap:    func(what string) { t.Logf("[%3.0f s] %s", time.Since(begun).Seconds(), what) },
 		bridge: fmt.Sprintf("kmbr%d", id), address: fmt.Sprintf("198.18.%d.1", id),
 	}
 	l.mountMedia(t)

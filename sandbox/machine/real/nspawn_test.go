@@ -125,6 +125,14 @@ func (m *machine) sh(t *testing.T, command string) string {
 	return strings.TrimSpace(out)
 }
 
+// snapshot copies the disk of a running machine as it is at one moment.
+func (m *machine) snapshot(t *testing.T, to string) string {
+	t.Helper()
+	run(t, "fsfreeze", "--freeze", m.root)
+	defer run(t, "fsfreeze", "--unfreeze", m.root)
+	return copyDisk(t, m.image, to)
+}
+
 // powerOff shuts the machine down in good order.
 func (m *machine) powerOff(t *testing.T) {
 	t.Helper()

@@ -18,20 +18,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// secretsOfStatic and secretsOfBootstrap are files of a node of that profile that hold secrets, besides those
+// of every machine.
+var (
+	secretsOfStatic    = []string{"etc/kubernetes/certs/kubeletserver.key"}
+	secretsOfBootstrap = []string{"var/lib/kubelet/pki/kubelet.key", "var/lib/kubelet/pki/kubelet-client-*.pem"}
+)
+
 // secrets returns, by their paths, pieces of secrets of a donor that are found nowhere but in them: a line
 // from the middle of each private key, and what was planted as a token or a password.
-func secrets(t *testing.T, root string) map[string][]byte {
+func secrets(t *testing.T, root string, patterns []string) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
-	keys, err := filepath.Glob(filepath.Join(root, "etc/ssh/ssh_host_*_key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{
-		"etc/kubernetes/certs/kubeletserver.key", "var/lib/waagent/TransportPrivate.pem", "root/.aws/credentials",
+	var keys []string
+	for _, pattern := range append([]string{
+		"etc/ssh/ssh_host_*_key", "var/lib/waagent/TransportPrivate.pem", "root/.aws/credentials",
 		"root/.bash_history", "root/.kube/config", "var/lib/kubelet/config.json", "var/lib/tailscale/tailscaled.state",
-	} {
-		keys = append(keys, filepath.Join(root, path))
+	}, patterns...) {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("there is no %s on the donor: %v", pattern, err)
+		}
+		for _, path := range paths {
+			if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+				keys = append(keys, path)
+			}
+		}
 	}
 	for _, path := range keys {
 		content, err := os.ReadFile(path)

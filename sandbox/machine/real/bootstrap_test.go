@@ -1,0 +1,140 @@
+//go:build machines
+
+package real
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
+
+// testBootstrap is the life of a line of kubeadm nodes. Each joins with a token that it is given, and gets
+// a credential of its own. The donor's disk is generalized while the machine is off, because a donor that
+// lost its credential could not come back; clones of it must join as generic machines do, and copies of the
+// disk as it was must fail to.
+func (l *lab) testBootstrap(t *testing.T) {
+	platform := l.platformImage(t, disk.Bootstrap)
+	donor := l.boot(t, "kubeadm", copyDisk(t, platform, filepath.Join(l.dir, "kubeadm.img")), l.joinRecipe())
+	joined := l.awaitMember(t, donor.name)
+	l.timed(t, "bootstrap, generic image", donor)
+	used := putToUse(t, donor)
+	was := l.look(t, donor, "")
+	if err := was.complete(); err != nil {
+		t.Fatal(err)
+	}
+	l.testNotLive(t, donor)
+	needles := secrets(t, donor.root, secretsOfBootstrap)
+	list := l.listIdentities(t, donor)
+	donor.powerOff(t)
+	was.Seed = seedOf(t, donor.image)
+	served := copyDisk(t, donor.image, filepath.Join(l.dir, "kubeadm-served.img"))
+	snapshot := copyDisk(t, served, filepath.Join(l.dir, "kubeadm-snapshot.img"))
+	l.lap("a kubeadm node has joined, was put to use and is off")
+
+	t.Run("raw", func(t *testing.T) {
+		planted := l.generalizeOff(t, snapshot)
+		lived := copyDisk(t, snapshot+".before", filepath.Join(l.dir, "kubeadm-lived.img"))
+		l.testRaw(t, v1alpha1.ProfileBootstrap, lived, snapshot, needles, planted)
+	})
+	l.lap("its disk is generalized and searched")
+	t.Run("clones", func(t *testing.T) {
+		recipe := func(string) string { return l.joinRecipe() }
+		ids := l.clones(t, snapshot, "joiner", "bootstrap, prototype", recipe)
+		l.lap("two clones have joined and have been looked at")
+		for i, id := range ids {
+			want := expectation{donor: was, provisioned: []string{"kubeadm", id.Hostname}, ran: append(slices.Clone(identityModules), "config_runcmd", "config_scripts_user", "config_write_files")}
+			testNode(t, want, id)
+			if found := shared(was, id); len(found) > 0 {
+				t.Errorf("the donor and %s share: %s", id.Hostname, strings.Join(found, ", "))
+			}
+			if left := survivors(used, was, id); len(left) > 0 {
+				t.Errorf("%s: of what was on the donor there is still:\n%s", id.Hostname, strings.Join(left, "\n"))
+			}
+			testJoined(t, l.api.member(id.Hostname), joined, l.api.member(ids[1-i].Hostname))
+		}
+		if found := shared(ids[0], ids[1]); len(found) > 0 {
+			t.Errorf("two clones share: %s", strings.Join(found, ", "))
+		}
+		l.testFindings(t, "joiner", list, false)
+	})
+	t.Run("control", func(t *testing.T) {
+		before := l.api.member(donor.name)
+		ids := l.clones(t, served, "double", "", func(string) string { return l.joinRecipe() })
+		l.lap("two copies of the disk that was not generalized have been looked at")
+		testControl(t, was, ids, used, []string{"agent key", "duid", "journal", "kubelet credential", "kubelet serving key", "machine-id", "random seed"})
+		l.testFindings(t, "double", list, true)
+		for _, id := range ids {
+			m := l.api.member(id.Hostname)
+			if len(m.Keys) != 0 || m.Renewed != 0 || !slices.Contains(m.Foreign, donor.name) {
+				t.Errorf("%s, with its donor's credential, is to the API server: %+v", id.Hostname, m)
+			}
+			if !strings.Contains(id.Failed, "cloud-final.service") {
+				t.Errorf("%s: the join should have failed where it finds the donor's files; failed units: %q", id.Hostname, id.Failed)
+			}
+		}
+		if diff := cmp.Diff(before.Keys, l.api.member(donor.name).Keys); diff != "" {
+			t.Errorf("a certificate was given out under the donor's name: %s", diff)
+		}
+	})
+}
+
+// testNotLive has the engine's order refused on a node that is in service.
+func (l *lab) testNotLive(t *testing.T, donor *machine) {
+	t.Helper()
+	bootID := donor.sh(t, "cat /proc/sys/kernel/random/boot_id")
+	l.api.order(t, bootID)
+	out, err := l.live(t, donor, "bootstrap", bootID)
+	if code(err) != 3 || !strings.Contains(out, "cannot join again by itself") || !strings.Contains(out, "nothing was changed") {
+		t.Errorf("the bootstrap profile was not refused on a node in service: %v\n%s", err, out)
+	}
+	if l.api.proof(t) != nil {
+		t.Error("there is a proof of a run that was refused")
+	}
+}
+
+// generalizeOff plants what must go on a disk of a machine that is off, copies it to IMAGE.before, and
+// generalizes it; the profile is found by what is on the disk. Then it is trimmed, as a copy of a disk is.
+func (l *lab) generalizeOff(t *testing.T, image string) (planted *plants) {
+	t.Helper()
+	mounted(t, image, func(root string) { planted = plant(t, root, disk.Bootstrap) })
+	copyDisk(t, image, image+".before")
+	mounted(t, image, func(root string) {
+		before := files(t, root)
+		t.Logf("kamino generalize --root:\n%s", run(t, l.kamino, "generalize", "--root", root))
+		after := files(t, root)
+		for _, path := range []string{"usr/local/bin/kubelet", "usr/local/bin/kubeadm", "etc/containerd/config.toml"} {
+			if before[path] == "" || before[path] != after[path] {
+				t.Errorf("%s has not stayed as it was", path)
+			}
+		}
+		if after[strings.TrimPrefix(generalize.ManifestPath, "/")] == "" {
+			t.Error("the run left no manifest")
+		}
+		planted.test(t, root)
+		testManifest(t, root)
+		run(t, "fstrim", root)
+	})
+	run(t, "e2fsck", "-fn", image)
+	return planted
+}
+
+// testJoined holds what the API server knows of a clone to what it knows of its donor and its sibling: it
+// has joined once, with a key of its own, and no other credential was tried under its name.
+func testJoined(t *testing.T, clone, donor, sibling member) {
+	t.Helper()
+	if len(clone.Keys) != 1 || clone.Renewed == 0 || len(clone.Foreign) > 0 {
+		t.Errorf("a clone is to the API server: %+v", clone)
+	}
+	for _, key := range clone.Keys {
+		if slices.Contains(donor.Keys, key) || slices.Contains(sibling.Keys, key) {
+			t.Error("a clone has joined with the key of another node")
+		}
+	}
+}

@@ -1,0 +1,134 @@
+//go:build machines
+
+package real
+
+import "github.com/kamino-dev/kamino/sandbox/machine/disk"
+
+// plantRows has everything that must not survive into a clone, by subject.
+var plantRows = []plantRow{
+	{
+		what:  "machine ID and seeds",
+		gone:  []string{"etc/machine-id", "var/lib/systemd/random-seed", "boot/efi/loader/random-seed", "var/lib/systemd/credential.secret", "var/lib/systemd/timers/stamp-site.timer"},
+		stays: []string{"boot/efi/loader/loader.conf", "var/lib/systemd/deb-systemd-helper-enabled/ssh.service.dsh-also", "etc/os-release"},
+	},
+	{
+		what:       "name",
+		gone:       []string{"etc/hostname", "etc/machine-info"},
+		goneLines:  []plantLine{{"etc/hosts", "127.0.1.1 donor.internal donor"}},
+		staysLines: []plantLine{{"etc/hosts", "10.240.0.9 registry.internal"}, {"etc/hosts", "127.0.0.1 localhost"}},
+	},
+	{
+		what: "host keys",
+		gone: []string{"etc/ssh/ssh_host_rsa_key", "etc/ssh/ssh_host_rsa_key.pub", "etc/ssh/ssh_host_ecdsa_key", "etc/ssh/ssh_host_ed25519_key", "etc/ssh/ssh_host_ed25519_key-cert.pub",
+			"etc/ssl/private/ssl-cert-snakeoil.key", "etc/ssl/certs/ssl-cert-snakeoil.pem"},
+		stays: []string{"etc/ssh/sshd_config", "etc/ssh/ssh_config", "etc/ssh/moduli", "etc/ssh/sshd_config.d/10-site.conf", "etc/ssl/certs/ca-certificates.crt"},
+	},
+	{
+		what: "accounts and their keys",
+		gone: []string{"root/.ssh/authorized_keys", "root/.ssh/known_hosts", "home/ops/.ssh/authorized_keys", "home/ops/.ssh/id_ed25519", "home/packer/.profile",
+			"etc/sudoers.d/90-cloud-init-users", "etc/sudoers.d/waagent", "etc/sudoers.d/99-packer",
+			"etc/passwd-", "etc/shadow-", "etc/group-", "etc/gshadow-", "etc/subuid-", "etc/subgid-"},
+		stays:      []string{"etc/sudoers", "etc/sudoers.d/README", "home/ops/.profile", "root/.bashrc", "etc/pam.d/login"},
+		goneLines:  []plantLine{{"etc/passwd", "packer:x:1500:1500::/home/packer:/bin/sh"}, {"etc/group", "packer:x:1500:"}, {"etc/shadow", "packer:!:19000::::::"}},
+		staysLines: []plantLine{{"etc/passwd", "ops:x:1501:1501::/home/ops:/bin/sh"}, {"etc/group", "ops:x:1501:"}, {"etc/shadow", "ops:!:19000::::::"}},
+	},
+	{
+		what: "network hardware and leases",
+		gone: []string{"etc/udev/rules.d/70-persistent-net.rules", "etc/netplan/50-cloud-init.yaml", "etc/systemd/network/10-cloud-init-eth9.network", "etc/network/interfaces.d/50-cloud-init",
+			"var/lib/dhclient/dhclient.leases", "var/lib/dhcp/dhclient.eth9.leases", "var/lib/dhcpcd/duid", "var/lib/dhcpcd/eth9.lease", "etc/dhcpcd.duid",
+			"var/lib/NetworkManager/internal-eth9.lease", "var/lib/NetworkManager/secret_key", "var/lib/NetworkManager/timestamps"},
+		stays: []string{"etc/udev/rules.d/60-site.rules", "etc/netplan/01-site.yaml", "etc/dhcp/dhclient.conf", "etc/NetworkManager/NetworkManager.conf", "etc/resolv.conf"},
+		goneLines: []plantLine{
+			{"etc/sysconfig/network-scripts/ifcfg-eth9", "HWADDR=00:0d:3a:00:00:09"}, {"etc/sysconfig/network-scripts/ifcfg-eth9", "UUID=5fb06bd0-0bb0-7ffb-45f1-d6edd65f3e03"},
+			{"etc/NetworkManager/system-connections/eth9.nmconnection", "uuid=5fb06bd0-0bb0-7ffb-45f1-d6edd65f3e03"}, {"etc/NetworkManager/system-connections/eth9.nmconnection", "mac-address=00:0D:3A:00:00:09"},
+		},
+		staysLines: []plantLine{{"etc/sysconfig/network-scripts/ifcfg-eth9", "BOOTPROTO=dhcp"}, {"etc/NetworkManager/system-connections/eth9.nmconnection", "type=ethernet"}},
+	},
+	{
+		what: "cloud-init",
+		gone: []string{"var/lib/cloud/data/instance-id", "var/lib/cloud/data/status.json", "var/lib/cloud/instance", "var/lib/cloud/instances/i-before/user-data.txt",
+			"var/lib/cloud/sem/config_scripts_per_once.once", "etc/cloud/cloud-init.disabled"},
+		stays: []string{"etc/cloud/cloud.cfg", "etc/cloud/cloud.cfg.d/90-datasource.cfg", "etc/cloud/templates/hosts.debian.tmpl"},
+	},
+	{
+		what: "Azure's agent",
+		gone: []string{"var/lib/waagent/ovf-env.xml", "var/lib/waagent/TransportPrivate.pem", "var/lib/waagent/Certificates.pem", "var/lib/waagent/0A1B2C.prv", "var/lib/waagent/SharedConfig.xml",
+			"var/lib/waagent/GoalState.1.xml", "var/lib/waagent/provisioned", "var/lib/waagent/Site.Extension-1.0.0/mrseq", "var/lib/waagent/Site.Extension-1.0.0/status/0.status",
+			"var/lib/waagent/history/1/GoalState.xml", "var/lib/waagent/events/1.json", "var/lib/waagent/waagent_status.json"},
+		stays: []string{"var/lib/waagent/WALinuxAgent-2.9.1.1/manifest.xml", "etc/waagent.conf", "usr/sbin/waagent"},
+	},
+	{
+		what:  "storage",
+		gone:  []string{"etc/iscsi/initiatorname.iscsi", "etc/nvme/hostid", "etc/nvme/hostnqn", "etc/lvm/devices/system.devices", "swapfile", "swap.img"},
+		stays: []string{"etc/iscsi/iscsid.conf", "etc/nvme/discovery.conf", "etc/lvm/lvm.conf"},
+		goneLines: []plantLine{
+			{"etc/fstab", "/swapfile none swap sw,noauto 0 0"},
+			{"etc/fstab", "/dev/disk/cloud/azure_resource-part1 /mnt auto defaults,nofail,noauto,comment=cloudconfig 0 2"},
+		},
+		staysLines: []plantLine{{"etc/fstab", "/dev/disk/by-label/site /srv ext4 nofail,noauto 0 2"}},
+	},
+	{
+		what: "enrolment",
+		gone: []string{"etc/krb5.keytab", "var/lib/sss/db/cache_site.ldb", "var/lib/sss/secrets/.secrets.mkey", "var/lib/samba/private/secrets.tdb", "etc/pki/consumer/key.pem", "etc/pki/entitlement/1.pem",
+			"var/lib/rhsm/productid.js", "etc/sysconfig/rhn/systemid", "var/lib/ubuntu-advantage/private/machine-token.json", "var/lib/landscape/client/broker.bpickle"},
+		stays: []string{"etc/krb5.conf", "etc/sssd/sssd.conf", "etc/samba/smb.conf", "etc/pki/tls/openssl.cnf", "etc/ubuntu-advantage/uaclient.conf", "etc/landscape/client.conf"},
+	},
+	{
+		what: "agents of others",
+		gone: []string{"var/lib/amazon/ssm/Vault/Store/RegistrationKey", "etc/opt/microsoft/mdatp/mdatp_onboard.json", "etc/opt/microsoft/azuremonitoragent/config-cache/metrics.json",
+			"etc/opt/microsoft/omsagent/site/certs/oms.key", "etc/datadog-agent/auth_token", "opt/datadog-agent/run/host_id", "var/lib/teleport/host_uuid", "var/lib/tailscale/tailscaled.state",
+			"opt/consul/node-id", "opt/consul/data/serf/local.snapshot", "opt/nomad/data/client/client-id", "etc/puppetlabs/puppet/ssl/private_keys/donor.pem", "etc/chef/client.pem",
+			"etc/salt/pki/minion/minion.pem", "etc/salt/minion_id", "opt/Elastic/Agent/fleet.enc", "var/lib/filebeat/meta.json", "opt/CrowdStrike/falconstore", "var/ossec/etc/client.keys",
+			"var/osquery/osquery.db", "etc/qualys/hostid", "etc/tenable_tag", "var/lib/docker/engine-id", "var/lib/fwupd/pki/secret.key"},
+		stays: []string{"etc/amazon/ssm/amazon-ssm-agent.json", "etc/datadog-agent/datadog.yaml", "opt/datadog-agent/bin/agent/agent", "etc/teleport.yaml", "etc/default/tailscaled", "etc/consul.d/consul.hcl",
+			"etc/puppetlabs/puppet/puppet.conf", "etc/chef/client.rb", "etc/salt/minion", "var/ossec/etc/ossec.conf", "etc/osquery/osquery.conf", "etc/docker/daemon.json", "opt/CrowdStrike/falcond"},
+	},
+	{
+		what: "logs and traces",
+		gone: []string{"var/log/syslog", "var/log/syslog.2.gz", "var/log/journal/0123456789abcdef0123456789abcdef/system.journal", "var/log/site/deep/deeper/app.log", "var/log/pods/default_web/0.log",
+			"var/log/containers/web.log", "var/log/azure/extension.log", "var/log/cloud-init.log", "root/.bash_history", "home/ops/.bash_history", "root/.lesshst", "root/.viminfo",
+			"root/.kube/config", "root/.docker/config.json", "root/.aws/credentials", "root/.azure/msal_token_cache.json", "root/.netrc", "root/.git-credentials", "home/ops/.kube/config",
+			"tmp/site.sh", "var/tmp/site.cache", "var/crash/_usr_bin_site.crash", "var/lib/systemd/coredump/core.site", "var/mail/root", "var/spool/rsyslog/imjournal.state", "var/spool/cron/atjobs/a00001"},
+		stays: []string{"var/log/ancestry.log", "etc/logrotate.d/site", "var/spool/cron/crontabs/root", "root/.profile", "etc/rsyslog.d/10-site.conf", "srv/app/app.log"},
+	},
+	{
+		what: "kubelet",
+		gone: []string{"var/lib/kubelet/pods/0b9c1a52/volumes/token", "var/lib/kubelet/cpu_manager_state", "var/lib/kubelet/memory_manager_state", "var/lib/kubelet/dra_manager_state",
+			"var/lib/kubelet/device-plugins/kubelet_internal_checkpoint", "var/lib/kubelet/plugins_registry/site.sock", "var/lib/kubelet/plugins/site/csi.sock",
+			"var/lib/kubelet/plugins/kubernetes.io/csi/site/globalmount/vol_data.json", "var/lib/kubelet/checkpoints/node", "var/lib/kubelet/config.json"},
+		stays: []string{"usr/local/bin/kubelet", "usr/local/bin/kubectl", "var/lib/kubelet/image_manager/pulled/sha256-0a", "var/lib/kubelet/plugins/site/state.json", "etc/systemd/system/kubelet.service"},
+	},
+	{
+		what: "network plugins",
+		gone: []string{"var/lib/cni/networks/azure/10.244.0.9", "var/lib/cni/results/azure-9-eth0", "var/lib/cni/cache/results/9", "var/lib/calico/nodename", "etc/cni/net.d/calico-kubeconfig",
+			"etc/cni/net.d/05-cilium.conflist", "etc/cni/net.d/multus.d/multus.kubeconfig", "etc/cni/net.d/ZZZ-istio-cni-kubeconfig", "etc/cni/net.d/ZZZ-linkerd-cni-kubeconfig", "var/lib/azure-network/azure-vnet.json"},
+		stays: []string{"etc/cni/net.d/10-azure.conflist", "opt/cni/bin/azure-vnet", "etc/sysctl.d/60-kubernetes.conf"},
+	},
+	{
+		what: "container runtime",
+		gone: []string{"var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/9/resolv.conf", "var/lib/containerd/io.containerd.grpc.v1.cri/containers/9/status",
+			"var/lib/containerd/io.containerd.runtime.v2.task/k8s.io/9/work", "var/lib/containerd/tmpmounts/9/file"},
+		stays: []string{"var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/0a0b", "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/9/fs/etc/ssh/ssh_host_rsa_key",
+			"var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/metadata.db", "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db", "etc/containerd/config.toml", "usr/bin/containerd"},
+	},
+	{
+		what:  "AKS Engine: the kubelet's serving certificate, and the cluster's credentials that stay",
+		only:  disk.Static,
+		gone:  []string{"etc/kubernetes/certs/kubeletserver.key", "etc/kubernetes/certs/kubeletserver.crt"},
+		stays: []string{"etc/kubernetes/certs/client.key", "etc/kubernetes/certs/client.crt", "etc/kubernetes/certs/ca.crt", "etc/kubernetes/azure.json", "var/lib/kubelet/kubeconfig", "var/lib/kubelet/config.yaml", "etc/default/kubelet", "opt/azure/containers/provision.sh"},
+	},
+	{
+		what: "kubeadm: the node's own credential, and what the join writes",
+		only: disk.Bootstrap,
+		gone: []string{"var/lib/kubelet/pki/kubelet-client-current.pem", "var/lib/kubelet/pki/kubelet-client-2026-01-01.pem", "var/lib/kubelet/pki/kubelet.key", "var/lib/kubelet/pki/kubelet.crt",
+			"etc/kubernetes/kubelet.conf", "etc/kubernetes/bootstrap-kubelet.conf", "etc/kubernetes/pki/ca.crt", "etc/kubernetes/manifests/proxy.yaml",
+			"var/lib/kubelet/config.yaml", "var/lib/kubelet/kubeadm-flags.env", "var/lib/kubelet/instance-config.yaml"},
+		stays: []string{"usr/local/bin/kubeadm", "etc/systemd/system/kubelet.service.d/10-kubeadm.conf", "etc/default/kubelet"},
+	},
+}
+
+// refusals are paths of keys and data with which nothing may be captured.
+var refusals = []string{
+	"etc/kubernetes/pki/ca.key", "etc/kubernetes/pki/etcd/server.key", "etc/kubernetes/certs/apiserver.key", "etc/kubernetes/manifests/kube-apiserver.yaml", "var/lib/etcd/member/snap/db",
+	"var/lib/longhorn/replicas/pvc-1/volume.img", "var/lib/rook/rook-ceph/keyring", "var/openebs/local/pvc-1/data", "mnt/disks/vol1/data",
+}

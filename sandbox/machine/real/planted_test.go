@@ -1,0 +1,173 @@
+//go:build machines
+
+package real
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
+
+// plantRow is one thing that must not survive into a clone, with what is near to it and must. It is written
+// down apart from the profiles, so that a rule that lacks a path is noticed.
+type plantRow struct {
+	// what it is.
+	what string
+	// only is the profile that the row is for, empty for each.
+	only disk.Profile
+	// gone are files that must go, and stays near misses: files that a rule drawn too wide would take.
+	gone, stays []string
+	// lines that must go from files that stay, and lines that must stay in them.
+	goneLines, staysLines []plantLine
+}
+
+// plantLine is a line that is added to a file.
+type plantLine struct{ path, line string }
+
+// plants are what was planted on a disk.
+type plants struct {
+	// marker stands in each file that was written and must go, so that a raw disk can be searched for all of them.
+	marker string
+	// gone and stays hold the content by path; of links and the like nothing, only their being there counts.
+	gone, stays           map[string][]byte
+	goneLines, staysLines []plantLine
+	rows                  int
+}
+
+// plant puts all rows of a profile on a disk, of a machine that is on or off. What is there already is
+// taken as it is.
+func plant(t *testing.T, dir string, profile disk.Profile) *plants {
+	t.Helper()
+	// A link on the machine must not lead to the host's files.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	p := &plants{marker: "kamino-planted-" + rand.Text(), gone: map[string][]byte{}, stays: map[string][]byte{}}
+	for _, row := range plantRows {
+		if row.only != "" && row.only != profile {
+			continue
+		}
+		p.rows++
+		for _, path := range row.gone {
+			p.gone[path] = put(t, root, path, fmt.Sprintf("# %s %04d\n", p.marker, len(p.gone)))
+		}
+		for _, path := range row.stays {
+			p.stays[path] = put(t, root, path, "# near to something that goes\n")
+		}
+		for _, line := range slices.Concat(row.goneLines, row.staysLines) {
+			addLine(t, root, line)
+		}
+		p.goneLines = append(p.goneLines, row.goneLines...)
+		p.staysLines = append(p.staysLines, row.staysLines...)
+	}
+	return p
+}
+
+// put makes sure that there is something at a path, and returns what it holds.
+func put(t *testing.T, root *os.Root, path, content string) []byte {
+	t.Helper()
+	info, err := root.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil
+	}
+	if err == nil && info.Size() > 0 {
+		content, err := root.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	if err := errors.Join(root.MkdirAll(filepath.Dir(path), 0o755), root.WriteFile(path, []byte(content), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return []byte(content)
+}
+
+func addLine(t *testing.T, root *os.Root, line plantLine) {
+	t.Helper()
+	if err := root.MkdirAll(filepath.Dir(line.path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := root.OpenFile(line.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteString(line.line + "\n")
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check names what should be gone from a disk and is not, lost what should be there and is not.
+func (p *plants) check(t *testing.T, dir string) (survivors, lost []string) {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for path, content := range p.gone {
+		if holds(root, path, content) {
+			survivors = append(survivors, path)
+		}
+	}
+	for path, content := range p.stays {
+		if !holds(root, path, content) {
+			lost = append(lost, path)
+		}
+	}
+	for _, line := range p.goneLines {
+		if hasLine(root, line) {
+			survivors = append(survivors, line.path+": "+line.line)
+		}
+	}
+	for _, line := range p.staysLines {
+		if !hasLine(root, line) {
+			lost = append(lost, line.path+": "+line.line)
+		}
+	}
+	slices.Sort(survivors)
+	slices.Sort(lost)
+	return survivors, lost
+}
+
+// holds says whether a file still begins with what it held; logs have grown since.
+func holds(root *os.Root, path string, content []byte) bool {
+	if content == nil {
+		_, err := root.Lstat(path)
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	now, err := root.ReadFile(path)
+	return err == nil && bytes.HasPrefix(now, content)
+}
+
+func hasLine(root *os.Root, line plantLine) bool {
+	content, err := root.ReadFile(line.path)
+	return err == nil && slices.Contains(strings.Split(string(content), "\n"), line.line)
+}
+
+// test holds a generalized disk to what was planted on it.
+func (p *plants) test(t *testing.T, dir string) {
+	t.Helper()
+	survivors, lost := p.check(t, dir)
+	if len(survivors) > 0 {
+		t.Errorf("planted, and not caught:\n%s", strings.Join(survivors, "\n"))
+	}
+	if len(lost) > 0 {
+		t.Errorf("near misses that did not survive:\n%s", strings.Join(lost, "\n"))
+	}
+	t.Logf("%d rows: planted %d, caught %d; near misses %d, survived %d", p.rows,
+		len(p.gone)+len(p.goneLines), len(p.gone)+len(p.goneLines)-len(survivors),
+		len(p.stays)+len(p.staysLines), len(p.stays)+len(p.staysLines)-len(lost))
+}

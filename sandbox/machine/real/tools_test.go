@@ -1,0 +1,239 @@
+//go:build machines
+
+package real
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
+
+// tool is something that prepares a disk for being copied.
+type tool struct {
+	name string
+	// program that the host needs for it, empty if none.
+	program string
+	// use runs it on a raw disk. Some work on the tree, some on the image.
+	use func(t *testing.T, l *lab, image string)
+}
+
+// preparations are compared with all that they can do without being told of single files.
+var preparations = []tool{
+	{"cloud-init clean", "", inTree("cloud-init", "clean", "--logs", "--seed", "--machine-id")},
+	{"waagent -deprovision+user", "", inTree("waagent", "-deprovision+user", "-force")},
+	{"virt-sysprep", "virt-sysprep", func(t *testing.T, _ *lab, image string) { run(t, "virt-sysprep", "-q", "-a", image) }},
+	{"kamino generalize", "", func(t *testing.T, l *lab, image string) {
+		mounted(t, image, func(root string) { run(t, l.kamino, "generalize", "--root", root, "--profile", "static") })
+	}},
+}
+
+// inTree runs a program of the disk's own, as on its machine, but for the network and what else is running.
+func inTree(command ...string) func(*testing.T, *lab, string) {
+	return func(t *testing.T, _ *lab, image string) {
+		mounted(t, image, func(root string) {
+			run(t, "systemd-nspawn", append([]string{"-q", "-D", root, "--register=no", "--keep-unit", "--private-network", "--pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no"}, command...)...)
+		})
+	}
+}
+
+// after is what a tool left.
+type after struct {
+	// left counts by rule what is still there, lost are near misses that went.
+	left map[string]int
+	lost []string
+	// findings of kamino verify, and files whose content is in the disk's blocks, used or free, before and after a trim.
+	findings, blocks, trimmed int
+	took                      time.Duration
+	// machineID and seed say what it made of them.
+	machineID, seed string
+}
+
+// TestTools gives the same disk to each of the tools that people use for this, and reports what each leaves
+// behind, rule by rule. It asserts nothing of the others. It needs virt-sysprep, or leaves it out.
+func TestTools(t *testing.T) {
+	if os.Getenv("KAMINO_COMPARE_TOOLS") == "" {
+		t.Skip("a measurement, not a test: run `make compare-tools`")
+	}
+	requireTools(t)
+	l := &lab{dir: t.TempDir(), kamino: os.Getenv("KAMINO_BIN")}
+	image, planted, list := l.livedIn(t)
+	results := map[string]after{"before": l.measure(t, image, planted, list, 0)}
+	for _, tool := range preparations {
+		if _, err := exec.LookPath(tool.program); tool.program != "" && err != nil {
+			t.Logf("%s is left out: %v", tool.name, err)
+			continue
+		}
+		copied := copyDisk(t, image, filepath.Join(l.dir, "tool.img"))
+		begun := time.Now()
+		tool.use(t, l, copied)
+		results[tool.name] = l.measure(t, copied, planted, list, time.Since(begun))
+	}
+	t.Logf("\n%s", compared(t, results))
+	if left := results["kamino generalize"]; len(left.left) > 0 || len(left.lost) > 0 || left.findings > 0 {
+		t.Errorf("kamino left %v and %d findings, and took near misses %v", left.left, left.findings, left.lost)
+	}
+}
+
+// livedIn makes the disk: Debian with the Azure agent, dressed as an AKS Engine node that was in service for
+// years, with everything planted on it. It returns the donor's identities as a list as well.
+func (l *lab) livedIn(t *testing.T) (image string, planted *plants, list string) {
+	t.Helper()
+	root := filepath.Join(l.dir, "lived-in")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "tar", "-xf", rootTarball(t, packageList+",waagent"), "-C", root)
+	status, err := os.ReadFile(filepath.Join(root, "var/lib/dpkg/status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := disk.LivedIn(root, disk.Static, disk.Facts{Hostname: "donor"}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(root, "var/lib/dpkg/status"), string(status), 0o644)
+	planted = plant(t, root, disk.Static)
+	list = filepath.Join(l.dir, "donor.txt")
+	write(t, list, run(t, "sh", "-c", "sha256sum "+root+"/etc/machine-id "+root+"/etc/ssh/ssh_host_*_key"), 0o600)
+	image = root + ".img"
+	run(t, "truncate", "-s", imageSize, image)
+	run(t, "mkfs.ext4", "-q", "-d", root, image)
+	return image, planted, list
+}
+
+func (l *lab) measure(t *testing.T, image string, planted *plants, list string, took time.Duration) after {
+	t.Helper()
+	a := after{left: map[string]int{}, took: took, blocks: markersIn(t, image, planted.marker)}
+	mounted(t, image, func(root string) {
+		var survivors []string
+		survivors, a.lost = planted.check(t, root)
+		rule := ruleOf(t)
+		for _, path := range survivors {
+			a.left[rule(path)]++
+		}
+		out, err := exec.CommandContext(t.Context(), l.kamino, "verify", root, "--profile", "static", "--identities", list, "-o", "json").Output()
+		var report struct {
+			Count    int
+			Findings []scan.Finding
+		}
+		if json.Unmarshal(out, &report) != nil {
+			t.Fatalf("kamino verify: %v\n%s", err, out)
+		}
+		a.findings = report.Count
+		a.machineID, a.seed = stateOf(root, "etc/machine-id"), stateOf(root, "var/lib/systemd/random-seed")
+		run(t, "fstrim", root)
+	})
+	a.trimmed = markersIn(t, image, planted.marker)
+	return a
+}
+
+func stateOf(root, path string) string {
+	content, err := os.ReadFile(filepath.Join(root, path))
+	switch {
+	case err != nil:
+		return "missing"
+	case len(content) == 0:
+		return "empty"
+	default:
+		return fmt.Sprintf("%d bytes, %.40q", len(content), content)
+	}
+}
+
+// markersIn counts the planted files whose content is in the blocks of a disk.
+func markersIn(t *testing.T, image, marker string) int {
+	t.Helper()
+	content, err := os.ReadFile(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, hit := range regexp.MustCompile(regexp.QuoteMeta(marker)+` \d{4}`).FindAll(content, -1) {
+		found[string(hit)] = true
+	}
+	return len(found)
+}
+
+// ruleOf says which rule of the static profile a planted path or line belongs to.
+func ruleOf(t *testing.T) func(path string) string {
+	t.Helper()
+	profile, err := generalize.LoadWith(v1alpha1.ProfileStatic, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := profile.Owner()
+	return func(path string) string {
+		path, _, _ = strings.Cut(path, ": ")
+		return owner("/" + path).Rule
+	}
+}
+
+// compared is the table of all tools, by rule.
+func compared(t *testing.T, results map[string]after) string {
+	t.Helper()
+	before, names := results["before"], []string{}
+	for _, tool := range preparations {
+		if _, done := results[tool.name]; done {
+			names = append(names, tool.name)
+		}
+	}
+	var rules []string
+	for rule := range before.left {
+		rules = append(rules, rule)
+	}
+	slices.Sort(rules)
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "| rule | planted | %s |\n|---|---|%s\n", strings.Join(names, " | "), strings.Repeat("---|", len(names)))
+	for _, rule := range rules {
+		fmt.Fprintf(&out, "| `%s` | %d |", rule, before.left[rule])
+		for _, name := range names {
+			switch left := results[name].left[rule]; left {
+			case 0:
+				out.WriteString(" yes |")
+			case before.left[rule]:
+				out.WriteString(" no |")
+			default:
+				fmt.Fprintf(&out, " %d left |", left)
+			}
+		}
+		out.WriteByte('\n')
+	}
+	for _, row := range []struct {
+		what string
+		of   func(after) string
+	}{
+		{"planted, still there", func(a after) string { return fmt.Sprint(total(a.left)) }},
+		{"near misses lost", func(a after) string { return fmt.Sprint(len(a.lost), " ", a.lost) }},
+		{"findings of kamino verify", func(a after) string { return fmt.Sprint(a.findings) }},
+		{"planted contents in the disk's blocks", func(a after) string { return fmt.Sprint(a.blocks) }},
+		{"the same after a trim", func(a after) string { return fmt.Sprint(a.trimmed) }},
+		{"machine-id", func(a after) string { return a.machineID }},
+		{"random seed", func(a after) string { return a.seed }},
+		{"took", func(a after) string { return fmt.Sprintf("%.1f s", a.took.Seconds()) }},
+	} {
+		fmt.Fprintf(&out, "| %s | %s |", row.what, row.of(before))
+		for _, name := range names {
+			fmt.Fprintf(&out, " %s |", row.of(results[name]))
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+func total(left map[string]int) (sum int) {
+	for _, n := range left {
+		sum += n
+	}
+	return sum
+}

@@ -1,0 +1,174 @@
+//go:build machines
+
+package real
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
+)
+
+// testRaw searches free blocks, and has kamino's own verifier search them. Both must find nothing on the
+// disk that was generalized live, and something on the one that it was made from and on one that was
+// generalized without a trim. Used blocks are the tree's to answer for: Debian ships examples of keys, which
+// on a raw disk cannot be told from others.
+func (l *lab) testRaw(t *testing.T, profile v1alpha1.Profile, lived, generalized string, needles map[string][]byte, planted *plants) {
+	marker := map[string][]byte{"something that was planted": []byte(planted.marker)}
+	if found := leftIn(t, lived, needles); len(found) != len(needles) || len(leftIn(t, lived, marker)) == 0 {
+		t.Fatalf("of %d secrets the search finds only %v on the disk that has them all", len(needles), found)
+	}
+	if found := append(leftIn(t, generalized, needles), leftIn(t, generalized, marker)...); len(found) > 0 {
+		t.Errorf("in the blocks of the generalized disk there are still secrets: %v", found)
+	}
+	manifest := filepath.Join(l.dir, string(profile)+".json")
+	mounted(t, generalized, func(root string) {
+		run(t, "cp", filepath.Join(root, generalize.ManifestPath), manifest)
+		l.verify(t, 0, root)
+	})
+	l.verify(t, 0, generalized, "--free-only", "--manifest", manifest)
+	l.verify(t, 4, lived, "--free-only", "--manifest", manifest)
+	l.testUntrimmed(t, profile, copyDisk(t, lived, filepath.Join(l.dir, "untrimmed.img")), needles, planted)
+}
+
+// testUntrimmed generalizes a disk as a tree, which leaves what was deleted in free blocks until it is
+// trimmed.
+func (l *lab) testUntrimmed(t *testing.T, profile v1alpha1.Profile, image string, needles map[string][]byte, planted *plants) {
+	mounted(t, image, func(root string) {
+		l.testRefusals(t, root, profile)
+		run(t, l.kamino, "generalize", "--root", root, "--profile", string(profile))
+		planted.test(t, root)
+		l.verify(t, 0, root)
+	})
+	found := leftIn(t, image, needles)
+	if len(found) == 0 {
+		t.Error("without a trim nothing was found in free blocks: this search finds nothing")
+	}
+	t.Logf("deleted but not trimmed, %d of %d secrets are still in free blocks: %v", len(found), len(needles), found)
+	manifest := filepath.Join(l.dir, "untrimmed.json")
+	mounted(t, image, func(root string) { run(t, "cp", filepath.Join(root, generalize.ManifestPath), manifest) })
+	l.verify(t, 4, image, "--free-only", "--manifest", manifest)
+	mounted(t, image, func(root string) { run(t, "fstrim", root) })
+	marker := map[string][]byte{"something that was planted": []byte(planted.marker)}
+	if found := append(leftIn(t, image, needles), leftIn(t, image, marker)...); len(found) > 0 {
+		t.Errorf("after a trim there are still secrets in the blocks of the disk: %v", found)
+	}
+	l.verify(t, 0, image, "--free-only", "--manifest", manifest)
+}
+
+// testRefusals puts what forbids a capture on a disk, one after the other.
+func (l *lab) testRefusals(t *testing.T, root string, profile v1alpha1.Profile) {
+	t.Helper()
+	for _, path := range refusals {
+		// What was made for it goes again, what was there stays.
+		made := filepath.Join(root, path)
+		for parent := filepath.Dir(made); ; parent = filepath.Dir(parent) {
+			if _, err := os.Lstat(parent); err == nil {
+				break
+			}
+			made = parent
+		}
+		write(t, filepath.Join(root, path), "data\n", 0o600)
+		out, err := attempt(l.kamino, "generalize", "--root", root, "--profile", string(profile))
+		if code(err) != 3 || !strings.Contains(out, "nothing was changed") {
+			t.Errorf("a disk with /%s was not refused: %v\n%s", path, err, out)
+		}
+		if err := os.RemoveAll(made); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d disks with keys or data that must not be copied: all refused, nothing changed", len(refusals))
+}
+
+func (l *lab) verify(t *testing.T, want int, args ...string) {
+	t.Helper()
+	if out, err := attempt(l.kamino, append([]string{"verify"}, args...)...); code(err) != want {
+		t.Errorf("kamino verify %s: %v, not exit code %d\n%s", strings.Join(args, " "), err, want, out)
+	}
+}
+
+// code that a program ended with; -1 if it did not end by itself.
+func code(err error) int {
+	var ended *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &ended):
+		return ended.ExitCode()
+	default:
+		return -1
+	}
+}
+
+// listIdentities writes down a donor's identities as somebody does who does not trust the manifest.
+func (l *lab) listIdentities(t *testing.T, m *machine) string {
+	t.Helper()
+	list := filepath.Join(l.dir, m.name+".txt")
+	write(t, list, m.sh(t, "sha256sum /etc/machine-id /etc/ssh/ssh_host_*_key")+"\n", 0o600)
+	return list
+}
+
+// testFindings has the verifier look for the donor's identities on the disks of two machines that were
+// booted from one disk: none on clones, some on copies. Keys as such are there by then, their own.
+func (l *lab) testFindings(t *testing.T, name, list string, want bool) {
+	t.Helper()
+	for i := range 2 {
+		image := filepath.Join(l.dir, fmt.Sprintf("%s%d.img", name, i+1))
+		mounted(t, image, func(root string) {
+			out, err := exec.CommandContext(t.Context(), l.kamino, "verify", root, "--identities", list, "-o", "json").Output()
+			var report struct{ Findings []scan.Finding }
+			if json.Unmarshal(out, &report) != nil || code(err) != 4 {
+				t.Fatalf("kamino verify of the disk of %s%d: %v\n%s", name, i+1, err, out)
+			}
+			var found []string
+			for _, f := range report.Findings {
+				// A kubelet that joins writes the same file on every node of a cluster: server, and place of its key.
+				if f.Kind == scan.Identity && f.Path != "/etc/kubernetes/kubelet.conf" {
+					found = append(found, f.Path)
+				}
+			}
+			if want != slices.Contains(found, "/etc/machine-id") || !want && len(found) > 0 {
+				t.Errorf("the verifier finds these identities of the donor on %s%d: %v", name, i+1, found)
+			}
+		})
+	}
+}
+
+// testManifest says which rules had something to do, and fails for those that never had.
+func testManifest(t *testing.T, root string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, generalize.ManifestPath))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := generalize.ParseManifest(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var idle []string
+	removing := 0
+	for _, o := range manifest.Outcomes {
+		switch o.Action {
+		case generalize.Refuse, generalize.Keep, generalize.Install, generalize.Record:
+			continue
+		}
+		removing++
+		// The seed is where these machines' user data comes from; the join's data lie in memory.
+		if o.Found == 0 && o.Changed == 0 && o.Kept == "" && o.Rule != "join-data" {
+			idle = append(idle, o.Rule)
+		}
+	}
+	if len(idle) > 0 {
+		t.Errorf("nothing was planted for rules %v", idle)
+	}
+	t.Logf("profile %s/%s: %d rules, %d of them take something away, and each of those was tried", manifest.Profile, manifest.ProfileVersion, manifest.Rules, removing)
+}
