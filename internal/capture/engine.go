@@ -35,6 +35,9 @@ type Engine struct {
 	OwnNode string
 	// MaxConcurrent captures that may hold donors at once in the cluster. 1 if zero.
 	MaxConcurrent int
+	// PolicyConcurrent, if set, tells how many the policies of the cluster allow; the larger number counts. It
+	// must be quick and safe for concurrent use.
+	PolicyConcurrent func() int
 	// Now is the clock. time.Now if nil.
 	Now func() time.Time
 	// Recorder of events; none are recorded if nil.
@@ -166,6 +169,15 @@ func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, err
 // terminal tells whether the Prototype has ended.
 func terminal(p *v1alpha1.Prototype) bool {
 	return p.Status.Phase == v1alpha1.PhaseSucceeded || p.Status.Phase == v1alpha1.PhaseFailed
+}
+
+// concurrent is how many captures may hold donors at once.
+func (e *Engine) concurrent() int {
+	limit := max(e.MaxConcurrent, 1)
+	if e.PolicyConcurrent != nil {
+		limit = max(limit, e.PolicyConcurrent())
+	}
+	return limit
 }
 
 func (e *Engine) now() time.Time {

@@ -51,7 +51,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 		return err
 	}
 	w.ahead = holding(others)
-	f.Queued = len(w.ahead) >= max(e.MaxConcurrent, 1)
+	f.Queued = len(w.ahead) >= e.concurrent()
 	for _, ask := range []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){
 		e.refuseDecision, e.refuseDonor, e.refuseLineage, e.refuseInstallation, e.refusePods, e.refuseCloud,
 	} {
