@@ -1,12 +1,15 @@
-// Package selection decides whether a node may be a donor. Each rule refuses by a name and a sentence;
-// all rules are asked, so that a person sees every reason at once.
+// Package selection decides which node is the donor. Each rule refuses by a name and a sentence; all rules
+// are asked, so that a person sees every reason at once. Refusals judges a node that a person named; Choose
+// judges all nodes of a pool by a policy's rules and takes the best.
 //
-// It is pure: what it needs to know of the cluster is given to it. Whether the cloud can capture the
-// instance is the provider's to say (cloud.Recipes.Preflight).
+// It is pure: what it needs to know of the cluster is given to it. When a capture may begin is package
+// schedule's to say, and whether the cloud can capture the instance is the provider's
+// (cloud.Recipes.Preflight).
 package selection
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -92,10 +95,14 @@ func ready(s Subject) *cloud.Refusal {
 
 func notAlone(s Subject) *cloud.Refusal {
 	for i := range s.Peers {
-		if Ready(&s.Peers[i]) && !s.Peers[i].Spec.Unschedulable && s.Peers[i].Annotations[v1alpha1.ReservationAnnotation] == "" {
+		if takesPods(&s.Peers[i]) {
 			return nil
 		}
 	}
+	return onlyReadyNode(s)
+}
+
+func onlyReadyNode(s Subject) *cloud.Refusal {
 	return refuse(OnlyReadyNode, "node %s is the only one of pool %s that is Ready and schedulable; taking it out would leave its pods nowhere to go: grow the pool by one first", s.Node.Name, s.Pool)
 }
 
@@ -119,10 +126,17 @@ func free(s Subject) *cloud.Refusal {
 
 // Ready tells whether the node's kubelet says so now.
 func Ready(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
+	_, ready := ReadySince(n)
+	return ready
+}
+
+// ReadySince is the moment from which on the node has been Ready without a break, to the second. It is false
+// for a node that is not Ready now, and the zero time where the condition does not say.
+func ReadySince(n *corev1.Node) (since time.Time, ready bool) {
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
 		}
 	}
-	return false
+	return time.Time{}, false
 }

@@ -1,0 +1,142 @@
+package schedule
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// Reasons of an answer.
+const (
+	// Allowed: a capture may begin now.
+	Allowed = "Allowed"
+	// TooManyFailures: as many captures in a row have failed as the policy allows. A person must look.
+	TooManyFailures = "TooManyFailures"
+	// BackingOff: the last capture failed not long ago.
+	BackingOff = "BackingOff"
+	// TooSoon: the last capture that succeeded began less than minInterval ago.
+	TooSoon = "TooSoon"
+	// Blackout: the moment is in one.
+	Blackout = "Blackout"
+	// OutsideSchedule: cron does not allow the moment.
+	OutsideSchedule = "OutsideSchedule"
+	// NeverFires: no moment is ever allowed.
+	NeverFires = "NeverFires"
+)
+
+// MaxBackoff ends the doubling: a pool gets one version a day, so waiting for longer would skip days.
+const MaxBackoff = 24 * time.Hour
+
+// Answer tells whether a capture may begin.
+type Answer struct {
+	Allowed bool `json:"allowed"`
+	// Reason and Message. The message carries no times, so that it stays while nothing changes.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Next is when a capture may begin, given that nothing else happens: now if it is allowed, and zero if
+	// never without a person.
+	Next time.Time `json:"next,omitzero"`
+}
+
+// Past is what the pool's captures so far have to do with its next one.
+type Past struct {
+	// LastSuccess is when the last capture that succeeded was decided; zero if there was none.
+	LastSuccess time.Time
+	// Failures since then, in a row, and when the last of them was found.
+	Failures    int
+	LastFailure time.Time
+	// Failed is the Prototype of the last of them.
+	Failed string
+}
+
+// PastOf a pool, from its Prototypes in any order. Those that are being deleted or have not ended say nothing.
+func PastOf(prototypes []v1alpha1.Prototype) Past {
+	var past Past
+	for i := range prototypes {
+		if p := &prototypes[i]; p.Status.Phase == v1alpha1.PhaseSucceeded && p.CreationTimestamp.After(past.LastSuccess) {
+			past.LastSuccess = p.CreationTimestamp.Time
+		}
+	}
+	for i := range prototypes {
+		p := &prototypes[i]
+		if p.Status.Phase != v1alpha1.PhaseFailed || p.DeletionTimestamp != nil || !p.CreationTimestamp.After(past.LastSuccess) {
+			continue
+		}
+		past.Failures++
+		if at := EndedAt(p); past.Failed == "" || at.After(past.LastFailure) {
+			past.LastFailure, past.Failed = at, p.Name
+		}
+	}
+	return past
+}
+
+// EndedAt is when a capture ended, as far as it is known: the last change of its condition Ready, else the end
+// of its last step, else its decision.
+func EndedAt(p *v1alpha1.Prototype) time.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1alpha1.ConditionReady && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.Time
+		}
+	}
+	if n := len(p.Status.Steps); n > 0 && p.Status.Steps[n-1].FinishedAt != nil {
+		return p.Status.Steps[n-1].FinishedAt.Time
+	}
+	return p.CreationTimestamp.Time
+}
+
+// At tells whether a capture of a pool may begin now. Its past is asked before the calendar: what a person has
+// to mend is more than a time to wait for.
+func (s *Schedule) At(now time.Time, past Past, failures v1alpha1.FailureSettings) Answer {
+	limit, backoff := limits(failures)
+	retry := past.LastFailure.Add(doubled(backoff, past.Failures))
+	again := past.LastSuccess.Add(s.minInterval)
+	later := func(reason string, from time.Time, format string, args ...any) Answer {
+		a := Answer{Reason: reason, Message: fmt.Sprintf(format, args...), Next: s.free(latest(now, from))}
+		return a
+	}
+	switch {
+	case past.Failures >= limit:
+		return Answer{Reason: TooManyFailures, Message: fmt.Sprintf(
+			"%d captures in a row have failed, the last of them prototype %s, and the policy allows %d (failures.limit): read why (`kamino status %s`), mend it, "+
+				"and delete the failed Prototypes or capture a node by hand; either lets the policy go on", past.Failures, past.Failed, limit, past.Failed)}
+	case s.free(now).IsZero():
+		message, _ := s.Never(now)
+		return Answer{Reason: NeverFires, Message: message}
+	case past.Failures > 0 && now.Before(retry):
+		return later(BackingOff, latest(retry, again), "the last capture, prototype %s, has failed, which makes %d in a row: the next try waits for failures.backoff", past.Failed, past.Failures)
+	case !past.LastSuccess.IsZero() && now.Before(again):
+		return later(TooSoon, again, "the last capture began less than schedule.minInterval ago")
+	}
+	if _, black := s.blackedOut(now); black {
+		return later(Blackout, now, "a blackout of the schedule (schedule.blackouts) lets no capture begin")
+	}
+	if !s.open(now) {
+		return later(OutsideSchedule, now, "the schedule (schedule.cron %q) lets no capture begin at this time", s.windows.text)
+	}
+	return Answer{Allowed: true, Reason: Allowed, Message: "a capture may begin", Next: now}
+}
+
+func limits(f v1alpha1.FailureSettings) (limit int, backoff time.Duration) {
+	f = v1alpha1.PrototypePolicySpec{Failures: f}.Defaulted().Failures
+	return int(f.Limit), f.Backoff.Duration
+}
+
+// doubled is the base, doubled for each failure after the first, up to MaxBackoff (or the base, if that is more).
+func doubled(base time.Duration, failures int) time.Duration {
+	wait := base
+	for range failures - 1 {
+		if wait >= MaxBackoff {
+			break
+		}
+		wait = min(2*wait, max(MaxBackoff, base))
+	}
+	return wait
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,175 @@
+package schedule
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // time zones must be known in an image that has no files of its own
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// recurrence is a span of time that begins again and again: [start, start+length). Starts are moments of a
+// wall clock. One that the clock skips in spring is the moment of the change, and one that comes twice in autumn
+// is the first of the two: no window and no blackout is lost, and none is doubled.
+//
+// The parser's own search for the next moment leaves out what the clock skips, and in zones whose clocks change at
+// midnight the whole day. So only its parser is used.
+type recurrence struct {
+	text   string // as a person wrote it, with its zone, for messages
+	spec   *cron.SpecSchedule
+	zone   *time.Location
+	length time.Duration
+}
+
+// fields are those of a classic crontab. Words such as @daily are left out: they hide when the day begins.
+const fields = cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow
+
+func compile(text, zone string, length time.Duration) (recurrence, error) {
+	if zone == "" {
+		zone = v1alpha1.DefaultTimeZone
+	}
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" {
+		return recurrence{}, fmt.Errorf("there is no time zone %q: name one of the IANA database, such as Europe/Berlin", zone)
+	}
+	// The parser would take a time zone out of the text, and panics over one that has no end.
+	if strings.Contains(text, "=") {
+		return recurrence{}, fmt.Errorf("cron %q names a time zone: put it into timeZone", text)
+	}
+	parsed, err := cron.NewParser(fields).Parse(text)
+	if err != nil {
+		return recurrence{}, fmt.Errorf("cron %q cannot be read (%w): give minute, hour, day of month, month and day of week, such as \"0 2 * * 1-5\"", text, err)
+	}
+	spec, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return recurrence{}, fmt.Errorf("cron %q has not the five fields minute, hour, day of month, month and day of week", text)
+	}
+	return recurrence{text: text + " " + zone, spec: spec, zone: location, length: length}, nil
+}
+
+// horizon, in days, ends the search for a start. A 29 February that falls on a given day of the week is up to
+// forty years away, around a year such as 2100 that has none.
+const horizon = 41 * 366
+
+// day of a calendar, at midnight UTC whatever the zone, so that days can be counted without clock changes.
+func dayOf(t time.Time) time.Time {
+	y, m, d := t.Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+}
+
+// next start after t; zero if there is none.
+func (r *recurrence) next(t time.Time) time.Time {
+	// A day before, because a clock that skips a whole day brings the starts of that day to the next one.
+	day := dayOf(t.In(r.zone)).AddDate(0, 0, -1)
+	for range horizon {
+		if r.on(day) {
+			if start := r.first(day, t); !start.IsZero() {
+				return start
+			}
+		}
+		day = day.AddDate(0, 0, 1)
+	}
+	return time.Time{}
+}
+
+// covers tells whether t is in a span, and when the last span that has begun by t ends.
+func (r *recurrence) covers(t time.Time) (end time.Time, covered bool) {
+	oldest := dayOf(t.Add(-r.length).In(r.zone)).AddDate(0, 0, -1)
+	for day := dayOf(t.In(r.zone)).AddDate(0, 0, 1); !day.Before(oldest); day = day.AddDate(0, 0, -1) {
+		if !r.on(day) {
+			continue
+		}
+		if start := r.last(day, t); !start.IsZero() {
+			end = start.Add(r.length)
+			return end, end.After(t)
+		}
+	}
+	return time.Time{}, false
+}
+
+// starBit is set by the parser in a field that begins with a star.
+const starBit = 1 << 63
+
+// on tells whether the day has starts. As in any crontab, a day of the month and a day of the week that are
+// both given are alternatives.
+func (r *recurrence) on(day time.Time) bool {
+	if !has(r.spec.Month, int(day.Month())) {
+		return false
+	}
+	ofMonth, ofWeek := has(r.spec.Dom, day.Day()), has(r.spec.Dow, int(day.Weekday()))
+	if r.spec.Dom&starBit != 0 || r.spec.Dow&starBit != 0 {
+		return ofMonth && ofWeek
+	}
+	return ofMonth || ofWeek
+}
+
+func has(set uint64, n int) bool { return set&(1<<uint(n)) != 0 }
+
+const minutes = 24 * 60
+
+// first start of the day after t; zero if there is none.
+func (r *recurrence) first(day, t time.Time) time.Time {
+	minute := 0
+	if local := t.In(r.zone); dayOf(local).Equal(day) {
+		minute = max(0, local.Hour()*60+local.Minute()-farthest)
+	}
+	for ; minute < minutes; minute++ {
+		if r.at(minute) {
+			if start := moment(day, minute, r.zone); start.After(t) {
+				return start
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// last start of the day up to t; zero if there is none.
+func (r *recurrence) last(day, t time.Time) time.Time {
+	minute := minutes - 1
+	if local := t.In(r.zone); dayOf(local).Equal(day) {
+		minute = min(minute, local.Hour()*60+local.Minute()+farthest)
+	}
+	for ; minute >= 0; minute-- {
+		if r.at(minute) {
+			if start := moment(day, minute, r.zone); !start.After(t) {
+				return start
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// farthest that a clock is moved within a day, in minutes, with room to spare: usually 60, in one zone 30, and
+// in some 120.
+const farthest = 180
+
+func (r *recurrence) at(minute int) bool {
+	return has(r.spec.Hour, minute/60) && has(r.spec.Minute, minute%60)
+}
+
+// moment at which the wall clock shows the minute of the day: the first, if it does so twice; when it jumps
+// over it, if it never does.
+func moment(day time.Time, minute int, zone *time.Location) time.Time {
+	y, m, d := day.Date()
+	t := time.Date(y, m, d, minute/60, minute%60, 0, 0, zone)
+	start, end := t.ZoneBounds()
+	shown := dayOf(t).Add(time.Duration(t.Hour()*60+t.Minute()) * time.Minute)
+	wanted := day.Add(time.Duration(minute) * time.Minute)
+	switch {
+	case shown.After(wanted):
+		return start
+	case shown.Before(wanted):
+		return end
+	case start.IsZero():
+		return t
+	}
+	_, before := start.Add(-1).Zone()
+	_, now := t.Zone()
+	if earlier := t.Add(time.Duration(now-before) * time.Second); earlier.Before(start) && earlier.Before(t) {
+		return earlier
+	}
+	return t
+}

@@ -1,0 +1,93 @@
+package selection
+
+import (
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// readPatch reads what the node says of its most recent patch.
+func (s *subject) readPatch() {
+	s.patch, s.found = s.Node.Annotations[s.rules.MostRecentPatch]
+	if !s.found {
+		return
+	}
+	at, err := time.Parse(time.RFC3339, s.patch)
+	s.err = err
+	if err == nil && !at.After(s.now) {
+		s.verdict.PatchedAt = at
+	}
+}
+
+// noRebootPending stands even where the rules about patches are waived: what waits for a reboot is patched by half.
+//
+// The annotation says that the node wants to reboot, from the moment that the need was found. kured takes it
+// away after the reboot that it did itself, and never where a reboot came about in another way.
+func noRebootPending(s *subject) *cloud.Refusal {
+	name := s.rules.RebootPending
+	value, found := s.Node.Annotations[name]
+	switch {
+	case !found, value == "false":
+		return nil
+	case !s.verdict.PatchedAt.IsZero() && s.verdict.ReadySince.After(s.verdict.PatchedAt):
+		return refuse(RebootPending, "node %s waits for its reboot (annotation %s), although it became Ready after the need for one was found: "+
+			"if it was rebooted by hand or by the cloud, nobody takes the annotation away, so do that: kubectl annotate node %s %s-", s.Node.Name, name, s.Node.Name, name)
+	}
+	return refuse(RebootPending, "node %s waits for its reboot (annotation %s), and its disk is patched by half: it is a candidate once the patcher has rebooted it", s.Node.Name, name)
+}
+
+func patched(s *subject) *cloud.Refusal {
+	name := s.rules.MostRecentPatch
+	switch {
+	case s.waived:
+		return nil
+	case !s.found:
+		return refuse(NotPatched, "node %s does not say when it was patched (annotation %s): it is a candidate once the patcher has written it", s.Node.Name, name)
+	case s.err != nil:
+		return refuse(PatchTimeInvalid, "node %s says %q in annotation %s, which is not a time in RFC 3339, such as %s: see who writes it",
+			s.Node.Name, clip(s.patch), name, utc(time.Unix(0, 0)))
+	case s.verdict.PatchedAt.IsZero():
+		return refuse(PatchedInFuture, "node %s says in annotation %s that it was patched at %s, which is still to come: see whether its clock is right", s.Node.Name, name, clip(s.patch))
+	}
+	return nil
+}
+
+func patchedSinceImage(s *subject) *cloud.Refusal {
+	at := s.verdict.PatchedAt
+	if s.waived || at.IsZero() || s.pool.BuiltAt.IsZero() || at.After(s.pool.BuiltAt) {
+		return nil
+	}
+	return refuse(PatchedBeforeImage, "node %s was patched at %s, before %s was captured, so that a copy of it would be no newer: it is a candidate after its next patch",
+		s.Node.Name, utc(at), s.image())
+}
+
+// goodPatch keeps a patch that somebody rolled back from out of the next version: the nodes that were patched
+// in place carry it as much as those that were built from the quarantined version. It is never waived.
+func goodPatch(s *subject) *cloud.Refusal {
+	at := s.verdict.PatchedAt
+	if at.IsZero() || !at.After(s.pool.BuiltAt) || at.After(s.pool.BadUntil) {
+		return nil
+	}
+	return refuse(SuspectPatch, "node %s was patched at %s, before a version was captured that is quarantined now, and may carry what was wrong with it: "+
+		"it is a candidate after its next patch; or lift the quarantine with `kamino release`", s.Node.Name, utc(at))
+}
+
+// rebootedSincePatch wants the node to have become Ready after the time in the annotation, because kured
+// writes that when it finds the need, and the reboot may be hours away or come about without kured.
+func rebootedSincePatch(s *subject) *cloud.Refusal {
+	at := s.verdict.PatchedAt
+	if s.waived || at.IsZero() || !s.ready || s.verdict.ReadySince.After(at) {
+		return nil
+	}
+	return refuse(NotRebootedSincePatch, "node %s has been Ready without a break since before %s, when it was found to need a reboot, so it runs what was there before the patch: "+
+		"it is a candidate once it has been rebooted", s.Node.Name, utc(at))
+}
+
+// clip keeps a message readable whatever somebody wrote into an annotation.
+func clip(text string) string {
+	const most = 64
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "..."
+}

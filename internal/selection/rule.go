@@ -1,0 +1,205 @@
+package selection
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Reasons of the rules that only an automatic choice knows. A person who names a node may break them.
+const (
+	Ignored               = "Ignored"
+	Unschedulable         = "Unschedulable"
+	RebootPending         = "RebootPending"
+	NotPatched            = "NotPatched"
+	PatchTimeInvalid      = "PatchTimeInvalid"
+	PatchedInFuture       = "PatchedInFuture"
+	PatchedBeforeImage    = "PatchedBeforeImage"
+	SuspectPatch          = "SuspectPatch"
+	NotRebootedSincePatch = "NotRebootedSincePatch"
+	ReadyTooShort         = "ReadyTooShort"
+	RefusedByExpression   = "RefusedByExpression"
+	ExpressionFailed      = "ExpressionFailed"
+)
+
+// Reasons are all that Choose itself refuses a node with. Those in Pool.NodeRefusals come on top.
+func Reasons() []string {
+	return []string{
+		NotLinux, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, NotPatched, PatchTimeInvalid, PatchedInFuture,
+		PatchedBeforeImage, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, ReadyTooShort, RefusedByExpression,
+		ExpressionFailed, Reserved, OnlyReadyNode,
+	}
+}
+
+// subject is a node under judgement.
+type subject struct {
+	*judge
+	Subject
+	verdict Verdict
+	ready   bool
+	// patch is the text of the annotation, and found tells whether there is one.
+	patch string
+	found bool
+	err   error // of reading patch as a time
+}
+
+// chooserRules, in the order in which a person would ask. The first that refuses a node counts for it.
+var chooserRules = []func(*subject) *cloud.Refusal{
+	asked(linux), asked(worker), asked(notHere), notIgnored, schedulable, noRebootPending, patched, patchedSinceImage, goodPatch, rebootedSincePatch,
+	asked(staying), asked(ready), readyLongEnough, asked(free), notAloneInPool,
+}
+
+// asked has a rule for named nodes asked of a node under judgement.
+func asked(rule func(Subject) *cloud.Refusal) func(*subject) *cloud.Refusal {
+	return func(s *subject) *cloud.Refusal { return rule(s.Subject) }
+}
+
+// judge knows what is the same for all nodes of the pool.
+type judge struct {
+	pool    Pool
+	rules   Rules
+	now     time.Time
+	waived  bool
+	ignored map[string]bool // nodes
+	takers  int             // nodes that could take another's pods
+}
+
+func newJudge(pool Pool, rules Rules, now time.Time) *judge {
+	j := &judge{pool: pool, rules: rules, now: now, ignored: make(map[string]bool, len(rules.IgnoreNodes))}
+	// A pool without a prototype of its own has the oldest image that there is.
+	j.waived = rules.MaxImageAge > 0 && (pool.BuiltAt.IsZero() || now.Sub(pool.BuiltAt) >= rules.MaxImageAge)
+	for _, name := range rules.IgnoreNodes {
+		j.ignored[name] = true
+	}
+	for _, n := range pool.Nodes {
+		if takesPods(n) {
+			j.takers++
+		}
+	}
+	return j
+}
+
+// judge asks every rule about a node.
+func (j *judge) judge(n *corev1.Node) Verdict {
+	s := subject{judge: j, Subject: Subject{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode}}
+	s.verdict = Verdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
+	if since, ready := ReadySince(n); ready {
+		s.ready, s.verdict.ReadySince = true, since
+	}
+	s.readPatch()
+	for _, rule := range chooserRules {
+		if refusal := rule(&s); refusal != nil {
+			s.verdict.Refusals = append(s.verdict.Refusals, *refusal)
+		}
+	}
+	s.verdict.Refusals = append(s.verdict.Refusals, j.pool.NodeRefusals[n.Name]...)
+	s.evaluate()
+	return s.verdict
+}
+
+func notIgnored(s *subject) *cloud.Refusal {
+	name := s.Node.Name
+	if s.ignored[name] {
+		return refuse(Ignored, "node %s is ignored by name: take it out of selection.ignoreNodes if it may be a donor", name)
+	}
+	for _, key := range s.rules.IgnoreAnnotations {
+		if _, found := s.Node.Annotations[key]; found {
+			return refuse(Ignored, "node %s is ignored for its annotation %s: remove the annotation if it may be a donor", name, key)
+		}
+	}
+	for _, key := range s.rules.IgnoreLabels {
+		if _, found := s.Node.Labels[key]; found {
+			return refuse(Ignored, "node %s is ignored for its label %s: remove the label if it may be a donor", name, key)
+		}
+	}
+	return nil
+}
+
+// schedulable refuses a cordoned node: somebody has a reason to keep pods off it, which is no sign of a
+// node that works. A person may still capture it.
+func schedulable(s *subject) *cloud.Refusal {
+	if !s.Node.Spec.Unschedulable {
+		return nil
+	}
+	return refuse(Unschedulable, "node %s is cordoned: uncordon it once it is well, or capture it by hand with `kamino capture %s`", s.Node.Name, s.Node.Name)
+}
+
+func readyLongEnough(s *subject) *cloud.Refusal {
+	if !s.ready || s.now.Sub(s.verdict.ReadySince) >= s.rules.MinReadyTime {
+		return nil
+	}
+	return refuse(ReadyTooShort, "node %s has been Ready for less than %s (selection.minReadyTime): it is a candidate once it has", s.Node.Name, short(s.rules.MinReadyTime))
+}
+
+// notAloneInPool is the rule OnlyReadyNode, counted once for the whole pool.
+func notAloneInPool(s *subject) *cloud.Refusal {
+	others := s.takers
+	if takesPods(s.Node) {
+		others--
+	}
+	if others > 0 {
+		return nil
+	}
+	return onlyReadyNode(s.Subject)
+}
+
+// takesPods tells whether the node could take the pods of one that goes.
+func takesPods(n *corev1.Node) bool {
+	return Ready(n) && !n.Spec.Unschedulable && n.Annotations[v1alpha1.ReservationAnnotation] == ""
+}
+
+// evaluate asks the policy's expressions, which give the score as well. An expression that fails says nothing
+// good about the node.
+func (s *subject) evaluate() {
+	if s.rules.Expressions == nil {
+		return
+	}
+	refused, score, err := s.rules.Expressions.Evaluate(s.Node, s.now)
+	s.verdict.Score = score
+	switch {
+	case err != nil:
+		s.verdict.Score = 0
+		s.refuse(refuse(ExpressionFailed, "node %s could not be judged: %s: correct the expression, such as by has() before a field that may be absent", s.Node.Name, err))
+	case refused:
+		s.refuse(refuse(RefusedByExpression, "node %s is refused by the policy's expression selection.refuse: change it if the node may be a donor", s.Node.Name))
+	}
+}
+
+func (s *subject) refuse(r *cloud.Refusal) { s.verdict.Refusals = append(s.verdict.Refusals, *r) }
+
+// changes is the earliest moment after now at which time alone lets the answer change.
+func (j *judge) changes(verdicts []Verdict) (next time.Time) {
+	earlier := func(t time.Time) {
+		if t.After(j.now) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if j.rules.MaxImageAge > 0 && !j.waived {
+		earlier(j.pool.BuiltAt.Add(j.rules.MaxImageAge))
+	}
+	for i := range verdicts {
+		if v := &verdicts[i]; len(v.Refusals) == 1 && v.Refusals[0].Reason == ReadyTooShort {
+			earlier(v.ReadySince.Add(j.rules.MinReadyTime))
+		}
+	}
+	return next
+}
+
+// short writes a duration without the zeros that the standard form ends in: 1h, not 1h0m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func utc(t time.Time) string { return fmt.Sprint(t.UTC().Format(time.RFC3339)) }
