@@ -74,10 +74,13 @@ func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model model
 	if there, err := p.ensureGallery(ctx, clients, s, model); err != nil || !there {
 		return false, err
 	}
-	if p.began(s.galleryID()) && !p.began(s.definitionID()) {
+	what := text("image definition " + s.definition())
+	switch {
+	case p.began(s.definitionID()):
+		return p.finished(ctx, what, s.definitionID())
+	case p.began(s.galleryID()):
 		return p.makeDefinition(ctx, clients, s, model, snapshotID)
 	}
-	what := text("image definition " + s.definition())
 	definition, err := clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
 	if isNotFound(err) {
 		return p.makeDefinition(ctx, clients, s, model, snapshotID)
@@ -85,10 +88,8 @@ func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model model
 	if err != nil {
 		return false, fail("look at", what, err)
 	}
-	if !p.began(s.definitionID()) {
-		if err := checkDefinition(ctx, clients, s, definition.GalleryImage, model, snapshotID); err != nil {
-			return false, err
-		}
+	if err := checkDefinition(ctx, clients, s, definition.GalleryImage, model, snapshotID); err != nil {
+		return false, err
 	}
 	return p.settled(what, s.definitionID(), definitionState(definition.GalleryImage))
 }
@@ -136,6 +137,34 @@ func (p *Provider) settled(what text, id string, state armcompute.GalleryProvisi
 	}
 }
 
+// finished asks the operation by which this process makes a gallery or a definition how far it is. One that
+// failed is forgotten, so that the next look is at the resource itself.
+func (p *Provider) finished(ctx context.Context, what text, id string) (ready bool, err error) {
+	done, err := p.ask(ctx, id)
+	switch {
+	case err != nil:
+		p.forget(id)
+		return false, fail("make", what, err)
+	case done:
+		p.learn(p.defined, id)
+	}
+	return done, nil
+}
+
+// housed is false while this process makes the gallery or the definition that a version would be in: then
+// there is none.
+func (p *Provider) housed(ctx context.Context, s scaleSet) (bool, error) {
+	for id, what := range map[string]text{s.galleryID(): text("gallery " + s.gallery()), s.definitionID(): text("image definition " + s.definition())} {
+		if !p.began(id) || p.known(p.defined, id) {
+			continue
+		}
+		if ready, err := p.finished(ctx, what, id); err != nil || !ready {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // makeDefinition starts making the definition. Ready is true if Azure was done with it at once.
 func (p *Provider) makeDefinition(ctx context.Context, clients *clients, s scaleSet, model modelReader, snapshotID string) (ready bool, err error) {
 	wanted, pool, err := wantedFor(ctx, clients, s, model, snapshotID)
@@ -159,6 +188,9 @@ func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleS
 		return true, nil
 	}
 	what := text("gallery " + s.gallery())
+	if p.began(s.galleryID()) {
+		return p.finished(ctx, what, s.galleryID())
+	}
 	gallery, err := clients.galleries.Get(ctx, s.group, s.gallery(), nil)
 	if err == nil {
 		state := armcompute.GalleryProvisioningState("")

@@ -82,6 +82,9 @@ func (p *Provider) version(ctx context.Context, r versionRef) (foundVersion, err
 		return foundVersion{}, err
 	}
 	ref := cloud.ImageRef{Pool: r.pool(), Version: r.version}
+	if housed, err := p.housed(ctx, r.scaleSet); err != nil || !housed {
+		return foundVersion{image: absentImage(ref)}, err
+	}
 	got, err := clients.versions.Get(ctx, r.group, r.gallery(), r.definition(), r.version,
 		&armcompute.GalleryImageVersionsClientGetOptions{Expand: to.Ptr(armcompute.ReplicationStatusTypesReplicationStatus)})
 	if isNotFound(err) {

@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -49,8 +50,9 @@ type Provider struct {
 }
 
 var (
-	_ cloud.Provider = (*Provider)(nil)
-	_ cloud.Census   = (*Provider)(nil)
+	_ cloud.Provider  = (*Provider)(nil)
+	_ cloud.Census    = (*Provider)(nil)
+	_ cloud.Rebuilder = (*Provider)(nil)
 )
 
 // clients of one subscription.
@@ -147,39 +149,62 @@ func (p *Provider) in(s scaleSet) (*clients, error) {
 	return made, nil
 }
 
-// outcome asks a long operation how it ended; nil if it succeeded or still runs.
-type outcome func(context.Context) error
+// outcome asks a long operation whether it has ended, and with which error.
+type outcome func(context.Context) (done bool, err error)
 
 // remember keeps a long operation that was started, so that its error can be told if it fails. Nothing
 // waits for it: the resource's own state is what counts.
 func remember[T any](p *Provider, id string, poller *runtime.Poller[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.operations[strings.ToLower(id)] = func(ctx context.Context) error {
+	p.operations[strings.ToLower(id)] = func(ctx context.Context) (bool, error) {
 		if !poller.Done() {
-			if _, err := poller.Poll(ctx); err != nil {
-				return err
+			response, err := poller.Poll(ctx)
+			if err != nil {
+				return false, err
+			}
+			if poller.Done() && saysSucceeded(response) {
+				return true, nil // the SDK would read the whole resource once more for its result
 			}
 		}
 		if !poller.Done() {
-			return nil
+			return false, nil
 		}
 		_, err := poller.Result(ctx)
-		return err
+		return true, err
 	}
+}
+
+// saysSucceeded tells whether the status of a long operation is its good end.
+// Source: Azure Resource Manager, "Track asynchronous Azure operations".
+func saysSucceeded(response *http.Response) bool {
+	body, err := runtime.Payload(response)
+	if err != nil {
+		return false
+	}
+	var operation struct {
+		Status string `json:"status"`
+	}
+	return json.Unmarshal(body, &operation) == nil && strings.EqualFold(operation.Status, "Succeeded")
+}
+
+// ask asks the operation on the resource that this process started whether it has ended, and how. Not
+// done, without an error, if there is none.
+func (p *Provider) ask(ctx context.Context, id string) (done bool, err error) {
+	p.mu.Lock()
+	ask := p.operations[strings.ToLower(id)]
+	p.mu.Unlock()
+	if ask == nil {
+		return false, nil
+	}
+	return ask(ctx)
 }
 
 // reason is the error text of the operation on the resource that this process started; empty if it did not
 // start one, or if Azure does not tell any more.
 func (p *Provider) reason(ctx context.Context, id string) string {
-	p.mu.Lock()
-	ask := p.operations[strings.ToLower(id)]
-	p.mu.Unlock()
-	if ask == nil {
-		return ""
-	}
 	var response *azcore.ResponseError
-	if err := ask(ctx); !errors.As(err, &response) {
+	if _, err := p.ask(ctx, id); !errors.As(err, &response) {
 		return ""
 	}
 	if text := readBody(response.RawResponse).text(); text != "" {

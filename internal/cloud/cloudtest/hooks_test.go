@@ -29,6 +29,7 @@ type hooks struct {
 	recipeChange   func(context.Context, cloud.ImageRef, bool) (cloud.RecipeChange, error)
 	setRecipe      func(context.Context, cloud.RecipeChange) error
 	setCapacity    func(context.Context, cloud.PoolID, int64, int64) error
+	ensureRebuilt  func(context.Context, cloud.InstanceID, string) (cloud.Rebuild, error)
 }
 
 func (h hooks) SameInstance(a, b cloud.InstanceID) bool {
@@ -44,6 +45,13 @@ func (h hooks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instanc
 
 func (h hooks) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	return one(h.instances, h.Provider.(cloud.Census).Instances)(ctx, pool)
+}
+
+func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+	if h.ensureRebuilt != nil {
+		return h.ensureRebuilt(ctx, id, version)
+	}
+	return h.Provider.(cloud.Rebuilder).EnsureRebuilt(ctx, id, version)
 }
 
 func (h hooks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {

@@ -84,8 +84,9 @@ type Faulty struct {
 }
 
 var (
-	_ cloud.Provider = (*Faulty)(nil)
-	_ cloud.Census   = (*Faulty)(nil)
+	_ cloud.Provider  = (*Faulty)(nil)
+	_ cloud.Census    = (*Faulty)(nil)
+	_ cloud.Rebuilder = (*Faulty)(nil)
 )
 
 // NewFaulty puts inject between a caller and a provider; nil lets every call pass and only counts.

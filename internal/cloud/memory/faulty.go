@@ -118,3 +118,14 @@ func (f *Faulty) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instan
 		return census.Instances(ctx, id)
 	})
 }
+
+// EnsureRebuilt implements cloud.Rebuilder, and may be lost; Unsupported if the provider cannot rebuild instances.
+func (f *Faulty) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+	return through(f, opEnsureRebuilt, string(id), writes, func() (cloud.Rebuild, error) {
+		rebuilder, able := f.provider.(cloud.Rebuilder)
+		if !able {
+			return cloud.Rebuild{}, refused(cloud.Unsupported, opEnsureRebuilt, string(id), "NoRebuilder", "this provider cannot rebuild instances")
+		}
+		return rebuilder.EnsureRebuilt(ctx, id, version)
+	})
+}

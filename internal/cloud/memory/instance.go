@@ -22,7 +22,9 @@ type instance struct {
 	// generalized tells whether the disk was generalized since the machine last booted.
 	generalized bool
 	boots       int
-	gone        bool
+	// rebuilding: the cloud makes its disk anew; broken: it tried and failed.
+	rebuilding, broken bool
+	gone               bool
 }
 
 func (c *Cloud) find(op string, id cloud.InstanceID) (*instance, error) {

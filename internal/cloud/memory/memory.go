@@ -37,8 +37,9 @@ type Cloud struct {
 }
 
 var (
-	_ cloud.Provider = (*Cloud)(nil)
-	_ cloud.Census   = (*Cloud)(nil)
+	_ cloud.Provider  = (*Cloud)(nil)
+	_ cloud.Census    = (*Cloud)(nil)
+	_ cloud.Rebuilder = (*Cloud)(nil)
 )
 
 type timer struct {
@@ -153,6 +154,7 @@ const (
 	opRecipeChange   = "RecipeChange"
 	opSetRecipe      = "SetRecipe"
 	opSetCapacity    = "SetCapacity"
+	opEnsureRebuilt  = "EnsureRebuilt"
 )
 
 // phrases say in an error what was attempted.
@@ -176,6 +178,7 @@ var phrases = map[string]string{
 	opRecipeChange:   "look at recipe of",
 	opSetRecipe:      "set recipe of",
 	opSetCapacity:    "set capacity of",
+	opEnsureRebuilt:  "rebuild instance",
 }
 
 func refused(kind cloud.Kind, op, resource, code, message string) error {

@@ -7,6 +7,7 @@ type failing struct {
 	snapshots int
 	images    int
 	starts    map[cloud.InstanceID]int
+	rebuilds  map[cloud.InstanceID]int
 }
 
 // FailSnapshots makes the next n snapshots end as Failed.

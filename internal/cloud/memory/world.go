@@ -37,6 +37,7 @@ const (
 	EffectDeleteImage    = "DeleteImage"
 	EffectSetRecipe      = "SetRecipe"
 	EffectSetCapacity    = "SetCapacity"
+	EffectRebuild        = "Rebuild"
 )
 
 // Effect is one thing that was done.

@@ -78,7 +78,9 @@ func newStage(t *testing.T) *stage {
 	s.labeler = &Labeler{
 		Kube: s.kube, Metadata: objects, Cloud: provider{s.cloud, s}, Log: logr.Discard(),
 		Counted: func(_ cloud.PoolID, byVersion map[string]int) { s.counted = maps.Clone(byVersion) },
-		Joined:  func(version string, took time.Duration) { s.joined = append(s.joined, fmt.Sprintf("%s %s", version, took)) },
+		Joined: func(version string, took time.Duration) {
+			s.joined = append(s.joined, fmt.Sprintf("%s %s", version, took))
+		},
 	}
 	return s
 }

@@ -1,0 +1,99 @@
+package cloudtest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Rebuilding is an optional power: a provider without it skips its sentences.
+var rebuildCases = []testCase{
+	{"EnsureRebuilt is repeated until complete, and the instance runs what the version holds", rebuilds},
+	{"rebuilding what was built from the version does nothing", rebuildsOnce},
+	{"rebuilding from a version that the recipe does not name is a conflict and changes nothing", rebuildsWhatTheRecipeNames},
+	{"rebuilding an instance that does not exist is not found", rebuildsNothing},
+}
+
+func (s suite) rebuilder(t *testing.T) cloud.Rebuilder {
+	t.Helper()
+	rebuilder, able := s.p.(cloud.Rebuilder)
+	if !able {
+		t.Skip("this provider cannot rebuild instances")
+	}
+	return rebuilder
+}
+
+// rebuild drives instance a to its end, and checks each answer on the way.
+func (s suite) rebuild(t *testing.T, version string) {
+	t.Helper()
+	s.until(t, "rebuilt", func() bool {
+		have := got(s.rebuilder(t).EnsureRebuilt(t.Context(), s.a, version))(t)
+		switch have.State {
+		case cloud.Complete:
+			return true
+		case cloud.Pending:
+			return false
+		}
+		t.Fatalf("an instance that is rebuilt is %+v", have)
+		return false
+	})
+}
+
+func rebuilds(t *testing.T, s suite) {
+	s.rebuilder(t)
+	s.publish(t, firstVersion)
+	s.start(t, s.a)
+	s.promote(t, firstVersion, true)
+	other := got(s.p.Instance(t.Context(), s.b))(t)
+	before := got(s.p.Instance(t.Context(), s.a))(t)
+	s.rebuild(t, firstVersion)
+	after := got(s.p.Instance(t.Context(), s.a))(t)
+	if after.BuiltFrom != firstVersion || after.Power != cloud.PowerRunning {
+		t.Errorf("it is complete, and the instance is %+v", after)
+	}
+	after.BuiltFrom, after.CreatedAt = before.BuiltFrom, before.CreatedAt
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the instance is another one (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(other, got(s.p.Instance(t.Context(), s.b))(t)); diff != "" {
+		t.Errorf("another instance was changed (-before +after):\n%s", diff)
+	}
+}
+
+// rebuildsOnce: an instance that was rebuilt is stopped, which a second rebuild would undo at once and a look
+// would not.
+func rebuildsOnce(t *testing.T, s suite) {
+	rebuilder := s.rebuilder(t)
+	s.publish(t, firstVersion)
+	s.start(t, s.a)
+	s.promote(t, firstVersion, true)
+	s.rebuild(t, firstVersion)
+	for range 3 {
+		if have := got(rebuilder.EnsureRebuilt(t.Context(), s.a, firstVersion))(t); have != (cloud.Rebuild{State: cloud.Complete}) {
+			t.Errorf("asked again, it is %+v", have)
+		}
+		if have := got(s.p.Instance(t.Context(), s.a))(t); have.Power != cloud.PowerRunning {
+			t.Errorf("asked again, the instance is %+v", have)
+		}
+	}
+}
+
+func rebuildsWhatTheRecipeNames(t *testing.T, s suite) {
+	rebuilder := s.rebuilder(t)
+	s.publish(t, firstVersion)
+	s.start(t, s.a)
+	before := s.look(t)
+	_, err := rebuilder.EnsureRebuilt(t.Context(), s.a, firstVersion)
+	wantError(t, err, cloud.Conflict)
+	s.Advance(t)
+	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+		t.Errorf("a refused rebuild changed the world (-before +after):\n%s", diff)
+	}
+}
+
+func rebuildsNothing(t *testing.T, s suite) {
+	_, err := s.rebuilder(t).EnsureRebuilt(t.Context(), s.Missing, firstVersion)
+	wantError(t, err, cloud.NotFound)
+}

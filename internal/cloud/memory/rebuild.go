@@ -1,0 +1,69 @@
+package memory
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// EnsureRebuilt implements cloud.Rebuilder. The rebuild takes as long as a start. From its beginning the
+// instance shows the version, as a cloud does that changes the model first and the disk later.
+func (c *Cloud) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opEnsureRebuilt, string(id)); err != nil {
+		return cloud.Rebuild{}, err
+	}
+	m, err := c.find(opEnsureRebuilt, id)
+	if err != nil {
+		return cloud.Rebuild{}, err
+	}
+	switch {
+	case m.rebuilding || m.power == cloud.PowerStarting || m.power == cloud.PowerStopping:
+		return cloud.Rebuild{State: cloud.Pending}, nil
+	case m.builtFrom == version && !m.broken && m.power == cloud.PowerRunning:
+		return cloud.Rebuild{State: cloud.Complete}, nil
+	case m.builtFrom == version && !m.broken:
+		c.record(ByCaller, EffectStart, string(m.id))
+		c.start(m)
+		return cloud.Rebuild{State: cloud.Pending}, nil
+	case c.recipeVersion(m.pool) != version:
+		return cloud.Rebuild{}, refused(cloud.Conflict, opEnsureRebuilt, string(m.id), "OtherRecipe", "the pool's recipe names "+m.pool.recipe.image)
+	}
+	out := cloud.Rebuild{State: cloud.Pending}
+	if m.broken {
+		out.Trouble = "the last attempt to rebuild it failed"
+	}
+	c.record(ByCaller, EffectRebuild, string(m.id))
+	m.image, m.builtFrom, m.bootstrap = m.pool.recipe.image, version, slices.Clone(m.pool.recipe.bootstrap)
+	m.rebuilding = true
+	c.setPower(m, cloud.PowerStarting)
+	c.after(c.config.Latency.Start, func() {
+		if m.gone {
+			return
+		}
+		m.rebuilding = false
+		if n := c.failing.rebuilds[m.id]; n > 0 {
+			c.failing.rebuilds[m.id] = n - 1
+			m.broken = true
+			c.setPower(m, cloud.PowerStopped)
+			return
+		}
+		m.broken = false
+		c.setPower(m, cloud.PowerRunning)
+	})
+	return out, nil
+}
+
+// FailRebuilds makes the next rebuilds of an instance fail, each after its time.
+func (c *Cloud) FailRebuilds(id cloud.InstanceID, times int) {
+	defer c.enter()()
+	m, ok := c.lookup(id)
+	if !ok {
+		return
+	}
+	if c.failing.rebuilds == nil {
+		c.failing.rebuilds = map[cloud.InstanceID]int{}
+	}
+	c.failing.rebuilds[m.id] = times
+}
