@@ -33,7 +33,7 @@ lease {
 
 // provision is what the Azure agent makes for a VM that it does not know yet.
 var provision = table{
-	{"var/lib/waagent/ovf-env.xml", 0o600, `<Environment xmlns="http://schemas.dmtf.org/ovf/environment/1"><wa:ProvisioningSection><LinuxProvisioningConfigurationSet><HostName>{{.Hostname}}</HostName><UserName>azureuser</UserName><CustomData>{{base64 .CustomData}}</CustomData></LinuxProvisioningConfigurationSet></wa:ProvisioningSection></Environment>` + "\n"},
+	{"var/lib/waagent/ovf-env.xml", 0o600, `<Environment xmlns="http://schemas.dmtf.org/ovf/environment/1" xmlns:wa="http://schemas.microsoft.com/windowsazure"><wa:ProvisioningSection><wa:Version>1.0</wa:Version><wa:LinuxProvisioningConfigurationSet><wa:HostName>{{.Hostname}}</wa:HostName><wa:UserName>azureuser</wa:UserName><wa:CustomData>{{base64 .CustomData}}</wa:CustomData></wa:LinuxProvisioningConfigurationSet></wa:ProvisioningSection><wa:PlatformSettingsSection><wa:Version>1.0</wa:Version><wa:PlatformSettings><wa:ProvisionGuestAgent>true</wa:ProvisionGuestAgent></wa:PlatformSettings></wa:PlatformSettingsSection></Environment>` + "\n"},
 	{"var/lib/waagent/TransportCert.pem", 0o600, `{{cert "LinuxTransport"}}`},
 	{"var/lib/waagent/TransportPrivate.pem", 0o600, `{{key "LinuxTransport"}}`},
 	{"var/lib/waagent/Certificates.pem", 0o600, `{{cert "tenant"}}{{key "tenant"}}`},
