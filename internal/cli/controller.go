@@ -14,8 +14,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kamino-dev/kamino/internal/capture"
+	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
 	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 // envNode names the node that a controller's own pod runs on: it can't capture that one.
@@ -30,10 +32,10 @@ func newControllerCommand(f *Factory, o *Options) *cobra.Command {
 	var flags controllerFlags
 	cmd := &cobra.Command{
 		Use:   "controller",
-		Short: "Run the controller, which carries out every Prototype of the cluster",
-		Long: `Carry out every Prototype of the cluster until interrupted. Several may run: the one that holds the Lease works,
-and the others wait for it. The Lease is also what "kamino capture" goes by, which leaves the work to a
-controller where there is one.`,
+		Short: "Run the controller, which follows every policy and carries out every Prototype of the cluster",
+		Long: `Decide as every PrototypePolicy of the cluster says, and carry out every Prototype, until interrupted. Several
+may run: the one that holds the Lease works, and the others wait for it. The Lease is also what "kamino capture"
+goes by, which leaves the work to a controller where there is one.`,
 		Example: `  kamino controller --cloud-config /etc/kubernetes/azure.json
   kamino controller --metrics-bind-address :8080 --log-format json`,
 		Args: cobra.NoArgs,
@@ -55,7 +57,7 @@ controller where there is one.`,
 	}
 	cmd.Flags().StringVar(&flags.health, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 for none")
 	cmd.Flags().StringVar(&flags.metrics, "metrics-bind-address", "0", "`address` of /metrics; 0 for none")
-	cmd.Flags().IntVar(&flags.maxConcurrent, "max-concurrent", 1, "how many nodes of the cluster may be out of service at once, each of another pool")
+	cmd.Flags().IntVar(&flags.maxConcurrent, "max-concurrent", 1, "how many nodes of the cluster may be out of service at once, each of another pool, where no policy allows more")
 	cmd.Flags().StringVar(&o.Image, "image", defaultImage(f.Getenv), "image of the pod that generalizes a disk, where a Prototype names none")
 	return cmd
 }
@@ -72,14 +74,20 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 		return err
 	}
 	provider := counts.Provider(s.provider)
-	observer := counts.Observer(provider, s.options.Log.WithName("metrics"))
+	looks := policy.NewLooks(provider, s.Now)
+	observer := counts.Observer(looks.Provider(), s.options.Log.WithName("metrics"))
+	decider := s.decider(manager, provider, looks, counts)
 	engine := &capture.Engine{
 		Client: s.cluster.Client, Kube: s.cluster.Kube, Cloud: provider, Observe: observer.Observe, Namespace: s.options.Namespace,
 		PodNamespace: s.options.podNamespace(),
 		Image:        s.options.Image, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
-		Now: s.Now, Recorder: manager.GetEventRecorder("kamino"), Log: s.options.Log.WithName("capture"),
+		PolicyConcurrent: decider.MaxConcurrent, Now: s.Now, Recorder: manager.GetEventRecorder("kamino"), Log: s.options.Log.WithName("capture"),
 	}
 	if err := (&prototype.Reconciler{Pass: counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
+		return err
+	}
+	decider.Preflight = engine.Refusals
+	if err := s.watchPolicies(ctx, manager, decider); err != nil {
 		return err
 	}
 	if err := manager.Add(observer); err != nil {
@@ -117,7 +125,7 @@ func (s *session) manager(flags controllerFlags) (ctrl.Manager, error) {
 	manager, err := ctrl.NewManager(s.cluster.Config, ctrl.Options{
 		Scheme:                              scheme,
 		MapperProvider:                      func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return staticMapper(), nil },
-		Cache:                               caching,
+		Cache:                               policycontroller.CacheOptions(caching),
 		Logger:                              s.options.Log,
 		LeaderElection:                      true,
 		LeaderElectionResourceLockInterface: lock,

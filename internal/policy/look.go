@@ -110,3 +110,36 @@ func (l *Looks) entry(id cloud.PoolID) *entry {
 	}
 	return l.pools[id]
 }
+
+// sharedLife is how old an answer may be for those who only watch which version is in use.
+const sharedLife = 30 * time.Minute
+
+// Provider is the provider whose looks at pools and single versions are answered from what is known already, if
+// that is younger than half an hour: for whoever only watches, so that the cloud is not asked twice. It must not
+// be used where anything is changed.
+func (l *Looks) Provider() cloud.Provider { return &watching{l.provider, l} }
+
+type watching struct {
+	cloud.Provider
+	looks *Looks
+}
+
+// Pool implements cloud.Recipes.
+func (w *watching) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	look, err := w.looks.At(ctx, id, sharedLife)
+	return look.Pool, err
+}
+
+// Image implements cloud.Disks.
+func (w *watching) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
+	look, err := w.looks.At(ctx, ref.Pool, sharedLife)
+	if err != nil {
+		return cloud.Image{}, err
+	}
+	for _, image := range look.Images {
+		if image.Version == ref.Version {
+			return image, nil
+		}
+	}
+	return cloud.Image{ImageRef: ref, Version: ref.Version}, nil
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
+	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// decider is what makes the policies' decisions in a controller.
+func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *policy.Looks, counts *metrics.Metrics) *policy.Decider {
+	nodes := policy.NewNodes(provider.PoolOf)
+	return &policy.Decider{
+		Read: manager.GetCache(), Client: s.cluster.Client, Cloud: provider, Nodes: nodes, Looks: looks,
+		OwnNode: s.Getenv(envNode), Now: s.Now, Recorder: manager.GetEventRecorder("kamino"), Log: s.options.Log.WithName("policy"),
+		Observe: func(pool policy.Pool, choice selection.Choice) {
+			counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
+		},
+		Gone: func(pool policy.Pool) {
+			if len(nodes.Of(pool.ID)) == 0 {
+				counts.PoolGone(pool.ID)
+				return
+			}
+			counts.Decided(pool.ID, pool.Name, 0, nil) // it is there still, and nobody decides for it
+		},
+	}
+}
+
+// watchPolicies has the manager make the policies' decisions. A cluster whose definitions are those of an
+// earlier release has no policies: captures go on, and the log says what is missing.
+func (s *session) watchPolicies(ctx context.Context, manager ctrl.Manager, decider *policy.Decider) error {
+	err := s.cluster.Client.List(ctx, &v1alpha1.PrototypePolicyList{})
+	switch {
+	case apierrors.IsNotFound(err):
+		s.options.Log.Info("this cluster doesn't know PrototypePolicies, so that none is followed: apply `kamino crds`, then restart the controller")
+		return nil
+	case err != nil:
+		return fmt.Errorf("list prototypepolicies: %w", err)
+	}
+	return (&policycontroller.Reconciler{Pass: decider.Pass, Nodes: decider.Nodes}).SetupWithManager(manager)
+}

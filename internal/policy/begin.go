@@ -1,0 +1,207 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+const (
+	// refusalLife is how long a refused preflight stands: it costs a dozen reads.
+	refusalLife = 30 * time.Minute
+	// maxDonors is how many candidates are tried where the preflight refuses a node for its own sake.
+	maxDonors = 3
+)
+
+// aboutNode are the reasons of a preflight that speak of one node: another one may do.
+var aboutNode = append(selection.Reasons(), capture.NodeNotFound, capture.InstanceNotFound, capture.DonorChanged,
+	capture.UnmanagedPods, history.BuiltFromQuarantined)
+
+// begin has a capture begin that is wanted, or says in the pool's status why not. Everything is looked at once
+// more, because what was decided on may be old: the cloud, the other captures, and by the preflight the node.
+func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
+	if o.refusedUntil.After(w.now) {
+		o.Status.Decision = o.refused
+		o.sooner(o.refusedUntil, w.now)
+		return nil
+	}
+	if d.wait(w, o) {
+		return nil
+	}
+	if err := d.lookAgain(ctx, w, o); err != nil || !o.Wanted || d.wait(w, o) {
+		return err
+	}
+	p, refusals, err := d.propose(ctx, w, o)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		o.unavailable(err, w.now)
+		return nil
+	case len(refusals) > 0:
+		o.refuse(w.now, refusals[0].Reason, sentences(refusals))
+		return nil
+	}
+	return d.create(ctx, w, o, p)
+}
+
+// wait tells whether as many captures run as may.
+func (d *Decider) wait(w *world, o *decided) bool {
+	limit, holding := int(o.rules.spec.MaxConcurrent), 0
+	for i := range w.all {
+		if HoldsDonor(&w.all[i]) {
+			holding++
+		}
+	}
+	if holding < limit {
+		return false
+	}
+	o.queued = true
+	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
+		"node %s is to be captured once one of the captures that run has given its node back: policy %s allows %d at once (spec.maxConcurrent)",
+		o.Choice.Donor.Name, o.Policy, limit)}
+	return true
+}
+
+// lookAgain decides once more, on what cloud and API server say now.
+func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
+	live := &v1alpha1.PrototypeList{}
+	if err := d.Client.List(ctx, live); err != nil {
+		return fmt.Errorf("list prototypes: %w", err)
+	}
+	w.all = live.Items
+	var mine []v1alpha1.Prototype
+	for i := range w.all {
+		if o.Pool.Has(&w.all[i], d.Cloud.PoolOf) {
+			mine = append(mine, w.all[i])
+		}
+	}
+	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	// An error is in the look that judge finds.
+	if _, err := d.Looks.At(looking, o.Pool.ID, freshLook); err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	again := d.judge(ctx, o.rules, o.Pool, mine, w.now)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	o.Outcome = again
+	return nil
+}
+
+// propose makes the Prototype of the best candidate that the preflight does not refuse. The refusals are those
+// of the best one.
+func (d *Decider) propose(ctx context.Context, w *world, o *decided) (*v1alpha1.Prototype, []cloud.Refusal, error) {
+	var first []cloud.Refusal
+	for i, candidate := range o.Choice.Candidates {
+		if i == maxDonors {
+			break
+		}
+		p, err := d.prototype(w, o.Outcome, candidate.Node)
+		if err != nil {
+			return nil, []cloud.Refusal{{Reason: v1alpha1.PolicyTooManyFailures, Message: err.Error()}}, nil
+		}
+		if d.Preflight == nil {
+			return p, nil, nil
+		}
+		refusals, err := d.Preflight(ctx, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(refusals) == 0 {
+			return p, nil, nil
+		}
+		if first == nil {
+			first = refusals
+		}
+		if !slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return slices.Contains(aboutNode, r.Reason) }) {
+			break
+		}
+	}
+	return nil, first, nil
+}
+
+// prototype is the decision to capture a node of the pool.
+func (d *Decider) prototype(w *world, o *Outcome, name string) (*v1alpha1.Prototype, error) {
+	nodes := d.Nodes.Of(o.Pool.ID)
+	i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("node %s has just gone", name)
+	}
+	donor := v1alpha1.Donor{NodeName: name, ProviderID: nodes[i].Spec.ProviderID}
+	p, err := o.Pool.Prototype(donor, imageversion.Of(w.now), o.Settings, w.all)
+	if err != nil {
+		return nil, err
+	}
+	if p.Labels == nil {
+		p.Labels = map[string]string{}
+	}
+	p.Labels[v1alpha1.PolicyLabel] = v1alpha1.LabelValue(o.Policy)
+	return p, nil
+}
+
+// create writes the decision down: from here on the capture happens.
+func (d *Decider) create(ctx context.Context, w *world, o *decided, p *v1alpha1.Prototype) error {
+	err := d.Client.Create(ctx, p)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		o.queued = true // somebody else's decision of this moment: the next pass sees it
+		return nil
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+		o.refuse(w.now, "Refused", fmt.Sprintf("the API server does not take Prototype %s: %s: correct spec.settings of policy %s, or the permissions", p.Name, err, o.Policy))
+		return nil
+	case err != nil:
+		return fmt.Errorf("create prototype %s: %w", p.Name, err)
+	}
+	w.all = append(w.all, *p)
+	o.Wanted = false
+	o.Status.Prototype, o.Status.Donor = p.Name, p.Spec.Donor.NodeName
+	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Capturing, Message: fmt.Sprintf(
+		"node %s is captured as version %s by prototype %s", p.Spec.Donor.NodeName, p.Spec.Version, p.Name)}
+	d.Log.Info("decided", "policy", o.Policy, "pool", o.Pool.Name, "donor", p.Spec.Donor.NodeName, "prototype", p.Name, "why", o.Choice.Message)
+	d.announce(w, o, p)
+	return nil
+}
+
+// announce records the decision as an event of the policy and of the Prototype.
+func (d *Decider) announce(w *world, o *decided, p *v1alpha1.Prototype) {
+	if d.Recorder == nil {
+		return
+	}
+	for i := range w.policies {
+		if policy := &w.policies[i]; policy.Name == o.Policy {
+			d.Recorder.Eventf(policy, p, corev1.EventTypeNormal, "Decided", "Decide", "pool %s: %s", o.Pool.Name, o.Status.Decision.Message)
+			d.Recorder.Eventf(p, policy, corev1.EventTypeNormal, "Decided", "Decide", "policy %s: %s", policy.Name, o.Choice.Message)
+		}
+	}
+}
+
+// refuse keeps why a capture that was wanted does not begin, so that it is not tried with every pass.
+func (o *decided) refuse(now time.Time, reason, message string) {
+	o.refused = &v1alpha1.PoolDecision{Reason: reason, Message: message}
+	o.refusedUntil = now.Add(refusalLife)
+	o.Status.Decision = o.refused
+	o.sooner(o.refusedUntil, now)
+}
+
+// sentences joins the refusals' messages.
+func sentences(refusals []cloud.Refusal) string {
+	texts := make([]string, len(refusals))
+	for i, r := range refusals {
+		texts[i] = r.Message
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// claims says which policies are for which pool.
+type claims struct {
+	// byPool names the policies that are for a pool. More than one is one too many.
+	byPool map[Pool][]string
+	// troubles are, by policy, what people must know about the pools that it names.
+	troubles map[string][]trouble
+}
+
+// trouble is a reason why a policy cannot do its work, as its conditions tell it.
+type trouble struct {
+	reason  string
+	message string
+}
+
+// claim finds the pools of each policy. A policy that is being deleted is for none.
+func claim(policies []v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) []*corev1.Node) claims {
+	c := claims{byPool: map[Pool][]string{}, troubles: map[string][]trouble{}}
+	for i := range policies {
+		p := &policies[i]
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		mine, said := c.poolsOf(p, pools, nodes)
+		for _, pool := range mine {
+			c.byPool[pool] = append(c.byPool[pool], p.Name)
+		}
+		if len(mine) == 0 && !said {
+			c.note(p.Name, v1alpha1.PolicyNoPoolMatches, "no node of this cluster belongs to a pool that policy %s is for: "+
+				"`kamino status` lists the pools; correct spec.pools, or give the nodes the labels that it selects by", p.Name)
+		}
+	}
+	for pool, names := range c.byPool {
+		if len(names) < 2 {
+			continue
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			others := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })
+			c.note(name, v1alpha1.PolicyPoolClaimedTwice, "pool %s is claimed by policy %s too, and nothing is decided for it: "+
+				"change spec.pools of one of them, so that one policy is for each pool", pool.Name, strings.Join(others, " and "))
+		}
+	}
+	for _, troubles := range c.troubles {
+		slices.SortFunc(troubles, func(a, b trouble) int { return cmp.Compare(a.message, b.message) })
+	}
+	return c
+}
+
+func (c *claims) note(policy, reason, format string, args ...any) {
+	c.troubles[policy] = append(c.troubles[policy], trouble{reason, fmt.Sprintf(format, args...)})
+}
+
+// poolsOf lists the pools that a policy is for. said tells that it has been noted why one is missing.
+func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) []*corev1.Node) (mine []Pool, said bool) {
+	switch {
+	case len(p.Spec.Pools.Names) > 0:
+		for _, name := range p.Spec.Pools.Names {
+			known := slices.ContainsFunc(pools, func(pool Pool) bool { return pool.named(name) })
+			if !known {
+				said = true
+				c.note(p.Name, v1alpha1.PolicyNoPoolMatches, "no node of this cluster belongs to pool %s, which policy %s names: "+
+					"`kamino status` lists the pools; correct spec.pools.names, or wait until the pool has a node", name, p.Name)
+			}
+		}
+		for _, pool := range pools {
+			if slices.ContainsFunc(p.Spec.Pools.Names, pool.named) {
+				mine = append(mine, pool)
+			}
+		}
+		return mine, said
+	case p.Spec.Pools.NodeSelector != nil:
+		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Pools.NodeSelector)
+		if err != nil {
+			c.note(p.Name, v1alpha1.PolicyNoPoolMatches, "spec.pools.nodeSelector of policy %s can't be read: %s: correct it", p.Name, err)
+			return nil, true
+		}
+		for _, pool := range pools {
+			if slices.ContainsFunc(nodes(pool), func(n *corev1.Node) bool { return selector.Matches(labels.Set(n.Labels)) }) {
+				mine = append(mine, pool)
+			}
+		}
+		return mine, false
+	default:
+		return slices.Clone(pools), false
+	}
+}
+
+// named tells whether a person means the pool by that name, or by its ID.
+func (p Pool) named(name string) bool {
+	return strings.EqualFold(p.Name, name) || strings.EqualFold(string(p.ID), name)
+}

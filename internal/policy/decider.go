@@ -1,0 +1,263 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// parallel is how many pools are decided about at once. A decision waits for the cloud and for nothing else.
+const parallel = 16
+
+// retry is after how long a pass that did not get through is made again.
+const retry = 30 * time.Second
+
+// Decider makes policies' decisions. One process at a time does, the one that holds the Lease.
+type Decider struct {
+	// Read gives policies and Prototypes. It may be a cache: before a Prototype is written, Client is asked.
+	Read client.Reader
+	// Client reads and writes the API server itself.
+	Client client.Client
+	Cloud  cloud.Provider
+	Nodes  *Nodes
+	Looks  *Looks
+	// Preflight looks for every reason against a capture: capture.Engine.Refusals. A capture that it refuses is
+	// not written down. Nil asks nobody.
+	Preflight func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
+	// OwnNode is the node that this process runs on; empty if it runs on none.
+	OwnNode string
+	// Now is the clock. time.Now if nil.
+	Now func() time.Time
+	// Recorder of events; none are recorded if nil.
+	Recorder events.EventRecorder
+	// Observe, if set, is told of each pool's choice, and Gone of each pool that has no policy any more.
+	Observe func(Pool, selection.Choice)
+	Gone    func(Pool)
+	Log     logr.Logger
+
+	rules compiled
+
+	mu    sync.Mutex // one pass at a time
+	pools map[cloud.PoolID]*decided
+	most  atomic.Int32
+}
+
+// decided is the last outcome for a pool, and what it was decided on.
+type decided struct {
+	*Outcome
+	rules *rules
+	// inputs tells one state of the pool's Prototypes from another.
+	inputs string
+	// refused is why the engine's preflight refused a donor, and until when that stands.
+	refused      *v1alpha1.PoolDecision
+	refusedUntil time.Time
+}
+
+// world is what a pass works from.
+type world struct {
+	now        time.Time
+	policies   []v1alpha1.PrototypePolicy
+	prototypes map[cloud.PoolID][]v1alpha1.Prototype
+	all        []v1alpha1.Prototype
+	pools      []Pool
+	claims     claims
+}
+
+// Pass decides about every pool that has news, or is due, writes Prototypes and statuses, and says after how
+// long to come back though nothing happens. Its error is of the API server's; what goes wrong with one pool or
+// policy is in that policy's status.
+func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w, err := d.look(ctx)
+	if err != nil {
+		return retry, err
+	}
+	d.forget(w)
+	d.judgeAll(ctx, w, d.due(w))
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	var trouble []error
+	for _, o := range d.wanted() {
+		trouble = append(trouble, d.begin(ctx, w, o))
+	}
+	for i := range w.policies {
+		trouble = append(trouble, d.report(ctx, w, &w.policies[i]))
+	}
+	if err := errors.Join(trouble...); err != nil {
+		return retry, err
+	}
+	return d.next(), nil
+}
+
+// MaxConcurrent is how many captures the policies allow at once, at the last pass: the largest number that one
+// of them that is not suspended gives.
+func (d *Decider) MaxConcurrent() int { return int(d.most.Load()) }
+
+// look reads what there is. The cloud is not asked here.
+func (d *Decider) look(ctx context.Context) (*world, error) {
+	w := &world{now: d.now(), prototypes: map[cloud.PoolID][]v1alpha1.Prototype{}}
+	policies := &v1alpha1.PrototypePolicyList{}
+	if err := d.Read.List(ctx, policies); err != nil {
+		return nil, fmt.Errorf("list prototypepolicies: %w", err)
+	}
+	prototypes := &v1alpha1.PrototypeList{}
+	if err := d.Read.List(ctx, prototypes); err != nil {
+		return nil, fmt.Errorf("list prototypes: %w", err)
+	}
+	w.policies, w.all = policies.Items, prototypes.Items
+	slices.SortFunc(w.policies, func(a, b v1alpha1.PrototypePolicy) int { return cmp.Compare(a.Name, b.Name) })
+	for _, id := range d.Nodes.Pools() {
+		w.pools = append(w.pools, Pool{id, d.Cloud.PoolName(id)})
+	}
+	w.claims = claim(w.policies, w.pools, func(p Pool) []*corev1.Node { return d.Nodes.Of(p.ID) })
+	for i := range w.all {
+		if id, err := d.Cloud.PoolOf(cloud.InstanceID(w.all[i].Spec.Donor.ProviderID)); err == nil {
+			w.prototypes[id] = append(w.prototypes[id], w.all[i])
+		}
+	}
+	most := int32(0)
+	for i := range w.policies {
+		if p := &w.policies[i]; p.DeletionTimestamp == nil && !p.Spec.Suspend {
+			most = max(most, p.Spec.Defaulted().MaxConcurrent)
+		}
+	}
+	d.most.Store(most)
+	return w, nil
+}
+
+// forget drops pools that no single policy is for.
+func (d *Decider) forget(w *world) {
+	for id, o := range d.pools {
+		if len(w.claims.byPool[o.Pool]) == 1 {
+			continue
+		}
+		delete(d.pools, id)
+		if d.Gone != nil {
+			d.Gone(o.Pool)
+		}
+	}
+	alive := map[cloud.PoolID]bool{}
+	for _, pool := range w.pools {
+		alive[pool.ID] = true
+	}
+	d.Looks.Keep(func(id cloud.PoolID) bool { return alive[id] })
+}
+
+// due lists the pools that must be decided about now, with the rules of their policies.
+func (d *Decider) due(w *world) map[Pool]*rules {
+	news := map[cloud.PoolID]bool{}
+	for _, id := range d.Nodes.News() {
+		news[id] = true
+	}
+	byName := map[string]*rules{}
+	for i := range w.policies {
+		byName[w.policies[i].Name] = d.rules.of(&w.policies[i], w.now)
+	}
+	due := map[Pool]*rules{}
+	for pool, names := range w.claims.byPool {
+		if len(names) != 1 {
+			continue
+		}
+		r, known := byName[names[0]], d.pools[pool.ID]
+		inputs := inputsOf(w.prototypes[pool.ID])
+		if known != nil && known.inputs != inputs {
+			// A capture, or somebody who deletes one, may have changed the recipe and the versions.
+			d.Looks.Forget(pool.ID)
+		}
+		if known == nil || known.rules != r || known.inputs != inputs || known.queued || news[pool.ID] || !known.due.After(w.now) {
+			due[pool] = r
+		}
+	}
+	return due
+}
+
+// inputsOf tells one state of a pool's Prototypes from another, as far as a decision depends on it.
+func inputsOf(prototypes []v1alpha1.Prototype) string {
+	states := make([]string, 0, len(prototypes))
+	for i := range prototypes {
+		p := &prototypes[i]
+		states = append(states, fmt.Sprintf("%s/%s/%t/%t", p.Name, p.UID, Terminal(p), p.Status.Phase == v1alpha1.PhaseSucceeded))
+	}
+	slices.Sort(states)
+	return strings.Join(states, " ")
+}
+
+// judgeAll decides about the pools, several at once, and keeps the outcomes.
+func (d *Decider) judgeAll(ctx context.Context, w *world, due map[Pool]*rules) {
+	var (
+		wait  sync.WaitGroup
+		mu    sync.Mutex
+		slots = make(chan struct{}, parallel)
+	)
+	if d.pools == nil {
+		d.pools = map[cloud.PoolID]*decided{}
+	}
+	for pool, r := range due {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			o := d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
+			if ctx.Err() != nil {
+				return
+			}
+			if d.Observe != nil {
+				d.Observe(pool, o.Choice)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			kept := &decided{Outcome: o, rules: r, inputs: inputsOf(w.prototypes[pool.ID])}
+			if before := d.pools[pool.ID]; before != nil && before.rules == r && before.refusedUntil.After(w.now) {
+				kept.refused, kept.refusedUntil = before.refused, before.refusedUntil
+			}
+			d.pools[pool.ID] = kept
+		})
+	}
+	wait.Wait()
+}
+
+// wanted lists the pools that should be captured, the one with the oldest image first: it waits longest.
+func (d *Decider) wanted() []*decided {
+	var wanted []*decided
+	for _, o := range d.pools {
+		if o.Wanted {
+			wanted = append(wanted, o)
+		}
+	}
+	slices.SortFunc(wanted, func(a, b *decided) int {
+		return cmp.Or(builtAt(a.Look).Compare(builtAt(b.Look)), cmp.Compare(a.Pool.ID, b.Pool.ID))
+	})
+	return wanted
+}
+
+// next is after how long the first pool is due.
+func (d *Decider) next() time.Duration {
+	after, now := reconsider, d.now()
+	for _, o := range d.pools {
+		after = min(after, o.due.Sub(now))
+	}
+	return max(after, time.Second)
+}
+
+func (d *Decider) now() time.Time {
+	if d.Now == nil {
+		return time.Now()
+	}
+	return d.Now()
+}

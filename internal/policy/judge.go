@@ -1,0 +1,249 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/schedule"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// How old what is known of a pool may be. All of it together keeps the reads of a quiet cluster under ten for
+// a pool and hour; a look costs three at most.
+const (
+	// lookLife is for a pool that could get a prototype as soon as its recipe is found to be older than thought:
+	// somebody may have rolled it back.
+	lookLife = time.Hour
+	// idleLookLife is for a pool for which nothing can come of a look: it only shows which version is in use.
+	idleLookLife = 6 * time.Hour
+	// freshLook is what a capture begins on.
+	freshLook = time.Minute
+	// lookTimeout bounds one look, so that a cloud that hangs for one pool does not hold up the others for long.
+	lookTimeout = time.Minute
+	// reconsider is after how long a pool is decided anew although nothing has happened.
+	reconsider = time.Hour
+)
+
+// Reasons of decisions that are this package's own. The others are those of packages selection and schedule,
+// the policy's own (v1alpha1.PolicyDryRun and so on), and those of a refused preflight.
+const (
+	// Queued: as many captures run as the policy allows.
+	Queued = "Queued"
+	// Capturing: a Prototype was written.
+	Capturing = "Capturing"
+)
+
+// Outcome is what was found out and decided about one pool.
+type Outcome struct {
+	Pool   Pool
+	Policy string
+	// Status is the report for the policy's status.
+	Status v1alpha1.PoolStatus
+	Choice selection.Choice
+	Look   Look
+	Answer schedule.Answer
+	// Settings of a capture.
+	Settings v1alpha1.Settings
+	// Wanted tells that a capture of Choice.Donor should begin now.
+	Wanted bool
+
+	due     time.Time
+	queued  bool
+	trouble *trouble
+}
+
+// judge decides about one pool. prototypes are the pool's. It asks the cloud only if something can come of
+// it, or nothing at all is known.
+func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v1alpha1.Prototype, now time.Time) *Outcome {
+	o := &Outcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.Looks.Last(pool.ID), due: now.Add(reconsider)}
+	subject := d.subject(pool, prototypes, now)
+	if r.invalid == nil {
+		o.Answer = r.schedule.At(now, schedule.PastOf(prototypes), r.spec.Failures)
+	}
+	var err error
+	if r.invalid == nil && !r.spec.Suspend && subject.InFlight == "" {
+		o.Look, err = d.ask(ctx, r, subject, o, now)
+	}
+	o.Choice = selection.Choose(withLook(subject, o.Look, now), r.choice, now)
+	o.report(prototypes, subject)
+	o.decide(r, err, now)
+	return o
+}
+
+// ask asks the cloud, as seldom as the decision allows.
+func (d *Decider) ask(ctx context.Context, r *rules, subject selection.Pool, o *Outcome, now time.Time) (Look, error) {
+	maxAge := idleLookLife
+	if o.Answer.Allowed && selection.Choose(subject, r.choice, now).Donor != nil {
+		maxAge = lookLife
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return d.Looks.At(ctx, o.Pool.ID, maxAge)
+}
+
+// subject is the pool as package selection judges it, without what the cloud knows: as if its recipe named no
+// version, which is when most nodes are candidates.
+func (d *Decider) subject(pool Pool, prototypes []v1alpha1.Prototype, now time.Time) selection.Pool {
+	subject := selection.Pool{Name: pool.Name, Nodes: d.Nodes.Of(pool.ID), OwnNode: d.OwnNode, FailedToday: map[string]string{}}
+	today := imageversion.Of(now)
+	for i := range prototypes {
+		p := &prototypes[i]
+		switch {
+		case !Terminal(p):
+			subject.InFlight = p.Name
+		case p.Spec.Version != today:
+		case p.Status.Phase == v1alpha1.PhaseSucceeded:
+			subject.CapturedToday = p.Name
+		default:
+			subject.FailedToday[p.Spec.Donor.NodeName] = p.Name
+		}
+	}
+	return subject
+}
+
+// withLook adds what the cloud said.
+func withLook(subject selection.Pool, look Look, now time.Time) selection.Pool {
+	if !look.Known() {
+		return subject
+	}
+	subject.Version, subject.BuiltAt, subject.Refusals = look.Pool.Recipe.Version, builtAt(look), look.Pool.Refusals
+	today := imageversion.Of(now)
+	bad := map[string]cloud.Image{}
+	for _, image := range look.Images {
+		if image.Version == today && subject.CapturedToday == "" && image.State != cloud.Absent {
+			subject.CapturedToday = image.Tags[cloud.TagPrototype]
+			if subject.CapturedToday == "" {
+				subject.CapturedToday = "unknown"
+			}
+		}
+		if image.Tags[cloud.TagQuarantined] == "" {
+			continue
+		}
+		bad[v1alpha1.VersionLabelValue(image.Version)] = image
+		if at := bornAt(image); imageversion.Compare(image.Version, subject.Version) > 0 && at.After(subject.BadUntil) {
+			subject.BadUntil = at
+		}
+	}
+	if len(bad) == 0 {
+		return subject
+	}
+	subject.NodeRefusals = map[string][]cloud.Refusal{}
+	for _, node := range subject.Nodes {
+		if image, found := bad[node.Labels[v1alpha1.VersionLabel]]; found {
+			subject.NodeRefusals[node.Name] = history.RefuseDonor(node.Name, subject.Name, image)
+		}
+	}
+	return subject
+}
+
+// builtAt is when the version that the recipe names was captured: what its tag says, else when the cloud made
+// it, else its day. Zero if it names none.
+func builtAt(look Look) time.Time {
+	version := look.Pool.Recipe.Version
+	if version == "" {
+		return time.Time{}
+	}
+	for _, image := range look.Images {
+		if imageversion.Compare(image.Version, version) == 0 {
+			return bornAt(image)
+		}
+	}
+	return bornAt(cloud.Image{Version: version})
+}
+
+// bornAt is when a version's donor was captured, as well as that can be told.
+func bornAt(image cloud.Image) time.Time {
+	if at, err := time.Parse(cloud.BuiltAtLayout, image.Tags[cloud.TagBuiltAt]); err == nil {
+		return at
+	}
+	if !image.CreatedAt.IsZero() {
+		return image.CreatedAt
+	}
+	day, err := imageversion.Day(image.Version)
+	if err != nil {
+		return time.Time{}
+	}
+	return day
+}
+
+// decide names the first thing that is in the way of a capture, or wants one.
+func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
+	o.sooner(o.Choice.Changes, now)
+	o.sooner(o.Answer.Next, now)
+	if o.Answer.Next.After(now) {
+		o.Status.NextRun = stamp(o.Answer.Next)
+	}
+	say := func(reason, message string) {
+		o.Status.Decision = &v1alpha1.PoolDecision{Reason: reason, Message: message}
+	}
+	choice := o.Choice
+	switch {
+	case r.invalid != nil:
+		say(r.invalid.reason, r.invalid.message)
+	case choice.Reason == selection.CaptureInFlight:
+		say(choice.Reason, choice.Message)
+	case r.spec.Suspend:
+		say(v1alpha1.PolicySuspended, fmt.Sprintf("policy %s is suspended: set spec.suspend to false to have it decide", r.policy))
+		o.Status.NextRun = nil
+	case o.Answer.Reason == schedule.TooManyFailures:
+		say(o.Answer.Reason, o.Answer.Message)
+		o.trouble = &trouble{v1alpha1.PolicyTooManyFailures, fmt.Sprintf("pool %s: %s", o.Pool.Name, o.Answer.Message)}
+	case lookError != nil:
+		o.unavailable(lookError, now)
+	case choice.Donor == nil:
+		say(choice.Reason, choice.Message)
+		if choice.Reason == selection.CapturedToday {
+			o.sooner(imageversionEnd(now), now)
+		}
+	case !o.Answer.Allowed:
+		say(o.Answer.Reason, o.Answer.Message)
+	case r.spec.DryRun:
+		say(v1alpha1.PolicyDryRun, fmt.Sprintf("node %s would be captured as version %s; spec.dryRun keeps policy %s from it",
+			choice.Donor.Name, imageversion.Of(now), r.policy))
+	default:
+		say(choice.Reason, choice.Message)
+		o.Wanted = true
+	}
+}
+
+// imageversionEnd is when the day ends that names versions.
+func imageversionEnd(now time.Time) time.Time {
+	return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+}
+
+// unavailable reports that the cloud could not be asked. Nothing is captured then: what was known may be wrong.
+func (o *Outcome) unavailable(err error, now time.Time) {
+	retry := max(errorLife, cloud.RetryAfter(err))
+	message := fmt.Sprintf("the cloud can't be asked about pool %s: %s. %s", o.Pool.Name, err, remedy(err))
+	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyCloudUnavailable, Message: message}
+	o.trouble = &trouble{v1alpha1.PolicyCloudUnavailable, message}
+	o.sooner(now.Add(retry), now)
+}
+
+// remedy says what a person can do about an error of the cloud's.
+func remedy(err error) string {
+	switch cloud.KindOf(err) {
+	case cloud.Unauthenticated:
+		return "Renew the credential that Kamino runs with (azure.json, the Secret or the workload identity)"
+	case cloud.Denied:
+		return "Give the credential this permission; `kamino doctor` names all that are missing"
+	case cloud.NotFound:
+		return "If the pool was deleted on purpose, its nodes will go too and this ends by itself"
+	case cloud.Throttled, cloud.Unavailable:
+		return "It is asked again by itself"
+	case cloud.Conflict, cloud.Invalid, cloud.QuotaExceeded, cloud.Unsupported:
+	}
+	return "`kamino doctor` checks what Kamino needs of the cloud"
+}
+
+// sooner moves the next decision forward. A moment that is over, or zero, changes nothing.
+func (o *Outcome) sooner(at, now time.Time) {
+	if at.After(now) && at.Before(o.due) {
+		o.due = at
+	}
+}

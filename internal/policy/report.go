@@ -1,0 +1,76 @@
+package policy
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/schedule"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// report fills in what the pool's status tells beside the decision.
+func (o *Outcome) report(prototypes []v1alpha1.Prototype, subject selection.Pool) {
+	s := &o.Status
+	s.Name, s.ID = o.Pool.Name, string(o.Pool.ID)
+	s.CurrentVersion = o.Look.Pool.Recipe.Version
+	s.ImageBuiltAt = stamp(builtAt(o.Look))
+	s.NewestPatch = stamp(o.Choice.NewestPatch)
+	s.Nodes, s.Candidates = int32(len(subject.Nodes)), int32(len(o.Choice.Candidates)) //nolint:gosec // a pool has no billions of nodes
+	s.Refusals = o.Choice.Refusals
+	if o.Choice.Donor != nil {
+		s.Donor = o.Choice.Donor.Name
+	}
+	s.Failures = int32(schedule.PastOf(prototypes).Failures) //nolint:gosec // nor has it as many failures
+	for i := range prototypes {
+		if p := &prototypes[i]; p.Name == subject.InFlight {
+			s.Prototype, s.Donor = p.Name, p.Spec.Donor.NodeName
+		}
+	}
+	s.LastResult = lastResult(prototypes)
+}
+
+// lastResult is how the newest capture that has ended ended.
+func lastResult(prototypes []v1alpha1.Prototype) *v1alpha1.CaptureResult {
+	var last *v1alpha1.Prototype
+	for i := range prototypes {
+		p := &prototypes[i]
+		if Terminal(p) && (last == nil || younger(p, last)) {
+			last = p
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	result := &v1alpha1.CaptureResult{Prototype: last.Name, Version: last.Spec.Version, Result: last.Status.Phase, At: endedAt(last)}
+	if f := last.Status.Failure; f != nil {
+		result.Message = f.Reason + ": " + f.Message
+	}
+	return result
+}
+
+func younger(a, b *v1alpha1.Prototype) bool {
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c > 0
+	}
+	return a.Name > b.Name
+}
+
+// endedAt is when the last step of a capture ended; nil if its status does not say.
+func endedAt(p *v1alpha1.Prototype) *metav1.Time {
+	if n := len(p.Status.Steps); n > 0 && p.Status.Steps[n-1].FinishedAt != nil {
+		return stamp(p.Status.Steps[n-1].FinishedAt.Time)
+	}
+	return nil
+}
+
+// stamp is a time as the API server keeps it, in whole seconds, so that what was written and what would be
+// written are equal. Nil for the zero time.
+func stamp(at time.Time) *metav1.Time {
+	if at.IsZero() {
+		return nil
+	}
+	t := metav1.NewTime(at.UTC().Truncate(time.Second))
+	return &t
+}

@@ -1,0 +1,159 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// maxTroubles is how many of a policy's troubles its condition names before it counts the rest.
+const maxTroubles = 5
+
+// report writes the policy's status if it says anything else than the one that is there.
+func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePolicy) error {
+	if p.DeletionTimestamp != nil {
+		return nil
+	}
+	after := p.DeepCopy()
+	mine := d.outcomesOf(p.Name)
+	after.Status = statusOf(p, mine, d.troublesOf(w, p, mine), metav1.NewTime(w.now))
+	if equality.Semantic.DeepEqual(p.Status, after.Status) {
+		return nil
+	}
+	if err := d.Client.Status().Patch(ctx, after, client.MergeFrom(p)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status of prototypepolicy %s: %w", p.Name, err)
+	}
+	d.announceTrouble(p, after)
+	return nil
+}
+
+// announceTrouble records an event when a policy begins, or ceases, to be in the way of its own work.
+func (d *Decider) announceTrouble(before, after *v1alpha1.PrototypePolicy) {
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
+	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionStalled)
+	stalled := is.Status == metav1.ConditionTrue
+	wasStalled := was != nil && was.Status == metav1.ConditionTrue
+	switch {
+	case d.Recorder == nil:
+	case stalled && (!wasStalled || was.Reason != is.Reason):
+		d.Recorder.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Decide", "%s", is.Message)
+	case wasStalled && !stalled:
+		d.Recorder.Eventf(after, nil, corev1.EventTypeNormal, "Recovered", "Decide", "policy %s can do its work again", after.Name)
+	}
+}
+
+// outcomesOf lists what was decided under the policy, by the pools' names.
+func (d *Decider) outcomesOf(policy string) []*Outcome {
+	var mine []*Outcome
+	for _, o := range d.pools {
+		if o.Policy == policy {
+			mine = append(mine, o.Outcome)
+		}
+	}
+	slices.SortFunc(mine, func(a, b *Outcome) int {
+		return cmp.Or(cmp.Compare(a.Pool.Name, b.Pool.Name), cmp.Compare(a.Pool.ID, b.Pool.ID))
+	})
+	return mine
+}
+
+// troublesOf lists what keeps the policy from its work, what concerns it as a whole first.
+func (d *Decider) troublesOf(w *world, p *v1alpha1.PrototypePolicy, mine []*Outcome) []trouble {
+	var all []trouble
+	if invalid := d.rules.of(p, w.now).invalid; invalid != nil {
+		all = append(all, *invalid)
+	}
+	all = append(all, w.claims.troubles[p.Name]...)
+	for _, o := range mine {
+		if o.trouble != nil {
+			all = append(all, *o.trouble)
+		}
+	}
+	return all
+}
+
+// statusOf makes the report. Times of conditions change only with their status.
+func statusOf(p *v1alpha1.PrototypePolicy, mine []*Outcome, troubles []trouble, now metav1.Time) v1alpha1.PrototypePolicyStatus {
+	status := v1alpha1.PrototypePolicyStatus{
+		ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions), PoolCount: int32(len(mine)), //nolint:gosec // no billions of pools
+	}
+	capturing := 0
+	for _, o := range mine {
+		status.Pools = append(status.Pools, o.Status)
+		if o.Status.NextRun != nil && (status.NextRun == nil || o.Status.NextRun.Before(status.NextRun)) {
+			status.NextRun = o.Status.NextRun
+		}
+		if o.Status.Prototype != "" {
+			capturing++
+		}
+	}
+	set := func(kind string, is bool, reason, message string) {
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: p.Generation, LastTransitionTime: now}
+		if is {
+			c.Status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	reason, message := wellbeing(p, len(mine), capturing)
+	if len(troubles) > 0 {
+		set(v1alpha1.ConditionReady, false, troubles[0].reason, said(troubles))
+		set(v1alpha1.ConditionStalled, true, troubles[0].reason, said(troubles))
+	} else {
+		set(v1alpha1.ConditionReady, true, reason, message)
+		set(v1alpha1.ConditionStalled, false, reason, message)
+	}
+	if capturing > 0 {
+		set(v1alpha1.ConditionReconciling, true, v1alpha1.PolicyCapturing, fmt.Sprintf("captures of %d of its pools run", capturing))
+	} else {
+		set(v1alpha1.ConditionReconciling, false, reason, message)
+	}
+	return status
+}
+
+// wellbeing says what a policy does that nothing is in the way of.
+func wellbeing(p *v1alpha1.PrototypePolicy, pools, capturing int) (reason, message string) {
+	switch {
+	case p.Spec.Suspend:
+		return v1alpha1.PolicySuspended, "spec.suspend is set: nothing is decided until it is false"
+	case p.Spec.DryRun:
+		return v1alpha1.PolicyDryRun, "spec.dryRun is set: decisions are in status.pools, and nothing is captured"
+	case capturing > 0:
+		return v1alpha1.PolicyCapturing, fmt.Sprintf("captures of %d of %d pools run", capturing, pools)
+	default:
+		return v1alpha1.PolicyWatching, fmt.Sprintf("%d pools are watched; what was decided about each is in status.pools", pools)
+	}
+}
+
+// said joins troubles to one message.
+func said(troubles []trouble) string {
+	texts := make([]string, 0, maxTroubles)
+	for i, t := range troubles {
+		if i == maxTroubles {
+			texts = append(texts, fmt.Sprintf("and %d more, see status.pools", len(troubles)-maxTroubles))
+			break
+		}
+		texts = append(texts, t.message)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Refused counts the refusals of a choice by reason: a node counts for each reason that it is refused for.
+func Refused(choice selection.Choice) map[string]int {
+	counts := map[string]int{}
+	for _, v := range choice.Verdicts {
+		for _, r := range v.Refusals {
+			counts[r.Reason]++
+		}
+	}
+	return counts
+}
