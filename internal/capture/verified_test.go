@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -69,7 +68,7 @@ func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 						s.must(err)
 						p.Annotations[v1alpha1.ProofAnnotation] = string(text)
 					}
-					s.must(s.clean.Update(context.Background(), p))
+					s.must(s.clean.Update(t.Context(), p))
 				})
 				s.failed(p, "GeneralizeFailed")
 				want := found

@@ -32,17 +32,19 @@ type Pool struct {
 
 // Version is one version of a pool's image.
 type Version struct {
-	Version     string      `json:"version"`
-	State       cloud.State `json:"state"`
-	Percent     int32       `json:"percent"`
-	ID          string      `json:"id"`
-	BuiltFrom   string      `json:"builtFrom,omitempty"`
-	BuiltAt     time.Time   `json:"builtAt,omitzero"`
-	Prototype   string      `json:"prototype,omitempty"`
-	Proof       string      `json:"proof,omitempty"`
-	Quarantined string      `json:"quarantined,omitempty"`
-	SizeGB      int32       `json:"sizeGB,omitempty"`
-	Error       string      `json:"error,omitempty"`
+	Version   string      `json:"version"`
+	State     cloud.State `json:"state"`
+	Percent   int32       `json:"percent"`
+	ID        string      `json:"id"`
+	BuiltFrom string      `json:"builtFrom,omitempty"`
+	BuiltAt   time.Time   `json:"builtAt,omitzero"`
+	Prototype string      `json:"prototype,omitempty"`
+	Proof     string      `json:"proof,omitempty"`
+	// Verified is what the proof stands for, as it stands in the version's tags.
+	Verified    string `json:"verified,omitempty"`
+	Quarantined string `json:"quarantined,omitempty"`
+	SizeGB      int32  `json:"sizeGB,omitempty"`
+	Error       string `json:"error,omitempty"`
 	// Current is what the recipe names. Prior is what a rollback would go to.
 	Current bool `json:"current,omitempty"`
 	Prior   bool `json:"prior,omitempty"`
@@ -117,7 +119,7 @@ func traits(all map[string]string) string {
 func versionTable(w io.Writer, pools []Pool, wide bool, now time.Time) error {
 	heading := []string{"POOL", "VERSION", "STATE", "USE", "BUILT FROM", "AGE", "PROOF"}
 	if wide {
-		heading = append(heading, "SIZE", "PROTOTYPE", "ID")
+		heading = append(heading, "SIZE", "PROTOTYPE", "VERIFIED", "ID")
 	}
 	var rows [][]string
 	for _, p := range pools {
@@ -126,7 +128,7 @@ func versionTable(w io.Writer, pools []Pool, wide bool, now time.Time) error {
 				p.Name, v.Version, versionState(v), use(v), orNone(v.BuiltFrom), Age(v.BuiltAt, now), proof(v.Proof, wide),
 			}
 			if wide {
-				row = append(row, size(v.SizeGB), orNone(v.Prototype), orNone(v.ID))
+				row = append(row, size(v.SizeGB), orNone(v.Prototype), orNone(v.Verified), orNone(v.ID))
 			}
 			rows = append(rows, row)
 		}

@@ -1,0 +1,198 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// Description is all that the cluster knows of one capture.
+type Description struct {
+	Prototype *v1alpha1.Prototype `json:"prototype"`
+	// Proof that the donor's disk was generalized, as the pod reported it; absent if there is none.
+	Proof *v1alpha1.Proof `json:"proof,omitempty"`
+	// Unproven is why there is no proof, in the pod's own words.
+	Unproven *v1alpha1.Unproven `json:"unproven,omitempty"`
+}
+
+// Describe writes a description as sections of names and values. What is not known is left out.
+func Describe(w io.Writer, d Description, now time.Time) error {
+	p := d.Prototype
+	sections := []func() (heading string, rows [][2]string){
+		func() (string, [][2]string) { return "", summary(p, now) },
+		func() (string, [][2]string) { return "Steps", steps(p, now) },
+		func() (string, [][2]string) { return "Verified", verified(p, d.Proof) },
+		func() (string, [][2]string) { return "Image", imageOf(p) },
+		func() (string, [][2]string) { return "Recipe", recipeOf(p) },
+		func() (string, [][2]string) { return "Failure", failureOf(p) },
+	}
+	first := true
+	for _, section := range sections {
+		heading, rows := section()
+		if len(rows) == 0 {
+			continue
+		}
+		if !first {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		first = false
+		if err := pairs(w, heading, rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pairs writes names and values in two columns, indented below a heading.
+func pairs(w io.Writer, heading string, rows [][2]string) error {
+	indent, width := "", 0
+	if heading != "" {
+		indent = "  "
+		if _, err := fmt.Fprintln(w, heading+":"); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		width = max(width, len(row[0])+1)
+	}
+	for _, row := range rows {
+		name := row[0]
+		if name != "" {
+			name += ":"
+		}
+		line := fmt.Sprintf("%s%-*s   %s", indent, width, name, orNone(row[1]))
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func summary(p *v1alpha1.Prototype, now time.Time) [][2]string {
+	phase := string(p.Status.Phase)
+	if p.Status.Progress != "" {
+		phase += ": " + p.Status.Progress
+	}
+	rows := [][2]string{
+		{"Prototype", p.Name}, {"Pool", p.Spec.Pool}, {"Version", p.Spec.Version}, {"Phase", phase},
+		{"Donor", p.Spec.Donor.NodeName}, {"Instance", p.Spec.Donor.ProviderID},
+	}
+	if !p.CreationTimestamp.IsZero() {
+		rows = append(rows, [2]string{"Decided", stamp(p.CreationTimestamp.Time) + " (" + Age(p.CreationTimestamp.Time, now) + " ago)"})
+	}
+	if away, still := OutOfService(p, now); away != "" {
+		text := away
+		if still {
+			text += " so far"
+		}
+		rows = append(rows, [2]string{"Out of service", text})
+	}
+	if !p.DeletionTimestamp.IsZero() {
+		rows = append(rows, [2]string{"Being deleted", "the donor is given back first"})
+	}
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil && p.Status.Failure == nil {
+		rows = append(rows, [2]string{"Ready", string(c.Status) + ", " + c.Message})
+	}
+	return rows
+}
+
+func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func steps(p *v1alpha1.Prototype, now time.Time) [][2]string {
+	rows := make([][2]string, 0, len(p.Status.Steps))
+	for _, s := range p.Status.Steps {
+		took := Duration(now.Sub(s.StartedAt.Time)) + " so far"
+		if s.FinishedAt != nil {
+			took = Duration(s.FinishedAt.Sub(s.StartedAt.Time))
+		}
+		rows = append(rows, [2]string{string(s.Phase), stamp(s.StartedAt.Time) + ", " + took})
+	}
+	return rows
+}
+
+// verified tells what the proof stands for: of the image version if there is one, else of the disk.
+func verified(p *v1alpha1.Prototype, proof *v1alpha1.Proof) [][2]string {
+	var v *v1alpha1.Verified
+	switch {
+	case p.Status.Image != nil && p.Status.Image.Verified != nil:
+		v = p.Status.Image.Verified
+	case proof != nil:
+		v = proof.Verified()
+	default:
+		return nil
+	}
+	rows := [][2]string{
+		{"Profile", fmt.Sprintf("%s, version %s", v.Profile, v.ProfileVersion)},
+		{"Rules", fmt.Sprintf("%d tried and met, %d of them acted", v.Rules, v.Acted)},
+	}
+	if v.Files > 0 {
+		rows = append(rows,
+			[2]string{"Searched", fmt.Sprintf("%d files (%d MiB), for keys, tokens and %d identities of the donor", v.Files, v.Bytes>>20, v.Identities)},
+			[2]string{"Found", fmt.Sprintf("%d that may not stay, %d that stay for a reason", v.Findings, v.Kept)})
+	}
+	if v.RulesDigest != "" {
+		from := "your own"
+		if name := p.Spec.Settings.Generalize.Rules; name != "" {
+			from = "ConfigMap " + name
+		}
+		rows = append(rows, [2]string{"Added rules", from + ", " + v.RulesDigest})
+	}
+	return append(rows,
+		[2]string{"Manifest", v.ManifestDigest},
+		[2]string{"By", strings.TrimSpace("kamino " + v.ToolVersion)},
+		[2]string{"At", stamp(v.At.Time)})
+}
+
+func imageOf(p *v1alpha1.Prototype) [][2]string {
+	i := p.Status.Image
+	if i == nil {
+		return nil
+	}
+	return [][2]string{{"ID", i.ID}, {"Replicated", fmt.Sprintf("%d%%", i.ReplicationPercent)}, {"Proof", i.Proof}}
+}
+
+func recipeOf(p *v1alpha1.Prototype) [][2]string {
+	var rows [][2]string
+	if r := p.Status.Recipe; r != nil {
+		rows = append(rows, [2]string{"From", r.From}, [2]string{"To", r.To})
+		if len(r.Removes) > 0 {
+			rows = append(rows, [2]string{"Removes", strings.Join(r.Removes, ", ")})
+		}
+		if len(r.Keeps) > 0 {
+			rows = append(rows, [2]string{"Keeps", strings.Join(r.Keeps, ", ")})
+		}
+	}
+	if p.Status.SavedRecipe != "" {
+		rows = append(rows, [2]string{"Saved in", "Secret " + p.Status.SavedRecipe})
+	}
+	if len(p.Status.Retired) > 0 {
+		rows = append(rows, [2]string{"Retired", strings.Join(p.Status.Retired, ", ")})
+	}
+	return rows
+}
+
+func failureOf(p *v1alpha1.Prototype) [][2]string {
+	f := p.Status.Failure
+	if f == nil {
+		return nil
+	}
+	rows := [][2]string{{"Reason", f.Reason}, {"Message", f.Message}}
+	if f.CloudError != "" && !strings.Contains(f.Message, f.CloudError) {
+		rows = append(rows, [2]string{"The cloud says", f.CloudError})
+	}
+	donor := "given back"
+	if d := p.Status.Donor; d == nil || d.ReservedAt == nil {
+		donor = "never touched"
+	} else if d.ReleasedAt == nil {
+		donor = "not yet given back"
+	}
+	return append(rows, [2]string{"Donor", donor},
+		[2]string{"Once mended", fmt.Sprintf("`kamino capture %s` tries again", p.Spec.Donor.NodeName)})
+}
