@@ -79,8 +79,9 @@ lint: $(GOLANGCI_LINT) $(BIN)/.modules ## Run the linters, import walls included
 	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) sandbox
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Write the deep copies and the CustomResourceDefinitions again.
+generate: $(BIN)/controller-gen ## Write the deep copies, the CustomResourceDefinitions, and the chart's share of them again.
 	@$(BIN)/controller-gen object paths=./api/... crd output:crd:artifacts:config=api/crds
+	@$(GO) run ./charts/generate
 
 .PHONY: verify
 verify: generate ## Generate, then fail if the tree is not what is committed.

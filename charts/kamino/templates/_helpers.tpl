@@ -1,0 +1,177 @@
+{{/* What everything of the release is named after. 42 characters leave room for "-generalize" and a Job's number. */}}
+{{- define "kamino.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 42 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 42 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kamino.selector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "kamino.labels" -}}
+{{ include "kamino.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "kamino.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "kamino.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.name: name the service account, or set serviceAccount.create" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kamino.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default (printf "v%s" .Chart.AppVersion) .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kamino.generalizeNamespace" -}}
+{{- $namespace := default (printf "%s-generalize" (include "kamino.fullname" .)) .Values.generalize.namespace -}}
+{{- if eq $namespace .Release.Namespace -}}
+{{- fail (printf "generalize.namespace: %s is the release's own namespace; the privileged pods must have one that nothing else is in" $namespace) -}}
+{{- end -}}
+{{- $namespace -}}
+{{- end -}}
+
+{{/* The rules of the roles, which `make generate` takes from the product. */}}
+{{- define "kamino.rules" -}}
+{{- .Files.Get "files/rules.yaml" -}}
+{{- end -}}
+
+{{- define "kamino.pullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+{{- range . }}
+- name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Where the cloud's configuration is in the container, if it is a file. */}}
+{{- define "kamino.cloudConfig" -}}
+{{- if eq .Values.credentials.type "secret" -}}
+/etc/kamino/{{ .Values.credentials.secret.key }}
+{{- else if eq .Values.credentials.type "hostFile" -}}
+/etc/kamino/azure.json
+{{- end -}}
+{{- end -}}
+
+{{/* Flags that every way to run has. */}}
+{{- define "kamino.args" -}}
+- --namespace={{ .Release.Namespace }}
+- --generalize-namespace={{ include "kamino.generalizeNamespace" . }}
+- --log-level={{ .Values.log.level }}
+- --log-format={{ .Values.log.format }}
+{{- with include "kamino.cloudConfig" . }}
+- --cloud-config={{ . }}
+{{- end }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "kamino.env" -}}
+- name: NODE_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: spec.nodeName
+# The generalize pods run what this pod runs.
+- name: KAMINO_IMAGE
+  value: {{ include "kamino.image" . | quote }}
+{{- with .Values.credentials }}
+{{- if .cloud }}
+- name: AZURE_ENVIRONMENT
+  value: {{ .cloud }}
+{{- end }}
+{{- if and (eq .type "managedIdentity") .managedIdentity.clientID }}
+- name: AZURE_CLIENT_ID
+  value: {{ .managedIdentity.clientID | quote }}
+{{- else if eq .type "workloadIdentity" }}
+- name: AZURE_CLIENT_ID
+  value: {{ .workloadIdentity.clientID | quote }}
+- name: AZURE_TENANT_ID
+  value: {{ .workloadIdentity.tenantID | quote }}
+- name: AZURE_FEDERATED_TOKEN_FILE
+  value: /var/run/kamino-azure/token
+{{- end }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "kamino.volumeMounts" -}}
+{{- with .Values.credentials }}
+{{- if eq .type "secret" }}
+- name: cloud-config
+  mountPath: /etc/kamino
+  readOnly: true
+{{- else if eq .type "hostFile" }}
+- name: cloud-config
+  mountPath: /etc/kamino/azure.json
+  readOnly: true
+{{- if .hostFile.stackPath }}
+- name: stack-config
+  mountPath: /etc/kamino/azurestackcloud.json
+  readOnly: true
+{{- end }}
+{{- else if eq .type "workloadIdentity" }}
+- name: azure-token
+  mountPath: /var/run/kamino-azure
+  readOnly: true
+{{- end }}
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "kamino.volumes" -}}
+{{- with .Values.credentials }}
+{{- if eq .type "secret" }}
+- name: cloud-config
+  secret:
+    secretName: {{ .secret.name }}
+{{- else if eq .type "hostFile" }}
+- name: cloud-config
+  hostPath:
+    path: {{ .hostFile.path }}
+    type: File
+{{- if .hostFile.stackPath }}
+- name: stack-config
+  hostPath:
+    path: {{ .hostFile.stackPath }}
+    type: File
+{{- end }}
+{{- else if eq .type "workloadIdentity" }}
+- name: azure-token
+  projected:
+    sources:
+    - serviceAccountToken:
+        path: token
+        audience: {{ .workloadIdentity.audience }}
+        expirationSeconds: 3600
+{{- end }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,70 @@
+{{/* Flags, ports and Job settings of each way to run. */}}
+{{- define "kamino.controllerArgs" }}
+- controller
+- --health-probe-bind-address=:{{ .Values.controller.healthPort }}
+- --metrics-bind-address={{ if .Values.metrics.enabled }}:{{ .Values.metrics.port }}{{ else }}0{{ end }}
+- --max-concurrent={{ .Values.controller.maxConcurrent }}
+{{ include "kamino.args" . }}
+{{- end }}
+
+{{- define "kamino.controllerPorts" }}
+ports:
+- name: health
+  containerPort: {{ .Values.controller.healthPort }}
+{{- if .Values.metrics.enabled }}
+- name: metrics
+  containerPort: {{ .Values.metrics.port }}
+{{- end }}
+livenessProbe:
+  httpGet:
+    path: /healthz
+    port: health
+  initialDelaySeconds: 10
+  periodSeconds: 20
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: health
+  periodSeconds: 10
+{{- end }}
+
+{{- define "kamino.autoArgs" }}
+- auto
+{{ include "kamino.args" . }}
+{{- end }}
+
+{{- define "kamino.jobArgs" }}
+{{- if .Values.job.node }}
+- capture
+- {{ .Values.job.node }}
+{{ include "kamino.args" . }}
+{{- with .Values.job.captureArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- else }}
+{{- include "kamino.autoArgs" . }}
+{{- end }}
+{{- end }}
+
+{{- define "kamino.jobSpec" }}
+backoffLimit: {{ .Values.oneShot.backoffLimit }}
+activeDeadlineSeconds: {{ .Values.oneShot.activeDeadlineSeconds }}
+ttlSecondsAfterFinished: {{ .Values.oneShot.ttlSecondsAfterFinished }}
+podFailurePolicy:
+  rules:
+  # Wrong usage, refused, failed, not allowed: the same again would end the same way.
+  - action: FailJob
+    onExitCodes:
+      containerName: kamino
+      operator: In
+      values: [2, 3, 4, 5]
+  # Evicted or drained: not its fault. The next pod goes on where this one was.
+  - action: Ignore
+    onPodConditions:
+    - type: DisruptionTarget
+{{- end }}
+
+{{- define "kamino.crdHook" }}
+helm.sh/hook: pre-install,pre-upgrade
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}

@@ -1,0 +1,309 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	release   = "kamino"
+	namespace = "kamino-system"
+)
+
+// variant is one way to use the chart: a file of testdata.
+type variant struct {
+	name   string
+	values Values
+}
+
+// variants are all files of testdata; each is rendered here and installed by the tests of sandbox/e2e/chart.
+func variants(t *testing.T) []variant {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no values: %v", err)
+	}
+	var all []variant
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := variant{name: strings.TrimSuffix(filepath.Base(path), ".yaml"), values: Values{}}
+		if err := yaml.Unmarshal(text, &v.values); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func render(t *testing.T, values Values) *Rendered {
+	t.Helper()
+	r, err := Render(t.Context(), release, namespace, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// as reads an object strictly: a field that the kind doesn't have is an error.
+func as[T any](t *testing.T, object *unstructured.Unstructured) *T {
+	t.Helper()
+	if object == nil {
+		t.Fatal("there is no such object")
+	}
+	typed := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
+		t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
+	}
+	return typed
+}
+
+// podOf is the pod of whatever the variant runs.
+func podOf(t *testing.T, r *Rendered) corev1.PodSpec {
+	t.Helper()
+	for _, object := range r.Objects {
+		switch object.GetKind() {
+		case "Deployment":
+			return as[appsv1.Deployment](t, object).Spec.Template.Spec
+		case "CronJob":
+			return as[batchv1.CronJob](t, object).Spec.JobTemplate.Spec.Template.Spec
+		case "Job":
+			return as[batchv1.Job](t, object).Spec.Template.Spec
+		}
+	}
+	t.Fatal("nothing runs")
+	return corev1.PodSpec{}
+}
+
+func TestLint(t *testing.T) {
+	for _, v := range append(variants(t), variant{name: "defaults"}) {
+		t.Run(v.name, func(t *testing.T) {
+			for _, message := range lint.RunAll(Dir(), v.values, namespace).Messages {
+				if message.Severity > support.InfoSev {
+					t.Error(message)
+				}
+			}
+		})
+	}
+}
+
+// TestPods holds every pod of every variant to what a restricted namespace asks for, as far as it can be.
+func TestPods(t *testing.T) {
+	for _, v := range append(variants(t), variant{name: "defaults"}) {
+		t.Run(v.name, func(t *testing.T) {
+			r := render(t, v.values)
+			pods := []corev1.PodSpec{podOf(t, r)}
+			for _, hook := range r.Hooks {
+				if hook.GetKind() == "Job" {
+					pods = append(pods, as[batchv1.Job](t, hook).Spec.Template.Spec)
+				}
+			}
+			hostFile, _, _ := unstructured.NestedString(v.values, "credentials", "type")
+			for i, pod := range pods {
+				nonRoot := i > 0 || hostFile != "hostFile"
+				if got := *pod.SecurityContext.RunAsNonRoot; got != nonRoot {
+					t.Errorf("runAsNonRoot is %t", got)
+				}
+				checkContainer(t, pod)
+			}
+		})
+	}
+}
+
+func checkContainer(t *testing.T, pod corev1.PodSpec) {
+	t.Helper()
+	c := pod.Containers[0]
+	security := c.SecurityContext
+	switch {
+	case pod.HostNetwork || pod.HostPID:
+		t.Error("it shares the host's namespaces")
+	case pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault:
+		t.Error("no seccomp profile")
+	case *security.AllowPrivilegeEscalation || !*security.ReadOnlyRootFilesystem || !slices.Contains(security.Capabilities.Drop, "ALL"):
+		t.Errorf("security context = %+v", security)
+	case c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero():
+		t.Error("no memory is asked for, or it has no limit")
+	}
+}
+
+func TestModes(t *testing.T) {
+	for name, test := range map[string]struct {
+		values Values
+		args   []string
+		kind   string
+		never  []string
+	}{
+		"controller": {Values{}, []string{"controller", "--namespace=kamino-system", "--generalize-namespace=kamino-generalize", "--metrics-bind-address=:8080"},
+			"Deployment", []string{"Job", "CronJob"}},
+		"cronjob":        {Values{"mode": "cronjob"}, []string{"auto", "--namespace=kamino-system"}, "CronJob", []string{"Job", "Deployment", "Service"}},
+		"job for a node": {Values{"mode": "job", "job": Values{"node": "n1", "captureArgs": []any{"--keep=5"}}}, []string{"capture", "n1", "--keep=5"}, "Job", []string{"CronJob", "Deployment"}},
+		"job":            {Values{"mode": "job"}, []string{"auto"}, "Job", []string{"CronJob", "Deployment"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, test.values)
+			args := podOf(t, r).Containers[0].Args
+			for _, want := range test.args {
+				if !slices.Contains(args, want) {
+					t.Errorf("args = %q, without %s", args, want)
+				}
+			}
+			kinds := map[string]bool{}
+			for _, object := range r.Objects {
+				kinds[object.GetKind()] = true
+			}
+			for _, kind := range test.never {
+				if kinds[kind] {
+					t.Errorf("there is a %s", kind)
+				}
+			}
+			if !kinds[test.kind] {
+				t.Errorf("there is no %s", test.kind)
+			}
+		})
+	}
+}
+
+// Two releases in one cluster must not share an object.
+func TestNamesAreTheReleases(t *testing.T) {
+	seen := map[string]bool{}
+	for _, name := range []string{"kamino", "blue"} {
+		r, err := Render(t.Context(), name, "ns-"+name, Values{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range slices.Concat(r.Objects, r.Hooks) {
+			key := strings.Join([]string{object.GetKind(), object.GetNamespace(), object.GetName()}, "/")
+			if seen[key] {
+				t.Errorf("%s is both releases'", key)
+			}
+			seen[key] = true
+		}
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	for kind, test := range map[string]struct {
+		values Values
+		arg    string
+		env    string
+	}{
+		"managedIdentity":  {Values{"managedIdentity": Values{"clientID": "c"}}, "", "AZURE_CLIENT_ID"},
+		"workloadIdentity": {Values{"workloadIdentity": Values{"clientID": "c", "tenantID": "t"}}, "", "AZURE_FEDERATED_TOKEN_FILE"},
+		"secret":           {Values{"secret": Values{"name": "s"}}, "--cloud-config=/etc/kamino/azure.json", ""},
+		"environment":      {Values{"environment": Values{"secretName": "s"}}, "", ""},
+		"hostFile":         {Values{}, "--cloud-config=/etc/kamino/azure.json", ""},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			test.values["type"] = kind
+			pod := podOf(t, render(t, Values{"credentials": test.values}))
+			c := pod.Containers[0]
+			named := slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == test.env })
+			if test.env != "" && !named {
+				t.Errorf("env = %+v, without %s", c.Env, test.env)
+			}
+			if test.arg != "" && !slices.Contains(c.Args, test.arg) {
+				t.Errorf("args = %q, without %s", c.Args, test.arg)
+			}
+			if got := len(c.EnvFrom) > 0; got != (kind == "environment") {
+				t.Errorf("envFrom = %+v", c.EnvFrom)
+			}
+			for _, mount := range c.VolumeMounts {
+				if !mount.ReadOnly {
+					t.Errorf("%s can be written", mount.Name)
+				}
+			}
+		})
+	}
+}
+
+func TestBadValuesAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		values Values
+		says   string
+	}{
+		"an unknown value":          {Values{"replicas": 2}, "replicas"},
+		"an unknown mode":           {Values{"mode": "daemon"}, "mode"},
+		"an unknown policy field":   {Values{"policies": Values{"p": Values{"minReady": "1h"}}}, "minReady"},
+		"a policy's bad value":      {Values{"policies": Values{"p": Values{"settings": Values{"publish": Values{"keep": 1}}}}}, "keep"},
+		"a policy's bad name":       {Values{"policies": Values{"Bad_Name": Values{}}}, "Bad_Name"},
+		"a Secret without a name":   {Values{"credentials": Values{"type": "secret"}}, "name"},
+		"an identity without IDs":   {Values{"credentials": Values{"type": "workloadIdentity"}}, "clientID"},
+		"a relative path":           {Values{"credentials": Values{"hostFile": Values{"path": "azure.json"}}}, "path"},
+		"a positional argument":     {Values{"extraArgs": []any{"capture"}}, "extraArgs"},
+		"one namespace for both":    {Values{"generalize": Values{"namespace": namespace}}, "own namespace"},
+		"no account to bind to":     {Values{"serviceAccount": Values{"create": false}}, "serviceAccount.name"},
+		"a port that is none":       {Values{"metrics": Values{"port": 0}}, "port"},
+		"a digest that is a tag":    {Values{"image": Values{"digest": "v1"}}, "digest"},
+		"not a number of replicas":  {Values{"controller": Values{"replicas": "two"}}, "replicas"},
+		"an alert's age of no days": {Values{"metrics": Values{"rules": Values{"imageAgeDays": 0}}}, "imageAgeDays"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Render(t.Context(), release, namespace, test.values)
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("error %v, want one about %s", err, test.says)
+			}
+		})
+	}
+}
+
+// TestEveryValueIsKnown holds values.yaml and its schema to each other: neither has a field that the other
+// lacks, so that what is documented can be set, and what can be set is documented.
+func TestEveryValueIsKnown(t *testing.T) {
+	chart, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := map[string]any{}
+	if err := yaml.Unmarshal(chart.Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	compareFields(t, "", chart.Values, schema)
+}
+
+func compareFields(t *testing.T, path string, values, schema map[string]any) {
+	t.Helper()
+	properties, _ := schema["properties"].(map[string]any)
+	for name := range properties {
+		if _, found := values[name]; !found && path+name != "global" {
+			t.Errorf("values.yaml does not have %s%s, which its schema has", path, name)
+		}
+	}
+	for name, value := range values {
+		property, found := properties[name].(map[string]any)
+		if !found {
+			t.Errorf("the schema does not have %s%s, which values.yaml has", path, name)
+			continue
+		}
+		if below, nested := value.(map[string]any); nested && property["properties"] != nil {
+			compareFields(t, path+name+".", below, property)
+		}
+	}
+}
+
+func TestNotes(t *testing.T) {
+	for want, values := range map[string]Values{
+		"nothing happens by itself":        {},
+		"kamino plan":                      {"policies": Values{"all": Values{}}},
+		"create job --from=cronjob/kamino": {"mode": "cronjob"},
+		"logs job/kamino-1":                {"mode": "job"},
+		"run as root":                      {"credentials": Values{"type": "hostFile"}},
+	} {
+		if notes := render(t, values).Notes; !strings.Contains(notes, want) {
+			t.Errorf("the notes don't say %q:\n%s", want, notes)
+		}
+	}
+}
