@@ -1,0 +1,315 @@
+package chart
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/internal/metrics"
+)
+
+// promQL is the language without what is only in trial.
+var promQL = parser.NewParser(parser.Options{})
+
+// exported is what a metric can be asked for: its labels by its name, those of a histogram's parts included.
+type exported map[string]map[string]bool
+
+// scraped are the labels that Prometheus adds to everything that it scrapes by way of a Service.
+var scraped = []string{"job", "instance", "namespace", "pod", "container", "service", "endpoint"}
+
+// foreign are the metrics beside Kamino's own that the controller serves and the dashboard asks for. That
+// they are really there is seen in the scenario that installs the chart.
+var foreign = exported{
+	"leader_election_master_status": {"name": true},
+	"process_resident_memory_bytes": {},
+}
+
+var describes = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
+
+// export reads the names and labels from the product's own registry, and the types from its page, which a
+// test of the product holds to the registry.
+func export(t *testing.T) exported {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(Dir(), "..", "..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	descriptions := make(chan *prometheus.Desc)
+	go func() {
+		metrics.New(time.Now).Describe(descriptions)
+		close(descriptions)
+	}()
+	all := maps.Clone(foreign)
+	for description := range descriptions {
+		parts := describes.FindStringSubmatch(description.String())
+		if parts == nil {
+			t.Fatalf("how a description reads has changed: %s", description)
+		}
+		names := map[string]bool{}
+		for _, label := range strings.FieldsFunc(parts[2], func(r rune) bool { return r == ',' || r == ' ' }) {
+			names[label] = true
+		}
+		if !strings.Contains(string(page), "### `"+parts[1]+"`\n\n- type: histogram\n") {
+			all[parts[1]] = names
+			continue
+		}
+		all[parts[1]+"_sum"], all[parts[1]+"_count"] = names, names
+		buckets := maps.Clone(names)
+		buckets["le"] = true
+		all[parts[1]+"_bucket"] = buckets
+	}
+	return all
+}
+
+// check parses a query, and refuses what can never find anything: a metric that is not exported, or a label
+// that its metrics don't have.
+func (e exported) check(query string) error {
+	expression, err := promQL.ParseExpr(query)
+	if err != nil {
+		return err
+	}
+	found := map[string]bool{}
+	var problem error
+	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
+		selector, ok := node.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		names, known := e[selector.Name]
+		if !known {
+			problem = fmt.Errorf("nothing exports %q", selector.Name)
+			return nil
+		}
+		maps.Copy(found, names)
+		for _, matcher := range selector.LabelMatchers {
+			if matcher.Name != labels.MetricName && !names[matcher.Name] && !slices.Contains(scraped, matcher.Name) {
+				problem = fmt.Errorf("%s has no label %q", selector.Name, matcher.Name)
+			}
+		}
+		return nil
+	})
+	if problem != nil {
+		return problem
+	}
+	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
+		for _, label := range grouping(node) {
+			if !found[label] && !slices.Contains(scraped, label) {
+				problem = fmt.Errorf("it groups by %q, which none of its metrics has", label)
+			}
+		}
+		return nil
+	})
+	return problem
+}
+
+func grouping(node parser.Node) []string {
+	switch n := node.(type) {
+	case *parser.AggregateExpr:
+		return n.Grouping
+	case *parser.BinaryExpr:
+		if n.VectorMatching != nil {
+			return slices.Concat(n.VectorMatching.MatchingLabels, n.VectorMatching.Include)
+		}
+	}
+	return nil
+}
+
+// variables are what Grafana puts in for its own.
+var variables = strings.NewReplacer("$__rate_interval", "5m", "$__range", "7d", "$pool", "pool1")
+
+type dashboard struct {
+	Title      string
+	Templating struct {
+		List []struct{ Name, Type, Definition string }
+	}
+	Panels []panel
+}
+
+type panel struct {
+	ID          int
+	Type, Title string
+	GridPos     struct{ H, W, X, Y int }
+	Targets     []struct{ Expr, LegendFormat string }
+}
+
+func readDashboard(t *testing.T) dashboard {
+	t.Helper()
+	text := render(t, Values{"metrics": Values{"dashboard": Values{"enabled": true}}}).Find("ConfigMap", "kamino-dashboard")
+	if text == nil {
+		t.Fatal("there is no dashboard")
+	}
+	if text.GetLabels()["grafana_dashboard"] != "1" {
+		t.Errorf("Grafana's sidecar doesn't find it by %v", text.GetLabels())
+	}
+	source, _, _ := unstructured.NestedString(text.Object, "data", "kamino.json")
+	var d dashboard
+	if err := json.Unmarshal([]byte(source), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestTheDashboard(t *testing.T) {
+	known := export(t)
+	d := readDashboard(t)
+	asked := map[string]bool{}
+	for _, p := range d.Panels {
+		if p.Type != "row" && len(p.Targets) == 0 {
+			t.Errorf("panel %q asks for nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			query := variables.Replace(target.Expr)
+			if strings.Contains(query, "$") {
+				t.Errorf("panel %q uses a variable that the dashboard doesn't have: %s", p.Title, target.Expr)
+			}
+			if err := known.check(query); err != nil {
+				t.Errorf("panel %q: %v: %s", p.Title, err, target.Expr)
+			}
+			if err := checkLegend(query, target.LegendFormat); err != nil {
+				t.Errorf("panel %q: %v", p.Title, err)
+			}
+			for name := range known {
+				if strings.Contains(query, name) {
+					asked[name] = true
+				}
+			}
+		}
+	}
+	checkGrid(t, d.Panels)
+	for name := range known {
+		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
+		if !asked[name] && !asked[base+"_bucket"] && !asked[base+"_count"] {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
+	for _, v := range d.Templating.List {
+		if v.Type != "query" {
+			continue
+		}
+		parts := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Definition)
+		if parts == nil || !known[parts[1]][parts[2]] {
+			t.Errorf("variable %s: nothing exports %s", v.Name, v.Definition)
+		}
+	}
+}
+
+// checkLegend refuses a legend of labels that the query doesn't leave over.
+func checkLegend(query, legend string) error {
+	expression, err := promQL.ParseExpr(query)
+	if err != nil {
+		return err
+	}
+	left := map[string]bool{}
+	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
+		if aggregate, ok := node.(*parser.AggregateExpr); ok {
+			for _, label := range aggregate.Grouping {
+				left[label] = true
+			}
+		}
+		return nil
+	})
+	for _, match := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(legend, -1) {
+		if !left[match[1]] {
+			return fmt.Errorf("the legend %q names %s, which %s does not leave over", legend, match[1], query)
+		}
+	}
+	return nil
+}
+
+// checkGrid refuses panels that lie on each other or share a number.
+func checkGrid(t *testing.T, panels []panel) {
+	t.Helper()
+	taken, ids := map[[2]int]string{}, map[int]bool{}
+	for _, p := range panels {
+		if ids[p.ID] {
+			t.Errorf("two panels have ID %d", p.ID)
+		}
+		ids[p.ID] = true
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
+					t.Fatalf("panel %q is where %q is, or outside", p.Title, other)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+	}
+}
+
+type alert struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+func TestTheAlerts(t *testing.T) {
+	known := export(t)
+	rule := render(t, Values{"metrics": Values{"rules": Values{"enabled": true, "imageAgeDays": 14, "disabled": []any{"KaminoThrottled"}}}}).Find("PrometheusRule", "kamino")
+	if rule == nil {
+		t.Fatal("there is no PrometheusRule")
+	}
+	groups, _, err := unstructured.NestedSlice(rule.Object, "spec", "groups")
+	if err != nil || len(groups) != 1 {
+		t.Fatalf("groups = %v, %v", groups, err)
+	}
+	text, err := yaml.Marshal(groups[0].(map[string]any)["rules"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var alerts []alert
+	if err := yaml.UnmarshalStrict(text, &alerts); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range alerts {
+		if strings.Contains(a.Expr, "$") {
+			t.Errorf("%s: something was not filled in: %s", a.Alert, a.Expr)
+		}
+		if err := known.check(a.Expr); err != nil {
+			t.Errorf("%s: %v", a.Alert, err)
+		}
+		for _, annotation := range a.Annotations {
+			legend := strings.NewReplacer("{{ $labels.", "{{", " }}", "}}", "| humanizeDuration", "").Replace(annotation)
+			if err := checkLegend(a.Expr, legend); err != nil {
+				t.Errorf("%s: %v", a.Alert, err)
+			}
+		}
+		if a.Labels["severity"] == "" || a.Annotations["summary"] == "" || a.Annotations["description"] == "" {
+			t.Errorf("%s lacks severity, summary or description", a.Alert)
+		}
+		if a.Alert == "KaminoThrottled" {
+			t.Error("an alert is there that is disabled")
+		}
+	}
+	if old := "> 1209600"; !strings.Contains(string(text), old) {
+		t.Errorf("no alert asks for %s seconds", old)
+	}
+}
+
+// TestTheCheckOfQueries shows that a query for something that isn't there is really found.
+func TestTheCheckOfQueries(t *testing.T) {
+	known := export(t)
+	for query, says := range map[string]string{
+		`sum(kamino_passes_total`:                                   "parse error",
+		`kamino_passes`:                                             "nothing exports",
+		`kamino_captures_total{pool="p"}`:                           `no label "pool"`,
+		`sum by (pool) (kamino_captures_total)`:                     `groups by "pool"`,
+		`rate(kamino_donor_out_of_service_seconds[5m])`:             "nothing exports",
+		`kamino_pool_image_info * on (node) kamino_pool_candidates`: `groups by "node"`,
+	} {
+		if err := known.check(query); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %s", query, err, says)
+		}
+	}
+}
