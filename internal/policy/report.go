@@ -17,12 +17,12 @@ func (o *Outcome) report(prototypes []v1alpha1.Prototype, subject selection.Pool
 	s.CurrentVersion = o.Look.Pool.Recipe.Version
 	s.ImageBuiltAt = stamp(builtAt(o.Look))
 	s.NewestPatch = stamp(o.Choice.NewestPatch)
-	s.Nodes, s.Candidates = int32(len(subject.Nodes)), int32(len(o.Choice.Candidates)) //nolint:gosec // a pool has no billions of nodes
+	s.Nodes, s.Candidates = int32(len(subject.Nodes)), int32(len(o.Choice.Candidates))
 	s.Refusals = o.Choice.Refusals
 	if o.Choice.Donor != nil {
 		s.Donor = o.Choice.Donor.Name
 	}
-	s.Failures = int32(schedule.PastOf(prototypes).Failures) //nolint:gosec // nor has it as many failures
+	s.Failures = int32(schedule.PastOf(prototypes).Failures)
 	for i := range prototypes {
 		if p := &prototypes[i]; p.Name == subject.InFlight {
 			s.Prototype, s.Donor = p.Name, p.Spec.Donor.NodeName
@@ -43,7 +43,7 @@ func lastResult(prototypes []v1alpha1.Prototype) *v1alpha1.CaptureResult {
 	if last == nil {
 		return nil
 	}
-	result := &v1alpha1.CaptureResult{Prototype: last.Name, Version: last.Spec.Version, Result: last.Status.Phase, At: endedAt(last)}
+	result := &v1alpha1.CaptureResult{Prototype: last.Name, Version: last.Spec.Version, Result: last.Status.Phase, At: stamp(schedule.EndedAt(last))}
 	if f := last.Status.Failure; f != nil {
 		result.Message = f.Reason + ": " + f.Message
 	}
@@ -55,14 +55,6 @@ func younger(a, b *v1alpha1.Prototype) bool {
 		return c > 0
 	}
 	return a.Name > b.Name
-}
-
-// endedAt is when the last step of a capture ended; nil if its status does not say.
-func endedAt(p *v1alpha1.Prototype) *metav1.Time {
-	if n := len(p.Status.Steps); n > 0 && p.Status.Steps[n-1].FinishedAt != nil {
-		return stamp(p.Status.Steps[n-1].FinishedAt.Time)
-	}
-	return nil
 }
 
 // stamp is a time as the API server keeps it, in whole seconds, so that what was written and what would be

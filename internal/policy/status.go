@@ -85,7 +85,7 @@ func (d *Decider) troublesOf(w *world, p *v1alpha1.PrototypePolicy, mine []*Outc
 // statusOf makes the report. Times of conditions change only with their status.
 func statusOf(p *v1alpha1.PrototypePolicy, mine []*Outcome, troubles []trouble, now metav1.Time) v1alpha1.PrototypePolicyStatus {
 	status := v1alpha1.PrototypePolicyStatus{
-		ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions), PoolCount: int32(len(mine)), //nolint:gosec // no billions of pools
+		ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions), PoolCount: int32(len(mine)),
 	}
 	capturing := 0
 	for _, o := range mine {

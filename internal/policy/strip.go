@@ -13,7 +13,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // package selection reads and what package expression promises to a policy's expressions.
 func Strip(node *corev1.Node) {
 	node.ManagedFields = nil
-	node.SelfLink, node.GenerateName, node.Generation = "", "", 0
+	node.GenerateName, node.Generation = "", 0
 	node.OwnerReferences, node.Finalizers = nil, nil
 	delete(node.Annotations, lastApplied)
 	status := &node.Status
