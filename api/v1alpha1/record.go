@@ -1,8 +1,13 @@
 package v1alpha1
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +40,9 @@ type Record struct {
 	// GeneralizeBootID is the donor's boot ID when the generalize pod was ordered. A donor that still
 	// runs under this boot ID may have lost parts of its identity and must not go back into service.
 	GeneralizeBootID string `json:"generalizeBootID,omitempty"`
+	// RulesDigest is the RulesDigest of settings.generalize.rules when the generalize pod was ordered. The pod
+	// refuses other rules. Empty if the settings name none.
+	RulesDigest string `json:"rulesDigest,omitempty"`
 	// Returning: the donor's disk is no longer needed; its power comes back and must not be taken again.
 	Returning bool `json:"returning,omitempty"`
 	// ScaleOut is the growth of the pool after the promotion.
@@ -151,6 +159,18 @@ func RecordOf(p *Prototype) (Record, error) {
 // ProofOf reads the proof of a Prototype; nil if there is none.
 func ProofOf(p *Prototype) (*Proof, error) {
 	return decode[Proof](p.Annotations, ProofAnnotation)
+}
+
+// RulesDigest is "sha256:" and the hex digest of a user's own files, one after the other in the order of their
+// names, as `cat * | sha256sum` tells. Names that begin with a dot are left out.
+func RulesDigest(files map[string][]byte) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasPrefix(name, ".") {
+			sum.Write(files[name])
+		}
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
 // UnprovenOf reads why a Prototype's donor was not proven; nil if nothing is said.

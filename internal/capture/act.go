@@ -49,7 +49,11 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 		if boot == "" {
 			return fmt.Errorf("node %s reports no boot ID: its kubelet must report one before it can be captured", w.node.Name)
 		}
-		return e.record(ctx, w, func(r *v1alpha1.Record) { r.GeneralizeBootID = boot })
+		rules, err := e.orderRules(ctx, w.p)
+		if err != nil {
+			return err
+		}
+		return e.record(ctx, w, func(r *v1alpha1.Record) { r.GeneralizeBootID, r.RulesDigest = boot, rules })
 	case plan.Generalize:
 		_, err := e.Kube.CoreV1().Pods(e.podNamespace()).Create(ctx, generalizePod(w.p, w.record, e.podNamespace(), e.Image), metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {

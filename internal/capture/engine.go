@@ -31,6 +31,8 @@ type Engine struct {
 	PodNamespace string
 	// Image of the generalize pod where the settings name none.
 	Image string
+	// CheckRules says what is wrong with a user's own rules for a profile. Without it the pod finds out.
+	CheckRules func(v1alpha1.Profile, map[string][]byte) error
 	// OwnNode is the node that this process runs on; empty if it runs on none.
 	OwnNode string
 	// MaxConcurrent captures that may hold donors at once in the cluster. 1 if zero.

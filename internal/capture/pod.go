@@ -50,7 +50,7 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 	yes, no := true, false
 	root := int64(0)
 	profile := p.Spec.Settings.Defaulted().Generalize.Profile
-	return &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(p), Namespace: namespace,
 			Labels: map[string]string{
@@ -91,6 +91,10 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 			},
 		},
 	}
+	if rules := p.Spec.Settings.Generalize.Rules; rules != "" {
+		addRules(&pod.Spec, rules, record.RulesDigest)
+	}
+	return pod
 }
 
 func credentialVolume() *corev1.ProjectedVolumeSource {

@@ -53,7 +53,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	w.ahead = holding(others)
 	f.Queued = len(w.ahead) >= e.concurrent()
 	for _, ask := range []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){
-		e.refuseDecision, e.refuseDonor, e.refuseLineage, e.refuseInstallation, e.refusePods, e.refuseCloud,
+		e.refuseDecision, e.refuseDonor, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refusePods, e.refuseCloud,
 	} {
 		refusals, err := ask(ctx, w, others)
 		if err != nil {

@@ -2,10 +2,14 @@ package capture
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -119,5 +123,73 @@ func TestPodName(t *testing.T) {
 			t.Errorf("%s and %s have one pod", c.prototype, other)
 		}
 		seen[got] = c.prototype
+	}
+}
+
+func (s *stage) addRules(data map[string]string) {
+	s.must(s.kube.Tracker().Create(corev1.SchemeGroupVersion.WithResource("configmaps"),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "our-rules", Namespace: ourspace}, Data: data}, ourspace))
+}
+
+func nameRules(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Rules = "our-rules" }
+
+// TestRulesThatCannotBeUsed are refused before anything is changed.
+func TestRulesThatCannotBeUsed(t *testing.T) {
+	for name, c := range map[string]struct {
+		data         map[string]string
+		reason, says string
+	}{
+		"missing":        {nil, RulesNotFound, "there is no ConfigMap kamino-system/our-rules"},
+		"without a file": {map[string]string{"readme.txt": "x"}, RulesInvalid, "no key of it ends in .yaml"},
+		"wrong":          {map[string]string{"ours.yaml": "x"}, RulesInvalid, "rule x stands there twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.engine.CheckRules = func(profile v1alpha1.Profile, files map[string][]byte) error {
+				return fmt.Errorf("profile %s: rule %s stands there twice", profile, files["ours.yaml"])
+			}
+			if c.data != nil {
+				s.addRules(c.data)
+			}
+			p := s.decide(nameRules).play()
+			if f := p.Status.Failure; f == nil || f.Reason != c.reason || !strings.Contains(f.Message, c.says) {
+				t.Errorf("failure %+v, want %s and %q", f, c.reason, c.says)
+			}
+			if p.Status.Donor != nil || len(p.Finalizers) > 0 {
+				t.Errorf("the donor was touched: %+v", p.Status.Donor)
+			}
+		})
+	}
+}
+
+// TestThePodGetsTheRulesOfTheOrder: as a volume, with the digest that was written down before.
+func TestThePodGetsTheRulesOfTheOrder(t *testing.T) {
+	s := newStage(t, func(s *stage) { s.deaf = true })
+	s.addRules(map[string]string{"b.yaml": "bb\n", "a.yaml": "aa\n", ".hidden": "x"})
+	s.decide(nameRules, func(p *v1alpha1.Prototype) {
+		p.Spec.Settings.OutOfService.Deadline = metav1.Duration{Duration: 5 * time.Minute}
+	})
+	// printf 'aa\nbb\n' | sha256sum
+	const digest = "sha256:329d670e59ead1543a2d36865895972560bc434204c5f4a0c8219005dd312719"
+	seen := false
+	s.play(func(int) {
+		pod, _ := s.tracked("pods", ourspace, s.podName()).(*corev1.Pod)
+		if pod == nil || seen {
+			return
+		}
+		seen = true
+		record, err := v1alpha1.RecordOf(s.prototype())
+		s.must(err)
+		args := strings.Join(pod.Spec.Containers[0].Args, " ")
+		if record.RulesDigest != digest || !strings.HasSuffix(args, "--profile-file /etc/kamino/rules --rules-digest "+digest) {
+			t.Errorf("recorded %s, and the pod has %s", record.RulesDigest, args)
+		}
+		volume := pod.Spec.Volumes[len(pod.Spec.Volumes)-1]
+		if volume.ConfigMap == nil || volume.ConfigMap.Name != "our-rules" {
+			t.Errorf("the pod has the volume %+v", volume)
+		}
+	})
+	if !seen {
+		t.Error("there was no pod")
 	}
 }

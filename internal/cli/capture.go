@@ -63,6 +63,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.Drain.Force, "force", false, "also evict pods that nothing makes again, and delete against their budgets what is left at --drain-timeout")
 	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the node may be out of service without a snapshot")
 	flags.StringVar(&c.profile, "profile", string(v1alpha1.ProfileStatic), "how the cluster's nodes get their credentials: static or bootstrap")
+	flags.StringVar(&s.Generalize.Rules, "rules", "", "ConfigMap in the namespace of the pod that generalizes the disk, with rules, agents and exemptions of your own")
 	flags.StringVar(&s.Generalize.Image, "image", "", "image of the pod that generalizes the disk (default: Kamino's own)")
 	flags.Int32Var(&c.replicas, "replicas", 0, "replicas of the image version in the pool's region (default: by the pool's maximum size)")
 	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool are kept, at least 2")
@@ -110,6 +111,9 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if o.MaxConcurrent < 1 {
+				return usagef("--max-concurrent must be at least 1, not %d", o.MaxConcurrent)
+			}
 			s, err := open(cmd.Context(), f, o)
 			if err != nil {
 				return err
@@ -118,6 +122,8 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 		},
 	}
 	flags.bind(cmd.Flags())
+	cmd.Flags().IntVar(&o.MaxConcurrent, "max-concurrent", 1,
+		"how many nodes of the cluster may be out of service at once, each of another pool, if this command does the work")
 	return cmd
 }
 

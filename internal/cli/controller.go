@@ -82,6 +82,7 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 		PodNamespace: s.options.podNamespace(),
 		Image:        s.options.Image, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
 		PolicyConcurrent: decider.MaxConcurrent, Now: s.Now, Recorder: manager.GetEventRecorder("kamino"), Log: s.options.Log.WithName("capture"),
+		CheckRules: checkRules,
 	}
 	if err := (&prototype.Reconciler{Pass: counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 // generalizeFlags is what a person, or the engine's pod, asks of kamino generalize.
 type generalizeFlags struct {
 	root, profile, profileFile      string
+	rulesDigest                     string
 	manifest, output                string
 	live, dryRun, list, confirmRoot bool
 	allow                           []string
@@ -65,6 +66,7 @@ again, reports the proof to the Prototype, and powers the host off. Do not use -
 	flags.StringVar(&g.root, "root", "", "directory that holds the machine's root")
 	flags.StringVar(&g.profile, "profile", "", fmt.Sprintf("which rules: one of %v (default: the one that the disk is for)", generalize.Profiles()))
 	flags.StringVar(&g.profileFile, "profile-file", "", "file, or directory of *.yaml, with rules, agents and exemptions of your own")
+	flags.StringVar(&g.rulesDigest, "rules-digest", "", "refuse other rules of your own than those with this digest, as sha256:HEX of all files one after the other")
 	flags.BoolVar(&g.list, "list", false, "print the rules of the profile and do nothing")
 	flags.BoolVar(&g.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	flags.StringSliceVar(&g.allow, "allow", nil, "rules that may be broken, by name (those that the list calls allowable)")
@@ -106,6 +108,9 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 	profile, err := generalize.LoadWith(v1alpha1.Profile(g.profile), g.profileFile)
 	if err != nil {
 		return &ending{ExitUsage, err}
+	}
+	if g.rulesDigest != "" && profile.RulesDigest != g.rulesDigest {
+		return refusedf("the rules in %s are not those of the order: their digest is %s, and the order was for %s; nothing was changed", g.profileFile, profile.RulesDigest, g.rulesDigest)
 	}
 	runner := &generalize.Runner{
 		Profile: profile, Tool: buildInfo().Version, Allow: g.allow, DryRun: g.dryRun, Now: f.Now,

@@ -100,6 +100,10 @@ func TestGeneralizeEndings(t *testing.T) {
 	if err := os.Symlink("/logs", filepath.Join(unmet, "var/log")); err != nil {
 		t.Fatal(err)
 	}
+	ours := filepath.Join(t.TempDir(), "ours.yaml")
+	if err := os.WriteFile(ours, []byte("version: \"1\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	live := []string{"--live", "--prototype", "p", "--uid", "u", "--boot-id", "b"}
 	for _, c := range []struct {
 		is   string
@@ -115,6 +119,8 @@ func TestGeneralizeEndings(t *testing.T) {
 		{"this machine by another name", []string{"--root", "/proc/self/root"}, ExitRefused, "--confirm-root"},
 		{"refused", []string{"--root", refused}, ExitRefused, "control-plane"},
 		{"not allowable", []string{"--root", refused, "--allow", "control-plane"}, ExitRefused, "local-volumes"},
+		{"other rules than ordered", []string{"--root", unmet, "--profile", "static", "--profile-file", ours, "--rules-digest", "sha256:0"}, ExitRefused, "not those of the order"},
+		{"no rules, and some ordered", []string{"--root", unmet, "--profile", "static", "--rules-digest", "sha256:0"}, ExitRefused, "not those of the order"},
 		{"not met", []string{"--root", unmet}, ExitFailed, "must not be copied"},
 		{"live without an order", []string{"--root", refused, "--live"}, ExitUsage, "--boot-id"},
 		{"live dry run", append([]string{"--root", refused, "--dry-run"}, live...), ExitUsage, "--dry-run"},

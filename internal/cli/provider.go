@@ -5,9 +5,11 @@ import (
 	"os"
 	"time"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
+	"github.com/kamino-dev/kamino/internal/generalize"
 )
 
 // newCloud makes the provider. It sends nothing: a credential that is not accepted shows with the first look.
@@ -27,7 +29,14 @@ func newEngine(c *Cluster, provider cloud.Provider, o *Options) Engine {
 	return &capture.Engine{
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Image: o.Image,
 		MaxConcurrent: o.MaxConcurrent, Now: nowUTC, OwnNode: os.Getenv(envNode), Log: o.Log.WithName("capture"),
+		CheckRules: checkRules,
 	}
+}
+
+// checkRules says what is wrong with a user's own rules.
+func checkRules(profile v1alpha1.Profile, files map[string][]byte) error {
+	_, err := generalize.LoadFiles(profile, files)
+	return err
 }
 
 func nowUTC() time.Time { return time.Now().UTC() }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -54,18 +55,62 @@ const maxOverlay = 1 << 20
 // a directory (such as a mounted ConfigMap) in the order of their names. Files that rules install are read
 // from the same directory.
 func LoadWith(name v1alpha1.Profile, from string) (*Profile, error) {
-	p, err := Load(name)
-	if err != nil || from == "" {
-		return p, err
+	if from == "" {
+		return Load(name)
 	}
-	dir, names, err := overlayFiles(from)
+	info, err := os.Stat(from)
 	if err != nil {
 		return nil, err
 	}
+	dir, files := from, map[string][]byte{}
+	var names []string
+	if info.IsDir() {
+		files, err = readDir(from)
+		names = overlaysOf(files)
+	} else {
+		dir, names = filepath.Dir(from), []string{filepath.Base(from)}
+		files[names[0]], err = readLimited(from)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := join(name, names, files, func(file string) ([]byte, error) { return fs.ReadFile(os.DirFS(dir), file) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	return p, nil
+}
+
+// LoadFiles is LoadWith for files by name, such as a ConfigMap holds.
+func LoadFiles(name v1alpha1.Profile, files map[string][]byte) (*Profile, error) {
+	return join(name, overlaysOf(files), files, func(file string) ([]byte, error) {
+		content, found := files[file]
+		if !found {
+			return nil, &fs.PathError{Op: "open", Path: file, Err: fs.ErrNotExist}
+		}
+		return content, nil
+	})
+}
+
+// overlaysOf are the names of files that hold rules, in their order.
+func overlaysOf(files map[string][]byte) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool {
+		return strings.HasPrefix(name, ".") || path.Ext(name) != ".yaml" && path.Ext(name) != ".yml"
+	})
+}
+
+// join adds the files of the given names to a profile. What its rules install is found aside.
+func join(name v1alpha1.Profile, names []string, files map[string][]byte, aside func(string) ([]byte, error)) (*Profile, error) {
+	p, err := Load(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, errors.New("there is no *.yaml")
+	}
 	version := strings.SplitN(p.Version, "-", 2)[0]
-	var whole bytes.Buffer
 	for _, file := range names {
-		add, err := readOverlay(filepath.Join(dir, file), &whole)
+		add, err := readOverlay(file, files[file])
 		if err != nil {
 			return nil, err
 		}
@@ -85,62 +130,60 @@ func LoadWith(name v1alpha1.Profile, from string) (*Profile, error) {
 		if content, err := fs.ReadFile(embeddedFiles, file); err == nil {
 			return content, nil
 		}
-		return fs.ReadFile(os.DirFS(dir), file)
+		return aside(file)
 	})
 	if err == nil {
 		err = p.checkExempt()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("profile %s with %s: %w", name, from, err)
+		return nil, fmt.Errorf("profile %s: %w", name, err)
 	}
 	digest, err := p.digest()
 	if err != nil {
 		return nil, err
 	}
-	p.Version = version + "-" + digest[:8]
-	p.RulesDigest = "sha256:" + hash(whole.Bytes())
+	p.Version, p.RulesDigest = version+"-"+digest[:8], v1alpha1.RulesDigest(files)
 	return p, nil
 }
 
-// overlayFiles lists what is read. A ConfigMap's mount holds links, and its own data under names that
+// readDir reads what a directory holds. A ConfigMap's mount holds links, and its own data under names that
 // begin with two dots.
-func overlayFiles(from string) (dir string, names []string, err error) {
-	info, err := os.Stat(from)
+func readDir(dir string) (map[string][]byte, error) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	if !info.IsDir() {
-		return filepath.Dir(from), []string{filepath.Base(from)}, nil
-	}
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		return "", nil, err
-	}
+	files := map[string][]byte{}
 	for _, entry := range entries {
-		if ext := path.Ext(entry.Name()); (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(entry.Name(), "..") {
-			names = append(names, entry.Name())
+		name := filepath.Join(dir, entry.Name())
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(entry.Name(), ".") || !info.Mode().IsRegular() {
+			continue
+		}
+		if files[entry.Name()], err = readLimited(name); err != nil {
+			return nil, err
 		}
 	}
-	if len(names) == 0 {
-		return "", nil, fmt.Errorf("%s holds no *.yaml", from)
-	}
-	return from, names, nil
+	return files, nil
 }
 
-// readOverlay reads a file, and copies what it read to whole.
-func readOverlay(name string, whole io.Writer) (*overlay, error) {
+func readLimited(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.TeeReader(io.LimitReader(f, maxOverlay+1), whole))
-	if err != nil {
-		return nil, err
+	content, err := io.ReadAll(io.LimitReader(f, maxOverlay+1))
+	if err == nil && len(content) > maxOverlay {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxOverlay)
 	}
-	if len(content) > maxOverlay {
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxOverlay)
-	}
+	return content, err
+}
+
+func readOverlay(name string, content []byte) (*overlay, error) {
 	var read overlay
 	if err := yaml.UnmarshalStrict(bytes.TrimSpace(content), &read); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

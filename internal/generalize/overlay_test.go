@@ -78,6 +78,18 @@ func TestOverlayDirectory(t *testing.T) {
 	if !strings.HasPrefix(p.Version, "1+ours.3+2-") {
 		t.Errorf("got version %s", p.Version)
 	}
+	files := map[string][]byte{"10-ours.yaml": []byte(ours), ".hidden.yaml": []byte("x")}
+	for _, name := range []string{"20-files.yaml", "acme.conf"} {
+		files[name] = []byte(read(t, dir, name))
+	}
+	same, err := LoadFiles(v1alpha1.ProfileStatic, files)
+	must(t, err)
+	if same.Version != p.Version || same.RulesDigest != p.RulesDigest || !strings.HasPrefix(p.RulesDigest, "sha256:") {
+		t.Errorf("the ConfigMap is %s (%s), and mounted it is %s (%s)", same.Version, same.RulesDigest, p.Version, p.RulesDigest)
+	}
+	if _, err := LoadFiles(v1alpha1.ProfileStatic, map[string][]byte{"acme.conf": nil}); err == nil {
+		t.Error("files without rules were taken")
+	}
 	root := plant(t, node)
 	_, err = run(t, root, runner(p))
 	must(t, err)

@@ -33,8 +33,7 @@ type Profile struct {
 	Stop []Stop `json:"stop"`
 	// Exempt lists what a profile of the user's own lets stay.
 	Exempt []Exemption `json:"exempt,omitempty"`
-	// RulesDigest is "sha256:" and the hex digest of the user's own files, one after the other in the order
-	// of their names (cat *.yaml | sha256sum); empty without any.
+	// RulesDigest is v1alpha1.RulesDigest of the user's own files; empty without any.
 	RulesDigest string `json:"rulesDigest,omitempty"`
 }
 

@@ -46,7 +46,7 @@ var refusalReasons = setOf(
 	selection.NotLinux, "Windows", selection.ControlPlane, selection.BeingDeleted, selection.NotReady,
 	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, capture.UnmanagedPods, capture.CaptureInFlight,
 	capture.CapturedToday, "VersionExists", capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff,
-	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.NotInstalled, "PermissionMissing", "QuotaUsedUp",
+	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid, "PermissionMissing", "QuotaUsedUp",
 	"GalleryNameTaken", "DefinitionMismatch", "GenerationMismatch", "DiskEncryptionSetElsewhere", "EphemeralOSDisk",
 	"UnmanagedOSDisk", "ConfidentialVM", "UpgradePolicyAutomatic", "UpgradePolicyRolling", "AutomaticOSUpgrade",
 	"FlexibleOrchestration", "AKSManaged",
