@@ -60,6 +60,18 @@ test-sandbox: build
 test-machines: $(BIN)/kamino ## Prove identity on real Debian machines in containers (root and Debian packages; says which).
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(GO) test -tags machines -count=1 -timeout 20m -v ./machine/real
 
+.PHONY: measure-disk
+measure-disk: $(BIN)/kamino ## Measure what tools leave on one disk, rule by rule, and the cost on 200,000 files (root; no test).
+	@cd sandbox && KAMINO_MEASURE=1 KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(GO) test -tags machines -count=1 -timeout 30m -run 'TestTools|TestScale' -v ./machine/real
+
+# A target that minimizes what it found interesting does nothing else for up to a minute each time.
+FUZZTIME ?= 2m
+.PHONY: fuzz
+fuzz: ## Run every fuzz target of the product for FUZZTIME (2m) each.
+	@grep -rHoE --include="*_test.go" '^func Fuzz[A-Za-z]+' internal | sed 's|/[^/]*_test.go:func | |' | while read -r dir target; do \
+		$(GO) test -run xxx -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$dir" </dev/null; \
+	done
+
 .PHONY: test-trouble
 test-trouble: build ## Run the real command into every kind of trouble, in a sandbox (several minutes).
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -tags trouble -vet=off -count=1 -timeout 30m ./e2e/trouble

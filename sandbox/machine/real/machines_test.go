@@ -143,7 +143,9 @@ func testClones(t *testing.T, want expectation, ids [2]identity, used []string) 
 			t.Errorf("%s: of what was on the donor there is still:\n%s", id.Hostname, strings.Join(left, "\n"))
 		}
 	}
-	t.Logf("%d files left by the donor's use, none of them on a clone; identities that were compared: %d, shared: 0", len(used), len(identities(ids[0])))
+	if !t.Failed() {
+		t.Logf("%d files left by the donor's use, none of them on a clone; %d identities compared in 3 pairs, none shared", len(used), len(identities(ids[0])))
+	}
 }
 
 // testReturned holds the donor, started again from its own disk, to what a clone is held to. Its name and
