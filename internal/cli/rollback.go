@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/replace"
 )
 
 const rollbackHelp = `Point the pool's recipe at an earlier version, and quarantine the one that it leaves, so that no capture and no
@@ -23,6 +25,13 @@ name the version.
 
 With --to a newer version that is not quarantined (see "kamino release"), a rollback is taken back. The older version
 is not quarantined then.
+
+With --replace-nodes the nodes that run the bad version are then rebuilt from the version that the pool went to:
+each is cordoned, drained with regard to budgets, given a new disk, waited for, and put back into service, as many
+at a time as --max-unavailable allows; nodes that are not Ready count too, and those to be rebuilt go first. It may
+be interrupted: the same command again goes on. A node that can't be drained is given back as it is; one that does
+not come back stays cordoned and stops the rest. For an outage, --all-at-once --accept-outage rebuilds all of them
+at the same time and drains none. It needs two more permissions; see docs/azure.md.
 
 Refused while a capture of the pool is in flight: it would point the recipe at its own version afterwards.`
 
@@ -51,6 +60,7 @@ func (c *changeFlags) complete(checksReason bool) (err error) {
 
 func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 	var flags changeFlags
+	var replacing replaceFlags
 	var to string
 	cmd := &cobra.Command{
 		Use:   "rollback POOL",
@@ -58,23 +68,25 @@ func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 		Long:  rollbackHelp,
 		Example: `  kamino rollback pool1 --dry-run
   kamino rollback pool1 --reason "nodes lose their network after an hour"
-  kamino rollback pool1 --to 2026.03.02`,
+  kamino rollback pool1 --to 2026.03.02
+  kamino rollback pool1 --replace-nodes --max-unavailable 3`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.reason == "" && !cmd.Flags().Changed("reason") {
 				flags.reason = "rolled back on " + f.Now().UTC().Format(time.DateOnly)
 			}
-			if err := flags.complete(true); err != nil {
+			if err := errors.Join(flags.complete(true), replacing.check()); err != nil {
 				return err
 			}
 			s, err := open(cmd.Context(), f, o)
 			if err != nil {
 				return err
 			}
-			return s.rollback(cmd.Context(), args[0], to, flags)
+			return s.rollback(cmd.Context(), args[0], to, flags, replacing)
 		},
 	}
 	flags.bind(cmd)
+	replacing.bind(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "`version` to go to (default: the prior one)")
 	cmd.Flags().StringVar(&flags.reason, "reason", "", "why the version is bad, for whoever finds it quarantined (default: the day)")
 	_ = cmd.RegisterFlagCompletionFunc("to", func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -83,10 +95,13 @@ func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 	return cmd
 }
 
-func (s *session) rollback(ctx context.Context, name, to string, flags changeFlags) error {
+func (s *session) rollback(ctx context.Context, name, to string, flags changeFlags, replacing replaceFlags) error {
 	p, h, err := s.lookBack(ctx, name)
 	if err != nil {
 		return err
+	}
+	if replacing.nodes && !replace.Able(s.provider) {
+		return refusedf("this cloud can't rebuild nodes, and nothing was changed: leave --replace-nodes out")
 	}
 	r, refusals := h.Rollback(to, flags.reason)
 	if refusals != nil {
@@ -94,7 +109,7 @@ func (s *session) rollback(ctx context.Context, name, to string, flags changeFla
 	}
 	deed := print.Deed{
 		Verb: "rollback", Pool: h.Pool, Version: r.From, To: r.To, Quarantined: r.Tags[cloud.TagQuarantined],
-		DryRun: flags.dryRun, Nodes: r.Nodes, Changed: !r.Done && !flags.dryRun, Lines: rollbackLines(r, flags.dryRun),
+		DryRun: flags.dryRun, Nodes: r.Nodes, Changed: !r.Done && !flags.dryRun, Lines: rollbackLines(r, flags.dryRun, replacing),
 	}
 	if !r.Done {
 		// What can fail without having changed anything is tried first.
@@ -106,6 +121,9 @@ func (s *session) rollback(ctx context.Context, name, to string, flags changeFla
 		if err := s.carryOut(ctx, p.id, r); err != nil {
 			return err
 		}
+	}
+	if replacing.nodes && !flags.dryRun {
+		return s.replaceNodes(ctx, p.id, deed, flags, replacing)
 	}
 	return print.WriteDeed(s.Out, flags.format, deed)
 }
@@ -171,10 +189,14 @@ func (s *session) point(ctx context.Context, pool cloud.PoolID, r history.Rollba
 	}
 }
 
-func rollbackLines(r history.Rollback, dryRun bool) []string {
+func rollbackLines(r history.Rollback, dryRun bool, replacing replaceFlags) []string {
 	if r.Done {
+		already := fmt.Sprintf("Pool %s is rolled back already: its recipe names version %s, and version %s is quarantined.", r.Pool, r.To, r.From)
+		if replacing.nodes {
+			return []string{already, replacing.line(r, dryRun)}
+		}
 		return []string{
-			fmt.Sprintf("Pool %s is rolled back already: its recipe names version %s, and version %s is quarantined.", r.Pool, r.To, r.From),
+			already,
 			fmt.Sprintf("If version %s is bad too, name the one to go to: kamino rollback %s --to VERSION", r.To, r.Pool),
 		}
 	}
@@ -187,6 +209,9 @@ func rollbackLines(r history.Rollback, dryRun bool) []string {
 		lines = append(lines, fmt.Sprintf("Version %s %s: %s", r.From, is, why))
 	}
 	lines = append(lines, fmt.Sprintf("Pool %s "+builds+".", r.Pool, r.To))
+	if replacing.nodes {
+		return append(lines, replacing.line(r, dryRun))
+	}
 	return append(lines, nodesLine(r.From, r.Nodes))
 }
 

@@ -79,9 +79,17 @@ func Restored(n *corev1.Node, r v1alpha1.Reservation) bool {
 // patch merges annotations (nil removes one) and the cordon into the node as it was read: the resource
 // version makes the API server refuse if anybody else wrote meanwhile.
 func patch(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, annotations map[string]*string, unschedulable *bool) error {
+	return patchLabelled(ctx, kube, n, annotations, nil, unschedulable)
+}
+
+func patchLabelled(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, annotations map[string]*string,
+	labels map[string]string, unschedulable *bool) error {
 	metadata := map[string]any{"resourceVersion": n.ResourceVersion, "uid": n.UID}
 	if annotations != nil {
 		metadata["annotations"] = annotations
+	}
+	if labels != nil {
+		metadata["labels"] = labels
 	}
 	body := map[string]any{"metadata": metadata}
 	if unschedulable != nil {

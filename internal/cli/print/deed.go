@@ -22,6 +22,10 @@ type Deed struct {
 	Changed bool `json:"changed"`
 	// Nodes that were built from Version; nil if nobody could count them.
 	Nodes []string `json:"nodes"`
+	// Rebuilt nodes run To now; NotRebuilt ones don't, each with the reason. Waiting says what kept the others.
+	Rebuilt    []string          `json:"rebuilt,omitempty"`
+	NotRebuilt map[string]string `json:"notRebuilt,omitempty"`
+	Waiting    string            `json:"waiting,omitempty"`
 	// Lines say all that in sentences.
 	Lines []string `json:"-"`
 }

@@ -113,3 +113,14 @@ func Names(names []string) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
+
+// Run reads "1 node runs" or "3 nodes run".
+func Run(n int) string { return runs(n) }
+
+// Was reads "1 node was" or "3 nodes were".
+func Was(n int) string {
+	if n == 1 {
+		return "1 node was"
+	}
+	return fmt.Sprintf("%d nodes were", n)
+}

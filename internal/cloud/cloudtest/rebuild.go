@@ -30,14 +30,10 @@ func (s suite) rebuild(t *testing.T, version string) {
 	t.Helper()
 	s.until(t, "rebuilt", func() bool {
 		have := got(s.rebuilder(t).EnsureRebuilt(t.Context(), s.a, version))(t)
-		switch have.State {
-		case cloud.Complete:
-			return true
-		case cloud.Pending:
-			return false
+		if have.State != cloud.Complete && have.State != cloud.Pending {
+			t.Fatalf("an instance that is rebuilt is %+v", have)
 		}
-		t.Fatalf("an instance that is rebuilt is %+v", have)
-		return false
+		return have.State == cloud.Complete
 	})
 }
 

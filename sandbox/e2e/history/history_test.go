@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,8 +121,12 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the same once more says:\n%s", said)
 	}
 
+	replaceNodes(t, grandchild, first, second)
+	want[1].Nodes = append(want[1].Nodes, grandchild)
+
 	// The next node is built from the version before, and the bad one can go, now and not earlier.
 	want[1].Nodes = append(want[1].Nodes, grow(t, "5"))
+	slices.Sort(want[1].Nodes)
 	got := history(t).Versions
 	if diff := cmp.Diff(want[1], got[1]); diff != "" {
 		t.Errorf("the version that the pool went back to (-want +got):\n%s", diff)
@@ -137,4 +142,35 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	refused(t, "VersionNotFound", "release", set, second)
+}
+
+// replaceNodes rebuilds the one node that runs the bad version, and looks at it as a person would: it is the same
+// Node under a new boot, in service, and runs the good version.
+func replaceNodes(t *testing.T, node, good, bad string) {
+	t.Helper()
+	boot := func() string {
+		return sandbox.Must(t, "kubectl", "get", "node", node, "-o", "jsonpath={.metadata.uid} {.status.nodeInfo.bootID}")
+	}
+	before := strings.Fields(boot())
+	said := sandbox.Must(t, "kamino", "rollback", set, "--replace-nodes")
+	for _, sentence := range []string{
+		"1 node runs version " + bad + " and is rebuilt now",
+		"node " + node + " is cordoned", "node " + node + " runs version " + good + " and is back in service",
+		"1 node was rebuilt; no node runs version " + bad + " any more.",
+	} {
+		if !strings.Contains(said, sentence) {
+			t.Errorf("the command does not say %q:\n%s", sentence, said)
+		}
+	}
+	after := strings.Fields(boot())
+	if len(before) != 2 || len(after) != 2 || before[0] != after[0] || before[1] == after[1] {
+		t.Errorf("Node and boot were %v and are %v", before, after)
+	}
+	state := sandbox.Must(t, "kubectl", "get", "node", node, "-o", `jsonpath={.spec.unschedulable}|{.metadata.annotations.kamino\.dev/rebuild}|{.metadata.labels.kamino\.dev/version}`)
+	if strings.TrimSpace(state) != "||"+good {
+		t.Errorf("the node is %q, want it uncordoned, free and labelled with %s", state, good)
+	}
+	if said := sandbox.Must(t, "kamino", "rollback", set, "--replace-nodes"); !strings.Contains(said, "No node runs version "+bad) {
+		t.Errorf("once more says:\n%s", said)
+	}
 }

@@ -1,0 +1,304 @@
+package replace
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// TestOneAfterTheOther: every bad node is rebuilt once, no good one is, and never more are out of service than
+// allowed.
+func TestOneAfterTheOther(t *testing.T) {
+	for _, limit := range []int{1, 2, 3} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			s := newStage(t, 4)
+			r := s.replacer()
+			r.MaxUnavailable = limit
+			result := s.run(r)
+			slices.Sort(result.Rebuilt)
+			if diff := cmp.Diff(s.badNodes(), result.Rebuilt); diff != "" || len(result.Failed) > 0 || result.Waiting != "" {
+				t.Errorf("rebuilt (-want +got):\n%s\n%+v", diff, result)
+			}
+			s.wantClean(good, s.badNodes()...)
+			if s.worst != limit {
+				t.Errorf("%d nodes were out of service at once, want %d", s.worst, limit)
+			}
+			if s.rebuilds() != 4 {
+				t.Errorf("%d rebuilds of 4 nodes", s.rebuilds())
+			}
+			for _, name := range s.badNodes() {
+				if label := s.node(name).Labels[v1alpha1.VersionLabel]; label != good {
+					t.Errorf("the label of %s is %q", name, label)
+				}
+			}
+		})
+	}
+}
+
+func TestAllAtOnce(t *testing.T) {
+	s := newStage(t, 5)
+	s.budget["on-bad-0"] = 1e6
+	r := s.replacer()
+	r.AllAtOnce = true
+	result := s.run(r)
+	if len(result.Rebuilt) != 5 || s.worst != 5 || s.pauses > 60 {
+		t.Errorf("%+v, %d at once, in %d passes", result, s.worst, s.pauses)
+	}
+	s.wantClean(good, s.badNodes()...)
+}
+
+// TestItGoesOnAfterACrash: whenever it ends, whoever starts it again brings it to the same end, and nothing is
+// rebuilt twice.
+func TestItGoesOnAfterACrash(t *testing.T) {
+	for crash := 1; crash < 30; crash += 3 {
+		s := newStage(t, 2)
+		died := errors.New("killed")
+		s.between = func(pauses int) error {
+			if pauses%crash == 0 && pauses < 100 {
+				return died
+			}
+			return nil
+		}
+		for {
+			r := s.replacer()
+			result, err := r.Run(t.Context())
+			if errors.Is(err, died) {
+				continue
+			}
+			s.must(err)
+			if len(result.Failed) > 0 {
+				t.Errorf("crash every %d: %+v", crash, result)
+			}
+			break
+		}
+		s.wantClean(good, s.badNodes()...)
+		if s.rebuilds() != 2 || s.worst > 1 {
+			t.Errorf("crash every %d: %d rebuilds of 2 nodes, %d out of service at once", crash, s.rebuilds(), s.worst)
+		}
+	}
+}
+
+// TestBudgetsAreRespected: a budget that gives way is waited for; behind one that does not the node is given back
+// and the others go on.
+func TestBudgetsAreRespected(t *testing.T) {
+	s := newStage(t, 3)
+	s.budget["on-bad-0"], s.budget["on-bad-1"] = 10, 1e6
+	result := s.run(s.replacer())
+	if diff := cmp.Diff([]string{"bad-0", "bad-2"}, result.Rebuilt); diff != "" {
+		t.Errorf("rebuilt (-want +got):\n%s", diff)
+	}
+	if why := result.Failed["bad-1"]; !strings.Contains(why, "was not drained within 15m0s") || !strings.Contains(why, "the budget says no") {
+		t.Errorf("failed: %v", result.Failed)
+	}
+	s.wantClean(good, "bad-0", "bad-2")
+	if built := s.cloud.World().Instance(s.nodes["bad-1"]).BuiltFrom; built != bad {
+		t.Errorf("bad-1 was not drained and runs %s", built)
+	}
+}
+
+func TestForceDoesNotWaitForBudgets(t *testing.T) {
+	s := newStage(t, 1)
+	s.budget["on-bad-0"] = 1e6
+	r := s.replacer()
+	r.Drain.Force = true
+	if result := s.run(r); len(result.Rebuilt) != 1 {
+		t.Errorf("%+v", result)
+	}
+}
+
+func TestPodsThatNothingMakesAgain(t *testing.T) {
+	s := newStage(t, 1)
+	lonely := podOn("bad-0")
+	lonely.Name, lonely.OwnerReferences = "lonely", nil
+	s.must(s.kube.Tracker().Add(lonely))
+	result := s.run(s.replacer())
+	if why := result.Failed["bad-0"]; !strings.Contains(why, "lonely") || s.rebuilds() != 0 {
+		t.Errorf("failed: %v, %d rebuilds", result.Failed, s.rebuilds())
+	}
+	s.wantClean(bad, "bad-0")
+}
+
+// TestNodesThatAreDownGoFirst: they cost nothing, and they do not hold the others up; a node that is down and not
+// to be rebuilt does.
+func TestNodesThatAreDownGoFirst(t *testing.T) {
+	s := newStage(t, 3)
+	s.down("bad-2")
+	result := s.run(s.replacer())
+	if diff := cmp.Diff([]string{"bad-2", "bad-0", "bad-1"}, result.Rebuilt); diff != "" {
+		t.Errorf("rebuilt (-want +got):\n%s", diff)
+	}
+
+	s = newStage(t, 1)
+	s.down("good-0")
+	result = s.run(s.replacer())
+	if len(result.Rebuilt) > 0 || !strings.Contains(result.Waiting, "good-0 (not Ready)") {
+		t.Errorf("another node is down: %+v", result)
+	}
+	if s.clock.Now().Sub(time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)) < 30*time.Minute {
+		t.Error("it did not wait for the other node")
+	}
+}
+
+// down takes a machine's power away; nobody but a rebuild gives it back.
+func (s *stage) down(name string) {
+	s.t.Helper()
+	if !s.cloud.StopByStranger(s.nodes[name]) {
+		s.t.Fatal("not stopped")
+	}
+	s.cloud.Settle()
+	s.kubelet(name, s.nodes[name])
+}
+
+// TestANodeThatDoesNotComeBackStopsTheRest: it stays cordoned, and the same again goes on with it.
+func TestANodeThatDoesNotComeBackStopsTheRest(t *testing.T) {
+	s := newStage(t, 2)
+	s.deaf["bad-0"] = true
+	result := s.run(s.replacer())
+	if len(result.Rebuilt) > 0 || !strings.Contains(result.Failed["bad-0"], "did not come back within 30m0s") || !strings.Contains(result.Waiting, "bad-0 (being rebuilt)") {
+		t.Errorf("%+v", result)
+	}
+	if n := s.node("bad-0"); !n.Spec.Unschedulable || n.Annotations[v1alpha1.RebuildAnnotation] == "" {
+		t.Errorf("it is not held: %+v", n)
+	}
+	s.deaf["bad-0"] = false
+	result = s.run(s.replacer())
+	if len(result.Rebuilt) != 2 || s.rebuilds() != 2 {
+		t.Errorf("once more: %+v, %d rebuilds", result, s.rebuilds())
+	}
+	s.wantClean(good, s.badNodes()...)
+}
+
+func TestARebuildThatFailsIsTriedAgain(t *testing.T) {
+	s := newStage(t, 1)
+	s.cloud.FailRebuilds(s.nodes["bad-0"], 2)
+	result := s.run(s.replacer())
+	if len(result.Rebuilt) != 1 || s.rebuilds() != 3 {
+		t.Errorf("%+v after %d rebuilds", result, s.rebuilds())
+	}
+	if !slices.ContainsFunc(s.said, func(line string) bool { return strings.Contains(line, "because the cloud failed") }) {
+		t.Errorf("nothing was said of it: %v", s.said)
+	}
+}
+
+// TestARecipeThatMovesStopsIt: nodes are never rebuilt from something else, and what was only taken is given back.
+func TestARecipeThatMovesStopsIt(t *testing.T) {
+	s := newStage(t, 2)
+	s.between = func(pauses int) error {
+		if pauses == 1 {
+			s.point(bad)
+		}
+		return nil
+	}
+	_, err := s.replacer().Run(t.Context())
+	if !errors.Is(err, ErrStopped) || s.rebuilds() != 0 {
+		t.Errorf("%v, %d rebuilds", err, s.rebuilds())
+	}
+	s.wantClean(bad, s.badNodes()...)
+}
+
+func TestAMissingPermissionGivesTheNodeBack(t *testing.T) {
+	s := newStage(t, 2)
+	s.cloud.Forbid("EnsureRebuilt")
+	_, err := s.replacer().Run(t.Context())
+	if !cloud.Is(err, cloud.Denied) {
+		t.Errorf("got %v", err)
+	}
+	s.wantClean(bad, s.badNodes()...)
+}
+
+// TestWhatACaptureHoldsIsLeftAlone until it is given back.
+func TestWhatACaptureHoldsIsLeftAlone(t *testing.T) {
+	s := newStage(t, 2)
+	held := s.node("bad-0")
+	held.Annotations = map[string]string{v1alpha1.ReservationAnnotation: `{"prototype":"pool1-2026.03.03","uid":"u"}`}
+	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), held, ""))
+	s.between = func(pauses int) error {
+		if pauses == 30 {
+			n := s.node("bad-0")
+			if s.cloud.World().Instance(s.nodes["bad-0"]).BuiltFrom != bad {
+				t.Error("a donor was rebuilt")
+			}
+			n.Annotations = nil
+			s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+		}
+		return nil
+	}
+	if result := s.run(s.replacer()); len(result.Rebuilt) != 2 {
+		t.Errorf("%+v", result)
+	}
+}
+
+func TestNodesAndInstancesMayGo(t *testing.T) {
+	s := newStage(t, 3)
+	s.between = func(pauses int) error {
+		switch pauses {
+		case 1:
+			s.cloud.RemoveInstance(s.nodes["bad-0"])
+		case 20:
+			s.must(s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "bad-0"))
+			delete(s.nodes, "bad-0")
+		}
+		return nil
+	}
+	result := s.run(s.replacer())
+	if diff := cmp.Diff([]string{"bad-1", "bad-2"}, result.Rebuilt); diff != "" || len(result.Failed) > 0 {
+		t.Errorf("%+v\n%s", result, diff)
+	}
+}
+
+func TestItsOwnNodeIsLeftAlone(t *testing.T) {
+	s := newStage(t, 2)
+	r := s.replacer()
+	r.OwnNode = "bad-1"
+	result := s.run(r)
+	if !slices.Equal(result.Rebuilt, []string{"bad-0"}) || result.Failed["bad-1"] == "" {
+		t.Errorf("%+v", result)
+	}
+}
+
+// TestANodeThatWasCordonedStaysSo.
+func TestANodeThatWasCordonedStaysSo(t *testing.T) {
+	s := newStage(t, 1)
+	n := s.node("bad-0")
+	n.Spec.Unschedulable = true
+	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+	s.run(s.replacer())
+	if after := s.node("bad-0"); !after.Spec.Unschedulable || len(after.Annotations) > 0 {
+		t.Errorf("cordoned %t, annotations %v", after.Spec.Unschedulable, after.Annotations)
+	}
+}
+
+func TestAProviderThatCannot(t *testing.T) {
+	s := newStage(t, 1)
+	r := s.replacer()
+	r.Cloud = struct{ cloud.Provider }{s.cloud}
+	if _, err := r.Run(t.Context()); !cloud.Is(err, cloud.Unsupported) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTroubleThatPasses: a cloud or an API server that does not answer for a while is waited for.
+func TestTroubleThatPasses(t *testing.T) {
+	s := newStage(t, 2)
+	faulty := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
+		if c.Op == "EnsureRebuilt" && c.Index%3 == 0 {
+			return memory.Outcome{Err: &cloud.Error{Kind: cloud.Throttled}}
+		}
+		return memory.Pass()
+	})
+	r := s.replacer()
+	r.Cloud = faulty
+	if result := s.run(r); len(result.Rebuilt) != 2 || s.rebuilds() != 2 {
+		t.Errorf("%+v, %d rebuilds", result, s.rebuilds())
+	}
+}

@@ -1,0 +1,198 @@
+package replace
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+)
+
+// page is how many nodes are read at once.
+const page = 250
+
+// member is a node of the pool, as much as choosing needs of it.
+type member struct {
+	node  *corev1.Node
+	bad   bool // it runs the version that must go
+	taken bool // by a rebuild
+	held  string
+	ready bool
+}
+
+// list reads the pool's nodes and instances, finds those that are taken already, and takes more where there is
+// room.
+func (r *Replacer) list(ctx context.Context) error {
+	instances, err := r.Cloud.(able).Instances(ctx, r.Pool)
+	if err != nil {
+		return err
+	}
+	builtFrom := make(map[string]string, len(instances))
+	for _, instance := range instances {
+		builtFrom[strings.ToLower(string(instance.ID))] = instance.BuiltFrom
+	}
+	members, err := r.members(ctx, builtFrom)
+	if err != nil {
+		return err
+	}
+	r.listedAt, r.freed = r.now(), false
+	for _, m := range members {
+		if m.taken && r.active[m.node.Name] == nil && r.failed[m.node.Name] == "" {
+			r.active[m.node.Name] = &flight{begunAt: r.now()}
+			r.say(m.node.Name, "was taken before, and goes on")
+		}
+	}
+	return r.take(ctx, members)
+}
+
+// members lists the nodes of the pool. Only those that are needed are kept whole.
+func (r *Replacer) members(ctx context.Context, builtFrom map[string]string) ([]member, error) {
+	var members []member
+	options := metav1.ListOptions{Limit: page}
+	for {
+		list, err := r.Kube.CoreV1().Nodes().List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range list.Items {
+			n := &list.Items[i]
+			id := cloud.InstanceID(n.Spec.ProviderID)
+			if pool, err := r.Cloud.PoolOf(id); err != nil || pool != r.Pool {
+				continue
+			}
+			built, exists := builtFrom[strings.ToLower(string(id))]
+			if !exists {
+				continue // its instance is gone, and it will be
+			}
+			m, err := r.member(n, built)
+			if err != nil {
+				return nil, err
+			}
+			members = append(members, m)
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return members, nil
+		}
+	}
+}
+
+func (r *Replacer) member(n *corev1.Node, builtFrom string) (member, error) {
+	m := member{node: n, bad: builtFrom == r.From, ready: isReady(n)}
+	rebuild, err := node.Rebuilding(n)
+	if err != nil {
+		return m, err
+	}
+	m.taken = rebuild != nil
+	if reservation, err := v1alpha1.ReservationOf(n.Annotations); err == nil && reservation != nil && !m.taken {
+		m.held = reservation.Prototype
+	}
+	return m, nil
+}
+
+// take takes as many nodes as may be out of service, those first that are out of service anyway.
+func (r *Replacer) take(ctx context.Context, members []member) error {
+	r.waiting, r.left = "", 0
+	unavailable, taken := 0, 0
+	for _, m := range members {
+		if m.taken || !m.ready {
+			unavailable++
+		}
+		if m.taken {
+			taken++
+		}
+	}
+	for _, m := range r.next(members) {
+		if taken >= r.limit() || m.ready && unavailable >= r.limit() {
+			r.wait("%s of pool %s out of service, and %d may be: %s", plural(unavailable, "node"), r.Cloud.PoolName(r.Pool), r.limit(), r.absent(members))
+			continue
+		}
+		ok, err := r.takeOne(ctx, m.node)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			r.wait("node %s was changed by somebody else at the same moment", m.node.Name)
+			continue
+		}
+		if taken++; m.ready {
+			unavailable++
+		}
+	}
+	return nil
+}
+
+// next lists the nodes that may be taken, those first that are out of service anyway.
+func (r *Replacer) next(members []member) []member {
+	var next []member
+	for _, m := range members {
+		name := m.node.Name
+		switch {
+		case !m.bad, m.taken, r.failed[name] != "":
+		case name == r.OwnNode:
+			r.failed[name] = "is left alone, because this process runs on it: run the command elsewhere"
+			r.say(name, r.failed[name])
+		case m.held != "":
+			r.wait("node %s is held by prototype %s", name, m.held)
+		default:
+			next = append(next, m)
+		}
+	}
+	slices.SortStableFunc(next, func(a, b member) int {
+		if a.ready != b.ready {
+			if a.ready {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a.node.Name, b.node.Name)
+	})
+	return next
+}
+
+// wait notes a node that is not taken, and why if it is the first.
+func (r *Replacer) wait(format string, args ...any) {
+	r.left++
+	if r.waiting == "" {
+		r.waiting = fmt.Sprintf(format, args...)
+	}
+}
+
+// takeOne takes a node; false if somebody else wrote it at the same moment.
+func (r *Replacer) takeOne(ctx context.Context, n *corev1.Node) (bool, error) {
+	mark := v1alpha1.Rebuild{From: r.From, To: r.To, BootID: n.Status.NodeInfo.BootID, StartedAt: metav1.NewTime(r.now())}
+	err := node.TakeForRebuild(ctx, r.Kube, n, mark)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	r.active[n.Name] = &flight{begunAt: r.now()}
+	r.say(n.Name, "is taken")
+	return true, nil
+}
+
+// absent names who is out of service, a few of them.
+func (r *Replacer) absent(members []member) string {
+	var names []string
+	for _, m := range members {
+		switch {
+		case m.taken:
+			names = append(names, m.node.Name+" (being rebuilt)")
+		case !m.ready:
+			names = append(names, m.node.Name+" (not Ready)")
+		}
+	}
+	if len(names) > 3 {
+		names = append(names[:3], fmt.Sprintf("and %d more", len(names)-3))
+	}
+	return strings.Join(names, ", ")
+}
