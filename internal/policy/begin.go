@@ -98,6 +98,7 @@ func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	again.trim()
 	o.Outcome = again
 	return nil
 }

@@ -220,6 +220,7 @@ func (d *Decider) judgeAll(ctx context.Context, w *world, due map[Pool]*rules) {
 			if d.Observe != nil {
 				d.Observe(pool, o.Choice)
 			}
+			o.trim()
 			mu.Lock()
 			defer mu.Unlock()
 			kept := &decided{Outcome: o, rules: r, inputs: inputsOf(w.prototypes[pool.ID])}

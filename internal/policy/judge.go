@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -246,4 +247,10 @@ func (o *Outcome) sooner(at, now time.Time) {
 	if at.After(now) && at.Before(o.due) {
 		o.due = at
 	}
+}
+
+// trim drops the verdicts on single nodes, which are looked at once and would be most of what is kept.
+func (o *Outcome) trim() {
+	o.Choice.Verdicts = nil
+	o.Choice.Candidates = slices.Clone(o.Choice.Candidates[:min(len(o.Choice.Candidates), maxDonors)])
 }

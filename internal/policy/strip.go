@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"slices"
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -10,7 +13,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Strip takes off a node what no decision reads, before it is kept: the list of its images, which is most of
 // it, addresses, volumes, who wrote which field, and the times and words of its heartbeats. What stays is what
-// package selection reads and what package expression promises to a policy's expressions.
+// package selection reads and what package expression promises to a policy's expressions. What many nodes say
+// alike is kept once for all of them: read stripped nodes only.
 func Strip(node *corev1.Node) {
 	node.ManagedFields = nil
 	node.GenerateName, node.Generation = "", 0
@@ -18,10 +22,109 @@ func Strip(node *corev1.Node) {
 	delete(node.Annotations, lastApplied)
 	status := &node.Status
 	node.Status = corev1.NodeStatus{
-		Capacity: status.Capacity, Allocatable: status.Allocatable, Conditions: status.Conditions, NodeInfo: status.NodeInfo,
+		Capacity: alike.amounts(status.Capacity), Allocatable: alike.amounts(status.Allocatable),
+		Conditions: slices.Clone(status.Conditions), NodeInfo: status.NodeInfo,
 	}
 	for i := range node.Status.Conditions {
-		node.Status.Conditions[i].LastHeartbeatTime = metav1.Time{}
-		node.Status.Conditions[i].Message = ""
+		c := &node.Status.Conditions[i]
+		c.LastHeartbeatTime, c.Message = metav1.Time{}, ""
+		c.Type, c.Reason = corev1.NodeConditionType(alike.text(string(c.Type))), alike.text(c.Reason)
 	}
+	node.Labels, node.Annotations = alike.texts(node.Labels, node.Name), alike.texts(node.Annotations, node.Name)
+	info := &node.Status.NodeInfo
+	for _, text := range []*string{
+		&info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion, &info.KubeProxyVersion,
+		&info.OperatingSystem, &info.Architecture,
+	} {
+		*text = alike.text(*text)
+	}
+}
+
+// Limits of what is kept once for all nodes. What comes later is kept by each node itself.
+const (
+	maxTexts   = 20_000
+	maxText    = 64 // bytes
+	maxAmounts = 1_000
+)
+
+// alike is shared by all nodes of the process.
+var alike = shared{known: map[string]string{}}
+
+// shared keeps what many nodes say in the same words: names of labels, versions of kernels, and how much of
+// everything a machine has.
+type shared struct {
+	mu    sync.Mutex
+	known map[string]string
+	lists []corev1.ResourceList
+}
+
+// text is the text, in the copy that all share.
+func (s *shared) text(text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.locked(text)
+}
+
+func (s *shared) locked(text string) string {
+	if known, found := s.known[text]; found {
+		return known
+	}
+	if len(text) <= maxText && len(s.known) < maxTexts {
+		s.known[text] = text
+	}
+	return text
+}
+
+// texts shares the names of labels or annotations, and their values where they are not the node's own name.
+func (s *shared) texts(own map[string]string, name string) map[string]string {
+	if len(own) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := make(map[string]string, len(own))
+	for key, value := range own {
+		if value != name {
+			value = s.locked(value)
+		} else {
+			value = name // the same letters, once
+		}
+		kept[s.locked(key)] = value
+	}
+	return kept
+}
+
+// amounts is the list, in the copy that all share. The machines of a pool have the same.
+func (s *shared) amounts(list corev1.ResourceList) corev1.ResourceList {
+	if len(list) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, known := range s.lists {
+		if equalAmounts(known, list) {
+			// The ones that are asked for often come first.
+			if i > 0 {
+				s.lists[i-1], s.lists[i] = s.lists[i], s.lists[i-1]
+			}
+			return known
+		}
+	}
+	if len(s.lists) < maxAmounts {
+		s.lists = append(s.lists, list)
+	}
+	return list
+}
+
+func equalAmounts(a, b corev1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, amount := range a {
+		other, found := b[name]
+		if !found || amount.Format != other.Format || amount.Cmp(other) != 0 {
+			return false
+		}
+	}
+	return true
 }

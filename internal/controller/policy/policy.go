@@ -8,6 +8,8 @@ package policy
 
 import (
 	"context"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,11 +40,15 @@ type Reconciler struct {
 	Pass func(ctx context.Context) (after time.Duration, err error)
 	// Nodes are what Pass decides on. The controller keeps them up to date.
 	Nodes *decide.Nodes
+
+	begun sync.Once
 }
 
 // Reconcile makes one pass. One that did not get through is logged and made again.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	after, err := r.Pass(ctx)
+	// Listing the cluster's nodes takes several times what is kept of them: that is given back at once.
+	r.begun.Do(debug.FreeOSMemory)
 	if ctx.Err() != nil {
 		return reconcile.Result{}, nil // the process ends; whoever comes next decides
 	}
