@@ -1,0 +1,210 @@
+package chart
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/sandbox/chart"
+)
+
+// TestEveryVariantInstalls installs the chart with each file of values that its own tests render, into a
+// namespace of the highest Pod Security level that it is for, and removes it again.
+func TestEveryVariantInstalls(t *testing.T) {
+	operatorKinds(t)
+	paths, err := filepath.Glob("../../chart/testdata/*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no values: %v", err)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			values := chart.Values{}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := yaml.Unmarshal(text, &values); err != nil {
+				t.Fatal(err)
+			}
+			// What is tested is what the API server takes; nothing is to work.
+			if err := unstructured.SetNestedField(values, simulated, "image", "repository"); err != nil {
+				t.Fatal(err)
+			}
+			level := "restricted"
+			if kind, _, _ := unstructured.NestedString(values, "credentials", "type"); kind == "hostFile" {
+				level = "privileged"
+			}
+			helm := space(t, "variant-"+name, level)
+			if err := helm.Install(t.Context(), name, values, false); err != nil {
+				t.Fatal(err)
+			}
+			applyStrictly(t, helm, name, values)
+			admitted(t, helm.Namespace)
+			if err := helm.Uninstall(name); err != nil {
+				t.Fatal(err)
+			}
+			gone(t, name, helm, values)
+		})
+	}
+}
+
+// operatorKinds makes stand-ins for the Prometheus operator's kinds, which take anything.
+func operatorKinds(t *testing.T) {
+	t.Helper()
+	yes := true
+	for plural, kind := range map[string]string{"servicemonitors": "ServiceMonitor", "prometheusrules": "PrometheusRule"} {
+		d := &apiextensionsv1.CustomResourceDefinition{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+			ObjectMeta: metav1.ObjectMeta{Name: plural + ".monitoring.coreos.com"},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: "monitoring.coreos.com", Scope: apiextensionsv1.NamespaceScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.ToLower(kind), Kind: kind, ListKind: kind + "List"},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+					Name: "v1", Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+						Type: "object", XPreserveUnknownFields: &yes,
+					}},
+				}},
+			},
+		}
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(fields, "status")
+		if _, err := objects(t).Resource(definitions).Create(t.Context(), &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, kind+" is served", func() bool {
+			list, err := sandbox.Kube().Discovery().ServerResourcesForGroupVersion("monitoring.coreos.com/v1")
+			return err == nil && strings.Contains(fmt.Sprint(list.APIResources), kind)
+		})
+	}
+}
+
+// applyStrictly has the API server look at every object with strict validation: a field that it doesn't know
+// is an error, where it would be dropped else.
+func applyStrictly(t *testing.T, helm chart.Helm, name string, values chart.Values) {
+	t.Helper()
+	rendered, err := chart.Render(t.Context(), name, helm.Namespace, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(sandbox.Kube().Discovery()))
+	for _, object := range append(rendered.Objects, rendered.Hooks...) {
+		kind := object.GroupVersionKind()
+		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			t.Errorf("%s %s: %v", kind.Kind, object.GetName(), err)
+			continue
+		}
+		text, err := object.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		force := true
+		options := metav1.PatchOptions{
+			FieldManager: "test", Force: &force, DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
+		}
+		resource := objects(t).Resource(mapping.Resource)
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			_, err = resource.Namespace(object.GetNamespace()).Patch(t.Context(), object.GetName(), "application/apply-patch+yaml", text, options)
+		} else {
+			_, err = resource.Patch(t.Context(), object.GetName(), "application/apply-patch+yaml", text, options)
+		}
+		if err != nil {
+			t.Errorf("%s %s: %v", kind.Kind, object.GetName(), err)
+		}
+	}
+}
+
+// admitted waits until a Deployment's pods are made: Pod Security looks at each of them. A Job or CronJob may
+// make none here, so its pods are asked about beforehand, by what the namespace warns of.
+func admitted(t *testing.T, namespace string) {
+	t.Helper()
+	deployments, err := sandbox.Kube().AppsV1().Deployments(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range deployments.Items {
+		eventually(t, "Deployment "+d.Name+" has its pods", func() bool {
+			now, err := sandbox.Kube().AppsV1().Deployments(namespace).Get(t.Context(), d.Name, metav1.GetOptions{})
+			if err != nil {
+				return false
+			}
+			for _, c := range now.Status.Conditions {
+				if c.Type == "ReplicaFailure" {
+					t.Fatalf("%s: %s", d.Name, c.Message)
+				}
+			}
+			return now.Status.Replicas == *d.Spec.Replicas
+		})
+	}
+	jobs, err := sandbox.Kube().BatchV1().Jobs(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range jobs.Items {
+		eventually(t, "Job "+j.Name+" has its pod", func() bool {
+			now, err := sandbox.Kube().BatchV1().Jobs(namespace).Get(t.Context(), j.Name, metav1.GetOptions{})
+			return err == nil && now.Status.Active+now.Status.Succeeded == 1
+		})
+	}
+}
+
+// gone demands that nothing of a release is left but the definitions, whose objects would go with them.
+func gone(t *testing.T, name string, helm chart.Helm, values chart.Values) {
+	t.Helper()
+	rendered, err := chart.Render(t.Context(), name, helm.Namespace, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(sandbox.Kube().Discovery()))
+	for _, object := range append(rendered.Objects, rendered.Hooks...) {
+		kind := object.GroupVersionKind()
+		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, fmt.Sprintf("%s %s is gone", kind.Kind, object.GetName()), func() bool {
+			if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+				_, err = objects(t).Resource(mapping.Resource).Namespace(object.GetNamespace()).Get(t.Context(), object.GetName(), metav1.GetOptions{})
+			} else {
+				_, err = objects(t).Resource(mapping.Resource).Get(t.Context(), object.GetName(), metav1.GetOptions{})
+			}
+			return missing(err)
+		})
+	}
+	if _, err := objects(t).Resource(definitions).Get(t.Context(), "prototypes.kamino.dev", metav1.GetOptions{}); err != nil {
+		t.Errorf("the definition went with the release: %v", err)
+	}
+}
+
+// TestTheAPIServerRefusesWhatTheSchemaCannot shows that a policy that only the kind's own rules know to be bad
+// makes nothing.
+func TestTheAPIServerRefusesWhatTheSchemaCannot(t *testing.T) {
+	helm := space(t, "refused", "restricted")
+	values := chart.Values{
+		"image":    chart.Values{"repository": simulated},
+		"policies": chart.Values{"bad": chart.Values{"patched": chart.Values{"preset": "kured", "rebootPending": "example.test/x"}}},
+	}
+	err := helm.Install(t.Context(), "refused", values, false)
+	if err == nil || !strings.Contains(err.Error(), "name a preset, or both annotations") {
+		t.Fatalf("error %v, want the rule's own sentence", err)
+	}
+	if err := helm.Uninstall("refused"); err != nil {
+		t.Fatal(err)
+	}
+}

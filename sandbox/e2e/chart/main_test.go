@@ -1,0 +1,86 @@
+// Package chart tests the Helm chart end to end: Helm's own code installs it into a sandbox, whose API server
+// and controllers are Kubernetes', and whose kubelets run Kamino's image as the real binary.
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kamino-dev/kamino/sandbox/chart"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+var sandbox *sandboxtest.Sandbox
+
+func TestMain(m *testing.M) {
+	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200}, &sandbox))
+}
+
+const (
+	// simulated is an image that the sandbox's kubelets only pretend to run.
+	simulated = "registry.example/kamino"
+	// enforced is the label that a namespace's Pod Security level is set by.
+	enforced = "pod-security.kubernetes.io/enforce"
+)
+
+var (
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	policies    = schema.GroupVersionResource{Group: "kamino.dev", Version: "v1alpha1", Resource: "prototypepolicies"}
+)
+
+func objects(t *testing.T) dynamic.Interface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(sandbox.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// nodes makes sure that there are nodes for pods to run on, whichever test comes first. One has the labels
+// that variants ask for.
+func nodes(t *testing.T) {
+	t.Helper()
+	if len(sandbox.MachinesOf(t, "ground")) > 0 {
+		return
+	}
+	node := sandbox.Pool(t, "name=ground,nodes=2")[0].Node
+	sandbox.Must(t, "kubectl", "label", "node", node, "node-role.kubernetes.io/control-plane=", "pool=system")
+}
+
+// space makes a namespace of a Pod Security level, and a Helm that installs into it.
+func space(t *testing.T, name, level string) chart.Helm {
+	t.Helper()
+	nodes(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{enforced: level}}}
+	if _, err := sandbox.Kube().CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the namespace is ready for pods", func() bool {
+		_, err := sandbox.Kube().CoreV1().ConfigMaps(name).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
+		return err == nil
+	})
+	return chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), site.KubeconfigFile), Namespace: name, Timeout: time.Minute}
+}
+
+// eventually waits for what other processes bring about.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it did not come to this: %s", what)
+		}
+	}
+}
+
+func missing(err error) bool { return apierrors.IsNotFound(err) }
