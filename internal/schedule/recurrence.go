@@ -50,9 +50,9 @@ func compile(text, zone string, length time.Duration) (recurrence, error) {
 	return recurrence{text: text + " " + zone, spec: spec, zone: location, length: length}, nil
 }
 
-// horizon, in days, ends the search for a start. A 29 February that falls on a given day of the week is up to
-// forty years away, around a year such as 2100 that has none.
-const horizon = 41 * 366
+// horizon, in days, ends the search for a start. The next 29 February is up to eight years away, because a
+// year such as 2100 has none.
+const horizon = 9 * 366
 
 // day of a calendar, at midnight UTC whatever the zone, so that days can be counted without clock changes.
 func dayOf(t time.Time) time.Time {
@@ -62,8 +62,7 @@ func dayOf(t time.Time) time.Time {
 
 // next start after t; zero if there is none.
 func (r *recurrence) next(t time.Time) time.Time {
-	// A day before, because a clock that skips a whole day brings the starts of that day to the next one.
-	day := dayOf(t.In(r.zone)).AddDate(0, 0, -1)
+	day := dayOf(t.In(r.zone))
 	for range horizon {
 		if r.on(day) {
 			if start := r.first(day, t); !start.IsZero() {
@@ -77,8 +76,9 @@ func (r *recurrence) next(t time.Time) time.Time {
 
 // covers tells whether t is in a span, and when the last span that has begun by t ends.
 func (r *recurrence) covers(t time.Time) (end time.Time, covered bool) {
+	// One day more, because a clock may skip a whole day, whose starts are then at the beginning of the next.
 	oldest := dayOf(t.Add(-r.length).In(r.zone)).AddDate(0, 0, -1)
-	for day := dayOf(t.In(r.zone)).AddDate(0, 0, 1); !day.Before(oldest); day = day.AddDate(0, 0, -1) {
+	for day := dayOf(t.In(r.zone)); !day.Before(oldest); day = day.AddDate(0, 0, -1) {
 		if !r.on(day) {
 			continue
 		}
@@ -112,10 +112,7 @@ const minutes = 24 * 60
 
 // first start of the day after t; zero if there is none.
 func (r *recurrence) first(day, t time.Time) time.Time {
-	minute := 0
-	if local := t.In(r.zone); dayOf(local).Equal(day) {
-		minute = max(0, local.Hour()*60+local.Minute()-farthest)
-	}
+	minute, _ := r.around(day, t)
 	for ; minute < minutes; minute++ {
 		if r.at(minute) {
 			if start := moment(day, minute, r.zone); start.After(t) {
@@ -128,10 +125,7 @@ func (r *recurrence) first(day, t time.Time) time.Time {
 
 // last start of the day up to t; zero if there is none.
 func (r *recurrence) last(day, t time.Time) time.Time {
-	minute := minutes - 1
-	if local := t.In(r.zone); dayOf(local).Equal(day) {
-		minute = min(minute, local.Hour()*60+local.Minute()+farthest)
-	}
+	_, minute := r.around(day, t)
 	for ; minute >= 0; minute-- {
 		if r.at(minute) {
 			if start := moment(day, minute, r.zone); !start.After(t) {
@@ -142,9 +136,24 @@ func (r *recurrence) last(day, t time.Time) time.Time {
 	return time.Time{}
 }
 
-// farthest that a clock is moved within a day, in minutes, with room to spare: usually 60, in one zone 30, and
-// in some 120.
-const farthest = 180
+// farthest that a clock is moved within a day, with room to spare: usually an hour, in one zone half of one, and
+// in some two.
+const farthest = 3 * time.Hour
+
+// around gives the minutes of the day between which starts may lie both before and after t: one, but for the
+// hours in which the clock changes.
+func (r *recurrence) around(day, t time.Time) (from, to int) {
+	local := t.In(r.zone)
+	if !dayOf(local).Equal(day) {
+		return 0, minutes - 1
+	}
+	minute := local.Hour()*60 + local.Minute()
+	start, end := local.ZoneBounds()
+	if (start.IsZero() || t.Sub(start) > farthest) && (end.IsZero() || end.Sub(t) > farthest) {
+		return minute, minute
+	}
+	return max(0, minute-int(farthest.Minutes())), min(minutes-1, minute+int(farthest.Minutes()))
+}
 
 func (r *recurrence) at(minute int) bool {
 	return has(r.spec.Hour, minute/60) && has(r.spec.Minute, minute%60)

@@ -44,12 +44,16 @@ func Compile(s v1alpha1.ScheduleSettings) (*Schedule, error) {
 	return compiled, nil
 }
 
-// steps bounds the search for an allowed moment: each is a blackout that ends or a window that begins. Six
-// months of blackouts of an hour each, one on the heels of the other, take fewer.
-const steps = 5_000
+// The search for an allowed moment ends after so many blackouts and windows, and so many years. Two weeks of
+// blackouts that follow each other by the minute are within that, and so is every leap year.
+const (
+	steps = 20_000
+	years = 10
+)
 
 // free is the first moment from t on that cron and blackouts allow; zero if none was found.
 func (s *Schedule) free(t time.Time) time.Time {
+	limit := t.AddDate(years, 0, 0)
 	for range steps {
 		end, black := s.blackedOut(t)
 		switch {
@@ -58,9 +62,10 @@ func (s *Schedule) free(t time.Time) time.Time {
 		case s.open(t):
 			return t
 		default:
-			if t = s.windows.next(t); t.IsZero() {
-				return t
-			}
+			t = s.windows.next(t)
+		}
+		if t.IsZero() || t.After(limit) {
+			break
 		}
 	}
 	return time.Time{}

@@ -167,6 +167,9 @@ func TestRules(t *testing.T) {
 					t.Errorf("%s does not name the node and a remedy: %q", r.Reason, r.Message)
 				}
 			}
+			if v.Score != 0 {
+				t.Errorf("nobody gave a score of %v", v.Score)
+			}
 			seen = append(seen, c.want...)
 		})
 	}
@@ -376,6 +379,10 @@ func TestChanges(t *testing.T) {
 			readySince(soon)(p.Nodes[1])
 		}, soon.Add(time.Hour)},
 		{"a node that has more against it", func(p *Pool, _ *Rules) { readySince(soon)(p.Nodes[0]); cordon(p.Nodes[0]) }, time.Time{}},
+		{"a node that others hold", func(p *Pool, _ *Rules) {
+			readySince(soon)(p.Nodes[0])
+			annotated(v1alpha1.ReservationAnnotation, `{"prototype":"p"}`)(p.Nodes[0])
+		}, time.Time{}},
 		{"the image becomes too old", func(_ *Pool, r *Rules) { r.MaxImageAge = 72 * time.Hour }, builtAt.Add(72 * time.Hour)},
 		{"the image is too old", func(_ *Pool, r *Rules) { r.MaxImageAge = time.Hour }, time.Time{}},
 	} {

@@ -160,10 +160,11 @@ func (s *subject) evaluate() {
 		return
 	}
 	refused, score, err := s.rules.Expressions.Evaluate(s.Node, s.now)
-	s.verdict.Score = score
+	if err == nil {
+		s.verdict.Score = score
+	}
 	switch {
 	case err != nil:
-		s.verdict.Score = 0
 		s.refuse(refuse(ExpressionFailed, "node %s could not be judged: %s: correct the expression, such as by has() before a field that may be absent", s.Node.Name, err))
 	case refused:
 		s.refuse(refuse(RefusedByExpression, "node %s is refused by the policy's expression selection.refuse: change it if the node may be a donor", s.Node.Name))
@@ -172,10 +173,11 @@ func (s *subject) evaluate() {
 
 func (s *subject) refuse(r *cloud.Refusal) { s.verdict.Refusals = append(s.verdict.Refusals, *r) }
 
-// changes is the earliest moment after now at which time alone lets the answer change.
+// changes is the earliest moment at which time alone lets the answer change. What has come already is no
+// reason any more, so it lies after now.
 func (j *judge) changes(verdicts []Verdict) (next time.Time) {
 	earlier := func(t time.Time) {
-		if t.After(j.now) && (next.IsZero() || t.Before(next)) {
+		if next.IsZero() || t.Before(next) {
 			next = t
 		}
 	}
