@@ -26,6 +26,9 @@ const (
 	longStep    = 2 * time.Minute
 )
 
+// lastLook is how long the look may take that a command ends with.
+const lastLook = 3 * time.Second
+
 // The ways in which following ends, apart from the capture's own.
 var (
 	errGone    = errors.New("the Prototype was deleted")
@@ -81,8 +84,30 @@ func (f *follower) run(ctx context.Context) (*v1alpha1.Prototype, error) {
 	err := f.loop(ctx, sightings, news, driven, wake)
 	stop()
 	workers.Wait() // the Lease is given back in here
+	if err != nil {
+		err = f.standing(ctx, w, err)
+	}
 	f.view.Close(f.progress, f.now())
 	return f.prototype, err
+}
+
+// standing looks once more before a command that ends early says where the capture stands: its last pass may
+// have got further than the watch has told. Once only, and not for long: who interrupts wants an end. It
+// returns why following ends, which is another reason if the capture has ended meanwhile.
+func (f *follower) standing(ctx context.Context, w *watcher, cause error) error {
+	if f.awayError != nil || errors.Is(cause, errGone) {
+		return cause
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	s := w.look(ctx)
+	if s.err != nil {
+		return cause
+	}
+	if done, err := f.see(s); done || err != nil {
+		return err
+	}
+	return cause
 }
 
 // send hands a value over unless the receiver is gone.

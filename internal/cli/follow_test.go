@@ -31,8 +31,9 @@ type bench struct {
 	follower *follower
 	engine   *scripted
 	said     *bytes.Buffer
-	// away makes the API server unreachable for Prototypes.
-	away atomic.Bool
+	// away makes the API server unreachable for Prototypes, silent makes it answer no look at one, and mute
+	// makes its watches tell nothing.
+	away, silent, mute atomic.Bool
 }
 
 func newBench(t *testing.T, pause time.Duration) *bench {
@@ -54,11 +55,18 @@ func newBench(t *testing.T, pause time.Duration) *bench {
 	}
 	objects := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(p).WithStatusSubresource(p).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, to client.Object, o ...client.GetOption) error {
+			if b.silent.Load() {
+				<-ctx.Done()
+				return ctx.Err()
+			}
 			return errors.Join(refused(), c.Get(ctx, key, to, o...))
 		},
 		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) (apiwatch.Interface, error) {
 			if err := refused(); err != nil {
 				return nil, err
+			}
+			if b.mute.Load() {
+				return apiwatch.NewFake(), nil
 			}
 			return c.Watch(ctx, list, o...)
 		},
@@ -211,6 +219,61 @@ func TestInterruptingGivesTheLeaseBack(t *testing.T) {
 		time.Sleep(time.Minute)
 		if b.engine.passes != passes {
 			t.Errorf("%d passes after the end", b.engine.passes-passes)
+		}
+	})
+}
+
+// interrupted runs the follower and interrupts it after half a minute, after something has happened.
+func (b *bench) interrupted(t *testing.T, before func()) (*v1alpha1.Prototype, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(30*time.Second, func() {
+		before()
+		cancel(errInterrupted)
+	})
+	return b.follower.run(ctx)
+}
+
+func TestAnInterruptedCommandLooksOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Second)
+		b.engine.script = hangs
+		b.mute.Store(true)
+		last, err := b.interrupted(t, func() {})
+		if !errors.Is(err, errInterrupted) || last.Status.Phase != v1alpha1.PhaseDraining {
+			t.Errorf("run: %v, phase %q, want %s", err, last.Status.Phase, v1alpha1.PhaseDraining)
+		}
+	})
+}
+
+func TestACaptureThatEndedWasNotInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Second)
+		b.mute.Store(true)
+		b.follower.untilGone = true // so that only the last look can end it
+		last, err := b.interrupted(t, func() {
+			p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.09"}}
+			if err := b.cluster.Client.Delete(t.Context(), p); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Errorf("run: %v, phase %q, want an end as asked", err, last.Status.Phase)
+		}
+	})
+}
+
+func TestAnInterruptedCommandWaitsForNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Second)
+		b.engine.script = hangs
+		began := time.Now()
+		last, err := b.interrupted(t, func() { b.silent.Store(true) })
+		if !errors.Is(err, errInterrupted) || last.Status.Phase != v1alpha1.PhaseDraining {
+			t.Errorf("run: %v, phase %q", err, last.Status.Phase)
+		}
+		if took := time.Since(began); took != 30*time.Second+lastLook {
+			t.Errorf("it ended %s after the interrupt, want %s", took-30*time.Second, lastLook)
 		}
 	})
 }

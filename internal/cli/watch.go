@@ -60,28 +60,39 @@ func (w *watcher) run(ctx context.Context) {
 
 // once looks, and watches from there until the watch ends or a fresh look is wanted.
 func (w *watcher) once(ctx context.Context) error {
-	seen := &v1alpha1.Prototype{}
-	err := w.client.Get(ctx, client.ObjectKey{Name: w.name}, seen)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && seen.UID != w.uid:
-		w.report(sighting{gone: true})
+	now := w.look(ctx)
+	if now.err != nil {
+		return now.err
+	}
+	w.report(now)
+	if now.gone {
 		w.rest(ctx) // nothing will change: it is up to the receiver to end this
 		return nil
-	case err != nil:
-		return err
 	}
-	w.report(sighting{prototype: seen})
-
 	timeout := int64(rewatch / time.Second)
 	watching, cancel := context.WithTimeout(ctx, rewatch+10*time.Second)
 	defer cancel()
 	events, err := w.client.Watch(watching, &v1alpha1.PrototypeList{}, client.MatchingFields{"metadata.name": w.name},
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: seen.ResourceVersion, TimeoutSeconds: &timeout}})
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: now.prototype.ResourceVersion, TimeoutSeconds: &timeout}})
 	if err != nil {
 		return err
 	}
 	defer events.Stop()
 	return w.listen(watching, events)
+}
+
+// look looks once.
+func (w *watcher) look(ctx context.Context) sighting {
+	seen := &v1alpha1.Prototype{}
+	err := w.client.Get(ctx, client.ObjectKey{Name: w.name}, seen)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && seen.UID != w.uid:
+		return sighting{gone: true}
+	case err != nil:
+		return sighting{err: err}
+	default:
+		return sighting{prototype: seen}
+	}
 }
 
 func (w *watcher) listen(ctx context.Context, events apiwatch.Interface) error {
