@@ -1,5 +1,3 @@
-//go:build trouble
-
 package trouble
 
 import (
@@ -187,11 +185,11 @@ func (g *ground) writes() []string {
 func (g *ground) requests() []azure.Request {
 	g.Helper()
 	all := sandbox.Cloud().Requests()
-	if len(all) < g.mark {
+	if all[0].Time.After(g.mark) {
 		g.Fatal("the cloud has forgotten requests")
 	}
-	return slices.DeleteFunc(all[g.mark:], func(r azure.Request) bool {
-		return !strings.Contains(strings.ToLower(r.Path), strings.ToLower(g.pool.ScaleSet()))
+	return slices.DeleteFunc(all, func(r azure.Request) bool {
+		return !r.Time.After(g.mark) || !strings.Contains(strings.ToLower(r.Path), strings.ToLower(g.pool.ScaleSet()))
 	})
 }
 

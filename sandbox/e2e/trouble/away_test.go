@@ -1,5 +1,3 @@
-//go:build trouble
-
 package trouble
 
 import (
@@ -40,9 +38,9 @@ func TestAPIServerIsAwayWhileTheDonorIsOut(t *testing.T) {
 	g.captured(before, g.nodes[0])
 }
 
-// TestAPIServerIsAwayForLongerThanTheLease: a command that cannot renew the Lease stops driving, gets the
-// Lease again when the API server is back, and goes on.
-func TestAPIServerIsAwayForLongerThanTheLease(t *testing.T) {
+// TestAPIServerIsAwayForAMinute: a command that cannot renew the Lease stops driving, after 20 seconds, gets
+// the Lease again when the API server is back, and goes on.
+func TestAPIServerIsAwayForAMinute(t *testing.T) {
 	g := newGround(t, "name=faraway,nodes=2")
 	before := g.look()
 	network := g.newLine()
@@ -51,7 +49,7 @@ func TestAPIServerIsAwayForLongerThanTheLease(t *testing.T) {
 	publishing.await(g)
 	network.cut()
 	publishing.letGo()
-	g.pause(25 * time.Second) // it stops driving after 20
+	g.pause(time.Minute)
 	if p := g.prototype(); p.Status.Phase == v1alpha1.PhaseSucceeded {
 		t.Error("the capture went on without the API server")
 	}

@@ -1,5 +1,3 @@
-//go:build trouble
-
 package trouble
 
 import (
@@ -44,11 +42,17 @@ func TestControllerDoesWhatACommandLeft(t *testing.T) {
 func TestCommandFollowsTheController(t *testing.T) {
 	g := ownGround(t, "name=follow,nodes=3")
 	before := g.look()
+	publishing := g.hold(g.cloudGate(), "PUT", "/versions/")
 	controller := g.controller()
 	left := g.capture(g.nodes[0], "--wait=false")
 	left.ends(t, 0, "The controller ", " does the work")
+	publishing.await(g)
 	follower := g.capture(g.nodes[0])
-	follower.ends(t, 0, "Node "+g.nodes[0]+" is being captured already: following Prototype ", "the controller ")
+	eventually(t, "the command follows", func() (bool, string) {
+		return follower.heard("following Prototype ") && follower.heard("the controller "), follower.stderr.String()
+	})
+	publishing.letGo()
+	follower.ends(t, 0, "Node "+g.nodes[0]+" is being captured already: following Prototype ")
 	if follower.heard("this command does the work") {
 		t.Error("the command did the work of the controller")
 	}

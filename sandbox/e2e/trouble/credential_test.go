@@ -1,5 +1,3 @@
-//go:build trouble
-
 package trouble
 
 import (

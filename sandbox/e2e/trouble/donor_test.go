@@ -1,5 +1,3 @@
-//go:build trouble
-
 package trouble
 
 import (
@@ -7,10 +5,7 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -27,34 +22,18 @@ func TestGeneralizePodCannotStart(t *testing.T) {
 	}
 }
 
-// decided is a Prototype for the node as a client of the API writes it.
-func (g *ground) decided(node string) *v1alpha1.Prototype {
-	g.Helper()
-	version := imageversion.Of(time.Now())
-	return &v1alpha1.Prototype{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.PrototypeName(g.pool.ScaleSet(), version, 1)},
-		Spec: v1alpha1.PrototypeSpec{
-			Pool: g.pool.ScaleSet(), Version: version,
-			Donor: v1alpha1.Donor{NodeName: node, ProviderID: g.node(node).Spec.ProviderID},
-		},
-	}
-}
-
 func TestDonorThatDoesNotComeBack(t *testing.T) {
 	g := newGround(t, "name=hung,nodes=2")
 	before, donor := g.look(), g.nodes[0]
-	p := g.decided(donor)
-	p.Spec.Settings.OutOfService = v1alpha1.OutOfServiceSettings{
-		Deadline: metav1.Duration{Duration: 12 * time.Second}, ReadyTimeout: metav1.Duration{Duration: time.Second},
-	}
-	g.create(p)
 	g.cloudGate().before(http.MethodPut, "/snapshots/", func() {
 		if err := sandbox.Hang(t.Context(), donor); err != nil {
 			t.Error(err)
 		}
 	})
 	capture := g.capture(donor)
-	capture.ends(t, 4, "node "+donor+" was started again and did not become Ready within 1s past the deadline",
+	g.reaches("the donor is awaited", func(p *v1alpha1.Prototype) bool { return p.Status.Phase == v1alpha1.PhaseWaitingReady })
+	g.age(donor, time.Hour)
+	capture.ends(t, 4, "node "+donor+" was started again and did not become Ready within 15m0s past the deadline",
 		"given back as it is", "no image is made of it", "look at its boot log")
 	g.failed("DonorNotReady")
 
@@ -69,11 +48,12 @@ func TestDonorThatDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// TestDonorThatLosesItsPower: a machine that goes off without a proof is no prototype, whoever took its power.
+// TestDonorThatLosesItsPower: a machine that goes off without a proof is no prototype, whoever took its
+// power. It goes before its pod begins: afterwards the pod could be faster.
 func TestDonorThatLosesItsPower(t *testing.T) {
 	g := newGround(t, "name=crash,nodes=2")
 	before, donor := g.look(), g.nodes[0]
-	g.apiGate().after(http.MethodPost, "/namespaces/"+g.namespace+"/pods$", func() {
+	g.apiGate().before(http.MethodPost, "/namespaces/"+g.namespace+"/pods$", func() {
 		if err := sandbox.Crash(t.Context(), donor); err != nil {
 			t.Error(err)
 		}

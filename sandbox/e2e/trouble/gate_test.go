@@ -1,5 +1,3 @@
-//go:build trouble
-
 package trouble
 
 import (
@@ -14,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -238,14 +237,32 @@ func (g *ground) hold(a *gate, method, path string) *stopped {
 	return s
 }
 
+// meet stops as many requests that match until all of them are there.
+func (a *gate) meet(requests int, method, path string) {
+	var there sync.WaitGroup
+	there.Add(requests)
+	for range requests {
+		a.before(method, path, func() {
+			there.Done()
+			there.Wait()
+		})
+	}
+}
+
 // await returns when the request is there.
 func (s *stopped) await(g *ground) {
 	g.Helper()
-	select {
-	case <-s.arrived:
-	case <-g.deadline():
-		g.Fatal("the request never comes")
-	}
+	eventually(g.T, "the request", func() (bool, string) {
+		select {
+		case <-s.arrived:
+			return true, ""
+		default:
+		}
+		if !slices.ContainsFunc(g.children, (*child).lives) {
+			g.Fatal("the request never comes: nobody is left to make it")
+		}
+		return false, "it never comes"
+	})
 }
 
 func (s *stopped) letGo() { s.once.Do(func() { close(s.release) }) }

@@ -1,26 +1,27 @@
-//go:build trouble
-
 package trouble
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
@@ -33,8 +34,10 @@ type ground struct {
 	namespace string
 	// env is what its children get on top of the sandbox's environment.
 	env []string
-	// mark is how many requests the cloud had seen when the ground was ready.
-	mark int
+	// mark is when the ground was ready.
+	mark time.Time
+	// children that were started.
+	children []*child
 }
 
 // newGround makes the ground of a test that runs in parallel with others.
@@ -59,7 +62,8 @@ func ownGround(t *testing.T, description string) *ground {
 	for _, m := range sandbox.Pool(t, description) {
 		g.nodes = append(g.nodes, m.Node)
 	}
-	g.mark = len(sandbox.Cloud().Requests())
+	g.scaleSet() // the oldest request that the cloud remembers is older than the mark, until it forgets some
+	g.mark = time.Now()
 	t.Cleanup(func() {
 		if t.Failed() {
 			g.abandon()
@@ -94,6 +98,11 @@ func (g *ground) install() {
 	_, err = kube.CoreV1().ServiceAccounts(g.namespace).Create(ctx,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount}}, metav1.CreateOptions{})
 	g.must(err)
+	eventually(g.T, "the cluster has made a new namespace ready for pods", func() (bool, string) {
+		_, account := kube.CoreV1().ServiceAccounts(g.namespace).Get(ctx, "default", metav1.GetOptions{})
+		_, root := kube.CoreV1().ConfigMaps(g.namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		return account == nil && root == nil, fmt.Sprint(account, root)
+	})
 	_, err = kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount + "-" + g.namespace},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: v1alpha1.GeneralizeServiceAccount},
@@ -112,14 +121,19 @@ func (g *ground) must(err error) {
 // start runs kamino on the ground, and does not wait.
 func (g *ground) start(args ...string) *child {
 	g.Helper()
-	return start(g.T, g.env, "kamino", append(args, "--namespace", g.namespace)...)
+	c := start(g.T, g.env, "kamino", append(args, "--namespace", g.namespace)...)
+	g.children = append(g.children, c)
+	return c
 }
 
-// capture runs a capture of a node, and does not wait.
+// capture runs a capture of a node, and does not wait. It waits for no other test's donor, either.
 func (g *ground) capture(node string, flags ...string) *child {
 	g.Helper()
-	return g.start(append([]string{"capture", node}, flags...)...)
+	return g.start(append([]string{"capture", node, "--max-concurrent", "100"}, flags...)...)
 }
+
+// today is the version of a test with several captures, which midnight must not come between.
+var today = "--version=" + imageversion.Of(time.Now())
 
 // objects is a client for Prototypes.
 func (g *ground) objects() dynamic.ResourceInterface {
@@ -144,17 +158,6 @@ func (g *ground) prototypes(ctx context.Context) []v1alpha1.Prototype {
 	}
 	slices.SortFunc(items, func(a, b v1alpha1.Prototype) int { return strings.Compare(a.Name, b.Name) })
 	return items
-}
-
-// create makes a Prototype as any client may.
-func (g *ground) create(p *v1alpha1.Prototype) {
-	g.Helper()
-	p.APIVersion, p.Kind = v1alpha1.GroupVersion.String(), "Prototype"
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
-	g.must(err)
-	delete(object, "status")
-	_, err = g.objects().Create(g.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
-	g.must(err)
 }
 
 // prototype is the only one of the pool.
@@ -211,6 +214,22 @@ func (g *ground) patchNode(name string, change func(*corev1.Node)) {
 			g.Fatal(err)
 		}
 		return err == nil, "others change it all the time"
+	})
+}
+
+// age lets a capture find that it has held its donor for longer than it has, so that a time limit is over
+// when the test wants it to be, however slow the machine is.
+func (g *ground) age(donor string, by time.Duration) {
+	g.Helper()
+	g.patchNode(donor, func(n *corev1.Node) {
+		reservation, err := v1alpha1.ReservationOf(n.Annotations)
+		if err != nil || reservation == nil {
+			g.Fatalf("node %s is not reserved: %v", donor, err)
+		}
+		reservation.ReservedAt = metav1.NewTime(reservation.ReservedAt.Add(-by))
+		text, err := json.Marshal(reservation)
+		g.must(err)
+		n.Annotations[v1alpha1.ReservationAnnotation] = string(text)
 	})
 }
 

@@ -1,5 +1,3 @@
-//go:build trouble
-
 package trouble
 
 import (
@@ -73,7 +71,7 @@ func TestImageVersionFails(t *testing.T) {
 	g := newGround(t, "name=badimage,nodes=2")
 	before := g.look()
 	sandbox.Fault(t, azure.Fault{Resource: "version", Operation: "put", Path: g.pool.ScaleSet(), Long: true, Count: 1, Message: "The source disk could not be read."})
-	capture := g.capture(g.nodes[0])
+	capture := g.capture(g.nodes[0], today)
 	capture.ends(t, 4, "the cloud could not make version ", "of pool "+g.pool.ScaleSet(), "The source disk could not be read.", "was given back")
 	g.givenBack(before, g.nodes[0], 1)
 	g.failed("ImageFailed")
@@ -83,7 +81,7 @@ func TestImageVersionFails(t *testing.T) {
 
 	// A failure does not use the day up.
 	now := g.look()
-	second := g.capture(g.nodes[0])
+	second := g.capture(g.nodes[0], today)
 	second.ends(t, 0)
 	all := g.prototypes(t.Context())
 	if len(all) != 2 || all[1].Name != all[0].Name+"-2" || all[1].Status.Phase != "Succeeded" {

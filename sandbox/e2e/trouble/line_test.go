@@ -1,15 +1,14 @@
-//go:build trouble
-
 package trouble
 
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"sync"
-	"time"
+	"syscall"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -18,12 +17,11 @@ func tlsConfig(roots *x509.CertPool) *tls.Config {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
-// deadline is when anything that a test waits for has taken too long.
-func (g *ground) deadline() <-chan time.Time { return time.After(within) }
-
-// line is the network between the ground's children and the API server. It can break.
+// line is the network between the ground's children and the API server. It can break. Its port stays taken
+// then, so that nobody else is found there.
 type line struct {
 	address, target string
+	port            int // a socket that is bound to the address and never listens
 
 	mu       sync.Mutex
 	flows    *sync.Cond
@@ -37,12 +35,35 @@ func (g *ground) newLine() *line {
 	g.Helper()
 	to, err := url.Parse(sandbox.Config().Host)
 	g.must(err)
-	l := &line{address: "127.0.0.1:0", target: to.Host, open: map[net.Conn]bool{}}
+	l := &line{target: to.Host, open: map[net.Conn]bool{}}
 	l.flows = sync.NewCond(&l.mu)
+	g.must(l.take())
 	g.must(l.listen())
-	g.Cleanup(l.cut)
+	g.Cleanup(func() {
+		l.cut()
+		_ = syscall.Close(l.port)
+	})
 	g.kubeconfig(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + l.address })
 	return l
+}
+
+// take binds a free port. With the option, a listener can be bound there as well.
+func (l *line) take() (err error) {
+	if l.port, err = syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0); err != nil {
+		return err
+	}
+	if err := syscall.SetsockoptInt(l.port, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		return err
+	}
+	if err := syscall.Bind(l.port, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return err
+	}
+	bound, err := syscall.Getsockname(l.port)
+	if err != nil {
+		return err
+	}
+	l.address = fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
+	return nil
 }
 
 func (l *line) listen() error {
@@ -51,7 +72,7 @@ func (l *line) listen() error {
 		return err
 	}
 	l.mu.Lock()
-	l.listener, l.address = listener, listener.Addr().String()
+	l.listener = listener
 	l.mu.Unlock()
 	go func() {
 		for {

@@ -1,5 +1,3 @@
-//go:build trouble
-
 package trouble
 
 import (
@@ -114,12 +112,12 @@ func TestOnlyReadyNodeOfItsPool(t *testing.T) {
 func TestPoolCapturedTodayAlready(t *testing.T) {
 	g := newGround(t, "name=today,nodes=2")
 	before := g.look()
-	g.capture(g.nodes[0]).ends(t, 0)
+	g.capture(g.nodes[0], today).ends(t, 0)
 	g.captured(before, g.nodes[0])
 
 	now, asked := g.look(), len(g.writes())
 	for _, node := range g.nodes {
-		second := g.capture(node)
+		second := g.capture(node, today)
 		second.ends(t, 3, "pool "+g.pool.ScaleSet()+" was captured as version ", "Prototype "+g.prototype().Name, "nothing was changed")
 	}
 	g.givenBack(now, g.nodes[0], 0)

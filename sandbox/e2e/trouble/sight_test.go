@@ -1,5 +1,3 @@
-//go:build trouble
-
 package trouble
 
 import (
@@ -71,6 +69,7 @@ func asMeant(vm map[string]any) map[string]any {
 
 // describe tells what of a node is not its kubelet's report. The cluster sets taints by itself while a node
 // is away, some old labels a while after it has joined, and an annotation that goes by the number of nodes.
+// Kamino's controller labels every node with what it was built from, whatever else it does.
 func describe(g *ground, n *corev1.Node) string {
 	g.Helper()
 	spec := n.Spec.DeepCopy()
@@ -79,7 +78,9 @@ func describe(g *ground, n *corev1.Node) string {
 		spec.Taints = nil
 	}
 	labels := maps.Clone(n.Labels)
-	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "beta.kubernetes.io/") })
+	maps.DeleteFunc(labels, func(key, _ string) bool {
+		return strings.HasPrefix(key, "beta.kubernetes.io/") || key == v1alpha1.VersionLabel
+	})
 	annotations := maps.Clone(n.Annotations)
 	delete(annotations, "node.alpha.kubernetes.io/ttl")
 	raw, err := json.Marshal([]any{annotations, labels, spec})
@@ -193,7 +194,7 @@ func (g *ground) captured(before sight, donor string) {
 	}
 	g.givenBack(before, donor, 1)
 	if asked := count(g.writes(), "snapshot put"); asked != 1 {
-		g.Errorf("%d snapshots were asked for", asked)
+		g.Errorf("%d snapshots were asked for: %v", asked, g.writes())
 	}
 }
 
