@@ -29,6 +29,11 @@ func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
 		return o
 	}
 	step := applied{runner: r, tree: t, rule: rule, before: before, Outcome: &o}
+	if rule.Action == Empty {
+		if matches, err = step.layers(matches); err != nil {
+			o.fail(err.Error())
+		}
+	}
 	for _, m := range matches {
 		if !step.concerns(m) {
 			continue
@@ -68,7 +73,8 @@ func (a *applied) concerns(m tree.Match) bool {
 	if a.rule.Only == "files" && m.Info.IsDir() || a.rule.excepts(m.Path) {
 		return false
 	}
-	return a.rule.Action == Keep || a.rule.Action == Refuse || !a.before.protects(m.Path)
+	// A writable layer lies in the middle of the images that stay.
+	return is(a.rule.Action, Keep, Refuse, Empty) || !a.before.protects(m.Path)
 }
 
 func (a *applied) act(matches []tree.Match) error {
@@ -79,6 +85,8 @@ func (a *applied) act(matches []tree.Match) error {
 		return a.install()
 	case Edit:
 		return a.each(matches, a.edit)
+	case Empty:
+		return a.each(matches, a.empty)
 	case Delete, Regenerate:
 		if kept, err := a.unless(); kept || err != nil {
 			return err

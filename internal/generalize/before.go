@@ -24,8 +24,10 @@ type Before struct {
 	// MachineID is the SHA-256 of its machine ID in hex, empty if it has none.
 	MachineID string
 
-	id   string
-	kept map[string][]string
+	id string
+	// spared are layers that stay, as paths of the tree.
+	spared []string
+	kept   map[string][]string
 }
 
 // LookBefore reads a tree that is still a machine. Names are what else the machine is known to be called.

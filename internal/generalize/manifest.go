@@ -91,6 +91,7 @@ func (o *Outcome) found(p string) {
 }
 
 func (o *Outcome) fail(why string) {
+	why = strings.ReplaceAll(why, "\n", "; ")
 	if o.Why != "" {
 		why = o.Why + "; " + why
 	}

@@ -26,6 +26,9 @@ const (
 	Install Action = "install"
 	// Edit changes lines of a file.
 	Edit Action = "edit"
+	// Empty removes what containers wrote into their own file systems: everything in the directories that the
+	// files at the paths tell are writable layers. The images below them stay.
+	Empty Action = "empty"
 	// Delete removes what the paths find.
 	Delete Action = "delete"
 	// Regenerate is Delete for what something on the disk makes again at boot; that something must be there.
@@ -35,7 +38,7 @@ const (
 )
 
 // order is when an action runs. Deletion and regeneration are one step: they keep the order of the profile.
-var order = map[Action]int{Refuse: 0, Keep: 1, Record: 2, Install: 3, Edit: 4, Delete: 5, Regenerate: 5, Truncate: 6}
+var order = map[Action]int{Refuse: 0, Keep: 1, Record: 2, Install: 3, Edit: 4, Empty: 5, Delete: 6, Regenerate: 6, Truncate: 7}
 
 // Rule is one thing that must be so on a disk before it may be copied.
 type Rule struct {
@@ -55,6 +58,8 @@ type Rule struct {
 	// Editor and its Pattern say how Edit changes a file.
 	Editor  string `json:"editor,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
+	// Layers names the kind of container store whose index Empty reads.
+	Layers string `json:"layers,omitempty"`
 	// File is the name of the content that Install writes, Mode its permissions in octal; Link is the
 	// target of the link that it makes instead.
 	File string `json:"file,omitempty"`
@@ -153,6 +158,7 @@ func (r *Rule) checkFields() error {
 		what string
 	}{
 		{(r.Editor != "") == is(r.Action, Edit), "editor is for edit, and needed there"},
+		{(r.Layers != "") == is(r.Action, Empty), "layers is for empty, and needed there"},
 		{r.Pattern == "" || is(r.Action, Edit), "pattern is for edit"},
 		{(len(r.By) > 0) == is(r.Action, Regenerate), "by is for regenerate, and needed there"},
 		{(r.File+r.Link != "") == is(r.Action, Install), "file or link is for install, and needed there"},
@@ -221,6 +227,9 @@ func (r *Rule) prepare(file func(string) ([]byte, error)) (err error) {
 		if known.takesPattern != (r.pattern != nil) {
 			return fmt.Errorf("rule %s: editor %s and its pattern do not fit", r.ID, r.Editor)
 		}
+	}
+	if _, found := layerStores[r.Layers]; r.Layers != "" && !found {
+		return fmt.Errorf("rule %s: unknown kind of layers %q", r.ID, r.Layers)
 	}
 	if r.Unless != nil {
 		if err := r.Unless.prepare(); err != nil {

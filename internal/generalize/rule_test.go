@@ -26,6 +26,16 @@ var wrong = map[string]map[string]string{
 		"etc/NetworkManager/system-connections/eth0.nmconn": "[connection]\nid=eth0\nuuid=5fb06bd0\n[ethernet]\nmac-address=00:0d:3a:00:00:01\n",
 	},
 	"fstab": {"etc/fstab": node["etc/fstab"]},
+	"container-layers": {
+		"var/lib/containerd/io.containerd.snapshotter.v1.x1/metadata.db":            emptyIndex(),
+		"var/lib/containerd/io.containerd.snapshotter.v1.x1/snapshots/9/fs/written": "by a container",
+	},
+	"container-layers-docker": {
+		"var/lib/docker/image/overlay2/layerdb/mounts/x1/mount-id": "x1layer", "var/lib/docker/overlay2/x1layer/diff/written": "by a container",
+	},
+	"container-layers-storage": {
+		"var/lib/containers/storage/overlay-containers/containers.json": `[{"layer":"x1layer"}]`, "var/lib/containers/storage/overlay/x1layer/diff/written": "by a container",
+	},
 }
 
 // before returns what a rule finds wrong, by path.
@@ -93,6 +103,10 @@ func testMet(t *testing.T, p *Profile, rule *Rule, os map[string]string) {
 		case Truncate:
 			if got := read(t, dir, path); got != "" {
 				t.Errorf("%s holds %q, want it empty", path, got)
+			}
+		case Empty:
+			if index := !strings.HasSuffix(path, "/written"); index != exists(dir, path) {
+				t.Errorf("%s is there: %t", path, !index)
 			}
 		case Edit:
 			if read(t, dir, path) == content {

@@ -20,6 +20,9 @@ type Runner struct {
 	Names []string
 	// Allow names rules that may be broken: those that are allowable.
 	Allow []string
+	// Spare are directories in which a running container writes, as paths of the machine, whose content stays:
+	// that of the pod which does the work.
+	Spare []string
 	// DryRun looks and reports, and changes nothing.
 	DryRun bool
 	// Now dates the line in the ancestry log.
@@ -90,6 +93,9 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	before, err := LookBefore(t, r.Profile, r.Names...)
 	if err != nil {
 		return nil, err
+	}
+	for _, dir := range r.Spare {
+		before.spared = append(before.spared, tree.Rel(dir))
 	}
 	m := &Manifest{
 		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, Subject: r.Subject,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
@@ -125,6 +126,9 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 		return err
 	}
 	h.detach(t)
+	if own := ownLayer(); own != "" {
+		h.Runner.Spare = append(h.Runner.Spare, own, path.Join(path.Dir(own), "work"))
+	}
 	manifest, err := h.Runner.Run(ctx, t)
 	if manifest != nil {
 		h.say("%d of %d rules of profile %s/%s are met", manifest.Met, manifest.Rules, manifest.Profile, manifest.ProfileVersion)

@@ -55,6 +55,26 @@ func parseMount(line string) (mountPoint, bool) {
 	return mountPoint{device: left[2], dir: unescape(left[4]), kind: right[0], source: unescape(right[1])}, true
 }
 
+// ownLayer is the directory on the host in which this process's own container writes, empty if it runs in
+// none. It is mounted, so that emptying it is not up to anybody; it holds no more than places to mount to.
+func ownLayer() string {
+	content, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(content)) {
+		if m, ok := parseMount(line); !ok || m.dir != "/" || m.kind != "overlay" {
+			continue
+		}
+		for option := range strings.SplitSeq(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), ",") {
+			if dir, found := strings.CutPrefix(option, "upperdir="); found {
+				return unescape(dir)
+			}
+		}
+	}
+	return ""
+}
+
 // unescape turns the \040 of mountinfo into the character that it stands for.
 func unescape(s string) string {
 	var b strings.Builder

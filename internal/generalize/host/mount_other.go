@@ -15,3 +15,6 @@ func (h *Host) flush(*tree.Tree) error { return errors.New("a live run works on 
 func ownFileSystem(*tree.Tree) bool { return false }
 
 func readOnly(*tree.Tree) bool { return false }
+
+// ownLayer is known on Linux only.
+func ownLayer() string { return "" }

@@ -15,7 +15,6 @@ import (
 const (
 	containerdMeta = "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
 	containerdBlob = "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256"
-	containerdSnap = "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots"
 	containerdCRI  = "var/lib/containerd/io.containerd.grpc.v1.cri"
 	containerdTask = "var/lib/containerd/io.containerd.runtime.v2.task/k8s.io"
 )
@@ -43,8 +42,11 @@ func AddImage(root, image string) error {
 	if err := WriteFile(filepath.Join(root, containerdBlob, digest), manifest, 0o444); err != nil {
 		return err
 	}
-	layer := filepath.Join(root, containerdSnap, digest[:12], "fs/etc/image")
-	if err := WriteFile(layer, []byte(image+"\n"), 0o644); err != nil {
+	layer := "sha256:" + digest
+	if err := WriteFile(filepath.Join(snapshotDir(root, layer), "fs/etc/image"), []byte(image+"\n"), 0o644); err != nil {
+		return err
+	}
+	if err := addSnapshot(root, layer, snapshotCommitted); err != nil {
 		return err
 	}
 	return ensureLine(filepath.Join(root, containerdMeta), "image "+image+" sha256:"+digest)
@@ -91,7 +93,7 @@ func AddPod(root string, pod PodRecord) error {
 		filepath.Join(containerdCRI, "sandboxes", pod.UID, "status"):                                 string(text),
 		filepath.Join(containerdCRI, "containers", pod.UID, "status"):                                string(text),
 		filepath.Join(containerdTask, pod.UID, "work"):                                               "",
-		filepath.Join(containerdSnap, "rw-"+pod.UID, "fs/tmp/scratch"):                               randomHex(8),
+		filepath.Join(snapshotDir("", writable(pod.UID)), "fs/tmp/scratch"):                          randomHex(8),
 		"var/log/pods/" + pod.Namespace + "_" + pod.Name + "_" + pod.UID + "/0.log":                  "started\n",
 		"var/log/containers/" + pod.Name + "_" + pod.Namespace + "-" + Digest(pod.UID)[:12] + ".log": "started\n",
 		"var/lib/cni/results/azure-" + pod.UID + "-eth0":                                             string(text),
@@ -105,7 +107,7 @@ func AddPod(root string, pod PodRecord) error {
 			return err
 		}
 	}
-	return nil
+	return addSnapshot(root, writable(pod.UID), snapshotActive)
 }
 
 // HasPod tells whether the container runtime knows the pod from before.
@@ -136,14 +138,13 @@ func RemovePod(root string, pod PodRecord) error {
 		filepath.Join(containerdCRI, "sandboxes", pod.UID),
 		filepath.Join(containerdCRI, "containers", pod.UID),
 		filepath.Join(containerdTask, pod.UID),
-		filepath.Join(containerdSnap, "rw-"+pod.UID),
 		"var/lib/cni/results/azure-" + pod.UID + "-eth0",
 		"var/lib/cni/cache/" + pod.UID,
 	}
 	if pod.IP != "" {
 		paths = append(paths, "var/lib/cni/networks/azure/"+pod.IP)
 	}
-	var errs []error
+	errs := []error{removeSnapshot(root, writable(pod.UID))}
 	for _, path := range paths {
 		if err := os.RemoveAll(filepath.Join(root, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
@@ -154,15 +155,15 @@ func RemovePod(root string, pod PodRecord) error {
 
 // CollectGarbage is the container runtime's start: writable layers of pods that it does not know go.
 func CollectGarbage(root string) error {
-	layers, err := filepath.Glob(filepath.Join(root, containerdSnap, "rw-*"))
+	uids, err := writablePods(root)
 	if err != nil {
 		return err
 	}
-	for _, layer := range layers {
-		if HasPod(root, strings.TrimPrefix(filepath.Base(layer), "rw-")) {
+	for _, uid := range uids {
+		if HasPod(root, uid) {
 			continue
 		}
-		if err := os.RemoveAll(layer); err != nil {
+		if err := removeSnapshot(root, writable(uid)); err != nil {
 			return err
 		}
 	}

@@ -353,7 +353,7 @@ func TestRuntimeCollectsLayersOfUnknownPods(t *testing.T) {
 	if err := CollectGarbage(root); err != nil {
 		t.Fatal(err)
 	}
-	if !exists(filepath.Join(root, containerdSnap, "rw-"+kept.UID)) || exists(filepath.Join(root, containerdSnap, "rw-"+lost.UID)) {
+	if !exists(snapshotDir(root, writable(kept.UID))) || exists(snapshotDir(root, writable(lost.UID))) {
 		t.Error("the wrong layers are gone")
 	}
 	if !HasImage(root, BaseImages[0]) {

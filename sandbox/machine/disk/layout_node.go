@@ -16,7 +16,6 @@ var nodeSoftware = table{
 	{"var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db", 0o644, ""},
 	{"var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/", 0o755, ""},
 	{"var/lib/containerd/io.containerd.content.v1.content/ingest/", 0o755, ""},
-	{"var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/metadata.db", 0o644, "snapshots v1\n"},
 	{"var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/", 0o700, ""},
 	{"var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/", 0o755, ""},
 	{"var/lib/containerd/io.containerd.grpc.v1.cri/containers/", 0o755, ""},

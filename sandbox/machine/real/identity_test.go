@@ -109,11 +109,11 @@ func survivors(planted []string, donor, m identity) []string {
 	return found
 }
 
-// mayStay knows the container image store, and a file without content that says sudo was used.
+// mayStay knows the container image store. What containers wrote beside it may not.
 func mayStay(path string) bool {
 	return strings.HasPrefix(path, "var/lib/containerd/io.containerd.content.v1.content/") ||
 		strings.HasPrefix(path, "var/lib/containerd/io.containerd.metadata.v1.bolt/") ||
-		strings.HasPrefix(path, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/")
+		strings.HasPrefix(path, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/") && !strings.HasSuffix(path, "/fs/tmp/scratch")
 }
 
 // complete says what a machine lacks that every machine must have.

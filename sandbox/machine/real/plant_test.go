@@ -107,9 +107,20 @@ var plantRows = []plantRow{
 	{
 		what: "container runtime",
 		gone: []string{"var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/9/resolv.conf", "var/lib/containerd/io.containerd.grpc.v1.cri/containers/9/status",
-			"var/lib/containerd/io.containerd.runtime.v2.task/k8s.io/9/work", "var/lib/containerd/tmpmounts/9/file"},
-		stays: []string{"var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/0a0b", "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/9/fs/etc/ssh/ssh_host_rsa_key",
-			"var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/metadata.db", "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db", "etc/containerd/config.toml", "usr/bin/containerd"},
+			"var/lib/containerd/io.containerd.runtime.v2.task/k8s.io/9/work", "var/lib/containerd/tmpmounts/9/file",
+			disk.LayerDir(containerLayer) + "/root/.token", disk.LayerDir(containerLayer) + "/tmp/scratch"},
+		stays: []string{"var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/0a0b", "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db", "etc/containerd/config.toml", "usr/bin/containerd"},
+	},
+	{
+		what: "what containers wrote into their own file systems, beside the layers of images",
+		with: map[string]string{
+			"var/lib/docker/image/overlay2/layerdb/mounts/9/mount-id":       "0a9b",
+			"var/lib/containers/storage/overlay-containers/containers.json": `[{"id":"9","layer":"0a9c"}]`,
+		},
+		gone: []string{"var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/tmp/scratch", "var/lib/docker/overlay2/0a9b/diff/root/token", "var/lib/docker/containers/9/config.v2.json",
+			"var/lib/containers/storage/overlay/0a9c/diff/root/token"},
+		stays: []string{"var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/etc/image", "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/metadata.db",
+			"var/lib/docker/overlay2/0a9d/diff/etc/ssh/ssh_host_rsa_key", "var/lib/containers/storage/overlay/0a9e/diff/root/.ssh/id_rsa"},
 	},
 	{
 		what:  "AKS Engine: the kubelet's serving certificate, and the cluster's credentials that stay",

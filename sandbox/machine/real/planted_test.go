@@ -17,6 +17,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
+// Layers that the container runtime is told of: of an image, which stays, and what a container wrote.
+const imageLayer, containerLayer = "planted image", "planted container"
+
 // plantRow is one thing that must not survive into a clone, with what is near to it and must. It is written
 // down apart from the profiles, so that a rule that lacks a path is noticed.
 type plantRow struct {
@@ -24,8 +27,11 @@ type plantRow struct {
 	what string
 	// only is the profile that the row is for, empty for each.
 	only disk.Profile
-	// gone are files that must go, and stays near misses: files that a rule drawn too wide would take.
+	// gone are files that must go, and stays near misses: files that a rule drawn too wide would take. A *
+	// stands for names that the use of the machine has made.
 	gone, stays []string
+	// with are contents that make the others what they are.
+	with map[string]string
 	// lines that must go from files that stay, and lines that must stay in them.
 	goneLines, staysLines []plantLine
 }
@@ -53,16 +59,22 @@ func plant(t *testing.T, dir string, profile disk.Profile) *plants {
 		t.Fatal(err)
 	}
 	defer root.Close()
+	if err := errors.Join(disk.AddLayer(dir, imageLayer, true), disk.AddLayer(dir, containerLayer, false)); err != nil {
+		t.Fatal(err)
+	}
 	p := &plants{marker: "kamino-planted-" + rand.Text(), gone: map[string][]byte{}, stays: map[string][]byte{}}
 	for _, row := range plantRows {
 		if row.only != "" && row.only != profile {
 			continue
 		}
 		p.rows++
-		for _, path := range row.gone {
+		for path, content := range row.with {
+			put(t, root, path, content)
+		}
+		for _, path := range expand(t, root, row.gone) {
 			p.gone[path] = put(t, root, path, fmt.Sprintf("# %s %04d\n", p.marker, len(p.gone)))
 		}
-		for _, path := range row.stays {
+		for _, path := range expand(t, root, row.stays) {
 			p.stays[path] = put(t, root, path, "# near to something that goes\n")
 		}
 		for _, line := range slices.Concat(row.goneLines, row.staysLines) {
@@ -72,6 +84,23 @@ func plant(t *testing.T, dir string, profile disk.Profile) *plants {
 		p.staysLines = append(p.staysLines, row.staysLines...)
 	}
 	return p
+}
+
+// expand puts what is there in the place of patterns.
+func expand(t *testing.T, root *os.Root, patterns []string) (paths []string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		if !strings.Contains(pattern, "*") {
+			paths = append(paths, pattern)
+			continue
+		}
+		found, err := fs.Glob(root.FS(), pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("there is no %s on the machine: %v", pattern, err)
+		}
+		paths = append(paths, found...)
+	}
+	return paths
 }
 
 // put makes sure that there is something at a path, and returns what it holds.

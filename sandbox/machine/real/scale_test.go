@@ -20,7 +20,7 @@ import (
 // scale is how many files the disk of TestScale has besides those of a node, by directory: packages,
 // container images, what machines keep and what they log.
 var scale = map[string]int{
-	"usr/lib/site": 60_000, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs": 80_000,
+	"usr/lib/site": 60_000, disk.LayerDir(imageLayer): 80_000,
 	"var/lib/site": 40_000, "var/log/site": 20_000,
 }
 
@@ -31,6 +31,9 @@ func TestScale(t *testing.T) {
 	requireMeasuring(t)
 	kamino, root := os.Getenv("KAMINO_BIN"), filepath.Join(t.TempDir(), "root")
 	if _, err := disk.LivedIn(root, disk.Static, disk.Facts{Hostname: "donor"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.AddLayer(root, imageLayer, true); err != nil {
 		t.Fatal(err)
 	}
 	written := fill(t, root)

@@ -1,0 +1,124 @@
+package disk
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+const (
+	containerdSnapshotter = "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"
+	containerdIndex       = containerdSnapshotter + "/metadata.db"
+	containerdSnap        = containerdSnapshotter + "/snapshots"
+)
+
+// Kinds of snapshots in the index: what a container writes to, and a layer of an image.
+const (
+	snapshotActive    = 2
+	snapshotCommitted = 3
+)
+
+// writable is the name under which the snapshotter knows what a pod's containers write to.
+func writable(uid string) string { return "k8s.io/" + uid + "/rw" }
+
+// snapshotID is the number of a snapshot, which is also its directory's name. A real one counts; this one
+// can be computed.
+func snapshotID(name string) uint64 {
+	sum := sha256.Sum256([]byte(name))
+	return binary.BigEndian.Uint64(sum[:8]) >> 16
+}
+
+// snapshotDir is where a snapshot's files are.
+func snapshotDir(root, name string) string {
+	return filepath.Join(root, containerdSnap, strconv.FormatUint(snapshotID(name), 10))
+}
+
+// addSnapshot tells the snapshotter's index of a snapshot.
+func addSnapshot(root, name string, kind byte) error {
+	return withSnapshots(root, func(all *bolt.Bucket) error {
+		snapshot, err := all.CreateBucketIfNotExists([]byte(name))
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			snapshot.Put([]byte("id"), binary.AppendUvarint(nil, snapshotID(name))), snapshot.Put([]byte("kind"), []byte{kind}))
+	})
+}
+
+// removeSnapshot removes a snapshot and what the index knows of it.
+func removeSnapshot(root, name string) error {
+	if !exists(filepath.Join(root, containerdIndex)) {
+		return nil
+	}
+	err := withSnapshots(root, func(all *bolt.Bucket) error {
+		if all.Bucket([]byte(name)) == nil {
+			return nil
+		}
+		return all.DeleteBucket([]byte(name))
+	})
+	return errors.Join(err, os.RemoveAll(snapshotDir(root, name)))
+}
+
+// writablePods lists the pods that something was written for.
+func writablePods(root string) (uids []string, err error) {
+	if !exists(filepath.Join(root, containerdIndex)) {
+		return nil, nil
+	}
+	err = withSnapshots(root, func(all *bolt.Bucket) error {
+		return all.ForEachBucket(func(name []byte) error {
+			if uid, found := strings.CutPrefix(string(name), "k8s.io/"); found && all.Bucket(name).Get([]byte("kind"))[0] == snapshotActive {
+				uids = append(uids, strings.TrimSuffix(uid, "/rw"))
+			}
+			return nil
+		})
+	})
+	return uids, err
+}
+
+// indexPatience is how long another hand on the index is waited for.
+const indexPatience = 30 * time.Second
+
+// withSnapshots opens the index for one change. Nothing is synced: a machine's loss of power is a process's
+// end here, which loses nothing.
+func withSnapshots(root string, change func(all *bolt.Bucket) error) (err error) {
+	path := filepath.Join(root, containerdIndex)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	db, err := bolt.Open(path, 0o644, &bolt.Options{Timeout: indexPatience, NoSync: true, NoGrowSync: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.Update(func(tx *bolt.Tx) error {
+		version, err := tx.CreateBucketIfNotExists([]byte("v1"))
+		if err != nil {
+			return err
+		}
+		all, err := version.CreateBucketIfNotExists([]byte("snapshots"))
+		if err != nil {
+			return err
+		}
+		return change(all)
+	})
+}
+
+// LayerDir is where the files of a layer are, as a path below the root.
+func LayerDir(name string) string { return filepath.Join(snapshotDir("", name), "fs") }
+
+// AddLayer tells the runtime of a layer: of an image, or what a container writes to.
+func AddLayer(root, name string, image bool) error {
+	kind := byte(snapshotActive)
+	if image {
+		kind = snapshotCommitted
+	}
+	return errors.Join(os.MkdirAll(filepath.Join(root, LayerDir(name)), 0o755), addSnapshot(root, name, kind))
+}
