@@ -201,6 +201,7 @@ func (w *world) tags() map[string]string {
 	if w.record.BuiltFrom != "" {
 		tags[cloud.TagLineage] = w.record.BuiltFrom
 	}
+	w.describe(tags)
 	return tags
 }
 

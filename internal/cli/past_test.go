@@ -31,7 +31,10 @@ func testPast(what string) *memory.Cloud {
 	point("2026.03.01")
 	c.AddInstance(pool, "2")
 	c.AddInstance(pool, "3")
-	tag("2026.03.01", map[string]string{cloud.TagLineage: "2026.02.15"})
+	tag("2026.03.01", map[string]string{
+		cloud.TagLineage: "2026.02.15", cloud.TagOS: "Ubuntu 24.04.1 LTS", cloud.TagKernel: "6.8.0-1021-azure",
+		cloud.TagKubelet: "v1.37.1", cloud.TagPatchedAt: "2026-02-24T03:00:00Z",
+	})
 	left := map[string]string{cloud.TagQuarantined: "nodes lose their network", cloud.TagRolledBack: "2026.02.15"}
 	switch what {
 	case "lived":

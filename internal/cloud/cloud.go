@@ -146,6 +146,10 @@ const (
 	TagQuarantined = "kamino-quarantined" // why the version must never be used; absent otherwise
 	TagLineage     = "kamino-lineage"     // the version that the donor itself was built from; absent if none is known
 	TagRolledBack  = "kamino-rolled-back" // the version that a rollback went to from this one; absent otherwise
+	TagOS          = "kamino-os"          // the donor's operating system, as its kubelet calls it
+	TagKernel      = "kamino-kernel"      // the donor's kernel
+	TagKubelet     = "kamino-kubelet"     // the version of the donor's kubelet
+	TagPatchedAt   = "kamino-patched-at"  // when the donor was last patched, in RFC 3339; absent if its Node does not say
 )
 
 // BuiltAtLayout is the form of TagBuiltAt.

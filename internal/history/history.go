@@ -88,6 +88,11 @@ type Version struct {
 	// Donor is the node whose disk it is, and Lineage the version that the donor was built from, if known.
 	Donor   string `json:"donor,omitempty"`
 	Lineage string `json:"lineage,omitempty"`
+	// OS, Kernel, Kubelet and PatchedAt are the donor's, as it was captured; empty where nobody knows.
+	OS        string    `json:"os,omitempty"`
+	Kernel    string    `json:"kernel,omitempty"`
+	Kubelet   string    `json:"kubelet,omitempty"`
+	PatchedAt time.Time `json:"patchedAt,omitzero"`
 	// BuiltAt is when it was captured, else when the cloud made it.
 	BuiltAt   time.Time `json:"builtAt,omitzero"`
 	Prototype string    `json:"prototype,omitempty"`
@@ -199,7 +204,12 @@ func version(image cloud.Image) Version {
 	if err != nil {
 		built = image.CreatedAt
 	}
+	patched, err := time.Parse(time.RFC3339, image.Tags[cloud.TagPatchedAt])
+	if err != nil {
+		patched = time.Time{}
+	}
 	return Version{
+		OS: image.Tags[cloud.TagOS], Kernel: image.Tags[cloud.TagKernel], Kubelet: image.Tags[cloud.TagKubelet], PatchedAt: patched,
 		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
 		Donor: image.Tags[cloud.TagBuiltFrom], Lineage: image.Tags[cloud.TagLineage], BuiltAt: built,
 		Prototype: image.Tags[cloud.TagPrototype], Proof: image.Tags[cloud.TagProof],

@@ -19,7 +19,7 @@ func History(w io.Writer, h history.History, wide bool, now time.Time) error {
 	if len(h.Versions) > 0 {
 		heading := []string{"VERSION", "USE", "STATE", "DONOR", "LINEAGE", "NODES", "AGE", "PROOF", "VERDICT"}
 		if wide {
-			heading = append(heading, "BUILT AT", "SIZE", "WHY", "PROTOTYPE", "ID")
+			heading = append(heading, "OS", "KERNEL", "KUBELET", "PATCHED AT", "BUILT AT", "SIZE", "WHY", "PROTOTYPE", "ID")
 		}
 		rows := make([][]string, 0, len(h.Versions))
 		for _, v := range h.Versions {
@@ -57,13 +57,16 @@ func historyRow(v history.Version, wide bool, now time.Time) []string {
 	}
 	row := []string{v.Version, use, state, orNone(v.Donor), orNone(v.Lineage), nodes, Age(v.BuiltAt, now), proof(v.Proof, wide), verdict}
 	if wide {
-		built := None
-		if !v.BuiltAt.IsZero() {
-			built = v.BuiltAt.UTC().Format(time.RFC3339)
-		}
-		row = append(row, built, size(v.SizeGB), orNone(v.Why), orNone(v.Prototype), orNone(v.ID))
+		row = append(row, orNone(v.OS), orNone(v.Kernel), orNone(v.Kubelet), moment(v.PatchedAt), moment(v.BuiltAt), size(v.SizeGB), orNone(v.Why), orNone(v.Prototype), orNone(v.ID))
 	}
 	return row
+}
+
+func moment(at time.Time) string {
+	if at.IsZero() {
+		return None
+	}
+	return at.UTC().Format(time.RFC3339)
 }
 
 func historyNotes(h history.History) []string {

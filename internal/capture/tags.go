@@ -1,0 +1,58 @@
+package capture
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// describing are the tags that say what the donor was when its disk was copied.
+var describing = []string{cloud.TagOS, cloud.TagKernel, cloud.TagKubelet, cloud.TagPatchedAt}
+
+// maxTag is the longest value of a tag that every cloud takes. Source: Azure's limit for tags.
+const maxTag = 256
+
+// describe adds what the donor was. The snapshot was tagged while the donor was held, and the version takes its
+// word: by the time that is published, the donor may have been patched again, or be gone.
+func (w *world) describe(tags map[string]string) {
+	known := w.snapshot.Tags
+	if w.snapshot.State == cloud.Absent && w.node != nil {
+		known = describeNode(w.node)
+	}
+	for _, key := range describing {
+		if value := known[key]; value != "" {
+			tags[key] = value
+		}
+	}
+}
+
+// describeNode is what a Node says of its machine.
+func describeNode(n *corev1.Node) map[string]string {
+	info := n.Status.NodeInfo
+	said := map[string]string{cloud.TagOS: info.OSImage, cloud.TagKernel: info.KernelVersion, cloud.TagKubelet: info.KubeletVersion}
+	if at := patchedAt(n); !at.IsZero() {
+		said[cloud.TagPatchedAt] = at.UTC().Format(time.RFC3339)
+	}
+	for key, value := range said {
+		if len(value) > maxTag {
+			said[key] = strings.ToValidUTF8(value[:maxTag], "")
+		}
+	}
+	return said
+}
+
+// patchedAt is the last time at which the node was patched, by any of the annotations that are known to say so;
+// zero if none does. A policy may go by another one, which is not known here.
+func patchedAt(n *corev1.Node) time.Time {
+	var last time.Time
+	for _, key := range []string{v1alpha1.PatchedAtAnnotation, v1alpha1.KuredRebootNeededAnnotation} {
+		if at, err := time.Parse(time.RFC3339, n.Annotations[key]); err == nil && at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
