@@ -178,7 +178,7 @@ func TestPrinterColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	table := tableOf(t.Context(), t, "columns")
+	table := tableOf(t.Context(), t, "prototypes", "columns")
 	got := map[string]any{}
 	var usual []string
 	for i, column := range table.ColumnDefinitions {
@@ -204,7 +204,7 @@ func TestPrinterColumns(t *testing.T) {
 	}
 }
 
-func tableOf(ctx context.Context, t *testing.T, name string) metav1.Table {
+func tableOf(ctx context.Context, t *testing.T, resource, name string) metav1.Table {
 	t.Helper()
 	config := rest.CopyConfig(apiServer(t))
 	config.GroupVersion = &v1alpha1.GroupVersion
@@ -214,7 +214,7 @@ func tableOf(ctx context.Context, t *testing.T, name string) metav1.Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := api.Get().Resource("prototypes").Name(name).
+	text, err := api.Get().Resource(resource).Name(name).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Do(ctx).Raw()
 	if err != nil {
 		t.Fatal(err)

@@ -143,8 +143,7 @@ type CaptureResult struct {
 	Prototype string `json:"prototype"`
 	// Version that it made, or was to make.
 	Version string `json:"version"`
-	// Result is Succeeded, or Failed.
-	// +kubebuilder:validation:Enum=Succeeded;Failed
+	// Result is the phase that it ended in: Succeeded, or Failed.
 	Result Phase `json:"result"`
 	// At is when it ended.
 	// +optional
