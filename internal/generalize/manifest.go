@@ -43,6 +43,11 @@ type Manifest struct {
 	// Rules is how many rules apply to this machine, Met how many of them the second look found met.
 	Rules int `json:"rules"`
 	Met   int `json:"met"`
+	// Previous is the digest of the manifest that was there before, which is kept below GenerationsPath; empty
+	// if this is the first.
+	Previous string `json:"previous,omitempty"`
+	// Inherited are identities that an earlier run removed from the same machine before it could make others.
+	Inherited []Identity `json:"inherited,omitempty"`
 	// Outcomes in the order in which the rules ran.
 	Outcomes []Outcome `json:"outcomes"`
 	// Exempt lists what a profile of the user's own lets stay, with the reasons.

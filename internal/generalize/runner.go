@@ -101,6 +101,9 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, Subject: r.Subject,
 		OS: before.OS, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt,
 	}
+	if err := m.inherit(t, before); err != nil {
+		return nil, &Refused{Whys: []string{err.Error()}}
+	}
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
 		if !rule.appliesTo(before.OS) {
@@ -150,6 +153,9 @@ func leave(t *tree.Tree, m *Manifest) error {
 	content, err := m.Encode()
 	if err != nil {
 		return err
+	}
+	if err := archive(t, content); err != nil {
+		return fmt.Errorf("keep the manifest of an earlier run: %w", err)
 	}
 	return t.Replace(tree.Rel(ManifestPath), content, 0o644)
 }

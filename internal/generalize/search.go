@@ -21,15 +21,18 @@ const minIdentity = 16
 // Identities are the hashes of what a run removed, to be looked for in copies of the disk.
 func (m *Manifest) Identities() []scan.Value {
 	var values []scan.Value
-	for _, o := range m.Outcomes {
-		if o.Waived {
-			continue
-		}
-		for _, id := range o.Identities {
+	add := func(ids []Identity) {
+		for _, id := range ids {
 			if id.Bytes > 0 && id.Bytes < minIdentity {
 				continue
 			}
 			values = append(values, scan.Value{Path: id.Path, SHA256: id.SHA256, Bytes: id.Bytes})
+		}
+	}
+	add(m.Inherited)
+	for _, o := range m.Outcomes {
+		if !o.Waived {
+			add(o.Identities)
 		}
 	}
 	return values

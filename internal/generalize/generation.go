@@ -1,0 +1,85 @@
+package generalize
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// GenerationsPath is where earlier manifests of a disk are kept, as 1.json, 2.json and so on: of the machines
+// that it was copied from, and of earlier runs on it. Each names the digest of the one before.
+const GenerationsPath = "/var/lib/kamino/generations"
+
+// maxGenerations is how many earlier manifests are kept.
+const maxGenerations = 32
+
+// inherit takes from the manifest that an earlier run left what this run could not find out any more: a
+// machine without an ID has lost its identities to that run, and they must not be in a copy of it either.
+func (m *Manifest) inherit(t *tree.Tree, before *Before) error {
+	content, err := optional(t, tree.Rel(ManifestPath))
+	if err != nil || len(content) == 0 {
+		return err
+	}
+	earlier, err := ParseManifest(content)
+	if err != nil {
+		return fmt.Errorf("%s: %w; move it away if it is not of this disk", ManifestPath, err)
+	}
+	m.Previous = "sha256:" + hash(content)
+	if before.MachineID != "" {
+		return nil
+	}
+	m.Inherited = earlier.Inherited
+	for _, o := range earlier.Outcomes {
+		if !o.Waived {
+			m.Inherited = append(m.Inherited, o.Identities...)
+		}
+	}
+	return nil
+}
+
+// archive keeps the manifest that is in the tree from being overwritten by another.
+func archive(t *tree.Tree, next []byte) error {
+	content, err := optional(t, tree.Rel(ManifestPath))
+	if err != nil || len(content) == 0 || string(content) == string(next) {
+		return err
+	}
+	first, last, err := generations(t)
+	if err != nil {
+		return err
+	}
+	dir := tree.Rel(GenerationsPath)
+	if err := t.Replace(path.Join(dir, strconv.Itoa(last+1)+".json"), content, 0o644); err != nil {
+		return err
+	}
+	for ; last+1-first >= maxGenerations; first++ {
+		if _, err := t.Remove(path.Join(dir, strconv.Itoa(first)+".json"), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generations are the numbers of the first and the last manifest that is kept; 1 and 0 if there is none.
+func generations(t *tree.Tree) (first, last int, err error) {
+	entries, err := t.List(tree.Rel(GenerationsPath))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, err
+	}
+	for _, entry := range entries {
+		name, found := strings.CutSuffix(entry.Name(), ".json")
+		number, err := strconv.Atoi(name)
+		if !found || err != nil || number < 1 {
+			continue
+		}
+		if first == 0 || number < first {
+			first = number
+		}
+		last = max(last, number)
+	}
+	return max(first, 1), last, nil
+}

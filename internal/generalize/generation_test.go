@@ -1,0 +1,89 @@
+package generalize
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// TestManifestsAreKept runs twice on one machine, and then on a clone of it that has lived.
+func TestManifestsAreKept(t *testing.T) {
+	p := load(t, v1alpha1.ProfileStatic)
+	dir := plant(t, node)
+	first, err := run(t, dir, runner(p))
+	must(t, err)
+	of := func(name string) string { return "sha256:" + hash([]byte(read(t, dir, tree.Rel(name)))) }
+	digest := of(ManifestPath)
+	if first.Previous != "" || len(first.Inherited) != 0 || len(first.Identities()) == 0 {
+		t.Errorf("the first manifest speaks of one before: %+v", first)
+	}
+
+	second, err := run(t, dir, runner(p))
+	must(t, err)
+	if second.Previous != digest || of(GenerationsPath+"/1.json") != digest {
+		t.Errorf("the first manifest, %s, is not kept: the second names %s", digest, second.Previous)
+	}
+	if diff := cmp.Diff(first.Identities(), second.Identities()); diff != "" {
+		t.Errorf("the second run does not know what the first removed (-want +got):\n%s", diff)
+	}
+	third, err := run(t, dir, runner(p))
+	must(t, err)
+	if diff := cmp.Diff(first.Identities(), third.Identities()); diff != "" {
+		t.Errorf("the third run does not know what the first removed (-want +got):\n%s", diff)
+	}
+	if of(GenerationsPath+"/1.json") != digest || of(GenerationsPath+"/2.json") != third.Previous {
+		t.Error("an earlier manifest was changed")
+	}
+
+	// A clone makes identities of its own, and these are what must not be in the next clone.
+	write(t, dir, "etc/machine-id", "ffffffffffffffffffffffffffffffff\n")
+	fourth, err := run(t, dir, runner(p))
+	must(t, err)
+	if len(fourth.Inherited) != 0 || fourth.Previous == "" || !exists(dir, tree.Rel(GenerationsPath)+"/3.json") {
+		t.Errorf("the clone's manifest has %d identities of its ancestor, and names %q", len(fourth.Inherited), fourth.Previous)
+	}
+}
+
+// TestAnIdentityOfAnEarlierRunIsFound: what the first run removed comes back, and the second run, which
+// cannot know it from the machine, finds it.
+func TestAnIdentityOfAnEarlierRunIsFound(t *testing.T) {
+	p := load(t, v1alpha1.ProfileStatic)
+	dir := plant(t, node)
+	_, err := run(t, dir, runner(p))
+	must(t, err)
+	write(t, dir, "var/lib/site/copy-of-machine-id", node["etc/machine-id"])
+	_, err = run(t, dir, runner(p))
+	if whys := unmetOf(t, err).Whys; len(whys) != 1 || whys[0] != "secrets: the donor's /etc/machine-id in /var/lib/site/copy-of-machine-id; no rule knows the path: add one, or exempt it with a reason" {
+		t.Errorf("got %q", whys)
+	}
+}
+
+func TestAManifestThatIsNoneIsNotOverwritten(t *testing.T) {
+	dir := plant(t, node, map[string]string{tree.Rel(ManifestPath): "somebody else's"})
+	untouched := snapshot(t, dir)
+	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	_ = refusedOf(t, err)
+	if diff := cmp.Diff(untouched, snapshot(t, dir)); diff != "" {
+		t.Errorf("refused, but the tree was changed:\n%s", diff)
+	}
+}
+
+func TestOldGenerationsGo(t *testing.T) {
+	dir := plant(t, node)
+	opened := open(t, dir)
+	for i := range maxGenerations + 3 {
+		must(t, opened.Replace(tree.Rel(ManifestPath), fmt.Appendf(nil, "%d", i), 0o644))
+		must(t, archive(opened, nil))
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, tree.Rel(GenerationsPath)))
+	must(t, err)
+	if len(entries) != maxGenerations || exists(dir, tree.Rel(GenerationsPath)+"/3.json") || !exists(dir, tree.Rel(GenerationsPath)+"/4.json") {
+		t.Errorf("%d are kept: %v", len(entries), entries)
+	}
+}
