@@ -9,16 +9,32 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
+// tempo says how often a wait looks: each pause is a share of what was waited so far, between a shortest
+// and a longest one. The share bounds what asking in intervals costs: on average half of it.
+type tempo struct {
+	shortest, longest time.Duration
+	share             float64
+}
+
+var (
+	// whileHeld is for a wait that keeps a donor out of service.
+	whileHeld = tempo{shortest: 400 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
+	// booting is for a donor that starts. Whoever drives the capture is told of the node's changes and looks
+	// at once then; this is for news that were lost.
+	booting = tempo{shortest: minPause, longest: 10 * time.Second, share: 0.5}
+	// leisurely is for what keeps nobody out of service and may take hours.
+	leisurely = tempo{shortest: time.Second, longest: 20 * time.Second, share: 0.25}
+)
+
+// tempos of the waits that are not held ones.
+var tempos = map[plan.Reason]tempo{
+	plan.ForPowerOn: booting, plan.ForReady: booting,
+	plan.ForTurn: leisurely, plan.ForImage: leisurely, plan.ForDeletion: leisurely,
+}
+
 const (
-	// minPause keeps a pass that waits from spinning, minImagePause while an image is made.
-	minPause      = 250 * time.Millisecond
-	minImagePause = time.Second
-	// maxPause while a donor is held, and maxImagePause while an image is made, which takes up to hours.
-	maxPause      = 5 * time.Second
-	maxImagePause = 20 * time.Second
-	// share of what was waited so far that the next pause may add: it bounds what polling costs a donor.
-	share      = 0.04
-	imageShare = 0.1
+	// minPause keeps a pass that waits from spinning.
+	minPause = 250 * time.Millisecond
 	// maxBackOff between passes that end in an error.
 	maxBackOff = time.Minute
 )
@@ -27,19 +43,18 @@ const (
 // whose pace they go at.
 var repeated = map[plan.Action]plan.Reason{plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage}
 
-// pace says how long to wait before the next look: a small share of how long this step has lasted, so
-// that short work is noticed at once and long work is not asked about all the time.
+// pace says how long to wait before the next look, so that short work is noticed at once and long work is
+// not asked about all the time.
 func pace(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
-	shortest, longest, part := minPause, maxPause, share
-	switch why {
-	case plan.ForImage, plan.ForTurn:
-		shortest, longest, part = minImagePause, maxImagePause, imageShare
+	t, found := tempos[why]
+	if !found {
+		t = whileHeld
 	}
 	var waited time.Duration
 	if n := len(p.Status.Steps); n > 0 {
 		waited = now.Sub(p.Status.Steps[n-1].StartedAt.Time)
 	}
-	return min(max(time.Duration(part*float64(waited)), shortest), longest)
+	return min(max(time.Duration(t.share*float64(waited)), t.shortest), t.longest)
 }
 
 // backOff says how long to wait after an error: what the cloud asked for, or twice as long as the last time.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,8 @@ type driver struct {
 	engine    Engine
 	namespace string
 	name      string
+	// donor is the name of the node that is captured.
+	donor string
 
 	// wake ends the wait between two passes early: something happened that the engine waits for.
 	wake <-chan struct{}
@@ -117,12 +120,17 @@ func (d *driver) lead(ctx, leading context.Context) (done bool) {
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	d.tell(driverNews{Mine: true})
-	return d.passes(passing)
+	donor := newDonorWatch(d.cluster.Kube, d.donor)
+	var watching sync.WaitGroup
+	watching.Go(func() { donor.run(passing) })
+	defer watching.Wait()
+	defer cancel()
+	return d.passes(passing, donor.news)
 }
 
 // passes carries the capture on until it is done or the context ends. A pass that ended in an error is
 // made again after the time that the engine gives: a capture that holds a donor is not given up on.
-func (d *driver) passes(ctx context.Context) (done bool) {
+func (d *driver) passes(ctx context.Context, donor <-chan struct{}) (done bool) {
 	troubled := false
 	for ctx.Err() == nil {
 		result, err := d.engine.Pass(ctx, d.name)
@@ -139,13 +147,13 @@ func (d *driver) passes(ctx context.Context) (done bool) {
 			d.tell(driverNews{Mine: true})
 			troubled = false
 		}
-		d.rest(ctx, result.After)
+		d.rest(ctx, result.After, donor)
 	}
 	return false
 }
 
 // rest waits between two passes.
-func (d *driver) rest(ctx context.Context, delay time.Duration) {
+func (d *driver) rest(ctx context.Context, delay time.Duration, donor <-chan struct{}) {
 	if delay <= 0 {
 		return
 	}
@@ -155,6 +163,7 @@ func (d *driver) rest(ctx context.Context, delay time.Duration) {
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-d.wake:
+	case <-donor:
 	}
 }
 

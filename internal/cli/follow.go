@@ -73,7 +73,8 @@ func (f *follower) run(ctx context.Context) (*v1alpha1.Prototype, error) {
 	}
 	workers.Go(func() { w.run(working) })
 	d := &driver{
-		cluster: f.cluster, engine: f.engine, namespace: f.namespace, name: f.prototype.Name, wake: wake,
+		cluster: f.cluster, engine: f.engine, namespace: f.namespace, name: f.prototype.Name,
+		donor: f.prototype.Spec.Donor.NodeName, wake: wake,
 		tell: func(n driverNews) { send(working, news, n) },
 	}
 	workers.Go(func() {

@@ -47,12 +47,13 @@ type Provider struct {
 	defined map[string]bool
 	// zoneless regions, by subscription and region: seen to refuse zone-redundant storage.
 	zoneless map[string]bool
+	// publishing holds the model of the pool that a version is being made for, by the version's ID.
+	publishing sync.Map
 }
 
 var (
-	_ cloud.Provider  = (*Provider)(nil)
-	_ cloud.Census    = (*Provider)(nil)
-	_ cloud.Rebuilder = (*Provider)(nil)
+	_ cloud.Provider = (*Provider)(nil)
+	_ cloud.Census   = (*Provider)(nil)
 )
 
 // clients of one subscription.

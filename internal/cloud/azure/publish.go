@@ -17,6 +17,11 @@ func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud
 	if err != nil {
 		return cloud.Image{}, err
 	}
+	if housed, err := p.housed(ctx, r.scaleSet); err != nil {
+		return cloud.Image{}, err
+	} else if !housed {
+		return pendingImage(r, spec), nil
+	}
 	found, err := p.version(ctx, r)
 	if err != nil {
 		return cloud.Image{}, err
@@ -33,7 +38,7 @@ func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud
 	case found.image.State != cloud.Absent:
 		return found.image, nil
 	}
-	model := sync.OnceValues(func() (armcompute.VirtualMachineScaleSet, error) { return p.model(ctx, r.scaleSet) })
+	model := sync.OnceValues(func() (armcompute.VirtualMachineScaleSet, error) { return p.publishedFor(ctx, r) })
 	ready, err := p.ensureDefinition(ctx, r.scaleSet, model, spec.SnapshotID)
 	if err != nil {
 		return cloud.Image{}, err
@@ -48,7 +53,21 @@ func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud
 	return p.makeVersion(ctx, r, spec, pool)
 }
 
+// publishedFor reads the pool's model once for a gallery, a definition and a version that are made one after
+// the other: region and kind of a pool cannot change, and its size only bears on the number of replicas.
+func (p *Provider) publishedFor(ctx context.Context, r versionRef) (armcompute.VirtualMachineScaleSet, error) {
+	if known, found := p.publishing.Load(r.id()); found {
+		return known.(armcompute.VirtualMachineScaleSet), nil //nolint:forcetypeassert,errcheck // Only this function stores.
+	}
+	model, err := p.model(ctx, r.scaleSet)
+	if err == nil {
+		p.publishing.Store(r.id(), model)
+	}
+	return model, err
+}
+
 func (p *Provider) makeVersion(ctx context.Context, r versionRef, spec cloud.ImageSpec, model armcompute.VirtualMachineScaleSet) (cloud.Image, error) {
+	defer p.publishing.Delete(r.id()) // made or refused: whoever tries again reads anew
 	region := regionKey(r.scaleSet, value(model.Location))
 	storage := armcompute.StorageAccountTypeStandardZRS
 	if p.known(p.zoneless, region) {

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// donorWatch hears of the donor's node, so that the capture goes on the moment that it is back. It only
+// wakes: every pass looks for itself, so that a watch which cannot be had, or misses something, costs time
+// and nothing else.
+type donorWatch struct {
+	kube kubernetes.Interface
+	node string
+	news chan struct{} // of one place: news that nobody has taken yet are still news
+}
+
+func newDonorWatch(kube kubernetes.Interface, node string) *donorWatch {
+	return &donorWatch{kube: kube, node: node, news: make(chan struct{}, 1)}
+}
+
+// donorState is what of a node is news.
+type donorState struct {
+	ready bool
+	boot  string
+}
+
+// run watches until the context ends.
+func (w *donorWatch) run(ctx context.Context) {
+	var last donorState
+	for ctx.Err() == nil {
+		w.once(ctx, &last)
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// once watches for as long as one watch lasts. It begins with the node as it is.
+func (w *donorWatch) once(ctx context.Context, last *donorState) {
+	ctx, cancel := context.WithTimeout(ctx, rewatch+10*time.Second)
+	defer cancel()
+	timeout := int64(rewatch / time.Second)
+	events, err := w.kube.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.node).String(), TimeoutSeconds: &timeout,
+	})
+	if err != nil {
+		return
+	}
+	defer events.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event, open := <-events.ResultChan():
+			if !open {
+				return
+			}
+			w.take(event, last)
+		}
+	}
+}
+
+func (w *donorWatch) take(event apiwatch.Event, last *donorState) {
+	n, isNode := event.Object.(*corev1.Node)
+	if !isNode {
+		return
+	}
+	state := donorState{selection.Ready(n), n.Status.NodeInfo.BootID}
+	if state == *last {
+		return
+	}
+	*last = state
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
+}
