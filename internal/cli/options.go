@@ -40,6 +40,15 @@ type Options struct {
 	// Log and LogOutput are set before a verb runs.
 	Log       logr.Logger
 	LogOutput *swappable
+
+	// atEnd is called when the verb is done.
+	atEnd []func()
+}
+
+func (o *Options) end() {
+	for _, do := range o.atEnd {
+		do()
+	}
 }
 
 func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {

@@ -23,14 +23,22 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 	return azure.New(ctx, config)
 }
 
-// newEngine makes the engine of a command. It records no events: the command says what happens, and whoever
-// looks at the cluster reads the Prototype's status.
+// newEngine makes the engine of a command. It records events as the controller's does; they are written by the
+// time that the command ends.
 func newEngine(c *Cluster, provider cloud.Provider, o *Options) Engine {
-	return &capture.Engine{
+	engine := &capture.Engine{
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Image: o.Image,
 		MaxConcurrent: o.MaxConcurrent, Now: nowUTC, OwnNode: os.Getenv(envNode), Log: o.Log.WithName("capture"),
 		CheckRules: checkRules,
 	}
+	j, err := newJournal(c.Kube, c.Client.Scheme(), o.Log.WithName("events"))
+	if err != nil {
+		o.Log.V(1).Info("no events are recorded", "error", err.Error())
+		return engine
+	}
+	o.atEnd = append(o.atEnd, j.close)
+	engine.Recorder = j
+	return engine
 }
 
 // checkRules says what is wrong with a user's own rules.

@@ -49,6 +49,7 @@ func onSignal(once func()) {
 // Run runs the command with the arguments and returns its exit code.
 func (f *Factory) Run(ctx context.Context, args []string) int {
 	o := &Options{}
+	defer o.end()
 	started := false
 	root := f.command(o, &started)
 	root.SetArgs(args)
@@ -96,7 +97,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("work", newCaptureCommand(f, o), newStatusCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o))
+	add("work", newCaptureCommand(f, o), newStatusCommand(f, o), newPlanCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o))
 	add("work", newHistoryCommand(f, o), newRollbackCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o))
 	add("install", newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f))
 	root.AddCommand(newVersionCommand(f))
