@@ -21,6 +21,9 @@ type driver struct {
 	name      string
 	// donor is the name of the node that is captured.
 	donor string
+	// work is what is done while the Lease is held, until it is done or the context ends. Nil carries the one
+	// capture on.
+	work func(ctx context.Context) (done bool)
 
 	// wake ends the wait between two passes early: something happened that the engine waits for.
 	wake <-chan struct{}
@@ -120,12 +123,21 @@ func (d *driver) lead(ctx, leading context.Context) (done bool) {
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	d.tell(driverNews{Mine: true})
+	if d.work != nil {
+		return d.work(passing)
+	}
+	return d.carryOn(passing)
+}
+
+// carryOn makes passes, and hears of the donor meanwhile.
+func (d *driver) carryOn(ctx context.Context) (done bool) {
+	ctx, cancel := context.WithCancel(ctx)
 	donor := newDonorWatch(d.cluster.Kube, d.donor)
 	var watching sync.WaitGroup
-	watching.Go(func() { donor.run(passing) })
+	watching.Go(func() { donor.run(ctx) })
 	defer watching.Wait()
 	defer cancel()
-	return d.passes(passing, donor.news)
+	return d.passes(ctx, donor.news)
 }
 
 // passes carries the capture on until it is done or the context ends. A pass that ended in an error is

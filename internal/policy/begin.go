@@ -32,6 +32,9 @@ var aboutNode = append(selection.Reasons(), capture.NodeNotFound, capture.Instan
 // begin has a capture begin that is wanted, or says in the pool's status why not. Everything is looked at once
 // more, because what was decided on may be old: the cloud, the other captures, and by the preflight the node.
 func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
+	if d.Admit != nil && !d.Admit(o.Policy, o.Pool) {
+		return nil
+	}
 	if o.refusedUntil.After(w.now) {
 		o.Status.Decision = o.refused
 		o.sooner(o.refusedUntil, w.now)

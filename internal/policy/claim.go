@@ -70,7 +70,7 @@ func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(P
 	switch {
 	case len(p.Spec.Pools.Names) > 0:
 		for _, name := range p.Spec.Pools.Names {
-			known := slices.ContainsFunc(pools, func(pool Pool) bool { return pool.named(name) })
+			known := slices.ContainsFunc(pools, func(pool Pool) bool { return pool.Named(name) })
 			if !known {
 				said = true
 				c.note(p.Name, v1alpha1.PolicyNoPoolMatches, "no node of this cluster belongs to pool %s, which policy %s names: "+
@@ -78,7 +78,7 @@ func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(P
 			}
 		}
 		for _, pool := range pools {
-			if slices.ContainsFunc(p.Spec.Pools.Names, pool.named) {
+			if slices.ContainsFunc(p.Spec.Pools.Names, pool.Named) {
 				mine = append(mine, pool)
 			}
 		}
@@ -100,7 +100,7 @@ func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(P
 	}
 }
 
-// named tells whether a person means the pool by that name, or by its ID.
-func (p Pool) named(name string) bool {
+// Named tells whether a person means the pool by that name, or by its ID.
+func (p Pool) Named(name string) bool {
 	return strings.EqualFold(p.Name, name) || strings.EqualFold(string(p.ID), name)
 }

@@ -36,6 +36,11 @@ type Decider struct {
 	Cloud  cloud.Provider
 	Nodes  *Nodes
 	Looks  *Looks
+	// Policies are decided for in place of those of the cluster, if it is not nil. Those without a UID exist
+	// nowhere, and no status of theirs is written.
+	Policies []v1alpha1.PrototypePolicy
+	// Admit, if set, tells whether a capture of the pool may begin under the policy.
+	Admit func(policy string, pool Pool) bool
 	// Preflight looks for every reason against a capture: capture.Engine.Refusals. A capture that it refuses is
 	// not written down. Nil asks nobody.
 	Preflight func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
@@ -54,6 +59,7 @@ type Decider struct {
 
 	mu    sync.Mutex // one pass at a time
 	pools map[cloud.PoolID]*decided
+	said  map[string][]trouble
 	most  atomic.Int32
 }
 
@@ -88,6 +94,7 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	if err != nil {
 		return retry, err
 	}
+	d.said = w.claims.troubles
 	d.forget(w)
 	d.judgeAll(ctx, w, d.due(w))
 	if ctx.Err() != nil {
@@ -112,25 +119,17 @@ func (d *Decider) MaxConcurrent() int { return int(d.most.Load()) }
 
 // look reads what there is. The cloud is not asked here.
 func (d *Decider) look(ctx context.Context) (*world, error) {
-	w := &world{now: d.now(), prototypes: map[cloud.PoolID][]v1alpha1.Prototype{}}
-	policies := &v1alpha1.PrototypePolicyList{}
-	if err := d.Read.List(ctx, policies); err != nil {
-		return nil, fmt.Errorf("list prototypepolicies: %w", err)
-	}
-	prototypes := &v1alpha1.PrototypeList{}
-	if err := d.Read.List(ctx, prototypes); err != nil {
-		return nil, fmt.Errorf("list prototypes: %w", err)
-	}
-	w.policies, w.all = policies.Items, prototypes.Items
-	slices.SortFunc(w.policies, func(a, b v1alpha1.PrototypePolicy) int { return cmp.Compare(a.Name, b.Name) })
-	for _, id := range d.Nodes.Pools() {
-		w.pools = append(w.pools, Pool{id, d.Cloud.PoolName(id)})
-	}
-	w.claims = claim(w.policies, w.pools, func(p Pool) []*corev1.Node { return d.Nodes.Of(p.ID) })
-	for i := range w.all {
-		if id, err := d.Cloud.PoolOf(cloud.InstanceID(w.all[i].Spec.Donor.ProviderID)); err == nil {
-			w.prototypes[id] = append(w.prototypes[id], w.all[i])
+	w := &world{now: d.now(), policies: slices.Clone(d.Policies)}
+	if d.Policies == nil {
+		policies := &v1alpha1.PrototypePolicyList{}
+		if err := d.Read.List(ctx, policies); err != nil {
+			return nil, fmt.Errorf("list prototypepolicies: %w", err)
 		}
+		w.policies = policies.Items
+	}
+	slices.SortFunc(w.policies, func(a, b v1alpha1.PrototypePolicy) int { return cmp.Compare(a.Name, b.Name) })
+	if err := d.gather(ctx, w); err != nil {
+		return nil, err
 	}
 	most := int32(0)
 	for i := range w.policies {
@@ -140,6 +139,25 @@ func (d *Decider) look(ctx context.Context) (*world, error) {
 	}
 	d.most.Store(most)
 	return w, nil
+}
+
+// gather reads the Prototypes, and brings policies, pools and Prototypes together.
+func (d *Decider) gather(ctx context.Context, w *world) error {
+	prototypes := &v1alpha1.PrototypeList{}
+	if err := d.Read.List(ctx, prototypes); err != nil {
+		return fmt.Errorf("list prototypes: %w", err)
+	}
+	w.all, w.prototypes = prototypes.Items, map[cloud.PoolID][]v1alpha1.Prototype{}
+	for _, id := range d.Nodes.Pools() {
+		w.pools = append(w.pools, Pool{id, d.Cloud.PoolName(id)})
+	}
+	w.claims = claim(w.policies, w.pools, func(p Pool) []*corev1.Node { return d.Nodes.Of(p.ID) })
+	for i := range w.all {
+		if id, err := d.Cloud.PoolOf(cloud.InstanceID(w.all[i].Spec.Donor.ProviderID)); err == nil {
+			w.prototypes[id] = append(w.prototypes[id], w.all[i])
+		}
+	}
+	return nil
 }
 
 // forget drops pools that no single policy is for.

@@ -56,6 +56,7 @@ type Outcome struct {
 	due     time.Time
 	queued  bool
 	trouble *trouble
+	err     error // of the cloud
 }
 
 // judge decides about one pool. prototypes are the pool's. It asks the cloud only if something can come of
@@ -222,7 +223,7 @@ func (o *Outcome) unavailable(err error, now time.Time) {
 	retry := max(errorLife, cloud.RetryAfter(err))
 	message := fmt.Sprintf("the cloud can't be asked about pool %s: %s. %s", o.Pool.Name, err, remedy(err))
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyCloudUnavailable, Message: message}
-	o.trouble = &trouble{v1alpha1.PolicyCloudUnavailable, message}
+	o.trouble, o.err = &trouble{v1alpha1.PolicyCloudUnavailable, message}, err
 	o.sooner(now.Add(retry), now)
 }
 

@@ -22,7 +22,7 @@ const maxTroubles = 5
 
 // report writes the policy's status if it says anything else than the one that is there.
 func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePolicy) error {
-	if p.DeletionTimestamp != nil {
+	if p.DeletionTimestamp != nil || p.UID == "" {
 		return nil
 	}
 	after := p.DeepCopy()
