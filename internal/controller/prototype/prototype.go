@@ -1,8 +1,8 @@
-// Package prototype is the controller of Prototypes: it calls the capture engine whenever a Prototype, or
-// the pod that generalizes its donor, says something new, and again when the engine asked for it.
+// Package prototype is the controller of Prototypes: it calls the capture engine whenever a Prototype, the
+// pod that generalizes its donor, or the donor's node says something new, and again when the engine asked for it.
 //
 // It decides only when to look. What to do is decided by the engine in each of its passes, which reads the
-// world itself; so nothing but metadata is kept here, and no cluster's nodes or pods are.
+// world itself.
 package prototype
 
 import (
@@ -27,6 +27,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
+	donor "github.com/kamino-dev/kamino/internal/selection"
 )
 
 // workers is how many Prototypes are looked at at once. A pass waits for a cloud's answer and for nothing
@@ -64,6 +65,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Named("prototype").
 		For(&v1alpha1.Prototype{}, builder.OnlyMetadata, builder.WithPredicates(news())).
 		WatchesMetadata(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(prototypeOf)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(holderOf), builder.WithPredicates(donorNews())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
@@ -106,4 +108,27 @@ func prototypeOf(_ context.Context, pod client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+}
+
+// donorNews lets through what a capture waits for on its donor: that it is Ready or no longer, and a new boot.
+func donorNews() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, // the Prototype itself is looked at when a controller starts
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, isNode := e.ObjectOld.(*corev1.Node)
+			after, isToo := e.ObjectNew.(*corev1.Node)
+			return isNode && isToo && (before.Status.NodeInfo.BootID != after.Status.NodeInfo.BootID ||
+				donor.Ready(before) != donor.Ready(after))
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// holderOf is the Prototype that holds a node.
+func holderOf(_ context.Context, node client.Object) []reconcile.Request {
+	reservation, err := v1alpha1.ReservationOf(node.GetAnnotations())
+	if err != nil || reservation == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: reservation.Prototype}}}
 }

@@ -114,3 +114,35 @@ func TestTheCacheHoldsOwnPodsOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestADonorsNewsLeadToItsPrototype(t *testing.T) {
+	donor := func(boot string, ready corev1.ConditionStatus, annotations map[string]string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: annotations}}
+		n.Status.NodeInfo.BootID = boot
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+		return n
+	}
+	old := donor("1", corev1.ConditionTrue, nil)
+	for name, test := range map[string]struct {
+		now  *corev1.Node
+		want bool
+	}{
+		"a heartbeat": {donor("1", corev1.ConditionTrue, nil), false},
+		"a cordon":    {donor("1", corev1.ConditionTrue, map[string]string{"a": "b"}), false},
+		"a new boot":  {donor("2", corev1.ConditionTrue, nil), true},
+		"not Ready":   {donor("1", corev1.ConditionUnknown, nil), true},
+	} {
+		if got := donorNews().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: test.now}); got != test.want {
+			t.Errorf("%s is let through: %t, want %t", name, got, test.want)
+		}
+	}
+	held := donor("1", corev1.ConditionTrue, map[string]string{v1alpha1.ReservationAnnotation: `{"prototype":"p","uid":"u"}`})
+	if got := holderOf(t.Context(), held); len(got) != 1 || got[0].Name != "p" {
+		t.Errorf("requests of a held node = %v", got)
+	}
+	for _, free := range []*corev1.Node{old, donor("1", corev1.ConditionTrue, map[string]string{v1alpha1.ReservationAnnotation: "?"})} {
+		if got := holderOf(t.Context(), free); got != nil {
+			t.Errorf("requests of a node that nobody holds = %v", got)
+		}
+	}
+}
