@@ -15,7 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/crds"
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
+	"github.com/kamino-dev/kamino/internal/expression"
+	"github.com/kamino-dev/kamino/internal/schedule"
 )
 
 func page(t *testing.T, path string) string {
@@ -39,9 +42,44 @@ func TestAzurePermissions(t *testing.T) {
 	}
 }
 
-// TestPrototypeFields looks for every field of the kind on its page.
-func TestPrototypeFields(t *testing.T) {
-	definition, err := crds.Files.ReadFile("kamino.dev_prototypes.yaml")
+// TestFields looks for every field of each kind on its page.
+func TestFields(t *testing.T) {
+	for _, kind := range []struct {
+		file, page string
+		// whole are the fields that are described with all that is in them, some on another page.
+		whole []string
+	}{
+		{"kamino.dev_prototypes.yaml", "prototype.md", []string{"conditions", "steps[]", "image.verified"}},
+		{"kamino.dev_prototypepolicies.yaml", "policy.md", []string{"conditions", "settings", "pools.nodeSelector"}},
+	} {
+		text := page(t, kind.page)
+		for name, field := range fields(t, kind.file) {
+			part, path, _ := strings.Cut(name, ".")
+			for _, whole := range kind.whole {
+				if strings.HasPrefix(path, whole) {
+					path, field.Enum = strings.TrimSuffix(whole, "[]"), nil
+				}
+			}
+			if !strings.Contains(text, "`"+path) {
+				t.Errorf("docs/%s does not mention %s.%s", kind.page, part, path)
+			}
+			for _, value := range field.Enum {
+				// A result is one of a kind's phases, of which its page explains all.
+				if part == "status" && kind.page == "policy.md" {
+					break
+				}
+				if !strings.Contains(text, "`"+value+"`") {
+					t.Errorf("docs/%s does not mention %s of %s.%s", kind.page, value, part, path)
+				}
+			}
+		}
+	}
+}
+
+// fields of a kind's spec and status that hold values, by dotted path.
+func fields(t *testing.T, file string) map[string]schema {
+	t.Helper()
+	definition, err := crds.Files.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,23 +95,16 @@ func TestPrototypeFields(t *testing.T) {
 	if err := yaml.Unmarshal(definition, &crd); err != nil {
 		t.Fatal(err)
 	}
-	text := page(t, "prototype.md")
+	all := map[string]schema{}
 	for _, part := range []string{"spec", "status"} {
-		root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[part]
-		for path, field := range leaves(root, "") {
-			if strings.HasPrefix(path, "conditions") || strings.HasPrefix(path, "steps") {
-				path, _, _ = strings.Cut(path, "[") // described as a whole
-			}
-			if !strings.Contains(text, "`"+path) {
-				t.Errorf("docs/prototype.md does not mention %s.%s", part, path)
-			}
-			for _, value := range field.Enum {
-				if !strings.Contains(text, "`"+value+"`") {
-					t.Errorf("docs/prototype.md does not mention %s of %s.%s", value, part, path)
-				}
-			}
+		for path, field := range leaves(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[part], "") {
+			all[part+"."+path] = field
 		}
 	}
+	if len(all) == 0 {
+		t.Fatalf("%s has no fields", file)
+	}
+	return all
 }
 
 type schema struct {
@@ -99,43 +130,64 @@ func leaves(s schema, path string) map[string]schema {
 	return all
 }
 
-// TestReasons looks for every reason that a capture can be refused or fail with, wherever one is made.
-func TestReasons(t *testing.T) {
-	places := []struct {
-		glob    string
-		pattern string
-	}{
-		{"../internal/selection/*.go", `(?m)^\t[A-Z]\w+ += "([A-Z]\w+)"$`},
-		{"../internal/capture/*.go", `(?m)^(?:const |\t)[A-Z]\w+ += "([A-Z]\w+)"$`},
-		{"../internal/capture/plan/decision.go", `(?s)docs/prototype\.md tells.*?\n\)`},
-		{"../internal/cloud/azure/*.go", `(?:refuse\(|Reason: )"([A-Z]\w+)"`},
+// TestPolicyExamples reads every policy on the page as a policy is read.
+func TestPolicyExamples(t *testing.T) {
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page(t, "policy.md"), -1)
+	if len(examples) < 5 {
+		t.Fatalf("%d examples were found", len(examples))
 	}
-	reasons := map[string]string{}
-	for _, place := range places {
+	for _, example := range examples {
+		var policy v1alpha1.PrototypePolicy
+		if err := yaml.UnmarshalStrict([]byte(example[1]), &policy); err != nil {
+			t.Errorf("%s\n%s", err, example[1])
+			continue
+		}
+		if _, err := schedule.Compile(policy.Spec.Schedule); err != nil {
+			t.Errorf("%s\n%s", err, example[1])
+		}
+		if _, err := expression.Compile(policy.Spec.Selection.Refuse, policy.Spec.Selection.Score); err != nil {
+			t.Errorf("%s\n%s", err, example[1])
+		}
+	}
+}
+
+// constants finds reasons that are written one to a line, in the forms that the packages have.
+const constants = `(?m)^(?:const |\t)[A-Z]\w+ +(?:\w+ )?= "([A-Z]\w+)"$`
+
+// TestReasons looks for every reason that something can be refused or fail with, wherever one is made.
+func TestReasons(t *testing.T) {
+	for _, place := range []struct {
+		page, glob, pattern string
+	}{
+		{"prototype.md", "../internal/selection/selection.go", constants},
+		{"prototype.md", "../internal/capture/*.go", constants},
+		{"prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/prototype\.md tells.*?\n\)`},
+		{"prototype.md", "../internal/cloud/azure/*.go", `(?:refuse\(|Reason: )"([A-Z]\w+)"`},
+		{"policy.md", "../internal/selection/*.go", constants},
+		{"policy.md", "../internal/schedule/*.go", constants},
+		{"policy.md", "../internal/policy/*.go", constants},
+		{"policy.md", "../api/v1alpha1/policy_status.go", constants},
+	} {
 		paths, err := filepath.Glob(place.glob)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v, %v", place.glob, paths, err)
 		}
-		found := 0
+		text, found := page(t, place.page), 0
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
 			}
 			for _, match := range regexp.MustCompile(place.pattern).FindAllStringSubmatch(page(t, path), -1) {
 				for _, reason := range named(match) {
-					reasons[reason] = path
 					found++
+					if !strings.Contains(text, "`"+reason+"`") {
+						t.Errorf("docs/%s does not tell what to do about %s (%s)", place.page, reason, path)
+					}
 				}
 			}
 		}
 		if found == 0 {
 			t.Errorf("%s: no reason was found; has the way that they are written changed?", place.glob)
-		}
-	}
-	text := page(t, "prototype.md")
-	for reason, path := range reasons {
-		if !strings.Contains(text, "`"+reason+"`") {
-			t.Errorf("docs/prototype.md does not tell what to do about %s (%s)", reason, path)
 		}
 	}
 }

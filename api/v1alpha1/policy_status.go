@@ -20,7 +20,7 @@ const (
 	PolicyDryRun = "DryRun"
 	// PolicyNoPoolMatches: no pool of the cluster is meant, or a pool that is named does not exist.
 	PolicyNoPoolMatches = "NoPoolMatches"
-	// PolicyPoolClaimedTwice: another policy is for one of its pools as well; the older one decides.
+	// PolicyPoolClaimedTwice: another policy is for one of its pools as well; nothing is decided for that pool.
 	PolicyPoolClaimedTwice = "PoolClaimedTwice"
 	// PolicyScheduleInvalid: cron or a time zone of the schedule cannot be read.
 	PolicyScheduleInvalid = "ScheduleInvalid"
