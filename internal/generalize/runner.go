@@ -23,6 +23,8 @@ type Runner struct {
 	// Spare are directories in which a running container writes, as paths of the machine, whose content stays:
 	// that of the pod which does the work.
 	Spare []string
+	// Below is what mounts hide, where somebody can show it; nil otherwise.
+	Below *Below
 	// DryRun looks and reports, and changes nothing.
 	DryRun bool
 	// Now dates the line in the ancestry log.
@@ -113,6 +115,11 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 			return m, fmt.Errorf("interrupted before rule %s, this disk must not be copied: %w", rule.ID, err)
 		}
 		m.Outcomes = append(m.Outcomes, r.apply(t, rule, before))
+	}
+	if r.Below != nil {
+		if err := r.treatHidden(m, before); err != nil {
+			return m, &Unmet{Whys: []string{err.Error()}}
+		}
 	}
 	r.judge(m, Verify(t, r.Profile, before))
 	if r.DryRun {

@@ -12,7 +12,11 @@ import (
 
 // search looks for secrets and for the donor's identities where machines keep what is theirs.
 func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.Report, error) {
-	return scan.Tree(ctx, t.Dir(), scan.Options{Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Dirs: scan.Dirs()})
+	report, err := scan.Tree(ctx, t.Dir(), scan.Options{Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Dirs: scan.Dirs()})
+	if err == nil && r.Below != nil {
+		err = r.searchHidden(ctx, m, report)
+	}
+	return report, err
 }
 
 // minIdentity is the size, in bytes, from which on content is likely to be unlike any other.

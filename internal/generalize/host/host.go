@@ -129,7 +129,13 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if own := ownLayer(); own != "" {
 		h.Runner.Spare = append(h.Runner.Spare, own, path.Join(path.Dir(own), "work"))
 	}
+	below, release, err := h.openBelow(t)
+	if err != nil {
+		return err
+	}
+	h.Runner.Below = below
 	manifest, err := h.Runner.Run(ctx, t)
+	release()
 	if manifest != nil {
 		h.say("%d of %d rules of profile %s/%s are met", manifest.Met, manifest.Rules, manifest.Profile, manifest.ProfileVersion)
 		if s := manifest.Scan; s != nil {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
@@ -116,6 +117,36 @@ func (h *Host) detach(t *tree.Tree) {
 func ownFileSystem(t *tree.Tree) bool {
 	mounts, err := mountsBelow(t.Dir())
 	return err == nil && slices.ContainsFunc(mounts, func(m mountPoint) bool { return m.dir == "/" })
+}
+
+// openBelow returns the root's own file system without what is mounted on it. It is nil where the root is
+// no file system of its own, and where the kernel cannot show it (before Linux 5.2).
+func (h *Host) openBelow(t *tree.Tree) (below *generalize.Below, release func(), err error) {
+	if !ownFileSystem(t) {
+		return nil, func() {}, nil
+	}
+	mounts, err := mountsBelow(t.Dir())
+	if err != nil {
+		return nil, nil, err
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, t.Dir(), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		h.say("what mounts hide is not seen: %v", err)
+		return nil, func() {}, nil
+	}
+	root := os.NewFile(uintptr(fd), "root")
+	clone, err := tree.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		_ = root.Close()
+		return nil, nil, fmt.Errorf("open the root without its mounts: %w", err)
+	}
+	below = &generalize.Below{Tree: clone}
+	for _, m := range mounts {
+		if m.dir != "/" && !slices.Contains(below.Points, m.dir) {
+			below.Points = append(below.Points, m.dir)
+		}
+	}
+	return below, func() { _, _ = clone.Close(), root.Close() }, nil
 }
 
 func readOnly(t *tree.Tree) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
@@ -52,6 +53,57 @@ func TestDetach(t *testing.T) {
 	}
 	if ownFileSystem(tr) {
 		t.Error("a directory counts as a file system of its own")
+	}
+}
+
+// TestOpenBelow needs the right to mount. What is written before a mount is hidden by it, and shown below.
+func TestOpenBelow(t *testing.T) {
+	root := t.TempDir()
+	mount := func(dir string) {
+		t.Helper()
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mount("none", dir, "tmpfs", 0, ""); err != nil {
+			t.Skipf("mounting is not allowed here: %v", err)
+		}
+		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	}
+	h := &Host{Log: &bytes.Buffer{}}
+	if below, release, err := h.openBelow(openTree(t, root)); below != nil || err != nil {
+		t.Errorf("a directory of a larger file system hides something: %+v (%v)", below, err)
+	} else {
+		release()
+	}
+	mount(root)
+	secret := filepath.Join(root, "tmp/secret")
+	if err := os.MkdirAll(filepath.Dir(secret), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mount(filepath.Join(root, "tmp"))
+	if _, err := os.Lstat(secret); err == nil {
+		t.Fatal("the mount hides nothing")
+	}
+	below, release, err := h.openBelow(openTree(t, root))
+	if err != nil || below == nil {
+		t.Fatalf("%+v, %v\n%s", below, err, h.Log)
+	}
+	defer release()
+	if diff := cmp.Diff([]string{"/tmp"}, below.Points); diff != "" {
+		t.Errorf("mount points (-want +got):\n%s", diff)
+	}
+	if content, err := below.Tree.Read("tmp/secret"); err != nil || string(content) != "s" {
+		t.Errorf("read %q, %v", content, err)
+	}
+	if _, err := below.Tree.Remove("tmp/secret", nil); err != nil {
+		t.Error(err)
+	}
+	report, err := scan.Tree(t.Context(), below.Tree.Dir(), scan.Options{Dirs: []string{"/tmp"}})
+	if err != nil || report.Files != 0 {
+		t.Errorf("the scan read %+v, %v", report, err)
 	}
 }
 

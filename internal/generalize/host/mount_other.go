@@ -5,6 +5,7 @@ package host
 import (
 	"errors"
 
+	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
@@ -18,3 +19,5 @@ func readOnly(*tree.Tree) bool { return false }
 
 // ownLayer is known on Linux only.
 func ownLayer() string { return "" }
+
+func (h *Host) openBelow(*tree.Tree) (*generalize.Below, func(), error) { return nil, func() {}, nil }

@@ -61,6 +61,14 @@ type Report struct {
 // maxListed is how many findings a report lists, of those that may stay and of those that may not.
 const maxListed = 100
 
+// Add takes over what another scan saw.
+func (r *Report) Add(other *Report) {
+	r.Files, r.Bytes = r.Files+other.Files, r.Bytes+other.Bytes
+	r.Count, r.KeptCount = r.Count+other.Count, r.KeptCount+other.KeptCount
+	r.Findings = append(r.Findings, other.Findings...)
+	r.Kept = append(r.Kept, other.Kept...)
+}
+
 // Owner is what a profile says of a path.
 type Owner struct {
 	// Rule that the path belongs to.

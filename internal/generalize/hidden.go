@@ -1,0 +1,149 @@
+package generalize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// Below is what mounts hide: files that are on the disk, and so in every copy of it, and that the machine
+// does not see for as long as something else is mounted above them.
+type Below struct {
+	// Tree is the machine's root without what is mounted on it.
+	Tree *tree.Tree
+	// Points are where something is mounted, as paths of the machine.
+	Points []string
+}
+
+// hides says whether a path of the tree lies below a mount point. The mount point itself does not: it is
+// the machine's, and removing it would take away what is mounted there.
+func (b *Below) hides(p string) bool {
+	return slices.ContainsFunc(b.Points, func(point string) bool { return strings.HasPrefix(p, tree.Rel(point)+"/") })
+}
+
+// treatHidden applies the rules that remove to what is hidden, and looks again. What it finds and does
+// becomes part of the outcomes.
+func (r *Runner) treatHidden(m *Manifest, seen *Before) error {
+	before, err := LookBefore(r.Below.Tree, r.Profile, seen.Names...)
+	if err != nil {
+		return fmt.Errorf("look below mount points: %w", err)
+	}
+	before.OS, before.id, before.spared = seen.OS, seen.id, seen.spared
+	for i := range r.Profile.Rules {
+		rule := &r.Profile.Rules[i]
+		at := slices.IndexFunc(m.Outcomes, func(o Outcome) bool { return o.Rule == rule.ID })
+		if at < 0 || m.Outcomes[at].Waived || !is(rule.Action, Refuse, Edit, Empty, Delete, Regenerate) {
+			continue
+		}
+		o := &m.Outcomes[at]
+		step := applied{runner: r, tree: r.Below.Tree, rule: rule, before: before, Outcome: o}
+		if err := step.hidden(); err != nil {
+			o.fail("below a mount point: " + err.Error())
+		}
+		if r.DryRun {
+			continue
+		}
+		if why, err := whyHidden(r.Below, rule, before); err != nil || why != "" {
+			o.fail("below a mount point: " + why + errorText(err))
+		}
+	}
+	return nil
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// hidden does what one rule says with what it finds below mount points.
+func (a *applied) hidden() error {
+	below := a.runner.Below
+	matches, err := findAll(a.tree, a.rule)
+	if err != nil {
+		return err
+	}
+	matches = slices.DeleteFunc(matches, func(m tree.Match) bool { return !below.hides(m.Path) || !a.concerns(m) })
+	for _, m := range matches {
+		a.found(a.before.masked(m.Path))
+		if a.rule.Identity {
+			a.identify(m)
+		}
+	}
+	if a.runner.DryRun || len(matches) == 0 || a.rule.Action == Empty || a.runner.skip != nil && a.runner.skip(a.rule) {
+		return nil
+	}
+	return a.act(matches)
+}
+
+// whyHidden names the first thing below a mount point that is not as it has to be.
+func whyHidden(b *Below, r *Rule, before *Before) (why string, err error) {
+	if r.Unless != nil && holds(b.Tree, r.Unless) {
+		return "", nil
+	}
+	count := 0
+	err = search(b.Tree, r, func(p string, info fs.FileInfo) error {
+		if !b.hides(p) {
+			return nil
+		}
+		wrong := ""
+		switch r.Action {
+		case Edit:
+			content, err := b.Tree.Read(p)
+			if err != nil {
+				return err
+			}
+			if wrong = editors[r.Editor].check(content, r, before); wrong != "" {
+				wrong = "/" + p + ": " + wrong
+			}
+		case Empty:
+			return errors.New("/" + p + " is there: container stores below a mount point are not looked into")
+		default:
+			if r.Only == "files" && info.IsDir() || r.excepts(p) || r.Action != Refuse && before.protects(p) || info.IsDir() && holdsKept(b.Tree, r, before, p) {
+				return nil
+			}
+			wrong = "/" + p + " is there"
+		}
+		if wrong != "" {
+			if count++; count == 1 {
+				why = wrong
+			}
+		}
+		return nil
+	})
+	if count > 1 {
+		why += fmt.Sprintf(" (%d found)", count)
+	}
+	return why, err
+}
+
+// searchHidden looks for secrets and identities in what is hidden, and adds what it finds to the report.
+func (r *Runner) searchHidden(ctx context.Context, m *Manifest, report *scan.Report) error {
+	var dirs []string
+	for _, point := range r.Below.Points {
+		for _, dir := range scan.Dirs() {
+			switch {
+			case point == dir, strings.HasPrefix(point, dir+"/"):
+				dirs = append(dirs, point)
+			case strings.HasPrefix(dir, strings.TrimSuffix(point, "/")+"/"):
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	if len(dirs) == 0 {
+		return nil
+	}
+	more, err := scan.Tree(ctx, r.Below.Tree.Dir(), scan.Options{Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Dirs: dirs})
+	if err != nil {
+		return fmt.Errorf("below mount points: %w", err)
+	}
+	report.Add(more)
+	return nil
+}

@@ -1,0 +1,86 @@
+package generalize
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// hidden is what lies on the disk below /tmp, /var/log and /home, above which something is mounted.
+var hidden = map[string]string{
+	"tmp/secret": "left by the build", "tmp/dir/more": "the same", "var/log/old.log": "of the donor",
+	"home/ops/.kube/config": "a credential", "home/ops/notes": "nobody's concern", "etc/motd": "seen anyway",
+}
+
+func hiding(t *testing.T, files ...map[string]string) (*Runner, string) {
+	t.Helper()
+	dir := plant(t, append([]map[string]string{node, hidden}, files...)...)
+	r := runner(load(t, v1alpha1.ProfileStatic))
+	r.Below = &Below{Tree: open(t, dir), Points: []string{"/tmp", "/var/log", "/home", "/proc"}}
+	return r, dir
+}
+
+// TestWhatMountsHideGoes has the machine's files in one tree, and in another what its root has without
+// its mounts.
+func TestWhatMountsHideGoes(t *testing.T) {
+	r, below := hiding(t)
+	m, err := run(t, plant(t, node), r)
+	must(t, err)
+	for _, name := range []string{"tmp/secret", "tmp/dir", "var/log/old.log", "home/ops/.kube"} {
+		if exists(below, name) {
+			t.Errorf("/%s is there", name)
+		}
+	}
+	for _, name := range []string{"tmp", "var/log", "home", "home/ops/notes", "etc/motd", "etc/hostname"} {
+		if !exists(below, name) {
+			t.Errorf("/%s is gone: it is a mount point, or not hidden, or nobody's concern", name)
+		}
+	}
+	for _, o := range m.Outcomes {
+		if o.Rule == "temporary-files" && (o.Found != 2 || o.Changed == 0) {
+			t.Errorf("the manifest says %+v", o)
+		}
+	}
+}
+
+// TestWhatMountsHideIsLookedAt: left out, kept from removal, or known to no rule, it is found.
+func TestWhatMountsHideIsLookedAt(t *testing.T) {
+	r, _ := hiding(t)
+	r.skip = func(rule *Rule) bool { return rule.ID == "temporary-files" }
+	_, err := run(t, plant(t, node), r)
+	if err == nil || !strings.Contains(err.Error(), "temporary-files: below a mount point: /tmp/dir is there (2 found)") {
+		t.Errorf("left out: got %v", err)
+	}
+
+	r, _ = hiding(t, map[string]string{"home/ops/id": pemKey(t)})
+	_, err = run(t, plant(t, node), r)
+	if err == nil || !strings.Contains(err.Error(), "private key (PEM) in /home/ops/id") {
+		t.Errorf("a key: got %v", err)
+	}
+
+	r, _ = hiding(t, map[string]string{"var/lib/etcd/member": "x"})
+	r.Below.Points = append(r.Below.Points, "/var/lib/etcd")
+	_, err = run(t, plant(t, node), r)
+	if err == nil || !strings.Contains(err.Error(), "control-plane: below a mount point: /var/lib/etcd/member is there") {
+		t.Errorf("a control plane: got %v", err)
+	}
+}
+
+func TestDryRunLeavesWhatMountsHide(t *testing.T) {
+	r, below := hiding(t)
+	r.DryRun = true
+	untouched := snapshot(t, below)
+	m, err := run(t, plant(t, node), r)
+	must(t, err)
+	for name, content := range snapshot(t, below) {
+		if untouched[name] != content {
+			t.Errorf("/%s was changed", name)
+		}
+	}
+	for _, o := range m.Outcomes {
+		if o.Rule == "temporary-files" && o.Found != 2 {
+			t.Errorf("the manifest says %+v", o)
+		}
+	}
+}
