@@ -37,7 +37,7 @@ func (l *lab) testRaw(t *testing.T, profile v1alpha1.Profile, lived, generalized
 	})
 	l.verify(t, 0, generalized, "--free-only", "--manifest", manifest)
 	l.verify(t, 4, lived, "--free-only", "--manifest", manifest)
-	l.testUntrimmed(t, profile, copyDisk(t, lived, filepath.Join(l.dir, "untrimmed.img")), needles, planted)
+	l.testUntrimmed(t, profile, copyDisk(t, lived, filepath.Join(l.dir, string(profile)+"-untrimmed.img")), needles, planted)
 }
 
 // testUntrimmed generalizes a disk as a tree, which leaves what was deleted in free blocks until it is
@@ -54,7 +54,7 @@ func (l *lab) testUntrimmed(t *testing.T, profile v1alpha1.Profile, image string
 		t.Error("without a trim nothing was found in free blocks: this search finds nothing")
 	}
 	t.Logf("deleted but not trimmed, %d of %d secrets are still in free blocks: %v", len(found), len(needles), found)
-	manifest := filepath.Join(l.dir, "untrimmed.json")
+	manifest := image + ".json"
 	mounted(t, image, func(root string) { run(t, "cp", filepath.Join(root, generalize.ManifestPath), manifest) })
 	l.verify(t, 4, image, "--free-only", "--manifest", manifest)
 	mounted(t, image, func(root string) { run(t, "fstrim", root) })
