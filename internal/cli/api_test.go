@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,6 +39,8 @@ type trouble struct {
 	Forbid []string `json:"forbid"`
 	// Missing lists resources that the server does not know.
 	Missing []string `json:"missing"`
+	// Deny lists what a review of one's own rights says no to, as "create pods/eviction".
+	Deny []string `json:"deny"`
 	// Unauthorized refuses every request's credential.
 	Unauthorized bool `json:"unauthorized"`
 }
@@ -69,7 +72,11 @@ func pathOf(object *unstructured.Unstructured) string {
 	if ns := object.GetNamespace(); ns != "" {
 		root += "/namespaces/" + ns
 	}
-	return root + "/" + strings.ToLower(object.GetKind()) + "s/" + object.GetName()
+	resource := strings.ToLower(object.GetKind()) + "s"
+	if base, found := strings.CutSuffix(resource, "ys"); found {
+		resource = base + "ies"
+	}
+	return root + "/" + resource + "/" + object.GetName()
 }
 
 // get is the object at a path, or nil.
@@ -96,6 +103,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	case slices.Contains(s.trouble.Forbid, r.Method+" "+resource):
 		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%s is forbidden: User \"me\" cannot do that", resource))
+	case r.Method == http.MethodPost && resource == "selfsubjectaccessreviews":
+		s.serveReview(w, r)
 	case r.Method == http.MethodGet && name != "":
 		s.serveGet(w, path, resource, name)
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "":
@@ -105,6 +114,23 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.serveWrite(w, r, path, resource, name)
 	}
+}
+
+// serveReview answers what the user may do.
+func (s *apiServer) serveReview(w http.ResponseWriter, r *http.Request) {
+	review := &authorizationv1.SelfSubjectAccessReview{}
+	if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	a := review.Spec.ResourceAttributes
+	asked := a.Verb + " " + a.Resource
+	if a.Subresource != "" {
+		asked += "/" + a.Subresource
+	}
+	review.APIVersion, review.Kind = "authorization.k8s.io/v1", "SelfSubjectAccessReview"
+	review.Status.Allowed = !slices.Contains(s.trouble.Deny, asked)
+	answer(w, http.StatusCreated, review)
 }
 
 // resourceOf splits /apis/GROUP/VERSION[/namespaces/NS]/RESOURCE[/NAME].
@@ -188,6 +214,9 @@ func (s *apiServer) serveWrite(w http.ResponseWriter, r *http.Request, path, res
 		}
 	}
 	if r.Method == http.MethodPost {
+		if body.GetName() == "" {
+			body.SetName(body.GetGenerateName() + "x")
+		}
 		path += "/" + body.GetName()
 		name = body.GetName()
 	}
@@ -206,9 +235,28 @@ func (s *apiServer) serveWrite(w http.ResponseWriter, r *http.Request, path, res
 		answer(w, http.StatusCreated, s.create(path, body))
 	case r.Method == http.MethodPut:
 		answer(w, http.StatusOK, s.put(path, "MODIFIED", body))
+	case r.Method == http.MethodPatch:
+		answer(w, http.StatusOK, s.put(path, "MODIFIED", &unstructured.Unstructured{Object: merged(before.Object, body.Object)}))
 	default:
 		answer(w, http.StatusOK, s.remove(path, before))
 	}
+}
+
+// merged applies a JSON merge patch (RFC 7386).
+func merged(into, patch map[string]any) map[string]any {
+	for key, value := range patch {
+		inner, isMap := value.(map[string]any)
+		before, wasMap := into[key].(map[string]any)
+		switch {
+		case value == nil:
+			delete(into, key)
+		case isMap && wasMap:
+			into[key] = merged(before, inner)
+		default:
+			into[key] = value
+		}
+	}
+	return into
 }
 
 func (s *apiServer) create(path string, object *unstructured.Unstructured) *unstructured.Unstructured {

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/policy"
+)
+
+func newPlanCommand(f *Factory, o *Options) *cobra.Command {
+	var (
+		from   policySource
+		output string
+	)
+	cmd := &cobra.Command{
+		Use:   "plan [POOL]",
+		Short: "Show which node a policy would capture and why, and what that would change",
+		Long: `Decide about pools as their policies would now, and change nothing. With a pool: whether each of its nodes is a
+candidate or why it is refused, which one is the donor, what a capture would change in the recipe and retire, and
+how long it would probably take, by what captures of this cluster have taken. Without: one line for each pool.
+
+The policies are those of the cluster; --filename tries others before they are applied. A pool that no policy is
+for is judged by an empty one.`,
+		Example: `  kamino plan
+  kamino plan pool1 -o wide
+  kamino plan pool1 -f policy.yaml
+  kamino plan -o json | jq -r '.pools[] | select(.captures) | .donor'`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := print.ParseFormat(output, print.Table, print.Wide, print.JSON, print.YAML)
+			if err != nil {
+				return &ending{ExitUsage, err}
+			}
+			if err := from.check(); err != nil {
+				return err
+			}
+			s, err := open(cmd.Context(), f, o)
+			if err != nil {
+				return err
+			}
+			return s.plan(cmd.Context(), strings.Join(args, ""), from, format)
+		},
+	}
+	cmd.Flags().StringVar(&from.name, "policy", "", "`name` of one policy of the cluster (default: all of them)")
+	cmd.Flags().StringVarP(&from.file, "filename", "f", "", "`file` with policies to decide by, which need not be in the cluster")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "table, wide, json or yaml")
+	return cmd
+}
+
+// plan decides and shows. What could be found is shown even where a part could not.
+func (s *session) plan(ctx context.Context, pool string, from policySource, format print.Format) error {
+	policies, err := s.policies(ctx, from)
+	var refused *ending
+	if err != nil && (from.name != "" || from.file != "" || pool == "" || !errors.As(err, &refused)) {
+		return err // a pool is judged by an empty policy where the cluster knows none
+	}
+	decider, err := s.commandDecider(ctx)
+	if err != nil {
+		return err
+	}
+	only := func(p policy.Pool) bool { return pool == "" || p.Named(pool) }
+	plans, err := decider.Plan(ctx, policies, only)
+	if err != nil {
+		return err
+	}
+	if len(plans.Pools) == 0 && pool != "" {
+		if plans, err = s.planOther(ctx, decider, pool, policies, plans, only); err != nil {
+			return err
+		}
+	}
+	for _, p := range policies {
+		for _, sentence := range plans.Troubles[p.Name] {
+			if pool == "" {
+				s.note("%s.", capital(sentence))
+			}
+		}
+	}
+	if len(plans.Pools) == 0 && !format.Machine() {
+		s.note("No policy is for any pool: write one (docs/policy.md), or name a pool to see what an empty policy would do.")
+		return nil
+	}
+	shown := make([]print.PoolPlan, 0, len(plans.Pools))
+	estimate := policy.EstimateOf(plans.Prototypes)
+	for _, plan := range plans.Pools {
+		shown = append(shown, s.poolPlan(ctx, plan, estimate, pool != "" || format.Machine()))
+	}
+	return print.PoolPlans(s.Out, format, shown, pool != "", s.Now())
+}
+
+// planOther plans a pool that no single one of the policies is for.
+func (s *session) planOther(ctx context.Context, decider *policy.Decider, pool string, policies []v1alpha1.PrototypePolicy, found policy.Plans, only func(policy.Pool) bool) (policy.Plans, error) {
+	known := false
+	for _, id := range decider.Nodes.Pools() {
+		known = known || only(policy.Pool{ID: id, Name: s.provider.PoolName(id)})
+	}
+	if !known {
+		return policy.Plans{}, refusedf("no node of this cluster belongs to a pool %s: `kamino status` lists the pools", pool)
+	}
+	for _, p := range policies {
+		for _, sentence := range found.Troubles[p.Name] {
+			if strings.Contains(sentence, "claimed by") {
+				s.note("%s.", capital(sentence))
+			}
+		}
+	}
+	s.note("No one policy decides for pool %s: this is what an empty policy would do.", pool)
+	return decider.Plan(ctx, []v1alpha1.PrototypePolicy{policy.AdHoc(adHocName, pool)}, only)
+}
+
+// commandDecider makes decisions from what the cluster says now.
+func (s *session) commandDecider(ctx context.Context) (*policy.Decider, error) {
+	d := &policy.Decider{
+		Read: readPrototypes{s.cluster}, Client: s.cluster.Client, Cloud: s.provider, Nodes: policy.NewNodes(s.provider.PoolOf),
+		Looks: policy.NewLooks(s.provider, s.Now), Preflight: s.engine.Refusals, OwnNode: s.Getenv(envNode), Now: s.Now,
+		Log: s.options.Log.WithName("policy"),
+	}
+	return d, s.readNodes(ctx, d.Nodes)
+}
+
+// readNodes brings nodes up to date with the cluster.
+func (s *session) readNodes(ctx context.Context, nodes *policy.Nodes) error {
+	seen := map[string]bool{}
+	err := s.eachNode(ctx, func(node *corev1.Node) {
+		policy.Strip(node)
+		nodes.Set(node.DeepCopy()) // of its own, so that the page it came with can go
+		seen[node.Name] = true
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range nodes.Pools() {
+		for _, node := range nodes.Of(id) {
+			if !seen[node.Name] {
+				nodes.Delete(node.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// readPrototypes reads as a policy's decision does, where the definitions may not be installed: then there are
+// no captures.
+type readPrototypes struct{ *Cluster }
+
+// Get implements client.Reader.
+func (r readPrototypes) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return r.Client.Get(ctx, key, object, options...)
+}
+
+// List implements client.Reader.
+func (r readPrototypes) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	prototypes, is := list.(*v1alpha1.PrototypeList)
+	if !is {
+		return r.Client.List(ctx, list, options...)
+	}
+	items, err := r.prototypes(ctx)
+	if errors.Is(err, errCRDMissing) {
+		err = nil
+	}
+	prototypes.Items = items
+	return err
+}
+
+// poolPlan asks what a capture would do, in full.
+func (s *session) poolPlan(ctx context.Context, plan policy.Plan, estimate policy.Estimate, full bool) print.PoolPlan {
+	p := print.PoolPlan{
+		Pool: plan.Pool.Name, PoolID: string(plan.Pool.ID), Policy: plan.Policy, Captures: plan.Wanted, Decision: *plan.Status.Decision,
+		Status: plan.Status, Nodes: plan.Choice.Verdicts, Estimate: estimate,
+	}
+	if plan.Prototype == nil {
+		return p
+	}
+	p.Donor, p.Version = plan.Prototype.Spec.Donor.NodeName, plan.Prototype.Spec.Version
+	if !full {
+		return p
+	}
+	preview, err := s.engine.Preview(ctx, plan.Prototype)
+	p.Refusals, p.Change, p.Retires, p.Evicts = preview.Refusals, preview.Change, preview.Retires, preview.Evicts
+	if err != nil {
+		p.Error = explain(err)
+	}
+	return p
+}

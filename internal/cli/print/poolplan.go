@@ -1,0 +1,219 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// PoolPlan is what a policy would do about a pool, and why.
+type PoolPlan struct {
+	Pool   string `json:"pool"`
+	PoolID string `json:"poolID"`
+	Policy string `json:"policy"`
+	// Captures tells that a capture would begin now.
+	Captures bool                  `json:"captures"`
+	Decision v1alpha1.PoolDecision `json:"decision"`
+	Status   v1alpha1.PoolStatus   `json:"status"`
+	Nodes    []selection.Verdict   `json:"nodes"`
+	Donor    string                `json:"donor,omitempty"`
+	Version  string                `json:"version,omitempty"`
+	Estimate policy.Estimate       `json:"estimate"`
+	Refusals []cloud.Refusal       `json:"refusals,omitempty"`
+	Change   *cloud.RecipeChange   `json:"change,omitempty"`
+	Retires  []string              `json:"retires,omitempty"`
+	Evicts   []string              `json:"evicts,omitempty"`
+	Error    string                `json:"error,omitempty"`
+}
+
+// PoolPlans writes plans: in full, with all nodes, or else a line for each.
+func PoolPlans(w io.Writer, format Format, plans []PoolPlan, full bool, now time.Time) error {
+	if format == JSON || format == YAML {
+		return Value(w, format, map[string]any{"pools": plans})
+	}
+	if full {
+		for _, p := range plans {
+			if err := poolPlan(w, p, format == Wide, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rows := make([][]string, 0, len(plans))
+	for _, p := range plans {
+		s := p.Status
+		age := None
+		if s.ImageBuiltAt != nil {
+			age = Age(s.ImageBuiltAt.Time, now)
+		}
+		row := []string{
+			p.Pool, p.Policy, orNone(s.CurrentVersion), age, fmt.Sprintf("%d/%d", s.Candidates, s.Nodes), orNone(p.Donor), p.Decision.Reason, nextRun(s, now),
+		}
+		if format == Wide {
+			row = append(row, refusalCounts(s.Refusals), p.Decision.Message)
+		}
+		rows = append(rows, row)
+	}
+	heading := []string{"POOL", "POLICY", "VERSION", "AGE", "CANDIDATES", "DONOR", "DECISION", "NEXT RUN"}
+	if format == Wide {
+		heading = append(heading, "REFUSED", "WHY")
+	}
+	return table(w, heading, rows)
+}
+
+func nextRun(s v1alpha1.PoolStatus, now time.Time) string {
+	if s.NextRun == nil {
+		return None
+	}
+	return "in " + Duration(s.NextRun.Sub(now))
+}
+
+func refusalCounts(refusals []v1alpha1.RefusalCount) string {
+	words := make([]string, len(refusals))
+	for i, r := range refusals {
+		words[i] = fmt.Sprintf("%s %d", r.Reason, r.Count)
+	}
+	return orNone(strings.Join(words, ", "))
+}
+
+// poolPlan writes one plan: the decision, every node, and what a capture would do.
+func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
+	lines := []string{fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, p.Decision.Message)}
+	if p.Status.NextRun != nil {
+		lines = append(lines, fmt.Sprintf("A capture may begin in %s, at %s.", Duration(p.Status.NextRun.Sub(now)), p.Status.NextRun.UTC().Format(time.RFC3339)))
+	}
+	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
+		return err
+	}
+	if len(p.Nodes) > 0 {
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := nodeTable(w, p, wide, now); err != nil {
+			return err
+		}
+	}
+	if rest := captureLines(p); len(rest) > 0 {
+		_, err := io.WriteString(w, "\n"+strings.Join(rest, "\n")+"\n")
+		return err
+	}
+	return nil
+}
+
+// nodeTable writes a line for each node, the candidates first, and in the wide form one for each refusal.
+func nodeTable(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
+	nodes := slices.Clone(p.Nodes)
+	rank := func(v selection.Verdict) int {
+		switch {
+		case v.Node == p.Donor:
+			return 0
+		case len(v.Refusals) == 0:
+			return 1
+		default:
+			return 2
+		}
+	}
+	slices.SortStableFunc(nodes, func(a, b selection.Verdict) int { return rank(a) - rank(b) })
+	heading := []string{"NODE", "VERDICT", "PATCHED", "READY FOR", "WHY"}
+	scored := slices.ContainsFunc(nodes, func(v selection.Verdict) bool { return v.Score != 0 })
+	if scored {
+		heading = slices.Insert(heading, 4, "SCORE")
+	}
+	var rows [][]string
+	for _, v := range nodes {
+		row := []string{v.Node, verdictWord(v, p.Donor), Age(v.PatchedAt, now), Age(v.ReadySince, now)}
+		if scored {
+			row = append(row, strconv.FormatFloat(v.Score, 'g', -1, 64))
+		}
+		rows = append(rows, append(row, orNone(verdictWhy(v))))
+		for i := 1; wide && i < len(v.Refusals); i++ {
+			more := make([]string, len(heading))
+			more[len(more)-1] = v.Refusals[i].Reason + ": " + orNone(v.Refusals[i].Message)
+			rows = append(rows, more)
+		}
+	}
+	return table(w, heading, rows)
+}
+
+func verdictWord(v selection.Verdict, donor string) string {
+	switch {
+	case v.Node == donor:
+		return "donor"
+	case len(v.Refusals) == 0:
+		return "candidate"
+	default:
+		return "refused"
+	}
+}
+
+func verdictWhy(v selection.Verdict) string {
+	if len(v.Refusals) > 0 {
+		return v.Refusals[0].Reason + ": " + v.Refusals[0].Message
+	}
+	if v.FailedToday != "" {
+		return fmt.Sprintf("last choice: prototype %s failed with it today", v.FailedToday)
+	}
+	return ""
+}
+
+// captureLines say what a capture of the donor would do.
+func captureLines(p PoolPlan) []string {
+	if p.Donor == "" {
+		return nil
+	}
+	opening := fmt.Sprintf("Capturing node %s as version %s would", p.Donor, p.Version)
+	if !p.Captures {
+		opening = fmt.Sprintf("Once a capture may begin, capturing node %s as version %s would", p.Donor, p.Version)
+	}
+	lines := []string{opening}
+	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
+	for _, r := range p.Refusals {
+		add("be refused: %s", r.Message)
+	}
+	if n := len(p.Evicts); n > 0 {
+		add("evict %s: %s", count(n, "pod"), Names(p.Evicts))
+	}
+	if c := p.Change; c != nil {
+		add("change the recipe of pool %s:", p.Pool)
+		lines = append(lines, recipeDiff(c)...)
+	}
+	if len(p.Retires) > 0 {
+		add("retire %s", strings.Join(p.Retires, ", "))
+	}
+	if e := p.Estimate; e.Captures > 0 {
+		add("take about %s, for %s of which the node is away (median of %s of this cluster)", Duration(e.Total()), Duration(e.OutOfService()), count(e.Captures, "capture"))
+	} else {
+		add("take a time that is not known yet: no capture of this cluster has succeeded")
+	}
+	if p.Error != "" {
+		add("do more that could not be looked at: %s", p.Error)
+	}
+	return lines
+}
+
+// recipeDiff shows a change as a diff does.
+func recipeDiff(c *cloud.RecipeChange) []string {
+	if c.Done {
+		return []string{"      image " + orNone(c.To)}
+	}
+	lines := []string{"    - image " + orNone(c.From), "    + image " + orNone(c.To)}
+	for _, removed := range c.Removes {
+		note := ""
+		if slices.Contains(c.Unreadable, removed) {
+			note = "  (lost for good: the cloud never gives it out)"
+		}
+		lines = append(lines, "    - "+removed+note)
+	}
+	for _, kept := range c.Keeps {
+		lines = append(lines, "      "+kept)
+	}
+	return lines
+}
