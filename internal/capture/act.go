@@ -45,15 +45,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Evict:
 		return e.evict(ctx, w)
 	case plan.Order:
-		boot := w.node.Status.NodeInfo.BootID
-		if boot == "" {
-			return fmt.Errorf("node %s reports no boot ID: its kubelet must report one before it can be captured", w.node.Name)
-		}
-		rules, err := e.orderRules(ctx, w.p)
-		if err != nil {
-			return err
-		}
-		return e.record(ctx, w, func(r *v1alpha1.Record) { r.GeneralizeBootID, r.RulesDigest = boot, rules })
+		return e.order(ctx, w)
 	case plan.Generalize:
 		_, err := e.Kube.CoreV1().Pods(e.podNamespace()).Create(ctx, generalizePod(w.p, w.record, e.podNamespace(), e.Image), metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -75,6 +67,19 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 		}
 		return nil
 	}
+}
+
+// order writes down what the pod is to do: in which boot of the donor, and by which rules.
+func (e *Engine) order(ctx context.Context, w *world) error {
+	boot := w.node.Status.NodeInfo.BootID
+	if boot == "" {
+		return fmt.Errorf("node %s reports no boot ID: its kubelet must report one before it can be captured", w.node.Name)
+	}
+	rules, err := e.orderRules(ctx, w.p)
+	if err != nil {
+		return err
+	}
+	return e.record(ctx, w, func(r *v1alpha1.Record) { r.GeneralizeBootID, r.RulesDigest = boot, rules })
 }
 
 func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) error {

@@ -93,28 +93,12 @@ func whyHidden(b *Below, r *Rule, before *Before) (why string, err error) {
 		if !b.hides(p) {
 			return nil
 		}
-		wrong := ""
-		switch r.Action {
-		case Edit:
-			content, err := b.Tree.Read(p)
-			if err != nil {
-				return err
-			}
-			if wrong = editors[r.Editor].check(content, r, before); wrong != "" {
-				wrong = "/" + p + ": " + wrong
-			}
-		case Empty:
-			return errors.New("/" + p + " is there: container stores below a mount point are not looked into")
-		default:
-			if r.Only == "files" && info.IsDir() || r.excepts(p) || r.Action != Refuse && before.protects(p) || info.IsDir() && holdsKept(b.Tree, r, before, p) {
-				return nil
-			}
-			wrong = "/" + p + " is there"
+		wrong, err := whyWrong(b.Tree, r, before, p, info)
+		if wrong == "" || err != nil {
+			return err
 		}
-		if wrong != "" {
-			if count++; count == 1 {
-				why = wrong
-			}
+		if count++; count == 1 {
+			why = wrong
 		}
 		return nil
 	})
@@ -122,6 +106,30 @@ func whyHidden(b *Below, r *Rule, before *Before) (why string, err error) {
 		why += fmt.Sprintf(" (%d found)", count)
 	}
 	return why, err
+}
+
+// whyWrong says what is wrong with one path that a rule names.
+func whyWrong(t *tree.Tree, r *Rule, before *Before, p string, info fs.FileInfo) (string, error) {
+	switch r.Action {
+	case Edit:
+		content, err := t.Read(p)
+		if err != nil {
+			return "", err
+		}
+		if wrong := editors[r.Editor].check(content, r, before); wrong != "" {
+			return "/" + p + ": " + wrong, nil
+		}
+		return "", nil
+	case Empty:
+		return "", errors.New("/" + p + " is there: container stores below a mount point are not looked into")
+	case Refuse:
+		return "/" + p + " is there", nil
+	default:
+		if r.Only == "files" && info.IsDir() || r.excepts(p) || before.protects(p) || info.IsDir() && holdsKept(t, r, before, p) {
+			return "", nil
+		}
+		return "/" + p + " is there", nil
+	}
 }
 
 // searchHidden looks for secrets and identities in what is hidden, and adds what it finds to the report.

@@ -66,7 +66,7 @@ func (a *applied) empty(m tree.Match) error {
 
 // whyNotEmptied names the first layer that holds something.
 func whyNotEmptied(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
-	err = search(t, r, func(index string, info fs.FileInfo) error {
+	err = search(t, r, func(index string, _ fs.FileInfo) error {
 		dirs, err := layerStores[r.Layers](t, index)
 		if err != nil {
 			return err

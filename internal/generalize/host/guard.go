@@ -87,13 +87,18 @@ func begin(t *tree.Tree) error {
 }
 
 // readProc reads a short file of /proc, whose size is always said to be zero.
-func readProc(t *tree.Tree, p string) (string, error) {
+func readProc(t *tree.Tree, p string) (string, error) { return readUpTo(t, p, 4096) }
+
+// readProcLong reads a list in /proc.
+func readProcLong(t *tree.Tree, p string) (string, error) { return readUpTo(t, p, 1<<20) }
+
+func readUpTo(t *tree.Tree, p string, limit int64) (string, error) {
 	f, err := t.OpenFile(p, os.O_RDONLY, 0)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, 4096))
+	content, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
 		return "", fmt.Errorf("read /%s: %w", p, err)
 	}

@@ -125,6 +125,12 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if err := h.endContainers(ctx, t); err != nil {
 		return err
 	}
+	// The devices of a sandbox's or a test's directory are those of the machine around it.
+	if ownFileSystem(t) {
+		if err := h.wipeSwap(ctx, t); err != nil {
+			return err
+		}
+	}
 	h.detach(t)
 	if own := ownLayer(); own != "" {
 		h.Runner.Spare = append(h.Runner.Spare, own, path.Join(path.Dir(own), "work"))

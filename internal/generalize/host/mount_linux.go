@@ -2,6 +2,7 @@ package host
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -153,6 +154,21 @@ func readOnly(t *tree.Tree) bool {
 	var s unix.Statfs_t
 	return unix.Statfs(t.Dir(), &s) == nil && s.Flags&unix.ST_RDONLY != 0
 }
+
+// blkZeroOut is BLKZEROOUT of linux/fs.h, _IO(0x12, 127).
+const blkZeroOut = 0x127f
+
+// zeroOut has the kernel fill a range of a block device with zeros, which many disks do by themselves.
+func zeroOut(f *os.File, from, length int64) error {
+	span := [2]uint64{uint64(from), uint64(length)} //nolint:gosec // neither is negative
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), blkZeroOut, uintptr(unsafe.Pointer(&span))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// noMedium says that a drive is empty.
+func noMedium(err error) bool { return errors.Is(err, unix.ENOMEDIUM) }
 
 // fitrim is FITRIM of linux/fs.h, _IOWR('X', 121, struct fstrim_range), where the direction has the two
 // uppermost bits (all architectures that Kamino is built for).

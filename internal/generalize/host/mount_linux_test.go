@@ -12,18 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/internal/generalize/scan"
-	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
-
-func openTree(t *testing.T, dir string) *tree.Tree {
-	t.Helper()
-	opened, err := tree.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = opened.Close() })
-	return opened
-}
 
 // TestDetach needs the right to mount.
 func TestDetach(t *testing.T) {
@@ -39,7 +28,7 @@ func TestDetach(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	}
-	tr, log := openTree(t, root), &bytes.Buffer{}
+	tr, log := opened(t, root), &bytes.Buffer{}
 	if _, err := tr.Remove("var/lib/kubelet/pods/uid", nil); err == nil {
 		t.Fatal("removed through a mount")
 	}
@@ -70,7 +59,7 @@ func TestOpenBelow(t *testing.T) {
 		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	}
 	h := &Host{Log: &bytes.Buffer{}}
-	if below, release, err := h.openBelow(openTree(t, root)); below != nil || err != nil {
+	if below, release, err := h.openBelow(opened(t, root)); below != nil || err != nil {
 		t.Errorf("a directory of a larger file system hides something: %+v (%v)", below, err)
 	} else {
 		release()
@@ -87,7 +76,7 @@ func TestOpenBelow(t *testing.T) {
 	if _, err := os.Lstat(secret); err == nil {
 		t.Fatal("the mount hides nothing")
 	}
-	below, release, err := h.openBelow(openTree(t, root))
+	below, release, err := h.openBelow(opened(t, root))
 	if err != nil || below == nil {
 		t.Fatalf("%+v, %v\n%s", below, err, h.Log)
 	}
@@ -132,7 +121,7 @@ func TestFlush(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "key"), secret, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tr, log := openTree(t, root), &bytes.Buffer{}
+	tr, log := opened(t, root), &bytes.Buffer{}
 	h := &Host{Log: log}
 	if err := h.flush(tr); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ package host
 
 import (
 	"errors"
+	"os"
 
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
@@ -21,3 +22,7 @@ func readOnly(*tree.Tree) bool { return false }
 func ownLayer() string { return "" }
 
 func (h *Host) openBelow(*tree.Tree) (*generalize.Below, func(), error) { return nil, func() {}, nil }
+
+func zeroOut(*os.File, int64, int64) error { return errors.ErrUnsupported }
+
+func noMedium(error) bool { return false }
