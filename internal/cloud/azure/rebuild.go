@@ -11,6 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
+var _ cloud.Rebuilder = (*Provider)(nil)
+
 // rebuildActions are what rebuilding instances needs beyond requiredActions.
 var rebuildActions = []string{
 	"Microsoft.Compute/virtualMachineScaleSets/manualUpgrade/action",

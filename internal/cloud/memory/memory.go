@@ -40,6 +40,7 @@ var (
 	_ cloud.Provider  = (*Cloud)(nil)
 	_ cloud.Census    = (*Cloud)(nil)
 	_ cloud.Rebuilder = (*Cloud)(nil)
+	_ cloud.Auditor   = (*Cloud)(nil)
 )
 
 type timer struct {
@@ -155,6 +156,7 @@ const (
 	opSetRecipe      = "SetRecipe"
 	opSetCapacity    = "SetCapacity"
 	opEnsureRebuilt  = "EnsureRebuilt"
+	opPermissions    = "Permissions"
 )
 
 // phrases say in an error what was attempted.
@@ -179,6 +181,7 @@ var phrases = map[string]string{
 	opSetRecipe:      "set recipe of",
 	opSetCapacity:    "set capacity of",
 	opEnsureRebuilt:  "rebuild instance",
+	opPermissions:    "list permissions on",
 }
 
 func refused(kind cloud.Kind, op, resource, code, message string) error {

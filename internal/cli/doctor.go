@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/doctor"
+)
+
+func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "doctor [POOL]",
+		Short: "Look for everything that would keep Kamino from working here, and say what to do",
+		Long: `Look at the cluster and its pools, before anything is installed or after, and change nothing: the clocks, what is
+installed, what this user may do in the cluster, who drives captures, which pools there are, the credential for the
+cloud and each of its permissions, whether each pool can be captured, its image gallery, and whether its nodes say
+when they were patched.
+
+Each finding is ok, warn or fail, and says what to do. The exit code is 0 if nothing fails, and 3 if something would
+be refused.`,
+		Example: `  kamino doctor
+  kamino doctor pool1 -o json | jq '.findings[] | select(.level == "fail")'`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := print.ParseFormat(output, print.Table, print.JSON, print.YAML)
+			if err != nil {
+				return &ending{ExitUsage, err}
+			}
+			only := ""
+			if len(args) > 0 {
+				only = args[0]
+			}
+			return f.examine(cmd.Context(), o, only, format)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "table, json or yaml")
+	return cmd
+}
+
+// examine is no session's: it works without a credential for the cloud, which is one of its findings.
+func (f *Factory) examine(ctx context.Context, o *Options, only string, format print.Format) error {
+	cluster, err := f.Connect(o)
+	if err != nil {
+		return &ending{ExitUsage, err}
+	}
+	d := &doctor.Doctor{
+		Kube: cluster.Kube, Served: cluster.served, Skew: cluster.Skew, Namespace: o.Namespace, Only: only, Now: f.Now,
+		Holder: func(ctx context.Context) (string, error) {
+			holder, err := cluster.leaseHolder(ctx, o.Namespace, f.Now())
+			if err != nil || holder.Role == "" {
+				return "", err
+			}
+			return holder.String(), nil
+		},
+	}
+	d.Cloud, d.CloudError = f.Cloud(ctx, o)
+	report, err := d.Examine(ctx)
+	if err != nil {
+		return err
+	}
+	if err := print.Doctor(f.Out, format, report); err != nil {
+		return err
+	}
+	if report.Failures > 0 {
+		return &ending{ExitRefused, errors.New("something would be refused: see what fails above; nothing was changed")}
+	}
+	return nil
+}
+
+// served tells whether the API server knows a kind of Kamino's.
+func (c *Cluster) served(ctx context.Context, resource string) (bool, error) {
+	path := fmt.Sprintf("/apis/%s/%s", v1alpha1.GroupVersion.String(), resource)
+	err := c.Kube.CoreV1().RESTClient().Get().AbsPath(path).Param("limit", "1").
+		SetHeader("Accept", "application/json").Do(ctx).Error()
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsForbidden(err):
+		return true, nil // RBAC is asked before; whether it exists is not told to everybody
+	}
+	return err == nil, err
+}

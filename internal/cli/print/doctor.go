@@ -1,0 +1,30 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/doctor"
+)
+
+// Doctor writes what was found: a line for each finding, with its remedy below, and the counts at the end.
+func Doctor(w io.Writer, format Format, report doctor.Report) error {
+	if format == JSON || format == YAML {
+		return Value(w, format, report)
+	}
+	var b strings.Builder
+	for _, f := range report.Findings {
+		subject := ""
+		if f.Subject != "" {
+			subject = "pool " + f.Subject + ": "
+		}
+		fmt.Fprintf(&b, "%-4s  %-12s  %s%s\n", f.Level, f.Check, subject, f.Message)
+		if f.Remedy != "" {
+			fmt.Fprintf(&b, "%20sto do: %s\n", "", f.Remedy)
+		}
+	}
+	fmt.Fprintf(&b, "\n%d ok, %d to know, %d to mend\n", report.OK, report.Warnings, report.Failures)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

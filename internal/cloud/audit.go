@@ -1,0 +1,22 @@
+package cloud
+
+import "context"
+
+// Permission is one thing that a credential must be allowed to do.
+type Permission struct {
+	// Action and Scope in the cloud's own words.
+	Action string `json:"action"`
+	Scope  string `json:"scope"`
+	// Allowed tells whether the credential may.
+	Allowed bool `json:"allowed"`
+	// For says what needs it, where captures do without; empty if they don't.
+	For string `json:"for,omitempty"`
+}
+
+// Auditor is the power to list what a credential needs and whether it has it. It is optional: a caller asks by a
+// type assertion.
+type Auditor interface {
+	// Permissions lists everything that Kamino may do for the pool. Denied if the credential may not list its own
+	// permissions: then the calls themselves will tell. It is a look.
+	Permissions(ctx context.Context, pool PoolID) ([]Permission, error)
+}

@@ -1,0 +1,189 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// Differences between this machine's clock and the API server's that are told, and that are too much: versions
+// and deadlines go by it.
+const (
+	skewTold    = 30 * time.Second
+	skewTooMuch = 5 * time.Minute
+)
+
+const install = "kamino manifests | kubectl apply --server-side -f -"
+
+func (d *Doctor) clock() {
+	ahead, heard := d.Skew()
+	f := Finding{Level: OK, Check: CheckClock, Message: "this machine's clock and the API server's agree"}
+	if !heard {
+		f.Level, f.Message = Warn, "the API server does not tell its time, so that its clock can't be compared with this machine's"
+	} else if ahead.Abs() > skewTold {
+		f.Level, f.Remedy = Warn, "set the clocks, with NTP for instance"
+		f.Message = fmt.Sprintf("this machine's clock and the API server's differ by about %s; versions and deadlines go by them", ahead.Abs().Round(30*time.Second))
+	}
+	if ahead.Abs() > skewTooMuch {
+		f.Level, f.Reason = Fail, "ClockOff"
+	}
+	d.add(f)
+}
+
+// installation looks for what `kamino manifests` makes. That it is not there yet is no failure.
+func (d *Doctor) installation(ctx context.Context) {
+	var missing []string
+	for _, resource := range []string{"prototypes", "prototypepolicies"} {
+		served, err := d.Served(ctx, resource)
+		if err != nil {
+			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("whether the cluster knows %s.%s can't be told: %s", resource, v1alpha1.GroupVersion.Group, err)})
+		} else if !served {
+			missing = append(missing, resource+"."+v1alpha1.GroupVersion.Group)
+		}
+	}
+	namespace, err := d.Kube.CoreV1().Namespaces().Get(ctx, d.Namespace, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		missing = append(missing, "namespace "+d.Namespace)
+	case err != nil:
+		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("namespace %s can't be looked at: %s", d.Namespace, err)})
+	default:
+		if level := namespace.Labels["pod-security.kubernetes.io/enforce"]; level == "restricted" || level == "baseline" {
+			d.add(Finding{Level: Warn, Check: CheckInstallation,
+				Message: fmt.Sprintf("namespace %s enforces pod security %s; generalize pods are privileged and can't run there", d.Namespace, level),
+				Remedy:  fmt.Sprintf("kubectl label --overwrite namespace %s pod-security.kubernetes.io/enforce=privileged, or give them a namespace of their own", d.Namespace)})
+		}
+	}
+	if len(missing) > 0 {
+		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: "Kamino is not installed, or not all of it: there is no " + strings.Join(missing, ", no "), Remedy: install})
+		return
+	}
+	d.ok(CheckInstallation, "", "Kamino's kinds and namespace %s are there", d.Namespace)
+}
+
+// right is something that whoever drives captures must be allowed to do.
+type right struct {
+	group, resource, sub string
+	verbs                []string
+	// namespaced: in Kamino's own namespace only.
+	namespaced bool
+}
+
+// rights are those of the role kamino-engine (package manifest), as far as a capture needs them.
+var rights = []right{
+	{"kamino.dev", "prototypes", "", []string{"get", "list", "watch", "create", "patch", "delete"}, false},
+	{"kamino.dev", "prototypes", "status", []string{"patch"}, false},
+	{"", "nodes", "", []string{"get", "list", "watch", "patch"}, false},
+	{"", "pods", "", []string{"get", "list", "delete"}, false},
+	{"", "pods", "eviction", []string{"create"}, false},
+	{"policy", "poddisruptionbudgets", "", []string{"list"}, false},
+	{"apps", "daemonsets", "", []string{"get"}, false},
+	{"coordination.k8s.io", "leases", "", []string{"get", "create", "update"}, true},
+	{"", "pods", "", []string{"create"}, true},
+	{"", "secrets", "", []string{"get", "create"}, true},
+}
+
+// rbac asks the API server what this command's user may do. A person who is going to run captures needs it, and
+// so does whoever installs Kamino, because nobody can give rights that they don't have.
+func (d *Doctor) rbac(ctx context.Context) {
+	var denied []string
+	asked := 0
+	for _, r := range rights {
+		for _, verb := range r.verbs {
+			namespace := ""
+			if r.namespaced {
+				namespace = d.Namespace
+			}
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace},
+			}}
+			answer, err := d.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			if err != nil {
+				d.add(Finding{Level: Warn, Check: CheckRBAC, Message: fmt.Sprintf("what this user may do can't be asked: %s", err)})
+				return
+			}
+			if asked++; !answer.Status.Allowed {
+				denied = append(denied, r.sentence(verb, namespace))
+			}
+		}
+	}
+	if len(denied) > 0 {
+		d.add(Finding{Level: Fail, Check: CheckRBAC, Message: "this user may not " + strings.Join(denied, "; "),
+			Remedy: "let a cluster administrator install Kamino, or bind this user to the roles kamino-engine that `kamino manifests` prints"})
+		return
+	}
+	d.ok(CheckRBAC, "", "this user may do all of the %d things in the cluster that a capture does", asked)
+}
+
+func (r right) sentence(verb, namespace string) string {
+	resource := r.resource
+	if r.sub != "" {
+		resource += "/" + r.sub
+	}
+	if r.group != "" {
+		resource += "." + r.group
+	}
+	if namespace != "" {
+		resource += " in namespace " + namespace
+	}
+	return verb + " " + resource
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func (d *Doctor) lease(ctx context.Context) {
+	holder, err := d.Holder(ctx)
+	switch {
+	case err != nil:
+		d.add(Finding{Level: Warn, Check: CheckLease, Message: fmt.Sprintf("who drives captures can't be told: %s", err)})
+	case holder == "":
+		d.ok(CheckLease, "", "nobody drives captures now: `kamino capture` does its work by itself")
+	default:
+		d.ok(CheckLease, "", "captures are driven by %s", holder)
+	}
+}
+
+func (d *Doctor) nodesFound() {
+	in := 0
+	for _, m := range d.pools {
+		in += m.nodes
+	}
+	switch {
+	case d.nodes == 0:
+		d.add(Finding{Level: Fail, Check: CheckNodes, Message: "the cluster has no nodes", Remedy: "see whether this is the right cluster: kubectl config current-context"})
+	case d.Cloud == nil:
+		d.ok(CheckNodes, "", "the cluster has %s", plural(d.nodes, "node"))
+	case len(d.pools) == 0 && d.Only != "":
+		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool", Message: fmt.Sprintf("no node of the cluster belongs to a pool %s", d.Only), Remedy: "leave the name out, and see which pools there are"})
+	case len(d.pools) == 0:
+		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool",
+			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a pool that can be captured", d.nodes),
+			Remedy:  "see spec.providerID of a node: it must name a VM of a scale set with Uniform orchestration"})
+	default:
+		d.ok(CheckNodes, "", "%d of the cluster's %s belong to %s", in, plural(d.nodes, "node"), plural(len(d.pools), "pool"))
+	}
+}
+
+// disks looks which driver attached the nodes' data disks. The in-tree one writes the instance's model to attach
+// a disk; so does protection from scale-in, and one of two who write at once is refused.
+func (d *Doctor) disks() {
+	if len(d.inTree) == 0 {
+		d.ok(CheckDisks, "", "no node has a disk of the in-tree driver; CSI drivers have %s attached", plural(d.csi, "volume"))
+		return
+	}
+	d.add(Finding{Level: Warn, Check: CheckDisks,
+		Message: fmt.Sprintf("%s with disks that the in-tree driver attached, %s among them; it writes the model of an instance, as a capture does, and one of the two may have to try again", plural(len(d.inTree), "node"), d.inTree[0]),
+		Remedy:  "move the volumes to the CSI driver disk.csi.azure.com; until then, a drained donor has none left"})
+}

@@ -1,0 +1,226 @@
+// Package doctor looks for everything that would keep Kamino from working in a cluster and on its pools, before
+// anything is installed: each finding says how bad it is, what it is about, and what to do.
+//
+// It changes nothing. What a capture's own preflight refuses is asked of the same code, so that both say the same.
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Level is how bad a finding is.
+type Level string
+
+// Levels.
+const (
+	// OK: nothing is to be done.
+	OK Level = "ok"
+	// Warn: it works, and somebody should know.
+	Warn Level = "warn"
+	// Fail: something would be refused, or fail.
+	Fail Level = "fail"
+)
+
+// Names of the checks, in the order in which they are made.
+const (
+	CheckClock        = "clock"
+	CheckInstallation = "installation"
+	CheckRBAC         = "rbac"
+	CheckLease        = "lease"
+	CheckNodes        = "nodes"
+	CheckDisks        = "disks"
+	CheckCredential   = "credential"
+	CheckPermissions  = "permissions"
+	CheckPool         = "pool"
+	CheckGallery      = "gallery"
+	CheckPatching     = "patching"
+)
+
+// Checks lists their names.
+func Checks() []string {
+	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckNodes, CheckDisks, CheckCredential,
+		CheckPermissions, CheckPool, CheckGallery, CheckPatching}
+}
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Level Level  `json:"level"`
+	Check string `json:"check"`
+	// Subject is the pool that it is about; empty for the cluster.
+	Subject string `json:"subject,omitempty"`
+	// Reason in one word, where a capture would be refused for it.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message"`
+	// Remedy says what to do; empty for what is in order.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Report is all that was found.
+type Report struct {
+	Findings []Finding `json:"findings"`
+	OK       int       `json:"ok"`
+	Warnings int       `json:"warnings"`
+	Failures int       `json:"failures"`
+}
+
+// Doctor examines a cluster. Fields are needed unless they say otherwise.
+type Doctor struct {
+	Kube kubernetes.Interface
+	// Served tells whether the API server serves a kind of Kamino's.
+	Served func(ctx context.Context, resource string) (bool, error)
+	// Cloud is nil if no provider could be made; CloudError then says why.
+	Cloud      cloud.Provider
+	CloudError error
+	// Skew is how far the API server's clock is ahead; false if it has not been heard.
+	Skew func() (time.Duration, bool)
+	// Holder says who holds the Lease, for a sentence; empty if nobody does.
+	Holder    func(ctx context.Context) (string, error)
+	Namespace string
+	// Only, if set, limits the pools to those of that name.
+	Only string
+	Now  func() time.Time
+
+	findings []Finding
+	pools    map[cloud.PoolID]*members
+	nodes    int
+	inTree   []string
+	csi      int
+}
+
+// members are the nodes of a pool, as much as the checks need.
+type members struct {
+	name             string
+	nodes, ready     int
+	donor            cloud.InstanceID // of the first Ready node by name
+	donorName        string
+	patched, pending int // by an annotation that says so
+	unreadable       int // with an annotation that is no time
+	system           string
+}
+
+// Examine makes every check. An error means that the cluster could not be looked at at all.
+func (d *Doctor) Examine(ctx context.Context) (Report, error) {
+	d.findings, d.pools = nil, map[cloud.PoolID]*members{}
+	if err := d.lookAtNodes(ctx); err != nil {
+		return Report{}, err
+	}
+	d.clock()
+	d.installation(ctx)
+	d.rbac(ctx)
+	d.lease(ctx)
+	d.nodesFound()
+	d.disks()
+	if d.credential() {
+		for _, id := range d.ordered() {
+			d.pool(ctx, id, d.pools[id])
+		}
+	}
+	return d.report(), nil
+}
+
+func (d *Doctor) report() Report {
+	r := Report{Findings: d.findings}
+	for _, f := range d.findings {
+		switch f.Level {
+		case OK:
+			r.OK++
+		case Warn:
+			r.Warnings++
+		case Fail:
+			r.Failures++
+		}
+	}
+	return r
+}
+
+func (d *Doctor) add(f Finding) { d.findings = append(d.findings, f) }
+
+func (d *Doctor) ok(check, subject, format string, args ...any) {
+	d.add(Finding{Level: OK, Check: check, Subject: subject, Message: fmt.Sprintf(format, args...)})
+}
+
+// ordered are the pools' IDs, by name.
+func (d *Doctor) ordered() []cloud.PoolID {
+	var ids []cloud.PoolID
+	for id := range d.pools {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b cloud.PoolID) int {
+		return cmp.Or(cmp.Compare(d.pools[a].name, d.pools[b].name), cmp.Compare(a, b))
+	})
+	return ids
+}
+
+// page is how many nodes are in memory at once.
+const page = 250
+
+func (d *Doctor) lookAtNodes(ctx context.Context) error {
+	options := metav1.ListOptions{Limit: page}
+	for {
+		list, err := d.Kube.CoreV1().Nodes().List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range list.Items {
+			d.lookAtNode(&list.Items[i])
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func (d *Doctor) lookAtNode(n *corev1.Node) {
+	d.nodes++
+	for _, v := range n.Status.VolumesAttached {
+		switch {
+		case strings.HasPrefix(string(v.Name), "kubernetes.io/csi/"):
+			d.csi++
+		case strings.HasPrefix(string(v.Name), "kubernetes.io/azure-disk/") && !slices.Contains(d.inTree, n.Name):
+			d.inTree = append(d.inTree, n.Name)
+		}
+	}
+	if d.Cloud == nil {
+		return
+	}
+	id, err := d.Cloud.PoolOf(cloud.InstanceID(n.Spec.ProviderID))
+	if err != nil {
+		return
+	}
+	name := d.Cloud.PoolName(id)
+	if d.Only != "" && !strings.EqualFold(name, d.Only) && !strings.EqualFold(string(id), d.Only) {
+		return
+	}
+	if d.pools[id] == nil {
+		d.pools[id] = &members{name: name}
+	}
+	d.pools[id].count(n)
+}
+
+func (m *members) count(n *corev1.Node) {
+	m.nodes++
+	if m.system = n.Labels[corev1.LabelOSStable]; m.system == "" {
+		m.system = n.Status.NodeInfo.OperatingSystem
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type != corev1.NodeReady || c.Status != corev1.ConditionTrue {
+			continue
+		}
+		m.ready++
+		if m.donorName == "" || n.Name < m.donorName {
+			m.donor, m.donorName = cloud.InstanceID(n.Spec.ProviderID), n.Name
+		}
+	}
+	m.readPatching(n)
+}

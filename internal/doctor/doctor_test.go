@@ -1,0 +1,188 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+var now = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+
+// stage is a sound cluster with one pool of two nodes; tests spoil it.
+func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.PoolID) {
+	t.Helper()
+	world := memory.New(memory.Config{Now: func() time.Time { return now }})
+	spec.Name = "pool1"
+	pool := world.AddPool(spec)
+	kube := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ours"}})
+	for _, name := range []string{"a", "b"} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"weave.works/kured-most-recent-reboot-needed": now.Format(time.RFC3339)}}}
+		n.Spec.ProviderID = string(world.AddInstance(pool, name))
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		if err := kube.Tracker().Add(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow(kube, true)
+	return &Doctor{
+		Kube: kube, Cloud: world, Namespace: "ours", Now: func() time.Time { return now },
+		Served: func(context.Context, string) (bool, error) { return true, nil },
+		Skew:   func() (time.Duration, bool) { return 0, true },
+		Holder: func(context.Context) (string, error) { return "", nil },
+	}, world, pool
+}
+
+func allow(kube *fake.Clientset, allowed bool) {
+	kube.PrependReactor("create", "selfsubjectaccessreviews", func(a kubetesting.Action) (bool, runtime.Object, error) {
+		review := a.(kubetesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+		review.Status.Allowed = allowed
+		return true, review, nil
+	})
+}
+
+func examine(t *testing.T, d *Doctor) Report {
+	t.Helper()
+	report, err := d.Examine(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Findings {
+		if !slices.Contains(Checks(), f.Check) {
+			t.Errorf("%q is no check that is listed", f.Check)
+		}
+		if (f.Level == OK) == (f.Remedy != "") && !strings.HasPrefix(f.Message, "whether") {
+			t.Errorf("%s of %s: a remedy is for what is not in order, and all of that has one: %q", f.Level, f.Check, f.Message)
+		}
+	}
+	return report
+}
+
+// worst is the level of a check, and what it says.
+func worst(report Report, check string) (Level, string) {
+	level, says := OK, ""
+	for _, f := range report.Findings {
+		if f.Check == check && (says == "" || f.Level == Fail || f.Level == Warn && level == OK) {
+			level, says = f.Level, f.Message+" "+f.Remedy
+		}
+	}
+	return level, says
+}
+
+func TestASoundCluster(t *testing.T) {
+	d, _, _ := stage(t, memory.PoolSpec{})
+	report := examine(t, d)
+	if report.Warnings+report.Failures > 0 || report.OK != len(report.Findings) {
+		t.Errorf("%+v", report)
+	}
+	for _, check := range Checks() {
+		if !slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Check == check }) {
+			t.Errorf("nothing is said of %s", check)
+		}
+	}
+}
+
+func TestWhatIsWrongIsFound(t *testing.T) {
+	away := &cloud.Error{Kind: cloud.Unavailable, Op: "look"}
+	for name, c := range map[string]struct {
+		check string
+		level Level
+		says  string
+		spec  memory.PoolSpec
+		spoil func(d *Doctor, world *memory.Cloud, pool cloud.PoolID)
+	}{
+		"clock far off": {CheckClock, Fail, "differ by about 10m0s", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.Skew = func() (time.Duration, bool) { return -10 * time.Minute, true }
+		}},
+		"clock off": {CheckClock, Warn, "differ by about 1m0s", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.Skew = func() (time.Duration, bool) { return time.Minute, true }
+		}},
+		"not installed": {CheckInstallation, Warn, "no prototypes.kamino.dev", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.Served = func(context.Context, string) (bool, error) { return false, nil }
+		}},
+		"no rights": {CheckRBAC, Fail, "may not get prototypes.kamino.dev", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			allow(d.Kube.(*fake.Clientset), false)
+		}},
+		"no credential": {CheckCredential, Fail, "no secret", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.Cloud, d.CloudError = nil, errors.New("there is no secret")
+		}},
+		"a cloud that is away": {CheckCredential, Fail, "can be reached", memory.PoolSpec{}, func(d *Doctor, world *memory.Cloud, _ cloud.PoolID) {
+			d.Cloud = memory.NewFaulty(world, func(memory.Call) memory.Outcome { return memory.Outcome{Err: away} })
+		}},
+		"a permission": {CheckPermissions, Fail, "EnsureSnapshot", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, _ cloud.PoolID) {
+			world.Forbid("EnsureSnapshot")
+		}},
+		"a permission that captures do without": {CheckPermissions, Warn, "replace-nodes", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, _ cloud.PoolID) {
+			world.Forbid("EnsureRebuilt")
+		}},
+		"permissions that can't be listed": {CheckPermissions, Warn, "may not list its own", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, _ cloud.PoolID) {
+			world.Forbid("Permissions")
+		}},
+		"a pool of the wrong kind": {CheckPool, Fail, "set it to Manual", memory.PoolSpec{Refusals: []cloud.Refusal{{Reason: "X", Message: "the policy is Automatic: set it to Manual"}}},
+			func(*Doctor, *memory.Cloud, cloud.PoolID) {}},
+		"a pool of one": {CheckPool, Fail, "grow the pool", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			_ = d.Kube.(*fake.Clientset).Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "b")
+		}},
+		"no pool": {CheckNodes, Fail, "no node of the cluster belongs to a pool other", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.Only = "other"
+		}},
+		"a recipe that names the definition": {CheckGallery, Warn, "pins it", memory.PoolSpec{Latest: true}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
+			world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+		}},
+		"a quarantined recipe": {CheckGallery, Fail, "kamino rollback pool1", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
+			world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "bad"}})
+			world.ChangeRecipe(pool, string(pool)+"/versions/2026.03.01")
+		}},
+		"nobody patches": {CheckPatching, Warn, "--annotate-nodes", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			for _, name := range []string{"a", "b"} {
+				n, _ := d.Kube.CoreV1().Nodes().Get(context.Background(), name, metav1.GetOptions{}) //nolint:usetesting // It has no test at hand.
+				n.Annotations = nil
+				_ = d.Kube.(*fake.Clientset).Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, "")
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, world, pool := stage(t, c.spec)
+			c.spoil(d, world, pool)
+			level, says := worst(examine(t, d), c.check)
+			if level != c.level || !strings.Contains(says, c.says) {
+				t.Errorf("%s is %s and says %q, want %s and %q", c.check, level, says, c.level, c.says)
+			}
+		})
+	}
+}
+
+// TestVersionOfTodayIsNoTrouble: a pool that was captured today is sound.
+func TestVersionOfTodayIsNoTrouble(t *testing.T) {
+	d, world, pool := stage(t, memory.PoolSpec{})
+	world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.14"})
+	if report := examine(t, d); report.Failures > 0 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestChecksAreOnThePage.
+func TestChecksAreOnThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, check := range Checks() {
+		if !strings.Contains(string(page), "| `"+check+"` |") {
+			t.Errorf("docs/doctor.md does not describe %s", check)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+const credentialRemedy = "see docs/azure.md, section Credentials: --cloud-config names a cluster's azure.json, and AZURE_… variables come before it"
+
+func (d *Doctor) credential() bool {
+	if d.Cloud != nil {
+		return true
+	}
+	d.add(Finding{Level: Fail, Check: CheckCredential, Message: fmt.Sprintf("no credential for the cloud: %s", d.CloudError), Remedy: credentialRemedy})
+	return false
+}
+
+// pool makes the checks of one pool.
+func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
+	seen, err := d.Cloud.Pool(ctx, id)
+	if err != nil {
+		d.add(refusedByCloud(m.name, err))
+		d.patching(m)
+		return
+	}
+	d.ok(CheckCredential, m.name, "the cloud knows the pool and lets it be looked at")
+	told := map[string]bool{"VersionExists": true} // today's is no trouble of the pool
+	if d.permissions(ctx, id, m.name) {
+		told["PermissionMissing"] = true
+	}
+	fine := true
+	refuse := func(r cloud.Refusal) {
+		if told[r.Reason] {
+			return
+		}
+		told[r.Reason], fine = true, false
+		message, remedy := split(r.Message)
+		d.add(Finding{Level: Fail, Check: CheckPool, Subject: m.name, Reason: r.Reason, Message: message, Remedy: remedy})
+	}
+	for _, r := range seen.Refusals {
+		refuse(r)
+	}
+	if m.system != "" && m.system != string(corev1.Linux) {
+		refuse(cloud.Refusal{Reason: "NotLinux", Message: fmt.Sprintf("the pool's nodes run %s; only Linux disks can be generalized: leave this pool out", m.system)})
+	}
+	if m.ready < 2 {
+		refuse(cloud.Refusal{Reason: "OnlyReadyNode", Message: fmt.Sprintf(
+			"%d of the pool's %d nodes are Ready; a donor's pods must find room on another: grow the pool to two", m.ready, m.nodes)})
+	}
+	if m.donorName != "" {
+		refusals, err := d.Cloud.Preflight(ctx, cloud.PreflightSpec{Instance: m.donor, Version: imageversion.Of(d.Now())})
+		if err != nil {
+			d.add(refusedByCloud(m.name, err))
+			fine = false
+		}
+		for _, r := range refusals {
+			refuse(r)
+		}
+	}
+	if fine {
+		d.ok(CheckPool, m.name, "node %s could be captured now, as far as the cloud is concerned", m.donorName)
+	}
+	d.gallery(ctx, id, m.name, seen.Recipe)
+	d.patching(m)
+}
+
+// split takes a refusal's sentence apart: what is in the way, and after the last colon what to do.
+func split(message string) (what, remedy string) {
+	if i := strings.LastIndex(message, ": "); i > 0 {
+		return message[:i], message[i+2:]
+	}
+	if i := strings.LastIndex(message, "; "); i > 0 {
+		return message[:i], message[i+2:]
+	}
+	return message, "see docs/azure.md"
+}
+
+// refusedByCloud is what a failed call says of the credential.
+func refusedByCloud(pool string, err error) Finding {
+	f := Finding{Level: Fail, Check: CheckCredential, Subject: pool, Reason: string(cloud.KindOf(err)), Message: sentence(err), Remedy: credentialRemedy}
+	switch cloud.KindOf(err) {
+	case cloud.Denied:
+		f.Check, f.Remedy = CheckPermissions, "give the credential a role with the actions of docs/azure.md, section Permissions, on the pool's resource group"
+	case cloud.Throttled, cloud.Unavailable:
+		f.Remedy = "try again later; if it stays so, see whether the cloud can be reached from here"
+	case cloud.NotFound:
+		f.Remedy = "see whether the scale set still exists, and whether this is the right subscription"
+	default:
+	}
+	return f
+}
+
+func sentence(err error) string {
+	var e *cloud.Error
+	if errors.As(err, &e) {
+		return e.Error()
+	}
+	return err.Error()
+}
+
+// permissions lists what the credential may not do; it tells whether that could be known.
+func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string) bool {
+	auditor, able := d.Cloud.(cloud.Auditor)
+	if !able {
+		return false
+	}
+	list, err := auditor.Permissions(ctx, id)
+	if err != nil {
+		d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: "the credential may not list its own permissions, so that a missing one shows only when it is needed: " + sentence(err),
+			Remedy: "let it do Microsoft.Authorization/permissions/read, which every built-in role has"})
+		return false
+	}
+	allowed, scope := 0, ""
+	for _, p := range list {
+		scope = p.Scope
+		switch {
+		case p.Allowed:
+			allowed++
+		case p.For != "":
+			d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: fmt.Sprintf("the credential may not do %s on %s, which %s needs; captures do without", p.Action, p.Scope, p.For),
+				Remedy: "give it a role with this action there if that is going to be used"})
+		default:
+			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: "PermissionMissing", Message: fmt.Sprintf("the credential may not do %s on %s", p.Action, p.Scope),
+				Remedy: "give it a role with this action there; a new role assignment takes some minutes to count"})
+		}
+	}
+	d.ok(CheckPermissions, pool, "the credential may do %d of %d things on %s", allowed, len(list), scope)
+	return true
+}
+
+// gallery looks at what there is of versions, and at what the recipe names.
+func (d *Doctor) gallery(ctx context.Context, id cloud.PoolID, pool string, recipe cloud.Recipe) {
+	images, err := d.Cloud.Images(ctx, id)
+	if err != nil {
+		d.add(Finding{Level: Fail, Check: CheckGallery, Subject: pool, Reason: string(cloud.KindOf(err)), Message: sentence(err), Remedy: "see docs/azure.md, section What it makes, and what it adopts"})
+		return
+	}
+	for _, image := range images {
+		if image.Version != recipe.Version {
+			continue
+		}
+		if why := image.Tags[cloud.TagQuarantined]; why != "" {
+			d.add(Finding{Level: Fail, Check: CheckGallery, Subject: pool, Reason: "VersionQuarantined", Message: fmt.Sprintf("the recipe names version %s, which is quarantined (%s)", image.Version, why), Remedy: "kamino rollback " + pool})
+			return
+		}
+	}
+	switch {
+	case recipe.Latest:
+		d.add(Finding{Level: Warn, Check: CheckGallery, Subject: pool, Message: fmt.Sprintf("the recipe names the image definition, whose latest version is %s now; the first capture pins it to an exact one", recipe.Version),
+			Remedy: "nothing, if only Kamino makes versions from now on: see docs/moving.md"})
+	case recipe.Version != "":
+		d.ok(CheckGallery, pool, "there is a history of %s, and the recipe names %s", plural(len(images), "version"), recipe.Version)
+	default:
+		d.ok(CheckGallery, pool, "there is a history of %s, and the recipe names %s", plural(len(images), "version"), recipe.Image)
+	}
+}
+
+// readPatching reads the annotations that tell when a node was patched.
+func (m *members) readPatching(n *corev1.Node) {
+	for _, key := range []string{v1alpha1.KuredRebootNeededAnnotation, v1alpha1.PatchedAtAnnotation} {
+		value, found := n.Annotations[key]
+		if !found {
+			continue
+		}
+		if _, err := time.Parse(time.RFC3339, value); err != nil {
+			m.unreadable++
+		} else {
+			m.patched++
+			break
+		}
+	}
+	if pending := n.Annotations[v1alpha1.RebootPendingAnnotation]; n.Annotations[v1alpha1.KuredRebootInProgressAnnotation] != "" || pending != "" && pending != "false" {
+		m.pending++
+	}
+}
+
+func (d *Doctor) patching(m *members) {
+	f := Finding{Level: OK, Check: CheckPatching, Subject: m.name,
+		Message: fmt.Sprintf("%d of the pool's %d nodes say when they were patched, and %d wait for a reboot", m.patched, m.nodes, m.pending)}
+	switch {
+	case m.unreadable > 0:
+		f.Level, f.Message = Warn, fmt.Sprintf("%s with a time of patching that is no RFC 3339 time; a policy refuses such a node", plural(m.unreadable, "node"))
+		f.Remedy = "see what writes " + v1alpha1.KuredRebootNeededAnnotation + " or " + v1alpha1.PatchedAtAnnotation
+	case m.patched == 0:
+		f.Level, f.Message = Warn, "no node of the pool says when it was patched; a PrototypePolicy would find no donor, while `kamino capture NODE` does without"
+		f.Remedy = "run kured with --annotate-nodes=true, which writes when it finds that a reboot is needed: see docs/kured.md"
+	}
+	d.add(f)
+}
