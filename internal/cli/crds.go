@@ -6,10 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/internal/manifest"
@@ -64,37 +62,31 @@ func applyCRDs(ctx context.Context, f *Factory, c client.Client) error {
 	return nil
 }
 
-// replaceCRD makes one definition's spec what this build says, whoever wrote it before. A server-side apply
-// would leave what another field manager wrote and this build has no more, such as a rule.
+// helmOwner is the name under which Helm 4 applies the definitions of a chart that isn't installed. Written under
+// any other, they would be in its way at the next install: it stops at what somebody else owns.
+const helmOwner = client.FieldOwner("helm")
+
+// replaceCRD makes one definition what this build says, whoever wrote it before. The list of versions is
+// replaced as a whole, so that nothing of an older one is left, such as a rule.
 func replaceCRD(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) (done string, err error) {
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		found := definition(wanted.GetName())
-		err := c.Get(ctx, client.ObjectKeyFromObject(wanted), found)
-		if apierrors.IsNotFound(err) {
-			done = "created"
-			return c.Create(ctx, wanted.DeepCopy())
-		}
-		if err != nil {
-			return err
-		}
-		before := found.GetResourceVersion()
-		found.Object["spec"] = wanted.DeepCopy().Object["spec"]
-		annotations := found.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		for name, value := range wanted.GetAnnotations() {
-			annotations[name] = value
-		}
-		found.SetAnnotations(annotations)
-		err = c.Update(ctx, found)
-		done = "updated"
-		if found.GetResourceVersion() == before {
-			done = "unchanged"
-		}
-		return err
-	})
-	return done, err
+	found := definition(wanted.GetName())
+	err = c.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	if client.IgnoreNotFound(err) != nil {
+		return "", err
+	}
+	before := found.GetResourceVersion()
+	applied := wanted.DeepCopy()
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), helmOwner, client.ForceOwnership); err != nil {
+		return "", err
+	}
+	switch before {
+	case "":
+		return "created", nil
+	case applied.GetResourceVersion():
+		return "unchanged", nil
+	default:
+		return "updated", nil
+	}
 }
 
 // awaitServed returns once the API server serves the kind.

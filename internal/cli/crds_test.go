@@ -25,7 +25,7 @@ func TestDefinitionsAreReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	setColumns(t, found, []any{map[string]any{"name": "Outdated", "type": "string", "jsonPath": ".spec.pool"}})
-	if err := cluster.Client.Update(t.Context(), found, client.FieldOwner("helm")); err != nil {
+	if err := cluster.Client.Update(t.Context(), found, client.FieldOwner("somebody")); err != nil {
 		t.Fatal(err)
 	}
 

@@ -3,6 +3,7 @@
 package chart
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -84,3 +85,5 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 func missing(err error) bool { return apierrors.IsNotFound(err) }
+
+func decode(text []byte, into any) error { return json.Unmarshal(text, into) }

@@ -1,0 +1,297 @@
+package chart
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/chart"
+	"github.com/kamino-dev/kamino/sandbox/site"
+)
+
+const (
+	lights = "lights-out"
+	// pool is the sandbox's name of the pool that is captured.
+	pool = "lights"
+)
+
+// TestLightsOut installs the chart into a restricted namespace and lets nobody do anything but step 1: a node
+// is patched and rebooted, and from then on the pool's recipe points at that node's disk. The controller runs
+// as its Deployment's pod, with its service account's token and nothing else.
+func TestLightsOut(t *testing.T) {
+	helm := space(t, lights, "restricted")
+	defer showLogs(t)
+	machines := sandbox.Pool(t, "name="+pool+",nodes=3")
+	set := path.Base(machines[0].Pool)
+	cloudSecret(t)
+	values := lightsOut(t, set)
+	if err := helm.Install(t.Context(), "kamino", values, true); err != nil {
+		t.Fatal(err)
+	}
+	outdate(t)
+
+	donor := machines[1].Node
+	patchAsKuredDoes(t, donor)
+	prototype := succeeded(t, set, donor)
+	serves(t, values)
+
+	// The pool's next node is a copy of the donor, and nothing is left behind.
+	if recipe := sandbox.Must(t, "kamino", "status", set); !strings.Contains(recipe, prototype.Spec.Version) {
+		t.Errorf("the recipe doesn't point at %s:\n%s", prototype.Spec.Version, recipe)
+	}
+	sandbox.Must(t, "kamino-sandbox", "scale", pool, "4", "--wait")
+	if history := sandbox.Must(t, "kamino", "history", set, "-o", "json"); !strings.Contains(history, `"use": "current"`) {
+		t.Errorf("history:\n%s", history)
+	}
+	cleanUp(t, donor)
+	// What the recipe lost lies where no privileged pod runs.
+	secrets, err := sandbox.Kube().CoreV1().Secrets(lights).List(t.Context(), metav1.ListOptions{})
+	if err != nil || !slices.ContainsFunc(secrets.Items, func(s corev1.Secret) bool { return strings.HasSuffix(s.Name, "-recipe") }) {
+		t.Errorf("the recipe was not saved in %s: %v", lights, err)
+	}
+
+	// An upgrade replaces the outdated definition, and goes on with two replicas, one of which leads. They share
+	// one machine's ports here, so that they may not listen.
+	values["controller"] = chart.Values{"replicas": 2}
+	values["metrics"] = chart.Values{"enabled": false}
+	values["extraArgs"] = []any{"--health-probe-bind-address=0"}
+	if err := helm.Upgrade(t.Context(), "kamino", values, true); err != nil {
+		t.Fatal(err)
+	}
+	upToDate(t)
+	takesOver(t)
+	if err := helm.Uninstall("kamino"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// patchAsKuredDoes patches a node, annotates it when the need for a reboot is found, reboots it, and takes away
+// what says that the reboot is pending. Annotations have whole seconds, in which a sandbox's machine would be
+// back already, so the reboot waits for the next one.
+func patchAsKuredDoes(t *testing.T, node string) {
+	t.Helper()
+	sandbox.Must(t, "kamino-sandbox", "patch", node, "--reboot=false")
+	found := time.Now()
+	eventually(t, "the next second has begun", func() bool { return time.Since(found.Truncate(time.Second)) > 1100*time.Millisecond })
+	sandbox.Must(t, "kamino-sandbox", "reboot", node)
+	sandbox.Must(t, "kubectl", "annotate", "node", node, "weave.works/kured-reboot-in-progress-")
+}
+
+// lightsOut are the values of the release.
+func lightsOut(t *testing.T, set string) chart.Values {
+	t.Helper()
+	return chart.Values{
+		"policies": chart.Values{"lights": chart.Values{
+			"pools":     chart.Values{"names": []any{set}},
+			"selection": chart.Values{"minReadyTime": "0s"},
+		}},
+		"credentials": chart.Values{"type": "secret", "secret": chart.Values{"name": "cloud"}},
+		"extraEnv":    []any{chart.Values{"name": "SSL_CERT_FILE", "value": "/etc/kamino/" + site.CAFile}},
+		"controller":  chart.Values{"replicas": 1, "healthPort": freePort(t)},
+		"metrics":     chart.Values{"port": freePort(t)},
+	}
+}
+
+// cloudSecret keeps what a client of the sandbox's cloud needs, as docs/install.md says for an Azure Stack.
+func cloudSecret(t *testing.T) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Data: map[string][]byte{}}
+	for _, file := range []string{site.ClusterFile, site.CloudFile, site.CAFile} {
+		text, err := os.ReadFile(filepath.Join(sandbox.Dir(), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret.Data[file] = text
+	}
+	if _, err := sandbox.Kube().CoreV1().Secrets(lights).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// succeeded waits for the capture that the policy decides about, and demands that it took the donor.
+func succeeded(t *testing.T, set, donor string) *v1alpha1.Prototype {
+	t.Helper()
+	p := &v1alpha1.Prototype{}
+	eventually(t, "the policy's capture has succeeded", func() bool {
+		list, err := prototypes(t)
+		if err != nil {
+			return false
+		}
+		for i := range list.Items {
+			if *p = list.Items[i]; p.Spec.Pool == set && p.Status.Phase == v1alpha1.PhaseFailed {
+				t.Fatalf("the capture failed: %+v", p.Status.Failure)
+			}
+			if p.Spec.Pool == set && p.Status.Phase == v1alpha1.PhaseSucceeded {
+				return true
+			}
+		}
+		return false
+	})
+	if p.Spec.Donor.NodeName != donor {
+		t.Errorf("the donor is %s, and %s was patched", p.Spec.Donor.NodeName, donor)
+	}
+	return p
+}
+
+// cleanUp demands that the donor is in service as before and that no pod is left.
+func cleanUp(t *testing.T, donor string) {
+	t.Helper()
+	node, err := sandbox.Kube().CoreV1().Nodes().Get(t.Context(), donor, metav1.GetOptions{})
+	if err != nil || node.Spec.Unschedulable || node.Annotations[v1alpha1.ReservationAnnotation] != "" {
+		t.Errorf("the donor: %+v, %v", node, err)
+	}
+	pods, err := sandbox.Kube().CoreV1().Pods("kamino-generalize").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) > 0 {
+		t.Errorf("pods in kamino-generalize: %d, %v", len(pods.Items), err)
+	}
+	snapshots, err := sandbox.Snapshots(t.Context())
+	if err != nil || len(snapshots) > 0 {
+		t.Errorf("snapshots: %v, %v", snapshots, err)
+	}
+}
+
+// serves demands that the pod tells the metrics that the dashboard asks for beside Kamino's own, and that a
+// probe would be answered.
+func serves(t *testing.T, values chart.Values) {
+	t.Helper()
+	metrics := get(t, fmt.Sprintf("http://127.0.0.1:%d/metrics", values["metrics"].(chart.Values)["port"]))
+	for _, sample := range []string{
+		`kamino_captures_total{reason="",result="succeeded"} 1`, "kamino_pool_image_info{", "kamino_pool_candidates{",
+		`leader_election_master_status{name="kamino-controller"} 1`, "process_resident_memory_bytes ",
+	} {
+		if !strings.Contains(metrics, "\n"+sample) {
+			t.Errorf("the metrics lack %s", sample)
+		}
+	}
+	health := values["controller"].(chart.Values)["healthPort"]
+	for _, probe := range []string{"healthz", "readyz"} {
+		if answer := get(t, fmt.Sprintf("http://127.0.0.1:%d/%s", health, probe)); answer != "ok" {
+			t.Errorf("%s answers %q", probe, answer)
+		}
+	}
+}
+
+// outdate makes a definition that of an earlier version, which had a column more.
+func outdate(t *testing.T) {
+	t.Helper()
+	d := definition(t)
+	versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
+	version := versions[0].(map[string]any)
+	version["additionalPrinterColumns"] = []any{map[string]any{"name": "Outdated", "type": "string", "jsonPath": ".spec.pool"}}
+	if err := unstructured.SetNestedSlice(d.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := objects(t).Resource(definitions).Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func upToDate(t *testing.T) {
+	t.Helper()
+	if strings.Contains(fmt.Sprint(definition(t).Object["spec"]), "Outdated") {
+		t.Error("the upgrade left the outdated definition as it was")
+	}
+}
+
+func definition(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	d, err := objects(t).Resource(definitions).Get(t.Context(), "prototypes.kamino.dev", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// takesOver removes the replica that leads, and demands that another one does afterwards.
+func takesOver(t *testing.T) {
+	t.Helper()
+	var leader string
+	holder := func() string {
+		lease, err := sandbox.Kube().CoordinationV1().Leases(lights).Get(t.Context(), v1alpha1.LeaseName, metav1.GetOptions{})
+		if err != nil || lease.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *lease.Spec.HolderIdentity
+	}
+	eventually(t, "a replica leads", func() bool { leader = holder(); return leader != "" })
+	pods, err := sandbox.Kube().CoreV1().Pods(lights).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=controller"})
+	if err != nil || len(pods.Items) != 2 {
+		t.Fatalf("%d replicas, %v", len(pods.Items), err)
+	}
+	// Both are processes of one host here, so that the holder's name doesn't say which one leads: each is
+	// removed in turn, and every time somebody must lead again.
+	for _, pod := range pods.Items {
+		if err := sandbox.Kube().CoreV1().Pods(lights).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "another replica leads", func() bool { now := holder(); return now != "" && now != leader })
+}
+
+func prototypes(t *testing.T) (*v1alpha1.PrototypeList, error) {
+	t.Helper()
+	list := &v1alpha1.PrototypeList{}
+	raw, err := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath("/apis/kamino.dev/v1alpha1/prototypes").DoRaw(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	return list, decode(raw, list)
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// freePort is one that nobody listened on a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// showLogs tells what the release's processes said, if the test has failed.
+func showLogs(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	t.Log(sandbox.Run(t, nil, "kubectl", "get", "prototypepolicies,prototypes", "-o", "yaml").Stdout)
+	paths, _ := filepath.Glob(filepath.Join(sandbox.Dir(), "machines", "logs", lights+"_*", "*.log"))
+	for _, file := range paths {
+		text, _ := os.ReadFile(file)
+		if len(text) > 6000 {
+			text = text[len(text)-6000:]
+		}
+		t.Logf("%s at %s:\n%s", file, time.Now().Format(time.TimeOnly), text)
+	}
+}

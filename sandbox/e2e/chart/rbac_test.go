@@ -1,0 +1,117 @@
+package chart
+
+import (
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/kamino-dev/kamino/sandbox/chart"
+)
+
+// request is "VERB RESOURCE[.GROUP][/SUBRESOURCE] [NAMESPACE[/NAME]]": "get leases.coordination.k8s.io ns/name".
+// A namespace of "-" is none: the object is the cluster's.
+type request string
+
+func (r request) attributes() *authorizationv1.ResourceAttributes {
+	fields := strings.Fields(string(r))
+	a := &authorizationv1.ResourceAttributes{Verb: fields[0]}
+	resource, sub, _ := strings.Cut(fields[1], "/")
+	a.Subresource = sub
+	a.Resource, a.Group, _ = strings.Cut(resource, ".")
+	if len(fields) > 2 {
+		a.Namespace, a.Name, _ = strings.Cut(fields[2], "/")
+		a.Namespace = strings.TrimPrefix(a.Namespace, "-")
+	}
+	return a
+}
+
+// TestPermissions asks the API server, as each of the release's identities, what it may do.
+func TestPermissions(t *testing.T) {
+	helm := space(t, "rbac", "restricted")
+	if err := helm.Install(t.Context(), "may", chart.Values{"image": chart.Values{"repository": simulated}}, false); err != nil {
+		t.Fatal(err)
+	}
+	const own, pods = "rbac", "may-kamino-generalize"
+	for account, test := range map[string]struct{ may, mayNot []request }{
+		own + ":may-kamino": {
+			may: []request{
+				"list prototypes.kamino.dev", "watch prototypes.kamino.dev", "create prototypes.kamino.dev", "delete prototypes.kamino.dev",
+				"update prototypes.kamino.dev/status", "update prototypes.kamino.dev/finalizers",
+				"watch prototypepolicies.kamino.dev", "update prototypepolicies.kamino.dev/status",
+				"list nodes", "watch nodes", "patch nodes", "list pods", "create pods/eviction kube-system/x",
+				"list poddisruptionbudgets.policy", "list daemonsets.apps", "create events.events.k8s.io default",
+				"create leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/kamino-controller",
+				"create secrets " + own, "get secrets " + own + "/x-recipe",
+				"create pods " + pods, "delete pods " + pods + "/generalize-x", "watch pods " + pods,
+				"get serviceaccounts " + pods + "/kamino-generalize",
+			},
+			mayNot: []request{
+				"create pods " + own, "create pods kube-system", "create pods default", "create pods/exec " + pods, "create deployments.apps " + own,
+				"list secrets " + own, "get secrets kube-system/x", "get secrets " + pods + "/x", "delete secrets " + own + "/x",
+				"delete nodes -/x", "create nodes", "update nodes/status", "get nodes/proxy",
+				"update prototypepolicies.kamino.dev", "create prototypepolicies.kamino.dev", "delete prototypepolicies.kamino.dev",
+				"update leases.coordination.k8s.io " + own + "/other", "update leases.coordination.k8s.io kube-node-lease/x",
+				"update customresourcedefinitions.apiextensions.k8s.io -/prototypes.kamino.dev", "create serviceaccounts/token " + pods + "/kamino-generalize",
+				"create clusterrolebindings.rbac.authorization.k8s.io", "bind clusterroles.rbac.authorization.k8s.io", "impersonate users",
+			},
+		},
+		pods + ":kamino-generalize": {
+			may: []request{"get prototypes.kamino.dev -/x", "patch prototypes.kamino.dev -/x"},
+			mayNot: []request{
+				"list prototypes.kamino.dev", "create prototypes.kamino.dev", "delete prototypes.kamino.dev", "patch prototypes.kamino.dev/status",
+				"get nodes -/x", "patch nodes -/x", "list pods", "create pods " + pods, "get secrets " + pods + "/x", "get secrets " + own + "/x",
+				"get prototypepolicies.kamino.dev -/x", "get leases.coordination.k8s.io " + own + "/kamino-controller",
+			},
+		},
+		own + ":may-kamino-crds": {mayNot: []request{
+			// The hook is over: nothing is left that may change a definition.
+			"create customresourcedefinitions.apiextensions.k8s.io", "update customresourcedefinitions.apiextensions.k8s.io -/prototypes.kamino.dev",
+		}},
+		own + ":default": {mayNot: []request{"list nodes", "get prototypes.kamino.dev"}},
+	} {
+		t.Run(account, func(t *testing.T) {
+			as := impersonate(t, "system:serviceaccount:"+account)
+			for _, r := range test.may {
+				if !allowed(t, as, r) {
+					t.Errorf("it may not %s", r)
+				}
+			}
+			for _, r := range test.mayNot {
+				if allowed(t, as, r) {
+					t.Errorf("it may %s", r)
+				}
+			}
+		})
+	}
+	if err := helm.Uninstall("may"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func impersonate(t *testing.T, user string) kubernetes.Interface {
+	t.Helper()
+	config := sandbox.Config()
+	namespace := strings.Split(user, ":")[2]
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func allowed(t *testing.T, as kubernetes.Interface, r request) bool {
+	t.Helper()
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: r.attributes()}}
+	answer, err := as.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Allowed
+}
