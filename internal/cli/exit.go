@@ -19,10 +19,11 @@ const (
 	ExitDone        = 0
 	ExitUnexpected  = 1
 	ExitUsage       = 2
-	ExitRefused     = 3 // nothing was changed
-	ExitFailed      = 4 // the capture failed and the donor was given back
-	ExitNotAllowed  = 5 // a credential or a permission
-	ExitUnreachable = 6 // the API server or the cloud
+	ExitRefused     = 3  // nothing was changed
+	ExitFailed      = 4  // the capture failed and the donor was given back
+	ExitNotAllowed  = 5  // a credential or a permission
+	ExitUnreachable = 6  // the API server or the cloud
+	ExitNothingToDo = 10 // with --detailed-exitcode only
 	ExitInterrupted = 130
 )
 

@@ -56,31 +56,9 @@ for is judged by an empty one.`,
 
 // plan decides and shows. What could be found is shown even where a part could not.
 func (s *session) plan(ctx context.Context, pool string, from policySource, format print.Format) error {
-	policies, err := s.policies(ctx, from)
-	var refused *ending
-	if err != nil && (from.name != "" || from.file != "" || pool == "" || !errors.As(err, &refused)) {
-		return err // a pool is judged by an empty policy where the cluster knows none
-	}
-	decider, err := s.commandDecider(ctx)
+	plans, err := s.plans(ctx, pool, from)
 	if err != nil {
 		return err
-	}
-	only := func(p policy.Pool) bool { return pool == "" || p.Named(pool) }
-	plans, err := decider.Plan(ctx, policies, only)
-	if err != nil {
-		return err
-	}
-	if len(plans.Pools) == 0 && pool != "" {
-		if plans, err = s.planOther(ctx, decider, pool, policies, plans, only); err != nil {
-			return err
-		}
-	}
-	for _, p := range policies {
-		for _, sentence := range plans.Troubles[p.Name] {
-			if pool == "" {
-				s.note("%s.", capital(sentence))
-			}
-		}
 	}
 	if len(plans.Pools) == 0 && !format.Machine() {
 		s.note("No policy is for any pool: write one (docs/policy.md), or name a pool to see what an empty policy would do.")
@@ -92,6 +70,36 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 		shown = append(shown, s.poolPlan(ctx, plan, estimate, pool != "" || format.Machine()))
 	}
 	return print.PoolPlans(s.Out, format, shown, pool != "", s.Now())
+}
+
+// plans decides about one pool, or about all, and notes what is wrong with the policies' pools.
+func (s *session) plans(ctx context.Context, pool string, from policySource) (policy.Plans, error) {
+	policies, err := s.policies(ctx, from)
+	var refused *ending
+	if err != nil && (from.name != "" || from.file != "" || pool == "" || !errors.As(err, &refused)) {
+		return policy.Plans{}, err // a pool is judged by an empty policy where the cluster knows none
+	}
+	decider, err := s.commandDecider(ctx)
+	if err != nil {
+		return policy.Plans{}, err
+	}
+	only := func(p policy.Pool) bool { return pool == "" || p.Named(pool) }
+	plans, err := decider.Plan(ctx, policies, only)
+	if err != nil {
+		return policy.Plans{}, err
+	}
+	if pool != "" {
+		if len(plans.Pools) > 0 {
+			return plans, nil
+		}
+		return s.planOther(ctx, decider, pool, policies, plans, only)
+	}
+	for _, p := range policies {
+		for _, sentence := range plans.Troubles[p.Name] {
+			s.note("%s.", capital(sentence))
+		}
+	}
+	return plans, nil
 }
 
 // planOther plans a pool that no single one of the policies is for.

@@ -33,7 +33,7 @@ func Strip(node *corev1.Node) {
 	node.Labels, node.Annotations = alike.texts(node.Labels, node.Name), alike.texts(node.Annotations, node.Name)
 	info := &node.Status.NodeInfo
 	for _, text := range []*string{
-		&info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion, &info.KubeProxyVersion,
+		&info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion,
 		&info.OperatingSystem, &info.Architecture,
 	} {
 		*text = alike.text(*text)

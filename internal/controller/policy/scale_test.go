@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,7 +47,7 @@ type measured struct {
 	Judging   time.Duration `json:"judging"`   // of that, the pass itself
 	List      time.Duration `json:"list"`      // one LIST of the nodes, for comparison
 	PeakMiB   int           `json:"peakMiB"`   // highest resident size up to then
-	SteadyMiB int           `json:"steadyMiB"` // resident size after a minute of heartbeats
+	SteadyMiB int           `json:"steadyMiB"` // after a minute of heartbeats, without the pages of the program file
 }
 
 // TestScale measures the controller by itself, in a process of its own, on a cluster of 15,000 nodes.
@@ -215,7 +214,6 @@ func TestScaleChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	api.QPS, api.Burst = 50, 100
-	debug.SetGCPercent(50) // as the command does
 	m := childMeasures(t, api)
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -268,12 +266,14 @@ func childMeasures(t *testing.T, api *rest.Config) (m measured) {
 	}
 	m.PeakMiB = statusMiB(t, "VmHWM")
 	time.Sleep(time.Minute)
-	m.SteadyMiB = statusMiB(t, "VmRSS")
+	m.SteadyMiB = statusMiB(t, "RssAnon")
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	m.List = list(t, api)
+	for range 3 { // a busy machine makes a difference
+		m.List = max(m.List, list(t, api))
+	}
 	return m
 }
 
@@ -299,7 +299,7 @@ func statusMiB(t *testing.T, field string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		if words := strings.Fields(lines.Text()); len(words) > 1 && words[0] == field+":" {
 			kib, err := strconv.Atoi(words[1])

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/print"
+)
+
+const autoHelp = `Make one pass over the cluster's policies, for a Job or a CronJob: decide about every pool, capture what is to be
+captured, as many at once as the policies allow, wait until all of it has ended, and print what came of each pool.
+A pool is captured at most once in a run.
+
+If a controller holds the Lease, it does the work and this command follows; if not, this command takes the Lease
+and does the work itself. Interrupting it loses nothing: the next run, or a controller, goes on.
+
+Exit codes: 0 all captures succeeded, or there was nothing to do; 2 wrong usage; 3 something is in the way of a
+pool or policy, each thing in a sentence; 4 a capture failed and its node was given back; 5 a credential or a
+permission; 6 the API server or the cloud can't be reached; 130 interrupted, or --timeout is over. With
+--detailed-exitcode, 10 says that there was nothing to do, and 0 that a capture succeeded. Of several the
+first of 4, 5, 6 and 3 counts.`
+
+const autoExample = `  kamino auto
+  kamino auto --dry-run -o wide
+  kamino auto --pool workers --pool batch --timeout 3h
+  kamino auto -f policy.yaml --detailed-exitcode`
+
+// autoFlags are what is said about one run.
+type autoFlags struct {
+	from     policySource
+	output   string
+	timeout  time.Duration
+	dryRun   bool
+	detailed bool
+	most     int
+}
+
+func (a *autoFlags) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&a.from.name, "policy", "", "`name` of one policy of the cluster (default: all of them)")
+	flags.StringVarP(&a.from.file, "filename", "f", "", "`file` with policies to decide by, which need not be in the cluster")
+	flags.StringSliceVar(&a.from.pools, "pool", nil, "`name` of a pool that an empty policy is made up for; may be given several times")
+	flags.IntVar(&a.most, "max-concurrent", 0, "how many nodes of the cluster may be out of service at once (default: as the policies say)")
+	flags.DurationVar(&a.timeout, "timeout", 0, "stop waiting after this time; captures can be gone on with (default: never)")
+	flags.BoolVar(&a.dryRun, "dry-run", false, "decide and report, and change nothing")
+	flags.BoolVar(&a.detailed, "detailed-exitcode", false, "exit with 10 if there was nothing to do")
+	flags.StringVarP(&a.output, "output", "o", "", "table, wide, json or yaml")
+}
+
+func newAutoCommand(f *Factory, o *Options) *cobra.Command {
+	var flags autoFlags
+	cmd := &cobra.Command{
+		Use: "auto", Short: "Capture what the policies want captured, once, and wait for it", Long: autoHelp, Example: autoExample,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := print.ParseFormat(flags.output, print.Table, print.Wide, print.JSON, print.YAML)
+			if err != nil {
+				return &ending{ExitUsage, err}
+			}
+			if err := flags.from.check(); err != nil {
+				return err
+			}
+			if flags.most < 0 {
+				return usagef("--max-concurrent must be at least 1, not %d", flags.most)
+			}
+			s, err := open(cmd.Context(), f, o)
+			if err != nil {
+				return err
+			}
+			return s.auto(cmd.Context(), flags, format)
+		},
+	}
+	flags.bind(cmd.Flags())
+	return cmd
+}
+
+// auto decides, captures, waits and reports.
+func (s *session) auto(ctx context.Context, flags autoFlags, format print.Format) error {
+	policies, err := s.policies(ctx, flags.from)
+	if err != nil {
+		return err
+	}
+	if len(policies) == 0 {
+		return refusedf("this cluster has no PrototypePolicy, and nothing was changed: write one (docs/policy.md), or name pools with --pool")
+	}
+	s.allow(policies, flags.most)
+	if flags.dryRun {
+		return s.autoDryRun(ctx, policies, flags, format)
+	}
+	if _, err := s.cluster.prototypes(ctx); err != nil {
+		return err
+	}
+	if err := s.cluster.checkClock(); err != nil {
+		return err
+	}
+	decider, err := s.commandDecider(ctx)
+	if err != nil {
+		return err
+	}
+	if flags.from.file != "" || len(flags.from.pools) > 0 || flags.most > 0 {
+		decider.Policies = policies
+	}
+	run := newAutoRun(s, decider, flags.from.name)
+	stopped := run.run(ctx, flags.timeout)
+	results := run.results()
+	if err := print.AutoResults(s.Out, format, results); err != nil {
+		return err
+	}
+	return s.autoEnd(results, stopped, flags.detailed)
+}
+
+// allow has the engine hold as many donors as the policies allow, or the flag says.
+func (s *session) allow(policies []v1alpha1.PrototypePolicy, most int) {
+	for i := range policies {
+		if most > 0 {
+			policies[i].Spec.MaxConcurrent = int32(most)
+		}
+		s.options.MaxConcurrent = max(s.options.MaxConcurrent, int(policies[i].Spec.Defaulted().MaxConcurrent))
+	}
+	s.engine = s.Engine(s.cluster, s.provider, s.options)
+}
+
+func (s *session) autoDryRun(ctx context.Context, policies []v1alpha1.PrototypePolicy, flags autoFlags, format print.Format) error {
+	decider, err := s.commandDecider(ctx)
+	if err != nil {
+		return err
+	}
+	plans, err := decider.Plan(ctx, policies, nil)
+	if err != nil {
+		return err
+	}
+	results := print.AutoReport{Pools: []print.AutoResult{}}
+	for _, p := range policies {
+		results.Troubles = append(results.Troubles, plans.Troubles[p.Name]...)
+	}
+	for _, plan := range plans.Pools {
+		r := print.AutoResult{Pool: plan.Pool.Name, Policy: plan.Policy, Result: print.AutoNothing, Status: plan.Status}
+		if plan.Wanted {
+			r.Result, r.Donor, r.Version = print.AutoWould, plan.Choice.Donor.Name, plan.Version
+		}
+		r.Reason, r.Message = plan.Status.Decision.Reason, plan.Status.Decision.Message
+		results.Pools = append(results.Pools, r)
+	}
+	if err := print.AutoResults(s.Out, format, results); err != nil {
+		return err
+	}
+	return s.autoEnd(results, nil, flags.detailed)
+}
+
+// autoEnd turns what came of the pools into an exit code. What is told is in the table already.
+func (s *session) autoEnd(report print.AutoReport, stopped error, detailed bool) error {
+	if stopped != nil {
+		return s.autoStopped(stopped)
+	}
+	codes := map[int]int{}
+	for _, r := range report.Pools {
+		codes[r.Code]++
+	}
+	switch {
+	case codes[ExitFailed] > 0:
+		return &ending{ExitFailed, fmt.Errorf("captures of %d pools failed; their nodes were given back", codes[ExitFailed])}
+	case codes[ExitNotAllowed] > 0:
+		return &ending{ExitNotAllowed, fmt.Errorf("a credential or a permission is in the way of %d pools", codes[ExitNotAllowed])}
+	case codes[ExitUnreachable] > 0:
+		return &ending{ExitUnreachable, fmt.Errorf("the cloud can't be asked about %d pools just now", codes[ExitUnreachable])}
+	case codes[ExitRefused] > 0 || len(report.Troubles) > 0:
+		return &ending{ExitRefused, errors.New("something is in the way of some pools or policies")}
+	}
+	for _, r := range report.Pools {
+		if r.Result == print.AutoCaptured || r.Result == print.AutoWould {
+			return nil
+		}
+	}
+	if detailed {
+		return &ending{ExitNothingToDo, errors.New("there was nothing to do")}
+	}
+	return nil
+}
+
+// autoStopped is the error of a run that ended before its captures did.
+func (s *session) autoStopped(cause error) error {
+	const goOn = "nothing is lost: the next run, or a controller, goes on with what was begun"
+	switch {
+	case errors.Is(cause, errInterrupted):
+		return &ending{ExitInterrupted, fmt.Errorf("interrupted; %s", goOn)}
+	case errors.Is(cause, errTimeout):
+		return &ending{ExitInterrupted, fmt.Errorf("%w; %s", cause, goOn)}
+	default:
+		return &ending{exitCode(cause), fmt.Errorf("%s; %s", explain(cause), goOn)}
+	}
+}

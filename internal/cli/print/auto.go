@@ -1,0 +1,83 @@
+package print
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// What came of a pool in a run of `kamino auto`.
+const (
+	AutoCaptured = "captured"
+	AutoFailed   = "failed"
+	AutoRefused  = "refused"
+	AutoWaiting  = "waiting"
+	AutoNothing  = "nothing to do"
+	AutoWould    = "would be captured"
+)
+
+// AutoReport is what a run came to.
+type AutoReport struct {
+	Pools []AutoResult `json:"pools"`
+	// Troubles are sentences about pools that policies name: none of the name, or one of two policies.
+	Troubles []string `json:"troubles,omitempty"`
+}
+
+// AutoResult is what came of one pool.
+type AutoResult struct {
+	Pool   string `json:"pool"`
+	Policy string `json:"policy"`
+	// Result is one of the Auto… words.
+	Result string `json:"result"`
+	// Code is the exit code that the pool by itself would give.
+	Code      int                 `json:"code"`
+	Prototype string              `json:"prototype,omitempty"`
+	Version   string              `json:"version,omitempty"`
+	Donor     string              `json:"donor,omitempty"`
+	Took      string              `json:"took,omitempty"`
+	Reason    string              `json:"reason,omitempty"`
+	Message   string              `json:"message,omitempty"`
+	Status    v1alpha1.PoolStatus `json:"status"`
+}
+
+// AutoResults writes what came of the pools.
+func AutoResults(w io.Writer, format Format, report AutoReport) error {
+	if format == JSON || format == YAML {
+		return Value(w, format, report)
+	}
+	heading := []string{"POOL", "POLICY", "RESULT", "VERSION", "DONOR", "TOOK", "WHY"}
+	if format == Wide {
+		heading = append(heading, "CANDIDATES", "PROTOTYPE")
+	}
+	rows := make([][]string, 0, len(report.Pools))
+	for _, r := range report.Pools {
+		version := r.Version
+		if version == "" {
+			version = r.Status.CurrentVersion
+		}
+		why := r.Reason
+		if r.Code != 0 || format == Wide {
+			why = orNone(r.Message)
+		}
+		row := []string{r.Pool, r.Policy, r.Result, orNone(version), orNone(r.Donor), orNone(r.Took), orNone(why)}
+		if format == Wide {
+			row = append(row, fmt.Sprintf("%d/%d", r.Status.Candidates, r.Status.Nodes), orNone(r.Prototype))
+		}
+		rows = append(rows, row)
+	}
+	if err := table(w, heading, rows); err != nil {
+		return err
+	}
+	for i, sentence := range report.Troubles {
+		if i == 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(w, "In the way: %s.\n", sentence); err != nil {
+			return err
+		}
+	}
+	return nil
+}
