@@ -4,6 +4,7 @@ package real
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,6 +45,8 @@ func TestMachines(t *testing.T) {
 	donor = l.boot(t, "donor", donor.image, recipe)
 	planted := plant(t, donor.root, disk.Static)
 	lived := donor.snapshot(t, filepath.Join(l.dir, "lived.img"))
+	// What was planted in /tmp is on the disk, and the machine no longer sees it.
+	donor.sh(t, "mount -t tmpfs hides-the-disk /tmp && test ! -e /tmp/site.sh")
 	l.generalizeLive(t, donor)
 	l.lap("the donor is generalized, its power cut")
 	snapshot := copyDisk(t, donor.image, filepath.Join(l.dir, "snapshot.img"))
@@ -73,6 +76,7 @@ func TestMachines(t *testing.T) {
 			again.cutPower(t)
 		})
 		l.lap("the donor is back in service")
+		l.testNextGeneration(t, filepath.Join(l.dir, "clone1.img"))
 	})
 	t.Run("control", func(t *testing.T) {
 		ids := l.clones(t, served, "copy", "", func(string) string { return recipe })
@@ -146,6 +150,27 @@ func testClones(t *testing.T, want expectation, ids [2]identity, used []string) 
 	if !t.Failed() {
 		t.Logf("%d files left by the donor's use, none of them on a clone; %d identities compared in 3 pairs, none shared", len(used), len(identities(ids[0])))
 	}
+}
+
+// testNextGeneration makes a donor of a clone: its line goes on, from the first of it.
+func (l *lab) testNextGeneration(t *testing.T, image string) {
+	mounted(t, image, func(root string) {
+		run(t, l.kamino, "generalize", "--root", root)
+		l.verify(t, 0, root)
+		line, err := os.ReadFile(filepath.Join(root, "var/log/ancestry.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var nodes []string
+		for _, word := range strings.Fields(string(line)) {
+			if node, found := strings.CutPrefix(word, "node="); found {
+				nodes = append(nodes, node)
+			}
+		}
+		if diff := cmp.Diff([]string{"donor", "clone1"}, nodes); diff != "" {
+			t.Errorf("the ancestry of the next generation (-want +got):\n%s\n%s", diff, line)
+		}
+	})
 }
 
 // testReturned holds the donor, started again from its own disk, to what a clone is held to. Its name and
