@@ -176,6 +176,25 @@ func (g *ground) failed(reason string) {
 	}
 }
 
+// recorded demands events of the pool's only Prototype, which are there when its command has ended.
+func (g *ground) recorded(reasons ...string) {
+	g.Helper()
+	name := g.prototype().Name
+	list, err := sandbox.Kube().EventsV1().Events(metav1.NamespaceDefault).List(g.Context(), metav1.ListOptions{})
+	g.must(err)
+	var have []string
+	for _, e := range list.Items {
+		if e.Regarding.Kind == "Prototype" && e.Regarding.Name == name {
+			have = append(have, e.Reason)
+		}
+	}
+	slices.Sort(have)
+	slices.Sort(reasons)
+	if diff := cmp.Diff(reasons, have); diff != "" {
+		g.Errorf("events of prototype %s (-want +got):\n%s", name, diff)
+	}
+}
+
 // captured demands that the pool's next nodes are copies of the donor, which is back as it was after one
 // boot, and that nothing but the version is left.
 func (g *ground) captured(before sight, donor string) {
