@@ -171,12 +171,11 @@ func (m *members) readPatching(n *corev1.Node) {
 		if !found {
 			continue
 		}
-		if _, err := time.Parse(time.RFC3339, value); err != nil {
-			m.unreadable++
-		} else {
+		if _, err := time.Parse(time.RFC3339, value); err == nil {
 			m.patched++
 			break
 		}
+		m.unreadable++
 	}
 	if pending := n.Annotations[v1alpha1.RebootPendingAnnotation]; n.Annotations[v1alpha1.KuredRebootInProgressAnnotation] != "" || pending != "" && pending != "false" {
 		m.pending++

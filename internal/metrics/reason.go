@@ -52,9 +52,9 @@ var refusalReasons = setOf(
 	"FlexibleOrchestration", "AKSManaged",
 )
 
-// choiceReasons are those for which a policy passes a node over that a person could still capture. They are
-// plain words here, as those of the providers are; the page of policies lists them.
+// choiceReasons are those for which a policy passes a node over that a person could still capture.
 var choiceReasons = setOf(
-	"Cordoned", "Ignored", "RebootPending", "NotPatched", "PatchTimeInvalid", "PatchNotNewer", "NotRebootedSincePatch", "NotReadyLongEnough",
-	"FailedToday", "ExpressionRefused", "ExpressionFailed",
+	selection.Ignored, selection.Unschedulable, selection.RebootPending, selection.NotPatched, selection.PatchTimeInvalid,
+	selection.PatchedInFuture, selection.PatchedBeforeImage, selection.SuspectPatch, selection.NotRebootedSincePatch,
+	selection.ReadyTooShort, selection.RefusedByExpression, selection.ExpressionFailed,
 )

@@ -23,6 +23,9 @@ import (
 
 // Pace is how long the labeler waits; a zero field stands for what it says.
 type Pace struct {
+	// Settle is how long it leaves a process alone that has just begun, which has more urgent things to look at:
+	// 15 seconds.
+	Settle time.Duration
 	// Gather is how long a new node waits for others to come with it: 5 seconds.
 	Gather time.Duration
 	// Patience is how long a node may take to be Ready before it is labelled all the same: 10 minutes. Until
@@ -39,7 +42,7 @@ func (p Pace) orDefaults() Pace {
 	for _, d := range []struct {
 		field    *time.Duration
 		standard time.Duration
-	}{{&p.Gather, 5 * time.Second}, {&p.Patience, 10 * time.Minute}, {&p.Refresh, time.Hour}, {&p.Again, time.Minute}} {
+	}{{&p.Settle, 15 * time.Second}, {&p.Gather, 5 * time.Second}, {&p.Patience, 10 * time.Minute}, {&p.Refresh, time.Hour}, {&p.Again, time.Minute}} {
 		if *d.field == 0 {
 			*d.field = d.standard
 		}
@@ -82,6 +85,9 @@ func (l *Labeler) Start(ctx context.Context) error {
 		return nil
 	}
 	pace := l.Pace.orDefaults()
+	if !pause(ctx, pace.Settle) {
+		return nil
+	}
 	wake := make(chan struct{}, 1)
 	if err := l.watch(ctx, wake); err != nil {
 		return err

@@ -76,7 +76,7 @@ func newStage(t *testing.T) *stage {
 	})
 	objects.PrependWatchReactor("nodes", kubetesting.DefaultWatchReactor(s.events, nil))
 	s.labeler = &Labeler{
-		Kube: s.kube, Metadata: objects, Cloud: provider{s.cloud, s}, Log: logr.Discard(),
+		Kube: s.kube, Metadata: objects, Cloud: provider{s.cloud, s}, Log: logr.Discard(), Pace: Pace{Settle: time.Nanosecond},
 		Counted: func(_ cloud.PoolID, byVersion map[string]int) { s.counted = maps.Clone(byVersion) },
 		Joined: func(version string, took time.Duration) {
 			s.joined = append(s.joined, fmt.Sprintf("%s %s", version, took))
@@ -96,7 +96,7 @@ func (s *stage) start() {
 			s.t.Error(err)
 		}
 	})
-	synctest.Wait()
+	s.after(time.Nanosecond)
 }
 
 // node makes a node, Ready since now or not, and tells the watch.
