@@ -13,6 +13,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
@@ -129,6 +130,7 @@ func (s *session) manager(flags controllerFlags) (ctrl.Manager, error) {
 		Cache:                               policycontroller.CacheOptions(caching),
 		Logger:                              s.options.Log,
 		LeaderElection:                      true,
+		LeaderElectionID:                    v1alpha1.LeaseName, // names it in leader_election_master_status
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
 		LeaseDuration:                       &duration,
