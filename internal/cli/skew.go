@@ -49,10 +49,11 @@ func (c *Cluster) checkClock() error {
 	if !heard || ahead.Abs() <= maxSkew {
 		return nil
 	}
+	by := ahead.Abs().Round(time.Minute) // an answer that was long on its way is no part of it
 	side := "behind"
 	if ahead < 0 {
 		side = "ahead of"
 	}
 	return refusedf("this machine's clock is %s %s the API server's, and nothing was changed: versions and deadlines go by it, so set the clock first",
-		print.Duration(ahead.Abs()), side)
+		print.Duration(by), side)
 }
