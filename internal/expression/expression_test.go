@@ -66,6 +66,17 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
+// TestZone: an expression reads the clock in UTC, wherever the process runs.
+func TestZone(t *testing.T) {
+	e, err := Compile(`now.getHours() == 12 && 1 < 2.5`, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused, _, err := e.Evaluate(node(), now.In(time.FixedZone("east", 7200))); err != nil || !refused {
+		t.Errorf("%v, %v", refused, err)
+	}
+}
+
 func TestScore(t *testing.T) {
 	for text, want := range map[string]float64{
 		`1`:    1,

@@ -76,8 +76,7 @@ func (r *recurrence) next(t time.Time) time.Time {
 
 // covers tells whether t is in a span, and when the last span that has begun by t ends.
 func (r *recurrence) covers(t time.Time) (end time.Time, covered bool) {
-	// One day more, because a clock may skip a whole day, whose starts are then at the beginning of the next.
-	oldest := dayOf(t.Add(-r.length).In(r.zone)).AddDate(0, 0, -1)
+	oldest := dayOf(t.Add(-r.length).In(r.zone))
 	for day := dayOf(t.In(r.zone)); !day.Before(oldest); day = day.AddDate(0, 0, -1) {
 		if !r.on(day) {
 			continue
@@ -110,9 +109,13 @@ func has(set uint64, n int) bool { return set&(1<<uint(n)) != 0 }
 
 const minutes = 24 * 60
 
-// first start of the day after t; zero if there is none.
+// first start of the day after t; zero if there is none. What the clock showed before on this day does not come
+// again as a start.
 func (r *recurrence) first(day, t time.Time) time.Time {
-	minute, _ := r.around(day, t)
+	minute := 0
+	if local := t.In(r.zone); dayOf(local).Equal(day) {
+		minute = local.Hour()*60 + local.Minute()
+	}
 	for ; minute < minutes; minute++ {
 		if r.at(minute) {
 			if start := moment(day, minute, r.zone); start.After(t) {
@@ -123,9 +126,21 @@ func (r *recurrence) first(day, t time.Time) time.Time {
 	return time.Time{}
 }
 
-// last start of the day up to t; zero if there is none.
+// farthest that a clock is set back within a day, with room to spare: usually an hour, in one zone half of one,
+// and in some two.
+const farthest = 3 * time.Hour
+
+// last start of the day up to t; zero if there is none. Where the clock was set back shortly before t, it has
+// shown later minutes than it does now.
 func (r *recurrence) last(day, t time.Time) time.Time {
-	_, minute := r.around(day, t)
+	minute := minutes - 1
+	if local := t.In(r.zone); dayOf(local).Equal(day) {
+		now := local.Hour()*60 + local.Minute()
+		if change, _ := local.ZoneBounds(); !change.IsZero() && t.Sub(change) < farthest {
+			now += int(farthest.Minutes())
+		}
+		minute = min(minute, now)
+	}
 	for ; minute >= 0; minute-- {
 		if r.at(minute) {
 			if start := moment(day, minute, r.zone); !start.After(t) {
@@ -134,25 +149,6 @@ func (r *recurrence) last(day, t time.Time) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// farthest that a clock is moved within a day, with room to spare: usually an hour, in one zone half of one, and
-// in some two.
-const farthest = 3 * time.Hour
-
-// around gives the minutes of the day between which starts may lie both before and after t: one, but for the
-// hours in which the clock changes.
-func (r *recurrence) around(day, t time.Time) (from, to int) {
-	local := t.In(r.zone)
-	if !dayOf(local).Equal(day) {
-		return 0, minutes - 1
-	}
-	minute := local.Hour()*60 + local.Minute()
-	start, end := local.ZoneBounds()
-	if (start.IsZero() || t.Sub(start) > farthest) && (end.IsZero() || end.Sub(t) > farthest) {
-		return minute, minute
-	}
-	return max(0, minute-int(farthest.Minutes())), min(minutes-1, minute+int(farthest.Minutes()))
 }
 
 func (r *recurrence) at(minute int) bool {

@@ -135,6 +135,18 @@ func TestClockChanges(t *testing.T) {
 	}
 }
 
+// TestSetBack: at ten past two for the second time, the start at half past two is forty minutes old.
+func TestSetBack(t *testing.T) {
+	r, err := compile("30 2 * * *", "Europe/Berlin", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, covered := r.covers(at(t, "2026-10-25T01:10:00Z"))
+	if want := at(t, "2026-10-25T01:30:00Z"); !covered || !end.Equal(want) {
+		t.Errorf("covered %v until %s, want %s", covered, end.UTC(), want)
+	}
+}
+
 func TestNever(t *testing.T) {
 	now := at(t, "Mon 12 Jan 12:00")
 	for _, c := range []struct {
@@ -275,6 +287,7 @@ func TestPastOf(t *testing.T) {
 	}{
 		{"nothing", nil, Past{}},
 		{"successes", old, Past{LastSuccess: at(t, "Tue 06 Jan 10:00")}},
+		{"successes in another order", []v1alpha1.Prototype{old[2], old[1]}, Past{LastSuccess: at(t, "Tue 06 Jan 10:00")}},
 		{"failures since", append(old, prototype("d", "Wed 07 Jan 10:00", failed, ended("Wed 07 Jan 10:20")), prototype("e", "Wed 07 Jan 12:00", failed, ended("Wed 07 Jan 12:05"))),
 			Past{LastSuccess: at(t, "Tue 06 Jan 10:00"), Failures: 2, LastFailure: at(t, "Wed 07 Jan 12:05"), Failed: "e"}},
 		{"in another order", append([]v1alpha1.Prototype{prototype("e", "Wed 07 Jan 12:00", failed, ended("Wed 07 Jan 12:05")), prototype("d", "Wed 07 Jan 10:00", failed)}, old...),
