@@ -1,0 +1,43 @@
+package azure
+
+import (
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+const permissionsOf = testScope + "/providers/Microsoft.Authorization/permissions"
+
+// TestPermissions names every action once, with its place, and tells those that captures do without.
+func TestPermissions(t *testing.T) {
+	a := newARM(t)
+	a.lists[fold(permissionsOf)] = []any{map[string]any{
+		"actions": []any{"Microsoft.Compute/*"}, "notActions": []any{"Microsoft.Compute/snapshots/delete", "*/reimage/action"},
+	}}
+	got, err := a.provider().Permissions(t.Context(), testPool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(RequiredActions())+len(RebuildActions()) {
+		t.Errorf("%d permissions are told", len(got))
+	}
+	var missing []cloud.Permission
+	for _, p := range got {
+		if p.Scope == "" {
+			t.Errorf("%s is told without its place", p.Action)
+		}
+		if !p.Allowed {
+			missing = append(missing, p)
+		}
+	}
+	if len(missing) != 2 || missing[0].Action != "Microsoft.Compute/snapshots/delete" || missing[0].For != "" || missing[1].For == "" {
+		t.Errorf("missing: %+v", missing)
+	}
+}
+
+func TestPermissionsThatMayNotBeListed(t *testing.T) {
+	a := newARM(t)
+	a.next("GET", permissionsOf, armError(403, "AuthorizationFailed", "no"))
+	_, err := a.provider().Permissions(t.Context(), testPool)
+	wantKind(t, err, cloud.Denied)
+}
