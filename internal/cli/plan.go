@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/estimate"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -65,9 +66,9 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 		return nil
 	}
 	shown := make([]print.PoolPlan, 0, len(plans.Pools))
-	estimate := policy.EstimateOf(plans.Prototypes)
+	took := estimate.Of(plans.Prototypes)
 	for _, plan := range plans.Pools {
-		shown = append(shown, s.poolPlan(ctx, plan, estimate, pool != "" || format.Machine()))
+		shown = append(shown, s.poolPlan(ctx, plan, took, pool != "" || format.Machine()))
 	}
 	return print.PoolPlans(s.Out, format, shown, pool != "", s.Now())
 }
@@ -177,10 +178,10 @@ func (r readPrototypes) List(ctx context.Context, list client.ObjectList, option
 }
 
 // poolPlan asks what a capture would do, in full.
-func (s *session) poolPlan(ctx context.Context, plan policy.Plan, estimate policy.Estimate, full bool) print.PoolPlan {
+func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.Estimate, full bool) print.PoolPlan {
 	p := print.PoolPlan{
 		Pool: plan.Pool.Name, PoolID: string(plan.Pool.ID), Policy: plan.Policy, Captures: plan.Wanted, Decision: *plan.Status.Decision,
-		Status: plan.Status, Nodes: plan.Choice.Verdicts, Estimate: estimate,
+		Status: plan.Status, Nodes: plan.Choice.Verdicts, Estimate: took,
 	}
 	if plan.Prototype == nil {
 		return p

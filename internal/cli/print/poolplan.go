@@ -10,7 +10,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/estimate"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -26,7 +26,7 @@ type PoolPlan struct {
 	Nodes    []selection.Verdict   `json:"nodes"`
 	Donor    string                `json:"donor,omitempty"`
 	Version  string                `json:"version,omitempty"`
-	Estimate policy.Estimate       `json:"estimate"`
+	Estimate estimate.Estimate     `json:"estimate"`
 	Refusals []cloud.Refusal       `json:"refusals,omitempty"`
 	Change   *cloud.RecipeChange   `json:"change,omitempty"`
 	Retires  []string              `json:"retires,omitempty"`

@@ -1,0 +1,112 @@
+// Package estimate tells how long a capture probably takes, by what captures that succeeded took. It knows
+// nothing of the pool or the cloud: the Prototypes are given to it.
+package estimate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// Step is how long one step of a capture probably takes.
+type Step struct {
+	Phase v1alpha1.Phase `json:"phase"`
+	// Seconds, the median of those captures that had the step.
+	Seconds int64 `json:"seconds"`
+}
+
+// Estimate is how long a capture probably takes, from what captures of this cluster have taken.
+type Estimate struct {
+	// Captures that it rests on. Zero: nothing is known.
+	Captures int `json:"captures"`
+	// Steps in the order of a capture, and Seconds of them all.
+	Steps   []Step `json:"steps,omitempty"`
+	Seconds int64  `json:"seconds"`
+	// OutOfServiceSeconds that the donor is away.
+	OutOfServiceSeconds int64 `json:"outOfServiceSeconds"`
+}
+
+// Total is how long all steps take.
+func (e Estimate) Total() time.Duration { return time.Duration(e.Seconds) * time.Second }
+
+// OutOfService is how long the donor is away.
+func (e Estimate) OutOfService() time.Duration {
+	return time.Duration(e.OutOfServiceSeconds) * time.Second
+}
+
+// Of takes the medians of the captures that succeeded.
+func Of(prototypes []v1alpha1.Prototype) Estimate {
+	var (
+		estimate Estimate
+		order    []v1alpha1.Phase
+		steps    = map[v1alpha1.Phase][]time.Duration{}
+		away     []time.Duration
+	)
+	for i := range prototypes {
+		p := &prototypes[i]
+		if p.Status.Phase != v1alpha1.PhaseSucceeded || len(p.Status.Steps) == 0 {
+			continue
+		}
+		estimate.Captures++
+		for phase, took := range stepsOf(p) {
+			if _, known := steps[phase]; !known {
+				order = append(order, phase)
+			}
+			steps[phase] = append(steps[phase], took)
+		}
+		if donor := p.Status.Donor; donor != nil && donor.ReservedAt != nil && donor.ReleasedAt != nil {
+			away = append(away, donor.ReleasedAt.Sub(donor.ReservedAt.Time))
+		}
+	}
+	slices.SortFunc(order, func(a, b v1alpha1.Phase) int { return cmp.Compare(place(a), place(b)) })
+	var total time.Duration
+	for _, phase := range order {
+		took := median(steps[phase])
+		total += took
+		estimate.Steps = append(estimate.Steps, Step{phase, int64(took.Round(time.Second).Seconds())})
+	}
+	estimate.Seconds = int64(total.Round(time.Second).Seconds())
+	estimate.OutOfServiceSeconds = int64(median(away).Round(time.Second).Seconds())
+	return estimate
+}
+
+// stepsOf adds up how long a capture was in each phase: it may have entered one more than once.
+func stepsOf(p *v1alpha1.Prototype) map[v1alpha1.Phase]time.Duration {
+	took := map[v1alpha1.Phase]time.Duration{}
+	for _, step := range p.Status.Steps {
+		if step.FinishedAt != nil {
+			took[step.Phase] += step.FinishedAt.Sub(step.StartedAt.Time)
+		}
+	}
+	return took
+}
+
+// phases in the order of a capture.
+var phases = []v1alpha1.Phase{
+	v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing,
+	v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing,
+	v1alpha1.PhasePublishing, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
+}
+
+func place(phase v1alpha1.Phase) int {
+	if i := slices.Index(phases, phase); i >= 0 {
+		return i
+	}
+	return len(phases)
+}
+
+// median of durations; zero if there are none. Of an even number it is the mean of the two in the middle.
+func median(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Clone(all)
+	slices.Sort(all)
+	middle := len(all) / 2
+	if len(all)%2 == 1 {
+		return all[middle]
+	}
+	return (all[middle-1] + all[middle]) / 2
+}
