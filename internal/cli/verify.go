@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"text/tabwriter"
 
@@ -19,6 +20,7 @@ import (
 // verifyFlags is what a person asks of kamino verify.
 type verifyFlags struct {
 	profile, profileFile, manifest, identities, output string
+	tree                                               string
 	all, freeOnly                                      bool
 	allow                                              []string
 }
@@ -42,7 +44,10 @@ It exits 0 if the disk is clean, and 4 if there are findings that may not stay.`
   kamino verify /mnt/disk
 
   # A raw image, free blocks included, with what the run removed and kept
-  kamino verify disk.raw --manifest generalize.json`,
+  kamino verify disk.raw --manifest generalize.json
+
+  # The same, without the keys that came with packages and container images
+  kamino verify disk.raw --manifest generalize.json --tree /mnt/disk`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return classed(v.run(cmd.Context(), f, args[0]))
@@ -55,6 +60,7 @@ It exits 0 if the disk is clean, and 4 if there are findings that may not stay.`
 	flags.StringVar(&v.identities, "identities", "", "list of the donor's identities, as sha256sum writes it")
 	flags.StringSliceVar(&v.allow, "allow", nil, "rules that were allowed to be broken, by name")
 	flags.BoolVar(&v.all, "all", false, "read the whole tree, not only where machines keep what is theirs")
+	flags.StringVar(&v.tree, "tree", "", "with an image: the same disk, mounted; keys that came with packages and container images are known again by it")
 	flags.BoolVar(&v.freeOnly, "free-only", false, "with an image: report keys and tokens only where blocks are not known to be in use")
 	flags.StringVarP(&v.output, "output", "o", "", "table, json or yaml")
 	return cmd
@@ -84,6 +90,8 @@ func (v *verifyFlags) run(ctx context.Context, f *Factory, target string) error 
 	switch {
 	case info.IsDir() && v.freeOnly:
 		return usagef("--free-only is for images")
+	case info.IsDir() && v.tree != "":
+		return usagef("--tree is for images")
 	case !info.IsDir() && v.all:
 		return usagef("--all is for trees: of an image everything is read")
 	}
@@ -94,6 +102,11 @@ func (v *verifyFlags) run(ctx context.Context, f *Factory, target string) error 
 	o, result, err := v.options(target, info.IsDir(), manifest)
 	if err != nil {
 		return err
+	}
+	if v.tree != "" {
+		if err := v.knowBrought(ctx, &o); err != nil {
+			return err
+		}
 	}
 	if info.IsDir() {
 		result.Report, err = scan.Tree(ctx, target, o)
@@ -113,6 +126,18 @@ func (v *verifyFlags) run(ctx context.Context, f *Factory, target string) error 
 		err = &ending{ExitFailed, fmt.Errorf("%s must not be copied: %d findings", generalize.Printable(target), result.Count)}
 	}
 	return err
+}
+
+// knowBrought adds the keys that came with packages and container images to those that may stay. What the
+// manifest says of a key counts first.
+func (v *verifyFlags) knowBrought(ctx context.Context, o *scan.Options) error {
+	brought, err := scan.Brought(ctx, v.tree)
+	if err != nil {
+		return fmt.Errorf("--tree: %w", err)
+	}
+	maps.Copy(brought, o.Known)
+	o.Known = brought
+	return nil
 }
 
 func (v *verifyFlags) readManifest(target string, isTree bool) (*generalize.Manifest, error) {

@@ -162,6 +162,7 @@ func TestVerifyUsage(t *testing.T) {
 		{[]string{filepath.Join(dir, "nowhere")}, "nowhere"},
 		{[]string{dir, "--free-only"}, "for images"},
 		{[]string{file, "--all"}, "for trees"},
+		{[]string{dir, "--tree", dir}, "for images"},
 		{[]string{dir, "--profile", "other"}, "unknown profile"},
 		{[]string{dir, "--manifest", file}, "read the manifest"},
 		{[]string{dir, "--identities", file}, "sha256sum"},

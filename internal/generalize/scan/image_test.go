@@ -63,6 +63,23 @@ func TestKnownInImage(t *testing.T) {
 	}
 }
 
+// TestWhatPackagesBringIsKnown: a key below /usr or in a container image, and not the machine's own.
+func TestWhatPackagesBringIsKnown(t *testing.T) {
+	all, dir := secrets(t), t.TempDir()
+	write(t, dir, "usr/share/doc/example/server.key", all["PKCS #1 in PEM"])
+	write(t, dir, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/etc/test.key", all["OpenSSH"])
+	write(t, dir, "etc/ssl/private/own.key", all["PKCS #8 in PEM"])
+	known, err := Brought(t.Context(), dir)
+	if err != nil || len(known) != 2 {
+		t.Fatalf("got %v, %v", known, err)
+	}
+	name := image(t, 4<<20, map[int64]string{8192: all["PKCS #1 in PEM"], 1 << 20: all["OpenSSH"], 2 << 20: all["PKCS #8 in PEM"]})
+	report := scanImage(t, name, Options{Known: known})
+	if report.Count != 1 || report.Findings[0].Offset != 2<<20 || len(report.Kept) != 2 {
+		t.Errorf("got %+v", report)
+	}
+}
+
 func TestIdentityInBlocks(t *testing.T) {
 	small, large, binaryOne := "a host's key "+letters(400), letters(1024), "\x05\x02\x00\x00"+letters(90)
 	name := image(t, 4<<20, map[int64]string{3 * 1024: small, 1<<20 + 1024: large, 2<<20 - 1024: binaryOne, 3 << 20: "not " + small})

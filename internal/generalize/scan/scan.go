@@ -90,6 +90,11 @@ type Options struct {
 	FreeOnly bool
 	// Dirs of a tree that are read, as paths of the machine; all of it if empty.
 	Dirs []string
+
+	// images has container images read as well.
+	images bool
+	// each is called with everything that is found; nil if nobody wants to know.
+	each func(Finding)
 }
 
 // Dirs are the directories in which a machine keeps what it got or made for itself. The rest comes from
@@ -101,6 +106,32 @@ var shared = []string{
 	"var/lib/containerd/io.containerd.content.v1.content", "var/lib/containerd/io.containerd.snapshotter.v1.*",
 	"var/lib/containers/storage", "var/lib/docker/overlay2", "var/lib/docker/image", "var/lib/snapd/snaps",
 	"var/lib/snapd/cache", "proc", "sys", "dev", "run",
+}
+
+// Brought returns the hashes of keys that came with packages and container images, and where each is: what a
+// tree has outside of the directories in which a machine keeps what is its own. In an image of the same disk
+// they cannot be told from others by anything else.
+func Brought(ctx context.Context, dir string) (map[string]string, error) {
+	brought := map[string]string{}
+	_, err := Tree(ctx, dir, Options{images: true, each: func(f Finding) {
+		if f.SHA256 != "" && !own(f.Path) {
+			brought[f.SHA256] = f.Path + ": it came with a package or a container image"
+		}
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return brought, nil
+}
+
+// own says whether a path of the machine is where it keeps what it got or made for itself.
+func own(p string) bool {
+	for dir := strings.TrimPrefix(p, "/"); dir != "." && dir != "/"; dir = path.Dir(dir) {
+		if skipped(dir) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(Dirs(), func(dir string) bool { return strings.HasPrefix(p, dir+"/") })
 }
 
 type scanner struct {
@@ -116,6 +147,9 @@ func newScanner(o Options) *scanner {
 
 // add takes a hit into the report.
 func (s *scanner) add(f Finding) {
+	if s.each != nil {
+		s.each(f)
+	}
 	if f.Kept != "" {
 		if s.report.KeptCount++; len(s.report.Kept) < maxListed {
 			s.report.Kept = append(s.report.Kept, f)
@@ -177,7 +211,7 @@ func (w *treeWalk) visit(p string, d fs.DirEntry, err error) error {
 	case err != nil:
 		return err
 	case d.IsDir():
-		if skipped(p) {
+		if skipped(p) && !(w.images && strings.HasPrefix(p, "var/")) {
 			return fs.SkipDir
 		}
 		return w.enter(p)
