@@ -116,7 +116,7 @@ func notHere(s Subject) *cloud.Refusal {
 func free(s Subject) *cloud.Refusal {
 	reservation, err := v1alpha1.ReservationOf(s.Node.Annotations)
 	switch {
-	case err != nil:
+	case err != nil, reservation != nil && reservation.Prototype == "":
 		return refuse(Reserved, "node %s carries a reservation that cannot be read (annotation %s): see who wrote it, and remove it if nobody holds the node", s.Node.Name, v1alpha1.ReservationAnnotation)
 	case reservation == nil, reservation.Prototype == s.Prototype:
 		return nil
