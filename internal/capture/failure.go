@@ -131,7 +131,7 @@ func (e *Engine) verdictOf(w *world, d plan.Decision, err error) error {
 	}
 	w.p.Status.Failure = &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error(), CloudError: c.Message}
 	enter(&w.p.Status, v1alpha1.PhaseGivingBack, e.now())
-	reportConditions(w.p, plan.Decision{Do: plan.Fail})
+	reportConditions(w.p, plan.Decision{Do: plan.Fail}, e.now())
 	e.event(w, corev1.EventTypeWarning, CloudRefused, "%s", c.Error())
 	return nil
 }

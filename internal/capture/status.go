@@ -53,7 +53,7 @@ func report(w *world, d plan.Decision, now time.Time) {
 	reportDonor(w, now)
 	reportImage(w)
 	reportRecipe(w, d)
-	reportConditions(w.p, d)
+	reportConditions(w.p, d, now)
 }
 
 func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
@@ -134,11 +134,10 @@ func reportDonor(w *world, now time.Time) {
 }
 
 // reportConditions sets the conditions. Their messages are stable: no times, no counts.
-func reportConditions(p *v1alpha1.Prototype, d plan.Decision) {
+func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	s := &p.Status
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
-		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: p.Generation})
+		setCondition(p, now, kind, status, reason, message)
 	}
 	held := s.Donor != nil && s.Donor.ReleasedAt == nil
 	if held {
@@ -170,6 +169,14 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision) {
 	}
 }
 
+// setCondition sets a condition that, if its status changes, has changed now.
+func setCondition(p *v1alpha1.Prototype, now time.Time, kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(now),
+	})
+}
+
 // noteRecovery takes back what noteTrouble said, once a pass gets through.
 func noteRecovery(p *v1alpha1.Prototype) {
 	if p.Status.Failure == nil {
@@ -189,9 +196,8 @@ func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 	}
 	switch e.Kind {
 	case cloud.Denied, cloud.Unauthenticated, cloud.QuotaExceeded, cloud.Invalid, cloud.Unsupported:
-		meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(e.Kind),
-			Message: e.Error() + "; the capture goes on by itself once this is mended", ObservedGeneration: p.Generation})
+		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(e.Kind),
+			e.Error()+"; the capture goes on by itself once this is mended")
 	case cloud.NotFound, cloud.Conflict, cloud.Throttled, cloud.Unavailable:
 	}
 }

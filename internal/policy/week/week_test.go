@@ -1,0 +1,265 @@
+// Package week is a week of a cluster that nobody watches: policies decide and the engine captures, on a clock
+// of its own, while nodes are patched and rebooted in kured's way, pools grow and shrink, donors vanish, the
+// cloud and the API server fail and throttle, and the controller is killed again and again. It holds tests
+// only: what is under test is internal/policy together with internal/capture.
+package week
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/policy"
+)
+
+const (
+	days   = 7
+	badDay = 4 // the day whose patch is bad
+	pools  = 3
+	// atOnce is how many captures the policy allows.
+	atOnce = 2
+)
+
+// TestSevenDays runs the week under a few seeds; KAMINO_WEEKS is how many.
+func TestSevenDays(t *testing.T) {
+	seeds := 2
+	if text := os.Getenv("KAMINO_WEEKS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("KAMINO_WEEKS=%s is not a number", text)
+		}
+		seeds = n
+	}
+	for seed := range seeds {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, uint64(seed))
+			for day := 1; day <= days; day++ {
+				w.today(day)
+			}
+			w.quiet()
+			w.judge()
+			t.Logf("%d killings, %d calls lost of %d, %d donors gone in mid-capture, captures ended as %v",
+				w.killed, w.lost, w.called, w.vanished, w.ends())
+		})
+	}
+}
+
+// today plays one day: a patch comes out at 06:00, nodes take it until 08:00 and are rebooted until 14:00, and
+// all day long pools grow and shrink. The bad day ends with an operator who goes back, and who holds the policy
+// until the next patch is on the nodes.
+func (w *world) today(day int) {
+	w.at(day, 6, 0)
+	w.released = day
+	if day == badDay+1 {
+		w.at(day, 8, 0)
+	}
+	w.stagePatches()
+	for hour := 8; hour < 14; hour++ {
+		for _, minute := range []int{0, 30} {
+			w.at(day, hour, minute)
+			w.rebootOneOfEachPool(hour == 13)
+		}
+		if hour%3 == 0 {
+			w.scale()
+		}
+	}
+	if day == badDay+1 {
+		w.suspend(false)
+	}
+	if day == 2 || day == 6 {
+		w.vanishNext = true
+	}
+	w.at(day, 20, 0)
+	if day == badDay {
+		w.goBack()
+	}
+	w.scale()
+	w.at(day, 23, 55)
+}
+
+// at lets the world run until then.
+func (w *world) at(day, hour, minute int) {
+	until := start.Add(time.Duration(day-1)*24*time.Hour + time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
+	for w.clock.Now().Before(until) {
+		w.turn(until.Sub(w.clock.Now()))
+	}
+}
+
+// quiet lets what is under way come to its end, in a world without troubles.
+func (w *world) quiet() {
+	w.calm, w.vanishNext = true, false
+	w.suspend(true)
+	for range 2000 {
+		if w.active() == 0 && len(w.cloud.World().Snapshots) == 0 {
+			w.turn(time.Minute)
+			return
+		}
+		w.turn(time.Minute)
+	}
+	w.t.Fatalf("captures do not end: %+v", w.ends())
+}
+
+// judge checks what a platform engineer finds on the eighth day.
+func (w *world) judge() {
+	t, seen := w.t, w.cloud.World()
+	if len(seen.Snapshots) > 0 {
+		t.Errorf("snapshots are left behind: %+v", seen.Snapshots)
+	}
+	for _, m := range seen.Instances {
+		if m.ScaleInProtected {
+			t.Errorf("%s is left protected", m.ID)
+		}
+		if m.Power != cloud.PowerRunning {
+			t.Errorf("%s is left %s", m.ID, m.Power)
+		}
+	}
+	for _, n := range w.allNodes() {
+		if n.Spec.Unschedulable || n.Annotations[v1alpha1.ReservationAnnotation] != "" || n.Annotations[v1alpha1.ScaleDownDisabledAnnotation] != "" {
+			t.Errorf("node %s is left cordoned %t with %v", n.Name, n.Spec.Unschedulable, n.Annotations)
+		}
+	}
+	if left := w.podsOf(v1alpha1.DefaultNamespace); len(left) > 0 {
+		t.Errorf("%d generalize pods are left behind", len(left))
+	}
+	for _, id := range w.pools {
+		w.judgePool(id, seen)
+	}
+	if w.killed == 0 || w.lost == 0 || w.vanished == 0 {
+		t.Errorf("a week without troubles shows nothing: %d killings, %d calls lost, %d donors gone", w.killed, w.lost, w.vanished)
+	}
+}
+
+func (w *world) judgePool(id cloud.PoolID, seen memory.World) {
+	t := w.t
+	run := map[string]bool{}
+	for _, m := range seen.Instances {
+		run[levelKey(m.Pool, m.BuiltFrom)] = true
+	}
+	usable := 0
+	for i := len(seen.Images) - 1; i >= 0; i-- { // newest first
+		switch v := seen.Images[i]; {
+		case v.Pool != id:
+		case v.Quarantined:
+			if w.levels[levelKey(id, v.Version)] != badDay {
+				t.Errorf("version %s of %s is quarantined and has patch %d", v.Version, id, w.levels[levelKey(id, v.Version)])
+			}
+		default:
+			if usable++; usable > 3 && !run[levelKey(id, v.Version)] {
+				t.Errorf("%s keeps version %s, which is the %d. and of which no node was built", id, v.Version, usable)
+			}
+		}
+	}
+	if usable < 2 {
+		t.Errorf("%s keeps %d usable versions, want 2 at least", id, usable)
+	}
+	before := len(w.cloud.InstanceIDs(id))
+	w.grow(id, 1)
+	for range 20 {
+		w.turn(time.Minute)
+	}
+	for _, m := range w.cloud.World().Instances {
+		if m.Pool != id || before > 0 && m.ID != w.newest(id) {
+			continue
+		}
+		if level := w.levels[levelKey(id, m.BuiltFrom)]; level != days {
+			t.Errorf("the newest node of %s is built from %q with patch %d, want the newest one, %d (captures: %v)", id, m.BuiltFrom, level, days, w.ends())
+		}
+	}
+}
+
+// turn is one step of the world and of the controller in it.
+func (w *world) turn(most time.Duration) {
+	var active int
+	memoryCrash := memory.RunUntilCrash(func() { active = w.control() })
+	if memoryCrash || !w.calm && w.random.IntN(400) == 0 {
+		w.kill()
+	}
+	w.hold()
+	step := 5 * time.Minute
+	if active > 0 {
+		step = 10 * time.Second
+	}
+	w.clock.Advance(min(step, max(most, time.Second)))
+	w.cloud.Settle()
+	w.runPods()
+	w.runKubelets()
+}
+
+// control is one round of the controller: a decision, and a pass for each capture.
+func (w *world) control() (active int) {
+	ctx := w.t.Context()
+	if now := w.clock.Now(); !now.Before(w.nextDecision) || w.news {
+		w.news = false
+		after, err := w.decider.Pass(ctx)
+		if err != nil {
+			after = time.Minute
+		}
+		w.nextDecision = now.Add(min(after, 10*time.Minute))
+	}
+	for _, p := range w.prototypes() {
+		if policy.Terminal(&p) && len(p.Finalizers) == 0 {
+			continue
+		}
+		active++
+		if _, err := w.engine.Pass(ctx, p.Name); err == nil {
+			w.news = true
+		}
+		w.vanish(p.Name)
+	}
+	return active
+}
+
+// hold checks what must be true at every moment.
+func (w *world) hold() {
+	if broken := w.cloud.World().Broken(); len(broken) > 0 {
+		w.t.Fatalf("%s: %v", w.clock.Now(), broken)
+	}
+	holds, byPool := 0, map[string]int{}
+	for _, n := range w.allNodes() {
+		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
+			holds++
+			byPool[w.machines[n.Name].pool]++
+		}
+	}
+	if holds > atOnce {
+		w.t.Fatalf("%s: %d nodes are held at once, more than %d", w.clock.Now(), holds, atOnce)
+	}
+	for pool, n := range byPool {
+		if n > 1 {
+			w.t.Fatalf("%s: %d nodes of %s are held at once", w.clock.Now(), n, pool)
+		}
+	}
+}
+
+// vanish takes a donor away while its capture holds it, once when it was asked for.
+func (w *world) vanish(name string) {
+	p := w.prototype(name)
+	if !w.vanishNext || p == nil || p.Status.Phase != v1alpha1.PhaseDraining && p.Status.Phase != v1alpha1.PhaseWaitingReady {
+		return
+	}
+	w.vanishNext = false
+	w.vanished++
+	w.remove(p.Spec.Donor.NodeName)
+}
+
+func (w *world) ends() map[string]int {
+	ends := map[string]int{}
+	for _, p := range w.prototypes() {
+		end := string(p.Status.Phase)
+		if p.Status.Failure != nil {
+			end = fmt.Sprintf("%s (%s)", end, p.Status.Failure.Reason)
+		}
+		ends[end]++
+	}
+	return ends
+}
+
+func ready(n *corev1.Node) *corev1.NodeCondition { return &n.Status.Conditions[0] }

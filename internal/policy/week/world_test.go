@@ -1,0 +1,458 @@
+package week
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/policy"
+)
+
+var start = time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC)
+
+const policyName = "all"
+
+// machine is a node's machine and the patch on its disk: the one that runs, and the one that a reboot brings.
+type machine struct {
+	pool           string
+	id             cloud.InstanceID
+	running, disk  int
+	pending, asked bool // asked: kured wants the reboot, and clears its wish itself
+}
+
+type world struct {
+	t      *testing.T
+	random *rand.Rand
+	clock  *memory.Clock
+	cloud  *memory.Cloud
+	pools  []cloud.PoolID
+
+	kube     *fake.Clientset
+	clean    client.Client // the world's own hand: never fails
+	api      client.Client // the controller's
+	nodes    *policy.Nodes
+	engine   *capture.Engine
+	decider  *policy.Decider
+	machines map[string]*machine
+	// levels are the patches that versions have, by levelKey.
+	levels map[string]int
+
+	mu                 sync.Mutex // guards random and the counts against calls at the same time
+	released           int
+	nextDecision       time.Time
+	news, calm         bool
+	vanishNext         bool
+	uids, called, lost int
+	killed, vanished   int
+}
+
+func levelKey(pool cloud.PoolID, version string) string { return string(pool) + " " + version }
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{
+		t: t, random: rand.New(rand.NewPCG(seed, 7)), clock: memory.NewClock(start), machines: map[string]*machine{}, levels: map[string]int{},
+		kube: fake.NewClientset(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultNamespace}}),
+	}
+	w.cloud = memory.New(memory.Config{Now: w.clock.Now, Latency: memory.Latency{
+		Stop: 20 * time.Second, GuestOff: 10 * time.Second, Start: time.Minute, Snapshot: 30 * time.Second, Image: 10 * time.Minute, Delete: 20 * time.Second,
+	}})
+	w.kube.PrependReactor("*", "*", w.react)
+	scheme := runtime.NewScheme()
+	w.must(v1alpha1.AddToScheme(scheme))
+	base := ctrlfake.NewClientBuilder().WithScheme(scheme).
+		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}).Build()
+	w.clean = base
+	w.api = interceptor.NewClient(base, w.interceptors())
+	w.nodes = policy.NewNodes(w.cloud.PoolOf)
+	for i := range pools {
+		id := w.cloud.AddPool(memory.PoolSpec{Name: fmt.Sprintf("pool%d", i), MaxSize: 30, Bootstrap: []string{"customData", "vmssCSE"}})
+		w.pools = append(w.pools, id)
+		for n := range 6 {
+			w.cloud.AddInstance(id, fmt.Sprint(n))
+		}
+	}
+	w.must(w.clean.Create(t.Context(), &v1alpha1.PrototypePolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: policyName, UID: "policy"}, Spec: v1alpha1.PrototypePolicySpec{MaxConcurrent: atOnce},
+	}))
+	w.runKubelets()
+	w.restart()
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// restart is a new controller, which knows nothing. What it decides runs several calls at once, so that the
+// killing of a decision is left to the moments in between.
+func (w *world) restart() {
+	w.engine = &capture.Engine{
+		Client: w.api, Kube: w.kube, Cloud: memory.NewFaulty(w.cloud, w.trouble(true)), Image: "kamino:test", MaxConcurrent: 1,
+		PolicyConcurrent: func() int { return w.decider.MaxConcurrent() }, Now: w.clock.Now, Log: logr.Discard(),
+	}
+	provider := memory.NewFaulty(w.cloud, w.trouble(false))
+	w.decider = &policy.Decider{
+		Read: w.clean, Client: w.clean, Cloud: provider, Nodes: w.nodes, Looks: policy.NewLooks(provider, w.clock.Now),
+		Preflight: w.engine.Refusals, Now: w.clock.Now, Log: logr.Discard(),
+	}
+	w.nextDecision = w.clock.Now()
+}
+
+func (w *world) kill() {
+	w.killed++
+	w.restart()
+}
+
+// trouble loses calls to the cloud: one in fifty, before or after its effect.
+func (w *world) trouble(crashes bool) func(memory.Call) memory.Outcome {
+	return func(memory.Call) memory.Outcome {
+		w.mu.Lock() // decisions about several pools are made at once
+		defer w.mu.Unlock()
+		w.called++
+		if w.calm || w.random.IntN(50) > 0 {
+			return memory.Pass()
+		}
+		w.lost++
+		outcomes := []memory.Outcome{
+			memory.FailBefore(cloud.Unavailable), memory.FailAfter(cloud.Unavailable), memory.Throttle(30 * time.Second),
+			memory.FailBefore(cloud.Conflict), memory.CrashBefore(), memory.CrashAfter(),
+		}
+		if !crashes {
+			outcomes = outcomes[:3]
+		}
+		return outcomes[w.random.IntN(len(outcomes))]
+	}
+}
+
+// disturbed loses calls to the API server: one in a hundred.
+func (w *world) disturbed(effect func() error) error {
+	w.called++
+	lost := !w.calm && w.random.IntN(100) == 0
+	before := lost && w.random.IntN(2) == 0
+	if lost {
+		w.lost++
+	}
+	if !before {
+		if err := effect(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case lost && w.random.IntN(3) == 0:
+		panic(memory.Crash)
+	case lost:
+		return apierrors.NewInternalError(fmt.Errorf("lost"))
+	}
+	return nil
+}
+
+func (w *world) interceptors() interceptor.Funcs {
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			return w.disturbed(func() error { return c.Get(ctx, key, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			return w.disturbed(func() error { return c.Patch(ctx, o, patch, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			return w.disturbed(func() error { return c.SubResource(sub).Patch(ctx, o, patch, opts...) })
+		},
+	}
+}
+
+// react does what a real API server does and the fake one does not: it evicts, and selects pods by node.
+func (w *world) react(action kubetesting.Action) (bool, runtime.Object, error) {
+	if action.GetSubresource() == "eviction" {
+		name := action.(kubetesting.CreateAction).GetObject().(metav1.Object).GetName()
+		return true, nil, w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), action.GetNamespace(), name)
+	}
+	handled, result, err := kubetesting.ObjectReaction(w.kube.Tracker())(action)
+	if list, is := result.(*corev1.PodList); is {
+		fields := action.(kubetesting.ListAction).GetListRestrictions().Fields
+		list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+			node, asked := fields.RequiresExactMatch("spec.nodeName")
+			return asked && p.Spec.NodeName != node
+		})
+	}
+	return handled, result, err
+}
+
+func (w *world) prototypes() []v1alpha1.Prototype {
+	list := &v1alpha1.PrototypeList{}
+	w.must(w.clean.List(context.Background(), list))
+	for i := range list.Items {
+		// What a real API server stamps on creation.
+		if p := &list.Items[i]; p.UID == "" {
+			w.uids++
+			p.UID, p.CreationTimestamp = types.UID(fmt.Sprintf("uid-%d", w.uids)), metav1.NewTime(w.clock.Now())
+			w.must(w.clean.Update(context.Background(), p))
+		}
+	}
+	return list.Items
+}
+
+func (w *world) prototype(name string) *v1alpha1.Prototype {
+	p := &v1alpha1.Prototype{}
+	if err := w.clean.Get(context.Background(), client.ObjectKey{Name: name}, p); err != nil {
+		return nil
+	}
+	return p
+}
+
+func (w *world) active() int {
+	n := 0
+	for _, p := range w.prototypes() {
+		if !policy.Terminal(&p) || len(p.Finalizers) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) allNodes() []corev1.Node {
+	list, err := w.kube.Tracker().List(corev1.SchemeGroupVersion.WithResource("nodes"), corev1.SchemeGroupVersion.WithKind("Node"), "")
+	w.must(err)
+	return list.(*corev1.NodeList).Items
+}
+
+func (w *world) podsOf(namespace string) []corev1.Pod {
+	list, err := w.kube.Tracker().List(corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod"), namespace)
+	w.must(err)
+	return list.(*corev1.PodList).Items
+}
+
+func (w *world) update(n *corev1.Node) {
+	w.must(w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+	w.show(n)
+}
+
+// show tells the controller's cache of a node.
+func (w *world) show(n *corev1.Node) {
+	kept := n.DeepCopy()
+	policy.Strip(kept)
+	w.news = w.nodes.Set(kept) || w.news
+}
+
+// runKubelets lets each machine's kubelet speak: a new one registers, and one that runs is Ready.
+func (w *world) runKubelets() {
+	known := map[string]*corev1.Node{}
+	for _, n := range w.allNodes() {
+		known[n.Name] = &n
+	}
+	for _, m := range w.cloud.World().Instances {
+		name := nodeName(m.ID)
+		n := known[name]
+		if n == nil && m.Power == cloud.PowerRunning {
+			w.join(name, m)
+			continue
+		}
+		if n == nil {
+			continue
+		}
+		before := n.DeepCopy()
+		want := corev1.ConditionUnknown
+		if m.Power == cloud.PowerRunning {
+			want = corev1.ConditionTrue
+			if n.Status.NodeInfo.BootID != m.BootID {
+				n.Status.NodeInfo.BootID = m.BootID
+				ready(n).LastTransitionTime = metav1.NewTime(w.clock.Now())
+				w.machines[name].running = w.machines[name].disk
+			}
+		}
+		if ready(n).Status != want {
+			ready(n).Status, ready(n).LastTransitionTime = want, metav1.NewTime(w.clock.Now())
+		}
+		if ready(before).Status != want || before.Status.NodeInfo.BootID != n.Status.NodeInfo.BootID {
+			w.update(n)
+		} else {
+			w.show(n)
+		}
+	}
+}
+
+func nodeName(id cloud.InstanceID) string {
+	return strings.ReplaceAll(strings.TrimPrefix(string(id), "memory://"), "/", "-")
+}
+
+// join is a node's first registration: its patch is its image's.
+func (w *world) join(name string, m memory.InstanceView) {
+	level := w.levels[levelKey(m.Pool, m.BuiltFrom)]
+	w.machines[name] = &machine{pool: string(m.Pool), id: m.ID, running: level, disk: level}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{corev1.LabelOSStable: "linux"}, Annotations: map[string]string{}}}
+	n.Spec.ProviderID, n.Status.NodeInfo.BootID = string(m.ID), m.BootID
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
+	w.must(w.kube.Tracker().Add(n))
+	yes := true
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app-" + name, Namespace: "default", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app", UID: "rs", Controller: &yes}}}}
+	pod.Spec.NodeName, pod.Status.Phase = name, corev1.PodRunning
+	w.must(w.kube.Tracker().Add(pod))
+	w.show(n)
+}
+
+// runPods does what the generalize pods do, guards included, and notes which patch the disk has.
+func (w *world) runPods() {
+	pods := w.podsOf(v1alpha1.DefaultNamespace)
+	for _, p := range w.prototypes() {
+		m := w.machines[p.Spec.Donor.NodeName]
+		has := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Labels[v1alpha1.PrototypeLabel] == v1alpha1.LabelValue(p.Name) })
+		record, err := v1alpha1.RecordOf(&p)
+		w.must(err)
+		if m == nil || !has || p.DeletionTimestamp != nil || p.Annotations[v1alpha1.ProofAnnotation] != "" ||
+			record.GeneralizeBootID != w.cloud.BootID(m.id) || w.cloud.World().Instance(m.id).Power != cloud.PowerRunning {
+			continue
+		}
+		w.cloud.MarkGeneralized(m.id)
+		proof, err := json.Marshal(v1alpha1.Proof{
+			UID: p.UID, BootID: w.cloud.BootID(m.id), Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7, Acted: 3,
+			Search:         &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1},
+			ManifestDigest: "sha256:0", At: metav1.NewTime(w.clock.Now()),
+		})
+		w.must(err)
+		p.Annotations[v1alpha1.ProofAnnotation] = string(proof)
+		w.must(w.clean.Update(context.Background(), &p))
+		pool, err := w.cloud.PoolOf(m.id)
+		w.must(err)
+		w.levels[levelKey(pool, p.Spec.Version)] = m.disk
+		w.cloud.GuestPowerOff(m.id)
+	}
+}
+
+// stagePatches is unattended-upgrades on every node that has not got the newest patch, and kured, which
+// writes both annotations when it finds that a reboot is needed, on all nodes alike.
+func (w *world) stagePatches() {
+	for _, n := range w.allNodes() {
+		m := w.machines[n.Name]
+		if m.disk == w.released || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
+			continue
+		}
+		m.disk, m.pending, m.asked = w.released, true, true
+		found := w.clock.Now().Format(time.RFC3339)
+		n.Annotations[v1alpha1.KuredRebootNeededAnnotation], n.Annotations[v1alpha1.KuredRebootInProgressAnnotation] = found, found
+		w.update(&n)
+	}
+}
+
+// rebootOneOfEachPool is kured, which reboots one node after the other, or now and then a person, after whom
+// kured's wish stays on the node. At the end of the day one node still waits.
+func (w *world) rebootOneOfEachPool(leaveOne bool) {
+	done := map[string]bool{}
+	for _, n := range w.allNodes() {
+		m := w.machines[n.Name]
+		if !m.pending || done[m.pool] || n.Annotations[v1alpha1.ReservationAnnotation] != "" || leaveOne || !w.cloud.Reboot(m.id) {
+			continue
+		}
+		done[m.pool], m.pending = true, false
+		if w.random.IntN(6) == 0 {
+			continue // by hand
+		}
+		m.asked = false
+		delete(n.Annotations, v1alpha1.KuredRebootInProgressAnnotation)
+		w.update(&n)
+	}
+}
+
+// scale is an autoscaler, which leaves alone what asks for it.
+func (w *world) scale() {
+	for _, id := range w.pools {
+		members := w.cloud.InstanceIDs(id)
+		switch w.random.IntN(3) {
+		case 0:
+			if len(members) < 12 {
+				w.grow(id, 1+w.random.IntN(2))
+			}
+		case 1:
+			name := nodeName(members[w.random.IntN(len(members))])
+			n, err := w.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", name)
+			if err == nil && len(members) > 5 && n.(*corev1.Node).Annotations[v1alpha1.ScaleDownDisabledAnnotation] == "" {
+				w.remove(name)
+			}
+		}
+	}
+}
+
+func (w *world) grow(id cloud.PoolID, by int) {
+	pool, err := w.cloud.Pool(context.Background(), id)
+	w.must(err)
+	w.must(w.cloud.SetCapacity(context.Background(), id, pool.Capacity, pool.Capacity+int64(by)))
+}
+
+func (w *world) newest(id cloud.PoolID) cloud.InstanceID {
+	members := w.cloud.InstanceIDs(id)
+	return members[len(members)-1]
+}
+
+func (w *world) remove(name string) {
+	m := w.machines[name]
+	w.cloud.RemoveInstance(m.id)
+	w.must(w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", name))
+	for _, pod := range w.podsOf("default") {
+		if pod.Spec.NodeName == name {
+			w.must(w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "default", pod.Name))
+		}
+	}
+	w.nodes.Delete(name)
+	w.news = true
+}
+
+// goBack is `kamino rollback` for every pool that points at the bad patch, and a policy that waits until the
+// next one is on the nodes.
+func (w *world) goBack() {
+	ctx := context.Background()
+	w.suspend(true)
+	for w.active() > 0 {
+		w.turn(time.Minute)
+	}
+	for _, id := range w.pools {
+		pool, err := w.cloud.Pool(ctx, id)
+		w.must(err)
+		if w.levels[levelKey(id, pool.Recipe.Version)] != badDay {
+			w.t.Errorf("%s: pool %s points at %q with patch %d on the bad day", w.clock.Now(), id, pool.Recipe.Version, w.levels[levelKey(id, pool.Recipe.Version)])
+			continue
+		}
+		images, err := w.cloud.Images(ctx, id)
+		w.must(err)
+		back, refusals := history.Of(history.Facts{Pool: pool, Images: images}).Rollback("", "nodes lose their network")
+		if refusals != nil {
+			w.t.Fatalf("rollback of %s: %v", id, refusals)
+		}
+		w.must(w.cloud.TagImage(ctx, cloud.ImageRef{Pool: id, Version: back.From}, back.Tags))
+		change, err := w.cloud.RecipeChange(ctx, cloud.ImageRef{Pool: id, Version: back.To}, false)
+		w.must(err)
+		w.must(w.cloud.SetRecipe(ctx, change))
+	}
+}
+
+func (w *world) suspend(on bool) {
+	p := &v1alpha1.PrototypePolicy{}
+	w.must(w.clean.Get(context.Background(), client.ObjectKey{Name: policyName}, p))
+	p.Spec.Suspend = on
+	w.must(w.clean.Update(context.Background(), p))
+	w.news = true
+}
