@@ -24,6 +24,7 @@ func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *
 		Observe: func(pool policy.Pool, choice selection.Choice) {
 			counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
+		Stalled: counts.PoliciesStalled,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {
 				counts.PoolGone(pool.ID)

@@ -34,7 +34,8 @@ type Metrics struct {
 	requests  *prometheus.CounterVec
 	throttled *prometheus.CounterVec
 
-	joins *prometheus.HistogramVec
+	joins   *prometheus.HistogramVec
+	stalled *prometheus.GaugeVec
 
 	pools   pools
 	tallies tallies
@@ -59,7 +60,9 @@ func New(now func() time.Time) *Metrics {
 		callTimes:    histograms("cloud_call_duration_seconds", "How long calls to the cloud's provider took, its own retries included, by operation.", callBuckets, "op"),
 		requests:     counters("arm_requests_total", "Requests to Azure Resource Manager, retries included, by what they do and class of status.", "operation", "status"),
 		joins:        histograms("node_join_seconds", "How long nodes took from their instance's creation until they were Ready, by what they were built from.", joinBuckets, "built_from"),
-		throttled:    counters("arm_requests_throttled_total", "Requests that Azure Resource Manager answered with 429 Too Many Requests, by what they do.", "operation"),
+		stalled: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "policies_stalled",
+			Help: "Policies that cannot go on until somebody mends what their condition Stalled names, by its reason."}, []string{"reason"}),
+		throttled: counters("arm_requests_throttled_total", "Requests that Azure Resource Manager answered with 429 Too Many Requests, by what they do.", "operation"),
 	}
 	m.begin()
 	return m
@@ -81,6 +84,7 @@ func (m *Metrics) begin() {
 	for _, built := range []string{fromGeneric, fromPrototype} {
 		m.joins.WithLabelValues(built)
 	}
+	m.PoliciesStalled(nil)
 	for _, operation := range []string{operationRead, operationWrite, operationDelete} {
 		m.throttled.WithLabelValues(operation)
 	}
@@ -125,7 +129,7 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 
 func (m *Metrics) parts() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.captures, m.steps, m.outOfService, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins,
+		m.captures, m.steps, m.outOfService, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.stalled,
 	}
 }
 

@@ -53,6 +53,8 @@ type Decider struct {
 	// Observe, if set, is told of each pool's choice, and Gone of each pool that has no policy any more.
 	Observe func(Pool, selection.Choice)
 	Gone    func(Pool)
+	// Stalled, if set, is told after each pass how many policies are stalled, by reason.
+	Stalled func(byReason map[string]int)
 	Log     logr.Logger
 
 	rules compiled
@@ -82,6 +84,7 @@ type world struct {
 	all        []v1alpha1.Prototype
 	pools      []Pool
 	claims     claims
+	stalled    map[string]int // policies by reason
 }
 
 // Pass decides about every pool that has news, or is due, writes Prototypes and statuses, and says after how
@@ -107,6 +110,9 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	for i := range w.policies {
 		trouble = append(trouble, d.report(ctx, w, &w.policies[i]))
 	}
+	if d.Stalled != nil {
+		d.Stalled(w.stalled)
+	}
 	if err := errors.Join(trouble...); err != nil {
 		return retry, err
 	}
@@ -119,7 +125,7 @@ func (d *Decider) MaxConcurrent() int { return int(d.most.Load()) }
 
 // look reads what there is. The cloud is not asked here.
 func (d *Decider) look(ctx context.Context) (*world, error) {
-	w := &world{now: d.now(), policies: slices.Clone(d.Policies)}
+	w := &world{now: d.now(), policies: slices.Clone(d.Policies), stalled: map[string]int{}}
 	if d.Policies == nil {
 		policies := &v1alpha1.PrototypePolicyList{}
 		if err := d.Read.List(ctx, policies); err != nil {

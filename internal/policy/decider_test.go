@@ -315,7 +315,12 @@ func TestFailures(t *testing.T) {
 	s.end(s.prototypes()[2].Name, v1alpha1.PhaseFailed)
 	s.heard()
 	s.clock.Advance(4 * time.Hour)
+	stalled := map[string]int{}
+	s.decider.Stalled = func(byReason map[string]int) { stalled = byReason }
 	s.pass()
+	if stalled[v1alpha1.PolicyTooManyFailures] != 1 || len(stalled) != 1 {
+		t.Errorf("stalled = %v", stalled)
+	}
 	s.stalled("all", v1alpha1.PolicyTooManyFailures, "pool pool1", "delete")
 	s.decided("all", "pool1", "TooManyFailures")
 	if status := s.poolStatus("all", "pool1"); status.Failures != 3 || status.LastResult == nil || !strings.Contains(status.LastResult.Message, "DrainTimeout") {

@@ -27,7 +27,11 @@ func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePol
 	}
 	after := p.DeepCopy()
 	mine := d.outcomesOf(p.Name)
-	after.Status = statusOf(p, mine, d.troublesOf(w, p, mine), metav1.NewTime(w.now))
+	troubles := d.troublesOf(w, p, mine)
+	if len(troubles) > 0 {
+		w.stalled[troubles[0].reason]++
+	}
+	after.Status = statusOf(p, mine, troubles, metav1.NewTime(w.now))
 	if equality.Semantic.DeepEqual(p.Status, after.Status) {
 		return nil
 	}
