@@ -211,7 +211,7 @@ func (w *treeWalk) visit(p string, d fs.DirEntry, err error) error {
 	case err != nil:
 		return err
 	case d.IsDir():
-		if skipped(p) && !(w.images && strings.HasPrefix(p, "var/")) {
+		if skipped(p) && (!w.images || !strings.HasPrefix(p, "var/")) {
 			return fs.SkipDir
 		}
 		return w.enter(p)
