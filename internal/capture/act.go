@@ -212,7 +212,13 @@ func (w *world) tags() map[string]string {
 
 func (e *Engine) imageSpec(w *world) cloud.ImageSpec {
 	tags := w.tags()
-	tags[cloud.TagBuiltAt] = e.now().UTC().Format(cloud.BuiltAtLayout)
+	// What came to the pool's nodes after the donor's disk was done is not in the image, however long it takes
+	// to be made. The donor's clock may be ahead.
+	built := e.now()
+	if at := w.proof.At.Time; at.Before(built) {
+		built = at
+	}
+	tags[cloud.TagBuiltAt] = built.UTC().Format(cloud.BuiltAtLayout)
 	spec := cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot.ID, Tags: tags}
 	if replicas := w.p.Spec.Settings.Publish.Replicas; replicas != nil {
 		spec.Replicas = *replicas

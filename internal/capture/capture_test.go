@@ -129,6 +129,11 @@ func TestACaptureFromEndToEnd(t *testing.T) {
 	if image.Tags[cloud.TagBuiltFrom] != donorName || image.Tags[cloud.TagUID] != string(p.UID) || !image.Generalized {
 		t.Errorf("image: %+v", image)
 	}
+	proof, err := v1alpha1.ProofOf(p)
+	s.must(err)
+	if got, want := image.Tags[cloud.TagBuiltAt], proof.At.UTC().Format(cloud.BuiltAtLayout); got != want {
+		t.Errorf("the image says that it was built at %s, want %s, when its disk was done", got, want)
+	}
 }
 
 // TestTheDonorIsGivenBackAsItWas: a node that was cordoned and protected before stays so.
