@@ -35,6 +35,19 @@ func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *
 	}
 }
 
+// forgetful passes on what an engine observes, and has what is known of a pool forgotten with each step of a
+// capture of it: the steps are what changes its versions and its recipe.
+func forgetful(looks *policy.Looks, provider cloud.Provider, observe func(before, after *v1alpha1.Prototype)) func(before, after *v1alpha1.Prototype) {
+	return func(before, after *v1alpha1.Prototype) {
+		if before.Status.Phase != after.Status.Phase {
+			if pool, err := provider.PoolOf(cloud.InstanceID(after.Spec.Donor.ProviderID)); err == nil {
+				looks.Forget(pool)
+			}
+		}
+		observe(before, after)
+	}
+}
+
 // watchPolicies has the manager make the policies' decisions. A cluster whose definitions are those of an
 // earlier release has no policies: captures go on, and the log says what is missing.
 func (s *session) watchPolicies(ctx context.Context, manager ctrl.Manager, decider *policy.Decider) error {

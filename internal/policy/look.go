@@ -112,7 +112,7 @@ func (l *Looks) entry(id cloud.PoolID) *entry {
 }
 
 // sharedLife is how old an answer may be for those who only watch which version is in use.
-const sharedLife = 30 * time.Minute
+const sharedLife = 20 * time.Minute
 
 // Provider is the provider whose looks at pools and single versions are answered from what is known already, if
 // that is younger than half an hour: for whoever only watches, so that the cloud is not asked twice. It must not
