@@ -78,9 +78,9 @@ func renderRules() ([]byte, error) {
 	}
 	r := rules{GeneralizeServiceAccount: v1alpha1.GeneralizeServiceAccount}
 	into := map[string]*[]rbacv1.PolicyRule{
-		"ClusterRole/kamino-engine":                         &r.Cluster,
-		"Role/kamino-engine":                                &r.Namespace,
-		"Role/kamino-engine-pods":                           &r.Pods,
+		"ClusterRole/kamino-engine":                        &r.Cluster,
+		"Role/kamino-engine":                               &r.Namespace,
+		"Role/kamino-engine-pods":                          &r.Pods,
 		"ClusterRole/" + v1alpha1.GeneralizeServiceAccount: &r.Generalize,
 	}
 	for _, text := range strings.Split(stream.String(), "\n---\n") {
