@@ -13,13 +13,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/internal/metrics"
 )
+
+// metricName is the label that holds a metric's name.
+const metricName = "__name__"
 
 // promQL is the language without what is only in trial.
 var promQL = parser.NewParser(parser.Options{})
@@ -95,7 +97,7 @@ func (e exported) check(query string) error {
 		}
 		maps.Copy(found, names)
 		for _, matcher := range selector.LabelMatchers {
-			if matcher.Name != labels.MetricName && !names[matcher.Name] && !slices.Contains(scraped, matcher.Name) {
+			if matcher.Name != metricName && !names[matcher.Name] && !slices.Contains(scraped, matcher.Name) {
 				problem = fmt.Errorf("%s has no label %q", selector.Name, matcher.Name)
 			}
 		}

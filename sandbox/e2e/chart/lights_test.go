@@ -73,6 +73,14 @@ func TestLightsOut(t *testing.T) {
 	}
 	upToDate(t)
 	takesOver(t)
+
+	// The same as a CronJob: a run by hand finds that the pool has its version of today, and ends well.
+	values["mode"] = "cronjob"
+	delete(values, "extraArgs")
+	if err := helm.Upgrade(t.Context(), "kamino", values, true); err != nil {
+		t.Fatal(err)
+	}
+	runs(t, "kamino")
 	if err := helm.Uninstall("kamino"); err != nil {
 		t.Fatal(err)
 	}
@@ -239,6 +247,19 @@ func takesOver(t *testing.T) {
 		}
 	}
 	eventually(t, "another replica leads", func() bool { now := holder(); return now != "" && now != leader })
+}
+
+// runs demands that a run of the CronJob by hand ends well.
+func runs(t *testing.T, name string) {
+	t.Helper()
+	sandbox.Must(t, "kubectl", "-n", lights, "create", "job", "--from=cronjob/"+name, "by-hand")
+	eventually(t, "the run has ended", func() bool {
+		job, err := sandbox.Kube().BatchV1().Jobs(lights).Get(t.Context(), "by-hand", metav1.GetOptions{})
+		if err == nil && job.Status.Failed > 0 {
+			t.Fatal("kamino auto failed in the CronJob's pod")
+		}
+		return err == nil && job.Status.Succeeded == 1
+	})
 }
 
 func prototypes(t *testing.T) (*v1alpha1.PrototypeList, error) {
