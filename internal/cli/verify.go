@@ -78,6 +78,19 @@ type verified struct {
 	*scan.Report
 }
 
+// check tells which flags are not for what is verified.
+func (v *verifyFlags) check(isTree bool) error {
+	switch {
+	case isTree && v.freeOnly:
+		return usagef("--free-only is for images")
+	case isTree && v.tree != "":
+		return usagef("--tree is for images")
+	case !isTree && v.all:
+		return usagef("--all is for trees: of an image everything is read")
+	}
+	return nil
+}
+
 func (v *verifyFlags) run(ctx context.Context, f *Factory, target string) error {
 	format, err := print.ParseFormat(v.output, print.Table, print.JSON, print.YAML)
 	if err != nil {
@@ -87,13 +100,8 @@ func (v *verifyFlags) run(ctx context.Context, f *Factory, target string) error 
 	if err != nil {
 		return &ending{ExitUsage, err}
 	}
-	switch {
-	case info.IsDir() && v.freeOnly:
-		return usagef("--free-only is for images")
-	case info.IsDir() && v.tree != "":
-		return usagef("--tree is for images")
-	case !info.IsDir() && v.all:
-		return usagef("--all is for trees: of an image everything is read")
+	if err := v.check(info.IsDir()); err != nil {
+		return err
 	}
 	manifest, err := v.readManifest(target, info.IsDir())
 	if err != nil {

@@ -95,26 +95,33 @@ func (p *Provider) version(ctx context.Context, r versionRef) (foundVersion, err
 	}
 	out := foundVersion{image: imageOf(r.scaleSet, got.GalleryImageVersion)}
 	out.image.ImageRef, out.image.Version = ref, r.version
-	zonal := isZonal(got.GalleryImageVersion)
+	zonal, region := isZonal(got.GalleryImageVersion), regionKey(r.scaleSet, value(got.Location))
 	switch out.image.State {
 	case cloud.Failed:
-		if out.image.Error == "" || zonal && !saysZoneless(out.image.Error) {
-			if told := p.reason(ctx, r.id()); told != "" {
-				out.image.Error = told
-			}
-		}
+		out.image.Error = p.whyFailed(ctx, r, out.image.Error, zonal)
 		if zonal && saysZoneless(out.image.Error) {
-			p.learn(p.zoneless, regionKey(r.scaleSet, value(got.Location)))
+			p.learn(p.zoneless, region)
 		}
-		out.replace = zonal && p.known(p.zoneless, regionKey(r.scaleSet, value(got.Location)))
-		if out.image.Error == "" {
-			out.image.Error = "Azure gave no reason: see the activity log of the image version"
-		}
+		out.replace = zonal && p.known(p.zoneless, region)
 	case cloud.Deleting:
-		out.replace = zonal && p.known(p.zoneless, regionKey(r.scaleSet, value(got.Location)))
+		out.replace = zonal && p.known(p.zoneless, region)
 	case cloud.Absent, cloud.Pending, cloud.Complete:
 	}
 	return out, nil
+}
+
+// whyFailed is why a version failed: what it says itself, else, or where that leaves its storage open, what the
+// operation says.
+func (p *Provider) whyFailed(ctx context.Context, r versionRef, said string, zonal bool) string {
+	if said == "" || zonal && !saysZoneless(said) {
+		if told := p.reason(ctx, r.id()); told != "" {
+			said = told
+		}
+	}
+	if said == "" {
+		return "Azure gave no reason: see the activity log of the image version"
+	}
+	return said
 }
 
 func regionKey(s scaleSet, location string) string { return s.subscription + "/" + location }

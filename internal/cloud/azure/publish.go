@@ -57,7 +57,7 @@ func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud
 // the other: region and kind of a pool cannot change, and its size only bears on the number of replicas.
 func (p *Provider) publishedFor(ctx context.Context, r versionRef) (armcompute.VirtualMachineScaleSet, error) {
 	if known, found := p.publishing.Load(r.id()); found {
-		return known.(armcompute.VirtualMachineScaleSet), nil //nolint:forcetypeassert,errcheck // Only this function stores.
+		return known.(armcompute.VirtualMachineScaleSet), nil // only this function stores
 	}
 	model, err := p.model(ctx, r.scaleSet)
 	if err == nil {
