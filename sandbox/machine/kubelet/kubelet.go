@@ -36,6 +36,8 @@ type Kubelet struct {
 	starting sync.Mutex
 	// enlisted tells that the Node was registered and the service knows this kubelet.
 	enlisted bool
+	// beating is held by a heartbeat on its way.
+	beating sync.Mutex
 	// cache is held while the warm cache on the disk changes.
 	cache sync.Mutex
 
@@ -99,6 +101,9 @@ func (k *Kubelet) Pause() {
 	k.mu.Lock()
 	k.active = false
 	k.mu.Unlock()
+	// A heartbeat that arrived after the node was found silent would make it Ready again.
+	k.beating.Lock()
+	defer k.beating.Unlock()
 	k.service.watchSilence(k.node.Name)
 }
 

@@ -178,6 +178,8 @@ func (k *Kubelet) heartbeat(ctx context.Context) {
 
 // beat renews the Lease, and the Node's status if it is not what the kubelet says.
 func (k *Kubelet) beat(ctx context.Context) {
+	k.beating.Lock()
+	defer k.beating.Unlock()
 	if !k.isActive() {
 		return
 	}
