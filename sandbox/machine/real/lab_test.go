@@ -156,8 +156,23 @@ func mounted(t *testing.T, image string, do func(root string)) {
 		t.Fatal(err)
 	}
 	run(t, "mount", "-o", "loop", image, root)
-	defer run(t, "umount", root)
+	defer detach(t, image, root)
 	do(root)
+}
+
+// detach unmounts a disk, and waits until nobody has it any more: a process that took a copy of the host's
+// mounts keeps it mounted for as long as it runs, and only when the last one lets go of it is all of it
+// written back to the image. A copy that is made before is damaged.
+func detach(t *testing.T, image, root string) {
+	t.Helper()
+	await(t, root+" to be unmounted", func() bool {
+		_, err := attempt("umount", root)
+		return err == nil
+	})
+	await(t, "the loop device of "+image+" to go", func() bool {
+		out, err := attempt("losetup", "-j", image)
+		return err == nil && strings.TrimSpace(out) == ""
+	})
 }
 
 func await(t *testing.T, what string, done func() bool) {

@@ -110,6 +110,9 @@ func (l *lab) clones(t *testing.T, image, name, kind string, recipe func(name st
 		ids[i] = l.look(t, m, seeds[i])
 	}
 	for _, m := range on {
+		m.kill()
+	}
+	for _, m := range on {
 		m.cutPower(t)
 	}
 	return ids
