@@ -51,7 +51,7 @@ func (f *Factory) examine(ctx context.Context, o *Options, only string, format p
 		return &ending{ExitUsage, err}
 	}
 	d := &doctor.Doctor{
-		Kube: cluster.Kube, Served: cluster.served, Skew: cluster.Skew, Namespace: o.Namespace, Only: only, Now: f.Now,
+		Kube: cluster.Kube, Served: cluster.served, Skew: cluster.Skew, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Only: only, Now: f.Now,
 		Holder: func(ctx context.Context) (string, error) {
 			holder, err := cluster.leaseHolder(ctx, o.Namespace, f.Now())
 			if err != nil || holder.Role == "" {

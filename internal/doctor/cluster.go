@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -48,17 +49,18 @@ func (d *Doctor) installation(ctx context.Context) {
 			missing = append(missing, resource+"."+v1alpha1.GroupVersion.Group)
 		}
 	}
-	namespace, err := d.Kube.CoreV1().Namespaces().Get(ctx, d.Namespace, metav1.GetOptions{})
+	pods := cmp.Or(d.PodNamespace, d.Namespace)
+	namespace, err := d.Kube.CoreV1().Namespaces().Get(ctx, pods, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		missing = append(missing, "namespace "+d.Namespace)
+		missing = append(missing, "namespace "+pods)
 	case err != nil:
-		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("namespace %s can't be looked at: %s", d.Namespace, err)})
+		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("namespace %s can't be looked at: %s", pods, err)})
 	default:
 		if level := namespace.Labels["pod-security.kubernetes.io/enforce"]; level == "restricted" || level == "baseline" {
 			d.add(Finding{Level: Warn, Check: CheckInstallation,
-				Message: fmt.Sprintf("namespace %s enforces pod security %s; generalize pods are privileged and can't run there", d.Namespace, level),
-				Remedy:  fmt.Sprintf("kubectl label --overwrite namespace %s pod-security.kubernetes.io/enforce=privileged, or give them a namespace of their own", d.Namespace)})
+				Message: fmt.Sprintf("namespace %s enforces pod security %s; generalize pods are privileged and can't run there", pods, level),
+				Remedy:  fmt.Sprintf("kubectl label --overwrite namespace %s pod-security.kubernetes.io/enforce=privileged, or give them a namespace of their own", pods)})
 		}
 	}
 	if len(missing) > 0 {

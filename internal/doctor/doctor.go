@@ -87,6 +87,8 @@ type Doctor struct {
 	// Holder says who holds the Lease, for a sentence; empty if nobody does.
 	Holder    func(ctx context.Context) (string, error)
 	Namespace string
+	// PodNamespace is where the generalize pods run. Namespace if empty.
+	PodNamespace string
 	// Only, if set, limits the pools to those of that name.
 	Only string
 	Now  func() time.Time
