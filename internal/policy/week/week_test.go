@@ -139,10 +139,6 @@ func (w *world) judge() {
 
 func (w *world) judgePool(id cloud.PoolID, seen memory.World) {
 	t := w.t
-	run := map[string]bool{}
-	for _, m := range seen.Instances {
-		run[levelKey(m.Pool, m.BuiltFrom)] = true
-	}
 	usable := 0
 	for i := len(seen.Images) - 1; i >= 0; i-- { // newest first
 		switch v := seen.Images[i]; {
@@ -152,8 +148,8 @@ func (w *world) judgePool(id cloud.PoolID, seen memory.World) {
 				t.Errorf("version %s of %s is quarantined and has patch %d", v.Version, id, w.levels[levelKey(id, v.Version)])
 			}
 		default:
-			if usable++; usable > 3 && !run[levelKey(id, v.Version)] {
-				t.Errorf("%s keeps version %s, which is the %d. and of which no node was built", id, v.Version, usable)
+			if usable++; usable > 3 && !w.inUse[id][v.Version] {
+				t.Errorf("%s keeps version %s, which is the %d. and which no node ran when the last capture retired versions", id, v.Version, usable)
 			}
 		}
 	}
@@ -212,9 +208,29 @@ func (w *world) control() (active int) {
 		if _, err := w.engine.Pass(ctx, p.Name); err == nil {
 			w.news = true
 		}
+		w.noteUse(p.Name)
 		w.vanish(p.Name)
 	}
 	return active
+}
+
+// noteUse notes which versions nodes run while a capture retires versions: it keeps those. Nodes that go
+// afterwards are the next capture's business.
+func (w *world) noteUse(name string) {
+	p := w.prototype(name)
+	if p == nil || p.Status.Phase != v1alpha1.PhasePromoting && p.Status.Phase != v1alpha1.PhaseRetiring && p.Status.Phase != v1alpha1.PhaseSucceeded {
+		return
+	}
+	id, err := w.cloud.PoolOf(cloud.InstanceID(p.Spec.Donor.ProviderID))
+	w.must(err)
+	if w.retiring[id] != name {
+		w.retiring[id], w.inUse[id] = name, map[string]bool{}
+	}
+	for _, m := range w.cloud.World().Instances {
+		if m.Pool == id {
+			w.inUse[id][m.BuiltFrom] = true
+		}
+	}
 }
 
 // hold checks what must be true at every moment.

@@ -59,6 +59,9 @@ type world struct {
 	machines map[string]*machine
 	// levels are the patches that versions have, by levelKey.
 	levels map[string]int
+	// inUse are the versions that nodes of a pool ran when its last capture, retiring, retired versions.
+	inUse    map[cloud.PoolID]map[string]bool
+	retiring map[cloud.PoolID]string
 
 	mu                 sync.Mutex // guards random and the counts against calls at the same time
 	released           int
@@ -74,6 +77,7 @@ func levelKey(pool cloud.PoolID, version string) string { return string(pool) + 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), clock: memory.NewClock(start), machines: map[string]*machine{}, levels: map[string]int{},
+		inUse: map[cloud.PoolID]map[string]bool{}, retiring: map[cloud.PoolID]string{},
 		kube: fake.NewClientset(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultNamespace}}),
 	}
 	w.cloud = memory.New(memory.Config{Now: w.clock.Now, Latency: memory.Latency{
