@@ -21,9 +21,9 @@ var (
 	whileHeld = tempo{shortest: 400 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
 	// booting is for a donor that starts. Whoever drives the capture is told of the node's changes and looks
 	// at once then; this is for news that were lost.
-	booting = tempo{shortest: minPause, longest: 10 * time.Second, share: 0.5}
+	booting = tempo{shortest: minPause, longest: 10 * time.Second, share: 1}
 	// leisurely is for what keeps nobody out of service and may take hours.
-	leisurely = tempo{shortest: time.Second, longest: 20 * time.Second, share: 0.25}
+	leisurely = tempo{shortest: 1500 * time.Millisecond, longest: 20 * time.Second, share: 0.25}
 )
 
 // tempos of the waits that are not held ones.

@@ -114,6 +114,9 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			if o.MaxConcurrent < 1 {
 				return usagef("--max-concurrent must be at least 1, not %d", o.MaxConcurrent)
 			}
+			if f.Calm != nil {
+				f.Calm()
+			}
 			s, err := open(cmd.Context(), f, o)
 			if err != nil {
 				return err

@@ -27,6 +27,9 @@ type Factory struct {
 	// Window is the size of the terminal that Err is; zero if it is none.
 	Window func() (width, height int)
 
+	// Calm, if set, makes the process as cheap as one can be that waits nearly all the time.
+	Calm func()
+
 	// Connect makes the clients for the cluster. It sends nothing.
 	Connect func(o *Options) (*Cluster, error)
 	// Cloud makes the provider that the options name.
@@ -70,6 +73,7 @@ func NewFactory() *Factory {
 			}
 			return width, height
 		},
+		Calm:    calm,
 		Connect: connect,
 		Cloud:   newCloud,
 		Engine:  newEngine,
