@@ -92,6 +92,9 @@ func (g *ground) scaleSet() map[string]any {
 	g.Helper()
 	document := get(g, g.scaleSetPath())
 	delete(document, "etag")
+	if properties, ok := document["properties"].(map[string]any); ok {
+		delete(properties, "provisioningState") // a new scale set is still said to be made for a moment
+	}
 	return document
 }
 
