@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
 // TestDefaultsAgree holds the API server's defaults against those that a caller without one fills in.
@@ -206,7 +207,7 @@ func TestPrinterColumns(t *testing.T) {
 
 func tableOf(ctx context.Context, t *testing.T, resource, name string) metav1.Table {
 	t.Helper()
-	config := rest.CopyConfig(apiServer(t))
+	config := rest.CopyConfig(apitest.Server(t))
 	config.GroupVersion = &v1alpha1.GroupVersion
 	config.APIPath = "/apis"
 	config.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}

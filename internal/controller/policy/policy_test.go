@@ -3,16 +3,13 @@ package policy_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -20,52 +17,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/yaml"
 
-	"github.com/kamino-dev/kamino/api/crds"
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	controller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-var environment = &envtest.Environment{}
-
-var startOnce = sync.OnceValues(func() (*rest.Config, error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, errors.New("this test needs a real API server and KUBEBUILDER_ASSETS names none: run `make test`, which builds one")
-	}
-	entries, err := crds.Files.ReadDir(".")
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		text, err := crds.Files.ReadFile(entry.Name())
-		if err != nil {
-			return nil, err
-		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.UnmarshalStrict(text, crd); err != nil {
-			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
-		}
-		environment.CRDs = append(environment.CRDs, crd)
-	}
-	return environment.Start()
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if environment.Config != nil {
-		if err := environment.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the API server:", err)
-			code = max(code, 1)
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 
 // cluster is a real API server with a manager that runs the controller, and a cloud in memory.
 type cluster struct {
@@ -79,10 +41,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	api, err := startOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := apitest.Server(t)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -90,6 +49,7 @@ func newCluster(t *testing.T) *cluster {
 		}
 	}
 	c := &cluster{T: t, cloud: memory.New(memory.Config{})}
+	var err error
 	if c.client, err = client.New(api, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
@@ -217,13 +177,17 @@ func TestAHeartbeatCostsNothing(t *testing.T) {
 		node.Status.Images[0].SizeBytes++
 		c.must(c.client.Status().Update(t.Context(), node))
 	}
-	// The last change is news, and comes after the heartbeats: what they cost has been paid when it is heard.
+	c.settle()
+	if got := c.passes.Load() - passes; got != 0 {
+		t.Errorf("20 heartbeats cost %d passes", got)
+	}
+	// They were heard: a change that comes after them is.
 	node.Annotations["news"] = "x"
 	c.must(c.client.Update(t.Context(), node))
 	c.eventually("a pass", func() bool { return c.passes.Load() > passes })
 	c.settle()
 	if got := c.passes.Load() - passes; got != 1 {
-		t.Errorf("20 heartbeats and one change cost %d passes", got)
+		t.Errorf("one change after the heartbeats cost %d passes", got)
 	}
 	if got := len(c.calls.Calls()); got != calls {
 		t.Errorf("the cloud was asked %d times", got-calls)

@@ -27,6 +27,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	controller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/policy"
@@ -55,10 +56,7 @@ func TestScale(t *testing.T) {
 	if os.Getenv(scaleOrder) == "" {
 		t.Skipf("takes minutes and gigabytes: set %s to measure", scaleOrder)
 	}
-	api, err := startOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := apitest.Server(t)
 	kube := fill(t, api)
 	beating, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -1,0 +1,78 @@
+// Package apitest gives tests a real API server that knows the definitions which the product ships. Only tests
+// import it.
+package apitest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/api/crds"
+)
+
+// environment is one API server for all tests of a package.
+var environment = &envtest.Environment{}
+
+var start = sync.OnceValues(func() (*rest.Config, error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return nil, errors.New("this test needs a real API server and KUBEBUILDER_ASSETS names none: run `make test`, which builds one")
+	}
+	definitions, err := Definitions()
+	if err != nil {
+		return nil, err
+	}
+	environment.CRDs = definitions
+	return environment.Start()
+})
+
+// Main is the body of a package's TestMain: it runs the tests and stops the API server, if one of them has
+// started it. It returns the exit code.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if environment.Config != nil {
+		if err := environment.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the API server:", err)
+			return max(code, 1)
+		}
+	}
+	return code
+}
+
+// Server is the configuration of a client of the package's API server, which the first test that asks starts;
+// Main stops it. A machine that has none fails the test: what nobody ran must not look like what passed.
+func Server(t testing.TB) *rest.Config {
+	t.Helper()
+	config, err := start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// Definitions are the CustomResourceDefinitions that the product ships, not the files beside them.
+func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	entries, err := crds.Files.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(entries))
+	for _, entry := range entries {
+		text, err := crds.Files.ReadFile(entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(text, crd); err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+		all = append(all, crd)
+	}
+	return all, nil
+}
