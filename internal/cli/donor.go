@@ -32,11 +32,13 @@ type donorState struct {
 	boot  string
 }
 
-// run watches until the context ends.
+// run watches until the context ends, or it turns out that nobody is allowed to.
 func (w *donorWatch) run(ctx context.Context) {
 	var last donorState
 	for ctx.Err() == nil {
-		w.once(ctx, &last)
+		if err := w.once(ctx, &last); notAllowed(err) {
+			return
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(lookAgain):
@@ -45,7 +47,7 @@ func (w *donorWatch) run(ctx context.Context) {
 }
 
 // once watches for as long as one watch lasts. It begins with the node as it is.
-func (w *donorWatch) once(ctx context.Context, last *donorState) {
+func (w *donorWatch) once(ctx context.Context, last *donorState) error {
 	ctx, cancel := context.WithTimeout(ctx, rewatch+10*time.Second)
 	defer cancel()
 	timeout := int64(rewatch / time.Second)
@@ -53,16 +55,16 @@ func (w *donorWatch) once(ctx context.Context, last *donorState) {
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.node).String(), TimeoutSeconds: &timeout,
 	})
 	if err != nil {
-		return
+		return err
 	}
 	defer events.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case event, open := <-events.ResultChan():
 			if !open {
-				return
+				return nil
 			}
 			w.take(event, last)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -81,4 +82,21 @@ func donorNode(ready corev1.ConditionStatus, boot string) *corev1.Node {
 	n.Status.NodeInfo.BootID = boot
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
 	return n
+}
+
+// TestDonorWatchForbidden: who may not watch is not asked again and again.
+func TestDonorWatchForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube, asked := fake.NewClientset(), 0
+		kube.PrependWatchReactor("nodes", func(clienttesting.Action) (bool, apiwatch.Interface, error) {
+			asked++
+			return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), "donor", errors.New("no"))
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		newDonorWatch(kube, "donor").run(ctx)
+		if asked != 1 || ctx.Err() != nil {
+			t.Errorf("asked %d times, until %v", asked, ctx.Err())
+		}
+	})
 }
