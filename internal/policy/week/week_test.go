@@ -58,9 +58,6 @@ func TestSevenDays(t *testing.T) {
 func (w *world) today(day int) {
 	w.at(day, 6, 0)
 	w.released = day
-	if day == badDay+1 {
-		w.at(day, 8, 0)
-	}
 	w.stagePatches()
 	for hour := 8; hour < 14; hour++ {
 		for _, minute := range []int{0, 30} {
@@ -174,8 +171,8 @@ func (w *world) judgePool(id cloud.PoolID, seen memory.World) {
 // turn is one step of the world and of the controller in it.
 func (w *world) turn(most time.Duration) {
 	var active int
-	memoryCrash := memory.RunUntilCrash(func() { active = w.control() })
-	if memoryCrash || !w.calm && w.random.IntN(400) == 0 {
+	crashed := memory.RunUntilCrash(func() { active = w.control() })
+	if crashed || !w.calm && w.random.IntN(400) == 0 {
 		w.kill()
 	}
 	w.hold()

@@ -35,12 +35,12 @@ var start = time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC)
 
 const policyName = "all"
 
-// machine is a node's machine and the patch on its disk: the one that runs, and the one that a reboot brings.
+// machine is the machine of a node.
 type machine struct {
-	pool           string
-	id             cloud.InstanceID
-	running, disk  int
-	pending, asked bool // asked: kured wants the reboot, and clears its wish itself
+	pool    string
+	id      cloud.InstanceID
+	disk    int  // the patch level on its disk
+	pending bool // a reboot is to bring what is on the disk
 }
 
 type world struct {
@@ -286,7 +286,6 @@ func (w *world) runKubelets() {
 			if n.Status.NodeInfo.BootID != m.BootID {
 				n.Status.NodeInfo.BootID = m.BootID
 				ready(n).LastTransitionTime = metav1.NewTime(w.clock.Now())
-				w.machines[name].running = w.machines[name].disk
 			}
 		}
 		if ready(n).Status != want {
@@ -307,7 +306,7 @@ func nodeName(id cloud.InstanceID) string {
 // join is a node's first registration: its patch is its image's.
 func (w *world) join(name string, m memory.InstanceView) {
 	level := w.levels[levelKey(m.Pool, m.BuiltFrom)]
-	w.machines[name] = &machine{pool: string(m.Pool), id: m.ID, running: level, disk: level}
+	w.machines[name] = &machine{pool: string(m.Pool), id: m.ID, disk: level}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{corev1.LabelOSStable: "linux"}, Annotations: map[string]string{}}}
 	n.Spec.ProviderID, n.Status.NodeInfo.BootID = string(m.ID), m.BootID
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
@@ -356,7 +355,7 @@ func (w *world) stagePatches() {
 		if m.disk == w.released || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 			continue
 		}
-		m.disk, m.pending, m.asked = w.released, true, true
+		m.disk, m.pending = w.released, true
 		found := w.clock.Now().Format(time.RFC3339)
 		n.Annotations[v1alpha1.KuredRebootNeededAnnotation], n.Annotations[v1alpha1.KuredRebootInProgressAnnotation] = found, found
 		w.update(&n)
@@ -376,7 +375,6 @@ func (w *world) rebootOneOfEachPool(leaveOne bool) {
 		if w.random.IntN(6) == 0 {
 			continue // by hand
 		}
-		m.asked = false
 		delete(n.Annotations, v1alpha1.KuredRebootInProgressAnnotation)
 		w.update(&n)
 	}

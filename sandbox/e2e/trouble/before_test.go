@@ -10,7 +10,7 @@ import (
 func TestGalleryNameIsTaken(t *testing.T) {
 	g := ownGround(t, "name=gallery,nodes=2")
 	if get(t, compute("galleries/"+galleryName())) != nil {
-		t.Skip("a capture has made the gallery already: run this test first")
+		t.Fatal("a capture has made the gallery already: this test comes before all others")
 	}
 	location := map[string]any{"location": sandbox.Facts().Location}
 	other := "/resourceGroups/other/providers/Microsoft.Compute/galleries/" + galleryName()
