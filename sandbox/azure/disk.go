@@ -3,7 +3,6 @@ package azure
 import (
 	"context"
 	"net/http"
-	"time"
 )
 
 func diskRoutes() []*route {
@@ -21,11 +20,11 @@ func diskRoutes() []*route {
 
 func (c *call) diskID() resourceID { return c.compute("disks", "disk") }
 
-// document shows a disk.
-func (d *disk) document() object {
-	doc := d.resource.document()
+// diskDocument shows a disk.
+func (s *Server) diskDocument(d *disk) object {
+	doc := d.document()
 	properties := child(doc, "properties")
-	properties["timeCreated"] = d.Created.Format(time.RFC3339Nano)
+	properties["timeCreated"] = s.date(d.Created)
 	properties["uniqueId"] = uuidOf(d.ID + d.Created.String())
 	properties["diskState"] = "Unattached"
 	if d.Owner != "" {
@@ -39,7 +38,7 @@ func (d *disk) document() object {
 func (s *Server) getDisk(c *call) (*reply, error) {
 	return s.lookUp(c.diskID(), func(st *state, key string) object {
 		if d := st.Disks[key]; d != nil {
-			return d.document()
+			return s.diskDocument(d)
 		}
 		return nil
 	})
@@ -47,7 +46,7 @@ func (s *Server) getDisk(c *call) (*reply, error) {
 
 func (s *Server) listDisks(c *call) (*reply, error) {
 	var docs []any
-	s.store.read(func(st *state) { docs = documents(st.Disks, c.scopePrefix(), (*disk).document) })
+	s.store.read(func(st *state) { docs = documents(st.Disks, c.scopePrefix(), s.diskDocument) })
 	return s.page(c, docs), nil
 }
 
@@ -67,7 +66,7 @@ func (s *Server) putDisk(c *call) (*reply, error) {
 		if old := st.Disks[id.key()]; old != nil {
 			old.change(mergePatch(old.Body, body), stateUpdating)
 			rep.operation = c.begin(st, operation{Kind: "resource.settle", Target: old.ID, Latency: s.config.Latencies.Delete})
-			rep.body = old.document()
+			rep.body = s.diskDocument(old)
 			return nil
 		}
 		if source == "" {
@@ -79,7 +78,7 @@ func (s *Server) putDisk(c *call) (*reply, error) {
 		d := &disk{resource: newResource(id, fromDisk(st, body, source))}
 		st.Disks[id.key()] = d
 		rep.operation = c.begin(st, operation{Kind: "disk.create", Target: d.ID, Latency: s.config.Latencies.Snapshot})
-		rep.body = d.document()
+		rep.body = s.diskDocument(d)
 		return nil
 	})
 	return rep, err
@@ -105,7 +104,7 @@ func (s *Server) patchDisk(c *call) (*reply, error) {
 			return notFound(id)
 		}
 		d.change(mergePatch(d.Body, writable(c.body)), d.State)
-		rep.body = d.document()
+		rep.body = s.diskDocument(d)
 		return nil
 	})
 	return rep, err

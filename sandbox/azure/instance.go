@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
@@ -246,7 +245,7 @@ func (s *Server) instanceDocument(o one, view bool) object {
 	properties["latestModelApplied"] = i.Model == set.Model
 	properties["modelDefinitionApplied"] = "VirtualMachineScaleSet"
 	properties["vmId"] = i.VMID
-	properties["timeCreated"] = i.Created.Format(time.RFC3339Nano)
+	properties["timeCreated"] = s.date(i.Created)
 	properties["hardwareProfile"] = object{}
 	properties["storageProfile"] = storageOf(&i, profile)
 	if network := profile["networkProfile"]; network != nil {

@@ -114,6 +114,9 @@ func newResource(id resourceID, body object) resource {
 	return resource{ID: id.String(), Body: body, State: stateCreating, Created: time.Now().UTC(), Revision: 1}
 }
 
+// date is how a document tells a real moment.
+func (s *Server) date(real time.Time) string { return s.config.Clock.At(real).Format(time.RFC3339Nano) }
+
 // documents renders a table's resources under an ID prefix, in the order of their names.
 func documents[T any](table map[string]*T, prefix string, render func(*T) object) []any {
 	var keys []string

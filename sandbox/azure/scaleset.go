@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 )
 
 const (
@@ -30,14 +29,14 @@ func scaleSetRoutes() []*route {
 
 func (c *call) scaleSetID() resourceID { return c.compute("virtualMachineScaleSets", "scaleset") }
 
-// document shows a scale set without what is write-only.
-func (s *scaleSet) document() object {
-	doc := s.resource.document()
+// scaleSetDocument shows a scale set without what is write-only.
+func (s *Server) scaleSetDocument(set *scaleSet) object {
+	doc := set.document()
 	properties := child(doc, "properties")
-	properties["timeCreated"] = s.Created.Format(time.RFC3339Nano)
-	properties["uniqueId"] = uuidOf(s.ID + s.Created.String())
-	properties["virtualMachineProfile"] = withoutSecrets(s.profile())
-	doc["etag"] = s.etag()
+	properties["timeCreated"] = s.date(set.Created)
+	properties["uniqueId"] = uuidOf(set.ID + set.Created.String())
+	properties["virtualMachineProfile"] = withoutSecrets(set.profile())
+	doc["etag"] = set.etag()
 	return doc
 }
 
@@ -46,7 +45,7 @@ func (s *scaleSet) etag() string { return fmt.Sprintf(`"%d"`, s.Revision) }
 func (s *Server) getScaleSet(c *call) (*reply, error) {
 	rep, err := s.lookUp(c.scaleSetID(), func(st *state, key string) object {
 		if set := st.ScaleSets[key]; set != nil {
-			return set.document()
+			return s.scaleSetDocument(set)
 		}
 		return nil
 	})
@@ -58,7 +57,7 @@ func (s *Server) getScaleSet(c *call) (*reply, error) {
 
 func (s *Server) listScaleSets(c *call) (*reply, error) {
 	var docs []any
-	s.store.read(func(st *state) { docs = documents(st.ScaleSets, c.scopePrefix(), (*scaleSet).document) })
+	s.store.read(func(st *state) { docs = documents(st.ScaleSets, c.scopePrefix(), s.scaleSetDocument) })
 	return s.page(c, docs), nil
 }
 
@@ -139,7 +138,7 @@ func (s *Server) createScaleSet(st *state, c *call, id resourceID, body object, 
 	set := &scaleSet{resource: newResource(id, body), Model: 1, Profiles: map[int64]object{1: profile}}
 	st.ScaleSets[id.key()] = set
 	rep.operation = c.begin(st, operation{Kind: "scaleset.apply", Target: set.ID, Latency: s.config.Latencies.Model})
-	rep.body = set.document()
+	rep.body = s.scaleSetDocument(set)
 	return nil
 }
 
@@ -164,7 +163,7 @@ func (s *Server) changeScaleSet(st *state, c *call, set *scaleSet, next object, 
 	set.change(next, stateUpdating)
 	set.setProfile(st, profile)
 	rep.operation = c.begin(st, operation{Kind: "scaleset.apply", Target: set.ID, Latency: s.config.Latencies.Model})
-	rep.body = set.document()
+	rep.body = s.scaleSetDocument(set)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func (c *call) snapshotID() resourceID { return c.compute("snapshots", "snapshot
 func (s *Server) snapshotDocument(st *state, v *snapshot) object {
 	doc := v.document()
 	properties := child(doc, "properties")
-	properties["timeCreated"] = v.Created.Format(time.RFC3339Nano)
+	properties["timeCreated"] = s.date(v.Created)
 	properties["uniqueId"] = uuidOf(v.ID + v.Created.String())
 	properties["diskState"] = "Unattached"
 	percent := 100.0

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 )
 
 const (
@@ -61,7 +60,7 @@ func compareVersions(a, b string) int {
 func (s *Server) versionDocument(st *state, v *version, expand bool) object {
 	doc := v.document()
 	profile := child(doc, "properties", "publishingProfile")
-	profile["publishedDate"] = v.Created.Format(time.RFC3339Nano)
+	profile["publishedDate"] = s.date(v.Created)
 	for _, r := range list(profile, "targetRegions") {
 		if region, isObject := r.(object); isObject {
 			fillRegion(region, profile)

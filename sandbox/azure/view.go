@@ -44,7 +44,7 @@ var provisioningText = map[string][2]string{
 // statuses are an instance's provisioning and power state. One that has no machine yet has no power state.
 func (s *Server) statuses(i *instance) []any {
 	texts := provisioningText[i.State]
-	first := object{"code": texts[0], "level": "Info", "displayStatus": texts[1], "time": i.Created.Format(time.RFC3339Nano)}
+	first := object{"code": texts[0], "level": "Info", "displayStatus": texts[1], "time": s.date(i.Created)}
 	if i.Error != nil {
 		first["level"], first["message"] = "Error", i.Error.Message
 		first["code"] = texts[0] + "/" + i.Error.Code
@@ -69,7 +69,7 @@ func (s *Server) instanceView(o one) object {
 	}
 	if s.config.Fleet.Power(i.ID) == fleet.On {
 		view["vmAgent"] = object{"vmAgentVersion": "2.9.1.1", "statuses": []any{object{"code": "ProvisioningState/succeeded", "level": "Info",
-			"displayStatus": "Ready", "message": "Guest Agent is running", "time": time.Now().UTC().Format(time.RFC3339Nano)}}}
+			"displayStatus": "Ready", "message": "Guest Agent is running", "time": s.date(time.Now())}}}
 	}
 	extensions := []any{}
 	for _, e := range extensionsOf(profile) {

@@ -47,7 +47,7 @@ func (s *session) facts() disk.Facts {
 		MAC:        fmt.Sprintf("00:0d:%02x:%02x:%02x:%02x", a, b, c, d),
 		MachineID:  disk.MachineID(s.root),
 		CustomData: string(s.spec.CustomData), Kernel: disk.Kernel(s.root),
-		Kubelet: s.machine.fleet.config.KubeletVersion, Now: time.Now().UTC(),
+		Kubelet: s.machine.fleet.config.KubeletVersion, Now: s.machine.fleet.config.Clock.Now(),
 	}
 }
 

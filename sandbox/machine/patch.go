@@ -57,7 +57,7 @@ func (f *Fleet) Patch(ctx context.Context, id string, options PatchOptions) erro
 	node := s.agent().Node().Name
 	cordoned := false
 	if options.Kured {
-		needed := time.Now().UTC().Format(time.RFC3339)
+		needed := f.config.Clock.Now().Format(time.RFC3339)
 		if err := f.editNode(ctx, node, func(n *corev1.Node) {
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, kuredNeeded, needed)
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, kuredInProgress, needed)
@@ -112,7 +112,7 @@ func (s *session) install(ctx context.Context, wanted map[string]string) error {
 		}
 	}
 	names := slices.Sorted(maps.Keys(wanted))
-	now := time.Now().UTC().Format(time.RFC3339)
+	now := config.Clock.Now().Format(time.RFC3339)
 	files := map[string]string{
 		"run/reboot-required":      "*** System restart required ***\n",
 		"run/reboot-required.pkgs": strings.Join(names, "\n") + "\n",

@@ -36,7 +36,7 @@ func (s *session) writeOnce(beat int) error {
 	if id == "" {
 		return nil
 	}
-	now := time.Now().UTC()
+	now := s.machine.fleet.config.Clock.Now()
 	line := fmt.Sprintf("%s %s systemd[1]: beat %d\n", now.Format(time.Stamp), name, beat)
 	var errs []error
 	// There is always somebody who logs: init itself.
@@ -76,7 +76,7 @@ func (s *session) lastWrites() error {
 	if disk.MachineID(s.root) == "" {
 		errs = append(errs, disk.WriteFile(filepath.Join(s.root, "etc/machine-id"), []byte(id+"\n"), 0o644))
 	}
-	line := fmt.Sprintf("%s %s systemd[1]: Reached target Power-Off.\n", time.Now().UTC().Format(time.Stamp), name)
+	line := fmt.Sprintf("%s %s systemd[1]: Reached target Power-Off.\n", s.machine.fleet.config.Clock.Now().Format(time.Stamp), name)
 	if s.units.Message("systemd-journald.service") {
 		errs = append(errs, disk.Append(filepath.Join(s.root, "var/log/journal", id, "system.journal"), line, 0o640))
 	}

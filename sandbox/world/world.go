@@ -40,6 +40,8 @@ type Options struct {
 	NoZRS bool
 	// TimeScale is how many simulated seconds pass in a real one; 0 means DefaultTimeScale.
 	TimeScale float64
+	// Calendar tells the simulated time; nil is the wall's. It must not be put back by a restart of the sandbox.
+	Calendar *clock.Calendar
 	// APIPort and AzurePort on 127.0.0.1; 0 means those of the last start, or free ones.
 	APIPort, AzurePort int
 	// Kamino is the path of the binary that containers of Kamino's image run; empty simulates them like
@@ -98,7 +100,7 @@ var ErrAskedToEnd = errors.New("the sandbox was asked to end before it was ready
 // process can start one in its life. The context bounds the start, not the sandbox's life.
 func Start(ctx context.Context, o Options) (*World, error) {
 	w := &World{options: o.withDefaults(), since: time.Now(), asked: make(chan struct{}), lost: make(chan error, 8)}
-	w.clock = clock.Clock{Scale: w.options.TimeScale}
+	w.clock = clock.Clock{Scale: w.options.TimeScale, Calendar: w.options.Calendar}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	ctx, started := w.untilTrouble(ctx)
 	defer started()
@@ -176,7 +178,7 @@ func (w *World) Cloud() *azure.Server { return w.cloud }
 // Fleet is the machines.
 func (w *World) Fleet() *machine.Fleet { return w.fleet }
 
-// Clock tells how fast time passes.
+// Clock tells the time, and how fast it passes.
 func (w *World) Clock() clock.Clock { return w.clock }
 
 // Facts are the names and secrets of the simulated cloud.

@@ -56,7 +56,7 @@ func (s *Service) MarkLost(ctx context.Context, name string) error {
 		if !isReady(status) {
 			return false
 		}
-		setConditions(status, corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.")
+		s.setConditions(status, corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.")
 		return true
 	}))
 }

@@ -27,7 +27,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 		Spec: corev1.NodeSpec{ProviderID: k.node.ProviderID},
 	}
 	k.fillStatus(&fresh.Status)
-	setConditions(&fresh.Status, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+	k.service.setConditions(&fresh.Status, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
 	_, err := nodes.Create(ctx, fresh, metav1.CreateOptions{})
 	if err == nil {
 		return k.renewLease(ctx)
@@ -110,7 +110,7 @@ func (k *Kubelet) images() []corev1.ContainerImage {
 func (k *Kubelet) setReady(ctx context.Context, ready corev1.ConditionStatus, reason, message string) error {
 	return k.service.updateNode(ctx, k.node.Name, func(status *corev1.NodeStatus) bool {
 		k.fillStatus(status)
-		setConditions(status, ready, reason, message)
+		k.service.setConditions(status, ready, reason, message)
 		return true
 	})
 }
@@ -132,8 +132,8 @@ func (s *Service) updateNode(ctx context.Context, name string, change func(*core
 }
 
 // setConditions sets Ready, and beside it the conditions that are False on a healthy node.
-func setConditions(status *corev1.NodeStatus, ready corev1.ConditionStatus, reason, message string) {
-	now := metav1.Now()
+func (s *Service) setConditions(status *corev1.NodeStatus, ready corev1.ConditionStatus, reason, message string) {
+	now := metav1.NewTime(s.Clock.Now())
 	set := func(kind corev1.NodeConditionType, value corev1.ConditionStatus, reason, message string) {
 		i := slices.IndexFunc(status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
 		if i < 0 {
@@ -190,7 +190,7 @@ func (k *Kubelet) beat(ctx context.Context) {
 				return false
 			}
 			k.fillStatus(status)
-			setConditions(status, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+			k.service.setConditions(status, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
 			return true
 		})
 	}
