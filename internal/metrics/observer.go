@@ -12,8 +12,8 @@ import (
 
 const (
 	// lookEvery is how often the cloud is asked which version a pool's recipe points at: it may have been
-	// rolled back by somebody. A look costs two requests at most, and a third when it finds a version that
-	// is new to it: at most six per pool and hour.
+	// rolled back by somebody. On Azure a look through policy.Looks costs two requests, or three: at most six per
+	// pool and hour.
 	lookEvery = 30 * time.Minute
 	// tick is how often it is seen which pools are due; a pool that became known waits no longer than this.
 	tick = time.Minute

@@ -19,8 +19,10 @@ import (
 )
 
 const (
-	// refusalLife is how long a refused preflight stands: it costs a dozen reads.
-	refusalLife = 30 * time.Minute
+	// refusalLife is how long a refused preflight stands, which costs a dozen reads. It doubles with each further
+	// one of the same donor, up to the longest.
+	refusalLife    = 30 * time.Minute
+	maxRefusalLife = 4 * time.Hour
 	// maxDonors is how many candidates are tried where the preflight refuses a node for its own sake.
 	maxDonors = 3
 )
@@ -35,9 +37,9 @@ func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
 	if d.Admit != nil && !d.Admit(o.Policy, o.Pool) {
 		return nil
 	}
-	if o.refusedUntil.After(w.now) {
-		o.Status.Decision = o.refused
-		o.sooner(o.refusedUntil, w.now)
+	if until := o.refusal.until(o.Choice.Donor.Name); until.After(w.now) {
+		o.Status.Decision = o.refusal.decision
+		o.sooner(until, w.now)
 		return nil
 	}
 	if d.wait(w, o) {
@@ -52,6 +54,7 @@ func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
 		return ctx.Err()
 	case err != nil:
 		o.unavailable(err, w.now)
+		o.Wanted = false // until it is decided anew: not every pass is to ask again
 		return nil
 	case len(refusals) > 0:
 		o.refuse(w.now, refusals[0].Reason, sentences(refusals))
@@ -193,12 +196,40 @@ func (d *Decider) announce(w *world, o *decided, p *v1alpha1.Prototype) {
 	}
 }
 
-// refuse keeps why a capture that was wanted does not begin, so that it is not tried with every pass.
+// refusal is why the engine's preflight refused a capture, so that it is not tried with every pass. The zero
+// value is none.
+type refusal struct {
+	decision *v1alpha1.PoolDecision
+	donor    string
+	at       time.Time
+	life     time.Duration
+}
+
+// until is how long the refusal stands, if this is the donor now. What spoke against one need not speak against
+// another for long.
+func (r refusal) until(donor string) time.Time {
+	if donor != r.donor {
+		return r.at.Add(min(r.life, refusalLife))
+	}
+	return r.at.Add(r.life)
+}
+
+// again is the life of a refusal that follows this one. One that comes a long time after it begins anew.
+func (r refusal) again(donor string, now time.Time) time.Duration {
+	if r.life == 0 || donor != r.donor || now.Sub(r.until(donor)) > maxRefusalLife {
+		return refusalLife
+	}
+	return min(2*r.life, maxRefusalLife)
+}
+
+// refuse keeps why a capture that was wanted does not begin.
 func (o *decided) refuse(now time.Time, reason, message string) {
-	o.refused = &v1alpha1.PoolDecision{Reason: reason, Message: message}
-	o.refusedUntil = now.Add(refusalLife)
-	o.Status.Decision = o.refused
-	o.sooner(o.refusedUntil, now)
+	donor := o.Choice.Donor.Name
+	o.refusal = refusal{
+		decision: &v1alpha1.PoolDecision{Reason: reason, Message: message}, donor: donor, at: now, life: o.refusal.again(donor, now),
+	}
+	o.Status.Decision = o.refusal.decision
+	o.sooner(o.refusal.until(donor), now)
 }
 
 // sentences joins the refusals' messages.

@@ -70,10 +70,8 @@ type decided struct {
 	*Outcome
 	rules *rules
 	// inputs tells one state of the pool's Prototypes from another.
-	inputs string
-	// refused is why the engine's preflight refused a donor, and until when that stands.
-	refused      *v1alpha1.PoolDecision
-	refusedUntil time.Time
+	inputs  string
+	refusal refusal
 }
 
 // world is what a pass works from.
@@ -248,8 +246,8 @@ func (d *Decider) judgeAll(ctx context.Context, w *world, due map[Pool]*rules) {
 			mu.Lock()
 			defer mu.Unlock()
 			kept := &decided{Outcome: o, rules: r, inputs: inputsOf(w.prototypes[pool.ID])}
-			if before := d.pools[pool.ID]; before != nil && before.rules == r && before.refusedUntil.After(w.now) {
-				kept.refused, kept.refusedUntil = before.refused, before.refusedUntil
+			if before := d.pools[pool.ID]; before != nil && before.rules == r {
+				kept.refusal = before.refusal
 			}
 			d.pools[pool.ID] = kept
 		})

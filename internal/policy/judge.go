@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// How old what is known of a pool may be. All of it together keeps the reads of a quiet cluster under ten for
-// a pool and hour; a look costs three at most.
+// How old what is known of a pool may be. A look costs two requests, and a third where the recipe names the image
+// definition. The sandbox counts that a quiet pool takes less than ten an hour, all who ask together.
 const (
 	// lookLife is for a pool that could get a prototype as soon as its recipe is found to be older than thought:
 	// somebody may have rolled it back.

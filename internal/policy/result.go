@@ -27,7 +27,7 @@ func (d *Decider) Results() []Result {
 	results := make([]Result, 0, len(d.pools))
 	for _, o := range d.pools {
 		r := Result{Pool: o.Pool, Policy: o.Policy, Status: o.Status, Queued: o.queued}
-		r.Refused = o.trouble != nil || o.rules.invalid != nil || o.refused != nil && o.Status.Decision == o.refused
+		r.Refused = o.trouble != nil || o.rules.invalid != nil || o.refusal.decision != nil && o.Status.Decision == o.refusal.decision
 		if o.trouble != nil && o.trouble.reason == v1alpha1.PolicyCloudUnavailable {
 			r.Err = o.err
 		}

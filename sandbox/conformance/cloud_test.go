@@ -54,6 +54,8 @@ type world struct {
 type options struct {
 	config func(*simulator.Config)
 	pool   func(*simulator.PoolSpec)
+	// wire takes the place of a socket, if it is set.
+	wire *wire
 }
 
 func newWorld(t *testing.T, change options) *world {
@@ -84,8 +86,15 @@ func newWorld(t *testing.T, change options) *world {
 	}
 	w.web = httptest.NewUnstartedServer(w.cloud.Handler())
 	w.web.Config.ErrorLog = log.New(io.Discard, "", 0) // some tests break connections off
+	if change.wire != nil {
+		w.must(w.web.Listener.Close())
+		w.web.Listener = change.wire
+	}
 	w.web.StartTLS()
 	t.Cleanup(w.web.Close)
+	if change.wire != nil {
+		w.web.Client().Transport = change.wire.transport(w.web.Certificate())
+	}
 	w.p = w.connect(w.environment(w.secret))
 	instances := w.list()
 	w.a, w.b = instances[0], instances[1]

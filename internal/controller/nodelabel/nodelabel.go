@@ -33,8 +33,10 @@ type Pace struct {
 	Patience time.Duration
 	// Refresh is the time between two looks at all pools: 1 hour. The first one comes after a tenth of it.
 	Refresh time.Duration
-	// Again is when a pool is asked again after an error, and a node that its cloud does not list yet, or that
-	// has no provider ID: 1 minute, and no sooner than the cloud said.
+	// Again is when a pool is asked again after an error, and no sooner than the cloud said, and a node looked at
+	// again that has no provider ID: 1 minute. A node that its cloud does not list waits that long too, or as long
+	// as it has existed, up to Refresh: one that was just made appears soon, and one whose instance is gone would
+	// be asked about for ever.
 	Again time.Duration
 }
 

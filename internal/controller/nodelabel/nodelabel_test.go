@@ -307,6 +307,25 @@ func TestANodeThatItsCloudDoesNotList(t *testing.T) {
 	})
 }
 
+// TestANodeWhoseInstanceIsGone is asked about less and less often, and after a day once an hour.
+func TestANodeWhoseInstanceIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.start()
+		known := s.node("a", true)
+		ghost := s.nodeOf("ghost", known.Spec.ProviderID+"9", true)
+		s.after(24 * time.Hour)
+		before := s.lists
+		for range 6 * 60 {
+			s.after(time.Minute)
+			s.becomes(ghost, corev1.ConditionTrue)
+		}
+		if asked := s.lists - before; asked > 2*6 { // once for it, and once for all pools
+			t.Errorf("the cloud was asked %d times in six hours", asked)
+		}
+	})
+}
+
 // TestWithoutACensusNothingIsDone and nothing fails.
 func TestWithoutACensusNothingIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -148,8 +148,9 @@ func (l *Labeler) label(ctx context.Context, census cloud.Census, pace Pace, poo
 	for _, m := range members {
 		instance, found := byID[strings.ToLower(string(m.instance))]
 		if !found {
-			l.notBefore(m.uid, l.now().Add(pace.Again))
-			soon(pace.Again)
+			wait := min(max(l.now().Sub(m.created), pace.Again), pace.Refresh)
+			l.notBefore(m.uid, l.now().Add(wait))
+			soon(wait)
 			continue
 		}
 		version := v1alpha1.VersionLabelValue(instance.BuiltFrom)

@@ -1,0 +1,63 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// A refusal that lasts is asked about less and less often, up to every four hours.
+func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
+	s := newStage(t)
+	id := s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	begin := s.clock.Now()
+	var asked []time.Duration
+	s.decider.Preflight = func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
+		asked = append(asked, s.clock.Now().Sub(begin))
+		return refuseAll("PermissionMissing")(ctx, p)
+	}
+	for s.clock.Now().Sub(begin) < 9*time.Hour {
+		s.pass()
+		s.clock.Advance(15 * time.Minute)
+	}
+	if want := []time.Duration{0, 30 * time.Minute, 90 * time.Minute, 210 * time.Minute, 450 * time.Minute}; !slices.Equal(asked, want) {
+		t.Errorf("asked after %v, want %v", asked, want)
+	}
+	// Another donor is not held up by what was said of this one.
+	asked = nil
+	s.change(id, "pool1-2", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	s.pass()
+	if len(asked) != 1 {
+		t.Errorf("another donor was asked about %d times", len(asked))
+	}
+	s.decided("all", "pool1", "PermissionMissing", "no: pool1-1")
+}
+
+// A preflight that can't be made is made again when the cloud is to be asked again, not with every pass.
+func TestAPreflightThatFailsWaits(t *testing.T) {
+	s := newStage(t)
+	s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	asked := 0
+	s.decider.Preflight = func(context.Context, *v1alpha1.Prototype) ([]cloud.Refusal, error) {
+		asked++
+		return nil, &cloud.Error{Kind: cloud.Unavailable, Op: "look at", Resource: "snapshots", Err: errors.New("503")}
+	}
+	for range 12 {
+		s.pass()
+		s.clock.Advance(time.Minute)
+	}
+	s.decided("all", "pool1", v1alpha1.PolicyCloudUnavailable)
+	s.stalled("all", v1alpha1.PolicyCloudUnavailable)
+	if asked != 2 {
+		t.Errorf("asked %d times in twelve minutes, want 2", asked)
+	}
+}

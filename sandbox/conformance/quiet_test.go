@@ -1,0 +1,275 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	simulator "github.com/kamino-dev/kamino/sandbox/azure"
+)
+
+// mostReads is how many requests to ARM a pool may take in an hour in which nothing happens to it.
+const mostReads = 9
+
+// day is when the quiet cluster is watched from, in the bubble's time.
+var day = time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+
+const (
+	old    = "2026.11.20"
+	quiet  = 24*time.Hour - time.Second
+	bigger = 600 // nodes
+	page   = 250 // instances that the simulated cloud lists in one answer
+)
+
+// calm is one pool of the quiet cluster.
+type calm struct {
+	name, why string
+	nodes     int
+	// version that its recipe names; none for the generic image.
+	version string
+	// fresh: its nodes were patched since that version was made, so that there are candidates.
+	fresh bool
+	// reason of the last decision about it, which shows that the pool is what it was meant to be; empty if no
+	// policy is for it.
+	reason string
+	// policy for this pool alone; the common one if it is nil and there is a reason.
+	policy *v1alpha1.PrototypePolicySpec
+}
+
+func calms() []calm {
+	soon := metav1.Duration{Duration: time.Minute}
+	return []calm{
+		{name: "idle-vmss", why: "not patched since its image was made", nodes: 2, version: old, reason: "UpToDate"},
+		{name: "wide-vmss", why: fmt.Sprintf("the same, with %d nodes", bigger), nodes: bigger, version: old, reason: "UpToDate"},
+		{name: "latest-vmss", why: "its recipe names the definition", nodes: 2, version: old, reason: "UpToDate"},
+		{name: "promoted-vmss", why: "a version is promoted in its second hour", nodes: 2, version: old, reason: "UpToDate"},
+		{name: "haunted-vmss", why: "a node whose instance is gone", nodes: 2, version: old, reason: "UpToDate"},
+		{name: "generic-vmss", why: "its candidates never suffice", nodes: 2, fresh: true, reason: "TooFewCandidates",
+			policy: &v1alpha1.PrototypePolicySpec{Selection: v1alpha1.SelectionSettings{MinCandidates: 5, MinReadyTime: &soon}}},
+		{name: "tempted-vmss", why: "dryRun, with candidates", nodes: 2, version: old, fresh: true, reason: "DryRun",
+			policy: &v1alpha1.PrototypePolicySpec{DryRun: true}},
+		{name: "closed-vmss", why: "candidates wait for the schedule", nodes: 2, version: old, fresh: true, reason: "OutsideSchedule",
+			policy: &v1alpha1.PrototypePolicySpec{Schedule: v1alpha1.ScheduleSettings{Cron: "0 3 1 1 *"}}},
+		{name: "suspended-vmss", why: "its policy is suspended", nodes: 2, version: old, fresh: true, reason: "Suspended",
+			policy: &v1alpha1.PrototypePolicySpec{Suspend: true}},
+		{name: "free-vmss", why: "no policy is for it", nodes: 2, version: old},
+	}
+}
+
+// TestQuietHours watches a cluster for a day in which nobody does anything: what a controller asks of the cloud
+// by itself stays under ten requests for a pool and hour. In the hour of its start it lists the instances of pools
+// with nodes that have no label yet once more.
+func TestQuietHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pools := calms()
+		c := newQuiet(t, pools)
+		c.run()
+		time.Sleep(90*time.Minute + 30*time.Second)
+		c.promote("promoted-vmss", version)
+		time.Sleep(time.Until(day.Add(quiet)))
+		synctest.Wait()
+		c.wantDecisions(pools)
+		for _, p := range pools {
+			cost := c.tallyOf(p.name, false)
+			t.Logf("%-14s (%s): %s", p.name, p.why, cost)
+			pages := (p.nodes + page - 1) / page
+			if worst := slices.Max(cost.hours[1:]); worst > mostReads || cost.hours[0] > mostReads+pages {
+				t.Errorf("pool %s takes more than %d requests in one hour: %v", p.name, mostReads, cost.hours)
+			}
+			if cost.kinds["instance list"] < 24*pages {
+				t.Errorf("pool %s was not watched for a day: %v", p.name, cost)
+			}
+		}
+	})
+}
+
+// TestQuietTrouble counts where something lasting is in the way of a pool's captures.
+func TestQuietTrouble(t *testing.T) {
+	for name, test := range map[string]struct {
+		reason string
+		fault  simulator.Fault
+		// bursts: an hour may have more, and only a day's mean stays below.
+		bursts bool
+	}{
+		"credential taken away": {reason: v1alpha1.PolicyCloudUnavailable, fault: simulator.Fault{Deny: "Microsoft.Compute/virtualMachineScaleSets/read"}},
+		"captures are refused":  {reason: "PermissionMissing", fault: simulator.Fault{Deny: "Microsoft.Compute/snapshots/write"}, bursts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pools := []calm{{name: "only-vmss", nodes: 3, version: old, fresh: true, reason: test.reason}}
+				c := newQuiet(t, pools)
+				c.fault(test.fault)
+				c.run()
+				time.Sleep(quiet)
+				synctest.Wait()
+				c.wantDecisions(pools)
+				cost := c.tallyOf(pools[0].name, true)
+				t.Log(cost)
+				if worst := slices.Max(cost.hours[1:]); worst > mostReads && !test.bursts || cost.total() > 24*mostReads {
+					t.Errorf("the pool takes more than %d requests an hour: %v", mostReads, cost.hours)
+				}
+			})
+		})
+	}
+}
+
+// newQuiet is a cloud with the pools, and a controller that is about to start.
+func newQuiet(t *testing.T, pools []calm) *controller {
+	t.Helper()
+	time.Sleep(time.Until(day.Add(-20 * time.Hour)))
+	w := newWorld(t, options{wire: newWire(), pool: func(p *simulator.PoolSpec) { p.Name, p.Nodes = pools[0].name, pools[0].nodes }})
+	c := w.settle(pools)
+	time.Sleep(time.Until(day))
+	w.cloud.ResetStats()
+	return c
+}
+
+// settle makes the pools with their versions, and a controller that knows their nodes.
+func (w *world) settle(pools []calm) *controller {
+	w.t.Helper()
+	for _, p := range pools[1:] {
+		w.must(w.cloud.CreatePool(w.t.Context(), simulator.PoolSpec{Name: p.name, Nodes: p.nodes, MaxNodes: 1000, Generation: "V2"}))
+	}
+	from := w.snapshot()
+	var nodes []*corev1.Node
+	common := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "common", UID: "uid-common", Generation: 1}}
+	objects := []kube.Object{common}
+	for _, p := range pools {
+		patched := time.Now().Add(-24 * time.Hour)
+		if p.fresh {
+			patched = time.Now().Add(4 * time.Hour)
+		}
+		members := w.nodesOf(p.name, patched, patched.Add(time.Hour))
+		if p.version != "" {
+			w.release(members[0], p.version, from)
+			objects = append(objects, prototypeOf(p.name, p.version, members[0]))
+		}
+		nodes = append(nodes, members...)
+		switch {
+		case p.reason != "" && p.policy == nil:
+			common.Spec.Pools.Names = append(common.Spec.Pools.Names, p.name)
+		case p.policy != nil:
+			own := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: p.name, UID: "uid-policy", Generation: 1}, Spec: *p.policy}
+			own.Spec.Pools.Names = []string{p.name}
+			objects = append(objects, own)
+		}
+		switch p.name {
+		case "latest-vmss":
+			w.followLatest(p)
+		case "haunted-vmss":
+			nodes = append(nodes, node("ghost", members[0].Spec.ProviderID+"99", patched, patched.Add(time.Hour)))
+		}
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	w.t.Cleanup(cancel)
+	c := newController(ctx, w, nodes, objects...)
+	c.from = from
+	return c
+}
+
+// release makes a version of the donor's pool, and has the recipe name it.
+func (w *world) release(donor *corev1.Node, version string, from cloud.Snapshot) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	pool, err := w.p.PoolOf(cloud.InstanceID(donor.Spec.ProviderID))
+	w.must(err)
+	ref := cloud.ImageRef{Pool: pool, Version: version}
+	tags := map[string]string{cloud.TagBuiltFrom: donor.Name, cloud.TagBuiltAt: time.Now().UTC().Format(cloud.BuiltAtLayout)}
+	w.until("published", func() bool {
+		have, err := w.p.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref, SnapshotID: from.ID, Tags: tags})
+		w.must(err)
+		return have.State == cloud.Complete
+	})
+	change, err := w.p.RecipeChange(ctx, ref, true)
+	w.must(err)
+	w.must(w.p.SetRecipe(ctx, change))
+}
+
+// followLatest has a recipe name its image definition, as the Python original's does, by somebody else's hand.
+func (w *world) followLatest(p calm) {
+	w.t.Helper()
+	const compute = "/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/"
+	definition := compute + "galleries/SIG_My_Group/images/kamino-" + p.name + "-prototype"
+	version := definition + "/versions/" + p.version
+	w.change(http.MethodPatch, version, map[string]any{"properties": map[string]any{"publishingProfile": map[string]any{
+		"excludeFromLatest": false, "targetRegions": []any{map[string]any{"name": location}}}}})
+	w.until("offered", func() bool {
+		return w.document(version)["properties"].(map[string]any)["provisioningState"] == "Succeeded"
+	})
+	w.change(http.MethodPatch, compute+"virtualMachineScaleSets/"+p.name, map[string]any{"properties": map[string]any{
+		"virtualMachineProfile": map[string]any{"storageProfile": map[string]any{"imageReference": map[string]any{"id": definition}}}}})
+}
+
+// tally is what one pool costs, by kind of request and by the hour since the controller's start.
+type tally struct {
+	kinds map[string]int
+	hours [24]int
+}
+
+func (t tally) total() int {
+	total := 0
+	for _, n := range t.hours {
+		total += n
+	}
+	return total
+}
+
+func (t tally) String() string {
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(t.kinds)) {
+		kinds = append(kinds, fmt.Sprintf("%s %d", kind, t.kinds[kind]))
+	}
+	return fmt.Sprintf("%d requests in a day, %.1f an hour, %d in the first and at most %d in any other: %s",
+		t.total(), float64(t.total())/24, t.hours[0], slices.Max(t.hours[1:]), strings.Join(kinds, ", "))
+}
+
+// tallyOf counts what the book has of a pool since the start, but for what a capture did. Of a cluster's only
+// pool are also the requests that name none.
+func (c *controller) tallyOf(pool string, only bool) tally {
+	c.t.Helper()
+	out := tally{kinds: map[string]int{}}
+	for _, r := range c.cloud.Requests() {
+		path := strings.ToLower(r.Path) + "/"
+		mine := only || strings.Contains(path, "/"+pool+"/") || strings.Contains(path, "/kamino-"+pool+"-prototype/")
+		if r.Class == simulator.Login || !mine || c.ofACapture(r.Time) {
+			continue
+		}
+		out.kinds[r.Noun+" "+r.Operation]++
+		out.hours[int(r.Time.Sub(day)/time.Hour)]++
+	}
+	return out
+}
+
+func (c *controller) ofACapture(at time.Time) bool {
+	return slices.ContainsFunc(c.captured, func(span [2]time.Time) bool { return !at.Before(span[0]) && !at.After(span[1]) })
+}
+
+// wantDecisions checks that each pool is in the state that it is counted for.
+func (c *controller) wantDecisions(pools []calm) {
+	c.t.Helper()
+	policies := &v1alpha1.PrototypePolicyList{}
+	c.must(c.api.List(c.ctx, policies))
+	reasons := map[string]string{}
+	for _, p := range policies.Items {
+		for _, s := range p.Status.Pools {
+			reasons[s.Name] = s.Decision.Reason
+		}
+	}
+	for _, p := range pools {
+		if reasons[p.name] != p.reason {
+			c.t.Errorf("the decision about pool %s is %q, want %q", p.name, reasons[p.name], p.reason)
+		}
+	}
+}
