@@ -115,7 +115,7 @@ func (l *Looks) entry(id cloud.PoolID) *entry {
 const sharedLife = 20 * time.Minute
 
 // Provider is the provider whose looks at pools and single versions are answered from what is known already, if
-// that is younger than half an hour: for whoever only watches, so that the cloud is not asked twice. It must not
+// that is younger than twenty minutes: for whoever only watches, so that the cloud is not asked twice. It must not
 // be used where anything is changed.
 func (l *Looks) Provider() cloud.Provider { return &watching{l.provider, l} }
 
