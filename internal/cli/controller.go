@@ -82,7 +82,7 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 		Client: s.cluster.Client, Kube: s.cluster.Kube, Cloud: provider, Observe: forgetful(looks, provider, observer.Observe), Namespace: s.options.Namespace,
 		PodNamespace: s.options.podNamespace(),
 		Image:        s.options.Image, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
-		PolicyConcurrent: decider.MaxConcurrent, Now: s.Now, Recorder: manager.GetEventRecorder("kamino"), Log: s.options.Log.WithName("capture"),
+		PolicyConcurrent: decider.MaxConcurrent, Now: s.Now, Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: s.options.Log.WithName("capture"),
 		CheckRules: checkRules,
 	}
 	if err := (&prototype.Reconciler{Pass: counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {

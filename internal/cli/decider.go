@@ -20,7 +20,7 @@ func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *
 	nodes := policy.NewNodes(provider.PoolOf)
 	return &policy.Decider{
 		Read: manager.GetCache(), Client: s.cluster.Client, Cloud: provider, Nodes: nodes, Looks: looks,
-		OwnNode: s.Getenv(envNode), Now: s.Now, Recorder: manager.GetEventRecorder("kamino"), Log: s.options.Log.WithName("policy"),
+		OwnNode: s.Getenv(envNode), Now: s.Now, Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: s.options.Log.WithName("policy"),
 		Observe: func(pool policy.Pool, choice selection.Choice) {
 			counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +22,23 @@ const (
 	eventWriteTime = 10 * time.Second
 	// eventFlushTime is how long a command that is done waits until its events are written.
 	eventFlushTime = 3 * time.Second
+	// maxNote is how many bytes an event's note may have: the API server refuses a longer one, and the event would
+	// be lost. Source: its validation of events.k8s.io/v1.
+	maxNote = 1024
 )
+
+// clipped records events whose notes fit. What a cloud says of a failure may be longer; the whole of it stands in
+// the object's status.
+type clipped struct{ events.EventRecorder }
+
+// Eventf implements events.EventRecorder.
+func (c clipped) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	text := fmt.Sprintf(note, args...)
+	if more := " …"; len(text) > maxNote {
+		text = strings.ToValidUTF8(text[:maxNote-len(more)], "") + more
+	}
+	c.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", text)
+}
 
 // journal records the events of the captures that a command drives. Events are for onlookers: they are written
 // beside the capture, each is tried once, and one that can't be written is lost. One that was recorded is not
@@ -45,6 +63,22 @@ type recordedEvent struct {
 	reason, note string
 }
 
+// recorder is the command's own, of which there is one: what it records is written by the time that the command
+// ends. Nil if there can be none.
+func (o *Options) recorder(c *Cluster) events.EventRecorder {
+	if o.events != nil {
+		return o.events
+	}
+	j, err := newJournal(c.Kube, c.Client.Scheme(), o.Log.WithName("events"))
+	if err != nil {
+		o.Log.V(1).Info("no events are recorded", "error", err.Error())
+		return nil
+	}
+	o.atEnd = append(o.atEnd, j.close)
+	o.events = j
+	return j
+}
+
 // newJournal makes one, which must be closed.
 func newJournal(kube kubernetes.Interface, scheme *runtime.Scheme, log logr.Logger) (*journal, error) {
 	j := &journal{sink: &events.EventSinkImpl{Interface: kube.EventsV1()}, log: log, recorded: map[recordedEvent]bool{}}
@@ -52,7 +86,7 @@ func newJournal(kube kubernetes.Interface, scheme *runtime.Scheme, log logr.Logg
 	if _, err := j.broadcaster.StartEventWatcher(j.write); err != nil {
 		return nil, err
 	}
-	j.recorder = j.broadcaster.NewRecorder(scheme, eventSource)
+	j.recorder = clipped{j.broadcaster.NewRecorder(scheme, eventSource)}
 	j.writing, j.stop = context.WithCancel(context.Background())
 	return j, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,19 @@ func TestAnEventIsRecordedOnce(t *testing.T) {
 	j.close()
 	want := []string{"Node Normal Promoted by kamino", "Node Normal Promoting by kamino"}
 	if diff := cmp.Diff(want, recordedEvents(t, kube)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// TestALongNoteIsRecorded has a real API server take an event with as much text as a cloud may say of a failure.
+func TestALongNoteIsRecorded(t *testing.T) {
+	cluster := startCluster(t)
+	j := journalOf(t, cluster.Kube, nil)
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "n1"}}
+	j.Eventf(n, nil, corev1.EventTypeWarning, "SnapshotFailed", "Capture", "%s", strings.Repeat("ü", 2*maxNote))
+	j.close()
+	want := []string{"Node Warning SnapshotFailed by kamino"}
+	if diff := cmp.Diff(want, recordedEvents(t, cluster.Kube)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

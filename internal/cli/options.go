@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
@@ -43,6 +44,8 @@ type Options struct {
 
 	// atEnd is called when the verb is done.
 	atEnd []func()
+	// events is what recorder made.
+	events events.EventRecorder
 }
 
 func (o *Options) end() {

@@ -31,13 +31,7 @@ func newEngine(c *Cluster, provider cloud.Provider, o *Options) Engine {
 		MaxConcurrent: o.MaxConcurrent, Now: nowUTC, OwnNode: os.Getenv(envNode), Log: o.Log.WithName("capture"),
 		CheckRules: checkRules,
 	}
-	j, err := newJournal(c.Kube, c.Client.Scheme(), o.Log.WithName("events"))
-	if err != nil {
-		o.Log.V(1).Info("no events are recorded", "error", err.Error())
-		return engine
-	}
-	o.atEnd = append(o.atEnd, j.close)
-	engine.Recorder = j
+	engine.Recorder = o.recorder(c)
 	return engine
 }
 
