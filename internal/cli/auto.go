@@ -105,6 +105,7 @@ func (s *session) auto(ctx context.Context, flags autoFlags, format print.Format
 	if flags.from.file != "" || len(flags.from.pools) > 0 || flags.most > 0 {
 		decider.Policies = policies
 	}
+	decider.Recorder = s.options.recorder(s.cluster)
 	run := newAutoRun(s, decider, flags.from.name)
 	stopped := run.run(ctx, flags.timeout)
 	results := run.results()

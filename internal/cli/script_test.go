@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +53,7 @@ func TestTranscripts(t *testing.T) {
 			"code":  code,
 			"phase": awaitPhase,
 			"gone":  gone,
+			"event": recorded,
 		},
 	})
 }
@@ -95,6 +98,25 @@ func awaitPhase(ts *testscript.TestScript, neg bool, args []string) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	ts.Fatalf("prototype %s did not come to phase %s", args[0], args[1])
+}
+
+// event KIND NAME REASON checks that an event was recorded on an object; with a negation, that none was.
+func recorded(ts *testscript.TestScript, neg bool, args []string) {
+	server := ts.Value(serverKey{}).(*apiServer)
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	found := false
+	for path, object := range server.objects {
+		if strings.HasPrefix(path, "/apis/events.k8s.io/") {
+			kind, _, _ := unstructured.NestedString(object.Object, "regarding", "kind")
+			name, _, _ := unstructured.NestedString(object.Object, "regarding", "name")
+			reason, _, _ := unstructured.NestedString(object.Object, "reason")
+			found = found || slices.Equal([]string{kind, name, reason}, args)
+		}
+	}
+	if found == neg {
+		ts.Fatalf("event %s: %v", args, found)
+	}
 }
 
 // gone PATH checks that the API server has no such object; with a negation, that it has.

@@ -183,13 +183,17 @@ func (d *Decider) create(ctx context.Context, w *world, o *decided, p *v1alpha1.
 	return nil
 }
 
-// announce records the decision as an event of the policy and of the Prototype.
+// announce records the decision as an event of the policy, if it is in the cluster, and of the Prototype.
 func (d *Decider) announce(w *world, o *decided, p *v1alpha1.Prototype) {
 	if d.Recorder == nil {
 		return
 	}
 	for i := range w.policies {
-		if policy := &w.policies[i]; policy.Name == o.Policy {
+		switch policy := &w.policies[i]; {
+		case policy.Name != o.Policy:
+		case policy.UID == "":
+			d.Recorder.Eventf(p, nil, corev1.EventTypeNormal, "Decided", "Decide", "policy %s: %s", policy.Name, o.Choice.Message)
+		default:
 			d.Recorder.Eventf(policy, p, corev1.EventTypeNormal, "Decided", "Decide", "pool %s: %s", o.Pool.Name, o.Status.Decision.Message)
 			d.Recorder.Eventf(p, policy, corev1.EventTypeNormal, "Decided", "Decide", "policy %s: %s", policy.Name, o.Choice.Message)
 		}
