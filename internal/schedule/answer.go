@@ -98,7 +98,7 @@ func (s *Schedule) At(now time.Time, past Past, failures v1alpha1.FailureSetting
 	switch {
 	case past.Failures >= limit:
 		return Answer{Reason: TooManyFailures, Message: fmt.Sprintf(
-			"%d captures in a row have failed, the last of them prototype %s, and the policy allows %d (failures.limit): read why (`kamino status %s`), mend it, "+
+			"%d captures in a row have failed, the last of them prototype %s, and the policy allows %d (failures.limit): read why (`kamino describe %s`), mend it, "+
 				"and delete the failed Prototypes or capture a node by hand; either lets the policy go on", past.Failures, past.Failed, limit, past.Failed)}
 	case s.free(now).IsZero():
 		message, _ := s.Never(now)
@@ -112,7 +112,7 @@ func (s *Schedule) At(now time.Time, past Past, failures v1alpha1.FailureSetting
 		return later(Blackout, now, "a blackout of the schedule (schedule.blackouts) lets no capture begin")
 	}
 	if !s.open(now) {
-		return later(OutsideSchedule, now, "the schedule (schedule.cron %q) lets no capture begin at this time", s.windows.text)
+		return later(OutsideSchedule, now, "the schedule (schedule.cron %s) lets no capture begin at this time", s.windows.text)
 	}
 	return Answer{Allowed: true, Reason: Allowed, Message: "a capture may begin", Next: now}
 }

@@ -47,7 +47,7 @@ func compile(text, zone string, length time.Duration) (recurrence, error) {
 	if !ok {
 		return recurrence{}, fmt.Errorf("cron %q has not the five fields minute, hour, day of month, month and day of week", text)
 	}
-	return recurrence{text: text + " " + zone, spec: spec, zone: location, length: length}, nil
+	return recurrence{text: fmt.Sprintf("%q in %s", text, zone), spec: spec, zone: location, length: length}, nil
 }
 
 // horizon, in days, ends the search for a start. The next 29 February is up to eight years away, because a

@@ -155,7 +155,7 @@ func TestNever(t *testing.T) {
 		says     string
 		next     string
 	}{
-		{"30 February", v1alpha1.ScheduleSettings{Cron: "0 0 30 2 *"}, "no year has such a day", ""},
+		{"30 February", v1alpha1.ScheduleSettings{Cron: "0 0 30 2 *"}, `"0 0 30 2 *" in UTC never comes, because no year has such a day`, ""},
 		{"31 of short months", v1alpha1.ScheduleSettings{Cron: "0 0 31 2,4,6,9,11 *"}, "no year has such a day", ""},
 		{"29 February", v1alpha1.ScheduleSettings{Cron: "0 0 29 2 *"}, "", "2028-02-29T00:00:00Z"},
 		{"a blackout without end", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 * * *", "24h")}}, "blackouts cover", ""},
@@ -258,6 +258,9 @@ func TestPast(t *testing.T) {
 			}
 			if c.past.Failures > 0 && !got.Allowed && !strings.Contains(got.Message, "prototype p") {
 				t.Errorf("%q does not name the Prototype that failed", got.Message)
+			}
+			if c.want == TooManyFailures && !strings.Contains(got.Message, "`kamino describe p`") {
+				t.Errorf("%q does not say how to read why", got.Message)
 			}
 		})
 	}

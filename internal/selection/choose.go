@@ -190,6 +190,8 @@ func (j *judge) decide(c *Choice) (reason, message string) {
 		return CapturedToday, fmt.Sprintf("pool %s was captured today, by prototype %s: a pool gets one version a day", name, j.pool.CapturedToday)
 	case len(c.Verdicts) == 0:
 		return NoNodes, fmt.Sprintf("pool %s has no nodes, so there is nothing to capture", name)
+	case len(c.Candidates) >= enough && len(c.Candidates) == 1:
+		return Chosen, fmt.Sprintf("node %s is the only candidate of pool %s", c.Candidates[0].Node, name)
 	case len(c.Candidates) >= enough:
 		return Chosen, fmt.Sprintf("node %s is the best of %d candidates of pool %s", c.Candidates[0].Node, len(c.Candidates), name)
 	case !j.waived && c.NewestPatch.IsZero():
@@ -198,9 +200,16 @@ func (j *judge) decide(c *Choice) (reason, message string) {
 	case !j.waived && !j.pool.BuiltAt.IsZero() && !c.NewestPatch.After(j.pool.BuiltAt):
 		return UpToDate, fmt.Sprintf("no node of pool %s was patched since %s was captured", name, j.image())
 	default:
-		return TooFewCandidates, fmt.Sprintf("pool %s has %d candidates, and the policy wants %d (selection.minCandidates); refused are %s: "+
-			"`kamino plan %s` says why for each node", name, len(c.Candidates), enough, counts(c.Refusals), name)
+		return TooFewCandidates, fmt.Sprintf("pool %s has %s, and the policy wants %d (selection.minCandidates); refused are %s: "+
+			"`kamino plan %s` says why for each node", name, candidates(len(c.Candidates)), enough, counts(c.Refusals), name)
 	}
+}
+
+func candidates(n int) string {
+	if n == 1 {
+		return "1 candidate"
+	}
+	return fmt.Sprintf("%d candidates", n)
 }
 
 // image names what the recipe points at.

@@ -311,6 +311,8 @@ func TestDecision(t *testing.T) {
 		best   bool
 	}{
 		{"a donor", func(*Pool, *Rules) {}, Chosen, []string{"node n1", "2 candidates"}, true},
+		{"the only one", func(p *Pool, _ *Rules) { without(patchKey)(p.Nodes[0]) }, Chosen, []string{"node n2 is the only candidate"}, true},
+		{"one too few", func(p *Pool, r *Rules) { without(patchKey)(p.Nodes[0]); r.MinCandidates = 2 }, TooFewCandidates, []string{"has 1 candidate,"}, true},
 		{"refused by the cloud", func(p *Pool, _ *Rules) {
 			p.Refusals, p.InFlight = []cloud.Refusal{{Reason: "AKSManaged", Message: "AKS owns it: leave it"}}, "p"
 		}, PoolRefused, []string{"AKS owns it: leave it"}, true},

@@ -86,7 +86,8 @@ func refusalCounts(refusals []v1alpha1.RefusalCount) string {
 
 // poolPlan writes one plan: the decision, every node, and what a capture would do.
 func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
-	lines := []string{fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, p.Decision.Message)}
+	message := strings.TrimSuffix(p.Decision.Message, fmt.Sprintf(": `kamino plan %s` says why for each node", p.Pool)) // as this does
+	lines := []string{fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, message)}
 	if p.Status.NextRun != nil {
 		lines = append(lines, fmt.Sprintf("A capture may begin in %s, at %s.", Duration(p.Status.NextRun.Sub(now)), p.Status.NextRun.UTC().Format(time.RFC3339)))
 	}
