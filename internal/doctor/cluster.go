@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,47 +50,71 @@ func (d *Doctor) installation(ctx context.Context) {
 			missing = append(missing, resource+"."+v1alpha1.GroupVersion.Group)
 		}
 	}
-	pods := cmp.Or(d.PodNamespace, d.Namespace)
-	namespace, err := d.Kube.CoreV1().Namespaces().Get(ctx, pods, metav1.GetOptions{})
+	missing = append(missing, d.namespaces(ctx)...)
 	switch {
-	case apierrors.IsNotFound(err):
-		missing = append(missing, "namespace "+pods)
-	case err != nil:
-		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("namespace %s can't be looked at: %s", pods, err)})
+	case len(missing) > 0:
+		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: "Kamino is not installed, or not all of it: there is no " + strings.Join(missing, ", no "), Remedy: install})
+	case d.pods() != d.Namespace:
+		d.ok(CheckInstallation, "", "Kamino's kinds and namespaces %s and %s are there", d.Namespace, d.pods())
 	default:
-		if level := namespace.Labels["pod-security.kubernetes.io/enforce"]; level == "restricted" || level == "baseline" {
+		d.ok(CheckInstallation, "", "Kamino's kinds and namespace %s are there", d.Namespace)
+	}
+}
+
+// pods is the namespace of the generalize pods.
+func (d *Doctor) pods() string { return cmp.Or(d.PodNamespace, d.Namespace) }
+
+// namespaces names those that are missing, and looks whether the generalize pods are let into theirs.
+func (d *Doctor) namespaces(ctx context.Context) (missing []string) {
+	for _, name := range slices.Compact([]string{d.Namespace, d.pods()}) {
+		namespace, err := d.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			missing = append(missing, "namespace "+name)
+			continue
+		case err != nil:
+			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("namespace %s can't be looked at: %s", name, err)})
+			continue
+		}
+		level := namespace.Labels["pod-security.kubernetes.io/enforce"]
+		if name == d.pods() && (level == "restricted" || level == "baseline") {
 			d.add(Finding{Level: Warn, Check: CheckInstallation,
-				Message: fmt.Sprintf("namespace %s enforces pod security %s; generalize pods are privileged and can't run there", pods, level),
-				Remedy:  fmt.Sprintf("kubectl label --overwrite namespace %s pod-security.kubernetes.io/enforce=privileged, or give them a namespace of their own", pods)})
+				Message: fmt.Sprintf("namespace %s enforces pod security %s; generalize pods are privileged and can't run there", name, level),
+				Remedy: fmt.Sprintf("kubectl label --overwrite namespace %s pod-security.kubernetes.io/enforce=privileged, "+
+					"or name their own namespace with --generalize-namespace", name)})
 		}
 	}
-	if len(missing) > 0 {
-		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: "Kamino is not installed, or not all of it: there is no " + strings.Join(missing, ", no "), Remedy: install})
-		return
-	}
-	d.ok(CheckInstallation, "", "Kamino's kinds and namespace %s are there", d.Namespace)
+	return missing
 }
 
 // right is something that whoever drives captures must be allowed to do.
 type right struct {
 	group, resource, sub string
 	verbs                []string
-	// namespaced: in Kamino's own namespace only.
-	namespaced bool
+	in                   where
 }
+
+// where something must be allowed.
+type where int
+
+const (
+	everywhere where = iota
+	own              // in the namespace of the Lease and of saved recipes
+	pods             // in that of the generalize pods
+)
 
 // rights are those of the role kamino-engine (package manifest), as far as a capture needs them.
 var rights = []right{
-	{"kamino.dev", "prototypes", "", []string{"get", "list", "watch", "create", "patch", "delete"}, false},
-	{"kamino.dev", "prototypes", "status", []string{"patch"}, false},
-	{"", "nodes", "", []string{"get", "list", "watch", "patch"}, false},
-	{"", "pods", "", []string{"get", "list", "delete"}, false},
-	{"", "pods", "eviction", []string{"create"}, false},
-	{"policy", "poddisruptionbudgets", "", []string{"list"}, false},
-	{"apps", "daemonsets", "", []string{"get"}, false},
-	{"coordination.k8s.io", "leases", "", []string{"get", "create", "update"}, true},
-	{"", "pods", "", []string{"create"}, true},
-	{"", "secrets", "", []string{"get", "create"}, true},
+	{"kamino.dev", "prototypes", "", []string{"get", "list", "watch", "create", "patch", "delete"}, everywhere},
+	{"kamino.dev", "prototypes", "status", []string{"patch"}, everywhere},
+	{"", "nodes", "", []string{"get", "list", "watch", "patch"}, everywhere},
+	{"", "pods", "", []string{"get", "list", "delete"}, everywhere},
+	{"", "pods", "eviction", []string{"create"}, everywhere},
+	{"policy", "poddisruptionbudgets", "", []string{"list"}, everywhere},
+	{"apps", "daemonsets", "", []string{"get"}, everywhere},
+	{"coordination.k8s.io", "leases", "", []string{"get", "create", "update"}, own},
+	{"", "pods", "", []string{"create"}, pods},
+	{"", "secrets", "", []string{"get", "create"}, own},
 }
 
 // rbac asks the API server what this command's user may do. A person who is going to run captures needs it, and
@@ -99,10 +124,7 @@ func (d *Doctor) rbac(ctx context.Context) {
 	asked := 0
 	for _, r := range rights {
 		for _, verb := range r.verbs {
-			namespace := ""
-			if r.namespaced {
-				namespace = d.Namespace
-			}
+			namespace := map[where]string{own: d.Namespace, pods: d.pods()}[r.in]
 			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace},
 			}}

@@ -95,6 +95,32 @@ func TestASoundCluster(t *testing.T) {
 	}
 }
 
+// TestRightsAreAskedWhereTheyAreUsed has the generalize pods in a namespace of their own.
+func TestRightsAreAskedWhereTheyAreUsed(t *testing.T) {
+	d, _, _ := stage(t, memory.PoolSpec{})
+	d.PodNamespace = "theirs"
+	if err := d.Kube.(*fake.Clientset).Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}); err != nil {
+		t.Fatal(err)
+	}
+	if level, says := worst(examine(t, d), CheckInstallation); level != OK || !strings.Contains(says, "ours and theirs") {
+		t.Errorf("%s: %s", level, says)
+	}
+	asked := map[string]string{}
+	for _, a := range d.Kube.(*fake.Clientset).Actions() {
+		if create, is := a.(kubetesting.CreateAction); is {
+			if review, is := create.GetObject().(*authorizationv1.SelfSubjectAccessReview); is {
+				in := review.Spec.ResourceAttributes
+				asked[in.Verb+" "+in.Resource+"/"+in.Subresource] = in.Namespace
+			}
+		}
+	}
+	for right, namespace := range map[string]string{"create pods/": "theirs", "create pods/eviction": "", "create leases/": "ours", "create secrets/": "ours"} {
+		if got, was := asked[right]; !was || got != namespace {
+			t.Errorf("%s is asked of namespace %q, want %q", right, got, namespace)
+		}
+	}
+}
+
 func TestWhatIsWrongIsFound(t *testing.T) {
 	away := &cloud.Error{Kind: cloud.Unavailable, Op: "look"}
 	for name, c := range map[string]struct {
@@ -112,6 +138,12 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		}},
 		"not installed": {CheckInstallation, Warn, "no prototypes.kamino.dev", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Served = func(context.Context, string) (bool, error) { return false, nil }
+		}},
+		"no namespace": {CheckInstallation, Warn, "no namespace elsewhere", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.Namespace, d.PodNamespace = "elsewhere", "ours"
+		}},
+		"no namespace for the pods": {CheckInstallation, Warn, "no namespace elsewhere", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.PodNamespace = "elsewhere"
 		}},
 		"no rights": {CheckRBAC, Fail, "may not get prototypes.kamino.dev", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			allow(d.Kube.(*fake.Clientset), false)
