@@ -149,6 +149,9 @@ func (s *session) retire(ctx context.Context, pool, version string, flags change
 		Verb: "retire", Pool: r.Pool, Version: r.Version, DryRun: flags.dryRun, Changed: !r.Done && !flags.dryRun, Nodes: r.Nodes,
 		Lines: []string{fmt.Sprintf("Version %s of pool %s %s.", r.Version, r.Pool, is), nodesLine(r.Version, r.Nodes)},
 	}
+	if r.Forgets {
+		deed.Lines = append(deed.Lines, fmt.Sprintf("Its quarantine goes with it: a node that was built from version %s, or patched before that was captured, may become a donor.", r.Version))
+	}
 	if deed.Changed {
 		ref := cloud.ImageRef{Pool: p.id, Version: r.Version}
 		if err := s.provider.DeleteImage(ctx, ref); err != nil {

@@ -43,6 +43,11 @@ func testPast(what string) *memory.Cloud {
 	case "rolled back":
 		tag("2026.03.01", left)
 		point("2026.02.15")
+	case "replaced":
+		tag("2026.03.01", left)
+		point("2026.02.15")
+		c.RemoveInstance(cloud.InstanceID(pool + "/instances/2"))
+		c.RemoveInstance(cloud.InstanceID(pool + "/instances/3"))
 	case "no prior":
 		tag("2026.02.15", map[string]string{cloud.TagQuarantined: "bad too"})
 	case "generic":

@@ -98,6 +98,9 @@ func (s *session) replaceNodes(ctx context.Context, pool cloud.PoolID, deed prin
 		}
 	}
 	if err == nil && len(result.Failed) == 0 && result.Waiting == "" {
+		if deed.Nodes != nil && len(deed.Nodes)+len(result.Rebuilt) == 0 {
+			return nil // which was said already
+		}
 		_, err := fmt.Fprintf(out, "%s rebuilt; no node runs version %s any more.\n", print.Was(len(result.Rebuilt)), deed.Version)
 		return err
 	}

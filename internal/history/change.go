@@ -130,6 +130,8 @@ type Retirement struct {
 	Version string `json:"version"`
 	// Nodes that were built from it: they keep running, and can't be built again as they are.
 	Nodes []string `json:"nodes"`
+	// Forgets: its quarantine goes with it, and nodes that are no donors for it are taken for good ones again.
+	Forgets bool `json:"forgets,omitempty"`
 	// Done: the cloud deletes it already.
 	Done bool `json:"done"`
 }
@@ -142,6 +144,7 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 		return Retirement{}, h.refuseAbsent(name)
 	}
 	r := Retirement{Pool: h.Pool, Version: v.Version, Nodes: v.Nodes, Done: v.State == cloud.Deleting}
+	r.Forgets = v.Quarantined != "" && (len(v.Nodes) > 0 || imageversion.Compare(v.Version, h.Recipe.Version) > 0)
 	for _, c := range h.Captures {
 		if same(c.Version, v.Version) {
 			return Retirement{}, refuse(CaptureInFlight, "prototype %s is making version %s of pool %s: wait until it is done, or stop it with `kamino cancel %s`",

@@ -104,6 +104,16 @@ func TestACaptureInFlight(t *testing.T) {
 	}
 }
 
+// TestRetireForgetsAQuarantine tells where deleting a version makes donors of nodes that were none.
+func TestRetireForgetsAQuarantine(t *testing.T) {
+	all := []cloud.Image{image("2026.02.28", cloud.TagQuarantined, "x"), image(v1), image(v2), image(v3, cloud.TagQuarantined, "x")}
+	for version, want := range map[string]bool{"2026.02.28": false, v3: true} {
+		if got, refusals := told(v2, all...).Retire(version); refusals != nil || got.Forgets != want {
+			t.Errorf("%s: forgets %t, want %t; %v", version, got.Forgets, want, refusals)
+		}
+	}
+}
+
 func TestRetire(t *testing.T) {
 	all := []cloud.Image{image("2026.02.28"), image(v1), image(v2), image(v3, cloud.TagQuarantined, "x")}
 	for _, c := range []struct {
