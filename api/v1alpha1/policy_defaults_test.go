@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -118,6 +119,28 @@ func aReport() v1alpha1.PrototypePolicyStatus {
 	return v1alpha1.PrototypePolicyStatus{
 		ObservedGeneration: 1, PoolCount: 2, NextRun: &at, Pools: []v1alpha1.PoolStatus{pool, namesake},
 		Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: v1alpha1.PolicyWatching, Message: "2 pools are watched", LastTransitionTime: at}},
+	}
+}
+
+// TestAPolicyOfNoPoolSaysSo: nought is a number, and kubectl's column shows it.
+func TestAPolicyOfNoPoolSaysSo(t *testing.T) {
+	c := newClient(t)
+	if err := c.Create(t.Context(), policy("nobody")); err != nil {
+		t.Fatal(err)
+	}
+	p := getPolicy(t, c, "nobody")
+	before := p.DeepCopy()
+	p.Status = v1alpha1.PrototypePolicyStatus{ObservedGeneration: 1}
+	if err := c.Status().Patch(t.Context(), p, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PrototypePolicy"))
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "nobody"}, stored); err != nil {
+		t.Fatal(err)
+	}
+	if count, found, err := unstructured.NestedInt64(stored.Object, "status", "poolCount"); count != 0 || !found || err != nil {
+		t.Errorf("status.poolCount: %d, there %t, %v", count, found, err)
 	}
 }
 

@@ -47,6 +47,7 @@ type PrototypePolicyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// PoolCount is the number of pools that the policy decides for.
+	// +kubebuilder:default=0
 	// +optional
 	PoolCount int32 `json:"poolCount,omitempty"`
 

@@ -87,7 +87,7 @@ func version(image cloud.Image, reason retention.Reason) print.Version {
 	}
 	return print.Version{
 		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
-		BuiltFrom: image.Tags[cloud.TagBuiltFrom], BuiltAt: built, Prototype: image.Tags[cloud.TagPrototype],
+		Donor: image.Tags[cloud.TagBuiltFrom], BuiltAt: built, Prototype: image.Tags[cloud.TagPrototype],
 		Proof: image.Tags[cloud.TagProof], Verified: image.Tags[cloud.TagVerified], Quarantined: image.Tags[cloud.TagQuarantined],
 		Current: reason == retention.Current, Prior: reason == retention.Prior,
 	}

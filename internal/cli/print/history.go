@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 )
 
@@ -51,11 +50,7 @@ func historyRow(v history.Version, wide bool, now time.Time) []string {
 	if v.Quarantined != "" && v.Use != history.Quarantined {
 		use += ",quarantined"
 	}
-	state := string(v.State)
-	if v.State == cloud.Pending {
-		state = fmt.Sprintf("%s %d%%", v.State, v.Percent)
-	}
-	row := []string{v.Version, use, state, orNone(v.Donor), orNone(v.Lineage), nodes, Age(v.BuiltAt, now), proof(v.Proof, wide), verdict}
+	row := []string{v.Version, use, versionState(v.State, v.Percent), orNone(v.Donor), orNone(v.Lineage), nodes, Age(v.BuiltAt, now), proof(v.Proof, wide), verdict}
 	if wide {
 		row = append(row, orNone(v.OS), orNone(v.Kernel), orNone(v.Kubelet), moment(v.PatchedAt), moment(v.BuiltAt), size(v.SizeGB), orNone(v.Why), orNone(v.Prototype), orNone(v.ID))
 	}

@@ -194,14 +194,14 @@ func TestStatusTables(t *testing.T) {
 					Recipe: cloud.Recipe{Image: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/kamino-pool1-prototype/versions/2026.03.01", Version: "2026.03.01", Bootstrap: []string{"customData", "extension vmssCSE"}}},
 				Nodes: 3, ReadyNodes: 2,
 				Versions: []Version{
-					{Version: "2026.03.09", State: cloud.Pending, Percent: 40, ID: "id3", Verified: "rules=7 files=200 findings=0 tool=v1", BuiltFrom: "node-1", BuiltAt: now.Add(-time.Hour), Proof: "static/1/sha256:ab"},
-					{Version: "2026.03.01", State: cloud.Complete, Percent: 100, ID: "id2", BuiltFrom: "node-2", BuiltAt: now.AddDate(0, 0, -8), Current: true, SizeGB: 30, Prototype: "p2"},
+					{Version: "2026.03.09", State: cloud.Pending, Percent: 40, ID: "id3", Verified: "rules=7 files=200 findings=0 tool=v1", Donor: "node-1", BuiltAt: now.Add(-time.Hour), Proof: "static/1/sha256:ab"},
+					{Version: "2026.03.01", State: cloud.Complete, Percent: 100, ID: "id2", Donor: "node-2", BuiltAt: now.AddDate(0, 0, -8), Current: true, SizeGB: 30, Prototype: "p2"},
 					{Version: "2026.02.01", State: cloud.Failed, ID: "id1", Error: "quota exceeded"},
 					{Version: "2026.01.01", State: cloud.Complete, ID: "id0", Prior: true, Quarantined: "no network"},
 				},
 			},
 			{Pool: cloud.Pool{Name: "pool2", Recipe: cloud.Recipe{Image: "ubuntu:2204", Version: "2026.01.01", Latest: true}, Refusals: []cloud.Refusal{{Reason: "Windows", Message: "it runs Windows"}}}, Nodes: 1},
-			{Pool: cloud.Pool{Name: "pool3"}, Nodes: 1, Error: "denied"},
+			{Pool: cloud.Pool{Name: "pool3"}, Nodes: 1, Versions: []Version{{Version: "2026.03.09", State: cloud.Pending, ID: "id4"}}, Error: "denied"},
 		},
 		Captures: []v1alpha1.Prototype{*followed()[4]},
 	}

@@ -36,7 +36,7 @@ type Version struct {
 	State     cloud.State `json:"state"`
 	Percent   int32       `json:"percent"`
 	ID        string      `json:"id"`
-	BuiltFrom string      `json:"builtFrom,omitempty"`
+	Donor     string      `json:"donor,omitempty"`
 	BuiltAt   time.Time   `json:"builtAt,omitzero"`
 	Prototype string      `json:"prototype,omitempty"`
 	Proof     string      `json:"proof,omitempty"`
@@ -87,8 +87,12 @@ func poolTable(w io.Writer, pools []Pool, wide bool) error {
 		if p.Recipe.Latest {
 			version += " (latest)"
 		}
+		capacity := strconv.FormatInt(p.Capacity, 10)
+		if p.Error != "" {
+			capacity = None
+		}
 		row := []string{
-			p.Name, fmt.Sprintf("%d/%d", p.ReadyNodes, p.Nodes), strconv.FormatInt(p.Capacity, 10), version,
+			p.Name, fmt.Sprintf("%d/%d", p.ReadyNodes, p.Nodes), capacity, version,
 			orNone(shortImage(p.Recipe.Image, wide)),
 		}
 		if wide {
@@ -117,7 +121,7 @@ func traits(all map[string]string) string {
 }
 
 func versionTable(w io.Writer, pools []Pool, wide bool, now time.Time) error {
-	heading := []string{"POOL", "VERSION", "STATE", "USE", "BUILT FROM", "AGE", "PROOF"}
+	heading := []string{"POOL", "VERSION", "STATE", "USE", "DONOR", "AGE", "PROOF"}
 	if wide {
 		heading = append(heading, "SIZE", "PROTOTYPE", "VERIFIED", "ID")
 	}
@@ -125,7 +129,7 @@ func versionTable(w io.Writer, pools []Pool, wide bool, now time.Time) error {
 	for _, p := range pools {
 		for _, v := range p.Versions {
 			row := []string{
-				p.Name, v.Version, versionState(v), use(v), orNone(v.BuiltFrom), Age(v.BuiltAt, now), proof(v.Proof, wide),
+				p.Name, v.Version, versionState(v.State, v.Percent), use(v), orNone(v.Donor), Age(v.BuiltAt, now), proof(v.Proof, wide),
 			}
 			if wide {
 				row = append(row, size(v.SizeGB), orNone(v.Prototype), orNone(v.Verified), orNone(v.ID))
@@ -136,11 +140,12 @@ func versionTable(w io.Writer, pools []Pool, wide bool, now time.Time) error {
 	return table(w, heading, rows)
 }
 
-func versionState(v Version) string {
-	if v.State == cloud.Pending {
-		return fmt.Sprintf("%s %d%%", v.State, v.Percent)
+// versionState says how far a version is, if that is known: a cloud that lists versions may leave it out.
+func versionState(state cloud.State, percent int32) string {
+	if state == cloud.Pending && percent > 0 {
+		return fmt.Sprintf("%s %d%%", state, percent)
 	}
-	return string(v.State)
+	return string(state)
 }
 
 func use(v Version) string {
