@@ -21,6 +21,9 @@ import (
 // donor and stops it again needs longer; a capture that was not driven meanwhile begins anew.
 const proofLife = 10 * time.Minute
 
+// powerOffGrace is how long after its proof a donor has for powering itself off before the cloud is told to.
+const powerOffGrace = 30 * time.Second
+
 // world is what one look found: the objects that act needs, and the facts that plan decides on.
 type world struct {
 	p      *v1alpha1.Prototype
@@ -63,7 +66,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 		return w, nil
 	}
 	for _, part := range []func(context.Context, *world) error{
-		e.lookNode, e.lookPod, e.lookInstance, e.lookProof, e.lookArtifacts, e.lookRecipe, e.lookPreflight,
+		e.lookNode, e.lookPod, e.lookInstance, e.lookProof, e.lookArtifacts, e.lookRecipe, e.lookLatePod, e.lookPreflight,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
@@ -155,11 +158,26 @@ func (e *Engine) drainOverdue(w *world) bool {
 	return w.reservation != nil && e.now().Sub(w.reservation.ReservedAt.Time) > limit
 }
 
-// lookPod reads the generalize pod.
+// lookPod reads the generalize pod, from its order until it was removed, which it is before the power comes back.
 func (e *Engine) lookPod(ctx context.Context, w *world) error {
-	if !w.facts.Ordered || w.facts.Returning && w.held() {
-		return nil // none yet, or removed before the power came back
+	if !w.facts.Ordered || w.facts.Returning {
+		return nil
 	}
+	return e.readPod(ctx, w)
+}
+
+// lookLatePod reads the pod once more where a capture ends: the order to create it may have been on its way
+// when an earlier driver died.
+func (e *Engine) lookLatePod(ctx context.Context, w *world) error {
+	f := &w.facts
+	ends := f.Failed || f.Deleting || f.Recipe == plan.RecipeHere
+	if !f.Ordered || !f.Returning || w.held() || !ends {
+		return nil
+	}
+	return e.readPod(ctx, w)
+}
+
+func (e *Engine) readPod(ctx context.Context, w *world) error {
 	pod, err := e.Kube.CoreV1().Pods(e.podNamespace()).Get(ctx, podName(w.p), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -251,7 +269,9 @@ func (e *Engine) lookProof(ctx context.Context, w *world) error {
 	}
 	if proof.Holds(w.p.UID, w.record.GeneralizeBootID) {
 		w.proof = proof
-		f.Proven = e.now().Sub(proof.At.Time) < proofLife
+		age := e.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
+		f.Proven = age < proofLife
+		f.PoweringOff = age.Abs() < powerOffGrace
 	}
 	e.readUnproven(w)
 	return nil

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -202,14 +202,18 @@ func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 	}
 }
 
-// writeStatus writes the status if the pass changed it.
+// writeStatus writes the status if the pass changed it. What differs is found by comparing the statuses alone:
+// the rest of the object is the larger part of it, and not written here.
 func (e *Engine) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
 	if equality.Semantic.DeepEqual(before.Status, p.Status) {
 		return nil
 	}
-	base := p.DeepCopy()
-	base.Status = before.Status
-	if err := e.Client.Status().Patch(ctx, p, client.MergeFrom(base)); err != nil && !apierrors.IsNotFound(err) {
+	difference, err := client.MergeFrom(&v1alpha1.Prototype{Status: before.Status}).Data(&v1alpha1.Prototype{Status: p.Status})
+	if err != nil {
+		return fmt.Errorf("compare the status of prototype %s: %w", p.Name, err)
+	}
+	err = e.Client.Status().Patch(ctx, p, client.RawPatch(types.MergePatchType, difference))
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of prototype %s: %w", p.Name, err)
 	}
 	return nil

@@ -40,6 +40,8 @@ type Facts struct {
 	Pod Pod
 	// Proven: the proof holds for this Prototype and that boot.
 	Proven bool
+	// PoweringOff: the proof is so fresh that the donor, which powers itself off behind it, may just be doing so.
+	PoweringOff bool
 	// Rebooted: the node has reported another boot since.
 	Rebooted bool
 	// Returning: it was written down that the disk is no longer needed and the power comes back.

@@ -19,6 +19,13 @@ var mutants = []struct {
 	{"stops before the proof", replace(Decision{Wait, ForProof}, Decision{Do: TakeSnapshot})},
 	{"copies a disk without proof", with(func(f *Facts) { f.Proven = f.Proven || f.Ordered && f.Power == Off })},
 	{"copies a running disk", instead(Stop, TakeSnapshot, always)},
+	{"stops what is powering itself off", with(func(f *Facts) { f.PoweringOff = false })},
+	{"leaves a donor to its powering off for good", func(f Facts) Decision {
+		if d := Next(f); d.Do == Stop && f.Proven {
+			return Decision{Wait, ForPowerOff}
+		}
+		return Next(f)
+	}},
 	{"does not see that the donor was restarted", with(func(f *Facts) { f.Rebooted = f.Rebooted && f.Returning })},
 	{"starts before it is written down", instead(Return, Start, always)},
 	{"starts while the pod is there", func(f Facts) Decision {

@@ -96,10 +96,11 @@ func snapshot(f Facts) Decision {
 		return fail(DonorRestarted)
 	case f.Overdue:
 		return fail(DeadlineExceeded)
+	case f.Proven && (f.Power == Changing || f.Power == On && f.PoweringOff):
+		// A cloud takes minutes to stop what stops by itself in a moment.
+		return wait(ForPowerOff)
 	case f.Proven && f.Power == On:
 		return do(Stop)
-	case f.Proven && f.Power == Changing:
-		return wait(ForPowerOff)
 	case f.Proven:
 		return do(TakeSnapshot)
 	case f.Pod == PodFailed:
@@ -190,7 +191,7 @@ func giveBack(f Facts) Decision {
 // or is not worth waiting for any longer.
 func powerBack(f Facts) (d Decision, open bool) {
 	switch {
-	case !f.Returning && f.Power == Changing:
+	case !f.Returning && (f.Power == Changing || f.Power == On && f.PoweringOff):
 		return wait(ForPowerOff), true
 	case !f.Returning && f.Power == On && f.Snapshot == Absent && f.Image == Absent && !f.Rebooted:
 		return do(Stop), true

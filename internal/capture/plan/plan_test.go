@@ -108,6 +108,7 @@ var properties = []struct {
 		return w.f.Ordered && !w.f.Rebooted && !w.f.Returning && w.f.Power == On
 	}},
 	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w world, _ Decision) bool { return w.f.Ordered && w.f.held() && !w.f.Returning }},
+	{"a donor that powers itself off is left to it", "|Stop|", func(w world, _ Decision) bool { return !w.f.PoweringOff }},
 	{"a donor that came back is not stopped again", "|Stop|", func(w world, _ Decision) bool { return !w.f.Rebooted }},
 	{"only a generalized disk that is off is copied", "|TakeSnapshot|", func(w world, _ Decision) bool { return w.clean && w.f.Power == Off && w.f.Proven }},
 	{"power comes back only after it was written down, without the pod", "|Start|", func(w world, _ Decision) bool { return w.f.Returning && w.f.Pod == NoPod }},
@@ -141,7 +142,7 @@ var properties = []struct {
 		if !w.f.held() || needed(w.f) {
 			return true
 		}
-		return d.Why == ForPowerOff && w.f.Power == Changing || d.Why == ForPowerOn && w.f.Power == Changing ||
+		return d.Why == ForPowerOff && (w.f.Power == Changing || w.f.PoweringOff) || d.Why == ForPowerOn && w.f.Power == Changing ||
 			d.Why == ForReady && w.f.Power == On && !w.f.back()
 	}},
 	{"promptness: a deadline ends what holds the donor", "", func(w world, d Decision) bool {
@@ -163,6 +164,7 @@ func live(next planner, w world) string {
 			after = w.progress()
 		}
 		if after == w { // nothing moves but time
+			after.f.PoweringOff = false
 			after.f.Hopeless = w.f.Overdue && w.f.held()
 			after.f.Overdue = w.f.held()
 		}
@@ -207,7 +209,7 @@ func TestNothingGoesWrong(t *testing.T) {
 		}
 		w = w.progress()
 	}
-	want := "Reserve, Record, Protect, Cordon, Evict, Order, Generalize, Wait: Proof, Stop, Wait: PowerOff, TakeSnapshot, " +
+	want := "Reserve, Record, Protect, Cordon, Evict, Order, Generalize, Wait: Proof, Wait: PowerOff, TakeSnapshot, " +
 		"Wait: Snapshot, DeletePod, Return, Start, Wait: Ready, Unprotect, Release, Forget, Publish, Wait: Image, " +
 		"DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"
 	if g := strings.Join(got, ", "); g != want {

@@ -42,6 +42,9 @@ func (w world) derived() world {
 	if w.f.Node == NodeGone && !w.f.Recorded {
 		w.cordonedBefore = false // a node that is made anew owes nothing to a hold that is over, or never began
 	}
+	if w.f.Power != On {
+		w.f.PoweringOff = false
+	}
 	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
 	w.f.Restored = w.f.Node == NodeGone || w.f.Lock == Unlocked && w.f.Cordoned == w.cordonedBefore
 	if w.f.Power != On || w.f.Node == NodeGone {
@@ -130,7 +133,7 @@ func (w world) progress() world {
 	f := &w.f
 	switch {
 	case f.Pod == PodActive && !f.Proven && f.Power == On && !w.booted:
-		f.Proven, w.clean = true, true
+		f.Proven, f.PoweringOff, w.clean = true, true, true
 	case f.Proven && w.clean && f.Power == On && !w.booted:
 		f.Power = Off // the pod powers the donor off
 	case f.Power == Changing:
@@ -205,6 +208,7 @@ func (w world) adverse() []world {
 		}
 	})
 	add(func(n *world) { n.hung = n.f.Ordered })
+	add(func(n *world) { n.f.PoweringOff = false }) // it says that it will, and does not
 	add(func(n *world) {
 		if n.f.Pod == PodActive {
 			n.f.Pod = PodFailed
