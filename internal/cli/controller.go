@@ -25,8 +25,8 @@ import (
 const envNode = "NODE_NAME"
 
 type controllerFlags struct {
-	health, metrics string
-	maxConcurrent   int
+	health, metrics, pprof string
+	maxConcurrent          int
 }
 
 func newControllerCommand(f *Factory, o *Options) *cobra.Command {
@@ -58,6 +58,7 @@ goes by, which leaves the work to a controller where there is one.`,
 	}
 	cmd.Flags().StringVar(&flags.health, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 for none")
 	cmd.Flags().StringVar(&flags.metrics, "metrics-bind-address", "0", "`address` of /metrics; 0 for none")
+	cmd.Flags().StringVar(&flags.pprof, "pprof-bind-address", "0", "`address` of /debug/pprof, which tells whoever asks what the process does; 0 for none")
 	cmd.Flags().IntVar(&flags.maxConcurrent, "max-concurrent", 1, "how many nodes of the cluster may be out of service at once, each of another pool, where no policy allows more")
 	cmd.Flags().StringVar(&o.Image, "image", defaultImage(f.Getenv), "image of the pod that generalizes a disk, where a Prototype names none")
 	return cmd
@@ -138,6 +139,7 @@ func (s *session) manager(flags controllerFlags) (ctrl.Manager, error) {
 		RetryPeriod:                         &period,
 		Metrics:                             metricsserver.Options{BindAddress: flags.metrics},
 		HealthProbeBindAddress:              flags.health,
+		PprofBindAddress:                    flags.pprof,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
