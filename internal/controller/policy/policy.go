@@ -26,7 +26,8 @@ import (
 	decide "github.com/kamino-dev/kamino/internal/policy"
 )
 
-// gather is how long news wait for others, so that many nodes that change at once cost one pass.
+// gather is how long news wait for others, so that many nodes that change at once cost one pass. What is there at
+// the start waits for nobody: no pass is made before all of it has come.
 const gather = time.Second
 
 // everything is the only request: a pass decides about all pools that have news.
@@ -69,21 +70,32 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-func later(q queue) { q.AddAfter(everything, gather) }
+// ask for a pass: at once for what was there when the controller started, soon for what is new.
+func ask(q queue, initial bool) {
+	if initial {
+		q.Add(everything)
+	} else {
+		q.AddAfter(everything, gather)
+	}
+}
 
 // onNode keeps Nodes and asks for a pass when that was news.
 func (r *Reconciler) onNode() handler.TypedEventHandler[*corev1.Node, reconcile.Request] {
-	set := func(node *corev1.Node, q queue) {
+	set := func(node *corev1.Node, q queue, initial bool) {
 		if r.Nodes.Set(node) {
-			later(q)
+			ask(q, initial)
 		}
 	}
 	return handler.TypedFuncs[*corev1.Node, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Node], q queue) { set(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Node], q queue) { set(e.ObjectNew, q) },
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Node], q queue) {
+			set(e.Object, q, e.IsInInitialList)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Node], q queue) {
+			set(e.ObjectNew, q, false)
+		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Node], q queue) {
 			if r.Nodes.Delete(e.Object.Name) {
-				later(q)
+				ask(q, false)
 			}
 		},
 	}
@@ -92,13 +104,13 @@ func (r *Reconciler) onNode() handler.TypedEventHandler[*corev1.Node, reconcile.
 // onChange asks for a pass when an object appears, goes, or changes in what is news of its kind.
 func onChange[T client.Object](news func(before, after T) bool) handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedFuncs[T, reconcile.Request]{
-		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[T], q queue) { later(q) },
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q queue) { ask(q, e.IsInInitialList) },
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
 			if news(e.ObjectOld, e.ObjectNew) {
-				later(q)
+				ask(q, false)
 			}
 		},
-		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { later(q) },
+		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { ask(q, false) },
 	}
 }
 
