@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kamino-dev/kamino/sandbox/site"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -25,11 +26,15 @@ type Child struct {
 
 // environment is this process's, with what names the sandbox.
 func environment(w *world.World) []string {
+	return append(withVariables(w.Environment()), "KAMINO_IMAGE="+world.KaminoImage+":bench")
+}
+
+func withVariables(more []site.Variable) []string {
 	env := os.Environ()
-	for _, v := range w.Environment() {
+	for _, v := range more {
 		env = append(env, v.Name+"="+v.Value)
 	}
-	return append(env, "KAMINO_IMAGE="+world.KaminoImage+":bench")
+	return env
 }
 
 // install applies what a cluster needs for Kamino, as a person would.
@@ -70,7 +75,7 @@ func runChild(ctx context.Context, binary string, env []string, args ...string) 
 	for {
 		select {
 		case <-tick.C:
-			c.PeakRSS = max(c.PeakRSS, peak(cmd.Process.Pid))
+			c.PeakRSS = max(c.PeakRSS, statusOf(cmd.Process.Pid, "VmHWM"))
 		case err := <-ended:
 			if err != nil {
 				return Child{}, fmt.Errorf("kamino %s: %w\n%s", strings.Join(args, " "), err, &out)
@@ -82,8 +87,8 @@ func runChild(ctx context.Context, binary string, env []string, args ...string) 
 	}
 }
 
-// peak reads VmHWM of a process, in bytes; 0 if it is gone. Source: proc_pid_status(5).
-func peak(pid int) int64 {
+// statusOf reads one of a process's sizes, in bytes; 0 if it is gone. Source: proc_pid_status(5).
+func statusOf(pid int, field string) int64 {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
@@ -92,7 +97,7 @@ func peak(pid int) int64 {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
-		if len(fields) == 3 && fields[0] == "VmHWM:" {
+		if len(fields) == 3 && fields[0] == field+":" {
 			kib, _ := strconv.ParseInt(fields[1], 10, 64)
 			return kib * 1024
 		}

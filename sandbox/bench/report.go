@@ -3,11 +3,10 @@ package bench
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
 
-// Limits that the report names.
+// Limits of a capture's figures.
 const (
 	maxRatio    = 1.05
 	maxCPU      = 200 * time.Millisecond
@@ -24,8 +23,14 @@ type Requests struct {
 	ByOperation map[string]int `json:"byOperation"`
 }
 
-// Report is what was measured.
+// Report is what was measured; nil is what was not.
 type Report struct {
+	*Capture
+	Scale *Scale `json:"scale,omitempty"`
+}
+
+// Capture is what was measured of one.
+type Capture struct {
 	TimeScale    float64  `json:"timeScale"`
 	Donor        Times    `json:"donor"`
 	Child        Child    `json:"command"`
@@ -34,19 +39,20 @@ type Report struct {
 	SandboxBytes int64    `json:"sandboxBytes"`
 }
 
+// check is a figure that has a limit.
+type check struct {
+	what   string
+	missed bool
+}
+
 // Markdown writes the report as a table.
 func (r Report) Markdown(w io.Writer) error {
-	d := r.Donor
-	rows := [][3]string{
-		{"donor out of service", seconds(d.OutOfService), ""},
-		{"what cloud and cluster take of it", fmt.Sprintf("%s (drain %s, stop %s, snapshot %s, start to Ready %s)",
-			seconds(d.Cloud()), seconds(d.Drain), seconds(d.Stop), seconds(d.Snapshot), seconds(d.Start)), ""},
-		{"ratio of the two", fmt.Sprintf("%.3f", d.Ratio()), fmt.Sprintf("at most %.2f", maxRatio)},
-		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s", r.Child.CPU.Seconds()), fmt.Sprintf("at most %.1f s", maxCPU.Seconds())},
-		{"peak memory of the command", mebibytes(r.Child.PeakRSS), "at most " + mebibytes(maxRSS)},
-		{"requests to Azure, polls apart", fmt.Sprintf("%d (and %d polls)", r.Requests.Counted, r.Requests.Polls), fmt.Sprintf("at most %d", maxRequests)},
-		{"size of `kamino`", mebibytes(r.KaminoBytes), ""},
-		{"size of `kamino-sandbox`, Kubernetes included", mebibytes(r.SandboxBytes), ""},
+	var rows [][3]string
+	if r.Capture != nil {
+		rows = append(rows, r.Capture.rows()...)
+	}
+	if r.Scale != nil {
+		rows = append(rows, r.Scale.rows()...)
 	}
 	if _, err := fmt.Fprintln(w, "| figure | measured | wanted |\n|---|---|---|"); err != nil {
 		return err
@@ -61,14 +67,12 @@ func (r Report) Markdown(w io.Writer) error {
 
 // Missed names the figures that are beyond their limits.
 func (r Report) Missed() []string {
-	checks := []struct {
-		what   string
-		missed bool
-	}{
-		{"ratio", r.Donor.Ratio() > maxRatio},
-		{"CPU", r.Child.CPU > maxCPU},
-		{"memory", r.Child.PeakRSS > maxRSS},
-		{"requests", r.Requests.Counted > maxRequests},
+	var checks []check
+	if r.Capture != nil {
+		checks = append(checks, r.Capture.checks()...)
+	}
+	if r.Scale != nil {
+		checks = append(checks, r.Scale.checks()...)
 	}
 	var missed []string
 	for _, c := range checks {
@@ -76,7 +80,31 @@ func (r Report) Missed() []string {
 			missed = append(missed, c.what)
 		}
 	}
-	return slices.Clip(missed)
+	return missed
+}
+
+func (r Capture) rows() [][3]string {
+	d := r.Donor
+	return [][3]string{
+		{"donor out of service", seconds(d.OutOfService), ""},
+		{"what cloud and cluster take of it", fmt.Sprintf("%s (drain %s, stop %s, snapshot %s, start to Ready %s)",
+			seconds(d.Cloud()), seconds(d.Drain), seconds(d.Stop), seconds(d.Snapshot), seconds(d.Start)), ""},
+		{"ratio of the two", fmt.Sprintf("%.3f", d.Ratio()), fmt.Sprintf("at most %.2f", maxRatio)},
+		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s", r.Child.CPU.Seconds()), fmt.Sprintf("at most %.1f s", maxCPU.Seconds())},
+		{"peak memory of the command", mebibytes(r.Child.PeakRSS), "at most " + mebibytes(maxRSS)},
+		{"requests to Azure, polls apart", fmt.Sprintf("%d (and %d polls)", r.Requests.Counted, r.Requests.Polls), fmt.Sprintf("at most %d", maxRequests)},
+		{"size of `kamino`", mebibytes(r.KaminoBytes), ""},
+		{"size of `kamino-sandbox`, Kubernetes included", mebibytes(r.SandboxBytes), ""},
+	}
+}
+
+func (r Capture) checks() []check {
+	return []check{
+		{"ratio", r.Donor.Ratio() > maxRatio},
+		{"CPU", r.Child.CPU > maxCPU},
+		{"memory", r.Child.PeakRSS > maxRSS},
+		{"requests", r.Requests.Counted > maxRequests},
+	}
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -1,0 +1,201 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+)
+
+// The cluster that the controller is made for.
+const (
+	scalePools = 100
+	scaleNodes = 15_000
+)
+
+// How often what is compared is measured: a start and a LIST take turns, and their medians count.
+const scaleTries = 5
+
+// scaleHeartbeats are sent as fast as they are taken: those of five minutes if each node sends one in five
+// minutes, as kubelets do.
+const scaleHeartbeats = scaleNodes
+
+// Scale is what the controller was measured to cost in a large cluster.
+type Scale struct {
+	Nodes int `json:"nodes"`
+	Pools int `json:"pools"`
+	// NodeBytes is the size of one Node as the API server sends it, managed fields and all.
+	NodeBytes int `json:"nodeBytes"`
+	// Lists are how long it took to list the nodes, in pages and as protobuf, as whoever wants them whole does.
+	Lists []time.Duration `json:"lists"`
+	// Decisions are from the start of the process to the first decision over all pools in a policy's status,
+	// the connection to the API server and the Lease included.
+	Decisions []time.Duration `json:"decisions"`
+	// Peak is the highest resident size of all starts, in bytes, pages of the program's file included.
+	Peak int64 `json:"peakRSS"`
+	// Steady is the highest resident size while heartbeats arrive, SteadyAnonymous what of it is at its end
+	// memory of its own and not pages of the program's file; in bytes.
+	Steady          int64 `json:"steadyRSS"`
+	SteadyAnonymous int64 `json:"steadyAnonymous"`
+	// Heartbeats were sent; Passes and Requests are what they cost in passes over policies and in requests
+	// to Azure.
+	Heartbeats int `json:"heartbeats"`
+	Passes     int `json:"heartbeatPasses"`
+	Requests   int `json:"heartbeatRequests"`
+	// Look are the requests to Azure of one first decision.
+	Look int `json:"firstDecisionRequests"`
+	// Took is how long the whole measurement took.
+	Took time.Duration `json:"took"`
+}
+
+// List is the median of the lists, Decision that of the first decisions.
+func (s Scale) List() time.Duration     { return median(s.Lists) }
+func (s Scale) Decision() time.Duration { return median(s.Decisions) }
+
+// Ratio of a first decision to a list.
+func (s Scale) Ratio() float64 { return s.Decision().Seconds() / s.List().Seconds() }
+
+func median(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2]
+}
+
+// RunScale measures the controller on a real API server with the nodes of a large cluster.
+func RunScale(ctx context.Context, o Options) (s Scale, err error) {
+	o = o.withDefaults()
+	began := time.Now()
+	dir, err := os.MkdirTemp("", "kamino-scale-")
+	if err != nil {
+		return Scale{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	o.Say("starting an API server and a cloud with %d pools", scalePools)
+	c, err := startCluster(ctx, o, dir)
+	if err != nil {
+		return Scale{}, fmt.Errorf("start a cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	o.Say("making %d nodes", scaleNodes)
+	s = Scale{Nodes: scaleNodes, Pools: scalePools}
+	if s.NodeBytes, err = c.fill(ctx); err != nil {
+		return s, fmt.Errorf("make nodes: %w", err)
+	}
+	if err := c.measure(ctx, o, &s); err != nil {
+		return s, err
+	}
+	s.Took = time.Since(began)
+	return s, nil
+}
+
+// measure lists and starts by turns. The last controller goes on to the heartbeats.
+func (c *cluster) measure(ctx context.Context, o Options, s *Scale) error {
+	for try := range scaleTries {
+		took, err := c.list(ctx)
+		if err != nil {
+			return fmt.Errorf("list the nodes: %w", err)
+		}
+		s.Lists = append(s.Lists, took)
+		if err := c.start(ctx, o, s, try == scaleTries-1); err != nil {
+			return err
+		}
+		o.Say("one LIST took %s, the first decision %s", seconds(took), seconds(s.Decisions[try]))
+	}
+	return nil
+}
+
+// start has one controller decide, and if it is the last one, hear the heartbeats of many nodes.
+func (c *cluster) start(ctx context.Context, o Options, s *Scale, last bool) (err error) {
+	if err := c.renewPolicy(ctx); err != nil {
+		return fmt.Errorf("make a policy: %w", err)
+	}
+	if err := c.letForget(ctx); err != nil {
+		return err
+	}
+	before := c.cloud.Stats().Requests
+	p, err := startController(o, c.environment())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	decided, err := c.awaitDecision(ctx, p)
+	if err != nil {
+		return err
+	}
+	s.Decisions = append(s.Decisions, decided.Sub(p.began))
+	if err := p.passes(ctx, atLeast(1)); err != nil {
+		return err
+	}
+	s.Peak = max(s.Peak, p.memory("VmHWM"))
+	s.Look = c.cloud.Stats().Requests - before
+	if !last {
+		return nil
+	}
+	return c.hear(ctx, o, p, s)
+}
+
+// hear sends heartbeats, and then one change that is none. The watch keeps their order: when the pass for that
+// one has been made, all that the heartbeats could have asked for has been, too.
+func (c *cluster) hear(ctx context.Context, o Options, p *controller, s *Scale) error {
+	if err := p.profile(ctx, o.Profiles, "decided"); err != nil {
+		return err
+	}
+	if err := p.forgetPeak(); err != nil {
+		return err
+	}
+	passes, err := p.counted(ctx)
+	if err != nil {
+		return err
+	}
+	requests := c.cloud.Stats().Requests
+	o.Say("sending %d heartbeats", scaleHeartbeats)
+	if err := c.beat(ctx, scaleHeartbeats); err != nil {
+		return fmt.Errorf("heartbeats: %w", err)
+	}
+	if err := c.change(ctx); err != nil {
+		return err
+	}
+	if err := p.passes(ctx, atLeast(passes+1)); err != nil {
+		return err
+	}
+	after, err := p.counted(ctx)
+	if err != nil {
+		return err
+	}
+	s.Heartbeats, s.Passes, s.Requests = scaleHeartbeats, after-passes-1, c.cloud.Stats().Requests-requests
+	s.Steady, s.SteadyAnonymous = p.memory("VmHWM"), p.memory("RssAnon")
+	return p.profile(ctx, o.Profiles, "steady")
+}
+
+// listPage is how many nodes clients that list in pages ask for at once. Source: client-go's pager.
+const listPage = 500
+
+// list lists the nodes and keeps them all.
+func (c *cluster) list(ctx context.Context) (time.Duration, error) {
+	kept := make([]corev1.Node, 0, scaleNodes)
+	began := time.Now()
+	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.kube.CoreV1().Nodes().List(ctx, o)
+	})
+	pages.PageSize = listPage
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		if node, is := object.(*corev1.Node); is {
+			kept = append(kept, *node)
+		}
+		return nil
+	})
+	took := time.Since(began)
+	if err == nil && len(kept) != scaleNodes {
+		err = fmt.Errorf("%d came in place of %d", len(kept), scaleNodes)
+	}
+	return took, err
+}

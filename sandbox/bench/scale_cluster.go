@@ -1,0 +1,266 @@
+package bench
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/authority"
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/clock"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/site"
+)
+
+// cluster is etcd and an API server, each a process of its own, and a simulated Azure whose scale sets have no
+// machines: the nodes are objects that nobody stands behind. Nothing else runs, so that what is measured is
+// the API server and the controller.
+type cluster struct {
+	site    *site.Site
+	servers site.Servers
+	api     *envtest.Environment
+	kube    kubernetes.Interface
+	objects dynamic.Interface
+	cloud   *azure.Server
+	undo    []func() error
+}
+
+func startCluster(ctx context.Context, o Options, dir string) (_ *cluster, err error) {
+	c := &cluster{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stop())
+		}
+	}()
+	if c.site, err = site.Open(filepath.Join(dir, "site")); err != nil {
+		return nil, err
+	}
+	c.onStop(c.site.Close)
+	if err := c.startAPI(ctx, o, filepath.Join(dir, "programs")); err != nil {
+		return nil, err
+	}
+	if err := c.startCloud(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.site.WriteClientFiles(c.servers); err != nil {
+		return nil, err
+	}
+	return c, c.install(ctx, o)
+}
+
+func (c *cluster) onStop(undo func() error) { c.undo = append(c.undo, undo) }
+
+// stop ends everything, the last first.
+func (c *cluster) stop() error {
+	var errs []error
+	for i := len(c.undo) - 1; i >= 0; i-- {
+		errs = append(errs, c.undo[i]())
+	}
+	c.undo = nil
+	return errors.Join(errs...)
+}
+
+// startAPI starts etcd and the API server from the sandbox's binary.
+func (c *cluster) startAPI(ctx context.Context, o Options, programs string) error {
+	if out, err := exec.CommandContext(ctx, o.Sandbox, "assets", programs).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s assets: %w: %s", o.Sandbox, err, out)
+	}
+	c.api = &envtest.Environment{BinaryAssetsDirectory: programs, ControlPlaneStartTimeout: time.Minute}
+	// It taints each new node until a controller that does not run here takes the taint away.
+	c.api.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "TaintNodesByCondition")
+	config, err := c.api.Start()
+	if err != nil {
+		return err
+	}
+	c.onStop(c.api.Stop)
+	c.servers.Kubeconfig = c.api.KubeConfig
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = -1, 0
+	if c.objects, err = dynamic.NewForConfig(config); err != nil {
+		return err
+	}
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	c.kube, err = kubernetes.NewForConfig(config)
+	return err
+}
+
+// startCloud starts the simulated Azure, as fast as it is, and as patient as the real one.
+func (c *cluster) startCloud(ctx context.Context) error {
+	ca, err := authority.Open(c.site.Path("pki"))
+	if err != nil {
+		return err
+	}
+	c.servers.CA = ca.CertPEM()
+	pair, err := ca.Issue("azure", authority.Subject{Name: "azure", Hosts: []string{"127.0.0.1", "localhost"}})
+	if err != nil {
+		return err
+	}
+	certificate, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
+	if err != nil {
+		return err
+	}
+	real := clock.Clock{Scale: 1}
+	machines, err := machine.New(ctx, machine.Config{Dir: c.site.Path("machines"), Clock: real, Client: c.kube})
+	if err != nil {
+		return err
+	}
+	c.onStop(func() error { machines.Close(); return nil })
+	facts := c.site.Facts
+	c.cloud, err = azure.New(azure.Config{
+		Dir: c.site.Path("azure"), Clock: real, Fleet: machines, SubscriptionID: facts.SubscriptionID, TenantID: facts.TenantID,
+		ResourceGroup: facts.ResourceGroup, Location: facts.Location, ClientID: facts.ClientID, ClientSecret: facts.ClientSecret,
+		ZRS: true, Certificate: certificate, Throttle: patience,
+	})
+	if err != nil {
+		return err
+	}
+	c.onStop(func() error { c.cloud.Close(); return nil })
+	return c.serveCloud(ctx)
+}
+
+func (c *cluster) serveCloud(ctx context.Context) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	c.servers.Azure = "https://" + listener.Addr().String()
+	serving, end := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.cloud.Serve(serving, listener) }()
+	c.onStop(func() error {
+		end()
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	for i := range scalePools {
+		if err := c.cloud.CreatePool(ctx, poolOf(i).Azure("")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patience is that of Azure with a principal's reads: so many at once, and so many more in each second.
+var patience = azure.Throttle{ReadBurst: 250, ReadRate: 25}
+
+// letForget waits until the cloud has forgotten the requests of the last start: one that follows at once would be
+// throttled, and that is not what is measured.
+func (c *cluster) letForget(ctx context.Context) error {
+	requests := c.cloud.Requests()
+	if len(requests) == 0 {
+		return nil
+	}
+	refill := time.Duration(patience.ReadBurst / patience.ReadRate * float64(time.Second))
+	select {
+	case <-time.After(time.Until(requests[len(requests)-1].Time.Add(refill))):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// poolOf is the pool of the node of that number.
+func poolOf(i int) pool.Spec {
+	return pool.Spec{Name: fmt.Sprintf("pool%02d", i%scalePools), Light: true}.Complete()
+}
+
+func (c *cluster) environment() []string { return withVariables(c.site.Environment(c.servers)) }
+
+// install makes what the controller needs: its definitions, and the namespace of its Lease.
+func (c *cluster) install(ctx context.Context, o Options) error {
+	apply := exec.CommandContext(ctx, o.Kamino, "crds", "--apply")
+	apply.Env = c.environment()
+	if out, err := apply.CombinedOutput(); err != nil {
+		return fmt.Errorf("kamino crds --apply: %w: %s", err, out)
+	}
+	_, err := c.kube.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}, metav1.CreateOptions{})
+	return err
+}
+
+var policies = v1alpha1.GroupVersion.WithResource("prototypepolicies")
+
+const policyName = "all"
+
+// renewPolicy makes the policy, for all pools, in place of the last one, whose status says what was decided then.
+// It decides and captures nothing.
+func (c *cluster) renewPolicy(ctx context.Context) error {
+	all := metav1.ListOptions{}
+	if err := c.objects.Resource(policies).DeleteCollection(ctx, metav1.DeleteOptions{}, all); err != nil {
+		return err
+	}
+	text, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.PrototypePolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: policyName}, Spec: v1alpha1.PrototypePolicySpec{DryRun: true},
+	})
+	if err != nil {
+		return err
+	}
+	p := &unstructured.Unstructured{Object: text}
+	p.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PrototypePolicy"))
+	_, err = c.objects.Resource(policies).Create(ctx, p, metav1.CreateOptions{})
+	return err
+}
+
+// decisionWithin bounds the wait for a first decision.
+const decisionWithin = 2 * time.Minute
+
+// awaitDecision returns when the policy's status first told a decision about every pool.
+func (c *cluster) awaitDecision(ctx context.Context, p *controller) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, decisionWithin)
+	defer cancel()
+	watch, err := c.objects.Resource(policies).Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", policyName).String(),
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer watch.Stop()
+	for {
+		select {
+		case event, more := <-watch.ResultChan():
+			seen := time.Now()
+			if !more {
+				return seen, p.trouble(errors.New("no decision was made in time"))
+			}
+			if object, is := event.Object.(*unstructured.Unstructured); is && decided(object) {
+				return seen, nil
+			}
+		case <-p.ended:
+			return time.Time{}, p.trouble(errors.New("it has ended by itself"))
+		}
+	}
+}
+
+// decided tells whether there is a donor for every pool, which only the dry run keeps from being captured.
+func decided(object *unstructured.Unstructured) bool {
+	policy := &v1alpha1.PrototypePolicy{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {
+		return false
+	}
+	for i := range policy.Status.Pools {
+		if d := policy.Status.Pools[i].Decision; d == nil || d.Reason != v1alpha1.PolicyDryRun {
+			return false
+		}
+	}
+	return len(policy.Status.Pools) == scalePools
+}

@@ -1,0 +1,38 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limits of the controller's figures.
+const (
+	maxDecision  = 2
+	maxSteadyRSS = 150 << 20
+	maxPeakRSS   = 300 << 20
+)
+
+func (s Scale) rows() [][3]string {
+	size := fmt.Sprintf("%d nodes in %d pools", s.Nodes, s.Pools)
+	return [][3]string{
+		{size + ": one LIST of the nodes", fmt.Sprintf("%s (%d B each)", short(s.List()), s.NodeBytes), ""},
+		{"controller's start to the first decision over all pools", fmt.Sprintf("%s (%d requests to Azure)", short(s.Decision()), s.Look), ""},
+		{"ratio of the two", fmt.Sprintf("%.2f", s.Ratio()), fmt.Sprintf("at most %d", maxDecision)},
+		{"controller's memory, peak at the start", mebibytes(s.Peak), "at most " + mebibytes(maxPeakRSS)},
+		{"controller's memory, steady", fmt.Sprintf("%s (%s without its program file)", mebibytes(s.Steady), mebibytes(s.SteadyAnonymous)),
+			"at most " + mebibytes(maxSteadyRSS)},
+		{fmt.Sprintf("%d heartbeats: passes, requests to Azure", s.Heartbeats), fmt.Sprintf("%d, %d", s.Passes, s.Requests), "0, 0"},
+	}
+}
+
+func (s Scale) checks() []check {
+	return []check{
+		{"first decision", s.Ratio() > maxDecision},
+		{"controller's peak memory", s.Peak > maxPeakRSS},
+		{"controller's steady memory", s.Steady > maxSteadyRSS},
+		{"passes for heartbeats", s.Passes != 0},
+		{"requests for heartbeats", s.Requests != 0},
+	}
+}
+
+func short(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
