@@ -122,9 +122,9 @@ func TestRegionWithoutZones(t *testing.T) {
 
 func TestFailedVersion(t *testing.T) {
 	w := newWorld(t, options{})
-	w.fault(simulator.Fault{Resource: "version", Operation: "put", Long: true, Message: "The source disk could not be read."})
+	w.fault(simulator.Fault{Resource: "version", Operation: "put", Long: true, Code: "SourceDiskUnreadable", Message: "The source disk could not be read."})
 	have := w.publish(w.snapshot())
-	if have.State != cloud.Failed || !strings.Contains(have.Error, "The source disk could not be read.") {
+	if have.State != cloud.Failed || !strings.Contains(have.Error, "SourceDiskUnreadable: The source disk could not be read.") {
 		t.Errorf("%+v", have)
 	}
 	if puts := w.cloud.Stats().ByOperation["version put"]; puts != 1 {
@@ -140,11 +140,11 @@ func TestFailedVersion(t *testing.T) {
 
 func TestFailedSnapshot(t *testing.T) {
 	w := newWorld(t, options{})
-	w.fault(simulator.Fault{Resource: "snapshot", Operation: "put", Long: true, Count: 1, Message: "The disk is being moved."})
+	w.fault(simulator.Fault{Resource: "snapshot", Operation: "put", Long: true, Count: 1, Code: "DiskInMotion", Message: "The disk is being moved."})
 	w.until("failed", func() bool {
 		have, err := w.p.EnsureSnapshot(t.Context(), w.snapshotSpec())
 		w.must(err)
-		if have.State == cloud.Failed && have.Error != "The disk is being moved." {
+		if have.State == cloud.Failed && have.Error != "DiskInMotion: The disk is being moved." {
 			t.Errorf("%+v", have)
 		}
 		return have.State == cloud.Failed

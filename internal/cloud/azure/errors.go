@@ -170,6 +170,17 @@ func (b errorBody) text() string {
 	return text
 }
 
+// withCode puts Azure's code before its message, unless that has it.
+func withCode(code, message string) string {
+	switch {
+	case message == "":
+		return code
+	case code == "" || strings.Contains(message, code):
+		return message
+	}
+	return code + ": " + message
+}
+
 func readBody(response *http.Response) errorBody {
 	if response == nil {
 		return errorBody{}

@@ -6,22 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-)
-
-// The identity of an image definition, as the Python original writes it; the offer is the resource group
-// and the SKU the scale set.
-const definitionPublisher = "VMSS-Prototype-Pattern"
-
-// Features of an image definition. Source: "Azure Compute Gallery" in the public documentation.
-const (
-	featureSecurityType    = "SecurityType"
-	featureDiskControllers = "DiskControllerTypes"
-	securitySupported      = "TrustedLaunchSupported"
-	securityStandard       = "Standard"
 )
 
 // text is a resource's description in errors.
@@ -29,40 +18,12 @@ type text string
 
 func (t text) String() string { return string(t) }
 
-// definitionTraits are those of an image definition that cannot be changed later and must fit the pool.
-type definitionTraits struct {
-	diskTraits
-	trustedLaunch bool
-	// nvme: the pool's VMs reach their disks by NVMe.
-	nvme bool
-}
-
-// wantedTraits joins what the disk says with what the pool's next VMs need.
-func wantedTraits(disk diskTraits, model armcompute.VirtualMachineScaleSet) definitionTraits {
-	out := definitionTraits{diskTraits: disk, trustedLaunch: securityTypeOf(model) == armcompute.SecurityTypesTrustedLaunch}
-	if storage := profileOf(model).StorageProfile; storage != nil {
-		out.nvme = strings.EqualFold(value(storage.DiskControllerType), "NVMe")
-	}
-	return out
-}
-
-// orDefaults fills what a disk does not say: Azure means generation 1 and x64 then.
-func (t diskTraits) orDefaults() diskTraits {
-	if t.generation == "" {
-		t.generation = armcompute.HyperVGenerationV1
-	}
-	if t.architecture == "" {
-		t.architecture = armcompute.ArchitectureX64
-	}
-	return t
-}
-
 // modelReader reads the pool's model once in a call, and only if somebody asks.
 type modelReader func() (armcompute.VirtualMachineScaleSet, error)
 
 // ensureDefinition starts what is missing before a version can be made: the gallery, then the definition.
 // ready is false while one of them is still being made. What this process began to make itself is not
-// compared with what is wanted.
+// compared with what is wanted. A definition that Azure failed to make is made again as it is.
 func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model modelReader, snapshotID string) (ready bool, err error) {
 	if p.known(p.defined, s.definitionID()) {
 		return true, nil
@@ -71,13 +32,12 @@ func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model model
 	if err != nil {
 		return false, err
 	}
-	if there, err := p.ensureGallery(ctx, clients, s, model); err != nil || !there {
+	if there, err := p.ensureGallery(ctx, clients, s, model, snapshotID); err != nil || !there {
 		return false, err
 	}
-	what := text("image definition " + s.definition())
 	switch {
 	case p.began(s.definitionID()):
-		return p.finished(ctx, what, s.definitionID())
+		return false, nil // somebody else's step: housed tells when it is there
 	case p.began(s.galleryID()):
 		return p.makeDefinition(ctx, clients, s, model, snapshotID)
 	}
@@ -86,12 +46,15 @@ func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model model
 		return p.makeDefinition(ctx, clients, s, model, snapshotID)
 	}
 	if err != nil {
-		return false, fail("look at", what, err)
+		return false, fail("look at", text("image definition "+s.definition()), err)
 	}
 	if err := checkDefinition(ctx, clients, s, definition.GalleryImage, model, snapshotID); err != nil {
 		return false, err
 	}
-	return p.settled(what, s.definitionID(), definitionState(definition.GalleryImage))
+	if definitionState(definition.GalleryImage) == armcompute.GalleryProvisioningStateFailed {
+		return p.putDefinition(ctx, clients, s, definition.GalleryImage, snapshotID)
+	}
+	return p.settled(s.definitionID(), definitionState(definition.GalleryImage)), nil
 }
 
 func definitionState(definition armcompute.GalleryImage) armcompute.GalleryProvisioningState {
@@ -123,46 +86,67 @@ func wantedFor(ctx context.Context, clients *clients, s scaleSet, model modelRea
 	return wantedTraits(disk, pool), pool, err
 }
 
-// settled reads the state of a gallery or a definition, and remembers a definition that is complete.
-func (p *Provider) settled(what text, id string, state armcompute.GalleryProvisioningState) (ready bool, err error) {
+// settled reads the state of a gallery or a definition that is no failure, and remembers one that is complete.
+func (p *Provider) settled(id string, state armcompute.GalleryProvisioningState) (ready bool) {
 	switch state {
-	case armcompute.GalleryProvisioningStateFailed:
-		return false, &cloud.Error{Kind: cloud.Invalid, Op: "use", Resource: what.String(),
-			Message: "Azure failed to make it: delete it and try again (its activity log has the reason)"}
 	case armcompute.GalleryProvisioningStateCreating, armcompute.GalleryProvisioningStateDeleting:
-		return false, nil
+		return false
 	default:
 		p.learn(p.defined, id)
-		return true, nil
+		return true
 	}
 }
 
-// finished asks the operation by which this process makes a gallery or a definition how far it is. One that
-// failed is forgotten, so that the next look is at the resource itself.
-func (p *Provider) finished(ctx context.Context, what text, id string) (ready bool, err error) {
-	done, err := p.ask(ctx, id)
-	switch {
-	case err != nil:
-		p.forget(id)
-		return false, fail("make", what, err)
-	case done:
-		p.learn(p.defined, id)
-	}
-	return done, nil
+// house is how far this process is with the gallery and the definition that a version would be in.
+type house struct {
+	// ready: both are there, or this process has nothing to do with their making.
+	ready bool
+	// fallen is the ID of one that could not be made; empty if none. why says so.
+	fallen string
+	why    error
 }
 
-// housed is false while this process makes the gallery or the definition that a version would be in: then
-// there is none.
-func (p *Provider) housed(ctx context.Context, s scaleSet) (bool, error) {
+// housed asks the operations by which this process makes the gallery or the definition how far they are. Until
+// they have ended well, there is no version.
+func (p *Provider) housed(ctx context.Context, s scaleSet) (house, error) {
 	for id, what := range map[string]text{s.galleryID(): text("gallery " + s.gallery()), s.definitionID(): text("image definition " + s.definition())} {
 		if !p.began(id) || p.known(p.defined, id) {
 			continue
 		}
-		if ready, err := p.finished(ctx, what, id); err != nil || !ready {
-			return false, err
+		done, err := p.ask(ctx, id)
+		switch {
+		case done && err != nil:
+			return house{fallen: id, why: fail("make", what, err)}, nil
+		case err != nil:
+			err = fail("look at", what, err)
+			if !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) {
+				p.forget(id) // the next look is at the resource itself
+			}
+			return house{}, err
+		case !done:
+			return house{}, nil
 		}
+		p.learn(p.defined, id)
 	}
-	return true, nil
+	return house{ready: true}, nil
+}
+
+// giveUp tells once why a gallery or a definition could not be made, to the one whose image it was made for;
+// whoever comes next tries again.
+func (p *Provider) giveUp(h house, snapshotID string) error {
+	if h.fallen == "" {
+		return nil
+	}
+	mine := p.madeFor(h.fallen, snapshotID)
+	p.forget(h.fallen)
+	var why *cloud.Error
+	if !mine || !errors.As(h.why, &why) {
+		return nil
+	}
+	if why.Kind != cloud.QuotaExceeded {
+		why.Kind = cloud.Invalid // it was accepted, and ended: waiting changes nothing
+	}
+	return why
 }
 
 // makeDefinition starts making the definition. Ready is true if Azure was done with it at once.
@@ -171,53 +155,64 @@ func (p *Provider) makeDefinition(ctx context.Context, clients *clients, s scale
 	if err != nil {
 		return false, err
 	}
-	poller, err := clients.definitions.BeginCreateOrUpdate(ctx, s.group, s.gallery(), s.definition(), newDefinition(s, pool, wanted), nil)
+	return p.putDefinition(ctx, clients, s, newDefinition(s, pool, wanted), snapshotID)
+}
+
+func (p *Provider) putDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, snapshotID string) (ready bool, err error) {
+	poller, err := clients.definitions.BeginCreateOrUpdate(ctx, s.group, s.gallery(), s.definition(), definition, nil)
 	if err != nil {
 		return false, fail("make", text("image definition "+s.definition()), err)
 	}
-	remember(p, s.definitionID(), poller)
-	if poller.Done() {
-		p.learn(p.defined, s.definitionID())
-	}
-	return poller.Done(), nil
+	return started(p, s.definitionID(), poller, snapshotID), nil
 }
 
-// ensureGallery adopts the gallery or starts making it.
-func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, model modelReader) (ready bool, err error) {
+// started remembers the making of a gallery or a definition, and tells whether it is done already.
+func started[T any](p *Provider, id string, poller *runtime.Poller[T], snapshotID string) (ready bool) {
+	remember(p, id, poller)
+	p.makeFor(id, snapshotID)
+	if poller.Done() {
+		p.learn(p.defined, id)
+	}
+	return poller.Done()
+}
+
+// ensureGallery adopts the gallery or starts making it. One that Azure failed to make is made again as it is.
+func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, model modelReader, snapshotID string) (ready bool, err error) {
 	if p.known(p.defined, s.galleryID()) {
 		return true, nil
 	}
-	what := text("gallery " + s.gallery())
 	if p.began(s.galleryID()) {
-		return p.finished(ctx, what, s.galleryID())
+		return false, nil // as in ensureDefinition
 	}
-	gallery, err := clients.galleries.Get(ctx, s.group, s.gallery(), nil)
-	if err == nil {
-		state := armcompute.GalleryProvisioningState("")
-		if gallery.Properties != nil {
-			state = value(gallery.Properties.ProvisioningState)
+	got, err := clients.galleries.Get(ctx, s.group, s.gallery(), nil)
+	gallery := got.Gallery
+	switch {
+	case isNotFound(err):
+		pool, err := model()
+		if err != nil {
+			return false, err
 		}
-		return p.settled(what, s.galleryID(), state)
+		gallery = armcompute.Gallery{
+			Location:   pool.Location,
+			Properties: &armcompute.GalleryProperties{Description: to.Ptr("Images of the node pools of resource group " + s.group + ", made by Kamino")},
+		}
+	case err != nil:
+		return false, fail("look at", text("gallery "+s.gallery()), err)
+	case galleryState(gallery) != armcompute.GalleryProvisioningStateFailed:
+		return p.settled(s.galleryID(), galleryState(gallery)), nil
 	}
-	if !isNotFound(err) {
-		return false, fail("look at", what, err)
-	}
-	pool, err := model()
+	poller, err := clients.galleries.BeginCreateOrUpdate(ctx, s.group, s.gallery(), gallery, nil)
 	if err != nil {
-		return false, err
+		return false, nameTaken(fail("make", text("gallery "+s.gallery()), err), s)
 	}
-	poller, err := clients.galleries.BeginCreateOrUpdate(ctx, s.group, s.gallery(), armcompute.Gallery{
-		Location:   pool.Location,
-		Properties: &armcompute.GalleryProperties{Description: to.Ptr("Images of the node pools of resource group " + s.group + ", made by Kamino")},
-	}, nil)
-	if err != nil {
-		return false, nameTaken(fail("make", what, err), s)
+	return started(p, s.galleryID(), poller, snapshotID), nil
+}
+
+func galleryState(gallery armcompute.Gallery) armcompute.GalleryProvisioningState {
+	if gallery.Properties == nil {
+		return ""
 	}
-	remember(p, s.galleryID(), poller)
-	if poller.Done() {
-		p.learn(p.defined, s.galleryID())
-	}
-	return poller.Done(), nil
+	return value(gallery.Properties.ProvisioningState)
 }
 
 // nameTaken tells the one conflict that no second look will solve: a gallery of that name in another
@@ -230,106 +225,4 @@ func nameTaken(err error, s scaleSet) error {
 	refused.Kind = cloud.Invalid
 	refused.Message += fmt.Sprintf(" (the pool's images need a gallery of that name in resource group %s: rename or delete the other one)", s.group)
 	return refused
-}
-
-// newDefinition says generation, architecture and security type explicitly: newer versions of Azure's API
-// fill in V2 and Trusted Launch where they are left out, and none can be changed later.
-func newDefinition(s scaleSet, model armcompute.VirtualMachineScaleSet, traits definitionTraits) armcompute.GalleryImage {
-	security := securityStandard
-	if traits.trustedLaunch {
-		security = securitySupported
-	}
-	features := []*armcompute.GalleryImageFeature{{Name: to.Ptr(featureSecurityType), Value: to.Ptr(security)}}
-	if traits.nvme {
-		features = append(features, &armcompute.GalleryImageFeature{Name: to.Ptr(featureDiskControllers), Value: to.Ptr("SCSI, NVMe")})
-	}
-	disk := traits.orDefaults()
-	definition := armcompute.GalleryImage{
-		Location: model.Location,
-		Properties: &armcompute.GalleryImageProperties{
-			Identifier: &armcompute.GalleryImageIdentifier{
-				Publisher: to.Ptr(definitionPublisher), Offer: to.Ptr(s.group), SKU: to.Ptr(s.name),
-			},
-			OSType:           to.Ptr(armcompute.OperatingSystemTypesLinux),
-			OSState:          to.Ptr(armcompute.OperatingSystemStateTypesGeneralized),
-			HyperVGeneration: to.Ptr(disk.generation),
-			Architecture:     to.Ptr(disk.architecture),
-			Features:         features,
-		},
-	}
-	if plan := model.Plan; plan != nil && value(plan.Name) != "" {
-		// VMs of a marketplace image with a plan keep needing it.
-		definition.Properties.PurchasePlan = &armcompute.ImagePurchasePlan{Name: plan.Name, Publisher: plan.Publisher, Product: plan.Product}
-	}
-	return definition
-}
-
-// definitionMismatch tells why an existing definition cannot hold this pool's images; nil if it can.
-func definitionMismatch(s scaleSet, definition armcompute.GalleryImage, wanted definitionTraits) *cloud.Refusal {
-	properties := definition.Properties
-	if properties == nil {
-		return nil
-	}
-	have := diskTraits{generation: value(properties.HyperVGeneration), architecture: value(properties.Architecture)}.orDefaults()
-	want := wanted.orDefaults()
-	security := featureOf(definition, featureSecurityType)
-	var problem string
-	switch {
-	case value(properties.OSType) == armcompute.OperatingSystemTypesWindows:
-		problem = "is for Windows and the pool runs Linux"
-	case value(properties.OSState) == armcompute.OperatingSystemStateTypesSpecialized:
-		problem = "is for specialized disks and Kamino's are generalized"
-	case have.generation != want.generation:
-		problem = fmt.Sprintf("is for generation %s and the pool's disks are generation %s", have.generation, want.generation)
-	case have.architecture != want.architecture:
-		problem = fmt.Sprintf("is for %s and the pool's disks are %s", have.architecture, want.architecture)
-	case wanted.trustedLaunch && !strings.Contains(strings.ToLower(security), "trustedlaunch"):
-		problem = "does not support Trusted Launch, which the pool's VMs use"
-	case !wanted.trustedLaunch && (strings.EqualFold(security, "TrustedLaunch") || strings.HasPrefix(strings.ToLower(security), "confidential")):
-		problem = fmt.Sprintf("allows only %s VMs, which the pool's are not", security)
-	default:
-		return nil
-	}
-	return &cloud.Refusal{Reason: "DefinitionMismatch", Message: fmt.Sprintf(
-		"image definition %s in gallery %s %s; that cannot be changed: point the pool at another image, delete the definition and its versions, then try again",
-		s.definition(), s.gallery(), problem)}
-}
-
-func featureOf(definition armcompute.GalleryImage, name string) string {
-	for _, feature := range definition.Properties.Features {
-		if feature != nil && strings.EqualFold(value(feature.Name), name) {
-			return value(feature.Value)
-		}
-	}
-	return ""
-}
-
-// snapshotTraits reads what a snapshot took over from its disk.
-func snapshotTraits(ctx context.Context, clients *clients, s scaleSet, id string) (diskTraits, error) {
-	group, name, ok := groupAndName(id, "snapshots")
-	if !ok {
-		return diskTraits{}, &cloud.Error{Kind: cloud.Invalid, Op: "make an image of", Resource: s.String(),
-			Message: fmt.Sprintf("%q is not the ID of a snapshot", id)}
-	}
-	snapshot, err := clients.snapshots.Get(ctx, group, name, nil)
-	if err != nil {
-		return diskTraits{}, fail("look at", text("snapshot "+name), err)
-	}
-	var traits diskTraits
-	if properties := snapshot.Properties; properties != nil {
-		traits.generation = value(properties.HyperVGeneration)
-		if properties.SupportedCapabilities != nil {
-			traits.architecture = value(properties.SupportedCapabilities.Architecture)
-		}
-	}
-	return traits.orDefaults(), nil
-}
-
-// groupAndName reads resource group and name out of a resource ID of that type.
-func groupAndName(id, kind string) (group, name string, ok bool) {
-	parts := strings.Split(strings.Trim(id, "/"), "/")
-	if len(parts) != 8 || !strings.EqualFold(parts[2], "resourceGroups") || !strings.EqualFold(parts[6], kind) {
-		return "", "", false
-	}
-	return parts[3], parts[7], true
 }

@@ -82,7 +82,7 @@ func (p *Provider) version(ctx context.Context, r versionRef) (foundVersion, err
 		return foundVersion{}, err
 	}
 	ref := cloud.ImageRef{Pool: r.pool(), Version: r.version}
-	if housed, err := p.housed(ctx, r.scaleSet); err != nil || !housed {
+	if house, err := p.housed(ctx, r.scaleSet); err != nil || !house.ready {
 		return foundVersion{image: absentImage(ref)}, err
 	}
 	got, err := clients.versions.Get(ctx, r.group, r.gallery(), r.definition(), r.version,
@@ -98,7 +98,7 @@ func (p *Provider) version(ctx context.Context, r versionRef) (foundVersion, err
 	zonal, region := isZonal(got.GalleryImageVersion), regionKey(r.scaleSet, value(got.Location))
 	switch out.image.State {
 	case cloud.Failed:
-		out.image.Error = p.whyFailed(ctx, r, out.image.Error, zonal)
+		out.image.Error = p.whyFailed(ctx, r, out.image.Error)
 		if zonal && saysZoneless(out.image.Error) {
 			p.learn(p.zoneless, region)
 		}
@@ -110,18 +110,19 @@ func (p *Provider) version(ctx context.Context, r versionRef) (foundVersion, err
 	return out, nil
 }
 
-// whyFailed is why a version failed: what it says itself, else, or where that leaves its storage open, what the
-// operation says.
-func (p *Provider) whyFailed(ctx context.Context, r versionRef, said string, zonal bool) string {
-	if said == "" || zonal && !saysZoneless(said) {
-		if told := p.reason(ctx, r.id()); told != "" {
-			said = told
-		}
-	}
-	if said == "" {
+// whyFailed is why a version failed: what its operation says, and what the version says of its regions beside
+// that.
+func (p *Provider) whyFailed(ctx context.Context, r versionRef, said string) string {
+	told := p.reason(ctx, r.id())
+	switch {
+	case told == "" && said == "":
 		return "Azure gave no reason: see the activity log of the image version"
+	case told == "":
+		return said
+	case strings.Contains(told, said):
+		return told
 	}
-	return said
+	return told + " " + said
 }
 
 func regionKey(s scaleSet, location string) string { return s.subscription + "/" + location }

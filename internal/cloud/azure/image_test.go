@@ -147,9 +147,6 @@ func TestEnsureImageWaitsForItsParents(t *testing.T) {
 	ensure()
 	a.definition(strings.Replace(goodDefinition, "Succeeded", "Creating", 1))
 	ensure()
-	a.definition(strings.Replace(goodDefinition, "Succeeded", "Failed", 1))
-	_, err := p.EnsureImage(t.Context(), imageSpec())
-	wantKind(t, err, cloud.Invalid)
 	a.definition(goodDefinition)
 	if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Pending {
 		t.Errorf("%+v, %v", got, err)
@@ -159,6 +156,63 @@ func TestEnsureImageWaitsForItsParents(t *testing.T) {
 	before := len(a.calls)
 	if _, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || len(a.calls) != before+3 {
 		t.Errorf("%d requests, %v", len(a.calls)-before, err)
+	}
+}
+
+// TestAFailedParentIsMadeAgain as it is, so that nobody's tags are lost, and a second failure is told.
+func TestAFailedParentIsMadeAgain(t *testing.T) {
+	const status = "/subscriptions/" + testSubscription + "/providers/Microsoft.Compute/locations/westus2/operations/1"
+	for _, id := range []string{testGallery, testDefinition} {
+		a := newARM(t)
+		a.pool("")
+		a.snapshot(goodSnapshot)
+		a.definition(goodDefinition)
+		properties := a.documents[fold(id)]["properties"].(map[string]any)
+		properties["provisioningState"] = "Failed"
+		a.documents[fold(id)]["tags"] = map[string]any{"owner": "us"}
+		a.next("PUT", id, answer{status: 201, header: map[string][]string{"Azure-Asyncoperation": {"https://management.azure.com" + status}},
+			body: object(t, `{"properties": {"provisioningState": "Creating"}}`)})
+		p := a.provider()
+		if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Pending {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if tags := a.last("PUT", id[strings.LastIndex(id, "/"):]).Body["tags"]; !cmp.Equal(tags, any(map[string]any{"owner": "us"})) {
+			t.Errorf("%s was made again with the tags %v", id, tags)
+		}
+		a.documents[fold(status)] = object(t, `{"status": "Failed", "error": {"code": "InternalServerError", "message": "once more"}}`)
+		// A look finds no version, and whoever wants one is told.
+		if got, err := p.Image(t.Context(), testImage); err != nil || got.State != cloud.Absent {
+			t.Errorf("%+v, %v", got, err)
+		}
+		_, err := p.EnsureImage(t.Context(), imageSpec())
+		if e := mustKind(t, err, cloud.Invalid); e.Code != "InternalServerError" || e.Message != "once more" || !strings.Contains(e.Resource, id[strings.LastIndex(id, "/")+1:]) {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// TestAnothersFailureIsTriedAgain: it is not told to the next capture.
+func TestAnothersFailureIsTriedAgain(t *testing.T) {
+	const status = "/subscriptions/" + testSubscription + "/providers/Microsoft.Compute/locations/westus2/operations/1"
+	a := newARM(t)
+	a.pool("")
+	a.snapshot(goodSnapshot)
+	a.next("PUT", testGallery, answer{status: 201, header: map[string][]string{"Azure-Asyncoperation": {"https://management.azure.com" + status}},
+		body: object(t, `{"properties": {"provisioningState": "Creating"}}`)})
+	p := a.provider()
+	yesterday := imageSpec()
+	yesterday.SnapshotID += "-yesterday"
+	if _, err := p.EnsureImage(t.Context(), yesterday); err != nil {
+		t.Fatal(err)
+	}
+	a.documents[fold(status)] = object(t, `{"status": "Failed", "error": {"code": "QuotaExceeded", "message": "no more"}}`)
+	for range 3 {
+		if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Pending {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if made := a.made(); len(made) < 2 || !strings.HasPrefix(made[1], "PUT galleries") {
+		t.Errorf("sent %v", made)
 	}
 }
 

@@ -43,6 +43,8 @@ type Provider struct {
 	// operations that this process started, by resource ID in lower case: asked only for the reason when
 	// the resource says Failed.
 	operations map[string]outcome
+	// makers are the snapshots for whose images this process makes a gallery or a definition, by the latter's ID.
+	makers map[string]string
 	// defined image definitions, by ID: seen complete and fitting their pool.
 	defined map[string]bool
 	// zoneless regions, by subscription and region: seen to refuse zone-redundant storage.
@@ -98,6 +100,7 @@ func New(_ context.Context, config Config) (*Provider, error) {
 		options:    options,
 		clients:    map[string]*clients{},
 		operations: map[string]outcome{},
+		makers:     map[string]string{},
 		defined:    map[string]bool{},
 		zoneless:   map[string]bool{},
 	}, nil
@@ -201,17 +204,27 @@ func (p *Provider) ask(ctx context.Context, id string) (done bool, err error) {
 	return ask(ctx)
 }
 
-// reason is the error text of the operation on the resource that this process started; empty if it did not
-// start one, or if Azure does not tell any more.
+// reason is Azure's code and message for the failure of the operation on the resource that this process started;
+// empty if it did not start one, or if Azure does not tell any more.
 func (p *Provider) reason(ctx context.Context, id string) string {
 	var response *azcore.ResponseError
-	if _, err := p.ask(ctx, id); !errors.As(err, &response) {
+	if done, err := p.ask(ctx, id); !done || !errors.As(err, &response) {
 		return ""
 	}
-	if text := readBody(response.RawResponse).text(); text != "" {
-		return text
-	}
-	return response.ErrorCode
+	return withCode(response.ErrorCode, readBody(response.RawResponse).text())
+}
+
+// makeFor notes for which snapshot's image a gallery or a definition is made.
+func (p *Provider) makeFor(id, snapshotID string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.makers[strings.ToLower(id)] = snapshotID
+}
+
+func (p *Provider) madeFor(id, snapshotID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.makers[strings.ToLower(id)] == snapshotID
 }
 
 // began tells whether this process made a resource, or still makes it.
@@ -226,6 +239,7 @@ func (p *Provider) forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.operations, strings.ToLower(id))
+	delete(p.makers, strings.ToLower(id))
 	delete(p.defined, strings.ToLower(id))
 }
 

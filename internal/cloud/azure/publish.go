@@ -17,9 +17,14 @@ func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud
 	if err != nil {
 		return cloud.Image{}, err
 	}
-	if housed, err := p.housed(ctx, r.scaleSet); err != nil {
+	house, err := p.housed(ctx, r.scaleSet)
+	if err == nil {
+		err = p.giveUp(house, spec.SnapshotID)
+	}
+	if err != nil {
 		return cloud.Image{}, err
-	} else if !housed {
+	}
+	if !house.ready {
 		return pendingImage(r, spec), nil
 	}
 	found, err := p.version(ctx, r)

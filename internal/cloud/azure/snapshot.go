@@ -55,7 +55,7 @@ func (p *Provider) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapsho
 	}
 	if out.State == cloud.Failed {
 		if copied := got.Properties.CopyCompletionError; copied != nil {
-			out.Error = value(copied.ErrorMessage)
+			out.Error = withCode(string(value(copied.ErrorCode)), oneLine(value(copied.ErrorMessage)))
 		}
 		if out.Error == "" {
 			out.Error = p.reason(ctx, ref.id())

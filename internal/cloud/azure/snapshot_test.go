@@ -22,7 +22,7 @@ func TestSnapshotStates(t *testing.T) {
 		{`{"provisioningState": "Succeeded", "completionPercent": 40.5}`, cloud.Pending, ""},
 		{`{"provisioningState": "Creating"}`, cloud.Pending, ""},
 		{`{"provisioningState": "Deleting"}`, cloud.Deleting, ""},
-		{`{"provisioningState": "Succeeded", "copyCompletionError": {"errorCode": "CopySourceNotFound", "errorMessage": "the source is gone"}}`, cloud.Failed, "the source is gone"},
+		{`{"provisioningState": "Succeeded", "copyCompletionError": {"errorCode": "CopySourceNotFound", "errorMessage": "the source is gone"}}`, cloud.Failed, "CopySourceNotFound: the source is gone"},
 		{`{"provisioningState": "Failed"}`, cloud.Failed, "Azure gave no reason: see the activity log of the snapshot"},
 	} {
 		a := newARM(t)
@@ -94,7 +94,7 @@ func TestReasonOfAFailedSnapshot(t *testing.T) {
 	a.snapshot(`{"provisioningState": "Failed"}`)
 	a.documents[fold(status)] = object(t, `{"status": "Failed", "error": {"code": "InternalDiskError", "message": "the disk could not be read"}}`)
 	got, err := p.Snapshot(t.Context(), testInstance, testCapture)
-	if err != nil || got.State != cloud.Failed || got.Error != "the disk could not be read" {
+	if err != nil || got.State != cloud.Failed || got.Error != "InternalDiskError: the disk could not be read" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
