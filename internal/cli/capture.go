@@ -62,6 +62,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.Drain.Timeout.Duration, "drain-timeout", 15*time.Minute, "time after which a drain that is not done fails the capture")
 	flags.BoolVar(&s.Drain.Force, "force", false, "also evict pods that nothing makes again, and delete against their budgets what is left at --drain-timeout")
 	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the node may be out of service without a snapshot")
+	flags.DurationVar(&s.OutOfService.ReadyTimeout.Duration, "ready-timeout", 15*time.Minute, "time past --deadline that the started node may take to be Ready, before it is given back as it is")
 	flags.StringVar(&c.profile, "profile", string(v1alpha1.ProfileStatic), "how the cluster's nodes get their credentials: static or bootstrap")
 	flags.StringVar(&s.Generalize.Rules, "rules", "", "ConfigMap in the namespace of the pod that generalizes the disk, with rules, agents and exemptions of your own")
 	flags.StringVar(&s.Generalize.Image, "image", "", "image of the pod that generalizes the disk (default: Kamino's own)")
@@ -86,6 +87,9 @@ func (c *captureFlags) complete(flags *pflag.FlagSet) (print.Format, error) {
 	case v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap:
 	default:
 		return "", usagef("--profile %q is not known: use static or bootstrap", c.profile)
+	}
+	if err := checkSettings(c.settings); err != nil {
+		return "", err
 	}
 	if err := parseVersion(c.version); err != nil {
 		return "", err

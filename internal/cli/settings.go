@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// Limits of the API, which are told here in a flag's own name: a zero would be taken by the API server for "not
+// said", and the default used without a word.
+const (
+	minKeep     = 2
+	maxKeep     = 1000
+	maxNewNodes = 1000
+	maxReplicas = 100
+)
+
+// checkSettings refuses values that the API does not take.
+func checkSettings(s v1alpha1.Settings) error {
+	for _, limit := range []struct {
+		flag string
+		time time.Duration
+	}{
+		{"drain-timeout", s.Drain.Timeout.Duration}, {"deadline", s.OutOfService.Deadline.Duration},
+		{"ready-timeout", s.OutOfService.ReadyTimeout.Duration},
+	} {
+		if limit.time <= 0 {
+			return usagef("--%s must be longer than nothing, such as 15m, not %s", limit.flag, limit.time)
+		}
+	}
+	switch replicas := s.Publish.Replicas; {
+	case s.Drain.GracePeriod != nil && s.Drain.GracePeriod.Duration < 0:
+		return usagef("--grace-period must not be negative: %s", s.Drain.GracePeriod.Duration)
+	case s.Keep < minKeep || s.Keep > maxKeep:
+		return usagef("--keep must be from %d to %d versions, not %d: the current and the prior one always stay", minKeep, maxKeep, s.Keep)
+	case s.Recipe.NewNodes < 0 || s.Recipe.NewNodes > maxNewNodes:
+		return usagef("--new-nodes must be from 0 to %d nodes, not %d", maxNewNodes, s.Recipe.NewNodes)
+	case replicas != nil && (*replicas < 1 || *replicas > maxReplicas):
+		return usagef("--replicas must be from 1 to %d, not %d", maxReplicas, *replicas)
+	}
+	return nil
+}
