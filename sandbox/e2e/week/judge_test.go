@@ -1,0 +1,162 @@
+package week
+
+import (
+	"path"
+	"slices"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+)
+
+// quiet ends the troubles, and lets the controller finish what it has to.
+func (w *week) quiet() {
+	w.Helper()
+	w.troubles.calmed(true)
+	w.must(sandbox.Cloud().ClearFaults())
+	w.settled()
+	w.eventually("the newest nodes are labelled", func() (bool, string) {
+		for pool, name := range w.newest {
+			if got := w.node(name).Labels[v1alpha1.VersionLabel]; got != w.dayName(days) {
+				return false, "the newest node of " + pool + " says " + got
+			}
+		}
+		return true, ""
+	})
+	w.leaves()
+}
+
+func (w *week) node(name string) *corev1.Node {
+	w.Helper()
+	n, err := sandbox.Kube().CoreV1().Nodes().Get(w.Context(), name, metav1.GetOptions{})
+	w.must(err)
+	return n
+}
+
+// judge checks what a platform engineer finds on the eighth day.
+func (w *week) judge() {
+	w.Helper()
+	snapshots, err := sandbox.Snapshots(w.Context())
+	w.must(err)
+	if len(snapshots) > 0 {
+		w.Errorf("snapshots are left behind: %v", snapshots)
+	}
+	pods, err := sandbox.Kube().CoreV1().Pods(v1alpha1.DefaultNamespace).List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	if len(pods.Items) > 0 {
+		w.Errorf("%d generalize pods are left behind", len(pods.Items))
+	}
+	lease, err := sandbox.Kube().CoordinationV1().Leases(v1alpha1.DefaultNamespace).Get(w.Context(), v1alpha1.LeaseName, metav1.GetOptions{})
+	w.must(err)
+	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" {
+		w.Errorf("%s still holds the Lease", *holder)
+	}
+	if collisions := sandbox.Fleet().Collisions(); len(collisions) > 0 {
+		w.Errorf("machines have their donors' identity: %v", collisions)
+	}
+	w.judgeNodes()
+	recipes := w.recipes()
+	for _, pool := range pools {
+		w.judgePool(pool, recipes[pool])
+	}
+	w.judgeTroubles()
+}
+
+// judgeNodes demands that every node is in service, and free.
+func (w *week) judgeNodes() {
+	w.Helper()
+	nodes, err := sandbox.Kube().CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	for _, n := range nodes.Items {
+		left := slices.DeleteFunc([]string{v1alpha1.ReservationAnnotation, v1alpha1.ScaleDownDisabledAnnotation, v1alpha1.DoNotDisruptAnnotation},
+			func(name string) bool { return n.Annotations[name] == "" })
+		if n.Spec.Unschedulable || len(left) > 0 {
+			w.Errorf("node %s is left cordoned (%t) or with annotations %v", n.Name, n.Spec.Unschedulable, left)
+		}
+		if !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}) {
+			w.Errorf("node %s is not Ready", n.Name)
+		}
+	}
+}
+
+// judgePool looks at a pool's instances, versions and history.
+func (w *week) judgePool(pool, recipe string) {
+	w.Helper()
+	if recipe != w.dayName(days) {
+		w.Errorf("the recipe of %s names %q, want %s", pool, recipe, w.dayName(days))
+	}
+	instances, err := sandbox.Instances(w.Context(), pool)
+	w.must(err)
+	for _, i := range instances {
+		if p := i.Properties.ProtectionPolicy; p != nil && p.ProtectFromScaleIn != nil && *p.ProtectFromScaleIn {
+			w.Errorf("instance %s of %s is left protected", *i.InstanceID, pool)
+		}
+	}
+	running := map[string]int{}
+	for _, m := range sandbox.MachinesOf(w.T, pool) {
+		running[path.Base(m.Image)]++
+		if m.Power != fleet.On {
+			w.Errorf("machine %s is left %s", m.ID, m.Power)
+		}
+	}
+	if len(instances) != len(w.machines(pool)) {
+		w.Errorf("%s has %d instances and %d machines", pool, len(instances), len(w.machines(pool)))
+	}
+	versions, err := sandbox.Versions(w.Context(), pool)
+	w.must(err)
+	w.judgeHistory(pool, versions, running)
+}
+
+// judgeHistory demands the newest good versions, as many as the policy keeps, and no other that no node runs.
+func (w *week) judgeHistory(pool string, versions []*armcompute.GalleryImageVersion, running map[string]int) {
+	w.Helper()
+	slices.SortFunc(versions, func(a, b *armcompute.GalleryImageVersion) int { return imageversion.Compare(*b.Name, *a.Name) })
+	good := 0
+	for _, v := range versions {
+		name := *v.Name
+		quarantined := v.Tags[cloud.TagQuarantined] != nil
+		if bad := name == w.dayName(badDay); bad != quarantined {
+			w.Errorf("version %s of %s is quarantined: %t, want %t", name, pool, quarantined, bad)
+		}
+		if !quarantined {
+			good++
+		}
+		if (quarantined || good > keep) && running[name] == 0 {
+			w.Errorf("%s keeps version %s, which no node runs", pool, name)
+		}
+		if *v.Properties.ProvisioningState != armcompute.GalleryProvisioningStateSucceeded {
+			w.Errorf("version %s of %s is %s", name, pool, *v.Properties.ProvisioningState)
+		}
+	}
+	if good < keep {
+		w.Errorf("%s has %d good versions, want %d at least", pool, good, keep)
+	}
+}
+
+// judgeTroubles demands that there were any, and that captures succeeded all the same.
+func (w *week) judgeTroubles() {
+	w.Helper()
+	ends := map[v1alpha1.Phase]int{}
+	reasons := map[string]int{}
+	for _, p := range w.prototypes() {
+		ends[p.Status.Phase]++
+		if p.Status.Failure != nil {
+			reasons[p.Status.Failure.Reason]++
+		}
+	}
+	w.Logf("%d captures succeeded, %d failed %v; %d kills, %d of them with a capture in flight; %d of %d requests lost; %d donors gone",
+		ends[v1alpha1.PhaseSucceeded], ends[v1alpha1.PhaseFailed], reasons, w.killed, w.killedInFlight, w.troubles.lost, w.troubles.asked, w.vanish.count)
+	if ends[v1alpha1.PhaseSucceeded] != days*len(pools) {
+		w.Errorf("%d captures succeeded, want one of each pool and day, %d", ends[v1alpha1.PhaseSucceeded], days*len(pools))
+	}
+	if w.killedInFlight == 0 || w.troubles.lost == 0 || w.vanish.count != len(vanishings) {
+		w.Errorf("a week without troubles shows nothing")
+	}
+}

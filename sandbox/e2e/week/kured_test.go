@@ -1,0 +1,117 @@
+package week
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+)
+
+const (
+	days   = 7
+	badDay = 4
+	// patched is the package that tells a disk's patch level.
+	patched    = "openssl"
+	inProgress = "weave.works/kured-reboot-in-progress"
+)
+
+// level is the version of the package that a day's patch brings.
+func level(day int) string {
+	if day == badDay {
+		return fmt.Sprintf("3.0.2-0ubuntu1.%d+bad", day)
+	}
+	return fmt.Sprintf("3.0.2-0ubuntu1.%d", day)
+}
+
+// patch is a day's step 1. Every node installs the patch, and kured's daemons find soon after one another that a
+// reboot is needed, and annotate. Then the nodes get kured's lock one by one: of each pool the first two. The
+// third is rebooted by somebody who does not wait for kured and knows nothing of its annotation, which stays. The
+// others still wait in the evening.
+func (w *week) patch(day int) {
+	w.Helper()
+	var all, byHand []machine.Status
+	turns := make([][]machine.Status, 2)
+	for _, pool := range pools {
+		nodes := w.machines(pool)
+		for i := range nodes { // whose turn it is does not go by names
+			j := i + w.troubles.draw(len(nodes)-i)
+			nodes[i], nodes[j] = nodes[j], nodes[i]
+		}
+		all = append(all, nodes...)
+		turns[0], turns[1] = append(turns[0], nodes[0]), append(turns[1], nodes[1])
+		byHand = append(byHand, nodes[2])
+	}
+	half := len(all) / 2
+	for _, some := range [][]machine.Status{all[:half], all[half:]} {
+		each(w, some, func(ctx context.Context, m machine.Status) error {
+			return sandbox.Fleet().Patch(ctx, m.ID, machine.PatchOptions{Packages: map[string]string{patched: level(day)}, Kured: true, NoReboot: true})
+		})
+		w.skip(27 * time.Second)
+	}
+	for _, some := range turns {
+		each(w, some, w.kured)
+		w.skip(6 * time.Minute)
+	}
+	each(w, byHand, func(ctx context.Context, m machine.Status) error {
+		return sandbox.Reboot(ctx, m.Node, func(control.Event) {})
+	})
+}
+
+// kured reboots a node that holds its lock.
+func (w *week) kured(ctx context.Context, m machine.Status) error {
+	if err := w.editNode(ctx, m.Node, func(n *corev1.Node) { n.Spec.Unschedulable = true }); err != nil {
+		return err
+	}
+	if err := sandbox.Reboot(ctx, m.Node, func(control.Event) {}); err != nil {
+		return err
+	}
+	return w.editNode(ctx, m.Node, func(n *corev1.Node) {
+		n.Spec.Unschedulable = false
+		delete(n.Annotations, inProgress)
+	})
+}
+
+// shrink removes nodes of the larger pools, whichever, as an autoscaler does in quiet hours.
+func (w *week) shrink() {
+	w.Helper()
+	var idle []string
+	for _, pool := range pools {
+		nodes := w.machines(pool)
+		for len(nodes) > size {
+			i := w.troubles.draw(len(nodes))
+			idle = append(idle, nodes[i].Node)
+			nodes = slices.Delete(nodes, i, i+1)
+		}
+	}
+	each(w, idle, sandbox.Remove)
+}
+
+// grow adds a node to each pool, and demands that it is built from its recipe's version and carries a day's patch.
+func (w *week) grow(recipes map[string]string, day int) {
+	w.Helper()
+	before := map[string]bool{}
+	for _, pool := range pools {
+		for _, m := range w.machines(pool) {
+			before[m.ID] = true
+		}
+	}
+	each(w, pools, func(ctx context.Context, pool string) error { return resize(ctx, pool, 1) })
+	for _, pool := range pools {
+		fresh := slices.DeleteFunc(w.machines(pool), func(m machine.Status) bool { return before[m.ID] })
+		if len(fresh) != 1 {
+			w.Fatalf("pool %s has %d new nodes, want 1", pool, len(fresh))
+		}
+		m := fresh[0]
+		if got := path.Base(m.Image); got != recipes[pool] || m.Packages[patched] != level(day) {
+			w.Errorf("the newest node of %s, %s, is built from version %s and has %s %s, want version %s and %s", pool, m.Node, got,
+				patched, m.Packages[patched], recipes[pool], level(day))
+		}
+		w.newest[pool] = m.Node
+	}
+}

@@ -1,0 +1,150 @@
+package week
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// seedVariable names another seed than the usual one.
+const seedVariable = "KAMINO_WEEK_SEED"
+
+func TestSevenDays(t *testing.T) {
+	seed := uint64(1)
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("%s: %v", seedVariable, err)
+		}
+	}
+	w := newWeek(t, seed)
+	w.skipTo(1, 6)
+	w.troubles.calmed(false)
+	w.controls()
+	for day := 1; day <= days; day++ {
+		w.day(day)
+	}
+	w.quiet()
+	w.judge()
+}
+
+// day plays one. In the morning pools shrink, and nodes are patched and rebooted. In the evening the policy's
+// window opens: what it decides is none of the test's doing. The pools grow once their recipes have changed.
+func (w *week) day(day int) {
+	w.Helper()
+	began := time.Now()
+	if day > 1 {
+		w.moveOn(day, 6)
+	}
+	w.shrink()
+	w.patch(day)
+	w.moveOn(day, 18)
+	if at, planned := vanishings[day]; planned {
+		w.vanish.at(at.method, at.path)
+	}
+	w.trouble()
+	w.troubles.night()
+	w.captured(day)
+	recipes := w.recipes()
+	w.grow(recipes, day)
+	if day == badDay {
+		w.goBack(day)
+	}
+	w.settled()
+	w.Logf("%s: day %d is over, which took %.1f s; versions %v", now().Format(time.DateTime), day, time.Since(began).Seconds(), slices.Sorted(maps.Values(recipes)))
+}
+
+// vanishings are the days on which a donor vanishes, and the request that it happens with.
+var vanishings = map[int]struct{ method, path string }{
+	2: {http.MethodPut, "/snapshots/"},
+	6: {http.MethodPost, "/start"},
+}
+
+// moveOn lets hours pass: the controller is killed, and another one finds itself at a later time.
+func (w *week) moveOn(day, hour int) {
+	w.Helper()
+	w.kill("as the time moves on", func() { w.skipTo(day, hour) })
+}
+
+// captured returns when every pool's recipe names the day's version. A capture that fails is followed by another
+// one when its policy's time for that has come.
+func (w *week) captured(day int) {
+	w.Helper()
+	waited := map[string]bool{}
+	w.eventually(fmt.Sprintf("every pool has a version of day %d", day), func() (bool, string) {
+		recipes, all := w.recipes(), w.prototypes()
+		if slices.ContainsFunc(all, func(p v1alpha1.Prototype) bool { return !ended(&p) }) {
+			return false, fmt.Sprintf("captures are in flight, the recipes name %v", recipes)
+		}
+		missing := slices.DeleteFunc(slices.Clone(pools), func(pool string) bool { return recipes[pool] == w.dayName(day) })
+		var wait time.Duration
+		for _, pool := range missing {
+			failures := failuresOf(all, w.set(pool), w.dayName(day))
+			if n := len(failures); n > 0 && !waited[failures[n-1].Name] {
+				last := failures[n-1]
+				waited[last.Name] = true
+				wait = max(wait, time.Hour<<(n-1)+time.Minute)
+				w.Logf("%s: %s has failed: %s", now().Format(time.DateTime), last.Name, last.Status.Failure.Message)
+			}
+		}
+		if wait > 0 {
+			w.kill("as the policy backs off", func() { w.skip(wait) })
+		}
+		return len(missing) == 0, fmt.Sprintf("nothing happens to %v", missing)
+	})
+}
+
+// failuresOf a pool's captures of a version, in order.
+func failuresOf(all []v1alpha1.Prototype, set, version string) []v1alpha1.Prototype {
+	return slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.Prototype) bool {
+		return p.Spec.Pool != set || p.Spec.Version != version || p.Status.Phase != v1alpha1.PhaseFailed
+	})
+}
+
+// goBack is an operator on the evening of the bad day. New nodes are bad, so every pool goes back to the version
+// before, and then they are good. The command is subject to the night's troubles, and repeated until it is through.
+func (w *week) goBack(day int) {
+	w.Helper()
+	each(w, pools, func(ctx context.Context, pool string) error {
+		for {
+			var said strings.Builder
+			if code := w.startInto(&said, "rollback", w.set(pool), "--reason", "it is bad").ending(); code == 0 {
+				w.Logf("%s: %s", now().Format(time.DateTime), strings.TrimSpace(said.String()))
+				return nil
+			}
+			w.Logf("%s: the rollback of %s has to be repeated: %s", now().Format(time.DateTime), pool, strings.TrimSpace(said.String()))
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	})
+	recipes := w.recipes()
+	for _, pool := range pools {
+		if recipes[pool] != w.dayName(day-1) {
+			w.Errorf("after the rollback the recipe of %s names %q, want %s", pool, recipes[pool], w.dayName(day-1))
+		}
+	}
+	w.grow(recipes, day-1)
+}
+
+// settled returns when no capture is in flight any more.
+func (w *week) settled() {
+	w.Helper()
+	w.eventually("every capture has ended", func() (bool, string) {
+		for _, p := range w.prototypes() {
+			if !ended(&p) {
+				return false, p.Name + " is " + string(p.Status.Phase)
+			}
+		}
+		return true, ""
+	})
+}
