@@ -76,6 +76,8 @@ func newAutoCommand(f *Factory, o *Options) *cobra.Command {
 		},
 	}
 	flags.bind(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("policy", completePolicies(f, o))
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f, o))
 	return cmd
 }
 
@@ -141,8 +143,11 @@ func (s *session) autoDryRun(ctx context.Context, policies []v1alpha1.PrototypeP
 	}
 	for _, plan := range plans.Pools {
 		r := print.AutoResult{Pool: plan.Pool.Name, Policy: plan.Policy, Result: print.AutoNothing, Status: plan.Status}
-		if plan.Wanted {
+		switch {
+		case plan.Wanted:
 			r.Result, r.Donor, r.Version = print.AutoWould, plan.Choice.Donor.Name, plan.Version
+		case plan.Refused:
+			r.Result, r.Code = print.AutoRefused, refusedCode(plan.Trouble)
 		}
 		r.Reason, r.Message = plan.Status.Decision.Reason, plan.Status.Decision.Message
 		results.Pools = append(results.Pools, r)
@@ -163,12 +168,14 @@ func (s *session) autoEnd(report print.AutoReport, stopped error, detailed bool)
 		codes[r.Code]++
 	}
 	switch {
+	case codes[ExitFailed] == 1:
+		return &ending{ExitFailed, errors.New("the capture of 1 pool failed; its node was given back")}
 	case codes[ExitFailed] > 0:
 		return &ending{ExitFailed, fmt.Errorf("captures of %d pools failed; their nodes were given back", codes[ExitFailed])}
 	case codes[ExitNotAllowed] > 0:
-		return &ending{ExitNotAllowed, fmt.Errorf("a credential or a permission is in the way of %d pools", codes[ExitNotAllowed])}
+		return &ending{ExitNotAllowed, fmt.Errorf("a credential or a permission is in the way of %s", print.Count(codes[ExitNotAllowed], "pool"))}
 	case codes[ExitUnreachable] > 0:
-		return &ending{ExitUnreachable, fmt.Errorf("the cloud can't be asked about %d pools just now", codes[ExitUnreachable])}
+		return &ending{ExitUnreachable, fmt.Errorf("the cloud can't be asked about %s just now", print.Count(codes[ExitUnreachable], "pool"))}
 	case codes[ExitRefused] > 0 || len(report.Troubles) > 0:
 		return &ending{ExitRefused, errors.New("something is in the way of some pools or policies")}
 	}

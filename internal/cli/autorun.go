@@ -280,10 +280,8 @@ func (r *autoRun) result(p policy.Result) print.AutoResult {
 	case p.Queued:
 		result.Result = print.AutoWaiting
 	case p.Refused:
-		result.Result, result.Code = print.AutoRefused, ExitRefused
-		if p.Err != nil && exitCode(p.Err) != ExitUnexpected {
-			result.Code = exitCode(p.Err)
-		} else if permissionReason(result.Reason) {
+		result.Result, result.Code = print.AutoRefused, refusedCode(p.Err)
+		if p.Err == nil && permissionReason(result.Reason) {
 			result.Code = ExitNotAllowed
 		}
 	}

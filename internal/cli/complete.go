@@ -56,6 +56,24 @@ func completeNodes(f *Factory, o *Options) completer {
 	})
 }
 
+// completePolicies completes a flag: arguments before it don't matter.
+func completePolicies(f *Factory, o *Options) completer {
+	named := complete(f, o, func(ctx context.Context, c *Cluster) ([]string, error) {
+		var list v1alpha1.PrototypePolicyList
+		if err := c.Client.List(ctx, &list); err != nil {
+			return nil, err
+		}
+		names := make([]string, len(list.Items))
+		for i := range list.Items {
+			names[i] = list.Items[i].Name
+		}
+		return names, nil
+	})
+	return func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return named(cmd, nil, prefix)
+	}
+}
+
 func completePrototypes(f *Factory, o *Options) completer {
 	return complete(f, o, func(ctx context.Context, c *Cluster) ([]string, error) {
 		all, err := c.prototypes(ctx)

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,10 +27,28 @@ func connect(o *Options) (*Cluster, error) {
 	rules.ExplicitPath = o.Kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New(noCluster(rules))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
+	o.As.apply(config)
 	return newCluster(config)
+}
+
+// noCluster says that no file names a cluster, and which were looked for.
+func noCluster(rules *clientcmd.ClientConfigLoadingRules) string {
+	var missing []string
+	for _, file := range rules.GetLoadingPrecedence() {
+		if _, err := os.Stat(file); file != "" && os.IsNotExist(err) {
+			missing = append(missing, file)
+		}
+	}
+	if len(missing) == 0 {
+		return "no cluster is named: set KUBECONFIG, or give --kubeconfig"
+	}
+	return fmt.Sprintf("no cluster is named, as there is no %s: set KUBECONFIG, or give --kubeconfig", strings.Join(missing, ", no "))
 }
 
 // newCluster makes the clients of a configuration. They share one HTTP client, and so one connection.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -79,6 +78,8 @@ func exitCode(err error) int {
 		return e.code
 	case notAllowed(err):
 		return ExitNotAllowed
+	case cannotListen(err):
+		return ExitUsage
 	case unreachable(err):
 		return ExitUnreachable
 	case cloud.Is(err, cloud.Unsupported):
@@ -88,11 +89,25 @@ func exitCode(err error) int {
 	}
 }
 
+// refusedCode is the class of a decision that can't be made, for what the cloud answered if it is not nil.
+func refusedCode(err error) int {
+	if code := exitCode(err); code != ExitDone && code != ExitUnexpected {
+		return code
+	}
+	return ExitRefused
+}
+
 // notAllowed tells whether the API server or the cloud does not accept the credential, or doesn't let it
 // do what was asked.
 func notAllowed(err error) bool {
 	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
 		cloud.Is(err, cloud.Unauthenticated) || cloud.Is(err, cloud.Denied)
+}
+
+// cannotListen tells whether an address that a flag names can't be served at: it is none, or it is taken.
+func cannotListen(err error) bool {
+	var local *net.OpError
+	return errors.As(err, &local) && local.Op == "listen"
 }
 
 // unreachable tells whether the API server or the cloud did not answer, or answered that it can't just
@@ -126,8 +141,6 @@ func explain(err error) string {
 	switch {
 	case errors.As(err, &e), errors.As(err, &fromCloud):
 		return err.Error()
-	case clientcmd.IsEmptyConfig(err):
-		return "no cluster is named: set KUBECONFIG or give --kubeconfig"
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept your credential (wrong or expired): renew the one in your kubeconfig"
 	case apierrors.IsForbidden(err):

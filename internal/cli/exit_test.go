@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"syscall"
@@ -37,6 +38,7 @@ func TestExitCode(t *testing.T) {
 		"cloud has no such":   {&cloud.Error{Kind: cloud.NotFound}, ExitUnexpected},
 		"cloud can't":         {&cloud.Error{Kind: cloud.Unsupported}, ExitRefused},
 		"connection refused":  {&url.Error{Op: "Get", URL: "https://x", Err: syscall.ECONNREFUSED}, ExitUnreachable},
+		"port is taken":       {fmt.Errorf("controller: %w", &net.OpError{Op: "listen", Err: syscall.EADDRINUSE}), ExitUsage},
 		"API server busy":     {apierrors.NewTooManyRequests("x", 1), ExitUnreachable},
 		"API server restarts": {apierrors.NewServiceUnavailable("x"), ExitUnreachable},
 		"not found":           {apierrors.NewNotFound(nodes, "n"), ExitUnexpected},

@@ -22,6 +22,8 @@ const (
 type Options struct {
 	// Kubeconfig and Context name the cluster, as kubectl's flags do.
 	Kubeconfig, Context string
+	// As is whom the command acts as in the cluster.
+	As impersonation
 	// Namespace of the Lease and of saved recipes.
 	Namespace string
 	// GeneralizeNamespace of the generalize pods, which are privileged; Namespace if empty.
@@ -57,11 +59,15 @@ func (o *Options) end() {
 func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: KUBECONFIG, ~/.kube/config, or the pod's own cluster)")
 	flags.StringVar(&o.Context, "context", "", "`name` of the context in the kubeconfig (default: its current one)")
+	o.As.bind(flags)
 	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of Kamino's Lease and saved recipes")
 	flags.StringVar(&o.GeneralizeNamespace, "generalize-namespace", getenv(envGeneralize),
 		"`namespace` of the privileged pods that generalize a disk (default: "+envGeneralize+", or that of --namespace)")
 	flags.StringVar(&o.CloudConfig, "cloud-config", getenv(envCloudConfig),
 		"azure.json `file` that names the cloud and the credential (default: "+envCloudConfig+", or the Azure SDK's environment variables)")
+	for _, name := range []string{"generalize-namespace", "cloud-config"} {
+		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
+	}
 	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn, for the controller info)")
 	flags.StringVar(&o.LogFormat, "log-format", "text", "text or json")
 }

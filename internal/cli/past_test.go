@@ -56,6 +56,8 @@ func testPast(what string) *memory.Cloud {
 		c.Forbid("SetRecipe")
 	case "no tags":
 		c.Forbid("TagImage")
+	case "no look":
+		c.Forbid("Pool")
 	case "uncounted":
 		c.Forbid("Instances")
 	default:

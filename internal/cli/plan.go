@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,7 @@ for is judged by an empty one.`,
 	cmd.Flags().StringVar(&from.name, "policy", "", "`name` of one policy of the cluster (default: all of them)")
 	cmd.Flags().StringVarP(&from.file, "filename", "f", "", "`file` with policies to decide by, which need not be in the cluster")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "table, wide, json or yaml")
+	_ = cmd.RegisterFlagCompletionFunc("policy", completePolicies(f, o))
 	return cmd
 }
 
@@ -70,7 +72,32 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 	for _, plan := range plans.Pools {
 		shown = append(shown, s.poolPlan(ctx, plan, took, pool != "" || format.Machine()))
 	}
-	return print.PoolPlans(s.Out, format, shown, pool != "", s.Now())
+	if err := print.PoolPlans(s.Out, format, shown, pool != "", s.Now()); err != nil {
+		return err
+	}
+	return s.unasked(plans.Pools, pool == "" && format != print.Wide && !format.Machine())
+}
+
+// unasked ends the command where the cloud could not be asked about a pool. Which one, and why, is said where the
+// table has no room for it.
+func (s *session) unasked(plans []policy.Plan, say bool) error {
+	var first error
+	n := 0
+	for _, plan := range plans {
+		if plan.Trouble == nil {
+			continue
+		}
+		if say {
+			s.note("%s.", capital(plan.Status.Decision.Message))
+		}
+		if n++; first == nil {
+			first = plan.Trouble
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return &ending{refusedCode(first), fmt.Errorf("the cloud can't be asked about %s", print.Count(n, "pool"))}
 }
 
 // plans decides about one pool, or about all, and notes what is wrong with the policies' pools.
@@ -183,7 +210,7 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 		Pool: plan.Pool.Name, PoolID: string(plan.Pool.ID), Policy: plan.Policy, Captures: plan.Wanted, Decision: *plan.Status.Decision,
 		Status: plan.Status, Nodes: plan.Choice.Verdicts, Estimate: took,
 	}
-	if plan.Prototype == nil {
+	if plan.Prototype == nil || plan.Trouble != nil {
 		return p
 	}
 	p.Donor, p.Version = plan.Prototype.Spec.Donor.NodeName, plan.Prototype.Spec.Version

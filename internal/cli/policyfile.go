@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -114,7 +115,9 @@ func (s *session) validatePolicy(ctx context.Context, p *v1alpha1.PrototypePolic
 	trial.GenerateName = "check-"
 	err := s.cluster.Client.Create(ctx, trial, client.DryRunAll)
 	if apierrors.IsInvalid(err) {
-		return usagef("policy %s: %w", p.Name, err)
+		// The trial has a name that the API server made up, which means nothing to whoever wrote the policy.
+		_, wrong, _ := strings.Cut(err.Error(), "is invalid: ")
+		return usagef("policy %s: %s", p.Name, wrong)
 	}
 	p.UID, p.ResourceVersion = "", ""
 	p.Spec = p.Spec.Defaulted()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -53,12 +54,12 @@ func (f *Factory) Run(ctx context.Context, args []string) int {
 	started := false
 	root := f.command(o, &started)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitDone
 	}
 	if !started {
-		err = &ending{ExitUsage, fmt.Errorf("%w (see %s --help)", err, root.CommandPath())}
+		err = &ending{ExitUsage, fmt.Errorf("%s (see %s --help)", oneLine(err), cmd.CommandPath())}
 	}
 	var e *ending
 	if errors.Is(context.Cause(ctx), errInterrupted) && !errors.As(err, &e) {
@@ -66,6 +67,15 @@ func (f *Factory) Run(ctx context.Context, args []string) int {
 	}
 	_, _ = fmt.Fprintf(f.Err, "kamino: %s\n", explain(err))
 	return exitCode(err)
+}
+
+// oneLine is cobra's message with what it takes a typing error for, which it gives as lines of their own.
+func oneLine(err error) string {
+	message, meant, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	if !found {
+		return message
+	}
+	return fmt.Sprintf("%s: did you mean %s?", message, strings.Join(strings.Fields(meant), " or "))
 }
 
 // command is the tree of verbs. started is set once a verb's flags and arguments were understood: an error
@@ -118,6 +128,9 @@ func (f *Factory) prepare(cmd *cobra.Command, o *Options) error {
 		return err
 	}
 	o.Log = log
+	if err := o.As.check(); err != nil {
+		return err
+	}
 	adoptLogger(log, o.LogLevel)
 	return nil
 }

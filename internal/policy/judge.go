@@ -224,6 +224,7 @@ func (o *Outcome) unavailable(err error, now time.Time) {
 	message := fmt.Sprintf("the cloud can't be asked about pool %s: %s. %s", o.Pool.Name, err, remedy(err))
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyCloudUnavailable, Message: message}
 	o.trouble, o.err = &trouble{v1alpha1.PolicyCloudUnavailable, message}, err
+	o.Status.Donor = "" // which one it would be depends on what the cloud says
 	o.sooner(now.Add(retry), now)
 }
 

@@ -19,7 +19,9 @@ type Plan struct {
 	// Prototype that would be written for the best candidate, whether or not a capture may begin now; nil
 	// without a candidate.
 	Prototype *v1alpha1.Prototype
-	// Trouble is why the cloud could not be asked.
+	// Refused tells that a person must see to something first: what the decision names.
+	Refused bool
+	// Trouble is why the cloud could not be asked, where nothing could be decided for that.
 	Trouble error
 }
 
@@ -78,8 +80,9 @@ func (d *Decider) plan(ctx context.Context, w *world, r *rules, pool Pool) Plan 
 	plan := Plan{Version: imageversion.Of(w.now)}
 	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	_, plan.Trouble = d.Looks.At(looking, pool.ID, freshLook) // judge finds what it gave
+	_, _ = d.Looks.At(looking, pool.ID, freshLook) // judge finds what it gave
 	plan.Outcome = d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
+	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {
 		if p, err := d.prototype(w, plan.Outcome, plan.Choice.Best.Name); err == nil {
 			plan.Prototype = p

@@ -66,11 +66,13 @@ func AutoResults(w io.Writer, format Format, report AutoReport) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := table(w, heading, rows); err != nil {
-		return err
+	if len(rows) > 0 || len(report.Troubles) == 0 {
+		if err := table(w, heading, rows); err != nil {
+			return err
+		}
 	}
 	for i, sentence := range report.Troubles {
-		if i == 0 {
+		if i == 0 && len(rows) > 0 {
 			if _, err := fmt.Fprintln(w); err != nil {
 				return err
 			}

@@ -73,7 +73,9 @@ func planLines(plan Plan) []string {
 	return lines
 }
 
-// count writes a number with its noun.
+// Count writes a number with its noun.
+func Count(n int, noun string) string { return count(n, noun) }
+
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
