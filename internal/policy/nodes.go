@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -14,47 +15,58 @@ import (
 // Nodes keeps a cluster's nodes by pool, and which pools have news. Nodes that belong to no pool are not
 // kept. Safe for concurrent use.
 //
-// Give it nodes that went through Strip: then a heartbeat makes no difference, and no news.
+// Give it nodes that went through Strip, or Pack: then a heartbeat makes no difference, and no news.
 type Nodes struct {
 	poolOf func(cloud.InstanceID) (cloud.PoolID, error)
 
 	mu    sync.Mutex
-	pools map[cloud.PoolID]map[string]*corev1.Node
-	homes map[string]cloud.PoolID // by node name
+	pools map[cloud.PoolID]*members
+	homes map[string]*members // by node name
 	news  map[cloud.PoolID]bool
+}
+
+// members are the nodes of a pool, by name.
+type members struct {
+	pool  cloud.PoolID
+	nodes map[string]*corev1.Node
 }
 
 // NewNodes tells pools apart by poolOf, which must do no I/O.
 func NewNodes(poolOf func(cloud.InstanceID) (cloud.PoolID, error)) *Nodes {
 	return &Nodes{
 		poolOf: poolOf,
-		pools:  map[cloud.PoolID]map[string]*corev1.Node{},
-		homes:  map[string]cloud.PoolID{},
+		pools:  map[cloud.PoolID]*members{},
+		homes:  map[string]*members{},
 		news:   map[cloud.PoolID]bool{},
 	}
 }
 
 // Set takes a node as it is now and tells whether that is news. The node must not be changed afterwards.
 func (n *Nodes) Set(node *corev1.Node) (news bool) {
-	pool, err := n.poolOf(cloud.InstanceID(node.Spec.ProviderID))
-	if err != nil {
-		return n.Delete(node.Name)
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if home, known := n.homes[node.Name]; known && home != pool {
+	home, known := n.homes[node.Name]
+	if known {
+		before := home.nodes[node.Name]
+		if before.Spec.ProviderID == node.Spec.ProviderID {
+			home.nodes[node.Name] = node
+			if same(before, node) {
+				return false
+			}
+			n.news[home.pool] = true
+			return true
+		}
 		n.remove(node.Name, home)
 	}
-	members := n.pools[pool]
-	if members == nil {
-		members = map[string]*corev1.Node{}
-		n.pools[pool] = members
+	pool, err := n.poolOf(cloud.InstanceID(node.Spec.ProviderID))
+	if err != nil {
+		return known
 	}
-	before := members[node.Name]
-	members[node.Name], n.homes[node.Name] = node, pool
-	if before != nil && same(before, node) {
-		return false
+	if n.pools[pool] == nil {
+		n.pools[pool] = &members{pool, map[string]*corev1.Node{}}
 	}
+	home = n.pools[pool]
+	home.nodes[node.Name], n.homes[node.Name] = node, home
 	n.news[pool] = true
 	return true
 }
@@ -77,13 +89,13 @@ func (n *Nodes) Delete(name string) (news bool) {
 	return known
 }
 
-func (n *Nodes) remove(name string, home cloud.PoolID) {
+func (n *Nodes) remove(name string, home *members) {
 	delete(n.homes, name)
-	delete(n.pools[home], name)
-	if len(n.pools[home]) == 0 {
-		delete(n.pools, home)
+	delete(home.nodes, name)
+	if len(home.nodes) == 0 {
+		delete(n.pools, home.pool)
 	}
-	n.news[home] = true
+	n.news[home.pool] = true
 }
 
 // News lists the pools whose nodes have changed since it was last asked.
@@ -110,14 +122,17 @@ func (n *Nodes) Pools() []cloud.PoolID {
 	return pools
 }
 
-// Of lists a pool's nodes by name. They are shared: read them only.
+// Of lists a pool's nodes by name, unpacked. They are shared: read them only.
 func (n *Nodes) Of(pool cloud.PoolID) []*corev1.Node {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	nodes := make([]*corev1.Node, 0, len(n.pools[pool]))
-	for _, node := range n.pools[pool] {
-		nodes = append(nodes, node)
+	var nodes []*corev1.Node
+	if home := n.pools[pool]; home != nil {
+		nodes = slices.AppendSeq(make([]*corev1.Node, 0, len(home.nodes)), maps.Values(home.nodes))
 	}
+	n.mu.Unlock()
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	for i, node := range nodes {
+		nodes[i] = unpack(node)
+	}
 	return nodes
 }

@@ -30,7 +30,12 @@ func Strip(node *corev1.Node) {
 		c.LastHeartbeatTime, c.Message = metav1.Time{}, ""
 		c.Type, c.Reason = corev1.NodeConditionType(alike.text(string(c.Type))), alike.text(c.Reason)
 	}
-	node.Labels, node.Annotations = alike.texts(node.Labels, node.Name), alike.texts(node.Annotations, node.Name)
+	if len(node.Annotations) == 0 {
+		node.Annotations = nil
+	}
+	if len(node.Labels) == 0 {
+		node.Labels = nil
+	}
 	info := &node.Status.NodeInfo
 	for _, text := range []*string{
 		&info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion,
@@ -48,50 +53,45 @@ const (
 )
 
 // alike is shared by all nodes of the process.
-var alike = shared{known: map[string]string{}}
+var alike = shared{known: map[string]uint32{}}
 
 // shared keeps what many nodes say in the same words: names of labels, versions of kernels, and how much of
 // everything a machine has.
 type shared struct {
 	mu    sync.Mutex
-	known map[string]string
+	known map[string]uint32
+	words []string
 	lists []corev1.ResourceList
 }
 
 // text is the text, in the copy that all share.
 func (s *shared) text(text string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.locked(text)
-}
-
-func (s *shared) locked(text string) string {
-	if known, found := s.known[text]; found {
-		return known
-	}
-	if len(text) <= maxText && len(s.known) < maxTexts {
-		s.known[text] = text
+	if word, known := s.word(text); known {
+		return s.of(word)
 	}
 	return text
 }
 
-// texts shares the names of labels or annotations, and their values where they are not the node's own name.
-func (s *shared) texts(own map[string]string, name string) map[string]string {
-	if len(own) == 0 {
-		return nil
-	}
+// word is the number of a text that is kept once for all; there is none for one that is kept by each node.
+func (s *shared) word(text string) (uint32, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := make(map[string]string, len(own))
-	for key, value := range own {
-		if value != name {
-			value = s.locked(value)
-		} else {
-			value = name // the same letters, once
-		}
-		kept[s.locked(key)] = value
+	if word, known := s.known[text]; known {
+		return word, true
 	}
-	return kept
+	if len(text) > maxText || len(s.words) >= maxTexts {
+		return 0, false
+	}
+	word := uint32(len(s.words))
+	s.known[text], s.words = word, append(s.words, text)
+	return word, true
+}
+
+// of is the text of a number.
+func (s *shared) of(word uint32) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.words[word]
 }
 
 // amounts is the list, in the copy that all share. The machines of a pool have the same.

@@ -18,23 +18,24 @@ import (
 // page is how many nodes of a list are held whole at once.
 const page = 250
 
-// CacheOptions add to a manager's cache what this controller keeps: nodes, each stripped as it arrives.
+// CacheOptions add to a manager's cache what this controller keeps: nodes, each stripped and packed as it arrives.
+// Who else reads nodes from that cache finds of labels, annotations and conditions what policy.Pack leaves.
 func CacheOptions(options cache.Options) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	for object, by := range options.ByObject {
 		byObject[object] = by
 	}
 	shared := true
-	byObject[&corev1.Node{}] = cache.ByObject{Transform: strip, UnsafeDisableDeepCopy: &shared}
+	byObject[&corev1.Node{}] = cache.ByObject{Transform: pack, UnsafeDisableDeepCopy: &shared}
 	options.ByObject = byObject
 	options.NewInformer = newInformer
 	return options
 }
 
-// strip is an informer's transformation.
-func strip(object any) (any, error) {
+// pack is an informer's transformation.
+func pack(object any) (any, error) {
 	if node, is := object.(*corev1.Node); is {
-		decide.Strip(node)
+		decide.Pack(node)
 	}
 	return object, nil
 }
@@ -47,7 +48,7 @@ func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time
 		watcher := toolscache.ToListerWatcherWithContext(lw)
 		lw = &toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return listStripped(ctx, watcher, o)
+				return listPacked(ctx, watcher, o)
 			},
 			WatchFuncWithContext: watcher.WatchWithContext,
 		}
@@ -55,9 +56,9 @@ func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time
 	return toolscache.NewSharedIndexInformer(lw, object, resync, indexers)
 }
 
-// listStripped lists nodes a page at a time. "As of any time" (resource version 0) is answered from the API
+// listPacked lists nodes a page at a time. "As of any time" (resource version 0) is answered from the API
 // server's cache in one piece, so that the newest is asked for instead.
-func listStripped(ctx context.Context, lister toolscache.ListerWithContext, o metav1.ListOptions) (runtime.Object, error) {
+func listPacked(ctx context.Context, lister toolscache.ListerWithContext, o metav1.ListOptions) (runtime.Object, error) {
 	if o.ResourceVersion == "0" {
 		o.ResourceVersion, o.ResourceVersionMatch = "", ""
 	}
@@ -73,7 +74,7 @@ func listStripped(ctx context.Context, lister toolscache.ListerWithContext, o me
 		return nil, fmt.Errorf("a list of nodes came as %T", list)
 	}
 	for i := range nodes.Items {
-		decide.Strip(&nodes.Items[i])
+		decide.Pack(&nodes.Items[i])
 	}
 	return nodes, nil
 }

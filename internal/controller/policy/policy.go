@@ -48,8 +48,7 @@ type Reconciler struct {
 // Reconcile makes one pass. One that did not get through is logged and made again.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	after, err := r.Pass(ctx)
-	// Listing the cluster's nodes takes several times what is kept of them: that is given back at once.
-	r.begun.Do(debug.FreeOSMemory)
+	r.begun.Do(settle)
 	if ctx.Err() != nil {
 		return reconcile.Result{}, nil // the process ends; whoever comes next decides
 	}
@@ -57,6 +56,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		log.FromContext(ctx).Error(err, "pass over the policies did not get through", "retryAfter", after)
 	}
 	return reconcile.Result{RequeueAfter: max(after, gather)}, nil
+}
+
+// steadyGC is by how many percent memory may grow before it is searched for garbage, once the first pass is over:
+// heartbeats make little of it, so that a search is seldom all the same.
+const steadyGC = 40
+
+// settle follows the first pass. Listing the cluster's nodes takes several times what is kept of them, and room to
+// be quick; that is given back at once, and not taken again. Whoever has set GOGC keeps it.
+func settle() {
+	const goDefault = 100
+	if before := debug.SetGCPercent(steadyGC); before != goDefault {
+		debug.SetGCPercent(before)
+	}
+	debug.FreeOSMemory()
 }
 
 // SetupWithManager registers the controller with a manager whose cache is made by CacheOptions.

@@ -1,0 +1,129 @@
+package policy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// anyNode draws a node of pool1 whose texts are now and then alike, long, empty or its own name.
+func anyNode(t *rapid.T) *corev1.Node {
+	name := rapid.StringMatching(`[a-z]{1,12}`).Draw(t, "name")
+	text := rapid.OneOf(
+		rapid.SampledFrom([]string{"", "true", "linux", name, "2026-11-21T00:00:00Z", strings.Repeat("x", 300)}),
+		rapid.String(),
+	)
+	texts := rapid.MapOfN(text, text, 0, 12)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: texts.Draw(t, "labels"), Annotations: texts.Draw(t, "annotations")}}
+	if rapid.Bool().Draw(t, "reserved") {
+		node.Annotations[v1alpha1.ReservationAnnotation] = text.Draw(t, "reservation")
+	}
+	node.Spec.ProviderID = "memory:///pools/pool1/instances/" + name
+	node.Status.Conditions = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) corev1.NodeCondition {
+		c := corev1.NodeCondition{
+			Type:   corev1.NodeConditionType(rapid.SampledFrom([]string{"Ready", "DiskPressure", "Own"}).Draw(t, "type")),
+			Status: corev1.ConditionStatus(rapid.SampledFrom([]string{"True", "False", "Unknown", ""}).Draw(t, "status")),
+			Reason: text.Draw(t, "reason"), Message: "m", LastHeartbeatTime: metav1.Now(),
+		}
+		if rapid.Bool().Draw(t, "since") {
+			c.LastTransitionTime = metav1.NewTime(time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "at"), 0))
+		}
+		return c
+	}), 0, 5).Draw(t, "conditions")
+	return node
+}
+
+func TestWhatIsPackedIsAllThere(t *testing.T) {
+	provider := memory.New(memory.Config{})
+	rapid.Check(t, func(t *rapid.T) {
+		node := anyNode(t)
+		stripped, packed := node.DeepCopy(), node.DeepCopy()
+		policy.Strip(stripped)
+		policy.Pack(packed)
+		before := packed.DeepCopy()
+		policy.Pack(packed)
+		if diff := cmp.Diff(before, packed); diff != "" {
+			t.Fatalf("packed twice (-once +twice):\n%s", diff)
+		}
+		nodes := policy.NewNodes(provider.PoolOf)
+		nodes.Set(packed)
+		for _, id := range nodes.Pools() {
+			if diff := cmp.Diff([]*corev1.Node{stripped}, nodes.Of(id), cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("unpacked (-stripped +got):\n%s", diff)
+			}
+		}
+		if len(nodes.Pools()) != 1 {
+			t.Fatalf("pools = %v", nodes.Pools())
+		}
+		// What the controller of Prototypes reads of a packed node.
+		if got, want := packed.Annotations[v1alpha1.ReservationAnnotation], node.Annotations[v1alpha1.ReservationAnnotation]; got != want {
+			t.Fatalf("reservation = %q, want %q", got, want)
+		}
+		if selection.Ready(packed) != selection.Ready(node) || packed.Status.NodeInfo.BootID != node.Status.NodeInfo.BootID {
+			t.Fatalf("status = %+v", packed.Status)
+		}
+	})
+}
+
+// A difference in anything that is packed is news, a heartbeat is none.
+func TestPackedNodesTellNews(t *testing.T) {
+	nodes := policy.NewNodes(memory.New(memory.Config{}).PoolOf)
+	set := func(change func(*corev1.Node)) bool {
+		node := wholeNode("n", "8")
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "DiskPressure", Status: corev1.ConditionFalse})
+		change(node)
+		policy.Pack(node)
+		return nodes.Set(node)
+	}
+	same := func(*corev1.Node) {}
+	set(same)
+	for what, change := range map[string]func(*corev1.Node){
+		"a label":           func(n *corev1.Node) { n.Labels["l"] = "1" },
+		"a label's value":   func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" },
+		"an annotation":     func(n *corev1.Node) { n.Annotations["kept"] = "no" },
+		"a condition":       func(n *corev1.Node) { n.Status.Conditions[1].Status = corev1.ConditionTrue },
+		"a condition's age": func(n *corev1.Node) { n.Status.Conditions[1].LastTransitionTime = metav1.Now() },
+		"a boot":            func(n *corev1.Node) { n.Status.NodeInfo.BootID = "c" },
+	} {
+		if !set(change) || !set(same) {
+			t.Errorf("%s is no news", what)
+		}
+	}
+	beat := func(n *corev1.Node) {
+		for i := range n.Status.Conditions {
+			n.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(time.Now().Add(time.Hour))
+		}
+		n.ResourceVersion, n.Status.Images = "8", nil
+	}
+	if set(beat) {
+		t.Error("a heartbeat is news")
+	}
+}
+
+// More words than are kept for all are kept by each node.
+func TestPackHasRoomForAnyNumberOfWords(t *testing.T) {
+	nodes := policy.NewNodes(memory.New(memory.Config{}).PoolOf)
+	const many = 30_000
+	node := wholeNode("n", "8")
+	for i := range many {
+		node.Labels[fmt.Sprintf("label-%d", i)] = "v"
+	}
+	policy.Pack(node)
+	nodes.Set(node)
+	got := nodes.Of(nodes.Pools()[0])[0].Labels
+	if len(got) != many+2 || got["label-29999"] != "v" || got["label-0"] != "v" {
+		t.Errorf("%d labels", len(got))
+	}
+}
