@@ -42,6 +42,24 @@ func TestAzurePermissions(t *testing.T) {
 	}
 }
 
+// TestMovingNamesEveryOption looks for every verb, option and value of vmss-prototype 0.1.0 on the page.
+func TestMovingNamesEveryOption(t *testing.T) {
+	text := page(t, "moving.md")
+	for _, name := range []string{
+		"status", "update --target-node", "auto-update",
+		"--in-cluster", "--log-level", "--log-prefix", "--log-timestamps", "--new-updated-nodes", "--max-history", "--grace-period", "--force",
+		"--target-vmss", "--last-patch-annotation", "--pending-reboot-annotation", "--node-ignore-annotation", "--minimum-ready-time",
+		"--minimum-candidates", "--maximum-image-age", "--ignore-nodes", "--dry-run",
+		"scheduleOnControlPlane", "imageHistory", "jobTtl", "drain.gracePeriod", "drain.force", "newUpdatedNodes", "targetNode", "targetVMSS",
+		"auto.cronjob.schedule", "auto.minimumReadyTime", "auto.minimumCandidates", "auto.maximumImageAge", "auto.dryRun",
+		"auto.lastPatchAnnotation", "auto.pendingRebootAnnotation",
+	} {
+		if !regexp.MustCompile("[`,.] ?" + regexp.QuoteMeta(name) + "[` ]").MatchString(text) {
+			t.Errorf("docs/moving.md does not say what %s is here", name)
+		}
+	}
+}
+
 // TestFields looks for every field of each kind on its page.
 func TestFields(t *testing.T) {
 	for _, kind := range []struct {

@@ -2,10 +2,12 @@ package manifest
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -157,6 +159,24 @@ func TestTheController(t *testing.T) {
 	bare := as[appsv1.Deployment](t, documents(t, Options{Controller: true, Image: "i"}), "Deployment", "kamino-controller").Spec.Template.Spec
 	if len(bare.Volumes) != 0 || len(bare.Containers[0].VolumeMounts) != 0 {
 		t.Errorf("a volume without a Secret: %+v", bare.Volumes)
+	}
+}
+
+// TestTheControllerGetsWhatTheChartGives compares the two ways to install it, of which one was measured.
+func TestTheControllerGetsWhatTheChartGives(t *testing.T) {
+	text, err := os.ReadFile("../../charts/kamino/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct {
+		Controller struct{ Resources corev1.ResourceRequirements }
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	d := as[appsv1.Deployment](t, documents(t, Options{Controller: true, Image: "i"}), "Deployment", "kamino-controller")
+	if diff := cmp.Diff(values.Controller.Resources, d.Spec.Template.Spec.Containers[0].Resources); diff != "" {
+		t.Errorf("resources (-chart +manifest):\n%s", diff)
 	}
 }
 
