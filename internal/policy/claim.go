@@ -25,6 +25,8 @@ type claims struct {
 type trouble struct {
 	reason  string
 	message string
+	// brief is one that will probably be over in a moment: the pool's status tells it, no condition does.
+	brief bool
 }
 
 // claim finds the pools of each policy. A policy that is being deleted is for none.
@@ -62,7 +64,7 @@ func claim(policies []v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) [
 }
 
 func (c *claims) note(policy, reason, format string, args ...any) {
-	c.troubles[policy] = append(c.troubles[policy], trouble{reason, fmt.Sprintf(format, args...)})
+	c.troubles[policy] = append(c.troubles[policy], trouble{reason: reason, message: fmt.Sprintf(format, args...)})
 }
 
 // poolsOf lists the pools that a policy is for. said tells that it has been noted why one is missing.

@@ -194,7 +194,7 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		o.Status.NextRun = nil
 	case o.Answer.Reason == schedule.TooManyFailures:
 		say(o.Answer.Reason, o.Answer.Message)
-		o.trouble = &trouble{v1alpha1.PolicyTooManyFailures, fmt.Sprintf("pool %s: %s", o.Pool.Name, o.Answer.Message)}
+		o.trouble = &trouble{reason: v1alpha1.PolicyTooManyFailures, message: fmt.Sprintf("pool %s: %s", o.Pool.Name, o.Answer.Message)}
 	case lookError != nil:
 		o.unavailable(lookError, now)
 	case choice.Donor == nil:
@@ -220,12 +220,15 @@ func imageversionEnd(now time.Time) time.Time {
 
 // unavailable reports that the cloud could not be asked. Nothing is captured then: what was known may be wrong.
 func (o *Outcome) unavailable(err error, now time.Time) {
-	retry := max(errorLife, cloud.RetryAfter(err))
+	again, brief := now.Add(max(errorLife, cloud.RetryAfter(err))), false
+	if o.Look.Err != nil && o.Look.Again.After(now) {
+		again, brief = o.Look.Again, o.Look.Throttled > 0 && o.Look.Throttled < manyThrottled
+	}
 	message := fmt.Sprintf("the cloud can't be asked about pool %s: %s. %s", o.Pool.Name, err, remedy(err))
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyCloudUnavailable, Message: message}
-	o.trouble, o.err = &trouble{v1alpha1.PolicyCloudUnavailable, message}, err
+	o.trouble, o.err = &trouble{v1alpha1.PolicyCloudUnavailable, message, brief}, err
 	o.Status.Donor = "" // which one it would be depends on what the cloud says
-	o.sooner(now.Add(retry), now)
+	o.sooner(again, now)
 }
 
 // remedy says what a person can do about an error of the cloud's.

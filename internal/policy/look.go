@@ -12,13 +12,23 @@ import (
 // taken away asks the cloud no more often than one whose credential works.
 const errorLife = 10 * time.Minute
 
+// throttledLife is how long a first throttled look stands. It doubles with each further one: in a cluster of
+// many pools a start takes more reads than Azure grants at once, and has the others a few seconds later.
+const throttledLife = 5 * time.Second
+
+// manyThrottled looks in a row are a cloud that has no time for us, not a moment's crowd.
+const manyThrottled = 4
+
 // Look is what the cloud said of a pool, and when.
 type Look struct {
 	Pool   cloud.Pool
 	Images []cloud.Image
 	At     time.Time
-	// Err is why the cloud could not be asked; then the rest is what was known before, if anything.
-	Err error
+	// Err is why the cloud could not be asked; then the rest is what was known before, if anything. It stands
+	// until Again, and Throttled counts how many looks in a row were.
+	Err       error
+	Again     time.Time
+	Throttled int
 }
 
 // Known tells whether the cloud has ever said something.
@@ -38,7 +48,19 @@ type Looks struct {
 type entry struct {
 	mu sync.Mutex
 	Look
-	failedAt time.Time
+}
+
+// failed keeps why a look failed, beside what was known.
+func (e *entry) failed(err error, now time.Time) {
+	e.Err = err
+	if !cloud.Is(err, cloud.Throttled) {
+		e.Throttled = 0
+		e.Again = now.Add(max(errorLife, cloud.RetryAfter(err)))
+		return
+	}
+	pause := min(throttledLife<<min(e.Throttled, 10), errorLife)
+	e.Throttled++
+	e.Again = now.Add(max(pause, cloud.RetryAfter(err)))
 }
 
 // NewLooks asks the provider, at times that the clock tells.
@@ -56,7 +78,7 @@ func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (
 	if e.Known() && now.Sub(e.At) < maxAge && e.Err == nil {
 		return e.Look, nil
 	}
-	if e.Err != nil && now.Sub(e.failedAt) < max(errorLife, cloud.RetryAfter(e.Err)) && maxAge > 0 {
+	if e.Err != nil && e.Again.After(now) && maxAge > 0 {
 		return e.Look, e.Err
 	}
 	pool, err := l.provider.Pool(ctx, id)
@@ -68,7 +90,7 @@ func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (
 		return e.Look, ctx.Err() // says nothing of the cloud
 	}
 	if err != nil {
-		e.Err, e.failedAt = err, now
+		e.failed(err, now)
 		return e.Look, err
 	}
 	e.Look = Look{Pool: pool, Images: images, At: now}
@@ -88,7 +110,7 @@ func (l *Looks) Forget(id cloud.PoolID) {
 	e := l.entry(id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.At, e.failedAt = time.Time{}, time.Time{}
+	e.At, e.Again = time.Time{}, time.Time{}
 }
 
 // Keep drops what is known of all pools but these.

@@ -28,7 +28,7 @@ func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	spec := p.Spec.Defaulted()
 	r := &rules{policy: p.Name, spec: spec, choice: selection.RulesOf(spec)}
 	refuse := func(reason, message string) *rules {
-		r.invalid = &trouble{reason, fmt.Sprintf("policy %s: %s", p.Name, message)}
+		r.invalid = &trouble{reason: reason, message: fmt.Sprintf("policy %s: %s", p.Name, message)}
 		return r
 	}
 	var err error

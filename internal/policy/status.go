@@ -92,7 +92,7 @@ func (d *Decider) troublesOf(w *world, p *v1alpha1.PrototypePolicy, mine []*Outc
 	}
 	all = append(all, w.claims.troubles[p.Name]...)
 	for _, o := range mine {
-		if o.trouble != nil {
+		if o.trouble != nil && !o.trouble.brief {
 			all = append(all, *o.trouble)
 		}
 	}

@@ -1,0 +1,113 @@
+package policy_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// throttle has the cloud refuse looks for now, until the answer is false.
+func (s *stage) throttle(after time.Duration, now func() bool) {
+	s.calls = memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
+		if c.Op == "Pool" && now() {
+			return memory.Throttle(after)
+		}
+		return memory.Pass()
+	})
+	s.restart()
+}
+
+// A crowd of looks that Azure does not grant at once is over in a moment: nobody need know but the pool's status.
+func TestAThrottledLookIsMadeAgainSoon(t *testing.T) {
+	s := newStage(t)
+	s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	throttled := true
+	s.throttle(time.Second, func() bool { return throttled })
+	s.pass()
+	s.decided("all", "pool1", v1alpha1.PolicyCloudUnavailable)
+	s.well("all")
+	if got := s.donors(); len(got) > 0 {
+		t.Errorf("donors = %v", got)
+	}
+	throttled = false
+	if s.after > 10*time.Second {
+		t.Errorf("the next pass is made after %s", s.after)
+	}
+	s.clock.Advance(s.after)
+	s.pass()
+	if got := s.donors(); len(got) != 1 {
+		t.Errorf("donors = %v", got)
+	}
+	if s.heardOf(v1alpha1.PolicyCloudUnavailable) {
+		t.Error("an event tells of what was over in a moment")
+	}
+}
+
+// A cloud that goes on throttling is asked less and less often, and a person is told.
+func TestALastingThrottleIsToldAndAskedAboutLessOften(t *testing.T) {
+	s := newStage(t)
+	s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	begin := s.clock.Now()
+	var asked []time.Duration
+	s.throttle(time.Second, func() bool {
+		asked = append(asked, s.clock.Now().Sub(begin))
+		return true
+	})
+	for s.clock.Now().Sub(begin) < 35*time.Second {
+		s.pass()
+		s.well("all")
+		s.clock.Advance(time.Second)
+	}
+	s.pass()
+	s.stalled("all", v1alpha1.PolicyCloudUnavailable, "pool pool1", "It is asked again by itself")
+	for s.clock.Now().Sub(begin) < 400*time.Second {
+		s.pass()
+		s.clock.Advance(time.Second)
+	}
+	want := []time.Duration{0, 5 * time.Second, 15 * time.Second, 35 * time.Second, 75 * time.Second, 155 * time.Second, 315 * time.Second}
+	if !slices.Equal(asked, want) {
+		t.Errorf("asked after %v, want %v", asked, want)
+	}
+}
+
+// What the cloud asks for is what it gets.
+func TestAThrottleSaysHowLong(t *testing.T) {
+	s := newStage(t)
+	s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	asked := 0
+	s.throttle(20*time.Minute, func() bool { asked++; return true })
+	for range 19 {
+		s.pass()
+		s.clock.Advance(time.Minute)
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times in nineteen minutes", asked)
+	}
+}
+
+// An event is not lost because there is much to say.
+func TestEventsAreNoLongerThanTheAPIServerTakes(t *testing.T) {
+	s := newStage(t)
+	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
+		for i := range 5 {
+			p.Pools.Names = append(p.Pools.Names, fmt.Sprintf("%s%d", strings.Repeat("x", 60), i))
+		}
+	})
+	s.pass()
+	heard := s.heard()
+	if len(heard) != 1 || len(heard[0]) < 900 || !strings.HasSuffix(heard[0], " …") {
+		t.Fatalf("heard %q", heard)
+	}
+	note := strings.TrimPrefix(heard[0], "Warning "+v1alpha1.PolicyNoPoolMatches+" ")
+	if len(note) > 1024 {
+		t.Errorf("a note of %d bytes", len(note))
+	}
+}
