@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -275,6 +276,15 @@ func TestPatchLikeKured(t *testing.T) {
 	}
 	if _, found := node.Annotations[kuredInProgress]; found || node.Annotations[kuredNeeded] == "" {
 		t.Errorf("annotations are %v", node.Annotations)
+	}
+	needed, err := time.Parse(time.RFC3339, node.Annotations[kuredNeeded])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && !c.LastTransitionTime.Truncate(time.Second).After(needed) {
+			t.Errorf("Ready since %s, and found to need a reboot at %s", c.LastTransitionTime.UTC(), needed)
+		}
 	}
 	if _, err := os.Stat(filepath.Join(after.Disk, "run/reboot-required")); err == nil {
 		t.Error("a reboot is still required")

@@ -56,8 +56,9 @@ func (f *Fleet) Patch(ctx context.Context, id string, options PatchOptions) erro
 	}
 	node := s.agent().Node().Name
 	cordoned := false
+	found := f.config.Clock.Now()
 	if options.Kured {
-		needed := f.config.Clock.Now().Format(time.RFC3339)
+		needed := found.Format(time.RFC3339)
 		if err := f.editNode(ctx, node, func(n *corev1.Node) {
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, kuredNeeded, needed)
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, kuredInProgress, needed)
@@ -69,6 +70,9 @@ func (f *Fleet) Patch(ctx context.Context, id string, options PatchOptions) erro
 	}
 	if options.NoReboot {
 		return nil
+	}
+	if err := f.nextSecond(ctx, found); err != nil {
+		return err
 	}
 	if err := m.restart(ctx); err != nil {
 		return fmt.Errorf("patch %s: reboot: %w", id, err)
@@ -83,6 +87,19 @@ func (f *Fleet) Patch(ctx context.Context, id string, options PatchOptions) erro
 		delete(n.Annotations, kuredInProgress)
 		n.Spec.Unschedulable = cordoned
 	})
+}
+
+// nextSecond waits until the second of a moment is over. Annotations and conditions have whole seconds: a machine
+// that is back within the one in which its need was found would seem not to have been rebooted since.
+func (f *Fleet) nextSecond(ctx context.Context, after time.Time) error {
+	timer := time.NewTimer(after.Truncate(time.Second).Add(time.Second).Sub(f.config.Clock.Now()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // install changes the packages on the disk, and the kernel with its package, and asks for a reboot.
