@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,6 +106,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%s is forbidden: User \"me\" cannot do that", resource))
 	case r.Method == http.MethodPost && resource == "selfsubjectaccessreviews":
 		s.serveReview(w, r)
+	case r.Method == http.MethodPost && resource == "selfsubjectreviews":
+		review := &authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: userOf(r)}}}
+		review.APIVersion, review.Kind = "authentication.k8s.io/v1", "SelfSubjectReview"
+		answer(w, http.StatusCreated, review)
 	case r.Method == http.MethodGet && name != "":
 		s.serveGet(w, path, resource, name)
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "":
@@ -114,6 +119,18 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.serveWrite(w, r, path, resource, name)
 	}
+}
+
+// userOf is whom a request acts as: the kubeconfig's "me", or whom that one impersonates, groups and UID included.
+func userOf(r *http.Request) string {
+	user := r.Header.Get("Impersonate-User")
+	if user == "" {
+		return "me"
+	}
+	for _, more := range slices.Concat(r.Header.Values("Impersonate-Group"), r.Header.Values("Impersonate-Uid")) {
+		user += "+" + more
+	}
+	return user
 }
 
 // serveReview answers what the user may do.
@@ -129,7 +146,7 @@ func (s *apiServer) serveReview(w http.ResponseWriter, r *http.Request) {
 		asked += "/" + a.Subresource
 	}
 	review.APIVersion, review.Kind = "authorization.k8s.io/v1", "SelfSubjectAccessReview"
-	review.Status.Allowed = !slices.Contains(s.trouble.Deny, asked)
+	review.Status.Allowed = !slices.Contains(s.trouble.Deny, asked) && !slices.Contains(s.trouble.Deny, userOf(r)+": "+asked)
 	answer(w, http.StatusCreated, review)
 }
 

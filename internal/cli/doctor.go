@@ -26,6 +26,10 @@ when they were patched.
 Each finding is ok, warn or fail, and says what to do. The exit code is 0 if nothing fails, and 3 if something would
 be refused.`,
 		Example: `  kamino doctor
+
+  # What the controller's service account may do
+  kamino doctor --as system:serviceaccount:kamino-system:kamino --generalize-namespace kamino-generalize
+
   kamino doctor pool1 -o json | jq '.findings[] | select(.level == "fail")'`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
 		RunE: func(cmd *cobra.Command, args []string) error {

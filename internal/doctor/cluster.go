@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -72,6 +71,10 @@ func (d *Doctor) namespaces(ctx context.Context) (missing []string) {
 		case apierrors.IsNotFound(err):
 			missing = append(missing, "namespace "+name)
 			continue
+		case apierrors.IsForbidden(err):
+			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf(
+				"whether there is a namespace %s, and which pod security it enforces, can't be told: %s may not look at namespaces", name, d.who)})
+			continue
 		case err != nil:
 			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("namespace %s can't be looked at: %s", name, err)})
 			continue
@@ -85,79 +88,6 @@ func (d *Doctor) namespaces(ctx context.Context) (missing []string) {
 		}
 	}
 	return missing
-}
-
-// right is something that whoever drives captures must be allowed to do.
-type right struct {
-	group, resource, sub string
-	verbs                []string
-	in                   where
-}
-
-// where something must be allowed.
-type where int
-
-const (
-	everywhere where = iota
-	own              // in the namespace of the Lease and of saved recipes
-	pods             // in that of the generalize pods
-)
-
-// rights are those of the role kamino-engine (package manifest), as far as a capture needs them.
-var rights = []right{
-	{"kamino.dev", "prototypes", "", []string{"get", "list", "watch", "create", "patch", "delete"}, everywhere},
-	{"kamino.dev", "prototypes", "status", []string{"patch"}, everywhere},
-	{"", "nodes", "", []string{"get", "list", "watch", "patch"}, everywhere},
-	{"", "pods", "", []string{"get", "list", "delete"}, everywhere},
-	{"", "pods", "eviction", []string{"create"}, everywhere},
-	{"policy", "poddisruptionbudgets", "", []string{"list"}, everywhere},
-	{"apps", "daemonsets", "", []string{"get"}, everywhere},
-	{"coordination.k8s.io", "leases", "", []string{"get", "create", "update"}, own},
-	{"", "pods", "", []string{"create"}, pods},
-	{"", "secrets", "", []string{"get", "create"}, own},
-}
-
-// rbac asks the API server what this command's user may do. A person who is going to run captures needs it, and
-// so does whoever installs Kamino, because nobody can give rights that they don't have.
-func (d *Doctor) rbac(ctx context.Context) {
-	var denied []string
-	asked := 0
-	for _, r := range rights {
-		for _, verb := range r.verbs {
-			namespace := map[where]string{own: d.Namespace, pods: d.pods()}[r.in]
-			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace},
-			}}
-			answer, err := d.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-			if err != nil {
-				d.add(Finding{Level: Warn, Check: CheckRBAC, Message: fmt.Sprintf("what this user may do can't be asked: %s", err)})
-				return
-			}
-			if asked++; !answer.Status.Allowed {
-				denied = append(denied, r.sentence(verb, namespace))
-			}
-		}
-	}
-	if len(denied) > 0 {
-		d.add(Finding{Level: Fail, Check: CheckRBAC, Message: "this user may not " + strings.Join(denied, "; "),
-			Remedy: "let a cluster administrator install Kamino, or bind this user to the roles kamino-engine that `kamino manifests` prints"})
-		return
-	}
-	d.ok(CheckRBAC, "", "this user may do all of the %d things in the cluster that a capture does", asked)
-}
-
-func (r right) sentence(verb, namespace string) string {
-	resource := r.resource
-	if r.sub != "" {
-		resource += "/" + r.sub
-	}
-	if r.group != "" {
-		resource += "." + r.group
-	}
-	if namespace != "" {
-		resource += " in namespace " + namespace
-	}
-	return verb + " " + resource
 }
 
 func plural(n int, what string) string {

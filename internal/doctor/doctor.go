@@ -93,6 +93,8 @@ type Doctor struct {
 	Only string
 	Now  func() time.Time
 
+	// who is whom the API server takes this command's user for.
+	who      string
 	findings []Finding
 	pools    map[cloud.PoolID]*members
 	nodes    int
@@ -117,6 +119,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	if err := d.lookAtNodes(ctx); err != nil {
 		return Report{}, err
 	}
+	d.identify(ctx)
 	d.clock()
 	d.installation(ctx)
 	d.rbac(ctx)

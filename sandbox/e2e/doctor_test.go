@@ -39,3 +39,33 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("without a permission: %+v", fails)
 	}
 }
+
+// TestDoctorAsAServiceAccount asks a real API server what three accounts may do: a controller's, one that has only
+// half of its roles, and one that may nothing.
+func TestDoctorAsAServiceAccount(t *testing.T) {
+	install(t)
+	pool := sandbox.Pool(t, "name=asked,nodes=2")[0].Pool
+	sandbox.Must(t, "kubectl", "create", "clusterrolebinding", "half", "--clusterrole=kamino-engine", "--serviceaccount=kamino-system:half")
+	defer sandbox.Must(t, "kubectl", "delete", "clusterrolebinding", "half")
+	for account, test := range map[string]struct {
+		code     int
+		says     []string
+		saysNone string
+	}{
+		"kamino-engine": {0, []string{"kamino-engine may do all of the 28 things in the cluster that a controller does"}, "fail "},
+		"half": {3, []string{"half may not create leases.coordination.k8s.io in namespace kamino-system; " +
+			"get leases.coordination.k8s.io kamino-controller in namespace kamino-system", "create secrets in namespace kamino-system"}, "nodes;"},
+		"default": {5, []string{"system:serviceaccount:kamino-system:default", "nodes"}, "ok "},
+	} {
+		result := sandbox.Run(t, nil, "kamino", "doctor", pool, "--as", "system:serviceaccount:kamino-system:"+account)
+		said := result.Stdout + result.Stderr
+		if result.Code != test.code || strings.Contains(said, test.saysNone) {
+			t.Errorf("%s: exit code %d, want %d, without %q:\n%s", account, result.Code, test.code, test.saysNone, said)
+		}
+		for _, text := range test.says {
+			if !strings.Contains(said, text) {
+				t.Errorf("%s: it is not said that %q:\n%s", account, text, said)
+			}
+		}
+	}
+}

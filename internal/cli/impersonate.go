@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+)
+
+// impersonation is kubectl's way to act as somebody else. It changes what the cluster allows; the credential for the
+// cloud stays what it is.
+type impersonation struct {
+	user   string
+	groups []string
+	uid    string
+}
+
+func (i *impersonation) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&i.user, "as", "", "`user` to act as in the cluster, as kubectl does; system:serviceaccount:NAMESPACE:NAME for a service account")
+	flags.StringArrayVar(&i.groups, "as-group", nil, "`group` to act as with --as; may be given several times")
+	flags.StringVar(&i.uid, "as-uid", "", "`UID` to act as with --as")
+}
+
+// check refuses what the API server would misunderstand.
+func (i *impersonation) check() error {
+	if i.user == "" && (i.uid != "" || len(i.groups) > 0) {
+		return usagef("--as-group and --as-uid need --as, which names the user")
+	}
+	return nil
+}
+
+// apply has a configuration act as the user. In a pod, clientcmd would leave that out of its overrides.
+func (i *impersonation) apply(config *rest.Config) {
+	if i.user != "" {
+		config.Impersonate = rest.ImpersonationConfig{UserName: i.user, UID: i.uid, Groups: i.groups}
+	}
+}

@@ -1,0 +1,120 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// right is something that whoever drives captures must be allowed to do.
+type right struct {
+	group, resource, sub string
+	verbs                []string
+	in                   where
+	// name of the only object that it is needed for; empty for all. RBAC tells the two apart.
+	name string
+}
+
+// where something must be allowed.
+type where int
+
+const (
+	everywhere where = iota
+	own              // in the namespace of the Lease and of saved recipes
+	pods             // in that of the generalize pods
+)
+
+// rights are those of the role kamino-engine (package manifest), as far as a capture needs them.
+var rights = []right{
+	{"kamino.dev", "prototypes", "", []string{"get", "list", "watch", "create", "patch", "delete"}, everywhere, ""},
+	{"kamino.dev", "prototypes", "status", []string{"patch"}, everywhere, ""},
+	{"", "nodes", "", []string{"get", "list", "watch", "patch"}, everywhere, ""},
+	{"", "pods", "", []string{"get", "list", "delete"}, everywhere, ""},
+	{"", "pods", "eviction", []string{"create"}, everywhere, ""},
+	{"policy", "poddisruptionbudgets", "", []string{"list"}, everywhere, ""},
+	{"apps", "daemonsets", "", []string{"get"}, everywhere, ""},
+	{"coordination.k8s.io", "leases", "", []string{"create"}, own, ""},
+	{"coordination.k8s.io", "leases", "", []string{"get", "update"}, own, v1alpha1.LeaseName},
+	{"", "pods", "", []string{"create"}, pods, ""},
+	{"", "secrets", "", []string{"get", "create"}, own, ""},
+}
+
+// controllerRights are what a controller needs beside that, which runs as a service account.
+var controllerRights = []right{
+	{"kamino.dev", "prototypepolicies", "", []string{"get", "list", "watch"}, everywhere, ""},
+	{"kamino.dev", "prototypepolicies", "status", []string{"patch"}, everywhere, ""},
+	{"", "pods", "", []string{"watch"}, pods, ""},
+}
+
+// serviceAccount begins the name of every service account.
+const serviceAccount = "system:serviceaccount:"
+
+// identify asks the API server whom it takes this command's user for: with --as, another one than the kubeconfig's.
+func (d *Doctor) identify(ctx context.Context) {
+	d.who = "this user"
+	review, err := d.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err == nil && review.Status.UserInfo.Username != "" {
+		d.who = review.Status.UserInfo.Username
+	}
+}
+
+// rbac asks the API server what this command's user may do. A person who is going to run captures needs it, and
+// so does whoever installs Kamino, because nobody can give rights that they don't have. A service account is asked
+// about as a controller's.
+func (d *Doctor) rbac(ctx context.Context) {
+	wanted, does, remedy := rights, "a capture does",
+		"let a cluster administrator install Kamino, or bind this user to the roles kamino-engine that `kamino manifests` prints"
+	if strings.HasPrefix(d.who, serviceAccount) {
+		wanted, does = slices.Concat(rights, controllerRights), "a controller does"
+		remedy = "bind it to the roles that `kamino manifests` prints, or have the chart make them (rbac.create, serviceAccount.name)"
+	}
+	var denied []string
+	asked := 0
+	for _, r := range wanted {
+		for _, verb := range r.verbs {
+			namespace := map[where]string{own: d.Namespace, pods: d.pods()}[r.in]
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace, Name: r.name,
+				},
+			}}
+			answer, err := d.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			if err != nil {
+				d.add(Finding{Level: Warn, Check: CheckRBAC, Message: fmt.Sprintf("whether %s may do what %s can't be told: %s", d.who, does, err)})
+				return
+			}
+			if asked++; !answer.Status.Allowed {
+				denied = append(denied, r.sentence(verb, namespace))
+			}
+		}
+	}
+	if len(denied) > 0 {
+		d.add(Finding{Level: Fail, Check: CheckRBAC, Message: d.who + " may not " + strings.Join(denied, "; "), Remedy: remedy})
+		return
+	}
+	d.ok(CheckRBAC, "", "%s may do all of the %d things in the cluster that %s", d.who, asked, does)
+}
+
+func (r right) sentence(verb, namespace string) string {
+	resource := r.resource
+	if r.sub != "" {
+		resource += "/" + r.sub
+	}
+	if r.group != "" {
+		resource += "." + r.group
+	}
+	if r.name != "" {
+		resource += " " + r.name
+	}
+	if namespace != "" {
+		resource += " in namespace " + namespace
+	}
+	return verb + " " + resource
+}
