@@ -291,6 +291,39 @@ func TestPatchLikeKured(t *testing.T) {
 	}
 }
 
+// TestTimesGoByTheCalendar: what a node says of itself does, and its Lease does not, which Kubernetes compares with
+// its own clock.
+func TestTimesGoByTheCalendar(t *testing.T) {
+	w := newWorld(t)
+	s := w.donor()
+	w.calendar.Skip(48 * time.Hour)
+	if err := w.fleet.Patch(t.Context(), s.ID, PatchOptions{Kured: true, NoReboot: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.calendar.Skip(6 * time.Hour)
+	if err := w.fleet.Restart(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	node := w.ready("pool000001", s.ID)
+	ahead := func(stamp time.Time) time.Duration { return time.Until(stamp).Round(time.Hour) }
+	needed, err := time.Parse(time.RFC3339, node.Annotations[kuredNeeded])
+	if err != nil || ahead(needed) != 48*time.Hour {
+		t.Errorf("the reboot was found to be needed at %s (%v), want two days ahead", needed, err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && ahead(c.LastTransitionTime.Time) != 54*time.Hour {
+			t.Errorf("the node is Ready since %s, want 54 hours ahead", c.LastTransitionTime)
+		}
+	}
+	if log := w.read(s.ID, "var/log/apt/history.log"); !strings.Contains(log, needed.Format("2006-01-02T")) {
+		t.Errorf("the patch is not in the log of its day:\n%s", log)
+	}
+	lease, err := w.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), "pool000001", metav1.GetOptions{})
+	if err != nil || ahead(lease.Spec.RenewTime.Time) != 0 {
+		t.Errorf("the Lease is %v (%v), want one of the wall's time", lease, err)
+	}
+}
+
 func TestRestartOfTheSandbox(t *testing.T) {
 	w := newWorld(t)
 	on := w.donor()

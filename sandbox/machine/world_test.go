@@ -32,6 +32,8 @@ type world struct {
 	fleet  *Fleet
 	dir    string
 	log    *messages
+	// calendar is the wall's until a test puts it forward.
+	calendar clock.Calendar
 }
 
 func newWorld(t *testing.T) *world {
@@ -45,7 +47,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) open(binaries map[string]string) {
 	w.Helper()
 	f, err := New(w.Context(), Config{
-		Dir: w.dir, Clock: clock.Clock{Scale: 5000}, Client: w.client, Binaries: binaries,
+		Dir: w.dir, Clock: clock.Clock{Scale: 5000, Calendar: &w.calendar}, Client: w.client, Binaries: binaries,
 		RESTConfig: &rest.Config{Host: "https://192.0.2.1:6443"}, Region: "westeurope", Log: slog.New(w.log),
 	})
 	if err != nil {
