@@ -7,7 +7,7 @@ import (
 )
 
 // calmGC is the garbage collector's target, in percent: a capture leaves little garbage in its minutes.
-const calmGC = 200
+const calmGC = 400
 
 // calm makes a process cheap that waits nearly all the time. One thread at a time runs Go code, because others
 // would be woken for every answer only to find nothing to do; that is a fifth of what a capture costs. What

@@ -17,12 +17,12 @@ import (
 )
 
 // The Lease's times. A capture takes minutes to hours, so that half a minute until a crashed holder is
-// replaced is short, and a renewal each five seconds costs the API server little. All holders must use
+// replaced is short, and a renewal each eight seconds costs nobody much. All holders must use
 // the same ones.
 const (
 	leaseDuration = 30 * time.Second
 	renewDeadline = 20 * time.Second
-	retryPeriod   = 5 * time.Second
+	retryPeriod   = 8 * time.Second
 	// leaseWriteTimeout bounds one write of the Lease, so that several fit into the renewDeadline.
 	leaseWriteTimeout = 5 * time.Second
 )

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Kind is the class of a finding.
@@ -45,68 +46,71 @@ type signature struct {
 }
 
 // signatures are the forms that are looked for. Each has been tried against its look-alikes: a marker
-// without a key (programs and manuals are full of them), a public certificate, an example with dots.
-var signatures = []signature{
-	{
-		kind: PrivateKey, what: "private key (PEM)", anchor: "PRIVATE KEY-----", back: 32, random: true,
-		// The body may stand in JSON or YAML, with \n for a line's end, or indented.
-		match: regexp.MustCompile(`-----BEGIN (?:[A-Z0-9]{2,12} ){0,2}PRIVATE KEY-----(?:\\r|\\n|\s)+(?:[A-Za-z-]+: [^\r\n]*(?:\\r|\\n|\s)+)*(?:[A-Za-z0-9+/=]{16,}(?:\\r|\\n|\s)*)+`),
-		keep:  func(match []byte) bool { return len(bodyOf(match)) >= 60 },
-	},
-	{
-		// "-----BEGIN" in base64, as kubeconfigs and Secrets hold keys; certificates begin alike.
-		kind: PrivateKey, what: "private key (PEM in base64)", anchor: "LS0tLS1CRUdJTi", random: true,
-		match: regexp.MustCompile(`\ALS0tLS1CRUdJTi[A-Za-z0-9+/]{40,}={0,2}`),
-		keep: func(match []byte) bool {
-			head, err := base64.StdEncoding.DecodeString(string(match[:48]))
-			return err == nil && strings.Contains(string(head), "PRIVATE KEY")
+// without a key (programs and manuals are full of them), a public certificate, an example with dots. They are
+// compiled when a search begins: most commands make none.
+var signatures = sync.OnceValue(func() []signature {
+	return []signature{
+		{
+			kind: PrivateKey, what: "private key (PEM)", anchor: "PRIVATE KEY-----", back: 32, random: true,
+			// The body may stand in JSON or YAML, with \n for a line's end, or indented.
+			match: regexp.MustCompile(`-----BEGIN (?:[A-Z0-9]{2,12} ){0,2}PRIVATE KEY-----(?:\\r|\\n|\s)+(?:[A-Za-z-]+: [^\r\n]*(?:\\r|\\n|\s)+)*(?:[A-Za-z0-9+/=]{16,}(?:\\r|\\n|\s)*)+`),
+			keep:  func(match []byte) bool { return len(bodyOf(match)) >= 60 },
 		},
-	},
-	{
-		kind: Token, what: "JSON web token", anchor: "eyJ", random: true,
-		match: regexp.MustCompile(`\AeyJ[A-Za-z0-9_-]{12,}\.eyJ[A-Za-z0-9_-]{12,}\.[A-Za-z0-9_-]{40,}`),
-		keep:  signedToken,
-	},
-	{
-		kind: Token, what: "shared access signature", anchor: "sig=", back: 600, reach: 700, random: true,
-		match: regexp.MustCompile(`(?:sv=20\d\d-\d\d-\d\d&[^\s"'<>]{0,500}?sig=[A-Za-z0-9%/+]{40,128}(?:=|%3[dD])?|sig=[A-Za-z0-9%/+]{40,128}(?:=|%3[dD])?[^\s"'<>]{0,500}?&sv=20\d\d-\d\d-\d\d)`),
-	},
-	{
-		kind: Token, what: "storage account key", anchor: "AccountKey=", random: true,
-		match: regexp.MustCompile(`\AAccountKey=[A-Za-z0-9+/]{86}==`),
-	},
-	{
-		kind: Token, what: "bootstrap token", anchor: "oken", back: 1, reach: 48,
-		match: regexp.MustCompile(`[Tt]oken["']?\s*[:= ]\s*["']?[a-z0-9]{6}\.[a-z0-9]{16}(?:[^a-z0-9]|$)`),
-		// The example of kubeadm's documentation and of its default configuration.
-		keep: func(match []byte) bool { return !strings.Contains(string(match), "abcdef.0123456789abcdef") },
-	},
-	{
-		kind: Token, what: "bearer token", anchor: "earer ", back: 32, reach: 2048,
-		match: regexp.MustCompile(`[Aa]uthorization["']?\s*[:=]\s*["']?[Bb]earer [A-Za-z0-9._~+/-]{24,}`),
-	},
-	{
-		kind: Token, what: "registry credential", anchor: `"auth"`,
-		match: regexp.MustCompile(`\A"auth"\s*:\s*"[A-Za-z0-9+/]{8,}={0,2}"`),
-		keep:  userAndPassword,
-	},
-	{
-		kind: Token, what: "registry credential", anchor: `"identitytoken"`,
-		match: regexp.MustCompile(`\A"identitytoken"\s*:\s*"[^"\s]{16,}"`),
-	},
-	{
-		kind: Token, what: "service principal's secret", anchor: `lientSecret"`, back: 1, reach: 256,
-		match: regexp.MustCompile(`[cC]lientSecret"\s*:\s*"[^"\s]{12,200}"`),
-	},
-	{
-		kind: Token, what: "AWS secret key", anchor: "aws_secret_access_key", random: true,
-		match: regexp.MustCompile(`\Aaws_secret_access_key\s*=\s*[A-Za-z0-9/+]{40}`),
-	},
-	{
-		kind: Token, what: "GitHub token", anchor: "ghp_", random: true,
-		match: regexp.MustCompile(`\Aghp_[A-Za-z0-9]{36}`),
-	},
-}
+		{
+			// "-----BEGIN" in base64, as kubeconfigs and Secrets hold keys; certificates begin alike.
+			kind: PrivateKey, what: "private key (PEM in base64)", anchor: "LS0tLS1CRUdJTi", random: true,
+			match: regexp.MustCompile(`\ALS0tLS1CRUdJTi[A-Za-z0-9+/]{40,}={0,2}`),
+			keep: func(match []byte) bool {
+				head, err := base64.StdEncoding.DecodeString(string(match[:48]))
+				return err == nil && strings.Contains(string(head), "PRIVATE KEY")
+			},
+		},
+		{
+			kind: Token, what: "JSON web token", anchor: "eyJ", random: true,
+			match: regexp.MustCompile(`\AeyJ[A-Za-z0-9_-]{12,}\.eyJ[A-Za-z0-9_-]{12,}\.[A-Za-z0-9_-]{40,}`),
+			keep:  signedToken,
+		},
+		{
+			kind: Token, what: "shared access signature", anchor: "sig=", back: 600, reach: 700, random: true,
+			match: regexp.MustCompile(`(?:sv=20\d\d-\d\d-\d\d&[^\s"'<>]{0,500}?sig=[A-Za-z0-9%/+]{40,128}(?:=|%3[dD])?|sig=[A-Za-z0-9%/+]{40,128}(?:=|%3[dD])?[^\s"'<>]{0,500}?&sv=20\d\d-\d\d-\d\d)`),
+		},
+		{
+			kind: Token, what: "storage account key", anchor: "AccountKey=", random: true,
+			match: regexp.MustCompile(`\AAccountKey=[A-Za-z0-9+/]{86}==`),
+		},
+		{
+			kind: Token, what: "bootstrap token", anchor: "oken", back: 1, reach: 48,
+			match: regexp.MustCompile(`[Tt]oken["']?\s*[:= ]\s*["']?[a-z0-9]{6}\.[a-z0-9]{16}(?:[^a-z0-9]|$)`),
+			// The example of kubeadm's documentation and of its default configuration.
+			keep: func(match []byte) bool { return !strings.Contains(string(match), "abcdef.0123456789abcdef") },
+		},
+		{
+			kind: Token, what: "bearer token", anchor: "earer ", back: 32, reach: 2048,
+			match: regexp.MustCompile(`[Aa]uthorization["']?\s*[:=]\s*["']?[Bb]earer [A-Za-z0-9._~+/-]{24,}`),
+		},
+		{
+			kind: Token, what: "registry credential", anchor: `"auth"`,
+			match: regexp.MustCompile(`\A"auth"\s*:\s*"[A-Za-z0-9+/]{8,}={0,2}"`),
+			keep:  userAndPassword,
+		},
+		{
+			kind: Token, what: "registry credential", anchor: `"identitytoken"`,
+			match: regexp.MustCompile(`\A"identitytoken"\s*:\s*"[^"\s]{16,}"`),
+		},
+		{
+			kind: Token, what: "service principal's secret", anchor: `lientSecret"`, back: 1, reach: 256,
+			match: regexp.MustCompile(`[cC]lientSecret"\s*:\s*"[^"\s]{12,200}"`),
+		},
+		{
+			kind: Token, what: "AWS secret key", anchor: "aws_secret_access_key", random: true,
+			match: regexp.MustCompile(`\Aaws_secret_access_key\s*=\s*[A-Za-z0-9/+]{40}`),
+		},
+		{
+			kind: Token, what: "GitHub token", anchor: "ghp_", random: true,
+			match: regexp.MustCompile(`\Aghp_[A-Za-z0-9]{36}`),
+		},
+	}
+})
 
 // bodyOf is the base64 of a PEM text, whatever separates its lines. Two copies of a key that differ in
 // white space have one body.

@@ -60,8 +60,9 @@ func windows(r io.Reader, offset int64, buffer []byte, visit func(*window) error
 
 // secrets calls found for each secret whose anchor is in the window's own part.
 func (w *window) secrets(found func(hit)) {
-	for i := range signatures {
-		s := &signatures[i]
+	forms := signatures()
+	for i := range forms {
+		s := &forms[i]
 		anchor := []byte(s.anchor)
 		for at := w.from; at < w.to; {
 			next := bytes.Index(w.data[at:min(len(w.data), w.to+len(anchor)-1)], anchor)
