@@ -23,9 +23,9 @@ const (
 // How often what is compared is measured: a start and a LIST take turns, and their medians count.
 const scaleTries = 5
 
-// scaleHeartbeats are sent as fast as they are taken: those of five minutes if each node sends one in five
+// scaleHeartbeats are sent as fast as they are taken: a hundred seconds' worth if each node sends one in five
 // minutes, as kubelets do.
-const scaleHeartbeats = scaleNodes
+const scaleHeartbeats = 5000
 
 // Scale is what the controller was measured to cost in a large cluster.
 type Scale struct {
@@ -55,8 +55,10 @@ type Scale struct {
 	Took time.Duration `json:"took"`
 }
 
-// List is the median of the lists, Decision that of the first decisions.
-func (s Scale) List() time.Duration     { return median(s.Lists) }
+// List is the median of the lists.
+func (s Scale) List() time.Duration { return median(s.Lists) }
+
+// Decision is the median of the first decisions.
 func (s Scale) Decision() time.Duration { return median(s.Decisions) }
 
 // Ratio of a first decision to a list.
@@ -132,7 +134,7 @@ func (c *cluster) start(ctx context.Context, o Options, s *Scale, last bool) (er
 		return err
 	}
 	s.Decisions = append(s.Decisions, decided.Sub(p.began))
-	if err := p.passes(ctx, atLeast(1)); err != nil {
+	if err := p.passes(ctx, 1); err != nil {
 		return err
 	}
 	s.Peak = max(s.Peak, p.memory("VmHWM"))
@@ -164,7 +166,7 @@ func (c *cluster) hear(ctx context.Context, o Options, p *controller, s *Scale) 
 	if err := c.change(ctx); err != nil {
 		return err
 	}
-	if err := p.passes(ctx, atLeast(passes+1)); err != nil {
+	if err := p.passes(ctx, passes+1); err != nil {
 		return err
 	}
 	after, err := p.counted(ctx)

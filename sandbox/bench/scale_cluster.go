@@ -117,15 +117,15 @@ func (c *cluster) startCloud(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	real := clock.Clock{Scale: 1}
-	machines, err := machine.New(ctx, machine.Config{Dir: c.site.Path("machines"), Clock: real, Client: c.kube})
+	unscaled := clock.Clock{Scale: 1}
+	machines, err := machine.New(ctx, machine.Config{Dir: c.site.Path("machines"), Clock: unscaled, Client: c.kube})
 	if err != nil {
 		return err
 	}
 	c.onStop(func() error { machines.Close(); return nil })
 	facts := c.site.Facts
 	c.cloud, err = azure.New(azure.Config{
-		Dir: c.site.Path("azure"), Clock: real, Fleet: machines, SubscriptionID: facts.SubscriptionID, TenantID: facts.TenantID,
+		Dir: c.site.Path("azure"), Clock: unscaled, Fleet: machines, SubscriptionID: facts.SubscriptionID, TenantID: facts.TenantID,
 		ResourceGroup: facts.ResourceGroup, Location: facts.Location, ClientID: facts.ClientID, ClientSecret: facts.ClientSecret,
 		ZRS: true, Certificate: certificate, Throttle: patience,
 	})

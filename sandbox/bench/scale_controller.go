@@ -118,10 +118,8 @@ func (p *controller) counted(ctx context.Context) (int, error) {
 	return int(total), lines.Err()
 }
 
-func atLeast(n int) func(int) bool { return func(counted int) bool { return counted >= n } }
-
 // passes waits until as many passes have ended.
-func (p *controller) passes(ctx context.Context, enough func(int) bool) error {
+func (p *controller) passes(ctx context.Context, wanted int) error {
 	ctx, cancel := context.WithTimeout(ctx, decisionWithin)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -131,7 +129,7 @@ func (p *controller) passes(ctx context.Context, enough func(int) bool) error {
 		if err != nil {
 			return p.trouble(err)
 		}
-		if enough(n) {
+		if n >= wanted {
 			return nil
 		}
 		<-tick.C

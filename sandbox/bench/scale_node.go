@@ -133,7 +133,7 @@ func (c *cluster) node(i int) *corev1.Node {
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}},
 		NodeInfo: corev1.NodeSystemInfo{
 			MachineID: fmt.Sprintf("%032d", i), SystemUUID: fmt.Sprintf("%036d", i), BootID: fmt.Sprintf("%036d", i), KernelVersion: "5.15.0-1089-azure",
-			OSImage: "Ubuntu 22.04.5 LTS", ContainerRuntimeVersion: "containerd://1.7.23", KubeletVersion: "v1.31.4", KubeProxyVersion: "v1.31.4",
+			OSImage: "Ubuntu 22.04.5 LTS", ContainerRuntimeVersion: "containerd://1.7.23", KubeletVersion: "v1.31.4",
 			OperatingSystem: "linux", Architecture: "amd64",
 		},
 	}
