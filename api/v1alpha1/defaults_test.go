@@ -20,7 +20,7 @@ import (
 
 // TestDefaultsAgree holds the API server's defaults against those that a caller without one fills in.
 func TestDefaultsAgree(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	if err := c.Create(t.Context(), prototype("defaults")); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestDefaultsAgree(t *testing.T) {
 
 // TestDefaultsFillGaps sets one value of each group: its neighbours are still filled in, and it stays.
 func TestDefaultsFillGaps(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	u := with(t, prototype("gaps"), "settings.drain.force", true)
 	with(t, u, "settings.generalize.image", "registry.example/kamino:v1")
 	with(t, u, "settings.outOfService.deadline", "10m")
@@ -82,7 +82,7 @@ func TestDefaultedKeepsWhatIsSet(t *testing.T) {
 // TestGoClientMayLeaveSettingsOut is about zero values: a Go struct that nobody filled in must reach the
 // API server as absent, not as a duration of zero that a rule refuses.
 func TestGoClientMayLeaveSettingsOut(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	p := &v1alpha1.Prototype{
 		ObjectMeta: metav1.ObjectMeta{Name: "typed"},
 		Spec: v1alpha1.PrototypeSpec{
@@ -103,7 +103,7 @@ func TestGoClientMayLeaveSettingsOut(t *testing.T) {
 // "5m0s", and a false that a person wrote does not come back at all. A patch leaves them alone; an update
 // would be refused as a change of the spec.
 func TestGoClientPatchesMetadata(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	u := with(t, prototype("patched"), "settings.drain.gracePeriod", "300s")
 	with(t, u, "settings.drain.force", false)
 	with(t, u, "settings.recipe.newNodes", int64(0))
@@ -129,7 +129,7 @@ func TestGoClientPatchesMetadata(t *testing.T) {
 }
 
 func TestUnknownFieldsArePruned(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	u := with(t, prototype("pruned"), "settings.drain.patience", "endless")
 	with(t, u, "colour", "blue")
 	if err := c.Create(t.Context(), u); err != nil {
@@ -149,7 +149,7 @@ func TestUnknownFieldsArePruned(t *testing.T) {
 
 // TestStatusIsApart says that spec and status are written by different people.
 func TestStatusIsApart(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	u := prototype("apart")
 	u.Object["status"] = map[string]any{"phase": "Succeeded"}
 	if err := c.Create(t.Context(), u); err != nil {
@@ -162,7 +162,7 @@ func TestStatusIsApart(t *testing.T) {
 
 // TestPrinterColumns reads the table that `kubectl get prototypes` prints.
 func TestPrinterColumns(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	u := prototype("columns")
 	if err := c.Create(t.Context(), u); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
 func getPolicy(t *testing.T, c client.Client, name string) *v1alpha1.PrototypePolicy {
@@ -24,7 +25,7 @@ func getPolicy(t *testing.T, c client.Client, name string) *v1alpha1.PrototypePo
 
 // TestPolicyDefaults: an empty spec is complete, for whoever writes it, and says what the page says.
 func TestPolicyDefaults(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	if err := c.Create(t.Context(), policy("empty")); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestPolicyDefaults(t *testing.T) {
 
 // TestPolicyDefaultsFillGaps sets one value of each group: its neighbours are filled in, and it stays.
 func TestPolicyDefaultsFillGaps(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	u := with(t, policy("gaps"), "selection.maxImageAge", "720h")
 	with(t, u, "failures.limit", int64(5))
 	with(t, u, "settings.keep", int64(4))
@@ -77,7 +78,7 @@ func TestPolicyDefaultsFillGaps(t *testing.T) {
 
 // TestZeroIsAChoice: no minimum and no back-off can be said, also by a Go client.
 func TestZeroIsAChoice(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	p := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "zero"}}
 	p.Spec.Selection.MinReadyTime, p.Spec.Failures.Backoff = &metav1.Duration{}, &metav1.Duration{}
 	if err := c.Create(t.Context(), p); err != nil {
@@ -124,7 +125,7 @@ func aReport() v1alpha1.PrototypePolicyStatus {
 
 // TestAPolicyOfNoPoolSaysSo: nought is a number, and kubectl's column shows it.
 func TestAPolicyOfNoPoolSaysSo(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	if err := c.Create(t.Context(), policy("nobody")); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestAPolicyOfNoPoolSaysSo(t *testing.T) {
 
 // TestPolicyStatus: a report is written apart from the spec, holds two pools of one name, and none twice.
 func TestPolicyStatus(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	if err := c.Create(t.Context(), policy("report")); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestPolicyStatus(t *testing.T) {
 
 // TestPolicyColumns reads the table that `kubectl get protopolicy` prints.
 func TestPolicyColumns(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	if err := c.Create(t.Context(), policy("columns")); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
 // policy is the least that a person has to write.
@@ -93,7 +94,7 @@ func TestPolicyIsRefused(t *testing.T) {
 			says   string
 		}{"schedule", []any{map[string]any{"cron": "0 2 * * *", "timeZone": value}}, "spec.schedule.timeZone"})
 	}
-	c := newClient(t)
+	c := apitest.Client(t)
 	for _, test := range tests {
 		for _, value := range test.values {
 			err := c.Create(t.Context(), with(t, policy("refused"), test.path, value))
@@ -112,7 +113,7 @@ func TestPolicyIsRefused(t *testing.T) {
 
 // TestPolicyIsTaken walks along the inner side of each limit.
 func TestPolicyIsTaken(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	tests := map[string][]any{
 		"pools":                       {map[string]any{}, map[string]any{"nodeSelector": map[string]any{}}},
 		"pools.names":                 {[]any{"w", strings.Repeat("p", 128)}},

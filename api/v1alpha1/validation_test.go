@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
 // prototype is the least that a person has to write, as the API server sees it: without the zero values
@@ -77,7 +78,7 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.drain.timeout", []any{int64(900)}, "must be of type string"},
 		{"settings.drain.force", []any{"yes"}, "must be of type boolean"},
 	}
-	c := newClient(t)
+	c := apitest.Client(t)
 	for _, test := range tests {
 		for _, value := range test.values {
 			err := c.Create(t.Context(), with(t, prototype("refused"), test.path, value))
@@ -103,7 +104,7 @@ func anyOf(texts []string) []any {
 }
 
 func TestMissingFieldsAreRefused(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	for _, path := range []string{"pool", "version", "donor", "donor.nodeName", "donor.providerID"} {
 		u := prototype("missing")
 		unstructured.RemoveNestedField(u.Object, append([]string{"spec"}, strings.Split(path, ".")...)...)
@@ -132,7 +133,7 @@ func TestSpecIsTaken(t *testing.T) {
 		"settings.outOfService.deadline":     {"1s", "45m"},
 		"settings.outOfService.readyTimeout": {"1s", "45m"},
 	}
-	c := newClient(t)
+	c := apitest.Client(t)
 	for path, values := range tests {
 		for _, value := range values {
 			u := with(t, prototype("taken"), path, value)
@@ -148,7 +149,7 @@ func TestSpecIsTaken(t *testing.T) {
 }
 
 func TestNameIsLimited(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	longest := prototype(strings.Repeat("n", 230))
 	if err := c.Create(t.Context(), longest); err != nil {
 		t.Errorf("a name of 230 characters was refused: %v", err)
@@ -177,7 +178,7 @@ func TestSpecIsImmutable(t *testing.T) {
 		"settings.publish.replicas":      int64(5),
 		"settings.recipe.newNodes":       int64(1),
 	}
-	c := newClient(t)
+	c := apitest.Client(t)
 	stored := prototype("immutable")
 	if err := c.Create(t.Context(), stored); err != nil {
 		t.Fatal(err)
@@ -207,7 +208,7 @@ func TestSpecIsImmutable(t *testing.T) {
 }
 
 func TestStatusPhaseIsFromAClosedSet(t *testing.T) {
-	c := newClient(t)
+	c := apitest.Client(t)
 	u := prototype("phases")
 	if err := c.Create(t.Context(), u); err != nil {
 		t.Fatal(err)

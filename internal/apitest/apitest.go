@@ -9,12 +9,16 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/crds"
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
 // environment is one API server for all tests of a package.
@@ -54,6 +58,23 @@ func Server(t testing.TB) *rest.Config {
 		t.Fatal(err)
 	}
 	return config
+}
+
+// Client is a client of that API server for Kamino's kinds and core ones.
+func Client(t testing.TB) client.WithWatch {
+	t.Helper()
+	config := Server(t)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // Definitions are the CustomResourceDefinitions that the product ships, not the files beside them.
