@@ -2,7 +2,10 @@ package capture
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
@@ -24,6 +27,17 @@ func (e *Engine) announce(w *world, d plan.Decision) {
 		e.event(w, corev1.EventTypeWarning, string(d.Why), "%s", w.p.Status.Failure.Message)
 	default:
 	}
+}
+
+// announceTrouble records an event when a capture begins to wait for a person to mend something. How a capture ends
+// has an event of its own.
+func (e *Engine) announceTrouble(before, p *v1alpha1.Prototype) {
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
+	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
+	if e.Recorder == nil || p.Status.Failure != nil || is == nil || is.Status != metav1.ConditionTrue || was != nil && was.Reason == is.Reason {
+		return
+	}
+	e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Capture", "%s", is.Message)
 }
 
 // event records an event on the Prototype and, while there is one, on the Node.

@@ -90,6 +90,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 		err = errors.Join(err, statusErr)
 	} else {
 		e.observe(before, p)
+		e.announceTrouble(before, p)
 	}
 	if err != nil {
 		return Result{After: e.backOff(name, err)}, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
@@ -100,7 +101,19 @@ func summary(p *v1alpha1.Prototype, now time.Time) [][2]string {
 	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil && p.Status.Failure == nil {
 		rows = append(rows, [2]string{"Ready", string(c.Status) + ", " + c.Message})
 	}
+	if why := stalled(p); why != "" {
+		rows = append(rows, [2]string{"Stalled", why})
+	}
 	return rows
+}
+
+// stalled is what a capture waits for until somebody mends it; empty if it waits for nobody, or has ended.
+func stalled(p *v1alpha1.Prototype) string {
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
+	if c == nil || c.Status != metav1.ConditionTrue || p.Status.Failure != nil {
+		return ""
+	}
+	return c.Message
 }
 
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }

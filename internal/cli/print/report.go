@@ -73,7 +73,7 @@ func Status(w io.Writer, report Report, wide bool, now time.Time) error {
 			return err
 		}
 	}
-	return notes(w, report.Pools)
+	return notes(w, report)
 }
 
 func poolTable(w io.Writer, pools []Pool, wide bool) error {
@@ -178,9 +178,14 @@ func size(gb int32) string {
 }
 
 // notes says in sentences what has no room in a table.
-func notes(w io.Writer, pools []Pool) error {
+func notes(w io.Writer, report Report) error {
 	var lines []string
-	for _, p := range pools {
+	for i := range report.Captures {
+		if p := &report.Captures[i]; stalled(p) != "" {
+			lines = append(lines, fmt.Sprintf("Prototype %s waits: %s", p.Name, stalled(p)))
+		}
+	}
+	for _, p := range report.Pools {
 		if p.Error != "" {
 			lines = append(lines, fmt.Sprintf("Pool %s could not be looked at: %s", p.Name, p.Error))
 		}
