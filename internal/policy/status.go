@@ -130,7 +130,7 @@ func statusOf(p *v1alpha1.PrototypePolicy, mine []*Outcome, troubles []trouble, 
 		set(v1alpha1.ConditionStalled, false, reason, message)
 	}
 	if capturing > 0 {
-		set(v1alpha1.ConditionReconciling, true, v1alpha1.PolicyCapturing, fmt.Sprintf("captures of %d of its pools run", capturing))
+		set(v1alpha1.ConditionReconciling, true, v1alpha1.PolicyCapturing, fmt.Sprintf("a capture runs in %d of its pools", capturing))
 	} else {
 		set(v1alpha1.ConditionReconciling, false, reason, message)
 	}
@@ -145,7 +145,9 @@ func wellbeing(p *v1alpha1.PrototypePolicy, pools, capturing int) (reason, messa
 	case p.Spec.DryRun:
 		return v1alpha1.PolicyDryRun, "spec.dryRun is set: decisions are in status.pools, and nothing is captured"
 	case capturing > 0:
-		return v1alpha1.PolicyCapturing, fmt.Sprintf("captures of %d of %d pools run", capturing, pools)
+		return v1alpha1.PolicyCapturing, fmt.Sprintf("a capture runs in %d of %d pools", capturing, pools)
+	case pools == 1:
+		return v1alpha1.PolicyWatching, "1 pool is watched; what was decided about it is in status.pools"
 	default:
 		return v1alpha1.PolicyWatching, fmt.Sprintf("%d pools are watched; what was decided about each is in status.pools", pools)
 	}

@@ -50,29 +50,13 @@ func AutoResults(w io.Writer, format Format, report AutoReport) error {
 	if format == Wide {
 		heading = append(heading, "CANDIDATES", "PROTOTYPE")
 	}
-	rows := make([][]string, 0, len(report.Pools))
-	for _, r := range report.Pools {
-		version := r.Version
-		if version == "" {
-			version = r.Status.CurrentVersion
-		}
-		why := r.Reason
-		if r.Code != 0 || format == Wide {
-			why = orNone(r.Message)
-		}
-		row := []string{r.Pool, r.Policy, r.Result, orNone(version), orNone(r.Donor), orNone(r.Took), orNone(why)}
-		if format == Wide {
-			row = append(row, fmt.Sprintf("%d/%d", r.Status.Candidates, r.Status.Nodes), orNone(r.Prototype))
-		}
-		rows = append(rows, row)
-	}
-	if len(rows) > 0 || len(report.Troubles) == 0 {
-		if err := table(w, heading, rows); err != nil {
+	if len(report.Pools) > 0 || len(report.Troubles) == 0 {
+		if err := table(w, heading, autoRows(report.Pools, format == Wide)); err != nil {
 			return err
 		}
 	}
 	for i, sentence := range report.Troubles {
-		if i == 0 && len(rows) > 0 {
+		if i == 0 && len(report.Pools) > 0 {
 			if _, err := fmt.Fprintln(w); err != nil {
 				return err
 			}
@@ -82,4 +66,24 @@ func AutoResults(w io.Writer, format Format, report AutoReport) error {
 		}
 	}
 	return nil
+}
+
+func autoRows(pools []AutoResult, wide bool) [][]string {
+	rows := make([][]string, 0, len(pools))
+	for _, r := range pools {
+		version := r.Version
+		if version == "" {
+			version = r.Status.CurrentVersion
+		}
+		why := r.Reason
+		if r.Code != 0 || wide {
+			why = orNone(r.Message)
+		}
+		row := []string{r.Pool, r.Policy, r.Result, orNone(version), orNone(r.Donor), orNone(r.Took), orNone(why)}
+		if wide {
+			row = append(row, fmt.Sprintf("%d/%d", r.Status.Candidates, r.Status.Nodes), orNone(r.Prototype))
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }

@@ -1,0 +1,28 @@
+package policy_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// TestWhatAPolicySaysOfItself reads the sentence that kubectl shows while nothing is in the way.
+func TestWhatAPolicySaysOfItself(t *testing.T) {
+	s := newStage(t)
+	says := func(want string) {
+		t.Helper()
+		s.pass()
+		if got := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionReady); got == nil || got.Message != want {
+			t.Errorf("it says %+v, want %q", got, want)
+		}
+	}
+	s.pool("pool1", 1, 1) // whose only node is never taken
+	s.policy("all", nil)
+	says("1 pool is watched; what was decided about it is in status.pools")
+	s.pool("pool2", 1, 1)
+	says("2 pools are watched; what was decided about each is in status.pools")
+	s.pool("pool3", 2, 1)
+	says("a capture runs in 1 of 3 pools")
+}
