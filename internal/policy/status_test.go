@@ -23,6 +23,6 @@ func TestWhatAPolicySaysOfItself(t *testing.T) {
 	says("1 pool is watched; what was decided about it is in status.pools")
 	s.pool("pool2", 1, 1)
 	says("2 pools are watched; what was decided about each is in status.pools")
-	s.pool("pool3", 2, 1)
+	s.pool("pool3", 2, 3)
 	says("a capture runs in 1 of 3 pools")
 }
