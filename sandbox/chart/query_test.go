@@ -107,6 +107,9 @@ func (e exported) check(query string) error {
 		return problem
 	}
 	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
+		if wrong := misread(node); wrong != nil {
+			problem = wrong
+		}
 		for _, label := range grouping(node) {
 			if !found[label] && !slices.Contains(scraped, label) {
 				problem = fmt.Errorf("it groups by %q, which none of its metrics has", label)
@@ -115,6 +118,35 @@ func (e exported) check(query string) error {
 		return nil
 	})
 	return problem
+}
+
+// counted are the ends of the names of what only grows.
+var counted = regexp.MustCompile(`_(total|sum|count|bucket)$`)
+
+// misread tells that a gauge is read as a counter, which takes each of its falls for a restart, or the reverse.
+func misread(node parser.Node) error {
+	call, ok := node.(*parser.Call)
+	if !ok {
+		return nil
+	}
+	for _, argument := range call.Args {
+		matrix, ok := argument.(*parser.MatrixSelector)
+		if !ok {
+			continue
+		}
+		name := matrix.VectorSelector.(*parser.VectorSelector).Name
+		switch call.Func.Name {
+		case "rate", "irate", "increase":
+			if !counted.MatchString(name) {
+				return fmt.Errorf("%s is for counters, and %s is a gauge", call.Func.Name, name)
+			}
+		case "delta", "idelta", "deriv":
+			if counted.MatchString(name) {
+				return fmt.Errorf("%s is for gauges, and %s is a counter", call.Func.Name, name)
+			}
+		}
+	}
+	return nil
 }
 
 func grouping(node parser.Node) []string {
@@ -305,6 +337,8 @@ func TestTheCheckOfQueries(t *testing.T) {
 	for query, says := range map[string]string{
 		`sum(kamino_passes_total`:                                   "parse error",
 		`kamino_passes`:                                             "nothing exports",
+		`sum(increase(kamino_pool_nodes[1h]))`:                      "is a gauge",
+		`delta(kamino_passes_total[1h])`:                            "is a counter",
 		`kamino_captures_total{pool="p"}`:                           `no label "pool"`,
 		`sum by (pool) (kamino_captures_total)`:                     `groups by "pool"`,
 		`rate(kamino_donor_out_of_service_seconds[5m])`:             "nothing exports",
