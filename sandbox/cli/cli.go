@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/controlplane"
@@ -111,6 +112,9 @@ The verbs act on the sandbox that runs in --dir (or $` + dirVariable + `, or .ka
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	command.PersistentFlags().StringVar(&r.dir, "dir", defaultDir(), "the sandbox's directory")
 	_ = command.MarkPersistentFlagDirname("dir")
+	if version := pflag.CommandLine.Lookup("version"); version != nil {
+		version.Hidden = true // Kubernetes' components leave it there, for themselves; no verb reads it
+	}
 	command.AddGroup(
 		&cobra.Group{ID: "life", Title: "Start and stop:"},
 		&cobra.Group{ID: "look", Title: "Look:"},
