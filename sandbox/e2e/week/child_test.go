@@ -63,8 +63,27 @@ func (w *week) controls() {
 	})
 }
 
+// unreachable is the exit code of a controller whose very first request was lost.
+const unreachable = 6
+
+// newController starts one. It needs w.controller. One that gives up because it reaches nobody is started again, as
+// its Deployment would.
 func (w *week) newController() *child {
-	return w.start("controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:week")
+	c := w.start("controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:week")
+	go func() {
+		code := c.ending()
+		w.controller.Lock()
+		defer w.controller.Unlock()
+		if w.controller.child != c {
+			return // it was meant to end
+		}
+		if code != unreachable {
+			w.Errorf("the controller ended by itself with %d", code)
+		}
+		w.freeLease()
+		w.controller.child = w.newController()
+	}()
+	return c
 }
 
 // leaves demands that the controller ends well when it is asked to.

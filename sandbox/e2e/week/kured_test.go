@@ -47,6 +47,10 @@ func (w *week) patch(day int) {
 		turns[0], turns[1] = append(turns[0], nodes[0]), append(turns[1], nodes[1])
 		byHand = append(byHand, nodes[2])
 	}
+	w.fit = map[string]bool{}
+	for _, m := range slices.Concat(turns...) {
+		w.fit[m.Node] = true
+	}
 	half := len(all) / 2
 	for _, some := range [][]machine.Status{all[:half], all[half:]} {
 		each(w, some, func(ctx context.Context, m machine.Status) error {

@@ -24,6 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/clock"
+	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/world"
@@ -45,7 +46,8 @@ func TestMain(m *testing.M) {
 	}
 	o := world.Options{
 		TimeScale: 200, Calendar: calendar, Pools: []pool.Spec{},
-		Cloud: azure.Latencies{Version: 10 * time.Minute}, // half an hour tests nothing more
+		// Azure's half an hour for a version, and five minutes for a patch, would test nothing more.
+		Cloud: azure.Latencies{Version: 10 * time.Minute}, Machines: machine.Latencies{Patch: time.Minute},
 	}
 	dir, err := os.MkdirTemp("", "kamino-week-")
 	if err == nil {

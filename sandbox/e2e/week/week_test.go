@@ -12,7 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // seedVariable names another seed than the usual one.
@@ -81,10 +86,12 @@ func (w *week) captured(day int) {
 	w.Helper()
 	waited := map[string]bool{}
 	w.eventually(fmt.Sprintf("every pool has a version of day %d", day), func() (bool, string) {
-		recipes, all := w.recipes(), w.prototypes()
+		all := w.prototypes()
+		w.hold(all)
 		if slices.ContainsFunc(all, func(p v1alpha1.Prototype) bool { return !ended(&p) }) {
-			return false, fmt.Sprintf("captures are in flight, the recipes name %v", recipes)
+			return false, "captures are in flight"
 		}
+		recipes := w.recipes()
 		missing := slices.DeleteFunc(slices.Clone(pools), func(pool string) bool { return recipes[pool] == w.dayName(day) })
 		var wait time.Duration
 		for _, pool := range missing {
@@ -103,6 +110,30 @@ func (w *week) captured(day int) {
 	})
 }
 
+// hold demands what must be true at every moment: not more nodes are out of service than the policy allows, of
+// each pool one, and only such as kured has rebooted.
+func (w *week) hold(all []v1alpha1.Prototype) {
+	w.Helper()
+	nodes, err := sandbox.Kube().CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	byPool := map[string][]string{}
+	for _, n := range nodes.Items {
+		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
+			byPool[n.Name[:len(n.Name)-6]] = append(byPool[n.Name[:len(n.Name)-6]], n.Name)
+		}
+	}
+	for _, held := range byPool {
+		if len(held) > 1 || len(byPool) > atOnce {
+			w.Fatalf("%s: nodes %v are held at once", now().Format(time.DateTime), byPool)
+		}
+	}
+	for _, p := range all {
+		if p.Spec.Version == imageversion.Of(now()) && !w.fit[p.Spec.Donor.NodeName] {
+			w.Fatalf("%s took node %s, which kured has not rebooted today", p.Name, p.Spec.Donor.NodeName)
+		}
+	}
+}
+
 // failuresOf a pool's captures of a version, in order.
 func failuresOf(all []v1alpha1.Prototype, set, version string) []v1alpha1.Prototype {
 	return slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.Prototype) bool {
@@ -110,27 +141,34 @@ func failuresOf(all []v1alpha1.Prototype, set, version string) []v1alpha1.Protot
 	})
 }
 
+// rollbackTries is how often the operator repeats a command.
+const rollbackTries = 10
+
 // goBack is an operator on the evening of the bad day. New nodes are bad, so every pool goes back to the version
 // before, and then they are good. The command is subject to the night's troubles, and repeated until it is through.
 func (w *week) goBack(day int) {
 	w.Helper()
-	each(w, pools, func(ctx context.Context, pool string) error {
-		for {
-			var said strings.Builder
-			if code := w.startInto(&said, "rollback", w.set(pool), "--reason", "it is bad").ending(); code == 0 {
-				w.Logf("%s: %s", now().Format(time.DateTime), strings.TrimSpace(said.String()))
+	each(w, pools, func(_ context.Context, pool string) error {
+		var said strings.Builder
+		for range rollbackTries {
+			said.Reset()
+			if w.startInto(&said, "rollback", w.set(pool), "--reason", "it is bad").ending() == 0 {
 				return nil
 			}
-			w.Logf("%s: the rollback of %s has to be repeated: %s", now().Format(time.DateTime), pool, strings.TrimSpace(said.String()))
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
 		}
+		return fmt.Errorf("%s is not rolled back: %s", pool, said.String())
 	})
 	recipes := w.recipes()
 	for _, pool := range pools {
 		if recipes[pool] != w.dayName(day-1) {
 			w.Errorf("after the rollback the recipe of %s names %q, want %s", pool, recipes[pool], w.dayName(day-1))
+		}
+		versions, err := sandbox.Versions(w.Context(), pool)
+		w.must(err)
+		if !slices.ContainsFunc(versions, func(v *armcompute.GalleryImageVersion) bool {
+			return *v.Name == w.dayName(day) && v.Tags[cloud.TagQuarantined] != nil
+		}) {
+			w.Errorf("after the rollback version %s of %s is not quarantined", w.dayName(day), pool)
 		}
 	}
 	w.grow(recipes, day-1)

@@ -1,6 +1,7 @@
 package week
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,10 +49,15 @@ type week struct {
 	killed, killedInFlight int // guarded by controller
 	// newest node of each pool.
 	newest map[string]string
+	// fit are the nodes that kured rebooted today.
+	fit map[string]bool
 }
 
-// keep is how many versions the policy keeps.
-const keep = 3
+// keep is how many versions the policy keeps, and atOnce how many captures may hold a node.
+const (
+	keep   = 3
+	atOnce = 2
+)
 
 // policy is the week's. It decides in the evenings, as a cluster's would whose days are busy.
 const policy = `apiVersion: kamino.dev/v1alpha1
@@ -59,7 +65,7 @@ kind: PrototypePolicy
 metadata:
   name: lights-out
 spec:
-  maxConcurrent: 2
+  maxConcurrent: %d
   schedule:
     cron: "0 18 * * *"
     window: 6h
@@ -79,7 +85,7 @@ func newWeek(t *testing.T, seed uint64) *week {
 	w.cloudGate()
 	w.apply("manifests", sandbox.Must(t, "kamino", "manifests"))
 	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/prototypepolicies.kamino.dev")
-	w.apply("policy", fmt.Sprintf(policy, keep))
+	w.apply("policy", fmt.Sprintf(policy, atOnce, keep))
 	return w
 }
 
@@ -120,7 +126,7 @@ func (w *week) prototypes() []v1alpha1.Prototype {
 		w.Errorf("prototypes: %v", err)
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.Prototype) int {
-		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)*2 + strings.Compare(a.Name, b.Name)
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	return list.Items
 }
