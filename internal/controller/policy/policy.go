@@ -8,7 +8,6 @@ package policy
 
 import (
 	"context"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -42,13 +41,14 @@ type Reconciler struct {
 	// Nodes are what Pass decides on. The controller keeps them up to date.
 	Nodes *decide.Nodes
 
-	begun sync.Once
+	begun   sync.Once
+	hurries bool
 }
 
 // Reconcile makes one pass. One that did not get through is logged and made again.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	after, err := r.Pass(ctx)
-	r.begun.Do(settle)
+	r.begun.Do(r.settle)
 	if ctx.Err() != nil {
 		return reconcile.Result{}, nil // the process ends; whoever comes next decides
 	}
@@ -58,25 +58,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: max(after, gather)}, nil
 }
 
-// steadyGC is by how many percent memory may grow before it is searched for garbage, once the first pass is over:
-// heartbeats make little of it, so that a search is seldom all the same.
-const steadyGC = 40
-
-// settle follows the first pass. Listing the cluster's nodes takes several times what is kept of them, and room to
-// be quick; that is given back at once, and not taken again. Whoever has set GOGC keeps it.
-func settle() {
-	const goDefault = 100
-	if before := debug.SetGCPercent(steadyGC); before != goDefault {
-		debug.SetGCPercent(before)
-	}
-	debug.FreeOSMemory()
-}
-
 // SetupWithManager registers the controller with a manager whose cache is made by CacheOptions.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	cached := manager.GetCache()
 	return ctrl.NewControllerManagedBy(manager).
 		Named("policy").
+		WatchesRawSource(source.Func(r.hurry)).
 		WatchesRawSource(source.Kind(cached, &corev1.Node{}, r.onNode())).
 		WatchesRawSource(source.Kind(cached, &v1alpha1.PrototypePolicy{}, onChange(policyNews))).
 		WatchesRawSource(source.Kind(cached, &v1alpha1.Prototype{}, onChange(prototypeNews))).
