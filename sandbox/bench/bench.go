@@ -79,7 +79,10 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 	if err != nil {
 		return Capture{}, err
 	}
-	observed, err := observe(ctx, w, donor)
+	// Whoever still watches when the sandbox is stopped holds up its API server for a minute.
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	observed, err := observe(watching, w, donor)
 	if err != nil {
 		return Capture{}, err
 	}
