@@ -125,7 +125,10 @@ func (s *session) manager(flags controllerFlags) (ctrl.Manager, error) {
 		return nil, err
 	}
 	duration, deadline, period := leaseDuration, renewDeadline, retryPeriod
-	manager, err := ctrl.NewManager(s.cluster.Config, ctrl.Options{
+	// To compress all nodes of a large cluster costs the API server more time than a cluster's network saves.
+	config := rest.CopyConfig(s.cluster.Config)
+	config.DisableCompression = true
+	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              scheme,
 		MapperProvider:                      func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return staticMapper(), nil },
 		Cache:                               policycontroller.CacheOptions(caching),
