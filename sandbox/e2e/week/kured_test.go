@@ -105,7 +105,7 @@ func (w *week) grow(recipes map[string]string, day int) {
 			before[m.ID] = true
 		}
 	}
-	each(w, pools, func(ctx context.Context, pool string) error { return resize(ctx, pool, 1) })
+	each(w, pools, growByOne)
 	for _, pool := range pools {
 		fresh := slices.DeleteFunc(w.machines(pool), func(m machine.Status) bool { return before[m.ID] })
 		if len(fresh) != 1 {

@@ -47,7 +47,10 @@ func TestMain(m *testing.M) {
 	o := world.Options{
 		TimeScale: 200, Calendar: calendar, Pools: []pool.Spec{},
 		// Azure's half an hour for a version, and five minutes for a patch, would test nothing more.
-		Cloud: azure.Latencies{Version: 10 * time.Minute}, Machines: machine.Latencies{Patch: time.Minute},
+		// A node that is called lost because this computer is busy would not have been Ready for an hour.
+		NodeGrace: time.Minute,
+		Cloud:     azure.Latencies{Version: 10 * time.Minute},
+		Machines:  machine.Latencies{Patch: time.Minute},
 	}
 	dir, err := os.MkdirTemp("", "kamino-week-")
 	if err == nil {

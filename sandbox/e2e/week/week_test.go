@@ -16,8 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	decide "github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 // seedVariable names another seed than the usual one.
@@ -53,12 +56,18 @@ func (w *week) day(day int) {
 	w.shrink()
 	w.patch(day)
 	w.moveOn(day, 18)
+	busy := pools[w.troubles.draw(len(pools))]
+	grown := make(chan error, 1)
 	if at, planned := vanishings[day]; planned {
 		w.vanish.at(at.method, at.path)
+		grown <- nil
+	} else {
+		go func() { grown <- growByOne(w.Context(), busy) }() // while it is captured
 	}
 	w.trouble()
 	w.troubles.night()
 	w.captured(day)
+	w.must(<-grown)
 	recipes := w.recipes()
 	w.grow(recipes, day)
 	if day == badDay {
@@ -77,14 +86,21 @@ var vanishings = map[int]struct{ method, path string }{
 // moveOn lets hours pass: the controller is killed, and another one finds itself at a later time.
 func (w *week) moveOn(day, hour int) {
 	w.Helper()
-	w.kill("as the time moves on", func() { w.skipTo(day, hour) })
+	w.kill("as the time moves on", func() { w.skipTo(day, hour); w.forget() })
 }
 
-// captured returns when every pool's recipe names the day's version. A capture that fails is followed by another
-// one when its policy's time for that has come.
+const (
+	// pause is how long a policy's look at a cloud that does not answer stands, and a little more.
+	pause = 11 * time.Minute
+	// pauses is how many of them an evening may have.
+	pauses = 15
+)
+
+// captured returns when every pool's recipe names the day's version. Where the policy waits, because a capture has
+// failed or because the cloud did not answer, the time is put forward.
 func (w *week) captured(day int) {
 	w.Helper()
-	waited := map[string]bool{}
+	waits := 0
 	w.eventually(fmt.Sprintf("every pool has a version of day %d", day), func() (bool, string) {
 		all := w.prototypes()
 		w.hold(all)
@@ -93,21 +109,41 @@ func (w *week) captured(day int) {
 		}
 		recipes := w.recipes()
 		missing := slices.DeleteFunc(slices.Clone(pools), func(pool string) bool { return recipes[pool] == w.dayName(day) })
-		var wait time.Duration
-		for _, pool := range missing {
-			failures := failuresOf(all, w.set(pool), w.dayName(day))
-			if n := len(failures); n > 0 && !waited[failures[n-1].Name] {
-				last := failures[n-1]
-				waited[last.Name] = true
-				wait = max(wait, time.Hour<<(n-1)+time.Minute)
-				w.Logf("%s: %s has failed: %s", now().Format(time.DateTime), last.Name, last.Status.Failure.Message)
-			}
+		if len(missing) == 0 {
+			return true, ""
 		}
-		if wait > 0 {
-			w.kill("as the policy backs off", func() { w.skip(wait) })
+		wait, decisions := w.waiting(missing)
+		if wait > 0 && waits < pauses {
+			waits++
+			w.Logf("%s: the policy waits: %v", now().Format(time.DateTime), decisions)
+			w.kill("while it waits", func() { w.skip(wait); w.forget() })
 		}
-		return len(missing) == 0, fmt.Sprintf("nothing happens to %v", missing)
+		return false, fmt.Sprintf("nothing happens to %v: %v", missing, decisions)
 	})
+}
+
+// begins are the decisions after which something happens at once.
+var begins = []string{capture.CaptureInFlight, decide.Capturing, decide.Queued, selection.Chosen}
+
+// waiting tells how long the policy is going to do nothing about all of the pools; zero if it does something about
+// one of them, or has not decided yet.
+func (w *week) waiting(missing []string) (wait time.Duration, decisions []string) {
+	w.Helper()
+	status := w.policy().Status
+	for _, pool := range missing {
+		set := w.set(pool)
+		at := slices.IndexFunc(status.Pools, func(p v1alpha1.PoolStatus) bool { return p.Name == set })
+		if at < 0 || status.Pools[at].Decision == nil || slices.Contains(begins, status.Pools[at].Decision.Reason) {
+			return 0, decisions
+		}
+		p := status.Pools[at]
+		decisions = append(decisions, pool+": "+p.Decision.Message)
+		wait = max(wait, pause)
+		if p.NextRun != nil {
+			wait = max(wait, p.NextRun.Sub(now())+time.Minute)
+		}
+	}
+	return wait, decisions
 }
 
 // hold demands what must be true at every moment: not more nodes are out of service than the policy allows, of
@@ -132,13 +168,6 @@ func (w *week) hold(all []v1alpha1.Prototype) {
 			w.Fatalf("%s took node %s, which kured has not rebooted today", p.Name, p.Spec.Donor.NodeName)
 		}
 	}
-}
-
-// failuresOf a pool's captures of a version, in order.
-func failuresOf(all []v1alpha1.Prototype, set, version string) []v1alpha1.Prototype {
-	return slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.Prototype) bool {
-		return p.Spec.Pool != set || p.Spec.Version != version || p.Status.Phase != v1alpha1.PhaseFailed
-	})
 }
 
 // rollbackTries is how often the operator repeats a command.

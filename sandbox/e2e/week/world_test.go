@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -27,7 +28,7 @@ import (
 
 // within is how long anything may take before the test gives up on it. Nothing comes near it on an idle
 // machine: it only ends what hangs.
-const within = 3 * time.Minute
+const within = 5 * time.Minute
 
 // week is the cluster's, with the hand of those who work in it.
 type week struct {
@@ -113,12 +114,37 @@ func (w *week) tell() {
 	for _, p := range w.prototypes() {
 		w.Logf("prototype %s is %s: %+v", p.Name, p.Status.Phase, p.Status.Failure)
 	}
+	raw, _ := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath(policyPath).DoRaw(context.Background())
+	w.Logf("the policy: %s", raw)
+}
+
+const (
+	prototypesPath = "/apis/kamino.dev/v1alpha1/prototypes"
+	policyPath     = "/apis/kamino.dev/v1alpha1/prototypepolicies/lights-out"
+)
+
+// policy as it stands.
+func (w *week) policy() *v1alpha1.PrototypePolicy {
+	w.Helper()
+	p := &v1alpha1.PrototypePolicy{}
+	raw, err := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath(policyPath).DoRaw(w.Context())
+	w.must(err)
+	w.must(json.Unmarshal(raw, p))
+	return p
+}
+
+// forget takes away what the policy's status says of the pools, so that what stands there is what the next
+// controller says. Nothing is decided by it.
+func (w *week) forget() {
+	w.Helper()
+	w.must(sandbox.Kube().CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(policyPath, "status").
+		Body([]byte(`{"status":{"pools":null}}`)).Do(w.Context()).Error())
 }
 
 // prototypes of all pools, in the order in which they were made. Their stamps are the API server's own.
 func (w *week) prototypes() []v1alpha1.Prototype {
 	list := v1alpha1.PrototypeList{}
-	raw, err := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath("/apis/kamino.dev/v1alpha1/prototypes").DoRaw(context.Background())
+	raw, err := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath(prototypesPath).DoRaw(context.Background())
 	if err == nil {
 		err = json.Unmarshal(raw, &list)
 	}
@@ -185,15 +211,19 @@ func each[T any](w *week, all []T, do func(context.Context, T) error) {
 	}
 }
 
-// resize gives the pool a size, and returns when its new nodes are Ready.
-func resize(ctx context.Context, pool string, by int64) error {
+// growTries is how often an autoscaler asks for a node while somebody else changes the pool.
+const growTries = 5
+
+// growByOne adds a node to a pool, and returns when it is Ready.
+func growByOne(ctx context.Context, pool string) error {
 	all, err := sandbox.Pools(ctx)
 	if err != nil {
 		return err
 	}
-	for _, p := range all {
-		if p.Name == pool {
-			_, err = sandbox.Scale(ctx, pool, control.Scale{Nodes: p.Capacity + by, Wait: true}, func(control.Event) {})
+	at := slices.IndexFunc(all, func(p control.Pool) bool { return p.Name == pool })
+	for range growTries {
+		if _, err = sandbox.Scale(ctx, pool, control.Scale{Nodes: all[at].Capacity + 1, Wait: true}, func(control.Event) {}); err == nil {
+			return nil
 		}
 	}
 	return err
