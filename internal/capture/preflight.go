@@ -214,7 +214,7 @@ func (e *Engine) peers(ctx context.Context, w *world) ([]corev1.Node, error) {
 }
 
 // refuseInstallation checks that the generalize pod can be made at all.
-func (e *Engine) refuseInstallation(ctx context.Context, _ *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
+func (e *Engine) refuseInstallation(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
 	_, err := e.Kube.CoreV1().ServiceAccounts(e.podNamespace()).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -224,7 +224,29 @@ func (e *Engine) refuseInstallation(ctx context.Context, _ *world, _ []v1alpha1.
 	case err != nil:
 		return nil, fmt.Errorf("read service account %s/%s: %w", e.podNamespace(), v1alpha1.GeneralizeServiceAccount, err)
 	}
-	return nil, nil
+	return e.refuseAdmission(ctx, w), nil
+}
+
+// refuseAdmission has the API server look at the generalize pod without keeping it: Pod Security, a quota or
+// somebody's webhook may not let it in, which would show only when the donor is drained. What this process itself
+// may not do refuses nothing, because it may be one that only asks. No answer refuses nothing either.
+func (e *Engine) refuseAdmission(ctx context.Context, w *world) []cloud.Refusal {
+	if w.facts.Queued {
+		return nil
+	}
+	pod := generalizePod(w.p, w.record, e.podNamespace(), e.Image)
+	_, err := e.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) || notAuthorized(err) {
+		return nil
+	}
+	return []cloud.Refusal{{Reason: NotInstalled, Message: fmt.Sprintf(
+		"the API server does not let the generalize pod into namespace %s: %s. Mend what it names; for Pod Security, label the namespace "+
+			"pod-security.kubernetes.io/enforce=privileged, or name another one with --generalize-namespace", pod.Namespace, err)}}
+}
+
+// notAuthorized tells the authorizer's refusal from those of admission, which have the same code.
+func notAuthorized(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
 }
 
 // refusePods finds pods that could never be evicted.

@@ -54,6 +54,10 @@ type stage struct {
 
 	// blocked is for how many evictions a budget says no.
 	blocked int
+	// admits is what the API server says of a pod that it is only asked about; denies is how often it says so of one
+	// that is to be made, for want of a right.
+	admits error
+	denies int
 	// hung keeps the donor's kubelet from coming up again; deaf keeps its pod from running.
 	hung, deaf bool
 	// unscheduled and protected are how the donor was before.
@@ -212,6 +216,12 @@ func (s *stage) react(action kubetesting.Action) (bool, runtime.Object, error) {
 func (s *stage) effect(action kubetesting.Action) (runtime.Object, error) {
 	if action.GetSubresource() == "eviction" {
 		return nil, s.evicted(action.(kubetesting.CreateAction))
+	}
+	if create, ok := action.(kubetesting.CreateActionImpl); ok && len(create.CreateOptions.DryRun) > 0 {
+		return create.GetObject(), s.admits
+	} else if ok && create.Resource.Resource == "pods" && create.Subresource == "" && s.denies > 0 {
+		s.denies--
+		return nil, forbidden(`User "engine" cannot create resource "pods"`)
 	}
 	_, result, err := kubetesting.ObjectReaction(s.kube.Tracker())(action)
 	if list, ok := result.(*corev1.PodList); ok {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -188,11 +189,16 @@ func noteRecovery(p *v1alpha1.Prototype) {
 // trouble (a conflict, an API server away) is no condition.
 func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 	var e *cloud.Error
-	if p.Status.Failure != nil || !errors.As(err, &e) {
+	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
+	if p.Status.Failure != nil || !errors.As(err, &e) && !inCluster {
 		return
 	}
 	if p.Status.Phase == "" {
 		enter(&p.Status, v1alpha1.PhasePreflight, now)
+	}
+	if e == nil {
+		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(cloud.Denied), err.Error()+"; the capture goes on by itself once this is mended")
+		return
 	}
 	switch e.Kind {
 	case cloud.Denied, cloud.Unauthenticated, cloud.QuotaExceeded, cloud.Invalid, cloud.Unsupported:

@@ -1,0 +1,56 @@
+package capture
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+func forbidden(why string) error {
+	return apierrors.NewForbidden(corev1.Resource("pods"), "generalize-x", errors.New(why))
+}
+
+// TestAPodThatIsNotLetInIsRefusedBeforehand: what would keep the generalize pod out is found before the donor is touched.
+func TestAPodThatIsNotLetInIsRefusedBeforehand(t *testing.T) {
+	s := newStage(t).decide()
+	s.admits = forbidden(`violates PodSecurity "restricted:latest": privileged`)
+	p := s.play()
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != NotInstalled || !strings.Contains(p.Status.Failure.Message, "violates PodSecurity") {
+		t.Fatalf("it is not refused: %s", verdict(p))
+	}
+	if p.Status.Donor != nil {
+		t.Errorf("the donor was taken: %+v", p.Status.Donor)
+	}
+}
+
+// TestWhoeverOnlyAsksNeedNotMakePods: a right that this process lacks says nothing of the one that does the work.
+func TestWhoeverOnlyAsksNeedNotMakePods(t *testing.T) {
+	s := newStage(t).decide()
+	s.admits = forbidden(`User "reader" cannot create resource "pods" in API group "" in the namespace "kamino-system"`)
+	s.succeeded(s.play())
+}
+
+// TestWhatTheClusterForbidsIsSaid has the right to make the pod come some passes late.
+func TestWhatTheClusterForbidsIsSaid(t *testing.T) {
+	s := newStage(t).decide()
+	s.denies = 3
+	var said []string
+	p := s.play(func(int) {
+		if c := meta.FindStatusCondition(s.prototype().Status.Conditions, v1alpha1.ConditionStalled); c != nil {
+			said = append(said, c.Reason+": "+c.Message)
+		}
+	})
+	s.succeeded(p)
+	if len(said) < 3 || !strings.HasPrefix(said[0], "Denied: ") || !strings.Contains(said[0], "cannot create resource") {
+		t.Errorf("it says %q", said)
+	}
+	if meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled) != nil {
+		t.Errorf("it says so still: %+v", p.Status.Conditions)
+	}
+}
