@@ -117,6 +117,9 @@ func replaceEnding(ctx context.Context, deed print.Deed, err error) error {
 		left = append(left, "\n  the others wait: "+deed.Waiting)
 	}
 	done := fmt.Sprintf("pool %s is rolled back, and %s rebuilt, but not all", deed.Pool, print.Was(len(deed.Rebuilt)))
+	if len(deed.Rebuilt) == 0 {
+		done = fmt.Sprintf("pool %s is rolled back, but no node was rebuilt", deed.Pool)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return &ending{ExitInterrupted, fmt.Errorf("%s: interrupted; a node that was taken stays cordoned until the same command goes on with it", done)}

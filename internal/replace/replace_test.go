@@ -97,7 +97,7 @@ func TestBudgetsAreRespected(t *testing.T) {
 	if diff := cmp.Diff([]string{"bad-0", "bad-2"}, result.Rebuilt); diff != "" {
 		t.Errorf("rebuilt (-want +got):\n%s", diff)
 	}
-	if why := result.Failed["bad-1"]; !strings.Contains(why, "was not drained within 15m0s") || !strings.Contains(why, "the budget says no") {
+	if why := result.Failed["bad-1"]; !strings.Contains(why, "was not drained within 15m0s: default/on-bad-1: ") || !strings.Contains(why, "the budget says no") {
 		t.Errorf("failed: %v", result.Failed)
 	}
 	s.wantClean(good, "bad-0", "bad-2")

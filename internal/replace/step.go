@@ -86,12 +86,14 @@ func (r *Replacer) drain(ctx context.Context, n *corev1.Node, mark *v1alpha1.Reb
 	if err != nil {
 		return false, err
 	}
-	what := "drains: " + plural(len(left.Pods), "pod") + " left"
+	why := plural(len(left.Pods), "pod") + " left"
+	what := "drains: " + why
 	if len(blocked) > 0 {
-		what = "can't be drained yet: " + blocked[0].String()
+		why = blocked[0].String()
+		what = "can't be drained yet: " + why
 	}
 	if overdue && !settings.Force {
-		return false, r.giveBack(ctx, n, fmt.Sprintf("was not drained within %s: %s", settings.Timeout.Duration, what))
+		return false, r.giveBack(ctx, n, fmt.Sprintf("was not drained within %s: %s", settings.Timeout.Duration, why))
 	}
 	if len(blocked) > 0 || r.active[n.Name].said == "is cordoned" {
 		r.sayOnce(n.Name, what)
