@@ -66,7 +66,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 		return w, nil
 	}
 	for _, part := range []func(context.Context, *world) error{
-		e.lookNode, e.lookPod, e.lookInstance, e.lookProof, e.lookArtifacts, e.lookRecipe, e.lookLatePod, e.lookPreflight,
+		e.lookNode, e.lookPod, e.lookInstance, e.lookProof, e.lookArtifacts, e.lookRecipe, e.lookDonePod, e.lookPreflight,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
@@ -158,24 +158,24 @@ func (e *Engine) drainOverdue(w *world) bool {
 	return w.reservation != nil && e.now().Sub(w.reservation.ReservedAt.Time) > limit
 }
 
-// lookPod reads the generalize pod, from its order until it was removed, which it is before the power comes back.
+// lookPod reads the generalize pod while it works.
 func (e *Engine) lookPod(ctx context.Context, w *world) error {
-	if !w.facts.Ordered || w.facts.Returning {
+	if !w.facts.Ordered || w.podDone() {
 		return nil
 	}
 	return e.readPod(ctx, w)
 }
 
-// lookLatePod reads the pod once more where a capture ends: the order to create it may have been on its way
-// when an earlier driver died.
-func (e *Engine) lookLatePod(ctx context.Context, w *world) error {
-	f := &w.facts
-	ends := f.Failed || f.Deleting || f.Recipe == plan.RecipeHere
-	if !f.Ordered || !f.Returning || w.held() || !ends {
+// lookDonePod reads the pod where it must not be any more.
+func (e *Engine) lookDonePod(ctx context.Context, w *world) error {
+	if !w.podDone() || !w.facts.DonePodMatters() {
 		return nil
 	}
 	return e.readPod(ctx, w)
 }
+
+// podDone tells whether the pod has done its work, or its time is over.
+func (w *world) podDone() bool { return w.facts.Returning || w.proofText() != "" }
 
 func (e *Engine) readPod(ctx context.Context, w *world) error {
 	pod, err := e.Kube.CoreV1().Pods(e.podNamespace()).Get(ctx, podName(w.p), metav1.GetOptions{})

@@ -129,5 +129,20 @@ const (
 // held tells whether the donor is out of its owner's hands.
 func (f Facts) held() bool { return f.Lock == Ours || f.Recorded }
 
+// DonePodMatters tells whether a generalize pod that has done its work can bear on the decision: it is removed
+// before the power comes back, and once more where the capture ends, because the order to create it may have
+// been on its way when an earlier driver died.
+func (f Facts) DonePodMatters() bool {
+	ends := f.Failed || f.Deleting
+	switch {
+	case !f.Ordered, f.Returning && f.held():
+		return false
+	case f.Returning:
+		return ends || f.Recipe == RecipeHere
+	default:
+		return ends || f.Snapshot != Pending
+	}
+}
+
 // back tells whether the donor serves again: Ready under another boot than the one it was generalized in.
 func (f Facts) back() bool { return f.Node == NodeReady && f.Rebooted }

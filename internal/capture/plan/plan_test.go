@@ -191,6 +191,26 @@ func TestEveryReachableWorld(t *testing.T) {
 	t.Logf("%d worlds, %d distinct facts", len(reached), len(facts))
 }
 
+// TestAPodThatDoesNotMatter: the engine does not look for it, and so decides as if there were none.
+func TestAPodThatDoesNotMatter(t *testing.T) {
+	_, reached, _ := explore(Next, func(world, Decision) string { return "" })
+	tried := 0
+	for f := range reached {
+		if f.DonePodMatters() || f.Pod == NoPod || !f.Ordered {
+			continue
+		}
+		tried++
+		without := f
+		without.Pod = NoPod
+		if got, want := Next(without), Next(f); got != want {
+			t.Fatalf("%s without a look, %s with one: %+v", got, want, f)
+		}
+	}
+	if tried == 0 {
+		t.Error("no world has a pod that does not matter")
+	}
+}
+
 // TestNothingGoesWrong reads the order of a whole capture aloud.
 func TestNothingGoesWrong(t *testing.T) {
 	w := world{f: Facts{Node: NodeReady, Power: On, Excess: true, Growing: true}}.derived()
