@@ -136,10 +136,13 @@ func (p *controller) passes(ctx context.Context, wanted int) error {
 	}
 }
 
-// profile writes a heap profile into the directory; none if that is empty.
+// profile writes a heap profile into the directory, which it makes; none if that is empty.
 func (p *controller) profile(ctx context.Context, dir, name string) (err error) {
 	if dir == "" {
 		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
 	body, err := get(ctx, "http://"+p.pprof+"/debug/pprof/heap")
 	if err != nil {
