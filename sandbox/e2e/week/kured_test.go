@@ -30,22 +30,33 @@ func level(day int) string {
 }
 
 // patch is a day's step 1. Every node installs the patch, and kured's daemons find soon after one another that a
-// reboot is needed, and annotate. Then the nodes get kured's lock one by one: of each pool the first two. The
-// third is rebooted by somebody who does not wait for kured and knows nothing of its annotation, which stays. The
-// others still wait in the evening.
+// reboot is needed, and annotate. One node of each pool is rebooted at once by somebody who does not wait for kured
+// and knows nothing of its annotation, which stays: it is Ready for longest, and no donor. Then the nodes get kured's
+// lock one by one: those that were built from the bad version, and of each pool two more, which alone are fit to be
+// donors. The others still wait in the evening.
 func (w *week) patch(day int) {
 	w.Helper()
-	var all, byHand []machine.Status
+	var all, byHand, bad []machine.Status
 	turns := make([][]machine.Status, 2)
 	for _, pool := range pools {
 		nodes := w.machines(pool)
+		all = append(all, nodes...)
 		for i := range nodes { // whose turn it is does not go by names
 			j := i + w.troubles.draw(len(nodes)-i)
 			nodes[i], nodes[j] = nodes[j], nodes[i]
 		}
-		all = append(all, nodes...)
-		turns[0], turns[1] = append(turns[0], nodes[0]), append(turns[1], nodes[1])
-		byHand = append(byHand, nodes[2])
+		good := slices.DeleteFunc(slices.Clone(nodes), func(m machine.Status) bool { return path.Base(m.Image) == w.dayName(badDay) })
+		for _, m := range nodes {
+			if !slices.ContainsFunc(good, func(g machine.Status) bool { return g.ID == m.ID }) {
+				bad = append(bad, m)
+			}
+		}
+		for i := range turns {
+			turns[i] = append(turns[i], good[i])
+		}
+		if len(good) > len(turns) {
+			byHand = append(byHand, good[len(turns)])
+		}
 	}
 	w.fit = map[string]bool{}
 	for _, m := range slices.Concat(turns...) {
@@ -58,13 +69,14 @@ func (w *week) patch(day int) {
 		})
 		w.skip(27 * time.Second)
 	}
-	for _, some := range turns {
-		each(w, some, w.kured)
-		w.skip(6 * time.Minute)
-	}
 	each(w, byHand, func(ctx context.Context, m machine.Status) error {
 		return sandbox.Reboot(ctx, m.Node, func(control.Event) {})
 	})
+	w.skip(5 * time.Minute)
+	for _, some := range [][]machine.Status{bad, turns[0], turns[1]} {
+		each(w, some, w.kured)
+		w.skip(6 * time.Minute)
+	}
 }
 
 // kured reboots a node that holds its lock.

@@ -113,8 +113,10 @@ func (w *week) captured(day int) {
 			return true, ""
 		}
 		wait, decisions := w.waiting(missing)
-		if wait > 0 && waits < pauses {
-			waits++
+		if wait > 0 {
+			if waits++; waits > pauses {
+				w.Fatalf("the policy waits for ever: %v", decisions)
+			}
 			w.Logf("%s: the policy waits: %v", now().Format(time.DateTime), decisions)
 			w.kill("while it waits", func() { w.skip(wait); w.forget() })
 		}
@@ -165,7 +167,7 @@ func (w *week) hold(all []v1alpha1.Prototype) {
 	}
 	for _, p := range all {
 		if p.Spec.Version == imageversion.Of(now()) && !w.fit[p.Spec.Donor.NodeName] {
-			w.Fatalf("%s took node %s, which kured has not rebooted today", p.Name, p.Spec.Donor.NodeName)
+			w.Fatalf("%s took node %s, which is not fit: kured has rebooted %v", p.Name, p.Spec.Donor.NodeName, slices.Sorted(maps.Keys(w.fit)))
 		}
 	}
 }

@@ -50,7 +50,7 @@ type week struct {
 	killed, killedInFlight int // guarded by controller
 	// newest node of each pool.
 	newest map[string]string
-	// fit are the nodes that kured rebooted today.
+	// fit are the nodes that kured rebooted today, without those that were built from the bad version.
 	fit map[string]bool
 }
 
