@@ -18,7 +18,7 @@ type tempo struct {
 
 var (
 	// whileHeld is for a wait that keeps a donor out of service.
-	whileHeld = tempo{shortest: 700 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
+	whileHeld = tempo{shortest: 600 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
 	// booting is for a donor that starts. Whoever drives the capture is told of the node's changes and looks
 	// at once then; this is for news that were lost.
 	booting = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 1}
