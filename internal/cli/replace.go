@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -88,6 +89,11 @@ func (s *session) replaceNodes(ctx context.Context, pool cloud.PoolID, deed prin
 		Drain:        v1alpha1.DrainSettings{Force: how.force, Timeout: metav1.Duration{Duration: how.drainTimeout}},
 		ReadyTimeout: how.readyTimeout,
 		Say:          func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) },
+	}
+	if recorder := s.options.recorder(s.cluster); recorder != nil {
+		replacer.Event = func(n *corev1.Node, kind, reason, note string) {
+			recorder.Eventf(n, nil, kind, reason, "Rebuild", "%s", note)
+		}
 	}
 	result, err := replacer.Run(ctx)
 	deed.Rebuilt, deed.NotRebuilt, deed.Waiting = result.Rebuilt, result.Failed, result.Waiting

@@ -49,6 +49,9 @@ type Replacer struct {
 	Pause func(ctx context.Context) error
 	// Say is told of each step of a node, as part of a sentence: "is cordoned". Nil for nobody.
 	Say func(node, what string)
+	// Event is told what whoever looks at a node later should find: a type of corev1.Event, a reason, a sentence.
+	// Nil for nobody.
+	Event func(node *corev1.Node, kind, reason, note string)
 
 	active map[string]*flight
 	failed map[string]string
@@ -174,6 +177,12 @@ func (r *Replacer) leave(name string) {
 func (r *Replacer) say(node, what string) {
 	if r.Say != nil {
 		r.Say(node, what)
+	}
+}
+
+func (r *Replacer) event(n *corev1.Node, kind, reason, note string) {
+	if r.Event != nil {
+		r.Event(n, kind, reason, note)
 	}
 }
 

@@ -170,10 +170,17 @@ func TestANodeThatDoesNotComeBackStopsTheRest(t *testing.T) {
 	if n := s.node("bad-0"); !n.Spec.Unschedulable || n.Annotations[v1alpha1.RebuildAnnotation] == "" {
 		t.Errorf("it is not held: %+v", n)
 	}
+	if diff := cmp.Diff([]string{"bad-0 Normal Rebuilding", "bad-0 Warning NotRebuilt"}, s.events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	s.events = nil
 	s.deaf["bad-0"] = false
 	result = s.run(s.replacer())
 	if len(result.Rebuilt) != 2 || s.rebuilds() != 2 {
 		t.Errorf("once more: %+v, %d rebuilds", result, s.rebuilds())
+	}
+	if diff := cmp.Diff([]string{"bad-0 Normal Rebuilding", "bad-0 Normal Rebuilt", "bad-1 Normal Rebuilding", "bad-1 Normal Rebuilt"}, s.events); diff != "" {
+		t.Errorf("events once more (-want +got):\n%s", diff)
 	}
 	s.wantClean(good, s.badNodes()...)
 }
@@ -214,6 +221,9 @@ func TestAMissingPermissionGivesTheNodeBack(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	s.wantClean(bad, s.badNodes()...)
+	if !slices.Contains(s.events, "bad-0 Warning NotRebuilt") {
+		t.Errorf("events: %v", s.events)
+	}
 }
 
 // TestWhatACaptureHoldsIsLeftAlone until it is given back.

@@ -46,6 +46,8 @@ type stage struct {
 	// worst is the largest number of the pool's nodes that were seen out of service at once.
 	worst int
 	said  []string
+	// events of nodes, each as name, type and reason.
+	events []string
 }
 
 func newStage(t *testing.T, nodes int) *stage {
@@ -128,6 +130,9 @@ func (s *stage) replacer() *Replacer {
 	return &Replacer{
 		Kube: s.kube, Cloud: s.cloud, Pool: s.pool, From: bad, To: good, Now: s.clock.Now, Pause: s.pause,
 		Say: func(node, what string) { s.said = append(s.said, node+" "+what) },
+		Event: func(n *corev1.Node, kind, reason, _ string) {
+			s.events = append(s.events, n.Name+" "+kind+" "+reason)
+		},
 	}
 }
 

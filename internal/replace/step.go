@@ -117,6 +117,7 @@ func (r *Replacer) giveBack(ctx context.Context, n *corev1.Node, why string) err
 	if err := node.GiveBackFromRebuild(ctx, r.Kube, n, ""); err != nil {
 		return err
 	}
+	r.event(n, corev1.EventTypeWarning, "NotRebuilt", fmt.Sprintf("node %s, which runs version %s, %s", n.Name, r.From, why))
 	r.fail(n.Name, why)
 	return nil
 }
@@ -135,6 +136,7 @@ func (r *Replacer) rebuild(ctx context.Context, n *corev1.Node, mark *v1alpha1.R
 	}
 	if !f.rebuilds {
 		f.rebuilds, f.begunAt = true, r.now()
+		r.event(n, corev1.EventTypeNormal, "Rebuilding", fmt.Sprintf("node %s is rebuilt from version %s in place of %s", n.Name, r.To, r.From))
 		r.sayOnce(n.Name, "is being rebuilt from version "+r.To)
 	}
 	if have.Trouble != "" {
@@ -149,10 +151,13 @@ func (r *Replacer) rebuild(ctx context.Context, n *corev1.Node, mark *v1alpha1.R
 		}
 		r.leave(n.Name)
 		r.done = append(r.done, n.Name)
+		r.event(n, corev1.EventTypeNormal, "Rebuilt", fmt.Sprintf("node %s runs version %s and is back in service", n.Name, r.To))
 		r.say(n.Name, "runs version "+r.To+" and is back in service")
 	case late:
 		r.lost++
-		r.fail(n.Name, fmt.Sprintf("did not come back within %s and stays cordoned: see `kubectl describe node %s`; the same command goes on with it", r.readyTimeout(), n.Name))
+		why := fmt.Sprintf("did not come back within %s and stays cordoned", r.readyTimeout())
+		r.event(n, corev1.EventTypeWarning, "NotRebuilt", fmt.Sprintf("node %s %s", n.Name, why))
+		r.fail(n.Name, fmt.Sprintf("%s: see `kubectl describe node %s`; the same command goes on with it", why, n.Name))
 	case have.State == cloud.Complete:
 		r.sayOnce(n.Name, "boots")
 	}

@@ -170,6 +170,12 @@ func replaceNodes(t *testing.T, node, good, bad string) {
 	if strings.TrimSpace(state) != "||"+good {
 		t.Errorf("the node is %q, want it uncordoned, free and labelled with %s", state, good)
 	}
+	events := sandbox.Must(t, "kubectl", "get", "events", "-o", `jsonpath={range .items[*]}{.involvedObject.name} {.reason}{"\n"}{end}`)
+	for _, reason := range []string{"Rebuilding", "Rebuilt"} {
+		if !strings.Contains(events, node+" "+reason) {
+			t.Errorf("no event %s of node %s:\n%s", reason, node, events)
+		}
+	}
 	if said := sandbox.Must(t, "kamino", "rollback", set, "--replace-nodes"); !strings.Contains(said, "No node runs version "+bad) {
 		t.Errorf("once more says:\n%s", said)
 	}
