@@ -36,6 +36,13 @@ func TestWhoeverOnlyAsksNeedNotMakePods(t *testing.T) {
 	s.succeeded(s.play())
 }
 
+// TestAWebhookThatKnowsNoDryRun says nothing of the pod. Source: k8s.io/apiserver, NewDryRunUnsupportedErr.
+func TestAWebhookThatKnowsNoDryRun(t *testing.T) {
+	s := newStage(t).decide()
+	s.admits = apierrors.NewBadRequest(`admission webhook "images.acme.example" does not support dry run`)
+	s.succeeded(s.play())
+}
+
 // TestWhatTheClusterForbidsIsSaid has the right to make the pod come some passes late.
 func TestWhatTheClusterForbidsIsSaid(t *testing.T) {
 	s := newStage(t).decide()

@@ -229,14 +229,15 @@ func (e *Engine) refuseInstallation(ctx context.Context, w *world, _ []v1alpha1.
 
 // refuseAdmission has the API server look at the generalize pod without keeping it: Pod Security, a quota or
 // somebody's webhook may not let it in, which would show only when the donor is drained. What this process itself
-// may not do refuses nothing, because it may be one that only asks. No answer refuses nothing either.
+// may not do refuses nothing, because it may be one that only asks. Nor does no answer, or that of a webhook which
+// knows no dry run (a bad request).
 func (e *Engine) refuseAdmission(ctx context.Context, w *world) []cloud.Refusal {
 	if w.facts.Queued {
 		return nil
 	}
 	pod := generalizePod(w.p, w.record, e.podNamespace(), e.Image)
 	_, err := e.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) || notAuthorized(err) {
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || notAuthorized(err) {
 		return nil
 	}
 	return []cloud.Refusal{{Reason: NotInstalled, Message: fmt.Sprintf(

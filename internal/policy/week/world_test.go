@@ -190,11 +190,15 @@ func (w *world) interceptors() interceptor.Funcs {
 	}
 }
 
-// react does what a real API server does and the fake one does not: it evicts, and selects pods by node.
+// react does what a real API server does and the fake one does not: it evicts, selects pods by node, and keeps
+// nothing of a dry run.
 func (w *world) react(action kubetesting.Action) (bool, runtime.Object, error) {
 	if action.GetSubresource() == "eviction" {
 		name := action.(kubetesting.CreateAction).GetObject().(metav1.Object).GetName()
 		return true, nil, w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), action.GetNamespace(), name)
+	}
+	if create, is := action.(kubetesting.CreateActionImpl); is && len(create.CreateOptions.DryRun) > 0 {
+		return true, create.GetObject(), nil
 	}
 	handled, result, err := kubetesting.ObjectReaction(w.kube.Tracker())(action)
 	if list, is := result.(*corev1.PodList); is {
