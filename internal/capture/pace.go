@@ -18,12 +18,12 @@ type tempo struct {
 
 var (
 	// whileHeld is for a wait that keeps a donor out of service.
-	whileHeld = tempo{shortest: 600 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
+	whileHeld = tempo{shortest: 750 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
 	// booting is for a donor that starts. Whoever drives the capture is told of the node's changes and looks
 	// at once then; this is for news that were lost.
 	booting = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 1}
 	// leisurely is for what keeps nobody out of service and may take hours.
-	leisurely = tempo{shortest: 1500 * time.Millisecond, longest: 20 * time.Second, share: 0.35}
+	leisurely = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
 )
 
 // tempos of the waits that are not held ones.

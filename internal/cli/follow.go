@@ -23,7 +23,9 @@ const patience = 5 * time.Minute
 const (
 	redrawSoon  = 250 * time.Millisecond
 	redrawLater = 5 * time.Second
-	longStep    = 2 * time.Minute
+	// Lines are written when something is heard; this is for when nothing is.
+	lineLater = 30 * time.Second
+	longStep  = 2 * time.Minute
 )
 
 // lastLook is how long the look may take that a command ends with.
@@ -217,7 +219,7 @@ func (f *follower) lost() error {
 // pause is how long nothing has to be drawn.
 func (f *follower) pause() time.Duration {
 	if !f.live {
-		return redrawLater
+		return lineLater
 	}
 	if steps := f.prototype.Status.Steps; len(steps) > 0 && f.now().Sub(steps[len(steps)-1].StartedAt.Time) > longStep {
 		return redrawLater
