@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	kubetesting "k8s.io/client-go/testing"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	kubefake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -120,6 +121,7 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 		names = append(names, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: *n.ObjectMeta.DeepCopy()})
 	}
 	cluster := fake.NewClientset(known...)
+	cluster.PrependReactor("create", "*", keepNoDryRun)
 	c.engine = &capture.Engine{Client: c.api, Kube: cluster, Cloud: provider, Observe: c.observe, Image: "kamino:test", Log: logr.Discard()}
 	decider := &policy.Decider{
 		Read: c.api, Client: c.api, Cloud: provider, Nodes: c.nodes, Looks: c.looks, Preflight: c.engine.Refusals, Log: logr.Discard(),
@@ -131,6 +133,15 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 		Kube: cluster, Metadata: metadatafake.NewSimpleMetadataClient(metadata, names...), Cloud: provider, Log: logr.Discard(),
 	}
 	return c
+}
+
+// keepNoDryRun answers a dry run as a real API server does, which the fake one would carry out.
+func keepNoDryRun(action kubetesting.Action) (bool, runtime.Object, error) {
+	create, is := action.(kubetesting.CreateActionImpl)
+	if !is || len(create.CreateOptions.DryRun) == 0 {
+		return false, nil, nil
+	}
+	return true, create.GetObject(), nil
 }
 
 // observe is what the engine tells: a step of a capture changes what the cloud says.
