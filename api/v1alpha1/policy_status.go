@@ -32,6 +32,9 @@ const (
 	PolicyTooManyFailures = "TooManyFailures"
 	// PolicyCloudUnavailable: the cloud cannot be asked; its own text is in the message.
 	PolicyCloudUnavailable = "CloudUnavailable"
+	// PolicyPreflightFailed: the API server does not say what speaks for or against a capture; its text is in the
+	// message.
+	PolicyPreflightFailed = "PreflightFailed"
 )
 
 // PrototypePolicyStatus reports what the policy sees and has decided.

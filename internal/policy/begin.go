@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,8 @@ const (
 	// one of the same donor, up to the longest.
 	refusalLife    = 30 * time.Minute
 	maxRefusalLife = 4 * time.Hour
+	// unaskedLife is how long it stands that the API server did not answer a preflight.
+	unaskedLife = time.Minute
 	// maxDonors is how many candidates are tried where the preflight refuses a node for its own sake.
 	maxDonors = 3
 )
@@ -53,7 +56,7 @@ func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		o.unavailable(err, w.now)
+		o.unasked(err, w.now)
 		o.Wanted = false // until it is decided anew: not every pass is to ask again
 		return nil
 	case len(refusals) > 0:
@@ -61,6 +64,19 @@ func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
 		return nil
 	}
 	return d.create(ctx, w, o, p)
+}
+
+// unasked reports that the preflight could not be made.
+func (o *Outcome) unasked(err error, now time.Time) {
+	if said := (*cloud.Error)(nil); errors.As(err, &said) {
+		o.unavailable(err, now)
+		return
+	}
+	message := fmt.Sprintf("what speaks for or against a capture of pool %s can't be looked at: %s. It is tried again each minute", o.Pool.Name, err)
+	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyPreflightFailed, Message: message}
+	// An API server that is away or overrun will be back; a right that is missing will not come by itself.
+	o.trouble, o.err = &trouble{v1alpha1.PolicyPreflightFailed, message, !apierrors.IsForbidden(err)}, err
+	o.sooner(now.Add(unaskedLife), now)
 }
 
 // wait tells whether as many captures run as may.

@@ -3,11 +3,13 @@ package policy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -59,5 +61,41 @@ func TestAPreflightThatFailsWaits(t *testing.T) {
 	s.stalled("all", v1alpha1.PolicyCloudUnavailable)
 	if asked != 2 {
 		t.Errorf("asked %d times in twelve minutes, want 2", asked)
+	}
+}
+
+// A preflight that the API server does not answer is no trouble of the cloud's, and is made again soon. Only what
+// does not end by itself is a condition.
+func TestAPreflightThatTheAPIServerDoesNotAnswer(t *testing.T) {
+	for _, c := range []struct {
+		err     error
+		stalled bool
+	}{
+		{apierrors.NewServiceUnavailable("etcd is busy"), false},
+		{apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("cannot list")), true},
+	} {
+		s := newStage(t)
+		s.pool("pool1", 3, 20)
+		s.policy("all", nil)
+		asked := 0
+		s.decider.Preflight = func(context.Context, *v1alpha1.Prototype) ([]cloud.Refusal, error) {
+			asked++
+			return nil, fmt.Errorf("list nodes: %w", c.err)
+		}
+		for range 8 {
+			s.pass()
+			s.clock.Advance(30 * time.Second)
+		}
+		s.decided("all", "pool1", v1alpha1.PolicyPreflightFailed, "list nodes: ")
+		if asked != 4 {
+			t.Errorf("%v: asked %d times in four minutes, want 4", c.err, asked)
+		}
+		if got := s.heardOf(v1alpha1.PolicyPreflightFailed); got != c.stalled {
+			t.Errorf("%v: stalled is %t, want %t", c.err, got, c.stalled)
+		}
+		s.decider.Preflight = nil
+		s.clock.Advance(time.Minute)
+		s.pass()
+		s.decided("all", "pool1", v1alpha1.PolicyCapturing)
 	}
 }

@@ -16,7 +16,7 @@ type Result struct {
 	Queued bool
 	// Refused tells that a person must see to something first: what the decision names.
 	Refused bool
-	// Err is the cloud's, if it could not be asked.
+	// Err is the cloud's or the API server's, if it could not be asked.
 	Err error
 }
 
@@ -28,7 +28,7 @@ func (d *Decider) Results() []Result {
 	for _, o := range d.pools {
 		r := Result{Pool: o.Pool, Policy: o.Policy, Status: o.Status, Queued: o.queued}
 		r.Refused = o.trouble != nil || o.rules.invalid != nil || o.refusal.decision != nil && o.Status.Decision == o.refusal.decision
-		if o.trouble != nil && o.trouble.reason == v1alpha1.PolicyCloudUnavailable {
+		if o.trouble != nil {
 			r.Err = o.err
 		}
 		results = append(results, r)
