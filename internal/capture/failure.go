@@ -74,7 +74,7 @@ func (w *world) artifactSentence(why plan.Reason, version, pool string) (message
 	case plan.SnapshotLost:
 		return fmt.Sprintf("snapshot %s was deleted by somebody else before the image was made of it: try again", w.snapshot.ID), ""
 	case plan.VersionTaken:
-		return fmt.Sprintf("version %s of pool %s exists and is not of this capture: a pool gets one version a day", version, pool), ""
+		return fmt.Sprintf("version %s of pool %s exists and is not of this capture: a pool gets one version a day, so try again tomorrow (UTC), or retire that version first", version, pool), ""
 	case plan.ImageFailed:
 		return fmt.Sprintf("the cloud could not make version %s of pool %s: %s", version, pool, orNothing(w.image.Error)), w.image.Error
 	case plan.ImageLost:

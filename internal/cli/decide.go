@@ -100,7 +100,7 @@ func decide(d *donor, version string, settings v1alpha1.Settings, all []v1alpha1
 	for i := range ofPool {
 		if p := &ofPool[i]; p.Spec.Version == version && succeeded(p) {
 			return decision{}, refusedf("pool %s was captured as version %s already (Prototype %s, from node %s), and nothing was changed: "+
-				"there is one version of a pool and a day", d.pool.Name, version, p.Name, p.Spec.Donor.NodeName)
+				"there is one version of a pool and a day. Try again tomorrow (UTC), or delete that Prototype if its version was retired", d.pool.Name, version, p.Name, p.Spec.Donor.NodeName)
 		}
 	}
 	found := v1alpha1.Donor{NodeName: d.node.Name, ProviderID: d.node.Spec.ProviderID}
