@@ -333,3 +333,39 @@ func TestPreviewChangesNothing(t *testing.T) {
 		t.Error("a preview changed the prototype")
 	}
 }
+
+// TestADonorThatPowersItselfOff is left to it, even if it takes a while: a cloud takes minutes. One that does not is
+// stopped.
+func TestADonorThatPowersItselfOff(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after time.Duration // since the proof; zero: never
+		stops bool
+	}{{"in a moment", 15 * time.Second, false}, {"never", 0, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(t).decide()
+			s.lingering = true
+			var proven time.Time
+			off := false
+			p := s.play(func(int) {
+				proof, err := v1alpha1.ProofOf(s.prototype())
+				s.must(err)
+				if proof == nil {
+					return
+				}
+				proven = proof.At.Time
+				if !off && c.after > 0 && s.clock.Now().Sub(proven) >= c.after {
+					off = s.cloud.GuestPowerOff(s.donor)
+				}
+			})
+			s.succeeded(p)
+			orders := slices.DeleteFunc(slices.Clone(s.calls), func(call string) bool { return !strings.HasPrefix(call, "EnsureStopped ") })
+			if got := len(orders) > 0; got != c.stops || len(orders) > 1 {
+				t.Errorf("the cloud was told to stop it %d times", len(orders))
+			}
+			if proven.IsZero() {
+				t.Error("no proof was seen")
+			}
+		})
+	}
+}

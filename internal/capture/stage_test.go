@@ -58,8 +58,9 @@ type stage struct {
 	// that is to be made, for want of a right.
 	admits error
 	denies int
-	// hung keeps the donor's kubelet from coming up again; deaf keeps its pod from running.
-	hung, deaf bool
+	// hung keeps the donor's kubelet from coming up again; deaf keeps its pod from running; lingering keeps the donor
+	// from powering itself off behind its proof.
+	hung, deaf, lingering bool
 	// unscheduled and protected are how the donor was before.
 	cordoned, protected bool
 	// lineage is the version that the pool's instances were built from; empty for a generic image.
@@ -334,7 +335,9 @@ func (s *stage) runPod() {
 	s.must(err)
 	p.Annotations[v1alpha1.ProofAnnotation] = string(proof)
 	s.must(s.clean.Update(context.Background(), p))
-	s.cloud.GuestPowerOff(s.donor)
+	if !s.lingering {
+		s.cloud.GuestPowerOff(s.donor)
+	}
 }
 
 // play drives the capture to its end, restarting after each crash, and holds the invariants on the way.
