@@ -42,7 +42,7 @@ type Engine struct {
 	PolicyConcurrent func() int
 	// Now is the clock. time.Now if nil.
 	Now func() time.Time
-	// Recorder of events; none are recorded if nil.
+	// Recorder of events, which must take notes of any length; none are recorded if nil.
 	Recorder events.EventRecorder
 	// Observe, if set, is told of each pass that got as far as its status: the Prototype as the pass read it
 	// and as it stands now. It must change neither, be quick, and be safe for concurrent use.

@@ -117,6 +117,15 @@ func TestALongNoteIsRecorded(t *testing.T) {
 	if diff := cmp.Diff(want, recordedEvents(t, cluster.Kube)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
+	list, err := cluster.Kube.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if len(e.Note) < maxNote-8 || len(e.Note) > maxNote || !strings.HasSuffix(e.Note, " …") {
+			t.Errorf("a note of %d bytes that ends with %q", len(e.Note), e.Note[max(0, len(e.Note)-8):])
+		}
+	}
 }
 
 // brokenSink takes no event: it answers with an error, or, without one, not at all.

@@ -48,7 +48,7 @@ type Decider struct {
 	OwnNode string
 	// Now is the clock. time.Now if nil.
 	Now func() time.Time
-	// Recorder of events; none are recorded if nil.
+	// Recorder of events, which must take notes of any length; none are recorded if nil.
 	Recorder events.EventRecorder
 	// Observe, if set, is told of each pool's choice, and Gone of each pool that has no policy any more.
 	Observe func(Pool, selection.Choice)

@@ -51,23 +51,10 @@ func (d *Decider) announceTrouble(before, after *v1alpha1.PrototypePolicy) {
 	switch {
 	case d.Recorder == nil:
 	case stalled && (!wasStalled || was.Reason != is.Reason):
-		d.Recorder.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Decide", "%s", note(is.Message))
+		d.Recorder.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Decide", "%s", is.Message)
 	case wasStalled && !stalled:
 		d.Recorder.Eventf(after, nil, corev1.EventTypeNormal, "Recovered", "Decide", "policy %s can do its work again", after.Name)
 	}
-}
-
-// maxNote is how long an event's note may be, in bytes. Source: the API server's validation of events.k8s.io/v1.
-const maxNote = 1024
-
-// note cuts a text that is too long for an event, between two words; the whole of it is in the status.
-func note(text string) string {
-	const rest = " …"
-	if len(text) <= maxNote {
-		return text
-	}
-	cut := text[:maxNote-len(rest)]
-	return cut[:max(strings.LastIndexByte(cut, ' '), 0)] + rest
 }
 
 // outcomesOf lists what was decided under the policy, by the pools' names.

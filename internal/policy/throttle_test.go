@@ -1,9 +1,7 @@
 package policy_test
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -90,24 +88,5 @@ func TestAThrottleSaysHowLong(t *testing.T) {
 	}
 	if asked != 1 {
 		t.Errorf("asked %d times in nineteen minutes", asked)
-	}
-}
-
-// An event is not lost because there is much to say.
-func TestEventsAreNoLongerThanTheAPIServerTakes(t *testing.T) {
-	s := newStage(t)
-	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
-		for i := range 5 {
-			p.Pools.Names = append(p.Pools.Names, fmt.Sprintf("%s%d", strings.Repeat("x", 60), i))
-		}
-	})
-	s.pass()
-	heard := s.heard()
-	if len(heard) != 1 || len(heard[0]) < 900 || !strings.HasSuffix(heard[0], " …") {
-		t.Fatalf("heard %q", heard)
-	}
-	note := strings.TrimPrefix(heard[0], "Warning "+v1alpha1.PolicyNoPoolMatches+" ")
-	if len(note) > 1024 {
-		t.Errorf("a note of %d bytes", len(note))
 	}
 }
