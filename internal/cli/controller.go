@@ -80,7 +80,7 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 	observer := counts.Observer(looks.Provider(), s.options.Log.WithName("metrics"))
 	decider := s.decider(manager, provider, looks, counts)
 	engine := &capture.Engine{
-		Client: s.cluster.Client, Kube: s.cluster.Kube, Cloud: provider, Observe: forgetful(looks, provider, observer.Observe), Namespace: s.options.Namespace,
+		Client: s.cluster.Client, Kube: s.cluster.Kube, Cloud: provider, Observe: each(looks.Observe, observer.Observe), Namespace: s.options.Namespace,
 		PodNamespace: s.options.podNamespace(),
 		Image:        s.options.Image, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
 		PolicyConcurrent: decider.MaxConcurrent, Now: s.Now, Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: s.options.Log.WithName("capture"),

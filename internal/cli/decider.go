@@ -35,16 +35,12 @@ func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *
 	}
 }
 
-// forgetful passes on what an engine observes, and has what is known of a pool forgotten with each step of a
-// capture of it: the steps are what changes its versions and its recipe.
-func forgetful(looks *policy.Looks, provider cloud.Provider, observe func(before, after *v1alpha1.Prototype)) func(before, after *v1alpha1.Prototype) {
+// each tells several of what an engine observes, in this order.
+func each(observers ...func(before, after *v1alpha1.Prototype)) func(before, after *v1alpha1.Prototype) {
 	return func(before, after *v1alpha1.Prototype) {
-		if before.Status.Phase != after.Status.Phase {
-			if pool, err := provider.PoolOf(cloud.InstanceID(after.Spec.Donor.ProviderID)); err == nil {
-				looks.Forget(pool)
-			}
+		for _, observe := range observers {
+			observe(before, after)
 		}
-		observe(before, after)
 	}
 }
 

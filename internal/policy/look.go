@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -111,6 +112,17 @@ func (l *Looks) Forget(id cloud.PoolID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.At, e.Again = time.Time{}, time.Time{}
+}
+
+// Observe has what is known of a pool forgotten with each step of a capture of it: the steps are what changes its
+// versions and its recipe. An engine is to tell it of its passes.
+func (l *Looks) Observe(before, after *v1alpha1.Prototype) {
+	if before.Status.Phase == after.Status.Phase {
+		return
+	}
+	if pool, err := l.provider.PoolOf(cloud.InstanceID(after.Spec.Donor.ProviderID)); err == nil {
+		l.Forget(pool)
+	}
 }
 
 // Keep drops what is known of all pools but these.

@@ -144,13 +144,9 @@ func keepNoDryRun(action kubetesting.Action) (bool, runtime.Object, error) {
 	return true, create.GetObject(), nil
 }
 
-// observe is what the engine tells: a step of a capture changes what the cloud says.
+// observe is what the engine tells.
 func (c *controller) observe(before, after *v1alpha1.Prototype) {
-	if before.Status.Phase != after.Status.Phase {
-		if pool, err := c.p.PoolOf(cloud.InstanceID(after.Spec.Donor.ProviderID)); err == nil {
-			c.looks.Forget(pool)
-		}
-	}
+	c.looks.Observe(before, after)
 	c.watch.Observe(before, after)
 }
 
