@@ -15,6 +15,7 @@ export CGO_ENABLED := 0
 # A release is a clean tree at a tag; anything else is "devel" with its commit, and publishes no image.
 VERSION      ?= $(shell hack/version.sh)
 KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9][0-9.]*\).*|\1|p' sandbox/go.mod | head -n 1)
+CONTAINERD_VERSION := $(shell sed -n 's|^.*github.com/containerd/containerd/v2 v\([0-9][0-9.]*\).*|\1|p' tools/containerd/go.mod | head -n 1)
 LINT_VERSION := $(shell sed -n 's|^.*golangci/golangci-lint/v2 v\([0-9][0-9.]*\).*|\1|p' tools/lint/go.mod | head -n 1)
 KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
 
@@ -26,6 +27,13 @@ kube_stamp = -X $(1).gitVersion=v$(KUBE_VERSION) -X $(1).gitMajor=$(word 1,$(KUB
 SANDBOX_LDFLAGS := -s -w $(call kube_stamp,k8s.io/component-base/version) $(call kube_stamp,k8s.io/client-go/pkg/version)
 
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(LINT_VERSION)
+
+# Where tests find containerd, containerd-shim-runc-v2 and ctr (KAMINO_CONTAINERD_BIN). The tags leave out
+# what asks for a C library or a daemon of its own.
+CONTAINERD         := $(BIN)/containerd-$(CONTAINERD_VERSION)
+CONTAINERD_TAGS    := no_btrfs no_devmapper no_zfs no_erofs no_nri no_tracing osusergo netgo static_build urfave_cli_no_docs
+CONTAINERD_PKG     := github.com/containerd/containerd/v2
+CONTAINERD_LDFLAGS := -s -w -X $(CONTAINERD_PKG)/version.Version=v$(CONTAINERD_VERSION) -X $(CONTAINERD_PKG)/version.Revision=module
 
 # The sandbox is compiled without -trimpath so that `go test` and the linter, which don't pass it either,
 # find Kubernetes in the build cache instead of compiling it once more.
@@ -61,6 +69,9 @@ test-sandbox: build
 .PHONY: test-machines
 test-machines: $(BIN)/kamino ## Prove identity on real Debian machines in containers (root and Debian packages; says which).
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(GO) test -tags machines -count=1 -timeout 20m -v ./machine/real
+
+.PHONY: containerd
+containerd: $(CONTAINERD) ## Build a real containerd with its shim and ctr, for tests that ask one.
 
 .PHONY: measure-disk
 measure-disk: $(BIN)/kamino ## Measure what tools leave on one disk, rule by rule, and the cost on 200,000 files (root; no test).
@@ -140,6 +151,14 @@ $(BIN)/controller-gen: tools/go.mod tools/go.sum
 $(BIN)/govulncheck: tools/vuln/go.mod tools/vuln/go.sum
 	@mkdir -p $(BIN)
 	@cd tools/vuln && ../../hack/retry.sh $(GO) mod download && $(GO) build -o ../../$(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
+
+# Keyed by its version, and complete once it has its name.
+$(CONTAINERD): tools/containerd/go.mod tools/containerd/go.sum
+	@echo "building containerd $(CONTAINERD_VERSION) (about three minutes, once)"
+	@rm -rf $@ $@.new && mkdir -p $@.new
+	@cd tools/containerd && ../../hack/retry.sh $(GO) mod download && $(GO) build -tags '$(CONTAINERD_TAGS)' -ldflags '$(CONTAINERD_LDFLAGS)' -o ../../$@.new/ \
+		$(CONTAINERD_PKG)/cmd/containerd $(CONTAINERD_PKG)/cmd/containerd-shim-runc-v2 $(CONTAINERD_PKG)/cmd/ctr
+	@mv $@.new $@
 
 # Keyed by its version, so that another checkout's cache never answers with an older linter.
 $(GOLANGCI_LINT): tools/lint/go.mod tools/lint/go.sum
