@@ -61,11 +61,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Forget:
 		return e.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
 	default: // plan.SaveRecipe
-		_, err := e.Kube.CoreV1().Secrets(e.namespace()).Create(ctx, recipeSecret(w, e.namespace()), metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create secret %s/%s: %w", e.namespace(), recipeSecretName(w.p), err)
-		}
-		return nil
+		return e.saveRecipe(ctx, w)
 	}
 }
 

@@ -46,6 +46,7 @@ type world struct {
 	recipe   cloud.Pool
 	change   cloud.RecipeChange
 	retire   []string
+	savedAs  string // the Secret that keeps what the recipe loses
 	refusals []cloud.Refusal
 	ahead    []v1alpha1.Prototype // captures that hold donors, where only so many may
 
@@ -143,7 +144,7 @@ func (e *Engine) lookPods(ctx context.Context, w *world) error {
 		return nil
 	}
 	drain := w.p.Spec.Settings.Defaulted().Drain
-	left, err := node.Left(ctx, e.Kube, w.node.Name, drain)
+	left, err := node.Left(ctx, e.Kube, w.node.Name, drain, e.own(w.p))
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,6 @@ package capture
 
 import (
 	"context"
-	"fmt"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -98,7 +93,7 @@ func (e *Engine) lookRecipe(ctx context.Context, w *world) error {
 	case newer && w.recipe.Recipe.Version != "":
 		f.Recipe = plan.RecipeNewer
 	}
-	if f.Saved, err = e.saved(ctx, w); err != nil {
+	if f.Saved, err = e.lookSaved(ctx, w); err != nil {
 		return err
 	}
 	if f.Recipe != plan.RecipeHere {
@@ -142,34 +137,4 @@ func (e *Engine) retirable(ctx context.Context, pool cloud.PoolID, images []clou
 // removesBootstrap tells whether the profile bootstraps a node once and for all.
 func removesBootstrap(p *v1alpha1.Prototype) bool {
 	return p.Spec.Settings.Defaulted().Generalize.Profile == v1alpha1.ProfileStatic
-}
-
-// saved tells whether what the recipe loses is kept.
-func (e *Engine) saved(ctx context.Context, w *world) (bool, error) {
-	if len(w.change.Removes) == 0 {
-		return true, nil
-	}
-	_, err := e.Kube.CoreV1().Secrets(e.namespace()).Get(ctx, recipeSecretName(w.p), metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read secret %s/%s: %w", e.namespace(), recipeSecretName(w.p), err)
-	}
-	return true, nil
-}
-
-func recipeSecretName(p *v1alpha1.Prototype) string { return p.Name + "-recipe" }
-
-// recipeSecret keeps what the recipe is about to lose. It outlives the Prototype: a rollback may need it.
-func recipeSecret(w *world, namespace string) *corev1.Secret {
-	immutable := true
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: recipeSecretName(w.p), Namespace: namespace,
-			Labels: map[string]string{v1alpha1.PrototypeLabel: v1alpha1.LabelValue(w.p.Name), v1alpha1.PoolLabel: v1alpha1.LabelValue(v1alpha1.ObjectName(w.p.Spec.Pool))},
-		},
-		Immutable: &immutable,
-		Data:      map[string][]byte{"recipe.json": w.change.Backup},
-	}
 }

@@ -22,6 +22,7 @@ import (
 // the cloud's provider.
 const (
 	NodeNotFound       = "NodeNotFound"
+	DonorClockOff      = "DonorClockOff"
 	NotInPool          = "NotInPool"
 	InstanceNotFound   = "InstanceNotFound"
 	DonorChanged       = "DonorChanged"
@@ -53,7 +54,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	w.ahead = holding(others)
 	f.Queued = len(w.ahead) >= e.concurrent()
 	for _, ask := range []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){
-		e.refuseDecision, e.refuseDonor, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refusePods, e.refuseCloud,
+		e.refuseDecision, e.refuseDonor, e.refuseClock, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refusePods, e.refuseCloud,
 	} {
 		refusals, err := ask(ctx, w, others)
 		if err != nil {
@@ -256,7 +257,7 @@ func (e *Engine) refusePods(ctx context.Context, w *world, _ []v1alpha1.Prototyp
 	if w.node == nil {
 		return nil, nil
 	}
-	left, err := node.Left(ctx, e.Kube, w.node.Name, w.p.Spec.Settings.Drain)
+	left, err := node.Left(ctx, e.Kube, w.node.Name, w.p.Spec.Settings.Drain, e.own(w.p))
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ var refusalReasons = setOf(
 	capture.NodeNotFound, capture.NotInPool, capture.InstanceNotFound, capture.DonorChanged, capture.PoolMismatch,
 	selection.NotLinux, "Windows", selection.ControlPlane, selection.BeingDeleted, selection.NotReady,
 	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, capture.UnmanagedPods, capture.CaptureInFlight,
-	capture.CapturedToday, "VersionExists", capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff,
+	capture.CapturedToday, "VersionExists", capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff, capture.DonorClockOff,
 	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid, "PermissionMissing", "QuotaUsedUp",
 	"GalleryNameTaken", "DefinitionMismatch", "GenerationMismatch", "DiskEncryptionSetElsewhere", "EphemeralOSDisk",
 	"UnmanagedOSDisk", "ConfidentialVM", "UpgradePolicyAutomatic", "UpgradePolicyRolling", "AutomaticOSUpgrade",

@@ -33,10 +33,16 @@ func (r Remaining) Names() []string {
 	return names
 }
 
+// Own names the pod that generalizes a donor, which is not drained by the capture that it belongs to. A label
+// would not tell it: anybody may write one on a pod of theirs. The zero value is no pod.
+type Own struct{ Namespace, Name string }
+
 // Left looks at which pods must still leave the node: all but those of DaemonSets, static pods, and
 // Kamino's own. It asks for the pods of this one node.
-func Left(ctx context.Context, kube kubernetes.Interface, name string, s v1alpha1.DrainSettings) (Remaining, error) {
-	list, problems := helper(ctx, kube, s).GetPodsForDeletion(name)
+func Left(ctx context.Context, kube kubernetes.Interface, name string, s v1alpha1.DrainSettings, own Own) (Remaining, error) {
+	h := helper(ctx, kube, s)
+	h.AdditionalFilters = []drain.PodFilter{own.stays}
+	list, problems := h.GetPodsForDeletion(name)
 	if list == nil {
 		return Remaining{}, fmt.Errorf("list the pods of node %s: %w", name, errors.Join(problems...))
 	}
@@ -110,14 +116,14 @@ func helper(ctx context.Context, kube kubernetes.Interface, s v1alpha1.DrainSett
 		Ctx: ctx, Client: kube, Force: s.Force, GracePeriodSeconds: grace,
 		IgnoreAllDaemonSets: true,
 		DeleteEmptyDirData:  true, // scratch space ends with its pod, as it does at any eviction
-		AdditionalFilters:   []drain.PodFilter{notOurs},
 		Out:                 io.Discard, ErrOut: io.Discard,
 	}
 }
 
-// notOurs keeps the generalize pod from being drained by the capture that it belongs to.
-func notOurs(pod corev1.Pod) drain.PodDeleteStatus {
-	if pod.Labels[v1alpha1.PrototypeLabel] != "" {
+// stays keeps the generalize pod from being drained by the capture that it belongs to: the one of that name, in
+// Kamino's own namespace and with the account that only generalize pods have.
+func (o Own) stays(pod corev1.Pod) drain.PodDeleteStatus {
+	if pod.Namespace == o.Namespace && pod.Name == o.Name && pod.Spec.ServiceAccountName == v1alpha1.GeneralizeServiceAccount {
 		return drain.MakePodDeleteStatusSkip()
 	}
 	return drain.MakePodDeleteStatusOkay()

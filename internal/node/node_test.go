@@ -1,12 +1,15 @@
 package node
 
 import (
+	"cmp"
 	"errors"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,7 +74,7 @@ func TestReleaseUndoesReserve(t *testing.T) {
 		if len(after.Annotations) == 0 && len(before.Annotations) == 0 {
 			after.Annotations, before.Annotations = nil, nil
 		}
-		if diff := cmp.Diff(before.Annotations, after.Annotations); diff != "" || after.Spec.Unschedulable != before.Spec.Unschedulable {
+		if diff := gocmp.Diff(before.Annotations, after.Annotations); diff != "" || after.Spec.Unschedulable != before.Spec.Unschedulable {
 			rt.Fatalf("the node is not as it was: %s", diff)
 		}
 		if !Restored(after, *written) {
@@ -117,8 +120,17 @@ func TestLeft(t *testing.T) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 		}),
 		pod("static", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),
-		pod("ours", unowned, func(p *corev1.Pod) { p.Labels = map[string]string{v1alpha1.PrototypeLabel: "p"} }),
+		pod("ours", unowned, func(p *corev1.Pod) {
+			p.Namespace, p.Spec.ServiceAccountName = "kamino", v1alpha1.GeneralizeServiceAccount
+		}),
 		pod("lonely", unowned),
+		// Whatever a pod says of itself, it leaves.
+		pod("labelled", func(p *corev1.Pod) { p.Labels = map[string]string{v1alpha1.PrototypeLabel: "p"} }),
+		pod("ours", func(p *corev1.Pod) { p.Spec.ServiceAccountName = v1alpha1.GeneralizeServiceAccount }),
+		pod("another", func(p *corev1.Pod) {
+			p.Namespace, p.Spec.ServiceAccountName = "kamino", v1alpha1.GeneralizeServiceAccount
+		}),
+		pod("clerk", func(p *corev1.Pod) { p.Namespace, p.Spec.ServiceAccountName = "kamino", "clerk" }),
 	)
 	for _, c := range []struct {
 		name  string
@@ -126,15 +138,17 @@ func TestLeft(t *testing.T) {
 		left  []string
 		stuck int
 	}{
-		{"without force", false, []string{"default/app", "default/scratch"}, 1},
-		{"with force", true, []string{"default/app", "default/lonely", "default/scratch"}, 0},
+		{"without force", false, []string{"kamino/another", "default/app", "kamino/clerk", "default/labelled", "default/ours", "default/scratch"}, 1},
+		{"with force", true, []string{"kamino/another", "default/app", "kamino/clerk", "default/labelled", "default/lonely", "default/ours", "default/scratch"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			left, err := Left(t.Context(), kube, "n1", v1alpha1.DrainSettings{Force: c.force})
+			left, err := Left(t.Context(), kube, "n1", v1alpha1.DrainSettings{Force: c.force}, Own{"kamino", "ours"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.left, left.Names()); diff != "" || len(left.Stuck) != c.stuck {
+			names := left.Names()
+			slices.SortFunc(names, func(a, b string) int { return cmp.Compare(path.Base(a), path.Base(b)) })
+			if diff := gocmp.Diff(c.left, names); diff != "" || len(left.Stuck) != c.stuck {
 				t.Errorf("left %v, stuck %v:\n%s", left.Names(), left.Stuck, diff)
 			}
 		})
@@ -164,7 +178,7 @@ func TestEvict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"guarded", "gone", "free"}, evicted); diff != "" {
+	if diff := gocmp.Diff([]string{"guarded", "gone", "free"}, evicted); diff != "" {
 		t.Errorf("evictions (-want +got):\n%s", diff)
 	}
 	if len(blocked) != 1 || blocked[0].String() != "default/guarded: The disruption budget app needs 1 healthy pods and has 1 currently" {

@@ -68,7 +68,7 @@ func (r *Replacer) advance(ctx context.Context, name string) error {
 func (r *Replacer) drain(ctx context.Context, n *corev1.Node, mark *v1alpha1.Rebuild) (bool, error) {
 	settings := r.Drain
 	settings.Timeout.Duration = r.drainTimeout()
-	left, err := node.Left(ctx, r.Kube, n.Name, settings)
+	left, err := node.Left(ctx, r.Kube, n.Name, settings, node.Own{})
 	if err != nil {
 		return false, err
 	}

@@ -43,7 +43,7 @@ func TestPermissions(t *testing.T) {
 				"update prototypes.kamino.dev/status", "update prototypes.kamino.dev/finalizers",
 				"watch prototypepolicies.kamino.dev", "update prototypepolicies.kamino.dev/status",
 				"list nodes", "watch nodes", "patch nodes", "list pods", "create pods/eviction kube-system/x",
-				"list poddisruptionbudgets.policy", "list daemonsets.apps", "create events.events.k8s.io default",
+				"list poddisruptionbudgets.policy", "get leases.coordination.k8s.io kube-node-lease/x", "list daemonsets.apps", "create events.events.k8s.io default",
 				"create leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/kamino-controller",
 				"create secrets " + own, "get secrets " + own + "/x-recipe",
 				"create pods " + pods, "delete pods " + pods + "/generalize-x", "watch pods " + pods,
