@@ -110,6 +110,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		review := &authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: userOf(r)}}}
 		review.APIVersion, review.Kind = "authentication.k8s.io/v1", "SelfSubjectReview"
 		answer(w, http.StatusCreated, review)
+	case path == "/version":
+		_, _ = w.Write([]byte(`{"gitVersion":"v1.37.1"}`))
 	case r.Method == http.MethodGet && name != "":
 		s.serveGet(w, path, resource, name)
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "":

@@ -49,7 +49,6 @@ func (a *autoFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&a.timeout, "timeout", 0, "stop waiting after this time; captures can be gone on with (default: never)")
 	flags.BoolVar(&a.dryRun, "dry-run", false, "decide and report, and change nothing")
 	flags.BoolVar(&a.detailed, "detailed-exitcode", false, "exit with 10 if there was nothing to do")
-	flags.StringVarP(&a.output, "output", "o", "", "table, wide, json or yaml")
 }
 
 func newAutoCommand(f *Factory, o *Options) *cobra.Command {
@@ -76,6 +75,7 @@ func newAutoCommand(f *Factory, o *Options) *cobra.Command {
 		},
 	}
 	flags.bind(cmd.Flags())
+	bindOutput(cmd, &flags.output, print.Table, print.Wide, print.JSON, print.YAML)
 	_ = cmd.RegisterFlagCompletionFunc("policy", completePolicies(f, o))
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f, o))
 	return cmd

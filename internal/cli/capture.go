@@ -72,11 +72,10 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.wait, "wait", true, "follow the capture until it has ended")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
 	flags.DurationVar(&c.timeout, "timeout", 0, "stop following after this time; the capture itself goes on (default: never)")
-	flags.StringVarP(&c.output, "output", "o", "", "table, wide, json, yaml or name")
 }
 
 // complete reads what has no zero value that means "not said".
-func (c *captureFlags) complete(flags *pflag.FlagSet) (print.Format, error) {
+func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) (print.Format, error) {
 	if flags.Changed("grace-period") {
 		c.settings.Drain.GracePeriod = &metav1.Duration{Duration: c.gracePeriod}
 	}
@@ -91,7 +90,7 @@ func (c *captureFlags) complete(flags *pflag.FlagSet) (print.Format, error) {
 	if err := checkSettings(c.settings); err != nil {
 		return "", err
 	}
-	if err := parseVersion(c.version); err != nil {
+	if err := parseVersion(c.version, now); err != nil {
 		return "", err
 	}
 	format, err := print.ParseFormat(c.output, print.Table, print.Wide, print.JSON, print.YAML, print.Name)
@@ -111,7 +110,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodes(f, o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := flags.complete(cmd.Flags())
+			format, err := flags.complete(cmd.Flags(), f.Now())
 			if err != nil {
 				return err
 			}
@@ -129,6 +128,8 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 		},
 	}
 	flags.bind(cmd.Flags())
+	bindOutput(cmd, &flags.output, print.Table, print.Wide, print.JSON, print.YAML, print.Name)
+	completeProfiles(cmd)
 	cmd.Flags().IntVar(&o.MaxConcurrent, "max-concurrent", 1,
 		"how many nodes of the cluster may be out of service at once, each of another pool, if this command does the work")
 	return cmd

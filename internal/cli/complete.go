@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/print"
 )
 
 // A shell that waits for a completion must not hang, and nobody reads a list of thousands.
@@ -95,4 +96,28 @@ func find(all []v1alpha1.Prototype, name string) *v1alpha1.Prototype {
 		return nil
 	}
 	return &all[i]
+}
+
+// bindOutput gives a verb the flag -o with the forms of output that it knows, and completes it with them.
+func bindOutput(cmd *cobra.Command, output *string, known ...print.Format) {
+	words := make([]string, len(known))
+	for i, format := range known {
+		words[i] = string(format)
+	}
+	usage := strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+	if !slices.Contains(known, print.Table) {
+		usage += " (default: sentences)"
+	}
+	cmd.Flags().StringVarP(output, "output", "o", "", usage)
+	completeWords(cmd, "output", words...)
+}
+
+// completeProfiles completes --profile.
+func completeProfiles(cmd *cobra.Command) {
+	completeWords(cmd, "profile", string(v1alpha1.ProfileStatic), string(v1alpha1.ProfileBootstrap))
+}
+
+// completeWords completes a flag with the words that it takes.
+func completeWords(cmd *cobra.Command, flag string, words ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
 }

@@ -74,18 +74,17 @@ func completeVersions(f *Factory, o *Options, cmd *cobra.Command, args []string,
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var versions []string
-	for _, id := range ids {
-		if !strings.EqualFold(s.provider.PoolName(id), args[0]) {
-			continue
-		}
-		images, err := s.provider.Images(ctx, id)
-		if err != nil {
-			continue
-		}
-		for _, image := range slices.Backward(images) {
-			if strings.HasPrefix(image.Version, prefix) {
-				versions = append(versions, image.Version)
-			}
+	id, err := s.meant(args[0], ids)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	images, err := s.provider.Images(ctx, id)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, image := range slices.Backward(images) {
+		if strings.HasPrefix(image.Version, prefix) {
+			versions = append(versions, image.Version)
 		}
 	}
 	return versions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder

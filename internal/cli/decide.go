@@ -127,15 +127,21 @@ func (d *donor) inFlight(p *v1alpha1.Prototype, version string) (decision, error
 	}
 }
 
-// parseVersion reads the flag --version: a day as YYYY.MM.DD. Empty means today.
-func parseVersion(text string) error {
+// parseVersion reads the flag --version: a day as YYYY.MM.DD. Empty means today. A day that is to come would be in
+// the way of all captures until then: none of them would be newer.
+func parseVersion(text string, now time.Time) error {
 	if text == "" {
 		return nil
 	}
-	if day, err := imageversion.Day(text); err != nil || imageversion.Of(day) != text {
+	day, err := imageversion.Day(text)
+	switch today := imageversion.Of(now); {
+	case err != nil || imageversion.Of(day) != text:
 		return usagef("--version %q is not a day in the form YYYY.MM.DD, such as 2026.03.09", text)
+	case imageversion.Compare(text, today) > 0:
+		return usagef("--version %s is a day to come: today is %s (UTC), and no version of the days between could follow it", text, today)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // nodeName takes what kubectl prints with -o name, too.

@@ -44,7 +44,7 @@ pool's other versions.`,
 			return describe(cmd.Context(), f, cluster, args[0], format)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "table, json or yaml")
+	bindOutput(cmd, &output, print.Table, print.JSON, print.YAML)
 	return cmd
 }
 

@@ -44,7 +44,7 @@ be refused.`,
 			return f.examine(cmd.Context(), o, only, format)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "table, json or yaml")
+	bindOutput(cmd, &output, print.Table, print.JSON, print.YAML)
 	return cmd
 }
 

@@ -41,7 +41,7 @@ used, and "quarantined" if it must never be.`,
 			return s.history(cmd.Context(), args[0], keep, format)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "table, wide, json or yaml")
+	bindOutput(cmd, &output, print.Table, print.Wide, print.JSON, print.YAML)
 	cmd.Flags().IntVar(&keep, "keep", 0, "judge as a capture with this --keep would (default: as the pool's last one)")
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/estimate"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
@@ -52,7 +53,7 @@ for is judged by an empty one.`,
 	}
 	cmd.Flags().StringVar(&from.name, "policy", "", "`name` of one policy of the cluster (default: all of them)")
 	cmd.Flags().StringVarP(&from.file, "filename", "f", "", "`file` with policies to decide by, which need not be in the cluster")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "table, wide, json or yaml")
+	bindOutput(cmd, &output, print.Table, print.Wide, print.JSON, print.YAML)
 	_ = cmd.RegisterFlagCompletionFunc("policy", completePolicies(f, o))
 	return cmd
 }
@@ -103,15 +104,26 @@ func (s *session) unasked(plans []policy.Plan, say bool) error {
 // plans decides about one pool, or about all, and notes what is wrong with the policies' pools.
 func (s *session) plans(ctx context.Context, pool string, from policySource) (policy.Plans, error) {
 	policies, err := s.policies(ctx, from)
-	var refused *ending
-	if err != nil && (from.name != "" || from.file != "" || pool == "" || !errors.As(err, &refused)) {
-		return policy.Plans{}, err // a pool is judged by an empty policy where the cluster knows none
+	switch {
+	case errors.Is(err, errPoliciesMissing) && from.name == "":
+		if pool == "" {
+			s.note("This cluster doesn't know PrototypePolicies yet (`kamino crds --apply`): this is what an empty policy would do.")
+			policies = []v1alpha1.PrototypePolicy{policy.AdHoc(adHocName)}
+		}
+	case err != nil:
+		return policy.Plans{}, err
 	}
 	decider, err := s.commandDecider(ctx)
 	if err != nil {
 		return policy.Plans{}, err
 	}
-	only := func(p policy.Pool) bool { return pool == "" || p.Named(pool) }
+	var meant cloud.PoolID
+	if pool != "" {
+		if meant, err = s.meant(pool, decider.Nodes.Pools()); err != nil {
+			return policy.Plans{}, err
+		}
+	}
+	only := func(p policy.Pool) bool { return pool == "" || p.ID == meant }
 	plans, err := decider.Plan(ctx, policies, only)
 	if err != nil {
 		return policy.Plans{}, err
@@ -120,7 +132,7 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 		if len(plans.Pools) > 0 {
 			return plans, nil
 		}
-		return s.planOther(ctx, decider, pool, policies, plans, only)
+		return s.planOther(ctx, decider, meant, policies, plans, only)
 	}
 	for _, p := range policies {
 		for _, sentence := range plans.Troubles[p.Name] {
@@ -131,14 +143,7 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 }
 
 // planOther plans a pool that no single one of the policies is for.
-func (s *session) planOther(ctx context.Context, decider *policy.Decider, pool string, policies []v1alpha1.PrototypePolicy, found policy.Plans, only func(policy.Pool) bool) (policy.Plans, error) {
-	known := false
-	for _, id := range decider.Nodes.Pools() {
-		known = known || only(policy.Pool{ID: id, Name: s.provider.PoolName(id)})
-	}
-	if !known {
-		return policy.Plans{}, refusedf("no node of this cluster belongs to a pool %s: `kamino status` lists the pools", pool)
-	}
+func (s *session) planOther(ctx context.Context, decider *policy.Decider, pool cloud.PoolID, policies []v1alpha1.PrototypePolicy, found policy.Plans, only func(policy.Pool) bool) (policy.Plans, error) {
 	for _, p := range policies {
 		for _, sentence := range found.Troubles[p.Name] {
 			if strings.Contains(sentence, "claimed by") {
@@ -146,8 +151,8 @@ func (s *session) planOther(ctx context.Context, decider *policy.Decider, pool s
 			}
 		}
 	}
-	s.note("No one policy decides for pool %s: this is what an empty policy would do.", pool)
-	return decider.Plan(ctx, []v1alpha1.PrototypePolicy{policy.AdHoc(adHocName, pool)}, only)
+	s.note("No one policy decides for pool %s: this is what an empty policy would do.", s.provider.PoolName(pool))
+	return decider.Plan(ctx, []v1alpha1.PrototypePolicy{policy.AdHoc(adHocName, string(pool))}, only)
 }
 
 // commandDecider makes decisions from what the cluster says now.

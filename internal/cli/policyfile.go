@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,19 +48,23 @@ func (p policySource) check() error {
 	return nil
 }
 
+// errPoliciesMissing says how to install what is not there.
+var errPoliciesMissing = &ending{ExitRefused, errors.New(
+	"this cluster doesn't know PrototypePolicies, and nothing was changed: install Kamino's definitions with `kamino crds --apply`")}
+
 // policies that the source names. Those that exist nowhere have no UID.
 func (s *session) policies(ctx context.Context, from policySource) ([]v1alpha1.PrototypePolicy, error) {
 	switch {
 	case from.file != "":
 		return s.readPolicies(ctx, from.file)
 	case len(from.pools) > 0:
-		return []v1alpha1.PrototypePolicy{policy.AdHoc(adHocName, from.pools...)}, nil
+		return s.madeUp(ctx, from.pools)
 	}
 	var list v1alpha1.PrototypePolicyList
 	err := s.cluster.Client.List(ctx, &list)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, refusedf("this cluster doesn't know PrototypePolicies, and nothing was changed: install Kamino's definitions with `kamino crds | kubectl apply -f -`")
+		return nil, errPoliciesMissing
 	case err != nil:
 		return nil, fmt.Errorf("list prototypepolicies: %w", err)
 	case from.name == "":
@@ -122,4 +129,22 @@ func (s *session) validatePolicy(ctx context.Context, p *v1alpha1.PrototypePolic
 	p.UID, p.ResourceVersion = "", ""
 	p.Spec = p.Spec.Defaulted()
 	return nil
+}
+
+// madeUp is an empty policy for the pools that a person means. One that means none stays as it is, and is told
+// beside what comes of the others.
+func (s *session) madeUp(ctx context.Context, names []string) ([]v1alpha1.PrototypePolicy, error) {
+	pools, err := s.clusterPools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Collect(maps.Keys(pools))
+	ids := make([]string, len(names))
+	for i, name := range names {
+		ids[i] = name
+		if id, err := s.meant(name, known); err == nil {
+			ids[i] = string(id)
+		}
+	}
+	return []v1alpha1.PrototypePolicy{policy.AdHoc(adHocName, ids...)}, nil
 }

@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -80,27 +80,34 @@ func (s *session) eachNode(ctx context.Context, do func(*corev1.Node)) error {
 	}
 }
 
-// findPool is the pool of that name, or of that ID.
+// findPool is the pool that a person means: by its name, its ID, or a part of its name that no other has.
 func (s *session) findPool(ctx context.Context, name string) (*namedPool, error) {
 	pools, err := s.clusterPools(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var found []*namedPool
-	for id, p := range pools {
-		if strings.EqualFold(string(id), name) || strings.EqualFold(s.provider.PoolName(id), name) {
-			found = append(found, p)
-		}
+	id, err := s.meant(name, slices.Collect(maps.Keys(pools)))
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(found, func(a, b *namedPool) int { return cmp.Compare(a.id, b.id) })
-	switch len(found) {
-	case 0:
-		return nil, refusedf("no node or Prototype of this cluster belongs to a pool %s, and nothing was changed: `kamino status` lists the pools", name)
-	case 1:
-		return found[0], nil
-	default:
-		return nil, refusedf("there are %d pools with the name %s, and nothing was changed: name one by its ID, such as %s", len(found), name, found[0].id)
+	return pools[id], nil
+}
+
+// meant is the one of some pools that a person means.
+func (s *session) meant(name string, ids []cloud.PoolID) (cloud.PoolID, error) {
+	id, err := meant(s.provider, name, ids)
+	if err != nil {
+		return "", refusedf("%w", err)
 	}
+	return id, nil
+}
+
+func meant(provider cloud.Provider, name string, ids []cloud.PoolID) (cloud.PoolID, error) {
+	names := map[cloud.PoolID]string{}
+	for _, id := range ids {
+		names[id] = provider.PoolName(id)
+	}
+	return cloud.Meant(name, names)
 }
 
 // tell tells the pool's history. That the instances could not be counted is no reason against going back: it

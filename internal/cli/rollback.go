@@ -45,7 +45,7 @@ type changeFlags struct {
 
 func (c *changeFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
-	cmd.Flags().StringVarP(&c.output, "output", "o", "", "json or yaml (default: sentences)")
+	bindOutput(cmd, &c.output, print.JSON, print.YAML)
 }
 
 func (c *changeFlags) complete(checksReason bool) (err error) {

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -35,16 +36,35 @@ func Main() int {
 	return NewFactory().Run(ctx, os.Args[1:])
 }
 
-// onSignal calls once at the first signal that asks the process to end. A second one ends it right there,
-// whatever it is waiting for; that loses nothing either.
-func onSignal(once func()) {
+// onSignal calls end at the first signal that asks the process to end. Who asks again ends it right there.
+func onSignal(end func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-signals
-		signal.Stop(signals)
-		once()
+		heed(signals, time.Now, end)
+		_, _ = fmt.Fprintln(os.Stderr, "kamino: "+killed)
+		os.Exit(ExitInterrupted)
 	}()
+}
+
+// oneWish is how long signals count as one and the same: a terminal, a shell and a supervisor may each pass on
+// what a person wished once.
+const oneWish = 2 * time.Second
+
+// killed is said where a second wish ends the process before it is through with its step.
+var killed = fmt.Sprintf("killed: nothing is lost, the capture can be gone on with; if this command held Kamino's Lease, others wait for it for up to %s", leaseDuration)
+
+// heed asks the process to end at the first signal, and returns at the next one that is a wish of its own:
+// then it is to end right there, whatever it waits for.
+func heed(signals <-chan os.Signal, now func() time.Time, end func()) {
+	<-signals
+	asked := now()
+	end()
+	for range signals {
+		if now().Sub(asked) > oneWish {
+			return
+		}
+	}
 }
 
 // Run runs the command with the arguments and returns its exit code.
@@ -93,6 +113,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 			return f.prepare(cmd, o)
 		},
 	}
+	root.Version = buildInfo().String()
 	root.SetOut(f.Out)
 	root.SetErr(f.Err)
 	o.Image = defaultImage(f.Getenv)
@@ -110,7 +131,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	add("work", newCaptureCommand(f, o), newStatusCommand(f, o), newPlanCommand(f, o), newAutoCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o))
 	add("work", newHistoryCommand(f, o), newRollbackCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o), newDoctorCommand(f, o))
 	add("install", newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f))
-	root.AddCommand(newVersionCommand(f))
+	root.AddCommand(newVersionCommand(f, o))
 	return root
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 func newStatusCommand(f *Factory, o *Options) *cobra.Command {
@@ -32,7 +33,7 @@ The version in use is marked "current"; the one that a rollback would go to is m
 		Example: `  kamino status
   kamino status pool1 -o wide
   kamino status --watch`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format, err := print.ParseFormat(output, print.Table, print.Wide, print.JSON, print.YAML)
 			if err != nil {
@@ -52,7 +53,7 @@ The version in use is marked "current"; the one that a rollback would go to is m
 			return s.status(cmd.Context(), pool, format)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "table, wide, json or yaml")
+	bindOutput(cmd, &output, print.Table, print.Wide, print.JSON, print.YAML)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "look again and again until interrupted")
 	cmd.Flags().DurationVar(&interval, "interval", 10*time.Second, "time between two looks with --watch")
 	return cmd
@@ -124,10 +125,15 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 		return nil, err
 	}
 	if only != "" {
-		pools = slices.DeleteFunc(pools, func(p print.Pool) bool { return !strings.EqualFold(p.Name, only) })
-		if len(pools) == 0 {
-			return nil, refusedf("no node of this cluster belongs to a pool %s: `kamino status` lists the pools", only)
+		ids := make([]cloud.PoolID, len(pools))
+		for i := range pools {
+			ids[i] = pools[i].ID
 		}
+		meant, err := s.meant(only, ids)
+		if err != nil {
+			return nil, err
+		}
+		pools = slices.DeleteFunc(pools, func(p print.Pool) bool { return p.ID != meant })
 	}
 	all, err := s.cluster.prototypes(ctx)
 	var notInstalled *ending

@@ -62,7 +62,8 @@ It exits 0 if the disk is clean, and 4 if there are findings that may not stay.`
 	flags.BoolVar(&v.all, "all", false, "read the whole tree, not only where machines keep what is theirs")
 	flags.StringVar(&v.tree, "tree", "", "with an image: the same disk, mounted; keys that came with packages and container images are known again by it")
 	flags.BoolVar(&v.freeOnly, "free-only", false, "with an image: report keys and tokens only where blocks are not known to be in use")
-	flags.StringVarP(&v.output, "output", "o", "", "table, json or yaml")
+	bindOutput(cmd, &v.output, print.Table, print.JSON, print.YAML)
+	completeProfiles(cmd)
 	return cmd
 }
 

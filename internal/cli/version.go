@@ -1,12 +1,19 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
 )
@@ -50,6 +57,9 @@ func buildInfo() build {
 	return b
 }
 
+// String is the build in a line.
+func (b build) String() string { return fmt.Sprintf("%s (%s, %s)", b.Version, b.Go, b.Platform) }
+
 // releaseImage is the container image of this build: the release's own, else the latest that was published.
 func releaseImage() string {
 	if released.MatchString(Version) {
@@ -58,27 +68,118 @@ func releaseImage() string {
 	return imageRepository + ":latest"
 }
 
-func newVersionCommand(f *Factory) *cobra.Command {
-	var output string
+// versions is this build, and what runs in the cluster.
+type versions struct {
+	build
+	// Server is nil where the cluster could not be asked, or was not to be.
+	Server *server `json:"server,omitempty"`
+}
+
+// server is what runs in the cluster.
+type server struct {
+	Kubernetes string `json:"kubernetes"`
+	// Controllers of Kamino's in its namespace.
+	Controllers []controllerVersion `json:"controllers"`
+}
+
+type controllerVersion struct {
+	Deployment string `json:"deployment"`
+	Image      string `json:"image"`
+	Ready      int32  `json:"ready"`
+	Replicas   int32  `json:"replicas"`
+}
+
+// serverTime bounds the look at the cluster: the build is told anyway.
+const serverTime = 5 * time.Second
+
+func newVersionCommand(f *Factory, o *Options) *cobra.Command {
+	var (
+		output     string
+		clientOnly bool
+	)
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this build",
+		Short: "Print the version of this build, and what runs in the cluster",
+		Long: `Print the version of this build, of the cluster's API server, and the image that each of Kamino's controllers runs.
+A cluster that can't be asked is noted, and no error.`,
 		Example: `  kamino version
-  kamino version -o json`,
+  kamino version --client -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := print.ParseFormat(output, print.JSON, print.YAML)
 			if err != nil {
 				return &ending{ExitUsage, err}
 			}
-			b := buildInfo()
-			if format != print.Text {
-				return print.Value(f.Out, format, b)
+			v := versions{build: buildInfo()}
+			if !clientOnly {
+				v.Server = f.serverVersions(cmd.Context(), o)
 			}
-			_, err = fmt.Fprintf(f.Out, "kamino %s (%s, %s)\n", b.Version, b.Go, b.Platform)
-			return err
+			if format != print.Text {
+				return print.Value(f.Out, format, v)
+			}
+			return v.write(f.Out)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml")
+	cmd.Flags().BoolVar(&clientOnly, "client", false, "print the version of this build only")
+	bindOutput(cmd, &output, print.JSON, print.YAML)
 	return cmd
+}
+
+func (v versions) write(w io.Writer) error {
+	lines := []string{"kamino " + v.String()}
+	if v.Server != nil {
+		lines = append(lines, "API server "+v.Server.Kubernetes)
+		for _, c := range v.Server.Controllers {
+			lines = append(lines, fmt.Sprintf("controller %s: %s, %d of %d ready", c.Deployment, c.Image, c.Ready, c.Replicas))
+		}
+		if len(v.Server.Controllers) == 0 {
+			lines = append(lines, "no controller")
+		}
+	}
+	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	return err
+}
+
+// serverVersions asks the cluster; nil, and a note, if it can't be asked.
+func (f *Factory) serverVersions(ctx context.Context, o *Options) *server {
+	ctx, cancel := context.WithTimeout(ctx, serverTime)
+	defer cancel()
+	seen, err := func() (*server, error) {
+		cluster, err := f.Connect(o)
+		if err != nil {
+			return nil, err
+		}
+		return cluster.versions(ctx, o.Namespace)
+	}()
+	if err != nil {
+		_, _ = fmt.Fprintf(f.Err, "What runs in the cluster can't be told: %s.\n", explain(err))
+	}
+	return seen
+}
+
+func (c *Cluster) versions(ctx context.Context, namespace string) (*server, error) {
+	body, err := c.Kube.CoreV1().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	var seen struct{ GitVersion string }
+	if err := json.Unmarshal(body, &seen); err != nil {
+		return nil, fmt.Errorf("the API server's version: %w", err)
+	}
+	// By what both the chart and the manifests call it: a release may have any name.
+	deployments, err := c.Kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=controller"})
+	if err != nil {
+		return nil, fmt.Errorf("list deployments in namespace %s: %w", namespace, err)
+	}
+	found := &server{Kubernetes: seen.GitVersion, Controllers: []controllerVersion{}}
+	for _, d := range deployments.Items {
+		for _, container := range d.Spec.Template.Spec.Containers {
+			if slices.Contains(container.Args, "controller") {
+				found.Controllers = append(found.Controllers, controllerVersion{
+					Deployment: d.Namespace + "/" + d.Name, Image: container.Image, Ready: d.Status.ReadyReplicas, Replicas: *d.Spec.Replicas,
+				})
+			}
+		}
+	}
+	return found, nil
 }

@@ -119,8 +119,8 @@ func (d *Doctor) nodesFound() {
 		d.add(Finding{Level: Fail, Check: CheckNodes, Message: "the cluster has no nodes", Remedy: "see whether this is the right cluster: kubectl config current-context"})
 	case d.Cloud == nil:
 		d.ok(CheckNodes, "", "the cluster has %s", plural(d.nodes, "node"))
-	case len(d.pools) == 0 && d.Only != "":
-		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool", Message: fmt.Sprintf("no node of the cluster belongs to a pool %s", d.Only), Remedy: "leave the name out, and see which pools there are"})
+	case d.unmeant != nil:
+		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool", Message: d.unmeant.Error(), Remedy: "leave the name out, and see which pools there are"})
 	case len(d.pools) == 0:
 		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool",
 			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a pool that can be captured", d.nodes),

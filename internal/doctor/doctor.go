@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ type Doctor struct {
 	Namespace string
 	// PodNamespace is where the generalize pods run. Namespace if empty.
 	PodNamespace string
-	// Only, if set, limits the pools to those of that name.
+	// Only, if set, limits the pools to the one that is meant by it: cloud.Meant.
 	Only string
 	Now  func() time.Time
 
@@ -100,6 +101,8 @@ type Doctor struct {
 	nodes    int
 	inTree   []string
 	csi      int
+	// unmeant says why Only means no pool.
+	unmeant error
 }
 
 // members are the nodes of a pool, as much as the checks need.
@@ -119,6 +122,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	if err := d.lookAtNodes(ctx); err != nil {
 		return Report{}, err
 	}
+	d.limit()
 	d.identify(ctx)
 	d.clock()
 	d.installation(ctx)
@@ -132,6 +136,20 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 		}
 	}
 	return d.report(), nil
+}
+
+// limit leaves out the pools that are not asked for.
+func (d *Doctor) limit() {
+	if d.Only == "" || d.Cloud == nil {
+		return
+	}
+	names := map[cloud.PoolID]string{}
+	for id, m := range d.pools {
+		names[id] = m.name
+	}
+	var meant cloud.PoolID
+	meant, d.unmeant = cloud.Meant(d.Only, names)
+	maps.DeleteFunc(d.pools, func(id cloud.PoolID, _ *members) bool { return id != meant })
 }
 
 func (d *Doctor) report() Report {
@@ -204,9 +222,6 @@ func (d *Doctor) lookAtNode(n *corev1.Node) {
 		return
 	}
 	name := d.Cloud.PoolName(id)
-	if d.Only != "" && !strings.EqualFold(name, d.Only) && !strings.EqualFold(string(id), d.Only) {
-		return
-	}
 	if d.pools[id] == nil {
 		d.pools[id] = &members{name: name}
 	}

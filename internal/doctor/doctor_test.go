@@ -168,7 +168,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"a pool of one": {CheckPool, Fail, "grow the pool", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			_ = d.Kube.(*fake.Clientset).Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "b")
 		}},
-		"no pool": {CheckNodes, Fail, "no node of the cluster belongs to a pool other", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+		"no pool": {CheckNodes, Fail, "no pool other is known: did you mean pool1?", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Only = "other"
 		}},
 		"a recipe that names the definition": {CheckGallery, Warn, "pins it", memory.PoolSpec{Latest: true}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {

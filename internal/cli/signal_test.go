@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestHeed: what a terminal and a supervisor pass on at once is one wish; who asks again later is obeyed at once.
+func TestHeed(t *testing.T) {
+	signals := make(chan os.Signal)
+	clock := make(chan time.Time)
+	ended, returned := make(chan struct{}), make(chan struct{})
+	go func() {
+		heed(signals, func() time.Time { return <-clock }, func() { close(ended) })
+		close(returned)
+	}()
+	start := time.Date(2026, 11, 22, 2, 0, 0, 0, time.UTC)
+
+	signals <- os.Interrupt
+	clock <- start
+	<-ended
+	for _, after := range []time.Duration{0, time.Millisecond, time.Second, oneWish} {
+		signals <- syscall.SIGTERM
+		clock <- start.Add(after)
+		select {
+		case <-returned:
+			t.Fatalf("a signal %s after the first one killed the process", after)
+		default:
+		}
+	}
+	signals <- os.Interrupt
+	clock <- start.Add(oneWish + time.Millisecond)
+	<-returned
+}

@@ -1,0 +1,76 @@
+package cloud
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Meant is the pool that a person means by a text, out of pools with their names: the one whose ID or whole name it
+// is, else the only one of whose name it is a part. Case makes no difference. The error says which are meant by it
+// where there are several, and which come nearest where there is none.
+func Meant(text string, names map[PoolID]string) (PoolID, error) {
+	var whole, part []PoolID
+	for id, name := range names {
+		switch {
+		case strings.EqualFold(string(id), text), strings.EqualFold(name, text):
+			whole = append(whole, id)
+		case text != "" && strings.Contains(strings.ToLower(name), strings.ToLower(text)):
+			part = append(part, id)
+		}
+	}
+	slices.Sort(whole)
+	switch {
+	case len(whole) == 1:
+		return whole[0], nil
+	case len(whole) > 1:
+		return "", fmt.Errorf("there are %d pools with the name %s: name one by its ID, such as %s", len(whole), text, whole[0])
+	case len(part) == 1:
+		return part[0], nil
+	case len(part) > 1:
+		return "", fmt.Errorf("%d pools have %s in their names: give more of the name of %s", len(part), text, listed(part, names))
+	case len(names) == 0:
+		return "", fmt.Errorf("no pool %s is known: no node of this cluster belongs to any pool", text)
+	default:
+		return "", fmt.Errorf("no pool %s is known: did you mean %s? `kamino status` lists the pools", text, nearest(text, names))
+	}
+}
+
+// maxOffered is how many pools an error offers.
+const maxOffered = 3
+
+func listed(ids []PoolID, names map[PoolID]string) string {
+	var all []string
+	for _, id := range ids {
+		all = append(all, names[id])
+	}
+	slices.Sort(all)
+	if more := len(all) - maxOffered; more > 0 {
+		return fmt.Sprintf("%s or %d others", strings.Join(all[:maxOffered], ", "), more)
+	}
+	return strings.Join(all, " or ")
+}
+
+// nearest is the name that has most in common with a text.
+func nearest(text string, names map[PoolID]string) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, name)
+	}
+	return slices.MinFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(common(b, text), common(a, text)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+}
+
+// common counts the pairs of neighbouring letters of b that a has, too.
+func common(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	count := 0
+	for i := range max(0, len(b)-1) {
+		if strings.Contains(a, b[i:i+2]) {
+			count++
+		}
+	}
+	return count
+}

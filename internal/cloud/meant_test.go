@@ -1,0 +1,44 @@
+package cloud
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestMeant(t *testing.T) {
+	pools := map[PoolID]string{
+		"/a/k8s-pool1-24816321-vmss": "k8s-pool1-24816321-vmss", "/a/k8s-pool2-24816321-vmss": "k8s-pool2-24816321-vmss",
+		"/a/k8s-pool11-24816321-vmss": "k8s-pool11-24816321-vmss", "/a/batch": "batch", "/b/Batch": "Batch", "/a/batch-large": "batch-large",
+	}
+	for _, test := range []struct {
+		text string
+		want PoolID
+		why  string
+	}{
+		{"k8s-pool2-24816321-vmss", "/a/k8s-pool2-24816321-vmss", ""},
+		{"K8S-POOL2-24816321-VMSS", "/a/k8s-pool2-24816321-vmss", ""},
+		{"/A/k8s-pool1-24816321-vmss", "/a/k8s-pool1-24816321-vmss", ""},
+		{"pool2", "/a/k8s-pool2-24816321-vmss", ""},
+		{"POOL11", "/a/k8s-pool11-24816321-vmss", ""},
+		{"pool1-", "/a/k8s-pool1-24816321-vmss", ""},
+		{"large", "/a/batch-large", ""},
+		{"pool1", "", "2 pools have pool1 in their names: give more of the name of k8s-pool1-24816321-vmss or k8s-pool11-24816321-vmss"},
+		{"k8s", "", "3 pools have k8s in their names"},
+		// A whole name is never taken for a part of a longer one, not even when it is two pools' name.
+		{"batch", "", "there are 2 pools with the name batch: name one by its ID, such as /a/batch"},
+		{"pol2", "", "no pool pol2 is known: did you mean k8s-pool2-24816321-vmss?"},
+		{"bach-large", "", "did you mean batch-large?"},
+		{"", "", "no pool"},
+	} {
+		got, err := Meant(test.text, pools)
+		switch {
+		case got != test.want:
+			t.Errorf("%q means %q, not %q (%v)", test.text, got, test.want, err)
+		case (err == nil) != (test.why == ""), err != nil && !strings.Contains(err.Error(), test.why):
+			t.Errorf("%q: %v, not %q", test.text, err, test.why)
+		}
+	}
+	if _, err := Meant("pool1", nil); err == nil || !strings.Contains(err.Error(), "no node of this cluster") {
+		t.Errorf("without pools: %v", err)
+	}
+}
