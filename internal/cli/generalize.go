@@ -143,11 +143,14 @@ func (g *generalizeFlags) detect() error {
 	if g.profile != "" && !slices.Contains(generalize.Profiles(), v1alpha1.Profile(g.profile)) {
 		return usagef("unknown profile %q: there are %v", g.profile, generalize.Profiles())
 	}
-	t, err := tree.Open(g.root)
+	t, err := g.open()
 	if err != nil {
 		return err
 	}
 	defer t.Close()
+	if err := generalize.RefuseMounts(t); err != nil {
+		return err
+	}
 	if g.profile != "" {
 		return generalize.Agree(t, v1alpha1.Profile(g.profile))
 	}
@@ -168,21 +171,42 @@ func (g *generalizeFlags) check() error {
 	case g.live && slices.Contains(order, ""):
 		return usagef("--live needs --prototype, --uid, --boot-id, --token-file and --ca-file; captures give them")
 	}
-	root, err := os.Stat(g.root)
-	if err != nil {
+	if _, err := os.Stat(g.root); err != nil {
 		return usagef("--root: %w", err)
 	}
 	if g.live || g.confirmRoot || g.dryRun {
 		return nil
 	}
-	own, err := os.Stat("/")
+	own, err := g.ownRoot()
 	if err != nil {
 		return err
 	}
-	if os.SameFile(root, own) {
+	if own {
 		return refusedf("%s is the root of the machine that this runs on: give --confirm-root if it is to lose its identity; nothing was changed", g.root)
 	}
 	return nil
+}
+
+// ownRoot says whether the root is that of the machine that this runs on.
+func (g *generalizeFlags) ownRoot() (bool, error) {
+	root, err := os.Stat(g.root)
+	if err != nil {
+		return false, err
+	}
+	own, err := os.Stat("/")
+	return err == nil && os.SameFile(root, own), err
+}
+
+// open opens the root: that of a machine that runs with what is mounted in it, any other as the directory that it is.
+func (g *generalizeFlags) open() (*tree.Tree, error) {
+	own, err := g.ownRoot()
+	if err != nil {
+		return nil, err
+	}
+	if own || g.live {
+		return tree.OpenRunning(g.root)
+	}
+	return tree.Open(g.root)
 }
 
 func (g *generalizeFlags) runLive(ctx context.Context, f *Factory, runner *generalize.Runner) error {
@@ -213,7 +237,7 @@ func leaveMessage(err error) {
 }
 
 func (g *generalizeFlags) runTree(ctx context.Context, f *Factory, runner *generalize.Runner, format print.Format) error {
-	t, err := tree.Open(g.root)
+	t, err := g.open()
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,12 @@ func (a *applied) act(matches []tree.Match) error {
 		return a.each(matches, a.edit)
 	case Empty:
 		return a.each(matches, a.empty)
-	case Delete, Regenerate:
+	case Regenerate:
+		if why := whyNotMadeAgain(a.tree, a.rule); why != "" {
+			return errors.New(why)
+		}
+		return a.each(matches, a.remove)
+	case Delete:
 		if kept, err := a.unless(); kept || err != nil {
 			return err
 		}

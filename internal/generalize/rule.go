@@ -20,10 +20,11 @@ const (
 	Refuse Action = "refuse"
 	// Keep says that what the paths find stays, and why. No other rule touches it.
 	Keep Action = "keep"
+	// Install writes a file or a link that comes with the profile. It is the first to change anything, for where what
+	// makes an identity again cannot be written, nothing may be taken away.
+	Install Action = "install"
 	// Record appends one line for this generation to a file.
 	Record Action = "record"
-	// Install writes a file or a link that comes with the profile.
-	Install Action = "install"
 	// Edit changes lines of a file.
 	Edit Action = "edit"
 	// Empty removes what containers wrote into their own file systems: everything in the directories that the
@@ -38,7 +39,7 @@ const (
 )
 
 // order is when an action runs. Deletion and regeneration are one step: they keep the order of the profile.
-var order = map[Action]int{Refuse: 0, Keep: 1, Record: 2, Install: 3, Edit: 4, Empty: 5, Delete: 6, Regenerate: 6, Truncate: 7}
+var order = map[Action]int{Refuse: 0, Keep: 1, Install: 2, Record: 3, Edit: 4, Empty: 5, Delete: 6, Regenerate: 6, Truncate: 7}
 
 // Rule is one thing that must be so on a disk before it may be copied.
 type Rule struct {

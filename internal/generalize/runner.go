@@ -42,6 +42,9 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 			return &Refused{Whys: []string{fmt.Sprintf("the rule %q cannot be allowed to be broken; these can: %s", id, r.allowable())}}
 		}
 	}
+	if err := RefuseMounts(t); err != nil {
+		return err
+	}
 	before, err := LookBefore(t, r.Profile, r.Names...)
 	if err != nil {
 		return err
@@ -60,7 +63,7 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 			whys = append(whys, fmt.Sprintf("rule %s: /%s is there (%d found). %s", rule.ID, found[0].Path, len(found), rule.Reason))
 		}
 	}
-	if len(whys) > 0 {
+	if whys = append(whys, r.Profile.cramped(t, t.Room)...); len(whys) > 0 {
 		return &Refused{Whys: whys}
 	}
 	return nil
@@ -114,7 +117,11 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		if err := ctx.Err(); err != nil {
 			return m, fmt.Errorf("interrupted before rule %s, this disk must not be copied: %w", rule.ID, err)
 		}
-		m.Outcomes = append(m.Outcomes, r.apply(t, rule, before))
+		o := r.apply(t, rule, before)
+		m.Outcomes = append(m.Outcomes, o)
+		if rule.Action == Install && o.Why != "" {
+			return m, &Unmet{Whys: []string{fmt.Sprintf("%s: %s; what makes an identity again is not there, so nothing was removed", rule.ID, o.Why)}}
+		}
 	}
 	if r.Below != nil {
 		if err := r.treatHidden(m, before); err != nil {

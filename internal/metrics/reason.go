@@ -43,7 +43,7 @@ var failureReasons = setOf(
 // provider are plain words here, because this package knows the contract and no provider.
 var refusalReasons = setOf(
 	capture.NodeNotFound, capture.NotInPool, capture.InstanceNotFound, capture.DonorChanged, capture.PoolMismatch,
-	selection.NotLinux, "Windows", selection.ControlPlane, selection.BeingDeleted, selection.NotReady,
+	selection.NotLinux, "Windows", selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
 	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, capture.UnmanagedPods, capture.CaptureInFlight,
 	capture.CapturedToday, "VersionExists", capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff, capture.DonorClockOff,
 	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid, "PermissionMissing", "QuotaUsedUp",

@@ -31,7 +31,7 @@ const (
 func Reasons() []string {
 	return []string{
 		NotLinux, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, NotPatched, PatchTimeInvalid, PatchedInFuture,
-		PatchedBeforeImage, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, ReadyTooShort, RefusedByExpression,
+		PatchedBeforeImage, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
 		ExpressionFailed, Reserved, OnlyReadyNode,
 	}
 }
@@ -51,7 +51,7 @@ type subject struct {
 // chooserRules, in the order in which a person would ask. The first that refuses a node counts for it.
 var chooserRules = []func(*subject) *cloud.Refusal{
 	asked(linux), asked(worker), asked(notHere), notIgnored, schedulable, noRebootPending, patched, patchedSinceImage, goodPatch, rebootedSincePatch,
-	asked(staying), asked(ready), readyLongEnough, asked(free), notAloneInPool,
+	asked(staying), asked(ready), asked(roomy), readyLongEnough, asked(free), notAloneInPool,
 }
 
 // asked has a rule for named nodes asked of a node under judgement.

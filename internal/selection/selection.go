@@ -36,13 +36,14 @@ const (
 	ControlPlane  = "ControlPlane"
 	BeingDeleted  = "BeingDeleted"
 	NotReady      = "NotReady"
+	DiskPressure  = "DiskPressure"
 	OnlyReadyNode = "OnlyReadyNode"
 	OwnNode       = "OwnNode"
 	Reserved      = "Reserved"
 )
 
 // rules, in the order in which a person would ask.
-var rules = []func(Subject) *cloud.Refusal{linux, worker, staying, ready, notAlone, notHere, free}
+var rules = []func(Subject) *cloud.Refusal{linux, worker, staying, ready, roomy, notAlone, notHere, free}
 
 // Refusals asks every rule. None means that the node may be a donor.
 func Refusals(s Subject) []cloud.Refusal {
@@ -91,6 +92,17 @@ func ready(s Subject) *cloud.Refusal {
 		return nil
 	}
 	return refuse(NotReady, "node %s is not Ready, and a node that does not work is no prototype: choose another, or mend it first", s.Node.Name)
+}
+
+// roomy refuses a node whose kubelet says that its disk is nearly full: what its next boot needs could not be
+// written. A look at the disk itself comes before anything is changed on it.
+func roomy(s Subject) *cloud.Refusal {
+	for i := range s.Node.Status.Conditions {
+		if c := &s.Node.Status.Conditions[i]; c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue {
+			return refuse(DiskPressure, "node %s has hardly any room left on its disk, and generalizing it needs some: make room there, or choose another", s.Node.Name)
+		}
+	}
+	return nil
 }
 
 func notAlone(s Subject) *cloud.Refusal {

@@ -45,6 +45,12 @@ func TestRefusals(t *testing.T) {
 		{"being deleted", func(s *Subject) { s.Node.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, []string{BeingDeleted}},
 		{"not Ready", func(s *Subject) { s.Node.Status.Conditions[0].Status = corev1.ConditionUnknown }, []string{NotReady}},
 		{"no word about Ready", func(s *Subject) { s.Node.Status.Conditions = nil }, []string{NotReady}},
+		{"its disk is nearly full", func(s *Subject) {
+			s.Node.Status.Conditions = append(s.Node.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue})
+		}, []string{DiskPressure}},
+		{"its disk is well", func(s *Subject) {
+			s.Node.Status.Conditions = append(s.Node.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse})
+		}, nil},
 		{"alone", func(s *Subject) { s.Peers = nil }, []string{OnlyReadyNode}},
 		{"the other is not Ready", func(s *Subject) { s.Peers[0].Status.Conditions = nil }, []string{OnlyReadyNode}},
 		{"the other is cordoned", func(s *Subject) { s.Peers[0].Spec.Unschedulable = true }, []string{OnlyReadyNode}},

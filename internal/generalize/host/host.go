@@ -51,7 +51,7 @@ func Wait(ctx context.Context, d time.Duration) error {
 // is not better for being left so. It returns nil once the power-off is ordered; an error before the first
 // effect is a refusal and says so.
 func (h *Host) Run(ctx context.Context) error {
-	t, err := tree.Open(h.Root)
+	t, err := tree.OpenRunning(h.Root)
 	if err != nil {
 		return err
 	}

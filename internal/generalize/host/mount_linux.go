@@ -1,13 +1,11 @@
 package host
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"unsafe"
 
@@ -17,45 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// mountPoint is a line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
-type mountPoint struct {
-	device, dir, kind, source string
-}
-
-// mountsBelow returns what is mounted at or below the root, as this process sees it, in the order in which
-// it was mounted.
-func mountsBelow(root string) ([]mountPoint, error) {
-	absolute, err := filepath.Abs(root)
-	if err != nil {
-		return nil, err
-	}
-	if absolute, err = filepath.EvalSymlinks(absolute); err != nil {
-		return nil, err
-	}
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var mounts []mountPoint
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		m, ok := parseMount(lines.Text())
-		if ok && (m.dir == absolute || strings.HasPrefix(m.dir, strings.TrimSuffix(absolute, "/")+"/")) {
-			m.dir = "/" + strings.Trim(strings.TrimPrefix(m.dir, absolute), "/")
-			mounts = append(mounts, m)
-		}
-	}
-	return mounts, nil
-}
-
-func parseMount(line string) (mountPoint, bool) {
-	before, after, found := strings.Cut(line, " - ")
-	left, right := strings.Fields(before), strings.Fields(after)
-	if !found || len(left) < 5 || len(right) < 2 {
-		return mountPoint{}, false
-	}
-	return mountPoint{device: left[2], dir: unescape(left[4]), kind: right[0], source: unescape(right[1])}, true
-}
+// mountsBelow returns what is mounted at or below the root, as this process sees it.
+var mountsBelow = tree.MountsBelow
 
 // ownLayer is the directory on the host in which this process's own container writes, empty if it runs in
 // none. It is mounted, so that emptying it is not up to anybody; it holds no more than places to mount to.
@@ -65,32 +26,16 @@ func ownLayer() string {
 		return ""
 	}
 	for line := range strings.Lines(string(content)) {
-		if m, ok := parseMount(line); !ok || m.dir != "/" || m.kind != "overlay" {
+		if m, ok := tree.ParseMount(line); !ok || m.Dir != "/" || m.Kind != "overlay" {
 			continue
 		}
 		for option := range strings.SplitSeq(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), ",") {
 			if dir, found := strings.CutPrefix(option, "upperdir="); found {
-				return unescape(dir)
+				return tree.Unescape(dir)
 			}
 		}
 	}
 	return ""
-}
-
-// unescape turns the \040 of mountinfo into the character that it stands for.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if code, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(code))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
 
 // detach unmounts what pods have mounted below the kubelet's directory, deepest first, where this process
@@ -104,11 +49,11 @@ func (h *Host) detach(t *tree.Tree) {
 		return
 	}
 	for _, m := range slices.Backward(mounts) {
-		if !strings.HasPrefix(m.dir, "/var/lib/kubelet/pods/") && !strings.HasPrefix(m.dir, "/var/lib/kubelet/plugins/") {
+		if !strings.HasPrefix(m.Dir, "/var/lib/kubelet/pods/") && !strings.HasPrefix(m.Dir, "/var/lib/kubelet/plugins/") {
 			continue
 		}
-		if err := unix.Unmount(filepath.Join(t.Dir(), m.dir), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-			h.say("detach %s: %v", m.dir, err)
+		if err := unix.Unmount(filepath.Join(t.Dir(), m.Dir), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			h.say("detach %s: %v", m.Dir, err)
 		}
 	}
 }
@@ -117,7 +62,7 @@ func (h *Host) detach(t *tree.Tree) {
 // system is a sandbox's or a test's, and what is around it is none of our business.
 func ownFileSystem(t *tree.Tree) bool {
 	mounts, err := mountsBelow(t.Dir())
-	return err == nil && slices.ContainsFunc(mounts, func(m mountPoint) bool { return m.dir == "/" })
+	return err == nil && slices.ContainsFunc(mounts, func(m tree.MountPoint) bool { return m.Dir == "/" })
 }
 
 // openBelow returns the root's own file system without what is mounted on it. It is nil where the root is
@@ -143,8 +88,8 @@ func (h *Host) openBelow(t *tree.Tree) (below *generalize.Below, release func(),
 	}
 	below = &generalize.Below{Tree: clone}
 	for _, m := range mounts {
-		if m.dir != "/" && !slices.Contains(below.Points, m.dir) {
-			below.Points = append(below.Points, m.dir)
+		if m.Dir != "/" && !slices.Contains(below.Points, m.Dir) {
+			below.Points = append(below.Points, m.Dir)
 		}
 	}
 	return below, func() { _, _ = clone.Close(), root.Close() }, nil
@@ -191,33 +136,33 @@ func (h *Host) flush(t *tree.Tree) error {
 	done := map[string]bool{}
 	for _, m := range mounts {
 		// What is still mounted below the kubelet is a volume's disk, not the machine's.
-		if !strings.HasPrefix(m.source, "/dev/") || done[m.device] || strings.HasPrefix(m.dir, "/var/lib/kubelet/") {
+		if !strings.HasPrefix(m.Source, "/dev/") || done[m.Device] || strings.HasPrefix(m.Dir, "/var/lib/kubelet/") {
 			continue
 		}
-		done[m.device] = true
-		if err := h.flushMount(filepath.Join(t.Dir(), m.dir), m); err != nil {
+		done[m.Device] = true
+		if err := h.flushMount(filepath.Join(t.Dir(), m.Dir), m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *Host) flushMount(dir string, m mountPoint) error {
+func (h *Host) flushMount(dir string, m tree.MountPoint) error {
 	f, err := os.Open(dir)
 	if err != nil {
-		h.say("%s is not trimmed: %v", m.dir, err)
+		h.say("%s is not trimmed: %v", m.Dir, err)
 		return nil
 	}
 	defer f.Close()
 	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return fmt.Errorf("sync the file system at %s: %w", m.dir, err)
+		return fmt.Errorf("sync the file system at %s: %w", m.Dir, err)
 	}
 	trimmed := fstrimRange{length: ^uint64(0)}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), fitrim, uintptr(unsafe.Pointer(&trimmed)))
 	if errno != 0 {
-		h.say("%s (%s) cannot be trimmed, so what was deleted may still be read from free blocks: %v", m.dir, m.kind, errno)
+		h.say("%s (%s) cannot be trimmed, so what was deleted may still be read from free blocks: %v", m.Dir, m.Kind, errno)
 		return nil
 	}
-	h.say("trimmed %s: %d bytes were free", m.dir, trimmed.length)
+	h.say("trimmed %s: %d bytes were free", m.Dir, trimmed.length)
 	return nil
 }

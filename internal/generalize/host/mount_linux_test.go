@@ -37,7 +37,7 @@ func TestDetach(t *testing.T) {
 		t.Errorf("%v\n%s", err, log)
 	}
 	left, err := mountsBelow(root)
-	if err != nil || len(left) != 1 || left[0].dir != "/mnt/data" {
+	if err != nil || len(left) != 1 || left[0].Dir != "/mnt/data" {
 		t.Errorf("left mounted: %+v (%v)", left, err)
 	}
 	if ownFileSystem(tr) {
@@ -143,21 +143,5 @@ func TestFlush(t *testing.T) {
 	}
 	if !ownFileSystem(tr) || readOnly(tr) {
 		t.Error("a mounted file system does not count as one of its own, or as writable")
-	}
-}
-
-func TestParseMount(t *testing.T) {
-	line := `36 35 98:0 /mnt1 /mnt\0402/x\134y rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
-	got, ok := parseMount(line)
-	if want := (mountPoint{device: "98:0", dir: `/mnt 2/x\y`, kind: "ext3", source: "/dev/root"}); !ok || got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	for _, broken := range []string{"", "36 35 98:0 / /", "1 2 3 - x y"} {
-		if got, ok := parseMount(broken); ok {
-			t.Errorf("%q was read as %+v", broken, got)
-		}
-	}
-	if diff := cmp.Diff(`a\9`, unescape(`a\9`)); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -166,7 +166,7 @@ func sameMount(above, dir *os.Root) error {
 			return err
 		}
 	}
-	if mounts[0].id != mounts[1].id {
+	if !mounts[0].same(mounts[1]) {
 		return ErrMounted
 	}
 	return nil

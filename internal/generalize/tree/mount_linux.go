@@ -9,8 +9,19 @@ import (
 
 // mount identifies the mount that a directory was reached through, and the kind of its file system.
 type mount struct {
-	id   string
-	kind int64
+	// id is the mount's own number, 0 where the kernel does not give it out.
+	id           uint64
+	major, minor uint32
+	kind         int64
+}
+
+// same says whether two directories were reached through one mount. Without the mounts' own numbers (before Linux
+// 5.8) the device's has to do, which a bind mount shares with what it shows.
+func (m mount) same(other mount) bool {
+	if m.id != 0 && other.id != 0 {
+		return m.id == other.id
+	}
+	return m.major == other.major && m.minor == other.minor
 }
 
 type class int
@@ -22,22 +33,23 @@ const (
 )
 
 // mountOf asks for the mount's own number where the kernel gives it out (5.8 and later), because a bind
-// mount has the device number of what it shows. Older kernels get the device number alone.
+// mount has the device number of what it shows.
 func mountOf(f *os.File) (mount, error) {
 	fd := int(f.Fd())
 	var s unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &s); err != nil {
 		return mount{}, fmt.Errorf("look at the mount of %s: %w", f.Name(), err)
 	}
-	id := fmt.Sprintf("%d:%d", s.Dev_major, s.Dev_minor)
+	m := mount{major: s.Dev_major, minor: s.Dev_minor}
 	if s.Mask&unix.STATX_MNT_ID != 0 {
-		id = fmt.Sprintf("%s/%d", id, s.Mnt_id)
+		m.id = s.Mnt_id
 	}
 	var v unix.Statfs_t
 	if err := unix.Fstatfs(fd, &v); err != nil {
 		return mount{}, fmt.Errorf("look at the file system of %s: %w", f.Name(), err)
 	}
-	return mount{id: id, kind: v.Type}, nil
+	m.kind = v.Type
+	return m, nil
 }
 
 // classify sorts file systems by their magic number (linux/magic.h; ZFS and NTFS3 from their own headers).

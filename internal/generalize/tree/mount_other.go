@@ -3,16 +3,14 @@
 package tree
 
 import (
-	"fmt"
 	"os"
 	"reflect"
 )
 
 // mount identifies the device that a directory lies on.
-type mount struct {
-	id   string
-	kind int64
-}
+type mount struct{ kind int64 }
+
+func (m mount) same(other mount) bool { return m == other }
 
 type class int
 
@@ -35,7 +33,7 @@ func mountOf(f *os.File) (mount, error) {
 			device = dev.Int()
 		}
 	}
-	return mount{id: fmt.Sprint(device), kind: device}, nil
+	return mount{kind: device}, nil
 }
 
 func classify(int64) class { return unknown }

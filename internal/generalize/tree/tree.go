@@ -19,7 +19,7 @@ const MaxFile = 4 << 20
 // maxLinks is how many links a path may lead through before it counts as a loop, as in the kernel.
 const maxLinks = 40
 
-// ErrMounted says that something is mounted where a directory was to be removed.
+// ErrMounted says that something is mounted where a directory was to be removed or looked into.
 var ErrMounted = errors.New("another file system is mounted there")
 
 // ErrLink says that a path leads through a symbolic link, which is not followed.
@@ -29,9 +29,20 @@ var ErrLink = errors.New("the path leads through a symbolic link, which is not f
 type Tree struct {
 	root *os.Root
 	dir  string
+	// running tells that the tree is the running machine's own, so that what is mounted in it is the machine's too.
+	running bool
 }
 
-// Open opens the tree at dir.
+// MountPoint is something that is mounted.
+type MountPoint struct {
+	// Device is its number, as major:minor.
+	Device string
+	// Dir is where it is mounted; Kind is the type of its file system and Source what that is made from.
+	Dir, Kind, Source string
+}
+
+// Open opens the tree at dir as what it is, a directory: what is mounted below it belongs to whoever mounted it,
+// and is neither looked into nor changed.
 func Open(dir string) (*Tree, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -40,11 +51,23 @@ func Open(dir string) (*Tree, error) {
 	return &Tree{root: root, dir: dir}, nil
 }
 
+// OpenRunning opens the root of a running machine. File systems of its disks that are mounted below are part of it.
+func OpenRunning(dir string) (*Tree, error) {
+	t, err := Open(dir)
+	if err == nil {
+		t.running = true
+	}
+	return t, err
+}
+
 // Close releases the tree.
 func (t *Tree) Close() error { return t.root.Close() }
 
 // Dir is the directory that the tree was opened at.
 func (t *Tree) Dir() string { return t.dir }
+
+// Running says whether the tree is the root of a running machine, with what is mounted there.
+func (t *Tree) Running() bool { return t.running }
 
 // Rel turns an absolute path of the machine into a path of the tree.
 func Rel(absolute string) string {
@@ -117,12 +140,15 @@ func absent(err error) error {
 }
 
 // plain returns an error unless a path is one that may be changed: a clean path below the root with no
-// link above it. Directories that do not exist are fine.
+// link above it and, unless the machine is running, no mount. Directories that do not exist are fine.
 func (t *Tree) plain(p string) error {
 	if err := below(p); err != nil {
 		return err
 	}
 	dir := path.Dir(p)
+	if err := t.unmounted(dir); err != nil {
+		return err
+	}
 	for dir != "." {
 		info, err := t.root.Lstat(dir)
 		switch {
@@ -186,9 +212,34 @@ func (t *Tree) List(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
+// unmounted returns ErrMounted if a directory, or the part of it that exists, lies behind a mount. What is mounted
+// in a running machine is its own.
+func (t *Tree) unmounted(dir string) error {
+	if t.running {
+		return nil
+	}
+	root, err := t.mountAt(".")
+	if err != nil {
+		return err
+	}
+	for at := dir; at != "."; at = path.Dir(at) {
+		here, err := t.mountAt(at)
+		switch {
+		case err == nil && !here.same(root):
+			return fmt.Errorf("/%s: %w", at, ErrMounted)
+		case err == nil:
+			return nil
+		case !escapes(err) && !errors.Is(absent(err), fs.ErrNotExist):
+			return err
+		}
+	}
+	return nil
+}
+
 // enter says whether a directory's content is part of the machine's disks. It is not where a file system
 // without a disk of this machine is mounted (tmpfs, NFS, …): nothing of that is in a copy of the disk, and
-// removing what others share would hurt them. An unknown kind of file system is an error.
+// removing what others share would hurt them. An unknown kind of file system is an error, and so is anything that is
+// mounted in a tree that is not a running machine's: it may be anybody's.
 func (t *Tree) enter(parent, dir string) (bool, error) {
 	above, err := t.mountAt(parent)
 	if err != nil {
@@ -198,7 +249,12 @@ func (t *Tree) enter(parent, dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if here.id == above.id || here.kind == above.kind {
+	switch {
+	case here.same(above):
+		return true, nil
+	case !t.running:
+		return false, fmt.Errorf("/%s: %w", dir, ErrMounted)
+	case here.kind == above.kind:
 		return true, nil
 	}
 	switch classify(here.kind) {

@@ -326,8 +326,15 @@ func TestMounts(t *testing.T) {
 			t.Errorf("removed through a mount: %v", err)
 		}
 	}
-	found, err := tr.Glob("var/log/*")
-	if err != nil || len(found) != 0 {
+	if found, err := tr.Glob("var/log/*"); !errors.Is(err, ErrMounted) {
+		t.Errorf("found %v behind a mount (%v)", paths(found), err)
+	}
+	running, err := OpenRunning(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Close()
+	if found, err := running.Glob("var/log/*"); err != nil || len(found) != 0 {
 		t.Errorf("found %v in memory (%v)", paths(found), err)
 	}
 }

@@ -1,0 +1,88 @@
+package generalize
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// TestNothingGoesWithoutWhatMakesItAgain: the first-boot script cannot be written, as on a disk that is full. The
+// machine must stay the one that it was, since its next boot would not make again what rules remove.
+func TestNothingGoesWithoutWhatMakesItAgain(t *testing.T) {
+	for what, blocked := range map[string]map[string]string{
+		"the script": {"etc/kamino": "a file, where a directory has to be\n"},
+		"the link":   {"etc/systemd/system/multi-user.target.wants/kamino-first-boot.service/": ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := load(t, v1alpha1.ProfileStatic)
+			files := full(p)
+			for name := range files {
+				if name == "etc/kamino/first-boot.sh" || name == "etc/systemd/system/kamino-first-boot.service" ||
+					name == "etc/systemd/system/multi-user.target.wants/kamino-first-boot.service" {
+					delete(files, name)
+				}
+			}
+			dir := plant(t, files, blocked)
+			was := snapshot(t, dir)
+			m, err := run(t, dir, runner(p))
+			unmetOf(t, err)
+			now := snapshot(t, dir)
+			for name, content := range was {
+				if diff := cmp.Diff(content, now[name]); diff != "" {
+					t.Errorf("/%s was touched:\n%s", name, diff)
+				}
+			}
+			for _, o := range m.Outcomes {
+				if is(o.Action, Edit, Empty, Delete, Regenerate, Truncate) && (o.Changed > 0 || o.Met) {
+					t.Errorf("rule %s went on: %+v", o.Rule, o)
+				}
+			}
+			if _, err := m.Proof(runner(p).Now()); err == nil {
+				t.Error("that is proof of something")
+			}
+		})
+	}
+}
+
+// TestRegenerateOnlyWhatIsMadeAgain: what a rule says makes it again is not on the disk, so it stays.
+func TestRegenerateOnlyWhatIsMadeAgain(t *testing.T) {
+	p := &Profile{Name: "test", Version: "1", Rules: []Rule{{
+		ID: "keys", Action: Regenerate, Paths: []string{"/etc/key"}, By: []string{"/usr/bin/make-key"}, Reason: "r", Source: "s",
+	}}}
+	dir := plant(t, map[string]string{"etc/key": "k", "usr/bin/make-key": ""})
+	if _, err := run(t, dir, runner(p)); !exists(dir, "etc/key") {
+		t.Errorf("removed, and nothing makes it again (%v)", err)
+	} else {
+		unmetOf(t, err)
+	}
+	write(t, dir, "usr/bin/make-key", "#!/bin/sh\n")
+	if _, err := run(t, dir, runner(p)); err != nil || exists(dir, "etc/key") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestCramped: each directory that is written to counts, for a live machine may have several file systems.
+func TestCramped(t *testing.T) {
+	p, tr := load(t, v1alpha1.ProfileStatic), open(t, plant(t, node))
+	plenty := tree.Room{Bytes: minFreeBytes, Files: minFreeFiles}
+	if whys := p.cramped(tr, func(string) (tree.Room, error) { return plenty, nil }); whys != nil {
+		t.Errorf("just enough is refused: %q", whys)
+	}
+	for _, short := range []tree.Room{{Bytes: minFreeBytes - 1, Files: math.MaxUint64}, {Bytes: math.MaxUint64, Files: minFreeFiles - 1}} {
+		for _, at := range []string{"etc", "var/log", "var"} {
+			whys := p.cramped(tr, func(dir string) (tree.Room, error) {
+				if dir == at {
+					return short, nil
+				}
+				return plenty, nil
+			})
+			if len(whys) != 1 {
+				t.Errorf("%+v at /%s: %q", short, at, whys)
+			}
+		}
+	}
+}

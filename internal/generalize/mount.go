@@ -1,0 +1,39 @@
+package generalize
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// maxMounts is how many mounts a refusal names.
+const maxMounts = 4
+
+// RefuseMounts returns a *Refused if something is mounted in a tree that is not a running machine's. It may be
+// anybody's, such as the host's own directory, and what a rule says of the machine would be done to it.
+func RefuseMounts(t *tree.Tree) error {
+	if t.Running() {
+		return nil
+	}
+	mounts, err := tree.MountsBelow(t.Dir())
+	if err != nil {
+		return fmt.Errorf("look for what is mounted below %s: %w", t.Dir(), err)
+	}
+	var found []string
+	for _, m := range mounts {
+		if m.Dir != "/" {
+			found = append(found, fmt.Sprintf("%s (%s)", m.Dir, m.Kind))
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	named, more := found[:min(len(found), maxMounts)], ""
+	if n := len(found) - len(named); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return &Refused{Whys: []string{fmt.Sprintf(
+		"something is mounted below %s, at %s%s: it may be anybody's, and the rules would change it. Unmount it, then try again",
+		t.Dir(), strings.Join(named, ", "), more)}}
+}
