@@ -127,6 +127,9 @@ func TestRules(t *testing.T) {
 		{name: "being deleted", node: func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: now} }, want: []string{BeingDeleted}},
 		{name: "not Ready", node: notReady, want: []string{NotReady}},
 		{name: "no word about Ready", node: func(n *corev1.Node) { n.Status.Conditions = nil }, want: []string{NotReady}},
+		{name: "its disk is nearly full", node: func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue})
+		}, want: []string{DiskPressure}},
 		{name: "Ready for too short", node: readySince(now.Add(-time.Hour + time.Second)), want: []string{ReadyTooShort}},
 		{name: "Ready for just long enough", node: readySince(now.Add(-time.Hour))},
 		{name: "Ready in the future", node: readySince(now.Add(time.Hour)), want: []string{ReadyTooShort}},
