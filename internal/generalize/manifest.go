@@ -50,6 +50,8 @@ type Manifest struct {
 	Inherited []Identity `json:"inherited,omitempty"`
 	// Outcomes in the order in which the rules ran.
 	Outcomes []Outcome `json:"outcomes"`
+	// Returning is what was kept for a donor that comes back; nil if nothing was.
+	Returning *Returning `json:"returning,omitempty"`
 	// Exempt lists what a profile of the user's own lets stay, with the reasons.
 	Exempt []Exemption `json:"exempt,omitempty"`
 	// Scan is what was found by looking for secrets and identities without knowing the rules. A run that

@@ -59,6 +59,9 @@ type Rule struct {
 	// Editor and its Pattern say how Edit changes a file.
 	Editor  string `json:"editor,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
+	// Handlers are names, with wildcards, of the handlers of VM extensions that enrol the agent. They run again on a
+	// donor that comes back if the rule finds something.
+	Handlers []string `json:"handlers,omitempty"`
 	// Layers names the kind of container store whose index Empty reads.
 	Layers string `json:"layers,omitempty"`
 	// File is the name of the content that Install writes, Mode its permissions in octal; Link is the
@@ -160,6 +163,7 @@ func (r *Rule) checkFields() error {
 	}{
 		{(r.Editor != "") == is(r.Action, Edit), "editor is for edit, and needed there"},
 		{(r.Layers != "") == is(r.Action, Empty), "layers is for empty, and needed there"},
+		{len(r.Handlers) == 0 || removes, "handlers is for delete and regenerate"},
 		{r.Pattern == "" || is(r.Action, Edit), "pattern is for edit"},
 		{(len(r.By) > 0) == is(r.Action, Regenerate), "by is for regenerate, and needed there"},
 		{(r.File+r.Link != "") == is(r.Action, Install), "file or link is for install, and needed there"},

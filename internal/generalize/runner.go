@@ -23,6 +23,8 @@ type Runner struct {
 	// Spare are directories in which a running container writes, as paths of the machine, whose content stays:
 	// that of the pod which does the work.
 	Spare []string
+	// Returning is the MachineKey of a donor that starts again from this disk; empty if none does, as with a copy.
+	Returning string
 	// Below is what mounts hide, where somebody can show it; nil otherwise.
 	Below *Below
 	// DryRun looks and reports, and changes nothing.
@@ -109,6 +111,9 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	if err := m.inherit(t, before); err != nil {
 		return nil, &Refused{Whys: []string{err.Error()}}
 	}
+	if err := r.keepForDonor(t, m); err != nil {
+		return m, &Unmet{Whys: []string{fmt.Sprintf("keep what the donor needs when it comes back: %v; nothing was removed", err)}}
+	}
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
 		if !rule.appliesTo(before.OS) {
@@ -131,6 +136,9 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	r.judge(m, Verify(t, r.Profile, before))
 	if r.DryRun {
 		return m, nil
+	}
+	if why := r.whyNotReturned(t, m); why != "" {
+		return m, &Unmet{Whys: []string{why}}
 	}
 	if m.Scan, err = r.search(ctx, t, m); err != nil {
 		return m, &Unmet{Whys: []string{err.Error()}}
