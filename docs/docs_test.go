@@ -222,6 +222,22 @@ func named(match []string) []string {
 	return all
 }
 
+// TestEachAlertHasASection: its runbook_url would lead nowhere else.
+func TestEachAlertHasASection(t *testing.T) {
+	named := func(path, pattern string) []string {
+		var names []string
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(page(t, path), -1) {
+			names = append(names, match[1])
+		}
+		slices.Sort(names)
+		return names
+	}
+	alerts := named("../charts/kamino/files/alerts.yaml", `(?m)^- alert: (\w+)$`)
+	if diff := cmp.Diff(alerts, named("alerts.md", `(?m)^## (\w+)$`)); diff != "" || len(alerts) == 0 {
+		t.Errorf("docs/alerts.md has other sections than the chart has alerts (-chart +page):\n%s", diff)
+	}
+}
+
 // TestLinks follows every relative link of every page, down to its heading.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)

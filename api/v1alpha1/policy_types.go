@@ -143,7 +143,9 @@ type SelectionSettings struct {
 	// MinReadyTime that a node must have been Ready without a break.
 	// +optional
 	// +kubebuilder:default="1h"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="minReadyTime must not be negative"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="minReadyTime must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	MinReadyTime *metav1.Duration `json:"minReadyTime,omitempty"`
 
 	// MinCandidates that a pool must have before one of them is taken.
@@ -156,7 +158,9 @@ type SelectionSettings struct {
 	// MaxImageAge past which a pool's image is replaced even though no node was patched since: the rules about
 	// patches are waived then. A pool without a prototype counts as older. Never if absent or zero.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="maxImageAge must not be negative"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="maxImageAge must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	MaxImageAge metav1.Duration `json:"maxImageAge,omitzero"`
 
 	// IgnoreNodes are names of nodes that are never taken.
@@ -211,7 +215,9 @@ type ScheduleSettings struct {
 
 	// Window is for how long after each of these moments captures may begin. 2h if absent.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="window must be at least 1m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('1m')",message="window must be a time such as 90s, 30m or 36h (days have no unit), and at least 1m"
 	Window metav1.Duration `json:"window,omitzero"`
 
 	// TimeZone of cron, by its IANA name. UTC if absent.
@@ -231,7 +237,9 @@ type ScheduleSettings struct {
 	// MinInterval between the beginnings of two captures of a pool, the first of which succeeded. None if absent
 	// or zero; a pool gets at most one version a day in any case.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="minInterval must not be negative"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="minInterval must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	MinInterval metav1.Duration `json:"minInterval,omitzero"`
 }
 
@@ -244,7 +252,9 @@ type Blackout struct {
 	Start string `json:"start"`
 
 	// Duration of the blackout.
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="duration must be at least 1m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('1m')",message="duration must be a time such as 90s, 30m or 36h (days have no unit), and at least 1m"
 	Duration metav1.Duration `json:"duration"`
 
 	// TimeZone of start, by its IANA name. UTC if absent.
@@ -269,6 +279,8 @@ type FailureSettings struct {
 	// Backoff after the first failure. It doubles with each further one, up to a day.
 	// +optional
 	// +kubebuilder:default="1h"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="backoff must not be negative"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="backoff must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	Backoff *metav1.Duration `json:"backoff,omitempty"`
 }

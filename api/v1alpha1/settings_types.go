@@ -60,14 +60,18 @@ type Settings struct {
 type DrainSettings struct {
 	// GracePeriod that every pod gets to end. Each pod's own if absent.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="gracePeriod must not be negative"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="gracePeriod must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
 
 	// Timeout after which a drain that is not done fails the capture (with force: after which the pods
 	// that are left are deleted, budgets or not).
 	// +optional
 	// +kubebuilder:default="15m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="timeout must be positive"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="timeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 
 	// Force also evicts pods that no controller makes again, and at the timeout deletes pods against
@@ -101,14 +105,18 @@ type OutOfServiceSettings struct {
 	// donor back and fails.
 	// +optional
 	// +kubebuilder:default="30m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="deadline must be positive"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="deadline must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	Deadline metav1.Duration `json:"deadline,omitzero"`
 
 	// ReadyTimeout is how long, past the deadline, a started donor may take to be Ready again before the
 	// capture stops waiting, gives it back as it is and fails.
 	// +optional
 	// +kubebuilder:default="15m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="readyTimeout must be positive"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="readyTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	ReadyTimeout metav1.Duration `json:"readyTimeout,omitzero"`
 }
 

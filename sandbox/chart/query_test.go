@@ -319,6 +319,9 @@ func TestTheAlerts(t *testing.T) {
 				t.Errorf("%s: %v", a.Alert, err)
 			}
 		}
+		if want := "/docs/alerts.md#" + strings.ToLower(a.Alert); !strings.HasSuffix(a.Annotations["runbook_url"], want) {
+			t.Errorf("%s leads to %q, not to ...%s", a.Alert, a.Annotations["runbook_url"], want)
+		}
 		if a.Labels["severity"] == "" || a.Annotations["summary"] == "" || a.Annotations["description"] == "" {
 			t.Errorf("%s lacks severity, summary or description", a.Alert)
 		}

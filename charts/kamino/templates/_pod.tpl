@@ -52,6 +52,8 @@ spec:
     {{- with .ports }}
     {{- . | nindent 4 }}
     {{- end }}
+    # What a run that failed said last stands in its pod's status: a Job's logs may be gone when somebody looks.
+    terminationMessagePolicy: FallbackToLogsOnError
     resources:
       {{- toYaml .resources | nindent 6 }}
     securityContext:
