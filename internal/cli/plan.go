@@ -224,6 +224,11 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	}
 	preview, err := s.engine.Preview(ctx, plan.Prototype)
 	p.Refusals, p.Change, p.Retires, p.Evicts = preview.Refusals, preview.Change, preview.Retires, preview.Evicts
+	if len(p.Refusals) > 0 {
+		p.Captures = false
+		p.Decision = v1alpha1.PoolDecision{Reason: p.Refusals[0].Reason, Message: fmt.Sprintf(
+			"node %s would be the donor, but its capture would be refused: %s", p.Donor, p.Refusals[0].Message)}
+	}
 	if err != nil {
 		p.Error = explain(err)
 	}

@@ -197,6 +197,17 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 	}
 }
 
+// TestAMissingPermissionIsNotContradicted: a pool that a capture needs a permission for is nowhere called sound.
+func TestAMissingPermissionIsNotContradicted(t *testing.T) {
+	d, world, _ := stage(t, memory.PoolSpec{})
+	world.Forbid("EnsureSnapshot")
+	for _, f := range examine(t, d).Findings {
+		if f.Level == OK && (f.Check == CheckPermissions || f.Check == CheckPool) {
+			t.Errorf("beside the missing permission stands: %s", f.Message)
+		}
+	}
+}
+
 // TestVersionOfTodayIsNoTrouble: a pool that was captured today is sound.
 func TestVersionOfTodayIsNoTrouble(t *testing.T) {
 	d, world, pool := stage(t, memory.PoolSpec{})

@@ -34,10 +34,11 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	}
 	d.ok(CheckCredential, m.name, "the cloud knows the pool and lets it be looked at")
 	told := map[string]bool{"VersionExists": true} // today's is no trouble of the pool
-	if d.permissions(ctx, id, m.name) {
+	known, missing := d.permissions(ctx, id, m.name)
+	if known {
 		told["PermissionMissing"] = true
 	}
-	fine := true
+	fine := missing == 0
 	refuse := func(r cloud.Refusal) {
 		if told[r.Reason] {
 			return
@@ -107,17 +108,18 @@ func sentence(err error) string {
 	return err.Error()
 }
 
-// permissions lists what the credential may not do; it tells whether that could be known.
-func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string) bool {
+// permissions lists what the credential may not do. It tells whether that could be known, and how much of what a
+// capture needs is missing.
+func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string) (known bool, missing int) {
 	auditor, able := d.Cloud.(cloud.Auditor)
 	if !able {
-		return false
+		return false, 0
 	}
 	list, err := auditor.Permissions(ctx, id)
 	if err != nil {
 		d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: "the credential may not list its own permissions, so that a missing one shows only when it is needed: " + sentence(err),
 			Remedy: "let it do Microsoft.Authorization/permissions/read, which every built-in role has"})
-		return false
+		return false, 0
 	}
 	allowed, scope := 0, ""
 	for _, p := range list {
@@ -129,12 +131,15 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string) 
 			d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: fmt.Sprintf("the credential may not do %s on %s, which %s needs; captures do without", p.Action, p.Scope, p.For),
 				Remedy: "give it a role with this action there if that is going to be used"})
 		default:
+			missing++
 			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: "PermissionMissing", Message: fmt.Sprintf("the credential may not do %s on %s", p.Action, p.Scope),
 				Remedy: "give it a role with this action there; a new role assignment takes some minutes to count"})
 		}
 	}
-	d.ok(CheckPermissions, pool, "the credential may do %d of %d things on %s", allowed, len(list), scope)
-	return true
+	if missing == 0 {
+		d.ok(CheckPermissions, pool, "the credential may do %d of %d things on %s", allowed, len(list), scope)
+	}
+	return true, missing
 }
 
 // gallery looks at what there is of versions, and at what the recipe names.

@@ -171,7 +171,7 @@ func captureLines(p PoolPlan) []string {
 		return nil
 	}
 	opening := fmt.Sprintf("Capturing node %s as version %s would", p.Donor, p.Version)
-	if !p.Captures {
+	if !p.Captures && len(p.Refusals) == 0 {
 		opening = fmt.Sprintf("Once a capture may begin, capturing node %s as version %s would", p.Donor, p.Version)
 	}
 	lines := []string{opening}
