@@ -198,7 +198,7 @@ func TestPolicyColumns(t *testing.T) {
 	}
 	delete(got, "Age")
 	want := map[string]any{
-		"Name": "columns", "Pools": 2.0, "Ready": "True", "Suspended": false, "Next run": "2026-11-22T02:00:00Z", "Dry run": false, "Message": "2 pools are watched",
+		"Name": "columns", "Pools": 2.0, "Ready": "True", "Reason": "Watching", "Suspended": false, "Next run": "2026-11-22T02:00:00Z", "Dry run": false, "Message": "2 pools are watched",
 	}
 	for name, value := range want {
 		if number, ok := got[name].(int64); ok {
@@ -208,7 +208,7 @@ func TestPolicyColumns(t *testing.T) {
 			t.Errorf("column %s (-want +got):\n%s", name, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"Name", "Pools", "Ready", "Suspended", "Next run", "Age"}, usual); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "Pools", "Ready", "Reason", "Suspended", "Next run", "Age"}, usual); diff != "" {
 		t.Errorf("columns without -o wide (-want +got):\n%s", diff)
 	}
 }

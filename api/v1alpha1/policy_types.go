@@ -12,6 +12,7 @@ import (
 // +kubebuilder:resource:scope=Cluster,path=prototypepolicies,singular=prototypepolicy,shortName=protopolicy,categories=kamino
 // +kubebuilder:printcolumn:name="Pools",type=integer,JSONPath=`.status.poolCount`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Next run",type=string,JSONPath=`.status.nextRun`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

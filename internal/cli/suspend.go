@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+func newSuspendCommand(f *Factory, o *Options) *cobra.Command {
+	return suspension(f, o, true, &cobra.Command{
+		Use:   "suspend POLICY...",
+		Short: "Have policies begin no more captures",
+		Long: `Set spec.suspend of policies: they begin no more captures until "kamino resume". A capture that has begun goes on;
+"kamino cancel" stops it.`,
+		Example: `  kamino suspend all`,
+	})
+}
+
+func newResumeCommand(f *Factory, o *Options) *cobra.Command {
+	return suspension(f, o, false, &cobra.Command{
+		Use:     "resume POLICY...",
+		Short:   "Have policies that were suspended begin captures again",
+		Long:    `Unset spec.suspend of policies: what they decide is carried out again.`,
+		Example: `  kamino resume all`,
+	})
+}
+
+// suspension is the verb that sets or unsets a policy's suspend.
+func suspension(f *Factory, o *Options, suspend bool, cmd *cobra.Command) *cobra.Command {
+	var dryRun bool
+	cmd.Args, cmd.ValidArgsFunction = cobra.MinimumNArgs(1), completePolicies(f, o)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cluster, err := f.Connect(o)
+		if err != nil {
+			return &ending{ExitUsage, err}
+		}
+		for _, name := range args {
+			said, err := cluster.suspend(cmd.Context(), name, suspend, dryRun)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(f.Out, said); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "have the API server check it, and change nothing")
+	return cmd
+}
+
+// suspend sets a policy's suspend and says what that means.
+func (c *Cluster) suspend(ctx context.Context, name string, suspend, dryRun bool) (string, error) {
+	var p v1alpha1.PrototypePolicy
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, &p); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", refusedf("there is no policy %s, and it was not changed: `kubectl get prototypepolicies` lists them", name)
+		}
+		return "", fmt.Errorf("policy %s: %w", name, err)
+	}
+	was := p.Spec.Suspend
+	var options []client.PatchOption
+	if dryRun {
+		options = append(options, client.DryRunAll)
+	}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend))
+	if err := c.Client.Patch(ctx, &p, patch, options...); err != nil {
+		return "", fmt.Errorf("policy %s: %w", name, err)
+	}
+	switch {
+	case was == suspend && suspend:
+		return fmt.Sprintf("Policy %s was suspended already.", name), nil
+	case was == suspend:
+		return fmt.Sprintf("Policy %s was not suspended.", name), nil
+	case dryRun:
+		return fmt.Sprintf("Dry run: policy %s would be changed.", name), nil
+	case suspend:
+		return fmt.Sprintf("Policy %s begins no more captures; one that runs goes on (`kamino cancel` stops it). `kamino resume %s` ends that.", name, name), nil
+	default:
+		return fmt.Sprintf("Policy %s is carried out again: `kamino plan` shows what it decides now.", name), nil
+	}
+}
