@@ -140,21 +140,26 @@ func (h *Host) flush(t *tree.Tree) error {
 			continue
 		}
 		done[m.Device] = true
-		if err := h.flushMount(filepath.Join(t.Dir(), m.Dir), m); err != nil {
+		if err := h.flushMount(t, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *Host) flushMount(dir string, m tree.MountPoint) error {
-	f, err := os.Open(dir)
+func (h *Host) flushMount(t *tree.Tree, m tree.MountPoint) error {
+	f, err := os.Open(filepath.Join(t.Dir(), m.Dir))
 	if err != nil {
 		h.say("%s is not trimmed: %v", m.Dir, err)
 		return nil
 	}
 	defer f.Close()
 	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		return fmt.Errorf("sync the file system at %s: %w", m.Dir, err)
+	}
+	if err := h.releasePreallocated(t, f, m); err != nil {
+		h.say("%s: up to 2 MiB per processor that were set aside for writers may not be trimmed: %v", m.Dir, err)
+	} else if err := unix.Syncfs(int(f.Fd())); err != nil {
 		return fmt.Errorf("sync the file system at %s: %w", m.Dir, err)
 	}
 	trimmed := fstrimRange{length: ^uint64(0)}
