@@ -36,7 +36,7 @@ const (
 func (c *ControlPlane) startAPIServer(o Options, listener net.Listener, etcd string) error {
 	serving, err := c.authority.Issue("apiserver", authority.Subject{
 		Name: "kube-apiserver",
-		Hosts: []string{"127.0.0.1", "localhost", "10.0.0.1",
+		Hosts: []string{o.address(), "localhost", "10.0.0.1",
 			"kubernetes", "kubernetes.default", "kubernetes.default.svc"},
 	})
 	if err != nil {
@@ -50,21 +50,25 @@ func (c *ControlPlane) startAPIServer(o Options, listener net.Listener, etcd str
 	if err != nil {
 		return err
 	}
+	join, err := c.joinFlags(o)
+	if err != nil {
+		return err
+	}
 	evictAfter := int(o.EvictAfter / time.Second)
 	options := apiserveroptions.NewServerRunOptions()
-	if err := parse(options.Flags(),
+	if err := parse(options.Flags(), append(join,
 		"--etcd-servers="+etcd,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+port,
+		"--bind-address="+o.address(), "--advertise-address="+o.address(), "--secure-port="+port,
 		"--tls-cert-file="+serving.CertFile, "--tls-private-key-file="+serving.KeyFile,
 		"--client-ca-file="+c.authority.CertFile(),
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+signing, "--service-account-signing-key-file="+signing,
-		"--authorization-mode=Node,RBAC", "--anonymous-auth=false",
+		"--authorization-mode=Node,RBAC",
 		"--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
 		"--allow-privileged=true", "--profiling=false",
 		fmt.Sprintf("--default-not-ready-toleration-seconds=%d", evictAfter),
 		fmt.Sprintf("--default-unreachable-toleration-seconds=%d", evictAfter),
-	); err != nil {
+	)...); err != nil {
 		return err
 	}
 	options.SecureServing.Listener = listener
@@ -81,6 +85,23 @@ func (c *ControlPlane) startAPIServer(o Options, listener net.Listener, etcd str
 	}
 	c.run("kube-apiserver", func(ctx context.Context) error { return apiserver.Run(ctx, completed) })
 	return nil
+}
+
+// joinFlags are the API server's flags that decide how nodes come in.
+func (c *ControlPlane) joinFlags(o Options) ([]string, error) {
+	if o.JoinAddress == "" {
+		return []string{"--anonymous-auth=false"}, nil
+	}
+	client, err := c.authority.Issue("apiserver-kubelet-client", authority.Subject{Name: "kube-apiserver-kubelet-client", Groups: []string{"system:masters"}})
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		"--enable-bootstrap-token-auth=true", "--enable-admission-plugins=NodeRestriction",
+		"--kubelet-client-certificate=" + client.CertFile, "--kubelet-client-key=" + client.KeyFile,
+		// Nobody resolves the names of these nodes.
+		"--kubelet-preferred-address-types=InternalIP",
+	}, nil
 }
 
 func (c *ControlPlane) startControllerManager(o Options) error {
@@ -107,8 +128,7 @@ func (c *ControlPlane) startControllerManager(o Options) error {
 		"--service-account-private-key-file="+signing,
 		"--root-ca-file="+c.authority.CertFile(),
 		"--cluster-signing-cert-file="+c.authority.CertFile(), "--cluster-signing-key-file="+c.authority.KeyFile(),
-		// Machines have no pod network, so nodes need no ranges.
-		"--controllers=*,-node-ipam-controller",
+		"--controllers="+o.controllers(),
 		"--node-monitor-period=1s", "--node-monitor-grace-period="+o.NodeGrace.String(),
 	); err != nil {
 		return err
@@ -124,6 +144,16 @@ func (c *ControlPlane) startControllerManager(o Options) error {
 		return controllermanager.Run(ctx, config.Complete())
 	})
 	return nil
+}
+
+// controllers that run: machines have no pod network, so nodes need no ranges. Bootstrap tokens have two of
+// their own, which are off by default.
+func (o Options) controllers() string {
+	const always = "*,-node-ipam-controller"
+	if o.JoinAddress == "" {
+		return always
+	}
+	return always + ",bootstrap-signer-controller,token-cleaner-controller"
 }
 
 func (c *ControlPlane) startScheduler(o Options) error {

@@ -31,9 +31,14 @@ type Options struct {
 	Dir string
 	// Authority vouches for the server and its clients; required.
 	Authority *authority.Authority
-	// Port of the API server on 127.0.0.1; 0 takes a free one. Who wants the same address after a restart
-	// passes the port of the first start.
+	// Port of the API server; 0 takes a free one. Who wants the same address after a restart passes the port
+	// of the first start.
 	Port int
+	// JoinAddress is an IP address of this host at which real nodes reach the API server; it listens there
+	// instead of on 127.0.0.1. With it nodes can join as kubeadm has them do it: with a bootstrap token, after
+	// a look at the public ConfigMap cluster-info as nobody, and the API server has a credential to reach their
+	// kubelets. Empty where nodes are simulated, which have other ways.
+	JoinAddress string
 	// NodeGrace is how long a node may be silent before it counts as not Ready; 0 means 8 s, where a real
 	// cluster has 40. Scale tests, whose nodes send no heartbeats, want days.
 	NodeGrace time.Duration
@@ -91,6 +96,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// address that the API server listens on.
+func (o Options) address() string {
+	if o.JoinAddress != "" {
+		return o.JoinAddress
+	}
+	return "127.0.0.1"
+}
+
 func (c *ControlPlane) start(ctx context.Context, o Options) (err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return err
@@ -98,7 +111,7 @@ func (c *ControlPlane) start(ctx context.Context, o Options) (err error) {
 	if c.log, err = openLog(filepath.Join(o.Dir, "log")); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
+	listener, err := net.Listen("tcp", net.JoinHostPort(o.address(), strconv.Itoa(o.Port)))
 	if err != nil {
 		return fmt.Errorf("the API server's port is not free, choose another or 0: %w", err)
 	}

@@ -28,8 +28,9 @@ import (
 const startVariable = "KAMINO_TEST_CONTROL_PLANE"
 
 type order struct {
-	Dir  string
-	Port int
+	Dir         string
+	Port        int
+	JoinAddress string
 }
 
 type greeting struct {
@@ -64,7 +65,7 @@ func serve(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	options := Options{Dir: o.Dir, Authority: ca, Port: o.Port}
+	options := Options{Dir: o.Dir, Authority: ca, Port: o.Port, JoinAddress: o.JoinAddress}
 	c, err := Start(context.Background(), options)
 	if err != nil {
 		return err
