@@ -201,7 +201,7 @@ func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 		return
 	}
 	switch e.Kind {
-	case cloud.Denied, cloud.Unauthenticated, cloud.QuotaExceeded, cloud.Invalid, cloud.Unsupported:
+	case cloud.Denied, cloud.Unauthenticated, cloud.QuotaExceeded, cloud.Invalid, cloud.Unsupported, cloud.Refused:
 		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(e.Kind),
 			e.Error()+"; the capture goes on by itself once this is mended")
 	case cloud.NotFound, cloud.Conflict, cloud.Throttled, cloud.Unavailable:

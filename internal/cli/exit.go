@@ -82,7 +82,7 @@ func exitCode(err error) int {
 		return ExitUsage
 	case unreachable(err):
 		return ExitUnreachable
-	case cloud.Is(err, cloud.Unsupported):
+	case cloud.Is(err, cloud.Unsupported), cloud.Is(err, cloud.Refused):
 		return ExitRefused
 	default:
 		return ExitUnexpected

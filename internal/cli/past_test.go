@@ -52,6 +52,13 @@ func testPast(what string) *memory.Cloud {
 		tag("2026.02.15", map[string]string{cloud.TagQuarantined: "bad too"})
 	case "generic":
 		c.ChangeRecipe(pool, "ubuntu:2204")
+	case "unpromoted":
+		tag("2026.03.01", map[string]string{cloud.TagPrototype: "pool1-2026.03.01"})
+		c.ChangeRecipe(pool, "ubuntu:2204", "customData")
+	case "automatic":
+		tag("2026.03.01", map[string]string{cloud.TagPrototype: "pool1-2026.03.01"})
+		point("2026.02.15")
+		c.SetUpgrades(pool, true)
 	case "no permission":
 		c.Forbid("SetRecipe")
 	case "no tags":

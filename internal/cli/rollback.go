@@ -113,8 +113,12 @@ func (s *session) rollback(ctx context.Context, name, to string, flags changeFla
 	}
 	if !r.Done {
 		// What can fail without having changed anything is tried first.
-		if _, err := s.provider.RecipeChange(ctx, cloud.ImageRef{Pool: p.id, Version: r.To}, false); err != nil {
+		change, err := s.provider.RecipeChange(ctx, cloud.ImageRef{Pool: p.id, Version: r.To}, false)
+		if err != nil {
 			return err
+		}
+		if len(change.Refusals) > 0 {
+			return refusal(fmt.Sprintf("pool %s can't be rolled back", h.Pool), change.Refusals)
 		}
 	}
 	if deed.Changed {

@@ -182,6 +182,9 @@ type RecipeChange struct {
 	// Backup is the part of the recipe that changes, as the cloud gives it out (JSON). It may hold
 	// secrets: it goes into a Secret and nowhere else.
 	Backup []byte `json:"-"`
+	// Refusals: why SetRecipe would not carry the change out as things stand now, such as an upgrade policy by which
+	// the cloud would change running instances with it.
+	Refusals []Refusal `json:"refusals,omitempty"`
 	// Done tells that the recipe already is as the change wants it.
 	Done bool `json:"done"`
 }
@@ -265,10 +268,13 @@ type Recipes interface {
 
 	// SetRecipe carries the change out and starts no change of any running instance. It returns
 	// Conflict if the recipe is no longer what the change was made from, and nil only when a read
-	// afterwards shows the recipe as wanted.
+	// afterwards shows the recipe as wanted. A pool whose own policy would bring running instances up
+	// to the write is Refused with the reason, whenever that policy was set: the provider looks at it
+	// with the write, and not before, and nobody can change it in between.
 	SetRecipe(ctx context.Context, change RecipeChange) error
 
-	// SetCapacity grows the pool from one size to a larger one. Conflict if its size is not `from`.
+	// SetCapacity grows the pool from one size to a larger one. Conflict if its size is not `from`;
+	// Refused as SetRecipe is, for it is a write of the same thing.
 	SetCapacity(ctx context.Context, id PoolID, from, to int64) error
 }
 

@@ -25,6 +25,9 @@ const (
 	QuotaExceeded Kind = "QuotaExceeded"
 	// Throttled: too many requests; RetryAfter says when to come back.
 	Throttled Kind = "Throttled"
+	// Refused: as the thing stands now, the call would do what Kamino never does, so it was not made. Code is the
+	// reason of a Refusal and Message its sentence; the same call goes through once that is mended.
+	Refused Kind = "Refused"
 	// Unsupported: this provider cannot do that.
 	Unsupported Kind = "Unsupported"
 	// Unavailable: the cloud failed or was not reached; the same call may work later.

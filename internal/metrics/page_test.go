@@ -149,7 +149,7 @@ func TestClosedSetsAreOnThePage(t *testing.T) {
 	}
 	for _, kind := range []cloud.Kind{
 		cloud.NotFound, cloud.Conflict, cloud.Unauthenticated, cloud.Denied, cloud.Invalid, cloud.QuotaExceeded,
-		cloud.Throttled, cloud.Unsupported, cloud.Unavailable,
+		cloud.Throttled, cloud.Refused, cloud.Unsupported, cloud.Unavailable,
 	} {
 		values = append(values, string(kind))
 	}

@@ -242,7 +242,7 @@ func remedy(err error) string {
 		return "If the pool was deleted on purpose, its nodes will go too and this ends by itself"
 	case cloud.Throttled, cloud.Unavailable:
 		return "It is asked again by itself"
-	case cloud.Conflict, cloud.Invalid, cloud.QuotaExceeded, cloud.Unsupported:
+	case cloud.Conflict, cloud.Invalid, cloud.QuotaExceeded, cloud.Unsupported, cloud.Refused:
 	}
 	return "`kamino doctor` checks what Kamino needs of the cloud"
 }

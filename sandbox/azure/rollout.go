@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 )
 
 // rollOut brings running instances up to the model where the upgrade policy says so: all at once when it is
@@ -31,11 +32,40 @@ func (s *Server) rollOut(ctx context.Context, op operation) error {
 		return nil
 	}
 	for chunk := range slices.Chunk(old, batch) {
+		s.rolled.add(chunk)
 		if err := s.upgradeAll(ctx, chunk); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rolls keeps the instances that the cloud brought up to a model by itself.
+type rolls struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+func (r *rolls) add(ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = append(r.ids, ids...)
+}
+
+// Rolled lists the instances, by resource ID, that were changed while they ran because their scale set was written
+// to and its upgrade policy says so, or because a rolling upgrade came by. Nodes that run are never changed by
+// Kamino: a test that does not bring it about itself takes each for a violation, and forgets what it meant to do.
+func (s *Server) Rolled() []string {
+	s.rolled.mu.Lock()
+	defer s.rolled.mu.Unlock()
+	return slices.Clone(s.rolled.ids)
+}
+
+// ForgetRolled takes what was rolled so far as meant.
+func (s *Server) ForgetRolled() {
+	s.rolled.mu.Lock()
+	defer s.rolled.mu.Unlock()
+	s.rolled.ids = nil
 }
 
 // upgradeAll applies the latest model to instances; one whose image changes is built anew.

@@ -32,6 +32,7 @@ type Server struct {
 	bucketMu sync.Mutex
 	buckets  map[string]*bucket
 	book     book
+	rolled   rolls
 }
 
 // New opens the state in config.Dir and goes on at once with the operations that are in flight there: the

@@ -25,6 +25,10 @@ func TestContract(t *testing.T) {
 				t.Helper()
 				w.powerOffGuest(id)
 			},
+			SetUpgrades: func(t testing.TB, automatic bool) {
+				t.Helper()
+				w.setUpgrades(automatic)
+			},
 		}
 	})
 }

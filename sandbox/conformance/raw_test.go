@@ -60,3 +60,13 @@ func (w *world) change(method, path string, body any) {
 	w.must(err)
 	w.must(answer.Body.Close())
 }
+
+// setUpgrades is somebody who sets the scale set's upgrade policy.
+func (w *world) setUpgrades(automatic bool) {
+	w.t.Helper()
+	mode := "Manual"
+	if automatic {
+		mode = "Automatic"
+	}
+	w.change(http.MethodPatch, string(w.pool), map[string]any{"properties": map[string]any{"upgradePolicy": map[string]any{"mode": mode}}})
+}

@@ -78,6 +78,10 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 	}
 	*into = s
 	code = m.Run()
+	if rolled := s.Cloud().Rolled(); len(rolled) > 0 {
+		code = max(code, 1)
+		fmt.Fprintf(os.Stderr, "nodes were rebuilt while they ran, and no test says that it meant to: %v\n", rolled)
+	}
 	return code, s.Stop()
 }
 

@@ -34,6 +34,7 @@ func (s *story) checks() []check {
 		{"no two machines have collided", s.nothingCollided},
 		{"the donor is back in service, as it was", s.donorIsBack},
 		{"the other nodes were left alone", s.othersUntouched},
+		{"the cloud rebuilt no node that ran", s.nothingRolled},
 		{"no snapshot, pod or lock is left behind", s.nothingLeftBehind},
 	}
 }
@@ -166,6 +167,13 @@ func (s *story) identityIsItsOwn(context.Context) error {
 func (s *story) nothingCollided(context.Context) error {
 	if seen := s.world.Fleet().Collisions(); len(seen) > 0 {
 		return errors.New(seen[0].String())
+	}
+	return nil
+}
+
+func (s *story) nothingRolled(context.Context) error {
+	if rolled := s.world.Cloud().Rolled(); len(rolled) > 0 {
+		return fmt.Errorf("%s was brought up to the recipe while it ran", rolled[0])
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func fromResponse(out *cloud.Error, response *azcore.ResponseError) {
 		out.RetryAfter = retryAfter(response.RawResponse)
 	case cloud.QuotaExceeded:
 		out.Message += " (ask Azure for a larger quota, or free what is not needed)"
-	case cloud.NotFound, cloud.Conflict, cloud.Invalid, cloud.Unsupported:
+	case cloud.NotFound, cloud.Conflict, cloud.Invalid, cloud.Unsupported, cloud.Refused:
 	}
 }
 

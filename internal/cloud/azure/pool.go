@@ -149,17 +149,12 @@ func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 			out = append(out, refusal)
 		}
 	}
-	mode, osUpgrade, flexible := policiesOf(model)
+	flexible := model.Properties != nil && value(model.Properties.OrchestrationMode) == armcompute.OrchestrationModeFlexible
 	add(flexible, cloud.Refusal{Reason: "FlexibleOrchestration", Message: fmt.Sprintf(
 		"%s has Flexible orchestration; only Uniform orchestration is supported", s)})
 	add(isAKS(s, model), cloud.Refusal{Reason: "AKSManaged", Message: fmt.Sprintf(
 		"%s belongs to AKS, which owns its model and undoes or ignores a change of it; use AKS node image upgrades or node pool snapshots instead", s)})
-	add(mode == armcompute.UpgradeModeAutomatic, cloud.Refusal{Reason: "UpgradePolicyAutomatic", Message: fmt.Sprintf(
-		"the upgrade policy of %s is Automatic: a new image would replace all running nodes at once; set upgradePolicy.mode to Manual", s)})
-	add(mode == armcompute.UpgradeModeRolling, cloud.Refusal{Reason: "UpgradePolicyRolling", Message: fmt.Sprintf(
-		"the upgrade policy of %s is Rolling: a new image would replace the running nodes batch by batch; set upgradePolicy.mode to Manual", s)})
-	add(osUpgrade, cloud.Refusal{Reason: "AutomaticOSUpgrade", Message: fmt.Sprintf(
-		"%s has automatic OS image upgrades on: Azure would reimage running nodes; set enableAutomaticOSUpgrade to false", s)})
+	out = append(out, refusalsOfPolicy(s, model)...)
 	add(securityTypeOf(model) == armcompute.SecurityTypesConfidentialVM, confidential(s))
 	profile := profileOf(model)
 	if storage := profile.StorageProfile; storage != nil && storage.OSDisk != nil {
@@ -173,18 +168,6 @@ func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 			"the disk encryption set of %s is in subscription %s; an image version can only be encrypted with one of its own subscription and region", s, other)})
 	}
 	return out
-}
-
-func policiesOf(model armcompute.VirtualMachineScaleSet) (mode armcompute.UpgradeMode, osUpgrade, flexible bool) {
-	if model.Properties == nil {
-		return "", false, false
-	}
-	flexible = value(model.Properties.OrchestrationMode) == armcompute.OrchestrationModeFlexible
-	if policy := model.Properties.UpgradePolicy; policy != nil {
-		mode = value(policy.Mode)
-		osUpgrade = policy.AutomaticOSUpgradePolicy != nil && value(policy.AutomaticOSUpgradePolicy.EnableAutomaticOSUpgrade)
-	}
-	return mode, osUpgrade, flexible
 }
 
 // isAKS recognizes a scale set that AKS manages by the tags that AKS puts on it, or by the name that AKS
@@ -240,18 +223,7 @@ func (p *Provider) SetCapacity(ctx context.Context, id cloud.PoolID, from, size 
 		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: s.String(),
 			Message: fmt.Sprintf("%d nodes are not more than the %d that it has: a pool is only ever grown", size, from)}
 	}
-	clients, err := p.in(s)
-	if err != nil {
-		return err
-	}
-	update := armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{
+	return p.write(ctx, "grow", s, model, armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{
 		Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(size),
-	}}
-	poller, err := clients.scaleSets.BeginUpdate(ctx, s.group, s.name, update,
-		&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{IfMatch: model.Etag})
-	if err != nil {
-		return fail("grow", s, err)
-	}
-	remember(p, s.id(), poller)
-	return nil
+	}})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -23,8 +22,7 @@ const emptyCloudConfig = "#cloud-config\n{}\n"
 const recipeTries = 3
 
 // SetRecipe implements cloud.Recipes. It is one merge patch of the scale set's model, which on the Manual
-// upgrade policy changes no running instance, on condition that nobody changed the model in between. The
-// number of nodes is not part of it.
+// upgrade policy changes no running instance (see write). The number of nodes is not part of it.
 func (p *Provider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	r, err := versionOfRef(cloud.ImageRef{Pool: change.Pool, Version: change.Version})
 	if err != nil {
@@ -47,28 +45,10 @@ func (p *Provider) SetRecipe(ctx context.Context, change cloud.RecipeChange) err
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set the recipe of", Resource: r.scaleSet.String(),
 				Message: fmt.Sprintf("Azure took the change %d times and still shows %s: look for who puts it back", recipeTries, strings.Join(left, ", "))}
 		}
-		if err := p.patchRecipe(ctx, r, model, change); err != nil {
+		if err := p.write(ctx, "set the recipe of", r.scaleSet, model, recipePatch(r, model, change.Removes)); err != nil {
 			return err
 		}
 	}
-}
-
-func (p *Provider) patchRecipe(ctx context.Context, r versionRef, model armcompute.VirtualMachineScaleSet, change cloud.RecipeChange) error {
-	clients, err := p.in(r.scaleSet)
-	if err != nil {
-		return err
-	}
-	poller, err := clients.scaleSets.BeginUpdate(ctx, r.group, r.name, recipePatch(r, model, change.Removes),
-		&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{IfMatch: model.Etag})
-	if isStatus(err, http.StatusPreconditionFailed) {
-		return &cloud.Error{Kind: cloud.Conflict, Op: "set the recipe of", Resource: r.scaleSet.String(), Err: err,
-			Message: "somebody else changed the scale set at the same moment: look again"}
-	}
-	if err != nil {
-		return fail("set the recipe of", r.scaleSet, err)
-	}
-	remember(p, r.scaleSet.id(), poller)
-	return nil
 }
 
 func removesData(removes []string) bool {

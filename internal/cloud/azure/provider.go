@@ -70,6 +70,7 @@ type clients struct {
 	versions    *armcompute.GalleryImageVersionsClient
 	usages      *armcompute.UsageClient
 	permissions *armauthorization.PermissionsClient
+	rolling     *armcompute.VirtualMachineScaleSetRollingUpgradesClient
 }
 
 // New makes a provider. It does no I/O: a wrong credential shows with the first call.
@@ -148,6 +149,7 @@ func (p *Provider) in(s scaleSet) (*clients, error) {
 		versions:    compute.NewGalleryImageVersionsClient(),
 		usages:      compute.NewUsageClient(),
 		permissions: permissions,
+		rolling:     compute.NewVirtualMachineScaleSetRollingUpgradesClient(),
 	}
 	p.clients[s.subscription] = made
 	return made, nil

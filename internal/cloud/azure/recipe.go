@@ -189,7 +189,7 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 		}
 		saved.Extensions = append(saved.Extensions, extension)
 	}
-	change.Done = isVersion(image, r) && len(change.Removes) == 0
+	change.Done, change.Refusals = isVersion(image, r) && len(change.Removes) == 0, refusalsOfPolicy(r.scaleSet, model)
 	saved.Unreadable = change.Unreadable
 	var err error
 	if change.Backup, err = json.MarshalIndent(saved, "", "  "); err != nil {

@@ -31,12 +31,15 @@ type Harness struct {
 	// PowerOffGuest makes a running instance's guest switch itself off. Optional: without it, that way of
 	// stopping is not tested.
 	PowerOffGuest func(t testing.TB, id cloud.InstanceID)
+	// SetUpgrades makes the pool's own policy one by which the cloud changes running instances with each write of
+	// the pool, or one by which it never does. Optional: for a cloud that has no such policy.
+	SetUpgrades func(t testing.TB, automatic bool)
 }
 
 // Run runs the whole suite, one subtest for each sentence. It calls fresh once in each, with that
 // subtest's t: fresh may call t.Parallel, t.Cleanup or t.Skip.
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
-	for _, c := range slices.Concat(lookCases, instanceCases, snapshotCases, imageCases, recipeCases, capacityCases, censusCases, rebuildCases) {
+	for _, c := range slices.Concat(lookCases, instanceCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases, censusCases, rebuildCases) {
 		t.Run(c.sentence, func(t *testing.T) {
 			h := fresh(t)
 			if h.Looks == 0 {
@@ -106,7 +109,7 @@ func wantError(t *testing.T, err error, kind cloud.Kind) {
 
 var kinds = []cloud.Kind{
 	cloud.NotFound, cloud.Conflict, cloud.Unauthenticated, cloud.Denied, cloud.Invalid,
-	cloud.QuotaExceeded, cloud.Throttled, cloud.Unsupported, cloud.Unavailable,
+	cloud.QuotaExceeded, cloud.Throttled, cloud.Refused, cloud.Unsupported, cloud.Unavailable,
 }
 
 // checkError checks that an error is one that a caller can act on and a person can read.

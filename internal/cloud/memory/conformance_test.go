@@ -28,6 +28,7 @@ func TestConformance(t *testing.T) {
 					List:          func(testing.TB) []cloud.InstanceID { return r.InstanceIDs(r.pool) },
 					Generalize:    func(_ testing.TB, id cloud.InstanceID) { r.MarkGeneralized(id) },
 					PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { r.GuestPowerOff(id) },
+					SetUpgrades:   func(_ testing.TB, automatic bool) { r.SetUpgrades(r.pool, automatic) },
 				}
 			})
 		})

@@ -21,6 +21,8 @@ type pool struct {
 	next int
 	// defined tells whether the pool's image definition exists.
 	defined bool
+	// rolls tells that the pool's policy brings running instances up to each write.
+	rolls bool
 	// localStorage tells that zone-redundant storage was tried and is not to be had.
 	localStorage bool
 }
@@ -120,7 +122,7 @@ func (c *Cloud) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	}
 	return cloud.Pool{
 		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
-		Traits: maps.Clone(p.spec.Traits), Recipe: c.recipeView(p), Refusals: slices.Clone(p.refusals),
+		Traits: maps.Clone(p.spec.Traits), Recipe: c.recipeView(p), Refusals: slices.Concat(p.refusals, p.rollRefusals()),
 	}, nil
 }
 
@@ -151,8 +153,12 @@ func (c *Cloud) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64
 		return refused(cloud.QuotaExceeded, opSetCapacity, string(id), "OperationNotAllowed",
 			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))
 	}
+	if err := p.mayWrite(opSetCapacity); err != nil {
+		return err
+	}
 	p.capacity = to
 	c.record(ByCaller, EffectSetCapacity, string(p.id))
+	c.roll(p)
 	for int64(len(c.members(p))) < to {
 		c.start(c.build(p, c.freeName(p)))
 	}

@@ -35,7 +35,7 @@ func (c *Cloud) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]clou
 	if err != nil {
 		return nil, err
 	}
-	refusals := slices.Concat(m.pool.refusals, m.refusals, c.missingPermissions(m), c.usedUp())
+	refusals := slices.Concat(m.pool.refusals, m.pool.rollRefusals(), m.refusals, c.missingPermissions(m), c.usedUp())
 	if v != nil {
 		refusals = append(refusals, cloud.Refusal{
 			Reason:  ReasonVersionExists,

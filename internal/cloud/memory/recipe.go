@@ -63,7 +63,7 @@ func (c *Cloud) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBoot
 			change.Unreadable = append(change.Unreadable, name)
 		}
 	}
-	change.Done = p.recipe.image == change.To && len(change.Removes) == 0
+	change.Done, change.Refusals = p.recipe.image == change.To && len(change.Removes) == 0, p.rollRefusals()
 	if !change.Done {
 		change.Backup, err = p.backup(change.Removes)
 	}
@@ -106,9 +106,13 @@ func (c *Cloud) SetRecipe(ctx context.Context, change cloud.RecipeChange) error 
 		return refused(cloud.Conflict, opSetRecipe, resource, "PreconditionFailed",
 			"somebody changed the recipe after this change was made: look again")
 	}
+	if err := p.mayWrite(opSetRecipe); err != nil {
+		return err
+	}
 	p.recipe.image = v.id
 	p.recipe.bootstrap = without(p.recipe.bootstrap, change.Removes)
 	c.record(ByCaller, EffectSetRecipe, v.id)
+	c.roll(p)
 	c.promotion = append(c.promotion, Promotion{
 		At: c.at, Pool: p.id, Version: v.version, State: v.state,
 		Generalized: v.disk.clean(), Quarantined: v.tags[cloud.TagQuarantined] != "",

@@ -38,6 +38,7 @@ const (
 	EffectSetRecipe      = "SetRecipe"
 	EffectSetCapacity    = "SetCapacity"
 	EffectRebuild        = "Rebuild"
+	EffectRoll           = "Roll" // a running instance was brought up to a write of its pool
 )
 
 // Effect is one thing that was done.
@@ -189,7 +190,8 @@ func (w World) Count(by Actor, kind, resource string) int {
 
 // Broken lists, in sentences, how the world is or was other than a caller may ever let it be: a version
 // published from a disk that was not generalized or has no proof on its tags, a recipe pointed at a version
-// that was not complete, not generalized or quarantined, or one that has become so and is still named.
+// that was not complete, not generalized or quarantined, or one that has become so and is still named, a write
+// that changed instances which run.
 func (w World) Broken() []string {
 	var broken []string
 	for _, v := range w.Images {
@@ -212,6 +214,11 @@ func (w World) Broken() []string {
 		if p.State != cloud.Complete || !p.Generalized || p.Quarantined {
 			broken = append(broken, fmt.Sprintf("%s was pointed at version %s when it was %s, generalized %t, quarantined %t",
 				p.Pool, p.Version, p.State, p.Generalized, p.Quarantined))
+		}
+	}
+	for _, e := range w.Effects {
+		if e.Kind == EffectRoll {
+			broken = append(broken, fmt.Sprintf("instance %s was changed by a write of its pool while it ran", e.Resource))
 		}
 	}
 	for _, p := range w.Pools {

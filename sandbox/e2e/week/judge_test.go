@@ -59,6 +59,9 @@ func (w *week) judge() {
 	if collisions := sandbox.Fleet().Collisions(); len(collisions) > 0 {
 		w.Errorf("machines have their donors' identity: %v", collisions)
 	}
+	if rolled := sandbox.Cloud().Rolled(); len(rolled) > 0 {
+		w.Errorf("nodes were rebuilt while they ran: %v", rolled)
+	}
 	w.judgeNodes()
 	recipes := w.recipes()
 	for _, pool := range pools {

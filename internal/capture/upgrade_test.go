@@ -1,0 +1,68 @@
+package capture
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// TestUpgradePolicyAtAnyMoment: somebody sets the pool's upgrade policy to automatic, before each call of a whole
+// capture. Whatever the moment, no instance that runs is changed (play holds that after every pass), the donor is
+// given back, and a capture that cannot point the recipe at its version says why and leaves the version.
+func TestUpgradePolicyAtAnyMoment(t *testing.T) {
+	whole := inFull(t)
+	whole.succeeded(whole.play())
+	published := slices.IndexFunc(whole.calls, func(what string) bool { return strings.HasPrefix(what, "EnsureImage") })
+	ends := map[string]int{}
+	for n := range len(whole.calls) {
+		if n < published && n%24 != 0 {
+			continue // one moment of the long way there is as good as the next
+		}
+		s := inFull(t)
+		moment := ""
+		s.lose = func(i int, what string) memory.Outcome {
+			if i == n {
+				moment = what
+				s.cloud.SetUpgrades(s.pool, true)
+			}
+			return memory.Pass()
+		}
+		// Past the promotion the capture waits until the policy is mended, for its pool is still to grow.
+		p := s.play(func(pass int) {
+			if pass == 45 {
+				s.cloud.SetUpgrades(s.pool, false)
+			}
+		})
+		s.gaveBack()
+		promoted := s.cloud.World().Pools[0].Recipe.Version == p.Spec.Version
+		switch {
+		case p.Status.Phase == v1alpha1.PhaseSucceeded && promoted:
+			ends["promoted"]++
+		case p.Status.Failure != nil && p.Status.Failure.Reason == memory.ReasonRolls && !promoted:
+			ends["refused"]++
+			if image, err := s.cloud.Image(t.Context(), s.ref(p)); err != nil || image.State != cloud.Complete && touched(p) {
+				t.Errorf("its version is %s (%v), want it to stay", image.State, err)
+			}
+		default:
+			t.Errorf("it ended as %s, promoted %t", verdict(p), promoted)
+		}
+		if t.Failed() {
+			t.Fatalf("the policy changed before call %d (%s)", n, moment)
+		}
+	}
+	t.Logf("ended as %v", ends)
+	if ends["refused"] == 0 || ends["promoted"] == 0 {
+		t.Error("no moment was before the promotion, or none after it")
+	}
+}
+
+func (s *stage) ref(p *v1alpha1.Prototype) cloud.ImageRef {
+	return cloud.ImageRef{Pool: s.pool, Version: p.Spec.Version}
+}
+
+// touched tells whether the capture got past its preflight.
+func touched(p *v1alpha1.Prototype) bool { return p.Status.Donor != nil }

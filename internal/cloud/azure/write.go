@@ -1,0 +1,117 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// The reason of a refusal that only Azure's rolling upgrades have; those of the policy are in refusalsOfPolicy.
+const rollingUpgradeRuns = "RollingUpgradeRunning"
+
+// rollingUpgradeRead is what looking at a rolling upgrade needs. It is looked at only while Azure works on a scale
+// set that says how rolling upgrades go, so that most credentials do without.
+const rollingUpgradeRead = "Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/read"
+
+// write is every write of a scale set: its recipe and its size. Azure brings running instances up to a write where
+// the scale set's policy says so, and the policy may have been changed since anybody looked, while an image was
+// being made for hours. So it is read with the model that the write is made from, and the write holds only for that
+// model. Where Azure gives no ETag, the write itself says Manual: then none that came in between counts for it.
+func (p *Provider) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) error {
+	clients, err := p.in(s)
+	if err != nil {
+		return err
+	}
+	refusals := refusalsOfPolicy(s, model)
+	if len(refusals) == 0 {
+		if refusals, err = rollingUpgrade(ctx, clients, s, model); err != nil {
+			return err
+		}
+	}
+	if len(refusals) > 0 {
+		return &cloud.Error{Kind: cloud.Refused, Op: op, Resource: s.String(), Code: refusals[0].Reason, Message: refusals[0].Message}
+	}
+	if value(model.Etag) == "" {
+		if update.Properties == nil {
+			update.Properties = &armcompute.VirtualMachineScaleSetUpdateProperties{}
+		}
+		update.Properties.UpgradePolicy = manualPolicy(model)
+	}
+	poller, err := clients.scaleSets.BeginUpdate(ctx, s.group, s.name, update,
+		&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{IfMatch: model.Etag})
+	if isStatus(err, http.StatusPreconditionFailed) {
+		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: s.String(), Err: err,
+			Message: "somebody else changed the scale set at the same moment: look again"}
+	}
+	if err != nil {
+		return fail(op, s, err)
+	}
+	remember(p, s.id(), poller)
+	return nil
+}
+
+// refusalsOfPolicy tells by what in its policy Azure would change running instances with a write of the scale set.
+func refusalsOfPolicy(s scaleSet, model armcompute.VirtualMachineScaleSet) (out []cloud.Refusal) {
+	add := func(reason, format string, args ...any) {
+		out = append(out, cloud.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)})
+	}
+	var policy armcompute.UpgradePolicy
+	if model.Properties != nil && model.Properties.UpgradePolicy != nil {
+		policy = *model.Properties.UpgradePolicy
+	}
+	switch mode := value(policy.Mode); mode {
+	case armcompute.UpgradeModeManual:
+	case armcompute.UpgradeModeAutomatic:
+		add("UpgradePolicyAutomatic", "the upgrade policy of %s is Automatic: a new image would replace all running nodes at once; set upgradePolicy.mode to Manual", s)
+	case armcompute.UpgradeModeRolling:
+		add("UpgradePolicyRolling", "the upgrade policy of %s is Rolling: a new image would replace the running nodes batch by batch; set upgradePolicy.mode to Manual", s)
+	default:
+		if model.Properties == nil || value(model.Properties.OrchestrationMode) != armcompute.OrchestrationModeFlexible { // refused for that already
+			add("UpgradePolicyUnknown", "the upgrade policy of %s is %q, and only with Manual it is certain that a new image changes no running node; set upgradePolicy.mode to Manual", s, mode)
+		}
+	}
+	if automatic := policy.AutomaticOSUpgradePolicy; automatic != nil && value(automatic.EnableAutomaticOSUpgrade) {
+		add("AutomaticOSUpgrade", "%s has automatic OS image upgrades on: Azure would reimage running nodes; set enableAutomaticOSUpgrade to false", s)
+	}
+	return out
+}
+
+// rollingUpgrade refuses while a rolling upgrade brings the instances of a scale set up to its model, batch by batch:
+// the batches that are still to come would get the new image.
+func rollingUpgrade(ctx context.Context, clients *clients, s scaleSet, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
+	if model.Properties == nil || !changing(value(model.Properties.ProvisioningState)) ||
+		model.Properties.UpgradePolicy == nil || model.Properties.UpgradePolicy.RollingUpgradePolicy == nil {
+		return nil, nil
+	}
+	latest, err := clients.rolling.GetLatest(ctx, s.group, s.name, nil)
+	switch {
+	case isNotFound(err):
+		return nil, nil
+	case isStatus(err, http.StatusForbidden):
+		return []cloud.Refusal{{Reason: rollingUpgradeRuns, Message: fmt.Sprintf(
+			"Azure is changing %s, which has a rolling upgrade policy, and the credential may not look whether a rolling upgrade runs: wait until Azure is done, or give it %s", s, rollingUpgradeRead)}}, nil
+	case err != nil:
+		return nil, fail("look at the rolling upgrade of", s, err)
+	}
+	if latest.Properties == nil || latest.Properties.RunningStatus == nil ||
+		!strings.EqualFold(string(value(latest.Properties.RunningStatus.Code)), string(armcompute.RollingUpgradeStatusCodeRollingForward)) {
+		return nil, nil
+	}
+	return []cloud.Refusal{{Reason: rollingUpgradeRuns, Message: fmt.Sprintf(
+		"a rolling upgrade of %s is under way and would give the new image to nodes that run: wait until it is over, or end it with `az vmss rolling-upgrade cancel`", s)}}, nil
+}
+
+// manualPolicy says in a write what was found before it.
+func manualPolicy(model armcompute.VirtualMachineScaleSet) *armcompute.UpgradePolicy {
+	policy := &armcompute.UpgradePolicy{Mode: to.Ptr(armcompute.UpgradeModeManual)}
+	if model.Properties.UpgradePolicy.AutomaticOSUpgradePolicy != nil {
+		policy.AutomaticOSUpgradePolicy = &armcompute.AutomaticOSUpgradePolicy{EnableAutomaticOSUpgrade: to.Ptr(false)}
+	}
+	return policy
+}

@@ -1,0 +1,121 @@
+package azure
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// changed is a change that was made while all was well.
+func changed(t *testing.T, arm *fakeARM, p *Provider) cloud.RecipeChange {
+	t.Helper()
+	change, err := p.RecipeChange(t.Context(), cloud.ImageRef{Pool: testPool, Version: testVersion}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return change
+}
+
+// TestNoWriteRolls: whatever makes Azure change running instances with a write was set after the change was made,
+// and neither a recipe nor a size is written.
+func TestNoWriteRolls(t *testing.T) {
+	for reason, policy := range map[string]string{
+		"UpgradePolicyAutomatic": `{"mode": "Automatic"}`,
+		"UpgradePolicyRolling":   `{"mode": "Rolling"}`,
+		"UpgradePolicyUnknown":   `{"mode": null}`,
+		"AutomaticOSUpgrade":     `{"mode": "Manual", "automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}`,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			arm := newARM(t)
+			arm.pool("")
+			p := arm.provider()
+			change := changed(t, arm, p)
+			arm.pool(`{"properties": {"upgradePolicy": ` + policy + `}}`)
+			for what, err := range map[string]error{"recipe": p.SetRecipe(t.Context(), change), "size": p.SetCapacity(t.Context(), testPool, 3, 4)} {
+				if refused := mustKind(t, err, cloud.Refused); refused.Code != reason || !strings.Contains(refused.Message, "pool1") {
+					t.Errorf("%s: %+v", what, refused)
+				}
+			}
+			if made := arm.made(); len(made) > 0 {
+				t.Errorf("written: %v", made)
+			}
+			told, err := p.RecipeChange(t.Context(), cloud.ImageRef{Pool: testPool, Version: testVersion}, true)
+			if err != nil || !slices.Contains(reasons(told.Refusals), reason) {
+				t.Errorf("a change says %v, %v", told.Refusals, err)
+			}
+		})
+	}
+}
+
+// TestWriteHoldsForWhatWasRead: the policy can't change between the look at it and the write.
+func TestWriteHoldsForWhatWasRead(t *testing.T) {
+	arm := newARM(t)
+	arm.pool("")
+	p := arm.provider()
+	change := changed(t, arm, p)
+	arm.next(http.MethodPatch, string(testPool), armError(412, "PreconditionFailed", "The ETag is another one."))
+	wantKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)
+	if sent := arm.last(http.MethodPatch, "/pool1"); sent.IfMatch != `"1"` {
+		t.Errorf("the recipe was written with If-Match %q", sent.IfMatch)
+	}
+	arm.next(http.MethodPatch, string(testPool), armError(412, "PreconditionFailed", "The ETag is another one."))
+	wantKind(t, p.SetCapacity(t.Context(), testPool, 3, 4), cloud.Conflict)
+	if sent := arm.last(http.MethodPatch, "/pool1"); sent.IfMatch != `"1"` {
+		t.Errorf("the size was written with If-Match %q", sent.IfMatch)
+	}
+}
+
+// TestWriteWithoutETag: where Azure gives none, the write itself says that it is one for the Manual policy.
+func TestWriteWithoutETag(t *testing.T) {
+	arm := newARM(t)
+	arm.pool(`{"etag": null, "properties": {"upgradePolicy": {"mode": "Manual", "automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": false}}}}`)
+	p := arm.provider()
+	if err := p.SetRecipe(t.Context(), changed(t, arm, p)); err != nil {
+		t.Fatal(err)
+	}
+	policy := child(child(arm.last(http.MethodPatch, "/pool1").Body, "properties"), "upgradePolicy")
+	if policy["mode"] != "Manual" || child(policy, "automaticOSUpgradePolicy")["enableAutomaticOSUpgrade"] != false {
+		t.Errorf("the write says %v of the policy", policy)
+	}
+}
+
+func child(o map[string]any, name string) map[string]any {
+	out, _ := o[name].(map[string]any)
+	return out
+}
+
+// TestRollingUpgradeIsWaitedFor: a rolling upgrade gives the model to instances that run, batch by batch.
+func TestRollingUpgradeIsWaitedFor(t *testing.T) {
+	const latest = string(testPool) + "/rollingUpgrades/latest"
+	updating := `{"properties": {"provisioningState": "Updating", "upgradePolicy": {"mode": "Manual", "rollingUpgradePolicy": {"maxBatchInstancePercent": 20}}}}`
+	for name, test := range map[string]struct {
+		pool    string
+		answer  answer
+		refused bool
+	}{
+		"it runs":                 {updating, answer{status: 200, body: object(t, `{"properties": {"runningStatus": {"code": "RollingForward"}}}`)}, true},
+		"it is over":              {updating, answer{status: 200, body: object(t, `{"properties": {"runningStatus": {"code": "Completed"}}}`)}, false},
+		"there was none":          {updating, armError(404, "NotFound", "No rolling upgrade."), false},
+		"nobody may look":         {updating, armError(403, "AuthorizationFailed", "no"), true},
+		"nothing happens":         {strings.Replace(updating, "Updating", "Succeeded", 1), answer{status: 500}, false},
+		"there is no such policy": {`{"properties": {"provisioningState": "Updating"}}`, answer{status: 500}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			arm := newARM(t)
+			arm.pool(test.pool)
+			arm.next(http.MethodGet, latest, test.answer)
+			p := arm.provider()
+			err := p.SetRecipe(t.Context(), changed(t, arm, p))
+			if test.refused {
+				if refused := mustKind(t, err, cloud.Refused); refused.Code != rollingUpgradeRuns {
+					t.Errorf("%+v", refused)
+				}
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

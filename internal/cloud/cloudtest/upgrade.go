@@ -1,0 +1,78 @@
+package cloudtest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+var upgradeCases = []testCase{
+	{"a pool that would roll a new recipe out is refused, whenever that was set", setRecipeWouldRoll},
+	{"a pool that would roll a new size out is refused", setCapacityWouldRoll},
+}
+
+// rolling makes the pool's own policy one that brings running instances up to each write, and gives back what
+// mends it.
+func (s suite) rolling(t *testing.T) (mend func()) {
+	t.Helper()
+	if s.SetUpgrades == nil {
+		t.Skip("the harness's pools have no policy that changes running instances")
+	}
+	s.SetUpgrades(t, true)
+	return func() { s.SetUpgrades(t, false) }
+}
+
+func setRecipeWouldRoll(t *testing.T, s suite) {
+	s.publish(t, firstVersion)
+	s.start(t, s.a)
+	// The change is made while all is well: it is the write that must look.
+	change := s.change(t, firstVersion, true)
+	if len(change.Refusals) > 0 {
+		t.Fatalf("a pool that can be pointed at a version says %+v", change.Refusals)
+	}
+	before, recipe := s.instances(t), s.recipe(t)
+	mend := s.rolling(t)
+	wantRefusal(t, s.p.SetRecipe(t.Context(), change))
+	told := s.change(t, firstVersion, true)
+	if len(told.Refusals) == 0 || told.Refusals[0].Reason == "" || told.Refusals[0].Message == "" {
+		t.Errorf("a change that would be refused says %+v", told.Refusals)
+	}
+	for range 3 {
+		s.Advance(t)
+		if diff := cmp.Diff(before, s.instances(t)); diff != "" {
+			t.Fatalf("a refused recipe changed an instance: %s", diff)
+		}
+	}
+	if diff := cmp.Diff(recipe, s.recipe(t)); diff != "" {
+		t.Errorf("a refused change changed the recipe: %s", diff)
+	}
+	mend()
+	must(t, s.p.SetRecipe(t.Context(), change))
+	s.wantRecipe(t, change)
+}
+
+func setCapacityWouldRoll(t *testing.T, s suite) {
+	s.start(t, s.a)
+	before, size := s.instances(t), s.capacity(t)
+	mend := s.rolling(t)
+	wantRefusal(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
+	s.Advance(t)
+	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
+		t.Fatalf("a refused size changed an instance: %s", diff)
+	}
+	mend()
+	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
+}
+
+// wantRefusal demands a refusal with its reason and its sentence.
+func wantRefusal(t *testing.T, err error) {
+	t.Helper()
+	wantError(t, err, cloud.Refused)
+	var refused *cloud.Error
+	if errors.As(err, &refused) && (refused.Code == "" || refused.Message == "") {
+		t.Errorf("the refusal %q has no reason or no sentence", err)
+	}
+}

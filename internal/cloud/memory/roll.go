@@ -1,0 +1,51 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// ReasonRolls is the refusal of a pool whose policy brings running instances up to each change of its recipe.
+const ReasonRolls = "UpgradePolicyAutomatic"
+
+// SetUpgrades is a stranger who sets the pool's upgrade policy: with automatic, this cloud builds every instance
+// anew on each write of the pool's recipe or size. An unknown pool is a mistake of the test and panics.
+func (c *Cloud) SetUpgrades(id cloud.PoolID, automatic bool) {
+	defer c.enter()()
+	p, err := c.findPool(opPool, id)
+	if err != nil {
+		panic(err)
+	}
+	p.rolls = automatic
+}
+
+// rollRefusals tell why no recipe may be written now.
+func (p *pool) rollRefusals() []cloud.Refusal {
+	if !p.rolls {
+		return nil
+	}
+	return []cloud.Refusal{{Reason: ReasonRolls, Message: fmt.Sprintf(
+		"the upgrade policy of pool %s is automatic: a new recipe would rebuild its running instances; set it to manual", p.spec.Name)}}
+}
+
+// mayWrite is nil unless a write of the pool's recipe or size would change running instances.
+func (p *pool) mayWrite(op string) error {
+	if refusals := p.rollRefusals(); refusals != nil {
+		return refused(cloud.Refused, op, string(p.id), refusals[0].Reason, refusals[0].Message)
+	}
+	return nil
+}
+
+// roll is what a write does to the instances of a pool whose policy is automatic.
+func (c *Cloud) roll(p *pool) {
+	if !p.rolls {
+		return
+	}
+	for _, m := range c.members(p) {
+		m.image, m.builtFrom, m.bootstrap = p.recipe.image, c.recipeVersion(p), slices.Clone(p.recipe.bootstrap)
+		c.record(ByCloud, EffectRoll, string(m.id))
+		c.start(m)
+	}
+}

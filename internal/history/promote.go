@@ -1,0 +1,57 @@
+package history
+
+import (
+	"strings"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// VersionUnproven: nothing on the version says that the disk it was made from was generalized.
+const VersionUnproven = "VersionUnproven"
+
+// Promotion is the decision to point a pool at a version that no capture pointed it at.
+type Promotion struct {
+	Pool    string `json:"pool"`
+	Version string `json:"version"`
+	// Prototype that made the version, by name.
+	Prototype string `json:"prototype"`
+	// From is what the recipe names before, as the cloud writes it.
+	From string `json:"from"`
+	// RemovesBootstrap: the version's profile bootstraps a node once and for all, so that what does it leaves the recipe.
+	RemovesBootstrap bool `json:"removesBootstrap"`
+	// Done: the recipe names it already.
+	Done bool `json:"done"`
+}
+
+// Promote decides about pointing the pool at a version that is complete and not in use: the end of a capture whose
+// promotion was refused, or which was called off while its image was being made. Unlike a rollback it quarantines
+// nothing, needs no version of the pool's own to start from, and does to the recipe all that the capture would have
+// done. So it demands the proof that a capture demands.
+func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
+	v := h.Find(name)
+	switch {
+	case v == nil || v.State == cloud.Deleting:
+		return Promotion{}, h.refuseAbsent(name)
+	case v.Quarantined != "":
+		return Promotion{}, refuse(VersionQuarantined, "version %s of pool %s is quarantined (%s): name another one, or lift that with `kamino release %s %s`",
+			v.Version, h.Pool, v.Quarantined, h.Pool, v.Version)
+	case v.State != cloud.Complete:
+		return Promotion{}, refuse(VersionIncomplete, "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
+	}
+	p := Promotion{Pool: h.Pool, Version: v.Version, Prototype: v.Prototype, From: h.Recipe.Image}
+	if same(v.Version, h.Recipe.Version) && !h.Recipe.Latest {
+		p.Done = true
+		return p, nil
+	}
+	profile, _, proven := strings.Cut(v.Proof, "/")
+	if !proven || v.Prototype == "" {
+		return Promotion{}, refuse(VersionUnproven, "version %s of pool %s carries no proof that the disk it was made from was generalized: "+
+			"if the pool ran it before, `kamino rollback %s --to %s` goes back to it", v.Version, h.Pool, h.Pool, v.Version)
+	}
+	if refusals := h.refuseInFlight(); refusals != nil {
+		return Promotion{}, refusals
+	}
+	p.RemovesBootstrap = v1alpha1.Profile(profile) == v1alpha1.ProfileStatic
+	return p, nil
+}
