@@ -171,7 +171,7 @@ func (s *Server) newDisk(st *state, set *scaleSet, i *instance) {
 		size = 30
 	}
 	properties := object{"osType": text(profile, "storageProfile", "osDisk", "osType"), "hyperVGeneration": i.Generation,
-		"diskSizeGB": size, "diskSizeBytes": size << 30, "creationData": object{"createOption": "FromImage", "imageReference": copyObject(i.Image)},
+		"diskSizeGB": size, "diskSizeBytes": size << 30, "creationData": s.creationData(i),
 		"encryption": object{"type": "EncryptionAtRestWithPlatformKey"}, "supportedCapabilities": object{"architecture": architectureOf(text(set.Body, "sku", "name"))}}
 	if security := text(profile, "securityProfile", "securityType"); security != "" {
 		properties["securityProfile"] = object{"securityType": security}

@@ -16,6 +16,7 @@ func groupRoutes() []*route {
 		{method: http.MethodGet, pattern: subscriptionPath + "/locations", noun: "subscription", operation: "list",
 			action: "Microsoft.Resources/subscriptions/locations/read", handle: (*Server).listLocations},
 		{method: http.MethodGet, pattern: subscriptionPath + "/resourceGroups", noun: "group", operation: "list", action: read, handle: (*Server).listGroups},
+		{method: http.MethodHead, pattern: groupPath, noun: "group", operation: "exists", action: read, handle: (*Server).groupExists},
 		{method: http.MethodGet, pattern: groupPath, noun: "group", operation: "get", action: read, handle: (*Server).getGroup},
 		{method: http.MethodPut, pattern: groupPath, noun: "group", operation: "put", action: write, handle: (*Server).putGroup},
 	}
@@ -71,6 +72,14 @@ func (s *Server) getGroup(c *call) (*reply, error) {
 		return nil, refuse(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", c.vars["group"])
 	}
 	return ok(doc), nil
+}
+
+// groupExists answers 204 or 404, and neither has a body.
+func (s *Server) groupExists(c *call) (*reply, error) {
+	if _, err := s.getGroup(c); err != nil {
+		return nil, err
+	}
+	return &reply{status: http.StatusNoContent}, nil
 }
 
 func (s *Server) listGroups(c *call) (*reply, error) {
@@ -136,5 +145,5 @@ func (s *Server) getEndpoints(c *call) (*reply, error) {
 func (s *Server) listLocations(c *call) (*reply, error) {
 	name := normalLocation(s.config.Location)
 	return s.page(c, []any{object{"id": "/subscriptions/" + s.config.SubscriptionID + "/locations/" + name, "name": name,
-		"displayName": s.config.Location, "regionalDisplayName": s.config.Location, "type": "Region"}}), nil
+		"displayName": displayLocation(name), "regionalDisplayName": displayLocation(name), "type": "Region"}}), nil
 }

@@ -170,7 +170,8 @@ func (s *Server) listInstances(c *call) (*reply, error) {
 	return s.pageOf(c, len(all), func(n int) any { return s.instanceDocument(all[n], c.expandsView()) }), nil
 }
 
-// putInstance changes what an instance may differ in from its scale set: tags and protection.
+// putInstance changes what an instance may differ in from its scale set: tags and protection. What it leaves out stays
+// as it is: Kubernetes' own cloud provider sends nothing but the disks.
 func (s *Server) putInstance(c *call) (*reply, error) {
 	if p := s.tracked(c); p != nil {
 		return nil, p
@@ -192,8 +193,6 @@ func (s *Server) putInstance(c *call) (*reply, error) {
 		body := copyObject(i.Body)
 		if policy := child(c.body, "properties", "protectionPolicy"); policy != nil {
 			put(body, copyObject(policy), "properties", "protectionPolicy")
-		} else {
-			delete(child(body, "properties"), "protectionPolicy")
 		}
 		if tags := tagsOf(c.body); tags != nil {
 			body["tags"] = copyObject(tags)

@@ -198,16 +198,22 @@ func (s *Server) galleryImage(st *state, reference string) (*version, *resource)
 // usable tells whether instances can be built from a version.
 func usable(v *version) bool { return v.State == stateSucceeded || v.State == stateUpdating }
 
+// featureOf is the value of a gallery image's feature; empty if it has none of that name.
+func featureOf(definition object, name string) string {
+	for _, f := range list(definition, "properties", "features") {
+		if o, isObject := f.(object); isObject && text(o, "name") == name {
+			return text(o, "value")
+		}
+	}
+	return ""
+}
+
 // securityFits compares the profile's security type with what the image can do.
 func securityFits(profile object, generation string, definition *resource) *problem {
 	want := text(profile, "securityProfile", "securityType")
 	feature := ""
 	if definition != nil {
-		for _, f := range list(definition.Body, "properties", "features") {
-			if o, isObject := f.(object); isObject && text(o, "name") == "SecurityType" {
-				feature = text(o, "value")
-			}
-		}
+		feature = featureOf(definition.Body, "SecurityType")
 	}
 	switch {
 	case want == "":

@@ -12,7 +12,7 @@ import (
 )
 
 // powerActions are the actions on instances, by their name in the path.
-var powerActions = []string{"powerOff", "start", "restart", "deallocate", "reimage"}
+var powerActions = []string{"powerOff", "start", "restart", "deallocate", "reimage", "reimageall"}
 
 func powerRoutes() []*route {
 	var out []*route
@@ -125,7 +125,7 @@ func changes(action string, off bool) bool {
 func (s *Server) latencyOf(action string) time.Duration {
 	l := s.config.Latencies
 	return map[string]time.Duration{"powerOff": l.Stop, "start": l.Start, "restart": l.Restart, "deallocate": l.Deallocate,
-		"reimage": l.Reimage, "manualUpgrade": l.Model}[action]
+		"reimage": l.Reimage, "reimageall": l.Reimage, "manualUpgrade": l.Model}[action]
 }
 
 // idle is what an action takes that finds nothing to do.
@@ -145,7 +145,7 @@ func runPower(ctx context.Context, s *Server, op operation) (func(*state), error
 		if err == nil {
 			err = errors.Join(s.all(op, func(id string) error { return f.PowerOn(ctx, id) }), s.wait(op, 1))
 		}
-	case "reimage":
+	case "reimage", "reimageall": // there are no data disks that the one spares
 		if err = s.wait(op, 0.5); err == nil {
 			err = errors.Join(s.all(op, func(id string) error { return s.reimage(ctx, id) }), s.wait(op, 1))
 		}

@@ -96,6 +96,9 @@ func (s *Server) checkSource(st *state, id resourceID, body object) *problem {
 			return invalid("galleryImageVersion.properties.storageProfile", "The property '%s' of the source '%s' is '%s' and does not match the gallery image's '%s'.", property, source, have, want)
 		}
 	}
+	if feature := featureOf(definition.Body, "SecurityType"); text(src.Body, "properties", "securityProfile", "securityType") == "TrustedLaunch" && feature != "TrustedLaunch" {
+		return invalid("galleryImageVersion.properties.storageProfile", "The source '%s' has security type 'TrustedLaunch', which is supported in a gallery image of security type 'TrustedLaunch' only, not '%s'.", source, feature)
+	}
 	return nil
 }
 

@@ -64,6 +64,7 @@ func (s *Server) versionDocument(st *state, v *version, expand bool) object {
 	for _, r := range list(profile, "targetRegions") {
 		if region, isObject := r.(object); isObject {
 			fillRegion(region, profile)
+			region["name"] = displayLocation(text(region, "name"))
 		}
 	}
 	if !expand {
@@ -159,7 +160,13 @@ func (s *Server) putVersion(c *call) (*reply, error) {
 	if p := s.tracked(c); p != nil {
 		return nil, p
 	}
-	body := s.fillVersion(writable(c.body))
+	body := writable(c.body)
+	s.store.read(func(st *state) {
+		if old := st.Versions[id.key()]; old != nil {
+			body = mergePatch(old.Body, body) // what is left out of an existing version stays, its source too
+		}
+	})
+	body = s.fillVersion(body)
 	if p := s.checkVersion(c, body); p != nil {
 		return nil, p
 	}

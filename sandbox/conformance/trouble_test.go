@@ -207,7 +207,7 @@ func TestTraitsOfANewDefinition(t *testing.T) {
 	for _, test := range []struct{ generation, security, feature string }{
 		{"V1", "", "Standard"},
 		{"V2", "", "Standard"},
-		{"V2", "TrustedLaunch", "TrustedLaunchSupported"},
+		{"V2", "TrustedLaunch", "TrustedLaunch"},
 	} {
 		t.Run(test.generation+test.security, func(t *testing.T) {
 			w := newWorld(t, options{pool: func(p *simulator.PoolSpec) { p.Generation, p.SecurityType = test.generation, test.security }})

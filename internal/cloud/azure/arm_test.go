@@ -151,6 +151,10 @@ func (a *fakeARM) reply(c call) answer {
 			a.ignore[path]--
 			return answer{status: 200, body: a.documents[path]}
 		}
+		if strings.Contains(path, "/virtualmachines/") { // what is left out of an instance stays
+			a.documents[path] = merge(a.documents[path], c.Body)
+			return answer{status: 200, body: a.documents[path]}
+		}
 		c.Body["id"], c.Body["name"] = c.Path, c.Path[strings.LastIndex(c.Path, "/")+1:]
 		a.documents[path] = c.Body
 		return answer{status: 200, body: c.Body}

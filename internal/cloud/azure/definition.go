@@ -19,7 +19,7 @@ const definitionPublisher = "VMSS-Prototype-Pattern"
 const (
 	featureSecurityType    = "SecurityType"
 	featureDiskControllers = "DiskControllerTypes"
-	securitySupported      = "TrustedLaunchSupported"
+	securityTrusted        = "TrustedLaunch"
 	securityStandard       = "Standard"
 )
 
@@ -56,7 +56,7 @@ func (t diskTraits) orDefaults() diskTraits {
 func newDefinition(s scaleSet, model armcompute.VirtualMachineScaleSet, traits definitionTraits) armcompute.GalleryImage {
 	security := securityStandard
 	if traits.trustedLaunch {
-		security = securitySupported
+		security = securityTrusted
 	}
 	features := []*armcompute.GalleryImageFeature{{Name: to.Ptr(featureSecurityType), Value: to.Ptr(security)}}
 	if traits.nvme {
@@ -104,7 +104,11 @@ func definitionMismatch(s scaleSet, definition armcompute.GalleryImage, wanted d
 		problem = fmt.Sprintf("is for %s and the pool's disks are %s", have.architecture, want.architecture)
 	case wanted.trustedLaunch && !strings.Contains(strings.ToLower(security), "trustedlaunch"):
 		problem = "does not support Trusted Launch, which the pool's VMs use"
-	case !wanted.trustedLaunch && (strings.EqualFold(security, "TrustedLaunch") || strings.HasPrefix(strings.ToLower(security), "confidential")):
+	case wanted.trustedLaunch && !strings.EqualFold(security, securityTrusted):
+		// Azure takes a Trusted Launch disk, or a snapshot of one, for no other kind: "Supported" is for images
+		// without a VM guest state.
+		problem = fmt.Sprintf("has the security type %s, and Azure makes versions of Trusted Launch disks only where it is %s", security, securityTrusted)
+	case !wanted.trustedLaunch && (strings.EqualFold(security, securityTrusted) || strings.HasPrefix(strings.ToLower(security), "confidential")):
 		problem = fmt.Sprintf("allows only %s VMs, which the pool's are not", security)
 	default:
 		return nil

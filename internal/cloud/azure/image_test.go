@@ -108,7 +108,7 @@ func TestEnsureImageFromNothing(t *testing.T) {
 		"hyperVGeneration": "V2", "architecture": "Arm64", "osType": "Linux", "osState": "Generalized",
 		"identifier": {"publisher": "VMSS-Prototype-Pattern", "offer": "rg1", "sku": "pool1"},
 		"purchasePlan": {"name": "n", "publisher": "p", "product": "o"},
-		"features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}, {"name": "DiskControllerTypes", "value": "SCSI, NVMe"}]}`)
+		"features": [{"name": "SecurityType", "value": "TrustedLaunch"}, {"name": "DiskControllerTypes", "value": "SCSI, NVMe"}]}`)
 	if diff := cmp.Diff(wantDefinition, definition["properties"]); diff != "" {
 		t.Error(diff)
 	}
@@ -236,6 +236,7 @@ func TestDefinitionMismatch(t *testing.T) {
 		{"Windows", strings.Replace(goodDefinition, "Linux", "Windows", 1), "", "for Windows"},
 		{"specialized", strings.Replace(goodDefinition, "Generalized", "Specialized", 1), "", "specialized"},
 		{"no Trusted Launch", goodDefinition, `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`, "does not support Trusted Launch"},
+		{"Trusted Launch too", strings.Replace(goodDefinition, "{", `{"features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}], `, 1), `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`, "only where it is TrustedLaunch"},
 		{"Trusted Launch only", strings.Replace(goodDefinition, "{", `{"features": [{"name": "SecurityType", "value": "TrustedLaunch"}], `, 1), "", "allows only TrustedLaunch"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

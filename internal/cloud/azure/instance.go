@@ -204,8 +204,8 @@ const (
 	protectionPause = 400 * time.Millisecond
 )
 
-// ProtectFromScaleIn implements cloud.Disks. Azure knows no patch of an instance: the whole of what may be
-// written is read, changed and put back, on condition that nobody changed it in between.
+// ProtectFromScaleIn implements cloud.Disks. Azure knows no patch of an instance, and keeps what a PUT leaves out: only
+// the protection is sent, on condition that nobody changed the instance in between.
 func (p *Provider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, protect bool) error {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -223,7 +223,7 @@ func (p *Provider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, 
 		return err
 	}
 	var answer *http.Response
-	poller, err := clients.instances.BeginUpdate(policy.WithCaptureResponse(ctx, &answer), ref.group, ref.name, ref.number, writableVM(vm, protect),
+	poller, err := clients.instances.BeginUpdate(policy.WithCaptureResponse(ctx, &answer), ref.group, ref.name, ref.number, protectionOnly(vm, protect),
 		&armcompute.VirtualMachineScaleSetVMsClientBeginUpdateOptions{IfMatch: vm.Etag})
 	if err != nil {
 		return fail("set scale-in protection of", ref, err)
@@ -268,35 +268,16 @@ func protectedFromScaleIn(vm armcompute.VirtualMachineScaleSetVM) bool {
 	return vm.Properties != nil && vm.Properties.ProtectionPolicy != nil && value(vm.Properties.ProtectionPolicy.ProtectFromScaleIn)
 }
 
-// writableVM is the instance as it may be put back: without what Azure alone writes.
-func writableVM(vm armcompute.VirtualMachineScaleSetVM, protect bool) armcompute.VirtualMachineScaleSetVM {
-	properties := armcompute.VirtualMachineScaleSetVMProperties{}
-	if vm.Properties != nil {
-		properties = *vm.Properties
-	}
-	properties.InstanceView = nil
-	properties.LatestModelApplied = nil
-	properties.ModelDefinitionApplied = nil
-	properties.ProvisioningState = nil
-	properties.ResilientVMDeletionStatus = nil
-	properties.TimeCreated = nil
-	properties.VMID = nil
-	properties.VirtualMachineResourceID = nil
-	if storage := properties.StorageProfile; storage != nil && storage.ImageReference != nil {
-		image := *storage.ImageReference
-		image.ExactVersion = nil
-		copied := *storage
-		copied.ImageReference = &image
-		properties.StorageProfile = &copied
-	}
+// protectionOnly is a write of an instance's protection. What is left out of it stays as it is, so that it can't take
+// back a volume that is attached at the same moment.
+func protectionOnly(vm armcompute.VirtualMachineScaleSetVM, protect bool) armcompute.VirtualMachineScaleSetVM {
 	protection := armcompute.VirtualMachineScaleSetVMProtectionPolicy{}
-	if properties.ProtectionPolicy != nil {
-		protection = *properties.ProtectionPolicy
+	if vm.Properties != nil && vm.Properties.ProtectionPolicy != nil {
+		protection = *vm.Properties.ProtectionPolicy
 	}
 	protection.ProtectFromScaleIn = to.Ptr(protect)
-	properties.ProtectionPolicy = &protection
 	return armcompute.VirtualMachineScaleSetVM{
-		Location: vm.Location, Tags: vm.Tags, Plan: vm.Plan, Identity: vm.Identity, Properties: &properties,
+		Location: vm.Location, Properties: &armcompute.VirtualMachineScaleSetVMProperties{ProtectionPolicy: &protection},
 	}
 }
 

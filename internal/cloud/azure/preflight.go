@@ -181,6 +181,9 @@ func (l *preflight) diskTraits(ctx context.Context) (traits diskTraits, known bo
 		return diskTraits{}, false, err
 	}
 	if properties := disk.Properties; properties != nil {
+		if encrypted := properties.EncryptionSettingsCollection; encrypted != nil && value(encrypted.Enabled) {
+			l.refuse("DiskEncryptedInGuest", "OS disk %s of %s is encrypted within the VM (Azure Disk Encryption), and its keys are bound to that VM: use a pool with encryption at host or a disk encryption set", name, l.instance)
+		}
 		traits.generation = value(properties.HyperVGeneration)
 		if properties.SupportedCapabilities != nil {
 			traits.architecture = value(properties.SupportedCapabilities.Architecture)

@@ -59,6 +59,9 @@ func TestPreflight(t *testing.T) {
 		{name: "generation", pool: `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`, world: func(a *fakeARM) {
 			a.has(testScope+"/providers/Microsoft.Compute/disks/disk0", `{"location": "westus2", "properties": {"hyperVGeneration": "V1"}}`)
 		}, reasons: []string{"GenerationMismatch"}},
+		{name: "encrypted within the VM", world: func(a *fakeARM) {
+			a.has(testScope+"/providers/Microsoft.Compute/disks/disk0", `{"location": "westus2", "properties": {"hyperVGeneration": "V2", "encryptionSettingsCollection": {"enabled": true}}}`)
+		}, reasons: []string{"DiskEncryptedInGuest"}, says: "disk0"},
 		{name: "encryption set elsewhere", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"managedDisk": {"diskEncryptionSet":
 			{"id": "` + testScope + `/providers/Microsoft.Compute/diskEncryptionSets/d"}}}}}}}`, world: func(a *fakeARM) {
 			a.has(testScope+"/providers/Microsoft.Compute/diskEncryptionSets/d", `{"location": "eastus"}`)

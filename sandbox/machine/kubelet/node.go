@@ -186,7 +186,7 @@ func (k *Kubelet) beat(ctx context.Context) {
 	err := k.renewLease(ctx)
 	if err == nil {
 		err = k.service.updateNode(ctx, k.node.Name, func(status *corev1.NodeStatus) bool {
-			if isReady(status) && status.NodeInfo.BootID == k.node.Info.BootID && len(status.Images) == len(k.images()) {
+			if k.service.saidLately(status) && status.NodeInfo.BootID == k.node.Info.BootID && len(status.Images) == len(k.images()) {
 				return false
 			}
 			k.fillStatus(status)
@@ -202,6 +202,17 @@ func (k *Kubelet) beat(ctx context.Context) {
 func isReady(status *corev1.NodeStatus) bool {
 	return slices.ContainsFunc(status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// statusReport is how old a kubelet lets the times of its heartbeats in the status become, by its own default.
+const statusReport = 5 * time.Minute
+
+// saidLately tells whether the status says that the node is Ready, and not too long ago: there are tools that take a
+// node whose last heartbeat is older for one that is lost.
+func (s *Service) saidLately(status *corev1.NodeStatus) bool {
+	return slices.ContainsFunc(status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && s.Clock.Now().Sub(c.LastHeartbeatTime.Time) < statusReport
 	})
 }
 

@@ -1,0 +1,32 @@
+package kubelet
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/sandbox/clock"
+)
+
+// TestStatusTellsOfHeartbeats: a status whose last heartbeat is older than a kubelet lets it become is written anew.
+func TestStatusTellsOfHeartbeats(t *testing.T) {
+	s := &Service{Config: Config{Clock: clock.Clock{}}}
+	for _, test := range []struct {
+		ready corev1.ConditionStatus
+		age   time.Duration
+		want  bool
+	}{
+		{corev1.ConditionTrue, time.Minute, true},
+		{corev1.ConditionTrue, statusReport + time.Second, false},
+		{corev1.ConditionUnknown, time.Minute, false},
+	} {
+		status := &corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: test.ready, LastHeartbeatTime: metav1.NewTime(s.Clock.Now().Add(-test.age)),
+		}}}
+		if got := s.saidLately(status); got != test.want {
+			t.Errorf("Ready %s, said %s ago: %t", test.ready, test.age, got)
+		}
+	}
+}
