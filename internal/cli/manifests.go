@@ -16,7 +16,7 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 		Example: `  # For use from a laptop
   kamino manifests | kubectl apply -f -
 
-  # With the controller, and a Secret that says how to reach the cloud
+  # With the controller as well: the namespace is there now, and takes a Secret that says how to reach the cloud
   kubectl -n kamino-system create secret generic kamino-cloud-config --from-file=azure.json
   kamino manifests --controller --cloud-config-secret kamino-cloud-config | kubectl apply -f -`,
 		Args: cobra.NoArgs,

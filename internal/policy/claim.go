@@ -15,7 +15,7 @@ import (
 
 // claims says which policies are for which pool.
 type claims struct {
-	// byPool names the policies that are for a pool. More than one is one too many.
+	// byPool names the policies that count for a pool. More than one is one too many.
 	byPool map[Pool][]string
 	// troubles are, by policy, what people must know about the pools that it names.
 	troubles map[string][]trouble
@@ -46,6 +46,7 @@ func claim(policies []v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) [
 				"`kamino status` lists the pools; correct spec.pools, or give the nodes the labels that it selects by", p.Name)
 		}
 	}
+	c.yield(policies)
 	for pool, names := range c.byPool {
 		if len(names) < 2 {
 			continue
@@ -61,6 +62,49 @@ func claim(policies []v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) [
 		slices.SortFunc(troubles, func(a, b trouble) int { return cmp.Compare(a.message, b.message) })
 	}
 	return c
+}
+
+// yield leaves of each pool's policies those that count: one that is carried out before one in a dry run, which is to
+// be tried beside it; then one that names the pool before one that selects it, and that before one that is for all.
+// A policy that is left with no pool says so.
+func (c *claims) yield(policies []v1alpha1.PrototypePolicy) {
+	rank := map[string]int{}
+	for i := range policies {
+		rank[policies[i].Name] = precedence(&policies[i].Spec)
+	}
+	had, has := map[string]string{}, map[string]bool{}
+	for pool, names := range c.byPool {
+		first := slices.MinFunc(names, func(a, b string) int { return cmp.Compare(rank[a], rank[b]) })
+		c.byPool[pool] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return rank[name] > rank[first] })
+		for _, name := range names {
+			if rank[name] == rank[first] {
+				has[name] = true
+			} else if had[name] == "" || first < had[name] {
+				had[name] = first
+			}
+		}
+	}
+	for name, other := range had {
+		if !has[name] {
+			c.note(name, v1alpha1.PolicyNoPoolMatches, "others decide for each pool that policy %s is for, such as policy %s: one that is carried out comes "+
+				"before one in a dry run, and one that names a pool before one that selects it or is for all. `kamino plan --policy %s` shows what this one decides", name, other, name)
+		}
+	}
+}
+
+// precedence orders policies that are for one pool: the lowest counts.
+func precedence(spec *v1alpha1.PrototypePolicySpec) int {
+	rank := 2
+	switch {
+	case len(spec.Pools.Names) > 0:
+		rank = 0
+	case spec.Pools.NodeSelector != nil:
+		rank = 1
+	}
+	if spec.DryRun {
+		rank += 3
+	}
+	return rank
 }
 
 func (c *claims) note(policy, reason, format string, args ...any) {
