@@ -67,8 +67,9 @@ test-sandbox: build
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -vet=off -count=1 -timeout 30m ./e2e/...
 
 .PHONY: test-machines
-test-machines: $(BIN)/kamino ## Prove identity on real Debian machines in containers (root and Debian packages; says which).
-	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(GO) test -tags machines -count=1 -timeout 20m -v ./machine/real
+test-machines: $(BIN)/kamino $(BIN)/nodes $(CONTAINERD) ## Prove identity on real Debian machines in containers (root and Debian packages; says which).
+	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \
+		$(GO) test -tags machines -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 30m -v ./machine/real
 
 .PHONY: containerd
 containerd: $(CONTAINERD) ## Build a real containerd with its shim and ctr, for tests that ask one.
@@ -136,6 +137,11 @@ $(BIN)/kamino: FORCE $(BIN)/.modules
 
 $(BIN)/kamino-sandbox: FORCE $(BIN)/.modules
 	@cd sandbox && ../hack/build-progress.sh ../$(BIN)/kamino-sandbox -- $(BUILD_SANDBOX)
+
+# What real nodes run, and what runs in their containers.
+$(BIN)/nodes: FORCE $(BIN)/.modules
+	@mkdir -p $@
+	@cd sandbox && $(GO) build -ldflags '$(SANDBOX_LDFLAGS)' -o ../$@/ k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kubeadm ./machine/real/container
 
 # A transfer from the module proxy can break off; what has arrived stays, so another try goes on from there.
 $(BIN)/.modules: go.mod go.sum sandbox/go.mod sandbox/go.sum

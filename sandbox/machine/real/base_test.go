@@ -17,11 +17,12 @@ import (
 )
 
 // suite and its packages are the platform image's: a cloud's Debian in the small, and what a node of AKS
-// Engine needs (openssl makes the kubelet's serving certificate).
+// Engine needs (openssl makes the kubelet's serving certificate), and what a real kubelet and containerd need.
 const (
 	suite       = "bookworm"
 	packageList = "systemd,systemd-sysv,dbus,cloud-init,openssh-server,iproute2,udev,kmod,procps," +
-		"unattended-upgrades,ca-certificates,sudo,isc-dhcp-client,openssl"
+		"unattended-upgrades,ca-certificates,sudo,isc-dhcp-client,openssl," +
+		"runc,containernetworking-plugins,iptables,ethtool,socat,conntrack,mount,util-linux,e2fsprogs"
 	imageSize = "1400M"
 )
 

@@ -37,6 +37,8 @@ func (l lease) DUID() string {
 // dhcpServer gives each client ID an address of its own, as a cloud's and a site's servers do.
 type dhcpServer struct {
 	base net.IP
+	// router makes the host the machines' way out: a kubelet looks for its own address there.
+	router bool
 
 	mu     sync.Mutex
 	byID   map[string]byte
@@ -79,9 +81,10 @@ func serveDHCP(t *testing.T, device, address string) *dhcpServer {
 
 // The options and messages of RFC 2132 that are used here.
 const (
-	optionMask, optionHostname, optionLease, optionType = 1, 12, 51, 53
-	optionServer, optionClientID, optionEnd             = 54, 61, 255
-	discover, offer, request, ack                       = 1, 2, 3, 5
+	optionMask, optionRouter, optionHostname = 1, 3, 12
+	optionLease, optionType                  = 51, 53
+	optionServer, optionClientID, optionEnd  = 54, 61, 255
+	discover, offer, request, ack            = 1, 2, 3, 5
 )
 
 // answer returns the reply to a message, nil for one that asks for nothing.
@@ -106,6 +109,9 @@ func (s *dhcpServer) answer(packet []byte) []byte {
 	copy(reply[236:240], packet[236:240])
 	reply = append(reply, optionType, 1, kind, optionServer, 4)
 	reply = append(reply, s.base...)
+	if s.router {
+		reply = append(append(reply, optionRouter, 4), s.base...)
+	}
 	return append(reply, optionLease, 4, 0, 0, 0x0e, 0x10, optionMask, 4, 255, 255, 255, 0, optionEnd)
 }
 

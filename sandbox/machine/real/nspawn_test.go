@@ -30,7 +30,19 @@ type machine struct {
 // cloud tells the machine: its instance's ID, its name, and the recipe's user data.
 func (l *lab) boot(t *testing.T, name, image, userData string) *machine {
 	t.Helper()
-	m := &machine{name: name, image: image, root: image + ".tree", ended: make(chan struct{})}
+	m, options := l.insert(t, name, image, userData)
+	m.spawn = exec.Command("systemd-nspawn", append(options, "--boot", notForOnline)...)
+	m.start(t)
+	return m
+}
+
+// notForOnline is an argument to systemd: nobody waits for a network that nobody configures.
+const notForOnline = "systemd.mask=systemd-networkd-wait-online.service"
+
+// insert mounts a machine's disk, and returns what systemd-nspawn has to know in any case.
+func (l *lab) insert(t *testing.T, name, image, userData string) (m *machine, options []string) {
+	t.Helper()
+	m = &machine{name: name, image: image, root: image + ".tree", ended: make(chan struct{})}
 	seed := filepath.Join(l.media, "seed-"+name)
 	write(t, filepath.Join(seed, "meta-data"), "instance-id: i-"+name+"\nlocal-hostname: "+name+"\n", 0o600)
 	write(t, filepath.Join(seed, "user-data"), userData, 0o600)
@@ -38,15 +50,22 @@ func (l *lab) boot(t *testing.T, name, image, userData string) *machine {
 		t.Fatal(err)
 	}
 	run(t, "mount", "-o", "loop", image, m.root)
-	console, err := os.Create(image + ".console")
+	return m, []string{
+		"-q", "-D", m.root, "-M", fmt.Sprintf("%s-%d", name, os.Getpid()%1000),
+		"--register=no", "--keep-unit", "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
+		"--network-bridge=" + l.bridge, "--bind-ro=" + l.media + ":/mnt", "--bind-ro=" + seed + ":/var/lib/cloud/seed/nocloud-net",
+	}
+}
+
+// start switches a machine on, and sees to it that it is off when the test is over.
+func (m *machine) start(t *testing.T) {
+	t.Helper()
+	console, err := os.Create(m.image + ".console")
 	if err != nil {
+		run(t, "umount", m.root)
 		t.Fatal(err)
 	}
 	defer console.Close()
-	m.spawn = exec.Command("systemd-nspawn", "-q", "-D", m.root, "--boot", "-M", fmt.Sprintf("%s-%d", name, os.Getpid()%1000),
-		"--register=no", "--keep-unit", "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
-		"--network-bridge="+l.bridge, "--bind-ro="+l.media+":/mnt", "--bind-ro="+seed+":/var/lib/cloud/seed/nocloud-net",
-		"systemd.mask=systemd-networkd-wait-online.service")
 	// The machine's /tmp is on its disk, as Debian has it; systemd-nspawn would cover it.
 	m.spawn.Env = append(os.Environ(), "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 	m.spawn.Stdout, m.spawn.Stderr = console, console
@@ -60,14 +79,13 @@ func (l *lab) boot(t *testing.T, name, image, userData string) *machine {
 	}()
 	t.Cleanup(func() {
 		if t.Failed() && !m.off {
-			text, _ := os.ReadFile(image + ".console")
-			t.Logf("console of %s:\n%s", name, text)
+			text, _ := os.ReadFile(m.image + ".console")
+			t.Logf("console of %s:\n%s", m.name, text)
 		}
 		m.cutPower(t)
 	})
 	m.awaitStarted(t)
 	m.mac = strings.TrimSpace(m.sh(t, "cat /sys/class/net/host0/address"))
-	return m
 }
 
 func (m *machine) awaitStarted(t *testing.T) {

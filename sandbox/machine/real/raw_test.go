@@ -101,19 +101,33 @@ func holding(t *testing.T, root string, needles map[string][]byte) []string {
 // leftIn searches a raw disk, used and free blocks alike, and returns the paths whose secrets are in it.
 func leftIn(t *testing.T, image string, needles map[string][]byte) []string {
 	t.Helper()
+	var found []string
+	eachPiece(t, image, func(piece []byte) {
+		for path, needle := range needles {
+			if !slices.Contains(found, path) && bytes.Contains(piece, needle) {
+				found = append(found, path)
+			}
+		}
+	})
+	slices.Sort(found)
+	return found
+}
+
+// eachPiece reads a raw disk but for its holes, which have no content and are most of it. Each piece begins
+// with the last bytes of the one before, so that nothing short is cut in two.
+func eachPiece(t *testing.T, image string, look func(piece []byte)) {
+	t.Helper()
 	f, err := os.Open(image)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var found []string
 	const overlap = 64
 	buffer := make([]byte, 4<<20)
 	for begin := int64(0); ; {
-		// Holes have no content, and are most of a disk.
 		data, err := unix.Seek(int(f.Fd()), begin, unix.SEEK_DATA)
 		if errors.Is(err, syscall.ENXIO) {
-			break
+			return
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -122,16 +136,10 @@ func leftIn(t *testing.T, image string, needles map[string][]byte) []string {
 		if err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
-		for path, needle := range needles {
-			if !slices.Contains(found, path) && bytes.Contains(buffer[:n], needle) {
-				found = append(found, path)
-			}
-		}
+		look(buffer[:n])
 		if n < len(buffer) {
-			break
+			return
 		}
 		begin = data + int64(n) - overlap
 	}
-	slices.Sort(found)
-	return found
 }

@@ -1,0 +1,120 @@
+//go:build machines
+
+package real
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// firstProcess is PID 1 of a machine for a moment: it makes of the container what a kubelet needs and then
+// becomes systemd. It lies outside of the disk, and writes nothing to it. The controllers of cgroups v1
+// are mounted read-only where there is no user namespace; the root of the cgroup namespace is the machine's
+// own cgroup. What the kubelet would set for the whole kernel, which is the host's, it finds set: files in
+// memory lie over it.
+const firstProcess = `#!/bin/sh
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+for controller in /sys/fs/cgroup/*; do
+	[ -h "$controller" ] || mount -o remount,rw,bind "$controller" 2>/dev/null
+done
+mkdir -p /run/kernel-settings
+while read -r setting value; do
+	cover=/run/kernel-settings/$(echo "$setting" | tr / _)
+	echo "$value" >"$cover" && mount --bind "$cover" "/proc/sys/$setting" || exit 1
+done <<END
+vm/overcommit_memory 1
+vm/panic_on_oom 0
+kernel/panic 10
+kernel/panic_on_oops 1
+kernel/keys/root_maxkeys 1000000
+kernel/keys/root_maxbytes 25000000
+END
+mount --make-rshared /
+exec /lib/systemd/systemd "$@"
+`
+
+// intoGroups becomes systemd-nspawn in cgroups of the machine's own: the first arguments, up to "--".
+const intoGroups = `while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs" || exit 1; shift; done; shift; exec systemd-nspawn "$@"`
+
+// bootNode starts a machine that a kubelet can live on. Pods need capabilities and system calls that
+// systemd-nspawn denies as a rule, the kubelet reads the kernel's messages, and each machine's groups of
+// pods must lie apart from those of the others.
+func (l *lab) bootNode(t *testing.T, name, image, userData string) *machine {
+	t.Helper()
+	write(t, filepath.Join(l.media, "first-process"), firstProcess, 0o755)
+	m, options := l.insert(t, name, image, userData)
+	options = append(options, "--capability=all", "--system-call-filter=add_key keyctl request_key bpf", "--bind=/dev/kmsg",
+		"/bin/sh", "/mnt/first-process", notForOnline)
+	groups := ownGroups(t, fmt.Sprintf("%s-%d", name, os.Getpid()))
+	m.spawn = exec.Command("sh", slices.Concat([]string{"-c", intoGroups, "sh"}, groups, []string{"--"}, options)...)
+	m.start(t)
+	return m
+}
+
+// ownGroups makes a cgroup in each hierarchy, below the one of this process, and removes them when the test is
+// over, machines being off by then. With cgroups v2 systemd-nspawn makes one of its own.
+func ownGroups(t *testing.T, name string) (groups []string) {
+	t.Helper()
+	const mounted = "/sys/fs/cgroup"
+	if _, err := os.Stat(filepath.Join(mounted, "cgroup.controllers")); err == nil {
+		return nil
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(own)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		hierarchy := strings.TrimPrefix(fields[1], "name=")
+		if hierarchy == "" {
+			hierarchy = "unified"
+		}
+		parent := filepath.Join(mounted, hierarchy, fields[2])
+		if _, err := os.Stat(parent); err != nil {
+			continue // Not mounted.
+		}
+		group := filepath.Join(parent, name)
+		if err := os.Mkdir(group, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { removeGroup(t, group) })
+		if hierarchy == "cpuset" { // It takes no process before it knows where that may run.
+			for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} {
+				value, err := os.ReadFile(filepath.Join(parent, setting))
+				if err != nil {
+					t.Fatal(err)
+				}
+				write(t, filepath.Join(group, setting), string(value), 0o644)
+			}
+			write(t, filepath.Join(group, "cgroup.clone_children"), "1", 0o644)
+		}
+		groups = append(groups, group)
+	}
+	return groups
+}
+
+// removeGroup removes a cgroup and those in it, the innermost first. Processes that were killed leave theirs
+// when the kernel gets to it.
+func removeGroup(t *testing.T, group string) {
+	t.Helper()
+	await(t, group+" to be empty", func() bool {
+		var dirs []string
+		_ = filepath.WalkDir(group, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil // Whatever is gone is gone.
+		})
+		for _, dir := range slices.Backward(dirs) {
+			_ = os.Remove(dir)
+		}
+		_, err := os.Stat(group)
+		return os.IsNotExist(err)
+	})
+}

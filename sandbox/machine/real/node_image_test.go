@@ -1,0 +1,136 @@
+//go:build machines
+
+package real
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// nodeImageSize leaves the kubelet so much free that it does not begin to evict.
+const nodeImageSize = "3G"
+
+// nodeImage makes the raw disk of a platform image for real nodes: Debian without identity, kubelet, kubeadm
+// and containerd as their packages install them. Nothing was pulled, nothing has joined.
+func (c *cluster) nodeImage(t *testing.T) string {
+	t.Helper()
+	root := filepath.Join(c.dir, "platform-node")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "tar", "-xf", rootTarball(t, packageList), "-C", root)
+	forget(t, root)
+	for path, content := range map[string]string{
+		"etc/cloud/cloud.cfg.d/90-datasource.cfg":                  "datasource_list: [NoCloud]\n# minbase has no locales to make.\nlocale: false\n",
+		"etc/apt/sources.list":                                     "",
+		"etc/hosts":                                                "127.0.0.1 localhost\n",
+		"etc/resolv.conf":                                          "nameserver " + c.address + "\n",
+		"etc/systemd/system/containerd.service":                    containerdUnit,
+		"etc/containerd/config.toml":                               containerdConfig,
+		"etc/containerd/certs.d/" + registryName + "/hosts.toml":   fmt.Sprintf("server = %q\n", "http://"+c.registry.address),
+		"etc/cni/net.d/10-bridge.conflist":                         podNetwork,
+		"usr/lib/systemd/system/kubelet.service":                   nodeKubeletUnit,
+		"usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf": nodeKubeletDropIn,
+		"etc/default/kubelet":                                      "KUBELET_EXTRA_ARGS=\n",
+	} {
+		if err := os.RemoveAll(filepath.Join(root, path)); err != nil { // Links lead out of the tree.
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(root, path), content, 0o644)
+	}
+	for program, to := range map[string]string{
+		c.programs + "/kubelet": "usr/bin", c.programs + "/kubeadm": "usr/bin", c.containerd + "/containerd": "usr/local/bin",
+		c.containerd + "/containerd-shim-runc-v2": "usr/local/bin", c.containerd + "/ctr": "usr/local/bin",
+	} {
+		run(t, "install", "-m755", program, filepath.Join(root, to))
+	}
+	wants := "etc/systemd/system/multi-user.target.wants/"
+	for link, target := range map[string]string{
+		"opt/cni/bin": "/usr/lib/cni", wants + "kubelet.service": "/usr/lib/systemd/system/kubelet.service",
+		wants + "containerd.service":       "/etc/systemd/system/containerd.service",
+		wants + "systemd-networkd.service": "/lib/systemd/system/systemd-networkd.service",
+	} {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(link)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"var/log/journal", "etc/kubernetes/manifests", "var/lib/kubelet"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	image := root + ".img"
+	run(t, "truncate", "-s", nodeImageSize, image)
+	run(t, "mkfs.ext4", "-q", "-d", root, image)
+	if err := os.RemoveAll(root); err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// containerdUnit does what the one of containerd's release does.
+const containerdUnit = `[Unit]
+Description=containerd container runtime
+After=network.target dbus.service
+[Service]
+ExecStart=/usr/local/bin/containerd
+Type=notify
+Delegate=yes
+KillMode=process
+Restart=always
+RestartSec=5
+LimitNPROC=infinity
+LimitCORE=infinity
+TasksMax=infinity
+[Install]
+WantedBy=multi-user.target
+`
+
+// containerdConfig lets processes be killed for lack of memory as readily as the host does, which may not
+// let a container ask for less.
+const containerdConfig = `version = 3
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = '` + pauseImage + `'
+[plugins.'io.containerd.cri.v1.images'.registry]
+  config_path = '/etc/containerd/certs.d'
+[plugins.'io.containerd.cri.v1.runtime']
+  restrict_oom_score_adj = true
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+  runtime_type = 'io.containerd.runc.v2'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+  SystemdCgroup = true
+`
+
+const podNetwork = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [
+  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false,
+   "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+  {"type": "loopback"}]}
+`
+
+// nodeKubeletUnit and nodeKubeletDropIn do what those of the Debian packages of Kubernetes do.
+const nodeKubeletUnit = `[Unit]
+Description=kubelet: The Kubernetes Node Agent
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+[Service]
+ExecStart=/usr/bin/kubelet
+Restart=always
+RestartSec=10
+[Install]
+WantedBy=multi-user.target
+`
+
+const nodeKubeletDropIn = `[Service]
+Environment="KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf"
+Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+EnvironmentFile=-/etc/default/kubelet
+ExecStart=
+ExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS
+`
