@@ -29,8 +29,8 @@ func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
 		return o
 	}
 	step := applied{runner: r, tree: t, rule: rule, before: before, Outcome: &o}
-	if rule.Action == Empty {
-		if matches, err = step.layers(matches); err != nil {
+	if rule.Action == Forget {
+		if matches, err = step.remembering(matches); err != nil {
 			o.fail(err.Error())
 		}
 	}
@@ -73,8 +73,8 @@ func (a *applied) concerns(m tree.Match) bool {
 	if a.rule.Only == "files" && m.Info.IsDir() || a.rule.excepts(m.Path) {
 		return false
 	}
-	// A writable layer lies in the middle of the images that stay.
-	return is(a.rule.Action, Keep, Refuse, Empty) || !a.before.protects(m.Path)
+	// What a store knows of containers lies in the middle of the images that stay.
+	return is(a.rule.Action, Keep, Refuse, Forget) || !a.before.protects(m.Path)
 }
 
 func (a *applied) act(matches []tree.Match) error {
@@ -85,8 +85,8 @@ func (a *applied) act(matches []tree.Match) error {
 		return a.install()
 	case Edit:
 		return a.each(matches, a.edit)
-	case Empty:
-		return a.each(matches, a.empty)
+	case Forget:
+		return a.each(matches, a.forget)
 	case Regenerate:
 		if why := whyNotMadeAgain(a.tree, a.rule); why != "" {
 			return errors.New(why)

@@ -37,7 +37,7 @@ func TestNothingGoesWithoutWhatMakesItAgain(t *testing.T) {
 				}
 			}
 			for _, o := range m.Outcomes {
-				if is(o.Action, Edit, Empty, Delete, Regenerate, Truncate) && (o.Changed > 0 || o.Met) {
+				if is(o.Action, Edit, Forget, Delete, Regenerate, Truncate) && (o.Changed > 0 || o.Met) {
 					t.Errorf("rule %s went on: %+v", o.Rule, o)
 				}
 			}

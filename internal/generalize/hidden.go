@@ -38,7 +38,7 @@ func (r *Runner) treatHidden(m *Manifest, seen *Before) error {
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
 		at := slices.IndexFunc(m.Outcomes, func(o Outcome) bool { return o.Rule == rule.ID })
-		if at < 0 || m.Outcomes[at].Waived || !is(rule.Action, Refuse, Edit, Empty, Delete, Regenerate) {
+		if at < 0 || m.Outcomes[at].Waived || !is(rule.Action, Refuse, Edit, Forget, Delete, Regenerate) {
 			continue
 		}
 		o := &m.Outcomes[at]
@@ -77,7 +77,7 @@ func (a *applied) hidden() error {
 			a.identify(m)
 		}
 	}
-	if a.runner.DryRun || len(matches) == 0 || a.rule.Action == Empty || a.runner.skip != nil && a.runner.skip(a.rule) {
+	if a.runner.DryRun || len(matches) == 0 || a.rule.Action == Forget || a.runner.skip != nil && a.runner.skip(a.rule) {
 		return nil
 	}
 	return a.act(matches)
@@ -120,7 +120,7 @@ func whyWrong(t *tree.Tree, r *Rule, before *Before, p string, info fs.FileInfo)
 			return "/" + p + ": " + wrong, nil
 		}
 		return "", nil
-	case Empty:
+	case Forget:
 		return "", errors.New("/" + p + " is there: container stores below a mount point are not looked into")
 	case Refuse:
 		return "/" + p + " is there", nil

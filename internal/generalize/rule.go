@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kamino-dev/kamino/internal/generalize/store"
 )
 
 // Action is what a rule does with what its paths find.
@@ -27,9 +29,9 @@ const (
 	Record Action = "record"
 	// Edit changes lines of a file.
 	Edit Action = "edit"
-	// Empty removes what containers wrote into their own file systems: everything in the directories that the
-	// files at the paths tell are writable layers. The images below them stay.
-	Empty Action = "empty"
+	// Forget removes what the stores at the paths know of containers, and what containers wrote into their own
+	// file systems. The images stay.
+	Forget Action = "forget"
 	// Delete removes what the paths find.
 	Delete Action = "delete"
 	// Regenerate is Delete for what something on the disk makes again at boot; that something must be there.
@@ -39,7 +41,7 @@ const (
 )
 
 // order is when an action runs. Deletion and regeneration are one step: they keep the order of the profile.
-var order = map[Action]int{Refuse: 0, Keep: 1, Install: 2, Record: 3, Edit: 4, Empty: 5, Delete: 6, Regenerate: 6, Truncate: 7}
+var order = map[Action]int{Refuse: 0, Keep: 1, Install: 2, Record: 3, Edit: 4, Forget: 5, Delete: 6, Regenerate: 6, Truncate: 7}
 
 // Rule is one thing that must be so on a disk before it may be copied.
 type Rule struct {
@@ -62,8 +64,8 @@ type Rule struct {
 	// Handlers are names, with wildcards, of the handlers of VM extensions that enrol the agent. They run again on a
 	// donor that comes back if the rule finds something.
 	Handlers []string `json:"handlers,omitempty"`
-	// Layers names the kind of container store whose index Empty reads.
-	Layers string `json:"layers,omitempty"`
+	// Store is the kind of container store that Forget finds at the paths.
+	Store store.Kind `json:"store,omitempty"`
 	// File is the name of the content that Install writes, Mode its permissions in octal; Link is the
 	// target of the link that it makes instead.
 	File string `json:"file,omitempty"`
@@ -162,14 +164,14 @@ func (r *Rule) checkFields() error {
 		what string
 	}{
 		{(r.Editor != "") == is(r.Action, Edit), "editor is for edit, and needed there"},
-		{(r.Layers != "") == is(r.Action, Empty), "layers is for empty, and needed there"},
+		{(r.Store != "") == is(r.Action, Forget), "store is for forget, and needed there"},
 		{len(r.Handlers) == 0 || removes, "handlers is for delete and regenerate"},
 		{r.Pattern == "" || is(r.Action, Edit), "pattern is for edit"},
 		{(len(r.By) > 0) == is(r.Action, Regenerate), "by is for regenerate, and needed there"},
 		{(r.File+r.Link != "") == is(r.Action, Install), "file or link is for install, and needed there"},
 		{r.File == "" || r.Link == "", "file and link exclude each other"},
 		{(r.File == "") == (r.Mode == ""), "mode goes with file"},
-		{len(r.Except) == 0 || removes, "except is for delete and regenerate"},
+		{len(r.Except) == 0 || removes || is(r.Action, Refuse), "except is for refuse, delete and regenerate"},
 		{r.Only == "" || removes, "only is for delete and regenerate"},
 		{r.Unless == nil || is(r.Action, Delete), "unless is for delete"},
 		{!r.Present || is(r.Action, Truncate), "present is for truncate"},
@@ -233,8 +235,8 @@ func (r *Rule) prepare(file func(string) ([]byte, error)) (err error) {
 			return fmt.Errorf("rule %s: editor %s and its pattern do not fit", r.ID, r.Editor)
 		}
 	}
-	if _, found := layerStores[r.Layers]; r.Layers != "" && !found {
-		return fmt.Errorf("rule %s: unknown kind of layers %q", r.ID, r.Layers)
+	if r.Store != "" && !store.Known(r.Store) {
+		return fmt.Errorf("rule %s: unknown kind of store %q", r.ID, r.Store)
 	}
 	if r.Unless != nil {
 		if err := r.Unless.prepare(); err != nil {

@@ -61,6 +61,7 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 		if err != nil {
 			return err
 		}
+		found = slices.DeleteFunc(found, func(m tree.Match) bool { return rule.excepts(m.Path) })
 		if len(found) > 0 {
 			whys = append(whys, fmt.Sprintf("rule %s: /%s is there (%d found). %s", rule.ID, found[0].Path, len(found), rule.Reason))
 		}
@@ -103,6 +104,9 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	}
 	for _, dir := range r.Spare {
 		before.spared = append(before.spared, tree.Rel(dir))
+	}
+	if err := r.broken(t, before); err != nil {
+		return nil, err
 	}
 	m := &Manifest{
 		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, Subject: r.Subject,

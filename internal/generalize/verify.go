@@ -54,8 +54,8 @@ func verify(t *tree.Tree, r *Rule, before *Before) (string, error) {
 		return whyNotInstalled(t, r), nil
 	case Edit:
 		return edited(t, r, before)
-	case Empty:
-		return whyNotEmptied(t, r, before)
+	case Forget:
+		return whyRemembered(t, r, before)
 	case Delete, Regenerate:
 		why, err := gone(t, r, before)
 		if err == nil && why == "" {

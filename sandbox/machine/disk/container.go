@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	containerdMeta = "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
 	containerdBlob = "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256"
 	containerdCRI  = "var/lib/containerd/io.containerd.grpc.v1.cri"
 	containerdTask = "var/lib/containerd/io.containerd.runtime.v2.task/k8s.io"
@@ -49,29 +48,21 @@ func AddImage(root, image string) error {
 	if err := addSnapshot(root, layer, snapshotCommitted); err != nil {
 		return err
 	}
-	return ensureLine(filepath.Join(root, containerdMeta), "image "+image+" sha256:"+digest)
+	return recordImage(root, image, layer, layer, int64(len(manifest)))
 }
 
 // HasImage tells whether the image is in the warm cache and whole: content of no length, which a copy of
 // a running runtime's disk can have, is as good as none.
 func HasImage(root, image string) bool { return slices.Contains(Images(root), image) }
 
-// Images lists the warm cache, in the order in which the images were pulled.
+// Images lists the warm cache.
 func Images(root string) []string {
-	text, err := os.ReadFile(filepath.Join(root, containerdMeta))
-	if err != nil {
-		return nil
-	}
 	var images []string
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) != 3 || fields[0] != "image" {
-			continue
-		}
-		digest := strings.TrimPrefix(fields[2], "sha256:")
+	for _, image := range recordedImages(root) {
+		digest := strings.TrimPrefix(string(image.value), "sha256:")
 		info, err := os.Stat(filepath.Join(root, containerdBlob, digest))
 		if err == nil && info.Size() > 0 {
-			images = append(images, fields[1])
+			images = append(images, image.at[0])
 		}
 	}
 	return images
@@ -107,7 +98,7 @@ func AddPod(root string, pod PodRecord) error {
 			return err
 		}
 	}
-	return addSnapshot(root, writable(pod.UID), snapshotActive)
+	return errors.Join(addSnapshot(root, writable(pod.UID), snapshotActive), RecordContainer(root, pod.UID, writable(pod.UID), randomText(24)))
 }
 
 // HasPod tells whether the container runtime knows the pod from before.
@@ -144,7 +135,7 @@ func RemovePod(root string, pod PodRecord) error {
 	if pod.IP != "" {
 		paths = append(paths, "var/lib/cni/networks/azure/"+pod.IP)
 	}
-	errs := []error{removeSnapshot(root, writable(pod.UID))}
+	errs := []error{removeSnapshot(root, writable(pod.UID)), forgetContainer(root, pod.UID)}
 	for _, path := range paths {
 		if err := os.RemoveAll(filepath.Join(root, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
@@ -163,7 +154,7 @@ func CollectGarbage(root string) error {
 		if HasPod(root, uid) {
 			continue
 		}
-		if err := removeSnapshot(root, writable(uid)); err != nil {
+		if err := errors.Join(removeSnapshot(root, writable(uid)), forgetContainer(root, uid)); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ var nodeSoftware = table{
 	{"var/lib/kubelet/pods/", 0o750, ""},
 	{"var/lib/kubelet/plugins/", 0o750, ""},
 	{"var/lib/kubelet/plugins_registry/", 0o750, ""},
-	{"var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db", 0o644, ""},
+	{"var/lib/containerd/io.containerd.metadata.v1.bolt/", 0o711, ""},
 	{"var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/", 0o755, ""},
 	{"var/lib/containerd/io.containerd.content.v1.content/ingest/", 0o755, ""},
 	{"var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/", 0o700, ""},
@@ -79,8 +79,9 @@ current-context: default-context
 	{"etc/systemd/system/kubelet.service", 0o644, "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nExecStart=/usr/local/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\nRestart=always\n"},
 }
 
-// kubeletState is what a kubelet that runs keeps on the disk.
+// kubeletState is what a kubelet and a runtime that run keep on the disk.
 var kubeletState = table{
+	{"var/lib/containerd/io.containerd.grpc.v1.introspection/uuid", 0o666, "{{uuid}}"},
 	{"var/lib/kubelet/cpu_manager_state", 0o600, `{"policyName":"none","defaultCpuSet":"","checksum":1353318690}`},
 	{"var/lib/kubelet/memory_manager_state", 0o600, `{"policyName":"None","machineState":{},"checksum":4236770233}`},
 	{"var/lib/kubelet/dra_manager_state", 0o600, `{"version":"v1","entries":[]}`},

@@ -63,6 +63,9 @@ func plant(t *testing.T, dir string, profile disk.Profile) *plants {
 		t.Fatal(err)
 	}
 	p := &plants{marker: "kamino-planted-" + rand.Text(), gone: map[string][]byte{}, stays: map[string][]byte{}}
+	if err := disk.RecordContainer(dir, "planted", containerLayer, p.marker); err != nil {
+		t.Fatal(err)
+	}
 	for _, row := range plantRows {
 		if row.only != "" && row.only != profile {
 			continue

@@ -1,0 +1,102 @@
+package generalize
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/generalize/store"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// storeAt is the store that a rule finds at a path.
+func storeAt(t *tree.Tree, r *Rule, index string, before *Before) store.Store {
+	return store.At(t, r.Store, index, before.spared)
+}
+
+// remembering leaves of the stores that a rule finds those that know something of containers.
+func (a *applied) remembering(indexes []tree.Match) (found []tree.Match, err error) {
+	var problems []error
+	for _, index := range indexes {
+		what, err := storeAt(a.tree, a.rule, index.Path, a.before).Remembers()
+		if err != nil {
+			problems = append(problems, err)
+		}
+		if what != "" {
+			found = append(found, index)
+		}
+	}
+	if len(a.before.spared) > 0 && len(indexes) > 0 {
+		a.Kept = "the layer of the pod that does this"
+	}
+	return found, errors.Join(problems...)
+}
+
+// forget has one store forget containers.
+func (a *applied) forget(m tree.Match) error {
+	removed, err := storeAt(a.tree, a.rule, m.Path, a.before).Forget()
+	a.Changed += removed.Files + removed.Dirs
+	a.Bytes += removed.Bytes
+	return err
+}
+
+// whyRemembered says what the first store that knows something of containers still knows.
+func whyRemembered(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
+	err = search(t, r, func(index string, _ fs.FileInfo) error {
+		if why != "" {
+			return nil
+		}
+		why, err = storeAt(t, r, index, before).Remembers()
+		return err
+	})
+	return why, err
+}
+
+// broken returns a *Refused if a container store is not one that may be copied: it cannot be read, this version
+// does not know it, or its images are damaged, which no clone would notice.
+func (r *Runner) broken(t *tree.Tree, before *Before) error {
+	var whys []string
+	for i := range r.Profile.Rules {
+		rule := &r.Profile.Rules[i]
+		if rule.Action != Forget || !rule.appliesTo(before.OS) || r.waived(rule) {
+			continue
+		}
+		err := search(t, rule, func(index string, _ fs.FileInfo) error {
+			why, err := storeAt(t, rule, index, before).Broken()
+			if err != nil {
+				why = err.Error()
+			}
+			if why != "" {
+				whys = append(whys, fmt.Sprintf("rule %s: %s", rule.ID, why))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	places, err := store.Places(t)
+	if err != nil {
+		return err
+	}
+	for _, place := range places {
+		if !r.Profile.forgets(place) {
+			whys = append(whys, fmt.Sprintf("%s keeps containers in /%s, where no rule looks: add one with the action forget and the store %s", place.By, place.Index, place.Kind))
+		}
+	}
+	if len(whys) > 0 {
+		return &Refused{Whys: whys}
+	}
+	return nil
+}
+
+// forgets says whether a rule has a store forget containers.
+func (p *Profile) forgets(place store.Place) bool {
+	return slices.ContainsFunc(p.Rules, func(r Rule) bool {
+		return r.Action == Forget && r.Store == place.Kind && slices.ContainsFunc(r.Paths, func(pattern string) bool {
+			return expression(strings.Split(tree.Rel(pattern), "/")).MatchString(place.Index)
+		})
+	})
+}

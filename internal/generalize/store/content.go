@@ -1,0 +1,213 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// content is what containerd's database says of images.
+type content struct {
+	// blobs are their sizes by digest.
+	blobs map[string]int64
+	// targets are the digests that images' names stand for.
+	targets []string
+}
+
+func (s Store) content() (c content, err error) {
+	c.blobs = map[string]int64{}
+	err = s.read(s.index, func(tx *bolt.Tx) error {
+		if err := checkContainerd(tx); err != nil {
+			return err
+		}
+		version := tx.Bucket([]byte("v1"))
+		return eachBucket(version, func(_ string, namespace *bolt.Bucket) {
+			if all := namespace.Bucket([]byte("content")); all != nil {
+				_ = eachBucket(all.Bucket([]byte("blob")), func(digest string, blob *bolt.Bucket) {
+					c.blobs[digest], _ = binary.Varint(blob.Get([]byte("size")))
+				})
+			}
+			_ = eachBucket(namespace.Bucket([]byte("images")), func(_ string, image *bolt.Bucket) {
+				if target := image.Bucket([]byte("target")); target != nil {
+					c.targets = append(c.targets, string(target.Get([]byte("digest"))))
+				}
+			})
+		})
+	})
+	return c, err
+}
+
+// blob is where the content of a digest is.
+func (s Store) blob(digest string) string {
+	return path.Dir(path.Dir(s.index)) + "/io.containerd.content.v1.content/blobs/" + strings.Replace(digest, ":", "/", 1)
+}
+
+// brokenContent says whether each blob has the size that the database has of it, and whether the layers that the
+// snapshotters have unpacked are what they were.
+//
+// A download that was not finished breaks nothing: nobody was told that it is there, and Forget removes it. What was
+// committed, and is not what it was, would be run.
+func (s Store) brokenContent() (string, error) {
+	c, err := s.content()
+	if err != nil {
+		return "", err
+	}
+	for digest, size := range c.blobs {
+		info, err := s.tree.Lstat(s.blob(digest))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Sprintf("a cached image is damaged: /%s is not there, and /%s knows it; remove the image and pull it again", s.blob(digest), s.index), nil
+		case err != nil:
+			return "", err
+		case info.Size() != size:
+			return fmt.Sprintf("a cached image is damaged: /%s has %d bytes, and /%s knows %d; remove the image and pull it again", s.blob(digest), info.Size(), s.index, size), nil
+		}
+	}
+	return s.brokenLayers(c)
+}
+
+// brokenLayers compares with their archives the layers that do not take up the room that they took when they were
+// unpacked; all others are whole, and need not be read.
+func (s Store) brokenLayers(c content) (string, error) {
+	archives := map[string]string{}
+	for _, target := range c.targets {
+		s.archivesOf(target, archives, 0)
+	}
+	for _, snapshotter := range []string{"overlayfs", "native"} {
+		base := path.Dir(path.Dir(s.index)) + "/io.containerd.snapshotter.v1." + snapshotter
+		layers, err := s.unpacked(base)
+		if err != nil {
+			return "", err
+		}
+		for name, usage := range layers {
+			blob, kept := archives[path.Base(name)]
+			if _, known := c.blobs[blob]; !kept || !known {
+				continue
+			}
+			now, err := s.usage(usage.dir)
+			if err != nil || now == usage.bytes {
+				if err != nil {
+					return "", err
+				}
+				continue
+			}
+			why, err := s.blobDiffers(s.blob(blob), usage.dir)
+			if err != nil || why != "" {
+				return why, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// layer is an unpacked one, with the room that it took, in bytes.
+type layer struct {
+	dir   string
+	bytes int64
+}
+
+// unpacked are the layers of images that a snapshotter has, by their names.
+func (s Store) unpacked(base string) (map[string]layer, error) {
+	all := map[string]layer{}
+	index := base + "/metadata.db"
+	if _, err := s.tree.Lstat(index); err != nil {
+		return nil, nil
+	}
+	known, err := s.snapshotter(index)
+	if err != nil {
+		return nil, err
+	}
+	err = s.read(index, func(tx *bolt.Tx) error {
+		for name, sn := range known {
+			if sn.kind != committed {
+				continue
+			}
+			dir := base + "/snapshots/" + sn.number
+			if info, err := s.tree.Lstat(dir + "/fs"); err == nil && info.IsDir() && !strings.HasSuffix(base, ".native") {
+				dir += "/fs"
+			}
+			bytes, _ := binary.Varint(tx.Bucket([]byte("v1")).Bucket([]byte("snapshots")).Bucket([]byte(name)).Get([]byte("size")))
+			all[name] = layer{dir, bytes}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// usage is the room that a directory takes, counted as containerd counts it: each file once.
+func (s Store) usage(dir string) (bytes int64, err error) {
+	seen := map[uint64]bool{}
+	if _, err := s.tree.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	err = s.tree.Walk(dir, func(_ string, info fs.FileInfo) error {
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || st.Nlink > 1 && !info.IsDir() && seen[st.Ino] {
+			return nil
+		}
+		if st.Nlink > 1 && !info.IsDir() {
+			seen[st.Ino] = true
+		}
+		bytes += st.Blocks * 512
+		return nil
+	})
+	return bytes, err
+}
+
+// maxIndexes is how deep lists of manifests lie in each other.
+const maxIndexes = 4
+
+// archivesOf finds the archive of each layer of an image, by the name that containerd gives the unpacked layer: the
+// digest of the chain of layers up to it. Source: OCI image specification, layer chain IDs.
+func (s Store) archivesOf(digest string, archives map[string]string, depth int) {
+	var manifest struct {
+		Manifests []struct {
+			Digest string `json:"digest"`
+		} `json:"manifests"`
+		Config struct {
+			Digest string `json:"digest"`
+		} `json:"config"`
+		Layers []struct {
+			Digest string `json:"digest"`
+		} `json:"layers"`
+	}
+	if depth > maxIndexes || !s.parse(digest, &manifest) {
+		return
+	}
+	for _, m := range manifest.Manifests {
+		s.archivesOf(m.Digest, archives, depth+1)
+	}
+	var config struct {
+		RootFS struct {
+			Layers []string `json:"diff_ids"`
+		} `json:"rootfs"`
+	}
+	if len(manifest.Layers) == 0 || !s.parse(manifest.Config.Digest, &config) || len(config.RootFS.Layers) != len(manifest.Layers) {
+		return
+	}
+	chain := ""
+	for i, id := range config.RootFS.Layers {
+		if chain == "" {
+			chain = id
+		} else {
+			sum := sha256.Sum256([]byte(chain + " " + id))
+			chain = "sha256:" + hex.EncodeToString(sum[:])
+		}
+		archives[chain] = manifest.Layers[i].Digest
+	}
+}
+
+// parse reads a blob that is a text. One that is not there is of another platform.
+func (s Store) parse(digest string, into any) bool {
+	text, err := s.tree.Read(s.blob(digest))
+	return err == nil && json.Unmarshal(text, into) == nil
+}

@@ -1,0 +1,202 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+var layerName = regexp.MustCompile(`^[0-9a-zA-Z][0-9a-zA-Z_.-]*$`)
+
+// driverLayers is where a driver of Docker and of containers/storage keeps its layers, from its root; a driver
+// that is not here keeps them on no file system, or in one of its own.
+var driverLayers = map[string]string{
+	"overlay2": "overlay2", "overlay": "overlay", "fuse-overlayfs": "fuse-overlayfs", "aufs": "aufs/diff", "vfs": "vfs/dir",
+}
+
+// dockerRoot is Docker's data directory and the layers of the driver whose layer store this is.
+func (s Store) dockerRoot() (root, layers string, err error) {
+	driver := path.Base(path.Dir(s.index))
+	root = path.Dir(path.Dir(path.Dir(s.index)))
+	sub, known := driverLayers[driver]
+	if !known {
+		mounts, err := s.names(s.index + "/mounts")
+		if err != nil || len(mounts) > 0 {
+			return "", "", errors.Join(err, fmt.Errorf("/%s has layers of Docker's driver %s, and %w", s.index, driver, errUnknown))
+		}
+		return root, "", nil
+	}
+	return root, path.Join(root, sub), nil
+}
+
+// dockerImages are the layers of images, by the names that the driver knows them by.
+// Source: Docker, layer store: sha256/CHAIN/cache-id.
+func (s Store) dockerImages() (images []string, err error) {
+	chains, err := s.names(s.index + "/sha256")
+	if err != nil {
+		return nil, err
+	}
+	for _, chain := range chains {
+		content, err := s.tree.Read(s.index + "/sha256/" + chain + "/cache-id")
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimSpace(string(content))
+		if !layerName.MatchString(name) {
+			return nil, fmt.Errorf("/%s/sha256/%s/cache-id does not name a layer", s.index, chain)
+		}
+		images = append(images, name)
+	}
+	return images, nil
+}
+
+// forgetDocker removes what containers wrote to and the records of it; so what the build cache holds, whose
+// records go, too. Everything that is no layer of an image is one of these.
+func (s Store) forgetDocker() (sum tree.Removed, err error) {
+	_, layers, err := s.dockerRoot()
+	if err != nil {
+		return sum, err
+	}
+	images, err := s.dockerImages()
+	if err != nil {
+		return sum, err
+	}
+	if layers != "" {
+		removed, err := s.keepOnly(layers, images)
+		add(&sum, removed)
+		if err != nil {
+			return sum, err
+		}
+	}
+	mounts, err := s.names(s.index + "/mounts")
+	if err != nil {
+		return sum, err
+	}
+	for _, name := range mounts {
+		removed, err := s.tree.Remove(s.index+"/mounts/"+name, nil)
+		add(&sum, removed)
+		if err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+// keepOnly removes all layers but some, and the short links to those that are gone.
+func (s Store) keepOnly(layers string, images []string) (sum tree.Removed, err error) {
+	names, err := s.names(layers)
+	if err != nil {
+		return sum, err
+	}
+	for _, name := range names {
+		info, err := s.tree.Lstat(layers + "/" + name)
+		if err != nil || !info.IsDir() || name == links || slices.Contains(images, name) || s.spares(layers+"/"+name) {
+			continue
+		}
+		removed, err := s.remove(layers + "/" + name)
+		add(&sum, removed)
+		if err != nil {
+			return sum, err
+		}
+	}
+	short, err := s.names(layers + "/" + links)
+	if err != nil {
+		return sum, err
+	}
+	for _, name := range short {
+		link := layers + "/" + links + "/" + name
+		target, err := s.tree.Readlink(link)
+		if err != nil {
+			continue
+		}
+		if _, err := s.tree.Lstat(path.Join(path.Dir(link), target)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		removed, err := s.tree.Remove(link, nil)
+		add(&sum, removed)
+		if err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+// links is the directory of short links to layers, which keep a mount's options short.
+const links = "l"
+
+// remembersDocker looks at each directory of a layer for the image that it is of.
+func (s Store) remembersDocker() (string, error) {
+	mounts, err := s.names(s.index + "/mounts")
+	if err != nil {
+		return "", err
+	}
+	if len(mounts) > 0 {
+		return fmt.Sprintf("/%s/mounts knows %d containers", s.index, len(mounts)), nil
+	}
+	_, layers, err := s.dockerRoot()
+	if err != nil || layers == "" {
+		return "", err
+	}
+	ofImage := map[string]bool{}
+	err = s.tree.Walk(s.index, func(p string, info fs.FileInfo) error {
+		if path.Base(p) != "cache-id" || !info.Mode().IsRegular() {
+			return nil
+		}
+		content, err := s.tree.Read(p)
+		ofImage[strings.TrimSpace(string(content))] = true
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return s.writtenTo(layers, ofImage)
+}
+
+// writtenTo names a layer that is not of an image and holds something.
+func (s Store) writtenTo(layers string, ofImage map[string]bool) (string, error) {
+	names, err := s.names(layers)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		dir := layers + "/" + name
+		info, err := s.tree.Lstat(dir)
+		if err == nil && info.IsDir() && name != links && !ofImage[name] && !s.spares(dir) && s.holdsSomething(dir) {
+			return "/" + dir + " holds what a container wrote", nil
+		}
+	}
+	return "", nil
+}
+
+// brokenDocker holds the files of each layer against what Docker kept of the archive that it came in.
+func (s Store) brokenDocker() (string, error) {
+	_, layers, err := s.dockerRoot()
+	if err != nil || layers == "" {
+		return "", err
+	}
+	chains, err := s.names(s.index + "/sha256")
+	if err != nil {
+		return "", err
+	}
+	if _, err := s.dockerImages(); err != nil {
+		return fmt.Sprintf("the layer store does not tell its layers: %v", err), nil
+	}
+	for _, chain := range chains {
+		record := s.index + "/sha256/" + chain
+		name, err := s.tree.Read(record + "/cache-id")
+		if err != nil {
+			return "", err
+		}
+		why, err := s.splitDiffers(record+"/tar-split.json.gz", layers+"/"+strings.TrimSpace(string(name)))
+		if err != nil || why != "" {
+			return why, err
+		}
+	}
+	return "", nil
+}

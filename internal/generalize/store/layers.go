@@ -1,0 +1,167 @@
+package store
+
+import (
+	"archive/tar"
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// sizes holds the files of a layer against what its archive says of them. A name that is there is what a loss of
+// power leaves: the file system's journal keeps the order of names, and not the content of files. A name that is not
+// there proves nothing: an archive may lead through a link of a layer below.
+type sizes struct {
+	store  Store
+	dir    string
+	differ map[string]int64
+}
+
+func (z *sizes) file(name string, size int64) error {
+	name = path.Clean("/" + name)[1:]
+	if name == "" {
+		return nil
+	}
+	// An archive may have a name twice; the last counts.
+	delete(z.differ, name)
+	if size == 0 {
+		return nil
+	}
+	info, err := z.store.tree.Lstat(z.dir + "/" + name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !info.Mode().IsRegular() {
+		return nil
+	}
+	if err != nil {
+		// A link in the layer that leads out of the tree is none of the archive's own path.
+		var errno syscall.Errno
+		if errors.As(err, &errno) {
+			return err
+		}
+		return nil
+	}
+	if info.Size() != size {
+		z.differ[name] = size
+	}
+	return nil
+}
+
+func (z *sizes) why() string {
+	if len(z.differ) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(z.differ))
+	for name := range z.differ {
+		names = append(names, name)
+	}
+	first := slices.Min(names)
+	now := int64(0)
+	if info, err := z.store.tree.Lstat(z.dir + "/" + first); err == nil {
+		now = info.Size()
+	}
+	return fmt.Sprintf("a cached image is damaged: /%s/%s has %d bytes, and had %d when it was pulled (%d files); remove the image and pull it again",
+		z.dir, first, now, z.differ[first], len(names))
+}
+
+// splitDiffers compares a layer with what Docker and containers/storage keep of its archive: a line of JSON for each
+// file. Source: github.com/vbatts/tar-split, entries of type 1. A layer without one was made here and not pulled.
+func (s Store) splitDiffers(split, layer string) (string, error) {
+	f, err := s.tree.OpenFile(split, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	unpacked, err := gzip.NewReader(bufio.NewReader(f))
+	if err != nil {
+		return fmt.Sprintf("a cached image is damaged: /%s: %v", split, err), nil
+	}
+	dir := layer + "/diff"
+	if _, err := s.tree.Lstat(dir); err != nil {
+		dir = layer // of the driver vfs
+	}
+	z := sizes{store: s, dir: dir, differ: map[string]int64{}}
+	for entries := json.NewDecoder(unpacked); ; {
+		var entry struct {
+			Type int    `json:"type"`
+			Name string `json:"name"`
+			Size int64  `json:"size"`
+		}
+		err := entries.Decode(&entry)
+		if errors.Is(err, io.EOF) {
+			return z.why(), nil
+		}
+		if err != nil {
+			return fmt.Sprintf("a cached image is damaged: /%s: %v", split, err), nil
+		}
+		if entry.Type != 1 {
+			continue
+		}
+		if err := z.file(entry.Name, entry.Size); err != nil {
+			return "", err
+		}
+	}
+}
+
+// blobDiffers compares a layer with its archive, by the headers in it.
+func (s Store) blobDiffers(blob, layer string) (string, error) {
+	f, err := s.tree.OpenFile(blob, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	content, closing, err := unpack(bufio.NewReaderSize(f, 1<<20))
+	if err != nil {
+		return fmt.Sprintf("a cached image is damaged: /%s: %v", blob, err), nil
+	}
+	defer closing()
+	z := sizes{store: s, dir: layer, differ: map[string]int64{}}
+	for archive := tar.NewReader(content); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return z.why(), nil
+		}
+		if err != nil {
+			return fmt.Sprintf("a cached image is damaged: /%s: %v", blob, err), nil
+		}
+		size := int64(0)
+		if header.Typeflag == tar.TypeReg {
+			size = header.Size
+		}
+		if err := z.file(header.Name, size); err != nil {
+			return "", err
+		}
+	}
+}
+
+// unpack reads an archive as it comes from a registry.
+func unpack(r *bufio.Reader) (io.Reader, func(), error) {
+	head, err := r.Peek(4)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case strings.HasPrefix(string(head), "\x1f\x8b"):
+		z, err := gzip.NewReader(r)
+		return z, func() {}, err
+	case string(head) == "\x28\xb5\x2f\xfd":
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, nil, err
+		}
+		return z, z.Close, nil
+	default:
+		return r, func() {}, nil
+	}
+}
