@@ -33,7 +33,8 @@ func newVerifyCommand(f *Factory) *cobra.Command {
 		Long: `Look for what must not be in a clone, in a directory tree (a mounted copy of a disk) or in a raw disk image
 or block device, free blocks included: private keys, tokens, and the identities of the donor. It does not
 trust the run that generalized the disk, and knows the rules only to say which should have seen to a
-finding, and what a profile keeps.
+finding, where container stores are, and what a profile keeps. Of a tree it looks into the databases of container
+runtimes, too: for records of containers, in free pages as well, and for images that are damaged.
 
 The donor's identities are known by their hashes, from the manifest that generalize leaves on the disk or
 from a list that was made before (sha256sum /etc/machine-id /etc/ssh/ssh_host_* > donor.txt). Without
@@ -118,7 +119,9 @@ func (v *verifyFlags) run(ctx context.Context, f *Factory, target string) error 
 		}
 	}
 	if info.IsDir() {
-		result.Report, err = scan.Tree(ctx, target, o)
+		if result.Report, err = scan.Tree(ctx, target, o); err == nil {
+			err = v.lookIntoStores(target, result)
+		}
 	} else {
 		result.Report, err = scan.Image(ctx, target, o)
 	}
@@ -135,6 +138,24 @@ func (v *verifyFlags) run(ctx context.Context, f *Factory, target string) error 
 		err = &ending{ExitFailed, fmt.Errorf("%s must not be copied: %d findings", generalize.Printable(target), result.Count)}
 	}
 	return err
+}
+
+// lookIntoStores has container stores looked into where they are known to be: of any profile, if none is known.
+func (v *verifyFlags) lookIntoStores(target string, result *verified) error {
+	name := result.Profile
+	if name == "" {
+		name = generalize.Profiles()[0]
+	}
+	profile, err := generalize.LoadWith(name, v.profileFile)
+	if err != nil {
+		return &ending{ExitUsage, err}
+	}
+	t, err := tree.Open(target)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return generalize.LookIntoStores(t, profile, result.Report)
 }
 
 // knowBrought adds the keys that came with packages and container images to those that may stay. What the

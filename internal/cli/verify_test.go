@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/kamino-dev/kamino/internal/generalize"
 )
 
@@ -171,5 +173,51 @@ func TestVerifyUsage(t *testing.T) {
 		if out, code := verifyCommand(t, c.args...); code != ExitUsage || !strings.Contains(out, c.says) {
 			t.Errorf("%v: exit code %d, %q; want a sentence with %q", c.args, code, out, c.says)
 		}
+	}
+}
+
+// TestVerifyLooksIntoStores: the records of containers are in no file of their own.
+func TestVerifyLooksIntoStores(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db")
+	change := func(do func(containers *bolt.Bucket) error) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		db, err := bolt.Open(name, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Update(func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists([]byte("v1"))
+			for _, part := range []string{"k8s.io", "containers"} {
+				if err == nil {
+					b, err = b.CreateBucketIfNotExists([]byte(part))
+				}
+			}
+			return errors.Join(err, do(b))
+		})
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func(containers *bolt.Bucket) error {
+		c, err := containers.CreateBucket([]byte("c1"))
+		return errors.Join(err, c.Put([]byte("spec"), bytes.Repeat([]byte("an environment "), 1000)))
+	})
+	out, code := verifyCommand(t, dir)
+	if code != ExitFailed || !strings.Contains(out, "meta.db still has 1 containers") || !strings.Contains(out, "containerd-records") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	change(func(containers *bolt.Bucket) error { return containers.DeleteBucket([]byte("c1")) })
+	if out, code = verifyCommand(t, dir); code != ExitFailed || !strings.Contains(out, "hold what was removed from it") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if out, code = verifyCommand(t, dir); code != 0 {
+		t.Errorf("exit %d:\n%s", code, out)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
 	"github.com/kamino-dev/kamino/internal/generalize/store"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
@@ -99,4 +100,36 @@ func (p *Profile) forgets(place store.Place) bool {
 			return expression(strings.Split(tree.Rel(pattern), "/")).MatchString(place.Index)
 		})
 	})
+}
+
+// Container is the kind of a finding in a container store: something of containers, or an image that is damaged.
+const Container scan.Kind = "container store"
+
+// LookIntoStores adds to a report what the stores that a profile's rules name still know of containers, in their
+// records and in their free pages, and which of their images are damaged.
+func LookIntoStores(t *tree.Tree, p *Profile, report *scan.Report) error {
+	for i := range p.Rules {
+		rule := &p.Rules[i]
+		if rule.Action != Forget {
+			continue
+		}
+		err := search(t, rule, func(index string, _ fs.FileInfo) error {
+			s := storeAt(t, rule, index, &Before{})
+			for _, look := range []func() (string, error){s.Remembers, s.Broken} {
+				why, err := look()
+				if err != nil {
+					why = err.Error()
+				}
+				if why != "" {
+					report.Count++
+					report.Findings = append(report.Findings, scan.Finding{Path: "/" + index, Kind: Container, What: why, Rule: rule.ID})
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

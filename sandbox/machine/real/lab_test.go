@@ -23,6 +23,7 @@ var programs = map[string]string{
 	"systemd-nspawn": "systemd-container", "mmdebstrap": "mmdebstrap", "apt-ftparchive": "apt-utils",
 	"dpkg-deb": "dpkg", "mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs", "losetup": "mount", "mount": "mount",
 	"fstrim": "util-linux", "fsfreeze": "util-linux", "nsenter": "util-linux", "ip": "iproute2",
+	"containerd": "containerd", "dockerd": "docker.io", "podman": "podman", "runc": "runc",
 }
 
 // lab is a place for machines: a directory for disks, memory for what is handed to them, and a network
