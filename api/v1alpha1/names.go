@@ -34,6 +34,9 @@ const (
 	// PrototypeLabel stands on the generalize pod and on saved recipes: the Prototype they belong to.
 	PrototypeLabel = "kamino.dev/prototype"
 
+	// PrototypeUIDLabel stands on the generalize pod: the UID of the Prototype that it belongs to.
+	PrototypeUIDLabel = "kamino.dev/prototype-uid"
+
 	// ScaleDownDisabledAnnotation keeps the cluster autoscaler from removing a node.
 	// Source: cluster-autoscaler FAQ, "How can I prevent Cluster Autoscaler from scaling down a particular node?".
 	ScaleDownDisabledAnnotation = "cluster-autoscaler.kubernetes.io/scale-down-disabled"

@@ -260,7 +260,27 @@ type DonorStatus struct {
 	// ReleasedAt is when the donor was given back.
 	// +optional
 	ReleasedAt *metav1.MicroTime `json:"releasedAt,omitempty"`
+	// State in which the donor was when it was last looked at. Once it is given back it is not looked at any more.
+	// +optional
+	State DonorState `json:"state,omitempty"`
 }
+
+// DonorState is what a look finds a donor to be.
+// +kubebuilder:validation:Enum=Ready;NotReady;Off;NodeGone;Gone
+type DonorState string
+
+const (
+	// DonorReady: its kubelet says so, and after its disk was treated under another boot.
+	DonorReady DonorState = "Ready"
+	// DonorNotReady: its instance runs, and its kubelet does not say that it is Ready.
+	DonorNotReady DonorState = "NotReady"
+	// DonorOff: its instance does not run.
+	DonorOff DonorState = "Off"
+	// DonorNodeGone: its instance runs, and there is no Node of it.
+	DonorNodeGone DonorState = "NodeGone"
+	// DonorGone: there is no instance of it any more.
+	DonorGone DonorState = "Gone"
+)
 
 // Failure says why a capture ended without a new recipe.
 type Failure struct {

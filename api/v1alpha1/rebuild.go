@@ -9,7 +9,7 @@ const (
 	// the ReservationAnnotation, before anything is done to the node.
 	RebuildAnnotation = "kamino.dev/rebuild"
 
-	// RebuildHolder is the name that a rebuild's Reservation gives in place of a Prototype's.
+	// RebuildHolder is the name and the UID of the Holder that a rebuild's Reservation names.
 	RebuildHolder = "kamino-rollback"
 )
 

@@ -16,9 +16,7 @@ import (
 // Reservation says who holds a Node, since when, and how to give it back. It stands on the Node
 // (ReservationAnnotation) and, so that it outlives the Node object, in the Prototype's Record.
 type Reservation struct {
-	// Prototype that holds the node, and its UID.
-	Prototype string    `json:"prototype"`
-	UID       types.UID `json:"uid"`
+	Holder `json:",inline"`
 	// ReservedAt is when the hold began. The deadline counts from here.
 	ReservedAt metav1.Time `json:"reservedAt"`
 	// Unschedulable tells whether the node was cordoned before.
@@ -27,6 +25,11 @@ type Reservation struct {
 	ScaleInProtected bool `json:"scaleInProtected"`
 	// Annotations that the hold changes, with their values before; nil where there was none.
 	Annotations map[string]*string `json:"annotations,omitempty"`
+	// GeneralizeBootID is the boot under which the disk may have been changed, as in the Record: the node must not
+	// go back into service under it. Empty before that was ordered.
+	GeneralizeBootID string `json:"generalizeBootID,omitempty"`
+	// ReturningSince is when it was written down that the disk is no longer needed and the power comes back.
+	ReturningSince *metav1.Time `json:"returningSince,omitempty"`
 }
 
 // Record is what a capture must not forget even if its status is lost. Each field is written before the

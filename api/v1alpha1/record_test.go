@@ -59,7 +59,7 @@ func TestProofHolds(t *testing.T) {
 func TestAnnotationsAreReadBack(t *testing.T) {
 	before := "false"
 	reservation := v1alpha1.Reservation{
-		Prototype: "workers-2026.11.21", UID: "u", ReservedAt: metav1.NewTime(time.Unix(1_800_000_000, 0).Local()), Unschedulable: true,
+		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "workers-2026.11.21", UID: "u"}, ReservedAt: metav1.NewTime(time.Unix(1_800_000_000, 0).Local()), Unschedulable: true,
 		Annotations: map[string]*string{v1alpha1.ScaleDownDisabledAnnotation: &before, v1alpha1.DoNotDisruptAnnotation: nil},
 	}
 	record := v1alpha1.Record{Reservation: &reservation, GeneralizeBootID: "b", ScaleOut: &v1alpha1.ScaleOut{Target: 4}}

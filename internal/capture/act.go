@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,7 +23,7 @@ func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
 	switch d.Do {
 	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
 		return nil // reported in status; settle does the rest
-	case plan.Reserve, plan.Record, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.DeletePod,
+	case plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.DeletePod,
 		plan.Return, plan.Release, plan.Forget, plan.SaveRecipe:
 		return e.actOnCluster(ctx, w, d.Do)
 	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
@@ -40,6 +39,10 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 		return e.reserve(ctx, w)
 	case plan.Record:
 		return e.record(ctx, w, w.remember(w.reservation))
+	case plan.Relock:
+		return node.Reserve(ctx, e.Kube, w.node, *w.reservation)
+	case plan.Note:
+		return e.note(ctx, w)
 	case plan.Cordon:
 		return node.Cordon(ctx, e.Kube, w.node)
 	case plan.Evict:
@@ -55,7 +58,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.DeletePod:
 		return e.deletePod(ctx, w)
 	case plan.Return:
-		return e.record(ctx, w, func(r *v1alpha1.Record) { r.Returning = true })
+		return e.giveUpDisk(ctx, w)
 	case plan.Release:
 		return e.release(ctx, w)
 	case plan.Forget:
@@ -117,7 +120,7 @@ func (e *Engine) reserve(ctx context.Context, w *world) error {
 			return err
 		}
 	}
-	reservation := node.NewReservation(w.p, w.node, w.instance.ScaleInProtected, metav1.NewTime(e.now()))
+	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.instance.ScaleInProtected, metav1.NewTime(e.now()))
 	if err := node.Reserve(ctx, e.Kube, w.node, reservation); err != nil {
 		return err
 	}
@@ -136,6 +139,9 @@ func (e *Engine) record(ctx context.Context, w *world, change func(*v1alpha1.Rec
 	before := w.p.DeepCopy()
 	record := w.record
 	change(&record)
+	if w.orphan { // its record is the reservation
+		return node.Note(ctx, e.Kube, w.node, *record.Reservation)
+	}
 	text, err := json.Marshal(record)
 	if err != nil {
 		return fmt.Errorf("write the record of prototype %s: %w", w.p.Name, err)
@@ -185,7 +191,7 @@ func (e *Engine) release(ctx context.Context, w *world) error {
 	if err := node.Release(ctx, e.Kube, w.node, *w.reservation); err != nil {
 		return err
 	}
-	e.event(w, corev1.EventTypeNormal, "Released", "node %s is back in service as it was", w.node.Name)
+	e.released(w)
 	return nil
 }
 

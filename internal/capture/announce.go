@@ -45,6 +45,10 @@ func (e *Engine) event(w *world, kind, reason, format string, args ...any) {
 	if e.Recorder == nil {
 		return
 	}
+	if w.orphan {
+		e.Recorder.Eventf(w.node, nil, kind, reason, "Return", format, args...)
+		return
+	}
 	if w.node != nil {
 		e.Recorder.Eventf(w.node, w.p, kind, reason, "Capture", format, args...)
 		e.Recorder.Eventf(w.p, w.node, kind, reason, "Capture", format, args...)

@@ -29,6 +29,8 @@ type Engine struct {
 	Namespace string
 	// PodNamespace is where the generalize pods run, which are privileged. Namespace if empty.
 	PodNamespace string
+	// Shelf finds snapshots that nobody knows of any more. Cloud, if it is one, if nil.
+	Shelf cloud.Shelf
 	// Image of the generalize pod where the settings name none.
 	Image string
 	// CheckRules says what is wrong with a user's own rules for a profile. Without it the pod finds out.
@@ -91,6 +93,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	} else {
 		e.observe(before, p)
 		e.announceTrouble(before, p)
+		e.announceDonor(before, p)
 	}
 	if err != nil {
 		return Result{After: e.backOff(name, err)}, err
@@ -124,10 +127,7 @@ func (e *Engine) Run(ctx context.Context, name string) error {
 
 // step is one look, one decision, one action.
 func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
-	record, err := v1alpha1.RecordOf(p)
-	if err != nil {
-		return Result{}, fmt.Errorf("prototype %s: %w", p.Name, err)
-	}
+	record := e.readRecord(p)
 	if record.Reservation == nil && record.GeneralizeBootID == "" {
 		e.reserving.Lock()
 		defer e.reserving.Unlock()

@@ -44,9 +44,13 @@ func (w *world) sentence(why plan.Reason) (message, cloudError string) {
 	limits := w.p.Spec.Settings.Defaulted()
 	switch why {
 	case plan.DonorGone:
-		return fmt.Sprintf("node %s or its instance is gone, removed while it was being captured: capture another node", n), ""
+		return w.donorGone(), ""
+	case plan.DonorStopped:
+		return fmt.Sprintf("somebody stopped the instance of node %s before its disk was generalized; it is started again: see who, then try again", n), ""
+	case plan.RecordLost:
+		return fmt.Sprintf("the record of prototype %s was removed by somebody else while node %s was being captured: see who changes annotation %s, then try again", w.p.Name, n, v1alpha1.RecordAnnotation), ""
 	case plan.ReservationLost:
-		return fmt.Sprintf("the reservation of node %s was removed by somebody else while it was being captured: see who changes annotation %s, then try again", n, v1alpha1.ReservationAnnotation), ""
+		return fmt.Sprintf("%s while it was being captured: see who changes annotation %s, then try again", w.reservationLost(), v1alpha1.ReservationAnnotation), ""
 	case plan.DeadlineExceeded:
 		return fmt.Sprintf("node %s was out of service for longer than the deadline of %s without a snapshot: see which step took long, or allow a later deadline", n, limits.OutOfService.Deadline.Duration), ""
 	case plan.DrainTimeout:
@@ -85,6 +89,22 @@ func (w *world) artifactSentence(why plan.Reason, version, pool string) (message
 		return fmt.Sprintf("the recipe of pool %s already points at the newer version %s; version %s is kept and not used", pool, w.recipe.Recipe.Version, version), ""
 	}
 	return string(why), ""
+}
+
+func (w *world) reservationLost() string {
+	if w.over == "" {
+		return fmt.Sprintf("the reservation of node %s was removed by somebody else", w.p.Spec.Donor.NodeName)
+	}
+	return fmt.Sprintf("over the reservation of node %s stands that of %s", w.p.Spec.Donor.NodeName, w.over)
+}
+
+// donorGone says what of the donor is gone.
+func (w *world) donorGone() string {
+	n := w.p.Spec.Donor.NodeName
+	if w.facts.Power == plan.InstanceGone {
+		return fmt.Sprintf("the instance of node %s is gone, removed while it was being captured: capture another node", n)
+	}
+	return fmt.Sprintf("node %s was deleted by somebody while it was being captured, and its instance is there: see who deletes nodes, and capture another one", n)
 }
 
 func orNothing(text string) string {

@@ -35,6 +35,8 @@ type world struct {
 	pool     cloud.PoolID
 
 	node        *corev1.Node          // nil if it is gone, or now is another instance's
+	orphan      bool                  // the Prototype is gone, and p stands for what its reservation tells
+	over        string                // what stands in place of our reservation
 	reservation *v1alpha1.Reservation // ours, from the node or else from the record; nil if the donor is not held
 	left        node.Remaining
 	blocked     []node.Blocked
@@ -92,37 +94,25 @@ func (e *Engine) lookNode(ctx context.Context, w *world) error {
 	f := &w.facts
 	w.reservation = w.record.Reservation
 	f.Recorded = w.reservation != nil
-	f.Ordered = w.record.GeneralizeBootID != ""
-	f.Returning = w.record.Returning
-	f.Restored = true
+	f.Restored, f.Noted = true, true
 	if w.node != nil {
-		if err := w.readNode(); err != nil {
+		if err := e.readLock(ctx, w); err != nil {
 			return err
 		}
 	}
-	if w.held() && w.reservation != nil {
-		held := e.now().Sub(w.reservation.ReservedAt.Time)
-		limit := w.p.Spec.Settings.Defaulted().OutOfService
-		f.Overdue = held > limit.Deadline.Duration
-		f.Hopeless = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
+	f.Ordered = w.record.GeneralizeBootID != ""
+	f.Returning = w.record.Returning
+	f.Unrecorded = !w.held() && w.recordLost()
+	if w.node != nil {
+		w.readNode()
 	}
+	e.lookDeadlines(w)
 	return e.lookPods(ctx, w)
 }
 
 // readNode takes the facts from a Node that is the donor's.
-func (w *world) readNode() error {
+func (w *world) readNode() {
 	n, f := w.node, &w.facts
-	reservation, err := v1alpha1.ReservationOf(n.Annotations)
-	if err != nil {
-		return fmt.Errorf("node %s: %w", n.Name, err)
-	}
-	switch {
-	case reservation == nil:
-	case reservation.UID == w.p.UID:
-		f.Lock, w.reservation = plan.Ours, reservation
-	default:
-		f.Lock = plan.Theirs
-	}
 	f.Node = plan.NodeNotReady
 	if selection.Ready(n) {
 		f.Node = plan.NodeReady
@@ -133,7 +123,6 @@ func (w *world) readNode() error {
 	}
 	boot := n.Status.NodeInfo.BootID
 	f.Rebooted = f.Ordered && boot != "" && boot != w.record.GeneralizeBootID
-	return nil
 }
 
 // lookPods reads which pods must still leave, while the donor is being drained.
@@ -161,7 +150,7 @@ func (e *Engine) drainOverdue(w *world) bool {
 
 // lookPod reads the generalize pod while it works.
 func (e *Engine) lookPod(ctx context.Context, w *world) error {
-	if !w.facts.Ordered || w.podDone() {
+	if !w.facts.Unrecorded && (!w.facts.Ordered || w.podDone()) {
 		return nil
 	}
 	return e.readPod(ctx, w)

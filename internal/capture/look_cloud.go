@@ -14,7 +14,7 @@ import (
 // is made while the donor is held.
 func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
 	f := &w.facts
-	if !f.Ordered || w.proof == nil {
+	if !f.Unrecorded && (!f.Ordered || w.proof == nil && !w.orphan) {
 		return nil
 	}
 	if w.held() && f.Returning {
@@ -49,7 +49,11 @@ func (w *world) ref() cloud.ImageRef {
 
 // ours tells whether tags say that the thing belongs to this Prototype and carries its proof.
 func (w *world) ours(tags map[string]string) bool {
-	return tags[cloud.TagUID] == string(w.p.UID) && w.proof != nil && tags[cloud.TagProof] == w.proof.Tag()
+	mine := tags[cloud.TagUID] == string(w.p.UID)
+	if w.facts.Unrecorded || w.orphan {
+		return mine // to be removed, not to be used
+	}
+	return mine && w.proof != nil && tags[cloud.TagProof] == w.proof.Tag()
 }
 
 func artifact(state cloud.State, ours bool) plan.Artifact {

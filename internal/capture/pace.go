@@ -29,7 +29,7 @@ var (
 // tempos of the waits that are not held ones.
 var tempos = map[plan.Reason]tempo{
 	plan.ForPowerOn: booting, plan.ForReady: booting,
-	plan.ForTurn: leisurely, plan.ForImage: leisurely, plan.ForDeletion: leisurely,
+	plan.ForTurn: leisurely, plan.ForImage: leisurely, plan.ForDeletion: leisurely, plan.ForHolder: leisurely,
 }
 
 const (

@@ -61,6 +61,7 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 			Name: podName(p), Namespace: namespace,
 			Labels: map[string]string{
 				v1alpha1.PrototypeLabel:        v1alpha1.LabelValue(p.Name),
+				v1alpha1.PrototypeUIDLabel:     string(p.UID),
 				"app.kubernetes.io/name":       "kamino",
 				"app.kubernetes.io/component":  "generalize",
 				"app.kubernetes.io/managed-by": "kamino",

@@ -21,9 +21,10 @@ import (
 
 // phases names, for people, what an action belongs to.
 var phases = map[plan.Action]v1alpha1.Phase{
-	plan.Reserve: v1alpha1.PhaseReserving, plan.Record: v1alpha1.PhaseReserving, plan.Protect: v1alpha1.PhaseReserving,
+	plan.Reserve: v1alpha1.PhaseReserving, plan.Record: v1alpha1.PhaseReserving, plan.Relock: v1alpha1.PhaseReserving, plan.Protect: v1alpha1.PhaseReserving,
 	plan.Cordon: v1alpha1.PhaseDraining, plan.Evict: v1alpha1.PhaseDraining,
 	plan.Order: v1alpha1.PhaseGeneralizing, plan.Generalize: v1alpha1.PhaseGeneralizing,
+	plan.Note:         v1alpha1.PhaseGeneralizing,
 	plan.Stop:         v1alpha1.PhaseStopping,
 	plan.TakeSnapshot: v1alpha1.PhaseSnapshotting,
 	plan.DeletePod:    v1alpha1.PhaseStarting, plan.Return: v1alpha1.PhaseStarting, plan.Start: v1alpha1.PhaseStarting,
@@ -39,7 +40,7 @@ var phases = map[plan.Action]v1alpha1.Phase{
 var waits = map[plan.Reason]v1alpha1.Phase{
 	plan.ForTurn: v1alpha1.PhasePending, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
-	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForImage: v1alpha1.PhasePublishing,
+	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
 }
 
 // report writes what was seen and decided into the status.
@@ -65,6 +66,8 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 		return w.p.Status.Phase // the end of whatever was deleted
 	case d.Do == plan.Wait:
 		return waits[d.Why]
+	case d.Do == plan.Note && w.facts.Returning:
+		return v1alpha1.PhaseStarting
 	}
 	return phases[d.Do]
 }
@@ -93,6 +96,10 @@ func progress(w *world, d plan.Decision) string {
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForProof:
 		return "generalizing"
+	case d.Do == plan.Wait && d.Why == plan.ForHolder:
+		return fmt.Sprintf("waiting for %s, which has reserved the node too", w.over)
+	case d.Do == plan.Wait && w.facts.Node == plan.NodeGone && w.held():
+		return "waiting for " + strings.ToLower(string(d.Why)) + "; somebody deleted the Node"
 	case d.Do == plan.Wait:
 		return "waiting for " + strings.ToLower(string(d.Why))
 	case d.Do == plan.Evict:
@@ -119,33 +126,13 @@ func drainProgress(w *world) string {
 // reportDrain replaces the progress once the evictions have been answered.
 func reportDrain(w *world) { w.p.Status.Progress = drainProgress(w) }
 
-func reportDonor(w *world, now time.Time) {
-	s := &w.p.Status
-	switch {
-	case w.held() && w.reservation != nil && s.Donor == nil:
-		at := metav1.NewMicroTime(w.reservation.ReservedAt.Time)
-		if n := len(s.Steps); n > 0 && s.Steps[0].StartedAt.After(at.Time) {
-			at = s.Steps[0].StartedAt // a reservation is kept in whole seconds
-		}
-		s.Donor = &v1alpha1.DonorStatus{ReservedAt: &at}
-	case !w.held() && s.Donor != nil && s.Donor.ReleasedAt == nil:
-		at := metav1.NewMicroTime(now)
-		s.Donor.ReleasedAt = &at
-	}
-}
-
 // reportConditions sets the conditions. Their messages are stable: no times, no counts.
 func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	s := &p.Status
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		setCondition(p, now, kind, status, reason, message)
 	}
-	held := s.Donor != nil && s.Donor.ReleasedAt == nil
-	if held {
-		set(v1alpha1.ConditionDonorInService, metav1.ConditionFalse, "Reserved", "the capture holds the donor")
-	} else {
-		set(v1alpha1.ConditionDonorInService, metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
-	}
+	reportInService(p, now)
 	if proof, err := v1alpha1.ProofOf(p); err == nil && proof != nil {
 		set(v1alpha1.ConditionGeneralized, metav1.ConditionTrue, "Proven", "every rule of profile "+string(proof.Profile)+" was met")
 	}

@@ -32,7 +32,7 @@ var inFlightPhases = setOf(
 
 // failureReasons are those that a capture fails with once it has begun.
 var failureReasons = setOf(
-	string(plan.DonorGone), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
+	string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
 	string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
 	string(plan.NotProven), string(plan.SnapshotTaken), string(plan.SnapshotFailed), string(plan.SnapshotLost),
 	string(plan.DonorNotReady), string(plan.VersionTaken), string(plan.ImageFailed), string(plan.ImageLost),

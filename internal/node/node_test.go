@@ -21,9 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-func prototype() *v1alpha1.Prototype {
-	return &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.14", UID: "uid"}}
-}
+var holder = v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.14", UID: "uid"}
 
 func get(t testing.TB, kube *fake.Clientset) *corev1.Node {
 	t.Helper()
@@ -49,7 +47,7 @@ func TestReleaseUndoesReserve(t *testing.T) {
 		kube := fake.NewClientset(n)
 		ctx := t.Context()
 
-		r := NewReservation(prototype(), n, rapid.Bool().Draw(rt, "protected"), metav1.NewTime(time.Unix(1, 0)))
+		r := NewReservation(holder, n, rapid.Bool().Draw(rt, "protected"), metav1.NewTime(time.Unix(1, 0)))
 		if err := Reserve(ctx, kube, n, r); err != nil {
 			rt.Fatal(err)
 		}

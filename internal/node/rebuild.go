@@ -16,8 +16,7 @@ import (
 // that a capture takes, so that neither takes a node from the other. A conflict is returned if the node has
 // changed since it was read.
 func TakeForRebuild(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Rebuild) error {
-	holder := &v1alpha1.Prototype{}
-	holder.Name, holder.UID = v1alpha1.RebuildHolder, v1alpha1.RebuildHolder
+	holder := v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: v1alpha1.RebuildHolder, UID: v1alpha1.RebuildHolder}
 	reservation, err := json.Marshal(NewReservation(holder, n, false, r.StartedAt))
 	if err != nil {
 		return fmt.Errorf("take node %s: %w", n.Name, err)
@@ -65,7 +64,7 @@ func Rebuilding(n *corev1.Node) (*v1alpha1.Rebuild, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", n.Name, err)
 	}
-	if reservation == nil || reservation.Prototype != v1alpha1.RebuildHolder {
+	if reservation == nil || !reservation.Is(v1alpha1.HolderReplacement) {
 		return nil, nil
 	}
 	rebuild, err := v1alpha1.RebuildOf(n.Annotations)

@@ -20,7 +20,7 @@ var held = map[string]string{
 }
 
 // NewReservation records how the node is now, so that Release can give it back the same.
-func NewReservation(p *v1alpha1.Prototype, n *corev1.Node, scaleInProtected bool, now metav1.Time) v1alpha1.Reservation {
+func NewReservation(holder v1alpha1.Holder, n *corev1.Node, scaleInProtected bool, now metav1.Time) v1alpha1.Reservation {
 	before := map[string]*string{}
 	for key := range held {
 		before[key] = nil
@@ -29,7 +29,7 @@ func NewReservation(p *v1alpha1.Prototype, n *corev1.Node, scaleInProtected bool
 		}
 	}
 	return v1alpha1.Reservation{
-		Prototype: p.Name, UID: p.UID, ReservedAt: now,
+		Holder: holder, ReservedAt: now,
 		Unschedulable: n.Spec.Unschedulable, ScaleInProtected: scaleInProtected, Annotations: before,
 	}
 }
@@ -46,6 +46,15 @@ func Reserve(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v
 		annotations[key] = ptr(value)
 	}
 	return patch(ctx, kube, n, annotations, nil)
+}
+
+// Note writes what changed in the reservation of a node that is held.
+func Note(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("note on node %s: %w", n.Name, err)
+	}
+	return patch(ctx, kube, n, map[string]*string{v1alpha1.ReservationAnnotation: ptr(string(text))}, nil)
 }
 
 // Cordon keeps new pods from the node.

@@ -230,7 +230,7 @@ func TestAMissingPermissionGivesTheNodeBack(t *testing.T) {
 func TestWhatACaptureHoldsIsLeftAlone(t *testing.T) {
 	s := newStage(t, 2)
 	held := s.node("bad-0")
-	held.Annotations = map[string]string{v1alpha1.ReservationAnnotation: `{"prototype":"pool1-2026.03.03","uid":"u"}`}
+	held.Annotations = map[string]string{v1alpha1.ReservationAnnotation: `{"name":"pool1-2026.03.03","uid":"u"}`}
 	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), held, ""))
 	s.between = func(pauses int) error {
 		if pauses == 30 {

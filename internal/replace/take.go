@@ -92,7 +92,7 @@ func (r *Replacer) member(n *corev1.Node, builtFrom string) (member, error) {
 	}
 	m.taken = rebuild != nil
 	if reservation, err := v1alpha1.ReservationOf(n.Annotations); err == nil && reservation != nil && !m.taken {
-		m.held = reservation.Prototype
+		m.held = reservation.Name
 	}
 	return m, nil
 }

@@ -134,7 +134,7 @@ func TestRules(t *testing.T) {
 		{name: "Ready for just long enough", node: readySince(now.Add(-time.Hour))},
 		{name: "Ready in the future", node: readySince(now.Add(time.Hour)), want: []string{ReadyTooShort}},
 		{name: "no minimum", node: readySince(now), around: func(_ *Pool, r *Rules) { r.MinReadyTime = 0 }},
-		{name: "reserved", node: annotated(v1alpha1.ReservationAnnotation, `{"prototype":"workers-2026.01.12","uid":"u"}`), want: []string{Reserved}},
+		{name: "reserved", node: annotated(v1alpha1.ReservationAnnotation, `{"name":"workers-2026.01.12","uid":"u"}`), want: []string{Reserved}},
 		{name: "reserved by nobody knows whom", node: annotated(v1alpha1.ReservationAnnotation, "{}"), want: []string{Reserved}},
 		{name: "the only one", around: func(p *Pool, _ *Rules) { p.Nodes = p.Nodes[:1] }, want: []string{OnlyReadyNode}},
 		{name: "the only one that works", around: func(p *Pool, _ *Rules) { notReady(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
@@ -387,7 +387,7 @@ func TestChanges(t *testing.T) {
 		{"a node that has more against it", func(p *Pool, _ *Rules) { readySince(soon)(p.Nodes[0]); cordon(p.Nodes[0]) }, time.Time{}},
 		{"a node that others hold", func(p *Pool, _ *Rules) {
 			readySince(soon)(p.Nodes[0])
-			annotated(v1alpha1.ReservationAnnotation, `{"prototype":"p"}`)(p.Nodes[0])
+			annotated(v1alpha1.ReservationAnnotation, `{"name":"p"}`)(p.Nodes[0])
 		}, time.Time{}},
 		{"the image becomes too old", func(_ *Pool, r *Rules) { r.MaxImageAge = 72 * time.Hour }, builtAt.Add(72 * time.Hour)},
 		{"the image is too old", func(_ *Pool, r *Rules) { r.MaxImageAge = time.Hour }, time.Time{}},

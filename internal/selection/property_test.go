@@ -86,7 +86,7 @@ func drawNode(t *rapid.T, i int) *corev1.Node {
 	}
 	readySince(hours("since", 60))(n)
 	for _, flaw := range []func(*corev1.Node){
-		notReady, cordon, annotated(pendingKey, "x"), annotated(patchKey, "x"), annotated(v1alpha1.ReservationAnnotation, `{"prototype":"p"}`),
+		notReady, cordon, annotated(pendingKey, "x"), annotated(patchKey, "x"), annotated(v1alpha1.ReservationAnnotation, `{"name":"p"}`),
 		annotated("ignore", ""), func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" },
 		func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/master"] = "" },
 		func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: now} },

@@ -128,12 +128,14 @@ func notHere(s Subject) *cloud.Refusal {
 func free(s Subject) *cloud.Refusal {
 	reservation, err := v1alpha1.ReservationOf(s.Node.Annotations)
 	switch {
-	case err != nil, reservation != nil && reservation.Prototype == "":
-		return refuse(Reserved, "node %s carries a reservation that cannot be read (annotation %s): see who wrote it, and remove it if nobody holds the node", s.Node.Name, v1alpha1.ReservationAnnotation)
-	case reservation == nil, reservation.Prototype == s.Prototype:
+	case err != nil, reservation != nil && reservation.Name == "":
+		return refuse(Reserved, "node %s carries a reservation that cannot be read (annotation %s): `kamino held` tells who holds the node, and `kamino return %s` gives it back if nobody does", s.Node.Name, v1alpha1.ReservationAnnotation, s.Node.Name)
+	case reservation == nil, reservation.Is(v1alpha1.HolderPrototype) && reservation.Name == s.Prototype:
 		return nil
+	case !reservation.Is(v1alpha1.HolderPrototype):
+		return refuse(Reserved, "node %s is held by %s: let it end, or give the node back with `kamino return %s`", s.Node.Name, reservation.Holder, s.Node.Name)
 	}
-	return refuse(Reserved, "node %s is reserved by prototype %s: wait until it is done, or delete that prototype", s.Node.Name, reservation.Prototype)
+	return refuse(Reserved, "node %s is reserved by prototype %s: wait until it is done, or delete that prototype", s.Node.Name, reservation.Name)
 }
 
 // Ready tells whether the node's kubelet says so now.

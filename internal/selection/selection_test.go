@@ -57,10 +57,10 @@ func TestRefusals(t *testing.T) {
 		{"the other is a donor", func(s *Subject) { s.Peers[0].Annotations[v1alpha1.ReservationAnnotation] = "{}" }, []string{OnlyReadyNode}},
 		{"our own node", func(s *Subject) { s.OwnNode = "n1" }, []string{OwnNode}},
 		{"reserved by another", func(s *Subject) {
-			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"prototype":"pool1-2026.01.01","uid":"u"}`
+			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"name":"pool1-2026.01.01","uid":"u"}`
 		}, []string{Reserved}},
 		{"reserved by ourselves", func(s *Subject) {
-			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"prototype":"pool1-2026.01.02","uid":"u"}`
+			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"name":"pool1-2026.01.02","uid":"u"}`
 		}, nil},
 		{"an unreadable reservation", func(s *Subject) { s.Node.Annotations[v1alpha1.ReservationAnnotation] = "?" }, []string{Reserved}},
 		{"every reason at once", func(s *Subject) {

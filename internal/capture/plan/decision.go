@@ -33,6 +33,10 @@ const (
 	Reserve Action = "Reserve"
 	// Record copies the reservation to the Prototype.
 	Record Action = "Record"
+	// Relock writes the reservation onto the Node again, from the record.
+	Relock Action = "Relock"
+	// Note writes into the reservation on the Node what the record says of the order and the return.
+	Note Action = "Note"
 	// Protect protects the instance from its pool's shrinking.
 	Protect Action = "Protect"
 	// Cordon keeps new pods away.
@@ -83,7 +87,7 @@ const (
 
 // Actions lists every action, for exhaustive tests and for help texts.
 var Actions = []Action{
-	Wait, Refuse, Reserve, Record, Protect, Cordon, Evict, Order, Generalize, Stop, TakeSnapshot, DeletePod, Return,
+	Wait, Refuse, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Stop, TakeSnapshot, DeletePod, Return,
 	Start, Unprotect, Release, Forget, Publish, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,
 }
@@ -102,11 +106,14 @@ const (
 	ForReady    Reason = "Ready"
 	ForImage    Reason = "Image"
 	ForDeletion Reason = "Deletion"
+	ForHolder   Reason = "Holder"
 )
 
 // Why a capture fails once it has begun. docs/prototype.md tells each one's remedy.
 const (
 	DonorGone        Reason = "DonorGone"
+	DonorStopped     Reason = "DonorStopped"
+	RecordLost       Reason = "RecordLost"
 	ReservationLost  Reason = "ReservationLost"
 	DeadlineExceeded Reason = "DeadlineExceeded"
 	DrainTimeout     Reason = "DrainTimeout"

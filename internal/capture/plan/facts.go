@@ -16,6 +16,11 @@ type Facts struct {
 	Lock Lock
 	// Recorded: the reservation is saved in the Prototype, where it outlives the Node object.
 	Recorded bool
+	// Noted: the reservation on the Node, where it outlives the Prototype, says of the order and the return what the
+	// record says. True wherever the Node does not carry our reservation.
+	Noted bool
+	// Unrecorded: the capture has begun, and neither Prototype nor Node knows how far it came: somebody removed it.
+	Unrecorded bool
 	// Node is the donor as the API server sees it.
 	Node Node
 	// Cordoned: the node takes no new pods.
@@ -75,6 +80,8 @@ const (
 	Unlocked Lock = ""
 	Ours     Lock = "ours"
 	Theirs   Lock = "theirs"
+	// Stray: over ours stands what nobody can read, or the name of a holder that there is not.
+	Stray Lock = "stray"
 )
 
 // Node is the donor's Node object.
@@ -146,3 +153,9 @@ func (f Facts) DonePodMatters() bool {
 
 // back tells whether the donor serves again: Ready under another boot than the one it was generalized in.
 func (f Facts) back() bool { return f.Node == NodeReady && f.Rebooted }
+
+// begun tells whether anything of this capture's making is there beside the donor.
+func (f Facts) begun() bool {
+	made := func(a Artifact) bool { return a != Absent && a != Foreign }
+	return f.Pod != NoPod || made(f.Snapshot) || made(f.Image)
+}

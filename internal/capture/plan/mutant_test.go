@@ -118,6 +118,36 @@ var mutants = []struct {
 			f.Snapshot = Complete
 		}
 	})},
+	{"leaves a donor off that somebody stopped", with(func(f *Facts) {
+		if f.Power == Off && !f.Ordered {
+			f.Power = On
+		}
+	})},
+	{"waits for a donor that somebody stopped", replace(Decision{Fail, DonorStopped}, Decision{Wait, ForDonor})},
+	{"takes another holder's reservation away", with(func(f *Facts) {
+		if f.Lock == Theirs {
+			f.Lock = Stray
+		}
+	})},
+	{"waits for a holder that there is not", with(func(f *Facts) {
+		if f.Lock == Stray && f.held() {
+			f.Lock = Theirs
+		}
+	})},
+	{"leaves the node to whoever wrote over the reservation", with(func(f *Facts) { f.Restored = f.Restored || f.Lock == Stray })},
+	{"makes the pod before the Node knows of it", with(func(f *Facts) { f.Noted = true })},
+	{"forgets the order with the record", with(func(f *Facts) {
+		if f.Lock == Ours && !f.Recorded {
+			f.Ordered, f.Returning = false, false
+		}
+	})},
+	{"begins anew without its record", with(func(f *Facts) { f.Unrecorded = false })},
+	{"makes the pod again for a Node that is gone", func(f Facts) Decision {
+		if d := Next(f); d == fail(DonorGone) && f.Ordered && f.Power == On {
+			return Decision{Do: Generalize}
+		}
+		return Next(f)
+	}},
 	{"fails without a reason", func(f Facts) Decision {
 		d := Next(f)
 		if d.Do == Fail {

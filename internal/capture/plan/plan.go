@@ -12,6 +12,8 @@ func Next(f Facts) Decision {
 	switch {
 	case f.Deleting, f.Failed:
 		return abandon(f)
+	case f.Unrecorded && f.begun():
+		return fail(RecordLost)
 	case f.Image != Absent:
 		return finish(f)
 	case f.Snapshot != Absent:
@@ -96,6 +98,11 @@ func snapshot(f Facts) Decision {
 		return fail(DonorRestarted)
 	case f.Overdue:
 		return fail(DeadlineExceeded)
+	case !f.Recorded:
+		// The Node knows of the order, and not whether the way back had begun.
+		return fail(RecordLost)
+	case !f.Noted:
+		return do(Note)
 	case f.Proven && (f.Power == Changing || f.Power == On && f.PoweringOff):
 		// A cloud takes minutes to stop what stops by itself in a moment.
 		return wait(ForPowerOff)
@@ -107,6 +114,9 @@ func snapshot(f Facts) Decision {
 		return fail(GeneralizeFailed)
 	case f.Power == Off:
 		return fail(NotProven)
+	case f.Pod == NoPod && f.Node == NodeGone:
+		// No kubelet would run the pod, and none reports before the machine has booted.
+		return fail(DonorGone)
 	case f.Pod == NoPod && f.Power == On:
 		return do(Generalize)
 	default:
@@ -117,14 +127,18 @@ func snapshot(f Facts) Decision {
 // prepare goes from nothing to a drained donor, each hold before what it holds for.
 func prepare(f Facts) Decision {
 	switch {
-	case !f.held() && (f.Refused || f.Lock == Theirs):
+	case !f.held() && (f.Refused || f.Lock != Unlocked):
 		return do(Refuse)
 	case !f.held() && f.Queued:
 		return wait(ForTurn)
 	case f.Node == NodeGone || f.Power == InstanceGone:
 		return fail(DonorGone)
+	case f.Power == Off:
+		return fail(DonorStopped)
 	case !f.held():
 		return do(Reserve)
+	case f.Lock == Stray && !f.Overdue:
+		return do(Relock)
 	case f.Lock != Ours:
 		return fail(ReservationLost)
 	case f.Overdue:
@@ -164,13 +178,28 @@ func abandon(f Facts) Decision {
 	}
 }
 
+// Orphan decides on what a capture holds whose Prototype is gone: as at the end of one that is deleted. But all that
+// tells of it is the reservation on the Node, so that the snapshot goes before that.
+func Orphan(f Facts) Decision {
+	d := giveBack(f)
+	if d.Do == Release {
+		switch f.Snapshot {
+		case Pending, Complete, Broken:
+			return do(DeleteSnapshot)
+		case Absent, Deleting, Foreign:
+		}
+	}
+	return d
+}
+
 // giveBack returns the donor to its owner: the power, Ready under a new boot, then every hold in the
 // reverse order of taking. The Prototype's record goes last: it can restore a Node whose annotation
-// somebody removed, or that was made anew. A donor whose generalization was ordered must go through a boot, for parts of
+// somebody removed or wrote over, or that was made anew. Whoever has reserved the node meanwhile is let
+// finish first. A donor that is off is started, whoever stopped it. A donor whose generalization was ordered must go through a boot, for parts of
 // its identity may be gone; and the pod must be gone before that boot, for a kubelet that finds it again
 // could start it again.
 func giveBack(f Facts) Decision {
-	if f.Ordered && f.Power != InstanceGone {
+	if f.Power == Off || f.Power == Changing || f.Power == On && f.Ordered {
 		if d, open := powerBack(f); open {
 			return d
 		}
@@ -178,16 +207,18 @@ func giveBack(f Facts) Decision {
 	switch {
 	case f.Pod != NoPod:
 		return do(DeletePod)
+	case f.Lock == Theirs:
+		return wait(ForHolder)
 	case f.Power != InstanceGone && !f.ProtectionRestored:
 		return do(Unprotect)
-	case f.Lock == Ours, f.Lock == Unlocked && !f.Restored:
+	case f.Lock == Ours, !f.Restored:
 		return do(Release)
 	default:
 		return do(Forget)
 	}
 }
 
-// powerBack takes a donor whose generalization was ordered through a boot. open is false once it is back,
+// powerBack takes a donor that is off, or whose generalization was ordered, through a boot. open is false once it is back,
 // or is not worth waiting for any longer.
 func powerBack(f Facts) (d Decision, open bool) {
 	switch {
@@ -199,6 +230,8 @@ func powerBack(f Facts) (d Decision, open bool) {
 		return do(DeletePod), true
 	case !f.Returning:
 		return do(Return), true
+	case !f.Noted:
+		return do(Note), true
 	case f.Power == Off:
 		return do(Start), true
 	case f.Power == Changing:

@@ -80,7 +80,7 @@ func (w world) gaveBack() bool {
 }
 
 // powered tells whether a donor that the capture took through a power-off was started again.
-func (w world) powered() bool { return !w.f.Ordered || w.booted || w.f.Power == InstanceGone }
+func (w world) powered() bool { return !w.disturbed || w.booted || w.f.Power == InstanceGone }
 
 // needed tells whether the donor's disk is still needed: until its snapshot is there, and as long as the
 // capture is meant to succeed.
@@ -90,7 +90,7 @@ func needed(f Facts) bool {
 
 const (
 	takes     = "|Reserve|Record|Protect|Cordon|Evict|Order|Generalize|"
-	givesBack = "|Stop|DeletePod|Return|Start|Unprotect|Release|Forget|Fail|Wait|"
+	givesBack = "|Note|Stop|DeletePod|Return|Start|Unprotect|Release|Forget|Fail|Wait|"
 )
 
 var properties = []struct {
@@ -123,7 +123,17 @@ var properties = []struct {
 		return w.f.Deleting || w.f.Failed || w.f.Image == Complete
 	}},
 	{"a disturbed donor is not released before it went through a boot", "|Release|", func(w world, _ Decision) bool {
-		return !w.f.Ordered || w.booted || w.f.Power == InstanceGone
+		return !w.disturbed || w.booted || w.f.Power == InstanceGone
+	}},
+	{"a donor is released running", "|Release|", func(w world, _ Decision) bool { return w.f.Power == On || w.f.Power == InstanceGone }},
+	{"another holder's reservation stays", "|Release|Relock|Note|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
+	{"the Node knows of the order before the pod is made", "|Generalize|", func(w world, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
+	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w world, _ Decision) bool { return !w.f.Unrecorded || !w.f.begun() }},
+	{"a donor that somebody stopped is not waited for", "|Wait|Evict|", func(w world, _ Decision) bool {
+		return w.f.Ordered || !needed(w.f) || w.f.Power != Off || !w.f.held()
+	}},
+	{"a Node that is gone with its pod is not waited for", "|Wait|Generalize|", func(w world, _ Decision) bool {
+		return !w.f.Ordered || !needed(w.f) || w.f.Proven || w.f.Node != NodeGone || w.f.Pod != NoPod || w.f.Image != Absent || w.f.Snapshot != Absent
 	}},
 	{"a donor is released Ready, unless that was awaited long enough", "|Release|Forget|", func(w world, _ Decision) bool {
 		return !w.f.Ordered || w.f.back() || w.f.Hopeless || w.f.Power == InstanceGone || w.f.Lock == Unlocked && w.f.Node == NodeGone
@@ -142,7 +152,7 @@ var properties = []struct {
 		if !w.f.held() || needed(w.f) {
 			return true
 		}
-		return d.Why == ForPowerOff && (w.f.Power == Changing || w.f.PoweringOff) || d.Why == ForPowerOn && w.f.Power == Changing ||
+		return d.Why == ForHolder && w.f.Lock == Theirs || d.Why == ForPowerOff && (w.f.Power == Changing || w.f.PoweringOff) || d.Why == ForPowerOn && w.f.Power == Changing ||
 			d.Why == ForReady && w.f.Power == On && !w.f.back()
 	}},
 	{"promptness: a deadline ends what holds the donor", "", func(w world, d Decision) bool {
@@ -229,8 +239,8 @@ func TestNothingGoesWrong(t *testing.T) {
 		}
 		w = w.progress()
 	}
-	want := "Reserve, Record, Protect, Cordon, Evict, Order, Generalize, Wait: Proof, Wait: PowerOff, TakeSnapshot, " +
-		"Wait: Snapshot, DeletePod, Return, Start, Wait: Ready, Unprotect, Release, Forget, Publish, Wait: Image, " +
+	want := "Reserve, Record, Protect, Cordon, Evict, Order, Note, Generalize, Wait: Proof, Wait: PowerOff, TakeSnapshot, " +
+		"Wait: Snapshot, DeletePod, Return, Note, Start, Wait: Ready, Unprotect, Release, Forget, Publish, Wait: Image, " +
 		"DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"
 	if g := strings.Join(got, ", "); g != want {
 		t.Errorf("order of a capture:\n got %s\nwant %s", g, want)

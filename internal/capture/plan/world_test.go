@@ -15,6 +15,11 @@ type world struct {
 	// hung: the donor never becomes Ready again.
 	hung bool
 
+	// What the record says of the order and the return, and what the reservation on the Node says of them.
+	ordered, returning, noted, notedBack bool
+	// unrecorded: a hand has removed the record. disturbed: the pod was made.
+	unrecorded, disturbed bool
+
 	closed, succeeded bool
 	// lost counts adverse events, to keep the exploration finite and the paths readable.
 	lost int8
@@ -39,6 +44,13 @@ func start() []world {
 
 // derived fills in the facts that follow from others.
 func (w world) derived() world {
+	if w.f.Lock != Ours {
+		w.noted, w.notedBack = false, false
+	}
+	w.f.Ordered = w.ordered || w.noted
+	w.f.Returning = w.returning || w.notedBack
+	w.f.Noted = w.f.Lock != Ours || w.noted == w.f.Ordered && w.notedBack == w.f.Returning
+	w.f.Unrecorded = w.unrecorded && w.f.Lock != Ours
 	if w.f.Node == NodeGone && !w.f.Recorded {
 		w.cordonedBefore = false // a node that is made anew owes nothing to a hold that is over, or never began
 	}
@@ -67,7 +79,11 @@ func (w world) effect(d Decision) world {
 	case Reserve:
 		f.Lock = Ours
 	case Record:
-		f.Recorded = true
+		f.Recorded, w.ordered, w.returning, w.unrecorded = true, f.Ordered, f.Returning, false
+	case Relock:
+		f.Lock, w.noted, w.notedBack = Ours, w.ordered, w.returning
+	case Note:
+		w.noted, w.notedBack = f.Ordered, f.Returning
 	case Protect:
 		f.Protected = true
 	case Cordon:
@@ -75,9 +91,10 @@ func (w world) effect(d Decision) world {
 	case Evict:
 		f.Drained = true
 	case Order:
-		f.Ordered = true
+		w.ordered, w.unrecorded, f.Recorded = true, false, true
+		f.Proven, f.PoweringOff, f.Rebooted, w.booted, w.clean = false, false, false, false, false // it is about this boot
 	case Generalize:
-		f.Pod = PodActive
+		f.Pod, w.disturbed = PodActive, true
 	case Stop:
 		if f.Power == On {
 			f.Power = Changing
@@ -87,13 +104,13 @@ func (w world) effect(d Decision) world {
 	case DeletePod:
 		f.Pod = NoPod
 	case Return:
-		f.Returning = true
+		w.ordered, w.returning, w.unrecorded, f.Recorded = true, true, false, true
 	case Start:
 		w = w.boot()
 	case Unprotect:
 		f.Protected = w.protectedBefore
 	case Forget:
-		f.Recorded = false
+		f.Recorded, w.ordered, w.returning, w.unrecorded = false, f.Ordered, f.Returning, false
 	case Release:
 		f.Lock = Unlocked
 		if f.Node != NodeGone {
@@ -142,6 +159,8 @@ func (w world) progress() world {
 		f.Node, f.Rebooted = NodeReady, w.booted
 	case f.Power == On && !w.hung && f.Node == NodeGone && w.booted:
 		f.Node, f.Rebooted, f.Cordoned, f.Lock = NodeReady, true, false, Unlocked // the kubelet registers anew
+	case f.Lock == Theirs:
+		f.Lock = Unlocked // as it found the node, which is cordoned
 	case f.Snapshot == Pending:
 		f.Snapshot = Complete
 	case f.Snapshot == Deleting:
@@ -157,6 +176,9 @@ func (w world) progress() world {
 	}
 	return w.derived()
 }
+
+// sole tells that the reservation on the Node is all that is left of the hold: if that went too, nobody could know.
+func (w world) sole() bool { return w.f.Lock == Ours && w.unrecorded }
 
 func notReady(n Node) Node {
 	if n == NodeGone {
@@ -180,14 +202,25 @@ func (w world) adverse() []world {
 	add(func(n *world) { n.f.Deleting = true })
 	add(func(n *world) { n.f.Failed = false }) // the status is lost
 	add(func(n *world) { n.f.Queued = !n.f.Ordered })
-	add(func(n *world) { n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false })
+	add(func(n *world) {
+		if !n.sole() {
+			n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
+		}
+	})
 	add(func(n *world) {
 		n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
 		n.f.Power, n.f.Protected = InstanceGone, false
 	})
-	add(func(n *world) { // a hand removes the annotation
-		if n.f.Lock == Ours {
-			n.f.Lock = Unlocked
+	for _, over := range []Lock{Unlocked, Stray, Theirs} {
+		add(func(n *world) { // a hand removes the annotation, or writes over it
+			if n.f.Lock == Ours && !n.sole() && (over == Unlocked || n.f.Recorded) {
+				n.f.Lock = over
+			}
+		})
+	}
+	add(func(n *world) { // a hand removes the record
+		if n.f.Lock == Ours || !n.f.held() && n.ordered {
+			n.f.Recorded, n.ordered, n.returning, n.unrecorded = false, false, false, true
 		}
 	})
 	add(func(n *world) { n.f.Node = notReady(n.f.Node) })

@@ -125,8 +125,15 @@ func (c *Cloud) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name st
 		return err
 	}
 	s := c.findSnapshot(named(name))
-	if s == nil || s.state == cloud.Deleting {
-		return nil
+	if s != nil {
+		c.discard(s)
+	}
+	return nil
+}
+
+func (c *Cloud) discard(s *snapshot) {
+	if s.state == cloud.Deleting {
+		return
 	}
 	s.state, s.err = cloud.Deleting, ""
 	c.record(ByCaller, EffectDeleteSnapshot, s.name)
@@ -138,5 +145,4 @@ func (c *Cloud) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name st
 	c.after(c.config.Latency.Delete, func() {
 		c.snapshots = slices.DeleteFunc(c.snapshots, func(other *snapshot) bool { return other == s })
 	})
-	return nil
 }

@@ -127,8 +127,8 @@ func donorNews() predicate.Predicate {
 // holderOf is the Prototype that holds a node.
 func holderOf(_ context.Context, node client.Object) []reconcile.Request {
 	reservation, err := v1alpha1.ReservationOf(node.GetAnnotations())
-	if err != nil || reservation == nil {
+	if err != nil || reservation == nil || !reservation.Is(v1alpha1.HolderPrototype) {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: reservation.Prototype}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: reservation.Name}}}
 }

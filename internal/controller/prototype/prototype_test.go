@@ -136,7 +136,7 @@ func TestADonorsNewsLeadToItsPrototype(t *testing.T) {
 			t.Errorf("%s is let through: %t, want %t", name, got, test.want)
 		}
 	}
-	held := donor("1", corev1.ConditionTrue, map[string]string{v1alpha1.ReservationAnnotation: `{"prototype":"p","uid":"u"}`})
+	held := donor("1", corev1.ConditionTrue, map[string]string{v1alpha1.ReservationAnnotation: `{"name":"p","uid":"u"}`})
 	if got := holderOf(t.Context(), held); len(got) != 1 || got[0].Name != "p" {
 		t.Errorf("requests of a held node = %v", got)
 	}

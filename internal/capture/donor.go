@@ -1,0 +1,107 @@
+package capture
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+)
+
+// donorState is what this look has found the donor to be.
+func (w *world) donorState() v1alpha1.DonorState {
+	f := &w.facts
+	switch {
+	case f.Power == plan.InstanceGone:
+		return v1alpha1.DonorGone
+	case f.Power != plan.On:
+		return v1alpha1.DonorOff
+	case f.Node == plan.NodeGone:
+		return v1alpha1.DonorNodeGone
+	case f.Node == plan.NodeReady && (f.Rebooted || !f.Returning):
+		return v1alpha1.DonorReady
+	}
+	return v1alpha1.DonorNotReady
+}
+
+// reportDonor says how long the donor is held, and what it is.
+func reportDonor(w *world, now time.Time) {
+	s := &w.p.Status
+	switch {
+	case w.held() && w.reservation != nil && s.Donor == nil:
+		at := metav1.NewMicroTime(w.reservation.ReservedAt.Time)
+		if n := len(s.Steps); n > 0 && s.Steps[0].StartedAt.After(at.Time) {
+			at = s.Steps[0].StartedAt // a reservation is kept in whole seconds
+		}
+		s.Donor = &v1alpha1.DonorStatus{ReservedAt: &at, State: w.donorState()}
+	case w.held() && s.Donor != nil:
+		s.Donor.State, s.Donor.ReleasedAt = w.donorState(), nil
+	case !w.held() && s.Donor != nil && s.Donor.ReleasedAt == nil:
+		at := metav1.NewMicroTime(now)
+		s.Donor.ReleasedAt = &at
+		if w.facts.Node == plan.NodeReady && s.Donor.State == v1alpha1.DonorNotReady {
+			s.Donor.State = v1alpha1.DonorReady
+		}
+	}
+}
+
+// donorWords says of a donor what its state is.
+var donorWords = map[v1alpha1.DonorState]string{
+	v1alpha1.DonorNotReady: "it was not Ready when it was last looked at",
+	v1alpha1.DonorOff:      "its instance was off when it was last looked at",
+	v1alpha1.DonorNodeGone: "its Node was gone when it was last looked at",
+	v1alpha1.DonorGone:     "its instance was gone when it was last looked at",
+}
+
+// reportInService sets the condition that says whether the donor serves.
+func reportInService(p *v1alpha1.Prototype, now time.Time) {
+	donor := p.Status.Donor
+	set := func(status metav1.ConditionStatus, reason, message string) {
+		setCondition(p, now, v1alpha1.ConditionDonorInService, status, reason, message)
+	}
+	switch {
+	case donor == nil:
+		set(metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
+	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorNodeGone:
+		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("somebody deleted node %s while the capture holds it; its instance runs", p.Spec.Donor.NodeName))
+	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorGone:
+		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("the instance of node %s is gone while the capture holds it", p.Spec.Donor.NodeName))
+	case donor.ReleasedAt == nil:
+		set(metav1.ConditionFalse, "Reserved", "the capture holds the donor")
+	case donorWords[donor.State] != "":
+		set(metav1.ConditionFalse, string(donor.State), "the capture does not hold the donor any more; "+donorWords[donor.State])
+	default:
+		set(metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
+	}
+}
+
+// announceDonor records an event when a donor that is held turns out to have lost its Node or its instance.
+func (e *Engine) announceDonor(before, p *v1alpha1.Prototype) {
+	donor := p.Status.Donor
+	if e.Recorder == nil || donor == nil || donor.ReleasedAt != nil || before.Status.Donor != nil && before.Status.Donor.State == donor.State {
+		return
+	}
+	switch donor.State {
+	case v1alpha1.DonorNodeGone:
+		e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "NodeGone", "Capture",
+			"somebody deleted node %s while the capture holds it; its instance runs, and makes the Node again when it boots", p.Spec.Donor.NodeName)
+	case v1alpha1.DonorGone:
+		e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "InstanceGone", "Capture",
+			"the instance of node %s is gone while the capture holds it", p.Spec.Donor.NodeName)
+	case v1alpha1.DonorReady, v1alpha1.DonorNotReady, v1alpha1.DonorOff:
+	}
+}
+
+// released is the event of a donor that is given back, as this look found it.
+func (e *Engine) released(w *world) {
+	name := w.p.Spec.Donor.NodeName
+	switch state := w.donorState(); state {
+	case v1alpha1.DonorReady:
+		e.event(w, corev1.EventTypeNormal, "Released", "node %s is back in service as it was", name)
+	default:
+		e.event(w, corev1.EventTypeWarning, "Released", "node %s is given back; %s", name, donorWords[state])
+	}
+}

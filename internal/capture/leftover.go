@@ -1,0 +1,140 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// Leftover is a thing that a capture made, whose Prototype is gone or has ended.
+type Leftover struct {
+	// Kind is "pod" or "snapshot".
+	Kind string `json:"kind"`
+	// Name of the pod, as namespace/name, or of the snapshot's resource.
+	Name string `json:"name"`
+	// Prototype that it was made for.
+	Prototype string `json:"prototype"`
+
+	uid types.UID
+}
+
+// Leftovers looks for generalize pods, and with pools for snapshots, that no Prototype owns which is still at work.
+// A snapshot must be named for one of the pools: what else lies there may be another cluster's.
+func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]Leftover, error) {
+	candidates, err := e.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shelf := e.shelf()
+	if shelf != nil && len(pools) > 0 {
+		snapshots, err := shelf.Snapshots(ctx, pools...)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range snapshots {
+			if s.State != cloud.Deleting && e.ofPools(s.Name, pools) {
+				candidates = append(candidates, Leftover{Kind: "snapshot", Name: s.ID, Prototype: s.Name, uid: types.UID(s.Tags[cloud.TagUID])})
+			}
+		}
+	}
+	if len(candidates) == 0 {
+		return nil, nil
+	}
+	// Read after what was made for them, so that none is missed that has just begun.
+	list := &v1alpha1.PrototypeList{}
+	if err := e.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list prototypes: %w", err)
+	}
+	working := map[types.UID]bool{}
+	for i := range list.Items {
+		if p := &list.Items[i]; !terminal(p) {
+			working[p.UID] = true
+		}
+	}
+	var left []Leftover
+	for _, c := range candidates {
+		if !working[c.uid] {
+			left = append(left, c)
+		}
+	}
+	return left, nil
+}
+
+// pods lists the generalize pods.
+func (e *Engine) pods(ctx context.Context) ([]Leftover, error) {
+	list, err := e.Kube.CoreV1().Pods(e.podNamespace()).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of namespace %s: %w", e.podNamespace(), err)
+	}
+	var found []Leftover
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if pod.Spec.ServiceAccountName == v1alpha1.GeneralizeServiceAccount {
+			found = append(found, Leftover{Kind: "pod", Name: pod.Namespace + "/" + pod.Name,
+				Prototype: pod.Labels[v1alpha1.PrototypeLabel], uid: types.UID(pod.Labels[v1alpha1.PrototypeUIDLabel])})
+		}
+	}
+	return found, nil
+}
+
+func (e *Engine) ofPools(prototype string, pools []cloud.PoolID) bool {
+	for _, pool := range pools {
+		if _, err := imageversion.Day(versionIn(prototype, e.Cloud.PoolName(pool))); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *Engine) shelf() cloud.Shelf {
+	if e.Shelf != nil {
+		return e.Shelf
+	}
+	shelf, _ := e.Cloud.(cloud.Shelf)
+	return shelf
+}
+
+// SweepLeftovers removes what Leftovers finds. An image version that is being made of such a snapshot goes first,
+// for it could not be finished without; the snapshot then goes with the next sweep.
+func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]Leftover, error) {
+	left, err := e.Leftovers(ctx, pools)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range left {
+		if err := e.remove(ctx, l, pools); err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
+}
+
+func (e *Engine) remove(ctx context.Context, l Leftover, pools []cloud.PoolID) error {
+	if l.Kind == "pod" {
+		now := int64(0)
+		err := e.Kube.CoreV1().Pods(e.podNamespace()).Delete(ctx, l.Name[len(e.podNamespace())+1:], metav1.DeleteOptions{GracePeriodSeconds: &now})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete pod %s: %w", l.Name, err)
+		}
+		return nil
+	}
+	for _, pool := range pools {
+		images, err := e.Cloud.Images(ctx, pool)
+		if err != nil {
+			return err
+		}
+		for _, image := range images {
+			if image.Tags[cloud.TagUID] == string(l.uid) && (image.State == cloud.Pending || image.State == cloud.Failed) {
+				return e.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: pool, Version: image.Version})
+			}
+		}
+	}
+	return e.shelf().DropSnapshot(ctx, l.Name)
+}

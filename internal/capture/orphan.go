@@ -1,0 +1,98 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Orphan makes a pass over a node that is held by a capture whose Prototype is gone, or has ended: one look, one
+// decision, one action of those that give a donor back. All that is known of the capture is the reservation on the
+// Node, which therefore goes last. Done means that this holder does not hold the node, or no longer.
+func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder) (Result, error) {
+	key := "node/" + name // no Prototype has such a name
+	w, err := e.lookOrphan(ctx, name, holder)
+	if err != nil {
+		return Result{After: e.backOff(key, err)}, err
+	}
+	if w == nil {
+		e.troubles.Delete(key)
+		return Result{Done: true}, nil
+	}
+	decision := plan.Orphan(w.facts)
+	e.Log.V(1).Info("decided", "node", name, "holder", holder.Name, "decision", decision.String())
+	if decision.Do == plan.Wait {
+		return Result{After: pace(w.p, decision.Why, e.now())}, nil
+	}
+	if err := e.act(ctx, w, decision); err != nil {
+		return Result{After: e.backOff(key, err)}, fmt.Errorf("give node %s back: %w", name, err)
+	}
+	e.troubles.Delete(key)
+	return Result{}, nil
+}
+
+// lookOrphan looks at a node as at the donor of a Prototype that is being deleted; nil if the holder does not hold
+// it, or is there to give it back itself.
+func (e *Engine) lookOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*world, error) {
+	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read node %s: %w", name, err)
+	}
+	reservation, err := v1alpha1.ReservationOf(n.Annotations)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", name, err)
+	}
+	if reservation == nil || reservation.Holder != holder {
+		return nil, nil
+	}
+	id := cloud.InstanceID(n.Spec.ProviderID)
+	if there, err := e.holds(ctx, holder, id); err != nil || there {
+		return nil, err
+	}
+	w := &world{p: &v1alpha1.Prototype{}, id: id, orphan: true}
+	if w.pool, err = e.Cloud.PoolOf(id); err != nil {
+		return nil, err
+	}
+	now := metav1.NewTime(e.now())
+	w.p.Name, w.p.UID, w.p.DeletionTimestamp = holder.Name, holder.UID, &now
+	w.p.Spec.Donor = v1alpha1.Donor{NodeName: name, ProviderID: n.Spec.ProviderID}
+	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
+	w.p.Spec.Version = versionIn(holder.Name, w.p.Spec.Pool)
+	w.facts.Deleting = true
+	for _, part := range []func(context.Context, *world) error{e.lookNode, e.readPod, e.lookInstance, e.lookOrphanSnapshot} {
+		if err := part(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// versionIn is the version in a Prototype's name: it is part of how its pod is called.
+func versionIn(name, pool string) string {
+	const length = len("2006.01.02")
+	rest, found := strings.CutPrefix(name, v1alpha1.ObjectName(pool)+"-")
+	if !found || len(rest) < length {
+		return ""
+	}
+	return rest[:length]
+}
+
+func (e *Engine) lookOrphanSnapshot(ctx context.Context, w *world) error {
+	snapshot, err := e.Cloud.Snapshot(ctx, w.id, w.p.Name)
+	if err != nil {
+		return err
+	}
+	w.snapshot = snapshot
+	w.facts.Snapshot = artifact(snapshot.State, w.ours(snapshot.Tags))
+	return nil
+}

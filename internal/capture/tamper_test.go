@@ -1,0 +1,154 @@
+package capture
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// onNode changes the donor's Node, if it is there.
+func (s *stage) onNode(change func(*corev1.Node)) {
+	n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
+	if n == nil {
+		return
+	}
+	change(n)
+	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+}
+
+func (s *stage) onPrototype(change func(*v1alpha1.Prototype)) {
+	p := s.prototype()
+	if p == nil {
+		return
+	}
+	change(p)
+	s.must(s.clean.Update(context.Background(), p))
+}
+
+func (s *stage) reservation(text string) {
+	s.onNode(func(n *corev1.Node) {
+		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
+			n.Annotations[v1alpha1.ReservationAnnotation] = text
+		}
+	})
+}
+
+// tamperings are what hands do to what a capture must not forget.
+var tamperings = []struct {
+	name   string
+	strike func(*stage)
+}{
+	{"the record is removed", func(s *stage) {
+		s.onPrototype(func(p *v1alpha1.Prototype) { delete(p.Annotations, v1alpha1.RecordAnnotation) })
+	}},
+	{"the record is garbled", func(s *stage) {
+		s.onPrototype(func(p *v1alpha1.Prototype) {
+			if p.Annotations[v1alpha1.RecordAnnotation] != "" {
+				p.Annotations[v1alpha1.RecordAnnotation] = "?"
+			}
+		})
+	}},
+	{"the finalizer is stripped", func(s *stage) {
+		s.onPrototype(func(p *v1alpha1.Prototype) { p.Finalizers = nil })
+		if p := s.prototype(); p != nil {
+			s.must(s.clean.Delete(context.Background(), p))
+		}
+	}},
+	{"the reservation is removed", func(s *stage) {
+		s.onNode(func(n *corev1.Node) { delete(n.Annotations, v1alpha1.ReservationAnnotation) })
+	}},
+	{"the reservation is garbled", func(s *stage) { s.reservation("?") }},
+	{"a reservation of nobody's stands over it", func(s *stage) {
+		s.reservation(`{"kind":"Prototype","name":"pool1-2020.01.01","uid":"nobody","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true}`)
+	}},
+	{"a replacement's reservation stands over it", func(s *stage) {
+		s.reservation(`{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true}`)
+	}},
+	{"the Node is deleted", func(s *stage) {
+		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
+		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, s.podName())
+	}},
+	{"the donor is stopped", func(s *stage) {
+		s.onNode(func(n *corev1.Node) {
+			if n.Annotations[v1alpha1.ReservationAnnotation] != "" { // else it is no donor, and anybody's to stop
+				s.cloud.GuestPowerOff(s.donor)
+			}
+		})
+	}},
+	{"Node and instance are deleted", func(s *stage) {
+		s.cloud.RemoveInstance(s.donor)
+		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
+		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, s.podName())
+	}},
+}
+
+// TestATamperingAtAnyMoment strikes after each pass of a capture. Whatever it was, afterwards nothing is off,
+// cordoned, protected or left behind; what nobody drives any more is swept up.
+func TestATamperingAtAnyMoment(t *testing.T) {
+	for _, tampering := range tamperings {
+		t.Run(tampering.name, func(t *testing.T) {
+			t.Parallel()
+			for at := 0; ; at++ {
+				s := newStage(t, donors[at%len(donors)]).decide()
+				last := -1
+				began := s.clock.Now()
+				p := s.play(func(pass int) {
+					if last = pass; pass == at {
+						tampering.strike(s)
+					}
+				})
+				if last < at {
+					if at < 15 {
+						t.Fatalf("only %d moments were tried", at)
+					}
+					return
+				}
+				s.sweep()
+				s.tick(time.Minute)
+				s.gaveBack()
+				if p != nil && !terminal(p) {
+					t.Errorf("it has not ended: %s", verdict(p))
+				}
+				if took := s.clock.Now().Sub(began); took > 20*time.Minute {
+					t.Errorf("it took %s, which is the patience of a deadline", took)
+				}
+				if t.Failed() {
+					t.Fatalf("struck after pass %d: %s\n%s", at, verdict(p), strings.Join(s.calls[max(0, len(s.calls)-60):], "\n"))
+				}
+			}
+		})
+	}
+}
+
+// sweep does what a controller does now and then: it gives back what nobody drives.
+func (s *stage) sweep() {
+	s.t.Helper()
+	for range 100 {
+		n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
+		if n == nil {
+			break
+		}
+		r, err := v1alpha1.ReservationOf(n.Annotations)
+		if err != nil || r == nil {
+			break
+		}
+		result, err := s.engine.Orphan(context.Background(), donorName, r.Holder)
+		s.must(err)
+		if result.Done {
+			break
+		}
+		s.tick(max(result.After, 4*time.Second))
+	}
+	s.engine.Shelf = s.cloud
+	for range 3 {
+		_, err := s.engine.SweepLeftovers(context.Background(), []cloud.PoolID{s.pool})
+		s.must(err)
+		s.tick(30 * time.Second)
+	}
+}
