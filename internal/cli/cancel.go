@@ -68,8 +68,8 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype, timeout
 	again := fmt.Sprintf("Prototype %s stays marked for deletion: `kamino cancel %s` or a controller goes on with it.", p.Name, p.Name)
 	switch {
 	case err == nil:
-		_, err := fmt.Fprintf(s.Out, "Prototype %s is gone, and nothing of its capture is left; node %s is no longer held.\n",
-			p.Name, p.Spec.Donor.NodeName)
+		_, err := fmt.Fprintf(s.Out, "Prototype %s is gone, and nothing of its capture is left; node %s %s.\n",
+			p.Name, p.Spec.Donor.NodeName, s.nodeNow(context.WithoutCancel(ctx), p.Spec.Donor.NodeName))
 		return err
 	case errors.Is(err, errInterrupted), errors.Is(err, errTimeout):
 		return &ending{ExitInterrupted, fmt.Errorf("%w. %s", err, again)}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
 	"github.com/kamino-dev/kamino/internal/metrics"
@@ -87,6 +88,10 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 		CheckRules: checkRules,
 	}
 	if err := (&prototype.Reconciler{Pass: counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
+		return err
+	}
+	engine.Shelf, _ = s.provider.(cloud.Shelf)
+	if err := manager.Add(s.sweeper(engine, decider.Nodes)); err != nil {
 		return err
 	}
 	decider.Preflight = engine.Refusals

@@ -97,7 +97,7 @@ func (s *session) failed(p *v1alpha1.Prototype) error {
 		}
 		return &ending{code, fmt.Errorf("node %s can't be captured, and nothing was changed (see Prototype %s):\n  %s", node, p.Name, text)}
 	}
-	where := fmt.Sprintf("node %s was given back", node)
+	where := fmt.Sprintf("node %s was given back", node) + print.DonorFound(p)
 	if away, still := print.OutOfService(p, s.Now()); still {
 		where = fmt.Sprintf("node %s is still out of service", node)
 	} else if away != "" {
@@ -118,7 +118,7 @@ func (s *session) stopped(p *v1alpha1.Prototype, cause error) error {
 	switch {
 	case errors.Is(cause, errGone):
 		return &ending{ExitFailed, fmt.Errorf("prototype %s was deleted by somebody while node %s was being captured: "+
-			"the node was given back and no image was promoted", p.Name, p.Spec.Donor.NodeName)}
+			"the node %s, and no image was promoted", p.Name, p.Spec.Donor.NodeName, s.nodeNow(context.Background(), p.Spec.Donor.NodeName))}
 	case errors.Is(cause, errInterrupted):
 		return &ending{ExitInterrupted, fmt.Errorf("interrupted. %s", goOn)}
 	case errors.Is(cause, errTimeout):

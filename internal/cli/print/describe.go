@@ -200,7 +200,7 @@ func failureOf(p *v1alpha1.Prototype) [][2]string {
 	if f.CloudError != "" && !strings.Contains(f.Message, f.CloudError) {
 		rows = append(rows, [2]string{"The cloud says", f.CloudError})
 	}
-	donor := "given back"
+	donor := "given back" + DonorFound(p)
 	if d := p.Status.Donor; d == nil || d.ReservedAt == nil {
 		donor = "never touched"
 	} else if d.ReleasedAt == nil {

@@ -44,7 +44,7 @@ func (v *Live) block(progress Progress, now time.Time) []string {
 		if away, still := OutOfService(p, now); still {
 			lines = append(lines, v.style.paint(dim, "  the donor has been out of service for "+away))
 		} else if away != "" {
-			lines = append(lines, v.style.paint(dim, "  the donor is back in service after "+away))
+			lines = append(lines, v.style.paint(dim, "  the donor "+donorIs(p)+" after "+away+DonorFound(p)))
 		}
 	}
 	if progress.Driver != "" {

@@ -111,7 +111,7 @@ func (l *Lines) showPhase(p *v1alpha1.Prototype, now time.Time) {
 	if d := p.Status.Donor; d != nil && d.ReleasedAt != nil && !l.released {
 		l.released = true
 		away, _ := OutOfService(p, now)
-		l.say(d.ReleasedAt.Time, fmt.Sprintf("node %s is back in service after %s", p.Spec.Donor.NodeName, away))
+		l.say(d.ReleasedAt.Time, fmt.Sprintf("node %s %s after %s%s", p.Spec.Donor.NodeName, donorIs(p), away, DonorFound(p)))
 	}
 }
 

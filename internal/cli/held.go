@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/held"
+)
+
+// sweeper is what gives back what no Prototype owns: the capture engine.
+type sweeper interface {
+	returner
+	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]capture.Leftover, error)
+	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]capture.Leftover, error)
+}
+
+func newHeldCommand(f *Factory, o *Options) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "held",
+		Short: "Show every node that is held: by whom, since when, and whether that holder gives it back",
+		Long: `Show every node that is held, with its holder: a capture, a replacement of nodes, or a capture that is gone, and
+the snapshots and pods that captures have left which are gone. "kamino return NODE" gives a node back that nobody
+else gives back; a controller does so by itself where the holder is a capture that is gone.`,
+		Example: `  kamino held
+  kamino held -o json | jq -r '.nodes[] | select(.state != "capture") | .node'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := print.ParseFormat(output, print.Table, print.JSON, print.YAML)
+			if err != nil {
+				return &ending{ExitUsage, err}
+			}
+			s, err := open(cmd.Context(), f, o)
+			if err != nil {
+				return err
+			}
+			report, err := s.held(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return print.Held(s.Out, format, report, s.Now())
+		},
+	}
+	bindOutput(cmd, &output, print.Table, print.JSON, print.YAML)
+	return cmd
+}
+
+// held finds the nodes that are held, and what captures that are gone have left.
+func (s *session) held(ctx context.Context) (print.HeldReport, error) {
+	all, err := s.cluster.prototypes(ctx)
+	if err != nil && !errors.Is(err, errCRDMissing) {
+		return print.HeldReport{}, err
+	}
+	captures, report := held.CapturesOf(all), print.HeldReport{Nodes: []held.Node{}}
+	pools := map[cloud.PoolID]bool{}
+	err = s.eachNode(ctx, func(n *corev1.Node) {
+		if found, isHeld := captures.Of(n); isHeld {
+			report.Nodes = append(report.Nodes, found)
+		}
+		if id, err := s.provider.PoolOf(cloud.InstanceID(n.Spec.ProviderID)); err == nil {
+			pools[id] = true
+		}
+	})
+	if err != nil {
+		return report, err
+	}
+	held.Sort(report.Nodes)
+	engine, able := s.engine.(sweeper)
+	if !able {
+		return report, nil
+	}
+	report.Left, err = engine.Leftovers(ctx, sortedPools(pools))
+	if err != nil {
+		s.note("What captures have left that are gone can't be told: %s.", explain(err))
+	}
+	return report, nil
+}
+
+func newReturnCommand(f *Factory, o *Options) *cobra.Command {
+	var (
+		flags  returnFlags
+		output string
+	)
+	cmd := &cobra.Command{
+		Use:   "return NODE",
+		Short: "Give a node back that is held by nobody who would: start it, uncordon it, and leave nothing behind",
+		Long: `Give a node back whose holder is gone, with everything: its instance is started if it is off, and booted once more if
+its disk was ordered generalized; snapshot and pod of the capture go; protection, annotations and cordon become what
+they were; and the reservation goes last. Then the node is looked at, and said to be what it is.
+
+A node that a capture holds which has not ended is given back by "kamino cancel". One that a replacement of nodes holds
+is taken away from it: run the rollback again instead, if it is to go on.`,
+		Example: `  kamino return k8s-pool1-12345678-vmss000003 --dry-run
+  kamino return k8s-pool1-12345678-vmss000003`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeHeld(f, o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := print.ParseFormat(output, print.Text, print.JSON, print.YAML)
+			if err != nil {
+				return &ending{ExitUsage, err}
+			}
+			flags.format = format
+			s, err := open(cmd.Context(), f, o)
+			if err != nil {
+				return err
+			}
+			return s.giveBack(cmd.Context(), args[0], flags)
+		},
+	}
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "say what would be done, and change nothing")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Minute, "how long to work and wait until the node is Ready")
+	bindOutput(cmd, &output, print.JSON, print.YAML)
+	return cmd
+}
+
+// completeHeld completes the nodes that are held.
+func completeHeld(f *Factory, o *Options) completer {
+	return complete(f, o, func(ctx context.Context, c *Cluster) ([]string, error) {
+		all, err := c.prototypes(ctx)
+		if err != nil && !errors.Is(err, errCRDMissing) {
+			return nil, err
+		}
+		return c.heldNodes(ctx, held.CapturesOf(all))
+	})
+}

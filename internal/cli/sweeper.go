@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/controller/sweep"
+	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/policy"
+)
+
+// sweeper is what gives back, in a controller, what no Prototype owns.
+func (s *session) sweeper(engine *capture.Engine, nodes *policy.Nodes) *sweep.Sweeper {
+	return &sweep.Sweeper{
+		Held: func(ctx context.Context) ([]held.Node, []cloud.PoolID, error) { return s.cluster.reserved(ctx, nodes) },
+		Orphan: engine.Orphan, Sweep: engine.SweepLeftovers, Now: s.Now, Log: s.options.Log.WithName("sweep"),
+	}
+}
+
+// reserved finds the nodes that carry a reservation among those that are kept, and asks for the Prototypes only if
+// there are any.
+func (c *Cluster) reserved(ctx context.Context, nodes *policy.Nodes) ([]held.Node, []cloud.PoolID, error) {
+	var found []held.Node
+	var captures *held.Captures
+	pools := nodes.Pools()
+	for _, pool := range pools {
+		for _, n := range nodes.Of(pool) {
+			if n.Annotations[v1alpha1.ReservationAnnotation] == "" {
+				continue
+			}
+			if captures == nil {
+				all, err := c.prototypes(ctx)
+				if err != nil {
+					return nil, nil, err
+				}
+				read := held.CapturesOf(all)
+				captures = &read
+			}
+			if n, isHeld := captures.Of(n); isHeld {
+				found = append(found, n)
+			}
+		}
+	}
+	return found, pools, nil
+}

@@ -1,0 +1,138 @@
+// Package sweep gives back what no Prototype owns any more: nodes whose capture is gone, and the pods and snapshots
+// that such captures have left.
+//
+// It decides only when to look. The nodes are those that the controller keeps anyway, and cost no request; the API
+// server is asked for the generalize pods, and the cloud for snapshots once at the start, once a day, and after a
+// node was given back.
+package sweep
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/held"
+)
+
+// Sweeper gives back. All fields are needed, but those that say otherwise.
+type Sweeper struct {
+	// Held lists the nodes that are held, and the pools that there are nodes of.
+	Held func(context.Context) ([]held.Node, []cloud.PoolID, error)
+	// Orphan is capture.Engine's.
+	Orphan func(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
+	// Sweep is capture.Engine's SweepLeftovers.
+	Sweep func(ctx context.Context, pools []cloud.PoolID) ([]capture.Leftover, error)
+	// Every is the time between two looks: 2 minutes if zero. Deep is that between two looks for snapshots: 24 hours
+	// if zero.
+	Every, Deep time.Duration
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+	Log logr.Logger
+
+	// deepAt is when snapshots were looked for last; suspects are nodes that seemed orphaned at the last look.
+	deepAt   time.Time
+	suspects map[string]v1alpha1.Holder
+}
+
+// NeedLeaderElection makes a manager start this in one process only.
+func (s *Sweeper) NeedLeaderElection() bool { return true }
+
+// Start sweeps until the context ends. What fails is logged and tried again.
+func (s *Sweeper) Start(ctx context.Context) error {
+	every := s.Every
+	if every == 0 {
+		every = 2 * time.Minute
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := s.Pass(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Error(err, "what no Prototype owns is not swept up", "retryAfter", every)
+		}
+	}
+}
+
+// Pass looks once, and moves each orphaned node on as far as it goes without waiting. A node must seem orphaned at
+// two looks in a row: what is kept of Prototypes may be a moment behind what is kept of nodes.
+func (s *Sweeper) Pass(ctx context.Context) error {
+	nodes, pools, err := s.Held(ctx)
+	if err != nil {
+		return err
+	}
+	suspects := map[string]v1alpha1.Holder{}
+	gaveBack := false
+	for _, n := range nodes {
+		if n.State != held.Orphaned {
+			continue
+		}
+		suspects[n.Name] = n.Holder
+		if s.suspects[n.Name] != n.Holder {
+			continue
+		}
+		done, err := s.drive(ctx, n)
+		if err != nil {
+			s.Log.Error(err, "node is not given back yet", "node", n.Name, "holder", n.Holder.Name)
+		}
+		gaveBack = gaveBack || done
+	}
+	s.suspects = suspects
+	return s.leftovers(ctx, pools, gaveBack)
+}
+
+// steps bounds what is done for one node in a pass.
+const steps = 20
+
+func (s *Sweeper) drive(ctx context.Context, n held.Node) (done bool, err error) {
+	for range steps {
+		result, err := s.Orphan(ctx, n.Name, n.Holder)
+		if err != nil {
+			return false, err
+		}
+		if result.Done {
+			s.Log.Info("gave back a node whose capture is gone", "node", n.Name, "holder", n.Holder.Name)
+			return true, nil
+		}
+		if result.After > 0 {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+func (s *Sweeper) leftovers(ctx context.Context, pools []cloud.PoolID, gaveBack bool) error {
+	deep := s.Deep
+	if deep == 0 {
+		deep = 24 * time.Hour
+	}
+	now := time.Now()
+	if s.Now != nil {
+		now = s.Now()
+	}
+	if !gaveBack && now.Sub(s.deepAt) < deep {
+		pools = nil
+	}
+	left, err := s.Sweep(ctx, pools)
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		s.Log.Info("removes what a capture has left that is gone", "kind", l.Kind, "name", l.Name, "prototype", l.Prototype)
+	}
+	switch {
+	case pools == nil:
+	case len(left) > 0:
+		s.deepAt = time.Time{} // look again: what it was made into goes first
+	default:
+		s.deepAt = now
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+// Package held tells which nodes are held, by whom, since when, and whether that holder is there to give them back.
+//
+// It is pure: Nodes and Prototypes are given to it. It does not give anything back (package capture, kamino return).
+package held
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// State says whether somebody will give a node back.
+type State string
+
+const (
+	// ByCapture: a capture holds it that has not ended, and gives it back.
+	ByCapture State = "capture"
+	// ByReplacement: a replacement of nodes holds it, or did when it was interrupted: nobody can tell.
+	ByReplacement State = "replacement"
+	// Orphaned: the Prototype that holds it is gone or has ended.
+	Orphaned State = "orphaned"
+	// Unreadable: it carries a reservation that cannot be read, and no Prototype's record speaks of it.
+	Unreadable State = "unreadable"
+)
+
+// Node is a node that is held.
+type Node struct {
+	Name   string          `json:"node"`
+	State  State           `json:"state"`
+	Holder v1alpha1.Holder `json:"holder"`
+	// Since is when the hold began; zero if that cannot be read.
+	Since time.Time `json:"since,omitzero"`
+	// Cordoned and Ready are what the Node says now.
+	Cordoned bool `json:"cordoned"`
+	Ready    bool `json:"ready"`
+	// Ordered tells that its disk was ordered generalized: it must go through a boot before it serves again.
+	Ordered bool `json:"ordered"`
+}
+
+// Captures are the Prototypes as much as telling holders needs of them.
+type Captures struct {
+	working map[types.UID]bool
+	donors  map[string]*v1alpha1.Prototype
+}
+
+// CapturesOf reads the Prototypes.
+func CapturesOf(all []v1alpha1.Prototype) Captures {
+	c := Captures{working: map[types.UID]bool{}, donors: map[string]*v1alpha1.Prototype{}}
+	for i := range all {
+		p := &all[i]
+		if p.Status.Phase == v1alpha1.PhaseSucceeded || p.Status.Phase == v1alpha1.PhaseFailed {
+			continue
+		}
+		c.working[p.UID] = true
+		if record, err := v1alpha1.RecordOf(p); err == nil && record.Reservation != nil {
+			c.donors[p.Spec.Donor.NodeName] = p
+		}
+	}
+	return c
+}
+
+// Of tells who holds a node; false if nobody does. What a Prototype's record says counts before what stands on the
+// Node: its engine mends that by itself.
+func (c Captures) Of(n *corev1.Node) (Node, bool) {
+	text := n.Annotations[v1alpha1.ReservationAnnotation]
+	donor := c.donors[n.Name]
+	if text == "" && donor == nil {
+		return Node{}, false
+	}
+	found := Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, Ready: selection.Ready(n)}
+	r, err := v1alpha1.ReservationOf(n.Annotations)
+	switch {
+	case donor != nil:
+		record, _ := v1alpha1.RecordOf(donor)
+		r = record.Reservation
+		found.State = ByCapture
+		found.Holder = v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: donor.Name, UID: donor.UID}
+		found.Since, found.Ordered = r.ReservedAt.Time, record.GeneralizeBootID != ""
+		return found, true
+	case err != nil || r == nil || r.UID == "":
+		found.State = Unreadable
+		return found, true
+	case r.Is(v1alpha1.HolderReplacement):
+		found.State = ByReplacement
+	case c.working[r.UID]:
+		found.State = ByCapture
+	default:
+		found.State = Orphaned
+	}
+	found.Holder, found.Since, found.Ordered = r.Holder, r.ReservedAt.Time, r.GeneralizeBootID != ""
+	return found, true
+}
+
+// Sort orders nodes by name.
+func Sort(nodes []Node) {
+	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+}

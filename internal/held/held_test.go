@@ -1,0 +1,53 @@
+package held
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// TestWhoHoldsANode: what a record says counts before what stands on the Node, and a holder must be there.
+func TestWhoHoldsANode(t *testing.T) {
+	prototype := func(name string, uid types.UID, phase v1alpha1.Phase, record string) v1alpha1.Prototype {
+		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+		p.Spec.Donor.NodeName, p.Status.Phase = "n", phase
+		if record != "" {
+			p.Annotations = map[string]string{v1alpha1.RecordAnnotation: record}
+		}
+		return p
+	}
+	const ours, recorded = `{"kind":"Prototype","name":"p","uid":"u"}`, `{"reservation":{"kind":"Prototype","name":"p","uid":"u"}}`
+	for _, c := range []struct {
+		name, reservation string
+		prototypes        []v1alpha1.Prototype
+		want              State // empty: not held
+	}{
+		{"nobody", "", nil, ""},
+		{"a capture", ours, []v1alpha1.Prototype{prototype("p", "u", v1alpha1.PhaseDraining, recorded)}, ByCapture},
+		{"a capture without a record", ours, []v1alpha1.Prototype{prototype("p", "u", v1alpha1.PhaseDraining, "")}, ByCapture},
+		{"a capture that has ended", ours, []v1alpha1.Prototype{prototype("p", "u", v1alpha1.PhaseFailed, "{}")}, Orphaned},
+		{"a capture that is gone", ours, nil, Orphaned},
+		{"another one of that name", ours, []v1alpha1.Prototype{prototype("p", "v", v1alpha1.PhaseDraining, "")}, Orphaned},
+		{"a record, and nothing on the Node", "", []v1alpha1.Prototype{prototype("p", "u", v1alpha1.PhaseDraining, recorded)}, ByCapture},
+		{"a record, and nonsense on the Node", "?", []v1alpha1.Prototype{prototype("p", "u", v1alpha1.PhaseDraining, recorded)}, ByCapture},
+		{"a replacement", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback"}`, nil, ByReplacement},
+		{"a replacement of an earlier version", `{"prototype":"kamino-rollback","uid":"kamino-rollback"}`, nil, ByReplacement},
+		{"nonsense", "?", nil, Unreadable},
+		{"no holder", "{}", nil, Unreadable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+			if c.reservation != "" {
+				n.Annotations = map[string]string{v1alpha1.ReservationAnnotation: c.reservation}
+			}
+			got, isHeld := CapturesOf(c.prototypes).Of(n)
+			if got.State != c.want || isHeld != (c.want != "") {
+				t.Errorf("it is held: %t, %+v, want %q", isHeld, got, c.want)
+			}
+		})
+	}
+}
