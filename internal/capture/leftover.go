@@ -10,24 +10,13 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// Leftover is a thing that a capture made, whose Prototype is gone or has ended.
-type Leftover struct {
-	// Kind is "pod" or "snapshot".
-	Kind string `json:"kind"`
-	// Name of the pod, as namespace/name, or of the snapshot's resource.
-	Name string `json:"name"`
-	// Prototype that it was made for.
-	Prototype string `json:"prototype"`
-
-	uid types.UID
-}
-
 // Leftovers looks for generalize pods, and with pools for snapshots, that no Prototype owns which is still at work.
 // A snapshot must be named for one of the pools: what else lies there may be another cluster's.
-func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]Leftover, error) {
+func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
 	candidates, err := e.pods(ctx)
 	if err != nil {
 		return nil, err
@@ -40,7 +29,7 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]Leftove
 		}
 		for _, s := range snapshots {
 			if s.State != cloud.Deleting && e.ofPools(s.Name, pools) {
-				candidates = append(candidates, Leftover{Kind: "snapshot", Name: s.ID, Prototype: s.Name, uid: types.UID(s.Tags[cloud.TagUID])})
+				candidates = append(candidates, held.Leftover{Kind: "snapshot", Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID])})
 			}
 		}
 	}
@@ -58,9 +47,9 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]Leftove
 			working[p.UID] = true
 		}
 	}
-	var left []Leftover
+	var left []held.Leftover
 	for _, c := range candidates {
-		if !working[c.uid] {
+		if !working[c.UID] {
 			left = append(left, c)
 		}
 	}
@@ -68,17 +57,17 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]Leftove
 }
 
 // pods lists the generalize pods.
-func (e *Engine) pods(ctx context.Context) ([]Leftover, error) {
+func (e *Engine) pods(ctx context.Context) ([]held.Leftover, error) {
 	list, err := e.Kube.CoreV1().Pods(e.podNamespace()).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of namespace %s: %w", e.podNamespace(), err)
 	}
-	var found []Leftover
+	var found []held.Leftover
 	for i := range list.Items {
 		pod := &list.Items[i]
 		if pod.Spec.ServiceAccountName == v1alpha1.GeneralizeServiceAccount {
-			found = append(found, Leftover{Kind: "pod", Name: pod.Namespace + "/" + pod.Name,
-				Prototype: pod.Labels[v1alpha1.PrototypeLabel], uid: types.UID(pod.Labels[v1alpha1.PrototypeUIDLabel])})
+			found = append(found, held.Leftover{Kind: "pod", Name: pod.Namespace + "/" + pod.Name,
+				Prototype: pod.Labels[v1alpha1.PrototypeLabel], UID: types.UID(pod.Labels[v1alpha1.PrototypeUIDLabel])})
 		}
 	}
 	return found, nil
@@ -103,7 +92,7 @@ func (e *Engine) shelf() cloud.Shelf {
 
 // SweepLeftovers removes what Leftovers finds. An image version that is being made of such a snapshot goes first,
 // for it could not be finished without; the snapshot then goes with the next sweep.
-func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]Leftover, error) {
+func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
 	left, err := e.Leftovers(ctx, pools)
 	if err != nil {
 		return nil, err
@@ -116,7 +105,7 @@ func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]Le
 	return left, nil
 }
 
-func (e *Engine) remove(ctx context.Context, l Leftover, pools []cloud.PoolID) error {
+func (e *Engine) remove(ctx context.Context, l held.Leftover, pools []cloud.PoolID) error {
 	if l.Kind == "pod" {
 		now := int64(0)
 		err := e.Kube.CoreV1().Pods(e.podNamespace()).Delete(ctx, l.Name[len(e.podNamespace())+1:], metav1.DeleteOptions{GracePeriodSeconds: &now})
@@ -131,7 +120,7 @@ func (e *Engine) remove(ctx context.Context, l Leftover, pools []cloud.PoolID) e
 			return err
 		}
 		for _, image := range images {
-			if image.Tags[cloud.TagUID] == string(l.uid) && (image.State == cloud.Pending || image.State == cloud.Failed) {
+			if image.Tags[cloud.TagUID] == string(l.UID) && (image.State == cloud.Pending || image.State == cloud.Failed) {
 				return e.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: pool, Version: image.Version})
 			}
 		}

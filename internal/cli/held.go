@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/held"
@@ -17,8 +16,8 @@ import (
 // sweeper is what gives back what no Prototype owns: the capture engine.
 type sweeper interface {
 	returner
-	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]capture.Leftover, error)
-	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]capture.Leftover, error)
+	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
+	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
 }
 
 func newHeldCommand(f *Factory, o *Options) *cobra.Command {

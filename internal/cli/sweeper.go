@@ -14,7 +14,7 @@ import (
 // sweeper is what gives back, in a controller, what no Prototype owns.
 func (s *session) sweeper(engine *capture.Engine, nodes *policy.Nodes) *sweep.Sweeper {
 	return &sweep.Sweeper{
-		Held: func(ctx context.Context) ([]held.Node, []cloud.PoolID, error) { return s.cluster.reserved(ctx, nodes) },
+		Held:   func(ctx context.Context) ([]held.Node, []cloud.PoolID, error) { return s.cluster.reserved(ctx, nodes) },
 		Orphan: engine.Orphan, Sweep: engine.SweepLeftovers, Now: s.Now, Log: s.options.Log.WithName("sweep"),
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 // State says whether somebody will give a node back.
@@ -73,7 +72,7 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	if text == "" && donor == nil {
 		return Node{}, false
 	}
-	found := Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, Ready: selection.Ready(n)}
+	found := Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, Ready: ready(n)}
 	r, err := v1alpha1.ReservationOf(n.Annotations)
 	switch {
 	case donor != nil:
@@ -95,6 +94,23 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	}
 	found.Holder, found.Since, found.Ordered = r.Holder, r.ReservedAt.Time, r.GeneralizeBootID != ""
 	return found, true
+}
+
+// Leftover is a thing that a capture made, whose Prototype is gone or has ended.
+type Leftover struct {
+	// Kind is "pod" or "snapshot".
+	Kind string `json:"kind"`
+	// Name of the pod, as namespace/name, or the ID of the snapshot.
+	Name string `json:"name"`
+	// Prototype that it was made for, and its UID.
+	Prototype string    `json:"prototype"`
+	UID       types.UID `json:"uid"`
+}
+
+func ready(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // Sort orders nodes by name.

@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/held"
 )
 
 // HeldReport is who holds which nodes, and what captures have left that are gone.
 type HeldReport struct {
-	Nodes []held.Node        `json:"nodes"`
-	Left  []capture.Leftover `json:"left,omitempty"`
+	Nodes []held.Node     `json:"nodes"`
+	Left  []held.Leftover `json:"left,omitempty"`
 }
 
 // returns says who gives a node back.

@@ -25,7 +25,7 @@ type Sweeper struct {
 	// Orphan is capture.Engine's.
 	Orphan func(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
 	// Sweep is capture.Engine's SweepLeftovers.
-	Sweep func(ctx context.Context, pools []cloud.PoolID) ([]capture.Leftover, error)
+	Sweep func(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
 	// Every is the time between two looks: 2 minutes if zero. Deep is that between two looks for snapshots: 24 hours
 	// if zero.
 	Every, Deep time.Duration
