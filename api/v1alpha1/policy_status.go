@@ -32,6 +32,8 @@ const (
 	PolicyTooManyFailures = "TooManyFailures"
 	// PolicyCloudUnavailable: the cloud cannot be asked; its own text is in the message.
 	PolicyCloudUnavailable = "CloudUnavailable"
+	// PolicyCurrentVersionMissing: the recipe of a pool names a version that does not exist, so that it can't grow.
+	PolicyCurrentVersionMissing = "CurrentVersionMissing"
 	// PolicyPreflightFailed: the API server does not say what speaks for or against a capture; its text is in the
 	// message.
 	PolicyPreflightFailed = "PreflightFailed"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
@@ -74,6 +75,7 @@ func (s *session) lookAtPool(ctx context.Context, pool *print.Pool) error {
 	for _, v := range retention.Decide(images, seen.Recipe.Version, 0, nil) {
 		reasons[v.Version] = v.Reason
 	}
+	pool.Gone = history.Gone(seen, images)
 	for _, image := range slices.Backward(images) {
 		pool.Versions = append(pool.Versions, version(image, reasons[image.Version]))
 	}

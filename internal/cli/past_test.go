@@ -59,6 +59,10 @@ func testPast(what string) *memory.Cloud {
 		tag("2026.03.01", map[string]string{cloud.TagPrototype: "pool1-2026.03.01"})
 		point("2026.02.15")
 		c.SetUpgrades(pool, true)
+	case "gone":
+		point("2026.02.15")
+		must(c.DeleteImage(ctx, cloud.ImageRef{Pool: pool, Version: "2026.03.01"}))
+		point("2026.03.01")
 	case "no permission":
 		c.Forbid("SetRecipe")
 	case "no tags":

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
@@ -70,7 +71,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	if fine {
 		d.ok(CheckPool, m.name, "node %s could be captured now, as far as the cloud is concerned", m.donorName)
 	}
-	d.gallery(ctx, id, m.name, seen.Recipe)
+	d.gallery(ctx, id, m.name, seen)
 	d.patching(m)
 }
 
@@ -143,10 +144,16 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string) 
 }
 
 // gallery looks at what there is of versions, and at what the recipe names.
-func (d *Doctor) gallery(ctx context.Context, id cloud.PoolID, pool string, recipe cloud.Recipe) {
+func (d *Doctor) gallery(ctx context.Context, id cloud.PoolID, pool string, seen cloud.Pool) {
+	recipe := seen.Recipe
 	images, err := d.Cloud.Images(ctx, id)
 	if err != nil {
 		d.add(Finding{Level: Fail, Check: CheckGallery, Subject: pool, Reason: string(cloud.KindOf(err)), Message: sentence(err), Remedy: "see docs/azure.md, section What it makes, and what it adopts"})
+		return
+	}
+	if gone := history.Gone(seen, images); gone != nil {
+		message, remedy := split(gone.Message)
+		d.add(Finding{Level: Fail, Check: CheckGallery, Subject: pool, Reason: gone.Reason, Message: message, Remedy: remedy})
 		return
 	}
 	for _, image := range images {

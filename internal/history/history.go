@@ -68,6 +68,8 @@ type History struct {
 	Prior string `json:"prior,omitempty"`
 	// Keep is how many usable versions the verdicts count on.
 	Keep int `json:"keep"`
+	// Gone says, with the remedy, that the recipe names a version that does not exist; nil if it does.
+	Gone *cloud.Refusal `json:"gone,omitempty"`
 	// Versions, newest first.
 	Versions []Version `json:"versions"`
 	// Counted tells whether it is known which nodes run which version.
@@ -122,6 +124,7 @@ func Of(f Facts) History {
 	h := History{
 		Pool: f.Pool.Name, PoolID: f.Pool.ID, Recipe: f.Pool.Recipe, Keep: keep(f),
 		Versions: []Version{}, Counted: f.Counted, Captures: inFlight(f.Prototypes),
+		Gone: Gone(f.Pool, f.Images),
 	}
 	images := map[string]cloud.Image{}
 	for _, image := range f.Images {

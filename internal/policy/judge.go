@@ -74,6 +74,9 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	o.Choice = selection.Choose(withLook(subject, o.Look, now), r.choice, now)
 	o.report(prototypes, subject)
 	o.decide(r, err, now)
+	if gone := missing(o.Look); gone != nil && o.trouble == nil {
+		o.trouble = &trouble{reason: v1alpha1.PolicyCurrentVersionMissing, message: gone.Message}
+	}
 	return o
 }
 
@@ -211,6 +214,15 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		say(choice.Reason, choice.Message)
 		o.Wanted = true
 	}
+}
+
+// missing tells that the recipe names a version that is not there, by what was last seen of the pool. It keeps no
+// capture from beginning: one would make the pool grow again.
+func missing(look Look) *cloud.Refusal {
+	if !look.Known() {
+		return nil
+	}
+	return history.Gone(look.Pool, look.Images)
 }
 
 // imageversionEnd is when the day ends that names versions.

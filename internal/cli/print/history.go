@@ -67,7 +67,9 @@ func moment(at time.Time) string {
 func historyNotes(h history.History) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	if len(h.Versions) == 0 {
+	if h.Gone != nil {
+		add("%s%s.", strings.ToUpper(h.Gone.Message[:1]), h.Gone.Message[1:])
+	} else if len(h.Versions) == 0 {
 		add("Pool %s has no versions yet; its recipe names %s.", h.Pool, orNone(h.Recipe.Image))
 	} else if h.Recipe.Version == "" {
 		add("The recipe of pool %s names %s, which is none of these.", h.Pool, orNone(h.Recipe.Image))

@@ -26,6 +26,8 @@ type Pool struct {
 	ReadyNodes int `json:"readyNodes"`
 	// Versions of the pool's image, newest first.
 	Versions []Version `json:"versions,omitempty"`
+	// Gone says, with the remedy, that the recipe names a version that does not exist; nil if it does.
+	Gone *cloud.Refusal `json:"gone,omitempty"`
 	// Error says why the cloud could not be asked about this pool.
 	Error string `json:"error,omitempty"`
 }
@@ -188,6 +190,9 @@ func notes(w io.Writer, report Report) error {
 	for _, p := range report.Pools {
 		if p.Error != "" {
 			lines = append(lines, fmt.Sprintf("Pool %s could not be looked at: %s", p.Name, p.Error))
+		}
+		if p.Gone != nil {
+			lines = append(lines, strings.ToUpper(p.Gone.Message[:1])+p.Gone.Message[1:])
 		}
 		for _, r := range p.Refusals {
 			lines = append(lines, fmt.Sprintf("No node of pool %s can be captured: %s", p.Name, r.Message))

@@ -1,0 +1,28 @@
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// TestTheCurrentVersionIsGone: the policy says so with the remedy, is counted as stalled, and captures all the same,
+// for that makes the pool grow again.
+func TestTheCurrentVersionIsGone(t *testing.T) {
+	s := newStage(t)
+	pool := s.pool("pool1", 3, 20)
+	gone := imageversion.Of(s.clock.Now().AddDate(0, 0, -10))
+	s.cloud.ChangeRecipe(pool, string(pool)+"/versions/"+gone)
+	s.policy("all", nil)
+	stalled := map[string]int{}
+	s.decider.Stalled = func(byReason map[string]int) { stalled = byReason }
+	s.pass()
+	s.stalled("all", v1alpha1.PolicyCurrentVersionMissing, "pool1", gone, "kamino rollback pool1")
+	if stalled[v1alpha1.PolicyCurrentVersionMissing] != 1 {
+		t.Errorf("stalled = %v", stalled)
+	}
+	if got := s.donors(); len(got) != 1 {
+		t.Errorf("donors = %v, want a capture", got)
+	}
+}
