@@ -88,6 +88,11 @@ func fail(op string, resource fmt.Stringer, err error) error {
 		fromResponse(out, response)
 	case errors.As(err, &refused):
 		fromCredential(out, refused.RawResponse, err.Error())
+		if tried := attempts(err); tried != "" && refused.RawResponse == nil && out.Kind == cloud.Unauthenticated {
+			out.Message = "no token was given" + tried // the chain's own text says the same in many lines
+		} else {
+			out.Message += tried
+		}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		out.Kind, out.Message = cloud.Unavailable, "given up while waiting for Azure: "+err.Error()
 	default:
@@ -293,7 +298,7 @@ func fromTransport(out *cloud.Error, err error) {
 		out.Message = "Azure cannot be reached: " + oneLine(err.Error())
 	case noCredential(err):
 		out.Kind = cloud.Unauthenticated
-		out.Message = "no Azure credential was found: set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, name an azure.json, run where a managed or workload identity exists, or run `az login`"
+		out.Message = "no Azure credential was found: set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, name an azure.json, run where a managed or workload identity exists, or run `az login`" + attempts(err)
 	default:
 		out.Message = oneLine(err.Error())
 	}
