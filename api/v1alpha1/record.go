@@ -40,6 +40,8 @@ type Record struct {
 	// BuiltFrom is the version that the donor itself was built from, as its cloud told when it was
 	// reserved; empty if it came from another image. The new version carries it as its lineage.
 	BuiltFrom string `json:"builtFrom,omitempty"`
+	// Recipe is the image that the pool's recipe named when the donor was reserved; empty if that is not known.
+	Recipe string `json:"recipe,omitempty"`
 	// GeneralizeBootID is the donor's boot ID when the generalize pod was ordered. A donor that still
 	// runs under this boot ID may have lost parts of its identity and must not go back into service.
 	GeneralizeBootID string `json:"generalizeBootID,omitempty"`

@@ -127,10 +127,15 @@ func (e *Engine) reserve(ctx context.Context, w *world) error {
 	return e.record(ctx, w, w.remember(&reservation))
 }
 
-// remember records the reservation, and what the donor was built from: nobody could tell that of an
-// instance which is gone when its image is published.
+// remember records the reservation, what the donor was built from (nobody could tell that of an instance which is
+// gone when its image is published), and what the recipe names before the capture.
 func (w *world) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
-	return func(r *v1alpha1.Record) { r.Reservation, r.BuiltFrom = reservation, w.instance.BuiltFrom }
+	return func(r *v1alpha1.Record) {
+		r.Reservation, r.BuiltFrom = reservation, w.instance.BuiltFrom
+		if image := w.recipe.Recipe.Image; image != "" {
+			r.Recipe = image
+		}
+	}
 }
 
 // record changes the Prototype's record. The resource version guards it: only one process drives a

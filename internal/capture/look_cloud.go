@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -96,6 +97,8 @@ func (e *Engine) lookRecipe(ctx context.Context, w *world) error {
 		f.Recipe = plan.RecipeHere
 	case newer && w.recipe.Recipe.Version != "":
 		f.Recipe = plan.RecipeNewer
+	case w.changedHands():
+		f.Recipe = plan.RecipeChanged
 	}
 	if f.Saved, err = e.lookSaved(ctx, w); err != nil {
 		return err
@@ -105,6 +108,13 @@ func (e *Engine) lookRecipe(ctx context.Context, w *world) error {
 	}
 	f.Growing = w.p.Spec.Settings.Recipe.NewNodes > 0 && (w.record.ScaleOut == nil || !w.record.ScaleOut.Done)
 	return e.lookRetirement(ctx, w)
+}
+
+// changedHands tells that somebody pointed the recipe at another image since the capture began. Their reason is not
+// known here, so it is theirs to say which of the two images is meant.
+func (w *world) changedHands() bool {
+	before, now := w.record.Recipe, w.recipe.Recipe
+	return before != "" && !strings.EqualFold(now.Image, before) && imageversion.Compare(now.Version, w.p.Spec.Version) != 0
 }
 
 func (e *Engine) lookRetirement(ctx context.Context, w *world) error {

@@ -14,8 +14,8 @@ import (
 )
 
 const promoteHelp = `Point the pool's recipe at a version that is complete and that no capture pointed it at: the promotion of a
-capture was refused (the pool's upgrade policy would have changed nodes that run), or the capture was called off
-while its image was being made.
+capture was refused (the pool's upgrade policy would have changed nodes that run), somebody pointed the recipe at
+another image meanwhile, or the capture was called off while its image was being made.
 
 It does to the recipe what the capture would have done, and saves what the recipe loses first. Nodes that run stay
 as they are; a pool whose upgrade policy would change them is refused. To go back to an earlier version, use

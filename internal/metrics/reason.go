@@ -36,7 +36,7 @@ var failureReasons = setOf(
 	string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
 	string(plan.NotProven), string(plan.SnapshotTaken), string(plan.SnapshotFailed), string(plan.SnapshotLost),
 	string(plan.DonorNotReady), string(plan.VersionTaken), string(plan.ImageFailed), string(plan.ImageLost),
-	string(plan.Quarantined), string(plan.Superseded),
+	string(plan.Quarantined), string(plan.Superseded), string(plan.RecipeTaken),
 )
 
 // refusalReasons are those of the engine's preflight, of package selection and of the providers. Those of a
@@ -48,7 +48,8 @@ var refusalReasons = setOf(
 	capture.CapturedToday, "VersionExists", capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff, capture.DonorClockOff,
 	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid, "PermissionMissing", "QuotaUsedUp",
 	"GalleryNameTaken", "DefinitionMismatch", "GenerationMismatch", "DiskEncryptionSetElsewhere", "EphemeralOSDisk",
-	"UnmanagedOSDisk", "ConfidentialVM", "UpgradePolicyAutomatic", "UpgradePolicyRolling", "AutomaticOSUpgrade",
+	"UnmanagedOSDisk", "ConfidentialVM", "DiskEncryptedInGuest", "UpgradePolicyAutomatic", "UpgradePolicyRolling",
+	"UpgradePolicyUnknown", "AutomaticOSUpgrade", "RollingUpgradeRunning",
 	"FlexibleOrchestration", "AKSManaged",
 )
 

@@ -130,4 +130,5 @@ const (
 	ImageLost        Reason = "ImageLost"
 	Quarantined      Reason = "Quarantined"
 	Superseded       Reason = "Superseded"
+	RecipeTaken      Reason = "RecipeChanged"
 )

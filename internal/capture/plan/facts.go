@@ -128,9 +128,10 @@ const (
 type Recipe string
 
 const (
-	RecipeElsewhere Recipe = ""      // an earlier version, or another image
-	RecipeHere      Recipe = "here"  // this version, exactly as the promotion wants it
-	RecipeNewer     Recipe = "newer" // a later version: this capture came too late
+	RecipeElsewhere Recipe = ""        // an earlier version, or another image
+	RecipeHere      Recipe = "here"    // this version, exactly as the promotion wants it
+	RecipeNewer     Recipe = "newer"   // a later version: this capture came too late
+	RecipeChanged   Recipe = "changed" // another image than before the capture: somebody else set it
 )
 
 // held tells whether the donor is out of its owner's hands.

@@ -45,6 +45,8 @@ func finish(f Facts) Decision {
 		return do(DeleteSnapshot)
 	case f.Recipe == RecipeNewer:
 		return fail(Superseded)
+	case f.Recipe == RecipeChanged:
+		return fail(RecipeTaken)
 	case f.Recipe == RecipeElsewhere && !f.Saved:
 		return do(SaveRecipe)
 	case f.Recipe == RecipeElsewhere:

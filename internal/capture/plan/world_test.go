@@ -272,5 +272,10 @@ func (w world) adverse() []world {
 			n.f.Recipe = RecipeNewer
 		}
 	})
+	add(func(n *world) {
+		if n.f.Image == Complete && n.f.Recipe == RecipeElsewhere {
+			n.f.Recipe = RecipeChanged
+		}
+	})
 	return out
 }
