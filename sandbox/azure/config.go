@@ -91,6 +91,7 @@ type Latencies struct {
 	Terminate     time.Duration // delete an instance: 30 s
 	Start         time.Duration // 45 s, the power comes on after a third of it
 	Stop          time.Duration // 183 s, the guest's own shutdown included
+	StopIdle      time.Duration // power off a machine whose guest is off already: 115 s, as in the original's published log; at most Stop
 	Deallocate    time.Duration // 240 s
 	Restart       time.Duration // 60 s
 	Reimage       time.Duration // 120 s
@@ -105,7 +106,7 @@ func (l Latencies) withDefaults() Latencies {
 		{&l.Gallery, 5 * time.Second}, {&l.Version, 30 * time.Minute}, {&l.VersionUpdate, 5 * time.Second},
 		{&l.VersionDelete, time.Minute}, {&l.Snapshot, 6 * time.Second}, {&l.Delete, 3 * time.Second},
 		{&l.Model, 10 * time.Second}, {&l.Create, 40 * time.Second}, {&l.Terminate, 30 * time.Second},
-		{&l.Start, 45 * time.Second}, {&l.Stop, 183 * time.Second}, {&l.Deallocate, 240 * time.Second},
+		{&l.Start, 45 * time.Second}, {&l.Stop, 183 * time.Second}, {&l.StopIdle, 115 * time.Second}, {&l.Deallocate, 240 * time.Second},
 		{&l.Restart, time.Minute}, {&l.Reimage, 2 * time.Minute}, {&l.Instance, 5 * time.Second},
 	} {
 		switch {

@@ -128,7 +128,7 @@ func (s *Server) latencyOf(action string) time.Duration {
 		"reimage": l.Reimage, "reimageall": l.Reimage, "manualUpgrade": l.Model}[action]
 }
 
-// idle is what an action takes that finds nothing to do.
+// idle is what a start takes that finds nothing to do.
 const idle = 5 * time.Second
 
 // runPower does an action on its instances.
@@ -160,14 +160,14 @@ func runPower(ctx context.Context, s *Server, op operation) (func(*state), error
 	return func(st *state) { settlePower(st, op, nil) }, nil
 }
 
-// stop powers off the machines that are on; where none is, there is little to do.
+// stop powers off the machines that are on. Where none is, Azure takes its time all the same.
 func (s *Server) stop(ctx context.Context, op operation) error {
 	busy := op.Action == "deallocate"
 	for _, id := range op.Targets {
 		busy = busy || s.config.Fleet.Power(id) != fleet.Off
 	}
 	if !busy {
-		op.Latency = min(op.Latency, idle)
+		op.Latency = min(op.Latency, s.config.Latencies.StopIdle)
 		return s.wait(op, 1)
 	}
 	err := s.all(op, func(id string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 
 // boot takes the machine from power on to a Ready Node, or as far as its disk and recipe take it.
 func (s *session) boot() {
-	steps := []func() error{s.comeUp, s.firstBoot, s.cloudInit, s.extensions, s.join}
+	steps := []func() error{s.comeUp, s.firstBoot, s.cloudInit, s.returning, s.extensions, s.join}
 	if s.spec.Light {
 		steps = []func() error{s.comeUp, s.joinLight}
 	}
@@ -66,7 +67,21 @@ func (s *session) firstBoot() error {
 	return nil
 }
 
-// cloudInit does the work of a new instance, if this is one: what the recipe's customData orders.
+// returning is the part of a first-boot unit that looks at the machine, run for real. The rest of the unit makes what
+// firstBoot makes here, with the tools of a real system.
+func (s *session) returning() error {
+	if !disk.Wants(s.root, "kamino-first-boot.service") || !disk.Exists(s.root, "etc/kamino/returning.sh") {
+		return nil
+	}
+	out, err := exec.CommandContext(s.booting, "/bin/sh", filepath.Join(s.root, "etc/kamino/returning.sh"), s.root).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("first-boot unit: %w: %s", err, out)
+	}
+	return nil
+}
+
+// cloudInit does the work of a new instance, if this is one: what the recipe's customData orders, as far as the
+// settings on the disk have cloud-init run it.
 func (s *session) cloudInit() error {
 	fresh := disk.SeesNewInstance(s.root, s.spec.VMID)
 	if err := disk.Provision(s.root, s.facts()); err != nil {
@@ -84,6 +99,11 @@ func (s *session) cloudInit() error {
 	if err != nil {
 		return err
 	}
+	modules, err := disk.CloudInitModules(s.root)
+	if err != nil {
+		return err
+	}
+	orders = orders.Within(modules)
 	if err := orders.WriteFiles(s.root); err != nil || !orders.Bootstrap {
 		return err
 	}

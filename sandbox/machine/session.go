@@ -76,7 +76,7 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// mountVolatile makes what is new at each boot and never on the disk: /proc and /run.
+// mountVolatile makes what is new at each boot and never on the disk: /proc, /run, and what the firmware tells in /sys.
 func (s *session) mountVolatile() error {
 	if err := s.clearVolatile(); err != nil {
 		return err
@@ -85,6 +85,7 @@ func (s *session) mountVolatile() error {
 		"proc/sys/kernel/random/boot_id": s.bootID + "\n",
 		"proc/cmdline":                   "BOOT_IMAGE=/boot/vmlinuz-" + disk.Kernel(s.root) + " root=LABEL=cloudimg-rootfs ro\n",
 		"proc/sys/kernel/osrelease":      disk.Kernel(s.root) + "\n",
+		"sys/class/dmi/id/product_uuid":  s.spec.VMID + "\n",
 		"run/lock/.keep":                 "",
 		"run/containerd/.keep":           "",
 		"run/systemd/system/.keep":       "",
@@ -103,9 +104,9 @@ func (s *session) mountVolatile() error {
 	return nil
 }
 
-// clearVolatile empties /proc and /run: nothing of a boot outlives it.
+// clearVolatile empties /proc, /run and /sys: nothing of a boot outlives it.
 func (s *session) clearVolatile() error {
-	for _, dir := range []string{"proc", "run"} {
+	for _, dir := range []string{"proc", "run", "sys"} {
 		entries, err := os.ReadDir(filepath.Join(s.root, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -188,7 +189,7 @@ func (s *session) kill() {
 		return
 	}
 	if err := s.clearVolatile(); err != nil {
-		s.machine.fleet.config.Log.Warn("run and proc not cleared", "machine", s.spec.ID, "error", err)
+		s.machine.fleet.config.Log.Warn("proc, run and sys not cleared", "machine", s.spec.ID, "error", err)
 	}
 }
 
