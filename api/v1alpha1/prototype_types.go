@@ -222,6 +222,10 @@ type Verified struct {
 	Findings int64 `json:"findings"`
 	// Kept is how many findings stay for a reason that the manifest gives.
 	Kept int64 `json:"kept"`
+	// Credentials are the client certificates that stay on the disk.
+	// +optional
+	// +listType=atomic
+	Credentials []Credential `json:"credentials,omitempty"`
 	// RulesDigest of the rules that the user added; absent without any.
 	// +optional
 	RulesDigest string `json:"rulesDigest,omitempty"`

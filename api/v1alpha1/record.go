@@ -79,6 +79,8 @@ type Proof struct {
 	Acted int `json:"acted,omitempty"`
 	// Search is what the look for secrets and identities saw. Absent in proofs by versions before it was reported.
 	Search *Search `json:"search,omitempty"`
+	// Credentials are the client certificates that stay on the disk.
+	Credentials []Credential `json:"credentials,omitempty"`
 	// RulesDigest is "sha256:" and the hex digest of the rules that the user added; empty without any.
 	RulesDigest string `json:"rulesDigest,omitempty"`
 	// ManifestDigest is "sha256:" and the hex digest of the manifest of the run.
@@ -137,7 +139,7 @@ func (p *Proof) Verified() *Verified {
 	v := &Verified{
 		Profile: p.Profile, ProfileVersion: p.ProfileVersion, ToolVersion: p.ToolVersion,
 		Rules: int64(p.Met), Acted: int64(p.Acted),
-		RulesDigest: p.RulesDigest, ManifestDigest: p.ManifestDigest, At: p.At,
+		Credentials: p.Credentials, RulesDigest: p.RulesDigest, ManifestDigest: p.ManifestDigest, At: p.At,
 	}
 	if s := p.Search; s != nil {
 		v.Files, v.Bytes = s.Files, s.Bytes

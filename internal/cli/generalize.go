@@ -310,6 +310,9 @@ func showManifest(w io.Writer, m *generalize.Manifest) error {
 	if m.Scan != nil {
 		fmt.Fprintf(w, "\n%d files searched for secrets and identities: %d found, %d more kept for a reason\n", m.Scan.Files, m.Scan.Count, m.Scan.KeptCount)
 	}
+	for i := range m.Credentials {
+		fmt.Fprintln(w, "It keeps a credential:", m.Credentials[i].String())
+	}
 	if m.DryRun {
 		_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met as it is; nothing was changed\n", m.Met, m.Rules, m.Profile, m.ProfileVersion)
 		return err

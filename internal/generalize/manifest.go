@@ -50,6 +50,8 @@ type Manifest struct {
 	Inherited []Identity `json:"inherited,omitempty"`
 	// Outcomes in the order in which the rules ran.
 	Outcomes []Outcome `json:"outcomes"`
+	// Credentials are the client certificates among what the profile keeps.
+	Credentials []v1alpha1.Credential `json:"credentials,omitempty"`
 	// Returning is what was kept for a donor that comes back; nil if nothing was.
 	Returning *Returning `json:"returning,omitempty"`
 	// Exempt lists what a profile of the user's own lets stay, with the reasons.
@@ -144,7 +146,7 @@ func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 	}
 	return &v1alpha1.Proof{
 		UID: m.UID, BootID: m.BootID, Profile: m.Profile, ProfileVersion: m.ProfileVersion, ToolVersion: m.Tool,
-		Rules: m.Rules, Met: m.Met, Acted: m.acted(), RulesDigest: m.RulesDigest, ManifestDigest: digest,
+		Rules: m.Rules, Met: m.Met, Acted: m.acted(), Credentials: m.Credentials, RulesDigest: m.RulesDigest, ManifestDigest: digest,
 		Search: &v1alpha1.Search{
 			Files: int64(m.Scan.Files), Bytes: m.Scan.Bytes, Identities: len(m.Identities()), Findings: m.Scan.Count, Kept: m.Scan.KeptCount,
 		},

@@ -110,7 +110,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	}
 	m := &Manifest{
 		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, Subject: r.Subject,
-		OS: before.OS, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt,
+		OS: before.OS, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt, Credentials: r.Profile.credentials(t, before),
 	}
 	if err := m.inherit(t, before); err != nil {
 		return nil, &Refused{Whys: []string{err.Error()}}

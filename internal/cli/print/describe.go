@@ -150,6 +150,9 @@ func verified(p *v1alpha1.Prototype, proof *v1alpha1.Proof) [][2]string {
 			[2]string{"Searched", fmt.Sprintf("%d files (%d MiB), for keys, tokens and %d identities of the donor", v.Files, v.Bytes>>20, v.Identities)},
 			[2]string{"Found", fmt.Sprintf("%d that may not stay, %d that stay for a reason", v.Findings, v.Kept)})
 	}
+	for i := range v.Credentials {
+		rows = append(rows, [2]string{"Credential", v.Credentials[i].String()})
+	}
 	if v.RulesDigest != "" {
 		from := "your own"
 		if name := p.Spec.Settings.Generalize.Rules; name != "" {

@@ -52,6 +52,9 @@ func planLines(plan Plan) []string {
 		add("evict %s: %s", count(n, "pod"), strings.Join(plan.Evicts, ", "))
 	}
 	add("generalize its disk with the profile %s, and publish version %s", spec.Settings.Defaulted().Generalize.Profile, spec.Version)
+	if spec.Settings.Defaulted().Generalize.Profile == v1alpha1.ProfileStatic {
+		add("keep on it the credential that all nodes join with, with AKS Engine a client certificate of system:masters: who can read the image is cluster-admin until the cluster's CA is replaced")
+	}
 	if c := plan.Change; c != nil {
 		add("point the recipe of pool %s from %s to %s", spec.Pool, orNone(c.From), orNone(c.To))
 		if len(c.Removes) > 0 {

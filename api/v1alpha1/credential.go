@@ -1,0 +1,43 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AdminGroup is the group whose members may do anything, which no RBAC rule takes away.
+const AdminGroup = "system:masters"
+
+// Credential is a client certificate that stays on the disk because no node joins without it. Whoever can read the
+// image can be whom it names.
+type Credential struct {
+	// Path of the file that holds it.
+	Path string `json:"path"`
+	// CommonName is the user, and Groups are the groups, that the API server takes its bearer for.
+	// +optional
+	CommonName string `json:"commonName,omitempty"`
+	// +optional
+	// +listType=atomic
+	Groups []string `json:"groups,omitempty"`
+	// NotAfter is when it expires.
+	NotAfter metav1.Time `json:"notAfter"`
+}
+
+// Admin says whether its bearer may do anything in the cluster, which only another authority takes away.
+func (c *Credential) Admin() bool { return slices.Contains(c.Groups, AdminGroup) }
+
+// String says what it is in a few words.
+func (c *Credential) String() string {
+	is := fmt.Sprintf("%s is %s", c.Path, c.CommonName)
+	if len(c.Groups) > 0 {
+		is += " of " + strings.Join(c.Groups, ", ")
+	}
+	is += ", until " + c.NotAfter.UTC().Format("2006-01-02")
+	if c.Admin() {
+		is += ": who can read the image is cluster-admin"
+	}
+	return is
+}

@@ -1,0 +1,76 @@
+package generalize
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// certificate makes one, for this test only.
+func certificate(t *testing.T, subject pkix.Name, authority bool, until time.Time) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: subject, NotBefore: until.AddDate(-30, 0, 0), NotAfter: until, IsCA: authority, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// TestManifestSaysWhoTheImageCanBe: the certificates that the profile keeps, where they are files and where a kubeconfig
+// holds them; the authority's own opens nothing.
+func TestManifestSaysWhoTheImageCanBe(t *testing.T) {
+	until := time.Date(2056, 11, 21, 6, 0, 0, 0, time.UTC)
+	masters := certificate(t, pkix.Name{CommonName: "client", Organization: []string{"system:masters"}}, false, until)
+	own := certificate(t, pkix.Name{CommonName: "system:node:a\x1b[2J" + strings.Repeat("x", 200), Organization: []string{"system:nodes", "b", "c", "d", "e", "a-very-long-group-name-that-der-sorts-last"}}, false, until.AddDate(-29, 0, 0))
+	dir := plant(t, node, map[string]string{
+		"etc/kubernetes/certs/client.crt": masters,
+		"etc/kubernetes/certs/ca.crt":     certificate(t, pkix.Name{CommonName: "ca"}, true, until),
+		"etc/kubernetes/azure.json":       "{}\n",
+		"var/lib/kubelet/kubeconfig":      "users:\n- name: client\n  user:\n    client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(own)) + "\n",
+		"etc/ssl/certs/other.crt":         masters,
+	})
+	m, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	must(t, err)
+	proof, err := m.Proof(runner(nil).Now())
+	must(t, err)
+	want := []v1alpha1.Credential{
+		{Path: "/etc/kubernetes/certs/client.crt", CommonName: "client", Groups: []string{"system:masters"}, NotAfter: metav1.NewTime(until)},
+		{Path: "/var/lib/kubelet/kubeconfig", Groups: []string{"system:nodes", "b", "c", "d"}, NotAfter: metav1.NewTime(until.AddDate(-29, 0, 0))},
+	}
+	for where, got := range map[string][]v1alpha1.Credential{"manifest": m.Credentials, "proof": proof.Credentials, "status": proof.Verified().Credentials} {
+		if len(got) == 2 {
+			if name := got[1].CommonName; !strings.HasPrefix(name, "system:node:a") || strings.Contains(name, "\x1b") || len(name) > maxName {
+				t.Errorf("%s: the name is %q", where, name)
+			}
+			got = []v1alpha1.Credential{got[0], {Path: got[1].Path, Groups: got[1].Groups, NotAfter: got[1].NotAfter}}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", where, diff)
+		}
+	}
+	if !want[0].Admin() || want[1].Admin() {
+		t.Error("only the one of system:masters is the cluster's administrator")
+	}
+}
+
+func TestNoCertificateIsNoTrouble(t *testing.T) {
+	for _, content := range []string{"", "x", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "client-certificate-data: AAAA\n", "client-certificate-data: =\n"} {
+		if got := clientCertificates([]byte(content)); got != nil {
+			t.Errorf("%q tells of %+v", content, got)
+		}
+	}
+}
