@@ -98,7 +98,8 @@ type Latencies struct {
 	Instance      time.Duration // change an instance, such as its protection: 5 s
 }
 
-func (l Latencies) withDefaults() Latencies {
+// Defaulted fills in what was left open.
+func (l Latencies) Defaulted() Latencies {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -153,7 +154,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Fleet == nil {
 		return c, errors.New("azure simulator: Fleet is required")
 	}
-	c.Latencies, c.Throttle = c.Latencies.withDefaults(), c.Throttle.withDefaults()
+	c.Latencies, c.Throttle = c.Latencies.Defaulted(), c.Throttle.withDefaults()
 	if c.PageSize <= 0 {
 		c.PageSize = 250
 	}

@@ -12,6 +12,8 @@ const (
 	maxCPU      = 200 * time.Millisecond
 	maxRSS      = 64 << 20
 	maxRequests = 40
+	// maxAway is for how long a donor may be out of service at the sandbox's own latencies.
+	maxAway = 100 * time.Second
 )
 
 // Requests that one capture sent to Azure Resource Manager.
@@ -26,7 +28,9 @@ type Requests struct {
 // Report is what was measured; nil is what was not.
 type Report struct {
 	*Capture
-	Scale *Scale `json:"scale,omitempty"`
+	// Defaults is a capture at the sandbox's own latencies.
+	Defaults *Capture `json:"defaults,omitempty"`
+	Scale    *Scale   `json:"scale,omitempty"`
 }
 
 // Capture is what was measured of one.
@@ -37,6 +41,10 @@ type Capture struct {
 	Requests     Requests `json:"requests"`
 	KaminoBytes  int64    `json:"kaminoBytes"`
 	SandboxBytes int64    `json:"sandboxBytes"`
+	// Stops is how often the cloud was asked to stop the donor.
+	Stops int `json:"stops"`
+	// Latencies that were set for the run.
+	Latencies []Latency `json:"latencies"`
 }
 
 // check is a figure that has a limit.
@@ -50,6 +58,9 @@ func (r Report) Markdown(w io.Writer) error {
 	var rows [][3]string
 	if r.Capture != nil {
 		rows = append(rows, r.Capture.rows()...)
+	}
+	if r.Defaults != nil {
+		rows = append(rows, r.Defaults.defaultRows()...)
 	}
 	if r.Scale != nil {
 		rows = append(rows, r.Scale.rows()...)
@@ -71,6 +82,9 @@ func (r Report) Missed() []string {
 	if r.Capture != nil {
 		checks = append(checks, r.Capture.checks()...)
 	}
+	if r.Defaults != nil {
+		checks = append(checks, r.Defaults.defaultChecks()...)
+	}
 	if r.Scale != nil {
 		checks = append(checks, r.Scale.checks()...)
 	}
@@ -83,12 +97,37 @@ func (r Report) Missed() []string {
 	return missed
 }
 
+// original is how long the donor was out of service with the unmodified Python original, in the same sandbox at its
+// own latencies, where the stop of a guest that is off still took 5 s: with that of the original's published log, which
+// the original waits for, some 110 s come on top.
+const original = 113 * time.Second
+
+// away says of what the donor's time out of service is made.
+func (r Capture) away() string {
+	d := r.Donor
+	return fmt.Sprintf("%s (drain %s, stop %s, snapshot %s, start to Ready %s)", seconds(d.Cloud()), seconds(d.Drain), seconds(d.Stop), seconds(d.Snapshot), seconds(d.Start))
+}
+
+// defaultRows are those of a run at the sandbox's own latencies.
+func (r Capture) defaultRows() [][3]string {
+	return [][3]string{
+		{"at the sandbox's own latencies: donor out of service", seconds(r.Donor.OutOfService), fmt.Sprintf("at most %.0f s; the original %.0f s", maxAway.Seconds(), original.Seconds())},
+		{"what cloud and cluster take of it", r.away(), ""},
+		{"the cloud is asked to stop the donor, which powers itself off", fmt.Sprintf("%d times", r.Stops), "never"},
+		{"latencies that this run sets", described(r.Latencies), ""},
+	}
+}
+
+func (r Capture) defaultChecks() []check {
+	return []check{{"donor away at the sandbox's own latencies", r.Donor.OutOfService > maxAway}, {"stops that nobody needs", r.Stops > 0}}
+}
+
 func (r Capture) rows() [][3]string {
 	d := r.Donor
 	return [][3]string{
 		{"donor out of service", seconds(d.OutOfService), ""},
-		{"what cloud and cluster take of it", fmt.Sprintf("%s (drain %s, stop %s, snapshot %s, start to Ready %s)",
-			seconds(d.Cloud()), seconds(d.Drain), seconds(d.Stop), seconds(d.Snapshot), seconds(d.Start)), ""},
+		{"what cloud and cluster take of it", r.away(), ""},
+		{"latencies that this run sets", described(r.Latencies), ""},
 		{"ratio of the two", fmt.Sprintf("%.3f", d.Ratio()), fmt.Sprintf("at most %.2f", maxRatio)},
 		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s", r.Child.CPU.Seconds()), fmt.Sprintf("at most %.1f s", maxCPU.Seconds())},
 		{"peak memory of the command", mebibytes(r.Child.PeakRSS), "at most " + mebibytes(maxRSS)},

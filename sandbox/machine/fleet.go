@@ -84,7 +84,7 @@ func New(ctx context.Context, config Config) (*Fleet, error) {
 		return nil, err
 	}
 	config.Dir = dir
-	config.Latencies = config.Latencies.withDefaults()
+	config.Latencies = config.Latencies.Defaulted()
 	if config.Broken == nil {
 		config.Broken = []string{"broken.invalid"}
 	}

@@ -27,7 +27,8 @@ type Latencies struct {
 	Kubelet kubelet.Latencies
 }
 
-func (l Latencies) withDefaults() Latencies {
+// Defaulted fills in what was left open.
+func (l Latencies) Defaulted() Latencies {
 	for field, fallback := range map[*time.Duration]time.Duration{
 		&l.PowerOn: 5 * time.Second, &l.PowerOff: 2 * time.Second, &l.Shutdown: 15 * time.Second,
 		&l.Boot: 20 * time.Second, &l.KubeletStart: 5 * time.Second,

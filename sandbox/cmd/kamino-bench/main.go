@@ -5,12 +5,15 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -70,7 +73,7 @@ func run() error {
 }
 
 // parts of the measurement in their order. What scale starts are processes that are gone when it has ended; the
-// control plane of a capture's sandbox stays in this process to its end.
+// control plane of a capture's sandbox stays in its process to its end, so that of two captures one needs its own.
 var parts = []struct {
 	name string
 	run  func(ctx context.Context, o bench.Options, r *bench.Report) error
@@ -80,11 +83,43 @@ var parts = []struct {
 		r.Scale = &measured
 		return err
 	}},
+	{"defaults", func(ctx context.Context, o bench.Options, r *bench.Report) error {
+		o.Defaults = true
+		measured, err := bench.RunCapture(ctx, o)
+		r.Defaults = &measured
+		return err
+	}},
 	{"capture", func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		measured, err := bench.RunCapture(ctx, o)
 		r.Capture = &measured
 		return err
 	}},
+}
+
+// apart measures a capture at the sandbox's own latencies in a process of its own.
+func apart(ctx context.Context, o bench.Options, r *bench.Report) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "kamino-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	out := filepath.Join(dir, "report.json")
+	child := exec.CommandContext(ctx, self, "--only", "defaults", "--kamino", o.Kamino, "--sandbox", o.Sandbox,
+		"--time-scale", strconv.FormatFloat(o.TimeScale, 'g', -1, 64), "--json", out)
+	child.Stderr = os.Stderr
+	failed := child.Run()
+	text, err := os.ReadFile(out)
+	if err != nil {
+		return errors.Join(failed, err) // One that only misses a limit has written its report, and is told from it.
+	}
+	var measured bench.Report
+	err = json.Unmarshal(text, &measured)
+	r.Defaults = measured.Defaults
+	return err
 }
 
 func names() (all []string) {
@@ -103,7 +138,11 @@ func measure(ctx context.Context, o bench.Options, only string) (r bench.Report,
 		if only != "" && part.name != only {
 			continue
 		}
-		if err := part.run(ctx, o, &r); err != nil {
+		run := part.run
+		if part.name == "defaults" && only == "" {
+			run = apart
+		}
+		if err := run(ctx, o, &r); err != nil {
 			return r, fmt.Errorf("%s: %w", part.name, err)
 		}
 	}

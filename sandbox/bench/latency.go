@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
+)
+
+// publishing is how long the image version takes in either run: the donor is back before, so that it may be short.
+const publishing = 45 * time.Second
+
+// snapshotting is what the simulated cloud takes for a snapshot.
+const snapshotting = 6 * time.Second
+
+// Latency is a duration that the bench sets, beside the sandbox's own.
+type Latency struct {
+	Of      string        `json:"of"`
+	Set     time.Duration `json:"set"`
+	Default time.Duration `json:"default"`
+}
+
+// latencies of a run: the sandbox's own but for publishing, or with everything short besides that a capture does not
+// wait for where it is done as it should be.
+func latencies(defaults bool) (azure.Latencies, machine.Latencies) {
+	cloud, machines := azure.Latencies{Version: publishing, Snapshot: snapshotting}, machine.Latencies{}
+	if !defaults {
+		cloud.Create = time.Second
+		machines = machine.Latencies{
+			Install: time.Second, Join: time.Second, Extension: time.Second, Kubelet: kubelet.Latencies{ImagePull: time.Second},
+		}
+	}
+	return cloud, machines
+}
+
+// set lists what a run sets to another value than the sandbox's own.
+func set(cloud azure.Latencies, machines machine.Latencies) (list []Latency) {
+	ownCloud, ownMachines := azure.Latencies{}.Defaulted(), machine.Latencies{}.Defaulted()
+	cloud, machines = cloud.Defaulted(), machines.Defaulted()
+	for _, l := range []Latency{
+		{"publishing", cloud.Version, ownCloud.Version},
+		{"creation of an instance", cloud.Create, ownCloud.Create},
+		{"installation", machines.Install, ownMachines.Install},
+		{"join", machines.Join, ownMachines.Join},
+		{"an extension", machines.Extension, ownMachines.Extension},
+		{"an image pull", machines.Kubelet.ImagePull, ownMachines.Kubelet.ImagePull},
+		{"stop", cloud.Stop, ownCloud.Stop},
+		{"stop of a guest that is off", cloud.StopIdle, ownCloud.StopIdle},
+		{"snapshot", cloud.Snapshot, ownCloud.Snapshot},
+		{"start", cloud.Start, ownCloud.Start},
+		{"boot", machines.Boot, ownMachines.Boot},
+		{"kubelet's start", machines.KubeletStart, ownMachines.KubeletStart},
+	} {
+		if l.Set != l.Default {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// described names what was set, with the sandbox's own value.
+func described(list []Latency) string {
+	var words []string
+	for _, l := range list {
+		words = append(words, fmt.Sprintf("%s %s (else %s)", l.Of, brief(l.Set), brief(l.Default)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// brief writes a duration without the zeros after it.
+func brief(d time.Duration) string {
+	if d >= 2*time.Minute && d%time.Minute == 0 {
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%.3g s", d.Seconds())
+}
