@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -127,8 +128,15 @@ func unreachable(err error) bool {
 		apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err):
 		return true
 	default:
-		return errors.As(err, &network) || errors.As(err, &transport)
+		return errors.As(err, &network) && !local(network) || errors.As(err, &transport)
 	}
+}
+
+// local tells whether what looks like an error of the network is the bare number of one that the system gave: it has
+// the methods of such an error, and is one of a file as well. What comes over a network says so around it.
+func local(err net.Error) bool {
+	_, bare := err.(syscall.Errno) //nolint:errorlint // who stands around it is what tells them apart
+	return bare
 }
 
 // explain says an error in a sentence that a person can act on.

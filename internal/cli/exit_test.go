@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,6 +39,9 @@ func TestExitCode(t *testing.T) {
 		"cloud throttles":     {&cloud.Error{Kind: cloud.Throttled}, ExitUnreachable},
 		"cloud has no such":   {&cloud.Error{Kind: cloud.NotFound}, ExitUnexpected},
 		"cloud can't":         {&cloud.Error{Kind: cloud.Unsupported}, ExitRefused},
+		"disk full":           {&fs.PathError{Op: "write", Path: "/mnt/disk/etc/x", Err: syscall.ENOSPC}, ExitUnexpected},
+		"read-only disk":      {fmt.Errorf("write /etc/x: %w", syscall.EROFS), ExitUnexpected},
+		"no connection":       {&net.OpError{Op: "dial", Net: "tcp", Err: &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}}, ExitUnreachable},
 		"connection refused":  {&url.Error{Op: "Get", URL: "https://x", Err: syscall.ECONNREFUSED}, ExitUnreachable},
 		"port is taken":       {fmt.Errorf("controller: %w", &net.OpError{Op: "listen", Err: syscall.EADDRINUSE}), ExitUsage},
 		"API server busy":     {apierrors.NewTooManyRequests("x", 1), ExitUnreachable},

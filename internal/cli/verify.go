@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"text/tabwriter"
@@ -93,6 +94,15 @@ func (v *verifyFlags) check(isTree bool) error {
 	return nil
 }
 
+// searchable refuses what is neither a tree nor an image: a pipe would be waited for, and some devices never end.
+func searchable(target string, mode fs.FileMode) error {
+	switch {
+	case mode.IsDir(), mode.IsRegular(), mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
+		return nil
+	}
+	return usagef("%s is neither a directory nor an image nor a block device: a pipe or the like cannot be searched, so write it to a file first", generalize.Printable(target))
+}
+
 func (v *verifyFlags) run(ctx context.Context, f *Factory, target string) error {
 	format, err := print.ParseFormat(v.output, print.Table, print.JSON, print.YAML)
 	if err != nil {
@@ -101,6 +111,9 @@ func (v *verifyFlags) run(ctx context.Context, f *Factory, target string) error 
 	info, err := os.Stat(target)
 	if err != nil {
 		return &ending{ExitUsage, err}
+	}
+	if err := searchable(target, info.Mode()); err != nil {
+		return err
 	}
 	if err := v.check(info.IsDir()); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -219,5 +220,18 @@ func TestVerifyLooksIntoStores(t *testing.T) {
 	}
 	if out, code = verifyCommand(t, dir); code != 0 {
 		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// TestVerifyOnlyWhatCanBeSearched: a pipe that nobody writes to would be waited for without an end.
+func TestVerifyOnlyWhatCanBeSearched(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{pipe}, {"/dev/null"}, {"/dev/zero", "--free-only"}, {pipe, "--all"}} {
+		if out, code := verifyCommand(t, args...); code != ExitUsage || !strings.Contains(out, "write it to a file first") {
+			t.Errorf("verify %s ends with %d: %s", args, code, out)
+		}
 	}
 }

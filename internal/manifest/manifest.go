@@ -116,6 +116,8 @@ func render(w io.Writer, name string, o Options) error {
 		return err
 	}
 	names := strings.NewReplacer(
+		"$(apart)", apart(o.Namespace),
+		"$(podsapart)", apart(o.GeneralizeNamespace),
 		"$(namespace)", o.Namespace,
 		"$(podspace)", o.GeneralizeNamespace,
 		"$(generalize)", v1alpha1.GeneralizeServiceAccount,
@@ -134,6 +136,15 @@ func render(w io.Writer, name string, o Options) error {
 		}
 	}
 	return document(w, names.Replace(kept.String()))
+}
+
+// apart is what the cluster's own names get so that two namespaces do not take each other's. The default namespace
+// keeps the plain names, so that an upgrade finds its own.
+func apart(namespace string) string {
+	if namespace == v1alpha1.DefaultNamespace {
+		return ""
+	}
+	return "-" + namespace
 }
 
 // document writes one file so that it can follow another one.

@@ -187,3 +187,25 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoNamespaces: what is bound for one must not be bound anew for another. The default namespace keeps the names that
+// it had, so that an upgrade takes its own binding over.
+func TestTwoNamespaces(t *testing.T) {
+	owner := map[string]string{}
+	for _, o := range []Options{{}, {Namespace: "team-a"}, {Namespace: "team-b"}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"}} {
+		for _, object := range documents(t, o) {
+			if object.GetKind() != "ClusterRoleBinding" {
+				continue
+			}
+			if other, taken := owner[object.GetName()]; taken {
+				t.Errorf("%s of namespace %q takes that of %q", object.GetName(), o.Namespace, other)
+			}
+			owner[object.GetName()] = o.Namespace
+		}
+	}
+	for _, name := range []string{"kamino-engine", v1alpha1.GeneralizeServiceAccount} {
+		if of, found := owner[name]; !found || of != "" {
+			t.Errorf("the default namespace has lost its %s", name)
+		}
+	}
+}
