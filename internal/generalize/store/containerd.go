@@ -192,8 +192,7 @@ func (s Store) remembersContainers() (string, error) {
 	named := map[string]string{}
 	stale, err := readPages(s.tree, s.index, func(at []string, value []byte) error {
 		switch {
-		case len(at) < 4:
-		case len(at) == 4 && (at[2] == "containers" || at[2] == "sandboxes"):
+		case len(at) == 4 && slices.Contains([]string{"containers", "sandboxes"}, at[2]):
 			counts[at[2]]++
 		case len(at) == 5 && at[2] == "content" && at[3] == "ingests":
 			counts["open downloads"]++
@@ -210,13 +209,22 @@ func (s Store) remembersContainers() (string, error) {
 			return fmt.Sprintf("/%s still has %d %s", s.index, n, what), nil
 		}
 	}
-	if why := staleText(s.index, stale); why != "" {
-		return why, nil
+	if stale > 0 {
+		return staleText(s.index, stale), nil
 	}
-	if names, err := s.names(s.ingests()); err != nil || len(names) > 0 {
-		return fmt.Sprintf("/%s has %d open downloads", s.ingests(), len(names)), err
+	if why, err := s.openDownloads(); err != nil || why != "" {
+		return why, err
 	}
 	return s.disagree(named)
+}
+
+// openDownloads says whether bytes of downloads are there that were not finished.
+func (s Store) openDownloads() (string, error) {
+	names, err := s.names(s.ingests())
+	if err != nil || len(names) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("/%s has %d open downloads", s.ingests(), len(names)), nil
 }
 
 // disagree names a snapshot that containerd's database has and its snapshotter's has not.

@@ -20,19 +20,18 @@ var driverLayers = map[string]string{
 	"overlay2": "overlay2", "overlay": "overlay", "fuse-overlayfs": "fuse-overlayfs", "aufs": "aufs/diff", "vfs": "vfs/dir",
 }
 
-// dockerRoot is Docker's data directory and the layers of the driver whose layer store this is.
-func (s Store) dockerRoot() (root, layers string, err error) {
+// dockerLayers is where the driver whose layer store this is keeps its layers; empty if it has none.
+func (s Store) dockerLayers() (string, error) {
 	driver := path.Base(path.Dir(s.index))
-	root = path.Dir(path.Dir(path.Dir(s.index)))
 	sub, known := driverLayers[driver]
 	if !known {
 		mounts, err := s.names(s.index + "/mounts")
 		if err != nil || len(mounts) > 0 {
-			return "", "", errors.Join(err, fmt.Errorf("/%s has layers of Docker's driver %s, and %w", s.index, driver, errUnknown))
+			return "", errors.Join(err, fmt.Errorf("/%s has layers of Docker's driver %s, and %w", s.index, driver, errUnknown))
 		}
-		return root, "", nil
+		return "", nil
 	}
-	return root, path.Join(root, sub), nil
+	return path.Join(path.Dir(path.Dir(path.Dir(s.index))), sub), nil
 }
 
 // dockerImages are the layers of images, by the names that the driver knows them by.
@@ -59,7 +58,7 @@ func (s Store) dockerImages() (images []string, err error) {
 // forgetDocker removes what containers wrote to and the records of it; so what the build cache holds, whose
 // records go, too. Everything that is no layer of an image is one of these.
 func (s Store) forgetDocker() (sum tree.Removed, err error) {
-	_, layers, err := s.dockerRoot()
+	layers, err := s.dockerLayers()
 	if err != nil {
 		return sum, err
 	}
@@ -139,7 +138,7 @@ func (s Store) remembersDocker() (string, error) {
 	if len(mounts) > 0 {
 		return fmt.Sprintf("/%s/mounts knows %d containers", s.index, len(mounts)), nil
 	}
-	_, layers, err := s.dockerRoot()
+	layers, err := s.dockerLayers()
 	if err != nil || layers == "" {
 		return "", err
 	}
@@ -176,7 +175,7 @@ func (s Store) writtenTo(layers string, ofImage map[string]bool) (string, error)
 
 // brokenDocker holds the files of each layer against what Docker kept of the archive that it came in.
 func (s Store) brokenDocker() (string, error) {
-	_, layers, err := s.dockerRoot()
+	layers, err := s.dockerLayers()
 	if err != nil || layers == "" {
 		return "", err
 	}

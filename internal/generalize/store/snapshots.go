@@ -158,6 +158,17 @@ func (s Store) remembersSnapshots() (string, error) {
 			others++
 		}
 	}
+	if why, err := s.leftOver(base, images); err != nil || why != "" {
+		return why, err
+	}
+	if others > 0 {
+		return fmt.Sprintf("/%s knows %d layers that containers write to", s.index, others), nil
+	}
+	return staleText(s.index, stale), nil
+}
+
+// leftOver names a directory that is not the layer of an image.
+func (s Store) leftOver(base string, images map[string]bool) (string, error) {
 	for _, sub := range snapshotDirs {
 		names, err := s.names(base + "/" + sub)
 		if err != nil {
@@ -169,10 +180,7 @@ func (s Store) remembersSnapshots() (string, error) {
 			}
 		}
 	}
-	if others > 0 {
-		return fmt.Sprintf("/%s knows %d layers that containers write to", s.index, others), nil
-	}
-	return staleText(s.index, stale), nil
+	return "", nil
 }
 
 func staleText(index string, stale int) string {

@@ -117,7 +117,8 @@ func (s Store) remove(layer string) (sum tree.Removed, err error) {
 	for _, p := range paths {
 		removed, err := s.tree.Remove(p, nil)
 		add(&sum, removed)
-		if err != nil && !(errors.Is(err, tree.ErrMounted) && (p == layer || strings.HasSuffix(p, "/merged"))) {
+		mounted := errors.Is(err, tree.ErrMounted) && (p == layer || strings.HasSuffix(p, "/merged"))
+		if err != nil && !mounted {
 			return sum, err
 		}
 	}
