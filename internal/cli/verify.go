@@ -61,7 +61,7 @@ It exits 0 if the disk is clean, and 4 if there are findings that may not stay.`
 	flags.StringVar(&v.manifest, "manifest", "", "manifest of the run that generalized the disk (default: the one in the tree)")
 	flags.StringVar(&v.identities, "identities", "", "list of the donor's identities, as sha256sum writes it")
 	flags.StringSliceVar(&v.allow, "allow", nil, "rules that were allowed to be broken, by name")
-	flags.BoolVar(&v.all, "all", false, "read the whole tree, not only where machines keep what is theirs")
+	flags.BoolVar(&v.all, "all", false, "search what packages and container images brought, too")
 	flags.StringVar(&v.tree, "tree", "", "with an image: the same disk, mounted; keys that came with packages and container images are known again by it")
 	flags.BoolVar(&v.freeOnly, "free-only", false, "with an image: report keys and tokens only where blocks are not known to be in use")
 	bindOutput(cmd, &v.output, print.Table, print.JSON, print.YAML)
@@ -174,7 +174,7 @@ func (v *verifyFlags) lookIntoStores(target string, result *verified) error {
 // knowBrought adds the keys that came with packages and container images to those that may stay. What the
 // manifest says of a key counts first.
 func (v *verifyFlags) knowBrought(ctx context.Context, o *scan.Options) error {
-	brought, err := scan.Brought(ctx, v.tree)
+	brought, err := scan.Brought(ctx, v.tree, *o)
 	if err != nil {
 		return fmt.Errorf("--tree: %w", err)
 	}
@@ -205,9 +205,7 @@ func (v *verifyFlags) readManifest(target string, isTree bool) (*generalize.Mani
 // options joins what the flags, the manifest and the tree itself tell.
 func (v *verifyFlags) options(target string, isTree bool, m *generalize.Manifest) (scan.Options, *verified, error) {
 	o, result := scan.Options{FreeOnly: v.freeOnly}, &verified{Target: target}
-	if !v.all {
-		o.Dirs = scan.Dirs()
-	}
+	o.All = v.all
 	profile := v1alpha1.Profile(v.profile)
 	if m != nil {
 		o.Identities, o.Known = m.Identities(), m.Known()
@@ -229,7 +227,7 @@ func (v *verifyFlags) options(target string, isTree bool, m *generalize.Manifest
 		if err != nil {
 			return o, nil, &ending{ExitUsage, err}
 		}
-		o.Owner = loaded.Owner(v.allow...)
+		o.Owner, o.Base = loaded.Owner(v.allow...), loaded.Base()
 		result.Profile, result.ProfileVersion = loaded.Name, loaded.Version
 	}
 	if v.identities != "" {

@@ -27,6 +27,13 @@ func (b *Below) hides(p string) bool {
 	return slices.ContainsFunc(b.Points, func(point string) bool { return strings.HasPrefix(p, tree.Rel(point)+"/") })
 }
 
+// outermost are the points that lie below no other.
+func (b *Below) outermost() []string {
+	return slices.DeleteFunc(slices.Clone(b.Points), func(point string) bool {
+		return slices.ContainsFunc(b.Points, func(other string) bool { return strings.HasPrefix(point, strings.TrimSuffix(other, "/")+"/") })
+	})
+}
+
 // treatHidden applies the rules that remove to what is hidden, and looks again. What it finds and does
 // becomes part of the outcomes.
 func (r *Runner) treatHidden(m *Manifest, seen *Before) error {
@@ -134,21 +141,12 @@ func whyWrong(t *tree.Tree, r *Rule, before *Before, p string, info fs.FileInfo)
 
 // searchHidden looks for secrets and identities in what is hidden, and adds what it finds to the report.
 func (r *Runner) searchHidden(ctx context.Context, m *Manifest, report *scan.Report) error {
-	var dirs []string
-	for _, point := range r.Below.Points {
-		for _, dir := range scan.Dirs() {
-			switch {
-			case point == dir, strings.HasPrefix(point, dir+"/"):
-				dirs = append(dirs, point)
-			case strings.HasPrefix(dir, strings.TrimSuffix(point, "/")+"/"):
-				dirs = append(dirs, dir)
-			}
-		}
-	}
-	if len(dirs) == 0 {
+	if len(r.Below.Points) == 0 {
 		return nil
 	}
-	more, err := scan.Tree(ctx, r.Below.Tree.Dir(), scan.Options{Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Dirs: dirs})
+	more, err := scan.Tree(ctx, r.Below.Tree.Dir(), scan.Options{
+		Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Dirs: r.Below.outermost(),
+	})
 	if err != nil {
 		return fmt.Errorf("below mount points: %w", err)
 	}

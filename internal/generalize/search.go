@@ -4,19 +4,45 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/generalize/scan"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// search looks for secrets and for the donor's identities where machines keep what is theirs.
+// search looks for secrets and for the donor's identities on the whole disk.
 func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.Report, error) {
-	report, err := scan.Tree(ctx, t.Dir(), scan.Options{Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Dirs: scan.Dirs()})
+	report, err := scan.Tree(ctx, t.Dir(), scan.Options{Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base()})
 	if err == nil && r.Below != nil {
 		err = r.searchHidden(ctx, m, report)
 	}
 	return report, err
+}
+
+// Base says whether a file is one that every machine of its kind has although no package owns it: what a
+// profile installs or keeps, what is exempt, and what programs of the system make.
+func (p *Profile) Base() func(string) bool {
+	var own []*regexp.Regexp
+	for _, e := range p.Exempt {
+		for _, pattern := range e.Paths {
+			own = append(own, below(pattern))
+		}
+	}
+	for i := range p.Rules {
+		if is(p.Rules[i].Action, Keep, Install, Record) {
+			for _, pattern := range p.Rules[i].Paths {
+				own = append(own, below(pattern))
+			}
+		}
+	}
+	made := madeBySystem()
+	return func(path string) bool {
+		if made.MatchString(path) {
+			return true
+		}
+		return slices.ContainsFunc(own, func(e *regexp.Regexp) bool { return e.MatchString(path[1:]) })
+	}
 }
 
 // minIdentity is the size, in bytes, from which on content is likely to be unlike any other.

@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"crypto/x509"
+	"encoding/binary"
 )
 
 // sector is the unit in which disks and file systems place the begin of a file.
@@ -12,16 +13,55 @@ const sector = 512
 // the data that follows. Source: RFC 7292, 4; RFC 2315, 14.
 var pkcs12 = []byte{0x02, 0x01, 0x03, 0x30}
 
-// binaryKey says whether content begins with a private key in DER, or with a PKCS #12 file, and what its
+// Object identifiers of the two bags of a PKCS #12 file that hold a private key. Source: RFC 7292, 4.2.
+var (
+	keyBag         = []byte{0x06, 0x0b, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x0a, 0x01, 0x01}
+	shroudedKeyBag = []byte{0x06, 0x0b, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x0a, 0x01, 0x02}
+)
+
+// binaryKey says whether content begins with a private key in DER, or with a store of keys, and what its
 // hash is. It is asked at the begin of files only: elsewhere programs hold templates that look alike. A
 // key counts if it can be read as one.
 func binaryKey(content []byte) (what, fingerprint string) {
+	if len(content) < 16 {
+		return "", ""
+	}
+	switch content[0] {
+	case 0x30:
+		return derKey(content)
+	case 0xFE, 0xCE:
+		return javaKeys(content)
+	case 0x05:
+		return keytab(content)
+	case 'L':
+		if bytes.HasPrefix(content, []byte("LUKS\xba\xbe\x00")) {
+			return "header of an encrypted disk (LUKS)", sum(content[:min(len(content), sector)])
+		}
+	case 'o':
+		if bytes.HasPrefix(content, []byte("openssh-key-v1\x00\x00")) {
+			return "private key (OpenSSH, binary)", sum(content[:min(len(content), sector)])
+		}
+	case 0x94, 0x95, 0xC5:
+		return openPGP(content)
+	}
+	return "", ""
+}
+
+func derKey(content []byte) (what, fingerprint string) {
 	body, whole := derSequence(content)
 	if body == nil {
 		return "", ""
 	}
 	if bytes.HasPrefix(body, pkcs12) {
-		return "private key (PKCS #12)", sum(whole)
+		// A store of certificates alone has neither bag.
+		if bytes.Contains(whole, keyBag) || bytes.Contains(whole, shroudedKeyBag) {
+			return "private key (PKCS #12)", sum(whole)
+		}
+		return "", ""
+	}
+	// PKCS #8, encrypted: an algorithm of PKCS #5 or PKCS #12, and the key.
+	if len(body) > 64 && body[0] == 0x30 && (bytes.HasPrefix(body[2:], pkcs5) || bytes.HasPrefix(body[2:], pkcs12PBE)) {
+		return "private key (PKCS #8, encrypted)", sum(whole)
 	}
 	// All three forms begin with a version of 0 or 1.
 	if len(body) < 32 || body[0] != 0x02 || body[1] != 0x01 || body[2] > 1 {
@@ -39,19 +79,27 @@ func binaryKey(content []byte) (what, fingerprint string) {
 	return "", ""
 }
 
+// Begins of the object identifiers with which keys are encrypted. Source: RFC 8018, A; RFC 7292, C.
+var (
+	pkcs5     = []byte{0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x05}
+	pkcs12PBE = []byte{0x06, 0x0a, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01}
+)
+
 // derSequence returns the body of the sequence that content begins with, and the sequence itself, if all
 // of it is there. A PKCS #12 file may be longer than what there is; then the begin has to do.
 func derSequence(content []byte) (body, whole []byte) {
-	if len(content) < 16 || content[0] != 0x30 {
-		return nil, nil
-	}
 	length, head := int(content[1]), 2
 	switch {
 	case content[1] == 0x81:
 		length, head = int(content[2]), 3
 	case content[1] == 0x82:
 		length, head = int(content[2])<<8|int(content[3]), 4
-	case content[1] >= 0x80:
+	case content[1] == 0x80:
+		// Of no length that is told, as some libraries write PKCS #12.
+		length = len(content) - head
+	case content[1] == 0x83:
+		length, head = int(content[2])<<16|int(content[3])<<8|int(content[4]), 5
+	case content[1] > 0x80:
 		return nil, nil
 	}
 	end := head + length
@@ -64,6 +112,91 @@ func derSequence(content []byte) (body, whole []byte) {
 	return content[head:end], content[:end]
 }
 
+// Magic numbers and entries of Java's key stores. Source: OpenJDK, sun.security.provider.JavaKeyStore.
+const (
+	magicJKS   = 0xFEEDFEED
+	magicJCEKS = 0xCECECECE
+	javaKey    = 1
+	javaTrust  = 2
+	javaSecret = 3
+)
+
+// javaKeys says whether a Java key store holds a key. A trust store holds certificates alone.
+func javaKeys(content []byte) (what, fingerprint string) {
+	u32 := binary.BigEndian.Uint32
+	if magic := u32(content); magic != magicJKS && magic != magicJCEKS || u32(content[4:]) > 2 {
+		return "", ""
+	}
+	count, rest := u32(content[8:]), content[12:]
+	take := func(n int) []byte {
+		if n < 0 || n > len(rest) {
+			rest = nil
+			return nil
+		}
+		taken := rest[:n]
+		rest = rest[n:]
+		return taken
+	}
+	text := func() {
+		if n := take(2); n != nil {
+			take(int(binary.BigEndian.Uint16(n)))
+		}
+	}
+	for range min(count, 10_000) {
+		tag := take(4)
+		if tag == nil {
+			return "", ""
+		}
+		switch u32(tag) {
+		case javaKey, javaSecret:
+			return "private key (Java key store)", sum(content[:min(len(content), after)])
+		case javaTrust:
+			text()
+			take(8)
+			text()
+			if n := take(4); n != nil {
+				take(int(u32(n)))
+			}
+		default:
+			return "", ""
+		}
+	}
+	return "", ""
+}
+
+// keytab knows a Kerberos key table: version 5.2, and the length of the first entry. Source: MIT Kerberos,
+// keytab file format.
+func keytab(content []byte) (what, fingerprint string) {
+	if content[1] != 2 {
+		return "", ""
+	}
+	length, parts := binary.BigEndian.Uint32(content[2:]), binary.BigEndian.Uint16(content[6:])
+	if length < 16 || length > 4096 || parts == 0 || parts > 8 || int(length)+6 > len(content) {
+		return "", ""
+	}
+	return "Kerberos keytab", sum(content[:length+6])
+}
+
+// openPGP knows a packet of a secret key: a tag of 5, and version 4 with an algorithm that there is.
+// Source: RFC 4880, 4.2 and 5.5.
+func openPGP(content []byte) (what, fingerprint string) {
+	body := content[2:]
+	switch content[0] {
+	case 0x95:
+		body = content[3:]
+	case 0xC5:
+		if content[1] >= 192 {
+			body = content[3:]
+		}
+	}
+	created := binary.BigEndian.Uint32(body[1:])
+	known := bytes.IndexByte([]byte{1, 2, 3, 16, 17, 18, 19, 22, 25, 27}, body[5]) >= 0
+	if body[0] != 4 || !known || created < 0x30000000 || created > 0x90000000 {
+		return "", ""
+	}
+	return "private key (OpenPGP)", sum(content[:min(len(content), sector)])
+}
+
 // binaryKeys calls found for keys at the begin of sectors; only for the first sector if that is all that
 // can be a file's begin.
 func (w *window) binaryKeys(every bool, found func(hit)) {
@@ -72,7 +205,7 @@ func (w *window) binaryKeys(every bool, found func(hit)) {
 		if !every && w.offset+int64(p) > 0 {
 			return
 		}
-		if w.data[p] != 0x30 {
+		if !keyBegins[w.data[p]] {
 			continue
 		}
 		if what, fingerprint := binaryKey(w.data[p:min(len(w.data), p+after)]); what != "" {
@@ -80,3 +213,5 @@ func (w *window) binaryKeys(every bool, found func(hit)) {
 		}
 	}
 }
+
+var keyBegins = alphabet("\x30\xfe\xce\x05Lo\x94\x95\xc5")

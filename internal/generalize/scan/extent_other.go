@@ -13,4 +13,7 @@ func extents(_ *os.File, size int64, visit func(offset, length int64) error) err
 }
 
 // onDisk is not known here; a machine's disk is mounted on Linux.
-func onDisk(*os.File) (bool, error) { return false, nil }
+func onDisk(*os.File, uint64) (bool, error) { return false, nil }
+
+// attributes are looked at on Linux.
+func (w *treeWalk) attributes(*os.File, placeOf) {}

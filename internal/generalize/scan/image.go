@@ -32,7 +32,10 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 	if size == 0 {
 		return nil, fmt.Errorf("%s is empty", name)
 	}
-	s := newScanner(o)
+	s, err := newScanner(o)
+	if err != nil {
+		return nil, err
+	}
 	s.report.Files = 1
 	layout := layoutOf(f, size)
 	found := func(h hit) {
@@ -47,10 +50,13 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 		}
 		s.add(Finding{Offset: h.offset, Block: block, Kind: h.kind, What: h.what, SHA256: h.sum, Kept: kept})
 	}
+	secrets, decoder := everything().sweep(false, found), s.decoder()
+	secrets.decoder = decoder
 	err = extents(f, size, func(offset, length int64) error {
 		s.report.Bytes += length
 		return windows(io.NewSectionReader(f, offset, length), offset, s.buffer, func(w *window) error {
-			w.secrets(found)
+			*decoder.left = maxUnpacked
+			secrets.window(w)
 			w.binaryKeys(true, found)
 			if len(s.known.paths) > 0 {
 				s.known.ids(w, found)
@@ -63,5 +69,6 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 	if err != nil {
 		return s.report, fmt.Errorf("read %s: %w", name, err)
 	}
+	secrets.finish()
 	return s.report, nil
 }

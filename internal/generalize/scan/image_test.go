@@ -2,6 +2,7 @@ package scan
 
 import (
 	"encoding/binary"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"os/exec"
@@ -63,19 +64,25 @@ func TestKnownInImage(t *testing.T) {
 	}
 }
 
-// TestWhatPackagesBringIsKnown: a key below /usr or in a container image, and not the machine's own.
+// TestWhatPackagesBringIsKnown: a key of a package or in a container image, one in the middle of a program,
+// which is no file's begin in the tree, and not the machine's own.
 func TestWhatPackagesBringIsKnown(t *testing.T) {
 	all, dir := secrets(t), t.TempDir()
 	write(t, dir, "usr/share/doc/example/server.key", all["PKCS #1 in PEM"])
+	packaged(t, dir, "usr/share/doc/example/server.key")
+	block, _ := pem.Decode([]byte(all["SEC 1 in PEM"]))
+	program := strings.Repeat("\x7fELF", 3*sector/4) + string(block.Bytes)
+	write(t, dir, "usr/bin/openssl", program)
+	write(t, dir, "usr/bin/kubeadm", "\x7fELF\x00kubeadm join --token abcdef.1234567890abcdef 1.2.3.4:6443\x00--tls-bootstrap-token abcdef.0123456789abcdef\x00")
 	write(t, dir, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/etc/test.key", all["OpenSSH"])
 	write(t, dir, "etc/ssl/private/own.key", all["PKCS #8 in PEM"])
-	known, err := Brought(t.Context(), dir)
-	if err != nil || len(known) != 2 {
+	known, err := Brought(t.Context(), dir, Options{})
+	if err != nil || len(known) != 3 {
 		t.Fatalf("got %v, %v", known, err)
 	}
-	name := image(t, 4<<20, map[int64]string{8192: all["PKCS #1 in PEM"], 1 << 20: all["OpenSSH"], 2 << 20: all["PKCS #8 in PEM"]})
+	name := image(t, 4<<20, map[int64]string{8192: all["PKCS #1 in PEM"], 1 << 20: all["OpenSSH"], 2 << 20: all["PKCS #8 in PEM"], 3 << 20: program})
 	report := scanImage(t, name, Options{Known: known})
-	if report.Count != 1 || report.Findings[0].Offset != 2<<20 || len(report.Kept) != 2 {
+	if report.Count != 1 || report.Findings[0].Offset != 2<<20 || len(report.Kept) != 3 {
 		t.Errorf("got %+v", report)
 	}
 }
@@ -212,11 +219,13 @@ func BenchmarkText(b *testing.B) {
 	for len(content)+len(line) < 64<<20 {
 		content = append(content, line...)
 	}
-	s := newScanner(Options{Identities: []Value{{Path: "/etc/machine-id", SHA256: sum([]byte("x")), Bytes: 33}}})
+	s, _ := newScanner(Options{Identities: []Value{{Path: "/etc/machine-id", SHA256: sum([]byte("x")), Bytes: 33}}})
 	b.SetBytes(int64(len(content)))
+	secrets := everything().sweep(true, func(hit) {})
+	secrets.decoder = s.decoder()
 	for b.Loop() {
 		err := windows(strings.NewReader(string(content)), 0, s.buffer, func(w *window) error {
-			w.secrets(func(hit) {})
+			secrets.window(w)
 			s.known.ids(w, func(hit) {})
 			s.known.journals(w, func(hit) {})
 			return nil

@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // Finding is something that must not be in a clone, or may be there for a reason. It never holds the
@@ -47,9 +46,12 @@ func (f *Finding) Where() string {
 
 // Report is what a scan saw.
 type Report struct {
-	// Files and Bytes that were read.
+	// RuleSet names what was looked for, with its version.
+	RuleSet string `json:"ruleSet,omitempty"`
+	// Files and Bytes that were searched.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
+	Known
 	// Count of findings that may not stay; Findings lists the first of them.
 	Count    int       `json:"count"`
 	Findings []Finding `json:"findings,omitempty"`
@@ -64,6 +66,7 @@ const maxListed = 100
 // Add takes over what another scan saw.
 func (r *Report) Add(other *Report) {
 	r.Files, r.Bytes = r.Files+other.Files, r.Bytes+other.Bytes
+	r.Known.add(&other.Known)
 	r.Count, r.KeptCount = r.Count+other.Count, r.KeptCount+other.KeptCount
 	r.Findings = append(r.Findings, other.Findings...)
 	r.Kept = append(r.Kept, other.Kept...)
@@ -83,6 +86,11 @@ type Options struct {
 	Identities []Value
 	// Owner says which rule a path of a tree belongs to; nil if nobody knows.
 	Owner func(path string) Owner
+	// Base says whether a file of a tree is one that every machine of its kind has, though no package owns
+	// it; nil if nobody knows.
+	Base func(path string) bool
+	// Leftovers are files that a rule removed under another name, with that.
+	Leftovers map[Inode]string
 	// Known are SHA-256 of secrets that may stay in an image, with the reason.
 	Known map[string]string
 	// FreeOnly takes keys and tokens in blocks in use for somebody else's concern; the donor's identities
@@ -90,66 +98,67 @@ type Options struct {
 	FreeOnly bool
 	// Dirs of a tree that are read, as paths of the machine; all of it if empty.
 	Dirs []string
+	// All has searched as well what packages and container images brought.
+	All bool
 
-	// images has container images read as well.
-	images bool
-	// each is called with everything that is found; nil if nobody wants to know.
-	each func(Finding)
+	// every has binary keys looked for at each sector of a file, as in an image.
+	every bool
+	// each is called with everything that is found, and who brought the file; nil if nobody wants to know.
+	each func(f Finding, broughtBy string)
 }
 
-// Dirs are the directories in which a machine keeps what it got or made for itself. The rest comes from
-// packages and images, which bring keys of their own for tests and examples.
-func Dirs() []string { return []string{"/etc", "/home", "/root", "/var/lib", "/var/log"} }
+// Inode is a file, whatever its names are.
+type Inode struct{ Device, Number uint64 }
 
-// shared are parts of those that come from packages and container images, by the thousands of files.
-var shared = []string{
-	"var/lib/containerd/io.containerd.content.v1.content", "var/lib/containerd/io.containerd.snapshotter.v1.*",
-	"var/lib/containers/storage", "var/lib/docker/overlay2", "var/lib/docker/image", "var/lib/snapd/snaps",
-	"var/lib/snapd/cache", "proc", "sys", "dev", "run",
-}
-
-// Brought returns the hashes of keys that came with packages and container images, and where each is: what a
-// tree has outside of the directories in which a machine keeps what is its own. In an image of the same disk
-// they cannot be told from others by anything else.
-func Brought(ctx context.Context, dir string) (map[string]string, error) {
-	brought := map[string]string{}
-	_, err := Tree(ctx, dir, Options{images: true, each: func(f Finding) {
-		if f.SHA256 != "" && !own(f.Path) {
-			brought[f.SHA256] = f.Path + ": it came with a package or a container image"
+// Brought returns the hashes of keys and tokens of a tree that an image of the same disk has as well, and that
+// are no findings in the tree: they came with packages and container images, are kept, or stand where only
+// the begin of a file is one in an image (a test key in the middle of a program).
+func Brought(ctx context.Context, dir string, o Options) (map[string]string, error) {
+	brought, found := map[string]string{}, map[string]bool{}
+	o.All, o.every = true, true
+	o.each = func(f Finding, by string) {
+		switch {
+		case f.SHA256 == "":
+		case by != "":
+			brought[f.SHA256] = f.Path + ": it came with " + by
+		case f.Kept != "":
+			brought[f.SHA256] = f.Path + ": " + f.Kept
+		default:
+			found[f.SHA256] = true
 		}
-	}})
-	if err != nil {
+	}
+	if _, err := Tree(ctx, dir, o); err != nil {
 		return nil, err
+	}
+	for hash := range found {
+		delete(brought, hash)
 	}
 	return brought, nil
 }
 
-// own says whether a path of the machine is where it keeps what it got or made for itself.
-func own(p string) bool {
-	for dir := strings.TrimPrefix(p, "/"); dir != "." && dir != "/"; dir = path.Dir(dir) {
-		if skipped(dir) {
-			return false
-		}
-	}
-	return slices.ContainsFunc(Dirs(), func(dir string) bool { return strings.HasPrefix(p, dir+"/") })
-}
+// insideProgram is who brought a binary key that stands in the middle of a file.
+const insideProgram = "the file in the middle of which it stands"
 
 type scanner struct {
 	Options
 	known  *known
 	report *Report
 	buffer []byte
+	// buffers for streams in streams, by depth.
+	buffers  [][]byte
+	packages *packages
 }
 
-func newScanner(o Options) *scanner {
-	return &scanner{Options: o, known: knownOf(o.Identities), report: &Report{}, buffer: make([]byte, buffered)}
+func newScanner(o Options) (*scanner, error) {
+	set, err := RuleSet()
+	if err != nil {
+		return nil, err
+	}
+	return &scanner{Options: o, known: knownOf(o.Identities), report: &Report{RuleSet: set}, buffer: make([]byte, buffered)}, nil
 }
 
 // add takes a hit into the report.
 func (s *scanner) add(f Finding) {
-	if s.each != nil {
-		s.each(f)
-	}
 	if f.Kept != "" {
 		if s.report.KeptCount++; len(s.report.Kept) < maxListed {
 			s.report.Kept = append(s.report.Kept, f)
@@ -161,15 +170,22 @@ func (s *scanner) add(f Finding) {
 	}
 }
 
-// Tree reads the files of a directory tree, links not followed. What cannot be read is an error, because
-// it cannot be vouched for; what goes while it is looked at is not.
+// Tree reads the files of a directory tree, links not followed, with their names and extended attributes.
+// What cannot be read is an error, because it cannot be vouched for; what goes while it is looked at is not.
 func Tree(ctx context.Context, dir string, o Options) (*Report, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	s := newScanner(o)
+	s, err := newScanner(o)
+	if err != nil {
+		return nil, err
+	}
+	if s.packages, err = readPackages(root); err != nil {
+		return nil, fmt.Errorf("read which files packages own: %w", err)
+	}
+	w := treeWalk{scanner: s, ctx: ctx, root: root, unknown: directories{}}
 	dirs := o.Dirs
 	if len(dirs) == 0 {
 		dirs = []string{"/"}
@@ -179,124 +195,150 @@ func Tree(ctx context.Context, dir string, o Options) (*Report, error) {
 		if top == "" {
 			top = "."
 		}
-		if info, err := root.Lstat(top); err != nil || !info.IsDir() {
-			if err == nil || errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
+		info, err := root.Lstat(top)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
 			return nil, err
+		case info.Mode()&fs.ModeSymlink != 0:
+			return nil, fmt.Errorf("look for secrets in %s: it is a link, so what it leads to must be named instead", d)
+		case !info.IsDir():
+			continue
 		}
-		w := treeWalk{scanner: s, root: root}
-		err := fs.WalkDir(root.FS(), top, func(p string, d fs.DirEntry, err error) error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return w.visit(p, d, err)
-		})
-		if err != nil {
+		if err := w.walk(top); err != nil {
 			return s.report, fmt.Errorf("look for secrets in %s: %w", d, err)
 		}
 	}
+	s.report.Unknown = w.unknown.list()
 	return s.report, nil
 }
 
-type treeWalk struct {
-	*scanner
-	root *os.Root
+// brings are container stores, and what of them is an image: it is known and skipped. Sources: containerd,
+// Docker, containers/storage and snapd, the layout of their directories.
+var brings = []string{
+	"var/lib/containerd/io.containerd.content.v1.content", "var/lib/containerd/io.containerd.snapshotter.v1.*",
+	"var/lib/containers/storage", "var/lib/docker/overlay2", "var/lib/docker/image", "var/lib/snapd/snaps",
+	"var/lib/snapd/cache",
 }
 
-func (w *treeWalk) visit(p string, d fs.DirEntry, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case d.IsDir():
-		if skipped(p) && (!w.images || !strings.HasPrefix(p, "var/")) {
-			return fs.SkipDir
-		}
-		return w.enter(p)
-	case !d.Type().IsRegular():
-		return nil
-	}
-	f, err := w.root.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return err
-	}
-	return w.file(f, "/"+p, info.Size())
-}
-
-func skipped(p string) bool {
-	return slices.ContainsFunc(shared, func(pattern string) bool {
+func isImageStore(p string) bool {
+	return slices.ContainsFunc(brings, func(pattern string) bool {
 		ok, err := path.Match(pattern, p)
 		return err == nil && ok
 	})
 }
 
-// enter leaves out what is mounted from elsewhere: no copy of the disk has it.
-func (w *treeWalk) enter(p string) error {
-	if p == "." {
-		return nil
-	}
-	here, err := w.root.Lstat(p)
-	if err != nil {
-		return err
-	}
-	above, err := w.root.Lstat(path.Dir(p))
-	if err != nil || sameDevice(here, above) {
-		return err
-	}
-	dir, err := w.root.Open(p)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if part, err := onDisk(dir); err != nil || part {
-		return err
-	}
-	return fs.SkipDir
-}
-
-func sameDevice(a, b fs.FileInfo) bool {
-	x, isX := a.Sys().(*syscall.Stat_t)
-	y, isY := b.Sys().(*syscall.Stat_t)
-	return !isX || !isY || x.Dev == y.Dev
-}
-
 // file looks through one file of a tree.
-func (s *scanner) file(f *os.File, name string, size int64) error {
-	s.report.Files++
+func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
+	name := place.shown
+	broughtBy := place.broughtBy
+	owned, unchanged, err := w.packages.owns(place.name, f)
+	if err != nil {
+		return err
+	}
+	switch {
+	case unchanged && !w.All:
+		w.report.Packages.Files++
+		w.report.Packages.Bytes += size
+		return nil
+	case unchanged:
+		broughtBy = "a package"
+	case owned:
+		w.report.Changed.add(name)
+	case broughtBy == "":
+		w.unowned(place)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	w.report.Files++
 	owner := Owner{}
-	if s.Owner != nil {
-		owner = s.Owner(name)
-	}
+	asked := false
 	found := func(h hit) {
-		s.add(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps})
+		if !asked && w.Owner != nil {
+			owner, asked = w.Owner(place.name), true
+		}
+		w.give(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, broughtBy)
 	}
-	return extents(f, size, func(offset, length int64) error {
-		s.report.Bytes += length
-		return windows(io.NewSectionReader(f, offset, length), offset, s.buffer, func(w *window) error {
-			w.secrets(found)
-			w.binaryKeys(false, found)
-			if len(s.known.paths) == 0 {
-				return nil
-			}
-			if w.offset == 0 && w.from == 0 && int64(len(w.data)) == size {
-				if p, is := s.known.whole(w.data); is {
-					found(hit{kind: Identity, what: "the donor's " + p})
-					return nil
+	return w.content(f, place.name, size, broughtBy == "" && takesNames(name), found)
+}
+
+// give takes what was found into the report, unless it was brought.
+func (s *scanner) give(f Finding, broughtBy string) {
+	if s.each != nil {
+		s.each(f, broughtBy)
+	}
+	if broughtBy == "" {
+		s.add(f)
+	}
+}
+
+// content looks through the content of a file.
+func (w *treeWalk) content(f *os.File, name string, size int64, named bool, found func(hit)) error {
+	d := w.decoder()
+	first := true
+	var secrets *sweep
+	err := extents(f, size, func(offset, length int64) error {
+		w.report.Bytes += length
+		return windows(io.NewSectionReader(f, offset, length), offset, w.buffer, func(v *window) error {
+			if first {
+				first = false
+				secrets = everything().sweep(named && isText(v.data) && !generated(name), found)
+				secrets.decoder = d
+				placed(name, v, found)
+				if v.offset == 0 {
+					d.unpack(v.data, size, io.NewSectionReader(f, 0, size), secrets)
 				}
 			}
-			s.known.ids(w, found)
-			s.known.journals(w, found)
-			return nil
+			secrets.window(v)
+			v.binaryKeys(false, found)
+			if w.every && w.each != nil {
+				w.middle(v, name)
+			}
+			w.identities(v, size, found)
+			return w.ctx.Err()
 		})
 	})
+	if secrets != nil {
+		secrets.finish()
+	}
+	if *d.cut {
+		w.report.Cut.add(name)
+	}
+	return err
+}
+
+// middle tells of binary keys in the middle of a file, which an image shows and a tree does not.
+func (w *treeWalk) middle(v *window, name string) {
+	v.binaryKeys(true, func(h hit) {
+		if h.offset > 0 {
+			w.each(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum}, insideProgram)
+		}
+	})
+}
+
+// identities looks for the donor's.
+func (s *scanner) identities(w *window, size int64, found func(hit)) {
+	if len(s.known.paths) == 0 {
+		return
+	}
+	if w.offset == 0 && w.from == 0 && int64(len(w.data)) == size {
+		if p, is := s.known.whole(w.data); is {
+			found(hit{kind: Identity, what: "the donor's " + p})
+			return
+		}
+	}
+	s.known.ids(w, found)
+	s.known.journals(w, found)
+}
+
+// isText says whether a file is one that people read, by how it begins.
+func isText(head []byte) bool {
+	for _, c := range head[:min(len(head), 8<<10)] {
+		if c == 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
+	"crypto/md5"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -139,6 +140,18 @@ func write(t testing.TB, dir, name, content string) {
 	}
 }
 
+// packaged makes files those of an installed package, with the content that they have.
+func packaged(t testing.TB, dir string, names ...string) {
+	t.Helper()
+	var lines strings.Builder
+	for _, name := range names {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		must(t, content, err)
+		fmt.Fprintf(&lines, "%x  %s\n", md5.Sum(content), name)
+	}
+	write(t, dir, "var/lib/dpkg/info/site.md5sums", lines.String())
+}
+
 func scanTree(t testing.TB, dir string, o Options) *Report {
 	t.Helper()
 	report, err := Tree(t.Context(), dir, o)
@@ -194,9 +207,10 @@ func TestBinaryKeys(t *testing.T) {
 	must(t, pkcs8, err)
 	sec1, err := x509.MarshalECPrivateKey(key)
 	must(t, sec1, err)
-	pfx := append([]byte{0x30, 0x82, 0x40, 0x00, 0x02, 0x01, 0x03, 0x30}, base64ed(64)...)
+	pfx := append(append([]byte{0x30, 0x82, 0x40, 0x00, 0x02, 0x01, 0x03, 0x30}, base64ed(64)...), shroudedKeyBag...)
+	trust := append([]byte{0x30, 0x82, 0x40, 0x00, 0x02, 0x01, 0x03, 0x30}, base64ed(64)...)
 	dir := t.TempDir()
-	for name, content := range map[string][]byte{"8": pkcs8, "1": x509.MarshalPKCS1PrivateKey(rsaKey), "ec": sec1, "pfx": pfx, "short": sec1[:40], "zeros": make([]byte, 4096)} {
+	for name, content := range map[string][]byte{"8": pkcs8, "1": x509.MarshalPKCS1PrivateKey(rsaKey), "ec": sec1, "pfx": pfx, "trust": trust, "short": sec1[:40], "zeros": make([]byte, 4096)} {
 		write(t, dir, "etc/"+name, string(content))
 	}
 	var got []string
@@ -215,21 +229,37 @@ func TestKeptAndShared(t *testing.T) {
 	write(t, dir, "etc/other.key", all["SEC 1 in PEM"])
 	write(t, dir, "usr/share/doc/example.key", all["OpenSSH"])
 	write(t, dir, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/key", all["OpenSSH"])
-	write(t, dir, "proc/key", all["OpenSSH"])
+	write(t, dir, "srv/changed.key", "as it came")
+	packaged(t, dir, "usr/share/doc/example.key", "srv/changed.key")
+	write(t, dir, "srv/changed.key", all["OpenSSH"])
 	if err := os.Symlink("/usr/share/doc", filepath.Join(dir, "etc/doc")); err != nil {
 		t.Fatal(err)
 	}
-	report := scanTree(t, dir, Options{Dirs: Dirs(), Owner: func(p string) Owner {
+	ofDpkg := func(p string) bool { return strings.HasPrefix(p, "/var/lib/dpkg/") }
+	report := scanTree(t, dir, Options{Base: ofDpkg, Owner: func(p string) Owner {
 		if p == "/etc/kept.key" {
 			return Owner{Rule: "cluster-credential", Keeps: "nothing joins without it"}
 		}
 		return Owner{}
 	}})
-	if report.Count != 1 || report.Findings[0].Path != "/etc/other.key" || len(report.Kept) != 1 || report.Kept[0].Kept != "nothing joins without it" {
-		t.Errorf("got %+v", report)
+	if report.Count != 2 || report.Findings[0].Path != "/etc/other.key" || report.Findings[1].Path != "/srv/changed.key" {
+		t.Errorf("found %+v", report.Findings)
 	}
-	if all := scanTree(t, dir, Options{}); all.Count != 3 {
-		t.Errorf("of the whole tree: %+v", all)
+	if len(report.Kept) != 1 || report.Kept[0].Kept != "nothing joins without it" {
+		t.Errorf("kept %+v", report.Kept)
+	}
+	if report.Packages.Files != 1 || report.Changed.Count != 1 || report.Changed.First[0] != "/srv/changed.key" {
+		t.Errorf("of packages %+v, changed %+v", report.Packages, report.Changed)
+	}
+	want := Directories{Files: 2, Dirs: 1, List: []Directory{{Dir: "/etc", Files: 2, Names: []string{"kept.key", "other.key"}}}}
+	if diff := cmp.Diff(want, report.Unknown); diff != "" {
+		t.Errorf("of nobody (-want +got):\n%s", diff)
+	}
+	if len(report.Images) != 1 || report.Images[0].Entries != 1 {
+		t.Errorf("images %+v", report.Images)
+	}
+	if all := scanTree(t, dir, Options{All: true}); all.Count != 3 {
+		t.Errorf("with all that was brought: %+v", all)
 	}
 }
 
@@ -299,14 +329,16 @@ func TestBorders(t *testing.T) {
 		}
 		stream = append(stream, '\n')
 		look := func(source io.Reader, buffer int) (hits []hit) {
+			secrets := everything().sweep(true, func(h hit) { hits = append(hits, h) })
 			err := windows(source, 0, make([]byte, buffer), func(w *window) error {
-				w.secrets(func(h hit) { hits = append(hits, h) })
+				secrets.window(w)
 				k.ids(w, func(h hit) { hits = append(hits, h) })
 				return nil
 			})
 			if err != nil {
 				r.Fatal(err)
 			}
+			secrets.finish()
 			slices.SortFunc(hits, func(a, b hit) int { return int(a.offset - b.offset) })
 			return hits
 		}

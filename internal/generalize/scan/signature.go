@@ -1,12 +1,11 @@
 package scan
 
 import (
+	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"regexp"
-	"strings"
+	"slices"
 	"sync"
 )
 
@@ -17,140 +16,147 @@ type Kind string
 const (
 	PrivateKey Kind = "private key"
 	Token      Kind = "token"
+	Password   Kind = "password"
 	Identity   Kind = "identity"
+	// Leftover is content that a rule removed and that has another name.
+	Leftover Kind = "removed content"
 )
 
 // before and after are how many bytes around an anchor may belong to what is found there. The longest is
 // the text of an RSA key of 8192 bits (6.4 kB), and that in base64 once more.
 const (
-	before = 1 << 10
+	before = 2 << 10
 	after  = 12 << 10
 )
 
-// signature is a form of secret: an anchor that is quick to look for, and an expression that says whether
-// the text around it is one.
+// signature is a form of secret: anchors that are quick to look for, and an expression that says whether
+// the text around one of them is one.
 type signature struct {
 	kind Kind
 	// what it is, for people.
 	what string
-	// anchor must be part of every match.
-	anchor string
+	// anchors, whatever their case; one of them is part of every match.
+	anchors []string
 	// match is tried on the text that begins up to back bytes before the anchor and ends reach bytes after
-	// its begin (zero: as far as there is text).
+	// its begin (zero: as far as there is text). It is made when it is first needed.
 	back, reach int
-	match       *regexp.Regexp
+	match       func() *regexp.Regexp
+	// group is the submatch that is the secret; zero is the whole.
+	group int
+	// inside says that the anchor lies in the secret itself, which is a run of at least so many characters.
+	inside int
+	// near is a quick look at what follows an anchor, at its begin, before the expression is asked.
+	near func(text []byte) bool
 	// keep says whether a match is meant, where an expression cannot tell.
-	keep func(match []byte) bool
+	keep func(whole, secret []byte) bool
 	// random secrets cannot be guessed from their hash, so that the hash may be given out.
 	random bool
+	// named secrets are told by the name next to them alone. They count only in text which neither a package
+	// nor an image brought: programs, manuals and examples are full of the like.
+	named bool
 }
 
-// signatures are the forms that are looked for. Each has been tried against its look-alikes: a marker
-// without a key (programs and manuals are full of them), a public certificate, an example with dots. They are
-// compiled when a search begins: most commands make none.
-var signatures = sync.OnceValue(func() []signature {
-	return []signature{
-		{
-			kind: PrivateKey, what: "private key (PEM)", anchor: "PRIVATE KEY-----", back: 32, random: true,
-			// The body may stand in JSON or YAML, with \n for a line's end, or indented.
-			match: regexp.MustCompile(`-----BEGIN (?:[A-Z0-9]{2,12} ){0,2}PRIVATE KEY-----(?:\\r|\\n|\s)+(?:[A-Za-z-]+: [^\r\n]*(?:\\r|\\n|\s)+)*(?:[A-Za-z0-9+/=]{16,}(?:\\r|\\n|\s)*)+`),
-			keep:  func(match []byte) bool { return len(bodyOf(match)) >= 60 },
-		},
-		{
-			// "-----BEGIN" in base64, as kubeconfigs and Secrets hold keys; certificates begin alike.
-			kind: PrivateKey, what: "private key (PEM in base64)", anchor: "LS0tLS1CRUdJTi", random: true,
-			match: regexp.MustCompile(`\ALS0tLS1CRUdJTi[A-Za-z0-9+/]{40,}={0,2}`),
-			keep: func(match []byte) bool {
-				head, err := base64.StdEncoding.DecodeString(string(match[:48]))
-				return err == nil && strings.Contains(string(head), "PRIVATE KEY")
-			},
-		},
-		{
-			kind: Token, what: "JSON web token", anchor: "eyJ", random: true,
-			match: regexp.MustCompile(`\AeyJ[A-Za-z0-9_-]{12,}\.eyJ[A-Za-z0-9_-]{12,}\.[A-Za-z0-9_-]{40,}`),
-			keep:  signedToken,
-		},
-		{
-			kind: Token, what: "shared access signature", anchor: "sig=", back: 600, reach: 700, random: true,
-			match: regexp.MustCompile(`(?:sv=20\d\d-\d\d-\d\d&[^\s"'<>]{0,500}?sig=[A-Za-z0-9%/+]{40,128}(?:=|%3[dD])?|sig=[A-Za-z0-9%/+]{40,128}(?:=|%3[dD])?[^\s"'<>]{0,500}?&sv=20\d\d-\d\d-\d\d)`),
-		},
-		{
-			kind: Token, what: "storage account key", anchor: "AccountKey=", random: true,
-			match: regexp.MustCompile(`\AAccountKey=[A-Za-z0-9+/]{86}==`),
-		},
-		{
-			kind: Token, what: "bootstrap token", anchor: "oken", back: 1, reach: 48,
-			match: regexp.MustCompile(`[Tt]oken["']?\s*[:= ]\s*["']?[a-z0-9]{6}\.[a-z0-9]{16}(?:[^a-z0-9]|$)`),
-			// The example of kubeadm's documentation and of its default configuration.
-			keep: func(match []byte) bool { return !strings.Contains(string(match), "abcdef.0123456789abcdef") },
-		},
-		{
-			kind: Token, what: "bearer token", anchor: "earer ", back: 32, reach: 2048,
-			match: regexp.MustCompile(`[Aa]uthorization["']?\s*[:=]\s*["']?[Bb]earer [A-Za-z0-9._~+/-]{24,}`),
-		},
-		{
-			kind: Token, what: "registry credential", anchor: `"auth"`,
-			match: regexp.MustCompile(`\A"auth"\s*:\s*"[A-Za-z0-9+/]{8,}={0,2}"`),
-			keep:  userAndPassword,
-		},
-		{
-			kind: Token, what: "registry credential", anchor: `"identitytoken"`,
-			match: regexp.MustCompile(`\A"identitytoken"\s*:\s*"[^"\s]{16,}"`),
-		},
-		{
-			kind: Token, what: "service principal's secret", anchor: `lientSecret"`, back: 1, reach: 256,
-			match: regexp.MustCompile(`[cC]lientSecret"\s*:\s*"[^"\s]{12,200}"`),
-		},
-		{
-			kind: Token, what: "AWS secret key", anchor: "aws_secret_access_key", random: true,
-			match: regexp.MustCompile(`\Aaws_secret_access_key\s*=\s*[A-Za-z0-9/+]{40}`),
-		},
-		{
-			kind: Token, what: "GitHub token", anchor: "ghp_", random: true,
-			match: regexp.MustCompile(`\Aghp_[A-Za-z0-9]{36}`),
-		},
+// catalogue is all that is looked for, ready to be looked for in one pass.
+type catalogue struct {
+	// forms in the order of their precedence: of what two find in one place, the first counts.
+	forms  []signature
+	filter *filter
+	// words of the filter: which forms each belongs to, and how long it is.
+	words []anchored
+}
+
+type anchored struct {
+	length int
+	forms  []int
+}
+
+func newCatalogue(forms []signature) *catalogue {
+	c := &catalogue{forms: forms}
+	var words []string
+	for i := range forms {
+		for _, anchor := range forms[i].anchors {
+			word := string(bytes.ToLower([]byte(anchor)))
+			at := slices.Index(words, word)
+			if at < 0 {
+				at = len(words)
+				words, c.words = append(words, word), append(c.words, anchored{length: len(word)})
+			}
+			c.words[at].forms = append(c.words[at].forms, i)
+		}
 	}
+	c.filter = newFilter(words)
+	return c
+}
+
+// everything is what is looked for. It is put together when a search begins: most commands make none.
+var everything = sync.OnceValue(func() *catalogue {
+	return newCatalogue(slices.Concat(keyForms(), tokenForms(), passwordForms(), ruleSet().forms))
 })
 
-// bodyOf is the base64 of a PEM text, whatever separates its lines. Two copies of a key that differ in
-// white space have one body.
-func bodyOf(match []byte) string {
-	_, body, found := strings.Cut(string(match), "PRIVATE KEY-----")
-	if !found {
-		return string(match)
-	}
-	body = strings.NewReplacer(`\n`, "", `\r`, "", "\n", "", "\r", "", " ", "", "\t", "").Replace(body)
-	if i := strings.LastIndexByte(body, ':'); i >= 0 { // headers of an encrypted key
-		body = body[i+1:]
-	}
-	return strings.TrimRight(body, "-")
+func expression(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// signedToken says whether the first part of a token is the header of one that is signed.
-func signedToken(match []byte) bool {
-	header, _, _ := strings.Cut(string(match), ".")
-	decoded, err := base64.RawURLEncoding.DecodeString(header)
-	if err != nil {
-		return false
+// at returns the match that the anchor at a position is part of, and the secret in it.
+func (s *signature) at(data []byte, at, length int) (start int, whole, secret []byte) {
+	if s.inside > 0 && runAround(data, at, s.inside) < s.inside || s.near != nil && !s.near(data[at:]) {
+		return 0, nil, nil
 	}
-	var fields struct{ Alg string }
-	return json.Unmarshal(decoded, &fields) == nil && fields.Alg != "" && fields.Alg != "none"
+	start = max(0, at-s.back)
+	reach := after
+	if s.reach > 0 {
+		reach = s.reach
+	}
+	text := data[start:min(len(data), at+reach)]
+	// A match ends where the anchor does at the earliest, so one before it is no match of this anchor.
+	for from := 0; from <= at-start; {
+		place := s.match().FindSubmatchIndex(text[from:])
+		if place == nil || start+from+place[0] > at {
+			return 0, nil, nil
+		}
+		if end := start + from + place[1]; end >= at+length {
+			whole, secret = text[from+place[0]:from+place[1]], text[from+place[0]:from+place[1]]
+			if g := 2 * s.group; g < len(place) && place[g] >= 0 {
+				secret = text[from+place[g] : from+place[g+1]]
+			}
+			if s.keep != nil && !s.keep(whole, secret) {
+				return 0, nil, nil
+			}
+			return start + from + place[0], whole, secret
+		}
+		from += max(1, place[1])
+	}
+	return 0, nil, nil
 }
 
-// userAndPassword says whether the value of a registry's "auth" is what Docker writes there.
-func userAndPassword(match []byte) bool {
-	value := strings.Split(string(match), `"`)[3]
-	decoded, err := base64.StdEncoding.DecodeString(value)
-	user, password, found := strings.Cut(string(decoded), ":")
-	return err == nil && found && user != "" && password != ""
+// runAround is how long the run of characters is, of which tokens are made, around a position; it is not
+// counted further than needed.
+func runAround(data []byte, at, enough int) int {
+	begin, end := at, at
+	for end < len(data) && end-at < enough && inToken[data[end]] {
+		end++
+	}
+	for begin > 0 && end-begin < enough && inToken[data[begin-1]] {
+		begin--
+	}
+	return end - begin
+}
+
+var inToken = alphabet("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.~=+/:%")
+
+func alphabet(characters string) (table [256]bool) {
+	for i := range len(characters) {
+		table[characters[i]] = true
+	}
+	return table
 }
 
 // fingerprint is the SHA-256 of a secret that cannot be guessed from it, and empty for the others.
-func (s *signature) fingerprint(match []byte) string {
+func (s *signature) fingerprint(secret []byte) string {
 	if !s.random {
 		return ""
 	}
-	return sum([]byte(bodyOf(match)))
+	return sum([]byte(bodyOf(secret)))
 }
 
 func sum(content []byte) string {

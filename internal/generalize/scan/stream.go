@@ -1,9 +1,10 @@
 package scan
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"io"
+	"slices"
 )
 
 // hit is a secret in a stream.
@@ -58,50 +59,94 @@ func windows(r io.Reader, offset int64, buffer []byte, visit func(*window) error
 	}
 }
 
-// secrets calls found for each secret whose anchor is in the window's own part.
-func (w *window) secrets(found func(hit)) {
-	forms := signatures()
-	for i := range forms {
-		s := &forms[i]
-		anchor := []byte(s.anchor)
-		for at := w.from; at < w.to; {
-			next := bytes.Index(w.data[at:min(len(w.data), w.to+len(anchor)-1)], anchor)
-			if next < 0 {
-				break
-			}
-			at += next
-			if start, match := s.at(w.data, at); match != nil {
-				found(hit{kind: s.kind, what: s.what, offset: w.offset + int64(start), sum: s.fingerprint(match)})
-				at = max(at+len(anchor), min(start+len(match), w.to))
-				continue
-			}
-			at += len(anchor)
-		}
-	}
+// sweep looks for the secrets of one stream, window by window.
+type sweep struct {
+	*catalogue
+	// named has secrets looked for as well that are told by their names alone.
+	named bool
+	// decoder looks into what is encoded; nil leaves that.
+	decoder *decoder
+	found   func(hit)
+	// pending are matches that a later one may lie upon, by where they begin.
+	pending []match
+	// done is, for each form, up to where its last match reached.
+	done []int64
 }
 
-// at returns the match that the anchor at a position is part of.
-func (s *signature) at(data []byte, at int) (int, []byte) {
-	start := max(0, at-s.back)
-	reach := after
-	if s.reach > 0 {
-		reach = s.reach
-	}
-	text := data[start:min(len(data), at+reach)]
-	// A match ends where the anchor does at the earliest, so one before it is no match of this anchor.
-	for from := 0; from <= at-start; {
-		place := s.match.FindIndex(text[from:])
-		if place == nil || start+from+place[0] > at {
-			return 0, nil
-		}
-		if end := start + from + place[1]; end >= at+len(s.anchor) {
-			match := text[from+place[0] : from+place[1]]
-			if s.keep != nil && !s.keep(match) {
-				return 0, nil
-			}
-			return start + from + place[0], match
-		}
-		from += place[1]
-	}
-	return 0, nil
+// match is a hit that may turn out to be part of another.
+type match struct {
+	hit
+	end int64
+	// form that found it: the lower the number, the more it counts.
+	form int
 }
+
+func (c *catalogue) sweep(named bool, found func(hit)) *sweep {
+	return &sweep{catalogue: c, named: named, found: found, done: make([]int64, len(c.forms))}
+}
+
+// window looks for each secret that begins in a window's own part, also for those that are encoded there.
+func (s *sweep) window(w *window) {
+	s.secrets(w)
+	if s.decoder != nil {
+		s.decoder.window(w, s)
+	}
+	// What is found from now on begins after the next window's own part does, but for what stands before its anchor.
+	s.settle(w.offset + int64(w.to) - before)
+}
+
+// secrets looks for each secret whose anchor is in the window's own part.
+func (s *sweep) secrets(w *window) {
+	s.filter.find(w.data, w.from, w.to, func(word uint16, end int) {
+		at := end - s.words[word].length
+		if at >= w.to {
+			return
+		}
+		for _, number := range s.words[word].forms {
+			form := &s.forms[number]
+			if form.named && !s.named || w.offset+int64(at) < s.done[number] {
+				continue
+			}
+			start, whole, secret := form.at(w.data, at, s.words[word].length)
+			if whole == nil {
+				continue
+			}
+			begin := w.offset + int64(start)
+			s.done[number] = begin + int64(len(whole))
+			s.pending = append(s.pending, match{
+				hit:  hit{kind: form.kind, what: form.what, offset: begin, sum: form.fingerprint(secret)},
+				end:  begin + int64(len(whole)),
+				form: number,
+			})
+		}
+	})
+}
+
+// decoded takes what was found in a part of the stream that is encoded. It counts for nothing where that part
+// itself was found to be something.
+func (s *sweep) decoded(h hit, end int64) {
+	s.pending = append(s.pending, match{hit: h, end: max(end, h.offset+1), form: len(s.forms)})
+}
+
+// settle gives out what ends before a place: of matches that lie upon each other, the one that counts most.
+func (s *sweep) settle(limit int64) {
+	slices.SortStableFunc(s.pending, func(a, b match) int { return cmp.Or(cmp.Compare(a.offset, b.offset), a.form-b.form) })
+	for len(s.pending) > 0 {
+		best, end, n := s.pending[0], s.pending[0].end, 1
+		for ; n < len(s.pending) && s.pending[n].offset < end; n++ {
+			end = max(end, s.pending[n].end)
+			if s.pending[n].form < best.form {
+				best = s.pending[n]
+			}
+		}
+		if end > limit {
+			return
+		}
+		s.found(best.hit)
+		s.pending = s.pending[n:]
+	}
+	s.pending = s.pending[:0]
+}
+
+// finish gives out what is left at the stream's end.
+func (s *sweep) finish() { s.settle(1<<63 - 1) }

@@ -1,0 +1,334 @@
+package scan
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io"
+)
+
+const (
+	// minRun is the shortest text in base64 or hex, in characters, that is decoded, and half of the shortest
+	// in UTF-16, in bytes.
+	minRun = 64
+	// maxDepth is how many forms one within the other are decoded.
+	maxDepth = 3
+	// maxUnpacked is how many bytes are unpacked of one file, whatever lies in what.
+	maxUnpacked = 64 << 20
+	// maxEntries is how many files of an archive are looked at.
+	maxEntries = 10_000
+)
+
+// decoder looks into what is encoded or compressed, and into that again, up to a depth and a number of bytes.
+type decoder struct {
+	*scanner
+	depth int
+	// via says how what is looked at was encoded, for people.
+	via string
+	// left is how many bytes may still be unpacked; all depths share it.
+	left *int64
+	// cut is set when that did not suffice.
+	cut *bool
+}
+
+func (s *scanner) decoder() *decoder {
+	left, cut := int64(maxUnpacked), false
+	return &decoder{scanner: s, left: &left, cut: &cut}
+}
+
+// below looks at a stream that was decoded from a part of another, and tells that one's sweep what it finds.
+// What cannot be decoded to its end is looked at as far as it can.
+func (d *decoder) below(how string, above *sweep, begin, end int64, named bool, r io.Reader) {
+	if d.depth == maxDepth {
+		return
+	}
+	next := *d
+	next.depth++
+	next.via = ", in " + how
+	found := func(h hit) {
+		h.what += next.via
+		h.offset = begin
+		above.decoded(h, end)
+	}
+	for len(d.buffers) <= d.depth {
+		d.buffers = append(d.buffers, make([]byte, nested))
+	}
+	s := everything().sweep(named, found)
+	s.decoder = &next
+	limited := &budget{r: r, left: d.left, cut: d.cut}
+	// An error is the end of what could be decoded: a file that is damaged, or looks like what it is not.
+	_ = windows(limited, 0, d.buffers[d.depth], func(w *window) error {
+		s.window(w)
+		w.binaryKeys(false, found)
+		if len(d.known.paths) > 0 {
+			d.known.ids(w, found)
+		}
+		return nil
+	})
+	s.finish()
+}
+
+// nested is how much is held of a stream within a stream.
+const nested = 64<<10 + before + after
+
+// budget is a reader that ends when no more may be read.
+type budget struct {
+	r    io.Reader
+	left *int64
+	cut  *bool
+}
+
+func (b *budget) Read(p []byte) (int, error) {
+	if *b.left <= 0 {
+		*b.cut = true
+		return 0, io.EOF
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), *b.left)])
+	*b.left -= int64(n)
+	if err != nil {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// window looks for what is encoded in a window's own part.
+func (d *decoder) window(w *window, s *sweep) {
+	d.runs(w, &inBase64, func(begin, end int) { d.base64(w, s, begin, end, base64.RawStdEncoding) })
+	d.runs(w, &inBase64URL, func(begin, end int) {
+		if bytes.ContainsAny(w.data[begin:end], "-_") {
+			d.base64(w, s, begin, end, base64.RawURLEncoding)
+		}
+	})
+	d.wide(w, s)
+	if w.offset == 0 && w.from == 0 && d.depth > 0 {
+		d.unpack(w.data, 0, nil, s)
+	}
+}
+
+var (
+	inBase64    = alphabet("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+	inBase64URL = alphabet("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+)
+
+// runs calls visit for each run of characters of an alphabet that is long enough, lines joined. A run that
+// long covers a place that divides by minRun, so that only those are looked at.
+func (d *decoder) runs(w *window, in *[256]bool, visit func(begin, end int)) {
+	for p := w.from; p < w.to; p += minRun {
+		if !in[w.data[p]] {
+			continue
+		}
+		begin, end := p, p+1
+		for begin > 0 && p-begin < before && in[w.data[begin-1]] {
+			begin--
+		}
+		for end < len(w.data) && in[w.data[end]] {
+			end++
+		}
+		if end-begin >= minRun-4 {
+			end = goesOn(w.data, begin, end, in)
+			visit(begin, end)
+		}
+		p = max(p, w.from+(end-w.from)/minRun*minRun)
+	}
+}
+
+// goesOn adds the lines that follow, of a text whose lines are broken.
+func goesOn(data []byte, begin, end int, in *[256]bool) int {
+	line := end - begin
+	for end < len(data) && line >= minRun-4 {
+		next := end
+		for next < len(data) && next-end < 40 && (data[next] == '\n' || data[next] == '\r' || data[next] == ' ' || data[next] == '\t') {
+			next++
+		}
+		if next == end {
+			break
+		}
+		stop := next
+		for stop < len(data) && in[data[stop]] {
+			stop++
+		}
+		if stop == next {
+			break
+		}
+		line, end = stop-next, stop
+	}
+	return end
+}
+
+// base64 decodes a run, if what comes out can be something.
+func (d *decoder) base64(w *window, s *sweep, begin, end int, encoding *base64.Encoding) {
+	run, from, to := w.data[begin:end], w.offset+int64(begin), w.offset+int64(end)
+	if isHex(run[:min(len(run), minRun-4)]) {
+		head := make([]byte, 24)
+		n, err := hex.Decode(head, joined(run[:min(len(run), 60)], 48))
+		if err == nil && promising(head[:n]) {
+			d.below("hex", s, from, to, true, hex.NewDecoder(&unbroken{run}))
+		}
+		return
+	}
+	// The begin of a run that began before the window is not known to be one of four characters.
+	shifts := 1
+	if begin == 0 && w.offset > 0 || begin > 0 && begin <= w.from-before+1 {
+		shifts = 4
+	}
+	for shift := range shifts {
+		head := make([]byte, 48)
+		n, err := encoding.Decode(head, joined(run[shift:min(len(run), shift+80)], 48))
+		if err == nil && promising(head[:n]) {
+			d.below("base64", s, from, to, true, base64.NewDecoder(encoding, &unbroken{run[shift:]}))
+		}
+	}
+}
+
+// joined is up to n characters of a text without its line breaks.
+func joined(text []byte, n int) []byte {
+	out := make([]byte, 0, n)
+	for _, c := range text {
+		if c > ' ' && len(out) < n {
+			out = append(out, c)
+		}
+	}
+	return out[:len(out)/4*4]
+}
+
+// unbroken reads a text without its line breaks.
+type unbroken struct{ rest []byte }
+
+func (u *unbroken) Read(p []byte) (n int, err error) {
+	for n < len(p) && len(u.rest) > 0 {
+		if u.rest[0] > ' ' {
+			p[n] = u.rest[0]
+			n++
+		}
+		u.rest = u.rest[1:]
+	}
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func isHex(text []byte) bool {
+	for _, c := range text {
+		if !digits[fold(c)] && c > ' ' {
+			return false
+		}
+	}
+	return true
+}
+
+// promising says whether the begin of what was decoded is text, or one of the forms that are looked into.
+func promising(head []byte) bool {
+	if len(head) < 16 {
+		return false
+	}
+	if packed(head) != "" || head[0] == 0x30 || bytes.HasPrefix(head, []byte{0xFE, 0xED, 0xFE, 0xED}) || bytes.HasPrefix(head, []byte("openssh-key-v1\x00")) {
+		return true
+	}
+	strange, zeros := 0, 0
+	for _, c := range head {
+		switch {
+		case c == 0:
+			zeros++
+		case c < 0x20 && c != '\n' && c != '\r' && c != '\t' || c >= 0x7f:
+			strange++
+		}
+	}
+	return strange <= len(head)/16 && (zeros == 0 || zeros >= len(head)/2-1)
+}
+
+// wide looks for text in UTF-16, of which every second byte is zero.
+func (d *decoder) wide(w *window, s *sweep) {
+	for p := w.from; p+3 < len(w.data) && p < w.to; p += minRun {
+		at := p
+		if w.data[at] == 0 {
+			at++
+		}
+		if !isWide(w.data, at) {
+			continue
+		}
+		begin, end := at, at
+		for begin >= 2 && at-begin < before && isWide(w.data, begin-2) {
+			begin -= 2
+		}
+		for isWide(w.data, end) {
+			end += 2
+		}
+		// The last character may end the data, in the order of bytes in which its zero comes first.
+		if end < len(w.data) && w.data[end] != 0 {
+			end++
+		}
+		if end-begin >= minRun {
+			text := make([]byte, 0, (end-begin)/2+1)
+			for i := begin; i < end; i += 2 {
+				text = append(text, w.data[i])
+			}
+			d.below("UTF-16", s, w.offset+int64(begin), w.offset+int64(end), true, bytes.NewReader(text))
+		}
+		p = max(p, w.from+(end-w.from)/minRun*minRun)
+	}
+}
+
+// isWide says whether a character of ASCII and a zero stand at a place.
+func isWide(data []byte, at int) bool {
+	return at >= 0 && at+1 < len(data) && data[at+1] == 0 && data[at] != 0 && (data[at] >= 0x20 && data[at] < 0x7f || data[at] == '\n' || data[at] == '\r' || data[at] == '\t')
+}
+
+// packed names the form of compression that content begins with; empty if it is none that is looked into.
+func packed(head []byte) string {
+	switch {
+	case len(head) >= 10 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8 && head[3] < 0x20:
+		return "gzip"
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		return "zip"
+	default:
+		return ""
+	}
+}
+
+// seeker is what an archive is read from.
+type seeker interface {
+	io.Reader
+	io.ReaderAt
+}
+
+// unpack looks into content that is compressed. Where there is no file to read it from, the begin has to do.
+func (d *decoder) unpack(head []byte, size int64, file seeker, s *sweep) {
+	how := packed(head)
+	if how == "" || d.depth == maxDepth {
+		return
+	}
+	if file == nil {
+		file, size = bytes.NewReader(bytes.Clone(head)), int64(len(head))
+	}
+	switch how {
+	case "gzip":
+		if z, err := gzip.NewReader(file); err == nil {
+			d.below(how, s, 0, 0, true, z)
+		}
+	case "zip":
+		d.archive(file, size, s)
+	}
+}
+
+func (d *decoder) archive(file io.ReaderAt, size int64, s *sweep) {
+	z, err := zip.NewReader(file, size)
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
+		return
+	}
+	for i, entry := range z.File {
+		if i == maxEntries || *d.left <= 0 {
+			*d.cut = true
+			return
+		}
+		content, err := entry.Open()
+		if err != nil {
+			continue
+		}
+		d.below("zip", s, 0, 0, takesNames("/"+entry.Name), content)
+		content.Close()
+	}
+}

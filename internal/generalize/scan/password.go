@@ -1,0 +1,143 @@
+package scan
+
+import (
+	"bytes"
+	"math"
+	"regexp"
+	"strings"
+)
+
+// secretNames end the names that settings give to secrets.
+const secretNames = `(?:passw(?:or)?d|passphrase|passwort|pwd|secret|token|api[_-]?key|apikey|(?:access|account|storage|secret|auth|shared|private|encryption|master|signing)[_-]?key|credentials?)`
+
+// nameAnchors has a part of each of them.
+var nameAnchors = []string{"passw", "passphrase", "pwd", "secret", "token", "api_key", "api-key", "apikey", "_key", "-key", "accesskey", "accountkey", "storagekey",
+	"secretkey", "authkey", "sharedkey", "privatekey", "encryptionkey", "masterkey", "signingkey", "credential"}
+
+// passwordForms are hashes of passwords, which can be told by themselves, and what can be told by its name alone.
+func passwordForms() []signature {
+	return []signature{
+		{
+			kind: Password, what: "password's hash", anchors: []string{"$1$", "$5$", "$6$", "$7$", "$y$", "$gy$", "$2a$", "$2b$", "$2x$", "$2y$", "$apr1$", "$argon2"}, reach: 256, random: true,
+			match: expression(`\A\$(?:(?:1|apr1)\$[./A-Za-z0-9]{1,8}\$[./A-Za-z0-9]{22}|5\$(?:rounds=\d+\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{43}|6\$(?:rounds=\d+\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{86}|` +
+				`(?:y|gy|7)\$[./A-Za-z0-9]+\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}|2[abxy]\$\d\d\$[./A-Za-z0-9]{53}|argon2(?:id|i|d)\$v=\d+\$[a-z0-9=,]+\$[A-Za-z0-9+/]{11,}\$[A-Za-z0-9+/]{22,})`),
+			keep: func(whole, _ []byte) bool { return varied(string(whole[bytes.LastIndexByte(whole, '$'):])) },
+		},
+		{
+			kind: Password, what: "password's hash", anchors: []string{"grub.pbkdf2."}, reach: 600, random: true,
+			match: expression(`\Agrub\.pbkdf2\.sha\d+\.\d+\.[0-9A-Fa-f]{64,}`),
+		},
+		{
+			kind: Password, what: "password's hash", anchors: []string{"{SHA}", "{SSHA}", "{SHA256}", "{SSHA256}", "{SHA512}", "{SSHA512}"}, reach: 160, named: true,
+			match: expression(`\A\{S?SHA(?:256|512)?\}[A-Za-z0-9+/]{26,}={0,2}`),
+		},
+		{
+			kind: Password, what: "password in a URL", anchors: []string{"://"}, back: 20, reach: 300, group: 2, named: true,
+			near:  func(text []byte) bool { return bytes.IndexByte(text[:min(len(text), 280)], '@') > 0 },
+			match: expression(`[A-Za-z][A-Za-z0-9+.-]{1,19}://([^\s/:@"'<>{}$]{0,64}):([^\s/@"'<>{}$]{3,200})@[A-Za-z0-9\[]`),
+			keep:  func(_, secret []byte) bool { return !placeholder(string(secret)) },
+		},
+		{
+			kind: Password, what: "password of a login", anchors: []string{"password"}, back: 200, reach: 200, group: 1, named: true,
+			match: expression(`\blogin\s+\S{1,100}\s+password\s+(\S{3,100})`),
+			keep:  func(_, secret []byte) bool { return !placeholder(string(secret)) },
+		},
+		{
+			kind: Password, what: "IPsec secret", anchors: []string{" PSK", "XAUTH", ":PSK", " EAP"}, back: 4, reach: 200, named: true,
+			match: expression(`:\s*(?:PSK|XAUTH|EAP|NTLM)\s+(?:"[^"\n]{4,120}"|0[sx][A-Za-z0-9+/=]{8,})`),
+		},
+		{
+			kind: Password, what: "password of a wireless network", anchors: []string{"psk=", "psk =", "wpa_passphrase", "sae_password", "wep_key"}, reach: 128, group: 1, named: true,
+			match: expression(`\A(?:psk|wpa_passphrase|sae_password|wep_key\d)\s*=\s*("[^"\n]{8,63}"|[^\s"]{8,64})`),
+			keep:  func(_, secret []byte) bool { return !placeholder(strings.Trim(string(secret), `"`)) },
+		},
+		{
+			kind: Token, what: "shared key of a name server", anchors: []string{`secret "`}, reach: 128, group: 1, named: true, random: true,
+			match: expression(`\Asecret\s+"([A-Za-z0-9+/]{20,}={0,2})"`),
+		},
+		{
+			kind: Token, what: "storage or service bus key", anchors: []string{"sharedaccesskey"}, reach: 160, random: true, group: 1,
+			match: expression(`\A(?i:SharedAccessKey)\s*=\s*([A-Za-z0-9+/]{43}=)`),
+		},
+		{
+			kind: Password, what: "password or secret by its name", anchors: nameAnchors, back: 48, reach: 300, group: 1, named: true, near: assigns,
+			match: expression(`(?i)(?:^|[^A-Za-z0-9])[\w.-]{0,40}` + secretNames + `(?:_(?:value|b64|base64))?\\?["'\x60]?(?:\s{0,4}(?:=|:|:=|=>)\s{0,4}|>|[ \t]{1,4}["'])\\?["'\x60]?([^\s"'\x60<>\\]{6,200})`),
+			keep: func(whole, secret []byte) bool {
+				return secretive(strings.TrimRight(string(secret), ",;")) && !bytes.Contains(whole, []byte("://"))
+			},
+		},
+		{
+			kind: Password, what: "password on a command's line", anchors: []string{"--pass", "--secret", "--token", "--client-secret", "--api-key", "--access-key"}, reach: 200, group: 1, named: true,
+			match: expression(`\A(?i)--[\w-]{0,20}` + secretNames + `[= ]["']?([^\s"'<>]{6,150})`),
+			keep:  func(_, secret []byte) bool { return secretive(string(secret)) },
+		},
+	}
+}
+
+// assigns is a quick look for what stands between a name and its value.
+func assigns(text []byte) bool {
+	return bytes.ContainsAny(text[:min(len(text), 48)], `=:>"'`)
+}
+
+var (
+	reference = regexp.MustCompile(`^(?:[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[./~][\w./~-]*|[a-z0-9]+(?:[-_./][a-z0-9]+)+|[A-Z][A-Z_]+\d*|\d+(?:\.\d+)*[a-zA-Z]{0,3}|\w+\(.*|0x[0-9a-f]{1,8})$`)
+	code      = regexp.MustCompile(`[(){}\[\]]|\$[A-Za-z_{(]|%[sdv(]|&&|\|\||://|\.\.\.|^[@#]`)
+)
+
+// secretive says whether a value looks like one that somebody or something made up to be secret. A word, or
+// words that are joined, do not: neither do paths, names in programs, and places where a value is put in.
+func secretive(value string) bool {
+	if len(value) < 8 || placeholder(value) || code.MatchString(value) {
+		return false
+	}
+	if reference.MatchString(value) {
+		// A token of lower-case letters and digits looks like a name that is joined of such.
+		return len(value) >= 24 && !strings.ContainsAny(value, "/.") && digitsIn(value) >= 6 && entropy(value) >= 3.5
+	}
+	letters, digits, upper, lower, others := 0, 0, 0, 0, 0
+	for _, c := range value {
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case c >= 'a' && c <= 'z':
+			lower++
+		case c >= 'A' && c <= 'Z':
+			upper++
+		default:
+			others++
+		}
+	}
+	letters = upper + lower
+	switch {
+	case letters == 0 || entropy(value) < 2.7:
+		return false
+	case digits > 0:
+		return true
+	default:
+		return others > 0 && strings.ContainsAny(value, "!#%^&*?+=~@$") || len(value) >= 20 && upper > 3 && lower > 3 && entropy(value) >= 4
+	}
+}
+
+func digitsIn(text string) (count int) {
+	for i := range len(text) {
+		if text[i] >= '0' && text[i] <= '9' {
+			count++
+		}
+	}
+	return count
+}
+
+// entropy is Shannon's, in bits for each byte.
+func entropy(text string) (bits float64) {
+	var counts [256]int
+	for i := range len(text) {
+		counts[text[i]]++
+	}
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(text))
+			bits -= p * math.Log2(p)
+		}
+	}
+	return bits
+}

@@ -1,0 +1,137 @@
+package scan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/zricethezav/gitleaks/v8/config"
+)
+
+// rules are those of gitleaks, as that library carries them, read by that library.
+type rules struct {
+	forms []signature
+	// general is what the set as a whole leaves alone: placeholders, and paths of generated files.
+	general []*config.Allowlist
+	err     error
+}
+
+const ruleModule = "github.com/zricethezav/gitleaks/v8"
+
+// ownForms are rules of the set whose work the forms of this package do, with fewer look-alikes. The one for any
+// key by its name has a list of 1,400 words that are none, which take 30 MiB once they are read.
+var ownForms = []string{"generic-api-key", "private-key", "jwt", "jwt-base64", "pkcs12-file", "curl-auth-user", "github-pat", "github-oauth", "github-app-token", "github-refresh-token", "age-secret-key"}
+
+// ruleSet reads the set. A rule's expression is compiled when one of its words is first met.
+var ruleSet = sync.OnceValue(func() *rules {
+	var all config.ViperConfig
+	if err := toml.Unmarshal([]byte(config.DefaultConfig), &all); err != nil {
+		return &rules{err: fmt.Errorf("read the rules of gitleaks: %w", err)}
+	}
+	r := &rules{}
+	general, err := (&config.ViperConfig{AllowList: all.AllowList, Allowlists: all.Allowlists}).Translate()
+	if err != nil {
+		return &rules{err: fmt.Errorf("read what gitleaks leaves alone: %w", err)}
+	}
+	r.general = general.Allowlists
+	for i := range all.Rules {
+		one := config.ViperConfig{Rules: all.Rules[i : i+1]}
+		if rule := &all.Rules[i]; rule.Regex != "" && len(rule.Keywords) > 0 && !slices.Contains(ownForms, rule.ID) {
+			r.forms = append(r.forms, r.form(one, rule.ID, rule.Regex, rule.Keywords))
+		}
+	}
+	return r
+})
+
+// RuleSet names what is looked for, with its version: the number of forms and where they are from.
+func RuleSet() (string, error) {
+	r := ruleSet()
+	if r.err != nil {
+		return "", r.err
+	}
+	version, digest := "", sha256.Sum256([]byte(config.DefaultConfig))
+	if info, known := debug.ReadBuildInfo(); known {
+		for _, m := range info.Deps {
+			if m.Path == ruleModule {
+				version = " " + m.Version
+			}
+		}
+	}
+	own := len(everything().forms) - len(r.forms)
+	return fmt.Sprintf("%d forms of kamino, %d rules of gitleaks%s (sha256:%s)", own, len(r.forms), version, hex.EncodeToString(digest[:4])), nil
+}
+
+// form makes a signature of one rule.
+func (r *rules) form(one config.ViperConfig, id, text string, keywords []string) signature {
+	rule := sync.OnceValue(func() config.Rule {
+		translated, err := one.Translate()
+		if err != nil { // the library's own rule, read by the library
+			panic(fmt.Sprintf("gitleaks' rule %s: %v", id, err))
+		}
+		return translated.Rules[id]
+	})
+	s := signature{
+		kind: Token, what: "token (" + id + ")", anchors: keywords, back: 128, reach: 1024,
+		match: func() *regexp.Regexp { return rule().Regex },
+		keep:  func(whole, secret []byte) bool { return r.keeps(rule(), string(whole), string(secret)) },
+	}
+	// The first group is the secret, unless the rule says another.
+	s.group = max(1, one.Rules[0].SecretGroup)
+	if standsIn(text, keywords) {
+		s.inside, s.random = minToken, true
+		return s
+	}
+	s.named = true
+	if strings.HasPrefix(text, `(?i)[\w.-]{0,50}?`) {
+		s.near = assigns
+	}
+	return s
+}
+
+// minToken is the length of the shortest token, in characters, that is told by how it begins.
+const minToken = 20
+
+// standsIn says whether the words of a rule stand in the secret itself, so that it is told by that, or beside it.
+func standsIn(expression string, keywords []string) bool {
+	secret := strings.ToLower(strings.ReplaceAll(expression, `\`, ""))
+	for i := 0; i+1 < len(secret); i++ {
+		if secret[i] == '(' && secret[i+1] != '?' {
+			secret = secret[i:]
+			break
+		}
+	}
+	return slices.ContainsFunc(keywords, func(word string) bool { return strings.Contains(secret, strings.ToLower(word)) }) &&
+		!strings.HasPrefix(expression, `(?i)[\w.-]{0,50}?`)
+}
+
+// keeps applies what a rule demands of a match besides its expression.
+func (r *rules) keeps(rule config.Rule, whole, secret string) bool {
+	if rule.Entropy > 0 && entropy(secret) <= rule.Entropy {
+		return false
+	}
+	for _, list := range slices.Concat(rule.Allowlists, r.general) {
+		target := secret
+		if list.RegexTarget != "" {
+			target = whole
+		}
+		if list.RegexAllowed(target) {
+			return false
+		}
+		if stop, _ := list.ContainsStopWord(secret); stop {
+			return false
+		}
+	}
+	return true
+}
+
+// generated says whether a path is one of those that the set leaves alone: lock files, libraries of
+// languages, pictures.
+func generated(name string) bool {
+	return slices.ContainsFunc(ruleSet().general, func(list *config.Allowlist) bool { return list.PathAllowed(name) })
+}
