@@ -100,6 +100,10 @@ type Search struct {
 	Findings int `json:"findings"`
 	// Kept is how many findings may stay, for a reason that the manifest gives.
 	Kept int `json:"kept"`
+	// Known is how many files were not searched because packages own them and they are as they came.
+	Known int64 `json:"known,omitempty"`
+	// Unknown is how many files neither a package nor an image nor the base of the system brought.
+	Unknown int64 `json:"unknown,omitempty"`
 }
 
 // Unproven is what the generalize pod says when it ends without a proof: the sentence that the kubelet

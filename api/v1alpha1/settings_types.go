@@ -94,10 +94,26 @@ type GeneralizeSettings struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Rules string `json:"rules,omitempty"`
 
+	// UnknownFiles says what becomes of a disk with files that neither a package nor a container image nor the
+	// base of the system brought, and that no rule keeps or exempts: Refuse fails the capture. Allow if absent.
+	// +optional
+	UnknownFiles UnknownFiles `json:"unknownFiles,omitempty"`
+
 	// Image of the generalize pod: Kamino's own. The controller's own image if absent.
 	// +optional
 	Image string `json:"image,omitempty"`
 }
+
+// UnknownFiles is what becomes of a disk with files that nobody is known to have brought.
+// +kubebuilder:validation:Enum=Allow;Refuse
+type UnknownFiles string
+
+const (
+	// UnknownFilesAllow lets them stay; the manifest lists them.
+	UnknownFilesAllow UnknownFiles = "Allow"
+	// UnknownFilesRefuse fails the capture.
+	UnknownFilesRefuse UnknownFiles = "Refuse"
+)
 
 // OutOfServiceSettings limit how long the donor may be away.
 type OutOfServiceSettings struct {

@@ -98,6 +98,10 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 			},
 		},
 	}
+	if unknown := p.Spec.Settings.Generalize.UnknownFiles; unknown != "" {
+		args := &pod.Spec.Containers[0].Args
+		*args = append(*args, "--unknown-files", string(unknown))
+	}
 	if rules := p.Spec.Settings.Generalize.Rules; rules != "" {
 		addRules(&pod.Spec, rules, record.RulesDigest)
 	}

@@ -64,6 +64,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the node may be out of service without a snapshot")
 	flags.DurationVar(&s.OutOfService.ReadyTimeout.Duration, "ready-timeout", 15*time.Minute, "time past --deadline that the started node may take to be Ready, before it is given back as it is")
 	flags.StringVar(&c.profile, "profile", string(v1alpha1.ProfileStatic), "how the cluster's nodes get their credentials: static or bootstrap")
+	flags.StringVar((*string)(&s.Generalize.UnknownFiles), "unknown-files", "", "what to do about files that neither a package nor an image nor the base system brought: Allow or Refuse (default Allow)")
 	flags.StringVar(&s.Generalize.Rules, "rules", "", "ConfigMap in the namespace of the pod that generalizes the disk, with rules, agents and exemptions of your own")
 	flags.StringVar(&s.Generalize.Image, "image", "", "image of the pod that generalizes the disk (default: Kamino's own)")
 	flags.Int32Var(&c.replicas, "replicas", 0, "replicas of the image version in the pool's region (default: by the pool's maximum size)")

@@ -25,7 +25,7 @@ import (
 // generalizeFlags is what a person, or the engine's pod, asks of kamino generalize.
 type generalizeFlags struct {
 	root, profile, profileFile      string
-	rulesDigest                     string
+	rulesDigest, unknownFiles       string
 	manifest, output                string
 	live, dryRun, list, confirmRoot bool
 	allow                           []string
@@ -70,6 +70,7 @@ again, reports the proof to the Prototype, and powers the host off. Do not use -
 	flags.BoolVar(&g.list, "list", false, "print the rules of the profile and do nothing")
 	flags.BoolVar(&g.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	flags.StringSliceVar(&g.allow, "allow", nil, "rules that may be broken, by name (those that the list calls allowable)")
+	flags.StringVar(&g.unknownFiles, "unknown-files", string(v1alpha1.UnknownFilesAllow), "what to do about files that neither a package nor an image nor the base system brought: Allow or Refuse")
 	flags.StringVar(&g.manifest, "manifest", "", "write the manifest to this file as well")
 	flags.BoolVar(&g.confirmRoot, "confirm-root", false, "work on / of the machine that this runs on, which loses its identity")
 	bindOutput(cmd, &g.output, print.Table, print.JSON, print.YAML)
@@ -115,7 +116,8 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 	}
 	runner := &generalize.Runner{
 		Profile: profile, Tool: buildInfo().Version, Allow: g.allow, DryRun: g.dryRun, Now: f.Now,
-		Subject: generalize.Subject{Prototype: g.prototype, UID: types.UID(g.uid), BootID: g.bootID},
+		UnknownFiles: v1alpha1.UnknownFiles(g.unknownFiles),
+		Subject:      generalize.Subject{Prototype: g.prototype, UID: types.UID(g.uid), BootID: g.bootID},
 	}
 	if g.live {
 		return g.runLive(ctx, f, runner)
@@ -166,6 +168,8 @@ func (g *generalizeFlags) check() error {
 	switch {
 	case g.root == "":
 		return usagef("--root must name the directory that holds the machine's root")
+	case !knownUnknownFiles(v1alpha1.UnknownFiles(g.unknownFiles)):
+		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
 	case g.live && (g.dryRun || g.manifest != "" || g.output != ""):
 		return usagef("--live goes with none of --dry-run, --manifest and --output")
 	case g.live && slices.Contains(order, ""):

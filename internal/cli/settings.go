@@ -29,6 +29,8 @@ func checkSettings(s v1alpha1.Settings) error {
 		}
 	}
 	switch replicas := s.Publish.Replicas; {
+	case !knownUnknownFiles(s.Generalize.UnknownFiles):
+		return usagef("--unknown-files must be Allow or Refuse, not %q", s.Generalize.UnknownFiles)
 	case s.Drain.GracePeriod != nil && s.Drain.GracePeriod.Duration < 0:
 		return usagef("--grace-period must not be negative: %s", s.Drain.GracePeriod.Duration)
 	case s.Keep < minKeep || s.Keep > maxKeep:
@@ -39,4 +41,9 @@ func checkSettings(s v1alpha1.Settings) error {
 		return usagef("--replicas must be from 1 to %d, not %d", maxReplicas, *replicas)
 	}
 	return nil
+}
+
+// knownUnknownFiles says whether it is one of the answers there are, or none.
+func knownUnknownFiles(u v1alpha1.UnknownFiles) bool {
+	return u == "" || u == v1alpha1.UnknownFilesAllow || u == v1alpha1.UnknownFilesRefuse
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/md5"
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -70,8 +71,23 @@ func livedIn(t *testing.T) (dir, hostKey string) {
 		if err := os.WriteFile(p, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if name == "usr/share/doc/example.pem" {
+			packaged(t, dir, name, content)
+		}
 	}
 	return dir, hostKey
+}
+
+// packaged makes a file that of an installed package.
+func packaged(t *testing.T, dir, name, content string) {
+	t.Helper()
+	list := filepath.Join(dir, "var/lib/dpkg/info/doc.md5sums")
+	if err := os.MkdirAll(filepath.Dir(list), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(list, fmt.Appendf(nil, "%x  %s\n", md5.Sum([]byte(content)), name), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestVerifyTree(t *testing.T) {

@@ -23,7 +23,7 @@ const maxIdentities = 64
 // the report is complete.
 func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
 	o := Outcome{Rule: rule.ID, Action: rule.Action, Waived: r.waived(rule)}
-	matches, err := findAll(t, rule)
+	matches, err := before.matches(t, rule)
 	if err != nil {
 		o.fail(err.Error())
 		return o

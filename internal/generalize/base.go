@@ -2,6 +2,7 @@ package generalize
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -18,7 +19,6 @@ var made = []string{
 	`/usr/lib/(?:locale/(?:locale-archive|C\.utf8/.*)|modules/[^/]+/modules\.[a-z.]+|udev/hwdb\.bin|systemd/catalog/database|gconv/gconv-modules\.cache|[^/]+/gconv/gconv-modules\.cache|[^/]+/(?:gdk-pixbuf-2\.0/.*/loaders\.cache|gio/modules/giomodule\.cache)|ssl/cert\.pem)`,
 	`/etc/udev/hwdb\.bin`, `/usr/share/(?:info/dir(?:\.old)?|mime/.*|applications/mimeinfo\.cache|icons/.*/icon-theme\.cache|glib-2\.0/schemas/gschemas\.compiled|perl/.*/perllocal\.pod)`,
 	`/usr/share/fonts/.*/?\.uuid|/usr/(?:share|lib)/python3?/.*\.pyc`,
-	`.*/__pycache__/[^/]+\.pyc`,
 	// What boots: made of packages on each machine (initramfs-tools, grub-install).
 	`/boot/(?:initrd\.img-.*|initramfs-.*\.img|grub2?/.*|efi/EFI/.*|efi/\.uuid|loader/.*)`,
 	// What package managers and others know and keep.
@@ -29,6 +29,18 @@ var made = []string{
 	`/var/lib/kamino/.*`, `/etc/kamino/first-boot\.sh`,
 }
 
-var madeBySystem = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:` + strings.Join(made, "|") + `)$`)
+// madeBySystem says whether a path is one of those. Few paths get as far as an expression: what lies elsewhere
+// than they begin is told by that.
+var madeBySystem = sync.OnceValue(func() func(string) bool {
+	anywhere := regexp.MustCompile(`^.*/__pycache__/[^/]+\.pyc$`)
+	byTop := map[string]*regexp.Regexp{}
+	for _, top := range []string{"etc", "usr", "boot", "var"} {
+		of := slices.DeleteFunc(slices.Clone(made), func(e string) bool { return !strings.HasPrefix(e, "/"+top+"/") })
+		byTop[top] = regexp.MustCompile(`^(?:` + strings.Join(of, "|") + `)$`)
+	}
+	return func(path string) bool {
+		top, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		e := byTop[top]
+		return e != nil && e.MatchString(path) || strings.HasSuffix(path, ".pyc") && anywhere.MatchString(path)
+	}
 })

@@ -28,11 +28,13 @@ type Before struct {
 	// spared are layers that stay, as paths of the tree.
 	spared []string
 	kept   map[string][]string
+	// named are what files named before they were edited, by the rule that removes it.
+	named map[string][]string
 }
 
 // LookBefore reads a tree that is still a machine. Names are what else the machine is known to be called.
 func LookBefore(t *tree.Tree, p *Profile, names ...string) (*Before, error) {
-	b := &Before{OS: "linux", kept: map[string][]string{}}
+	b := &Before{OS: "linux", kept: map[string][]string{}, named: map[string][]string{}}
 	if id, err := optional(t, "etc/machine-id"); err != nil {
 		return nil, err
 	} else if id = bytes.TrimSpace(id); len(id) > 0 {
@@ -55,10 +57,15 @@ func LookBefore(t *tree.Tree, p *Profile, names ...string) (*Before, error) {
 		}
 	}
 	for i := range p.Rules {
-		if r := &p.Rules[i]; r.Action == Keep {
-			if b.kept[r.ID], err = keptBy(t, r); err != nil {
-				return nil, err
-			}
+		r := &p.Rules[i]
+		switch {
+		case r.Action == Keep:
+			b.kept[r.ID], err = keptBy(t, r)
+		case r.Names != "":
+			b.named[r.ID], err = namedSwap(t, r)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	return b, nil

@@ -73,7 +73,7 @@ func errorText(err error) string {
 // hidden does what one rule says with what it finds below mount points.
 func (a *applied) hidden() error {
 	below := a.runner.Below
-	matches, err := findAll(a.tree, a.rule)
+	matches, err := a.before.matches(a.tree, a.rule)
 	if err != nil {
 		return err
 	}
@@ -94,6 +94,9 @@ func (a *applied) hidden() error {
 func whyHidden(b *Below, r *Rule, before *Before) (why string, err error) {
 	if r.Unless != nil && holds(b.Tree, r.Unless) {
 		return "", nil
+	}
+	if r.Names != "" {
+		return "", nil // what is named is looked for in the tree that is seen
 	}
 	count := 0
 	err = search(b.Tree, r, func(p string, info fs.FileInfo) error {
@@ -146,6 +149,7 @@ func (r *Runner) searchHidden(ctx context.Context, m *Manifest, report *scan.Rep
 	}
 	more, err := scan.Tree(ctx, r.Below.Tree.Dir(), scan.Options{
 		Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Dirs: r.Below.outermost(),
+		Leftovers: leftovers(r.Below.Tree, nil),
 	})
 	if err != nil {
 		return fmt.Errorf("below mount points: %w", err)

@@ -38,8 +38,10 @@ type Manifest struct {
 	// RulesDigest is "sha256:" and the hex digest of the user's own rules; empty without any.
 	RulesDigest string `json:"rulesDigest,omitempty"`
 	Subject
-	OS     string `json:"os"`
-	DryRun bool   `json:"dryRun,omitempty"`
+	OS string `json:"os"`
+	// UnknownFiles is what was asked for of files that nobody is known to have brought: Scan lists them.
+	UnknownFiles v1alpha1.UnknownFiles `json:"unknownFiles,omitempty"`
+	DryRun       bool                  `json:"dryRun,omitempty"`
 	// Rules is how many rules apply to this machine, Met how many of them the second look found met.
 	Rules int `json:"rules"`
 	Met   int `json:"met"`
@@ -149,6 +151,7 @@ func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 		Rules: m.Rules, Met: m.Met, Acted: m.acted(), Credentials: m.Credentials, RulesDigest: m.RulesDigest, ManifestDigest: digest,
 		Search: &v1alpha1.Search{
 			Files: int64(m.Scan.Files), Bytes: m.Scan.Bytes, Identities: len(m.Identities()), Findings: m.Scan.Count, Kept: m.Scan.KeptCount,
+			Known: int64(m.Scan.Packages.Files), Unknown: int64(m.Scan.Unknown.Files),
 		},
 		At: metav1.NewTime(at.UTC().Truncate(time.Second)),
 	}, nil
@@ -175,6 +178,9 @@ func (m *Manifest) unmet() error {
 	if m.Scan != nil {
 		for i := range m.Scan.Findings {
 			whys = append(whys, whyFound(&m.Scan.Findings[i]))
+		}
+		if why := m.whyUnknown(); why != "" {
+			whys = append(whys, why)
 		}
 	}
 	switch {

@@ -66,6 +66,9 @@ type Rule struct {
 	Handlers []string `json:"handlers,omitempty"`
 	// Store is the kind of container store that Forget finds at the paths.
 	Store store.Kind `json:"store,omitempty"`
+	// Names has Delete remove what the files at the paths name, and not them: "swap" are the swap files that
+	// fstab and units name, with these units.
+	Names string `json:"names,omitempty"`
 	// File is the name of the content that Install writes, Mode its permissions in octal; Link is the
 	// target of the link that it makes instead.
 	File string `json:"file,omitempty"`
@@ -167,6 +170,7 @@ func (r *Rule) checkFields() error {
 		{(r.Store != "") == is(r.Action, Forget), "store is for forget, and needed there"},
 		{len(r.Handlers) == 0 || removes, "handlers is for delete and regenerate"},
 		{r.Pattern == "" || is(r.Action, Edit), "pattern is for edit"},
+		{r.Names == "" || r.Names == "swap" && is(r.Action, Delete), "names is for delete, and may be \"swap\""},
 		{(len(r.By) > 0) == is(r.Action, Regenerate), "by is for regenerate, and needed there"},
 		{(r.File+r.Link != "") == is(r.Action, Install), "file or link is for install, and needed there"},
 		{r.File == "" || r.Link == "", "file and link exclude each other"},

@@ -29,6 +29,10 @@ var wrong = map[string]map[string]string{
 	"fstab":              {"etc/fstab": node["etc/fstab"]},
 	"image-cache":        {"var/lib/containerd/io.containerd.content.v1.content": "a directory"},
 	"containerd-records": {"var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db": database(func(tx *bolt.Tx) { putContainer(tx, "k8s.io", "x1", "an environment") })},
+	"named-swap": {
+		"etc/systemd/system/data-pages.swap": "[Swap]\nWhat=/data/pages\n",
+		"data/pages":                         "SWAPSPACE2",
+	},
 	"container-layers": {
 		"var/lib/containerd/io.containerd.snapshotter.v1.x1/metadata.db":            database(func(*bolt.Tx) {}),
 		"var/lib/containerd/io.containerd.snapshotter.v1.x1/snapshots/9/fs/written": "by a container",
@@ -231,6 +235,23 @@ func withoutEditsOf(files, others map[string]string) map[string]string {
 		}
 	}
 	return rest
+}
+
+// TestSwapFilesThatFstabNames go wherever they are, with their lines; partitions stay, and what is no file.
+func TestSwapFilesThatFstabNames(t *testing.T) {
+	dir := plant(t, node, map[string]string{
+		"etc/fstab":      "UUID=aaaa / ext4 defaults 0 1\n/data/page\\040file none swap sw 0 0\n#/srv/other none swap sw 0 0\n/dev/sda3 none swap sw 0 0\n/srv/dir none swap sw 0 0\n",
+		"data/page file": "SWAPSPACE2", "srv/other": "stays", "srv/dir/file": "stays",
+	})
+	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	must(t, err)
+	if exists(dir, "data/page file") || !exists(dir, "srv/other") || !exists(dir, "srv/dir/file") {
+		t.Error("a swap file is there, or another file is not")
+	}
+	want := "UUID=aaaa / ext4 defaults 0 1\n#/srv/other none swap sw 0 0\n/dev/sda3 none swap sw 0 0\n"
+	if diff := cmp.Diff(want, read(t, dir, "etc/fstab")); diff != "" {
+		t.Errorf("etc/fstab (-want +got):\n%s", diff)
+	}
 }
 
 func TestEditsKeepTheRest(t *testing.T) {

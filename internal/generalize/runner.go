@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
@@ -27,6 +28,8 @@ type Runner struct {
 	Returning string
 	// Below is what mounts hide, where somebody can show it; nil otherwise.
 	Below *Below
+	// UnknownFiles says whether files may stay that nobody is known to have brought; they may if it is empty.
+	UnknownFiles v1alpha1.UnknownFiles
 	// DryRun looks and reports, and changes nothing.
 	DryRun bool
 	// Now dates the line in the ancestry log.
@@ -110,7 +113,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	}
 	m := &Manifest{
 		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, Subject: r.Subject,
-		OS: before.OS, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt, Credentials: r.Profile.credentials(t, before),
+		OS: before.OS, UnknownFiles: r.UnknownFiles, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt, Credentials: r.Profile.credentials(t, before),
 	}
 	if err := m.inherit(t, before); err != nil {
 		return nil, &Refused{Whys: []string{err.Error()}}

@@ -3,46 +3,52 @@ package generalize
 import (
 	"context"
 	"fmt"
+	"path"
 	"regexp"
-	"slices"
 	"strings"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/generalize/scan"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
 // search looks for secrets and for the donor's identities on the whole disk.
 func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.Report, error) {
-	report, err := scan.Tree(ctx, t.Dir(), scan.Options{Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base()})
+	report, err := scan.Tree(ctx, t.Dir(), scan.Options{
+		Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Leftovers: leftovers(t, r.Below),
+	})
 	if err == nil && r.Below != nil {
 		err = r.searchHidden(ctx, m, report)
 	}
 	return report, err
 }
 
+// leftovers are what rules removed and what has another name, wherever that is.
+func leftovers(t *tree.Tree, b *Below) map[scan.Inode]string {
+	left := map[scan.Inode]string{}
+	trees := []*tree.Tree{t}
+	if b != nil {
+		trees = append(trees, b.Tree)
+	}
+	for _, t := range trees {
+		for inode, name := range t.Linked() {
+			left[scan.Inode(inode)] = name
+		}
+	}
+	return left
+}
+
 // Base says whether a file is one that every machine of its kind has although no package owns it: what a
 // profile installs or keeps, what is exempt, and what programs of the system make.
 func (p *Profile) Base() func(string) bool {
-	var own []*regexp.Regexp
-	for _, e := range p.Exempt {
-		for _, pattern := range e.Paths {
-			own = append(own, below(pattern))
+	keeps := Profile{Exempt: p.Exempt}
+	for _, rule := range p.Rules {
+		if is(rule.Action, Keep, Install, Record) {
+			keeps.Rules = append(keeps.Rules, Rule{Action: Keep, Paths: rule.Paths, Reason: "of the profile"})
 		}
 	}
-	for i := range p.Rules {
-		if is(p.Rules[i].Action, Keep, Install, Record) {
-			for _, pattern := range p.Rules[i].Paths {
-				own = append(own, below(pattern))
-			}
-		}
-	}
-	made := madeBySystem()
-	return func(path string) bool {
-		if made.MatchString(path) {
-			return true
-		}
-		return slices.ContainsFunc(own, func(e *regexp.Regexp) bool { return e.MatchString(path[1:]) })
-	}
+	own, made := keeps.Owner(), madeBySystem()
+	return func(path string) bool { return made(path) || own(path).Keeps != "" }
 }
 
 // minIdentity is the size, in bytes, from which on content is likely to be unlike any other.
@@ -87,19 +93,23 @@ func (m *Manifest) Known() map[string]string {
 func (p *Profile) Owner(allow ...string) func(string) scan.Owner {
 	runner := Runner{Profile: p, Allow: allow}
 	type claim struct {
+		fixed string
 		paths *regexp.Regexp
 		owner scan.Owner
 	}
 	var keeps, removes []claim
 	for _, e := range p.Exempt {
 		for _, pattern := range e.Paths {
-			keeps = append(keeps, claim{below(pattern), scan.Owner{Keeps: "exempt: " + e.Reason}})
+			keeps = append(keeps, claim{fixedPart(pattern), below(pattern), scan.Owner{Keeps: "exempt: " + e.Reason}})
 		}
 	}
 	for i := range p.Rules {
 		rule := &p.Rules[i]
+		if rule.Names != "" {
+			continue
+		}
 		for _, pattern := range rule.Paths {
-			c := claim{below(pattern), scan.Owner{Rule: rule.ID, Keeps: runner.whyWaived(rule)}}
+			c := claim{fixedPart(pattern), below(pattern), scan.Owner{Rule: rule.ID, Keeps: runner.whyWaived(rule)}}
 			if rule.Action == Keep && c.owner.Keeps == "" {
 				c.owner.Keeps = rule.Reason
 			}
@@ -112,7 +122,7 @@ func (p *Profile) Owner(allow ...string) func(string) scan.Owner {
 	}
 	return func(path string) scan.Owner {
 		for _, c := range append(keeps[:len(keeps):len(keeps)], removes...) {
-			if c.paths.MatchString(strings.TrimPrefix(path, "/")) {
+			if strings.HasPrefix(path, c.fixed) && c.paths.MatchString(strings.TrimPrefix(path, "/")) {
 				return c.owner
 			}
 		}
@@ -120,10 +130,29 @@ func (p *Profile) Owner(allow ...string) func(string) scan.Owner {
 	}
 }
 
+// fixedPart is what everything begins with that a pattern names.
+func fixedPart(pattern string) string {
+	if i := strings.IndexAny(pattern, "*?[\\"); i >= 0 {
+		return pattern[:i]
+	}
+	return pattern
+}
+
 // below is the regular expression of a pattern, and of everything below what it names.
 func below(pattern string) *regexp.Regexp {
 	whole := expression(strings.Split(tree.Rel(pattern), "/")).String()
 	return regexp.MustCompile(strings.TrimSuffix(whole, "$") + `(?:/.*)?$`)
+}
+
+// whyUnknown says in a sentence which files nobody is known to have brought, if there may be none.
+func (m *Manifest) whyUnknown() string {
+	unknown := &m.Scan.Unknown
+	if m.UnknownFiles != v1alpha1.UnknownFilesRefuse || unknown.Files == 0 {
+		return ""
+	}
+	first := unknown.List[0]
+	return fmt.Sprintf("unknown files: %d in %d directories, which neither a package nor an image nor the base system brought, the first of them %s; "+
+		"remove them, or exempt their paths with a reason (the manifest lists them by directory)", unknown.Files, unknown.Dirs, path.Join(first.Dir, first.Names[0]))
 }
 
 // whyFound says in a sentence what a scan found.

@@ -57,6 +57,9 @@ func verify(t *tree.Tree, r *Rule, before *Before) (string, error) {
 	case Forget:
 		return whyRemembered(t, r, before)
 	case Delete, Regenerate:
+		if r.Names != "" {
+			return whyNamed(t, r, before), nil
+		}
 		why, err := gone(t, r, before)
 		if err == nil && why == "" {
 			why = whyNotMadeAgain(t, r)

@@ -81,13 +81,14 @@ func assigns(text []byte) bool {
 
 var (
 	reference = regexp.MustCompile(`^(?:[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[./~][\w./~-]*|[a-z0-9]+(?:[-_./][a-z0-9]+)+|[A-Z][A-Z_]+\d*|\d+(?:\.\d+)*[a-zA-Z]{0,3}|\w+\(.*|0x[0-9a-f]{1,8})$`)
+	variable  = regexp.MustCompile(`^(?i)[a-z_]*(?:passw(?:or)?d|passphrase|secret|token|credential|key)s?[a-z_]*\d{0,2}$`)
 	code      = regexp.MustCompile(`[(){}\[\]]|\$[A-Za-z_{(]|%[sdv(]|&&|\|\||://|\.\.\.|^[@#]`)
 )
 
 // secretive says whether a value looks like one that somebody or something made up to be secret. A word, or
 // words that are joined, do not: neither do paths, names in programs, and places where a value is put in.
 func secretive(value string) bool {
-	if len(value) < 8 || placeholder(value) || code.MatchString(value) {
+	if len(value) < 8 || placeholder(value) || code.MatchString(value) || variable.MatchString(value) {
 		return false
 	}
 	if reference.MatchString(value) {

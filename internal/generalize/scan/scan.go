@@ -269,7 +269,7 @@ func (s *scanner) give(f Finding, broughtBy string) {
 	if s.each != nil {
 		s.each(f, broughtBy)
 	}
-	if broughtBy == "" {
+	if broughtBy == "" || s.All && s.each == nil {
 		s.add(f)
 	}
 }

@@ -258,7 +258,7 @@ func TestKeptAndShared(t *testing.T) {
 	if len(report.Images) != 1 || report.Images[0].Entries != 1 {
 		t.Errorf("images %+v", report.Images)
 	}
-	if all := scanTree(t, dir, Options{All: true}); all.Count != 3 {
+	if all := scanTree(t, dir, Options{All: true}); all.Count != 5 {
 		t.Errorf("with all that was brought: %+v", all)
 	}
 }

@@ -23,7 +23,7 @@ type Removed struct {
 // Remove removes what is at a path, with everything below it; nothing there is not an error. What keep
 // says yes to stays, with the directories above it; keep may be nil. Nothing is removed through a mount.
 func (t *Tree) Remove(p string, keep func(p string) bool) (Removed, error) {
-	r := remover{keep: keep, top: p}
+	r := remover{tree: t, keep: keep, top: p}
 	if err := t.plain(p); err != nil {
 		return r.Removed, err
 	}
@@ -40,6 +40,7 @@ func (t *Tree) Remove(p string, keep func(p string) bool) (Removed, error) {
 
 type remover struct {
 	Removed
+	tree *Tree
 	keep func(string) bool
 	// top is the path of what is removed; content opens it as root, and moves up to it what lies too deep.
 	top   string
@@ -61,6 +62,7 @@ func (r *remover) entry(dir *os.Root, name, p string, depth int) (kept bool, err
 		if err := dir.Remove(name); err != nil {
 			return false, ignoreAbsent(err)
 		}
+		r.tree.unlinked(p, info)
 		r.Files++
 		r.Bytes += info.Size()
 		return false, nil
@@ -199,7 +201,13 @@ func (t *Tree) Replace(p string, content []byte, mode fs.FileMode) error {
 		_, _ = t.Remove(temporary, nil)
 		return fmt.Errorf("write /%s: %w", p, err)
 	}
-	return t.root.Rename(temporary, p)
+	if err := t.root.Rename(temporary, p); err != nil {
+		return err
+	}
+	if old != nil {
+		t.unlinked(p, old)
+	}
+	return nil
 }
 
 func (t *Tree) write(temporary, p string, old fs.FileInfo, content []byte, mode fs.FileMode) error {

@@ -31,6 +31,35 @@ type Tree struct {
 	dir  string
 	// running tells that the tree is the running machine's own, so that what is mounted in it is the machine's too.
 	running bool
+	// linked are files that lost a name and have others, with that name.
+	linked map[Inode]string
+}
+
+// Inode is a file, whatever its names are.
+type Inode struct{ Device, Number uint64 }
+
+// Linked are the files of which a name was removed, or given other content, and that have other names still:
+// what was to go is on the disk. Each comes with the first name that it lost.
+func (t *Tree) Linked() map[Inode]string { return t.linked }
+
+// unlinked takes note of a file that has just lost a name.
+func (t *Tree) unlinked(p string, info fs.FileInfo) {
+	s, known := info.Sys().(*syscall.Stat_t)
+	if !known || !info.Mode().IsRegular() || info.Size() == 0 {
+		return
+	}
+	inode := Inode{uint64(s.Dev), s.Ino} //nolint:unconvert // Its width differs between systems.
+	if s.Nlink <= 1 {
+		// Its number may be another file's from now on.
+		delete(t.linked, inode)
+		return
+	}
+	if t.linked == nil {
+		t.linked = map[Inode]string{}
+	}
+	if t.linked[inode] == "" {
+		t.linked[inode] = "/" + p
+	}
 }
 
 // MountPoint is something that is mounted.
