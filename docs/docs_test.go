@@ -68,6 +68,7 @@ func TestFields(t *testing.T) {
 		whole []string
 	}{
 		{"kamino.dev_prototypes.yaml", "prototype.md", []string{"conditions", "steps[]", "image.verified"}},
+		{"kamino.dev_orders.yaml", "order.md", []string{"generalize"}},
 		{"kamino.dev_prototypepolicies.yaml", "policy.md", []string{"conditions", "settings", "pools.nodeSelector"}},
 	} {
 		text := page(t, kind.page)

@@ -17,13 +17,16 @@ const (
 	// forget even if its status is lost. Only the capture engine writes it.
 	RecordAnnotation = "kamino.dev/record"
 
-	// ProofAnnotation stands on a Prototype and holds a Proof as JSON. The generalize pod writes it
-	// from the donor, after the last file was treated and before the power goes off.
+	// ProofAnnotation stands on a Prototype and holds a Proof as JSON. Only the capture engine writes it: it
+	// copies what the pod on the donor has signed on its Order.
 	ProofAnnotation = "kamino.dev/proof"
 
-	// UnprovenAnnotation stands on a Prototype and holds an Unproven as JSON. The generalize pod writes it
-	// when it ends without a proof.
+	// UnprovenAnnotation stands on a Prototype and holds an Unproven as JSON: why the donor's pod ended without a
+	// proof. The capture engine writes it, as it does the proof.
 	UnprovenAnnotation = "kamino.dev/unproven"
+
+	// OrderAnnotation stands on a generalize pod: the UID of the Order that it was made for.
+	OrderAnnotation = "kamino.dev/order"
 
 	// CaptureFinalizer keeps a deleted Prototype until its donor is given back and nothing is left behind.
 	CaptureFinalizer = "kamino.dev/capture"
@@ -70,7 +73,7 @@ const DefaultNamespace = "kamino-system"
 // LeaseName is the Lease that whoever drives captures holds: the controller, or a command while no controller runs.
 const LeaseName = "kamino-controller"
 
-// GeneralizeServiceAccount is the identity of the generalize pod. It may get and patch Prototypes, nothing else.
+// GeneralizeServiceAccount is the identity of the generalize pod. It may read Orders and write their status, nothing else.
 const GeneralizeServiceAccount = "kamino-generalize"
 
 // ObjectName turns a pool's name into one that Kubernetes takes: lower case, and "-" for all but letters and

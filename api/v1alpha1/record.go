@@ -48,6 +48,9 @@ type Record struct {
 	// RulesDigest is the RulesDigest of settings.generalize.rules when the generalize pod was ordered. The pod
 	// refuses other rules. Empty if the settings name none.
 	RulesDigest string `json:"rulesDigest,omitempty"`
+	// Order that the donor is generalized by, and whose pod alone is believed. Absent where a version before there
+	// were orders has begun the capture.
+	Order *OrderRecord `json:"order,omitempty"`
 	// Returning: the donor's disk is no longer needed; its power comes back and must not be taken again.
 	Returning bool `json:"returning,omitempty"`
 	// ScaleOut is the growth of the pool after the promotion.

@@ -23,8 +23,8 @@ func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
 	switch d.Do {
 	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
 		return nil // reported in status; settle does the rest
-	case plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.DeletePod,
-		plan.Return, plan.Release, plan.Forget, plan.SaveRecipe:
+	case plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.Adopt, plan.Believe,
+		plan.DeletePod, plan.DeleteOrder, plan.Return, plan.Release, plan.Forget, plan.SaveRecipe:
 		return e.actOnCluster(ctx, w, d.Do)
 	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
 		plan.DeleteSnapshot, plan.Promote, plan.Retire, plan.ScaleOut, plan.DeleteImage:
@@ -55,8 +55,14 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 			return fmt.Errorf("create pod %s/%s: %w", e.podNamespace(), podName(w.p), err)
 		}
 		return nil
+	case plan.Adopt:
+		return e.adopt(ctx, w)
+	case plan.Believe:
+		return e.believe(ctx, w)
 	case plan.DeletePod:
 		return e.deletePod(ctx, w)
+	case plan.DeleteOrder:
+		return e.deleteOrder(ctx, w)
 	case plan.Return:
 		return e.giveUpDisk(ctx, w)
 	case plan.Release:
@@ -68,17 +74,13 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	}
 }
 
-// order writes down what the pod is to do: in which boot of the donor, and by which rules.
-func (e *Engine) order(ctx context.Context, w *world) error {
-	boot := w.node.Status.NodeInfo.BootID
-	if boot == "" {
-		return fmt.Errorf("node %s reports no boot ID: its kubelet must report one before it can be captured", w.node.Name)
-	}
-	rules, err := e.orderRules(ctx, w.p)
-	if err != nil {
-		return err
-	}
-	return e.record(ctx, w, func(r *v1alpha1.Record) { r.GeneralizeBootID, r.RulesDigest = boot, rules })
+// adopt writes down which pod it is that carries the order out: no other's report is believed.
+func (e *Engine) adopt(ctx context.Context, w *world) error {
+	return e.record(ctx, w, func(r *v1alpha1.Record) {
+		order := *r.Order
+		order.Pod = w.pod.UID
+		r.Order = &order
+	})
 }
 
 func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) error {

@@ -63,6 +63,12 @@ func (s *stage) gaveBack() {
 	if s.tracked("pods", ourspace, s.podName()) != nil {
 		s.t.Error("the generalize pod is left behind")
 	}
+	if s.order() != nil {
+		s.t.Error("the order is left behind")
+	}
+	if s.tracked("secrets", ourspace, s.podName()) != nil {
+		s.t.Error("the order's key is left behind")
+	}
 }
 
 func (s *stage) succeeded(p *v1alpha1.Prototype) {

@@ -33,6 +33,8 @@ type Engine struct {
 	Shelf cloud.Shelf
 	// Image of the generalize pod where the settings name none.
 	Image string
+	// AllowedImages that the settings may name beside it: exactly, by repository, or what is below one ("x/").
+	AllowedImages []string
 	// CheckRules says what is wrong with a user's own rules for a profile. Without it the pod finds out.
 	CheckRules func(v1alpha1.Profile, map[string][]byte) error
 	// OwnNode is the node that this process runs on; empty if it runs on none.

@@ -59,10 +59,14 @@ func (w *world) sentence(why plan.Reason) (message, cloudError string) {
 		return fmt.Sprintf("the capture of node %s was broken off after its disk had been touched and the donor given back: try again", n), ""
 	case plan.DonorRestarted:
 		return fmt.Sprintf("node %s was started by somebody else between its generalization and its snapshot, so the disk is no longer proven: keep other tools from starting it, then try again", n), ""
+	case plan.OrderOutdated:
+		return fmt.Sprintf("node %s was ordered generalized by an earlier version of Kamino, whose proof could have been written by others than its pod, so its disk is not used: capture it again", n), ""
 	case plan.GeneralizeFailed:
 		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, w.podSentence()), ""
 	case plan.NotProven:
-		return fmt.Sprintf("node %s went off without a proof that its disk is generalized, so it is not used: see the log of pod %s", n, podName(w.p)), ""
+		return fmt.Sprintf("node %s went off without a proof that its disk is generalized, so it is not used: %s", n, w.missing()), ""
+	case plan.ProofLost:
+		return fmt.Sprintf("the proof of prototype %s was removed or changed by somebody else, so what was made of node %s is not used: see who changes annotation %s, then try again", w.p.Name, n, v1alpha1.ProofAnnotation), ""
 	case plan.DonorNotReady:
 		return fmt.Sprintf("node %s was started again and did not become Ready within %s past the deadline; it is given back as it is and no image is made of it: look at its boot log", n, limits.OutOfService.ReadyTimeout.Duration), ""
 	}
@@ -125,6 +129,14 @@ func (w *world) leftovers() string {
 	return strings.Join(append(w.left.Names(), w.left.Stuck...), ", ") + "; see why they do not end, or use force"
 }
 
+// missing says why there is no proof.
+func (w *world) missing() string {
+	if w.disbelieved != "" {
+		return w.disbelieved + "; see who can write there"
+	}
+	return "see the log of pod " + podName(w.p)
+}
+
 func (w *world) podSentence() string {
 	if w.unproven != "" {
 		return w.unproven
@@ -132,7 +144,7 @@ func (w *world) podSentence() string {
 	if w.pod == nil {
 		return "it is gone"
 	}
-	return podTrouble(w.pod)
+	return w.podTrouble()
 }
 
 // verdictOf turns an error of the cloud into the end of the capture where waiting for its remedy would

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -42,6 +41,11 @@ type world struct {
 	blocked     []node.Blocked
 	instance    cloud.Instance
 	pod         *corev1.Pod
+	order       *v1alpha1.Order
+	// reported is what the pod has signed and the Prototype does not carry yet, as annotations; disbelieved is why
+	// something that stands on the order is not believed.
+	reported    map[string]string
+	disbelieved string
 
 	snapshot cloud.Snapshot
 	image    cloud.Image
@@ -69,7 +73,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 		return w, nil
 	}
 	for _, part := range []func(context.Context, *world) error{
-		e.lookNode, e.lookPod, e.lookInstance, e.lookProof, e.lookArtifacts, e.lookRecipe, e.lookDonePod, e.lookPreflight,
+		e.lookNode, e.lookPod, e.lookInstance, e.lookReport, e.lookArtifacts, e.lookRecipe, e.lookDonePod, e.lookLeftOrder, e.lookPreflight,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
@@ -177,9 +181,10 @@ func (e *Engine) readPod(ctx context.Context, w *world) error {
 	}
 	w.pod = pod
 	w.facts.Pod = plan.PodActive
-	if podTrouble(pod) != "" {
+	if w.podTrouble() != "" || w.unproven != "" {
 		w.facts.Pod = plan.PodFailed
 	}
+	w.facts.PodKnown = w.record.Order != nil && w.record.Order.Pod == pod.UID
 	return nil
 }
 
@@ -216,8 +221,12 @@ func (w *world) speaksForItself() bool {
 		return false
 	}
 	draining := f.Recorded && f.Cordoned && !f.Ordered
-	generalizing := f.Pod == plan.PodActive && !f.Rebooted && w.proofText() == ""
-	return draining || generalizing
+	return draining || w.generalizing()
+}
+
+// generalizing tells that the pod is at work, and nothing else has happened since.
+func (w *world) generalizing() bool {
+	return w.facts.Pod == plan.PodActive && !w.facts.Rebooted && w.proofText() == ""
 }
 
 func power(p cloud.Power) plan.Power {
@@ -233,36 +242,3 @@ func power(p cloud.Power) plan.Power {
 }
 
 func (w *world) proofText() string { return w.p.Annotations[v1alpha1.ProofAnnotation] }
-
-// lookProof reads the proof. The pod writes it just before the power goes off, so a Prototype that was
-// read before the power was may be older than the proof: it is read again.
-func (e *Engine) lookProof(ctx context.Context, w *world) error {
-	f := &w.facts
-	if !f.Ordered {
-		return nil
-	}
-	if w.proofText() == "" && (f.Pod != plan.PodActive || f.Power != plan.On) {
-		fresh := &v1alpha1.Prototype{}
-		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(w.p), fresh); err != nil {
-			return fmt.Errorf("read prototype %s again: %w", w.p.Name, err)
-		}
-		for _, name := range []string{v1alpha1.ProofAnnotation, v1alpha1.UnprovenAnnotation} {
-			if text, found := fresh.Annotations[name]; found {
-				w.p.Annotations[name] = text
-			}
-		}
-	}
-	proof, err := v1alpha1.ProofOf(w.p)
-	if err != nil {
-		e.Log.Error(err, "unreadable proof proves nothing", "prototype", w.p.Name)
-		return nil
-	}
-	if proof.Holds(w.p.UID, w.record.GeneralizeBootID) {
-		w.proof = proof
-		age := e.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
-		f.Proven = age < proofLife
-		f.PoweringOff = age.Abs() < powerOffGrace
-	}
-	e.readUnproven(w)
-	return nil
-}

@@ -11,11 +11,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
-// lookArtifacts reads the snapshot and the image. Neither can exist before there is a proof, and no image
-// is made while the donor is held.
+// lookArtifacts reads the snapshot and the image. Neither can exist while the pod is at work, and no image is
+// made while the donor is held. Both are looked for whether or not there is a proof: one that somebody removed
+// must not hide what was made by it.
 func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
 	f := &w.facts
-	if !f.Unrecorded && (!f.Ordered || w.proof == nil && !w.orphan) {
+	ending := f.Failed || f.Deleting
+	if !f.Unrecorded && (!f.Ordered || !w.orphan && w.held() && !ending && f.Power == plan.On && w.generalizing()) {
 		return nil
 	}
 	if w.held() && f.Returning {
@@ -29,7 +31,7 @@ func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
 			return err
 		}
 		w.image = image
-		f.Image = artifact(image.State, w.ours(image.Tags))
+		f.Image = w.artifact(image.State, image.Tags)
 		f.Quarantined = image.Tags[cloud.TagQuarantined] != ""
 		if f.Image == plan.Pending && !f.Failed && !f.Deleting {
 			return nil // until it is complete nothing else matters
@@ -40,7 +42,7 @@ func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
 		return err
 	}
 	w.snapshot = snapshot
-	f.Snapshot = artifact(snapshot.State, w.ours(snapshot.Tags))
+	f.Snapshot = w.artifact(snapshot.State, snapshot.Tags)
 	return nil
 }
 
@@ -48,21 +50,17 @@ func (w *world) ref() cloud.ImageRef {
 	return cloud.ImageRef{Pool: w.pool, Version: w.p.Spec.Version}
 }
 
-// ours tells whether tags say that the thing belongs to this Prototype and carries its proof.
-func (w *world) ours(tags map[string]string) bool {
-	mine := tags[cloud.TagUID] == string(w.p.UID)
-	if w.facts.Unrecorded || w.orphan {
-		return mine // to be removed, not to be used
-	}
-	return mine && w.proof != nil && tags[cloud.TagProof] == w.proof.Tag()
-}
-
-func artifact(state cloud.State, ours bool) plan.Artifact {
+// artifact is ours if its tags say that it belongs to this Prototype. One that does not carry the proof that the
+// Prototype carries is still ours to remove, and not to be used.
+func (w *world) artifact(state cloud.State, tags map[string]string) plan.Artifact {
 	switch {
 	case state == cloud.Absent:
 		return plan.Absent
-	case !ours:
+	case tags[cloud.TagUID] != string(w.p.UID):
 		return plan.Foreign
+	}
+	if !w.facts.Unrecorded && !w.orphan && (w.proof == nil || tags[cloud.TagProof] != w.proof.Tag()) {
+		w.facts.ProofLost = true
 	}
 	switch state {
 	case cloud.Complete:

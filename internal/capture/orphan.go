@@ -93,6 +93,6 @@ func (e *Engine) lookOrphanSnapshot(ctx context.Context, w *world) error {
 		return err
 	}
 	w.snapshot = snapshot
-	w.facts.Snapshot = artifact(snapshot.State, w.ours(snapshot.Tags))
+	w.facts.Snapshot = w.artifact(snapshot.State, snapshot.Tags)
 	return nil
 }

@@ -42,13 +42,6 @@ func (e *Engine) own(p *v1alpha1.Prototype) node.Own {
 	return node.Own{Namespace: e.podNamespace(), Name: podName(p)}
 }
 
-func podImage(p *v1alpha1.Prototype, fallback string) string {
-	if image := p.Spec.Settings.Generalize.Image; image != "" {
-		return image
-	}
-	return fallback
-}
-
 // generalizePod is the pod that generalizes the donor from the inside, reports its proof, and powers the
 // donor off. It is bound to the node by name, so no scheduler and no cordon is in its way, and it carries
 // the boot that it is meant for: run under any other it does nothing.
@@ -56,16 +49,14 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 	yes, no := true, false
 	root := int64(0)
 	profile := p.Spec.Settings.Defaulted().Generalize.Profile
+	order := v1alpha1.OrderRecord{}
+	if record.Order != nil {
+		order = *record.Order
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(p), Namespace: namespace,
-			Labels: map[string]string{
-				v1alpha1.PrototypeLabel:        v1alpha1.LabelValue(p.Name),
-				v1alpha1.PrototypeUIDLabel:     string(p.UID),
-				"app.kubernetes.io/name":       "kamino",
-				"app.kubernetes.io/component":  "generalize",
-				"app.kubernetes.io/managed-by": "kamino",
-			},
+			Labels: podLabels(p), Annotations: map[string]string{v1alpha1.OrderAnnotation: string(order.UID)},
 		},
 		Spec: corev1.PodSpec{
 			NodeName:                     p.Spec.Donor.NodeName,
@@ -83,7 +74,9 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 				Args: []string{
 					"generalize", "--root", hostMount, "--live", "--profile", string(profile),
 					"--prototype", p.Name, "--uid", string(p.UID), "--boot-id", record.GeneralizeBootID,
+					"--order", namespace + "/" + podName(p), "--order-uid", string(order.UID),
 					"--token-file", credential + "/token", "--ca-file", credential + "/ca.crt",
+					"--key-file", credential + "/key", "--pod-uid-file", credential + "/pod-uid",
 				},
 				SecurityContext:          &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root},
 				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -94,7 +87,7 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 			}},
 			Volumes: []corev1.Volume{
 				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
-				{Name: "credential", VolumeSource: corev1.VolumeSource{Projected: credentialVolume()}},
+				{Name: "credential", VolumeSource: corev1.VolumeSource{Projected: credentialVolume(p)}},
 			},
 		},
 	}
@@ -108,14 +101,35 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 	return pod
 }
 
-func credentialVolume() *corev1.ProjectedVolumeSource {
-	seconds := int64(tokenSeconds)
+// podLabels are those of everything that a capture makes beside its pod, too.
+func podLabels(p *v1alpha1.Prototype) map[string]string {
+	return map[string]string{
+		v1alpha1.PrototypeLabel:        v1alpha1.LabelValue(p.Name),
+		v1alpha1.PrototypeUIDLabel:     string(p.UID),
+		"app.kubernetes.io/name":       "kamino",
+		"app.kubernetes.io/component":  "generalize",
+		"app.kubernetes.io/managed-by": "kamino",
+	}
+}
+
+// credentialVolume is in the node's memory, and so is all that lies in it: an argument or a variable of the
+// environment would be written down by the container runtime, on the very disk. A key that is gone must not keep
+// the pod from starting: the pod says so, and the kubelet would only wait.
+func credentialVolume(p *v1alpha1.Prototype) *corev1.ProjectedVolumeSource {
+	seconds, yes := int64(tokenSeconds), true
 	return &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
 		{ConfigMap: &corev1.ConfigMapProjection{
 			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
 			Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
 		}},
+		{Secret: &corev1.SecretProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: podName(p)}, Optional: &yes,
+			Items: []corev1.KeyToPath{{Key: orderKey, Path: "key"}},
+		}},
+		{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "pod-uid", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}},
+		}}},
 	}}
 }
 
@@ -127,6 +141,14 @@ var waitingTroubles = map[string]bool{
 }
 
 // podTrouble says why the pod will not bring a proof any more, or nothing.
+func (w *world) podTrouble() string {
+	if o := w.record.Order; o != nil && w.pod.Annotations[v1alpha1.OrderAnnotation] != string(o.UID) {
+		return "it was made for another order: delete it, then try again"
+	}
+	return podTrouble(w.pod)
+}
+
+// podTrouble is what the kubelet says.
 func podTrouble(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		switch {

@@ -116,9 +116,7 @@ func (e *Engine) refuseDecision(_ context.Context, w *world, others []v1alpha1.P
 	if p.Spec.Settings.Defaulted().Generalize.Profile == v1alpha1.ProfileBootstrap {
 		refuse(ProfileUnsupported, "profile bootstrap removes the credentials that the donor itself needs to come back, so a donor that returns to service cannot be generalized with it: use profile static if the pool's nodes share one credential")
 	}
-	if podImage(p, e.Image) == "" {
-		refuse(NoImage, "no image is known for the generalize pod: name Kamino's own with --image, or in settings.generalize.image")
-	}
+	refusals = append(refusals, e.refuseImage(p)...)
 	return append(refusals, e.refuseOthers(w, others)...), nil
 }
 
@@ -226,7 +224,10 @@ func (e *Engine) refuseInstallation(ctx context.Context, w *world, _ []v1alpha1.
 	case err != nil:
 		return nil, fmt.Errorf("read service account %s/%s: %w", e.podNamespace(), v1alpha1.GeneralizeServiceAccount, err)
 	}
-	return e.refuseAdmission(ctx, w), nil
+	if w.facts.Queued {
+		return nil, nil
+	}
+	return append(e.refuseOrder(ctx, w), e.refuseAdmission(ctx, w)...), nil
 }
 
 // refuseAdmission has the API server look at the generalize pod without keeping it: Pod Security, a quota or
@@ -234,9 +235,6 @@ func (e *Engine) refuseInstallation(ctx context.Context, w *world, _ []v1alpha1.
 // may not do refuses nothing, because it may be one that only asks. Nor does no answer, or that of a webhook which
 // knows no dry run (a bad request).
 func (e *Engine) refuseAdmission(ctx context.Context, w *world) []cloud.Refusal {
-	if w.facts.Queued {
-		return nil
-	}
 	pod := generalizePod(w.p, w.record, e.podNamespace(), e.Image)
 	_, err := e.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || notAuthorized(err) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,6 +62,8 @@ type stage struct {
 	// hung keeps the donor's kubelet from coming up again; deaf keeps its pod from running; lingering keeps the donor
 	// from powering itself off behind its proof.
 	hung, deaf, lingering bool
+	// uids numbers what API servers number.
+	uids int
 	// unscheduled and protected are how the donor was before.
 	cordoned, protected bool
 	// lineage is the version that the pool's instances were built from; empty for a generic image.
@@ -131,7 +134,7 @@ func (s *stage) buildCluster(peer cloud.InstanceID) {
 	s.kube.PrependReactor("*", "*", s.react)
 	scheme := runtime.NewScheme()
 	s.must(v1alpha1.AddToScheme(scheme))
-	s.clean = ctrlfake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Prototype{}).Build()
+	s.clean = ctrlfake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.Order{}).Build()
 	s.faulty = interceptor.NewClient(s.clean.(client.WithWatch), s.interceptors())
 }
 
@@ -187,10 +190,19 @@ func outcome(o memory.Outcome, effect func() error) error {
 func (s *stage) interceptors() interceptor.Funcs {
 	return interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			return outcome(s.next("get prototype"), func() error { return c.Get(ctx, key, obj, opts...) })
+			return outcome(s.next("get "+strings.ToLower(kindOf(obj))), func() error { return c.Get(ctx, key, obj, opts...) })
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			return outcome(s.next("list prototypes"), func() error { return c.List(ctx, list, opts...) })
+		},
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			return outcome(s.next("create order"), func() error {
+				obj.SetUID(s.uid())
+				return c.Create(ctx, obj, opts...)
+			})
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			return outcome(s.next("delete order"), func() error { return c.Delete(ctx, obj, opts...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			return outcome(s.next("patch prototype"), func() error { return c.Patch(ctx, obj, patch, opts...) })
@@ -223,6 +235,9 @@ func (s *stage) effect(action kubetesting.Action) (runtime.Object, error) {
 	} else if ok && create.Resource.Resource == "pods" && create.Subresource == "" && s.denies > 0 {
 		s.denies--
 		return nil, forbidden(`User "engine" cannot create resource "pods"`)
+	}
+	if create, ok := action.(kubetesting.CreateActionImpl); ok {
+		create.GetObject().(metav1.Object).SetUID(s.uid())
 	}
 	_, result, err := kubetesting.ObjectReaction(s.kube.Tracker())(action)
 	if list, ok := result.(*corev1.PodList); ok {
@@ -318,26 +333,72 @@ func (s *stage) runKubelet() {
 
 // runPod does what the real generalize pod does, guards included.
 func (s *stage) runPod() {
-	pod, _ := s.tracked("pods", ourspace, s.podName()).(*corev1.Pod)
-	p := s.prototype()
+	pod, order := s.generalizePod(), s.order()
 	machine := s.cloud.World().Instance(s.donor)
-	if pod == nil || p == nil || s.deaf || machine.Power != cloud.PowerRunning {
+	if pod == nil || order == nil || s.deaf || machine.Power != cloud.PowerRunning || s.tracked("secrets", ourspace, s.podName()) == nil {
 		return
 	}
-	record, err := v1alpha1.RecordOf(p)
-	s.must(err)
-	if p.DeletionTimestamp != nil || p.Annotations[v1alpha1.ProofAnnotation] != "" || record.GeneralizeBootID != machine.BootID {
+	if order.Status.Report != "" || order.Spec.BootID != machine.BootID || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID) {
 		return
 	}
 	s.cloud.MarkGeneralized(s.donor)
-	proof, err := json.Marshal(v1alpha1.Proof{UID: p.UID, BootID: machine.BootID, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1",
-		Rules: 7, Met: 7, Acted: 3, Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())})
-	s.must(err)
-	p.Annotations[v1alpha1.ProofAnnotation] = string(proof)
-	s.must(s.clean.Update(context.Background(), p))
+	s.says(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
 	if !s.lingering {
 		s.cloud.GuestPowerOff(s.donor)
 	}
+}
+
+func (s *stage) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {
+	return &v1alpha1.Proof{UID: order.Spec.PrototypeUID, BootID: order.Spec.BootID, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1",
+		Rules: 7, Met: 7, Acted: 3, Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())}
+}
+
+// says has the pod sign a report, with the key that lies in the order's Secret.
+func (s *stage) says(order *v1alpha1.Order, pod *corev1.Pod, report v1alpha1.Report) {
+	secret := s.tracked("secrets", ourspace, order.Name).(*corev1.Secret)
+	key, public, err := v1alpha1.OrderKey(secret.Data[orderKey])
+	s.must(err)
+	if public != order.Spec.Key {
+		s.t.Errorf("the key of order %s is not the one that it names", order.Name)
+	}
+	report.Order, report.Pod = order.UID, pod.UID
+	order.Status, err = report.Sign(key)
+	s.must(err)
+	s.must(s.clean.Status().Update(context.Background(), order))
+}
+
+func (s *stage) generalizePod() *corev1.Pod {
+	pod, _ := s.tracked("pods", ourspace, s.podName()).(*corev1.Pod)
+	return pod
+}
+
+// order of the pod; nil if there is none.
+func (s *stage) order() *v1alpha1.Order {
+	o := &v1alpha1.Order{}
+	err := s.clean.Get(context.Background(), client.ObjectKey{Namespace: ourspace, Name: s.podName()}, o)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	s.must(err)
+	return o
+}
+
+func (s *stage) uid() types.UID {
+	s.uids++
+	return types.UID(fmt.Sprintf("uid-%d", s.uids))
+}
+
+func (s *stage) text(value any) string {
+	text, err := json.Marshal(value)
+	s.must(err)
+	return string(text)
+}
+
+func kindOf(obj client.Object) string {
+	if _, is := obj.(*v1alpha1.Order); is {
+		return "Order"
+	}
+	return "Prototype"
 }
 
 // play drives the capture to its end, restarting after each crash, and holds the invariants on the way.

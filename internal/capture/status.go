@@ -24,7 +24,8 @@ var phases = map[plan.Action]v1alpha1.Phase{
 	plan.Reserve: v1alpha1.PhaseReserving, plan.Record: v1alpha1.PhaseReserving, plan.Relock: v1alpha1.PhaseReserving, plan.Protect: v1alpha1.PhaseReserving,
 	plan.Cordon: v1alpha1.PhaseDraining, plan.Evict: v1alpha1.PhaseDraining,
 	plan.Order: v1alpha1.PhaseGeneralizing, plan.Generalize: v1alpha1.PhaseGeneralizing,
-	plan.Note:         v1alpha1.PhaseGeneralizing,
+	plan.Note:  v1alpha1.PhaseGeneralizing,
+	plan.Adopt: v1alpha1.PhaseGeneralizing, plan.Believe: v1alpha1.PhaseGeneralizing,
 	plan.Stop:         v1alpha1.PhaseStopping,
 	plan.TakeSnapshot: v1alpha1.PhaseSnapshotting,
 	plan.DeletePod:    v1alpha1.PhaseStarting, plan.Return: v1alpha1.PhaseStarting, plan.Start: v1alpha1.PhaseStarting,
@@ -62,12 +63,14 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 	switch {
 	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
 		return v1alpha1.PhaseGivingBack
-	case d.Do == plan.Wait && d.Why == plan.ForDeletion:
-		return w.p.Status.Phase // the end of whatever was deleted
+	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
+		return w.p.Status.Phase // the end of whatever was deleted, or done
 	case d.Do == plan.Wait:
 		return waits[d.Why]
 	case d.Do == plan.Note && w.facts.Returning:
 		return v1alpha1.PhaseStarting
+	case d.Do == plan.Believe && w.reported[v1alpha1.ProofAnnotation] != "":
+		return v1alpha1.PhaseStopping // the donor is powering itself off behind its proof
 	}
 	return phases[d.Do]
 }

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
 // podName is computed, as the Prototype may be gone.
@@ -47,36 +47,42 @@ func TestWhatWasVerifiedIsRecorded(t *testing.T) {
 // of its pod; that ends the capture with its sentence, and no proof stands beside it.
 func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 	const found = "not generalized: secrets: private key (PEM) in /etc/vpn.key"
-	for name, says := range map[string]func(p *v1alpha1.Prototype, boot string) string{
-		"alone": func(p *v1alpha1.Prototype, boot string) string {
-			text, err := json.Marshal(v1alpha1.Unproven{UID: p.UID, BootID: boot, Why: found})
-			if err != nil {
-				panic(err)
-			}
-			return string(text)
-		},
-		"not readable": func(*v1alpha1.Prototype, string) string { return "{" },
-	} {
-		for _, proven := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
+	for _, after := range []time.Duration{0, 5 * time.Second} { // since it had said that there is a proof; zero: it had not
+		for _, readable := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, readable: %t", after, readable), func(t *testing.T) {
 				s := newStage(t, func(s *stage) { s.deaf = true }).decide()
+				var proven, said time.Time
 				p := s.play(func(int) {
-					p := s.prototype()
-					record, err := v1alpha1.RecordOf(p)
-					if err != nil || record.GeneralizeBootID == "" || p.Annotations[v1alpha1.UnprovenAnnotation] != "" {
+					order, pod := s.order(), s.generalizePod()
+					if order == nil || pod == nil || !said.IsZero() {
 						return
 					}
-					p.Annotations[v1alpha1.UnprovenAnnotation] = says(p, record.GeneralizeBootID)
-					if proven {
-						text, err := json.Marshal(v1alpha1.Proof{UID: p.UID, BootID: record.GeneralizeBootID, Rules: 7, Met: 7, ManifestDigest: "sha256:0", At: p.CreationTimestamp})
-						s.must(err)
-						p.Annotations[v1alpha1.ProofAnnotation] = string(text)
+					if after > 0 && proven.IsZero() {
+						proven = s.clock.Now()
+						s.says(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
+						s.lose = func(_ int, what string) memory.Outcome { // it is believed, and its order still there
+							if what == "delete order" && said.IsZero() {
+								return memory.FailBefore(cloud.Unavailable)
+							}
+							return memory.Pass()
+						}
+						return
 					}
-					s.must(s.clean.Update(t.Context(), p))
+					if s.clock.Now().Sub(proven) < after {
+						return
+					}
+					said = s.clock.Now()
+					if !readable {
+						p := s.prototype()
+						metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.UnprovenAnnotation, "{")
+						s.must(s.clean.Update(t.Context(), p))
+						return
+					}
+					s.says(order, pod, v1alpha1.Report{Unproven: &v1alpha1.Unproven{UID: order.Spec.PrototypeUID, BootID: order.Spec.BootID, Why: found}})
 				})
 				s.failed(p, "GeneralizeFailed")
 				want := found
-				if name != "alone" {
+				if !readable {
 					want = "annotation kamino.dev/unproven is not readable"
 				}
 				if !strings.Contains(p.Status.Failure.Message, want) || !strings.Contains(p.Status.Failure.Message, donorName) {

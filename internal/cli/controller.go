@@ -83,7 +83,7 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 	engine := &capture.Engine{
 		Client: s.cluster.Client, Kube: s.cluster.Kube, Cloud: provider, Observe: each(looks.Observe, observer.Observe), Namespace: s.options.Namespace,
 		PodNamespace: s.options.podNamespace(),
-		Image:        s.options.Image, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
+		Image:        s.options.Image, AllowedImages: s.options.AllowedImages, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
 		PolicyConcurrent: decider.MaxConcurrent, Now: s.Now, Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: s.options.Log.WithName("capture"),
 		CheckRules: checkRules,
 	}

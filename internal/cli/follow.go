@@ -227,15 +227,13 @@ func (f *follower) pause() time.Duration {
 	return redrawSoon
 }
 
-// awaited tells whether a sighting holds what the engine may be waiting for: the donor's proof, or the
-// wish to end the capture. Everything else in the object is the engine's own writing.
+// awaited tells whether a sighting holds what the engine may be waiting for: the wish to end the capture.
+// Everything else in the object is the engine's own writing.
 func (f *follower) awaited(s sighting) bool {
 	if s.prototype == nil {
 		return false
 	}
-	before, after := f.prototype, s.prototype
-	return before.Annotations[v1alpha1.ProofAnnotation] != after.Annotations[v1alpha1.ProofAnnotation] ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+	return f.prototype.DeletionTimestamp.IsZero() != s.prototype.DeletionTimestamp.IsZero()
 }
 
 // terminal tells whether the capture has ended, well or not.

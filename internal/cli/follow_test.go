@@ -278,7 +278,7 @@ func TestAnInterruptedCommandWaitsForNoAnswer(t *testing.T) {
 	})
 }
 
-func TestTheProofWakesTheEngine(t *testing.T) {
+func TestTheWishToEndWakesTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Hour) // the engine would sleep for an hour between passes
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -289,8 +289,11 @@ func TestTheProofWakesTheEngine(t *testing.T) {
 			if err := b.cluster.Client.Get(ctx, client.ObjectKey{Name: "pool1-2026.03.09"}, p); err != nil {
 				t.Error(err)
 			}
-			p.Annotations = map[string]string{v1alpha1.ProofAnnotation: "{}"}
+			p.Finalizers = []string{v1alpha1.CaptureFinalizer}
 			if err := b.cluster.Client.Update(ctx, p); err != nil {
+				t.Error(err)
+			}
+			if err := b.cluster.Client.Delete(ctx, p); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -298,7 +301,7 @@ func TestTheProofWakesTheEngine(t *testing.T) {
 		time.AfterFunc(30*time.Second, func() { before = b.engine.passes })
 		_, _ = b.follower.run(ctx)
 		if b.engine.passes <= before {
-			t.Errorf("%d passes before the proof, %d after", before, b.engine.passes)
+			t.Errorf("%d passes before the deletion, %d after", before, b.engine.passes)
 		}
 	})
 }

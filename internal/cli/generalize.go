@@ -30,6 +30,8 @@ type generalizeFlags struct {
 	live, dryRun, list, confirmRoot bool
 	allow                           []string
 	prototype, uid, bootID          string
+	order, orderUID                 string
+	files                           host.OrderFiles
 	access                          host.Access
 }
 
@@ -43,7 +45,7 @@ machines, by the rules of a profile, and look again whether every rule is met. T
 found and done is left in the tree as ` + generalize.ManifestPath + `.
 
 With --live it works on the running host that it is started on by a capture: it stops what would write
-again, reports the proof to the Prototype, and powers the host off. Do not use --live by hand.`,
+again, reports the proof on its order, and powers the host off. Do not use --live by hand.`,
 		Example: `  # What would be removed, and why
   kamino generalize --list --profile static
 
@@ -79,6 +81,10 @@ again, reports the proof to the Prototype, and powers the host off. Do not use -
 	flags.StringVar(&g.prototype, "prototype", "", "with --live: the Prototype that the run is for")
 	flags.StringVar(&g.uid, "uid", "", "with --live: the UID of the Prototype")
 	flags.StringVar(&g.bootID, "boot-id", "", "with --live: the only boot of the host that the run is meant for")
+	flags.StringVar(&g.order, "order", "", "with --live: the Order that the run carries out, as NAMESPACE/NAME")
+	flags.StringVar(&g.orderUID, "order-uid", "", "with --live: the UID of the Order")
+	flags.StringVar(&g.files.Key, "key-file", "", "with --live: file with the key that the report is signed with")
+	flags.StringVar(&g.files.PodUID, "pod-uid-file", "", "with --live: file with the UID of the pod")
 	flags.StringVar(&g.access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
 	flags.StringVar(&g.access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
 	return cmd
@@ -164,7 +170,7 @@ func (g *generalizeFlags) detect() error {
 // check refuses flags that do not fit together, and to take the identity of the machine that this runs on
 // by mistake.
 func (g *generalizeFlags) check() error {
-	order := []string{g.prototype, g.uid, g.bootID, g.access.TokenFile, g.access.CAFile}
+	order := []string{g.prototype, g.uid, g.bootID, g.order, g.orderUID, g.files.Key, g.files.PodUID, g.access.TokenFile, g.access.CAFile}
 	switch {
 	case g.root == "":
 		return usagef("--root must name the directory that holds the machine's root")
@@ -173,7 +179,7 @@ func (g *generalizeFlags) check() error {
 	case g.live && (g.dryRun || g.manifest != "" || g.output != ""):
 		return usagef("--live goes with none of --dry-run, --manifest and --output")
 	case g.live && slices.Contains(order, ""):
-		return usagef("--live needs --prototype, --uid, --boot-id, --token-file and --ca-file; captures give them")
+		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures give them")
 	}
 	if _, err := os.Stat(g.root); err != nil {
 		return usagef("--root: %w", err)
@@ -221,7 +227,11 @@ func (g *generalizeFlags) runLive(ctx context.Context, f *Factory, runner *gener
 	if err != nil {
 		return refusedf("%w; nothing was changed", err)
 	}
-	h := &host.Host{Root: g.root, Runner: runner, API: api, Log: f.Err, Wait: host.Wait}
+	order, err := host.NewOrder(g.order, types.UID(g.orderUID), g.files)
+	if err != nil {
+		return refusedf("%w; nothing was changed", err)
+	}
+	h := &host.Host{Root: g.root, Runner: runner, Order: order, API: api, Log: f.Err, Wait: host.Wait}
 	return h.Run(ctx)
 }
 

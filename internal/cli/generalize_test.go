@@ -104,7 +104,7 @@ func TestGeneralizeEndings(t *testing.T) {
 	if err := os.WriteFile(ours, []byte("version: \"1\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	live := []string{"--live", "--prototype", "p", "--uid", "u", "--boot-id", "b"}
+	live := []string{"--live", "--prototype", "p", "--uid", "u", "--boot-id", "b", "--order", "ns/o", "--order-uid", "ou", "--key-file", "k", "--pod-uid-file", "pu"}
 	for _, c := range []struct {
 		is   string
 		args []string

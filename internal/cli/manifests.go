@@ -30,6 +30,8 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
 	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "image of the controller and of its generalize pods")
+	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,
+		"leave the ValidatingAdmissionPolicy out, which an API server before version 1.30 does not know")
 	cmd.Flags().StringVar(&m.CloudConfigSecret, "cloud-config-secret", "",
 		"`name` of a Secret whose key azure.json configures the cloud (default: the pod's workload identity)")
 	return cmd

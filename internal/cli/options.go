@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -16,6 +17,7 @@ const (
 	envCloudConfig = "KAMINO_CLOUD_CONFIG"
 	envImage       = "KAMINO_IMAGE"
 	envGeneralize  = "KAMINO_GENERALIZE_NAMESPACE"
+	envAllowed     = "KAMINO_ALLOWED_IMAGES"
 )
 
 // Options are the flags that every verb has.
@@ -32,6 +34,9 @@ type Options struct {
 	CloudConfig string
 	// Image of the generalize pod where a Prototype names none.
 	Image string
+
+	// AllowedImages of the generalize pod that a Prototype may name beside Image.
+	AllowedImages []string
 
 	// MaxConcurrent captures of the cluster that may hold a node when a command begins one; 1 if zero.
 	MaxConcurrent int
@@ -65,7 +70,9 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 		"`namespace` of the privileged pods that generalize a disk (default: "+envGeneralize+", or that of --namespace)")
 	flags.StringVar(&o.CloudConfig, "cloud-config", getenv(envCloudConfig),
 		"azure.json `file` that names the cloud and the credential (default: "+envCloudConfig+", or the Azure SDK's environment variables)")
-	for _, name := range []string{"generalize-namespace", "cloud-config"} {
+	flags.StringSliceVar(&o.AllowedImages, "allowed-images", strings.FieldsFunc(getenv(envAllowed), func(r rune) bool { return r == ',' }),
+		"`images` that a Prototype may name for the pod on its donor beside Kamino's own: exactly, by repository, or all below one that ends with / (default: "+envAllowed+")")
+	for _, name := range []string{"generalize-namespace", "cloud-config", "allowed-images"} {
 		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
 	}
 	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn, for the controller info)")

@@ -27,7 +27,7 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 // time that the command ends.
 func newEngine(c *Cluster, provider cloud.Provider, o *Options) Engine {
 	engine := &capture.Engine{
-		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Image: o.Image,
+		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Image: o.Image, AllowedImages: o.AllowedImages,
 		MaxConcurrent: o.MaxConcurrent, Now: nowUTC, OwnNode: os.Getenv(envNode), Log: o.Log.WithName("capture"),
 		CheckRules: checkRules,
 	}

@@ -41,7 +41,7 @@ func (d *Doctor) clock() {
 // installation looks for what `kamino manifests` makes. That it is not there yet is no failure.
 func (d *Doctor) installation(ctx context.Context) {
 	var missing []string
-	for _, resource := range []string{"prototypes", "prototypepolicies"} {
+	for _, resource := range []string{"prototypes", "prototypepolicies", "orders"} {
 		served, err := d.Served(ctx, resource)
 		if err != nil {
 			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("whether the cluster knows %s.%s can't be told: %s", resource, v1alpha1.GroupVersion.Group, err)})
@@ -58,6 +58,17 @@ func (d *Doctor) installation(ctx context.Context) {
 	default:
 		d.ok(CheckInstallation, "", "Kamino's kinds and namespace %s are there", d.Namespace)
 	}
+}
+
+// admission tells where the second wall around what generalize pods report cannot stand. Nothing is refused for it: a
+// report is believed for its signature.
+func (d *Doctor) admission() {
+	known, err := d.Kube.Discovery().ServerResourcesForGroupVersion("admissionregistration.k8s.io/v1")
+	if err != nil || slices.ContainsFunc(known.APIResources, func(r metav1.APIResource) bool { return r.Name == "validatingadmissionpolicies" }) {
+		return
+	}
+	d.ok(CheckInstallation, "", "the API server is older than 1.30 and knows no ValidatingAdmissionPolicy: apply `kamino manifests --no-admission-policy`; "+
+		"what generalize pods report is believed for its signature alone")
 }
 
 // pods is the namespace of the generalize pods.

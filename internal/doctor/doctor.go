@@ -126,6 +126,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	d.identify(ctx)
 	d.clock()
 	d.installation(ctx)
+	d.admission()
 	d.rbac(ctx)
 	d.lease(ctx)
 	d.nodesFound()

@@ -95,6 +95,23 @@ func TestASoundCluster(t *testing.T) {
 	}
 }
 
+// TestAnAPIServerWithoutAdmissionPolicies is told of, and keeps nobody from anything.
+func TestAnAPIServerWithoutAdmissionPolicies(t *testing.T) {
+	for _, knows := range []bool{true, false} {
+		d, _, _ := stage(t, memory.PoolSpec{})
+		kinds := []metav1.APIResource{{Name: "mutatingwebhookconfigurations"}}
+		if knows {
+			kinds = append(kinds, metav1.APIResource{Name: "validatingadmissionpolicies"})
+		}
+		d.Kube.(*fake.Clientset).Resources = []*metav1.APIResourceList{{GroupVersion: "admissionregistration.k8s.io/v1", APIResources: kinds}}
+		report := examine(t, d)
+		told := slices.ContainsFunc(report.Findings, func(f Finding) bool { return strings.Contains(f.Message, "ValidatingAdmissionPolicy") })
+		if told == knows || report.Warnings+report.Failures > 0 {
+			t.Errorf("knows: %t, told: %t, %+v", knows, told, report)
+		}
+	}
+}
+
 // TestRightsAreAskedWhereTheyAreUsed has the generalize pods in a namespace of their own.
 func TestRightsAreAskedWhereTheyAreUsed(t *testing.T) {
 	d, _, _ := stage(t, memory.PoolSpec{})
@@ -114,7 +131,7 @@ func TestRightsAreAskedWhereTheyAreUsed(t *testing.T) {
 			}
 		}
 	}
-	for right, namespace := range map[string]string{"create pods/": "theirs", "create pods/eviction": "", "create leases/": "ours", "create secrets/": "ours"} {
+	for right, namespace := range map[string]string{"create pods/": "theirs", "create pods/eviction": "", "create leases/": "ours", "get secrets/": "ours", "delete secrets/": "theirs", "create orders/": "theirs"} {
 		if got, was := asked[right]; !was || got != namespace {
 			t.Errorf("%s is asked of namespace %q, want %q", right, got, namespace)
 		}

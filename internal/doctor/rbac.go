@@ -44,6 +44,8 @@ var rights = []right{
 	{"coordination.k8s.io", "leases", "", []string{"get", "update"}, own, v1alpha1.LeaseName},
 	{"", "pods", "", []string{"create"}, pods, ""},
 	{"", "secrets", "", []string{"get", "create"}, own, ""},
+	{"kamino.dev", "orders", "", []string{"get", "create", "delete"}, pods, ""},
+	{"", "secrets", "", []string{"create", "delete"}, pods, ""},
 }
 
 // controllerRights are what a controller needs beside that, which runs as a service account.
@@ -51,6 +53,7 @@ var controllerRights = []right{
 	{"kamino.dev", "prototypepolicies", "", []string{"get", "list", "watch"}, everywhere, ""},
 	{"kamino.dev", "prototypepolicies", "status", []string{"patch"}, everywhere, ""},
 	{"", "pods", "", []string{"watch"}, pods, ""},
+	{"kamino.dev", "orders", "", []string{"list", "watch"}, pods, ""},
 }
 
 // serviceAccount begins the name of every service account.

@@ -36,6 +36,8 @@ type Options struct {
 	// CloudConfigSecret is a Secret in the namespace whose key azure.json configures the cloud. The
 	// Deployment starts without it too, for clusters whose pods get a workload identity.
 	CloudConfigSecret string
+	// NoAdmissionPolicy leaves the ValidatingAdmissionPolicy out, which API servers before 1.30 don't know.
+	NoAdmissionPolicy bool
 }
 
 // CRDs writes the definitions of Kamino's kinds as a YAML stream.
@@ -91,6 +93,9 @@ func Write(w io.Writer, o Options) error {
 		return err
 	}
 	names := []string{"namespace.yaml", "generalize.yaml", "engine.yaml"}
+	if !o.NoAdmissionPolicy {
+		names = append(names, "admission.yaml")
+	}
 	if o.GeneralizeNamespace != o.Namespace {
 		names = append([]string{"apart.yaml"}, names...)
 	}

@@ -75,8 +75,18 @@ func TestEverythingCanBeAppliedInOrder(t *testing.T) {
 func TestTheGeneralizePodMayDoNextToNothing(t *testing.T) {
 	objects := documents(t, Options{})
 	role := as[rbacv1.ClusterRole](t, objects, "ClusterRole", v1alpha1.GeneralizeServiceAccount)
-	if len(role.Rules) != 1 || !slices.Equal(role.Rules[0].Resources, []string{"prototypes"}) || !slices.Equal(role.Rules[0].Verbs, []string{"get", "patch"}) {
-		t.Errorf("rules = %+v", role.Rules)
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{"kamino.dev"}, Resources: []string{"orders"}, Verbs: []string{"get"}},
+		{APIGroups: []string{"kamino.dev"}, Resources: []string{"orders/status"}, Verbs: []string{"patch"}},
+	}
+	if diff := cmp.Diff(want, role.Rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	as[rbacv1.RoleBinding](t, objects, "RoleBinding", v1alpha1.GeneralizeServiceAccount)
+	for _, object := range objects {
+		if object.GetKind() == "ClusterRoleBinding" && object.GetName() == v1alpha1.GeneralizeServiceAccount {
+			t.Error("it is bound in every namespace")
+		}
 	}
 	account := as[corev1.ServiceAccount](t, objects, "ServiceAccount", v1alpha1.GeneralizeServiceAccount)
 	if account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
@@ -139,6 +149,18 @@ func TestTheGeneralizeNamespace(t *testing.T) {
 	args := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller").Spec.Template.Spec.Containers[0].Args
 	if !slices.Contains(args, "--generalize-namespace=mighty") {
 		t.Errorf("args = %v", args)
+	}
+}
+
+// An API server before 1.30 has no such kind, and kubectl would stumble over it.
+func TestTheAdmissionPolicyCanBeLeftOut(t *testing.T) {
+	for _, without := range []bool{false, true} {
+		found := slices.ContainsFunc(documents(t, Options{NoAdmissionPolicy: without}), func(o *unstructured.Unstructured) bool {
+			return strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy")
+		})
+		if found == without {
+			t.Errorf("left out: %t, and it is there: %t", without, found)
+		}
 	}
 }
 

@@ -107,7 +107,7 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 	scheme := runtime.NewScheme()
 	w.must(v1alpha1.AddToScheme(scheme))
 	c.api = kubefake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}).Build()
+		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}, &v1alpha1.Order{}).Build()
 
 	c.metrics = metrics.New(nil)
 	provider := c.metrics.Provider(w.p)

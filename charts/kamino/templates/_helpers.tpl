@@ -83,6 +83,9 @@ imagePullSecrets:
 {{- with include "kamino.cloudConfig" . }}
 - --cloud-config={{ . }}
 {{- end }}
+{{- with .Values.generalize.allowedImages }}
+- --allowed-images={{ join "," . }}
+{{- end }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}
 {{- end }}

@@ -43,16 +43,23 @@ const (
 	Cordon Action = "Cordon"
 	// Evict asks the pods that are left to go, once, and does not wait for them.
 	Evict Action = "Evict"
-	// Order writes down the boot under which the donor is about to be generalized.
+	// Order makes the order for the pod, and writes it down with the boot under which the donor is about to be
+	// generalized.
 	Order Action = "Order"
 	// Generalize makes the pod that runs on the donor.
 	Generalize Action = "Generalize"
+	// Adopt writes down which pod it is.
+	Adopt Action = "Adopt"
+	// Believe copies what that pod has signed from the order to the Prototype.
+	Believe Action = "Believe"
 	// Stop powers the donor off.
 	Stop Action = "Stop"
 	// TakeSnapshot copies the donor's disk.
 	TakeSnapshot Action = "TakeSnapshot"
 	// DeletePod removes the generalize pod.
 	DeletePod Action = "DeletePod"
+	// DeleteOrder removes the order and its key: nothing that is said on it counts any more.
+	DeleteOrder Action = "DeleteOrder"
 	// Return writes down that the disk is no longer needed and the power comes back.
 	Return Action = "Return"
 	// Start powers the donor on.
@@ -87,7 +94,7 @@ const (
 
 // Actions lists every action, for exhaustive tests and for help texts.
 var Actions = []Action{
-	Wait, Refuse, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Stop, TakeSnapshot, DeletePod, Return,
+	Wait, Refuse, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Release, Forget, Publish, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,
 }
@@ -120,7 +127,9 @@ const (
 	Interrupted      Reason = "Interrupted"
 	DonorRestarted   Reason = "DonorRestarted"
 	GeneralizeFailed Reason = "GeneralizeFailed"
+	OrderOutdated    Reason = "OrderOutdated"
 	NotProven        Reason = "NotProven"
+	ProofLost        Reason = "ProofLost"
 	SnapshotTaken    Reason = "SnapshotTaken"
 	SnapshotFailed   Reason = "SnapshotFailed"
 	SnapshotLost     Reason = "SnapshotLost"

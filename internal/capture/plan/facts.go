@@ -41,10 +41,20 @@ type Facts struct {
 
 	// Ordered: it was written down that the generalize pod is about to run, under which boot.
 	Ordered bool
+	// Outdated: it was written down by a version that made no orders.
+	Outdated bool
+	// Order: the order, and maybe its key, is there.
+	Order bool
 	// Pod is the generalize pod.
 	Pod Pod
-	// Proven: the proof holds for this Prototype and that boot.
+	// PodKnown: it was written down which pod it is.
+	PodKnown bool
+	// Reported: that pod has signed something on its order that the Prototype does not carry yet.
+	Reported bool
+	// Proven: the proof on the Prototype holds for it and that boot.
 	Proven bool
+	// ProofLost: a snapshot or an image of this Prototype does not carry the proof that the Prototype carries.
+	ProofLost bool
 	// PoweringOff: the proof is so fresh that the donor, which powers itself off behind it, may just be doing so.
 	PoweringOff bool
 	// Rebooted: the node has reported another boot since.
@@ -121,7 +131,7 @@ const (
 	Complete Artifact = "complete"
 	Broken   Artifact = "broken" // the cloud gave up on it
 	Deleting Artifact = "deleting"
-	Foreign  Artifact = "foreign" // made by somebody else under our name, or without our proof
+	Foreign  Artifact = "foreign" // made by somebody else under our name
 )
 
 // Recipe is what the pool's recipe points at.
@@ -149,6 +159,20 @@ func (f Facts) DonePodMatters() bool {
 		return ends || f.Recipe == RecipeHere
 	default:
 		return ends || f.Snapshot != Pending
+	}
+}
+
+// LeftOrderMatters tells whether an order that was not looked for yet can bear on the decision: one that a pass
+// has made and could not write down, or that an earlier driver's last request brought back.
+func (f Facts) LeftOrderMatters() bool {
+	ends := f.Failed || f.Deleting
+	switch {
+	case !f.Ordered:
+		return ends
+	case !f.Returning:
+		return false // it was looked for, with the report
+	default:
+		return !f.held() && (ends || f.Recipe == RecipeHere)
 	}
 }
 

@@ -18,6 +18,16 @@ var mutants = []struct {
 	{"makes the pod before the order", instead(Order, Generalize, always)},
 	{"stops before the proof", replace(Decision{Wait, ForProof}, Decision{Do: TakeSnapshot})},
 	{"copies a disk without proof", with(func(f *Facts) { f.Proven = f.Proven || f.Ordered && f.Power == Off })},
+	{"acts on a proof that its pod may take back", func(f Facts) Decision {
+		if d := Next(f); d.Do == DeleteOrder && f.Proven && f.Snapshot == Absent {
+			f.Order = false
+			return Next(f)
+		}
+		return Next(f)
+	}},
+	{"believes before it knows the pod", with(func(f *Facts) { f.PodKnown = true })},
+	{"leaves the order behind", with(func(f *Facts) { f.Order = f.Order && !f.Failed })},
+	{"publishes what has lost its proof", with(func(f *Facts) { f.ProofLost = false })},
 	{"copies a running disk", instead(Stop, TakeSnapshot, always)},
 	{"stops what is powering itself off", with(func(f *Facts) { f.PoweringOff = false })},
 	{"leaves a donor to its powering off for good", func(f Facts) Decision {

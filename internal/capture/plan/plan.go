@@ -41,6 +41,8 @@ func finish(f Facts) Decision {
 		return wait(ForImage)
 	case f.Quarantined:
 		return fail(Quarantined)
+	case f.ProofLost && f.Recipe != RecipeHere:
+		return fail(ProofLost)
 	case f.Snapshot != Absent && f.Snapshot != Deleting && f.Snapshot != Foreign:
 		return do(DeleteSnapshot)
 	case f.Recipe == RecipeNewer:
@@ -57,6 +59,8 @@ func finish(f Facts) Decision {
 		return do(ScaleOut)
 	case f.Pod != NoPod:
 		return do(DeletePod)
+	case f.Order:
+		return do(DeleteOrder)
 	case f.Snapshot == Deleting:
 		return wait(ForDeletion)
 	default:
@@ -69,6 +73,8 @@ func publish(f Facts) Decision {
 	switch {
 	case f.Snapshot == Foreign:
 		return fail(SnapshotTaken)
+	case f.ProofLost:
+		return fail(ProofLost)
 	case f.Snapshot == Broken:
 		return fail(SnapshotFailed)
 	case f.Snapshot == Deleting:
@@ -105,6 +111,13 @@ func snapshot(f Facts) Decision {
 		return fail(RecordLost)
 	case !f.Noted:
 		return do(Note)
+	case f.Outdated:
+		return fail(OrderOutdated)
+	case f.Reported:
+		return do(Believe)
+	case f.Proven && f.Order:
+		// From here on the pod cannot take its proof back.
+		return do(DeleteOrder)
 	case f.Proven && (f.Power == Changing || f.Power == On && f.PoweringOff):
 		// A cloud takes minutes to stop what stops by itself in a moment.
 		return wait(ForPowerOff)
@@ -114,6 +127,8 @@ func snapshot(f Facts) Decision {
 		return do(TakeSnapshot)
 	case f.Pod == PodFailed:
 		return fail(GeneralizeFailed)
+	case f.Pod != NoPod && !f.PodKnown:
+		return do(Adopt)
 	case f.Power == Off:
 		return fail(NotProven)
 	case f.Pod == NoPod && f.Node == NodeGone:
@@ -169,6 +184,8 @@ func abandon(f Facts) Decision {
 		return giveBack(f)
 	case f.Pod != NoPod:
 		return do(DeletePod)
+	case f.Order:
+		return do(DeleteOrder)
 	case f.Image == Pending, f.Image == Broken:
 		return do(DeleteImage)
 	case f.Snapshot == Pending, f.Snapshot == Complete, f.Snapshot == Broken:
@@ -209,6 +226,10 @@ func giveBack(f Facts) Decision {
 	switch {
 	case f.Pod != NoPod:
 		return do(DeletePod)
+	case f.Order && f.Reported && f.Proven:
+		return do(Believe) // what takes a proof back must not go with the order
+	case f.Order:
+		return do(DeleteOrder)
 	case f.Lock == Theirs:
 		return wait(ForHolder)
 	case f.Power != InstanceGone && !f.ProtectionRestored:
@@ -230,6 +251,10 @@ func powerBack(f Facts) (d Decision, open bool) {
 		return do(Stop), true
 	case !f.Returning && f.Pod != NoPod:
 		return do(DeletePod), true
+	case !f.Returning && f.Order && f.Reported && f.Proven:
+		return do(Believe), true
+	case !f.Returning && f.Order:
+		return do(DeleteOrder), true
 	case !f.Returning:
 		return do(Return), true
 	case !f.Noted:

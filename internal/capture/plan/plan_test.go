@@ -89,8 +89,8 @@ func needed(f Facts) bool {
 }
 
 const (
-	takes     = "|Reserve|Record|Protect|Cordon|Evict|Order|Generalize|"
-	givesBack = "|Note|Stop|DeletePod|Return|Start|Unprotect|Release|Forget|Fail|Wait|"
+	takes     = "|Reserve|Record|Protect|Cordon|Evict|Order|Generalize|Adopt|"
+	givesBack = "|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|"
 )
 
 var properties = []struct {
@@ -104,6 +104,13 @@ var properties = []struct {
 	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Ordered && w.f.held() }},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
 	{"only a drained donor is generalized", "|Order|", func(w world, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
+	{"a proof that is acted on cannot be taken back", "|Stop|TakeSnapshot|", func(w world, _ Decision) bool {
+		return !needed(w.f) || !w.f.Order
+	}},
+	{"only a pod that was written down is waited for", "|Wait|", func(w world, d Decision) bool {
+		return d.Why != ForProof || w.f.Pod == NoPod || w.f.PodKnown
+	}},
+	{"nothing is made of a disk whose proof is gone", "|Publish|Promote|", func(w world, _ Decision) bool { return !w.proofGone }},
 	{"the order is written before the pod", "|Generalize|", func(w world, _ Decision) bool {
 		return w.f.Ordered && !w.f.Rebooted && !w.f.Returning && w.f.Power == On
 	}},
@@ -138,8 +145,8 @@ var properties = []struct {
 	{"a donor is released Ready, unless that was awaited long enough", "|Release|Forget|", func(w world, _ Decision) bool {
 		return !w.f.Ordered || w.f.back() || w.f.Hopeless || w.f.Power == InstanceGone || w.f.Lock == Unlocked && w.f.Node == NodeGone
 	}},
-	{"the end leaves nothing behind", "|Succeed|Close|Refuse|", func(w world, _ Decision) bool {
-		return w.gaveBack() && w.powered() && w.f.Pod == NoPod && (w.f.Snapshot == Absent || w.f.Snapshot == Foreign)
+	{"the end leaves nothing behind", "|Succeed|Close|Refuse|", func(w world, d Decision) bool {
+		return w.gaveBack() && w.powered() && w.f.Pod == NoPod && (!w.f.Order || d.Do == Refuse) && (w.f.Snapshot == Absent || w.f.Snapshot == Foreign)
 	}},
 	{"success means a promoted image", "|Succeed|", func(w world, _ Decision) bool {
 		return w.f.Recipe == RecipeHere && w.f.Image == Complete && w.cleanImage && !w.f.Excess && !w.f.Growing
@@ -221,6 +228,26 @@ func TestAPodThatDoesNotMatter(t *testing.T) {
 	}
 }
 
+// TestAnOrderThatDoesNotMatter: nor for an order that it has not looked for.
+func TestAnOrderThatDoesNotMatter(t *testing.T) {
+	_, reached, _ := explore(Next, func(world, Decision) string { return "" })
+	tried := 0
+	for f := range reached {
+		if f.LeftOrderMatters() || f.Ordered && !f.Returning || !f.Order {
+			continue
+		}
+		tried++
+		without := f
+		without.Order = false
+		if got, want := Next(without), Next(f); got != want {
+			t.Fatalf("%s without a look, %s with one: %+v", got, want, f)
+		}
+	}
+	if tried == 0 {
+		t.Error("no world has an order that does not matter")
+	}
+}
+
 // TestNothingGoesWrong reads the order of a whole capture aloud.
 func TestNothingGoesWrong(t *testing.T) {
 	w := world{f: Facts{Node: NodeReady, Power: On, Excess: true, Growing: true}}.derived()
@@ -239,7 +266,8 @@ func TestNothingGoesWrong(t *testing.T) {
 		}
 		w = w.progress()
 	}
-	want := "Reserve, Record, Protect, Cordon, Evict, Order, Note, Generalize, Wait: Proof, Wait: PowerOff, TakeSnapshot, " +
+	want := "Reserve, Record, Protect, Cordon, Evict, Order, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, " +
+		"Wait: PowerOff, TakeSnapshot, " +
 		"Wait: Snapshot, DeletePod, Return, Note, Start, Wait: Ready, Unprotect, Release, Forget, Publish, Wait: Image, " +
 		"DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"
 	if g := strings.Join(got, ", "); g != want {

@@ -9,6 +9,12 @@ type world struct {
 
 	// booted is the truth behind Rebooted: the instance has been started since the order.
 	booted bool
+	// adopted is the truth behind PodKnown: it was written down which pod carries the order out. said is what that
+	// pod has signed on the order: a proof, and that there is none after all.
+	adopted, said, retracted bool
+	// proofGone: somebody has removed the proof from the Prototype.
+	proofGone bool
+
 	// clean is the truth behind Proven: the donor's disk is generalized and nothing has booted it since.
 	clean, cleanSnapshot, cleanImage bool
 
@@ -57,6 +63,13 @@ func (w world) derived() world {
 	if w.f.Power != On {
 		w.f.PoweringOff = false
 	}
+	if w.f.Returning || !w.f.Order {
+		w.adopted, w.said, w.retracted = w.adopted && !w.f.Returning && w.f.Pod != NoPod, false, false
+	}
+	w.f.PodKnown = w.adopted && w.f.Pod != NoPod
+	w.f.Reported = w.adopted && !w.f.Outdated && (w.said && !w.f.Proven && !w.retracted && !w.proofGone || w.retracted && (w.f.Proven || w.f.Pod != PodFailed))
+	w.f.Proven = w.f.Proven && !w.proofGone
+	w.f.ProofLost = w.proofGone && (own(w.f.Snapshot) || own(w.f.Image))
 	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
 	w.f.Restored = w.f.Node == NodeGone || w.f.Lock == Unlocked && w.f.Cordoned == w.cordonedBefore
 	if w.f.Power != On || w.f.Node == NodeGone {
@@ -64,6 +77,8 @@ func (w world) derived() world {
 	}
 	return w
 }
+
+func own(a Artifact) bool { return a != Absent && a != Foreign }
 
 // effect is what an action does to the world when its call goes through.
 func (w world) effect(d Decision) world {
@@ -79,6 +94,7 @@ func (w world) effect(d Decision) world {
 	case Reserve:
 		f.Lock = Ours
 	case Record:
+		f.Outdated = f.Outdated || f.Ordered // the Node does not know which order it was
 		f.Recorded, w.ordered, w.returning, w.unrecorded = true, f.Ordered, f.Returning, false
 	case Relock:
 		f.Lock, w.noted, w.notedBack = Ours, w.ordered, w.returning
@@ -91,10 +107,21 @@ func (w world) effect(d Decision) world {
 	case Evict:
 		f.Drained = true
 	case Order:
-		w.ordered, w.unrecorded, f.Recorded = true, false, true
+		w.ordered, w.unrecorded, f.Recorded, f.Order, f.Outdated = true, false, true, true, false
 		f.Proven, f.PoweringOff, f.Rebooted, w.booted, w.clean = false, false, false, false, false // it is about this boot
+		w.adopted, w.said, w.retracted = false, false, false                                       // and has a key of its own
 	case Generalize:
 		f.Pod, w.disturbed = PodActive, true
+		w.adopted, w.said, w.retracted = false, false, false
+	case Adopt:
+		w.adopted = true
+	case Believe:
+		f.Proven = !w.retracted
+		if w.retracted {
+			f.Pod = PodFailed
+		}
+	case DeleteOrder:
+		f.Order = false
 	case Stop:
 		if f.Power == On {
 			f.Power = Changing
@@ -149,9 +176,9 @@ func (w world) boot() world {
 func (w world) progress() world {
 	f := &w.f
 	switch {
-	case f.Pod == PodActive && !f.Proven && f.Power == On && !w.booted:
-		f.Proven, f.PoweringOff, w.clean = true, true, true
-	case f.Proven && w.clean && f.Power == On && !w.booted:
+	case f.Pod == PodActive && f.Order && !w.said && f.Power == On && !w.booted && !f.Proven && !w.proofGone:
+		w.said, f.PoweringOff, w.clean = true, true, true
+	case w.clean && f.Power == On && !w.booted:
 		f.Power = Off // the pod powers the donor off
 	case f.Power == Changing:
 		f.Power = Off
@@ -230,7 +257,7 @@ func (w world) adverse() []world {
 		// for void after minutes (package capture), which is less than a start and a stop take.
 		if n.f.Power == Off {
 			*n = n.boot()
-			if n.booted && n.f.Proven && !n.f.Returning {
+			if n.booted && (n.f.Proven || n.said) && !n.f.Returning {
 				n.f.Rebooted = true
 			}
 		}
@@ -248,6 +275,19 @@ func (w world) adverse() []world {
 		}
 	})
 	add(func(n *world) { n.f.Pod = NoPod }) // somebody deletes the pod
+	add(func(n *world) {
+		// Or the order; or a pass made it and was cut off. Who may delete orders may write proofs, too: that a hand
+		// takes one away in the very moment in which its pod has taken back what it said is no accident.
+		if !n.retracted {
+			n.f.Order = n.f.held() && !n.f.Ordered && !n.f.Order
+		}
+	})
+	add(func(n *world) { // nobody has confirmed the proof to its pod, which takes it back and goes on
+		if n.said && n.f.Order && n.f.Power == On && !n.booted {
+			n.retracted, n.clean = true, false
+		}
+	})
+	add(func(n *world) { n.proofGone = n.f.Proven || own(n.f.Snapshot) || own(n.f.Image) })
 	add(func(n *world) { n.f.Overdue = n.f.held() })
 	add(func(n *world) { n.f.Overdue, n.f.Hopeless = n.f.held(), n.f.held() })
 	add(func(n *world) { n.f.DrainOverdue = n.f.held() && !n.f.Drained })

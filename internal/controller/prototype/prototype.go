@@ -65,12 +65,13 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Named("prototype").
 		For(&v1alpha1.Prototype{}, builder.OnlyMetadata, builder.WithPredicates(news())).
 		WatchesMetadata(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(prototypeOf)).
+		WatchesMetadata(&v1alpha1.Order{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(holderOf), builder.WithPredicates(donorNews())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
-// CacheOptions limit what a manager keeps to the metadata of Prototypes and of generalize pods.
+// CacheOptions limit what a manager keeps to the metadata of Prototypes, of generalize pods and of their orders.
 func CacheOptions(namespace string) (cache.Options, error) {
 	ours, err := labels.NewRequirement(v1alpha1.PrototypeLabel, selection.Exists, nil)
 	if err != nil {
@@ -78,24 +79,25 @@ func CacheOptions(namespace string) (cache.Options, error) {
 	}
 	pod := &metav1.PartialObjectMetadata{}
 	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	order := &metav1.PartialObjectMetadata{}
+	order.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Order"))
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			pod: {Namespaces: map[string]cache.Config{namespace: {}}, Label: labels.NewSelector().Add(*ours)},
+			pod:   {Namespaces: map[string]cache.Config{namespace: {}}, Label: labels.NewSelector().Add(*ours)},
+			order: {Namespaces: map[string]cache.Config{namespace: {}}},
 		},
 	}, nil
 }
 
-// news lets through what the engine may be waiting for: a new Prototype, a deletion, and the donor's proof.
-// Everything else that changes in a Prototype was written by the engine itself.
+// news lets through what the engine may be waiting for: a new Prototype and a deletion. Everything else that changes in a Prototype was written by the engine itself.
 func news() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld, e.ObjectNew
 			return before.GetGeneration() != after.GetGeneration() ||
 				before.GetUID() != after.GetUID() ||
-				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
-				before.GetAnnotations()[v1alpha1.ProofAnnotation] != after.GetAnnotations()[v1alpha1.ProofAnnotation]
+				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
 		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}
@@ -108,6 +110,16 @@ func prototypeOf(_ context.Context, pod client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+}
+
+// ownerOf is the Prototype that an order belongs to: its pod has reported.
+func ownerOf(_ context.Context, order client.Object) []reconcile.Request {
+	for _, owner := range order.GetOwnerReferences() {
+		if owner.Kind == "Prototype" {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: owner.Name}}}
+		}
+	}
+	return nil
 }
 
 // donorNews lets through what a capture waits for on its donor: that it is Ready or no longer, and a new boot.

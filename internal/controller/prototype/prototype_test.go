@@ -68,7 +68,7 @@ func TestOnlyNewsIsLetThrough(t *testing.T) {
 		"a status":           {func(o *metav1.PartialObjectMetadata) { o.ResourceVersion = "2" }, false},
 		"the engine's notes": {func(o *metav1.PartialObjectMetadata) { o.Annotations[v1alpha1.RecordAnnotation] = "{1}" }, false},
 		"a finalizer":        {func(o *metav1.PartialObjectMetadata) { o.Finalizers = []string{v1alpha1.CaptureFinalizer} }, false},
-		"the proof":          {func(o *metav1.PartialObjectMetadata) { o.Annotations[v1alpha1.ProofAnnotation] = "{}" }, true},
+		"the proof":          {func(o *metav1.PartialObjectMetadata) { o.Annotations[v1alpha1.ProofAnnotation] = "{}" }, false},
 		"a deletion":         {func(o *metav1.PartialObjectMetadata) { o.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
 		"another object":     {func(o *metav1.PartialObjectMetadata) { o.UID = "v" }, true},
 	} {
@@ -102,14 +102,15 @@ func TestTheCacheHoldsOwnPodsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(options.ByObject) != 1 {
+	if len(options.ByObject) != 2 {
 		t.Fatalf("by object = %v", options.ByObject)
 	}
 	for object, by := range options.ByObject {
 		if _, metadata := object.(*metav1.PartialObjectMetadata); !metadata {
 			t.Errorf("%T is cached whole", object)
 		}
-		if _, only := by.Namespaces["ns"]; !only || len(by.Namespaces) != 1 || by.Label == nil || by.Label.Empty() {
+		ours := object.GetObjectKind().GroupVersionKind().Kind == "Order" || by.Label != nil && !by.Label.Empty()
+		if _, only := by.Namespaces["ns"]; !only || len(by.Namespaces) != 1 || !ours {
 			t.Errorf("the cache of pods is not limited: %+v", by)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/generalize"
 )
 
 // pauses between attempts to reach the API server. The network may be away for a moment when its agents
@@ -26,7 +25,7 @@ var pauses = []time.Duration{
 	time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second,
 }
 
-// API reads one Prototype and writes its proof.
+// API reads one order and writes a report on it.
 type API struct{ client rest.Interface }
 
 // Access says how the API server is reached.
@@ -74,65 +73,49 @@ func newAPI(config *rest.Config) (*API, error) {
 	return &API{client: client}, nil
 }
 
-// Get returns the Prototype.
-func (a *API) Get(ctx context.Context, name string, wait func(context.Context, time.Duration) error) (*v1alpha1.Prototype, error) {
-	p := &v1alpha1.Prototype{}
+// Get returns the order as it stands.
+func (a *API) Get(ctx context.Context, o Order, wait func(context.Context, time.Duration) error) (*v1alpha1.Order, error) {
+	found := &v1alpha1.Order{}
 	err := persist(ctx, wait, func() error {
 		// A new object each time: an attempt that broke off may have filled in half of one.
-		p = &v1alpha1.Prototype{}
-		return a.client.Get().Resource("prototypes").Name(name).MaxRetries(0).Do(ctx).Into(p)
+		found = &v1alpha1.Order{}
+		return a.client.Get().Namespace(o.Namespace).Resource("orders").Name(o.Name).MaxRetries(0).Do(ctx).Into(found)
 	})
 	if apierrors.IsNotFound(err) {
-		return nil, refused("there is no Prototype %s", name)
+		return nil, refused("there is no order %s", o)
 	}
 	if err != nil {
-		return nil, classify("get Prototype "+name, err)
+		return nil, classify("get order "+o.String(), err)
 	}
-	return p, nil
+	return found, nil
 }
 
-// Prove writes the proof on its Prototype. The UID goes along, so that a Prototype of the same name that
-// came since is not given somebody else's proof: the API server refuses to change a UID.
-func (a *API) Prove(ctx context.Context, s generalize.Subject, proof *v1alpha1.Proof, wait func(context.Context, time.Duration) error) error {
-	text, err := json.Marshal(proof)
+// Report signs what the run says, and writes it on its order. It replaces what was said before, of which nobody may
+// have confirmed that it was written. The UID goes along, so that an order of the same name that came since is not
+// given somebody else's report: the API server refuses to change a UID.
+func (a *API) Report(ctx context.Context, o Order, report *v1alpha1.Report, wait func(context.Context, time.Duration) error) error {
+	report.Order, report.Pod = o.UID, o.Pod
+	status, err := report.Sign(o.Key)
 	if err != nil {
 		return err
 	}
-	written, err := a.annotate(ctx, s, map[string]any{v1alpha1.ProofAnnotation: string(text)}, wait)
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.UID}, "status": status})
 	if err != nil {
 		return err
 	}
-	if written.UID != s.UID || written.Annotations[v1alpha1.ProofAnnotation] != string(text) {
-		return fmt.Errorf("annotate Prototype %s: the API server answered with another object", s.Prototype)
-	}
-	return nil
-}
-
-// Unprove writes why there is no proof, and takes back one whose writing nobody has confirmed.
-func (a *API) Unprove(ctx context.Context, u *v1alpha1.Unproven, name string, wait func(context.Context, time.Duration) error) error {
-	text, err := json.Marshal(u)
-	if err != nil {
-		return err
-	}
-	_, err = a.annotate(ctx, generalize.Subject{Prototype: name, UID: u.UID},
-		map[string]any{v1alpha1.UnprovenAnnotation: string(text), v1alpha1.ProofAnnotation: nil}, wait)
-	return err
-}
-
-func (a *API) annotate(ctx context.Context, s generalize.Subject, annotations map[string]any, wait func(context.Context, time.Duration) error) (*v1alpha1.Prototype, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": s.UID, "annotations": annotations}})
-	if err != nil {
-		return nil, err
-	}
-	written := &v1alpha1.Prototype{}
+	written := &v1alpha1.Order{}
 	err = persist(ctx, wait, func() error {
-		written = &v1alpha1.Prototype{}
-		return a.client.Patch(types.MergePatchType).Resource("prototypes").Name(s.Prototype).Body(patch).MaxRetries(0).Do(ctx).Into(written)
+		written = &v1alpha1.Order{}
+		return a.client.Patch(types.MergePatchType).Namespace(o.Namespace).Resource("orders").Name(o.Name).SubResource("status").
+			Body(patch).MaxRetries(0).Do(ctx).Into(written)
 	})
 	if err != nil {
-		return nil, classify("annotate Prototype "+s.Prototype, err)
+		return classify("report on order "+o.String(), err)
 	}
-	return written, nil
+	if written.UID != o.UID || written.Status != status {
+		return fmt.Errorf("report on order %s: the API server answered with another object", o)
+	}
+	return nil
 }
 
 // persist tries until it works, the answer is one that will not change, or the pauses are used up.

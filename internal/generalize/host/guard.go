@@ -9,8 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
@@ -21,7 +19,7 @@ const (
 	begunPath = "run/kamino-generalize"
 )
 
-// guard refuses unless this is the boot, the Prototype and the profile of the order. A kubelet that comes
+// guard refuses unless this is the boot, the Prototype and the profile of the order, and the order still stands. A kubelet that comes
 // back after the donor's reboot runs the pod a second time: it must find out here, and do nothing.
 func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	if why := h.Runner.Profile.NotLive; why != "" {
@@ -38,39 +36,17 @@ func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	if boot != s.BootID {
 		return refused("this is boot %s, and the order was for boot %s: the host has been restarted since", boot, s.BootID)
 	}
-	p, err := h.API.Get(ctx, s.Prototype, h.Wait)
+	order, err := h.API.Get(ctx, h.Order, h.Wait)
 	if err != nil {
 		return err
 	}
-	if err := checkOrder(p, s); err != nil {
+	if err := h.Order.check(order, s, h.Runner.Profile); err != nil {
 		return err
 	}
 	if name, err := readProc(t, hostnamePath); err == nil && name != "" {
 		h.Runner.Names = append(h.Runner.Names, name)
 	}
 	return h.Runner.Refusals(t)
-}
-
-// checkOrder refuses unless the Prototype is the one that ordered this run, and still wants it.
-func checkOrder(p *v1alpha1.Prototype, s generalize.Subject) error {
-	if p.UID != s.UID {
-		return refused("Prototype %s has the UID %s, and the order came from %s: it was deleted and made anew", s.Prototype, p.UID, s.UID)
-	}
-	if p.DeletionTimestamp != nil {
-		return refused("Prototype %s is being deleted", s.Prototype)
-	}
-	// An unreadable proof is a proof: somebody was here.
-	if proof, err := v1alpha1.ProofOf(p); err != nil || proof != nil {
-		return refused("Prototype %s has a proof already", s.Prototype)
-	}
-	record, err := v1alpha1.RecordOf(p)
-	if err != nil {
-		return refused("Prototype %s: %v", s.Prototype, err)
-	}
-	if record.GeneralizeBootID != s.BootID {
-		return refused("Prototype %s orders its donor generalized in boot %q, not in boot %s", s.Prototype, record.GeneralizeBootID, s.BootID)
-	}
-	return nil
 }
 
 // begin leaves a mark that only the first run of a boot can leave. A run that broke off has left the host

@@ -26,8 +26,9 @@ type Host struct {
 	Root string
 	// Runner applies the profile; its Subject names the Prototype, its UID and the boot of the order.
 	Runner *generalize.Runner
-	// API takes the proof.
-	API *API
+	// Order that the run carries out, and API through which it reports on it.
+	Order Order
+	API   *API
 	// Log gets a line for every step. What is written must be little: once the container runtime is
 	// stopped nobody empties the pipe.
 	Log io.Writer
@@ -87,7 +88,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return err
 }
 
-// unprove tells the Prototype why there is no proof. The kubelet would not: by now the pod's log and the
+// unprove says on the order why there is no proof. The kubelet would not: by now the pod's log and the
 // directory of its termination message may have been removed as rules ask for.
 func (h *Host) unprove(ctx context.Context, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -97,9 +98,9 @@ func (h *Host) unprove(ctx context.Context, why error) error {
 		UID: s.UID, BootID: s.BootID, Why: shortened(generalize.Printable(why.Error())),
 		At: metav1.NewTime(h.Runner.Now().UTC().Truncate(time.Second)),
 	}
-	err := h.API.Unprove(ctx, u, s.Prototype, h.Wait)
+	err := h.API.Report(ctx, h.Order, &v1alpha1.Report{Unproven: u}, h.Wait)
 	if err != nil {
-		h.say("the Prototype could not be told why there is no proof: %v", err)
+		h.say("why there is no proof could not be reported: %v", err)
 	}
 	return err
 }
@@ -159,7 +160,7 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if err != nil {
 		return err
 	}
-	if err := h.API.Prove(ctx, h.Runner.Subject, proof, h.Wait); err != nil {
+	if err := h.API.Report(ctx, h.Order, &v1alpha1.Report{Proof: proof}, h.Wait); err != nil {
 		return fmt.Errorf("the disk is generalized but the proof could not be reported, so it counts for nothing: %w", err)
 	}
 	h.say("reported the proof %s", proof.Tag())

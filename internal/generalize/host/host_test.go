@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -34,15 +33,19 @@ const (
 	boot = "6d4f8b6e-0000-4000-8000-000000000001"
 	uid  = types.UID("c0ffee00-0000-4000-8000-000000000002")
 	name = "pool1-2026.11.21"
+
+	orderName = "generalize-pool1-2026-11-21"
+	orderUID  = types.UID("0bde4000-0000-4000-8000-000000000003")
+	podUID    = "70d00000-0000-4000-8000-000000000004"
 )
 
-// server is an API server with one Prototype. Fail says how many requests of a method are answered with a
+// server is an API server with one order. Fail says how many requests of a method are answered with a
 // code before the right answer; code 0 cuts the connection.
 type server struct {
-	mu        sync.Mutex
-	prototype *v1alpha1.Prototype
-	fail      map[string][]int
-	requests  []string
+	mu       sync.Mutex
+	order    *v1alpha1.Order
+	fail     map[string][]int
+	requests []string
 	// mute does what a patch says and never answers it; gone does nothing any more once there is a proof.
 	mute, gone bool
 }
@@ -59,42 +62,38 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status(w, codes[0])
 		return
 	}
-	if r.URL.Path != "/apis/kamino.dev/v1alpha1/prototypes/"+name || s.prototype == nil {
+	path := "/apis/kamino.dev/v1alpha1/namespaces/kamino-system/orders/" + orderName
+	if r.Method == http.MethodPatch {
+		path += "/status" // all that the account may write
+	}
+	if r.URL.Path != path || s.order == nil {
 		status(w, http.StatusNotFound)
 		return
 	}
 	if r.Method == http.MethodPatch {
-		if s.gone && s.prototype.Annotations[v1alpha1.ProofAnnotation] != "" {
+		if s.gone && s.order.Status.Report != "" {
 			panic(http.ErrAbortHandler)
 		}
 		var patch struct {
-			Metadata struct {
-				UID         types.UID
-				Annotations map[string]*string
-			}
+			Metadata struct{ UID types.UID }
+			Status   v1alpha1.OrderStatus
 		}
 		body, _ := io.ReadAll(r.Body)
 		if err := json.Unmarshal(body, &patch); err != nil || r.Header.Get("Content-Type") != string(types.MergePatchType) {
 			status(w, http.StatusBadRequest)
 			return
 		}
-		if patch.Metadata.UID != s.prototype.UID {
+		if patch.Metadata.UID != s.order.UID {
 			status(w, http.StatusUnprocessableEntity)
 			return
 		}
-		for key, value := range patch.Metadata.Annotations {
-			if value == nil {
-				delete(s.prototype.Annotations, key)
-			} else {
-				metav1.SetMetaDataAnnotation(&s.prototype.ObjectMeta, key, *value)
-			}
-		}
+		s.order.Status = patch.Status
 		if s.mute {
 			panic(http.ErrAbortHandler)
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(s.prototype)
+	_ = json.NewEncoder(w).Encode(s.order)
 }
 
 func status(w http.ResponseWriter, code int) {
@@ -104,11 +103,31 @@ func status(w http.ResponseWriter, code int) {
 	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: http.StatusText(code)})
 }
 
-func ordered() *v1alpha1.Prototype {
-	return &v1alpha1.Prototype{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Annotations: map[string]string{v1alpha1.RecordAnnotation: fmt.Sprintf(`{"generalizeBootID":%q}`, boot)}},
+// ordered is an order, and what its pod was given.
+func ordered(t *testing.T) (*v1alpha1.Order, Order) {
+	t.Helper()
+	private, public, err := v1alpha1.NewOrderKey()
+	if err != nil {
+		t.Fatal(err)
 	}
+	files := OrderFiles{Key: filepath.Join(t.TempDir(), "key"), PodUID: filepath.Join(t.TempDir(), "pod-uid")}
+	for file, content := range map[string][]byte{files.Key: private, files.PodUID: []byte(podUID)} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine, err := NewOrder("kamino-system/"+orderName, orderUID, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &v1alpha1.Order{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: mine.Namespace, Name: mine.Name, UID: orderUID},
+		Spec: v1alpha1.OrderSpec{
+			Prototype: name, PrototypeUID: uid, NodeName: "vmss000004", BootID: boot, PodName: orderName,
+			Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}, Key: public,
+		},
+	}, mine
 }
 
 // machine is a host's tree with a systemd on its socket.
@@ -126,7 +145,9 @@ var units = []string{"kubelet.service", "containerd.service", "cron.service", "f
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	m := &machine{root: t.TempDir(), log: &bytes.Buffer{}, server: &server{prototype: ordered(), fail: map[string][]int{}}}
+	m := &machine{root: t.TempDir(), log: &bytes.Buffer{}, server: &server{fail: map[string][]int{}}}
+	order, mine := ordered(t)
+	m.server.order = order
 	for file, content := range map[string]string{
 		bootIDPath: boot + "\n", hostnamePath: "vmss000004\n", triggerPath: "",
 		"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "etc/hostname": "vmss000004\n", "etc/hosts": "127.0.0.1 localhost\n10.0.0.4 vmss000004\n",
@@ -155,7 +176,7 @@ func newMachine(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	m.Host = &Host{
-		Root: m.root, API: api, Log: m.log,
+		Root: m.root, Order: mine, API: api, Log: m.log,
 		Runner: &generalize.Runner{
 			Profile: profile, Tool: "test", Subject: generalize.Subject{Prototype: name, UID: uid, BootID: boot},
 			Now: func() time.Time { return time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC) },
@@ -176,11 +197,21 @@ func (m *machine) file(t *testing.T, p string) string {
 
 func (m *machine) proof(t *testing.T) *v1alpha1.Proof {
 	t.Helper()
-	proof, err := v1alpha1.ProofOf(m.server.prototype)
+	if r := m.report(t); r != nil {
+		return r.Proof
+	}
+	return nil
+}
+
+// report that the engine would believe; nil if none was made.
+func (m *machine) report(t *testing.T) *v1alpha1.Report {
+	t.Helper()
+	o := m.server.order
+	report, err := v1alpha1.ReportOf(o, v1alpha1.OrderRecord{UID: o.UID, Key: o.Spec.Key, Pod: podUID})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return proof
+	return report
 }
 
 // untouched fails unless nothing on the host was stopped, removed or powered off.
@@ -196,7 +227,7 @@ func (m *machine) untouched(t *testing.T) {
 		t.Errorf("the kernel was told %q", got)
 	}
 	if slices.Contains(m.server.requests, http.MethodPatch) {
-		t.Error("a Prototype was patched")
+		t.Error("something was reported")
 	}
 }
 
@@ -252,16 +283,16 @@ func TestRefusals(t *testing.T) {
 		{"another boot", "restarted since", func(m *machine) { _ = os.WriteFile(filepath.Join(m.root, bootIDPath), []byte("another\n"), 0o644) }, 3},
 		{"no boot ID", "boot ID cannot be read", func(m *machine) { _ = os.Remove(filepath.Join(m.root, bootIDPath)) }, 3},
 		{"no order", "needs the name and UID", func(m *machine) { m.Runner.Subject = generalize.Subject{} }, 3},
-		{"another UID", "made anew", func(m *machine) { m.server.prototype.UID = "another" }, 3},
-		{"no Prototype", "there is no Prototype", func(m *machine) { m.server.prototype = nil }, 3},
-		{"being deleted", "being deleted", func(m *machine) { now := metav1.Now(); m.server.prototype.DeletionTimestamp = &now }, 3},
-		{"proven already", "has a proof already", func(m *machine) { m.server.prototype.Annotations[v1alpha1.ProofAnnotation] = `{"uid":"x"}` }, 3},
-		{"proof not readable", "has a proof already", func(m *machine) { m.server.prototype.Annotations[v1alpha1.ProofAnnotation] = `{` }, 3},
-		{"not recorded", "not in boot", func(m *machine) { delete(m.server.prototype.Annotations, v1alpha1.RecordAnnotation) }, 3},
-		{"recorded for another boot", "not in boot", func(m *machine) {
-			m.server.prototype.Annotations[v1alpha1.RecordAnnotation] = `{"generalizeBootID":"another"}`
-		}, 3},
-		{"record not readable", "not readable", func(m *machine) { m.server.prototype.Annotations[v1alpha1.RecordAnnotation] = `{` }, 3},
+		{"another order", "made anew", func(m *machine) { m.server.order.UID = "another" }, 3},
+		{"no order", "there is no order kamino-system/" + orderName, func(m *machine) { m.server.order = nil }, 3},
+		{"being deleted", "being deleted", func(m *machine) { now := metav1.Now(); m.server.order.DeletionTimestamp = &now }, 3},
+		{"reported already", "has a report already", func(m *machine) { m.server.order.Status.Report = `{` }, 3},
+		{"ordered for another boot", "not for boot", func(m *machine) { m.server.order.Spec.BootID = "another" }, 3},
+		{"ordered for another Prototype", "not for pool1-2026.11.21", func(m *machine) { m.server.order.Spec.Prototype = "other" }, 3},
+		{"ordered for another UID", "not for pool1-2026.11.21", func(m *machine) { m.server.order.Spec.PrototypeUID = "other" }, 3},
+		{"ordered by another profile", "not for static", func(m *machine) { m.server.order.Spec.Generalize.Profile = v1alpha1.ProfileBootstrap }, 3},
+		{"ordered by other rules", "with the rules \"sha256:0\"", func(m *machine) { m.server.order.Spec.RulesDigest = "sha256:0" }, 3},
+		{"another key", "nobody would believe its proof", func(m *machine) { m.server.order.Spec.Key = "another" }, 3},
 		{"control plane", "rule control-plane", func(m *machine) {
 			_ = os.MkdirAll(filepath.Join(m.root, "etc/kubernetes/pki"), 0o755)
 			_ = os.WriteFile(filepath.Join(m.root, "etc/kubernetes/pki/ca.key"), nil, 0o600)
@@ -308,7 +339,7 @@ func TestFailsClosed(t *testing.T) {
 		{"unit comes back", "do not stay stopped: cron.service", func(m *machine) { m.systemd.stubborn["cron.service"] = true }, 1},
 		{"not reported", "does not answer", func(m *machine) { m.server.fail["PATCH"] = []int{503, 503, 503, 503, 503, 503, 503, 503} }, 6},
 		{"not allowed to report", "may not", func(m *machine) { m.server.fail["PATCH"] = []int{403} }, 5},
-		{"Prototype made anew meanwhile", "annotate Prototype", func(m *machine) { m.server.fail["PATCH"] = []int{422} }, 1},
+		{"order made anew meanwhile", "report on order", func(m *machine) { m.server.fail["PATCH"] = []int{422} }, 1},
 		{"rule not met", "machine-id: ", func(m *machine) {
 			_ = os.Remove(filepath.Join(m.root, "etc/machine-id"))
 			_ = os.Mkdir(filepath.Join(m.root, "etc/machine-id.d"), 0o755)
@@ -334,8 +365,8 @@ func TestFailsClosed(t *testing.T) {
 			if m.proof(t) != nil {
 				t.Error("there is a proof")
 			}
-			if u, err := v1alpha1.UnprovenOf(m.server.prototype); err != nil || !u.Speaks(uid, boot) || !strings.Contains(u.Why, c.says) {
-				t.Errorf("the Prototype is told %+v (%v), want a sentence with %q", u, err, c.says)
+			if r := m.report(t); r == nil || !r.Unproven.Speaks(uid, boot) || !strings.Contains(r.Unproven.Why, c.says) {
+				t.Errorf("the report is %+v, want a sentence with %q", r, c.says)
 			}
 			if got := m.file(t, triggerPath); got != "" {
 				t.Errorf("the kernel was told %q", got)
@@ -423,10 +454,9 @@ func TestSecretStopsTheProof(t *testing.T) {
 	if m.proof(t) != nil || m.file(t, triggerPath) != "" {
 		t.Error("there is a proof, or the power was cut")
 	}
-	u, err := v1alpha1.UnprovenOf(m.server.prototype)
 	want := "secrets: private key (PEM) in /etc/vpn.key; no rule knows the path"
-	if err != nil || !u.Speaks(uid, boot) || !strings.Contains(u.Why, want) {
-		t.Errorf("the Prototype is told %+v (%v), want %q", u, err, want)
+	if r := m.report(t); r == nil || !r.Unproven.Speaks(uid, boot) || !strings.Contains(r.Unproven.Why, want) {
+		t.Errorf("the report is %+v, want %q", r, want)
 	}
 	if !slices.Contains(m.systemd.said(), "StartUnit kubelet.service") {
 		t.Errorf("systemd was told %v", m.systemd.said())

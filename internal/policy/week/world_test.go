@@ -2,7 +2,6 @@ package week
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -87,7 +86,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	scheme := runtime.NewScheme()
 	w.must(v1alpha1.AddToScheme(scheme))
 	base := ctrlfake.NewClientBuilder().WithScheme(scheme).
-		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}).Build()
+		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}, &v1alpha1.Order{}).Build()
 	w.clean = base
 	w.api = interceptor.NewClient(base, w.interceptors())
 	w.nodes = policy.NewNodes(w.cloud.PoolOf)
@@ -181,6 +180,13 @@ func (w *world) interceptors() interceptor.Funcs {
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			return w.disturbed(func() error { return c.Get(ctx, key, o, opts...) })
 		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			o.SetUID(w.uid())
+			return w.disturbed(func() error { return c.Create(ctx, o, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return w.disturbed(func() error { return c.Delete(ctx, o, opts...) })
+		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			return w.disturbed(func() error { return c.Patch(ctx, o, patch, opts...) })
 		},
@@ -200,6 +206,9 @@ func (w *world) react(action kubetesting.Action) (bool, runtime.Object, error) {
 	if create, is := action.(kubetesting.CreateActionImpl); is && len(create.CreateOptions.DryRun) > 0 {
 		return true, create.GetObject(), nil
 	}
+	if create, is := action.(kubetesting.CreateActionImpl); is && create.Resource.Resource == "pods" {
+		create.GetObject().(metav1.Object).SetUID(w.uid())
+	}
 	handled, result, err := kubetesting.ObjectReaction(w.kube.Tracker())(action)
 	if list, is := result.(*corev1.PodList); is {
 		fields := action.(kubetesting.ListAction).GetListRestrictions().Fields
@@ -211,14 +220,20 @@ func (w *world) react(action kubetesting.Action) (bool, runtime.Object, error) {
 	return handled, result, err
 }
 
+// uid is what a real API server stamps on creation.
+func (w *world) uid() types.UID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.uids++
+	return types.UID(fmt.Sprintf("uid-%d", w.uids))
+}
+
 func (w *world) prototypes() []v1alpha1.Prototype {
 	list := &v1alpha1.PrototypeList{}
 	w.must(w.clean.List(context.Background(), list))
 	for i := range list.Items {
-		// What a real API server stamps on creation.
 		if p := &list.Items[i]; p.UID == "" {
-			w.uids++
-			p.UID, p.CreationTimestamp = types.UID(fmt.Sprintf("uid-%d", w.uids)), metav1.NewTime(w.clock.Now())
+			p.UID, p.CreationTimestamp = w.uid(), metav1.NewTime(w.clock.Now())
 			w.must(w.clean.Update(context.Background(), p))
 		}
 	}
@@ -328,27 +343,38 @@ func (w *world) runPods() {
 	pods := w.podsOf(v1alpha1.DefaultNamespace)
 	for _, p := range w.prototypes() {
 		m := w.machines[p.Spec.Donor.NodeName]
-		has := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Labels[v1alpha1.PrototypeLabel] == v1alpha1.LabelValue(p.Name) })
-		record, err := v1alpha1.RecordOf(&p)
-		w.must(err)
-		if m == nil || !has || p.DeletionTimestamp != nil || p.Annotations[v1alpha1.ProofAnnotation] != "" ||
-			record.GeneralizeBootID != w.cloud.BootID(m.id) || w.cloud.World().Instance(m.id).Power != cloud.PowerRunning {
+		at := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Labels[v1alpha1.PrototypeLabel] == v1alpha1.LabelValue(p.Name) })
+		if m == nil || at < 0 || w.cloud.World().Instance(m.id).Power != cloud.PowerRunning {
 			continue
 		}
+		order := &v1alpha1.Order{}
+		err := w.clean.Get(context.Background(), client.ObjectKeyFromObject(&pods[at]), order)
+		if apierrors.IsNotFound(err) || order.Status.Report != "" || order.Spec.BootID != w.cloud.BootID(m.id) {
+			continue
+		}
+		w.must(err)
 		w.cloud.MarkGeneralized(m.id)
-		proof, err := json.Marshal(v1alpha1.Proof{
+		w.report(order, &pods[at], &v1alpha1.Proof{
 			UID: p.UID, BootID: w.cloud.BootID(m.id), Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7, Acted: 3,
 			Search:         &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1},
 			ManifestDigest: "sha256:0", At: metav1.NewTime(w.clock.Now()),
 		})
-		w.must(err)
-		p.Annotations[v1alpha1.ProofAnnotation] = string(proof)
-		w.must(w.clean.Update(context.Background(), &p))
 		pool, err := w.cloud.PoolOf(m.id)
 		w.must(err)
 		w.levels[levelKey(pool, p.Spec.Version)] = m.disk
 		w.cloud.GuestPowerOff(m.id)
 	}
+}
+
+// report is signed with the key that the pod is given.
+func (w *world) report(order *v1alpha1.Order, pod *corev1.Pod, proof *v1alpha1.Proof) {
+	found, err := w.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("secrets"), order.Namespace, order.Name)
+	w.must(err)
+	key, _, err := v1alpha1.OrderKey(found.(*corev1.Secret).Data["key"])
+	w.must(err)
+	order.Status, err = (&v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: proof}).Sign(key)
+	w.must(err)
+	w.must(w.clean.Status().Update(context.Background(), order))
 }
 
 // stagePatches is unattended-upgrades on every node that has not got the newest patch, and kured, which

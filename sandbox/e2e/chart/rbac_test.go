@@ -48,10 +48,14 @@ func TestPermissions(t *testing.T) {
 				"create secrets " + own, "get secrets " + own + "/x-recipe",
 				"create pods " + pods, "delete pods " + pods + "/generalize-x", "watch pods " + pods,
 				"get serviceaccounts " + pods + "/kamino-generalize",
+				"create orders.kamino.dev " + pods, "watch orders.kamino.dev " + pods, "delete orders.kamino.dev " + pods + "/generalize-x",
+				"create secrets " + pods, "delete secrets " + pods + "/generalize-x",
 			},
 			mayNot: []request{
 				"create pods " + own, "create pods kube-system", "create pods default", "create pods/exec " + pods, "create deployments.apps " + own,
 				"list secrets " + own, "get secrets kube-system/x", "get secrets " + pods + "/x", "delete secrets " + own + "/x",
+				"update secrets " + own + "/x-recipe", "patch secrets " + own + "/x-recipe", "list secrets " + pods, "update secrets " + pods + "/x",
+				"update orders.kamino.dev " + pods + "/x", "patch orders.kamino.dev/status " + pods + "/x", "create orders.kamino.dev " + own,
 				"delete nodes -/x", "create nodes", "update nodes/status", "get nodes/proxy",
 				"update prototypepolicies.kamino.dev", "create prototypepolicies.kamino.dev", "delete prototypepolicies.kamino.dev",
 				"update leases.coordination.k8s.io " + own + "/other", "update leases.coordination.k8s.io kube-node-lease/x",
@@ -60,8 +64,10 @@ func TestPermissions(t *testing.T) {
 			},
 		},
 		pods + ":kamino-generalize": {
-			may: []request{"get prototypes.kamino.dev -/x", "patch prototypes.kamino.dev -/x"},
+			may: []request{"get orders.kamino.dev " + pods + "/x", "patch orders.kamino.dev/status " + pods + "/x"},
 			mayNot: []request{
+				"get prototypes.kamino.dev -/x", "patch prototypes.kamino.dev -/x", "list orders.kamino.dev " + pods, "patch orders.kamino.dev " + pods + "/x",
+				"create orders.kamino.dev " + pods, "delete orders.kamino.dev " + pods + "/x", "get orders.kamino.dev " + own + "/x",
 				"list prototypes.kamino.dev", "create prototypes.kamino.dev", "delete prototypes.kamino.dev", "patch prototypes.kamino.dev/status",
 				"get nodes -/x", "patch nodes -/x", "list pods", "create pods " + pods, "get secrets " + pods + "/x", "get secrets " + own + "/x",
 				"get prototypepolicies.kamino.dev -/x", "get leases.coordination.k8s.io " + own + "/kamino-controller",
@@ -89,7 +95,7 @@ func TestPermissions(t *testing.T) {
 	}
 	// The doctor comes to the same end: whether there are pools to examine is another matter.
 	said := sandbox.Run(t, nil, "kamino", "doctor", "--namespace", own, "--generalize-namespace", pods, "--as", "system:serviceaccount:"+own+":may-kamino").Stdout
-	if !strings.Contains(said, "may do all of the 28 things in the cluster that a controller does") {
+	if !strings.Contains(said, "may do all of the 35 things in the cluster that a controller does") {
 		t.Errorf("kamino doctor says of the release's account:\n%s", said)
 	}
 	if err := helm.Uninstall("may"); err != nil {

@@ -85,7 +85,7 @@ func installOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
 	writeFile(t, file, sandbox.Must(t, "kamino", "manifests"))
 	sandbox.Must(t, "kubectl", "apply", "--server-side", "-f", file)
-	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev")
+	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/orders.kamino.dev")
 }
 
 // install makes what the generalize pod needs in the ground's own namespace. The manifests would take the
@@ -103,8 +103,8 @@ func (g *ground) install() {
 		_, root := kube.CoreV1().ConfigMaps(g.namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		return account == nil && root == nil, fmt.Sprint(account, root)
 	})
-	_, err = kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount + "-" + g.namespace},
+	_, err = kube.RbacV1().RoleBindings(g.namespace).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: v1alpha1.GeneralizeServiceAccount},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: v1alpha1.GeneralizeServiceAccount, Namespace: g.namespace}},
 	}, metav1.CreateOptions{})

@@ -11,7 +11,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
-	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -31,9 +30,13 @@ import (
 const (
 	prototype    = "machines-2026.11.21"
 	prototypeUID = types.UID("5b1f0a44-0000-4000-8000-00000000c10e")
+
+	orderName = "generalize-machines-2026-11-21"
+	orderUID  = types.UID("5b1f0a44-0000-4000-8000-0000000c0de4")
+	podUID    = "5b1f0a44-0000-4000-8000-0000000c0ded"
 )
 
-// apiServer is as much of an API server as kamino generalize needs (one Prototype over HTTPS, for whoever
+// apiServer is as much of an API server as kamino generalize needs (one order over HTTPS, for whoever
 // has the token) and as kubelets need that join by a bootstrap token.
 type apiServer struct {
 	token, port string
@@ -42,7 +45,8 @@ type apiServer struct {
 	key         *ecdsa.PrivateKey
 
 	mu     sync.Mutex
-	object *v1alpha1.Prototype
+	object *v1alpha1.Order
+	signer []byte // the private half of the order's key
 	// What nodes join with and have become, see cluster_test.go.
 	joinTokens []string
 	members    map[string]*member
@@ -87,19 +91,22 @@ func serveAPI(t *testing.T, address string) *apiServer {
 	return s
 }
 
-// order makes the Prototype that orders its donor generalized in this boot.
+// order orders the donor generalized in this boot.
 func (s *apiServer) order(t *testing.T, bootID string) {
 	t.Helper()
-	record, err := json.Marshal(v1alpha1.Record{GeneralizeBootID: bootID})
+	private, public, err := v1alpha1.NewOrderKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.object = &v1alpha1.Prototype{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: prototype, UID: prototypeUID, Annotations: map[string]string{v1alpha1.RecordAnnotation: string(record)},
+	s.signer = private
+	s.object = &v1alpha1.Order{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: orderName, UID: orderUID},
+		Spec: v1alpha1.OrderSpec{
+			Prototype: prototype, PrototypeUID: prototypeUID, NodeName: "donor", BootID: bootID, PodName: orderName,
+			Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}, Key: public,
 		},
 	}
 }
@@ -109,11 +116,14 @@ func (s *apiServer) proof(t *testing.T) *v1alpha1.Proof {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	proof, err := v1alpha1.ProofOf(s.object)
+	report, err := v1alpha1.ReportOf(s.object, v1alpha1.OrderRecord{UID: orderUID, Key: s.object.Spec.Key, Pod: podUID})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return proof
+	if report == nil {
+		return nil
+	}
+	return report.Proof
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -125,27 +135,34 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(r.URL.Path, leasePath):
 		s.renew(w, r)
 	default:
-		s.servePrototype(w, r)
+		s.serveOrder(w, r)
 	}
 }
 
-// servePrototype reads and patches the one Prototype; the lock is held.
-func (s *apiServer) servePrototype(w http.ResponseWriter, r *http.Request) {
+// serveOrder reads the one order and patches its status; the lock is held.
+func (s *apiServer) serveOrder(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "Bearer "+s.token {
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return
 	}
-	if s.object == nil || r.URL.Path != "/apis/kamino.dev/v1alpha1/prototypes/"+prototype {
+	path := "/apis/kamino.dev/v1alpha1/namespaces/" + v1alpha1.DefaultNamespace + "/orders/" + orderName
+	if r.Method == http.MethodPatch {
+		path += "/status"
+	}
+	if s.object == nil || r.URL.Path != path {
 		http.Error(w, "no such object", http.StatusNotFound)
 		return
 	}
 	if r.Method == http.MethodPatch {
-		var patch struct{ Metadata metav1.ObjectMeta }
+		var patch struct {
+			Metadata metav1.ObjectMeta
+			Status   v1alpha1.OrderStatus
+		}
 		if err := json.NewDecoder(r.Body).Decode(&patch); err != nil || patch.Metadata.UID != s.object.UID {
 			http.Error(w, "no patch for this object", http.StatusBadRequest)
 			return
 		}
-		maps.Copy(s.object.Annotations, patch.Metadata.Annotations)
+		s.object.Status = patch.Status
 	}
 	w.Header().Set("Content-Type", "application/json")
 	// A client that has gone away asks again.

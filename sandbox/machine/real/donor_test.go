@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
@@ -124,7 +125,7 @@ done
 # A node's pod sees all of the kernel's settings, which systemd-nspawn hides from machines.
 mount -t sysfs settings "$host/sys"
 mount -o remount,rw "$host/sys"
-exec /mnt/kamino generalize --root "$host" --live --profile "$PROFILE" --prototype "$PROTOTYPE" --uid "$OWNER" --boot-id "$BOOT" --token-file /mnt/token --ca-file /mnt/ca.crt
+exec /mnt/kamino generalize --root "$host" --live --profile "$PROFILE" --prototype "$PROTOTYPE" --uid "$OWNER" --boot-id "$BOOT" --order "$ORDER" --order-uid "$ORDER_UID" --key-file /mnt/key --pod-uid-file /mnt/pod-uid --token-file /mnt/token --ca-file /mnt/ca.crt
 `
 
 // live runs kamino generalize on the machine as the generalize pod does.
@@ -132,9 +133,12 @@ func (l *lab) live(t *testing.T, m *machine, profile, bootID string) (string, er
 	t.Helper()
 	write(t, filepath.Join(l.media, "pod.sh"), pod, 0o755)
 	write(t, filepath.Join(l.media, "token"), l.api.token, 0o600)
+	write(t, filepath.Join(l.media, "key"), string(l.api.signer), 0o600)
+	write(t, filepath.Join(l.media, "pod-uid"), podUID, 0o644)
 	write(t, filepath.Join(l.media, "ca.crt"), string(l.api.ca), 0o644)
 	env := strings.Join([]string{
 		"PROFILE=" + profile, "PROTOTYPE=" + prototype, "OWNER=" + string(prototypeUID), "BOOT=" + bootID,
+		"ORDER=" + v1alpha1.DefaultNamespace + "/" + orderName, "ORDER_UID=" + string(orderUID),
 		"KUBERNETES_SERVICE_HOST=" + l.address, "KUBERNETES_SERVICE_PORT=" + l.api.port,
 	}, " ")
 	return m.try("exec env " + env + " unshare --mount sh /mnt/pod.sh")

@@ -1,0 +1,100 @@
+package v1alpha1
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// OrderRecord is what the engine keeps of the order that it wrote, where the pod on the donor cannot write: a
+// report is believed only if it fits this.
+type OrderRecord struct {
+	// UID of the Order.
+	UID types.UID `json:"uid"`
+	// Key is the public half of the order's key, in base64.
+	Key string `json:"key"`
+	// Pod is the UID of the pod that was made for the order; empty until it was seen.
+	Pod types.UID `json:"pod,omitempty"`
+}
+
+// Report is what the pod on the donor says at its end: exactly one of a proof and why there is none.
+type Report struct {
+	// Order and Pod that it speaks for, by UID.
+	Order types.UID `json:"order"`
+	Pod   types.UID `json:"pod"`
+
+	Proof    *Proof    `json:"proof,omitempty"`
+	Unproven *Unproven `json:"unproven,omitempty"`
+}
+
+// signed begins what is signed, so that no key of an order ever signs anything that means something else.
+const signed = "kamino.dev/v1alpha1 report\n"
+
+// NewOrderKey makes the key of one order: the private half for the pod, as the text of a file, and the public one.
+func NewOrderKey() (private []byte, public string, err error) {
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, "", fmt.Errorf("make the key of an order: %w", err)
+	}
+	return []byte(base64.StdEncoding.EncodeToString(key.Seed())), base64.StdEncoding.EncodeToString(pub), nil
+}
+
+// OrderKey reads the private half of an order's key, and tells its public one.
+func OrderKey(text []byte) (key ed25519.PrivateKey, public string, err error) {
+	seed, err := base64.StdEncoding.DecodeString(string(text))
+	if err != nil || len(seed) != ed25519.SeedSize {
+		return nil, "", errors.New("it is no key of an order")
+	}
+	key = ed25519.NewKeyFromSeed(seed)
+	return key, base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey)), nil
+}
+
+// Sign makes the status of an order.
+func (r *Report) Sign(key ed25519.PrivateKey) (OrderStatus, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return OrderStatus{}, err
+	}
+	signature := ed25519.Sign(key, append([]byte(signed), text...))
+	return OrderStatus{Report: string(text), Signature: base64.StdEncoding.EncodeToString(signature)}, nil
+}
+
+// ReportOf reads what the pod of the recorded order says, nil if it says nothing yet. Whatever is not signed by the
+// key of that order, or speaks for another order or pod, is an error that says what is wrong with it.
+func ReportOf(o *Order, r OrderRecord) (*Report, error) {
+	if o.UID != r.UID {
+		return nil, fmt.Errorf("order %s/%s was made anew by somebody else", o.Namespace, o.Name)
+	}
+	if o.Status == (OrderStatus{}) {
+		return nil, nil
+	}
+	refused := func(why string) (*Report, error) {
+		return nil, fmt.Errorf("the report on order %s/%s %s, so it is not believed", o.Namespace, o.Name, why)
+	}
+	key, err := base64.StdEncoding.DecodeString(r.Key)
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		return refused("cannot be checked: the key in the record is not readable")
+	}
+	signature, err := base64.StdEncoding.DecodeString(o.Status.Signature)
+	if err != nil || !ed25519.Verify(key, append([]byte(signed), o.Status.Report...), signature) {
+		return refused("is not signed with the order's key")
+	}
+	report := &Report{}
+	if err := json.Unmarshal([]byte(o.Status.Report), report); err != nil {
+		return refused("is not readable")
+	}
+	switch {
+	case report.Order != r.UID:
+		return refused("is of another order")
+	case r.Pod == "" || report.Pod != r.Pod:
+		return refused("is not of the pod that was made for it")
+	case (report.Proof == nil) == (report.Unproven == nil):
+		return refused("says neither that there is a proof nor that there is none")
+	}
+	return report, nil
+}

@@ -1,0 +1,197 @@
+package capture
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// forgeries are reports that whoever has the pod's token could write on its order, and nobody signed for this pod.
+var forgeries = []struct {
+	name string
+	sign func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus
+}{
+	{"not signed", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+		return v1alpha1.OrderStatus{Report: s.signed(order, pod, nil).Report}
+	}},
+	{"signed with a key of one's own", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+		private, _, err := v1alpha1.NewOrderKey()
+		s.must(err)
+		return s.signed(order, pod, private)
+	}},
+	{"changed behind its signature", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+		status := s.signed(order, pod, s.keyOf(order))
+		status.Report = strings.Replace(status.Report, `"met":7`, `"met":7,"acted":9`, 1)
+		return status
+	}},
+	{"of another pod", func(s *stage, order *v1alpha1.Order, _ *corev1.Pod) v1alpha1.OrderStatus {
+		return s.signed(order, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "another"}}, s.keyOf(order))
+	}},
+	{"of another order", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+		other := order.DeepCopy()
+		other.UID = "another"
+		return s.signed(other, pod, s.keyOf(order))
+	}},
+	{"of another boot", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+		other := order.DeepCopy()
+		other.Spec.BootID = "another"
+		return s.signed(other, pod, s.keyOf(order))
+	}},
+	{"of another Prototype", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+		other := order.DeepCopy()
+		other.Spec.PrototypeUID = "another"
+		return s.signed(other, pod, s.keyOf(order))
+	}},
+	{"not readable", func(*stage, *v1alpha1.Order, *corev1.Pod) v1alpha1.OrderStatus {
+		return v1alpha1.OrderStatus{Report: "{", Signature: "?"}
+	}},
+}
+
+func (s *stage) keyOf(order *v1alpha1.Order) []byte {
+	return s.tracked("secrets", ourspace, order.Name).(*corev1.Secret).Data[orderKey]
+}
+
+// signed is a report with a good proof. Without a key it is signed with any.
+func (s *stage) signed(order *v1alpha1.Order, pod *corev1.Pod, private []byte) v1alpha1.OrderStatus {
+	if private == nil {
+		private, _, _ = v1alpha1.NewOrderKey()
+	}
+	key, _, err := v1alpha1.OrderKey(private)
+	s.must(err)
+	status, err := (&v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: s.proofFor(order)}).Sign(key)
+	s.must(err)
+	return status
+}
+
+// TestForgedReportsAreNotBelieved: the donor goes off behind a proof that its pod has not signed. Nothing is made of
+// its disk, it is given back, and the failure says what was seen.
+func TestForgedReportsAreNotBelieved(t *testing.T) {
+	for _, forgery := range forgeries {
+		t.Run(forgery.name, func(t *testing.T) {
+			s := newStage(t, func(s *stage) { s.deaf = true }).decide()
+			forged := false
+			p := s.play(func(int) {
+				order, pod := s.order(), s.generalizePod()
+				if order == nil || pod == nil || forged {
+					return
+				}
+				forged = true
+				order.Status = forgery.sign(s, order, pod)
+				s.must(s.clean.Status().Update(context.Background(), order))
+				s.cloud.GuestPowerOff(s.donor)
+			})
+			s.failed(p, "NotProven")
+			if w := s.cloud.World(); len(w.Snapshots)+len(w.Images) > 0 {
+				t.Errorf("something was made of the disk: %+v %+v", w.Snapshots, w.Images)
+			}
+			if says := p.Status.Failure.Message; !strings.Contains(says, "report") {
+				t.Errorf("the failure says nothing of the report: %s", says)
+			}
+			if p.Annotations[v1alpha1.ProofAnnotation] != "" {
+				t.Error("the forged proof stands on the Prototype")
+			}
+		})
+	}
+}
+
+// TestAnOrderThatSomebodyMadeAnew is nobody's order: its report is not believed, though the key is known.
+func TestAnOrderThatSomebodyMadeAnew(t *testing.T) {
+	s := newStage(t, func(s *stage) { s.deaf = true }).decide()
+	done := false
+	p := s.play(func(int) {
+		order, pod := s.order(), s.generalizePod()
+		if order == nil || pod == nil || done {
+			return
+		}
+		done = true
+		key := s.keyOf(order)
+		s.must(s.clean.Delete(t.Context(), order))
+		order.UID, order.ResourceVersion = "anew", ""
+		s.must(s.clean.Create(t.Context(), order))
+		order.Status = s.signed(order, pod, key)
+		s.must(s.clean.Status().Update(t.Context(), order))
+		s.cloud.GuestPowerOff(s.donor)
+	})
+	s.failed(p, "NotProven")
+}
+
+// TestTheProofIsTakenAway by somebody who may write Prototypes, in every phase that follows: no recipe names what has
+// no proof any more, and nothing is left behind but a version that is complete.
+func TestTheProofIsTakenAway(t *testing.T) {
+	taken := map[v1alpha1.Phase]bool{}
+	for _, phase := range []v1alpha1.Phase{
+		v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing,
+	} {
+		for name, change := range map[string]func(*v1alpha1.Prototype){
+			"removed": func(p *v1alpha1.Prototype) { delete(p.Annotations, v1alpha1.ProofAnnotation) },
+			"changed": func(p *v1alpha1.Prototype) {
+				p.Annotations[v1alpha1.ProofAnnotation] = strings.Replace(p.Annotations[v1alpha1.ProofAnnotation], "sha256:0", "sha256:1", 1)
+			},
+		} {
+			t.Run(string(phase)+" "+name, func(t *testing.T) {
+				s := newStage(t).decide()
+				p := s.play(func(int) {
+					if p := s.prototype(); p != nil && p.Status.Phase == phase && p.Annotations[v1alpha1.ProofAnnotation] != "" && !taken[phase] {
+						change(p)
+						s.must(s.clean.Update(context.Background(), p))
+						taken[phase] = true
+					}
+				})
+				if !taken[phase] {
+					t.Fatalf("the capture was never %s", phase)
+				}
+				delete(taken, phase)
+				s.tick(time.Minute)
+				s.gaveBack()
+				if got := s.cloud.World().Pools[0].Recipe.Version; got != "" {
+					t.Errorf("the recipe points at %s", got)
+				}
+				for _, image := range s.cloud.World().Images {
+					if image.State != cloud.Complete && image.State != cloud.Deleting {
+						t.Errorf("version %s is left half-made: %s", image.Version, image.State)
+					}
+				}
+				if f := p.Status.Failure; f == nil {
+					t.Error("the capture did not fail")
+				}
+			})
+		}
+	}
+}
+
+// TestACaptureThatAnEarlierVersionBegan: where its proof was not acted on yet, it is not believed; where a snapshot
+// was made by it already, the capture goes on. Either way the donor comes back.
+func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
+	for _, snapshot := range []bool{false, true} {
+		s := newStage(t).decide()
+		aged := false
+		p := s.play(func(int) {
+			p := s.prototype()
+			ready := p != nil && p.Annotations[v1alpha1.ProofAnnotation] != "" && (len(s.cloud.World().Snapshots) > 0) == snapshot
+			if !ready || aged || p.Status.Phase == v1alpha1.PhaseSucceeded {
+				return
+			}
+			aged = true
+			record, err := v1alpha1.RecordOf(p)
+			s.must(err)
+			record.Order = nil
+			p.Annotations[v1alpha1.RecordAnnotation] = s.text(record)
+			s.must(s.clean.Update(context.Background(), p))
+		})
+		if !aged {
+			t.Fatal("there was no such moment")
+		}
+		if snapshot {
+			s.succeeded(p)
+			continue
+		}
+		s.failed(p, "OrderOutdated")
+	}
+}

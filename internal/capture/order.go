@@ -1,0 +1,243 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// orderKey is the key of the order's Secret that holds the private half of its key.
+const orderKey = "key"
+
+// order makes the order and its key, and then writes down which they are, together with the boot that they are
+// for: only what is written down is believed later, and only once it is, a pod is made. A pass that was cut off
+// in between has left an order that nobody carries out; it is made anew.
+func (e *Engine) order(ctx context.Context, w *world) error {
+	boot := w.node.Status.NodeInfo.BootID
+	if boot == "" {
+		return fmt.Errorf("node %s reports no boot ID: its kubelet must report one before it can be captured", w.node.Name)
+	}
+	rules, err := e.orderRules(ctx, w.p)
+	if err != nil {
+		return err
+	}
+	private, public, err := v1alpha1.NewOrderKey()
+	if err != nil {
+		return err
+	}
+	order := newOrder(w.p, e.podNamespace(), boot, rules, public)
+	if err := e.makeOrder(ctx, order); err != nil {
+		return err
+	}
+	if err := e.makeKey(ctx, order, private); err != nil {
+		return err
+	}
+	return e.record(ctx, w, func(r *v1alpha1.Record) {
+		r.GeneralizeBootID, r.RulesDigest = boot, rules
+		r.Order = &v1alpha1.OrderRecord{UID: order.UID, Key: public}
+	})
+}
+
+// newOrder is what the pod on the donor will read. Order, key and pod have one name.
+func newOrder(p *v1alpha1.Prototype, namespace, boot, rules, key string) *v1alpha1.Order {
+	return &v1alpha1.Order{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: podName(p), Namespace: namespace, Labels: podLabels(p),
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: p.Name, UID: p.UID,
+			}},
+		},
+		Spec: v1alpha1.OrderSpec{
+			Prototype: p.Name, PrototypeUID: p.UID, NodeName: p.Spec.Donor.NodeName, BootID: boot, PodName: podName(p),
+			Generalize: p.Spec.Settings.Defaulted().Generalize, RulesDigest: rules, Key: key,
+		},
+	}
+}
+
+func (e *Engine) makeOrder(ctx context.Context, order *v1alpha1.Order) error {
+	err := e.Client.Create(ctx, order)
+	if apierrors.IsAlreadyExists(err) {
+		if err := client.IgnoreNotFound(e.Client.Delete(ctx, order)); err != nil {
+			return fmt.Errorf("delete order %s/%s, which nobody carries out: %w", order.Namespace, order.Name, err)
+		}
+		order.ResourceVersion, order.UID = "", ""
+		err = e.Client.Create(ctx, order)
+	}
+	if err != nil {
+		return fmt.Errorf("create order %s/%s: %w", order.Namespace, order.Name, err)
+	}
+	return nil
+}
+
+// makeKey keeps the private half where only the order's pod gets it. It goes with its order.
+func (e *Engine) makeKey(ctx context.Context, order *v1alpha1.Order, private []byte) error {
+	immutable := true
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: order.Name, Namespace: order.Namespace, Labels: order.Labels,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order", Name: order.Name, UID: order.UID,
+			}},
+		},
+		Immutable: &immutable,
+		Data:      map[string][]byte{orderKey: private},
+	}
+	secrets := e.Kube.CoreV1().Secrets(order.Namespace)
+	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		if err := e.deleteKey(ctx, order.Name); err != nil {
+			return err
+		}
+		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("create secret %s/%s: %w", order.Namespace, order.Name, err)
+	}
+	return nil
+}
+
+func (e *Engine) deleteKey(ctx context.Context, name string) error {
+	err := e.Kube.CoreV1().Secrets(e.podNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete secret %s/%s: %w", e.podNamespace(), name, err)
+	}
+	return nil
+}
+
+// lookReport reads the proof, and what the donor's pod says on its order. It comes after the look at the power:
+// the pod reports just before that goes off.
+func (e *Engine) lookReport(ctx context.Context, w *world) error {
+	f := &w.facts
+	if !f.Ordered {
+		return nil
+	}
+	e.readProof(w)
+	f.Outdated = w.record.Order == nil
+	if f.Returning || f.Outdated {
+		return nil
+	}
+	if err := e.readOrder(ctx, w); err != nil || w.order == nil {
+		return err
+	}
+	report, err := v1alpha1.ReportOf(w.order, *w.record.Order)
+	if err == nil && report != nil {
+		err = w.take(report, e)
+	}
+	if err != nil {
+		w.disbelieved = err.Error()
+		e.Log.Error(err, "report is not believed", "prototype", w.p.Name)
+	}
+	return nil
+}
+
+// take notes a report that the order's pod has signed. It is news until it stands on the Prototype.
+func (w *world) take(report *v1alpha1.Report, e *Engine) error {
+	f := &w.facts
+	name, said := v1alpha1.ProofAnnotation, any(report.Proof)
+	if report.Unproven != nil {
+		name, said = v1alpha1.UnprovenAnnotation, report.Unproven
+		if !report.Unproven.Speaks(w.p.UID, w.record.GeneralizeBootID) {
+			return errors.New("the report speaks of another donor or boot")
+		}
+	} else if !report.Proof.Holds(w.p.UID, w.record.GeneralizeBootID) {
+		return errors.New("the reported proof does not hold for this donor and boot")
+	}
+	text, err := json.Marshal(said)
+	if err != nil {
+		return err
+	}
+	if f.Reported = w.p.Annotations[name] != string(text); f.Reported {
+		w.reported = map[string]string{name: string(text)}
+	}
+	if report.Proof != nil {
+		f.PoweringOff = e.now().Sub(report.Proof.At.Time).Abs() < powerOffGrace
+	}
+	return nil
+}
+
+// believe copies what the donor's pod has signed to where only the engine writes, so that nothing later depends
+// on the order. Whoever says that there is no proof takes back one that was reported before.
+func (e *Engine) believe(ctx context.Context, w *world) error {
+	before := w.p.DeepCopy()
+	for name, text := range w.reported {
+		metav1.SetMetaDataAnnotation(&w.p.ObjectMeta, name, text)
+		if name == v1alpha1.UnprovenAnnotation {
+			delete(w.p.Annotations, v1alpha1.ProofAnnotation)
+		}
+	}
+	return e.patch(ctx, w.p, before)
+}
+
+// readProof takes the facts from the proof on the Prototype.
+func (e *Engine) readProof(w *world) {
+	f := &w.facts
+	proof, err := v1alpha1.ProofOf(w.p)
+	if err != nil {
+		e.Log.Error(err, "unreadable proof proves nothing", "prototype", w.p.Name)
+		return
+	}
+	if proof.Holds(w.p.UID, w.record.GeneralizeBootID) {
+		w.proof = proof
+		age := e.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
+		f.Proven = age < proofLife
+		f.PoweringOff = age.Abs() < powerOffGrace
+	}
+	e.readUnproven(w)
+}
+
+// lookLeftOrder reads the order where it must not be any more.
+func (e *Engine) lookLeftOrder(ctx context.Context, w *world) error {
+	if w.order != nil || !w.facts.LeftOrderMatters() {
+		return nil
+	}
+	return e.readOrder(ctx, w)
+}
+
+func (e *Engine) readOrder(ctx context.Context, w *world) error {
+	order := &v1alpha1.Order{}
+	key := client.ObjectKey{Namespace: e.podNamespace(), Name: podName(w.p)}
+	switch err := e.Client.Get(ctx, key, order); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read order %s: %w", key, err)
+	}
+	w.order, w.facts.Order = order, true
+	return nil
+}
+
+// deleteOrder removes the order behind its key, unless its pod has said more since it was read: a proof that is
+// acted on can no longer be taken back.
+func (e *Engine) deleteOrder(ctx context.Context, w *world) error {
+	if err := e.deleteKey(ctx, w.order.Name); err != nil {
+		return err
+	}
+	err := e.Client.Delete(ctx, w.order, client.Preconditions{UID: &w.order.UID, ResourceVersion: &w.order.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete order %s/%s: %w", w.order.Namespace, w.order.Name, err)
+	}
+	return nil
+}
+
+// refuseOrder has the API server look at the order without keeping it: where the kind is not installed, that would
+// show only when the donor is drained. What this process itself may not do refuses nothing.
+func (e *Engine) refuseOrder(ctx context.Context, w *world) []cloud.Refusal {
+	order := newOrder(w.p, e.podNamespace(), "preflight", "", "preflight")
+	order.OwnerReferences = nil // a Prototype that is only thought of has no UID
+	err := e.Client.Create(ctx, order, client.DryRunAll)
+	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
+		return nil
+	}
+	return []cloud.Refusal{{Reason: NotInstalled, Message: fmt.Sprintf(
+		"the API server takes no orders for the generalize pod in namespace %s: %s. Install what this version of Kamino needs: kamino manifests | kubectl apply -f -",
+		order.Namespace, err)}}
+}

@@ -1,0 +1,83 @@
+package host
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize"
+)
+
+// Order is the order that a run carries out, and what it signs its report with.
+type Order struct {
+	Namespace, Name string
+	UID             types.UID
+	// Pod that the run is in, by UID.
+	Pod types.UID
+	// Key is the private half of the order's key, and public its other half.
+	Key    ed25519.PrivateKey
+	public string
+}
+
+// OrderFiles say where a pod finds what its order needs.
+type OrderFiles struct {
+	// Key holds the private half of the order's key, PodUID the UID of the pod. Both lie in memory, on a volume.
+	Key, PodUID string
+}
+
+// NewOrder reads the order's files at once: the directory that they lie in is removed by the run. The reference is
+// NAMESPACE/NAME.
+func NewOrder(reference string, uid types.UID, files OrderFiles) (Order, error) {
+	namespace, name, found := strings.Cut(reference, "/")
+	if !found || namespace == "" || name == "" || uid == "" {
+		return Order{}, fmt.Errorf("%q with the UID %q names no order: it takes NAMESPACE/NAME and a UID", reference, uid)
+	}
+	o := Order{Namespace: namespace, Name: name, UID: uid}
+	text, err := os.ReadFile(files.Key)
+	if err != nil {
+		return Order{}, fmt.Errorf("the key of order %s is gone, so nothing that is done by it could be proven: %w", reference, err)
+	}
+	if o.Key, o.public, err = v1alpha1.OrderKey(bytes.TrimSpace(text)); err != nil {
+		return Order{}, fmt.Errorf("the key of order %s: %w", reference, err)
+	}
+	pod, err := os.ReadFile(files.PodUID)
+	if err != nil {
+		return Order{}, fmt.Errorf("read the UID of the pod: %w", err)
+	}
+	if o.Pod = types.UID(bytes.TrimSpace(pod)); o.Pod == "" {
+		return Order{}, errors.New("the UID of the pod is not known")
+	}
+	return o, nil
+}
+
+// String is NAMESPACE/NAME.
+func (o Order) String() string { return o.Namespace + "/" + o.Name }
+
+// check refuses unless the order is there as it was given, is for this disk and boot, and nobody has reported on
+// it yet.
+func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *generalize.Profile) error {
+	spec := found.Spec
+	switch {
+	case found.UID != o.UID:
+		return refused("order %s has the UID %s, and this run is for %s: it was deleted and made anew", o, found.UID, o.UID)
+	case found.DeletionTimestamp != nil:
+		return refused("order %s is being deleted", o)
+	case found.Status != (v1alpha1.OrderStatus{}):
+		return refused("order %s has a report already", o)
+	case spec.Prototype != s.Prototype || spec.PrototypeUID != s.UID:
+		return refused("order %s is for Prototype %s with the UID %s, not for %s with the UID %s", o, spec.Prototype, spec.PrototypeUID, s.Prototype, s.UID)
+	case spec.BootID != s.BootID:
+		return refused("order %s is for boot %q of the donor, not for boot %s", o, spec.BootID, s.BootID)
+	case spec.Generalize.Profile != profile.Name || spec.RulesDigest != profile.RulesDigest:
+		return refused("order %s is for profile %s with the rules %q, not for %s with %q", o, spec.Generalize.Profile, spec.RulesDigest, profile.Name, profile.RulesDigest)
+	case spec.Key != o.public:
+		return refused("the key that this run was given is not that of order %s, so nobody would believe its proof", o)
+	}
+	return nil
+}
