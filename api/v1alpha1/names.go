@@ -65,6 +65,10 @@ const (
 
 	// PolicyLabel stands on a Prototype that a policy decided: the PrototypePolicy's name (see LabelValue).
 	PolicyLabel = "kamino.dev/policy"
+
+	// RetryAnnotation stands on a PrototypePolicy with any value: whenever that changes, a capture that was
+	// refused is tried again at once.
+	RetryAnnotation = "kamino.dev/retry"
 )
 
 // DefaultNamespace is where Kamino keeps its Lease, its generalize pods and saved recipes.

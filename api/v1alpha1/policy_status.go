@@ -8,7 +8,8 @@ import (
 
 // Reasons of a policy's conditions. Ready is True while the policy can do its work for every pool; Reconciling
 // is True while a capture of its runs or waits; Stalled is True when it cannot go on until somebody mends what
-// the message names.
+// the message names; Degraded is True while a capture that is wanted is refused, with the reason of the refusal: it
+// is tried again by itself, in vain until somebody mends what the message names.
 const (
 	// PolicyWatching: nothing stands in the way; each pool's decision is in status.pools.
 	PolicyWatching = "Watching"
@@ -45,7 +46,7 @@ type PrototypePolicyStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions: Ready, Reconciling, Stalled.
+	// Conditions: Ready, Reconciling, Stalled, Degraded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -118,7 +119,8 @@ type PoolStatus struct {
 	// +optional
 	LastResult *CaptureResult `json:"lastResult,omitempty"`
 
-	// NextRun is when a capture may begin next. Absent if one may begin now, and if none may until a person acts.
+	// NextRun is when a capture may begin next, or one that was refused is tried again. Absent if one may begin
+	// now, and if none may until a person acts.
 	// +optional
 	NextRun *metav1.Time `json:"nextRun,omitempty"`
 

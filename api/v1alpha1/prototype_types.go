@@ -117,6 +117,8 @@ const (
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is True when the capture has failed, or cannot go on until somebody mends what its message names.
 	ConditionStalled = "Stalled"
+	// ConditionDegraded is True on a PrototypePolicy while a capture that is wanted is refused.
+	ConditionDegraded = "Degraded"
 	// ConditionDonorInService is False while the capture holds the donor.
 	ConditionDonorInService = "DonorInService"
 	// ConditionGeneralized is True once the proof of the generalization is there.

@@ -2,6 +2,9 @@ package cloud
 
 import "context"
 
+// PermissionMissing is the reason of a preflight's refusal that the credential may not do what a capture needs.
+const PermissionMissing = "PermissionMissing"
+
 // Permission is one thing that a credential must be allowed to do.
 type Permission struct {
 	// Action and Scope in the cloud's own words.

@@ -39,6 +39,7 @@ type Metrics struct {
 
 	pools   pools
 	tallies tallies
+	refused refusedCaptures
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -112,7 +113,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, part := range m.parts() {
 		part.Describe(descriptions)
 	}
-	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolCandidatesDesc, poolRefusedDesc} {
+	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc} {
 		descriptions <- d
 	}
 }
@@ -125,6 +126,7 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 	m.flights.collect(samples)
 	m.pools.collect(samples, m.now())
 	m.tallies.collect(samples)
+	m.refused.collect(samples)
 }
 
 func (m *Metrics) parts() []prometheus.Collector {

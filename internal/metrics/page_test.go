@@ -40,6 +40,7 @@ func exported(t *testing.T) map[string]described {
 	m.pools.meet("id", "pool1", prototype("p", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}), true)
 	m.NodesCounted("id", "pool1", map[string]int{"2026.03.14": 1})
 	m.Decided("id", "pool1", 1, map[string]int{"NotReady": 1})
+	m.CapturesRefused(map[[2]string]int{{"pool1", "NotReady"}: 1})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)
 	families, err := registry.Gather()

@@ -1,8 +1,16 @@
 package metrics
 
 import (
+	"context"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
+
+var captureRefusedDesc = gauge("pool_capture_refused", "1 while a capture of the pool is wanted and refused, by pool and reason.", "pool", "reason")
 
 // stalledReasons are those of a policy's condition Stalled.
 var stalledReasons = []string{
@@ -23,4 +31,48 @@ func (m *Metrics) PoliciesStalled(byReason map[string]int) {
 		all += n
 	}
 	m.stalled.WithLabelValues(OtherReason).Set(float64(all - counted))
+}
+
+// refusedCaptures are, by the pool's name and the reason, those that are wanted. Each count takes the place of the
+// one before.
+type refusedCaptures struct {
+	mu    sync.Mutex
+	count map[[2]string]int
+}
+
+// CapturesRefused takes over which pools' captures were wanted and refused at the last pass over the policies, by
+// the pool's name and the reason. Pools of one name, in two resource groups, are one.
+func (m *Metrics) CapturesRefused(byPoolAndReason map[[2]string]int) {
+	known := map[[2]string]int{}
+	for key := range byPoolAndReason {
+		if !refusalReasons[key[1]] && !choiceReasons[key[1]] && key[1] != v1alpha1.PolicyTooManyFailures {
+			key[1] = OtherReason
+		}
+		known[key] = 1
+	}
+	m.refused.mu.Lock()
+	defer m.refused.mu.Unlock()
+	m.refused.count = known
+}
+
+func (r *refusedCaptures) collect(samples chan<- prometheus.Metric) {
+	r.mu.Lock()
+	count := r.count
+	r.mu.Unlock()
+	for key, n := range count {
+		samples <- prometheus.MustNewConstMetric(captureRefusedDesc, prometheus.GaugeValue, float64(n), key[0], key[1])
+	}
+}
+
+// Permissions is the provider's look at its own permissions, counted like its other calls; nil if it has no such
+// power.
+func (m *Metrics) Permissions(next cloud.Provider) func(context.Context, cloud.PoolID) ([]cloud.Permission, error) {
+	auditor, able := next.(cloud.Auditor)
+	if !able {
+		return nil
+	}
+	c := &counted{Provider: next, metrics: m}
+	return func(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
+		return measure(c, "Permissions", func() ([]cloud.Permission, error) { return auditor.Permissions(ctx, pool) })
+	}
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -19,5 +20,24 @@ func TestStalledPoliciesAreCountedAnew(t *testing.T) {
 	m.PoliciesStalled(nil)
 	if value(v1alpha1.PolicyTooManyFailures) != 0 || value(OtherReason) != 0 {
 		t.Error("policies that were mended are still counted")
+	}
+}
+
+// The same goes for the pools whose captures are refused: a pool that was mended has no series any more.
+func TestRefusedCapturesAreCountedAnew(t *testing.T) {
+	m := New(nil)
+	m.CapturesRefused(map[[2]string]int{{"pool1", "PermissionMissing"}: 2, {"pool2", "Made up"}: 1})
+	page := `
+# HELP kamino_pool_capture_refused 1 while a capture of the pool is wanted and refused, by pool and reason.
+# TYPE kamino_pool_capture_refused gauge
+kamino_pool_capture_refused{pool="pool1",reason="PermissionMissing"} 1
+kamino_pool_capture_refused{pool="pool2",reason="Other"} 1
+`
+	if err := testutil.CollectAndCompare(m, strings.NewReader(page), "kamino_pool_capture_refused"); err != nil {
+		t.Error(err)
+	}
+	m.CapturesRefused(nil)
+	if err := testutil.CollectAndCompare(m, strings.NewReader(""), "kamino_pool_capture_refused"); err != nil {
+		t.Error(err)
 	}
 }

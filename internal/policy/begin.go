@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,10 +19,6 @@ import (
 )
 
 const (
-	// refusalLife is how long a refused preflight stands, which costs a dozen reads. It doubles with each further
-	// one of the same donor, up to the longest.
-	refusalLife    = 30 * time.Minute
-	maxRefusalLife = 4 * time.Hour
 	// unaskedLife is how long it stands that the API server did not answer a preflight.
 	unaskedLife = time.Minute
 	// maxDonors is how many candidates are tried where the preflight refuses a node for its own sake.
@@ -40,13 +35,8 @@ func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
 	if d.Admit != nil && !d.Admit(o.Policy, o.Pool) {
 		return nil
 	}
-	if until := o.refusal.until(o.Choice.Donor.Name); until.After(w.now) {
-		o.Status.Decision = o.refusal.decision
-		o.sooner(until, w.now)
-		return nil
-	}
-	if d.wait(w, o) {
-		return nil
+	if o.refused(w.now) || d.wait(w, o) || d.stillDenied(ctx, w, o) {
+		return ctx.Err()
 	}
 	if err := d.lookAgain(ctx, w, o); err != nil || !o.Wanted || d.wait(w, o) {
 		return err
@@ -60,7 +50,7 @@ func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
 		o.Wanted = false // until it is decided anew: not every pass is to ask again
 		return nil
 	case len(refusals) > 0:
-		o.refuse(w.now, refusals[0].Reason, sentences(refusals))
+		o.refuse(w.now, refusals)
 		return nil
 	}
 	return d.create(ctx, w, o, p)
@@ -184,13 +174,14 @@ func (d *Decider) create(ctx context.Context, w *world, o *decided, p *v1alpha1.
 		o.queued = true // somebody else's decision of this moment: the next pass sees it
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		o.refuse(w.now, "Refused", fmt.Sprintf("the API server does not take Prototype %s: %s: correct spec.settings of policy %s, or the permissions", p.Name, err, o.Policy))
+		o.refuse(w.now, []cloud.Refusal{{Reason: notTaken, Message: fmt.Sprintf(
+			"the API server does not take Prototype %s: %s: correct spec.settings of policy %s, or the permissions", p.Name, err, o.Policy)}})
 		return nil
 	case err != nil:
 		return fmt.Errorf("create prototype %s: %w", p.Name, err)
 	}
 	w.all = append(w.all, *p)
-	o.Wanted = false
+	o.Wanted, o.refusal = false, refusal{}
 	o.Status.Prototype, o.Status.Donor = p.Name, p.Spec.Donor.NodeName
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Capturing, Message: fmt.Sprintf(
 		"node %s is captured as version %s by prototype %s", p.Spec.Donor.NodeName, p.Spec.Version, p.Name)}
@@ -214,49 +205,4 @@ func (d *Decider) announce(w *world, o *decided, p *v1alpha1.Prototype) {
 			d.Recorder.Eventf(p, policy, corev1.EventTypeNormal, "Decided", "Decide", "policy %s: %s", policy.Name, o.Choice.Message)
 		}
 	}
-}
-
-// refusal is why the engine's preflight refused a capture, so that it is not tried with every pass. The zero
-// value is none.
-type refusal struct {
-	decision *v1alpha1.PoolDecision
-	donor    string
-	at       time.Time
-	life     time.Duration
-}
-
-// until is how long the refusal stands, if this is the donor now. What spoke against one need not speak against
-// another for long.
-func (r refusal) until(donor string) time.Time {
-	if donor != r.donor {
-		return r.at.Add(min(r.life, refusalLife))
-	}
-	return r.at.Add(r.life)
-}
-
-// again is the life of a refusal that follows this one. One that comes a long time after it begins anew.
-func (r refusal) again(donor string, now time.Time) time.Duration {
-	if r.life == 0 || donor != r.donor || now.Sub(r.until(donor)) > maxRefusalLife {
-		return refusalLife
-	}
-	return min(2*r.life, maxRefusalLife)
-}
-
-// refuse keeps why a capture that was wanted does not begin.
-func (o *decided) refuse(now time.Time, reason, message string) {
-	donor := o.Choice.Donor.Name
-	o.refusal = refusal{
-		decision: &v1alpha1.PoolDecision{Reason: reason, Message: message}, donor: donor, at: now, life: o.refusal.again(donor, now),
-	}
-	o.Status.Decision = o.refusal.decision
-	o.sooner(o.refusal.until(donor), now)
-}
-
-// sentences joins the refusals' messages.
-func sentences(refusals []cloud.Refusal) string {
-	texts := make([]string, len(refusals))
-	for i, r := range refusals {
-		texts[i] = r.Message
-	}
-	return strings.Join(texts, "; ")
 }

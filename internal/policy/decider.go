@@ -44,6 +44,8 @@ type Decider struct {
 	// Preflight looks for every reason against a capture: capture.Engine.Refusals. A capture that it refuses is
 	// not written down. Nil asks nobody.
 	Preflight func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
+	// Permissions, if set, lists what the credential may do for a pool: cloud.Auditor's.
+	Permissions func(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error)
 	// OwnNode is the node that this process runs on; empty if it runs on none.
 	OwnNode string
 	// Now is the clock. time.Now if nil.
@@ -55,7 +57,9 @@ type Decider struct {
 	Gone    func(Pool)
 	// Stalled, if set, is told after each pass how many policies are stalled, by reason.
 	Stalled func(byReason map[string]int)
-	Log     logr.Logger
+	// Degraded, if set, is told after each pass which pools' captures are wanted and refused, and for what reason.
+	Degraded func(reasons map[Pool]string)
+	Log      logr.Logger
 
 	rules compiled
 
@@ -82,7 +86,8 @@ type world struct {
 	all        []v1alpha1.Prototype
 	pools      []Pool
 	claims     claims
-	stalled    map[string]int // policies by reason
+	stalled    map[string]int  // policies by reason
+	degraded   map[Pool]string // reasons
 }
 
 // Pass decides about every pool that has news, or is due, writes Prototypes and statuses, and says after how
@@ -111,6 +116,9 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	if d.Stalled != nil {
 		d.Stalled(w.stalled)
 	}
+	if d.Degraded != nil {
+		d.Degraded(w.degraded)
+	}
 	if err := errors.Join(trouble...); err != nil {
 		return retry, err
 	}
@@ -123,7 +131,7 @@ func (d *Decider) MaxConcurrent() int { return int(d.most.Load()) }
 
 // look reads what there is. The cloud is not asked here.
 func (d *Decider) look(ctx context.Context) (*world, error) {
-	w := &world{now: d.now(), policies: slices.Clone(d.Policies), stalled: map[string]int{}}
+	w := &world{now: d.now(), policies: slices.Clone(d.Policies), stalled: map[string]int{}, degraded: map[Pool]string{}}
 	if d.Policies == nil {
 		policies := &v1alpha1.PrototypePolicyList{}
 		if err := d.Read.List(ctx, policies); err != nil {
@@ -199,8 +207,9 @@ func (d *Decider) due(w *world) map[Pool]*rules {
 		}
 		r, known := byName[names[0]], d.pools[pool.ID]
 		inputs := inputsOf(w.prototypes[pool.ID])
-		if known != nil && known.inputs != inputs {
-			// A capture, or somebody who deletes one, may have changed the recipe and the versions.
+		if known != nil && (known.inputs != inputs || known.rules.retry != r.retry) {
+			// A capture, or somebody who deletes one, may have changed the recipe and the versions; who has it
+			// tried again has changed something too.
 			d.Looks.Forget(pool.ID)
 		}
 		if known == nil || known.rules != r || known.inputs != inputs || known.queued || news[pool.ID] || !known.due.After(w.now) {

@@ -24,13 +24,13 @@ func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 	var asked []time.Duration
 	s.decider.Preflight = func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 		asked = append(asked, s.clock.Now().Sub(begin))
-		return refuseAll("PermissionMissing")(ctx, p)
+		return refuseAll("QuotaUsedUp")(ctx, p)
 	}
 	for s.clock.Now().Sub(begin) < 9*time.Hour {
 		s.pass()
-		s.clock.Advance(15 * time.Minute)
+		s.clock.Advance(10 * time.Minute)
 	}
-	if want := []time.Duration{0, 30 * time.Minute, 90 * time.Minute, 210 * time.Minute, 450 * time.Minute}; !slices.Equal(asked, want) {
+	if want := []time.Duration{0, 10 * time.Minute, 30 * time.Minute, 70 * time.Minute, 150 * time.Minute, 310 * time.Minute}; !slices.Equal(asked, want) {
 		t.Errorf("asked after %v, want %v", asked, want)
 	}
 	// Another donor is not held up by what was said of this one.
@@ -40,7 +40,7 @@ func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 	if len(asked) != 1 {
 		t.Errorf("another donor was asked about %d times", len(asked))
 	}
-	s.decided("all", "pool1", "PermissionMissing", "no: pool1-1")
+	s.decided("all", "pool1", "QuotaUsedUp", "no: pool1-1")
 }
 
 // A preflight that can't be made is made again when the cloud is to be asked again, not with every pass.

@@ -19,6 +19,8 @@ type rules struct {
 	spec     v1alpha1.PrototypePolicySpec
 	choice   selection.Rules
 	schedule *schedule.Schedule
+	// retry is the policy's annotation of that name. With another value what was refused is tried again at once.
+	retry string
 	// invalid is why the policy can decide nothing; nil if it can.
 	invalid *trouble
 }
@@ -26,7 +28,7 @@ type rules struct {
 // compile reads a policy. One that can't be read decides nothing, and says which field is in the way.
 func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	spec := p.Spec.Defaulted()
-	r := &rules{policy: p.Name, spec: spec, choice: selection.RulesOf(spec)}
+	r := &rules{policy: p.Name, spec: spec, choice: selection.RulesOf(spec), retry: p.Annotations[v1alpha1.RetryAnnotation]}
 	refuse := func(reason, message string) *rules {
 		r.invalid = &trouble{reason: reason, message: fmt.Sprintf("policy %s: %s", p.Name, message)}
 		return r
@@ -67,7 +69,8 @@ func (c *compiled) of(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 		c.rules = map[string]compiledOnce{}
 	}
 	known, found := c.rules[p.Name]
-	if !found || known.uid != p.UID || known.generation != p.Generation || p.Generation == 0 {
+	if !found || known.uid != p.UID || known.generation != p.Generation || p.Generation == 0 ||
+		known.rules.retry != p.Annotations[v1alpha1.RetryAnnotation] {
 		known = compiledOnce{p.UID, p.Generation, compile(p, now)}
 		c.rules[p.Name] = known
 	}

@@ -31,7 +31,14 @@ func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePol
 	if len(troubles) > 0 {
 		w.stalled[troubles[0].reason]++
 	}
-	after.Status = statusOf(p, mine, troubles, metav1.NewTime(w.now))
+	var degraded []trouble
+	for _, o := range mine {
+		if t := o.degraded(); t != nil {
+			degraded = append(degraded, *t)
+			w.degraded[o.Pool] = t.reason
+		}
+	}
+	after.Status = statusOf(p, mine, troubles, degraded, metav1.NewTime(w.now))
 	if equality.Semantic.DeepEqual(p.Status, after.Status) {
 		return nil
 	}
@@ -42,37 +49,44 @@ func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePol
 	return nil
 }
 
-// announceTrouble records an event when a policy begins, or ceases, to be in the way of its own work.
+// announceTrouble records an event when something begins to be in the way of a policy's work, and when nothing is
+// any more.
 func (d *Decider) announceTrouble(before, after *v1alpha1.PrototypePolicy) {
-	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
-	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionStalled)
-	stalled := is.Status == metav1.ConditionTrue
-	wasStalled := was != nil && was.Status == metav1.ConditionTrue
-	switch {
-	case d.Recorder == nil:
-	case stalled && (!wasStalled || was.Reason != is.Reason):
-		d.Recorder.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Decide", "%s", is.Message)
-	case wasStalled && !stalled:
+	if d.Recorder == nil {
+		return
+	}
+	wasTroubled, isTroubled := false, false
+	for _, kind := range []string{v1alpha1.ConditionStalled, v1alpha1.ConditionDegraded} {
+		was := meta.FindStatusCondition(before.Status.Conditions, kind)
+		is := meta.FindStatusCondition(after.Status.Conditions, kind)
+		had := was != nil && was.Status == metav1.ConditionTrue
+		has := is.Status == metav1.ConditionTrue
+		wasTroubled, isTroubled = wasTroubled || had, isTroubled || has
+		if has && (!had || was.Reason != is.Reason) {
+			d.Recorder.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Decide", "%s", is.Message)
+		}
+	}
+	if wasTroubled && !isTroubled {
 		d.Recorder.Eventf(after, nil, corev1.EventTypeNormal, "Recovered", "Decide", "policy %s can do its work again", after.Name)
 	}
 }
 
 // outcomesOf lists what was decided under the policy, by the pools' names.
-func (d *Decider) outcomesOf(policy string) []*Outcome {
-	var mine []*Outcome
+func (d *Decider) outcomesOf(policy string) []*decided {
+	var mine []*decided
 	for _, o := range d.pools {
 		if o.Policy == policy {
-			mine = append(mine, o.Outcome)
+			mine = append(mine, o)
 		}
 	}
-	slices.SortFunc(mine, func(a, b *Outcome) int {
+	slices.SortFunc(mine, func(a, b *decided) int {
 		return cmp.Or(cmp.Compare(a.Pool.Name, b.Pool.Name), cmp.Compare(a.Pool.ID, b.Pool.ID))
 	})
 	return mine
 }
 
 // troublesOf lists what keeps the policy from its work, what concerns it as a whole first.
-func (d *Decider) troublesOf(w *world, p *v1alpha1.PrototypePolicy, mine []*Outcome) []trouble {
+func (d *Decider) troublesOf(w *world, p *v1alpha1.PrototypePolicy, mine []*decided) []trouble {
 	var all []trouble
 	if invalid := d.rules.of(p, w.now).invalid; invalid != nil {
 		all = append(all, *invalid)
@@ -87,7 +101,7 @@ func (d *Decider) troublesOf(w *world, p *v1alpha1.PrototypePolicy, mine []*Outc
 }
 
 // statusOf makes the report. Times of conditions change only with their status.
-func statusOf(p *v1alpha1.PrototypePolicy, mine []*Outcome, troubles []trouble, now metav1.Time) v1alpha1.PrototypePolicyStatus {
+func statusOf(p *v1alpha1.PrototypePolicy, mine []*decided, troubles, degraded []trouble, now metav1.Time) v1alpha1.PrototypePolicyStatus {
 	status := v1alpha1.PrototypePolicyStatus{
 		ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions), PoolCount: int32(len(mine)),
 	}
@@ -109,13 +123,17 @@ func statusOf(p *v1alpha1.PrototypePolicy, mine []*Outcome, troubles []trouble, 
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
 	reason, message := wellbeing(p, len(mine), capturing)
-	if len(troubles) > 0 {
-		set(v1alpha1.ConditionReady, false, troubles[0].reason, said(troubles))
-		set(v1alpha1.ConditionStalled, true, troubles[0].reason, said(troubles))
-	} else {
-		set(v1alpha1.ConditionReady, true, reason, message)
-		set(v1alpha1.ConditionStalled, false, reason, message)
+	// whether tells of the troubles under a condition that is True, or False, while there are some.
+	whether := func(kind string, is bool, in []trouble) {
+		if len(in) > 0 {
+			set(kind, is, in[0].reason, said(in))
+		} else {
+			set(kind, !is, reason, message)
+		}
 	}
+	whether(v1alpha1.ConditionReady, false, slices.Concat(troubles, degraded))
+	whether(v1alpha1.ConditionStalled, true, troubles)
+	whether(v1alpha1.ConditionDegraded, true, degraded)
 	if capturing > 0 {
 		set(v1alpha1.ConditionReconciling, true, v1alpha1.PolicyCapturing, fmt.Sprintf("a capture runs in %d of its pools", capturing))
 	} else {

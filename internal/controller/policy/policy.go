@@ -114,9 +114,10 @@ func onChange[T client.Object](news func(before, after T) bool) handler.TypedEve
 	}
 }
 
-// policyNews are a new spec and a deletion. The status is this controller's own writing.
+// policyNews are a new spec, a wish to try again, and a deletion. The status is this controller's own writing.
 func policyNews(before, after *v1alpha1.PrototypePolicy) bool {
 	return before.Generation != after.Generation || before.UID != after.UID ||
+		before.Annotations[v1alpha1.RetryAnnotation] != after.Annotations[v1alpha1.RetryAnnotation] ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }
 

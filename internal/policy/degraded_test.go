@@ -1,0 +1,190 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// condition is one of a policy's.
+func (s *stage) condition(name, kind string) metav1.Condition {
+	s.Helper()
+	c := meta.FindStatusCondition(s.status(name).Status.Conditions, kind)
+	if c == nil {
+		s.Fatalf("policy %s has no condition %s", name, kind)
+	}
+	return *c
+}
+
+// denied is a cloud that lacks one permission until granted is set.
+type denied struct {
+	granted   bool
+	err       error
+	preflight int
+	looks     int
+}
+
+func (d *denied) refusals(_ context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
+	d.preflight++
+	if d.granted || p.Spec.Pool != "pool1" {
+		return nil, nil
+	}
+	return []cloud.Refusal{{Reason: cloud.PermissionMissing, Message: "the credential may not write snapshots"}}, nil
+}
+
+func (d *denied) permissions(context.Context, cloud.PoolID) ([]cloud.Permission, error) {
+	d.looks++
+	return []cloud.Permission{{Action: "snapshots/write", Allowed: d.granted}, {Action: "rebuild", For: "rollback"}}, d.err
+}
+
+// A capture that is wanted and refused shows: in the conditions, in the pool's next run, in an event, and to
+// whoever counts. Nothing of it changes while nothing changes, and it ends soon after its cause.
+func TestARefusedCaptureIsNotSilent(t *testing.T) {
+	s := newStage(t)
+	s.pool("pool1", 3, 20)
+	s.pool("pool2", 3, 20)
+	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.MaxConcurrent = 5 })
+	d, counted := &denied{}, map[string]string{}
+	listen := func() {
+		s.decider.Preflight, s.decider.Permissions = d.refusals, d.permissions
+		s.decider.Degraded = func(reasons map[policy.Pool]string) {
+			clear(counted)
+			for pool, reason := range reasons {
+				counted[pool.Name] = reason
+			}
+		}
+	}
+	listen()
+	s.pass()
+
+	first := s.condition("all", v1alpha1.ConditionDegraded)
+	if first.Status != metav1.ConditionTrue || first.Reason != cloud.PermissionMissing {
+		t.Fatalf("Degraded = %+v", first)
+	}
+	for _, word := range []string{"pool pool1", "may not write snapshots", "nextRun", v1alpha1.RetryAnnotation} {
+		if !strings.Contains(first.Message, word) {
+			t.Errorf("the condition %q does not say %q", first.Message, word)
+		}
+	}
+	if ready := s.condition("all", v1alpha1.ConditionReady); ready.Status != metav1.ConditionFalse || ready.Reason != cloud.PermissionMissing {
+		t.Errorf("Ready = %+v", ready)
+	}
+	if stalled := s.condition("all", v1alpha1.ConditionStalled); stalled.Status != metav1.ConditionFalse {
+		t.Errorf("it is tried again, so it is not stalled: %+v", stalled)
+	}
+	if next := s.poolStatus("all", "pool1").NextRun; next == nil || !next.After(s.clock.Now()) {
+		t.Errorf("it does not say when it is tried again: %v", next)
+	}
+	if !s.heardOf("Warning " + cloud.PermissionMissing) {
+		t.Error("no event tells of it")
+	}
+	if want := map[string]string{"pool1": cloud.PermissionMissing}; !maps.Equal(counted, want) {
+		t.Errorf("counted %v, want %v", counted, want)
+	}
+
+	for range 30 {
+		s.clock.Advance(time.Minute)
+		s.pass()
+	}
+	s.restart()
+	listen()
+	s.pass()
+	if diff := cmp.Diff(first, s.condition("all", v1alpha1.ConditionDegraded)); diff != "" {
+		t.Errorf("the condition has changed although nothing has (-before +after):\n%s", diff)
+	}
+	if s.heardOf(cloud.PermissionMissing) {
+		t.Error("the same is told again by an event")
+	}
+
+	d.granted = true
+	s.clock.Advance(20 * time.Minute)
+	s.pass()
+	s.decided("all", "pool1", policy.Capturing)
+	if c := s.condition("all", v1alpha1.ConditionDegraded); c.Status != metav1.ConditionFalse {
+		t.Errorf("Degraded = %+v", c)
+	}
+	s.well("all")
+	if len(counted) != 0 || !s.heardOf("Recovered") {
+		t.Errorf("nothing tells that it is over; counted %v", counted)
+	}
+}
+
+// A missing permission is looked for in one request, and the whole preflight waits until it is there.
+func TestAMissingPermissionIsLookedForCheaply(t *testing.T) {
+	s := newStage(t)
+	s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	d := &denied{}
+	s.decider.Preflight, s.decider.Permissions = d.refusals, d.permissions
+	for range 24 * 6 {
+		s.pass()
+		s.clock.Advance(10 * time.Minute)
+	}
+	if d.preflight != 1 || d.looks < 3*23 || d.looks > 3*24+1 {
+		t.Errorf("in a day there were %d preflights and %d looks at the permissions", d.preflight, d.looks)
+	}
+	d.err = errors.New("may not list its own permissions")
+	s.clock.Advance(time.Hour)
+	s.pass()
+	if d.preflight != 2 {
+		t.Errorf("where nobody can tell, the preflight was not made: %d", d.preflight)
+	}
+}
+
+// A person who has mended something need not wait.
+func TestARefusalIsTriedAgainOnDemand(t *testing.T) {
+	s := newStage(t)
+	s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	s.decider.Preflight = refuseAll("QuotaUsedUp")
+	s.pass()
+	s.decided("all", "pool1", "QuotaUsedUp")
+	s.decider.Preflight = nil
+	s.pass()
+	s.decided("all", "pool1", "QuotaUsedUp")
+
+	p := s.status("all")
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.RetryAnnotation, "1")
+	s.must(s.client.Update(t.Context(), p))
+	s.pass()
+	s.decided("all", "pool1", policy.Capturing)
+}
+
+// While the schedule is closed, what was refused is still in the way. A pool that needs no capture any more has
+// nothing in its way.
+func TestWhatIsRefusedOutsideTheSchedule(t *testing.T) {
+	s := newStage(t)
+	id := s.pool("pool1", 3, 20)
+	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
+		p.Schedule.Cron, p.Schedule.Window = "0 12 * * *", metav1.Duration{Duration: time.Hour}
+	})
+	s.decider.Preflight = refuseAll("QuotaUsedUp")
+	s.pass()
+	s.clock.Advance(2 * time.Hour)
+	s.pass()
+	s.decided("all", "pool1", "OutsideSchedule")
+	if c := s.condition("all", v1alpha1.ConditionDegraded); c.Status != metav1.ConditionTrue || c.Reason != "QuotaUsedUp" {
+		t.Errorf("Degraded = %+v", c)
+	}
+	for _, node := range []string{"pool1-0", "pool1-1", "pool1-2"} {
+		s.change(id, node, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	}
+	s.pass()
+	s.decided("all", "pool1", selection.TooFewCandidates)
+	if c := s.condition("all", v1alpha1.ConditionDegraded); c.Status != metav1.ConditionFalse {
+		t.Errorf("Degraded = %+v", c)
+	}
+}
