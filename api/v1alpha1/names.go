@@ -44,7 +44,11 @@ const (
 	// Source: cluster-autoscaler FAQ, "How can I prevent Cluster Autoscaler from scaling down a particular node?".
 	ScaleDownDisabledAnnotation = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
-	// DoNotDisruptAnnotation keeps Karpenter from disrupting a node.
+	// SafeToEvictAnnotation with "false" on a pod keeps the cluster autoscaler from evicting it.
+	// Source: cluster-autoscaler FAQ, "What types of pods can prevent CA from removing a node?".
+	SafeToEvictAnnotation = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+	// DoNotDisruptAnnotation with "true" keeps Karpenter from disrupting a node, or the node of a pod.
 	// Source: Karpenter documentation, "Disruption", node-level controls.
 	DoNotDisruptAnnotation = "karpenter.sh/do-not-disrupt"
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Profile names the set of rules that says what must not survive into a clone, and how a clone joins.
@@ -78,6 +79,11 @@ type DrainSettings struct {
 	// their PodDisruptionBudgets.
 	// +optional
 	Force bool `json:"force,omitempty"`
+
+	// Disrupt also takes a node, and evicts pods, that ask not to be disrupted: by the annotation
+	// karpenter.sh/do-not-disrupt, or a pod by cluster-autoscaler.kubernetes.io/safe-to-evict "false".
+	// +optional
+	Disrupt bool `json:"disrupt,omitempty"`
 }
 
 // GeneralizeSettings say what is removed from the donor's disk.
@@ -134,7 +140,18 @@ type OutOfServiceSettings struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="readyTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	ReadyTimeout metav1.Duration `json:"readyTimeout,omitzero"`
+
+	// MaxUnavailable is how many of the pool's nodes may be not Ready, or cordoned, once the donor is taken, the
+	// donor included: a number, or a share of them, rounded up, such as "10%". At least the donor.
+	// +optional
+	// +kubebuilder:default="10%"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",message="maxUnavailable must be a number from 1 on, or a share from 1% to 100%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
+
+// DefaultMaxUnavailable share of a pool's nodes.
+const DefaultMaxUnavailable = "10%"
 
 // PublishSettings say how the image version is made.
 type PublishSettings struct {
@@ -168,6 +185,10 @@ func (s Settings) Defaulted() Settings {
 	}
 	if s.OutOfService.ReadyTimeout.Duration == 0 {
 		s.OutOfService.ReadyTimeout.Duration = 15 * time.Minute
+	}
+	if s.OutOfService.MaxUnavailable == nil {
+		share := intstr.FromString(DefaultMaxUnavailable)
+		s.OutOfService.MaxUnavailable = &share
 	}
 	if s.Keep == 0 {
 		s.Keep = 3

@@ -35,6 +35,7 @@ const (
 	NoImage            = "NoImage"
 	NotInstalled       = "NotInstalled"
 	UnmanagedPods      = "UnmanagedPods"
+	ProtectedPods      = "ProtectedPods"
 	ClockOff           = "ClockOff"
 )
 
@@ -171,8 +172,10 @@ func (e *Engine) refuseDonor(ctx context.Context, w *world, _ []v1alpha1.Prototy
 	if err != nil {
 		return nil, err
 	}
+	settings := w.p.Spec.Settings.Defaulted()
 	return selection.Refusals(selection.Subject{
 		Node: w.node, Pool: e.Cloud.PoolName(w.pool), Peers: peers, OwnNode: e.OwnNode, Prototype: w.p.Name,
+		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable,
 	}), nil
 }
 
@@ -250,22 +253,43 @@ func notAuthorized(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
 }
 
-// refusePods finds pods that could never be evicted.
+// refusePods finds pods that could never be evicted, or ask not to be.
 func (e *Engine) refusePods(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
 	if w.node == nil {
 		return nil, nil
 	}
-	left, err := node.Left(ctx, e.Kube, w.node.Name, w.p.Spec.Settings.Drain, e.own(w.p))
+	drain := w.p.Spec.Settings.Drain
+	left, err := node.Left(ctx, e.Kube, w.node.Name, drain, e.own(w.p))
 	if err != nil {
 		return nil, err
 	}
 	w.left = left
-	if len(left.Stuck) == 0 {
-		return nil, nil
+	var refusals []cloud.Refusal
+	if len(left.Stuck) > 0 {
+		refusals = append(refusals, cloud.Refusal{Reason: UnmanagedPods, Message: fmt.Sprintf(
+			"node %s cannot be drained: %s; remove them, or use force to lose them", w.node.Name, strings.Join(left.Stuck, "; "))})
 	}
-	return []cloud.Refusal{{Reason: UnmanagedPods, Message: fmt.Sprintf(
-		"node %s cannot be drained: %s; remove them, or use force to lose them", w.node.Name, strings.Join(left.Stuck, "; "))}}, nil
+	if len(left.Protected) > 0 && !drain.Disrupt {
+		refusals = append(refusals, cloud.Refusal{Reason: ProtectedPods, Message: fmt.Sprintf(
+			"pods of node %s ask not to be evicted: %s; choose another node, wait until they have ended, or allow it with --disrupt (settings.drain.disrupt)",
+			w.node.Name, strings.Join(left.Protected, ", "))})
+	}
+	return refusals, nil
 }
+
+// Evictions counts the pods that would have to leave a node. Many more than any node has are told for one with pods
+// that may not be evicted.
+func (e *Engine) Evictions(ctx context.Context, name string, drain v1alpha1.DrainSettings) (int, error) {
+	left, err := node.Left(ctx, e.Kube, name, drain, node.Own{})
+	n := len(left.Pods)
+	if len(left.Stuck) > 0 || len(left.Protected) > 0 && !drain.Disrupt {
+		n += notEvictable
+	}
+	return n, err
+}
+
+// notEvictable is more pods than a node has.
+const notEvictable = 1 << 20
 
 // refuseCloud asks the provider, and checks that the pool does not run ahead of the version.
 func (e *Engine) refuseCloud(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -51,6 +52,8 @@ type captureFlags struct {
 
 	gracePeriod time.Duration
 	replicas    int32
+
+	maxUnavailable string
 	profile     string
 	settings    v1alpha1.Settings
 }
@@ -61,6 +64,8 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.gracePeriod, "grace-period", 0, "time that every pod gets to end (default: each pod's own)")
 	flags.DurationVar(&s.Drain.Timeout.Duration, "drain-timeout", 15*time.Minute, "time after which a drain that is not done fails the capture")
 	flags.BoolVar(&s.Drain.Force, "force", false, "also evict pods that nothing makes again, and delete against their budgets what is left at --drain-timeout")
+	flags.BoolVar(&s.Drain.Disrupt, "disrupt", false, "take the node, and evict pods, although they ask not to be disrupted by an annotation of Karpenter's or the cluster autoscaler's")
+	flags.StringVar(&c.maxUnavailable, "max-unavailable", v1alpha1.DefaultMaxUnavailable, "how many of the pool's nodes may be not Ready or cordoned, this one included: a number or a share")
 	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the node may be out of service without a snapshot")
 	flags.DurationVar(&s.OutOfService.ReadyTimeout.Duration, "ready-timeout", 15*time.Minute, "time past --deadline that the started node may take to be Ready, before it is given back as it is")
 	flags.StringVar(&c.profile, "profile", string(v1alpha1.ProfileStatic), "how the cluster's nodes get their credentials: static or bootstrap")
@@ -88,6 +93,8 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) (print.Form
 	default:
 		return "", usagef("--profile %q is not known: use static or bootstrap", c.profile)
 	}
+	limit := intstr.Parse(c.maxUnavailable)
+	c.settings.OutOfService.MaxUnavailable = &limit
 	if err := checkSettings(c.settings); err != nil {
 		return "", err
 	}

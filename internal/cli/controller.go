@@ -94,7 +94,7 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 	if err := manager.Add(s.sweeper(engine, decider.Nodes)); err != nil {
 		return err
 	}
-	decider.Preflight = engine.Refusals
+	decider.Preflight, decider.Evictions = engine.Refusals, engine.Evictions
 	if err := s.watchPolicies(ctx, manager, decider); err != nil {
 		return err
 	}

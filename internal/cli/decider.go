@@ -25,14 +25,7 @@ func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *
 			counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
 		Stalled: counts.PoliciesStalled,
-		Degraded: func(reasons map[policy.Pool]string) {
-			refused := map[[2]string]int{}
-			for pool, reason := range reasons {
-				refused[[2]string{pool.Name, reason}]++
-			}
-			counts.CapturesRefused(refused)
-		},
-		Permissions: counts.Permissions(s.provider),
+		Degraded: counts.CapturesRefused, Permissions: counts.Permissions(s.provider),
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {
 				counts.PoolGone(pool.ID)

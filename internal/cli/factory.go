@@ -43,6 +43,7 @@ type Engine interface {
 	Pass(ctx context.Context, name string) (capture.Result, error)
 	Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
 	Preview(ctx context.Context, p *v1alpha1.Prototype) (capture.Preview, error)
+	Evictions(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
 }
 
 // Cluster is a connection to a Kubernetes cluster. Nothing is cached: a command looks at a handful of objects.

@@ -159,7 +159,7 @@ func (s *session) planOther(ctx context.Context, decider *policy.Decider, pool c
 func (s *session) commandDecider(ctx context.Context) (*policy.Decider, error) {
 	d := &policy.Decider{
 		Read: readPrototypes{s.cluster}, Client: s.cluster.Client, Cloud: s.provider, Nodes: policy.NewNodes(s.provider.PoolOf),
-		Looks: policy.NewLooks(s.provider, s.Now), Preflight: s.engine.Refusals, OwnNode: s.Getenv(envNode), Now: s.Now,
+		Looks: policy.NewLooks(s.provider, s.Now), Preflight: s.engine.Refusals, Evictions: s.engine.Evictions, OwnNode: s.Getenv(envNode), Now: s.Now,
 		Log: s.options.Log.WithName("policy"),
 	}
 	return d, s.readNodes(ctx, d.Nodes)

@@ -3,6 +3,8 @@ package cli
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
@@ -26,6 +28,11 @@ func checkSettings(s v1alpha1.Settings) error {
 	} {
 		if limit.time <= 0 {
 			return usagef("--%s must be longer than nothing, such as 15m, not %s", limit.flag, limit.time)
+		}
+	}
+	if limit := s.OutOfService.MaxUnavailable; limit != nil {
+		if n, err := intstr.GetScaledValueFromIntOrPercent(limit, 100, true); err != nil || n < 1 || limit.Type == intstr.String && n > 100 {
+			return usagef("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
 		}
 	}
 	switch replicas := s.Publish.Replicas; {

@@ -46,6 +46,9 @@ var phases = []v1alpha1.Phase{
 	v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
 }
 
+// Evictions are as many for each node.
+func (s *scripted) Evictions(context.Context, string, v1alpha1.DrainSettings) (int, error) { return 1, nil }
+
 // Refusals answers as the script says.
 func (s *scripted) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 	preview, err := s.Preview(ctx, p)

@@ -22,6 +22,9 @@ type Remaining struct {
 	Pods []corev1.Pod
 	// Stuck are sentences about pods that may not be evicted at all without force.
 	Stuck []string
+	// Protected are those of Pods that ask not to be evicted, with the annotation that says so. They go all the
+	// same where they are evicted.
+	Protected []string
 }
 
 // Names of the pods that are left, as namespace/name.
@@ -47,10 +50,28 @@ func Left(ctx context.Context, kube kubernetes.Interface, name string, s v1alpha
 		return Remaining{}, fmt.Errorf("list the pods of node %s: %w", name, errors.Join(problems...))
 	}
 	left := Remaining{Pods: list.Pods()}
+	for i := range left.Pods {
+		if by := protectedBy(&left.Pods[i]); by != "" {
+			left.Protected = append(left.Protected, fmt.Sprintf("%s/%s (%s)", left.Pods[i].Namespace, left.Pods[i].Name, by))
+		}
+	}
 	for _, problem := range problems {
 		left.Stuck = append(left.Stuck, strings.TrimSpace(problem.Error()))
 	}
 	return left, nil
+}
+
+// protectedBy names the annotation by which a pod asks not to be evicted; empty if it doesn't.
+func protectedBy(pod *corev1.Pod) string {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return "" // it goes by itself
+	case pod.Annotations[v1alpha1.SafeToEvictAnnotation] == "false":
+		return v1alpha1.SafeToEvictAnnotation
+	case pod.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true":
+		return v1alpha1.DoNotDisruptAnnotation
+	}
+	return ""
 }
 
 // Blocked is a pod that a PodDisruptionBudget keeps for now.

@@ -27,7 +27,7 @@ const (
 
 // aboutNode are the reasons of a preflight that speak of one node: another one may do.
 var aboutNode = append(selection.Reasons(), capture.NodeNotFound, capture.InstanceNotFound, capture.DonorChanged,
-	capture.UnmanagedPods, history.BuiltFromQuarantined)
+	capture.UnmanagedPods, capture.ProtectedPods, history.BuiltFromQuarantined)
 
 // begin has a capture begin that is wanted, or says in the pool's status why not. Everything is looked at once
 // more, because what was decided on may be old: the cloud, the other captures, and by the preflight the node.
@@ -35,7 +35,8 @@ func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
 	if d.Admit != nil && !d.Admit(o.Policy, o.Pool) {
 		return nil
 	}
-	if o.refused(w.now) || d.wait(w, o) || d.stillDenied(ctx, w, o) {
+	donor := o.Choice.Donor.Name // whom the refusal is kept for: which of its equals is asked about depends on their pods
+	if o.refused(donor, w.now) || d.wait(w, o) || d.stillDenied(ctx, w, o) {
 		return ctx.Err()
 	}
 	if err := d.lookAgain(ctx, w, o); err != nil || !o.Wanted || d.wait(w, o) {
@@ -50,10 +51,10 @@ func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
 		o.Wanted = false // until it is decided anew: not every pass is to ask again
 		return nil
 	case len(refusals) > 0:
-		o.refuse(w.now, refusals)
+		o.refuse(donor, w.now, refusals)
 		return nil
 	}
-	return d.create(ctx, w, o, p)
+	return d.create(ctx, w, o, donor, p)
 }
 
 // unasked reports that the preflight could not be made.
@@ -107,6 +108,7 @@ func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
 		return ctx.Err()
 	}
 	again := d.judge(ctx, o.rules, o.Pool, mine, w.now)
+	d.prefer(ctx, again)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -167,14 +169,14 @@ func (d *Decider) prototype(w *world, o *Outcome, name string) (*v1alpha1.Protot
 }
 
 // create writes the decision down: from here on the capture happens.
-func (d *Decider) create(ctx context.Context, w *world, o *decided, p *v1alpha1.Prototype) error {
+func (d *Decider) create(ctx context.Context, w *world, o *decided, donor string, p *v1alpha1.Prototype) error {
 	err := d.Client.Create(ctx, p)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		o.queued = true // somebody else's decision of this moment: the next pass sees it
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		o.refuse(w.now, []cloud.Refusal{{Reason: notTaken, Message: fmt.Sprintf(
+		o.refuse(donor, w.now, []cloud.Refusal{{Reason: notTaken, Message: fmt.Sprintf(
 			"the API server does not take Prototype %s: %s: correct spec.settings of policy %s, or the permissions", p.Name, err, o.Policy)}})
 		return nil
 	case err != nil:

@@ -46,6 +46,9 @@ type Decider struct {
 	Preflight func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
 	// Permissions, if set, lists what the credential may do for a pool: cloud.Auditor's.
 	Permissions func(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error)
+	// Evictions, if set, counts the pods that would have to leave a node: capture.Engine's. Of candidates that the
+	// rules find alike the one with the fewest is taken.
+	Evictions func(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
 	// OwnNode is the node that this process runs on; empty if it runs on none.
 	OwnNode string
 	// Now is the clock. time.Now if nil.
@@ -57,8 +60,9 @@ type Decider struct {
 	Gone    func(Pool)
 	// Stalled, if set, is told after each pass how many policies are stalled, by reason.
 	Stalled func(byReason map[string]int)
-	// Degraded, if set, is told after each pass which pools' captures are wanted and refused, and for what reason.
-	Degraded func(reasons map[Pool]string)
+	// Degraded, if set, is told after each pass which pools' captures are wanted and refused, by the pool's name and
+	// the reason.
+	Degraded func(byPoolAndReason map[[2]string]int)
 	Log      logr.Logger
 
 	rules compiled
@@ -86,8 +90,8 @@ type world struct {
 	all        []v1alpha1.Prototype
 	pools      []Pool
 	claims     claims
-	stalled    map[string]int  // policies by reason
-	degraded   map[Pool]string // reasons
+	stalled    map[string]int    // policies by reason
+	degraded   map[[2]string]int // pools by their name and the reason
 }
 
 // Pass decides about every pool that has news, or is due, writes Prototypes and statuses, and says after how
@@ -131,7 +135,7 @@ func (d *Decider) MaxConcurrent() int { return int(d.most.Load()) }
 
 // look reads what there is. The cloud is not asked here.
 func (d *Decider) look(ctx context.Context) (*world, error) {
-	w := &world{now: d.now(), policies: slices.Clone(d.Policies), stalled: map[string]int{}, degraded: map[Pool]string{}}
+	w := &world{now: d.now(), policies: slices.Clone(d.Policies), stalled: map[string]int{}, degraded: map[[2]string]int{}}
 	if d.Policies == nil {
 		policies := &v1alpha1.PrototypePolicyList{}
 		if err := d.Read.List(ctx, policies); err != nil {

@@ -57,15 +57,10 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 	s.pool("pool1", 3, 20)
 	s.pool("pool2", 3, 20)
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.MaxConcurrent = 5 })
-	d, counted := &denied{}, map[string]string{}
+	d, counted := &denied{}, map[[2]string]int{}
 	listen := func() {
 		s.decider.Preflight, s.decider.Permissions = d.refusals, d.permissions
-		s.decider.Degraded = func(reasons map[policy.Pool]string) {
-			clear(counted)
-			for pool, reason := range reasons {
-				counted[pool.Name] = reason
-			}
-		}
+		s.decider.Degraded = func(byPoolAndReason map[[2]string]int) { counted = byPoolAndReason }
 	}
 	listen()
 	s.pass()
@@ -91,7 +86,7 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 	if !s.heardOf("Warning " + cloud.PermissionMissing) {
 		t.Error("no event tells of it")
 	}
-	if want := map[string]string{"pool1": cloud.PermissionMissing}; !maps.Equal(counted, want) {
+	if want := map[[2]string]int{{"pool1", cloud.PermissionMissing}: 1}; !maps.Equal(counted, want) {
 		t.Errorf("counted %v, want %v", counted, want)
 	}
 

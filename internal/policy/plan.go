@@ -82,6 +82,7 @@ func (d *Decider) plan(ctx context.Context, w *world, r *rules, pool Pool) Plan 
 	defer cancel()
 	_, _ = d.Looks.At(looking, pool.ID, freshLook) // judge finds what it gave
 	plan.Outcome = d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
+	d.prefer(ctx, plan.Outcome)
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {
 		if p, err := d.prototype(w, plan.Outcome, plan.Choice.Best.Name); err == nil {

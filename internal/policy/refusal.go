@@ -51,8 +51,7 @@ func (r refusal) again(donor string, now time.Time) time.Duration {
 }
 
 // refuse keeps why a capture that was wanted does not begin.
-func (o *decided) refuse(now time.Time, refusals []cloud.Refusal) {
-	donor := o.Choice.Donor.Name
+func (o *decided) refuse(donor string, now time.Time, refusals []cloud.Refusal) {
 	r := refusal{
 		decision: &v1alpha1.PoolDecision{Reason: refusals[0].Reason, Message: sentences(refusals)},
 		donor:    donor, at: now, life: o.refusal.again(donor, now), denied: true,
@@ -61,15 +60,15 @@ func (o *decided) refuse(now time.Time, refusals []cloud.Refusal) {
 		r.denied = r.denied && refused.Reason == cloud.PermissionMissing
 	}
 	o.refusal = r
-	o.refused(now)
+	o.refused(donor, now)
 }
 
 // refused tells whether a refusal stands that need not be asked about again yet, and reports it.
-func (o *decided) refused(now time.Time) bool {
+func (o *decided) refused(donor string, now time.Time) bool {
 	if o.refusal.decision == nil {
 		return false
 	}
-	until := o.refusal.until(o.Choice.Donor.Name)
+	until := o.refusal.until(donor)
 	if !until.After(now) {
 		return false
 	}
@@ -91,7 +90,7 @@ func (d *Decider) stillDenied(ctx context.Context, w *world, o *decided) bool {
 	for _, p := range permissions {
 		if !p.Allowed && p.For == "" {
 			o.refusal.at, o.refusal.life = w.now, deniedLife
-			return o.refused(w.now)
+			return o.refused(o.Choice.Donor.Name, w.now)
 		}
 	}
 	return false

@@ -35,7 +35,7 @@ func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 	}
 	// Another donor is not held up by what was said of this one.
 	asked = nil
-	s.change(id, "pool1-2", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	s.change(id, "pool1-2", func(n *corev1.Node) { n.Annotations[v1alpha1.KuredRebootInProgressAnnotation] = "now" })
 	s.pass()
 	if len(asked) != 1 {
 		t.Errorf("another donor was asked about %d times", len(asked))
@@ -97,5 +97,51 @@ func TestAPreflightThatTheAPIServerDoesNotAnswer(t *testing.T) {
 		s.clock.Advance(time.Minute)
 		s.pass()
 		s.decided("all", "pool1", v1alpha1.PolicyCapturing)
+	}
+}
+
+// Of candidates that the rules find alike the one is taken whose capture costs others least. Which one that is
+// changes with every pod, and what was refused for one is not asked about anew for another.
+func TestTheFewestEvictionsAreTaken(t *testing.T) {
+	s := newStage(t)
+	s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	evictions := map[string]int{"pool1-0": 3, "pool1-1": 1, "pool1-2": 7}
+	asked := 0
+	s.decider.Evictions = func(_ context.Context, node string, _ v1alpha1.DrainSettings) (int, error) { return evictions[node], nil }
+	s.decider.Preflight = func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
+		asked++
+		return refuseAll("QuotaUsedUp")(ctx, p)
+	}
+	s.pass()
+	s.decided("all", "pool1", "QuotaUsedUp", "no: pool1-1")
+	for range 12 {
+		evictions["pool1-0"], evictions["pool1-1"] = evictions["pool1-1"], evictions["pool1-0"]
+		s.clock.Advance(5 * time.Minute)
+		s.pass()
+	}
+	if asked != 3 {
+		t.Errorf("asked %d times in an hour, want 3", asked)
+	}
+	s.decider.Preflight, evictions = nil, map[string]int{"pool1-0": 0, "pool1-1": 1, "pool1-2": 7}
+	s.clock.Advance(time.Hour)
+	s.pass()
+	if got := s.donors(); !slices.Equal(got, []string{"pool1-0"}) {
+		t.Errorf("donors = %v", got)
+	}
+}
+
+// A node that somebody else has taken out of service keeps the next one in it.
+func TestNobodyIsTakenWhileOthersAreAway(t *testing.T) {
+	s := newStage(t)
+	id := s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	s.change(id, "pool1-0", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	s.pass()
+	s.decided("all", "pool1", "TooManyUnavailable", "maxUnavailable")
+	s.change(id, "pool1-0", func(n *corev1.Node) { n.Spec.Unschedulable = false })
+	s.pass()
+	if got := s.donors(); len(got) != 1 {
+		t.Errorf("donors = %v", got)
 	}
 }

@@ -35,7 +35,7 @@ func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePol
 	for _, o := range mine {
 		if t := o.degraded(); t != nil {
 			degraded = append(degraded, *t)
-			w.degraded[o.Pool] = t.reason
+			w.degraded[[2]string{o.Pool.Name, t.reason}]++
 		}
 	}
 	after.Status = statusOf(p, mine, troubles, degraded, metav1.NewTime(w.now))

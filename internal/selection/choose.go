@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -72,6 +73,9 @@ type Rules struct {
 	MaxImageAge time.Duration
 	// IgnoreNodes, IgnoreAnnotations and IgnoreLabels are names.
 	IgnoreNodes, IgnoreAnnotations, IgnoreLabels []string
+	// Disrupt and MaxUnavailable are those of Subject.
+	Disrupt        bool
+	MaxUnavailable intstr.IntOrString
 	// Expressions of the policy; nil if it has none.
 	Expressions Evaluator
 }
@@ -91,6 +95,7 @@ func RulesOf(spec v1alpha1.PrototypePolicySpec) Rules {
 		MinReadyTime: spec.Selection.MinReadyTime.Duration, MinCandidates: int(spec.Selection.MinCandidates),
 		MaxImageAge: spec.Selection.MaxImageAge.Duration, IgnoreNodes: spec.Selection.IgnoreNodes,
 		IgnoreAnnotations: spec.Selection.IgnoreAnnotations, IgnoreLabels: spec.Selection.IgnoreLabels,
+		Disrupt: spec.Settings.Drain.Disrupt, MaxUnavailable: *spec.Settings.OutOfService.MaxUnavailable,
 	}
 }
 
@@ -190,10 +195,11 @@ func (j *judge) decide(c *Choice) (reason, message string) {
 		return CapturedToday, fmt.Sprintf("pool %s was captured today, by prototype %s: a pool gets one version a day", name, j.pool.CapturedToday)
 	case len(c.Verdicts) == 0:
 		return NoNodes, fmt.Sprintf("pool %s has no nodes, so there is nothing to capture", name)
-	case len(c.Candidates) >= enough && len(c.Candidates) == 1:
-		return Chosen, fmt.Sprintf("node %s is the only candidate of pool %s", c.Candidates[0].Node, name)
+	case len(c.Candidates) >= enough && j.away >= mayBeAway(j.rules.MaxUnavailable, len(c.Verdicts)):
+		return TooManyUnavailable, fmt.Sprintf("no node of pool %s is taken now: %s (settings.outOfService.maxUnavailable)",
+			name, awaySentence(name, j.away, mayBeAway(j.rules.MaxUnavailable, len(c.Verdicts))))
 	case len(c.Candidates) >= enough:
-		return Chosen, fmt.Sprintf("node %s is the best of %d candidates of pool %s", c.Candidates[0].Node, len(c.Candidates), name)
+		return Chosen, chosen(name, c.Candidates)
 	case !j.waived && c.NewestPatch.IsZero():
 		return NothingPatched, fmt.Sprintf("no node of pool %s says in annotation %s when it was patched: see that the patcher runs and annotates nodes "+
 			"(kured does so with --annotate-nodes), or set selection.maxImageAge to go without", name, j.rules.MostRecentPatch)
@@ -203,6 +209,13 @@ func (j *judge) decide(c *Choice) (reason, message string) {
 		return TooFewCandidates, fmt.Sprintf("pool %s has %s, and the policy wants %d (selection.minCandidates); refused are %s: "+
 			"`kamino plan %s` says why for each node", name, candidates(len(c.Candidates)), enough, counts(c.Refusals), name)
 	}
+}
+
+func chosen(pool string, candidates []Verdict) string {
+	if len(candidates) == 1 {
+		return fmt.Sprintf("node %s is the only candidate of pool %s", candidates[0].Node, pool)
+	}
+	return fmt.Sprintf("node %s is the best of %d candidates of pool %s", candidates[0].Node, len(candidates), pool)
 }
 
 func candidates(n int) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -100,6 +101,9 @@ func TestRules(t *testing.T) {
 		{name: "ignored by annotation", node: annotated("example.com/pet", ""), around: func(_ *Pool, r *Rules) { r.IgnoreAnnotations = []string{"example.com/pet"} }, want: []string{Ignored}},
 		{name: "ignored by label", node: func(n *corev1.Node) { n.Labels["gpu"] = "no" }, around: func(_ *Pool, r *Rules) { r.IgnoreLabels = []string{"gpu"} }, want: []string{Ignored}},
 		{name: "others are ignored", around: func(_ *Pool, r *Rules) { r.IgnoreNodes, r.IgnoreLabels = []string{"n2"}, []string{"gpu"} }},
+		{name: "asks not to be disrupted", node: annotated(v1alpha1.DoNotDisruptAnnotation, "true"), want: []string{DoNotDisrupt}},
+		{name: "has nothing against it", node: annotated(v1alpha1.DoNotDisruptAnnotation, "false")},
+		{name: "is disrupted all the same", node: annotated(v1alpha1.DoNotDisruptAnnotation, "true"), around: func(_ *Pool, r *Rules) { r.Disrupt = true }},
 		{name: "cordoned", node: cordon, want: []string{Unschedulable}},
 		{name: "waits for its reboot", node: annotated(pendingKey, patchedAt.Format(time.RFC3339)), want: []string{RebootPending}},
 		{name: "says that no reboot is pending", node: annotated(pendingKey, "false")},
@@ -410,14 +414,16 @@ func TestRulesOf(t *testing.T) {
 			IgnoreNodes: []string{"n"}, IgnoreAnnotations: []string{"a"}, IgnoreLabels: []string{"l"},
 		},
 	}
+	share := intstr.FromString("10%")
 	want := Rules{
+		MaxUnavailable:  share,
 		MostRecentPatch: "m", RebootPending: "r", MinCandidates: 4, MaxImageAge: time.Hour,
 		IgnoreNodes: []string{"n"}, IgnoreAnnotations: []string{"a"}, IgnoreLabels: []string{"l"},
 	}
 	if diff := cmp.Diff(want, RulesOf(spec)); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
-	want = Rules{MostRecentPatch: patchKey, RebootPending: pendingKey, MinReadyTime: time.Hour, MinCandidates: 1}
+	want = Rules{MostRecentPatch: patchKey, RebootPending: pendingKey, MinReadyTime: time.Hour, MinCandidates: 1, MaxUnavailable: share}
 	if diff := cmp.Diff(want, defaults()); diff != "" {
 		t.Errorf("rules of an empty policy (-want +got):\n%s", diff)
 	}

@@ -32,7 +32,7 @@ func Reasons() []string {
 	return []string{
 		NotLinux, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, NotPatched, PatchTimeInvalid, PatchedInFuture,
 		PatchedBeforeImage, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
-		ExpressionFailed, Reserved, OnlyReadyNode,
+		ExpressionFailed, Reserved, OnlyReadyNode, DoNotDisrupt,
 	}
 }
 
@@ -50,7 +50,7 @@ type subject struct {
 
 // chooserRules, in the order in which a person would ask. The first that refuses a node counts for it.
 var chooserRules = []func(*subject) *cloud.Refusal{
-	asked(linux), asked(worker), asked(notHere), notIgnored, schedulable, noRebootPending, patched, patchedSinceImage, goodPatch, rebootedSincePatch,
+	asked(linux), asked(worker), asked(notHere), notIgnored, asked(undisrupted), schedulable, noRebootPending, patched, patchedSinceImage, goodPatch, rebootedSincePatch,
 	asked(staying), asked(ready), asked(roomy), readyLongEnough, asked(free), notAloneInPool,
 }
 
@@ -67,6 +67,7 @@ type judge struct {
 	waived  bool
 	ignored map[string]bool // nodes
 	takers  int             // nodes that could take another's pods
+	away    int             // nodes that are out of service
 }
 
 func newJudge(pool Pool, rules Rules, now time.Time) *judge {
@@ -80,13 +81,16 @@ func newJudge(pool Pool, rules Rules, now time.Time) *judge {
 		if takesPods(n) {
 			j.takers++
 		}
+		if unavailable(n) {
+			j.away++
+		}
 	}
 	return j
 }
 
 // judge asks every rule about a node.
 func (j *judge) judge(n *corev1.Node) Verdict {
-	s := subject{judge: j, Subject: Subject{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode}}
+	s := subject{judge: j, Subject: Subject{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt}}
 	s.verdict = Verdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
 	if since, ready := ReadySince(n); ready {
 		s.ready, s.verdict.ReadySince = true, since

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -28,6 +29,10 @@ type Subject struct {
 	OwnNode string
 	// Prototype that asks; a reservation of its own does not refuse. Empty if none exists yet.
 	Prototype string
+	// Disrupt: a node that asks not to be disrupted may be taken all the same.
+	Disrupt bool
+	// MaxUnavailable of the pool's nodes, the donor included. One if it is zero.
+	MaxUnavailable intstr.IntOrString
 }
 
 // Reasons of the rules in this package.
@@ -43,7 +48,7 @@ const (
 )
 
 // rules, in the order in which a person would ask.
-var rules = []func(Subject) *cloud.Refusal{linux, worker, staying, ready, roomy, notAlone, notHere, free}
+var rules = []func(Subject) *cloud.Refusal{linux, worker, staying, ready, roomy, notAlone, outnumbered, notHere, undisrupted, free}
 
 // Refusals asks every rule. None means that the node may be a donor.
 func Refusals(s Subject) []cloud.Refusal {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
@@ -63,6 +64,26 @@ func TestRefusals(t *testing.T) {
 			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"name":"pool1-2026.01.02","uid":"u"}`
 		}, nil},
 		{"an unreadable reservation", func(s *Subject) { s.Node.Annotations[v1alpha1.ReservationAnnotation] = "?" }, []string{Reserved}},
+		{"it asks not to be disrupted", func(s *Subject) { s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true" }, []string{DoNotDisrupt}},
+		{"which may be allowed", func(s *Subject) {
+			s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation], s.Disrupt = "true", true
+		}, nil},
+		{"a donor's own annotation says nothing", func(s *Subject) {
+			s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true"
+			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"prototype":"pool1-2026.01.02","uid":"u"}`
+		}, nil},
+		{"another of three is cordoned", func(s *Subject) {
+			s.Peers = append(s.Peers, *readyNode("n3"))
+			s.Peers[0].Spec.Unschedulable = true
+		}, []string{TooManyUnavailable}},
+		{"another of three is not Ready", func(s *Subject) {
+			s.Peers = append(s.Peers, *readyNode("n3"))
+			s.Peers[0].Status.Conditions = nil
+		}, []string{TooManyUnavailable}},
+		{"two of three may be away", func(s *Subject) {
+			s.Peers, s.MaxUnavailable = append(s.Peers, *readyNode("n3")), intstr.FromString("34%")
+			s.Peers[0].Spec.Unschedulable = true
+		}, nil},
 		{"every reason at once", func(s *Subject) {
 			s.Node.Labels[corev1.LabelOSStable], s.Node.Status.Conditions, s.Peers = "windows", nil, nil
 		}, []string{NotLinux, NotReady, OnlyReadyNode}},

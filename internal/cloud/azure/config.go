@@ -70,7 +70,8 @@ type clusterFile struct {
 // certificate (AZURE_CLIENT_SECRET, AZURE_CLIENT_CERTIFICATE_PATH), a managed identity (IDENTITY_ENDPOINT),
 // and at last whatever the machine offers (the identity of the VM, `az login`). AZURE_ENVIRONMENT chooses
 // the cloud, for every source. It does no network I/O: whether the credential is accepted shows with the
-// first request. Errors name the file or variable and what to do, and never hold a secret.
+// first request. What it read is read again with each use, and a credential that was renewed there counts
+// at once; another cloud counts after a restart. Errors name the file or variable and what to do, and never hold a secret.
 func LoadConfig(options LoadOptions) (Config, error) {
 	if options.Getenv == nil {
 		options.Getenv = os.Getenv
@@ -78,9 +79,27 @@ func LoadConfig(options LoadOptions) (Config, error) {
 	if options.ReadFile == nil {
 		options.ReadFile = os.ReadFile
 	}
-	l := loader{options}
-	if options.AzureJSON != "" {
-		return l.fromFile(options.AzureJSON)
+	var config Config
+	credential, err := newRenewed(options.ReadFile, func(read func(string) ([]byte, error)) (azcore.TokenCredential, error) {
+		l := loader{options}
+		l.ReadFile = read
+		found, err := l.config()
+		if err == nil && config.Credential == nil {
+			config = found
+		}
+		return found.Credential, err
+	})
+	if err != nil {
+		return Config{}, err
+	}
+	config.Credential = credential
+	return config, nil
+}
+
+// config is what the files and the environment say now.
+func (l loader) config() (Config, error) {
+	if l.AzureJSON != "" {
+		return l.fromFile(l.AzureJSON)
 	}
 	return l.fromEnvironment()
 }
@@ -112,7 +131,7 @@ func (l loader) fromFile(path string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return l.config(to, file.TenantID, credential, kind+" of "+path, file.SubscriptionID, file.ResourceGroup), nil
+	return l.configOf(to, file.TenantID, credential, kind+" of "+path, file.SubscriptionID, file.ResourceGroup), nil
 }
 
 func (l loader) fromEnvironment() (Config, error) {
@@ -124,10 +143,10 @@ func (l loader) fromEnvironment() (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return l.config(to, l.Getenv("AZURE_TENANT_ID"), credential, kind, l.Getenv("AZURE_SUBSCRIPTION_ID"), ""), nil
+	return l.configOf(to, l.Getenv("AZURE_TENANT_ID"), credential, kind, l.Getenv("AZURE_SUBSCRIPTION_ID"), ""), nil
 }
 
-func (l loader) config(to target, tenant string, credential azcore.TokenCredential, source, subscription, group string) Config {
+func (l loader) configOf(to target, tenant string, credential azcore.TokenCredential, source, subscription, group string) Config {
 	return Config{
 		Cloud:          to.forTenant(tenant).config,
 		Credential:     credential,

@@ -98,6 +98,9 @@ func fail(op string, resource fmt.Stringer, err error) error {
 	default:
 		fromTransport(out, err)
 	}
+	if newer := (*unusable)(nil); errors.As(err, &newer) {
+		out.Message += "; a newer credential is described and can't be used: " + oneLine(newer.reason.Error())
+	}
 	return out
 }
 

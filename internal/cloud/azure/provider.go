@@ -127,6 +127,9 @@ func (w watch) Do(request *policy.Request) (*http.Response, error) {
 func (p *Provider) in(s scaleSet) (*clients, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if described, able := p.credential.(*renewed); able && described.renew() {
+		clear(p.clients) // each keeps a token of the credential before
+	}
 	if known := p.clients[s.subscription]; known != nil {
 		return known, nil
 	}

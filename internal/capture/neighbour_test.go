@@ -1,0 +1,109 @@
+package capture
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// annotatePod has one of the donor's pods carry an annotation.
+func (s *stage) annotatePod(name, key, value string) {
+	s.t.Helper()
+	pod, err := s.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "default", name)
+	s.must(err)
+	changed := pod.(*corev1.Pod).DeepCopy()
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, key, value)
+	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), changed, "default"))
+}
+
+// change edits a node behind the engine's back.
+func (s *stage) change(name string, edit func(*corev1.Node)) {
+	s.t.Helper()
+	node, err := s.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", name)
+	s.must(err)
+	changed := node.(*corev1.Node).DeepCopy()
+	edit(changed)
+	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), changed, ""))
+}
+
+// refused plays the capture and checks that it never began, for the reason.
+func (s *stage) refused(reason string, words ...string) {
+	s.t.Helper()
+	p := s.play()
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != reason || p.Status.Donor != nil {
+		s.t.Fatalf("it is not refused as %s: %s", reason, verdict(p))
+	}
+	for _, word := range words {
+		if !strings.Contains(p.Status.Failure.Message, word) {
+			s.t.Errorf("%q does not say %q", p.Status.Failure.Message, word)
+		}
+	}
+	if i := slices.IndexFunc(s.calls, func(call string) bool { return strings.Contains(call, "eviction") }); i >= 0 {
+		s.t.Errorf("a pod was asked to go: %s", s.calls[i])
+	}
+}
+
+// TestPodsThatAskNotToBeEvicted keep their node from being captured, until that has been allowed.
+func TestPodsThatAskNotToBeEvicted(t *testing.T) {
+	for key, value := range map[string]string{v1alpha1.SafeToEvictAnnotation: "false", v1alpha1.DoNotDisruptAnnotation: "true"} {
+		s := newStage(t)
+		s.annotatePod("app-1", key, value)
+		s.decide().refused(ProtectedPods, "node "+donorName, "default/app-1 ("+key+")", "--disrupt")
+
+		s = newStage(t)
+		s.annotatePod("app-1", key, value)
+		s.decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Disrupt = true })
+		s.succeeded(s.play())
+
+		s = newStage(t)
+		s.annotatePod("app-1", key, map[string]string{"true": "false", "false": "true"}[value])
+		s.succeeded(s.decide().play())
+	}
+}
+
+// TestANodeThatAsksNotToBeDisrupted is no donor.
+func TestANodeThatAsksNotToBeDisrupted(t *testing.T) {
+	s := newStage(t)
+	s.change(donorName, func(n *corev1.Node) { n.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true" })
+	s.decide().refused(selection.DoNotDisrupt, "node "+donorName, "--disrupt")
+}
+
+// TestWhoElseIsAwayCounts: of three nodes one that is not Ready keeps the next from being taken.
+func TestWhoElseIsAwayCounts(t *testing.T) {
+	third := func(s *stage) {
+		n := s.node("third", s.cloud.AddInstance(s.pool, "2"))
+		n.Status.Conditions[0].Status = corev1.ConditionFalse
+		s.must(s.kube.Tracker().Add(n))
+	}
+	s := newStage(t)
+	third(s)
+	s.decide().refused(selection.TooManyUnavailable, "node "+donorName, "1 node of pool pool1 is not Ready or cordoned", "--max-unavailable")
+
+	s = newStage(t)
+	third(s)
+	two := intstr.FromInt32(2)
+	s.decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.OutOfService.MaxUnavailable = &two })
+	s.succeeded(s.play())
+}
+
+// TestEvictionsAreCounted tells a node that costs others little from one with pods that may not go.
+func TestEvictionsAreCounted(t *testing.T) {
+	s := newStage(t)
+	if n, err := s.engine.Evictions(t.Context(), donorName, v1alpha1.DrainSettings{}); err != nil || n != 3 {
+		t.Errorf("%d evictions, %v", n, err)
+	}
+	s.annotatePod("app-1", v1alpha1.SafeToEvictAnnotation, "false")
+	if n, err := s.engine.Evictions(t.Context(), donorName, v1alpha1.DrainSettings{}); err != nil || n < notEvictable {
+		t.Errorf("%d evictions, %v", n, err)
+	}
+	if n, err := s.engine.Evictions(t.Context(), donorName, v1alpha1.DrainSettings{Disrupt: true}); err != nil || n != 3 {
+		t.Errorf("%d evictions, %v", n, err)
+	}
+}

@@ -1,0 +1,99 @@
+package selection
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Reasons that have regard to others at work in the cluster.
+const (
+	// DoNotDisrupt: the node asks not to be disrupted.
+	DoNotDisrupt = "DoNotDisrupt"
+	// TooManyUnavailable: with the donor, more of the pool would be out of service than may be.
+	TooManyUnavailable = "TooManyUnavailable"
+)
+
+// undisrupted refuses a node that asks not to be disrupted, unless that has been allowed. On a node that Kamino
+// holds the annotation is its own, and the rule about reservations speaks.
+func undisrupted(s Subject) *cloud.Refusal {
+	if s.Disrupt || s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] != "true" || s.Node.Annotations[v1alpha1.ReservationAnnotation] != "" {
+		return nil
+	}
+	return refuse(DoNotDisrupt, "node %s asks not to be disrupted (annotation %s): choose another, or allow it with --disrupt (settings.drain.disrupt)",
+		s.Node.Name, v1alpha1.DoNotDisruptAnnotation)
+}
+
+// outnumbered refuses a node of a pool of which too much is out of service already. A node without a peer that
+// takes pods is refused for that alone.
+func outnumbered(s Subject) *cloud.Refusal {
+	away := 0
+	for i := range s.Peers {
+		if unavailable(&s.Peers[i]) {
+			away++
+		}
+	}
+	allowed := mayBeAway(s.MaxUnavailable, len(s.Peers)+1)
+	if away < allowed || notAlone(s) != nil {
+		return nil
+	}
+	return refuse(TooManyUnavailable, "node %s can't be taken now: %s: wait until they are back, or allow more with --max-unavailable "+
+		"(settings.outOfService.maxUnavailable)", s.Node.Name, awaySentence(s.Pool, away, allowed))
+}
+
+// unavailable tells whether a node is out of service, by whosever hand.
+func unavailable(n *corev1.Node) bool { return !Ready(n) || n.Spec.Unschedulable }
+
+// mayBeAway is how many of a pool's nodes may be out of service: at least the donor, or nothing could be captured.
+func mayBeAway(limit intstr.IntOrString, nodes int) int {
+	n, err := intstr.GetScaledValueFromIntOrPercent(&limit, nodes, true)
+	if err != nil {
+		return 1 // The API server takes no such value.
+	}
+	return max(n, 1)
+}
+
+func awaySentence(pool string, away, allowed int) string {
+	nodes := "nodes of pool %s are"
+	if away == 1 {
+		nodes = "node of pool %s is"
+	}
+	return fmt.Sprintf("%d "+nodes+" not Ready or cordoned, and with the donor there may be %d", away, pool, allowed)
+}
+
+// Prefer orders a choice's candidates anew by what their capture would cost others: among those that have not failed
+// today and score alike, the one with the fewest evictions comes first. evictions counts pods by node; candidates
+// that it does not know come after those that it does, in the order that they have.
+func (c *Choice) Prefer(pool Pool, evictions map[string]int) {
+	cost := func(v Verdict) int {
+		if n, known := evictions[v.Node]; known {
+			return n
+		}
+		return math.MaxInt
+	}
+	slices.SortStableFunc(c.Candidates, func(a, b Verdict) int {
+		if (a.FailedToday == "") != (b.FailedToday == "") {
+			return cmp.Compare(len(a.FailedToday), len(b.FailedToday))
+		}
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(cost(a), cost(b)))
+	})
+	if len(c.Candidates) == 0 {
+		return
+	}
+	best := c.Candidates[0].Node
+	i := slices.IndexFunc(pool.Nodes, func(n *corev1.Node) bool { return n.Name == best })
+	if i < 0 {
+		return
+	}
+	c.Best = pool.Nodes[i]
+	if c.Donor != nil {
+		c.Donor, c.Message = c.Best, chosen(pool.Name, c.Candidates)
+	}
+}

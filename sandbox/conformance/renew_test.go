@@ -1,0 +1,41 @@
+package conformance
+
+import (
+	"crypto/rand"
+	"os"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
+)
+
+// TestARenewedCredentialCountsAtOnce changes azure.json under a provider that runs, as the kubelet does with a Secret.
+func TestARenewedCredentialCountsAtOnce(t *testing.T) {
+	w := newWorld(t, options{})
+	outdated := map[string]any{"aadClientId": client, "aadClientSecret": rand.Text()}
+	path := w.clusterFile(outdated)
+	p := w.load(provider.LoadOptions{AzureJSON: path, Getenv: empty})
+	ask := func() error {
+		_, err := p.Pool(t.Context(), w.pool)
+		return err
+	}
+	w.wantError(ask(), cloud.Unauthenticated, "AADSTS7000215")
+
+	// Somebody writes the file in two steps.
+	whole, err := os.ReadFile(w.clusterFile(map[string]any{"aadClientId": client, "aadClientSecret": w.secret}))
+	w.must(err)
+	w.must(os.WriteFile(path, whole[:len(whole)/2], 0o600))
+	w.wantError(ask(), cloud.Unauthenticated, "AADSTS7000215", path+" is not an azure.json")
+	w.must(os.WriteFile(path, whole, 0o600))
+	w.must(ask())
+	w.must(ask())
+
+	// A token of the credential before, which is good for an hour, is not used any longer either.
+	old, err := os.ReadFile(w.clusterFile(outdated))
+	w.must(err)
+	w.must(os.WriteFile(path, old, 0o600))
+	w.wantError(ask(), cloud.Unauthenticated, "AADSTS7000215")
+	w.must(os.Remove(path))
+	w.must(os.WriteFile(path, whole, 0o600))
+	w.must(ask())
+}
