@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,10 +29,11 @@ func TestDefaultsAgree(t *testing.T) {
 	if diff := cmp.Diff(v1alpha1.Settings{}.Defaulted(), stored.Spec.Settings); diff != "" {
 		t.Errorf("the API server fills in other values than Defaulted (-Defaulted +API server):\n%s", diff)
 	}
+	share := intstr.FromString("10%")
 	want := v1alpha1.Settings{
 		Drain:        v1alpha1.DrainSettings{Timeout: metav1.Duration{Duration: 15 * time.Minute}},
 		Generalize:   v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic},
-		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: 30 * time.Minute}, ReadyTimeout: metav1.Duration{Duration: 15 * time.Minute}},
+		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: 30 * time.Minute}, ReadyTimeout: metav1.Duration{Duration: 15 * time.Minute}, MaxUnavailable: &share},
 		Keep:         3,
 	}
 	if diff := cmp.Diff(want, stored.Spec.Settings); diff != "" {
@@ -60,12 +62,13 @@ func TestDefaultsFillGaps(t *testing.T) {
 
 // TestDefaultedKeepsWhatIsSet also says that filling in twice changes nothing.
 func TestDefaultedKeepsWhatIsSet(t *testing.T) {
+	two := intstr.FromInt32(2)
 	set := v1alpha1.Settings{
 		Drain: v1alpha1.DrainSettings{
 			GracePeriod: &metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: time.Minute}, Force: true,
 		},
 		Generalize:   v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileBootstrap, Image: "i"},
-		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: time.Minute}, ReadyTimeout: metav1.Duration{Duration: time.Hour}},
+		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: time.Minute}, ReadyTimeout: metav1.Duration{Duration: time.Hour}, MaxUnavailable: &two},
 		Publish:      v1alpha1.PublishSettings{Replicas: new(int32)},
 		Recipe:       v1alpha1.RecipeSettings{NewNodes: 2},
 		Keep:         7,

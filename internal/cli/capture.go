@@ -54,8 +54,8 @@ type captureFlags struct {
 	replicas    int32
 
 	maxUnavailable string
-	profile     string
-	settings    v1alpha1.Settings
+	profile        string
+	settings       v1alpha1.Settings
 }
 
 func (c *captureFlags) bind(flags *pflag.FlagSet) {

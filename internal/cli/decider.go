@@ -24,7 +24,7 @@ func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *
 		Observe: func(pool policy.Pool, choice selection.Choice) {
 			counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
-		Stalled: counts.PoliciesStalled,
+		Stalled:  counts.PoliciesStalled,
 		Degraded: counts.CapturesRefused, Permissions: counts.Permissions(s.provider),
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {

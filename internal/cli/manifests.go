@@ -28,6 +28,7 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&m.Force, "force", false, "also give the right to delete any pod, for drains with force")
 	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
 	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "image of the controller and of its generalize pods")
 	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,

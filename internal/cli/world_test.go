@@ -47,7 +47,9 @@ var phases = []v1alpha1.Phase{
 }
 
 // Evictions are as many for each node.
-func (s *scripted) Evictions(context.Context, string, v1alpha1.DrainSettings) (int, error) { return 1, nil }
+func (s *scripted) Evictions(context.Context, string, v1alpha1.DrainSettings) (int, error) {
+	return 1, nil
+}
 
 // Refusals answers as the script says.
 func (s *scripted) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {

@@ -36,7 +36,7 @@ var rights = []right{
 	{"kamino.dev", "prototypes", "", []string{"get", "list", "watch", "create", "patch", "delete"}, everywhere, ""},
 	{"kamino.dev", "prototypes", "status", []string{"patch"}, everywhere, ""},
 	{"", "nodes", "", []string{"get", "list", "watch", "patch"}, everywhere, ""},
-	{"", "pods", "", []string{"get", "list", "delete"}, everywhere, ""},
+	{"", "pods", "", []string{"get", "list"}, everywhere, ""},
 	{"", "pods", "eviction", []string{"create"}, everywhere, ""},
 	{"policy", "poddisruptionbudgets", "", []string{"list"}, everywhere, ""},
 	{"apps", "daemonsets", "", []string{"get"}, everywhere, ""},

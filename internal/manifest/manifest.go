@@ -29,6 +29,8 @@ type Options struct {
 	Namespace string
 	// GeneralizeNamespace for the generalize pods, which are privileged. Namespace if empty.
 	GeneralizeNamespace string
+	// Force adds the right to delete any pod, which a drain with force needs at its timeout.
+	Force bool
 	// Controller adds the Deployment.
 	Controller bool
 	// Image of the controller, and through it of the generalize pods. Required with Controller.
@@ -92,12 +94,15 @@ func Write(w io.Writer, o Options) error {
 	if err := CRDs(w); err != nil {
 		return err
 	}
-	names := []string{"namespace.yaml", "generalize.yaml", "engine.yaml"}
+	names := []string{"namespace.yaml", "generalize.yaml", "engine.yaml", "people.yaml"}
 	if !o.NoAdmissionPolicy {
 		names = append(names, "admission.yaml")
 	}
 	if o.GeneralizeNamespace != o.Namespace {
 		names = append([]string{"apart.yaml"}, names...)
+	}
+	if o.Force {
+		names = append(names, "force.yaml")
 	}
 	if o.Controller {
 		names = append(names, "controller.yaml")

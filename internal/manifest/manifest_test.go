@@ -214,7 +214,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 // it had, so that an upgrade takes its own binding over.
 func TestTwoNamespaces(t *testing.T) {
 	owner := map[string]string{}
-	for _, o := range []Options{{}, {Namespace: "team-a"}, {Namespace: "team-b"}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"}} {
+	for _, o := range []Options{{Force: true}, {Namespace: "team-a", Force: true}, {Namespace: "team-b", Force: true}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"}} {
 		for _, object := range documents(t, o) {
 			if object.GetKind() != "ClusterRoleBinding" {
 				continue
@@ -228,6 +228,50 @@ func TestTwoNamespaces(t *testing.T) {
 	for _, name := range []string{"kamino-engine", v1alpha1.GeneralizeServiceAccount} {
 		if of, found := owner[name]; !found || of != "" {
 			t.Errorf("the default namespace has lost its %s", name)
+		}
+	}
+}
+
+// What a drain with force does to pods of the whole cluster is only granted where somebody asked for it.
+func TestTheRightToDeletePodsIsAskedFor(t *testing.T) {
+	deletes := func(o Options) (roles []string) {
+		for _, object := range documents(t, o) {
+			if object.GetKind() != "ClusterRole" {
+				continue
+			}
+			role := as[rbacv1.ClusterRole](t, []*unstructured.Unstructured{object}, "ClusterRole", object.GetName())
+			for _, rule := range role.Rules {
+				if slices.Contains(rule.Resources, "pods") && slices.Contains(rule.Verbs, "delete") {
+					roles = append(roles, role.Name)
+				}
+			}
+		}
+		return roles
+	}
+	if got := deletes(Options{}); len(got) > 0 {
+		t.Errorf("%v may delete any pod", got)
+	}
+	if got := deletes(Options{Force: true}); !slices.Equal(got, []string{"kamino-engine-force"}) {
+		t.Errorf("%v may delete any pod", got)
+	}
+}
+
+// Whoever may view the cluster sees Kamino's objects and changes none, and nobody but Kamino writes a status.
+func TestPeople(t *testing.T) {
+	objects := documents(t, Options{})
+	viewer := as[rbacv1.ClusterRole](t, objects, "ClusterRole", "kamino-viewer")
+	operator := as[rbacv1.ClusterRole](t, objects, "ClusterRole", "kamino-operator")
+	if viewer.Labels["rbac.authorization.k8s.io/aggregate-to-view"] != "true" || operator.Labels["rbac.authorization.k8s.io/aggregate-to-admin"] != "true" {
+		t.Errorf("nobody gets them: %v, %v", viewer.Labels, operator.Labels)
+	}
+	for _, rule := range viewer.Rules {
+		if !slices.Equal(rule.Verbs, []string{"get", "list", "watch"}) {
+			t.Errorf("a viewer may %v", rule.Verbs)
+		}
+	}
+	for _, rule := range slices.Concat(viewer.Rules, operator.Rules) {
+		if !slices.Equal(rule.APIGroups, []string{"kamino.dev"}) || strings.Contains(strings.Join(rule.Resources, " "), "/") {
+			t.Errorf("people get %+v", rule)
 		}
 	}
 }

@@ -108,7 +108,9 @@ func TestTheFewestEvictionsAreTaken(t *testing.T) {
 	s.policy("all", nil)
 	evictions := map[string]int{"pool1-0": 3, "pool1-1": 1, "pool1-2": 7}
 	asked := 0
-	s.decider.Evictions = func(_ context.Context, node string, _ v1alpha1.DrainSettings) (int, error) { return evictions[node], nil }
+	s.decider.Evictions = func(_ context.Context, node string, _ v1alpha1.DrainSettings) (int, error) {
+		return evictions[node], nil
+	}
 	s.decider.Preflight = func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 		asked++
 		return refuseAll("QuotaUsedUp")(ctx, p)

@@ -70,7 +70,7 @@ func TestRefusals(t *testing.T) {
 		}, nil},
 		{"a donor's own annotation says nothing", func(s *Subject) {
 			s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true"
-			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"prototype":"pool1-2026.01.02","uid":"u"}`
+			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"name":"pool1-2026.01.02","uid":"u"}`
 		}, nil},
 		{"another of three is cordoned", func(s *Subject) {
 			s.Peers = append(s.Peers, *readyNode("n3"))

@@ -56,6 +56,7 @@ func TestPermissions(t *testing.T) {
 				"list secrets " + own, "get secrets kube-system/x", "get secrets " + pods + "/x", "delete secrets " + own + "/x",
 				"update secrets " + own + "/x-recipe", "patch secrets " + own + "/x-recipe", "list secrets " + pods, "update secrets " + pods + "/x",
 				"update orders.kamino.dev " + pods + "/x", "patch orders.kamino.dev/status " + pods + "/x", "create orders.kamino.dev " + own,
+				"delete pods kube-system/x", "delete pods " + own + "/x",
 				"delete nodes -/x", "create nodes", "update nodes/status", "get nodes/proxy",
 				"update prototypepolicies.kamino.dev", "create prototypepolicies.kamino.dev", "delete prototypepolicies.kamino.dev",
 				"update leases.coordination.k8s.io " + own + "/other", "update leases.coordination.k8s.io kube-node-lease/x",
