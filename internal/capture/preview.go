@@ -15,6 +15,8 @@ type Preview struct {
 	Evicts []string `json:"evicts,omitempty"`
 	// Change is what happens to the recipe.
 	Change *cloud.RecipeChange `json:"change,omitempty"`
+	// NoWayBack tells that the recipe names no version of the pool's own, which are all that a rollback leads to.
+	NoWayBack bool `json:"noWayBack,omitempty"`
 	// Retires are the versions that would go.
 	Retires []string `json:"retires,omitempty"`
 }
@@ -43,7 +45,7 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, e
 	if err != nil {
 		return preview, err
 	}
-	preview.Change = &change
+	preview.Change, preview.NoWayBack = &change, w.recipe.Recipe.Version == ""
 	images, err := e.Cloud.Images(ctx, w.pool)
 	if err != nil {
 		return preview, err

@@ -91,7 +91,7 @@ func TestAPoolOfTwoPoliciesIsNobodys(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)
 	s.pool("pool2", 3, 20)
-	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.MaxConcurrent = 5 })
+	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"pool1", "pool2"}; p.MaxConcurrent = 5 })
 	s.policy("one", func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"POOL1"}; p.MaxConcurrent = 5 })
 	s.pass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool2-2"}) {

@@ -16,6 +16,8 @@ type Plan struct {
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
 	// Change of the pool's recipe; nil if it is not known.
 	Change *cloud.RecipeChange `json:"change,omitempty"`
+	// NoWayBack tells that a rollback does not lead back to what the recipe names now.
+	NoWayBack bool `json:"noWayBack,omitempty"`
 	// Retires lists versions that would be removed afterwards.
 	Retires []string `json:"retires,omitempty"`
 	// Evicts names pods that would have to leave, as namespace/name.
@@ -66,6 +68,9 @@ func planLines(plan Plan) []string {
 		if len(c.Unreadable) > 0 {
 			add("lose for good what the cloud never gives out: %s", strings.Join(c.Unreadable, ", "))
 		}
+		if plan.NoWayBack {
+			add("%s", noWayBack(c.From))
+		}
 	}
 	if len(plan.Retires) > 0 {
 		add("retire %s", strings.Join(plan.Retires, ", "))
@@ -74,6 +79,11 @@ func planLines(plan Plan) []string {
 		add("grow the pool by %s", count(int(n), "node"))
 	}
 	return lines
+}
+
+// noWayBack says, before a pool's first prototype, what nobody can undo afterwards.
+func noWayBack(from string) string {
+	return fmt.Sprintf("have no way back to %s: `kamino rollback` leads to versions of the pool only, so keep the pool's model and its customData elsewhere first", orNone(from))
 }
 
 // Count writes a number with its noun.

@@ -30,8 +30,10 @@ type PoolPlan struct {
 	Refusals []cloud.Refusal       `json:"refusals,omitempty"`
 	Change   *cloud.RecipeChange   `json:"change,omitempty"`
 	Retires  []string              `json:"retires,omitempty"`
-	Evicts   []string              `json:"evicts,omitempty"`
-	Error    string                `json:"error,omitempty"`
+	// NoWayBack tells that a rollback does not lead back to what the recipe names now.
+	NoWayBack bool     `json:"noWayBack,omitempty"`
+	Evicts    []string `json:"evicts,omitempty"`
+	Error     string   `json:"error,omitempty"`
 }
 
 // PoolPlans writes plans: in full, with all nodes, or else a line for each.
@@ -185,6 +187,9 @@ func captureLines(p PoolPlan) []string {
 	if c := p.Change; c != nil {
 		add("change the recipe of pool %s:", p.Pool)
 		lines = append(lines, recipeDiff(c)...)
+		if p.NoWayBack {
+			add("%s", noWayBack(c.From))
+		}
 	}
 	if len(p.Retires) > 0 {
 		add("retire %s", strings.Join(p.Retires, ", "))
