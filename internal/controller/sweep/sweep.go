@@ -120,6 +120,9 @@ func (s *Sweeper) leftovers(ctx context.Context, pools []cloud.PoolID, gaveBack 
 	if !gaveBack && now.Sub(s.deepAt) < deep {
 		pools = nil
 	}
+	if pools != nil {
+		s.deepAt = now // also where it fails: a cloud that refuses is not asked every few minutes
+	}
 	left, err := s.Sweep(ctx, pools)
 	if err != nil {
 		return err
@@ -127,12 +130,8 @@ func (s *Sweeper) leftovers(ctx context.Context, pools []cloud.PoolID, gaveBack 
 	for _, l := range left {
 		s.Log.Info("removes what a capture has left that is gone", "kind", l.Kind, "name", l.Name, "prototype", l.Prototype)
 	}
-	switch {
-	case pools == nil:
-	case len(left) > 0:
+	if pools != nil && len(left) > 0 {
 		s.deepAt = time.Time{} // look again: what it was made into goes first
-	default:
-		s.deepAt = now
 	}
 	return nil
 }
