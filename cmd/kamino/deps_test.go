@@ -60,7 +60,7 @@ var walls = map[string][]string{
 	"internal/capture":      {"api", "internal/capture/plan", "internal/cloud", "internal/held", "internal/history", "internal/imageversion", "internal/node", "internal/retention", "internal/selection"},
 	"internal/manifest":     {"api"},
 	"internal/replace":      {"api", "internal/cloud", "internal/node"},
-	"internal/doctor":       {"api", "internal/cloud", "internal/imageversion"},
+	"internal/doctor":       {"api", "internal/cloud", "internal/history", "internal/imageversion", "internal/retention"},
 	"internal/history":      {"api", "internal/cloud", "internal/imageversion", "internal/retention"},
 	"internal/estimate":     {"api"},
 	"internal/held":         {"api"},

@@ -234,6 +234,9 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 	name := place.shown
 	broughtBy := place.broughtBy
 	owned, unchanged, err := w.packages.owns(place.name, f)
+	if err == nil && !owned {
+		unchanged, err = w.byteCode(place.name, f)
+	}
 	if err != nil {
 		return err
 	}
