@@ -27,18 +27,19 @@ func (w *treeWalk) byteCode(name string, content io.Reader) (bool, error) {
 		}
 		return false, err
 	}
-	f, err := w.root.Open(strings.TrimPrefix(source, "/"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	source = strings.TrimPrefix(source, "/")
+	info, err := w.root.Lstat(source)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		return false, nil // a link's file is known where it is, and its byte code is not
 	}
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	f, err := w.root.Open(source)
+	if err != nil {
 		return false, err
 	}
+	defer f.Close()
 	if binary.LittleEndian.Uint32(head[4:]) == 0 && // by time and size, not by a hash
 		(binary.LittleEndian.Uint32(head[8:]) != uint32(info.ModTime().Unix()) || binary.LittleEndian.Uint32(head[12:]) != uint32(info.Size())) { //nolint:gosec // The format has 32 bits of each.
 		return false, nil

@@ -12,6 +12,19 @@ import (
 	"time"
 )
 
+// TestByteCodeOfALink: a module may be a link to a file of another place; then nothing is known of what was made of it.
+func TestByteCodeOfALink(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "etc/python3/sitecustomize.py", "pass\n")
+	write(t, dir, "usr/lib/python3/__pycache__/sitecustomize.cpython-311.pyc", "\xa7\r\r\n and sixteen bytes")
+	if err := os.Symlink("/etc/python3/sitecustomize.py", filepath.Join(dir, "usr/lib/python3/sitecustomize.py")); err != nil {
+		t.Fatal(err)
+	}
+	if report := scanTree(t, dir, Options{}); report.Count != 0 || report.Files != 2 {
+		t.Errorf("%+v", report)
+	}
+}
+
 // TestByteCode: what Python made of a package's module repeats its texts, and is as well known as the module.
 func TestByteCode(t *testing.T) {
 	const module = "usr/lib/python3/dist-packages/site/config.py"
