@@ -69,7 +69,7 @@ func (e *Engine) lookOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(holder.Name, w.p.Spec.Pool)
 	w.facts.Deleting = true
-	for _, part := range []func(context.Context, *world) error{e.lookNode, e.readPod, e.lookInstance, e.lookOrphanSnapshot} {
+	for _, part := range []func(context.Context, *world) error{e.lookNode, e.readPod, e.lookOrphanOrder, e.lookInstance, e.lookOrphanSnapshot} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
 		}
@@ -85,6 +85,17 @@ func versionIn(name, pool string) string {
 		return ""
 	}
 	return rest[:length]
+}
+
+// lookOrphanOrder finds the order that the pod was made for: it may be gone behind its Prototype already.
+func (e *Engine) lookOrphanOrder(ctx context.Context, w *world) error {
+	if err := e.readOrder(ctx, w); err != nil || w.order == nil {
+		return err
+	}
+	if w.order.Spec.PrototypeUID != w.p.UID {
+		w.order, w.facts.Order = nil, false
+	}
+	return nil
 }
 
 func (e *Engine) lookOrphanSnapshot(ctx context.Context, w *world) error {

@@ -112,6 +112,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusCreated, review)
 	case path == "/version":
 		_, _ = w.Write([]byte(`{"gitVersion":"v1.37.1"}`))
+	case path == "/apis/admissionregistration.k8s.io/v1":
+		_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"admissionregistration.k8s.io/v1","resources":[{"name":"validatingadmissionpolicies","kind":"ValidatingAdmissionPolicy"}]}`))
 	case r.Method == http.MethodGet && name != "":
 		s.serveGet(w, path, resource, name)
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "":

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -68,6 +69,9 @@ goes by, which leaves the work to a controller where there is one.`,
 func (s *session) runController(ctx context.Context, flags controllerFlags, counts *metrics.Metrics) error {
 	if _, err := s.cluster.prototypes(ctx); err != nil {
 		return err
+	}
+	if known, err := s.cluster.served(ctx, "orders"); err != nil || !known {
+		return cmp.Or(err, error(errOrdersMissing)) // it would wait for ever to hear of them
 	}
 	if err := s.cluster.checkClock(); err != nil {
 		return err

@@ -19,6 +19,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
+// errOrdersMissing says how to install what an older Kamino did not need.
+var errOrdersMissing = &ending{ExitRefused, errors.New(
+	"this cluster doesn't know Orders, which this version of Kamino needs, and nothing was changed: write its definitions with `kamino crds --apply`")}
+
 // maxTries is how often a decision is made anew because somebody else's came in between.
 const maxTries = 100
 

@@ -95,15 +95,18 @@ func startCluster(t *testing.T) *Cluster {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("this test needs a real API server and KUBEBUILDER_ASSETS names none: run `make test`, which builds one")
 	}
-	text, err := crds.Files.ReadFile("kamino.dev_prototypes.yaml")
-	if err != nil {
-		t.Fatal(err)
+	environment := &envtest.Environment{}
+	for _, name := range []string{"kamino.dev_prototypes.yaml", "kamino.dev_orders.yaml"} {
+		text, err := crds.Files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(text, definition); err != nil {
+			t.Fatal(err)
+		}
+		environment.CRDs = append(environment.CRDs, definition)
 	}
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(text, definition); err != nil {
-		t.Fatal(err)
-	}
-	environment := &envtest.Environment{CRDs: []*apiextensionsv1.CustomResourceDefinition{definition}}
 	config, err := environment.Start()
 	if err != nil {
 		t.Fatal(err)

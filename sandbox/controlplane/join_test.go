@@ -19,9 +19,16 @@ func TestJoin(t *testing.T) {
 	_, client, stop := start(t, order{Dir: t.TempDir(), JoinAddress: "127.0.0.1"})
 	defer stop()
 	id, token := bootstrapToken(t, client)
-	if _, err := token.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "system:bootstrap:"+id) {
-		t.Errorf("with a bootstrap token the API server says: %v", err)
-	}
+	eventually(t, "the API server knows whose token it is, and lets it do nothing", func(ctx context.Context) (bool, error) {
+		_, err := token.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if apierrors.IsUnauthorized(err) {
+			return false, nil // it has not heard of the Secret yet
+		}
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "system:bootstrap:"+id) {
+			t.Errorf("with a bootstrap token the API server says: %v", err)
+		}
+		return true, nil
+	})
 	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: metav1.NamespacePublic}, Data: map[string]string{"kubeconfig": "{}"}}
 	if _, err := client.CoreV1().ConfigMaps(info.Namespace).Create(t.Context(), info, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
