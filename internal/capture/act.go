@@ -47,6 +47,22 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 		return node.Cordon(ctx, e.Kube, w.node)
 	case plan.Evict:
 		return e.evict(ctx, w)
+	case plan.Order, plan.Generalize, plan.Adopt, plan.Believe, plan.DeletePod, plan.DeleteOrder:
+		return e.actOnOrder(ctx, w, action)
+	case plan.Return:
+		return e.giveUpDisk(ctx, w)
+	case plan.Release:
+		return e.release(ctx, w)
+	case plan.Forget:
+		return e.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
+	default: // plan.SaveRecipe
+		return e.saveRecipe(ctx, w)
+	}
+}
+
+// actOnOrder does what concerns the order to generalize and the pod that carries it out.
+func (e *Engine) actOnOrder(ctx context.Context, w *world, action plan.Action) error {
+	switch action {
 	case plan.Order:
 		return e.order(ctx, w)
 	case plan.Generalize:
@@ -61,16 +77,8 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 		return e.believe(ctx, w)
 	case plan.DeletePod:
 		return e.deletePod(ctx, w)
-	case plan.DeleteOrder:
+	default: // plan.DeleteOrder
 		return e.deleteOrder(ctx, w)
-	case plan.Return:
-		return e.giveUpDisk(ctx, w)
-	case plan.Release:
-		return e.release(ctx, w)
-	case plan.Forget:
-		return e.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
-	default: // plan.SaveRecipe
-		return e.saveRecipe(ctx, w)
 	}
 }
 

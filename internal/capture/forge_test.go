@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +83,7 @@ func TestForgedReportsAreNotBelieved(t *testing.T) {
 				}
 				forged = true
 				order.Status = forgery.sign(s, order, pod)
-				s.must(s.clean.Status().Update(context.Background(), order))
+				s.must(s.clean.Status().Update(t.Context(), order))
 				s.cloud.GuestPowerOff(s.donor)
 			})
 			s.failed(p, "NotProven")
@@ -140,7 +139,7 @@ func TestTheProofIsTakenAway(t *testing.T) {
 				p := s.play(func(int) {
 					if p := s.prototype(); p != nil && p.Status.Phase == phase && p.Annotations[v1alpha1.ProofAnnotation] != "" && !taken[phase] {
 						change(p)
-						s.must(s.clean.Update(context.Background(), p))
+						s.must(s.clean.Update(t.Context(), p))
 						taken[phase] = true
 					}
 				})
@@ -183,7 +182,7 @@ func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 			s.must(err)
 			record.Order = nil
 			p.Annotations[v1alpha1.RecordAnnotation] = s.text(record)
-			s.must(s.clean.Update(context.Background(), p))
+			s.must(s.clean.Update(t.Context(), p))
 		})
 		if !aged {
 			t.Fatal("there was no such moment")

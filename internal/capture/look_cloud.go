@@ -16,8 +16,7 @@ import (
 // must not hide what was made by it.
 func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
 	f := &w.facts
-	ending := f.Failed || f.Deleting
-	if !f.Unrecorded && (!f.Ordered || !w.orphan && w.held() && !ending && f.Power == plan.On && w.generalizing()) {
+	if !f.Unrecorded && (!f.Ordered || w.atWork()) {
 		return nil
 	}
 	if w.held() && f.Returning {
@@ -44,6 +43,12 @@ func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
 	w.snapshot = snapshot
 	f.Snapshot = w.artifact(snapshot.State, snapshot.Tags)
 	return nil
+}
+
+// atWork tells that the donor's disk is being generalized, so that there is no copy of it.
+func (w *world) atWork() bool {
+	f := &w.facts
+	return !w.orphan && w.held() && !f.Failed && !f.Deleting && f.Power == plan.On && w.generalizing()
 }
 
 func (w *world) ref() cloud.ImageRef {
@@ -89,15 +94,7 @@ func (e *Engine) lookRecipe(ctx context.Context, w *world) error {
 	if w.change, err = e.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
 		return err
 	}
-	newer := imageversion.Compare(w.recipe.Recipe.Version, w.p.Spec.Version) > 0
-	switch {
-	case w.change.Done:
-		f.Recipe = plan.RecipeHere
-	case newer && w.recipe.Recipe.Version != "":
-		f.Recipe = plan.RecipeNewer
-	case w.changedHands():
-		f.Recipe = plan.RecipeChanged
-	}
+	f.Recipe = w.pointsAt()
 	if f.Saved, err = e.lookSaved(ctx, w); err != nil {
 		return err
 	}
@@ -106,6 +103,21 @@ func (e *Engine) lookRecipe(ctx context.Context, w *world) error {
 	}
 	f.Growing = w.p.Spec.Settings.Recipe.NewNodes > 0 && (w.record.ScaleOut == nil || !w.record.ScaleOut.Done)
 	return e.lookRetirement(ctx, w)
+}
+
+// pointsAt is what the recipe names, against this Prototype's version.
+func (w *world) pointsAt() plan.Recipe {
+	now := w.recipe.Recipe.Version
+	switch {
+	case w.change.Done:
+		return plan.RecipeHere
+	case now != "" && imageversion.Compare(now, w.p.Spec.Version) > 0:
+		return plan.RecipeNewer
+	case w.changedHands():
+		return plan.RecipeChanged
+	default:
+		return plan.RecipeElsewhere
+	}
 }
 
 // changedHands tells that somebody pointed the recipe at another image since the capture began. Their reason is not

@@ -135,7 +135,7 @@ func unreachable(err error) bool {
 // local tells whether what looks like an error of the network is the bare number of one that the system gave: it has
 // the methods of such an error, and is one of a file as well. What comes over a network says so around it.
 func local(err net.Error) bool {
-	_, bare := err.(syscall.Errno) //nolint:errorlint // who stands around it is what tells them apart
+	_, bare := err.(syscall.Errno) // who stands around it is what tells them apart
 	return bare
 }
 

@@ -30,10 +30,8 @@ func checkSettings(s v1alpha1.Settings) error {
 			return usagef("--%s must be longer than nothing, such as 15m, not %s", limit.flag, limit.time)
 		}
 	}
-	if limit := s.OutOfService.MaxUnavailable; limit != nil {
-		if n, err := intstr.GetScaledValueFromIntOrPercent(limit, 100, true); err != nil || n < 1 || limit.Type == intstr.String && n > 100 {
-			return usagef("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
-		}
+	if limit := s.OutOfService.MaxUnavailable; limit != nil && !meansNodes(limit) {
+		return usagef("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
 	}
 	switch replicas := s.Publish.Replicas; {
 	case !knownUnknownFiles(s.Generalize.UnknownFiles):
@@ -48,6 +46,12 @@ func checkSettings(s v1alpha1.Settings) error {
 		return usagef("--replicas must be from 1 to %d, not %d", maxReplicas, *replicas)
 	}
 	return nil
+}
+
+// meansNodes says whether it is a number of nodes, or a share of them.
+func meansNodes(limit *intstr.IntOrString) bool {
+	n, err := intstr.GetScaledValueFromIntOrPercent(limit, 100, true)
+	return err == nil && n >= 1 && (limit.Type != intstr.String || n <= 100)
 }
 
 // knownUnknownFiles says whether it is one of the answers there are, or none.

@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"crypto/md5"
 	"bytes"
 	"crypto/ed25519"
+	"crypto/md5"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"

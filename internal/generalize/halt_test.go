@@ -29,7 +29,7 @@ func TestNothingGoesWithoutWhatMakesItAgain(t *testing.T) {
 			dir := plant(t, files, blocked)
 			was := snapshot(t, dir)
 			m, err := run(t, dir, runner(p))
-			unmetOf(t, err)
+			_ = unmetOf(t, err)
 			now := snapshot(t, dir)
 			for name, content := range was {
 				if diff := cmp.Diff(content, now[name]); diff != "" {
@@ -57,7 +57,7 @@ func TestRegenerateOnlyWhatIsMadeAgain(t *testing.T) {
 	if _, err := run(t, dir, runner(p)); !exists(dir, "etc/key") {
 		t.Errorf("removed, and nothing makes it again (%v)", err)
 	} else {
-		unmetOf(t, err)
+		_ = unmetOf(t, err)
 	}
 	write(t, dir, "usr/bin/make-key", "#!/bin/sh\n")
 	if _, err := run(t, dir, runner(p)); err != nil || exists(dir, "etc/key") {

@@ -114,7 +114,7 @@ func TestFailedRunGivesTheDonorBack(t *testing.T) {
 	r := runner(load(t, v1alpha1.ProfileStatic))
 	r.Returning = MachineKey(open(t, dir))
 	_, err := run(t, dir, r)
-	unmetOf(t, err)
+	_ = unmetOf(t, err)
 	boot(t, dir, donorUUID)
 	if got := agentState(t, dir)[script+"/mrseq"]; got != "3" {
 		t.Errorf("the sequence number is %q", got)

@@ -121,24 +121,8 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	if err := r.keepForDonor(t, m); err != nil {
 		return m, &Unmet{Whys: []string{fmt.Sprintf("keep what the donor needs when it comes back: %v; nothing was removed", err)}}
 	}
-	for i := range r.Profile.Rules {
-		rule := &r.Profile.Rules[i]
-		if !rule.appliesTo(before.OS) {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return m, fmt.Errorf("interrupted before rule %s, this disk must not be copied: %w", rule.ID, err)
-		}
-		o := r.apply(t, rule, before)
-		m.Outcomes = append(m.Outcomes, o)
-		if rule.Action == Install && o.Why != "" {
-			return m, &Unmet{Whys: []string{fmt.Sprintf("%s: %s; what makes an identity again is not there, so nothing was removed", rule.ID, o.Why)}}
-		}
-	}
-	if r.Below != nil {
-		if err := r.treatHidden(m, before); err != nil {
-			return m, &Unmet{Whys: []string{err.Error()}}
-		}
+	if err := r.applyAll(ctx, t, m, before); err != nil {
+		return m, err
 	}
 	r.judge(m, Verify(t, r.Profile, before))
 	if r.DryRun {
@@ -154,6 +138,31 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		return m, err
 	}
 	return m, m.unmet()
+}
+
+// applyAll applies the rules in their order. What installs comes first: without it nothing is removed.
+func (r *Runner) applyAll(ctx context.Context, t *tree.Tree, m *Manifest, before *Before) error {
+	for i := range r.Profile.Rules {
+		rule := &r.Profile.Rules[i]
+		if !rule.appliesTo(before.OS) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("interrupted before rule %s, this disk must not be copied: %w", rule.ID, err)
+		}
+		o := r.apply(t, rule, before)
+		m.Outcomes = append(m.Outcomes, o)
+		if rule.Action == Install && o.Why != "" {
+			return &Unmet{Whys: []string{fmt.Sprintf("%s: %s; what makes an identity again is not there, so nothing was removed", rule.ID, o.Why)}}
+		}
+	}
+	if r.Below == nil {
+		return nil
+	}
+	if err := r.treatHidden(m, before); err != nil {
+		return &Unmet{Whys: []string{err.Error()}}
+	}
+	return nil
 }
 
 // judge joins what the run met with on its way and what the second look says.

@@ -19,7 +19,7 @@ func TestOverlap(t *testing.T) {
 	named := v1alpha1.PoolSelector{Names: []string{"one"}}
 	selected := v1alpha1.PoolSelector{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "fast"}}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"disk": "fast"}}}
-	make := func(name string, pools v1alpha1.PoolSelector, dryRun bool) v1alpha1.PrototypePolicy {
+	policy := func(name string, pools v1alpha1.PoolSelector, dryRun bool) v1alpha1.PrototypePolicy {
 		return v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.PrototypePolicySpec{Pools: pools, DryRun: dryRun}}
 	}
 	all := v1alpha1.PoolSelector{}
@@ -28,15 +28,15 @@ func TestOverlap(t *testing.T) {
 		counts   []string
 		troubled []string // who is told something
 	}{
-		"one":                          {[]v1alpha1.PrototypePolicy{make("a", all, false)}, []string{"a"}, nil},
-		"a name before all":            {[]v1alpha1.PrototypePolicy{make("a", all, false), make("b", named, false)}, []string{"b"}, []string{"a"}},
-		"a name before a selector":     {[]v1alpha1.PrototypePolicy{make("a", selected, false), make("b", named, false)}, []string{"b"}, []string{"a"}},
-		"a selector before all":        {[]v1alpha1.PrototypePolicy{make("a", selected, false), make("b", all, false)}, []string{"a"}, []string{"b"}},
-		"a dry run claims nothing":     {[]v1alpha1.PrototypePolicy{make("a", named, true), make("b", all, false)}, []string{"b"}, []string{"a"}},
-		"a dry run alone":              {[]v1alpha1.PrototypePolicy{make("a", all, true)}, []string{"a"}, nil},
-		"two dry runs":                 {[]v1alpha1.PrototypePolicy{make("a", all, true), make("b", named, true)}, []string{"b"}, []string{"a"}},
-		"two that are as specific":     {[]v1alpha1.PrototypePolicy{make("b", named, false), make("a", named, false)}, []string{"a", "b"}, []string{"a", "b"}},
-		"two, and one for all besides": {[]v1alpha1.PrototypePolicy{make("b", named, false), make("c", all, false), make("a", named, false)}, []string{"a", "b"}, []string{"a", "b", "c"}},
+		"one":                          {[]v1alpha1.PrototypePolicy{policy("a", all, false)}, []string{"a"}, nil},
+		"a name before all":            {[]v1alpha1.PrototypePolicy{policy("a", all, false), policy("b", named, false)}, []string{"b"}, []string{"a"}},
+		"a name before a selector":     {[]v1alpha1.PrototypePolicy{policy("a", selected, false), policy("b", named, false)}, []string{"b"}, []string{"a"}},
+		"a selector before all":        {[]v1alpha1.PrototypePolicy{policy("a", selected, false), policy("b", all, false)}, []string{"a"}, []string{"b"}},
+		"a dry run claims nothing":     {[]v1alpha1.PrototypePolicy{policy("a", named, true), policy("b", all, false)}, []string{"b"}, []string{"a"}},
+		"a dry run alone":              {[]v1alpha1.PrototypePolicy{policy("a", all, true)}, []string{"a"}, nil},
+		"two dry runs":                 {[]v1alpha1.PrototypePolicy{policy("a", all, true), policy("b", named, true)}, []string{"b"}, []string{"a"}},
+		"two that are as specific":     {[]v1alpha1.PrototypePolicy{policy("b", named, false), policy("a", named, false)}, []string{"a", "b"}, []string{"a", "b"}},
+		"two, and one for all besides": {[]v1alpha1.PrototypePolicy{policy("b", named, false), policy("c", all, false), policy("a", named, false)}, []string{"a", "b"}, []string{"a", "b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := claim(c.policies, []Pool{one}, func(Pool) []*corev1.Node { return []*corev1.Node{node} })
@@ -46,10 +46,10 @@ func TestOverlap(t *testing.T) {
 			if diff := cmp.Diff(c.troubled, slices.Sorted(maps.Keys(got.troubles))); diff != "" {
 				t.Errorf("told (-want +got):\n%s", diff)
 			}
-			for policy, troubles := range got.troubles {
-				double := slices.Contains(c.counts, policy)
+			for name, troubles := range got.troubles {
+				double := slices.Contains(c.counts, name)
 				if (troubles[0].reason == v1alpha1.PolicyPoolClaimedTwice) != double || !strings.Contains(troubles[0].message, "policy") {
-					t.Errorf("%s is told %q", policy, troubles[0].message)
+					t.Errorf("%s is told %q", name, troubles[0].message)
 				}
 			}
 		})

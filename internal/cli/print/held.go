@@ -35,10 +35,12 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 	var rows [][]string
 	for _, n := range report.Nodes {
 		holder, since, state := n.Holder.String(), None, "not Ready"
-		if n.State == held.Unreadable {
+		switch n.State {
+		case held.Unreadable:
 			holder = "unreadable"
-		} else if n.State == held.Orphaned {
+		case held.Orphaned:
 			holder += " (gone)"
+		default:
 		}
 		if !n.Since.IsZero() {
 			since = Duration(now.Sub(n.Since))

@@ -216,6 +216,11 @@ func (w World) Broken() []string {
 				p.Pool, p.Version, p.State, p.Generalized, p.Quarantined))
 		}
 	}
+	return append(broken, w.brokenPools()...)
+}
+
+// brokenPools lists what happened to pools and their instances.
+func (w World) brokenPools() (broken []string) {
 	for _, e := range w.Effects {
 		if e.Kind == EffectRoll {
 			broken = append(broken, fmt.Sprintf("instance %s was changed by a write of its pool while it ran", e.Resource))

@@ -93,39 +93,34 @@ func secretive(value string) bool {
 	}
 	if reference.MatchString(value) {
 		// A token of lower-case letters and digits looks like a name that is joined of such.
-		return len(value) >= 24 && !strings.ContainsAny(value, "/.") && digitsIn(value) >= 6 && entropy(value) >= 3.5
+		return len(value) >= 24 && !strings.ContainsAny(value, "/.") && countIn(value).digits >= 6 && entropy(value) >= 3.5
 	}
-	letters, digits, upper, lower, others := 0, 0, 0, 0, 0
-	for _, c := range value {
-		switch {
-		case c >= '0' && c <= '9':
-			digits++
-		case c >= 'a' && c <= 'z':
-			lower++
-		case c >= 'A' && c <= 'Z':
-			upper++
-		default:
-			others++
-		}
-	}
-	letters = upper + lower
+	c := countIn(value)
 	switch {
-	case letters == 0 || entropy(value) < 2.7:
+	case c.upper+c.lower == 0 || entropy(value) < 2.7:
 		return false
-	case digits > 0:
+	case c.digits > 0:
 		return true
 	default:
-		return others > 0 && strings.ContainsAny(value, "!#%^&*?+=~@$") || len(value) >= 20 && upper > 3 && lower > 3 && entropy(value) >= 4
+		return strings.ContainsAny(value, "!#%^&*?+=~@$") || len(value) >= 20 && c.upper > 3 && c.lower > 3 && entropy(value) >= 4
 	}
 }
 
-func digitsIn(text string) (count int) {
-	for i := range len(text) {
-		if text[i] >= '0' && text[i] <= '9' {
-			count++
+// classes count the characters of a text.
+type classes struct{ upper, lower, digits int }
+
+func countIn(text string) (c classes) {
+	for _, r := range text {
+		switch {
+		case r >= '0' && r <= '9':
+			c.digits++
+		case r >= 'a' && r <= 'z':
+			c.lower++
+		case r >= 'A' && r <= 'Z':
+			c.upper++
 		}
 	}
-	return count
+	return c
 }
 
 // entropy is Shannon's, in bits for each byte.

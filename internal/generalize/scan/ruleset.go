@@ -35,7 +35,7 @@ var ruleSet = sync.OnceValue(func() *rules {
 		return &rules{err: fmt.Errorf("read the rules of gitleaks: %w", err)}
 	}
 	r := &rules{}
-	general, err := (&config.ViperConfig{AllowList: all.AllowList, Allowlists: all.Allowlists}).Translate()
+	general, err := (&config.ViperConfig{AllowList: all.AllowList, Allowlists: all.Allowlists}).Translate() //nolint:staticcheck // The set that comes with it still has the old field.
 	if err != nil {
 		return &rules{err: fmt.Errorf("read what gitleaks leaves alone: %w", err)}
 	}

@@ -134,7 +134,7 @@ func (g *ground) deletes(method, path string) *v1alpha1.Prototype {
 	p := g.prototype()
 	g.must(g.objects().Delete(g.Context(), p.Name, metav1.DeleteOptions{}))
 	request.letGo()
-	capture.ends(g.T, 4, "prototype "+p.Name+" was deleted by somebody", "the node was given back and no image was promoted")
+	capture.ends(g.T, 4, "prototype "+p.Name+" was deleted by somebody", "the node is Ready, and no image was promoted")
 	g.gone(p.Name)
 	return p
 }

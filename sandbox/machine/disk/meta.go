@@ -40,6 +40,23 @@ func withMeta(root string, change func(namespace *bolt.Bucket) error) (err error
 	})
 }
 
+// lookAtMeta reads the same, and writes nothing: a write without a change leaves pages behind, too.
+func lookAtMeta(root string, look func(namespace *bolt.Bucket) error) (err error) {
+	db, err := bolt.Open(filepath.Join(root, containerdMeta), 0o644, &bolt.Options{Timeout: indexPatience, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.View(func(tx *bolt.Tx) error {
+		if version := tx.Bucket([]byte("v1")); version != nil {
+			if namespace := version.Bucket([]byte("k8s.io")); namespace != nil {
+				return look(namespace)
+			}
+		}
+		return nil
+	})
+}
+
 // field is a key of the database by the buckets that it is in, with its value.
 type field struct {
 	at    []string
@@ -92,17 +109,16 @@ func forgetContainer(root, uid string) error {
 	if !exists(filepath.Join(root, containerdMeta)) {
 		return nil
 	}
+	known := false
+	err := lookAtMeta(root, func(namespace *bolt.Bucket) error {
+		known = len(recordsOf(namespace, uid)) > 0
+		return nil
+	})
+	if err != nil || !known {
+		return err
+	}
 	return withMeta(root, func(namespace *bolt.Bucket) error {
-		for _, kind := range [][]string{{"sandboxes"}, {"leases"}, {"containers"}, {"snapshots", "overlayfs"}} {
-			b := namespace
-			for _, name := range kind {
-				if b != nil {
-					b = b.Bucket([]byte(name))
-				}
-			}
-			if b == nil || b.Bucket([]byte(uid)) == nil {
-				continue
-			}
+		for _, b := range recordsOf(namespace, uid) {
 			if err := b.DeleteBucket([]byte(uid)); err != nil {
 				return err
 			}
@@ -111,12 +127,28 @@ func forgetContainer(root, uid string) error {
 	})
 }
 
+// recordsOf are the buckets that hold something of a pod.
+func recordsOf(namespace *bolt.Bucket, uid string) (of []*bolt.Bucket) {
+	for _, kind := range [][]string{{"sandboxes"}, {"leases"}, {"containers"}, {"snapshots", "overlayfs"}} {
+		b := namespace
+		for _, name := range kind {
+			if b != nil {
+				b = b.Bucket([]byte(name))
+			}
+		}
+		if b != nil && b.Bucket([]byte(uid)) != nil {
+			of = append(of, b)
+		}
+	}
+	return of
+}
+
 // recordedImages are the names of images that the runtime knows, with the digests that they stand for.
 func recordedImages(root string) (images []field) {
 	if !exists(filepath.Join(root, containerdMeta)) {
 		return nil
 	}
-	err := withMeta(root, func(namespace *bolt.Bucket) error {
+	err := lookAtMeta(root, func(namespace *bolt.Bucket) error {
 		all := namespace.Bucket([]byte("images"))
 		if all == nil {
 			return nil
