@@ -59,10 +59,11 @@ var plantRows = []plantRow{
 	},
 	{
 		what:  "storage",
-		gone:  []string{"etc/iscsi/initiatorname.iscsi", "etc/nvme/hostid", "etc/nvme/hostnqn", "etc/lvm/devices/system.devices", "swapfile", "swap.img"},
+		gone:  []string{"etc/iscsi/initiatorname.iscsi", "etc/nvme/hostid", "etc/nvme/hostnqn", "etc/lvm/devices/system.devices", "swapfile", "swap.img", "srv/swap/page"},
 		stays: []string{"etc/iscsi/iscsid.conf", "etc/nvme/discovery.conf", "etc/lvm/lvm.conf"},
 		goneLines: []plantLine{
 			{"etc/fstab", "/swapfile none swap sw,noauto 0 0"},
+			{"etc/fstab", "/srv/swap/page none swap sw,noauto 0 0"},
 			{"etc/fstab", "/dev/disk/cloud/azure_resource-part1 /mnt auto defaults,nofail,noauto,comment=cloudconfig 0 2"},
 		},
 		staysLines: []plantLine{{"etc/fstab", "/dev/disk/by-label/site /srv ext4 nofail,noauto 0 2"}},
