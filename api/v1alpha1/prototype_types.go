@@ -237,6 +237,11 @@ type Verified struct {
 	At metav1.Time `json:"at"`
 }
 
+// Terminal tells whether the capture has ended, well or not.
+func (s *PrototypeStatus) Terminal() bool {
+	return s.Phase == PhaseSucceeded || s.Phase == PhaseFailed
+}
+
 // Tag is what was verified in the form that snapshots and image versions carry, at most 256 characters:
 // words as name=value.
 func (v *Verified) Tag() string {

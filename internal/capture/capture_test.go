@@ -304,7 +304,7 @@ func TestDeletedInFlight(t *testing.T) {
 				return
 			}
 			if p := s.prototype(); p != nil {
-				ended = terminal(p)
+				ended = p.Status.Terminal()
 				s.must(s.clean.Delete(t.Context(), p))
 			}
 		})

@@ -78,7 +78,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 		}
 		return Result{After: e.backOff(name, err)}, fmt.Errorf("read prototype %s: %w", name, err)
 	}
-	if terminal(p) {
+	if p.Status.Terminal() {
 		e.observe(p, p)
 		return e.settle(ctx, p)
 	}
@@ -101,7 +101,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 		return Result{After: e.backOff(name, err)}, err
 	}
 	e.troubles.Delete(name)
-	if terminal(p) {
+	if p.Status.Terminal() {
 		return e.settle(ctx, p)
 	}
 	return result, nil
@@ -169,11 +169,6 @@ func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, err
 	}
 	e.troubles.Delete(p.Name)
 	return Result{Done: true}, nil
-}
-
-// terminal tells whether the Prototype has ended.
-func terminal(p *v1alpha1.Prototype) bool {
-	return p.Status.Phase == v1alpha1.PhaseSucceeded || p.Status.Phase == v1alpha1.PhaseFailed
 }
 
 // concurrent is how many captures may hold donors at once.

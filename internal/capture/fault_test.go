@@ -183,7 +183,7 @@ var troubles = []struct {
 	strike func(*stage)
 }{
 	{"the prototype is deleted", func(s *stage) {
-		if p := s.prototype(); p != nil && !terminal(p) {
+		if p := s.prototype(); p != nil && !p.Status.Terminal() {
 			s.must(s.clean.Delete(context.Background(), p))
 		}
 	}},

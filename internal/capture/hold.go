@@ -97,7 +97,7 @@ func (e *Engine) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.Ins
 	case err != nil:
 		return false, fmt.Errorf("read prototype %s, which holds the donor by its reservation: %w", holder.Name, err)
 	}
-	return p.UID == holder.UID && !terminal(p) && e.Cloud.SameInstance(cloud.InstanceID(p.Spec.Donor.ProviderID), id), nil
+	return p.UID == holder.UID && !p.Status.Terminal() && e.Cloud.SameInstance(cloud.InstanceID(p.Spec.Donor.ProviderID), id), nil
 }
 
 // note writes onto the Node what the record says of the order and the return, so that the donor can be given back

@@ -43,7 +43,7 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 	}
 	working := map[types.UID]bool{}
 	for i := range list.Items {
-		if p := &list.Items[i]; !terminal(p) {
+		if p := &list.Items[i]; !p.Status.Terminal() {
 			working[p.UID] = true
 		}
 	}

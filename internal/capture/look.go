@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
-	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // proofLife is how long a proof stands for the disk that it was written about. A stranger who starts the
@@ -118,7 +118,7 @@ func (e *Engine) lookNode(ctx context.Context, w *world) error {
 func (w *world) readNode() {
 	n, f := w.node, &w.facts
 	f.Node = plan.NodeNotReady
-	if selection.Ready(n) {
+	if nodestate.Ready(n) {
 		f.Node = plan.NodeReady
 	}
 	f.Cordoned = n.Spec.Unschedulable

@@ -38,7 +38,7 @@ func TestObserveSeesEveryStatus(t *testing.T) {
 
 	count := 0
 	s.engine.Observe = func(before, after *v1alpha1.Prototype) {
-		if count++; !terminal(before) || !terminal(after) {
+		if count++; !before.Status.Terminal() || !after.Status.Terminal() {
 			t.Error("an end was told as news again")
 		}
 	}

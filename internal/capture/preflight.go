@@ -135,7 +135,7 @@ func (e *Engine) refuseOthers(w *world, others []v1alpha1.Prototype) (refusals [
 			refusals = append(refusals, cloud.Refusal{Reason: CapturedToday, Message: fmt.Sprintf(
 				"pool %s was captured as version %s already, by prototype %s: a pool gets one version a day, so try again tomorrow (UTC), or delete that prototype if its version was retired",
 				p.Spec.Pool, p.Spec.Version, other.Name)})
-		case !terminal(other) && older(other, p):
+		case !other.Status.Terminal() && older(other, p):
 			refusals = append(refusals, cloud.Refusal{Reason: CaptureInFlight, Message: fmt.Sprintf(
 				"prototype %s is capturing pool %s: wait until it is done, or delete it", other.Name, p.Spec.Pool)})
 		}

@@ -163,7 +163,7 @@ func (s *stage) restart() {
 	s.engine = &Engine{Client: s.faulty, Kube: s.kube, Cloud: s.wrapped, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard()}
 	if s.restarts++; s.restarts > 1 && s.wipeStatus {
 		p := s.prototype()
-		if p != nil && !terminal(p) {
+		if p != nil && !p.Status.Terminal() {
 			p.Status = v1alpha1.PrototypeStatus{}
 			s.must(s.clean.Status().Update(context.Background(), p))
 		}

@@ -85,7 +85,7 @@ func enter(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
 		s.Steps[n-1].FinishedAt = &at
 	}
 	s.Phase = phase
-	if phase != v1alpha1.PhaseSucceeded && phase != v1alpha1.PhaseFailed {
+	if !s.Terminal() {
 		s.Steps = append(s.Steps, v1alpha1.Step{Phase: phase, StartedAt: at})
 	}
 }
@@ -150,7 +150,7 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	default:
 		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InProgress", "the capture is in progress")
 	}
-	if terminal(p) {
+	if p.Status.Terminal() {
 		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, "Ended", "the capture has ended")
 	} else {
 		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, string(s.Phase), "the capture is in progress")

@@ -112,7 +112,7 @@ func TestATamperingAtAnyMoment(t *testing.T) {
 				s.sweep()
 				s.tick(time.Minute)
 				s.gaveBack()
-				if p != nil && !terminal(p) {
+				if p != nil && !p.Status.Terminal() {
 					t.Errorf("it has not ended: %s", verdict(p))
 				}
 				if took := s.clock.Now().Sub(began); took > 20*time.Minute {

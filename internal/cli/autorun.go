@@ -136,7 +136,7 @@ func capturesState(all []v1alpha1.Prototype) string {
 	var state bytes.Buffer
 	for i := range all {
 		p := &all[i]
-		fmt.Fprintf(&state, "%s %s %t %t\n", p.Name, p.UID, policy.Terminal(p), policy.HoldsDonor(p))
+		fmt.Fprintf(&state, "%s %s %t %t\n", p.Name, p.UID, p.Status.Terminal(), policy.HoldsDonor(p))
 	}
 	return "captures:\n" + state.String()
 }
@@ -300,7 +300,7 @@ func (r *autoRun) captured(result print.AutoResult, f *followed) print.AutoResul
 		result.Reason, result.Message = "Cancelled", fmt.Sprintf("prototype %s was deleted by somebody; the node was given back", p.Name)
 	case succeeded(p):
 		result.Result = print.AutoCaptured
-	case !terminal(p):
+	case !p.Status.Terminal():
 		result.Result, result.Message = print.AutoWaiting, fmt.Sprintf("prototype %s stands at %s", p.Name, phase(p))
 	default:
 		result.Result, result.Code = print.AutoFailed, ExitFailed

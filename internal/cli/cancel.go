@@ -49,7 +49,7 @@ func (s *session) cancel(ctx context.Context, name string, timeout time.Duration
 	switch {
 	case p == nil:
 		return refusedf("there is no Prototype %s, and nothing was changed: `kubectl get prototypes` lists them", name)
-	case terminal(p) && p.DeletionTimestamp.IsZero():
+	case p.Status.Terminal() && p.DeletionTimestamp.IsZero():
 		return refusedf("the capture of Prototype %s has ended (%s), and nothing was changed: there is nothing to stop; "+
 			"`kubectl delete prototype %s` removes the record", name, p.Status.Phase, name)
 	}

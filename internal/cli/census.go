@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
@@ -53,10 +54,8 @@ func (s *session) countNode(pools map[cloud.PoolID]*print.Pool, node *corev1.Nod
 		pools[id] = &print.Pool{Pool: cloud.Pool{ID: id, Name: s.provider.PoolName(id)}}
 	}
 	pools[id].Nodes++
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			pools[id].ReadyNodes++
-		}
+	if nodestate.Ready(node) {
+		pools[id].ReadyNodes++
 	}
 }
 

@@ -94,7 +94,7 @@ func decide(d *donor, version string, settings v1alpha1.Settings, all []v1alpha1
 	ofPool := slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.Prototype) bool { return !d.pool.Has(&p, d.poolOf) })
 	slices.SortFunc(ofPool, func(a, b v1alpha1.Prototype) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range ofPool {
-		if p := &ofPool[i]; !terminal(p) {
+		if p := &ofPool[i]; !p.Status.Terminal() {
 			return d.inFlight(p, version)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // donorWatch hears of the donor's node, so that the capture goes on the moment that it is back. It only
@@ -76,7 +76,7 @@ func (w *donorWatch) take(event apiwatch.Event, last *donorState) {
 	if !isNode {
 		return
 	}
-	state := donorState{selection.Ready(n), n.Status.NodeInfo.BootID}
+	state := donorState{nodestate.Ready(n), n.Status.NodeInfo.BootID}
 	if state == *last {
 		return
 	}

@@ -199,7 +199,7 @@ func (f *follower) tellTrouble() {
 			clockTime(f.awaySince), clockTime(f.awaySince.Add(patience)), f.awayError)
 	case f.passError != nil:
 		f.progress.Trouble = explain(f.passError) + "; trying again"
-	case stalled != nil && stalled.Status == metav1.ConditionTrue && !terminal(f.prototype):
+	case stalled != nil && stalled.Status == metav1.ConditionTrue && !f.prototype.Status.Terminal():
 		f.progress.Trouble = stalled.Message
 	default:
 		f.progress.Trouble = ""
@@ -236,15 +236,10 @@ func (f *follower) awaited(s sighting) bool {
 	return f.prototype.DeletionTimestamp.IsZero() != s.prototype.DeletionTimestamp.IsZero()
 }
 
-// terminal tells whether the capture has ended, well or not.
-func terminal(p *v1alpha1.Prototype) bool {
-	return succeeded(p) || p.Status.Phase == v1alpha1.PhaseFailed
-}
-
 // settled tells whether nothing is left to do for a capture that has ended: the finalizer goes last, and a
 // Prototype that kept it could not be deleted while nobody drives.
 func settled(p *v1alpha1.Prototype) bool {
-	return terminal(p) && !slices.Contains(p.Finalizers, v1alpha1.CaptureFinalizer)
+	return p.Status.Terminal() && !slices.Contains(p.Finalizers, v1alpha1.CaptureFinalizer)
 }
 
 func succeeded(p *v1alpha1.Prototype) bool { return p.Status.Phase == v1alpha1.PhaseSucceeded }

@@ -17,7 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/node"
-	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // returner gives back a node whose capture is gone, a step each pass.
@@ -140,7 +140,7 @@ func (s *session) awaitReady(ctx context.Context, name string) (v1alpha1.DonorSt
 			return v1alpha1.DonorNodeGone, nil
 		case err != nil:
 			return "", fmt.Errorf("read node %s: %w", name, err)
-		case selection.Ready(n):
+		case nodestate.Ready(n):
 			return v1alpha1.DonorReady, nil
 		}
 		if !waited(ctx, lookPause) {
@@ -208,7 +208,7 @@ func (s *session) nodeNow(ctx context.Context, name string) string {
 		return "could not be looked at"
 	case n.Annotations[v1alpha1.ReservationAnnotation] != "":
 		return fmt.Sprintf("is still held: `kamino held` tells by whom, `kamino return %s` gives it back", name)
-	case selection.Ready(n):
+	case nodestate.Ready(n):
 		return "is Ready"
 	}
 	return "is not Ready"

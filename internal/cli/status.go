@@ -183,7 +183,7 @@ func latest(all []v1alpha1.Prototype, pools []print.Pool, only string) []v1alpha
 	for i := range all {
 		p := &all[i]
 		known := slices.ContainsFunc(pools, func(pool print.Pool) bool { return pool.Name == p.Spec.Pool })
-		if only != "" && !known || seen[p.Spec.Pool] && terminal(p) {
+		if only != "" && !known || seen[p.Spec.Pool] && p.Status.Terminal() {
 			continue
 		}
 		seen[p.Spec.Pool] = true

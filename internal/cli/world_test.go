@@ -85,7 +85,7 @@ func (s *scripted) Pass(ctx context.Context, name string) (capture.Result, error
 	} else if err != nil {
 		return capture.Result{After: time.Second}, err
 	}
-	if terminal(p) || !p.DeletionTimestamp.IsZero() {
+	if p.Status.Terminal() || !p.DeletionTimestamp.IsZero() {
 		return s.settle(ctx, p)
 	}
 	if len(p.Finalizers) == 0 {
@@ -96,7 +96,7 @@ func (s *scripted) Pass(ctx context.Context, name string) (capture.Result, error
 	if err := s.client.Status().Update(ctx, p); err != nil {
 		return capture.Result{After: time.Second}, err
 	}
-	if terminal(p) {
+	if p.Status.Terminal() {
 		return s.settle(ctx, p)
 	}
 	return capture.Result{After: s.pause}, nil

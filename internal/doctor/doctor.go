@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // Level is how bad a finding is.
@@ -234,10 +235,7 @@ func (m *members) count(n *corev1.Node) {
 	if m.system = n.Labels[corev1.LabelOSStable]; m.system == "" {
 		m.system = n.Status.NodeInfo.OperatingSystem
 	}
-	for _, c := range n.Status.Conditions {
-		if c.Type != corev1.NodeReady || c.Status != corev1.ConditionTrue {
-			continue
-		}
+	if nodestate.Ready(n) {
 		m.ready++
 		if m.donorName == "" || n.Name < m.donorName {
 			m.donor, m.donorName = cloud.InstanceID(n.Spec.ProviderID), n.Name

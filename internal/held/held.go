@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // State says whether somebody will give a node back.
@@ -53,7 +54,7 @@ func CapturesOf(all []v1alpha1.Prototype) Captures {
 	c := Captures{working: map[types.UID]bool{}, donors: map[string]*v1alpha1.Prototype{}}
 	for i := range all {
 		p := &all[i]
-		if p.Status.Phase == v1alpha1.PhaseSucceeded || p.Status.Phase == v1alpha1.PhaseFailed {
+		if p.Status.Terminal() {
 			continue
 		}
 		c.working[p.UID] = true
@@ -72,7 +73,7 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	if text == "" && donor == nil {
 		return Node{}, false
 	}
-	found := Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, Ready: ready(n)}
+	found := Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, Ready: nodestate.Ready(n)}
 	r, err := v1alpha1.ReservationOf(n.Annotations)
 	switch {
 	case donor != nil:
@@ -105,12 +106,6 @@ type Leftover struct {
 	// Prototype that it was made for, and its UID.
 	Prototype string    `json:"prototype"`
 	UID       types.UID `json:"uid"`
-}
-
-func ready(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // Sort orders nodes by name.

@@ -175,7 +175,7 @@ func keep(f Facts) int {
 func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 	var captures []Capture
 	for _, p := range prototypes {
-		ended := p.Status.Phase == v1alpha1.PhaseSucceeded || p.Status.Phase == v1alpha1.PhaseFailed
+		ended := p.Status.Terminal()
 		if ended || p.Status.Failure != nil || p.DeletionTimestamp != nil {
 			continue
 		}

@@ -40,7 +40,7 @@ func (f *flights) seen(before, after *v1alpha1.Prototype) Observation {
 	if f.last == nil {
 		f.last = map[string]flight{}
 	}
-	if Terminal(&after.Status) {
+	if after.Status.Terminal() {
 		delete(f.last, after.Name)
 	} else {
 		f.last[after.Name] = flight{after.UID, *after.Status.DeepCopy()}

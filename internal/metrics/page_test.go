@@ -182,7 +182,7 @@ func TestPhasesAreThoseOfTheKind(t *testing.T) {
 		for _, value := range strings.Fields(strings.ReplaceAll(string(match[1]), "- ", "")) {
 			found++
 			phase := v1alpha1.Phase(value)
-			if !inFlightPhases[phase] && !Terminal(&v1alpha1.PrototypeStatus{Phase: phase}) {
+			if !inFlightPhases[phase] && !(&v1alpha1.PrototypeStatus{Phase: phase}).Terminal() {
 				t.Errorf("nobody counts a capture in phase %s", phase)
 			}
 		}

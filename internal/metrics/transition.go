@@ -46,7 +46,7 @@ type Observation struct {
 // no news; neither is what a status that was lost in between said before.
 func Between(before, after *v1alpha1.PrototypeStatus) Observation {
 	o := Observation{Steps: stepsLeft(before.Steps, after.Steps)}
-	if Terminal(after) && !Terminal(before) {
+	if after.Terminal() && !before.Terminal() {
 		ended := endingOf(after)
 		o.Ended = &ended
 	}
@@ -55,11 +55,6 @@ func Between(before, after *v1alpha1.PrototypeStatus) Observation {
 		o.OutOfService = &took
 	}
 	return o
-}
-
-// Terminal tells whether the capture has ended.
-func Terminal(s *v1alpha1.PrototypeStatus) bool {
-	return s.Phase == v1alpha1.PhaseSucceeded || s.Phase == v1alpha1.PhaseFailed
 }
 
 func released(d *v1alpha1.DonorStatus) bool {

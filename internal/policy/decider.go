@@ -228,7 +228,7 @@ func inputsOf(prototypes []v1alpha1.Prototype) string {
 	states := make([]string, 0, len(prototypes))
 	for i := range prototypes {
 		p := &prototypes[i]
-		states = append(states, fmt.Sprintf("%s/%s/%t/%t", p.Name, p.UID, Terminal(p), p.Status.Phase == v1alpha1.PhaseSucceeded))
+		states = append(states, fmt.Sprintf("%s/%s/%t/%t", p.Name, p.UID, p.Status.Terminal(), p.Status.Phase == v1alpha1.PhaseSucceeded))
 	}
 	slices.Sort(states)
 	return strings.Join(states, " ")

@@ -99,7 +99,7 @@ func (d *Decider) subject(pool Pool, prototypes []v1alpha1.Prototype, now time.T
 	for i := range prototypes {
 		p := &prototypes[i]
 		switch {
-		case !Terminal(p):
+		case !p.Status.Terminal():
 			subject.InFlight = p.Name
 		case p.Spec.Version != today:
 		case p.Status.Phase == v1alpha1.PhaseSucceeded:

@@ -14,8 +14,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 // anyNode draws a node of pool1 whose texts are now and then alike, long, empty or its own name.
@@ -71,7 +71,7 @@ func TestWhatIsPackedIsAllThere(t *testing.T) {
 		if got, want := packed.Annotations[v1alpha1.ReservationAnnotation], node.Annotations[v1alpha1.ReservationAnnotation]; got != want {
 			t.Fatalf("reservation = %q, want %q", got, want)
 		}
-		if selection.Ready(packed) != selection.Ready(node) || packed.Status.NodeInfo.BootID != node.Status.NodeInfo.BootID {
+		if nodestate.Ready(packed) != nodestate.Ready(node) || packed.Status.NodeInfo.BootID != node.Status.NodeInfo.BootID {
 			t.Fatalf("status = %+v", packed.Status)
 		}
 	})

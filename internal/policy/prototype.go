@@ -57,13 +57,8 @@ func (p Pool) freeName(version string, all []v1alpha1.Prototype) (string, error)
 		"once you know why they failed", maxAttempts, p.Name, version)
 }
 
-// Terminal tells whether a capture has ended, well or not.
-func Terminal(p *v1alpha1.Prototype) bool {
-	return p.Status.Phase == v1alpha1.PhaseSucceeded || p.Status.Phase == v1alpha1.PhaseFailed
-}
-
 // HoldsDonor tells whether a capture holds a node or is going to: it has neither ended nor given its donor
 // back. An image that is still being replicated keeps no node away.
 func HoldsDonor(p *v1alpha1.Prototype) bool {
-	return !Terminal(p) && (p.Status.Donor == nil || p.Status.Donor.ReleasedAt == nil)
+	return !p.Status.Terminal() && (p.Status.Donor == nil || p.Status.Donor.ReleasedAt == nil)
 }

@@ -36,7 +36,7 @@ func lastResult(prototypes []v1alpha1.Prototype) *v1alpha1.CaptureResult {
 	var last *v1alpha1.Prototype
 	for i := range prototypes {
 		p := &prototypes[i]
-		if Terminal(p) && (last == nil || younger(p, last)) {
+		if p.Status.Terminal() && (last == nil || younger(p, last)) {
 			last = p
 		}
 	}

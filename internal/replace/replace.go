@@ -238,15 +238,6 @@ func sorted[T any](m map[string]T) []string {
 	return names
 }
 
-func isReady(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

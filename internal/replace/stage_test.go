@@ -20,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 const (
@@ -187,7 +188,7 @@ func (s *stage) node(name string) *corev1.Node {
 func (s *stage) look() {
 	out := 0
 	for name := range s.nodes {
-		if n := s.node(name); n != nil && (n.Spec.Unschedulable || !isReady(n)) {
+		if n := s.node(name); n != nil && (n.Spec.Unschedulable || !nodestate.Ready(n)) {
 			out++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // step looks at a node that is taken and does the next thing. An error that may pass by itself is said and not
@@ -72,7 +73,7 @@ func (r *Replacer) drain(ctx context.Context, n *corev1.Node, mark *v1alpha1.Reb
 	if err != nil {
 		return false, err
 	}
-	if !isReady(n) {
+	if !nodestate.Ready(n) {
 		left.Pods = staying(left.Pods)
 	}
 	if len(left.Stuck) > 0 {
@@ -125,7 +126,7 @@ func (r *Replacer) giveBack(ctx context.Context, n *corev1.Node, why string) err
 // rebuild has the cloud do it, and gives the node back once it is Ready under a new boot.
 func (r *Replacer) rebuild(ctx context.Context, n *corev1.Node, mark *v1alpha1.Rebuild) error {
 	f := r.active[n.Name]
-	booted := isReady(n) && n.Status.NodeInfo.BootID != mark.BootID
+	booted := nodestate.Ready(n) && n.Status.NodeInfo.BootID != mark.BootID
 	if f.rebuilds && !booted && r.now().Sub(f.askedAt) < askEvery {
 		return nil
 	}
@@ -144,7 +145,7 @@ func (r *Replacer) rebuild(ctx context.Context, n *corev1.Node, mark *v1alpha1.R
 	}
 	late := r.now().Sub(f.begunAt) > r.readyTimeout()
 	switch {
-	case have.State == cloud.Complete && (booted || late && isReady(n)):
+	case have.State == cloud.Complete && (booted || late && nodestate.Ready(n)):
 		// One that is up to date and Ready for so long under its old boot was rebuilt before it was taken.
 		if err := node.GiveBackFromRebuild(ctx, r.Kube, n, r.To); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // page is how many nodes are read at once.
@@ -85,7 +86,7 @@ func (r *Replacer) members(ctx context.Context, builtFrom map[string]string) ([]
 }
 
 func (r *Replacer) member(n *corev1.Node, builtFrom string) (member, error) {
-	m := member{node: n, bad: builtFrom == r.From, ready: isReady(n)}
+	m := member{node: n, bad: builtFrom == r.From, ready: nodestate.Ready(n)}
 	rebuild, err := node.Rebuilding(n)
 	if err != nil {
 		return m, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // Reasons that have regard to others at work in the cluster.
@@ -49,7 +50,7 @@ func outnumbered(s Subject) *cloud.Refusal {
 }
 
 // unavailable tells whether a node is out of service, by whosever hand.
-func unavailable(n *corev1.Node) bool { return !Ready(n) || n.Spec.Unschedulable }
+func unavailable(n *corev1.Node) bool { return !nodestate.Available(n) }
 
 // mayBeAway is how many of a pool's nodes may be out of service: at least the donor, or nothing could be captured.
 func mayBeAway(limit intstr.IntOrString, nodes int) int {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // Reasons of the rules that only an automatic choice knows. A person who names a node may break them.
@@ -92,7 +93,7 @@ func newJudge(pool Pool, rules Rules, now time.Time) *judge {
 func (j *judge) judge(n *corev1.Node) Verdict {
 	s := subject{judge: j, Subject: Subject{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt}}
 	s.verdict = Verdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
-	if since, ready := ReadySince(n); ready {
+	if since, ready := nodestate.ReadySince(n); ready {
 		s.ready, s.verdict.ReadySince = true, since
 	}
 	s.readPatch()
@@ -154,7 +155,7 @@ func notAloneInPool(s *subject) *cloud.Refusal {
 
 // takesPods tells whether the node could take the pods of one that goes.
 func takesPods(n *corev1.Node) bool {
-	return Ready(n) && !n.Spec.Unschedulable && n.Annotations[v1alpha1.ReservationAnnotation] == ""
+	return nodestate.Available(n) && n.Annotations[v1alpha1.ReservationAnnotation] == ""
 }
 
 // evaluate asks the policy's expressions, which give the score as well. An expression that fails says nothing

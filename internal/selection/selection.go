@@ -9,13 +9,13 @@ package selection
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // Subject is a node that may become a donor, and what the rules need to know around it.
@@ -93,7 +93,7 @@ func staying(s Subject) *cloud.Refusal {
 }
 
 func ready(s Subject) *cloud.Refusal {
-	if Ready(s.Node) {
+	if nodestate.Ready(s.Node) {
 		return nil
 	}
 	return refuse(NotReady, "node %s is not Ready, and a node that does not work is no prototype: choose another, or mend it first", s.Node.Name)
@@ -141,21 +141,4 @@ func free(s Subject) *cloud.Refusal {
 		return refuse(Reserved, "node %s is held by %s: let it end, or give the node back with `kamino return %s`", s.Node.Name, reservation.Holder, s.Node.Name)
 	}
 	return refuse(Reserved, "node %s is reserved by prototype %s: wait until it is done, or delete that prototype", s.Node.Name, reservation.Name)
-}
-
-// Ready tells whether the node's kubelet says so now.
-func Ready(n *corev1.Node) bool {
-	_, ready := ReadySince(n)
-	return ready
-}
-
-// ReadySince is the moment from which on the node has been Ready without a break, to the second. It is false
-// for a node that is not Ready now, and the zero time where the condition does not say.
-func ReadySince(n *corev1.Node) (since time.Time, ready bool) {
-	for i := range n.Status.Conditions {
-		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
-		}
-	}
-	return time.Time{}, false
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 const (
@@ -116,11 +117,9 @@ func (l *Labeler) look(n *corev1.Node, pace Pace) (cloud.PoolID, member, time.Du
 	if err != nil {
 		return "", m, ofNoPool
 	}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			m.ready = c.LastTransitionTime.Time
-			return pool, m, 0
-		}
+	if since, ready := nodestate.ReadySince(n); ready {
+		m.ready = since
+		return pool, m, 0
 	}
 	if m.label == "" {
 		return pool, m, max(m.created.Add(pace.Patience).Sub(l.now()), 0)

@@ -123,6 +123,6 @@ func policyNews(before, after *v1alpha1.PrototypePolicy) bool {
 
 // prototypeNews are the end of a capture, and its donor's return, which lets another capture begin.
 func prototypeNews(before, after *v1alpha1.Prototype) bool {
-	return before.UID != after.UID || decide.Terminal(before) != decide.Terminal(after) ||
+	return before.UID != after.UID || before.Status.Terminal() != after.Status.Terminal() ||
 		decide.HoldsDonor(before) != decide.HoldsDonor(after)
 }

@@ -27,7 +27,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
-	donor "github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // workers is how many Prototypes are looked at at once. A pass waits for a cloud's answer and for nothing
@@ -130,7 +130,7 @@ func donorNews() predicate.Predicate {
 			before, isNode := e.ObjectOld.(*corev1.Node)
 			after, isToo := e.ObjectNew.(*corev1.Node)
 			return isNode && isToo && (before.Status.NodeInfo.BootID != after.Status.NodeInfo.BootID ||
-				donor.Ready(before) != donor.Ready(after))
+				nodestate.Ready(before) != nodestate.Ready(after))
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

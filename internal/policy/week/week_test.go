@@ -16,7 +16,6 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
-	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 const (
@@ -198,7 +197,7 @@ func (w *world) control() (active int) {
 		w.nextDecision = now.Add(min(after, 10*time.Minute))
 	}
 	for _, p := range w.prototypes() {
-		if policy.Terminal(&p) && len(p.Finalizers) == 0 {
+		if p.Status.Terminal() && len(p.Finalizers) == 0 {
 			continue
 		}
 		active++

@@ -251,7 +251,7 @@ func (w *world) prototype(name string) *v1alpha1.Prototype {
 func (w *world) active() int {
 	n := 0
 	for _, p := range w.prototypes() {
-		if !policy.Terminal(&p) || len(p.Finalizers) > 0 {
+		if !p.Status.Terminal() || len(p.Finalizers) > 0 {
 			n++
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
@@ -135,7 +135,7 @@ func TestSecretStopsTheCapture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !selection.Ready(node) || node.Spec.Unschedulable || node.Annotations[v1alpha1.ReservationAnnotation] != "" {
+	if !nodestate.Ready(node) || node.Spec.Unschedulable || node.Annotations[v1alpha1.ReservationAnnotation] != "" {
 		t.Errorf("node %s was not given back as it was: %+v", d.node, node.Spec)
 	}
 	if now := sandbox.MachinesOf(t, "secretive")[0]; now.Boots != d.boots+1 {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 func TestGeneralizePodCannotStart(t *testing.T) {
@@ -38,7 +38,7 @@ func TestDonorThatDoesNotComeBack(t *testing.T) {
 	g.failed("DonorNotReady")
 
 	// All that is wrong with the node now is what is wrong with its machine.
-	if selection.Ready(g.node(donor)) {
+	if nodestate.Ready(g.node(donor)) {
 		t.Error("the donor is Ready")
 	}
 	g.must(sandbox.Unhang(t.Context(), donor))

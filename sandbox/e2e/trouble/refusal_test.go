@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // refuses demands that a capture of a node is refused with the sentences, and that nothing is changed; with
@@ -32,7 +32,7 @@ func TestNodeThatIsNotReady(t *testing.T) {
 	g := newGround(t, "name=notready,nodes=3")
 	node := g.nodes[1]
 	g.must(sandbox.Hang(t.Context(), node))
-	eventually(t, "the node is not Ready", func() (bool, string) { return !selection.Ready(g.node(node)), "it is Ready" })
+	eventually(t, "the node is not Ready", func() (bool, string) { return !nodestate.Ready(g.node(node)), "it is Ready" })
 	g.refuses(node, 3, "node "+node+" is not Ready", "choose another, or mend it")
 }
 

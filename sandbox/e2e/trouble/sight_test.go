@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // sight is what a capture could change in a pool, all of it.
@@ -40,7 +40,7 @@ func (g *ground) look() sight {
 	for _, name := range g.nodes {
 		n := g.node(name)
 		s.Nodes[name] = describe(g, n)
-		if selection.Ready(n) {
+		if nodestate.Ready(n) {
 			s.Ready = append(s.Ready, name)
 		}
 		s.Boots[name] = g.machine(name).Boots

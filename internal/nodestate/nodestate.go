@@ -1,0 +1,30 @@
+// Package nodestate reads what a Kubernetes Node says of itself. It is pure: one answer to each question, for
+// everybody who asks it.
+package nodestate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Ready tells whether the node's kubelet says so now.
+func Ready(n *corev1.Node) bool {
+	_, ready := ReadySince(n)
+	return ready
+}
+
+// ReadySince is the moment from which on the node has been Ready without a break, to the second. It is false
+// for a node that is not Ready now; the time is that of the last change then, and the zero time where the
+// condition does not say.
+func ReadySince(n *corev1.Node) (since time.Time, ready bool) {
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
+		}
+	}
+	return time.Time{}, false
+}
+
+// Available tells whether a node takes pods: it is Ready and not cordoned.
+func Available(n *corev1.Node) bool { return Ready(n) && !n.Spec.Unschedulable }

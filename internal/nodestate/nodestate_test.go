@@ -1,0 +1,48 @@
+package nodestate
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestState(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	is := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: kind, Status: status, LastTransitionTime: metav1.NewTime(at)}
+	}
+	for _, test := range []struct {
+		name             string
+		conditions       []corev1.NodeCondition
+		cordoned         bool
+		ready, available bool
+		since            time.Time
+	}{
+		{name: "says nothing"},
+		{name: "Ready", conditions: []corev1.NodeCondition{is(corev1.NodeReady, corev1.ConditionTrue)}, ready: true, available: true, since: at},
+		{name: "cordoned", conditions: []corev1.NodeCondition{is(corev1.NodeReady, corev1.ConditionTrue)}, cordoned: true, ready: true, since: at},
+		{name: "not Ready", conditions: []corev1.NodeCondition{is(corev1.NodeReady, corev1.ConditionFalse)}, since: at},
+		{name: "silent", conditions: []corev1.NodeCondition{is(corev1.NodeReady, corev1.ConditionUnknown)}, since: at},
+		{name: "another condition is true", conditions: []corev1.NodeCondition{is(corev1.NodeDiskPressure, corev1.ConditionTrue)}},
+		{
+			name:       "the last of several",
+			conditions: []corev1.NodeCondition{is(corev1.NodeDiskPressure, corev1.ConditionFalse), is(corev1.NodeReady, corev1.ConditionTrue)},
+			ready:      true, available: true, since: at,
+		},
+		{
+			name:       "no time",
+			conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			ready:      true, available: true,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: test.cordoned}, Status: corev1.NodeStatus{Conditions: test.conditions}}
+			since, ready := ReadySince(n)
+			if ready != test.ready || !since.Equal(test.since) || Ready(n) != test.ready || Available(n) != test.available {
+				t.Errorf("ReadySince is %v, %v; Ready %v; Available %v", since, ready, Ready(n), Available(n))
+			}
+		})
+	}
+}
