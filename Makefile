@@ -101,6 +101,7 @@ assets: $(BIN)/kamino-sandbox
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) $(BIN)/.modules ## Run the linters, import walls included, on both modules.
+	@$(GO) test -run 'Walls|Pure' ./cmd/kamino
 	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) .
 	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) sandbox
 

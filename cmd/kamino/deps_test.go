@@ -35,83 +35,12 @@ func TestTheBinaryHoldsNothingForeign(t *testing.T) {
 		"k8s.io/kubernetes", "k8s.io/apiserver", "k8s.io/kube-aggregator", "k8s.io/kubelet", "go.etcd.io/etcd", "go.etcd.io/raft",
 		module + "sandbox", module + "internal/cloud/memory", module + "internal/cloud/cloudtest", module + "internal/tmpdeps",
 		"testing", "net/http/httptest", "github.com/rogpeppe/go-internal", "pgregory.net/rapid",
-		"k8s.io/client-go/kubernetes/fake", "sigs.k8s.io/controller-runtime/pkg/client/fake", "sigs.k8s.io/controller-runtime/pkg/envtest",
+		"sigs.k8s.io/kwok", "k8s.io/client-go/kubernetes/fake", "sigs.k8s.io/controller-runtime/pkg/client/fake", "sigs.k8s.io/controller-runtime/pkg/envtest",
 		"github.com/stretchr/testify", "github.com/onsi",
 	} {
 		for _, name := range all {
 			if under(name, forbidden) {
 				t.Errorf("the binary holds %s", name)
-			}
-		}
-	}
-}
-
-// Who may build on whom, of the project's own packages; see docs/architecture.md. What is not named here
-// may build on everything.
-var walls = map[string][]string{
-	"api/v1alpha1":          {},
-	"internal/imageversion": {},
-	"internal/cloud":        {},
-	"internal/selection":    {"api", "internal/cloud", "internal/imageversion"},
-	"internal/retention":    {"api", "internal/cloud", "internal/imageversion"},
-	"internal/capture/plan": {"api", "internal/cloud", "internal/imageversion"},
-	"internal/node":         {"api"},
-	"internal/cloud/azure":  {"internal/cloud", "internal/imageversion"},
-	"internal/capture":      {"api", "internal/capture/plan", "internal/cloud", "internal/held", "internal/history", "internal/imageversion", "internal/node", "internal/retention", "internal/selection"},
-	"internal/manifest":     {"api"},
-	"internal/replace":      {"api", "internal/cloud", "internal/node"},
-	"internal/doctor":       {"api", "internal/cloud", "internal/history", "internal/imageversion", "internal/retention"},
-	"internal/history":      {"api", "internal/cloud", "internal/imageversion", "internal/retention"},
-	"internal/estimate":     {"api"},
-	"internal/held":         {"api"},
-	"internal/cli/print": {"api", "internal/cloud", "internal/doctor", "internal/estimate", "internal/held", "internal/history", "internal/imageversion", "internal/retention",
-		"internal/selection"},
-	"internal/controller/prototype": {"api", "internal/capture", "internal/capture/plan", "internal/cloud", "internal/held", "internal/history", "internal/imageversion",
-		"internal/node", "internal/retention", "internal/selection"},
-}
-
-// Packages that touch nothing: they get values and give values.
-var pure = []string{"internal/selection", "internal/retention", "internal/imageversion", "internal/history", "internal/estimate", "internal/held", "internal/capture/plan"}
-
-func TestWalls(t *testing.T) {
-	for name, allowed := range walls {
-		t.Run(name, func(t *testing.T) {
-			for _, dep := range deps(t, module+name) {
-				own, isOwn := strings.CutPrefix(dep, module)
-				if !isOwn || own == name {
-					continue
-				}
-				// A provider is not the contract: internal/cloud does not stand for what is below it.
-				if !slices.ContainsFunc(allowed, func(a string) bool { return own == a || a == "api" && under(own, a) }) {
-					t.Errorf("%s builds on %s", name, own)
-				}
-			}
-		})
-	}
-}
-
-func TestPurePackagesTouchNothing(t *testing.T) {
-	for _, name := range pure {
-		out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{join .Imports "\n"}}`, module+name).Output()
-		if err != nil {
-			t.Fatalf("go list: %v", err)
-		}
-		for _, dep := range strings.Fields(string(out)) {
-			for _, forbidden := range []string{"context", "log", "os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime", "github.com/go-logr", "github.com/Azure"} {
-				if under(dep, forbidden) {
-					t.Errorf("%s imports %s", name, dep)
-				}
-			}
-		}
-	}
-}
-
-// Only the provider speaks its cloud's SDK.
-func TestTheSDKStaysWithItsProvider(t *testing.T) {
-	for _, name := range []string{"internal/capture", "internal/controller/prototype", "internal/node", "internal/manifest"} {
-		for _, dep := range deps(t, module+name) {
-			if under(dep, "github.com/Azure") {
-				t.Errorf("%s builds on %s", name, dep)
 			}
 		}
 	}

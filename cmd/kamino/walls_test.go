@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// room is what a package may import, itself and not by others. What it does not name it may not.
+type room struct {
+	// pure packages get values and give values: no clock, no context, no file, no network, no log.
+	pure bool
+	// own packages of the project, without "internal/". "*" stands for all.
+	own string
+	// foreign packages, as prefixes of import paths. "*" stands for all that no other room has for itself.
+	foreign string
+}
+
+// Families of foreign packages.
+const (
+	kubeTypes  = " k8s.io/api k8s.io/apimachinery"
+	kubeClient = kubeTypes + " k8s.io/client-go github.com/go-logr/logr"
+	kubeLoop   = kubeClient + " sigs.k8s.io/controller-runtime"
+	yaml       = " sigs.k8s.io/yaml"
+	unix       = " golang.org/x/sys/unix"
+)
+
+// rooms is the one table of who may import whom: docs/architecture.md tells the reasons, and the linter's list of
+// packages without a clock is held to it. A package that is not in it fails.
+var rooms = map[string]room{
+	"api/v1alpha1": {foreign: kubeTypes},
+	"api/crds":     {},
+
+	"internal/nodestate":    {pure: true, foreign: kubeTypes},
+	"internal/imageversion": {pure: true},
+	"internal/schedule":     {pure: true, own: "api", foreign: kubeTypes + " github.com/robfig/cron"},
+	"internal/expression":   {pure: true, foreign: kubeTypes + " github.com/google/cel-go"},
+	"internal/retention":    {pure: true, own: "cloud imageversion"},
+	"internal/selection":    {pure: true, own: "api cloud nodestate", foreign: kubeTypes},
+	"internal/history":      {pure: true, own: "api cloud imageversion retention"},
+	"internal/estimate":     {pure: true, own: "api"},
+	"internal/held":         {pure: true, own: "api nodestate", foreign: kubeTypes},
+	"internal/capture/plan": {pure: true},
+
+	"internal/cloud":           {},
+	"internal/cloud/azure":     {own: "cloud imageversion", foreign: "github.com/Azure/azure-sdk-for-go"},
+	"internal/cloud/memory":    {own: "cloud imageversion"},
+	"internal/cloud/cloudtest": {own: "cloud", foreign: "github.com/google/go-cmp"},
+
+	"internal/generalize/tree":  {foreign: unix},
+	"internal/generalize/store": {own: "generalize/tree", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
+	"internal/generalize/scan":  {foreign: unix + " github.com/pelletier/go-toml github.com/zricethezav/gitleaks"},
+	"internal/generalize":       {own: "api generalize/tree generalize/scan generalize/store", foreign: kubeTypes + yaml},
+	"internal/generalize/host": {
+		own:     "api generalize generalize/tree",
+		foreign: kubeClient + unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
+	},
+
+	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
+	"internal/capture":  {own: "api capture/plan cloud held history imageversion node nodestate retention selection", foreign: kubeLoop},
+	"internal/replace":  {own: "api cloud node nodestate", foreign: kubeClient},
+	"internal/doctor":   {own: "api cloud held history imageversion nodestate", foreign: kubeClient},
+	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
+	"internal/metrics":  {own: "api capture capture/plan cloud history imageversion selection", foreign: kubeClient + " github.com/prometheus/client_golang"},
+	"internal/policy":   {own: "api capture cloud expression history imageversion nodestate schedule selection", foreign: kubeLoop},
+
+	"internal/controller/nodelabel": {own: "api cloud node nodestate", foreign: kubeClient},
+	"internal/controller/policy":    {own: "api policy", foreign: kubeLoop},
+	"internal/controller/prototype": {own: "api capture nodestate", foreign: kubeLoop},
+	"internal/controller/sweep":     {own: "api capture cloud held", foreign: kubeLoop},
+
+	"internal/cli/print": {own: "api cloud doctor estimate held history selection", foreign: kubeTypes + yaml},
+	"internal/cli":       {own: "*", foreign: "*"},
+	"cmd/kamino":         {own: "*", foreign: "*"},
+
+	// For tests alone; TestTheBinaryHoldsNothingForeign keeps them out of the binary.
+	"internal/apitest":     {own: "api", foreign: "*"},
+	"internal/policy/week": {own: "*", foreign: "*"},
+}
+
+// kept is what one room has for itself, with the reason: "*" does not stand for these.
+var kept = map[string]string{
+	"github.com/google/cel-go":                              "expressions are compiled and evaluated in package expression",
+	"github.com/robfig/cron":                                "schedules are read in package schedule",
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager": "only the provider speaks to its cloud",
+	"go.etcd.io/bbolt":                                      "a container runtime's database is read in package store",
+	"github.com/zricethezav/gitleaks":                       "rules of secrets are read in package scan",
+}
+
+// impure is what no pure package imports, the standard library's share.
+var impure = []string{"context", "log", "net", "os", "syscall", "runtime", "testing"}
+
+// imported is a package of the project, with what it imports itself, tests apart.
+type imported struct {
+	ImportPath string
+	Imports    []string
+}
+
+// packages are all of the product's.
+func packages(t *testing.T) []imported {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"internal/...", module+"api/...", module+"cmd/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []imported
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p imported
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		p.ImportPath = strings.TrimPrefix(p.ImportPath, module)
+		if p.ImportPath != "internal/tmpdeps" {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// breach is why a package of the room must not import another, empty if it may.
+func (r room) breach(path string) string {
+	if own, isOwn := strings.CutPrefix(path, module); isOwn {
+		short := strings.TrimPrefix(own, "internal/")
+		if r.own == "*" || slices.Contains(strings.Fields(r.own), short) || strings.HasPrefix(own, "api/") && slices.Contains(strings.Fields(r.own), "api") {
+			return ""
+		}
+		return "the room is not open to it"
+	}
+	if first, _, _ := strings.Cut(path, "/"); !strings.Contains(first, ".") {
+		if r.pure && slices.ContainsFunc(impure, func(i string) bool { return under(path, i) }) {
+			return "a pure package touches nothing"
+		}
+		return ""
+	}
+	if slices.ContainsFunc(strings.Fields(r.foreign), func(f string) bool { return under(path, f) }) {
+		return ""
+	}
+	for prefix, why := range kept {
+		if under(path, prefix) {
+			return why
+		}
+	}
+	if r.foreign == "*" {
+		return ""
+	}
+	return "it is not among the room's libraries"
+}
+
+func TestWalls(t *testing.T) {
+	all := packages(t)
+	for _, p := range all {
+		r, known := rooms[p.ImportPath]
+		if !known {
+			t.Errorf("package %s has no room: say in `rooms` what it may import", p.ImportPath)
+			continue
+		}
+		for _, path := range p.Imports {
+			if why := r.breach(path); why != "" {
+				t.Errorf("%s imports %s: %s", p.ImportPath, path, why)
+			}
+		}
+	}
+	for name := range rooms {
+		if !slices.ContainsFunc(all, func(p imported) bool { return p.ImportPath == name }) {
+			t.Errorf("there is no package %s", name)
+		}
+	}
+}
+
+// A pure package may build on no other that is not: values of the cloud and of the API are no I/O.
+func TestPureBuildsOnPure(t *testing.T) {
+	for name, r := range rooms {
+		for own := range strings.FieldsSeq(r.own) {
+			if r.pure && own != "api" && own != "cloud" && !rooms["internal/"+own].pure {
+				t.Errorf("%s is pure, and internal/%s is not", name, own)
+			}
+		}
+	}
+}
+
+func TestABreachIsFound(t *testing.T) {
+	for _, test := range []struct {
+		from, path string
+		breach     bool
+	}{
+		{"internal/selection", module + "internal/cloud", false},
+		{"internal/selection", module + "internal/cloud/azure", true},
+		{"internal/selection", module + "api/v1alpha1", false},
+		{"internal/selection", "time", false},
+		{"internal/selection", "os", true},
+		{"internal/selection", "net/http", true},
+		{"internal/selection", "k8s.io/client-go/kubernetes", true},
+		{"internal/cloud", "k8s.io/api/core/v1", true},
+		{"internal/capture", module + "internal/generalize", true},
+		{"internal/capture", module + "internal/metrics", true},
+		{"internal/capture", "github.com/prometheus/client_golang/prometheus", true},
+		{"internal/cli", "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v6", true},
+		{"internal/cli", "github.com/robfig/cron/v3", true},
+		{"internal/cli", module + "internal/cloud/azure", false},
+		{"internal/schedule", "github.com/robfig/cron/v3", false},
+	} {
+		if why := rooms[test.from].breach(test.path); (why != "") != test.breach {
+			t.Errorf("%s imports %s: breach %q, want one: %t", test.from, test.path, why, test.breach)
+		}
+	}
+}
+
+// The linter's list of packages without a clock is this table's list of pure ones.
+func TestTheLinterKnowsThePurePackages(t *testing.T) {
+	config, err := os.ReadFile("../../.golangci.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := regexp.MustCompile(`path-except: internal/\(([^)]*)\)/`).FindSubmatch(config)
+	if listed == nil {
+		t.Fatal("the linter's configuration names no packages without a clock")
+	}
+	var want []string
+	for name, r := range rooms {
+		if r.pure {
+			want = append(want, strings.TrimPrefix(name, "internal/"))
+		}
+	}
+	got := strings.Split(string(listed[1]), "|")
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the linter forbids the clock in %v, and pure are %v", got, want)
+	}
+}
