@@ -63,7 +63,7 @@ var rooms = map[string]room{
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":  {own: "api capture/plan cloud held history imageversion node nodestate retention selection", foreign: kubeLoop},
 	"internal/replace":  {own: "api cloud node nodestate", foreign: kubeClient},
-	"internal/doctor":   {own: "api cloud held history imageversion nodestate", foreign: kubeClient},
+	"internal/doctor":   {own: "api cloud held history imageversion node nodestate", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/metrics":  {own: "api capture capture/plan cloud history imageversion selection", foreign: kubeClient + " github.com/prometheus/client_golang"},
 	"internal/policy":   {own: "api capture cloud expression history imageversion nodestate schedule selection", foreign: kubeLoop},

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
@@ -229,13 +230,7 @@ func (w *world) tags() map[string]string {
 
 func (e *Engine) imageSpec(w *world) cloud.ImageSpec {
 	tags := w.tags()
-	// What came to the pool's nodes after the donor's disk was done is not in the image, however long it takes
-	// to be made. The donor's clock may be ahead.
-	built := e.now()
-	if at := w.proof.At.Time; at.Before(built) {
-		built = at
-	}
-	tags[cloud.TagBuiltAt] = built.UTC().Format(cloud.BuiltAtLayout)
+	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.proof.At.Time, e.now())
 	spec := cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot.ID, Tags: tags}
 	if replicas := w.p.Spec.Settings.Publish.Replicas; replicas != nil {
 		spec.Replicas = *replicas

@@ -192,28 +192,19 @@ func (e *Engine) refuseLineage(ctx context.Context, w *world, _ []v1alpha1.Proto
 	return history.RefuseDonor(w.p.Spec.Donor.NodeName, w.p.Spec.Pool, image), nil
 }
 
-// peers lists the other nodes of the pool, in pages: a cluster may have many thousands.
+// peers lists the other nodes of the pool.
 func (e *Engine) peers(ctx context.Context, w *world) ([]corev1.Node, error) {
 	var peers []corev1.Node
-	options := metav1.ListOptions{Limit: 500}
-	for {
-		page, err := e.Kube.CoreV1().Nodes().List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("list nodes: %w", err)
+	err := node.Each(ctx, e.Kube, "", func(n *corev1.Node) error {
+		if n.Name == w.p.Spec.Donor.NodeName || n.Spec.ProviderID == "" {
+			return nil
 		}
-		for i := range page.Items {
-			n := &page.Items[i]
-			if n.Name == w.p.Spec.Donor.NodeName || n.Spec.ProviderID == "" {
-				continue
-			}
-			if pool, err := e.Cloud.PoolOf(cloud.InstanceID(n.Spec.ProviderID)); err == nil && pool == w.pool {
-				peers = append(peers, *n)
-			}
+		if pool, err := e.Cloud.PoolOf(cloud.InstanceID(n.Spec.ProviderID)); err == nil && pool == w.pool {
+			peers = append(peers, *n)
 		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return peers, nil
-		}
-	}
+		return nil
+	})
+	return peers, err
 }
 
 // refuseInstallation checks that the generalize pod can be made at all.

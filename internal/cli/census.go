@@ -3,12 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -17,24 +14,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
-// page is how many nodes are held in memory at once: a cluster may have thousands, of several kilobytes each.
-const page = 250
-
 // census finds the pools of the cluster's nodes, ordered by name.
 func (s *session) census(ctx context.Context) ([]print.Pool, error) {
 	pools := map[cloud.PoolID]*print.Pool{}
-	options := metav1.ListOptions{Limit: page}
-	for {
-		list, err := s.cluster.Kube.CoreV1().Nodes().List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("list nodes: %w", err)
-		}
-		for i := range list.Items {
-			s.countNode(pools, &list.Items[i])
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			break
-		}
+	if err := s.eachNode(ctx, func(n *corev1.Node) { s.countNode(pools, n) }); err != nil {
+		return nil, err
 	}
 	ordered := make([]print.Pool, 0, len(pools))
 	for _, p := range pools {
@@ -82,13 +66,9 @@ func (s *session) lookAtPool(ctx context.Context, pool *print.Pool) error {
 }
 
 func version(image cloud.Image, reason retention.Reason) print.Version {
-	built, err := time.Parse(cloud.BuiltAtLayout, image.Tags[cloud.TagBuiltAt])
-	if err != nil {
-		built = image.CreatedAt
-	}
 	return print.Version{
 		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
-		Donor: image.Tags[cloud.TagBuiltFrom], BuiltAt: built, Prototype: image.Tags[cloud.TagPrototype],
+		Donor: image.Tags[cloud.TagBuiltFrom], BuiltAt: history.BuiltAt(image), Prototype: image.Tags[cloud.TagPrototype],
 		Proof: image.Tags[cloud.TagProof], Verified: image.Tags[cloud.TagVerified], Quarantined: image.Tags[cloud.TagQuarantined],
 		Current: reason == retention.Current, Prior: reason == retention.Prior,
 	}

@@ -3,17 +3,16 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // namedPool is a pool that a person named, with what the cluster knows of it.
@@ -63,21 +62,12 @@ func (s *session) clusterPools(ctx context.Context) (map[cloud.PoolID]*namedPool
 // fold is an ID as a key: clouds vary its case from answer to answer.
 func fold(id cloud.InstanceID) cloud.InstanceID { return cloud.InstanceID(strings.ToLower(string(id))) }
 
-// eachNode goes through the cluster's Nodes, a page at a time.
+// eachNode goes through the cluster's Nodes.
 func (s *session) eachNode(ctx context.Context, do func(*corev1.Node)) error {
-	options := metav1.ListOptions{Limit: page}
-	for {
-		list, err := s.cluster.Kube.CoreV1().Nodes().List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("list nodes: %w", err)
-		}
-		for i := range list.Items {
-			do(&list.Items[i])
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return nil
-		}
-	}
+	return node.Each(ctx, s.cluster.Kube, "", func(n *corev1.Node) error {
+		do(n)
+		return nil
+	})
 }
 
 // findPool is the pool that a person means: by its name, its ID, or a part of its name that no other has.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -175,17 +176,14 @@ func (c *Cluster) overwrite(ctx context.Context, name string, now time.Time) err
 
 // heldNodes names the nodes that are held.
 func (c *Cluster) heldNodes(ctx context.Context, captures held.Captures) ([]string, error) {
-	list, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
 	var names []string
-	for i := range list.Items {
-		if _, isHeld := captures.Of(&list.Items[i]); isHeld {
-			names = append(names, list.Items[i].Name)
+	err := node.Each(ctx, c.Kube, "", func(n *corev1.Node) error {
+		if _, isHeld := captures.Of(n); isHeld {
+			names = append(names, n.Name)
 		}
-	}
-	return names, nil
+		return nil
+	})
+	return names, err
 }
 
 // sortedPools are the IDs in their order.

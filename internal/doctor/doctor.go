@@ -14,10 +14,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
@@ -187,23 +187,11 @@ func (d *Doctor) ordered() []cloud.PoolID {
 	return ids
 }
 
-// page is how many nodes are in memory at once.
-const page = 250
-
 func (d *Doctor) lookAtNodes(ctx context.Context) error {
-	options := metav1.ListOptions{Limit: page}
-	for {
-		list, err := d.Kube.CoreV1().Nodes().List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("list nodes: %w", err)
-		}
-		for i := range list.Items {
-			d.lookAtNode(&list.Items[i])
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return nil
-		}
-	}
+	return node.Each(ctx, d.Kube, "", func(n *corev1.Node) error {
+		d.lookAtNode(n)
+		return nil
+	})
 }
 
 func (d *Doctor) lookAtNode(n *corev1.Node) {

@@ -19,15 +19,3 @@ func RefuseDonor(node, pool string, builtFrom cloud.Image) []cloud.Refusal {
 	return refuse(BuiltFromQuarantined, "node %s was built from version %s, which is quarantined (%s): choose a node that was built from another version, "+
 		"or lift that with `kamino release %s %s`", node, builtFrom.Version, why, pool, builtFrom.Version)
 }
-
-// Quarantines are the quarantined versions of the pool, each with the reason that it was given: what a
-// chooser of donors needs to refuse those that were built from one.
-func Quarantines(images []cloud.Image) map[string]string {
-	bad := map[string]string{}
-	for _, image := range images {
-		if why := image.Tags[cloud.TagQuarantined]; why != "" {
-			bad[image.Version] = why
-		}
-	}
-	return bad
-}

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -23,12 +21,5 @@ func TestRefuseDonor(t *testing.T) {
 		if !strings.Contains(refusals[0].Message, part) {
 			t.Errorf("%q does not say %q", refusals[0].Message, part)
 		}
-	}
-}
-
-func TestQuarantines(t *testing.T) {
-	got := Quarantines([]cloud.Image{image(v1), image(v2, cloud.TagQuarantined, "panics"), image(v3, cloud.TagRolledBack, v1)})
-	if diff := cmp.Diff(map[string]string{v2: "panics"}, got); diff != "" {
-		t.Errorf("quarantined (-want +got):\n%s", diff)
 	}
 }

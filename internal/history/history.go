@@ -203,10 +203,6 @@ func count(f Facts, images map[string]cloud.Image) (nodes map[string][]string, o
 }
 
 func version(image cloud.Image) Version {
-	built, err := time.Parse(cloud.BuiltAtLayout, image.Tags[cloud.TagBuiltAt])
-	if err != nil {
-		built = image.CreatedAt
-	}
 	patched, err := time.Parse(time.RFC3339, image.Tags[cloud.TagPatchedAt])
 	if err != nil {
 		patched = time.Time{}
@@ -214,7 +210,7 @@ func version(image cloud.Image) Version {
 	return Version{
 		OS: image.Tags[cloud.TagOS], Kernel: image.Tags[cloud.TagKernel], Kubelet: image.Tags[cloud.TagKubelet], PatchedAt: patched,
 		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
-		Donor: image.Tags[cloud.TagBuiltFrom], Lineage: image.Tags[cloud.TagLineage], BuiltAt: built,
+		Donor: image.Tags[cloud.TagBuiltFrom], Lineage: image.Tags[cloud.TagLineage], BuiltAt: BuiltAt(image),
 		Prototype: image.Tags[cloud.TagPrototype], Proof: image.Tags[cloud.TagProof],
 		Quarantined: image.Tags[cloud.TagQuarantined], RolledBack: image.Tags[cloud.TagRolledBack],
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 )
 
 const (
@@ -98,7 +99,7 @@ func (o *Observer) look(ctx context.Context, id cloud.PoolID, known pool) error 
 	return nil
 }
 
-// builtAt is when a version was begun: what its tag says, or else when the cloud made it, or else its day.
+// builtAt is when the version was captured.
 func (o *Observer) builtAt(ctx context.Context, ref cloud.ImageRef) (time.Time, error) {
 	if ref.Version == "" {
 		return time.Time{}, nil
@@ -107,11 +108,5 @@ func (o *Observer) builtAt(ctx context.Context, ref cloud.ImageRef) (time.Time, 
 	if err != nil {
 		return time.Time{}, err
 	}
-	if at, err := time.Parse(cloud.BuiltAtLayout, image.Tags[cloud.TagBuiltAt]); err == nil {
-		return at, nil
-	}
-	if !image.CreatedAt.IsZero() {
-		return image.CreatedAt, nil
-	}
-	return dayOf(ref.Version), nil
+	return history.BuiltAt(image), nil
 }

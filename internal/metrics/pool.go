@@ -8,6 +8,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
@@ -59,26 +60,7 @@ func (p *pools) meet(id cloud.PoolID, name string, prototype *v1alpha1.Prototype
 	case known.looked || known.version != "" && imageversion.Compare(version, known.version) <= 0:
 		return
 	}
-	known.version, known.builtAt = version, builtAtOf(prototype)
-}
-
-// builtAtOf is when a Prototype's version was begun: the time that its tag tells too.
-func builtAtOf(p *v1alpha1.Prototype) time.Time {
-	for i := len(p.Status.Steps) - 1; i >= 0; i-- {
-		if step := p.Status.Steps[i]; step.Phase == v1alpha1.PhasePublishing {
-			return step.StartedAt.Time
-		}
-	}
-	return dayOf(p.Spec.Version)
-}
-
-// dayOf is the version's day; zero for a name that is none.
-func dayOf(version string) time.Time {
-	day, err := imageversion.Day(version)
-	if err != nil {
-		return time.Time{}
-	}
-	return day
+	known.version, known.builtAt = version, history.CapturedAt(prototype)
 }
 
 // next is a copy of a pool that is to be looked at now; false if there is none. It is due again only after

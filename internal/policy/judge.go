@@ -130,7 +130,7 @@ func withLook(subject selection.Pool, look Look, now time.Time) selection.Pool {
 			continue
 		}
 		bad[v1alpha1.VersionLabelValue(image.Version)] = image
-		if at := bornAt(image); imageversion.Compare(image.Version, subject.Version) > 0 && at.After(subject.BadUntil) {
+		if at := history.BuiltAt(image); imageversion.Compare(image.Version, subject.Version) > 0 && at.After(subject.BadUntil) {
 			subject.BadUntil = at
 		}
 	}
@@ -146,8 +146,7 @@ func withLook(subject selection.Pool, look Look, now time.Time) selection.Pool {
 	return subject
 }
 
-// builtAt is when the version that the recipe names was captured: what its tag says, else when the cloud made
-// it, else its day. Zero if it names none.
+// builtAt is when the version that the recipe names was captured. Zero if it names none.
 func builtAt(look Look) time.Time {
 	version := look.Pool.Recipe.Version
 	if version == "" {
@@ -155,25 +154,10 @@ func builtAt(look Look) time.Time {
 	}
 	for _, image := range look.Images {
 		if imageversion.Compare(image.Version, version) == 0 {
-			return bornAt(image)
+			return history.BuiltAt(image)
 		}
 	}
-	return bornAt(cloud.Image{Version: version})
-}
-
-// bornAt is when a version's donor was captured, as well as that can be told.
-func bornAt(image cloud.Image) time.Time {
-	if at, err := time.Parse(cloud.BuiltAtLayout, image.Tags[cloud.TagBuiltAt]); err == nil {
-		return at
-	}
-	if !image.CreatedAt.IsZero() {
-		return image.CreatedAt
-	}
-	day, err := imageversion.Day(image.Version)
-	if err != nil {
-		return time.Time{}
-	}
-	return day
+	return history.BuiltAt(cloud.Image{Version: version})
 }
 
 // decide names the first thing that is in the way of a capture, or wants one.

@@ -17,9 +17,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// page is how many nodes are read at once.
-const page = 250
-
 // member is a node of the pool, as much as choosing needs of it.
 type member struct {
 	node  *corev1.Node
@@ -57,32 +54,20 @@ func (r *Replacer) list(ctx context.Context) error {
 // members lists the nodes of the pool. Only those that are needed are kept whole.
 func (r *Replacer) members(ctx context.Context, builtFrom map[string]string) ([]member, error) {
 	var members []member
-	options := metav1.ListOptions{Limit: page}
-	for {
-		list, err := r.Kube.CoreV1().Nodes().List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("list nodes: %w", err)
+	err := node.Each(ctx, r.Kube, "", func(n *corev1.Node) error {
+		id := cloud.InstanceID(n.Spec.ProviderID)
+		if pool, err := r.Cloud.PoolOf(id); err != nil || pool != r.Pool {
+			return nil
 		}
-		for i := range list.Items {
-			n := &list.Items[i]
-			id := cloud.InstanceID(n.Spec.ProviderID)
-			if pool, err := r.Cloud.PoolOf(id); err != nil || pool != r.Pool {
-				continue
-			}
-			built, exists := builtFrom[strings.ToLower(string(id))]
-			if !exists {
-				continue // its instance is gone, and it will be
-			}
-			m, err := r.member(n, built)
-			if err != nil {
-				return nil, err
-			}
-			members = append(members, m)
+		built, exists := builtFrom[strings.ToLower(string(id))]
+		if !exists {
+			return nil // its instance is gone, and it will be
 		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return members, nil
-		}
-	}
+		m, err := r.member(n, built)
+		members = append(members, m)
+		return err
+	})
+	return members, err
 }
 
 func (r *Replacer) member(n *corev1.Node, builtFrom string) (member, error) {

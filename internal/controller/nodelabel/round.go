@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -19,8 +18,6 @@ import (
 )
 
 const (
-	// page is how many nodes are in memory at once.
-	page = 250
 	// ofNoPool is when a node that belongs to no pool, such as one of the control plane, is looked at again.
 	ofNoPool = 24 * time.Hour
 	// joinLimit is the longest time from creation to now in which a node still counts as joining. One that was
@@ -74,34 +71,26 @@ func (l *Labeler) round(ctx context.Context, census cloud.Census, pace Pace, all
 // gather lists nodes and sorts them by pool, leaving out those that nothing can be said about yet.
 func (l *Labeler) gather(ctx context.Context, pace Pace, all bool, soon func(time.Duration)) (map[cloud.PoolID][]member, error) {
 	pools := map[cloud.PoolID][]member{}
-	options := metav1.ListOptions{Limit: page}
-	if !all {
-		options.LabelSelector = unlabelled
+	selector := unlabelled
+	if all {
+		selector = ""
 	}
-	for {
-		list, err := l.Kube.CoreV1().Nodes().List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("list nodes: %w", err)
+	err := node.Each(ctx, l.Kube, selector, func(n *corev1.Node) error {
+		if !l.interesting(n.UID) {
+			return nil
 		}
-		for i := range list.Items {
-			n := &list.Items[i]
-			if !l.interesting(n.UID) {
-				continue
-			}
-			pool, m, wait := l.look(n, pace)
-			switch {
-			case pool == "":
-				l.notBefore(n.UID, l.now().Add(wait))
-			case wait > 0:
-				soon(wait) // or sooner, when the watch shows that it changed
-			default:
-				pools[pool] = append(pools[pool], m)
-			}
+		pool, m, wait := l.look(n, pace)
+		switch {
+		case pool == "":
+			l.notBefore(n.UID, l.now().Add(wait))
+		case wait > 0:
+			soon(wait) // or sooner, when the watch shows that it changed
+		default:
+			pools[pool] = append(pools[pool], m)
 		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return pools, nil
-		}
-	}
+		return nil
+	})
+	return pools, err
 }
 
 // look tells the pool of a node, empty if it has none, and how long to wait until something can be said of it.
