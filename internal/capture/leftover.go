@@ -3,10 +3,12 @@ package capture
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -14,12 +16,19 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// Leftovers looks for generalize pods, and with pools for snapshots, that no Prototype owns which is still at work.
+// Leftovers looks for generalize pods and their orders, and with pools for snapshots, that no Prototype owns which is still at work.
 // A snapshot must be named for one of the pools: what else lies there may be another cluster's.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
 	candidates, err := e.pods(ctx)
 	if err != nil {
 		return nil, err
+	}
+	orders := &v1alpha1.OrderList{}
+	if err := e.Client.List(ctx, orders, client.InNamespace(e.podNamespace())); err != nil && !apierrors.IsNotFound(err) { // an older Kamino knew none
+		return nil, fmt.Errorf("list the orders of namespace %s: %w", e.podNamespace(), err)
+	}
+	for _, o := range orders.Items {
+		candidates = append(candidates, held.Leftover{Kind: held.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Prototype, UID: o.Spec.PrototypeUID})
 	}
 	shelf := e.shelf()
 	if shelf != nil && len(pools) > 0 {
@@ -29,7 +38,7 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 		}
 		for _, s := range snapshots {
 			if s.State != cloud.Deleting && e.ofPools(s.Name, pools) {
-				candidates = append(candidates, held.Leftover{Kind: "snapshot", Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID])})
+				candidates = append(candidates, held.Leftover{Kind: held.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID])})
 			}
 		}
 	}
@@ -66,7 +75,7 @@ func (e *Engine) pods(ctx context.Context) ([]held.Leftover, error) {
 	for i := range list.Items {
 		pod := &list.Items[i]
 		if pod.Spec.ServiceAccountName == v1alpha1.GeneralizeServiceAccount {
-			found = append(found, held.Leftover{Kind: "pod", Name: pod.Namespace + "/" + pod.Name,
+			found = append(found, held.Leftover{Kind: held.Pod, Name: pod.Namespace + "/" + pod.Name,
 				Prototype: pod.Labels[v1alpha1.PrototypeLabel], UID: types.UID(pod.Labels[v1alpha1.PrototypeUIDLabel])})
 		}
 	}
@@ -106,11 +115,18 @@ func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]he
 }
 
 func (e *Engine) remove(ctx context.Context, l held.Leftover, pools []cloud.PoolID) error {
-	if l.Kind == "pod" {
+	switch namespace, name, _ := strings.Cut(l.Name, "/"); l.Kind {
+	case held.Pod:
 		now := int64(0)
-		err := e.Kube.CoreV1().Pods(e.podNamespace()).Delete(ctx, l.Name[len(e.podNamespace())+1:], metav1.DeleteOptions{GracePeriodSeconds: &now})
-		if err != nil && !apierrors.IsNotFound(err) {
+		err := e.Kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete pod %s: %w", l.Name, err)
+		}
+		return nil
+	case held.Order: // its key goes with it: the Secret is the order's
+		order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if err := client.IgnoreNotFound(e.Client.Delete(ctx, order)); err != nil {
+			return fmt.Errorf("delete order %s: %w", l.Name, err)
 		}
 		return nil
 	}

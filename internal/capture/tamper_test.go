@@ -145,7 +145,6 @@ func (s *stage) sweep() {
 		}
 		s.tick(max(result.After, 4*time.Second))
 	}
-	s.engine.Shelf = s.cloud
 	for range 3 {
 		_, err := s.engine.SweepLeftovers(context.Background(), []cloud.PoolID{s.pool})
 		s.must(err)

@@ -19,8 +19,8 @@ func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
 		Use:   "doctor [POOL]",
 		Short: "Look for everything that would keep Kamino from working here, and say what to do",
 		Long: `Look at the cluster and its pools, before anything is installed or after, and change nothing: the clocks, what is
-installed, what this user may do in the cluster, who drives captures, which pools there are, the credential for the
-cloud and each of its permissions, whether each pool can be captured, its image gallery, and whether its nodes say
+installed, what this user may do in the cluster, who drives captures, which pools there are, which nodes are held by
+nobody who gives them back and what captures have left, the credential for the cloud and each of its permissions, whether each pool can be captured, its image gallery, and whether its nodes say
 when they were patched.
 
 Each finding is ok, warn or fail, and says what to do. The exit code is 0 if nothing fails, and 3 if something would
@@ -64,7 +64,19 @@ func (f *Factory) examine(ctx context.Context, o *Options, only string, format p
 			return holder.String(), nil
 		},
 	}
+	d.Prototypes = func(ctx context.Context) ([]v1alpha1.Prototype, error) {
+		all, err := cluster.prototypes(ctx)
+		if errors.Is(err, errCRDMissing) || apierrors.IsForbidden(err) { // both are findings of their own
+			return nil, nil
+		}
+		return all, err
+	}
 	d.Cloud, d.CloudError = f.Cloud(ctx, o)
+	if d.Cloud != nil {
+		if engine, able := f.Engine(cluster, d.Cloud, o).(sweeper); able {
+			d.Leftovers = engine.Leftovers
+		}
+	}
 	report, err := d.Examine(ctx)
 	if err != nil {
 		return err

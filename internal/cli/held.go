@@ -26,8 +26,9 @@ func newHeldCommand(f *Factory, o *Options) *cobra.Command {
 		Use:   "held",
 		Short: "Show every node that is held: by whom, since when, and whether that holder gives it back",
 		Long: `Show every node that is held, with its holder: a capture, a replacement of nodes, or a capture that is gone, and
-the snapshots and pods that captures have left which are gone. "kamino return NODE" gives a node back that nobody
-else gives back; a controller does so by itself where the holder is a capture that is gone.`,
+the snapshots, pods and orders that captures have left which are gone. "kamino return NODE" gives a node back that
+nobody else gives back, and "kamino return --leftovers" removes the rest; a controller does both by itself where the
+capture is gone. A node without a reservation is told of where it is cordoned and protected just as a hold does it.`,
 		Example: `  kamino held
   kamino held -o json | jq -r '.nodes[] | select(.state != "capture") | .node'`,
 		Args: cobra.NoArgs,
@@ -71,11 +72,12 @@ func (s *session) held(ctx context.Context) (print.HeldReport, error) {
 		return report, err
 	}
 	held.Sort(report.Nodes)
+	report.Pools = sortedPools(pools)
 	engine, able := s.engine.(sweeper)
 	if !able {
 		return report, nil
 	}
-	report.Left, err = engine.Leftovers(ctx, sortedPools(pools))
+	report.Left, err = engine.Leftovers(ctx, report.Pools)
 	if err != nil {
 		s.note("What captures have left that are gone can't be told: %s.", explain(err))
 	}
@@ -88,17 +90,26 @@ func newReturnCommand(f *Factory, o *Options) *cobra.Command {
 		output string
 	)
 	cmd := &cobra.Command{
-		Use:   "return NODE",
+		Use:   "return NODE | --leftovers",
 		Short: "Give a node back that is held by nobody who would: start it, uncordon it, and leave nothing behind",
 		Long: `Give a node back whose holder is gone, with everything: its instance is started if it is off, and booted once more if
 its disk was ordered generalized; snapshot and pod of the capture go; protection, annotations and cordon become what
 they were; and the reservation goes last. Then the node is looked at, and said to be what it is.
 
+With --leftovers, what captures have left which are gone is removed instead: snapshots, pods and orders. "kamino held"
+shows it beforehand.
+
 A node that a capture holds which has not ended is given back by "kamino cancel". One that a replacement of nodes holds
 is taken away from it: run the rollback again instead, if it is to go on.`,
 		Example: `  kamino return k8s-pool1-12345678-vmss000003 --dry-run
-  kamino return k8s-pool1-12345678-vmss000003`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: completeHeld(f, o),
+  kamino return k8s-pool1-12345678-vmss000003
+  kamino return --leftovers`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if flags.leftovers {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		}, ValidArgsFunction: completeHeld(f, o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format, err := print.ParseFormat(output, print.Text, print.JSON, print.YAML)
 			if err != nil {
@@ -109,9 +120,13 @@ is taken away from it: run the rollback again instead, if it is to go on.`,
 			if err != nil {
 				return err
 			}
+			if flags.leftovers {
+				return s.clear(cmd.Context(), flags)
+			}
 			return s.giveBack(cmd.Context(), args[0], flags)
 		},
 	}
+	cmd.Flags().BoolVar(&flags.leftovers, "leftovers", false, "remove what captures have left that are gone, and give no node back")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Minute, "how long to work and wait until the node is Ready")
 	bindOutput(cmd, &output, print.JSON, print.YAML)

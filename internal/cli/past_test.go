@@ -59,6 +59,14 @@ func testPast(what string) *memory.Cloud {
 		tag("2026.03.01", map[string]string{cloud.TagPrototype: "pool1-2026.03.01"})
 		point("2026.02.15")
 		c.SetUpgrades(pool, true)
+	case "left":
+		must(c.ProtectFromScaleIn(ctx, cloud.InstanceID(pool+"/instances/1"), true))
+		must(c.ProtectFromScaleIn(ctx, cloud.InstanceID(pool+"/instances/3"), true))
+		_, err := c.EnsureSnapshot(ctx, cloud.SnapshotSpec{
+			Name: "pool1-2026.03.08", Instance: cloud.InstanceID(pool + "/instances/1"),
+			Tags: map[string]string{cloud.TagPrototype: "pool1-2026.03.08", cloud.TagUID: "gone"},
+		})
+		must(err)
 	case "gone":
 		point("2026.02.15")
 		must(c.DeleteImage(ctx, cloud.ImageRef{Pool: pool, Version: "2026.03.01"}))

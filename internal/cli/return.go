@@ -27,12 +27,13 @@ type returner interface {
 }
 
 type returnFlags struct {
-	dryRun  bool
-	timeout time.Duration
-	format  print.Format
+	leftovers bool
+	dryRun    bool
+	timeout   time.Duration
+	format    print.Format
 }
 
-// lost holds a node whose reservation cannot be read: nothing is known of how the node was before.
+// lost holds a node whose reservation cannot be read, or is gone: nothing is known of how the node was before.
 var lost = v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "unknown", UID: "unknown"}
 
 // lookPause is the time between two looks at a node that is awaited.
@@ -59,7 +60,7 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 	switch n.State {
 	case held.ByReplacement:
 		err = s.takeFromReplacement(ctx, name)
-	case held.Unreadable:
+	case held.Unreadable, held.Stripped:
 		if err = s.cluster.overwrite(ctx, name, s.Now()); err == nil {
 			err = s.driveBack(ctx, name, lost)
 		}
@@ -80,6 +81,33 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 		return &ending{ExitFailed, fmt.Errorf("node %s is given back, and is not Ready: see `kubectl describe node %s`", name, name)}
 	}
 	return nil
+}
+
+// clear removes what captures have left that are gone. An image version that was being made of such a snapshot goes
+// before it, so that it takes more than one look.
+func (s *session) clear(ctx context.Context, flags returnFlags) error {
+	report, err := s.held(ctx)
+	if err != nil {
+		return err
+	}
+	cleared := print.Cleared{Left: report.Left, DryRun: flags.dryRun}
+	engine, able := s.engine.(sweeper)
+	if !able || flags.dryRun || len(report.Left) == 0 {
+		return print.ClearedAway(s.Out, flags.format, cleared)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, flags.timeout, errTimeout)
+	defer cancel()
+	for {
+		left, err := engine.SweepLeftovers(ctx, report.Pools)
+		switch {
+		case err != nil:
+			return err
+		case len(left) == 0:
+			return print.ClearedAway(s.Out, flags.format, cleared)
+		case !waited(ctx, lookPause):
+			return &ending{ExitInterrupted, fmt.Errorf("%w. Not all is removed yet: the same command goes on", context.Cause(ctx))}
+		}
+	}
 }
 
 // driveBack makes passes until the holder holds the node no longer.
@@ -162,7 +190,7 @@ func waited(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// overwrite puts a reservation in place of one that cannot be read, as of a node that was schedulable and without
+// overwrite puts a reservation in place of one that cannot be read or is gone, as of a node that was schedulable and without
 // the annotations that a hold sets.
 func (c *Cluster) overwrite(ctx context.Context, name string, now time.Time) error {
 	n, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,7 @@ func TestTranscripts(t *testing.T) {
 			"phase": awaitPhase,
 			"gone":  gone,
 			"event": recorded,
+			"shows": shows,
 		},
 	})
 }
@@ -124,5 +126,20 @@ func gone(ts *testscript.TestScript, neg bool, args []string) {
 	found := ts.Value(serverKey{}).(*apiServer).get(args[0])
 	if (found == nil) == neg {
 		ts.Fatalf("object at %s: %v", args[0], found)
+	}
+}
+
+// shows PATH REGEXP checks what the API server's object says, as JSON; with a negation, what it does not say.
+func shows(ts *testscript.TestScript, neg bool, args []string) {
+	found := ts.Value(serverKey{}).(*apiServer).get(args[0])
+	if found == nil {
+		ts.Fatalf("there is no object at %s", args[0])
+	}
+	text, err := found.MarshalJSON()
+	ts.Check(err)
+	said, err := regexp.Match(args[1], text)
+	ts.Check(err)
+	if said == neg {
+		ts.Fatalf("object at %s: %s", args[0], text)
 	}
 }

@@ -27,7 +27,8 @@ func newStatusCommand(f *Factory, o *Options) *cobra.Command {
 		Use:   "status [POOL]",
 		Short: "Show pools, what their next nodes are built from, their versions, and captures",
 		Long: `Show the pools that the cluster's nodes belong to: the image and version that each pool builds its next nodes
-from, every version that there is, and the captures in flight together with the last one of each pool.
+from, every version that there is, and the captures in flight together with the last one of each pool. Nodes that are
+held by nobody who gives them back, and what captures have left that are gone, are told below, unless a pool is named.
 
 The version in use is marked "current"; the one that a rollback would go to is marked "prior".`,
 		Example: `  kamino status
@@ -141,6 +142,11 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 		return nil, err
 	}
 	report := &print.Report{Pools: pools, Captures: latest(all, pools, only)}
+	if only == "" {
+		if report.Held, err = s.held(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return report, s.askCloud(ctx, pools)
 }
 

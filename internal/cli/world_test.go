@@ -33,6 +33,8 @@ const (
 // scripted is an engine whose captures are a list of phases, ten seconds each, told in the Prototype's
 // status as the real engine tells them. What a capture really does is tested elsewhere.
 type scripted struct {
+	// Engine is the real one, which gives back what nobody owns.
+	*capture.Engine
 	client client.Client
 	script string
 	now    func() time.Time
@@ -159,8 +161,9 @@ func testCommand() int {
 	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) {
 		return testPast(os.Getenv("KAMINO_TEST_PAST")), nil
 	}
-	f.Engine = func(c *Cluster, _ cloud.Provider, _ *Options) Engine {
-		return &scripted{client: c.Client, script: os.Getenv("KAMINO_TEST_SCRIPT"), now: f.Now, pause: 10 * time.Millisecond}
+	f.Engine = func(c *Cluster, provider cloud.Provider, o *Options) Engine {
+		real := &capture.Engine{Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Now: f.Now}
+		return &scripted{Engine: real, client: c.Client, script: os.Getenv("KAMINO_TEST_SCRIPT"), now: f.Now, pause: 10 * time.Millisecond}
 	}
 	return f.Run(ctx, os.Args[1:])
 }

@@ -60,6 +60,39 @@ func (d *Doctor) installation(ctx context.Context) {
 	}
 }
 
+// bindings finds what earlier versions have bound for the whole cluster under names that no manifest has any more, so
+// that applying the new ones leaves it. Who may not look at bindings is told nothing: rbac tells what is missing.
+func (d *Doctor) bindings(ctx context.Context) {
+	list, err := d.Kube.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	names := map[string]bool{}
+	for _, b := range list.Items {
+		names[b.Name] = true
+	}
+	for _, b := range list.Items {
+		bound := ""
+		if len(b.Subjects) > 0 {
+			bound = b.Subjects[0].Namespace
+		}
+		switch {
+		case b.RoleRef.Name == v1alpha1.GeneralizeServiceAccount:
+			d.stale(b.Name, "lets the account of generalize pods work on orders of every namespace, which an earlier version needed")
+		case b.Name == engineRole && b.RoleRef.Name == engineRole && bound != v1alpha1.DefaultNamespace && names[engineRole+"-"+bound]:
+			d.stale(b.Name, fmt.Sprintf("is an earlier version's for namespace %s, which has one of its own name now", bound))
+		}
+	}
+}
+
+// engineRole is the name of what an engine may do in the whole cluster.
+const engineRole = "kamino-engine"
+
+func (d *Doctor) stale(binding, why string) {
+	d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("ClusterRoleBinding %s %s", binding, why),
+		Remedy: "kubectl delete clusterrolebinding " + binding})
+}
+
 // admission tells where the second wall around what generalize pods report cannot stand. Nothing is refused for it: a
 // report is believed for its signature.
 func (d *Doctor) admission() {

@@ -16,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
@@ -42,6 +44,7 @@ const (
 	CheckLease        = "lease"
 	CheckNodes        = "nodes"
 	CheckDisks        = "disks"
+	CheckHeld         = "held"
 	CheckCredential   = "credential"
 	CheckPermissions  = "permissions"
 	CheckPool         = "pool"
@@ -51,7 +54,7 @@ const (
 
 // Checks lists their names.
 func Checks() []string {
-	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckNodes, CheckDisks, CheckCredential,
+	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckNodes, CheckDisks, CheckHeld, CheckCredential,
 		CheckPermissions, CheckPool, CheckGallery, CheckPatching}
 }
 
@@ -87,7 +90,11 @@ type Doctor struct {
 	// Skew is how far the API server's clock is ahead; false if it has not been heard.
 	Skew func() (time.Duration, bool)
 	// Holder says who holds the Lease, for a sentence; empty if nobody does.
-	Holder    func(ctx context.Context) (string, error)
+	Holder func(ctx context.Context) (string, error)
+	// Prototypes lists all, as much as telling holders of nodes needs; none if the cluster does not know them.
+	Prototypes func(ctx context.Context) ([]v1alpha1.Prototype, error)
+	// Leftovers lists what captures have left that are gone, in the cluster and beside the pools. Optional.
+	Leftovers func(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
 	Namespace string
 	// PodNamespace is where the generalize pods run. Namespace if empty.
 	PodNamespace string
@@ -96,12 +103,14 @@ type Doctor struct {
 	Now  func() time.Time
 
 	// who is whom the API server takes this command's user for.
-	who      string
-	findings []Finding
-	pools    map[cloud.PoolID]*members
-	nodes    int
-	inTree   []string
-	csi      int
+	who       string
+	findings  []Finding
+	pools     map[cloud.PoolID]*members
+	nodes     int
+	inTree    []string
+	csi       int
+	captures  held.Captures
+	heldNodes []held.Node
 	// unmeant says why Only means no pool.
 	unmeant error
 }
@@ -119,7 +128,12 @@ type members struct {
 
 // Examine makes every check. An error means that the cluster could not be looked at at all.
 func (d *Doctor) Examine(ctx context.Context) (Report, error) {
-	d.findings, d.pools = nil, map[cloud.PoolID]*members{}
+	d.findings, d.pools, d.heldNodes = nil, map[cloud.PoolID]*members{}, nil
+	all, err := d.Prototypes(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	d.captures = held.CapturesOf(all)
 	if err := d.lookAtNodes(ctx); err != nil {
 		return Report{}, err
 	}
@@ -127,11 +141,13 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	d.identify(ctx)
 	d.clock()
 	d.installation(ctx)
+	d.bindings(ctx)
 	d.admission()
 	d.rbac(ctx)
 	d.lease(ctx)
 	d.nodesFound()
 	d.disks()
+	d.held(ctx)
 	if d.credential() {
 		for _, id := range d.ordered() {
 			d.pool(ctx, id, d.pools[id])
@@ -196,6 +212,9 @@ func (d *Doctor) lookAtNodes(ctx context.Context) error {
 
 func (d *Doctor) lookAtNode(n *corev1.Node) {
 	d.nodes++
+	if found, isHeld := d.captures.Of(n); isHeld {
+		d.heldNodes = append(d.heldNodes, found)
+	}
 	for _, v := range n.Status.VolumesAttached {
 		switch {
 		case strings.HasPrefix(string(v.Name), "kubernetes.io/csi/"):

@@ -11,13 +11,16 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/held"
 )
 
 var now = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
@@ -40,9 +43,10 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 	allow(kube, true)
 	return &Doctor{
 		Kube: kube, Cloud: world, Namespace: "ours", Now: func() time.Time { return now },
-		Served: func(context.Context, string) (bool, error) { return true, nil },
-		Skew:   func() (time.Duration, bool) { return 0, true },
-		Holder: func(context.Context) (string, error) { return "", nil },
+		Served:     func(context.Context, string) (bool, error) { return true, nil },
+		Skew:       func() (time.Duration, bool) { return 0, true },
+		Holder:     func(context.Context) (string, error) { return "", nil },
+		Prototypes: func(context.Context) ([]v1alpha1.Prototype, error) { return nil, nil },
 	}, world, pool
 }
 
@@ -109,6 +113,84 @@ func TestAnAPIServerWithoutAdmissionPolicies(t *testing.T) {
 		if told == knows || report.Warnings+report.Failures > 0 {
 			t.Errorf("knows: %t, told: %t, %+v", knows, told, report)
 		}
+	}
+}
+
+// TestBindingsOfEarlierVersions: what applying new manifests leaves is told of, with the one command, and nothing else.
+func TestBindingsOfEarlierVersions(t *testing.T) {
+	binding := func(name, role, namespace string) *rbacv1.ClusterRoleBinding {
+		return &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{Name: role},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: role, Namespace: namespace}},
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		bindings []*rbacv1.ClusterRoleBinding
+		stale    string
+	}{
+		{"as installed", []*rbacv1.ClusterRoleBinding{binding("kamino-engine", "kamino-engine", "kamino-system")}, ""},
+		{"in two namespaces", []*rbacv1.ClusterRoleBinding{
+			binding("kamino-engine", "kamino-engine", "kamino-system"), binding("kamino-engine-ours", "kamino-engine", "ours")}, ""},
+		{"the pods' account", []*rbacv1.ClusterRoleBinding{binding("kamino-generalize", "kamino-generalize", "kamino-system")}, "kamino-generalize"},
+		{"elsewhere", []*rbacv1.ClusterRoleBinding{
+			binding("kamino-engine", "kamino-engine", "ours"), binding("kamino-engine-ours", "kamino-engine", "ours")}, "kamino-engine"},
+		{"not upgraded yet", []*rbacv1.ClusterRoleBinding{binding("kamino-engine", "kamino-engine", "ours")}, ""},
+		{"somebody else's", []*rbacv1.ClusterRoleBinding{binding("cluster-admin", "cluster-admin", "")}, ""},
+	} {
+		d, _, _ := stage(t, memory.PoolSpec{})
+		for _, b := range c.bindings {
+			if err := d.Kube.(*fake.Clientset).Tracker().Add(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var remedies []string
+		for _, f := range examine(t, d).Findings {
+			if f.Check == CheckInstallation && f.Level == Warn {
+				remedies = append(remedies, strings.TrimPrefix(f.Remedy, "kubectl delete clusterrolebinding "))
+			}
+		}
+		if got := strings.Join(remedies, " "); got != c.stale {
+			t.Errorf("%s: %q is to be deleted, want %q", c.name, got, c.stale)
+		}
+	}
+}
+
+// TestHeldNodesAndLeftovers are something to know, each with the command that mends it; what a capture holds that is
+// at work is none.
+func TestHeldNodesAndLeftovers(t *testing.T) {
+	d, _, pool := stage(t, memory.PoolSpec{})
+	kube := d.Kube.(*fake.Clientset)
+	reserve := func(name, reservation string) {
+		n, err := kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Annotations[v1alpha1.ReservationAnnotation] = reservation
+		if _, err := kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	working := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}
+	working.Status.Phase = v1alpha1.PhaseDraining
+	d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return []v1alpha1.Prototype{working}, nil }
+	reserve("a", `{"kind":"Prototype","name":"p","uid":"u","reservedAt":"2026-03-14T11:00:00Z"}`)
+	if level, says := worst(examine(t, d), CheckHeld); level != OK || !strings.Contains(says, "1 node is held by captures that are at work") {
+		t.Errorf("a capture at work: %s %s", level, says)
+	}
+	reserve("b", `{"kind":"Prototype","name":"q","uid":"gone","reservedAt":"2026-03-14T11:00:00Z"}`)
+	if level, says := worst(examine(t, d), CheckHeld); level != Warn || says != "node b is held for 1h0m0s by prototype q, which is gone or has ended kamino return b" {
+		t.Errorf("a capture that is gone: %s %s", level, says)
+	}
+	reserve("b", `{"kind":"Prototype","name":"p","uid":"u"}`)
+	d.Leftovers = func(_ context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
+		if !slices.Equal(pools, []cloud.PoolID{pool}) {
+			t.Errorf("asked of %v", pools)
+		}
+		return []held.Leftover{{Kind: held.Snapshot, Name: "s", Prototype: "q", UID: "gone"}}, nil
+	}
+	if level, says := worst(examine(t, d), CheckHeld); level != Warn || !strings.HasPrefix(says, "snapshot s was left by prototype q, which is gone kamino return --leftovers") {
+		t.Errorf("a snapshot is left: %s %s", level, says)
 	}
 }
 

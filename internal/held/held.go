@@ -27,6 +27,9 @@ const (
 	Orphaned State = "orphaned"
 	// Unreadable: it carries a reservation that cannot be read, and no Prototype's record speaks of it.
 	Unreadable State = "unreadable"
+	// Stripped: it is cordoned and carries every annotation that a hold sets, but no reservation, and no capture is at
+	// work on it: somebody took the reservation away, unless somebody else keeps the node like that.
+	Stripped State = "stripped"
 )
 
 // Node is a node that is held.
@@ -46,18 +49,19 @@ type Node struct {
 // Captures are the Prototypes as much as telling holders needs of them.
 type Captures struct {
 	working map[types.UID]bool
-	donors  map[string]*v1alpha1.Prototype
+	nodes   map[string]bool                // that a capture is at work on, whether it holds them or not
+	donors  map[string]*v1alpha1.Prototype // whose record says that they are held
 }
 
 // CapturesOf reads the Prototypes.
 func CapturesOf(all []v1alpha1.Prototype) Captures {
-	c := Captures{working: map[types.UID]bool{}, donors: map[string]*v1alpha1.Prototype{}}
+	c := Captures{working: map[types.UID]bool{}, nodes: map[string]bool{}, donors: map[string]*v1alpha1.Prototype{}}
 	for i := range all {
 		p := &all[i]
 		if p.Status.Terminal() {
 			continue
 		}
-		c.working[p.UID] = true
+		c.working[p.UID], c.nodes[p.Spec.Donor.NodeName] = true, true
 		if record, err := v1alpha1.RecordOf(p); err == nil && record.Reservation != nil {
 			c.donors[p.Spec.Donor.NodeName] = p
 		}
@@ -70,10 +74,11 @@ func CapturesOf(all []v1alpha1.Prototype) Captures {
 func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	text := n.Annotations[v1alpha1.ReservationAnnotation]
 	donor := c.donors[n.Name]
-	if text == "" && donor == nil {
-		return Node{}, false
-	}
 	found := Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, Ready: nodestate.Ready(n)}
+	if text == "" && donor == nil {
+		found.State = Stripped
+		return found, !c.nodes[n.Name] && marked(n)
+	}
 	r, err := v1alpha1.ReservationOf(n.Annotations)
 	switch {
 	case donor != nil:
@@ -97,11 +102,27 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	return found, true
 }
 
+// marked tells whether a node has all that a hold sets on it beside the reservation.
+func marked(n *corev1.Node) bool {
+	return n.Spec.Unschedulable && n.Annotations[v1alpha1.ScaleDownDisabledAnnotation] == "true" &&
+		n.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true"
+}
+
+// Left tells whether a node is held by nobody who is at work and gives it back by himself.
+func (n Node) Left() bool { return n.State != ByCapture }
+
+// Kinds of what captures leave.
+const (
+	Pod      = "pod"
+	Order    = "order"
+	Snapshot = "snapshot"
+)
+
 // Leftover is a thing that a capture made, whose Prototype is gone or has ended.
 type Leftover struct {
-	// Kind is "pod" or "snapshot".
+	// Kind is "pod", "order" or "snapshot".
 	Kind string `json:"kind"`
-	// Name of the pod, as namespace/name, or the ID of the snapshot.
+	// Name of the pod or order, as namespace/name, or the ID of the snapshot.
 	Name string `json:"name"`
 	// Prototype that it was made for, and its UID.
 	Prototype string    `json:"prototype"`

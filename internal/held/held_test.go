@@ -45,9 +45,37 @@ func TestWhoHoldsANode(t *testing.T) {
 				n.Annotations = map[string]string{v1alpha1.ReservationAnnotation: c.reservation}
 			}
 			got, isHeld := CapturesOf(c.prototypes).Of(n)
-			if got.State != c.want || isHeld != (c.want != "") {
+			if isHeld != (c.want != "") || isHeld && got.State != c.want {
 				t.Errorf("it is held: %t, %+v, want %q", isHeld, got, c.want)
 			}
 		})
+	}
+}
+
+// TestHoldWithoutReservation: a node that has all that a hold sets is told of; one that lacks a part of it, or that a
+// capture is at work on, which mends it by itself, is nobody's.
+func TestHoldWithoutReservation(t *testing.T) {
+	working := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: types.UID("u")}}
+	working.Spec.Donor.NodeName, working.Status.Phase = "n", v1alpha1.PhaseDraining
+	all := map[string]string{v1alpha1.ScaleDownDisabledAnnotation: "true", v1alpha1.DoNotDisruptAnnotation: "true"}
+	for _, c := range []struct {
+		name        string
+		cordoned    bool
+		annotations map[string]string
+		prototypes  []v1alpha1.Prototype
+		want        bool
+	}{
+		{"all of it", true, all, nil, true},
+		{"at work", true, all, []v1alpha1.Prototype{working}, false},
+		{"not cordoned", false, all, nil, false},
+		{"cordoned alone", true, nil, nil, false},
+		{"one annotation", true, map[string]string{v1alpha1.ScaleDownDisabledAnnotation: "true"}, nil, false},
+	} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: c.annotations}}
+		n.Spec.Unschedulable = c.cordoned
+		got, isHeld := CapturesOf(c.prototypes).Of(n)
+		if isHeld != c.want || isHeld && (got.State != Stripped || !got.Left()) {
+			t.Errorf("%s: it is held: %t, %+v", c.name, isHeld, got)
+		}
 	}
 }

@@ -3,9 +3,11 @@ package print
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/held"
 )
 
@@ -13,6 +15,8 @@ import (
 type HeldReport struct {
 	Nodes []held.Node     `json:"nodes"`
 	Left  []held.Leftover `json:"left,omitempty"`
+	// Pools that there are nodes of.
+	Pools []cloud.PoolID `json:"-"`
 }
 
 // returns says who gives a node back.
@@ -21,6 +25,7 @@ var returns = map[held.State]string{
 	held.ByReplacement: "the same rollback again, or kamino return",
 	held.Orphaned:      "kamino return, or a controller",
 	held.Unreadable:    "kamino return",
+	held.Stripped:      "kamino return, unless you keep it so",
 }
 
 // Held writes the nodes that are held.
@@ -38,6 +43,8 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 		switch n.State {
 		case held.Unreadable:
 			holder = "unreadable"
+		case held.Stripped:
+			holder = "nobody (no reservation)"
 		case held.Orphaned:
 			holder += " (gone)"
 		default:
@@ -59,11 +66,69 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 		}
 	}
 	for _, l := range report.Left {
-		if _, err := fmt.Fprintf(w, "Left by prototype %s, which is gone: %s %s; a controller removes it.\n", l.Prototype, l.Kind, l.Name); err != nil {
+		if _, err := fmt.Fprintf(w, "Left by prototype %s, which is gone: %s %s; a controller or `kamino return --leftovers` removes it.\n", l.Prototype, l.Kind, l.Name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// HeldLines tells, with the remedies, of the nodes that nobody gives back, and of what was left: a part of a status.
+func HeldLines(report HeldReport, now time.Time) []string {
+	var lines []string
+	for _, n := range report.Nodes {
+		if !n.Left() {
+			continue
+		}
+		line := fmt.Sprintf("Node %s is held", n.Name)
+		if !n.Since.IsZero() {
+			line += " for " + Duration(now.Sub(n.Since))
+		}
+		switch n.State {
+		case held.ByReplacement:
+			line += " by a replacement of nodes: the same rollback again goes on, and"
+		case held.Unreadable:
+			line += " by a reservation that can't be read:"
+		case held.Stripped:
+			line += " without a reservation:"
+		case held.Orphaned, held.ByCapture:
+			line += fmt.Sprintf(" by %s, which is gone or has ended:", n.Holder)
+		}
+		lines = append(lines, fmt.Sprintf("%s `kamino return %s` gives it back", line, n.Name))
+	}
+	for _, l := range report.Left {
+		lines = append(lines, fmt.Sprintf("Prototype %s is gone and has left %s %s: a controller or `kamino return --leftovers` removes it", l.Prototype, l.Kind, l.Name))
+	}
+	return lines
+}
+
+// Cleared is what `kamino return --leftovers` has removed.
+type Cleared struct {
+	Left   []held.Leftover `json:"left"`
+	DryRun bool            `json:"dryRun"`
+}
+
+// ClearedAway writes it.
+func ClearedAway(w io.Writer, format Format, c Cleared) error {
+	if format.Machine() {
+		return Value(w, format, c)
+	}
+	text := ""
+	if c.DryRun {
+		text = "Dry run: nothing is changed.\n"
+	}
+	if len(c.Left) == 0 {
+		text += "No capture has left anything behind.\n"
+	}
+	is := "is removed"
+	if c.DryRun {
+		is = "would be removed"
+	}
+	for _, l := range c.Left {
+		text += fmt.Sprintf("%s %s of prototype %s %s.\n", strings.ToUpper(l.Kind[:1])+l.Kind[1:], l.Name, l.Prototype, is)
+	}
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // Return is what `kamino return` has done.

@@ -16,6 +16,8 @@ import (
 type Report struct {
 	Pools    []Pool               `json:"pools"`
 	Captures []v1alpha1.Prototype `json:"captures"`
+	// Held are the nodes that are held, and what captures have left that are gone.
+	Held HeldReport `json:"held"`
 }
 
 // Pool is one pool of the cluster.
@@ -75,7 +77,7 @@ func Status(w io.Writer, report Report, wide bool, now time.Time) error {
 			return err
 		}
 	}
-	return notes(w, report)
+	return notes(w, report, now)
 }
 
 func poolTable(w io.Writer, pools []Pool, wide bool) error {
@@ -180,8 +182,8 @@ func size(gb int32) string {
 }
 
 // notes says in sentences what has no room in a table.
-func notes(w io.Writer, report Report) error {
-	var lines []string
+func notes(w io.Writer, report Report, now time.Time) error {
+	lines := HeldLines(report.Held, now)
 	for i := range report.Captures {
 		if p := &report.Captures[i]; stalled(p) != "" {
 			lines = append(lines, fmt.Sprintf("Prototype %s waits: %s", p.Name, stalled(p)))

@@ -56,6 +56,8 @@ type Provider struct {
 var (
 	_ cloud.Provider = (*Provider)(nil)
 	_ cloud.Census   = (*Provider)(nil)
+	_ cloud.Shelf    = (*Provider)(nil)
+	_ cloud.Atlas    = (*Provider)(nil)
 )
 
 // clients of one subscription.

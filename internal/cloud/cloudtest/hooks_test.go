@@ -29,6 +29,10 @@ type hooks struct {
 	recipeChange   func(context.Context, cloud.ImageRef, bool) (cloud.RecipeChange, error)
 	setRecipe      func(context.Context, cloud.RecipeChange) error
 	setCapacity    func(context.Context, cloud.PoolID, int64, int64) error
+	snapshots      func(context.Context, ...cloud.PoolID) ([]cloud.Snapshot, error)
+	dropSnapshot   func(context.Context, string) error
+	poolsBeside    func(context.Context, ...cloud.PoolID) ([]cloud.PoolID, error)
+	readPool       func(string) (cloud.PoolID, bool)
 	ensureRebuilt  func(context.Context, cloud.InstanceID, string) (cloud.Rebuild, error)
 }
 
@@ -45,6 +49,34 @@ func (h hooks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instanc
 
 func (h hooks) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	return one(h.instances, h.Provider.(cloud.Census).Instances)(ctx, pool)
+}
+
+func (h hooks) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
+	if h.snapshots != nil {
+		return h.snapshots(ctx, pools...)
+	}
+	return h.Provider.(cloud.Shelf).Snapshots(ctx, pools...)
+}
+
+func (h hooks) DropSnapshot(ctx context.Context, id string) error {
+	if h.dropSnapshot != nil {
+		return h.dropSnapshot(ctx, id)
+	}
+	return h.Provider.(cloud.Shelf).DropSnapshot(ctx, id)
+}
+
+func (h hooks) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+	if h.poolsBeside != nil {
+		return h.poolsBeside(ctx, pools...)
+	}
+	return h.Provider.(cloud.Atlas).PoolsBeside(ctx, pools...)
+}
+
+func (h hooks) ReadPool(text string) (cloud.PoolID, bool) {
+	if h.readPool != nil {
+		return h.readPool(text)
+	}
+	return h.Provider.(cloud.Atlas).ReadPool(text)
 }
 
 func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {

@@ -19,7 +19,8 @@ func (c *Cloud) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permi
 	}
 	var list []cloud.Permission
 	for op := range phrases {
-		if op == opPoolOf || op == opPermissions {
+		switch op {
+		case opPoolOf, opPermissions, opSnapshots, opDropSnapshot, opPoolsBeside: // no capture needs them
 			continue
 		}
 		permission := cloud.Permission{Action: op, Scope: string(p.id), Allowed: !c.forbidden[op]}

@@ -87,6 +87,8 @@ var (
 	_ cloud.Provider  = (*Faulty)(nil)
 	_ cloud.Census    = (*Faulty)(nil)
 	_ cloud.Rebuilder = (*Faulty)(nil)
+	_ cloud.Shelf     = (*Faulty)(nil)
+	_ cloud.Atlas     = (*Faulty)(nil)
 )
 
 // NewFaulty puts inject between a caller and a provider; nil lets every call pass and only counts.

@@ -68,6 +68,10 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	_, _ = p.RecipeChange(ctx, ref, true)
 	_ = p.SetRecipe(ctx, cloud.RecipeChange{Pool: r.pool, Version: ref.Version})
 	_ = p.SetCapacity(ctx, r.pool, 2, 3)
+	_, _ = p.(cloud.Shelf).Snapshots(ctx, r.pool)
+	_ = p.(cloud.Shelf).DropSnapshot(ctx, "memory:///snapshots/s")
+	_, _ = p.(cloud.Atlas).PoolsBeside(ctx, r.pool)
+	_, _ = p.(cloud.Atlas).ReadPool(string(r.pool))
 	_, _ = p.PoolOf(r.a)
 	p.PoolName(r.pool)
 	p.SameInstance(r.a, r.b)
@@ -88,6 +92,7 @@ func TestEveryCallIsCountedAndCanBeLost(t *testing.T) {
 		{9, "EnsureImage", "2026.11.21", true}, {10, "TagImage", "2026.11.21", true}, {11, "DeleteImage", "2026.11.21", true},
 		{12, "Pool", string(r.pool), false}, {13, "Preflight", string(r.a), false}, {14, "RecipeChange", "2026.11.21", false},
 		{15, "SetRecipe", "2026.11.21", true}, {16, "SetCapacity", string(r.pool), true},
+		{17, "Snapshots", "", false}, {18, "DropSnapshot", "memory:///snapshots/s", true}, {19, "PoolsBeside", "", false},
 	}
 	if diff := cmp.Diff(want, f.Calls()); diff != "" {
 		t.Error(diff)

@@ -129,3 +129,46 @@ func (f *Faulty) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version
 		return rebuilder.EnsureRebuilt(ctx, id, version)
 	})
 }
+
+// Snapshots implements cloud.Shelf, and may be lost; Unsupported if the provider has no such shelf.
+func (f *Faulty) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
+	return through(f, opSnapshots, "", looks, func() ([]cloud.Snapshot, error) {
+		shelf, able := f.provider.(cloud.Shelf)
+		if !able {
+			return nil, refused(cloud.Unsupported, opSnapshots, "", "NoShelf", "this provider cannot list snapshots")
+		}
+		return shelf.Snapshots(ctx, pools...)
+	})
+}
+
+// DropSnapshot implements cloud.Shelf, and may be lost; Unsupported if the provider has no such shelf.
+func (f *Faulty) DropSnapshot(ctx context.Context, id string) error {
+	_, err := through(f, opDropSnapshot, id, writes, alone(func() error {
+		shelf, able := f.provider.(cloud.Shelf)
+		if !able {
+			return refused(cloud.Unsupported, opDropSnapshot, id, "NoShelf", "this provider cannot list snapshots")
+		}
+		return shelf.DropSnapshot(ctx, id)
+	}))
+	return err
+}
+
+// PoolsBeside implements cloud.Atlas, and may be lost; Unsupported if the provider cannot list pools.
+func (f *Faulty) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+	return through(f, opPoolsBeside, "", looks, func() ([]cloud.PoolID, error) {
+		atlas, able := f.provider.(cloud.Atlas)
+		if !able {
+			return nil, refused(cloud.Unsupported, opPoolsBeside, "", "NoAtlas", "this provider cannot list pools")
+		}
+		return atlas.PoolsBeside(ctx, pools...)
+	})
+}
+
+// ReadPool passes: it does no I/O.
+func (f *Faulty) ReadPool(text string) (cloud.PoolID, bool) {
+	atlas, able := f.provider.(cloud.Atlas)
+	if !able {
+		return "", false
+	}
+	return atlas.ReadPool(text)
+}

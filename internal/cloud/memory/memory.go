@@ -41,6 +41,8 @@ var (
 	_ cloud.Census    = (*Cloud)(nil)
 	_ cloud.Rebuilder = (*Cloud)(nil)
 	_ cloud.Auditor   = (*Cloud)(nil)
+	_ cloud.Shelf     = (*Cloud)(nil)
+	_ cloud.Atlas     = (*Cloud)(nil)
 )
 
 type timer struct {
@@ -182,6 +184,9 @@ var phrases = map[string]string{
 	opSetCapacity:    "set capacity of",
 	opEnsureRebuilt:  "rebuild instance",
 	opPermissions:    "list permissions on",
+	opSnapshots:      "list snapshots",
+	opDropSnapshot:   "delete snapshot",
+	opPoolsBeside:    "list pools",
 }
 
 func refused(kind cloud.Kind, op, resource, code, message string) error {

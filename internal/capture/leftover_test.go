@@ -1,0 +1,69 @@
+package capture
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// leave makes what a capture that is gone can leave: its pod, its order, its snapshot, and a version that is made of it.
+func (s *stage) leave(name, uid string) {
+	s.t.Helper()
+	ctx := context.Background()
+	tags := map[string]string{cloud.TagPrototype: name, cloud.TagUID: uid}
+	snapshot, err := s.cloud.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: name, Instance: s.donor, Tags: tags})
+	s.must(err)
+	s.clock.Advance(10 * time.Second)
+	s.cloud.MarkGeneralized(s.donor)
+	_, err = s.cloud.EnsureImage(ctx, cloud.ImageSpec{ImageRef: cloud.ImageRef{Pool: s.pool, Version: "2026.03.12"}, SnapshotID: snapshot.ID, Tags: tags})
+	s.must(err)
+	labels := map[string]string{v1alpha1.PrototypeLabel: name, v1alpha1.PrototypeUIDLabel: uid}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: ourspace, Labels: labels}}
+	pod.Spec.ServiceAccountName = v1alpha1.GeneralizeServiceAccount
+	s.must(s.kube.Tracker().Add(pod))
+	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: ourspace}}
+	order.Spec.Prototype, order.Spec.PrototypeUID = name, "gone"
+	s.must(s.clean.Create(ctx, order))
+}
+
+// TestASweepLosesEachCall: what a capture has left goes, whichever call of the sweeps is lost, and however.
+func TestASweepLosesEachCall(t *testing.T) {
+	play := func(s *stage) (calls int) {
+		s.leave("pool1-2026.03.12", "gone")
+		for range 12 {
+			memory.RunUntilCrash(func() { _, _ = s.engine.SweepLeftovers(context.Background(), []cloud.PoolID{s.pool}) })
+			s.clock.Advance(3 * time.Second) // a version takes twenty
+		}
+		return len(s.calls)
+	}
+	whole := play(newStage(t))
+	for _, loss := range losses {
+		for n := range whole {
+			s := newStage(t)
+			s.lose = func(i int, _ string) memory.Outcome {
+				if i == n {
+					return loss.outcome
+				}
+				return memory.Pass()
+			}
+			play(s)
+			snapshots, err := s.cloud.Snapshots(t.Context(), s.pool)
+			s.must(err)
+			images, err := s.cloud.Images(t.Context(), s.pool)
+			s.must(err)
+			orders := &v1alpha1.OrderList{}
+			s.must(s.clean.List(t.Context(), orders))
+			pod := s.tracked("pods", ourspace, "kamino-pool1-2026.03.12")
+			if len(snapshots)+len(images)+len(orders.Items) > 0 || pod != nil {
+				t.Fatalf("call %d (%s) lost: %s: snapshots %v, images %v, orders %d, pod %t", n, s.calls[n], loss.name, snapshots, images, len(orders.Items), pod != nil)
+			}
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package cloudtest_test
+
+import (
+	"context"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+var shelfMutants = []mutant{
+	{"the shelf lists each place anew", "the shelf shows each owned snapshot once, by its Prototype's name", func(c *memory.Cloud, h *hooks) {
+		h.snapshots = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
+			var all []cloud.Snapshot
+			for range pools {
+				list, err := c.Snapshots(ctx, pools...)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, list...)
+			}
+			return all, nil
+		}
+	}},
+	{"the shelf shows what is a stranger's", "the shelf does not show a snapshot without an owner", func(c *memory.Cloud, h *hooks) {
+		h.snapshots = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
+			list, err := c.Snapshots(ctx, pools...)
+			return append(list, cloud.Snapshot{Name: "somebody-elses", State: cloud.Complete}), err
+		}
+	}},
+	{"looking drops", "a look at the shelf changes nothing", func(c *memory.Cloud, h *hooks) {
+		h.snapshots = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
+			list, err := c.Snapshots(ctx, pools...)
+			for _, s := range list {
+				_ = c.DropSnapshot(ctx, s.ID)
+			}
+			return list, err
+		}
+	}},
+	{"a drop takes all", "a snapshot dropped from the shelf goes, and no other", func(c *memory.Cloud, h *hooks) {
+		h.dropSnapshot = func(ctx context.Context, _ string) error {
+			list, err := c.Snapshots(ctx)
+			for _, s := range list {
+				_ = c.DropSnapshot(ctx, s.ID)
+			}
+			return err
+		}
+	}},
+	{"a drop of nothing is an error", "dropping no snapshot is nil", func(c *memory.Cloud, h *hooks) {
+		h.dropSnapshot = func(ctx context.Context, id string) error {
+			if strings.HasSuffix(id, "-not") {
+				return notFound("drop")
+			}
+			return c.DropSnapshot(ctx, id)
+		}
+	}},
+	{"the atlas forgets", "the atlas shows a pool once, as the IDs of its instances name it", func(_ *memory.Cloud, h *hooks) {
+		h.poolsBeside = func(context.Context, ...cloud.PoolID) ([]cloud.PoolID, error) { return nil, nil }
+	}},
+	{"the atlas stops a machine", "the atlas changes nothing", func(c *memory.Cloud, h *hooks) {
+		h.poolsBeside = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+			for _, m := range c.InstanceIDs(pools[0]) {
+				_, _ = c.EnsureStopped(ctx, m)
+			}
+			return c.PoolsBeside(ctx, pools...)
+		}
+	}},
+	{"every text is a pool's ID", "a pool's ID is read in any case, and nothing else is one", func(_ *memory.Cloud, h *hooks) {
+		h.readPool = func(text string) (cloud.PoolID, bool) { return cloud.PoolID(strings.ToLower(text)), true }
+	}},
+}

@@ -1,0 +1,273 @@
+package sweep_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/controller/sweep"
+	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/node"
+)
+
+func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
+
+// stage is a real API server, a cloud in memory with a pool of three nodes, the real engine, and a sweeper over them.
+type stage struct {
+	*testing.T
+	api     client.WithWatch
+	kube    kubernetes.Interface
+	cloud   *memory.Cloud
+	pool    cloud.PoolID
+	now     time.Time
+	sweeper *sweep.Sweeper
+	// asked are the pools whose snapshots were looked for, by pass.
+	asked []int
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{T: t, api: apitest.Client(t), now: time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)}
+	s.kube = kubernetes.NewForConfigOrDie(apitest.Server(t))
+	s.cloud = memory.New(memory.Config{Now: func() time.Time { return s.now }})
+	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Capacity: 3})
+	if err := s.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	s.clean()
+	t.Cleanup(s.clean)
+	for _, name := range []string{"a", "b", "c"} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		n.Spec.ProviderID = string(s.cloud.AddInstance(s.pool, name))
+		s.must(s.api.Create(t.Context(), n))
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.now)}}
+		s.must(s.api.Status().Update(t.Context(), n))
+	}
+	engine := &capture.Engine{Client: s.api, Kube: s.kube, Cloud: s.cloud, Now: func() time.Time { return s.now }, Log: logr.Discard()}
+	s.sweeper = &sweep.Sweeper{
+		Held: s.held, Orphan: engine.Orphan, Now: func() time.Time { return s.now }, Log: logr.Discard(),
+		Sweep: func(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
+			s.asked = append(s.asked, len(pools))
+			return engine.SweepLeftovers(ctx, pools)
+		},
+	}
+	return s
+}
+
+// clean removes what a test has made: the API server is the package's.
+func (s *stage) clean() {
+	now, ctx := int64(0), context.Background()
+	for _, kind := range []client.Object{&corev1.Node{}, &v1alpha1.Prototype{}} {
+		s.must(s.api.DeleteAllOf(ctx, kind))
+	}
+	for _, kind := range []client.Object{&corev1.Pod{}, &v1alpha1.Order{}} {
+		s.must(s.api.DeleteAllOf(ctx, kind, client.InNamespace(v1alpha1.DefaultNamespace), client.GracePeriodSeconds(now)))
+	}
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// held reads what the controller keeps.
+func (s *stage) held(ctx context.Context) ([]held.Node, []cloud.PoolID, error) {
+	var prototypes v1alpha1.PrototypeList
+	var nodes corev1.NodeList
+	if err := errors.Join(s.api.List(ctx, &prototypes), s.api.List(ctx, &nodes)); err != nil {
+		return nil, nil, err
+	}
+	captures := held.CapturesOf(prototypes.Items)
+	var found []held.Node
+	for i := range nodes.Items {
+		if n, isHeld := captures.Of(&nodes.Items[i]); isHeld {
+			found = append(found, n)
+		}
+	}
+	return found, []cloud.PoolID{s.pool}, nil
+}
+
+func (s *stage) node(name string) *corev1.Node {
+	s.Helper()
+	n, err := s.kube.CoreV1().Nodes().Get(s.Context(), name, metav1.GetOptions{})
+	s.must(err)
+	return n
+}
+
+// hold reserves a node as a capture does, up to its cordon and its instance's protection.
+func (s *stage) hold(name string, holder v1alpha1.Holder) {
+	s.Helper()
+	s.must(node.Reserve(s.Context(), s.kube, s.node(name), node.NewReservation(holder, s.node(name), false, metav1.NewTime(s.now))))
+	s.must(node.Cordon(s.Context(), s.kube, s.node(name)))
+	s.must(s.cloud.ProtectFromScaleIn(s.Context(), cloud.InstanceID(s.node(name).Spec.ProviderID), true))
+}
+
+func (s *stage) isFree(name string) bool {
+	s.Helper()
+	n := s.node(name)
+	instance, err := s.cloud.Instance(s.Context(), cloud.InstanceID(n.Spec.ProviderID))
+	s.must(err)
+	return !n.Spec.Unschedulable && len(n.Annotations) == 0 && !instance.ScaleInProtected
+}
+
+func (s *stage) pass() {
+	s.Helper()
+	s.must(s.sweeper.Pass(s.Context()))
+	s.now = s.now.Add(2 * time.Minute)
+}
+
+// prototype of a node, at work.
+func (s *stage) prototype(name, donor string, phase v1alpha1.Phase) *v1alpha1.Prototype {
+	s.Helper()
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: "2026.03.14", Settings: v1alpha1.Settings{}.Defaulted(),
+		Donor: v1alpha1.Donor{NodeName: donor, ProviderID: s.node(donor).Spec.ProviderID}}
+	s.must(s.api.Create(s.Context(), p))
+	p.Status.Phase = phase
+	s.must(s.api.Status().Update(s.Context(), p))
+	return p
+}
+
+func of(p *v1alpha1.Prototype) v1alpha1.Holder {
+	return v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}
+}
+
+// TestANodeIsGivenBackAtTheSecondLook: what is kept of Prototypes may be behind what is kept of nodes, so that one look
+// is not believed. What others hold is theirs: a capture that is at work, a replacement, somebody who can't be read.
+func TestANodeIsGivenBackAtTheSecondLook(t *testing.T) {
+	s := newStage(t)
+	working := s.prototype("pool1-2026.03.14", "b", v1alpha1.PhaseDraining)
+	s.hold("a", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.13", UID: "gone"})
+	s.hold("b", of(working))
+	s.hold("c", v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "kamino-rollback", UID: "kamino-rollback"})
+	s.pass()
+	if s.isFree("a") {
+		t.Error("it was given back at the first look")
+	}
+	s.pass()
+	s.pass()
+	if !s.isFree("a") {
+		t.Errorf("it is not given back: %+v", s.node("a"))
+	}
+	if s.isFree("b") || s.isFree("c") {
+		t.Error("somebody else's node was given back")
+	}
+	// The capture ends, and leaves its reservation.
+	working.Status.Phase = v1alpha1.PhaseFailed
+	s.must(s.api.Status().Update(t.Context(), working))
+	s.pass()
+	s.pass()
+	if !s.isFree("b") || s.isFree("c") {
+		t.Error("the node of a capture that has ended is not given back, or another one is")
+	}
+}
+
+// TestAHolderThatComesBetween: a node that another capture holds at the second look was not seen twice.
+func TestAHolderThatComesBetween(t *testing.T) {
+	s := newStage(t)
+	s.hold("a", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.13", UID: "gone"})
+	s.pass()
+	working := s.prototype("pool1-2026.03.14", "a", v1alpha1.PhaseDraining)
+	s.hold("a", of(working))
+	for range 3 {
+		s.pass()
+	}
+	if s.isFree("a") {
+		t.Error("a node was taken from a capture at work")
+	}
+}
+
+// leave makes what a capture makes: pod, order and snapshot.
+func (s *stage) leave(name string, holder v1alpha1.Holder) {
+	s.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: v1alpha1.DefaultNamespace,
+		Labels: map[string]string{v1alpha1.PrototypeLabel: name, v1alpha1.PrototypeUIDLabel: string(holder.UID)}}}
+	pod.Spec = corev1.PodSpec{ServiceAccountName: v1alpha1.GeneralizeServiceAccount, Containers: []corev1.Container{{Name: "c", Image: "x"}}}
+	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}, Spec: v1alpha1.OrderSpec{
+		Prototype: name, PrototypeUID: holder.UID, NodeName: "a", BootID: "boot", PodName: pod.Name, Key: "key",
+		Generalize: v1alpha1.Settings{}.Defaulted().Generalize,
+	}}
+	s.must(errors.Join(s.api.Create(s.Context(), pod), s.api.Create(s.Context(), order)))
+	_, err := s.cloud.EnsureSnapshot(s.Context(), cloud.SnapshotSpec{Name: name, Instance: cloud.InstanceID(s.node("a").Spec.ProviderID),
+		Tags: map[string]string{cloud.TagPrototype: name, cloud.TagUID: string(holder.UID)}})
+	s.must(err)
+}
+
+// there counts what is there of pods, orders and snapshots.
+func (s *stage) there() (pods, orders, snapshots int) {
+	s.Helper()
+	var p corev1.PodList
+	var o v1alpha1.OrderList
+	s.must(errors.Join(s.api.List(s.Context(), &p, client.InNamespace(v1alpha1.DefaultNamespace)), s.api.List(s.Context(), &o)))
+	all, err := s.cloud.Snapshots(s.Context(), s.pool)
+	s.must(err)
+	return len(p.Items), len(o.Items), len(all)
+}
+
+// TestLeftoversAreRemoved: what nobody owns goes, what a capture at work owns stays, and the cloud is asked at the
+// start, until nothing is left, once a day, and after a node was given back.
+func TestLeftoversAreRemoved(t *testing.T) {
+	s := newStage(t)
+	working := s.prototype("pool1-2026.03.14", "b", v1alpha1.PhaseSnapshotting)
+	s.leave(working.Name, of(working))
+	s.leave("pool1-2026.03.12", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.12", UID: "gone"})
+	for range 3 {
+		s.pass()
+	}
+	if pods, orders, snapshots := s.there(); pods != 1 || orders != 1 || snapshots != 1 {
+		t.Errorf("%d pods, %d orders and %d snapshots are there: only those of the capture at work should be", pods, orders, snapshots)
+	}
+	for range 5 {
+		s.pass()
+	}
+	asked := 0
+	for _, n := range s.asked {
+		asked += n
+	}
+	if asked > 2 {
+		t.Errorf("the cloud was asked %d times: %v", asked, s.asked)
+	}
+	s.asked = nil
+	s.now = s.now.Add(24 * time.Hour)
+	s.pass()
+	s.pass()
+	s.hold("a", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.13", UID: "gone too"})
+	s.pass()
+	s.pass()
+	if want := []int{1, 0, 0, 1}; len(s.asked) != 4 || [4]int(s.asked) != [4]int(want) {
+		t.Errorf("the cloud was asked so: %v, not %v", s.asked, want)
+	}
+}
+
+// TestACloudThatRefuses is not asked again every two minutes, and keeps no node from being given back.
+func TestACloudThatRefuses(t *testing.T) {
+	s := newStage(t)
+	s.cloud.Forbid("Snapshots")
+	s.hold("a", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.13", UID: "gone"})
+	refused := 0
+	for range 4 {
+		if err := s.sweeper.Pass(t.Context()); err != nil {
+			refused++
+		}
+		s.now = s.now.Add(2 * time.Minute)
+	}
+	if !s.isFree("a") || refused != 2 {
+		t.Errorf("free: %t, and the cloud was asked %d times, not twice: at the start, and for the node that was given back", s.isFree("a"), refused)
+	}
+}

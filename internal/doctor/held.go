@@ -1,0 +1,68 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/held"
+)
+
+// held tells which nodes are held by nobody who gives them back, and what captures have left that are gone. Neither
+// keeps a capture of another node from working, but a pool that is short of a node may.
+func (d *Doctor) held(ctx context.Context) {
+	for _, n := range d.heldNodes {
+		if n.Left() {
+			d.add(Finding{Level: Warn, Check: CheckHeld, Message: d.heldFor(n), Remedy: "kamino return " + n.Name})
+		}
+	}
+	left := 0
+	if d.Leftovers != nil {
+		found, err := d.Leftovers(ctx, d.ordered())
+		if err != nil {
+			d.add(Finding{Level: Warn, Check: CheckHeld, Message: "what captures have left that are gone can't be told: " + sentence(err)})
+		}
+		for _, l := range found {
+			d.add(Finding{Level: Warn, Check: CheckHeld, Message: fmt.Sprintf("%s %s was left by prototype %s, which is gone", l.Kind, l.Name, l.Prototype),
+				Remedy: "kamino return --leftovers, unless a controller runs, which removes it"})
+		}
+		left = len(found)
+	}
+	working := 0
+	for _, n := range d.heldNodes {
+		if !n.Left() {
+			working++
+		}
+	}
+	switch {
+	case working == len(d.heldNodes) && left == 0 && working > 0:
+		d.ok(CheckHeld, "", "%s held by captures that are at work, and by nobody else", are(working, "node"))
+	case len(d.heldNodes)+left == 0:
+		d.ok(CheckHeld, "", "no node is held, and no capture has left anything behind")
+	}
+}
+
+func are(n int, what string) string {
+	if n == 1 {
+		return "1 " + what + " is"
+	}
+	return plural(n, what) + " are"
+}
+
+// heldFor says what is known of a node's hold.
+func (d *Doctor) heldFor(n held.Node) string {
+	since := ""
+	if !n.Since.IsZero() {
+		since = fmt.Sprintf(" for %s", d.Now().Sub(n.Since).Round(time.Minute))
+	}
+	switch n.State {
+	case held.ByReplacement:
+		return fmt.Sprintf("node %s is held%s by a replacement of nodes; unless a rollback with --replace-nodes is at work, it was interrupted", n.Name, since)
+	case held.Unreadable:
+		return fmt.Sprintf("node %s carries a reservation that can't be read", n.Name)
+	case held.Stripped:
+		return fmt.Sprintf("node %s is cordoned and protected as a hold does it, and carries no reservation: somebody took that away, or keeps the node like this", n.Name)
+	case held.Orphaned, held.ByCapture:
+	}
+	return fmt.Sprintf("node %s is held%s by %s, which is gone or has ended", n.Name, since, n.Holder)
+}
