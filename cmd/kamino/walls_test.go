@@ -60,16 +60,18 @@ var rooms = map[string]room{
 		foreign: kubeClient + unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
 
+	"internal/nodecache": {own: "api cloud", foreign: kubeLoop},
+
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":  {own: "api capture/plan cloud held history imageversion node nodestate retention selection", foreign: kubeLoop},
 	"internal/replace":  {own: "api cloud node nodestate", foreign: kubeClient},
 	"internal/doctor":   {own: "api cloud held history imageversion node nodestate", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/metrics":  {own: "api capture capture/plan cloud history imageversion selection", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "api capture cloud expression history imageversion nodestate schedule selection", foreign: kubeLoop},
+	"internal/policy":   {own: "api capture cloud expression history imageversion nodecache nodestate schedule selection", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud node nodestate", foreign: kubeClient},
-	"internal/controller/policy":    {own: "api policy", foreign: kubeLoop},
+	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},
 	"internal/controller/prototype": {own: "api capture nodestate", foreign: kubeLoop},
 	"internal/controller/sweep":     {own: "api capture cloud held", foreign: kubeLoop},
 

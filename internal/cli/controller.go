@@ -17,9 +17,9 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
 	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -140,7 +140,7 @@ func (s *session) manager(flags controllerFlags) (ctrl.Manager, error) {
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              scheme,
 		MapperProvider:                      func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return staticMapper(), nil },
-		Cache:                               policycontroller.CacheOptions(caching),
+		Cache:                               nodecache.InformerOptions(caching),
 		Logger:                              s.options.Log,
 		LeaderElection:                      true,
 		LeaderElectionID:                    v1alpha1.LeaseName, // names it in leader_election_master_status

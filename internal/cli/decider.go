@@ -11,13 +11,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 // decider is what makes the policies' decisions in a controller.
 func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *policy.Looks, counts *metrics.Metrics) *policy.Decider {
-	nodes := policy.NewNodes(provider.PoolOf)
+	nodes := nodecache.NewNodes(provider.PoolOf)
 	return &policy.Decider{
 		Read: manager.GetCache(), Client: s.cluster.Client, Cloud: provider, Nodes: nodes, Looks: looks,
 		OwnNode: s.Getenv(envNode), Now: s.Now, Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: s.options.Log.WithName("policy"),

@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/estimate"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -158,7 +159,7 @@ func (s *session) planOther(ctx context.Context, decider *policy.Decider, pool c
 // commandDecider makes decisions from what the cluster says now.
 func (s *session) commandDecider(ctx context.Context) (*policy.Decider, error) {
 	d := &policy.Decider{
-		Read: readPrototypes{s.cluster}, Client: s.cluster.Client, Cloud: s.provider, Nodes: policy.NewNodes(s.provider.PoolOf),
+		Read: readPrototypes{s.cluster}, Client: s.cluster.Client, Cloud: s.provider, Nodes: nodecache.NewNodes(s.provider.PoolOf),
 		Looks: policy.NewLooks(s.provider, s.Now), Preflight: s.engine.Refusals, Evictions: s.engine.Evictions, OwnNode: s.Getenv(envNode), Now: s.Now,
 		Log: s.options.Log.WithName("policy"),
 	}
@@ -166,10 +167,10 @@ func (s *session) commandDecider(ctx context.Context) (*policy.Decider, error) {
 }
 
 // readNodes brings nodes up to date with the cluster.
-func (s *session) readNodes(ctx context.Context, nodes *policy.Nodes) error {
+func (s *session) readNodes(ctx context.Context, nodes *nodecache.Nodes) error {
 	seen := map[string]bool{}
 	err := s.eachNode(ctx, func(node *corev1.Node) {
-		policy.Strip(node)
+		nodecache.Strip(node)
 		nodes.Set(node.DeepCopy()) // of its own, so that the page it came with can go
 		seen[node.Name] = true
 	})

@@ -8,11 +8,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/controller/sweep"
 	"github.com/kamino-dev/kamino/internal/held"
-	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 )
 
 // sweeper is what gives back, in a controller, what no Prototype owns.
-func (s *session) sweeper(engine *capture.Engine, nodes *policy.Nodes) *sweep.Sweeper {
+func (s *session) sweeper(engine *capture.Engine, nodes *nodecache.Nodes) *sweep.Sweeper {
 	return &sweep.Sweeper{
 		Held:   func(ctx context.Context) ([]held.Node, []cloud.PoolID, error) { return s.cluster.reserved(ctx, nodes) },
 		Orphan: engine.Orphan, Sweep: engine.SweepLeftovers, Now: s.Now, Log: s.options.Log.WithName("sweep"),
@@ -21,7 +21,7 @@ func (s *session) sweeper(engine *capture.Engine, nodes *policy.Nodes) *sweep.Sw
 
 // reserved finds the nodes that carry a reservation among those that are kept, and asks for the Prototypes only if
 // there are any.
-func (c *Cluster) reserved(ctx context.Context, nodes *policy.Nodes) ([]held.Node, []cloud.PoolID, error) {
+func (c *Cluster) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]held.Node, []cloud.PoolID, error) {
 	var found []held.Node
 	var captures *held.Captures
 	pools := nodes.Pools()

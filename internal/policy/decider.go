@@ -18,6 +18,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -34,7 +35,7 @@ type Decider struct {
 	// Client reads and writes the API server itself.
 	Client client.Client
 	Cloud  cloud.Provider
-	Nodes  *Nodes
+	Nodes  *nodecache.Nodes
 	Looks  *Looks
 	// Policies are decided for in place of those of the cluster, if it is not nil. Those without a UID exist
 	// nowhere, and no status of theirs is written.

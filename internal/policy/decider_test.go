@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -465,7 +466,7 @@ func TestAQuietDayCostsLittle(t *testing.T) {
 			beat := node.DeepCopy()
 			beat.ResourceVersion = fmt.Sprint(s.clock.Now().UnixNano())
 			beat.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(s.clock.Now())
-			policy.Strip(beat)
+			nodecache.Strip(beat)
 			if s.nodes.Set(beat) {
 				t.Fatal("a heartbeat is news")
 			}

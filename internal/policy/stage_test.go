@@ -18,6 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -29,7 +30,7 @@ type stage struct {
 	clock   *memory.Clock
 	cloud   *memory.Cloud
 	calls   *memory.Faulty
-	nodes   *policy.Nodes
+	nodes   *nodecache.Nodes
 	events  *events.FakeRecorder
 	decider *policy.Decider
 	after   time.Duration
@@ -40,7 +41,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{T: t, client: newClient(t), clock: memory.NewClock(time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour))}
 	s.cloud = memory.New(memory.Config{Now: s.clock.Now})
 	s.calls = memory.NewFaulty(s.cloud, nil)
-	s.nodes = policy.NewNodes(s.cloud.PoolOf)
+	s.nodes = nodecache.NewNodes(s.cloud.PoolOf)
 	s.restart()
 	return s
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/controller/nodelabel"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -85,7 +86,7 @@ type controller struct {
 	*world
 	ctx     context.Context
 	api     kube.Client
-	nodes   *policy.Nodes
+	nodes   *nodecache.Nodes
 	looks   *policy.Looks
 	engine  *capture.Engine
 	metrics *metrics.Metrics
@@ -111,7 +112,7 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 
 	c.metrics = metrics.New(nil)
 	provider := c.metrics.Provider(w.p)
-	c.nodes, c.looks = policy.NewNodes(provider.PoolOf), policy.NewLooks(provider, time.Now)
+	c.nodes, c.looks = nodecache.NewNodes(provider.PoolOf), policy.NewLooks(provider, time.Now)
 	c.watch = c.metrics.Observer(c.looks.Provider(), logr.Discard())
 	known := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultNamespace}}}
 	var names []runtime.Object

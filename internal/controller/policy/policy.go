@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	decide "github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -39,7 +40,7 @@ type Reconciler struct {
 	// Pass is policy.Decider's.
 	Pass func(ctx context.Context) (after time.Duration, err error)
 	// Nodes are what Pass decides on. The controller keeps them up to date.
-	Nodes *decide.Nodes
+	Nodes *nodecache.Nodes
 
 	begun   sync.Once
 	hurries bool
@@ -58,7 +59,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: max(after, gather)}, nil
 }
 
-// SetupWithManager registers the controller with a manager whose cache is made by CacheOptions.
+// SetupWithManager registers the controller with a manager whose cache is made by nodecache.InformerOptions.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	cached := manager.GetCache()
 	return ctrl.NewControllerManagedBy(manager).

@@ -24,6 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	controller "github.com/kamino-dev/kamino/internal/controller/policy"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -35,7 +36,7 @@ type cluster struct {
 	client client.Client
 	cloud  *memory.Cloud
 	calls  *memory.Faulty
-	nodes  *policy.Nodes
+	nodes  *nodecache.Nodes
 	passes atomic.Int64
 }
 
@@ -59,7 +60,7 @@ func newCluster(t *testing.T) *cluster {
 		}
 	}
 	c.calls = memory.NewFaulty(c.cloud, nil)
-	c.nodes = policy.NewNodes(c.cloud.PoolOf)
+	c.nodes = nodecache.NewNodes(c.cloud.PoolOf)
 	c.start(api, scheme)
 	return c
 }
@@ -68,7 +69,7 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) start(api *rest.Config, scheme *runtime.Scheme) {
 	again := true
 	manager, err := ctrl.NewManager(api, ctrl.Options{
-		Scheme: scheme, Cache: controller.CacheOptions(cache.Options{}), Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: scheme, Cache: nodecache.InformerOptions(cache.Options{}), Metrics: metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: &again},
 	})
 	if err != nil {

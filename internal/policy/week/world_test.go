@@ -27,6 +27,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -52,7 +53,7 @@ type world struct {
 	kube     *fake.Clientset
 	clean    client.Client // the world's own hand: never fails
 	api      client.Client // the controller's
-	nodes    *policy.Nodes
+	nodes    *nodecache.Nodes
 	engine   *capture.Engine
 	decider  *policy.Decider
 	machines map[string]*machine
@@ -89,7 +90,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}, &v1alpha1.Order{}).Build()
 	w.clean = base
 	w.api = interceptor.NewClient(base, w.interceptors())
-	w.nodes = policy.NewNodes(w.cloud.PoolOf)
+	w.nodes = nodecache.NewNodes(w.cloud.PoolOf)
 	for i := range pools {
 		id := w.cloud.AddPool(memory.PoolSpec{Name: fmt.Sprintf("pool%d", i), MaxSize: 30, Bootstrap: []string{"customData", "vmssCSE"}})
 		w.pools = append(w.pools, id)
@@ -278,7 +279,7 @@ func (w *world) update(n *corev1.Node) {
 // show tells the controller's cache of a node.
 func (w *world) show(n *corev1.Node) {
 	kept := n.DeepCopy()
-	policy.Strip(kept)
+	nodecache.Strip(kept)
 	w.news = w.nodes.Set(kept) || w.news
 }
 

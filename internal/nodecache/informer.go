@@ -1,4 +1,4 @@
-package policy
+package nodecache
 
 import (
 	"context"
@@ -11,16 +11,14 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	decide "github.com/kamino-dev/kamino/internal/policy"
 )
 
 // page is how many nodes of a list are held whole at once.
 const page = 250
 
-// CacheOptions add to a manager's cache what this controller keeps: nodes, each stripped and packed as it arrives.
-// Who else reads nodes from that cache finds of labels, annotations and conditions what policy.Pack leaves.
-func CacheOptions(options cache.Options) cache.Options {
+// InformerOptions add to a manager's cache what a controller of policies keeps: nodes, each stripped and packed as it arrives.
+// Who else reads nodes from that cache finds of labels, annotations and conditions what nodecache.Pack leaves.
+func InformerOptions(options cache.Options) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	for object, by := range options.ByObject {
 		byObject[object] = by
@@ -35,7 +33,7 @@ func CacheOptions(options cache.Options) cache.Options {
 // pack is an informer's transformation.
 func pack(object any) (any, error) {
 	if node, is := object.(*corev1.Node); is {
-		decide.Pack(node)
+		Pack(node)
 	}
 	return object, nil
 }
@@ -74,7 +72,7 @@ func listPacked(ctx context.Context, lister toolscache.ListerWithContext, o meta
 		return nil, fmt.Errorf("a list of nodes came as %T", list)
 	}
 	for i := range nodes.Items {
-		decide.Pack(&nodes.Items[i])
+		Pack(&nodes.Items[i])
 	}
 	return nodes, nil
 }

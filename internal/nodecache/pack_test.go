@@ -1,4 +1,4 @@
-package policy_test
+package nodecache_test
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/nodestate"
-	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 // anyNode draws a node of pool1 whose texts are now and then alike, long, empty or its own name.
@@ -50,14 +50,14 @@ func TestWhatIsPackedIsAllThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node := anyNode(t)
 		stripped, packed := node.DeepCopy(), node.DeepCopy()
-		policy.Strip(stripped)
-		policy.Pack(packed)
+		nodecache.Strip(stripped)
+		nodecache.Pack(packed)
 		before := packed.DeepCopy()
-		policy.Pack(packed)
+		nodecache.Pack(packed)
 		if diff := cmp.Diff(before, packed); diff != "" {
 			t.Fatalf("packed twice (-once +twice):\n%s", diff)
 		}
-		nodes := policy.NewNodes(provider.PoolOf)
+		nodes := nodecache.NewNodes(provider.PoolOf)
 		nodes.Set(packed)
 		for _, id := range nodes.Pools() {
 			if diff := cmp.Diff([]*corev1.Node{stripped}, nodes.Of(id), cmpopts.EquateEmpty()); diff != "" {
@@ -79,12 +79,12 @@ func TestWhatIsPackedIsAllThere(t *testing.T) {
 
 // A difference in anything that is packed is news, a heartbeat is none.
 func TestPackedNodesTellNews(t *testing.T) {
-	nodes := policy.NewNodes(memory.New(memory.Config{}).PoolOf)
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}).PoolOf)
 	set := func(change func(*corev1.Node)) bool {
 		node := wholeNode("n", "8")
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "DiskPressure", Status: corev1.ConditionFalse})
 		change(node)
-		policy.Pack(node)
+		nodecache.Pack(node)
 		return nodes.Set(node)
 	}
 	same := func(*corev1.Node) {}
@@ -114,13 +114,13 @@ func TestPackedNodesTellNews(t *testing.T) {
 
 // More words than are kept for all are kept by each node.
 func TestPackHasRoomForAnyNumberOfWords(t *testing.T) {
-	nodes := policy.NewNodes(memory.New(memory.Config{}).PoolOf)
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}).PoolOf)
 	const many = 30_000
 	node := wholeNode("n", "8")
 	for i := range many {
 		node.Labels[fmt.Sprintf("label-%d", i)] = "v"
 	}
-	policy.Pack(node)
+	nodecache.Pack(node)
 	nodes.Set(node)
 	got := nodes.Of(nodes.Pools()[0])[0].Labels
 	if len(got) != many+2 || got["label-29999"] != "v" || got["label-0"] != "v" {

@@ -1,4 +1,4 @@
-package policy_test
+package nodecache_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
-	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/nodecache"
 )
 
 func wholeNode(name, cpu string) *corev1.Node {
@@ -32,7 +32,7 @@ func wholeNode(name, cpu string) *corev1.Node {
 // What an expression may read stays (see package expression); the rest goes.
 func TestStripKeepsWhatIsRead(t *testing.T) {
 	node := wholeNode("n", "8")
-	policy.Strip(node)
+	nodecache.Strip(node)
 	if node.Labels[corev1.LabelHostname] != "n" || node.Annotations["kept"] != "yes" || len(node.Annotations) != 1 {
 		t.Errorf("metadata = %+v", node.ObjectMeta)
 	}
@@ -55,7 +55,7 @@ func TestStripKeepsWhatIsRead(t *testing.T) {
 func TestStripTellsAmountsApart(t *testing.T) {
 	for _, cpu := range []string{"8", "16", "8000m", "8", "16"} {
 		node := wholeNode("n", cpu)
-		policy.Strip(node)
+		nodecache.Strip(node)
 		if got := node.Status.Capacity[corev1.ResourceCPU]; got.Cmp(resource.MustParse(cpu)) != 0 {
 			t.Errorf("cpu %s became %s", cpu, got.String())
 		}
@@ -63,12 +63,12 @@ func TestStripTellsAmountsApart(t *testing.T) {
 }
 
 func TestNodesTellNews(t *testing.T) {
-	nodes := policy.NewNodes(memory.New(memory.Config{}).PoolOf)
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}).PoolOf)
 	set := func(name, pool string, change func(*corev1.Node)) bool {
 		node := wholeNode(name, "8")
 		node.Spec.ProviderID = fmt.Sprintf("memory:///pools/%s/instances/%s", pool, name)
 		change(node)
-		policy.Strip(node)
+		nodecache.Strip(node)
 		return nodes.Set(node)
 	}
 	same := func(*corev1.Node) {}
