@@ -33,6 +33,8 @@ var start = sync.OnceValues(func() (*rest.Config, error) {
 		return nil, err
 	}
 	environment.CRDs = definitions
+	// As kubeadm sets an API server up: what a kubelet may write depends on both.
+	environment.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node", "RBAC").Append("enable-admission-plugins", "NodeRestriction")
 	return environment.Start()
 })
 
@@ -60,10 +62,25 @@ func Server(t testing.TB) *rest.Config {
 	return config
 }
 
+// Kubelet is a client of that API server with the credential of a node's kubelet.
+func Kubelet(t testing.TB, node string) client.Client {
+	t.Helper()
+	Server(t)
+	user, err := environment.AddUser(envtest.User{Name: "system:node:" + node, Groups: []string{"system:nodes"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newClient(t, user.Config())
+}
+
 // Client is a client of that API server for Kamino's kinds and core ones.
 func Client(t testing.TB) client.WithWatch {
 	t.Helper()
-	config := Server(t)
+	return newClient(t, Server(t))
+}
+
+func newClient(t testing.TB, config *rest.Config) client.WithWatch {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
@@ -131,10 +133,12 @@ func TestTheTokenOfTheGeneralizePodForgesNothing(t *testing.T) {
 	order, pod := g.ordered()
 	thief := g.steals(pod)
 	p := g.prototype()
+	queued := g.queued()
 
 	thief.mayRead(order)
 	thief.isForbidden(p, order)
 	thief.isWalledOff(order)
+	thief.strikes(queued)
 	thief.writesOnItsOwn(order, pod)
 
 	eventually(t, "the engine sees what was written, and does not believe it", func() (bool, string) {
@@ -146,6 +150,7 @@ func TestTheTokenOfTheGeneralizePodForgesNothing(t *testing.T) {
 	if writes := g.writes(); count(writes, "snapshot put")+count(writes, "instance powerOff")+count(writes, "instance deallocate") > 0 {
 		t.Errorf("the cloud was asked for %v", writes)
 	}
+	queued.untouched()
 	capture.interrupt()
 	capture.ends(t, 130)
 	g.start("cancel", p.Name).ends(t, 0)
@@ -157,6 +162,76 @@ func TestTheTokenOfTheGeneralizePodForgesNothing(t *testing.T) {
 	if _, err := sandbox.Kube().CoreV1().Secrets(g.namespace).Get(g.Context(), order.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the order's key is left: %v", err)
 	}
+}
+
+// bystander is another pool's capture that waits for its turn, with an order as one that was cut off leaves it, in the
+// namespace that the thief's token is of.
+type bystander struct {
+	*ground
+	before sight
+	child  *child
+	p      *v1alpha1.Prototype
+	order  *v1alpha1.Order
+}
+
+// queued lets a capture of another pool wait for the ground's.
+func (g *ground) queued() *bystander {
+	g.Helper()
+	other := ownGround(g.T, "name=queued,nodes=2")
+	other.namespace = "kamino-" + other.pool.Name
+	other.install()
+	b := &bystander{ground: other, before: other.look()}
+	b.child = other.start("capture", other.nodes[0], "--max-concurrent", "1")
+	other.reaches("it waits for its turn", func(p *v1alpha1.Prototype) bool {
+		b.p = p
+		return p.Status.Progress != "" && len(p.Finalizers) == 0
+	})
+	o := &v1alpha1.Order{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"}, ObjectMeta: metav1.ObjectMeta{Name: "generalize-" + b.p.Name},
+		Spec: v1alpha1.OrderSpec{Prototype: b.p.Name, PrototypeUID: b.p.UID, NodeName: other.nodes[0], BootID: other.node(other.nodes[0]).Status.NodeInfo.BootID,
+			PodName: "generalize-" + b.p.Name, Generalize: b.p.Spec.Settings.Generalize, Key: "a2V5"}}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	g.must(err)
+	_, err = g.orders().Create(g.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
+	g.must(err)
+	b.order = g.orderNamed(o.Name)
+	g.Cleanup(func() { _ = g.orders().Delete(context.Background(), o.Name, metav1.DeleteOptions{}) })
+	return b
+}
+
+// strikes at the bystander with all that the token lets it try.
+func (t *thief) strikes(b *bystander) {
+	t.Helper()
+	t.isForbidden(b.p, b.order)
+	patch := []byte(t.text(map[string]any{"status": t.forged(b.order, "x")}))
+	_, err := t.resource("orders").Namespace(t.namespace).Patch(t.Context(), b.order.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err == nil || !strings.Contains(err.Error(), "a token reports only on") {
+		t.Errorf("a report on another pool's order is taken: %v", err)
+	}
+	for _, of := range []string{b.namespace, v1alpha1.DefaultNamespace} {
+		if _, err := t.resource("orders").Namespace(of).Get(t.Context(), b.order.Name, metav1.GetOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("the token reads orders of namespace %s: %v", of, err)
+		}
+	}
+}
+
+// untouched: the other pool's Prototype and the order are as they were, its nodes serve, and its cloud was not written.
+func (b *bystander) untouched() {
+	b.Helper()
+	now := b.prototype()
+	if diff := cmp.Diff(b.p.ObjectMeta.Annotations, now.ObjectMeta.Annotations); diff != "" || len(now.Finalizers) > 0 || !cmp.Equal(b.p.Spec, now.Spec) || !cmp.Equal(b.p.Labels, now.Labels) {
+		b.Errorf("another pool's Prototype was changed: %s", diff)
+	}
+	if !now.DeletionTimestamp.IsZero() || now.Status.Phase == v1alpha1.PhaseSucceeded || now.Status.Failure != nil {
+		b.Errorf("another pool's capture is %s, %+v", now.Status.Phase, now.Status.Failure)
+	}
+	if writes := b.writes(); len(writes) > 0 {
+		b.Errorf("another pool's cloud was written: %v", writes)
+	}
+	b.child.interrupt()
+	b.child.ends(b.T, 130)
+	b.start("cancel", b.p.Name).ends(b.T, 0)
+	b.gone(b.p.Name)
+	b.givenBack(b.before, b.nodes[0], 0)
 }
 
 // mayRead what the pod must.
