@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"errors"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +40,23 @@ func (e *Engine) announceTrouble(before, p *v1alpha1.Prototype) {
 		return
 	}
 	e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Capture", "%s", is.Message)
+}
+
+// ReportNotBelieved is the reason of condition Generalized, and of an event, where a report on the order is not the
+// pod's own.
+const ReportNotBelieved = "ReportNotBelieved"
+
+// announceDisbelief logs and records once for each cause that a report is not believed: every pass finds it anew.
+func (e *Engine) announceDisbelief(before, p *v1alpha1.Prototype) {
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionGeneralized)
+	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized)
+	if is == nil || is.Reason != ReportNotBelieved || was != nil && was.Reason == is.Reason && was.Message == is.Message {
+		return
+	}
+	e.Log.Error(errors.New(is.Message), "report is not believed", "prototype", p.Name)
+	if e.Recorder != nil {
+		e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, ReportNotBelieved, "Capture", "%s", is.Message)
+	}
 }
 
 // event records an event on the Prototype and, while there is one, on the Node.

@@ -95,6 +95,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	} else {
 		e.observe(before, p)
 		e.announceTrouble(before, p)
+		e.announceDisbelief(before, p)
 		e.announceDonor(before, p)
 	}
 	if err != nil {

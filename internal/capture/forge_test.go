@@ -1,11 +1,14 @@
 package capture
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -192,5 +195,61 @@ func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 			continue
 		}
 		s.failed(p, "OrderOutdated")
+	}
+}
+
+// TestAReportThatIsNotBelievedIsToldOnce for each cause, however many passes find it, and no more once the pod itself
+// has reported.
+func TestAReportThatIsNotBelievedIsToldOnce(t *testing.T) {
+	s := newStage(t, func(s *stage) { s.deaf = true }).decide()
+	var events heard
+	logged := 0
+	s.engine.Recorder = &events
+	s.engine.Log = funcr.New(func(_, line string) {
+		if strings.Contains(line, "report is not believed") {
+			logged++
+		}
+	}, funcr.Options{})
+	seen := 0 // passes that found a forged report
+	var conditions []string
+	write := func(forgery int) {
+		order, pod := s.order(), s.generalizePod()
+		if order == nil || pod == nil {
+			return
+		}
+		seen++
+		s.deaf, order.Status = forgery >= 0, v1alpha1.OrderStatus{}
+		if s.deaf {
+			order.Status = forgeries[forgery].sign(s, order, pod)
+		}
+		s.must(s.clean.Status().Update(t.Context(), order))
+	}
+	p := s.play(func(int) {
+		switch {
+		case seen < 5:
+			write(0)
+		case seen < 10:
+			write(3) // signed, and of another pod
+		case seen == 10:
+			write(-1)
+		}
+		if p := s.prototype(); p != nil {
+			if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized); c != nil && c.Reason == ReportNotBelieved {
+				conditions = append(conditions, c.Message)
+			}
+		}
+	})
+	s.succeeded(p)
+	told := 0
+	for _, event := range events {
+		if strings.HasPrefix(event, "Warning ReportNotBelieved: ") {
+			told++
+		}
+	}
+	if told != 2 || logged != 2 || len(slices.Compact(conditions)) != 2 {
+		t.Errorf("%d events and %d lines of the log tell of 2 causes, and the condition says %q:\n%s", told, logged, slices.Compact(conditions), strings.Join(events, "\n"))
+	}
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("at the end the condition is %+v", c)
 	}
 }

@@ -134,7 +134,6 @@ func (e *Engine) lookReport(ctx context.Context, w *world) error {
 	}
 	if err != nil {
 		w.disbelieved = err.Error()
-		e.Log.Error(err, "report is not believed", "prototype", w.p.Name)
 	}
 	return nil
 }

@@ -57,6 +57,14 @@ func report(w *world, d plan.Decision, now time.Time) {
 	reportImage(w)
 	reportRecipe(w, d)
 	reportConditions(w.p, d, now)
+	reportDisbelief(w, now)
+}
+
+// reportDisbelief says that something stands on the order which is not believed. Later reports may be.
+func reportDisbelief(w *world, now time.Time) {
+	if w.disbelieved != "" && w.proof == nil {
+		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportNotBelieved, w.disbelieved+"; see who can write there")
+	}
 }
 
 func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
