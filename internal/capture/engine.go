@@ -29,8 +29,6 @@ type Engine struct {
 	Namespace string
 	// PodNamespace is where the generalize pods run, which are privileged. Namespace if empty.
 	PodNamespace string
-	// Shelf finds snapshots that nobody knows of any more. Cloud, if it is one, if nil.
-	Shelf cloud.Shelf
 	// Image of the generalize pod where the settings name none.
 	Image string
 	// AllowedImages that the settings may name beside it: exactly, by repository, or what is below one ("x/").

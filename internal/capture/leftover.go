@@ -30,8 +30,7 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 	for _, o := range orders.Items {
 		candidates = append(candidates, held.Leftover{Kind: held.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Prototype, UID: o.Spec.PrototypeUID})
 	}
-	shelf := e.shelf()
-	if shelf != nil && len(pools) > 0 {
+	if shelf, able := cloud.As[cloud.Shelf](e.Cloud); able && len(pools) > 0 {
 		snapshots, err := shelf.Snapshots(ctx, pools...)
 		if err != nil {
 			return nil, err
@@ -91,14 +90,6 @@ func (e *Engine) ofPools(prototype string, pools []cloud.PoolID) bool {
 	return false
 }
 
-func (e *Engine) shelf() cloud.Shelf {
-	if e.Shelf != nil {
-		return e.Shelf
-	}
-	shelf, _ := e.Cloud.(cloud.Shelf)
-	return shelf
-}
-
 // SweepLeftovers removes what Leftovers finds. An image version that is being made of such a snapshot goes first,
 // for it could not be finished without; the snapshot then goes with the next sweep.
 func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
@@ -141,5 +132,6 @@ func (e *Engine) remove(ctx context.Context, l held.Leftover, pools []cloud.Pool
 			}
 		}
 	}
-	return e.shelf().DropSnapshot(ctx, l.Name)
+	shelf, _ := cloud.As[cloud.Shelf](e.Cloud) // it found the snapshot
+	return shelf.DropSnapshot(ctx, l.Name)
 }

@@ -144,7 +144,7 @@ func (e *Engine) lookRetirement(ctx context.Context, w *world) error {
 // one that an instance was built from stays.
 func (e *Engine) retirable(ctx context.Context, pool cloud.PoolID, images []cloud.Image, current string, keep int) ([]string, error) {
 	retire := retention.Retired(retention.Decide(images, current, keep, nil))
-	census, able := e.Cloud.(cloud.Census)
+	census, able := cloud.As[cloud.Census](e.Cloud)
 	if len(retire) == 0 || !able {
 		return retire, nil
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
 	"github.com/kamino-dev/kamino/internal/metrics"
 	"github.com/kamino-dev/kamino/internal/nodecache"
@@ -94,7 +93,6 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 	if err := (&prototype.Reconciler{Pass: counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err
 	}
-	engine.Shelf, _ = s.provider.(cloud.Shelf)
 	if err := manager.Add(s.sweeper(engine, decider.Nodes)); err != nil {
 		return err
 	}

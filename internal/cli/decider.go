@@ -19,6 +19,10 @@ import (
 // decider is what makes the policies' decisions in a controller.
 func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *policy.Looks, counts *metrics.Metrics) *policy.Decider {
 	nodes := nodecache.NewNodes(provider.PoolOf)
+	var permissions func(context.Context, cloud.PoolID) ([]cloud.Permission, error)
+	if auditor, able := cloud.As[cloud.Auditor](provider); able {
+		permissions = auditor.Permissions
+	}
 	return &policy.Decider{
 		Read: manager.GetCache(), Client: s.cluster.Client, Cloud: provider, Nodes: nodes, Looks: looks,
 		OwnNode: s.Getenv(envNode), Now: s.Now, Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: s.options.Log.WithName("policy"),
@@ -26,7 +30,7 @@ func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *
 			counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
 		Stalled:  counts.PoliciesStalled,
-		Degraded: counts.CapturesRefused, Permissions: counts.Permissions(s.provider),
+		Degraded: counts.CapturesRefused, Permissions: permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {
 				counts.PoolGone(pool.ID)

@@ -111,7 +111,7 @@ func (s *session) tell(ctx context.Context, p *namedPool, keep int) (history.His
 	if facts.Images, err = s.images(ctx, p.id); err != nil {
 		return history.History{}, err
 	}
-	census, able := s.provider.(cloud.Census)
+	census, able := cloud.As[cloud.Census](s.provider)
 	if !able {
 		return history.Of(facts), nil
 	}

@@ -3,7 +3,7 @@ package cloud
 import "context"
 
 // Atlas is the power to find pools that no node of the cluster tells of, because they have none. It is optional: a
-// caller asks by a type assertion, and does without where a provider has it not.
+// caller asks with As, and does without where a provider has it not.
 type Atlas interface {
 	// PoolsBeside lists the pools in the places where the given ones are (on Azure: their resource groups), those
 	// included, each once. Whether their instances are nodes of this cluster is not known. It is a look.

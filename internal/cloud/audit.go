@@ -16,8 +16,7 @@ type Permission struct {
 	For string `json:"for,omitempty"`
 }
 
-// Auditor is the power to list what a credential needs and whether it has it. It is optional: a caller asks by a
-// type assertion.
+// Auditor is the power to list what a credential needs and whether it has it. It is optional: a caller asks with As.
 type Auditor interface {
 	// Permissions lists everything that Kamino may do for the pool. Denied if the credential may not list its own
 	// permissions: then the calls themselves will tell. It is a look.

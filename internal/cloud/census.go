@@ -3,7 +3,7 @@ package cloud
 import "context"
 
 // Census is the power to list a pool's instances at once, which tells how many nodes run each version. It
-// is optional: a caller asks by a type assertion, and does without where a provider has it not.
+// is optional: a caller asks with As, and does without where a provider has it not.
 type Census interface {
 	// Instances lists the pool's instances with what their own records say: ID, pool, protection, refusals
 	// and BuiltFrom, as Instance shows them. Power may be PowerUnknown, for a cloud may tell it of one

@@ -13,7 +13,7 @@ type Rebuild struct {
 
 // Rebuilder is the power to build an instance anew in its place: with the pool's recipe as it is now, and an OS
 // disk made from the recipe's image. Its name, address and ID stay; what was on its OS disk is lost. It is
-// optional: a caller asks by a type assertion.
+// optional: a caller asks with As.
 type Rebuilder interface {
 	// EnsureRebuilt starts to rebuild the instance unless it was built from the version, or is being rebuilt,
 	// and tells how far it is. Conflict, before anything is changed, if the pool's recipe does not name the

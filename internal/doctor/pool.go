@@ -112,7 +112,7 @@ func sentence(err error) string {
 // permissions lists what the credential may not do. It tells whether that could be known, and how much of what a
 // capture needs is missing.
 func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string) (known bool, missing int) {
-	auditor, able := d.Cloud.(cloud.Auditor)
+	auditor, able := cloud.As[cloud.Auditor](d.Cloud)
 	if !able {
 		return false, 0
 	}

@@ -1,13 +1,11 @@
 package metrics
 
 import (
-	"context"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 var captureRefusedDesc = gauge("pool_capture_refused", "1 while a capture of the pool is wanted and refused, by pool and reason.", "pool", "reason")
@@ -61,18 +59,5 @@ func (r *refusedCaptures) collect(samples chan<- prometheus.Metric) {
 	r.mu.Unlock()
 	for key, n := range count {
 		samples <- prometheus.MustNewConstMetric(captureRefusedDesc, prometheus.GaugeValue, float64(n), key[0], key[1])
-	}
-}
-
-// Permissions is the provider's look at its own permissions, counted like its other calls; nil if it has no such
-// power.
-func (m *Metrics) Permissions(next cloud.Provider) func(context.Context, cloud.PoolID) ([]cloud.Permission, error) {
-	auditor, able := next.(cloud.Auditor)
-	if !able {
-		return nil
-	}
-	c := &counted{Provider: next, metrics: m}
-	return func(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
-		return measure(c, "Permissions", func() ([]cloud.Permission, error) { return auditor.Permissions(ctx, pool) })
 	}
 }

@@ -10,14 +10,10 @@ import (
 // resultOK is the value of label result for a call that went through; else it is the error's kind.
 const resultOK = "OK"
 
-// Provider counts and times the calls to a provider. Those that do no I/O (SameInstance, PoolOf, PoolName)
-// are not counted. A provider that can list a pool's instances at once can still do so through it.
+// Provider counts and times the calls to a provider, those of its powers included. Those that do no I/O
+// (SameInstance, PoolOf, PoolName, ReadPool) are not counted.
 func (m *Metrics) Provider(next cloud.Provider) cloud.Provider {
-	c := &counted{Provider: next, metrics: m}
-	if census, able := next.(cloud.Census); able {
-		return &countedCensus{c, census}
-	}
-	return c
+	return &counted{Provider: next, metrics: m}
 }
 
 // counted is a provider whose calls are counted. The embedded one answers what does no I/O; a test sees to
@@ -27,10 +23,8 @@ type counted struct {
 	metrics *Metrics
 }
 
-type countedCensus struct {
-	*counted
-	census cloud.Census
-}
+// Decorated implements cloud.Decorator.
+func (c *counted) Decorated() cloud.Provider { return c.Provider }
 
 // measure makes a call, and notes under the name of its method how it went.
 func measure[T any](c *counted, op string, call func() (T, error)) (T, error) {
@@ -117,8 +111,4 @@ func (c *counted) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 
 func (c *counted) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	return measureAlone(c, "SetCapacity", func() error { return c.Provider.SetCapacity(ctx, id, from, to) })
-}
-
-func (c *countedCensus) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
-	return measure(c.counted, "Instances", func() ([]cloud.Instance, error) { return c.census.Instances(ctx, pool) })
 }

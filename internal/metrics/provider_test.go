@@ -7,21 +7,18 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// bare is a provider without optional powers.
+// bare is a provider without powers.
 type bare struct{ cloud.Provider }
 
-// withCensus is a provider that can list instances.
-type withCensus struct{ bare }
+// powers are what metrics count beside the contract.
+var powers = cloudtest.Powers()
 
-func (withCensus) Instances(context.Context, cloud.PoolID) ([]cloud.Instance, error) {
-	return []cloud.Instance{{ID: "memory:///x"}}, nil
-}
-
-// TestEveryCallIsCounted makes each call of the contract that does I/O, once in vain and once not, and looks
-// for it by its name. A method that is added to the contract and not here fails.
+// TestEveryCallIsCounted makes each call of the contract and of each power that does I/O, once in vain and once not,
+// and looks for it by its name. A method that is added and not counted fails.
 func TestEveryCallIsCounted(t *testing.T) {
 	var refuse bool
 	world := memory.New(memory.Config{})
@@ -33,34 +30,26 @@ func TestEveryCallIsCounted(t *testing.T) {
 		return memory.Pass()
 	})
 	m := New(nil)
-	provider := m.Provider(bare{faulty})
-	contract := reflect.TypeFor[cloud.Provider]()
-	for i := range contract.NumMethod() {
-		method := contract.Method(i)
-		takesContext := method.Type.NumIn() > 0 && method.Type.In(0) == reflect.TypeFor[context.Context]()
-		for _, refuse = range []bool{true, false} {
-			arguments := []reflect.Value{}
-			for n := range method.Type.NumIn() {
-				in := method.Type.In(n)
-				switch in {
-				case reflect.TypeFor[context.Context]():
-					arguments = append(arguments, reflect.ValueOf(t.Context()))
-				case reflect.TypeFor[cloud.PoolID]():
-					arguments = append(arguments, reflect.ValueOf(pool))
-				default:
-					arguments = append(arguments, reflect.Zero(in))
-				}
-			}
-			reflect.ValueOf(provider).MethodByName(method.Name).Call(arguments)
+	provider := m.Provider(faulty)
+	for _, contract := range append([]reflect.Type{reflect.TypeFor[cloud.Provider]()}, powers...) {
+		if !reflect.TypeOf(provider).Implements(contract) {
+			t.Fatalf("the calls of %s are not counted", contract)
 		}
-		samples := scrape(t, m)
-		throttled := samples[fmt.Sprintf("kamino_cloud_calls_total{op=%q,result=\"Throttled\"}", method.Name)]
-		timed := samples[fmt.Sprintf("kamino_cloud_call_duration_seconds_count{op=%q}", method.Name)]
-		switch {
-		case takesContext && (throttled != 1 || timed != 2):
-			t.Errorf("%s: %v refused calls of %v are told, want 1 of 2", method.Name, throttled, timed)
-		case !takesContext && timed != 0:
-			t.Errorf("%s does no I/O and is counted", method.Name)
+		for i := range contract.NumMethod() {
+			method := contract.Method(i)
+			takesContext := method.Type.NumIn() > 0 && method.Type.In(0) == reflect.TypeFor[context.Context]()
+			for _, refuse = range []bool{true, false} {
+				reflect.ValueOf(provider).MethodByName(method.Name).Call(arguments(t, method.Type, pool))
+			}
+			samples := scrape(t, m)
+			throttled := samples[fmt.Sprintf("kamino_cloud_calls_total{op=%q,result=\"Throttled\"}", method.Name)]
+			timed := samples[fmt.Sprintf("kamino_cloud_call_duration_seconds_count{op=%q}", method.Name)]
+			switch {
+			case takesContext && (throttled != 1 || timed != 2):
+				t.Errorf("%s: %v refused calls of %v are told, want 1 of 2", method.Name, throttled, timed)
+			case !takesContext && timed != 0:
+				t.Errorf("%s does no I/O and is counted", method.Name)
+			}
 		}
 	}
 	if got := scrape(t, m)[`kamino_cloud_calls_total{op="Pool",result="OK"}`]; got != 1 {
@@ -68,24 +57,42 @@ func TestEveryCallIsCounted(t *testing.T) {
 	}
 }
 
+// arguments are a pool where one is asked for, and nothing else.
+func arguments(t *testing.T, method reflect.Type, pool cloud.PoolID) []reflect.Value {
+	var values []reflect.Value
+	for n := range method.NumIn() {
+		in := method.In(n)
+		switch {
+		case in == reflect.TypeFor[context.Context]():
+			values = append(values, reflect.ValueOf(t.Context()))
+		case in == reflect.TypeFor[cloud.PoolID]():
+			values = append(values, reflect.ValueOf(pool))
+		case method.IsVariadic() && n == method.NumIn()-1:
+		default:
+			values = append(values, reflect.Zero(in))
+		}
+	}
+	return values
+}
+
 // What a provider can do beyond the contract it can still do when it is counted, and no more than that.
-func TestOptionalPowersStay(t *testing.T) {
+func TestPowersStay(t *testing.T) {
 	m := New(nil)
-	plain := bare{memory.New(memory.Config{})}
-	if _, able := m.Provider(plain).(cloud.Census); able {
+	if _, able := cloud.As[cloud.Census](m.Provider(bare{memory.New(memory.Config{})})); able {
 		t.Error("a provider that cannot list instances seems to be able to")
 	}
-	lister, able := m.Provider(withCensus{plain}).(cloud.Census)
-	if !able {
-		t.Fatal("a provider that can list instances no longer can")
-	}
-	if got, err := lister.Instances(t.Context(), ""); err != nil || len(got) != 1 {
-		t.Errorf("Instances = %v, %v", got, err)
-	}
-	expectCalls := map[string]float64{`kamino_cloud_calls_total{op="Instances",result="OK"}`: 1}
-	for key, want := range expectCalls {
-		if got := scrape(t, m)[key]; got != want {
-			t.Errorf("%s = %v, want %v", key, got, want)
+	world := memory.New(memory.Config{})
+	pool := world.AddPool(memory.PoolSpec{Name: "pool1"})
+	for name, provider := range map[string]cloud.Provider{"counted": m.Provider(world), "counted twice": m.Provider(m.Provider(world))} {
+		lister, able := cloud.As[cloud.Census](provider)
+		if !able {
+			t.Fatalf("%s: a provider that can list instances no longer can", name)
 		}
+		if got, err := lister.Instances(t.Context(), pool); err != nil || len(got) != 0 {
+			t.Errorf("%s: Instances = %v, %v", name, got, err)
+		}
+	}
+	if got := scrape(t, m)[`kamino_cloud_calls_total{op="Instances",result="OK"}`]; got != 3 {
+		t.Errorf("%v looks at instances are counted, want 3", got)
 	}
 }

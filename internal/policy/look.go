@@ -158,6 +158,9 @@ type watching struct {
 	looks *Looks
 }
 
+// Decorated implements cloud.Decorator: powers are the provider's own.
+func (w *watching) Decorated() cloud.Provider { return w.Provider }
+
 // Pool implements cloud.Recipes.
 func (w *watching) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	look, err := w.looks.At(ctx, id, sharedLife)

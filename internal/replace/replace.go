@@ -26,7 +26,7 @@ import (
 // ErrStopped is returned where the recipe names another version than the nodes are to be rebuilt from.
 var ErrStopped = errors.New("the recipe was changed")
 
-// Replacer rebuilds nodes. Cloud must be a cloud.Census and a cloud.Rebuilder too.
+// Replacer rebuilds nodes. Its Cloud must be Able.
 type Replacer struct {
 	Kube  kubernetes.Interface
 	Cloud cloud.Provider
@@ -86,16 +86,11 @@ type Result struct {
 	Waiting string
 }
 
-// Census and Rebuilder in one, which is what a provider must be for this.
-type able interface {
-	cloud.Census
-	cloud.Rebuilder
-}
-
 // Able tells whether the provider can do it.
 func Able(provider cloud.Provider) bool {
-	_, both := provider.(able)
-	return both
+	_, counts := cloud.As[cloud.Census](provider)
+	_, rebuilds := cloud.As[cloud.Rebuilder](provider)
+	return counts && rebuilds
 }
 
 // Run rebuilds until no node runs the version, or none can be taken any more. An error ends it early: what was

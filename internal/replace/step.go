@@ -131,7 +131,8 @@ func (r *Replacer) rebuild(ctx context.Context, n *corev1.Node, mark *v1alpha1.R
 		return nil
 	}
 	f.askedAt = r.now()
-	have, err := r.Cloud.(able).EnsureRebuilt(ctx, cloud.InstanceID(n.Spec.ProviderID), r.To)
+	rebuilder, _ := cloud.As[cloud.Rebuilder](r.Cloud)
+	have, err := rebuilder.EnsureRebuilt(ctx, cloud.InstanceID(n.Spec.ProviderID), r.To)
 	if err != nil {
 		return r.refused(ctx, n, err)
 	}

@@ -29,7 +29,8 @@ type member struct {
 // list reads the pool's nodes and instances, finds those that are taken already, and takes more where there is
 // room.
 func (r *Replacer) list(ctx context.Context) error {
-	instances, err := r.Cloud.(able).Instances(ctx, r.Pool)
+	census, _ := cloud.As[cloud.Census](r.Cloud)
+	instances, err := census.Instances(ctx, r.Pool)
 	if err != nil {
 		return err
 	}

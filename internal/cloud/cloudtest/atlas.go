@@ -19,7 +19,7 @@ var atlasCases = []testCase{
 
 func (s suite) atlas(t *testing.T) cloud.Atlas {
 	t.Helper()
-	atlas, able := s.p.(cloud.Atlas)
+	atlas, able := cloud.As[cloud.Atlas](s.p)
 	if !able {
 		t.Skip("this provider has no atlas")
 	}

@@ -34,7 +34,7 @@ func (s suite) census(t *testing.T) map[cloud.InstanceID]cloud.Instance {
 
 func (s suite) lister(t *testing.T) cloud.Census {
 	t.Helper()
-	lister, able := s.p.(cloud.Census)
+	lister, able := cloud.As[cloud.Census](s.p)
 	if !able {
 		t.Skip("this provider has no census")
 	}

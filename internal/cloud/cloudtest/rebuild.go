@@ -18,7 +18,7 @@ var rebuildCases = []testCase{
 
 func (s suite) rebuilder(t *testing.T) cloud.Rebuilder {
 	t.Helper()
-	rebuilder, able := s.p.(cloud.Rebuilder)
+	rebuilder, able := cloud.As[cloud.Rebuilder](s.p)
 	if !able {
 		t.Skip("this provider cannot rebuild instances")
 	}

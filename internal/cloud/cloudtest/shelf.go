@@ -21,7 +21,7 @@ var shelfCases = []testCase{
 
 func (s suite) shelf(t *testing.T) cloud.Shelf {
 	t.Helper()
-	shelf, able := s.p.(cloud.Shelf)
+	shelf, able := cloud.As[cloud.Shelf](s.p)
 	if !able {
 		t.Skip("this provider has no shelf")
 	}

@@ -84,8 +84,9 @@ type Faulty struct {
 }
 
 var (
-	_ cloud.Provider  = (*Faulty)(nil)
+	_ cloud.Decorator = (*Faulty)(nil)
 	_ cloud.Census    = (*Faulty)(nil)
+	_ cloud.Auditor   = (*Faulty)(nil)
 	_ cloud.Rebuilder = (*Faulty)(nil)
 	_ cloud.Shelf     = (*Faulty)(nil)
 	_ cloud.Atlas     = (*Faulty)(nil)

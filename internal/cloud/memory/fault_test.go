@@ -2,12 +2,14 @@ package memory_test
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
@@ -75,6 +77,17 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	_, _ = p.PoolOf(r.a)
 	p.PoolName(r.pool)
 	p.SameInstance(r.a, r.b)
+}
+
+func TestEveryPowerCanBeLost(t *testing.T) {
+	for _, power := range cloudtest.Powers() {
+		if own := reflect.TypeFor[*memory.Cloud]().Implements(power); own && !reflect.TypeFor[*memory.Faulty]().Implements(power) {
+			t.Errorf("the cloud in memory has the power %s, whose calls can't be lost", power)
+		}
+	}
+	if _, able := cloud.As[cloud.Census](memory.NewFaulty(struct{ cloud.Provider }{}, nil)); able {
+		t.Error("a provider that can't list instances can do so where calls may be lost")
+	}
 }
 
 func TestEveryCallIsCountedAndCanBeLost(t *testing.T) {

@@ -108,67 +108,49 @@ func (f *Faulty) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int6
 	return err
 }
 
-// Instances implements cloud.Census, and may be lost; Unsupported if the provider cannot list instances.
-func (f *Faulty) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
-	return through(f, opInstances, string(id), looks, func() ([]cloud.Instance, error) {
-		census, able := f.provider.(cloud.Census)
-		if !able {
-			return nil, refused(cloud.Unsupported, opInstances, string(id), "NoCensus", "this provider cannot list instances")
-		}
-		return census.Instances(ctx, id)
-	})
+// Decorated implements cloud.Decorator: of the powers below cloud.As shows those that the provider behind has.
+func (f *Faulty) Decorated() cloud.Provider { return f.provider }
+
+// behind is a power as the provider has it that may be lost.
+func behind[Power any](f *Faulty) Power {
+	power, _ := cloud.As[Power](f.provider)
+	return power
 }
 
-// EnsureRebuilt implements cloud.Rebuilder, and may be lost; Unsupported if the provider cannot rebuild instances.
+// Instances implements cloud.Census, and may be lost.
+func (f *Faulty) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
+	return through(f, opInstances, string(id), looks, func() ([]cloud.Instance, error) { return behind[cloud.Census](f).Instances(ctx, id) })
+}
+
+// Permissions implements cloud.Auditor, and may be lost.
+func (f *Faulty) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
+	return through(f, opPermissions, string(id), looks, func() ([]cloud.Permission, error) { return behind[cloud.Auditor](f).Permissions(ctx, id) })
+}
+
+// EnsureRebuilt implements cloud.Rebuilder, and may be lost.
 func (f *Faulty) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	return through(f, opEnsureRebuilt, string(id), writes, func() (cloud.Rebuild, error) {
-		rebuilder, able := f.provider.(cloud.Rebuilder)
-		if !able {
-			return cloud.Rebuild{}, refused(cloud.Unsupported, opEnsureRebuilt, string(id), "NoRebuilder", "this provider cannot rebuild instances")
-		}
-		return rebuilder.EnsureRebuilt(ctx, id, version)
+		return behind[cloud.Rebuilder](f).EnsureRebuilt(ctx, id, version)
 	})
 }
 
-// Snapshots implements cloud.Shelf, and may be lost; Unsupported if the provider has no such shelf.
+// Snapshots implements cloud.Shelf, and may be lost.
 func (f *Faulty) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
-	return through(f, opSnapshots, "", looks, func() ([]cloud.Snapshot, error) {
-		shelf, able := f.provider.(cloud.Shelf)
-		if !able {
-			return nil, refused(cloud.Unsupported, opSnapshots, "", "NoShelf", "this provider cannot list snapshots")
-		}
-		return shelf.Snapshots(ctx, pools...)
-	})
+	return through(f, opSnapshots, "", looks, func() ([]cloud.Snapshot, error) { return behind[cloud.Shelf](f).Snapshots(ctx, pools...) })
 }
 
-// DropSnapshot implements cloud.Shelf, and may be lost; Unsupported if the provider has no such shelf.
+// DropSnapshot implements cloud.Shelf, and may be lost.
 func (f *Faulty) DropSnapshot(ctx context.Context, id string) error {
-	_, err := through(f, opDropSnapshot, id, writes, alone(func() error {
-		shelf, able := f.provider.(cloud.Shelf)
-		if !able {
-			return refused(cloud.Unsupported, opDropSnapshot, id, "NoShelf", "this provider cannot list snapshots")
-		}
-		return shelf.DropSnapshot(ctx, id)
-	}))
+	_, err := through(f, opDropSnapshot, id, writes, alone(func() error { return behind[cloud.Shelf](f).DropSnapshot(ctx, id) }))
 	return err
 }
 
-// PoolsBeside implements cloud.Atlas, and may be lost; Unsupported if the provider cannot list pools.
+// PoolsBeside implements cloud.Atlas, and may be lost.
 func (f *Faulty) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
-	return through(f, opPoolsBeside, "", looks, func() ([]cloud.PoolID, error) {
-		atlas, able := f.provider.(cloud.Atlas)
-		if !able {
-			return nil, refused(cloud.Unsupported, opPoolsBeside, "", "NoAtlas", "this provider cannot list pools")
-		}
-		return atlas.PoolsBeside(ctx, pools...)
-	})
+	return through(f, opPoolsBeside, "", looks, func() ([]cloud.PoolID, error) { return behind[cloud.Atlas](f).PoolsBeside(ctx, pools...) })
 }
 
 // ReadPool passes: it does no I/O.
 func (f *Faulty) ReadPool(text string) (cloud.PoolID, bool) {
-	atlas, able := f.provider.(cloud.Atlas)
-	if !able {
-		return "", false
-	}
-	return atlas.ReadPool(text)
+	return behind[cloud.Atlas](f).ReadPool(text)
 }

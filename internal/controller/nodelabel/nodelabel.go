@@ -80,7 +80,7 @@ func (l *Labeler) NeedLeaderElection() bool { return true }
 
 // Start labels until the context ends. What fails is logged and tried again.
 func (l *Labeler) Start(ctx context.Context) error {
-	census, able := l.Cloud.(cloud.Census)
+	census, able := cloud.As[cloud.Census](l.Cloud)
 	if !able {
 		l.Log.Info("this cloud cannot list a pool's instances, so that nodes are not labelled with their version")
 		<-ctx.Done()

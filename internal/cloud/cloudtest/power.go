@@ -1,0 +1,16 @@
+package cloudtest
+
+import (
+	"reflect"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Powers are the optional interfaces that a provider may implement: what a decorator of providers is asked about, one
+// after the other.
+func Powers() []reflect.Type {
+	return []reflect.Type{
+		reflect.TypeFor[cloud.Census](), reflect.TypeFor[cloud.Auditor](), reflect.TypeFor[cloud.Rebuilder](),
+		reflect.TypeFor[cloud.Shelf](), reflect.TypeFor[cloud.Atlas](),
+	}
+}

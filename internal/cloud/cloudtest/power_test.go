@@ -1,0 +1,45 @@
+package cloudtest_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+)
+
+// TestPowersAreAll: a power says of itself that it is one, and then the decorators are asked about it.
+func TestPowersAreAll(t *testing.T) {
+	var said, listed []string
+	files, err := filepath.Glob("../*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			g, is := d.(*ast.GenDecl)
+			if !is || g.Tok != token.TYPE || !strings.Contains(g.Doc.Text(), " is the power to ") {
+				continue
+			}
+			for _, spec := range g.Specs {
+				said = append(said, spec.(*ast.TypeSpec).Name.Name)
+			}
+		}
+	}
+	for _, power := range cloudtest.Powers() {
+		listed = append(listed, power.Name())
+	}
+	slices.Sort(said)
+	slices.Sort(listed)
+	if !slices.Equal(said, listed) {
+		t.Errorf("package cloud has the powers %v, and decorators are asked about %v", said, listed)
+	}
+}

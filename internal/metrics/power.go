@@ -1,0 +1,52 @@
+package metrics
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// A counted provider counts the calls of each power that the provider behind it has. cloud.As shows none that it has
+// not, so that the power is there where one of these is called.
+var (
+	_ cloud.Decorator = (*counted)(nil)
+	_ cloud.Census    = (*counted)(nil)
+	_ cloud.Auditor   = (*counted)(nil)
+	_ cloud.Rebuilder = (*counted)(nil)
+	_ cloud.Shelf     = (*counted)(nil)
+	_ cloud.Atlas     = (*counted)(nil)
+)
+
+// behind is the power as the counted provider has it.
+func behind[Power any](c *counted) Power {
+	power, _ := cloud.As[Power](c.Provider)
+	return power
+}
+
+func (c *counted) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
+	return measure(c, "Instances", func() ([]cloud.Instance, error) { return behind[cloud.Census](c).Instances(ctx, pool) })
+}
+
+func (c *counted) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
+	return measure(c, "Permissions", func() ([]cloud.Permission, error) { return behind[cloud.Auditor](c).Permissions(ctx, pool) })
+}
+
+func (c *counted) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+	return measure(c, "EnsureRebuilt", func() (cloud.Rebuild, error) { return behind[cloud.Rebuilder](c).EnsureRebuilt(ctx, id, version) })
+}
+
+func (c *counted) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
+	return measure(c, "Snapshots", func() ([]cloud.Snapshot, error) { return behind[cloud.Shelf](c).Snapshots(ctx, pools...) })
+}
+
+func (c *counted) DropSnapshot(ctx context.Context, id string) error {
+	return measureAlone(c, "DropSnapshot", func() error { return behind[cloud.Shelf](c).DropSnapshot(ctx, id) })
+}
+
+func (c *counted) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+	return measure(c, "PoolsBeside", func() ([]cloud.PoolID, error) { return behind[cloud.Atlas](c).PoolsBeside(ctx, pools...) })
+}
+
+func (c *counted) ReadPool(text string) (cloud.PoolID, bool) {
+	return behind[cloud.Atlas](c).ReadPool(text)
+}
