@@ -6,9 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
 )
 
 // page is how many nodes are asked for at once: a cluster may have many thousands, of ten kilobytes each.
@@ -17,17 +15,22 @@ const page = 250
 // Each goes through the cluster's Nodes that the label selector names, all of them where it is empty, a page at a
 // time. It ends with the first error, which is the API server's or do's own. A node must not be kept for longer than
 // the call but as a copy: it holds its whole page.
+//
+// It does not use client-go's pager, which asks from a goroutine of its own and holds two pages.
 func Each(ctx context.Context, kube kubernetes.Interface, selector string, do func(*corev1.Node) error) error {
-	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		list, err := kube.CoreV1().Nodes().List(ctx, o)
+	options := metav1.ListOptions{LabelSelector: selector, Limit: page}
+	for {
+		list, err := kube.CoreV1().Nodes().List(ctx, options)
 		if err != nil {
-			return nil, fmt.Errorf("list nodes: %w", err)
+			return fmt.Errorf("list nodes: %w", err)
 		}
-		return list, nil
-	})
-	pages.PageSize = page
-	pages.PageBufferSize = 0
-	return pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
-		return do(o.(*corev1.Node))
-	})
+		for i := range list.Items {
+			if err := do(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
+		}
+	}
 }
