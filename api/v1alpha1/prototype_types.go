@@ -53,9 +53,9 @@ type PrototypeSpec struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
 	Pool string `json:"pool"`
 
-	// Version that the image gets: the day of the decision in UTC, as YYYY.MM.DD. A month or a day is
-	// written with two digits; the cloud compares the parts as numbers.
-	// +kubebuilder:validation:Pattern=`^[0-9]{4}\.(0[1-9]|1[0-2])\.(0[1-9]|[12][0-9]|3[01])$`
+	// Version that the image gets: the day of the decision in UTC, as YYYY.MM.DD, and two more digits from 02 on for
+	// a further version of the day, as YYYY.MM.DD02. A month or a day is written with two digits.
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}\.(0[1-9]|1[0-2])\.(0[1-9]|[12][0-9]|3[01])(0[2-9]|[1-9][0-9])?$`
 	Version string `json:"version"`
 
 	// Donor is the node whose OS disk is captured.

@@ -13,7 +13,6 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/held"
-	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // Leftovers looks for generalize pods and their orders, and with pools for snapshots, that no Prototype owns which is still at work.
@@ -83,7 +82,7 @@ func (e *Engine) pods(ctx context.Context) ([]held.Leftover, error) {
 
 func (e *Engine) ofPools(prototype string, pools []cloud.PoolID) bool {
 	for _, pool := range pools {
-		if _, err := imageversion.Day(versionIn(prototype, e.Cloud.PoolName(pool))); err == nil {
+		if versionIn(prototype, e.Cloud.PoolName(pool)) != "" {
 			return true
 		}
 	}

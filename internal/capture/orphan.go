@@ -11,6 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // Orphan makes a pass over a node that is held by a capture whose Prototype is gone, or has ended: one look, one
@@ -79,12 +80,12 @@ func (e *Engine) lookOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 
 // versionIn is the version in a Prototype's name: it is part of how its pod is called.
 func versionIn(name, pool string) string {
-	const length = len("2006.01.02")
-	rest, found := strings.CutPrefix(name, v1alpha1.ObjectName(pool)+"-")
-	if !found || len(rest) < length {
+	rest, _ := strings.CutPrefix(name, v1alpha1.ObjectName(pool)+"-")
+	version, _, _ := strings.Cut(rest, "-")
+	if _, err := imageversion.Day(version); err != nil {
 		return ""
 	}
-	return rest[:length]
+	return version
 }
 
 // lookOrphanOrder finds the order that the pod was made for: it may be gone behind its Prototype already.

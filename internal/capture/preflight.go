@@ -133,8 +133,8 @@ func (e *Engine) refuseOthers(w *world, others []v1alpha1.Prototype) (refusals [
 		switch {
 		case other.Status.Phase == v1alpha1.PhaseSucceeded && other.Spec.Version == p.Spec.Version:
 			refusals = append(refusals, cloud.Refusal{Reason: CapturedToday, Message: fmt.Sprintf(
-				"pool %s was captured as version %s already, by prototype %s: a pool gets one version a day, so try again tomorrow (UTC), or delete that prototype if its version was retired",
-				p.Spec.Pool, p.Spec.Version, other.Name)})
+				"pool %s was captured as version %s already, by prototype %s: a pool gets one version a day, so try again tomorrow (UTC), or name another one of that day, such as %s",
+				p.Spec.Pool, p.Spec.Version, other.Name, imageversion.Try(p.Spec.Version, 2))})
 		case !other.Status.Terminal() && older(other, p):
 			refusals = append(refusals, cloud.Refusal{Reason: CaptureInFlight, Message: fmt.Sprintf(
 				"prototype %s is capturing pool %s: wait until it is done, or delete it", other.Name, p.Spec.Pool)})

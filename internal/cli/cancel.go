@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 func newCancelCommand(f *Factory, o *Options) *cobra.Command {
@@ -19,7 +21,8 @@ func newCancelCommand(f *Factory, o *Options) *cobra.Command {
 		Use:   "cancel PROTOTYPE",
 		Short: "Stop a capture: give its node back, and leave nothing behind",
 		Long: `Delete a Prototype whose capture has not ended, and follow until its node is back in service and nothing is
-left behind: no snapshot, no half-made image version, no lock.
+left behind: no snapshot, no half-made image version, no lock. A version that was complete before stays, and it is
+said what can be done with it.
 
 Deleting the Prototype with kubectl does the same where a controller runs. This command does the work itself
 where none does. A Prototype that has ended is a record, and is left alone.`,
@@ -68,8 +71,9 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype, timeout
 	again := fmt.Sprintf("Prototype %s stays marked for deletion: `kamino cancel %s` or a controller goes on with it.", p.Name, p.Name)
 	switch {
 	case err == nil:
-		_, err := fmt.Fprintf(s.Out, "Prototype %s is gone, and nothing of its capture is left; node %s %s.\n",
-			p.Name, p.Spec.Donor.NodeName, s.nodeNow(context.WithoutCancel(ctx), p.Spec.Donor.NodeName))
+		ctx := context.WithoutCancel(ctx)
+		_, err := fmt.Fprintf(s.Out, "Prototype %s is gone, and %s; node %s %s.\n",
+			p.Name, s.versionLeft(ctx, p), p.Spec.Donor.NodeName, s.nodeNow(ctx, p.Spec.Donor.NodeName))
 		return err
 	case errors.Is(err, errInterrupted), errors.Is(err, errTimeout):
 		return &ending{ExitInterrupted, fmt.Errorf("%w. %s", err, again)}
@@ -78,4 +82,35 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype, timeout
 	default:
 		return &ending{exitCode(err), fmt.Errorf("%s. %s", explain(err), again)}
 	}
+}
+
+// versionLeft says what is there of the version that a capture which is gone was to make, from a look at the cloud.
+func (s *session) versionLeft(ctx context.Context, p *v1alpha1.Prototype) string {
+	const nothing = "nothing of its capture is left"
+	pool, err := s.provider.PoolOf(cloud.InstanceID(p.Spec.Donor.ProviderID))
+	if err != nil {
+		return nothing
+	}
+	name, version := s.provider.PoolName(pool), p.Spec.Version
+	image, err := s.provider.Image(ctx, cloud.ImageRef{Pool: pool, Version: version})
+	if err != nil {
+		return fmt.Sprintf("whether version %s was made can't be told (%s): see `kamino history %s`", version, explain(err), name)
+	}
+	if image.Tags[cloud.TagUID] != string(p.UID) {
+		return nothing
+	}
+	switch image.State {
+	case cloud.Absent:
+		return nothing
+	case cloud.Deleting:
+		return fmt.Sprintf("the cloud is deleting version %s, the last of its capture", version)
+	case cloud.Pending, cloud.Failed:
+		return fmt.Sprintf("version %s is left, which is %s: `kamino retire %s %s` deletes it once the cloud is done with it", version, image.State, name, version)
+	case cloud.Complete:
+	}
+	if seen, err := s.provider.Pool(ctx, pool); err == nil && imageversion.Compare(seen.Recipe.Version, version) == 0 {
+		return fmt.Sprintf("its version %s stays, for the recipe of pool %s names it: `kamino rollback %s` goes back", version, name, name)
+	}
+	return fmt.Sprintf("its version %s stays, which was complete before: `kamino promote %s %s` points the pool at it, `kamino retire %s %s` deletes it",
+		version, name, version, name, version)
 }

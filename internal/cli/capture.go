@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 const captureHelp = `Capture the node's OS disk and make the pool's next nodes copies of it.
@@ -60,7 +62,7 @@ type captureFlags struct {
 
 func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	s := &c.settings
-	flags.StringVar(&c.version, "version", "", "day that names the version, as YYYY.MM.DD (default: today in UTC)")
+	flags.StringVar(&c.version, "version", "", "name of the version: a day as YYYY.MM.DD, with two more digits for a further one of the day, as YYYY.MM.DD02 (default: today in UTC)")
 	flags.DurationVar(&c.gracePeriod, "grace-period", 0, "time that every pod gets to end (default: each pod's own)")
 	flags.DurationVar(&s.Drain.Timeout.Duration, "drain-timeout", 15*time.Minute, "time after which a drain that is not done fails the capture")
 	flags.BoolVar(&s.Drain.Force, "force", false, "also evict pods that nothing makes again, and delete against their budgets what is left at --drain-timeout")
@@ -206,7 +208,32 @@ func (s *session) decide(ctx context.Context, node string, flags *captureFlags) 
 	if err != nil {
 		return decision{}, err
 	}
-	return decide(found, flags.version, flags.settings, all, s.Now())
+	d, err := decide(found, flags.version, flags.settings, all, s.Now())
+	if err != nil || d.existing || flags.version != "" {
+		return d, err
+	}
+	first := d.prototype.Spec.Version
+	if free := s.freeVersion(ctx, found.pool.ID, first); free != first {
+		s.note("Version %s exists already, and no capture that has succeeded owns it: this one makes %s.", first, free)
+		return decide(found, free, flags.settings, all, s.Now())
+	}
+	return d, nil
+}
+
+// freeVersion is the first name of a version's day that the pool has no version of: one may be there that a capture has
+// left which was called off, or whose promotion was refused. A cloud that can't be asked is asked again by the preflight.
+func (s *session) freeVersion(ctx context.Context, pool cloud.PoolID, version string) string {
+	images, err := s.provider.Images(ctx, pool)
+	if err != nil {
+		return version
+	}
+	for n := 1; n <= imageversion.MaxTry; n++ {
+		name := imageversion.Try(version, n)
+		if !slices.ContainsFunc(images, func(i cloud.Image) bool { return imageversion.Compare(i.Version, name) == 0 }) {
+			return name
+		}
+	}
+	return version
 }
 
 // begin makes sure that nothing is in the way, and writes the Prototype. When somebody else writes it in

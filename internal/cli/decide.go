@@ -104,7 +104,7 @@ func decide(d *donor, version string, settings v1alpha1.Settings, all []v1alpha1
 	for i := range ofPool {
 		if p := &ofPool[i]; p.Spec.Version == version && succeeded(p) {
 			return decision{}, refusedf("pool %s was captured as version %s already (Prototype %s, from node %s), and nothing was changed: "+
-				"there is one version of a pool and a day. Try again tomorrow (UTC), or delete that Prototype if its version was retired", d.pool.Name, version, p.Name, p.Spec.Donor.NodeName)
+				"there is one version of a pool and a day, unless another one is asked for with --version %s", d.pool.Name, version, p.Name, p.Spec.Donor.NodeName, nextTry(version, ofPool))
 		}
 	}
 	found := v1alpha1.Donor{NodeName: d.node.Name, ProviderID: d.node.Spec.ProviderID}
@@ -113,6 +113,17 @@ func decide(d *donor, version string, settings v1alpha1.Settings, all []v1alpha1
 		return decision{}, refusedf("nothing was changed: %w", err)
 	}
 	return decision{prototype: prototype}, nil
+}
+
+// nextTry is the first further version of a version's day that no Prototype is of.
+func nextTry(version string, all []v1alpha1.Prototype) string {
+	for n := 2; n < imageversion.MaxTry; n++ {
+		name := imageversion.Try(version, n)
+		if !slices.ContainsFunc(all, func(p v1alpha1.Prototype) bool { return p.Spec.Version == name }) {
+			return name
+		}
+	}
+	return imageversion.Try(version, imageversion.MaxTry)
 }
 
 func (d *donor) inFlight(p *v1alpha1.Prototype, version string) (decision, error) {
@@ -131,7 +142,7 @@ func (d *donor) inFlight(p *v1alpha1.Prototype, version string) (decision, error
 	}
 }
 
-// parseVersion reads the flag --version: a day as YYYY.MM.DD. Empty means today. A day that is to come would be in
+// parseVersion reads the flag --version: a day as YYYY.MM.DD, or a further version of it. Empty means today. A day that is to come would be in
 // the way of all captures until then: none of them would be newer.
 func parseVersion(text string, now time.Time) error {
 	if text == "" {
@@ -139,9 +150,9 @@ func parseVersion(text string, now time.Time) error {
 	}
 	day, err := imageversion.Day(text)
 	switch today := imageversion.Of(now); {
-	case err != nil || imageversion.Of(day) != text:
-		return usagef("--version %q is not a day in the form YYYY.MM.DD, such as 2026.03.09", text)
-	case imageversion.Compare(text, today) > 0:
+	case err != nil:
+		return usagef("--version %q is not a day in the form YYYY.MM.DD, such as 2026.03.09, or 2026.03.0902 for the day's second version", text)
+	case imageversion.Compare(imageversion.Of(day), today) > 0:
 		return usagef("--version %s is a day to come: today is %s (UTC), and no version of the days between could follow it", text, today)
 	default:
 		return nil

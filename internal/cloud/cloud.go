@@ -228,7 +228,7 @@ type Disks interface {
 	// Image looks at one version, with its progress. An absent one is not an error: its State says so.
 	Image(ctx context.Context, ref ImageRef) (Image, error)
 
-	// Images lists the pool's versions, oldest first in numeric order. No definition means no versions.
+	// Images lists the pool's versions, oldest first in the order of package imageversion. No definition means no versions.
 	Images(ctx context.Context, pool PoolID) ([]Image, error)
 
 	// EnsureImage starts making the version from the snapshot, with whatever must be there first, unless

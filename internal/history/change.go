@@ -49,8 +49,8 @@ func (h History) Rollback(to, reason string) (Rollback, []cloud.Refusal) {
 	current := h.Recipe.Version
 	if current == "" {
 		return Rollback{}, refuse(RecipeNotOurs,
-			"the recipe of pool %s names %s, which is none of the pool's own versions, so there is nothing to go back from: "+
-				"point it by hand, or capture a node", h.Pool, orNothing(h.Recipe.Image))
+			"the recipe of pool %s names %s, which is none of the pool's own versions, so there is nothing to go back from: %s",
+			h.Pool, orNothing(h.Recipe.Image), h.wayIn())
 	}
 	if refusals := h.refuseInFlight(); refusals != nil {
 		return Rollback{}, refusals
@@ -156,9 +156,9 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 		return Retirement{}, refuse(VersionCurrent, "the recipe of pool %s names version %s, so its next nodes are built from it: `kamino rollback %s` points it at another one first",
 			h.Pool, v.Version, h.Pool)
 	case r.Done:
-	case h.Find(h.Recipe.Version) == nil:
-		return Retirement{}, refuse(RecipeNotOurs, "the recipe of pool %s names %s, which is none of the pool's versions, so that the one a rollback needs can't be told from the others: "+
-			"point the recipe at a version first", h.Pool, orNothing(h.Recipe.Image))
+	case h.Find(h.Recipe.Version) == nil && !h.unowned(v):
+		return Retirement{}, refuse(RecipeNotOurs, "the recipe of pool %s names %s, which is none of the pool's versions, so that the one a rollback needs can't be told from the others: %s",
+			h.Pool, orNothing(h.Recipe.Image), h.wayIn())
 	case v.Version == h.Prior, v.Version == h.fallback():
 		return Retirement{}, refuse(VersionPrior, "version %s is what a rollback of pool %s goes to: keep it, or quarantine it first if it is bad",
 			v.Version, h.Pool)
@@ -166,6 +166,23 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 		return Retirement{}, refuse(VersionIncomplete, "the cloud is still making version %s of pool %s: wait until it is done", v.Version, h.Pool)
 	}
 	return r, nil
+}
+
+// unowned tells of a version that nobody can need for going back: a capture made it, by its tags, the recipe names an
+// image that is none of the pool's versions, and no node was built from it.
+func (h History) unowned(v *Version) bool {
+	ours := v.Prototype != "" && (v.Proof != "" || v.State == cloud.Failed)
+	return ours && h.Recipe.Version == "" && !h.Recipe.Latest && h.Counted && len(v.Nodes) == 0
+}
+
+// wayIn says how a recipe that names none of the pool's versions comes to name one.
+func (h History) wayIn() string {
+	for _, v := range h.Versions {
+		if _, refusals := h.Promote(v.Version); refusals == nil {
+			return fmt.Sprintf("`kamino promote %s %s` points it at the newest one that can be used", h.Pool, v.Version)
+		}
+	}
+	return "point it at one by hand, or capture a node"
 }
 
 // Mark is the decision to quarantine a version, or to lift that.

@@ -133,6 +133,11 @@ func TestRetire(t *testing.T) {
 		{"an absent one", told(v2, all...), "2026.01.01", VersionNotFound, false},
 		{"one in work", told(v2, append(all, in(cloud.Pending, image("2026.02.01")))...), "2026.02.01", VersionIncomplete, false},
 		{"a recipe of another image", told("", all...), "2026.02.28", RecipeNotOurs, false},
+		{"one that no recipe ever named", counted(told("", ours("2026.02.28"), image(v1))), "2026.02.28", "", false},
+		{"one that a node was built from", run(counted(told("", ours("2026.02.28"), image(v1))), "2026.02.28", "n"), "2026.02.28", RecipeNotOurs, false},
+		{"one whose nodes nobody could count", told("", ours("2026.02.28")), "2026.02.28", RecipeNotOurs, false},
+		{"one without a proof", counted(told("", image("2026.02.28", cloud.TagPrototype, "p"))), "2026.02.28", RecipeNotOurs, false},
+		{"ours that failed", counted(told("", in(cloud.Failed, image("2026.02.28", cloud.TagPrototype, "p")))), "2026.02.28", "", false},
 		{"a recipe of a version that is gone", told("2026.03.09", all...), "2026.02.28", RecipeNotOurs, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -144,6 +149,35 @@ func TestRetire(t *testing.T) {
 				t.Errorf("retires %q", got.Version)
 			}
 		})
+	}
+}
+
+// ours is a version that a capture made.
+func ours(version string) cloud.Image {
+	return image(version, cloud.TagPrototype, "pool1-"+version, cloud.TagProof, "static/1/sha256:0")
+}
+
+// run has nodes that were built from a version.
+func run(h History, version string, nodes ...string) History {
+	h.Find(version).Nodes = nodes
+	return h
+}
+
+func counted(h History) History {
+	h.Counted = true
+	return h
+}
+
+// TestWayIn: a refusal for a recipe that is not ours names the command that makes it ours.
+func TestWayIn(t *testing.T) {
+	for want, h := range map[string]History{
+		"`kamino promote pool1 2026.03.02` points it at the newest one that can be used": told("", ours("2026.02.28"), ours(v2), bad(v3, v1)),
+		"point it at one by hand, or capture a node":                                     told("", image(v1)),
+	} {
+		_, refusals := h.Rollback("", "why")
+		if reasons(refusals) != RecipeNotOurs || !strings.HasSuffix(refusals[0].Message, want) {
+			t.Errorf("rollback is refused with %+v, not with %q", refusals, want)
+		}
 	}
 }
 

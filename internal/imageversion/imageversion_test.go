@@ -24,7 +24,8 @@ func TestOf(t *testing.T) {
 }
 
 func TestDayRefusesWhatOfDoesNotMake(t *testing.T) {
-	for _, bad := range []string{"", "2026.1.9", "2026.13.01", "2026.02.30", "2026.01.09.1", "latest", "2026-01-09"} {
+	for _, bad := range []string{"", "2026.1.9", "2026.13.01", "2026.02.30", "2026.01.09.1", "latest", "2026-01-09",
+		"2026.01.091", "2026.01.0901", "2026.01.0900", "2026.01.09-2", "2026.01.3202", "2026.13.0902"} {
 		if _, err := Day(bad); err == nil {
 			t.Errorf("Day(%q) was taken", bad)
 		}
@@ -32,7 +33,8 @@ func TestDayRefusesWhatOfDoesNotMake(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	ordered := []string{"", "latest", "not.a.version", "0.0.1", "2025.12.31", "2026.1.9", "2026.01.10", "2026.9.30", "2026.10.01"}
+	ordered := []string{"", "latest", "not.a.version", "0.0.1", "2025.12.31", "2026.1.9", "2026.01.0902", "2026.01.0999",
+		"2026.01.10", "2026.9.30", "2026.09.3002", "2026.10.01", "2026.10.3202"}
 	for i, a := range ordered {
 		for j, b := range ordered {
 			if got := sign(Compare(a, b)); got != sign(i-j) {
@@ -60,6 +62,31 @@ func TestVersionsAreOrderedAsTheirDays(t *testing.T) {
 			t.Fatalf("%s and %s are not ordered as their days", Of(a), Of(b))
 		}
 	})
+}
+
+// TestTriesOfADay stand between their day and the next, in their order, and name their day.
+func TestTriesOfADay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.Unix(rapid.Int64Range(0, 4_000_000_000).Draw(t, "unix"), 0)
+		first, next := Of(at), Of(at.AddDate(0, 0, 1))
+		n := rapid.IntRange(1, MaxTry).Draw(t, "try")
+		name := Try(first, n)
+		day, err := Day(name)
+		if err != nil || Of(day) != first || !SameDay(name, first) || SameDay(name, next) {
+			t.Fatalf("%s is of %s (%v)", name, day, err)
+		}
+		if again := Try(Try(first, 7), n); again != name {
+			t.Fatalf("the try %d of a day is %s and %s", n, name, again)
+		}
+		if Compare(name, next) >= 0 || n > 1 && Compare(Try(first, n-1), name) >= 0 {
+			t.Fatalf("%s does not stand between %s and %s", name, Try(first, n-1), next)
+		}
+	})
+	for _, n := range []int{-1, 0, 100} {
+		if got := Try("2026.01.09", n); got != "2026.01.09" {
+			t.Errorf("try %d is %s", n, got)
+		}
+	}
 }
 
 func sign(n int) int {

@@ -101,7 +101,7 @@ func (d *Decider) subject(pool Pool, prototypes []v1alpha1.Prototype, now time.T
 		switch {
 		case !p.Status.Terminal():
 			subject.InFlight = p.Name
-		case p.Spec.Version != today:
+		case !imageversion.SameDay(p.Spec.Version, today):
 		case p.Status.Phase == v1alpha1.PhaseSucceeded:
 			subject.CapturedToday = p.Name
 		default:
@@ -120,7 +120,7 @@ func withLook(subject selection.Pool, look Look, now time.Time) selection.Pool {
 	today := imageversion.Of(now)
 	bad := map[string]cloud.Image{}
 	for _, image := range look.Images {
-		if image.Version == today && subject.CapturedToday == "" && image.State != cloud.Absent {
+		if imageversion.SameDay(image.Version, today) && subject.CapturedToday == "" && image.State != cloud.Absent {
 			subject.CapturedToday = image.Tags[cloud.TagPrototype]
 			if subject.CapturedToday == "" {
 				subject.CapturedToday = "unknown"

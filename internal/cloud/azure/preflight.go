@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // preflight is one look ahead: what it needs at hand, and what it found.
@@ -159,8 +160,8 @@ func (l *preflight) gallery(ctx context.Context) error {
 		return err
 	}
 	if version.image.State != cloud.Absent && !version.replace {
-		l.refuse("VersionExists", "%s exists already (%s): one version is made per pool and day; delete it, or capture tomorrow",
-			l.version, strings.ToLower(string(version.image.State)))
+		l.refuse("VersionExists", "%s exists already (%s): name another one of that day, such as %s, or delete it",
+			l.version, strings.ToLower(string(version.image.State)), imageversion.Try(l.version.version, 2))
 	}
 	return nil
 }

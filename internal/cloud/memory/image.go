@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // Texts of a cloud that has no zone-redundant storage, and of one that fails for no reason.
@@ -118,7 +119,7 @@ func (c *Cloud) versions(p *pool) []*image {
 			list = append(list, v)
 		}
 	}
-	slices.SortFunc(list, func(a, b *image) int { return a.number.compare(b.number) })
+	slices.SortFunc(list, func(a, b *image) int { return imageversion.Compare(a.version, b.version) })
 	return list
 }
 

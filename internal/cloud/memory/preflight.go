@@ -39,7 +39,7 @@ func (c *Cloud) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]clou
 	if v != nil {
 		refusals = append(refusals, cloud.Refusal{
 			Reason:  ReasonVersionExists,
-			Message: fmt.Sprintf("version %s of pool %s exists and is %s; capture again tomorrow, or delete it", v.version, m.pool.spec.Name, v.state),
+			Message: fmt.Sprintf("version %s of pool %s exists and is %s: name another one of that day, or delete it", v.version, m.pool.spec.Name, v.state),
 		})
 	}
 	return refusals, nil

@@ -1,7 +1,9 @@
 package trouble
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -164,4 +166,41 @@ func TestCancel(t *testing.T) {
 	}
 	g.givenBack(before, g.nodes[0], 1)
 	g.gone(name)
+}
+
+// published interrupts a capture while its image is being made, and tells its Prototype.
+func (g *ground) published() *v1alpha1.Prototype {
+	g.Helper()
+	capture := g.capture(g.nodes[0], today)
+	g.reaches("its image is being made", func(p *v1alpha1.Prototype) bool {
+		return p.Status.Phase == v1alpha1.PhasePublishing && p.Status.Image != nil
+	})
+	capture.interrupt()
+	capture.ends(g.T, 130)
+	return g.prototype()
+}
+
+// TestCancelOfWhatIsComplete: nobody drove the capture when its version was complete. It stays, which is said; it can be
+// retired or promoted, and the day's second try has a name.
+func TestCancelOfWhatIsComplete(t *testing.T) {
+	g := newGround(t, "name=offwhole,nodes=2")
+	p := g.published()
+	complete := []string{p.Spec.Version + " Succeeded"}
+	eventually(t, "the version is complete", func() (bool, string) {
+		return slices.Equal(g.versions(), complete), fmt.Sprint(g.versions())
+	})
+	cancel := g.start("cancel", p.Name)
+	cancel.ends(t, 0)
+	set := g.pool.ScaleSet()
+	if want := fmt.Sprintf("its version %s stays, which was complete before: `kamino promote %s %s`", p.Spec.Version, set, p.Spec.Version); !cancel.told(want) {
+		t.Errorf("it does not say %q: %s", want, &cancel.stdout)
+	}
+	g.gone(p.Name)
+	g.start("promote", set, p.Spec.Version, "--dry-run").ends(t, 0)
+	rollback := g.start("rollback", set)
+	rollback.ends(t, 3, "RecipeNotOurs", "kamino promote "+set+" "+p.Spec.Version)
+	second := g.capture(g.nodes[0], "--dry-run")
+	second.ends(t, 0, "this one makes "+p.Spec.Version+"02")
+	g.start("retire", set, p.Spec.Version).ends(t, 0)
+	eventually(t, "the version is gone", func() (bool, string) { return len(g.versions()) == 0, fmt.Sprint(g.versions()) })
 }
