@@ -19,7 +19,10 @@ CONTAINERD_VERSION := $(shell sed -n 's|^.*github.com/containerd/containerd/v2 v
 LINT_VERSION := $(shell sed -n 's|^.*golangci/golangci-lint/v2 v\([0-9][0-9.]*\).*|\1|p' tools/lint/go.mod | head -n 1)
 KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
 
-PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/cli.Version=$(VERSION)
+# The image that such a binary gives its generalize pods: a release's is its tag's; IMAGE=registry/kamino@sha256:... pins
+# another build's. Without either there is none, and --image must name it.
+IMAGE ?=
+PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/cli.Version=$(VERSION) -X github.com/kamino-dev/kamino/internal/cli.Image=$(IMAGE)
 
 # What Kubernetes' own build stamps in, twice: without it the sandbox's API server calls itself v0.0.0-master.
 kube_stamp = -X $(1).gitVersion=v$(KUBE_VERSION) -X $(1).gitMajor=$(word 1,$(KUBE_PARTS)) \

@@ -42,6 +42,9 @@ type Record struct {
 	BuiltFrom string `json:"builtFrom,omitempty"`
 	// Recipe is the image that the pool's recipe named when the donor was reserved; empty if that is not known.
 	Recipe string `json:"recipe,omitempty"`
+	// LookingSince is when a pod was last made to look at the donor's disk, while the donor serves; nil before, and once
+	// the donor is reserved.
+	LookingSince *metav1.Time `json:"lookingSince,omitempty"`
 	// GeneralizeBootID is the donor's boot ID when the generalize pod was ordered. A donor that still
 	// runs under this boot ID may have lost parts of its identity and must not go back into service.
 	GeneralizeBootID string `json:"generalizeBootID,omitempty"`

@@ -773,6 +773,10 @@ func (in *Record) DeepCopyInto(out *Record) {
 		*out = new(Reservation)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.LookingSince != nil {
+		in, out := &in.LookingSince, &out.LookingSince
+		*out = (*in).DeepCopy()
+	}
 	if in.Order != nil {
 		in, out := &in.Order, &out.Order
 		*out = new(OrderRecord)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,7 +25,7 @@ func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
 	switch d.Do {
 	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
 		return nil // reported in status; settle does the rest
-	case plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.Adopt, plan.Believe,
+	case plan.Look, plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.Adopt, plan.Believe,
 		plan.DeletePod, plan.DeleteOrder, plan.Return, plan.Release, plan.Forget, plan.SaveRecipe:
 		return e.actOnCluster(ctx, w, d.Do)
 	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
@@ -36,6 +37,8 @@ func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
 
 func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action) error {
 	switch action {
+	case plan.Look:
+		return e.lookAtDisk(ctx, w)
 	case plan.Reserve:
 		return e.reserve(ctx, w)
 	case plan.Record:
@@ -67,11 +70,7 @@ func (e *Engine) actOnOrder(ctx context.Context, w *world, action plan.Action) e
 	case plan.Order:
 		return e.order(ctx, w)
 	case plan.Generalize:
-		_, err := e.Kube.CoreV1().Pods(e.podNamespace()).Create(ctx, generalizePod(w.p, w.record, e.podNamespace(), e.Image), metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create pod %s/%s: %w", e.podNamespace(), podName(w.p), err)
-		}
-		return nil
+		return e.makePod(ctx, generalizePod(w.p, w.record, e.podNamespace(), e.Image))
 	case plan.Adopt:
 		return e.adopt(ctx, w)
 	case plan.Believe:
@@ -81,6 +80,14 @@ func (e *Engine) actOnOrder(ctx context.Context, w *world, action plan.Action) e
 	default: // plan.DeleteOrder
 		return e.deleteOrder(ctx, w)
 	}
+}
+
+func (e *Engine) makePod(ctx context.Context, pod *corev1.Pod) error {
+	_, err := e.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
 }
 
 // adopt writes down which pod it is that carries the order out: no other's report is believed.
@@ -142,7 +149,7 @@ func (e *Engine) reserve(ctx context.Context, w *world) error {
 // gone when its image is published), and what the recipe names before the capture.
 func (w *world) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
 	return func(r *v1alpha1.Record) {
-		r.Reservation, r.BuiltFrom = reservation, w.instance.BuiltFrom
+		r.Reservation, r.BuiltFrom, r.LookingSince = reservation, w.instance.BuiltFrom, nil
 		if image := w.recipe.Recipe.Image; image != "" {
 			r.Recipe = image
 		}

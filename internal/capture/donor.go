@@ -33,8 +33,11 @@ func reportDonor(w *world, now time.Time) {
 	switch {
 	case w.held() && w.reservation != nil && s.Donor == nil:
 		at := metav1.NewMicroTime(w.reservation.ReservedAt.Time)
-		if n := len(s.Steps); n > 0 && s.Steps[0].StartedAt.After(at.Time) {
-			at = s.Steps[0].StartedAt // a reservation is kept in whole seconds
+		for _, step := range s.Steps {
+			if step.Phase == v1alpha1.PhaseReserving && step.StartedAt.After(at.Time) {
+				at = step.StartedAt // a reservation is kept in whole seconds
+				break
+			}
 		}
 		s.Donor = &v1alpha1.DonorStatus{ReservedAt: &at, State: w.donorState()}
 	case w.held() && s.Donor != nil:

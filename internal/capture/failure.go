@@ -43,6 +43,8 @@ func (w *world) sentence(why plan.Reason) (message, cloudError string) {
 	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	limits := w.p.Spec.Settings.Defaulted()
 	switch why {
+	case plan.LookFailed:
+		return w.lookWhy, ""
 	case plan.DonorGone:
 		return w.donorGone(), ""
 	case plan.DonorStopped:

@@ -146,7 +146,7 @@ func pairOfFaults(t *testing.T, seed uint64) string {
 	random := rand.New(rand.NewPCG(seed, 20260314))
 	s := inFull(t, donors[random.IntN(len(donors))])
 	var script []string
-	faults := map[int]int{random.IntN(190): random.IntN(len(losses)), random.IntN(190): random.IntN(len(losses))}
+	faults := map[int]int{random.IntN(240): random.IntN(len(losses)), random.IntN(240): random.IntN(len(losses))}
 	s.lose = func(n int, what string) memory.Outcome {
 		i, lost := faults[n]
 		if !lost {

@@ -25,7 +25,8 @@ func podImage(p *v1alpha1.Prototype, fallback string) string {
 func (e *Engine) refuseImage(p *v1alpha1.Prototype) []cloud.Refusal {
 	image := podImage(p, e.Image)
 	if image == "" {
-		return []cloud.Refusal{{Reason: NoImage, Message: "no image is known for the generalize pod: name Kamino's own with --image, or in settings.generalize.image"}}
+		return []cloud.Refusal{{Reason: NoImage, Message: "no image is known for the generalize pod, because this build of Kamino was published nowhere: " +
+			"make one of it (podman build -t REGISTRY/kamino:TAG .), push it where the nodes can pull it or load it onto them, and name it with --image, KAMINO_IMAGE or settings.generalize.image"}}
 	}
 	if image == e.Image || slices.ContainsFunc(e.AllowedImages, func(allowed string) bool { return allows(allowed, image) }) {
 		return nil

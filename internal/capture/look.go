@@ -54,6 +54,7 @@ type world struct {
 	retire   []string
 	savedAs  string // the Secret that keeps what the recipe loses
 	refusals []cloud.Refusal
+	lookWhy  string               // why the look at the disk refuses
 	ahead    []v1alpha1.Prototype // captures that hold donors, where only so many may
 
 	facts plan.Facts
@@ -152,10 +153,11 @@ func (e *Engine) drainOverdue(w *world) bool {
 	return w.reservation != nil && e.now().Sub(w.reservation.ReservedAt.Time) > limit
 }
 
-// lookPod reads the generalize pod while it works.
+// lookPod reads the pod on the donor: before the order the one that looks at the disk, behind it the generalize pod
+// while it works.
 func (e *Engine) lookPod(ctx context.Context, w *world) error {
-	if !w.facts.Unrecorded && (!w.facts.Ordered || w.podDone()) {
-		return nil
+	if w.p.UID == "" || !w.facts.Unrecorded && w.facts.Ordered && w.podDone() {
+		return nil // a Prototype that is only thought of has none
 	}
 	return e.readPod(ctx, w)
 }
@@ -181,6 +183,10 @@ func (e *Engine) readPod(ctx context.Context, w *world) error {
 	}
 	w.pod = pod
 	w.facts.Pod = plan.PodActive
+	if !w.facts.Ordered && !w.facts.Unrecorded {
+		w.readLook(e.now())
+		return nil
+	}
 	if w.podTrouble() != "" || w.unproven != "" {
 		w.facts.Pod = plan.PodFailed
 	}
@@ -215,7 +221,7 @@ func (w *world) speaksForItself() bool {
 	f := &w.facts
 	ending := f.Failed || f.Deleting
 	if !w.held() {
-		return f.Ordered || ending
+		return f.Ordered || ending || w.looking() && f.Node == plan.NodeReady
 	}
 	if ending || f.Node != plan.NodeReady {
 		return false

@@ -48,7 +48,6 @@ func (e *Engine) own(p *v1alpha1.Prototype) node.Own {
 func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, image string) *corev1.Pod {
 	yes, no := true, false
 	root := int64(0)
-	profile := p.Spec.Settings.Defaulted().Generalize.Profile
 	order := v1alpha1.OrderRecord{}
 	if record.Order != nil {
 		order = *record.Order
@@ -71,13 +70,15 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 			Containers: []corev1.Container{{
 				Name:  "generalize",
 				Image: podImage(p, image),
-				Args: []string{
-					"generalize", "--root", hostMount, "--live", "--profile", string(profile),
+				// What the look has pulled is what runs.
+				ImagePullPolicy: corev1.PullIfNotPresent,
+				Args: append([]string{
+					"generalize", "--root", hostMount, "--live",
 					"--prototype", p.Name, "--uid", string(p.UID), "--boot-id", record.GeneralizeBootID,
 					"--order", namespace + "/" + podName(p), "--order-uid", string(order.UID),
 					"--token-file", credential + "/token", "--ca-file", credential + "/ca.crt",
 					"--key-file", credential + "/key", "--pod-uid-file", credential + "/pod-uid",
-				},
+				}, settingsArgs(p)...),
 				SecurityContext:          &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root},
 				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 				VolumeMounts: []corev1.VolumeMount{
@@ -91,14 +92,19 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 			},
 		},
 	}
-	if unknown := p.Spec.Settings.Generalize.UnknownFiles; unknown != "" {
-		args := &pod.Spec.Containers[0].Args
-		*args = append(*args, "--unknown-files", string(unknown))
-	}
 	if rules := p.Spec.Settings.Generalize.Rules; rules != "" {
 		addRules(&pod.Spec, rules, record.RulesDigest)
 	}
 	return pod
+}
+
+// settingsArgs are what the settings say of the disk.
+func settingsArgs(p *v1alpha1.Prototype) []string {
+	args := []string{"--profile", string(p.Spec.Settings.Defaulted().Generalize.Profile)}
+	if unknown := p.Spec.Settings.Generalize.UnknownFiles; unknown != "" {
+		args = append(args, "--unknown-files", string(unknown))
+	}
+	return args
 }
 
 // podLabels are those of everything that a capture makes beside its pod, too.

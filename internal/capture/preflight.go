@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
@@ -34,6 +35,7 @@ const (
 	ProfileUnsupported = "ProfileUnsupported"
 	NoImage            = "NoImage"
 	NotInstalled       = "NotInstalled"
+	ForceNotAllowed    = "ForceNotAllowed"
 	UnmanagedPods      = "UnmanagedPods"
 	ProtectedPods      = "ProtectedPods"
 	ClockOff           = "ClockOff"
@@ -45,7 +47,7 @@ const maxClockDifference = 5 * time.Minute
 // lookPreflight asks everybody who may have a reason against a capture that has not begun.
 func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	f := &w.facts
-	if w.held() || f.Ordered || f.Failed || f.Deleting {
+	if w.held() || f.Ordered || f.Failed || f.Deleting || w.looking() {
 		return nil
 	}
 	others, err := e.others(ctx, w.p)
@@ -54,9 +56,11 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	}
 	w.ahead = holding(others)
 	f.Queued = len(w.ahead) >= e.concurrent()
-	for _, ask := range []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){
-		e.refuseDecision, e.refuseDonor, e.refuseClock, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refusePods, e.refuseCloud,
-	} {
+	asks := []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){e.refuseDecision, e.refuseDonor, e.refusePods}
+	if f.Pod == plan.NoPod { // else the rest was asked just before the look
+		asks = append(asks, e.refuseClock, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refuseForce, e.refuseCloud)
+	}
+	for _, ask := range asks {
 		refusals, err := ask(ctx, w, others)
 		if err != nil {
 			return err
@@ -221,7 +225,11 @@ func (e *Engine) refuseInstallation(ctx context.Context, w *world, _ []v1alpha1.
 	if w.facts.Queued {
 		return nil, nil
 	}
-	return append(e.refuseOrder(ctx, w), e.refuseAdmission(ctx, w)...), nil
+	refusals, err := e.refuseAccount(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(refusals, append(e.refuseOrder(ctx, w), e.refuseAdmission(ctx, w)...)...), nil
 }
 
 // refuseAdmission has the API server look at the generalize pod without keeping it: Pod Security, a quota or

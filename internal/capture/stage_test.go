@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,6 +60,12 @@ type stage struct {
 	// that is to be made, for want of a right.
 	admits error
 	denies int
+	// lacks are the rights, as "verb resource", that the API server says nobody has.
+	lacks []string
+	// finds is what the look at the donor's disk finds to be in the way, as its pod's status says it; blind keeps the
+	// kubelet from running it.
+	finds *corev1.PodStatus
+	blind bool
 	// hung keeps the donor's kubelet from coming up again; deaf keeps its pod from running; lingering keeps the donor
 	// from powering itself off behind its proof.
 	hung, deaf, lingering bool
@@ -230,6 +237,9 @@ func (s *stage) effect(action kubetesting.Action) (runtime.Object, error) {
 	if action.GetSubresource() == "eviction" {
 		return nil, s.evicted(action.(kubetesting.CreateAction))
 	}
+	if create, ok := action.(kubetesting.CreateActionImpl); ok && action.GetResource().Group == authorizationv1.GroupName {
+		return s.reviewed(create.GetObject()), nil
+	}
 	if create, ok := action.(kubetesting.CreateActionImpl); ok && len(create.CreateOptions.DryRun) > 0 {
 		return create.GetObject(), s.admits
 	} else if ok && create.Resource.Resource == "pods" && create.Subresource == "" && s.denies > 0 {
@@ -248,6 +258,22 @@ func (s *stage) effect(action kubetesting.Action) (runtime.Object, error) {
 		})
 	}
 	return result, err
+}
+
+// reviewed answers who asks for rights.
+func (s *stage) reviewed(object runtime.Object) runtime.Object {
+	may := func(a *authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
+		return authorizationv1.SubjectAccessReviewStatus{Allowed: !slices.Contains(s.lacks, strings.TrimSuffix(a.Verb+" "+a.Resource+"/"+a.Subresource, "/"))}
+	}
+	switch review := object.DeepCopyObject().(type) {
+	case *authorizationv1.LocalSubjectAccessReview:
+		review.Status = may(review.Spec.ResourceAttributes)
+		return review
+	case *authorizationv1.SelfSubjectAccessReview:
+		review.Status = may(review.Spec.ResourceAttributes)
+		return review
+	}
+	return object
 }
 
 func (s *stage) evicted(action kubetesting.CreateAction) error {
@@ -334,6 +360,7 @@ func (s *stage) runKubelet() {
 // runPod does what the real generalize pod does, guards included.
 func (s *stage) runPod() {
 	pod, order := s.generalizePod(), s.order()
+	s.runLook(pod)
 	machine := s.cloud.World().Instance(s.donor)
 	if pod == nil || order == nil || s.deaf || machine.Power != cloud.PowerRunning || s.tracked("secrets", ourspace, s.podName()) == nil {
 		return
@@ -346,6 +373,18 @@ func (s *stage) runPod() {
 	if !s.lingering {
 		s.cloud.GuestPowerOff(s.donor)
 	}
+}
+
+// runLook does what the pod does that looks at the disk.
+func (s *stage) runLook(pod *corev1.Pod) {
+	if pod == nil || pod.Labels["app.kubernetes.io/component"] != lookName || pod.Status.Phase != "" || s.blind || s.cloud.World().Instance(s.donor).Power != cloud.PowerRunning {
+		return
+	}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodSucceeded}
+	if s.finds != nil {
+		pod.Status = *s.finds
+	}
+	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, ourspace))
 }
 
 func (s *stage) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {

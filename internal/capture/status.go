@@ -21,6 +21,7 @@ import (
 
 // phases names, for people, what an action belongs to.
 var phases = map[plan.Action]v1alpha1.Phase{
+	plan.Look:    v1alpha1.PhasePreflight,
 	plan.Reserve: v1alpha1.PhaseReserving, plan.Record: v1alpha1.PhaseReserving, plan.Relock: v1alpha1.PhaseReserving, plan.Protect: v1alpha1.PhaseReserving,
 	plan.Cordon: v1alpha1.PhaseDraining, plan.Evict: v1alpha1.PhaseDraining,
 	plan.Order: v1alpha1.PhaseGeneralizing, plan.Generalize: v1alpha1.PhaseGeneralizing,
@@ -39,7 +40,7 @@ var phases = map[plan.Action]v1alpha1.Phase{
 
 // waits names what a wait belongs to.
 var waits = map[plan.Reason]v1alpha1.Phase{
-	plan.ForTurn: v1alpha1.PhasePending, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
+	plan.ForTurn: v1alpha1.PhasePending, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
 	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
 }
@@ -69,12 +70,16 @@ func reportDisbelief(w *world, now time.Time) {
 
 func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 	switch {
+	case d.Do == plan.Fail && d.Why == plan.LookFailed, d.Do == plan.DeletePod && !w.facts.Ordered && !w.held() && w.p.Status.Donor == nil:
+		return v1alpha1.PhasePreflight // nothing was taken
 	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
 		return v1alpha1.PhaseGivingBack
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
 		return w.p.Status.Phase // the end of whatever was deleted, or done
 	case d.Do == plan.Wait:
 		return waits[d.Why]
+	case d.Do == plan.DeletePod && !w.facts.Ordered:
+		return v1alpha1.PhaseReserving // it has looked
 	case d.Do == plan.Note && w.facts.Returning:
 		return v1alpha1.PhaseStarting
 	case d.Do == plan.Believe && w.reported[v1alpha1.ProofAnnotation] != "":
@@ -103,6 +108,8 @@ func progress(w *world, d plan.Decision) string {
 	switch {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)
+	case d.Do == plan.Wait && d.Why == plan.ForLook:
+		return "looking at the node's disk"
 	case d.Do == plan.Wait && d.Why == plan.ForTurn:
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForProof:

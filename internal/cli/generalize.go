@@ -28,6 +28,7 @@ type generalizeFlags struct {
 	rulesDigest, unknownFiles       string
 	manifest, output                string
 	live, dryRun, list, confirmRoot bool
+	look                            bool
 	allow                           []string
 	prototype, uid, bootID          string
 	order, orderUID                 string
@@ -45,7 +46,10 @@ machines, by the rules of a profile, and look again whether every rule is met. T
 found and done is left in the tree as ` + generalize.ManifestPath + `.
 
 With --live it works on the running host that it is started on by a capture: it stops what would write
-again, reports the proof on its order, and powers the host off. Do not use --live by hand.`,
+again, reports the proof on its order, and powers the host off. Do not use --live by hand.
+
+With --look it says whether the running host that it is started on could be generalized, as far as that can be told
+while it works, and changes nothing. A capture does that before it takes a node out of service.`,
 		Example: `  # What would be removed, and why
   kamino generalize --list --profile static
 
@@ -58,7 +62,7 @@ again, reports the proof on its order, and powers the host off. Do not use --liv
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := g.run(cmd.Context(), f)
-			if g.live {
+			if g.live || g.look {
 				leaveMessage(err)
 			}
 			return classed(err)
@@ -78,6 +82,7 @@ again, reports the proof on its order, and powers the host off. Do not use --liv
 	bindOutput(cmd, &g.output, print.Table, print.JSON, print.YAML)
 	completeProfiles(cmd)
 	flags.BoolVar(&g.live, "live", false, "the root is that of the running host: stop its services, report, power it off")
+	flags.BoolVar(&g.look, "look", false, "the root is that of the running host: say whether it could be generalized, and change nothing")
 	flags.StringVar(&g.prototype, "prototype", "", "with --live: the Prototype that the run is for")
 	flags.StringVar(&g.uid, "uid", "", "with --live: the UID of the Prototype")
 	flags.StringVar(&g.bootID, "boot-id", "", "with --live: the only boot of the host that the run is meant for")
@@ -125,8 +130,11 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 		UnknownFiles: v1alpha1.UnknownFiles(g.unknownFiles),
 		Subject:      generalize.Subject{Prototype: g.prototype, UID: types.UID(g.uid), BootID: g.bootID},
 	}
-	if g.live {
+	switch {
+	case g.live:
 		return g.runLive(ctx, f, runner)
+	case g.look:
+		return g.runLook(f, runner)
 	}
 	return g.runTree(ctx, f, runner, format)
 }
@@ -178,13 +186,15 @@ func (g *generalizeFlags) check() error {
 		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
 	case g.live && (g.dryRun || g.manifest != "" || g.output != ""):
 		return usagef("--live goes with none of --dry-run, --manifest and --output")
+	case g.look && (g.live || g.dryRun || g.manifest != "" || g.output != ""):
+		return usagef("--look goes with none of --live, --dry-run, --manifest and --output")
 	case g.live && slices.Contains(order, ""):
 		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures give them")
 	}
 	if _, err := os.Stat(g.root); err != nil {
 		return usagef("--root: %w", err)
 	}
-	if g.live || g.confirmRoot || g.dryRun {
+	if g.live || g.look || g.confirmRoot || g.dryRun {
 		return nil
 	}
 	own, err := g.ownRoot()
@@ -213,7 +223,7 @@ func (g *generalizeFlags) open() (*tree.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if own || g.live {
+	if own || g.live || g.look {
 		return tree.OpenRunning(g.root)
 	}
 	return tree.Open(g.root)
@@ -233,6 +243,23 @@ func (g *generalizeFlags) runLive(ctx context.Context, f *Factory, runner *gener
 	}
 	h := &host.Host{Root: g.root, Runner: runner, Order: order, API: api, Log: f.Err, Wait: host.Wait}
 	return h.Run(ctx)
+}
+
+// runLook says whether the host that works in the root could be generalized.
+func (g *generalizeFlags) runLook(f *Factory, runner *generalize.Runner) error {
+	if why := runner.Profile.NotLive; why != "" {
+		return refusedf("profile %s is not for a running host: %s", runner.Profile.Name, why)
+	}
+	t, err := g.open()
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if err := runner.Look(t); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)
+	return err
 }
 
 // terminationLog is where the kubelet has each container leave its last words.

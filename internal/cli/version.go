@@ -21,6 +21,10 @@ import (
 // Version of this build: a release's tag, or what git says of anything else. The linker sets it.
 var Version string
 
+// Image of this build's generalize pods, by digest or tag, for builds that are published elsewhere than a release of
+// Kamino's. The linker sets it.
+var Image string
+
 // imageRepository is where Kamino's container images are published.
 const imageRepository = "ghcr.io/kamino-dev/kamino"
 
@@ -35,8 +39,8 @@ type build struct {
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	// Image that its generalize pods run unless they are told another one.
-	Image string `json:"image"`
+	// Image that its generalize pods run unless they are told another one; empty if this build was published nowhere.
+	Image string `json:"image,omitempty"`
 }
 
 func buildInfo() build {
@@ -60,12 +64,16 @@ func buildInfo() build {
 // String is the build in a line.
 func (b build) String() string { return fmt.Sprintf("%s (%s, %s)", b.Version, b.Go, b.Platform) }
 
-// releaseImage is the container image of this build: the release's own, else the latest that was published.
+// releaseImage is the container image of this build: the one that it was built with, else the release's own. What was
+// published nowhere has none: another version's might do something else on a node.
 func releaseImage() string {
-	if released.MatchString(Version) {
+	switch {
+	case Image != "":
+		return Image
+	case released.MatchString(Version):
 		return imageRepository + ":" + Version
 	}
-	return imageRepository + ":latest"
+	return ""
 }
 
 // versions is this build, and what runs in the cluster.

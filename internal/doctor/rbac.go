@@ -46,6 +46,7 @@ var rights = []right{
 	{"", "secrets", "", []string{"get", "create"}, own, ""},
 	{"kamino.dev", "orders", "", []string{"get", "create", "delete"}, pods, ""},
 	{"", "secrets", "", []string{"create", "delete"}, pods, ""},
+	{"authorization.k8s.io", "localsubjectaccessreviews", "", []string{"create"}, pods, ""},
 }
 
 // controllerRights are what a controller needs beside that, which runs as a service account.

@@ -56,8 +56,9 @@ func whyRemembered(t *tree.Tree, r *Rule, before *Before) (why string, err error
 }
 
 // broken returns a *Refused if a container store is not one that may be copied: it cannot be read, this version
-// does not know it, or its images are damaged, which no clone would notice.
-func (r *Runner) broken(t *tree.Tree, before *Before) error {
+// does not know it, or its images are damaged, which no clone would notice. Of a machine that works only those are
+// judged that no program has open: what changes while it is read seems damaged.
+func (r *Runner) broken(t *tree.Tree, before *Before, works bool) error {
 	var whys []string
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
@@ -65,7 +66,14 @@ func (r *Runner) broken(t *tree.Tree, before *Before) error {
 			continue
 		}
 		err := search(t, rule, func(index string, _ fs.FileInfo) error {
-			why, err := storeAt(t, rule, index, before).Broken()
+			s := storeAt(t, rule, index, before)
+			if works && s.InUse() {
+				return nil
+			}
+			why, err := s.Broken()
+			if works && errors.Is(err, store.ErrInUse) {
+				return nil
+			}
 			if err != nil {
 				why = err.Error()
 			}

@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
 const overlayfs = "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"
@@ -287,5 +289,41 @@ func TestDamagedStoresAreRefused(t *testing.T) {
 	must(t, err)
 	if strings.Contains(read(t, root, elsewhere), "an environment") {
 		t.Error("it is still there")
+	}
+}
+
+// TestALookAtAMachineThatWorks finds what is damaged, leaves alone what a program has open, and changes nothing.
+func TestALookAtAMachineThatWorks(t *testing.T) {
+	look := func(root string) error {
+		running, err := tree.OpenRunning(root)
+		must(t, err)
+		defer running.Close()
+		return runner(load(t, v1alpha1.ProfileStatic)).Look(running)
+	}
+	root := plantLayers(t)
+	if err := look(root); err != nil {
+		t.Errorf("a machine in order: %v", err)
+	}
+	if !there(root, overlayfs+"/snapshots/2/fs/root/.token") {
+		t.Error("the look has removed something")
+	}
+	database := filepath.Join(root, overlayfs, "metadata.db")
+	content, err := os.ReadFile(database)
+	must(t, err)
+	for i := 2 * os.Getpagesize(); i < len(content); i++ {
+		content[i] = 0xff
+	}
+	must(t, os.WriteFile(database, content, 0o600))
+	if err := look(root); err == nil || !strings.Contains(err.Error(), "container-layers: ") {
+		t.Errorf("a damaged store: %v", err)
+	}
+	for _, name := range []string{database, filepath.Join(root, "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db")} {
+		open, err := os.OpenFile(name, os.O_RDWR, 0)
+		must(t, err)
+		defer open.Close()
+		must(t, syscall.Flock(int(open.Fd()), syscall.LOCK_EX)) // as containerd does
+	}
+	if err := look(root); err != nil {
+		t.Errorf("a store that a program has open: %v", err)
 	}
 }

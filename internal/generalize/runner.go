@@ -75,6 +75,22 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 	return nil
 }
 
+// Look returns a *Refused if a machine that works must not be generalized as it is, as far as that can be told before
+// anything is stopped. It changes nothing, and nil promises nothing.
+func (r *Runner) Look(t *tree.Tree) error {
+	if err := r.Refusals(t); err != nil {
+		return err
+	}
+	before, err := LookBefore(t, r.Profile, r.Names...)
+	if err != nil {
+		return err
+	}
+	if err := (&Manifest{}).inherit(t, before); err != nil {
+		return &Refused{Whys: []string{err.Error()}}
+	}
+	return r.broken(t, before, true)
+}
+
 func (r *Runner) allowable() string {
 	var ids []string
 	for _, rule := range r.Profile.Rules {
@@ -108,7 +124,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	for _, dir := range r.Spare {
 		before.spared = append(before.spared, tree.Rel(dir))
 	}
-	if err := r.broken(t, before); err != nil {
+	if err := r.broken(t, before, false); err != nil {
 		return nil, err
 	}
 	m := &Manifest{

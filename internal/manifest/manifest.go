@@ -89,7 +89,7 @@ func Write(w io.Writer, o Options) error {
 		}
 	}
 	if o.Controller && o.Image == "" {
-		return fmt.Errorf("the controller's Deployment needs an image")
+		return fmt.Errorf("the controller's Deployment needs an image, and this build of Kamino was published nowhere: push one of it and name it with --image")
 	}
 	if err := CRDs(w); err != nil {
 		return err

@@ -32,7 +32,7 @@ var inFlightPhases = setOf(
 
 // failureReasons are those that a capture fails with once it has begun.
 var failureReasons = setOf(
-	string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
+	string(plan.LookFailed), string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
 	string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
 	string(plan.NotProven), string(plan.ProofLost), string(plan.OrderOutdated), string(plan.SnapshotTaken), string(plan.SnapshotFailed), string(plan.SnapshotLost),
 	string(plan.DonorNotReady), string(plan.VersionTaken), string(plan.ImageFailed), string(plan.ImageLost),
@@ -47,7 +47,7 @@ var refusalReasons = setOf(
 	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, capture.UnmanagedPods, capture.ProtectedPods, selection.DoNotDisrupt,
 	selection.TooManyUnavailable, capture.CaptureInFlight,
 	capture.CapturedToday, "VersionExists", capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff, capture.DonorClockOff,
-	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.ImageNotAllowed, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid, "PermissionMissing", "QuotaUsedUp",
+	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.ForceNotAllowed, capture.ImageNotAllowed, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid, "PermissionMissing", "QuotaUsedUp",
 	"GalleryNameTaken", "DefinitionMismatch", "GenerationMismatch", "DiskEncryptionSetElsewhere", "EphemeralOSDisk",
 	"UnmanagedOSDisk", "ConfidentialVM", "DiskEncryptedInGuest", "UpgradePolicyAutomatic", "UpgradePolicyRolling",
 	"UpgradePolicyUnknown", "AutomaticOSUpgrade", "RollingUpgradeRunning",

@@ -26,7 +26,7 @@ type Child struct {
 
 // environment is this process's, with what names the sandbox.
 func environment(w *world.World) []string {
-	return append(withVariables(w.Environment()), "KAMINO_IMAGE="+world.KaminoImage+":bench")
+	return withVariables(w.Environment())
 }
 
 // withVariables leaves out the host's own certificate authorities, which are as many as a host has: reading them

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -137,8 +138,12 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 	return c
 }
 
-// keepNoDryRun answers a dry run as a real API server does, which the fake one would carry out.
+// keepNoDryRun answers a dry run, and who asks for rights, as a real API server does; the fake one would keep both.
 func keepNoDryRun(action kubetesting.Action) (bool, runtime.Object, error) {
+	if review, is := action.(kubetesting.CreateAction).GetObject().(*authorizationv1.LocalSubjectAccessReview); is {
+		review.Status.Allowed = true
+		return true, review, nil
+	}
 	create, is := action.(kubetesting.CreateActionImpl)
 	if !is || len(create.CreateOptions.DryRun) == 0 {
 		return false, nil, nil

@@ -104,8 +104,13 @@ func (s *Site) Environment(v Servers) []Variable {
 		{"AZURE_ENVIRONMENT_FILEPATH", s.Path(CloudFile)},
 		{"AZURE_AUTHORITY_HOST", v.Azure + "/"},
 		{"KAMINO_SANDBOX_DIR", s.Dir},
+		// A build that was published nowhere names none; whatever is behind the colon, the machines run that very build.
+		{"KAMINO_IMAGE", KaminoImage + ":sandbox"},
 	}
 }
+
+// KaminoImage is the prefix of the names of Kamino's own image.
+const KaminoImage = "ghcr.io/kamino-dev/kamino"
 
 func (s *Site) envFile(v Servers) string {
 	var b strings.Builder

@@ -60,7 +60,7 @@ type Options struct {
 }
 
 // KaminoImage is the prefix of the names of Kamino's own image.
-const KaminoImage = "ghcr.io/kamino-dev/kamino"
+const KaminoImage = site.KaminoImage
 
 // DefaultPool of a sandbox that was told of none.
 func DefaultPool() pool.Spec {

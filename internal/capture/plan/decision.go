@@ -29,6 +29,8 @@ const (
 	Wait Action = "Wait"
 	// Refuse ends a capture that has not begun.
 	Refuse Action = "Refuse"
+	// Look makes the pod that looks at the donor's disk while the donor serves.
+	Look Action = "Look"
 	// Reserve writes the lock and the record of what to give back onto the Node.
 	Reserve Action = "Reserve"
 	// Record copies the reservation to the Prototype.
@@ -94,7 +96,7 @@ const (
 
 // Actions lists every action, for exhaustive tests and for help texts.
 var Actions = []Action{
-	Wait, Refuse, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
+	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Release, Forget, Publish, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,
 }
@@ -105,6 +107,7 @@ type Reason string
 // What a capture waits for.
 const (
 	ForTurn     Reason = "Turn"
+	ForLook     Reason = "Look"
 	ForDonor    Reason = "Donor"
 	ForProof    Reason = "Proof"
 	ForPowerOff Reason = "PowerOff"
@@ -118,6 +121,7 @@ const (
 
 // Why a capture fails once it has begun. docs/prototype.md tells each one's remedy.
 const (
+	LookFailed       Reason = "LookFailed"
 	DonorGone        Reason = "DonorGone"
 	DonorStopped     Reason = "DonorStopped"
 	RecordLost       Reason = "RecordLost"

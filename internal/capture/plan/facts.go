@@ -45,7 +45,7 @@ type Facts struct {
 	Outdated bool
 	// Order: the order, and maybe its key, is there.
 	Order bool
-	// Pod is the generalize pod.
+	// Pod is the pod on the donor: the one that looks before the order, the generalize pod behind it. They have one name.
 	Pod Pod
 	// PodKnown: it was written down which pod it is.
 	PodKnown bool
@@ -113,13 +113,14 @@ const (
 	Off          Power = "off"
 )
 
-// Pod is the generalize pod.
+// Pod is the pod on the donor.
 type Pod string
 
 const (
 	NoPod     Pod = ""
 	PodActive Pod = "active"
-	PodFailed Pod = "failed" // ended without a proof, or cannot start
+	PodFailed Pod = "failed" // ended without a proof, found what is in the way, or cannot start
+	PodLooked Pod = "looked" // ended, and found nothing in the way
 )
 
 // Artifact is a snapshot or an image version.

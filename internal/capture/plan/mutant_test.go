@@ -9,6 +9,27 @@ var mutants = []struct {
 	next planner
 }{
 	{"begins although refused", with(func(f *Facts) { f.Refused = false })},
+	{"takes a donor without a look", with(func(f *Facts) {
+		if !f.held() && !f.Ordered && f.Pod == NoPod {
+			f.Pod = PodLooked
+		}
+	})},
+	{"takes a donor although the look said no", with(func(f *Facts) {
+		if !f.held() && !f.Ordered && f.Pod == PodFailed {
+			f.Pod = PodLooked
+		}
+	})},
+	{"drains beside the pod that looked", with(func(f *Facts) {
+		if f.held() && !f.Ordered && !f.Failed && !f.Deleting {
+			f.Pod = NoPod
+		}
+	})},
+	{"refuses and leaves the pod that looked", func(f Facts) Decision {
+		if d := Next(f); d.Do == DeletePod && f.Refused && !f.held() && !f.Failed && !f.Deleting {
+			return Decision{Do: Refuse}
+		}
+		return Next(f)
+	}},
 	{"goes on although deleted", with(func(f *Facts) { f.Deleting = false })},
 	{"forgets its verdict", with(func(f *Facts) { f.Failed = false })},
 	{"cordons before it records", instead(Record, Cordon, func(f Facts) bool { return !f.Cordoned })},

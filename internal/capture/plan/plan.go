@@ -141,9 +141,12 @@ func snapshot(f Facts) Decision {
 	}
 }
 
-// prepare goes from nothing to a drained donor, each hold before what it holds for.
+// prepare goes from nothing to a drained donor, each hold before what it holds for. A look that is not used at once is
+// made again when it is.
 func prepare(f Facts) Decision {
 	switch {
+	case !f.held() && f.Pod != NoPod && (f.Refused || f.Lock != Unlocked || f.Queued):
+		return do(DeletePod)
 	case !f.held() && (f.Refused || f.Lock != Unlocked):
 		return do(Refuse)
 	case !f.held() && f.Queued:
@@ -153,7 +156,7 @@ func prepare(f Facts) Decision {
 	case f.Power == Off:
 		return fail(DonorStopped)
 	case !f.held():
-		return do(Reserve)
+		return lookFirst(f)
 	case f.Lock == Stray && !f.Overdue:
 		return do(Relock)
 	case f.Lock != Ours:
@@ -162,6 +165,8 @@ func prepare(f Facts) Decision {
 		return fail(DeadlineExceeded)
 	case !f.Recorded:
 		return do(Record)
+	case f.Pod != NoPod:
+		return do(DeletePod) // it has looked; the generalize pod will have its name
 	case !f.Protected:
 		return do(Protect)
 	case !f.Cordoned:
@@ -175,6 +180,21 @@ func prepare(f Facts) Decision {
 	default:
 		return do(Order)
 	}
+}
+
+// lookFirst has a pod look at the donor's disk before anything is taken. It can only refuse: what it finds is its own
+// word, and proves nothing.
+func lookFirst(f Facts) Decision {
+	switch f.Pod {
+	case NoPod:
+		return do(Look)
+	case PodActive:
+		return wait(ForLook)
+	case PodFailed:
+		return fail(LookFailed)
+	case PodLooked:
+	}
+	return do(Reserve)
 }
 
 // abandon ends a capture that failed or is being deleted: the donor first, then what is left behind.

@@ -89,7 +89,7 @@ func needed(f Facts) bool {
 }
 
 const (
-	takes     = "|Reserve|Record|Protect|Cordon|Evict|Order|Generalize|Adopt|"
+	takes     = "|Look|Reserve|Record|Protect|Cordon|Evict|Order|Generalize|Adopt|"
 	givesBack = "|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|"
 )
 
@@ -100,6 +100,8 @@ var properties = []struct {
 }{
 	{"a refused capture changes nothing", takes, func(w world, _ Decision) bool { return !w.f.Refused || w.f.held() }},
 	{"nothing is taken once the end is decided", takes, func(w world, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
+	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w world, _ Decision) bool { return w.f.Pod == PodLooked }},
+	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
 	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Lock == Ours || w.f.Ordered && w.f.held() }},
 	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Ordered && w.f.held() }},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
@@ -266,7 +268,7 @@ func TestNothingGoesWrong(t *testing.T) {
 		}
 		w = w.progress()
 	}
-	want := "Reserve, Record, Protect, Cordon, Evict, Order, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, " +
+	want := "Look, Wait: Look, Reserve, Record, DeletePod, Protect, Cordon, Evict, Order, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, " +
 		"Wait: PowerOff, TakeSnapshot, " +
 		"Wait: Snapshot, DeletePod, Return, Note, Start, Wait: Ready, Unprotect, Release, Forget, Publish, Wait: Image, " +
 		"DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"

@@ -91,6 +91,8 @@ func (w world) effect(d Decision) world {
 		w.closed, w.succeeded = true, true
 	case Fail:
 		f.Failed = true
+	case Look:
+		f.Pod, w.unrecorded = PodActive, false
 	case Reserve:
 		f.Lock = Ours
 	case Record:
@@ -176,6 +178,8 @@ func (w world) boot() world {
 func (w world) progress() world {
 	f := &w.f
 	switch {
+	case f.Pod == PodActive && !f.held() && !f.Ordered && f.Power == On:
+		f.Pod = PodLooked
 	case f.Pod == PodActive && f.Order && !w.said && f.Power == On && !w.booted && !f.Proven && !w.proofGone:
 		w.said, f.PoweringOff, w.clean = true, true, true
 	case w.clean && f.Power == On && !w.booted:

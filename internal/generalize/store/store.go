@@ -66,6 +66,20 @@ func (s Store) Forget() (tree.Removed, error) { return kinds[s.kind].forget(s) }
 // Remembers says what is left of containers in the store; empty if there is nothing.
 func (s Store) Remembers() (string, error) { return kinds[s.kind].remembers(s) }
 
+// InUse says whether a program has the store open. Only those that are databases tell.
+func (s Store) InUse() bool {
+	if s.kind != Containerd && s.kind != Snapshots {
+		return false
+	}
+	f, err := s.tree.OpenFile(s.index, syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	// Who writes to such a database has it locked.
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
 // Broken says in what the store's images are not what it takes them for; empty if they are. A clone would
 // run them as they are, because it does not pull what it has.
 func (s Store) Broken() (string, error) { return kinds[s.kind].broken(s) }

@@ -13,12 +13,14 @@ func TestGeneralizePodCannotStart(t *testing.T) {
 	g := newGround(t, "name=badpod,nodes=2")
 	before := g.look()
 	capture := g.capture(g.nodes[0], "--image", "broken.invalid/kamino:1")
-	capture.ends(t, 4, "did not generalize node "+g.nodes[0], "it cannot start", "broken.invalid/kamino:1", "was given back")
-	// Nobody knows how far a pod got, so the donor goes through a boot all the same.
-	g.givenBack(before, g.nodes[0], 1)
-	g.failed("GeneralizeFailed")
-	if asked := count(g.writes(), "snapshot put"); asked > 0 {
-		t.Error("a disk that was not generalized was copied")
+	capture.ends(t, 3, "does not run on node "+g.nodes[0]+", which was left in service", "it cannot start", "broken.invalid/kamino:1", "--image")
+	g.givenBack(before, g.nodes[0], 0)
+	g.failed("LookFailed")
+	if donor := g.prototype().Status.Donor; donor != nil {
+		t.Errorf("the donor was taken: %+v", donor)
+	}
+	if writes := g.writes(); len(writes) > 0 {
+		t.Errorf("the cloud was asked to change something: %v", writes)
 	}
 }
 
@@ -49,11 +51,11 @@ func TestDonorThatDoesNotComeBack(t *testing.T) {
 }
 
 // TestDonorThatLosesItsPower: a machine that goes off without a proof is no prototype, whoever took its
-// power. It goes before its pod begins: afterwards the pod could be faster.
+// power. It goes with the key of its pod, before that begins: afterwards the pod could be faster.
 func TestDonorThatLosesItsPower(t *testing.T) {
 	g := newGround(t, "name=crash,nodes=2")
 	before, donor := g.look(), g.nodes[0]
-	g.apiGate().before(http.MethodPost, "/namespaces/"+g.namespace+"/pods$", func() {
+	g.apiGate().before(http.MethodPost, "/namespaces/"+g.namespace+"/secrets$", func() {
 		if err := sandbox.Crash(t.Context(), donor); err != nil {
 			t.Error(err)
 		}

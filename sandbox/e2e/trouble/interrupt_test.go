@@ -40,9 +40,12 @@ var moments = []struct {
 	api, after         bool
 }{
 	{"the Prototype is written", http.MethodPost, "/prototypes$", true, true},
+	{"the look is about to be made", http.MethodPost, "/pods$", true, false},
+	{"the look is made", http.MethodPost, "/pods$", true, true},
 	{"the donor is about to be reserved", http.MethodPatch, "/nodes/", true, false},
 	{"the donor is reserved", http.MethodPatch, "/nodes/", true, true},
 	{"the reservation is recorded", http.MethodPatch, "/prototypes/[^/]+$", true, true},
+	{"the look is over", http.MethodDelete, "/pods/", true, true},
 	{"the donor is protected", http.MethodPut, "/virtualMachines/[^/]+$", false, true},
 	{"the donor is cordoned", http.MethodPatch, "/nodes/", true, true},
 	{"the pod is about to run", http.MethodPost, "/pods$", true, false},

@@ -1,0 +1,211 @@
+package capture
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+)
+
+// ended is the status of a look's pod whose container ended with words.
+func ended(code int32, words string) *corev1.PodStatus {
+	return &corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: words}},
+	}}}
+}
+
+func hanging(reason, words string) *corev1.PodStatus {
+	return &corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: words}},
+	}}}
+}
+
+// TestWhatTheLookFindsLeavesTheNodeAlone: no hold, no cordon, no eviction, and no pod is left.
+func TestWhatTheLookFindsLeavesTheNodeAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		finds *corev1.PodStatus
+		blind bool
+		words []string
+	}{
+		"another profile":     {finds: ended(3, "kamino: refused, nothing was changed: the profile asked for is static"), words: []string{"left in service: refused", "profile asked for"}},
+		"no image":            {finds: hanging("ErrImagePull", "not found"), words: []string{"ErrImagePull: not found", "kamino:test", "--image"}},
+		"too long":            {finds: &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"}, words: []string{"did not end within 5m0s"}},
+		"an ill program":      {finds: ended(2, "unknown flag: --look"), words: []string{"unknown flag"}},
+		"no kubelet takes it": {blind: true, words: []string{"did not end within 5m0s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t).decide()
+			s.finds, s.blind = c.finds, c.blind
+			before := s.tracked("nodes", "", donorName).(*corev1.Node)
+			s.refused(string(plan.LookFailed), append(c.words, donorName)...)
+			after := s.tracked("nodes", "", donorName).(*corev1.Node)
+			if text := s.text(after.Spec) + s.text(after.Annotations); text != s.text(before.Spec)+s.text(before.Annotations) {
+				t.Errorf("the node was changed: %s", text)
+			}
+			if s.generalizePod() != nil || s.order() != nil {
+				t.Error("a pod or an order is left")
+			}
+			p := s.prototype()
+			if len(p.Finalizers) > 0 {
+				t.Errorf("finalizers are left: %v", p.Finalizers)
+			}
+			for _, step := range p.Status.Steps {
+				if step.Phase != v1alpha1.PhasePreflight {
+					t.Errorf("it went into %s, and nothing was taken", step.Phase)
+				}
+			}
+		})
+	}
+}
+
+// TestALookThatIsNotLetInSaysNothing: a node that is full has room once it is drained.
+func TestALookThatIsNotLetInSaysNothing(t *testing.T) {
+	s := newStage(t).decide()
+	s.finds = &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}
+	s.succeeded(s.play())
+}
+
+// TestTheLookCostsTheDonorNothing: it is over before anything is taken, has no credential, and cannot write.
+func TestTheLookCostsTheDonorNothing(t *testing.T) {
+	s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.UnknownFiles = v1alpha1.UnknownFilesRefuse })
+	var looked []*corev1.Pod
+	s.succeeded(s.play(func(int) {
+		pod := s.generalizePod()
+		if pod == nil || pod.Labels["app.kubernetes.io/component"] != lookName {
+			return
+		}
+		looked = append(looked, pod)
+		n := s.tracked("nodes", "", donorName).(*corev1.Node)
+		if n.Spec.Unschedulable {
+			t.Error("the node is cordoned while its disk is looked at")
+		}
+	}))
+	if len(looked) == 0 {
+		t.Fatal("nobody looked")
+	}
+	spec := looked[0].Spec
+	c := spec.Containers[0]
+	if args := strings.Join(c.Args, " "); args != "generalize --root /host --look --profile static --unknown-files Refuse" {
+		t.Errorf("it runs %s", args)
+	}
+	for _, m := range c.VolumeMounts {
+		if !m.ReadOnly {
+			t.Errorf("it may write to %s", m.MountPath)
+		}
+	}
+	if len(spec.Volumes) != 1 || spec.Volumes[0].HostPath == nil || *spec.AutomountServiceAccountToken || spec.HostPID || spec.PriorityClassName != "" {
+		t.Errorf("it is more than a look: %+v", spec)
+	}
+	if c.SecurityContext.Privileged != nil || *c.SecurityContext.AllowPrivilegeEscalation {
+		t.Errorf("it is privileged: %+v", c.SecurityContext)
+	}
+	whole := lookPod(s.prototype(), ourspace, "kamino:test")
+	generalize := generalizePod(s.prototype(), v1alpha1.Record{}, ourspace, "kamino:test")
+	if whole.Spec.Containers[0].Image != generalize.Spec.Containers[0].Image || whole.Spec.ServiceAccountName != generalize.Spec.ServiceAccountName || whole.Spec.NodeName != generalize.Spec.NodeName {
+		t.Error("it is not of the image, the account and the node of the generalize pod")
+	}
+}
+
+// TestTheCloudIsAskedOnce: what the preflight asked before the look is not asked again behind it.
+func TestTheCloudIsAskedOnce(t *testing.T) {
+	s := newStage(t).decide()
+	s.succeeded(s.play())
+	asked := 0
+	for _, call := range s.calls[:slices.IndexFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "ProtectFromScaleIn") })] {
+		if strings.HasPrefix(call, "Preflight") {
+			asked++
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the cloud's preflight was made %d times", asked)
+	}
+}
+
+// TestACaptureThatWaitsLooksAgain: a look that is not used at once is thrown away.
+func TestACaptureThatWaitsLooksAgain(t *testing.T) {
+	s := newStage(t).decide()
+	other := &v1alpha1.Prototype{}
+	other.Name, other.UID = "other-2026.03.14", "other"
+	other.Spec = s.prototype().Spec
+	other.Spec.Pool = "other"
+	other.Spec.Donor.ProviderID = "memory:///elsewhere"
+	other.Annotations = map[string]string{v1alpha1.RecordAnnotation: `{"reservation":{}}`}
+	waited := false
+	p := s.play(func(pass int) {
+		switch {
+		case pass == 0: // it looks: now another capture takes the only place
+			s.must(s.clean.Create(t.Context(), other.DeepCopy()))
+		case s.prototype().Status.Phase == v1alpha1.PhasePending:
+			waited = true
+			if s.generalizePod() != nil {
+				t.Error("the old look is kept")
+			}
+			_ = s.clean.Delete(t.Context(), other)
+		}
+	})
+	s.succeeded(p)
+	if !waited {
+		t.Error("it did not wait")
+	}
+}
+
+// TestDeletedWhileItLooks leaves no pod and no hold.
+func TestDeletedWhileItLooks(t *testing.T) {
+	s := newStage(t).decide()
+	s.blind = true
+	p := s.play(func(pass int) {
+		if pass == 2 {
+			s.must(s.clean.Delete(t.Context(), s.prototype()))
+		}
+	})
+	if p != nil || s.generalizePod() != nil {
+		t.Errorf("left: %v, %v", p, s.generalizePod())
+	}
+	s.gaveBack()
+}
+
+// TestRightsThatAreMissing are refused before the node is touched.
+func TestRightsThatAreMissing(t *testing.T) {
+	for _, right := range []string{"get orders", "patch orders/status"} {
+		s := newStage(t).decide()
+		s.lacks = []string{right}
+		s.refused(NotInstalled, ourspace+"/"+v1alpha1.GeneralizeServiceAccount, right, "kamino manifests")
+	}
+	force := func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Force = true }
+	s := newStage(t).decide(force)
+	s.lacks = []string{"delete pods"}
+	s.refused(ForceNotAllowed, "rbac.force=true", "--force")
+
+	s = newStage(t).decide()
+	s.lacks = []string{"delete pods"}
+	s.succeeded(s.play())
+
+	// Before it is decided only who drives is asked.
+	s = newStage(t).decide(force)
+	s.lacks = []string{"delete pods"}
+	thought := s.prototype().DeepCopy()
+	thought.UID = ""
+	for _, drives := range []bool{false, true} {
+		s.engine.Drives = drives
+		refusals, err := s.engine.Refusals(t.Context(), thought)
+		if err != nil || (len(refusals) > 0) != drives {
+			t.Errorf("drives %v: %v, %v", drives, refusals, err)
+		}
+	}
+}
+
+// TestALookIsTriedForItsTime: the deadline of a hold does not run while nothing is held.
+func TestALookIsTriedForItsTime(t *testing.T) {
+	s := newStage(t).decide()
+	s.blind = true
+	at := s.clock.Now()
+	s.play()
+	if took := s.clock.Now().Sub(at); took < lookLimit || took > lookLimit+time.Minute {
+		t.Errorf("it gave up after %s", took)
+	}
+}
