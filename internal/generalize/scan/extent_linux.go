@@ -11,9 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// worthHoles is the size, in bytes, from which on a file is asked for its holes: to read less than that costs no more.
+const worthHoles = 64 << 10
+
 // extents calls visit for each part of a file that holds data, so that the holes of a sparse file (a disk
-// image, /var/log/lastlog) cost nothing. Where holes cannot be told, the file is one part.
+// image, /var/log/lastlog) cost nothing. Where holes cannot be told, or are not worth the question, the file is one part.
 func extents(f *os.File, size int64, visit func(offset, length int64) error) error {
+	if size <= worthHoles {
+		return visit(0, size)
+	}
 	for at := int64(0); at < size; {
 		begin, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 		switch {

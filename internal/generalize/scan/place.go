@@ -2,51 +2,77 @@ package scan
 
 import (
 	"bytes"
+	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // place is a file of which the name says that what stands in it is secret, whatever it looks like.
 type place struct {
 	what string
+	// words of which each path has one, whatever their case: few files get as far as an expression.
+	words []string
 	// path is what the path of the machine must match, and line what a line of the file must.
 	path, line *regexp.Regexp
 	kind       Kind
 }
 
 // places are few: a name is a weak reason.
-var places = []place{
-	{"password's hash", regexp.MustCompile(`/etc/g?shadow-?$`), regexp.MustCompile(`(?m)^[^:\s]+:[^:!*\s][^:]{7,}:`), Password},
-	{"password or its hash", regexp.MustCompile(`/[\w.-]*htpasswd[\w.-]*$`), regexp.MustCompile(`(?m)^[^:#\s]+:[^:\s]{8,}`), Password},
-	{"password", regexp.MustCompile(`/\.?pgpass(?:\.conf)?$`), regexp.MustCompile(`(?m)^[^#:\s][^:\n]*:[^:\n]*:[^:\n]*:[^:\n]*:[^\n]+`), Password},
-	{"token", regexp.MustCompile(`/\.?vault-token$`), regexp.MustCompile(`[A-Za-z0-9.-]{16,}`), Token},
-	{"password", regexp.MustCompile(`/etc/ppp/(?:chap|pap)-secrets$`), regexp.MustCompile(`(?m)^[^#\s]+\s+\S+\s+[^\s*]\S*`), Password},
-	{"password", regexp.MustCompile(`/(?:\.smb|\.?cifs)\.?-?(?:credentials|cred|creds)[\w.-]*$|/[\w.-]*credentials$`), regexp.MustCompile(`(?m)^\s*password\s*=\s*\S+`), Password},
-	{"IPsec secret", regexp.MustCompile(`/racoon/psk\.txt$`), regexp.MustCompile(`(?m)^[^#\s]+[ \t]+\S+`), Password},
-	{"private key (WireGuard)", regexp.MustCompile(`/(?:etc/wireguard/|[\w.-]*(?:wireguard|wg\d)[\w.-]*/?)[\w.-]*(?:priv|key|psk)[\w.-]*$`), regexp.MustCompile(`\A[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=\s*\z`), PrivateKey},
-	{"key of an encrypted disk, named here", regexp.MustCompile(`/etc/crypttab$`), regexp.MustCompile(`(?m)^[^#\s]\S*\s+\S+\s+/(?:[^d\s]|d[^e\s]|de[^v\s]|dev[^/\s])\S*`), PrivateKey},
-	{"key of an encrypted disk", regexp.MustCompile(`/(?:[\w.-]*(?:luks|crypt)[\w.-]*(?:key|keyfile)[\w.-]*|(?:crypto_)?keyfile(?:\.bin|\.key)?|etc/(?:luks|cryptsetup-keys\.d)/[^/]+)$`), regexp.MustCompile(`(?s)\A.{16,}`), PrivateKey},
+var places = [...]place{
+	{"password's hash", []string{"shadow"}, regexp.MustCompile(`/etc/g?shadow-?$`), regexp.MustCompile(`(?m)^[^:\s]+:[^:!*\s][^:]{7,}:`), Password},
+	{"password or its hash", []string{"htpasswd"}, regexp.MustCompile(`/[\w.-]*htpasswd[\w.-]*$`), regexp.MustCompile(`(?m)^[^:#\s]+:[^:\s]{8,}`), Password},
+	{"password", []string{"pgpass"}, regexp.MustCompile(`/\.?pgpass(?:\.conf)?$`), regexp.MustCompile(`(?m)^[^#:\s][^:\n]*:[^:\n]*:[^:\n]*:[^:\n]*:[^\n]+`), Password},
+	{"token", []string{"vault-token"}, regexp.MustCompile(`/\.?vault-token$`), regexp.MustCompile(`[A-Za-z0-9.-]{16,}`), Token},
+	{"password", []string{"-secrets"}, regexp.MustCompile(`/etc/ppp/(?:chap|pap)-secrets$`), regexp.MustCompile(`(?m)^[^#\s]+\s+\S+\s+[^\s*]\S*`), Password},
+	{"password", []string{"cred"}, regexp.MustCompile(`/(?:\.smb|\.?cifs)\.?-?(?:credentials|cred|creds)[\w.-]*$|/[\w.-]*credentials$`), regexp.MustCompile(`(?m)^\s*password\s*=\s*\S+`), Password},
+	{"IPsec secret", []string{"psk.txt"}, regexp.MustCompile(`/racoon/psk\.txt$`), regexp.MustCompile(`(?m)^[^#\s]+[ \t]+\S+`), Password},
+	{"private key (WireGuard)", []string{"wireguard", "wg"}, regexp.MustCompile(`/(?:etc/wireguard/|[\w.-]*(?:wireguard|wg\d)[\w.-]*/?)[\w.-]*(?:priv|key|psk)[\w.-]*$`), regexp.MustCompile(`\A[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=\s*\z`), PrivateKey},
+	{"key of an encrypted disk, named here", []string{"crypttab"}, regexp.MustCompile(`/etc/crypttab$`), regexp.MustCompile(`(?m)^[^#\s]\S*\s+\S+\s+/(?:[^d\s]|d[^e\s]|de[^v\s]|dev[^/\s])\S*`), PrivateKey},
+	{"key of an encrypted disk", []string{"luks", "crypt", "keyfile"}, regexp.MustCompile(`/(?:[\w.-]*(?:luks|crypt)[\w.-]*(?:key|keyfile)[\w.-]*|(?:crypto_)?keyfile(?:\.bin|\.key)?|etc/(?:luks|cryptsetup-keys\.d)/[^/]+)$`), regexp.MustCompile(`(?s)\A.{16,}`), PrivateKey},
 }
+
+// placeWords finds the words of all places in one pass; the second says which place each word is of.
+var placeWords = sync.OnceValues(func() (*filter, []int) {
+	var words []string
+	var of []int
+	for i := range places {
+		for _, word := range places[i].words {
+			words, of = append(words, word), append(of, i)
+		}
+	}
+	return newFilter(words), of
+})
 
 // placed finds secrets by the name of their file. Only the begin of a file is looked at, up to a window.
 func placed(name string, w *window, found func(hit)) {
-	for i := range places {
-		p := &places[i]
+	words, of := placeWords()
+	var tried [len(places)]bool
+	words.find([]byte(name), 0, len(name), func(word uint16, _ int) {
+		p := &places[of[word]]
+		if tried[of[word]] {
+			return
+		}
+		tried[of[word]] = true
 		if !p.path.MatchString(name) {
-			continue
+			return
 		}
 		if at := p.line.FindIndex(w.data); at != nil && !bytes.Contains(w.data[at[0]:at[1]], []byte("$ANSIBLE_VAULT")) {
 			found(hit{kind: p.kind, what: p.what, offset: w.offset + int64(at[0])})
 		}
-	}
+	})
 }
 
-// sources are texts of programs and pages: they name passwords and tokens on each line, and hold none that is a
-// node's. What can be told by itself is looked for in them, too.
-var sources = regexp.MustCompile(`\.(?:go|rs|c|h|cc|cpp|hpp|java|js|mjs|cjs|jsx|ts|tsx|css|scss|map|svg|html?|md|rst|adoc|tex|po|mo|pot|pem|crt|cer|csv|lock|sum|d\.ts|1|2|3|4|5|6|7|8|ipynb|el|vim|lua|rb|pm|pl|php|proto|asn1?)$`)
+// sources are the ends of names of texts of programs and pages: they name passwords and tokens on each line, and hold
+// none that is a node's. What can be told by itself is looked for in them, too.
+var sources = func() map[string]bool {
+	ends := map[string]bool{}
+	for end := range strings.FieldsSeq("go rs c h cc cpp hpp java js mjs cjs jsx ts tsx css scss map svg htm html md rst adoc tex po mo pot " +
+		"pem crt cer csv lock sum 1 2 3 4 5 6 7 8 ipynb el vim lua rb pm pl php proto asn asn1") {
+		ends["."+end] = true
+	}
+	return ends
+}()
 
 // takesNames says whether secrets are looked for in a file that are told by their names alone.
-func takesNames(name string) bool {
-	base := name[strings.LastIndexByte(name, '/')+1:]
-	return !sources.MatchString(base)
-}
+func takesNames(name string) bool { return !sources[path.Ext(name)] }

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -252,9 +253,6 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 	case broughtBy == "":
 		w.unowned(place)
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
 	w.report.Files++
 	owner := Owner{}
 	asked := false
@@ -287,7 +285,8 @@ func (w *treeWalk) content(f *os.File, name string, size int64, named bool, foun
 		return windows(io.NewSectionReader(f, offset, length), offset, w.buffer, func(v *window) error {
 			if first {
 				first = false
-				secrets = everything().sweep(named && isText(v.data) && !generated(name), found)
+				secrets = everything().sweep(named && isText(v.data), found)
+				secrets.spared = func() bool { return generated(name) }
 				secrets.decoder = d
 				placed(name, v, found)
 				if v.offset == 0 {
@@ -337,11 +336,4 @@ func (s *scanner) identities(w *window, size int64, found func(hit)) {
 }
 
 // isText says whether a file is one that people read, by how it begins.
-func isText(head []byte) bool {
-	for _, c := range head[:min(len(head), 8<<10)] {
-		if c == 0 {
-			return false
-		}
-	}
-	return true
-}
+func isText(head []byte) bool { return bytes.IndexByte(head[:min(len(head), 8<<10)], 0) < 0 }

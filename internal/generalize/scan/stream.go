@@ -64,6 +64,8 @@ type sweep struct {
 	*catalogue
 	// named has secrets looked for as well that are told by their names alone.
 	named bool
+	// spared is asked when the first of these is found: whether they do not count in this stream after all. Nil says no.
+	spared func() bool
 	// decoder looks into what is encoded; nil leaves that.
 	decoder *decoder
 	found   func(hit)
@@ -110,6 +112,12 @@ func (s *sweep) secrets(w *window) {
 			start, whole, secret := form.at(w.data, at, s.words[word].length)
 			if whole == nil {
 				continue
+			}
+			if form.named && s.spared != nil {
+				if s.named = !s.spared(); !s.named {
+					continue
+				}
+				s.spared = nil
 			}
 			begin := w.offset + int64(start)
 			s.done[number] = begin + int64(len(whole))
