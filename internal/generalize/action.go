@@ -106,6 +106,7 @@ func (a *applied) act(matches []tree.Match) error {
 
 // each acts on every match, and goes on after an error.
 func (a *applied) each(matches []tree.Match, act func(tree.Match) error) error {
+	defer a.tree.Pass()()
 	var problems []error
 	for _, m := range matches {
 		if !a.concerns(m) {
@@ -257,7 +258,10 @@ func recorded(content []byte, before *Before) bool {
 // identify hashes the regular files at and below a match.
 func (a *applied) identify(m tree.Match) {
 	err := a.tree.Walk(m.Path, func(p string, info fs.FileInfo) error {
-		if !info.Mode().IsRegular() || info.Size() == 0 || len(a.Identities) >= maxIdentities {
+		if len(a.Identities) >= maxIdentities {
+			return fs.SkipAll
+		}
+		if !info.Mode().IsRegular() || info.Size() == 0 {
 			return nil
 		}
 		sum, err := fileHash(a.tree, p)

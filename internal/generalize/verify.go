@@ -104,7 +104,9 @@ func holdsKept(t *tree.Tree, r *Rule, before *Before, dir string) bool {
 			stays = true
 			return fs.SkipDir
 		}
-		others = others || !info.IsDir()
+		if others = !info.IsDir(); others {
+			return fs.SkipAll
+		}
 		return nil
 	})
 	return err == nil && stays && !others

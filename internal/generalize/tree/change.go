@@ -23,11 +23,13 @@ type Removed struct {
 // Remove removes what is at a path, with everything below it; nothing there is not an error. What keep
 // says yes to stays, with the directories above it; keep may be nil. Nothing is removed through a mount.
 func (t *Tree) Remove(p string, keep func(p string) bool) (Removed, error) {
+	defer t.Pass()()
 	r := remover{tree: t, keep: keep, top: p}
 	if err := t.plain(p); err != nil {
 		return r.Removed, err
 	}
-	parent, err := t.root.OpenRoot(path.Dir(p))
+	defer t.drop(p)
+	parent, err := near(t, path.Dir(p), (*os.Root).OpenRoot)
 	if err != nil {
 		return r.Removed, ignoreAbsent(err)
 	}

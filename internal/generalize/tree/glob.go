@@ -27,6 +27,7 @@ func (t *Tree) Glob(pattern string) ([]Match, error) {
 	if err := below(pattern); err != nil {
 		return nil, err
 	}
+	defer t.Pass()()
 	g := glob{tree: t, found: map[string]Match{}, seen: map[place]bool{}}
 	if err := g.expand(".", components(pattern), "", 0); err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (g *glob) expand(dir string, parts []string, via string, links int) error {
 	g.seen[here] = true
 	part, rest := parts[0], parts[1:]
 	if part != "**" && !strings.ContainsAny(part, `*?[\`) {
-		info, err := g.tree.root.Lstat(path.Join(dir, part))
+		info, err := g.tree.Lstat(path.Join(dir, part))
 		if err != nil {
 			return ignoreAbsent(err)
 		}
@@ -163,9 +164,10 @@ func ignoreAbsent(err error) error {
 
 // Walk calls visit for everything at and below a path in lexical order, links not followed, without
 // entering what is not on the machine's disks. Nothing at the path is not an error; visit may return
-// fs.SkipDir to leave out what is below a directory.
+// fs.SkipDir to leave out what is below a directory, and fs.SkipAll to end it.
 func (t *Tree) Walk(p string, visit func(p string, info fs.FileInfo) error) error {
-	info, err := t.root.Lstat(p)
+	defer t.Pass()()
+	info, err := t.Lstat(p)
 	if err != nil {
 		return ignoreAbsent(err)
 	}
@@ -176,6 +178,9 @@ func (t *Tree) Walk(p string, visit func(p string, info fs.FileInfo) error) erro
 		if err := visit(next.path, next.info); err != nil {
 			if errors.Is(err, fs.SkipDir) {
 				continue
+			}
+			if errors.Is(err, fs.SkipAll) {
+				return nil
 			}
 			return err
 		}

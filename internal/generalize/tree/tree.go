@@ -33,6 +33,10 @@ type Tree struct {
 	running bool
 	// linked are files that lost a name and have others, with that name.
 	linked map[Inode]string
+	// passes are under way, held is what they hold open, from the top down, and asked is what they cost.
+	passes int
+	held   []held
+	asked  int
 }
 
 // Inode is a file, whatever its names are.
@@ -108,11 +112,11 @@ func Rel(absolute string) string {
 }
 
 // Lstat describes what is at the path, links not followed.
-func (t *Tree) Lstat(p string) (fs.FileInfo, error) { return t.root.Lstat(p) }
+func (t *Tree) Lstat(p string) (fs.FileInfo, error) { return near(t, p, (*os.Root).Lstat) }
 
 // OpenFile opens a path of the tree. Links are followed as os.Root does, so never out of it.
 func (t *Tree) OpenFile(p string, flag int, mode fs.FileMode) (*os.File, error) {
-	return t.root.OpenFile(p, flag, mode)
+	return near(t, p, func(from *os.Root, way string) (*os.File, error) { return from.OpenFile(way, flag, mode) })
 }
 
 // Mkdir makes a directory and what is missing above it.
@@ -121,6 +125,7 @@ func (t *Tree) Mkdir(p string, mode fs.FileMode) error { return t.root.MkdirAll(
 // Resolve follows links the way the machine would, with the tree as the root, and returns a path without
 // links. A loop or a dangling link is fs.ErrNotExist: nothing can be reached there.
 func (t *Tree) Resolve(p string) (string, fs.FileInfo, error) {
+	defer t.Pass()()
 	pending := components(p)
 	real, links := ".", 0
 	for len(pending) > 0 {
@@ -131,7 +136,7 @@ func (t *Tree) Resolve(p string) (string, fs.FileInfo, error) {
 			continue
 		}
 		next := path.Join(real, part)
-		info, err := t.root.Lstat(next)
+		info, err := near(t, next, (*os.Root).Lstat)
 		if err != nil {
 			return "", nil, absent(err)
 		}
@@ -142,7 +147,7 @@ func (t *Tree) Resolve(p string) (string, fs.FileInfo, error) {
 		if links++; links > maxLinks {
 			return "", nil, fs.ErrNotExist
 		}
-		target, err := t.root.Readlink(next)
+		target, err := near(t, next, (*os.Root).Readlink)
 		if err != nil {
 			return "", nil, err
 		}
@@ -151,7 +156,7 @@ func (t *Tree) Resolve(p string) (string, fs.FileInfo, error) {
 		}
 		pending = append(components(target), pending...)
 	}
-	info, err := t.root.Lstat(real)
+	info, err := near(t, real, (*os.Root).Lstat)
 	return real, info, err
 }
 
@@ -174,12 +179,14 @@ func (t *Tree) plain(p string) error {
 	if err := below(p); err != nil {
 		return err
 	}
+	defer t.Pass()()
 	dir := path.Dir(p)
 	if err := t.unmounted(dir); err != nil {
 		return err
 	}
-	for dir != "." {
-		info, err := t.root.Lstat(dir)
+	// What is held is a directory that no link leads to.
+	for _, above, _ := t.nearest(p); dir != "." && dir != above; dir = path.Dir(dir) {
+		info, err := near(t, dir, (*os.Root).Lstat)
 		switch {
 		case err == nil && info.Mode()&fs.ModeSymlink != 0:
 			return fmt.Errorf("/%s: %w", dir, ErrLink)
@@ -190,7 +197,6 @@ func (t *Tree) plain(p string) error {
 		case err != nil && !errors.Is(absent(err), fs.ErrNotExist):
 			return err
 		}
-		dir = path.Dir(dir)
 	}
 	return nil
 }
@@ -221,7 +227,7 @@ func (t *Tree) Read(p string) ([]byte, error) {
 		return nil, fmt.Errorf("/%s has %d bytes, more than the %d that are read", p, info.Size(), MaxFile)
 	}
 	// A FIFO that was put there since must not hang us.
-	f, err := t.root.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := t.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +237,7 @@ func (t *Tree) Read(p string) ([]byte, error) {
 
 // List returns the names in a directory, sorted.
 func (t *Tree) List(dir string) ([]fs.DirEntry, error) {
-	f, err := t.root.Open(dir)
+	f, err := near(t, dir, (*os.Root).Open)
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +303,7 @@ func (t *Tree) enter(parent, dir string) (bool, error) {
 }
 
 func (t *Tree) mountAt(dir string) (mount, error) {
-	f, err := t.root.Open(dir)
+	f, err := near(t, dir, (*os.Root).Open)
 	if err != nil {
 		return mount{}, err
 	}
