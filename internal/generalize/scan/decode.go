@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -16,10 +17,13 @@ const (
 	minRun = 64
 	// maxDepth is how many forms one within the other are decoded.
 	maxDepth = 3
-	// maxUnpacked is how many bytes are unpacked of one file, whatever lies in what.
-	maxUnpacked = 64 << 20
+	// maxUnpacked is how many bytes are unpacked of one file, whatever lies in what: so many times its size, but not
+	// less than minUnpacked. Logs shrink to a twentieth, and what shrinks to a thousandth holds one thing repeated.
+	maxUnpacked, minUnpacked, timesUnpacked = 64 << 20, 4 << 20, 128
 	// maxEntries is how many files of an archive are looked at.
 	maxEntries = 10_000
+	// maxDirectory is the size of the largest list of an archive's files, in bytes, that is read.
+	maxDirectory = 16 << 20
 )
 
 // decoder looks into what is encoded or compressed, and into that again, up to a depth and a number of bytes.
@@ -34,8 +38,13 @@ type decoder struct {
 	cut *bool
 }
 
-func (s *scanner) decoder() *decoder {
-	left, cut := int64(maxUnpacked), false
+// unpackable is how many bytes are unpacked of a file of a size.
+func unpackable(size int64) int64 {
+	return min(maxUnpacked, max(minUnpacked, timesUnpacked*min(size, maxUnpacked)))
+}
+
+func (s *scanner) decoder(size int64) *decoder {
+	left, cut := unpackable(size), false
 	return &decoder{scanner: s, left: &left, cut: &cut}
 }
 
@@ -315,6 +324,10 @@ func (d *decoder) unpack(head []byte, size int64, file seeker, s *sweep) {
 }
 
 func (d *decoder) archive(file io.ReaderAt, size int64, s *sweep) {
+	if directoryOf(file, size) > maxDirectory {
+		*d.cut = true
+		return
+	}
 	z, err := zip.NewReader(file, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return
@@ -332,3 +345,17 @@ func (d *decoder) archive(file io.ReaderAt, size int64, s *sweep) {
 		content.Close()
 	}
 }
+
+// directoryOf is how large the list of an archive's files says to be, in bytes: it is read as a whole. Source: APPNOTE,
+// 4.3.16; in the form of 64 bits all of it is set.
+func directoryOf(file io.ReaderAt, size int64) int64 {
+	tail := bytesAt(file, max(0, size-maxComment), int(min(size, maxComment)))
+	at := bytes.LastIndex(tail, []byte("PK\x05\x06"))
+	if at < 0 || at+16 > len(tail) {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint32(tail[at+12:]))
+}
+
+// maxComment is the longest end of an archive: its last record, and a comment.
+const maxComment = 22 + 1<<16

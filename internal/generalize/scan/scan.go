@@ -277,7 +277,7 @@ func (s *scanner) give(f Finding, broughtBy string) {
 
 // content looks through the content of a file.
 func (w *treeWalk) content(f *os.File, name string, size int64, named bool, found func(hit)) error {
-	d := w.decoder()
+	d := w.decoder(size)
 	first := true
 	var secrets *sweep
 	err := extents(f, size, func(offset, length int64) error {

@@ -214,7 +214,7 @@ func (w *treeWalk) scanShort(text string, found func(hit)) {
 	}
 	v := &window{data: []byte(text), to: len(text)}
 	s := everything().sweep(false, found)
-	s.decoder = w.decoder()
+	s.decoder = w.decoder(int64(len(text)))
 	s.window(v)
 	s.finish()
 	v.binaryKeys(false, found)

@@ -20,6 +20,8 @@ type pages struct {
 	page, all int64
 	root      uint64
 	used      map[uint64]bool
+	// left is how many elements may still be looked at: each takes its place in the file, unless some lie upon each other.
+	left int64
 }
 
 const (
@@ -35,6 +37,8 @@ const (
 	bucketHeader = 16
 	// maxNesting is deeper than any database of a runtime has buckets in buckets, and pages above pages.
 	maxNesting = 64
+	// maxPage is larger than any page with those that it flows over into: one value of a runtime's record.
+	maxPage = 256 << 20
 )
 
 var errDamaged = errors.New("the database is damaged")
@@ -58,7 +62,7 @@ func readPages(t *tree.Tree, p string, visit func(at []string, value []byte) err
 	if err != nil {
 		return 0, err
 	}
-	d := pages{file: f, all: info.Size(), used: map[uint64]bool{}}
+	d := pages{file: f, all: info.Size(), used: map[uint64]bool{}, left: info.Size() / element}
 	if err := d.meta(); err != nil {
 		return 0, err
 	}
@@ -124,7 +128,7 @@ func (d *pages) read(id uint64) ([]byte, error) {
 		return nil, err
 	}
 	more := uint64(binary.LittleEndian.Uint32(header[12:]))
-	if binary.LittleEndian.Uint64(header) != id || id+more >= count {
+	if binary.LittleEndian.Uint64(header) != id || id+more >= count || more > maxPage/uint64(d.page) {
 		return nil, damaged("page %d is not what it has to be", id)
 	}
 	for i := id; i <= id+more; i++ {
@@ -154,6 +158,9 @@ func (d *pages) elements(page []byte, at []string, depth int, visit func([]strin
 	flags, count := binary.LittleEndian.Uint16(page[8:]), int(binary.LittleEndian.Uint16(page[10:]))
 	if flags != flagBranch && flags != flagLeaf || pageHeader+count*element > len(page) {
 		return damaged("a page is not what it has to be")
+	}
+	if d.left -= int64(count); d.left < 0 {
+		return damaged("its elements lie upon each other")
 	}
 	for i := range count {
 		from := pageHeader + i*element
