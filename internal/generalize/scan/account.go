@@ -15,7 +15,8 @@ type Known struct {
 	Packages Counted `json:"packages,omitzero"`
 	// Images are container stores, which are not searched, with how many entries each has: blobs, layers.
 	Images []Store `json:"images,omitempty"`
-	// Mounts are directories where something is mounted that is not on this disk.
+	// Mounts are directories where something is mounted that is not on this disk, or that is a directory of the same
+	// file system. Neither is looked into.
 	Mounts Listing `json:"mounts,omitzero"`
 	// Cut are files that unpack to more than is looked at.
 	Cut Listing `json:"cut,omitzero"`

@@ -60,6 +60,16 @@ func onDisk(dir *os.File, above uint64) (bool, error) {
 	return a == "" || b == "" || a == b, nil
 }
 
+// mountOf is the number of the mount that a directory was reached through; 0 where the kernel does not give it out
+// (before Linux 5.8).
+func mountOf(dir *os.File) uint64 {
+	var s unix.Statx_t
+	if err := unix.Statx(int(dir.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &s); err != nil || s.Mask&unix.STATX_MNT_ID == 0 {
+		return 0
+	}
+	return s.Mnt_id
+}
+
 // diskOf names the disk that a device is, or is a partition of; empty if that cannot be told, as of what is put
 // together of several. Source: Linux, Documentation/ABI/stable/sysfs-block.
 func diskOf(device uint64) string {

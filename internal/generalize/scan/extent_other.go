@@ -15,5 +15,8 @@ func extents(_ *os.File, size int64, visit func(offset, length int64) error) err
 // onDisk is not known here; a machine's disk is mounted on Linux.
 func onDisk(*os.File, uint64) (bool, error) { return false, nil }
 
+// mountOf is not known here.
+func mountOf(*os.File) uint64 { return 0 }
+
 // attributes are looked at on Linux.
 func (w *treeWalk) attributes(*os.File, placeOf) {}

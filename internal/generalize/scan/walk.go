@@ -50,6 +50,8 @@ type folder struct {
 	rel  string
 	hops int
 	dev  uint64
+	// mount is the number of the mount that the directory above was reached through, 0 if it is not known.
+	mount uint64
 }
 
 // walk goes through a directory and everything below it.
@@ -94,7 +96,7 @@ func (w *treeWalk) folder(f *folder) (below []*folder, err error) {
 	}
 	here := &held{dir, 1}
 	defer here.release()
-	entries, dev, err := w.enter(f, dir)
+	entries, dev, mount, err := w.enter(f, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,7 @@ func (w *treeWalk) folder(f *folder) (below []*folder, err error) {
 			}
 			at.broughtBy = "a container image"
 		}
-		sub := &folder{placeOf: at, from: f.from, rel: path.Join(f.rel, entry.Name()), hops: f.hops + 1, dev: dev}
+		sub := &folder{placeOf: at, from: f.from, rel: path.Join(f.rel, entry.Name()), hops: f.hops + 1, dev: dev, mount: mount}
 		if sub.hops == maxHop {
 			sub.from, sub.rel, sub.hops = here, entry.Name(), 0
 		}
@@ -128,31 +130,33 @@ func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// enter reads a directory, unless it is mounted from elsewhere: no copy of the disk has that.
-func (w *treeWalk) enter(f *folder, dir *os.Root) (entries []fs.DirEntry, dev uint64, err error) {
+// enter reads a directory, unless it is mounted from elsewhere, which no copy of the disk has, or from the same file
+// system, which shows what is looked at where it is, or what is not of this tree.
+func (w *treeWalk) enter(f *folder, dir *os.Root) (entries []fs.DirEntry, dev, mount uint64, err error) {
 	list, err := dir.Open(".")
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	defer list.Close()
 	info, err := list.Stat()
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
-	if dev = deviceOf(info); dev != f.dev && f.rel != "." {
-		part, err := onDisk(list, f.dev)
-		if err != nil {
-			return nil, 0, err
+	dev, mount = deviceOf(info), mountOf(list)
+	part := dev != f.dev || f.mount == 0 || mount == 0 || mount == f.mount
+	if dev != f.dev && f.rel != "." {
+		if part, err = onDisk(list, f.dev); err != nil {
+			return nil, 0, 0, err
 		}
-		if !part {
-			w.report.Mounts.add(f.shown)
-			return nil, dev, nil
-		}
+	}
+	if !part {
+		w.report.Mounts.add(f.shown)
+		return nil, dev, mount, nil
 	}
 	w.attributes(list, f.placeOf)
 	entries, err = list.ReadDir(-1)
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return entries, dev, err
+	return entries, dev, mount, err
 }
 
 // entry looks at what is no directory.

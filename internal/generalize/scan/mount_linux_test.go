@@ -1,0 +1,31 @@
+package scan
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// TestBoundBelow needs the right to mount. A directory of the host that somebody bound below a tree is the host's,
+// though it is of the same file system: what is in it is no finding in the tree.
+func TestBoundBelow(t *testing.T) {
+	const token = "dckr_pat_AbCdEfGhIjKlMnOpQrStUvWxYz0"
+	dir, outside := t.TempDir(), t.TempDir()
+	write(t, dir, "opt/app/config", "user = "+token+"\n")
+	write(t, dir, "opt/app/data/own", "x\n")
+	write(t, outside, "host's", "user = "+token+"\n")
+	point := filepath.Join(dir, "opt/app/data")
+	if err := syscall.Mount(outside, point, "", syscall.MS_BIND, ""); err != nil {
+		if os.Getenv("CI") != "" && os.Geteuid() == 0 {
+			t.Fatal(err)
+		}
+		t.Skipf("mounting is not allowed here: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(point, syscall.MNT_DETACH) })
+	report := scanTree(t, dir, Options{})
+	if report.Count != 1 || report.Findings[0].Path != "/opt/app/config" || !slices.Equal(report.Mounts.First, []string{"/opt/app/data"}) {
+		t.Errorf("%d findings: %+v, mounts: %+v", report.Count, report.Findings, report.Mounts)
+	}
+}
