@@ -31,7 +31,7 @@ var wrong = map[string]map[string]string{
 	"containerd-records": {"var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db": database(func(tx *bolt.Tx) { putContainer(tx, "k8s.io", "x1", "an environment") })},
 	"named-swap": {
 		"etc/systemd/system/data-pages.swap": "[Swap]\nWhat=/data/pages\n",
-		"data/pages":                         "SWAPSPACE2",
+		"data/pages":                         swapPage,
 	},
 	"container-layers": {
 		"var/lib/containerd/io.containerd.snapshotter.v1.x1/metadata.db":            database(func(*bolt.Tx) {}),
@@ -237,11 +237,72 @@ func withoutEditsOf(files, others map[string]string) map[string]string {
 	return rest
 }
 
+// swapPage is the begin of a swap space, with pages of 4 KiB.
+var swapPage = strings.Repeat("\x00", 4<<10-10) + "SWAPSPACE2" + "what was in memory"
+
+// TestNoSwapBehindTheName: what fstab or a unit names as swap, and what is something else, is refused and stays.
+func TestNoSwapBehindTheName(t *testing.T) {
+	for name, content := range map[string]string{"a short text": "the only copy\n", "an empty file": "", "a database": strings.Repeat("row\n", 64<<10), "a signature elsewhere": "SWAPSPACE2" + swapPage} {
+		for settings, files := range map[string]map[string]string{
+			"fstab":  {"etc/fstab": "/data/books none swap sw 0 0\n"},
+			"a unit": {"etc/systemd/system/data-books.swap": "[Swap]\nWhat=/data/books\n"},
+		} {
+			t.Run(name+" by "+settings, func(t *testing.T) {
+				dir := plant(t, node, files, map[string]string{"data/books": content})
+				was := snapshot(t, dir)
+				_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+				if why := refusedOf(t, err).Error(); !strings.Contains(why, "rule named-swap: /data/books") || !strings.Contains(why, "mkswap") {
+					t.Errorf("got %q", why)
+				}
+				if diff := cmp.Diff(was, snapshot(t, dir)); diff != "" {
+					t.Errorf("changed all the same:\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// TestAgentsOfRancher: what an agent of k3s or RKE2 is known by goes with profile bootstrap; profile static, which
+// does not know such nodes, is stopped by it.
+func TestAgentsOfRancher(t *testing.T) {
+	key := needles{t}.pem()
+	for _, of := range []string{"k3s", "rke2"} {
+		at := "var/lib/rancher/" + of + "/agent/"
+		files := map[string]string{
+			at + "client-kubelet.key": key, at + "client-kubelet.crt": "certificate of the donor\n", at + "serving-kubelet.key": key, at + "serving-kubelet.crt": "one more\n",
+			at + "client-kube-proxy.key": key, at + "client-" + of + "-controller.key": key, "etc/rancher/node/password": "0123456789abcdef0123456789abcdef\n",
+		}
+		stays := map[string]string{at + "client-ca.crt": "public\n", at + "server-ca.crt": "public\n", at + "kubelet.kubeconfig": "client-key: /" + at + "client-kubelet.key\n"}
+		dir := plant(t, map[string]string{"etc/machine-id": node["etc/machine-id"], "etc/hostname": donor + "\n"}, files, stays)
+		_, err := run(t, dir, runner(load(t, v1alpha1.ProfileBootstrap)))
+		must(t, err)
+		for name := range files {
+			if exists(dir, name) {
+				t.Errorf("%s: /%s is there", of, name)
+			}
+		}
+		for name := range stays {
+			if !exists(dir, name) {
+				t.Errorf("%s: /%s is gone", of, name)
+			}
+		}
+		for name, content := range files {
+			if strings.HasSuffix(name, ".crt") {
+				continue
+			}
+			dir := plant(t, node, map[string]string{name: content})
+			if _, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic))); !strings.Contains(unmetOf(t, err).Error(), "/"+name) {
+				t.Errorf("profile static: %v, want /%s found", err, name)
+			}
+		}
+	}
+}
+
 // TestSwapFilesThatFstabNames go wherever they are, with their lines; partitions stay, and what is no file.
 func TestSwapFilesThatFstabNames(t *testing.T) {
 	dir := plant(t, node, map[string]string{
 		"etc/fstab":      "UUID=aaaa / ext4 defaults 0 1\n/data/page\\040file none swap sw 0 0\n#/srv/other none swap sw 0 0\n/dev/sda3 none swap sw 0 0\n/srv/dir none swap sw 0 0\n",
-		"data/page file": "SWAPSPACE2", "srv/other": "stays", "srv/dir/file": "stays",
+		"data/page file": swapPage, "srv/other": "stays", "srv/dir/file": "stays",
 	})
 	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
 	must(t, err)

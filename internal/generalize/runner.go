@@ -57,6 +57,13 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 	var whys []string
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
+		if rule.Names != "" && rule.appliesTo(before.OS) && !r.waived(rule) {
+			more, err := r.notSwap(t, rule, before)
+			if err != nil {
+				return err
+			}
+			whys = append(whys, more...)
+		}
 		if rule.Action != Refuse || !rule.appliesTo(before.OS) || r.waived(rule) {
 			continue
 		}
@@ -89,6 +96,21 @@ func (r *Runner) Look(t *tree.Tree) error {
 		return &Refused{Whys: []string{err.Error()}}
 	}
 	return r.broken(t, before, true)
+}
+
+// notSwap looks at what is seen and at what mounts hide.
+func (r *Runner) notSwap(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
+	whys, err := r.Profile.notSwap(t, rule, before)
+	if err != nil || r.Below == nil {
+		return whys, err
+	}
+	more, err := r.Profile.notSwap(r.Below.Tree, rule, before)
+	for _, why := range more {
+		if !slices.Contains(whys, why) {
+			whys = append(whys, why)
+		}
+	}
+	return whys, err
 }
 
 func (r *Runner) allowable() string {

@@ -3,9 +3,13 @@ package generalize
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
+	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
@@ -82,6 +86,66 @@ func (b *Before) matches(t *tree.Tree, r *Rule) ([]tree.Match, error) {
 		}
 	}
 	return found, nil
+}
+
+// swapSignatures end the first page of a swap space, of the present and of the first version. Source: mkswap(8).
+var swapSignatures = []string{"SWAPSPACE2", "SWAP-SPACE"}
+
+// notSwap names what settings call swap and what is none: to delete it would take away what somebody wrote there. What
+// another rule removes by its path goes all the same.
+func (p *Profile) notSwap(t *tree.Tree, r *Rule, before *Before) (whys []string, err error) {
+	found, err := before.matches(t, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range found {
+		if !m.Info.Mode().IsRegular() || r.names(m.Path) || p.deletes(m.Path) {
+			continue
+		}
+		is, err := isSwap(t, m.Path)
+		if err != nil {
+			return nil, fmt.Errorf("rule %s: /%s: %w", r.ID, m.Path, err)
+		}
+		if !is {
+			whys = append(whys, fmt.Sprintf("rule %s: /%s is named as swap, by %s, and has no signature of swap, so it is not deleted: correct what names it, or make it one with mkswap",
+				r.ID, m.Path, strings.Join(r.Paths, " or ")))
+		}
+	}
+	return whys, nil
+}
+
+// names says whether one of a rule's patterns is of a path itself.
+func (r *Rule) names(p string) bool {
+	return slices.ContainsFunc(r.Paths, func(pattern string) bool {
+		is, err := path.Match(tree.Rel(pattern), p)
+		return err == nil && is
+	})
+}
+
+// deletes says whether a rule removes a path that it names.
+func (p *Profile) deletes(at string) bool {
+	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Action == Delete && r.Names == "" && r.names(at) })
+}
+
+// isSwap looks for the signature at the end of a page of any size that Linux has.
+func isSwap(t *tree.Tree, p string) (bool, error) {
+	f, err := t.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	for page := int64(4 << 10); page <= 64<<10; page *= 2 {
+		found := make([]byte, len(swapSignatures[0]))
+		if _, err := f.ReadAt(found, page-int64(len(found))); errors.Is(err, io.EOF) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		if slices.Contains(swapSignatures, string(found)) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // literal is the pattern of one path.

@@ -26,6 +26,7 @@ var places = [...]place{
 	{"token", []string{"vault-token"}, regexp.MustCompile(`/\.?vault-token$`), regexp.MustCompile(`[A-Za-z0-9.-]{16,}`), Token},
 	{"password", []string{"-secrets"}, regexp.MustCompile(`/etc/ppp/(?:chap|pap)-secrets$`), regexp.MustCompile(`(?m)^[^#\s]+\s+\S+\s+[^\s*]\S*`), Password},
 	{"password", []string{"cred"}, regexp.MustCompile(`/(?:\.smb|\.?cifs)\.?-?(?:credentials|cred|creds)[\w.-]*$|/[\w.-]*credentials$`), regexp.MustCompile(`(?m)^\s*password\s*=\s*\S+`), Password},
+	{"password that a node's name is bound to", []string{"/node/password"}, regexp.MustCompile(`/etc/rancher/node/password$`), regexp.MustCompile(`\S{8,}`), Password},
 	{"IPsec secret", []string{"psk.txt"}, regexp.MustCompile(`/racoon/psk\.txt$`), regexp.MustCompile(`(?m)^[^#\s]+[ \t]+\S+`), Password},
 	{"private key (WireGuard)", []string{"wireguard", "wg"}, regexp.MustCompile(`/(?:etc/wireguard/|[\w.-]*(?:wireguard|wg\d)[\w.-]*/?)[\w.-]*(?:priv|key|psk)[\w.-]*$`), regexp.MustCompile(`\A[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=\s*\z`), PrivateKey},
 	{"key of an encrypted disk, named here", []string{"crypttab"}, regexp.MustCompile(`/etc/crypttab$`), regexp.MustCompile(`(?m)^[^#\s]\S*\s+\S+\s+/(?:[^d\s]|d[^e\s]|de[^v\s]|dev[^/\s])\S*`), PrivateKey},

@@ -2,7 +2,11 @@
 
 package real
 
-import "github.com/kamino-dev/kamino/sandbox/machine/disk"
+import (
+	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
 
 // plantRows has everything that must not survive into a clone, by subject.
 var plantRows = []plantRow{
@@ -60,6 +64,7 @@ var plantRows = []plantRow{
 	{
 		what:  "storage",
 		gone:  []string{"etc/iscsi/initiatorname.iscsi", "etc/nvme/hostid", "etc/nvme/hostnqn", "etc/lvm/devices/system.devices", "swapfile", "swap.img", "srv/swap/page"},
+		with:  map[string]string{"srv/swap/page": strings.Repeat("\x00", 4<<10-10) + "SWAPSPACE2"},
 		stays: []string{"etc/iscsi/iscsid.conf", "etc/nvme/discovery.conf", "etc/lvm/lvm.conf"},
 		goneLines: []plantLine{
 			{"etc/fstab", "/swapfile none swap sw,noauto 0 0"},
