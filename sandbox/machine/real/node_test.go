@@ -167,6 +167,8 @@ func (c *cluster) testNodeDisk(t *testing.T, n *needles, served, prototype strin
 		t.Errorf("in the blocks of the generalized disk there are still needles: %s", strings.Join(left, ", "))
 	}
 	c.verify(t, 0, prototype, "--manifest", manifest, "--free-only")
+	// The disk itself knows the keys that packages and container images brought, so blocks in use are told of as well.
+	mounted(t, prototype, func(root string) { c.verify(t, 0, prototype, "--manifest", manifest, "--tree", root) })
 	mounted(t, copyDisk(t, served, served+".control"), func(root string) {
 		c.verify(t, 4, root, "--profile", "bootstrap")
 		if left := n.inTree(t, root); len(left) == 0 {
