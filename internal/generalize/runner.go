@@ -57,24 +57,14 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 	var whys []string
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
-		if rule.Names != "" && rule.appliesTo(before.OS) && !r.waived(rule) {
-			more, err := r.notSwap(t, rule, before)
-			if err != nil {
-				return err
-			}
-			whys = append(whys, more...)
-		}
-		if rule.Action != Refuse || !rule.appliesTo(before.OS) || r.waived(rule) {
+		if !rule.appliesTo(before.OS) || r.waived(rule) {
 			continue
 		}
-		found, err := findAll(t, rule)
+		more, err := r.refusals(t, rule, before)
 		if err != nil {
 			return err
 		}
-		found = slices.DeleteFunc(found, func(m tree.Match) bool { return rule.excepts(m.Path) })
-		if len(found) > 0 {
-			whys = append(whys, fmt.Sprintf("rule %s: /%s is there (%d found). %s", rule.ID, found[0].Path, len(found), rule.Reason))
-		}
+		whys = append(whys, more...)
 	}
 	if whys = append(whys, r.Profile.cramped(t, t.Room)...); len(whys) > 0 {
 		return &Refused{Whys: whys}
@@ -96,6 +86,25 @@ func (r *Runner) Look(t *tree.Tree) error {
 		return &Refused{Whys: []string{err.Error()}}
 	}
 	return r.broken(t, before, true)
+}
+
+// refusals says why one rule forbids that anything is done.
+func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
+	if rule.Names != "" {
+		return r.notSwap(t, rule, before)
+	}
+	if rule.Action != Refuse {
+		return nil, nil
+	}
+	found, err := findAll(t, rule)
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(m tree.Match) bool { return rule.excepts(m.Path) })
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return []string{fmt.Sprintf("rule %s: /%s is there (%d found). %s", rule.ID, found[0].Path, len(found), rule.Reason)}, nil
 }
 
 // notSwap looks at what is seen and at what mounts hide.

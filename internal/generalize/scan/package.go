@@ -3,7 +3,10 @@ package scan
 import (
 	"bufio"
 	"bytes"
-	"crypto/md5" //nolint:gosec // It is dpkg's checksum, and tells what a package brought from what was changed, not from what was forged.
+	"crypto"
+	"crypto/md5"    //nolint:gosec // It is dpkg's checksum, and tells what a package brought from what was changed, not from what was forged.
+	_ "crypto/sha1" //nolint:gosec // As above, of older packages of rpm.
+	_ "crypto/sha512"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,10 +21,16 @@ import (
 // packages knows, of each file that an installed package owns, the checksum that the package came with.
 type packages struct {
 	seed maphash.Seed
-	sums map[uint64][md5.Size]byte
+	sums map[uint64]checksumOf
 	// merged are directories at the top that are links to those of the same name below /usr.
 	merged map[string]bool
 	copied []byte
+}
+
+// checksumOf is the begin of a checksum: of the longer ones as much as of MD5's, which nobody has by chance.
+type checksumOf struct {
+	with  crypto.Hash
+	value [md5.Size]byte
 }
 
 // Where dpkg keeps the checksums of packages, and those of their settings. Source: dpkg(1), deb-md5sums(5).
@@ -30,13 +39,16 @@ const (
 	dpkgStatus = "var/lib/dpkg/status"
 )
 
-// readPackages reads dpkg's checksums. A tree without dpkg has none, so that all of it is searched.
+// readPackages reads the checksums of rpm and of dpkg. A tree without either has none, so that all of it is searched.
 func readPackages(root *os.Root) (*packages, error) {
-	p := &packages{seed: maphash.MakeSeed(), sums: map[uint64][md5.Size]byte{}, merged: map[string]bool{}}
+	p := &packages{seed: maphash.MakeSeed(), sums: map[uint64]checksumOf{}, merged: map[string]bool{}}
 	for _, dir := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
 		if target, err := root.Readlink(dir); err == nil && path.Clean("/"+target) == "/usr/"+dir {
 			p.merged[dir] = true
 		}
+	}
+	if err := p.readRPM(root); err != nil {
+		return nil, err
 	}
 	dir, err := root.Open(dpkgSums)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,10 +107,13 @@ func (p *packages) line(line []byte) {
 	}
 }
 
-func (p *packages) add(checksum, name string) {
-	var value [md5.Size]byte
-	if n, err := hex.Decode(value[:], []byte(checksum[:min(len(checksum), 2*md5.Size)])); err == nil && n == md5.Size {
-		p.sums[p.key(strings.TrimPrefix(name, "/"))] = value
+func (p *packages) add(checksum, name string) { p.addSum(name, checksum, crypto.MD5) }
+
+// addSum takes a checksum in hex.
+func (p *packages) addSum(name, checksum string, with crypto.Hash) {
+	s := checksumOf{with: with}
+	if n, err := hex.Decode(s.value[:], []byte(checksum[:min(len(checksum), 2*len(s.value))])); err == nil && n == len(s.value) {
+		p.sums[p.key(strings.TrimPrefix(name, "/"))] = s
 	}
 }
 
@@ -119,9 +134,9 @@ func (p *packages) owns(name string, content io.Reader) (owned, unchanged bool, 
 	if p.copied == nil {
 		p.copied = make([]byte, 128<<10)
 	}
-	digest := md5.New() //nolint:gosec // As above.
+	digest := want.with.New()
 	if _, err := io.CopyBuffer(digest, struct{ io.Reader }{content}, p.copied); err != nil {
 		return true, false, err
 	}
-	return true, [md5.Size]byte(digest.Sum(nil)) == want, nil
+	return true, bytes.HasPrefix(digest.Sum(nil), want.value[:]), nil
 }
