@@ -41,8 +41,8 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 	found := func(h hit) {
 		block, kept := layout.at(h.offset), ""
 		switch {
-		case h.sum != "" && s.Known[h.sum] != "":
-			kept = s.Known[h.sum]
+		case h.key() != "" && s.Known[h.key()] != "":
+			kept = s.Known[h.key()]
 		case block == InUse && h.trace:
 			kept = "a mention in use: in a file the tree is verified for it, and the file system's own journal is read by no clone"
 		case block == InUse && s.FreeOnly && h.kind != Identity:

@@ -69,7 +69,10 @@ func TestKnownInImage(t *testing.T) {
 func TestWhatPackagesBringIsKnown(t *testing.T) {
 	all, dir := secrets(t), t.TempDir()
 	write(t, dir, "usr/share/doc/example/server.key", all["PKCS #1 in PEM"])
-	packaged(t, dir, "usr/share/doc/example/server.key")
+	// A password has no hash in a report, and is known again all the same.
+	example, own := "Authorization: Basic QWRtaW46b3BlbiBzZXNhbWUx\n", "Authorization: Basic QWRtaW46VHJ1c3RubzEtYXQtYWxs\n"
+	write(t, dir, "usr/share/doc/example/README", example)
+	packaged(t, dir, "usr/share/doc/example/server.key", "usr/share/doc/example/README")
 	block, _ := pem.Decode([]byte(all["SEC 1 in PEM"]))
 	program := strings.Repeat("\x7fELF", 3*sector/4) + string(block.Bytes)
 	write(t, dir, "usr/bin/openssl", program)
@@ -77,12 +80,12 @@ func TestWhatPackagesBringIsKnown(t *testing.T) {
 	write(t, dir, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/etc/test.key", all["OpenSSH"])
 	write(t, dir, "etc/ssl/private/own.key", all["PKCS #8 in PEM"])
 	known, err := Brought(t.Context(), dir, Options{})
-	if err != nil || len(known) != 3 {
+	if err != nil || len(known) != 4 {
 		t.Fatalf("got %v, %v", known, err)
 	}
-	name := image(t, 4<<20, map[int64]string{8192: all["PKCS #1 in PEM"], 1 << 20: all["OpenSSH"], 2 << 20: all["PKCS #8 in PEM"], 3 << 20: program})
+	name := image(t, 4<<20, map[int64]string{8192: all["PKCS #1 in PEM"], 1 << 20: all["OpenSSH"], 2 << 20: all["PKCS #8 in PEM"], 3 << 20: program, 3<<20 + 64<<10: example, 3<<20 + 128<<10: own})
 	report := scanImage(t, name, Options{Known: known})
-	if report.Count != 1 || report.Findings[0].Offset != 2<<20 || len(report.Kept) != 3 {
+	if report.Count != 2 || report.Findings[0].Offset != 2<<20 || report.Findings[1].Offset != 3<<20+128<<10 || len(report.Kept) != 4 {
 		t.Errorf("got %+v", report)
 	}
 }

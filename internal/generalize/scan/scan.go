@@ -104,28 +104,28 @@ type Options struct {
 
 	// every has binary keys looked for at each sector of a file, as in an image.
 	every bool
-	// each is called with everything that is found, and who brought the file; nil if nobody wants to know.
-	each func(f Finding, broughtBy string)
+	// each is called with everything that is found, what it is known again by, and who brought the file; nil if nobody wants to know.
+	each func(f Finding, key, broughtBy string)
 }
 
 // Inode is a file, whatever its names are.
 type Inode struct{ Device, Number uint64 }
 
-// Brought returns the hashes of keys and tokens of a tree that an image of the same disk has as well, and that
+// Brought returns the hashes of keys, tokens and passwords of a tree that an image of the same disk has as well, and that
 // are no findings in the tree: they came with packages and container images, are kept, or stand where only
 // the begin of a file is one in an image (a test key in the middle of a program).
 func Brought(ctx context.Context, dir string, o Options) (map[string]string, error) {
 	brought, found := map[string]string{}, map[string]bool{}
 	o.All, o.every = true, true
-	o.each = func(f Finding, by string) {
+	o.each = func(f Finding, key, by string) {
 		switch {
-		case f.SHA256 == "":
+		case key == "":
 		case by != "":
-			brought[f.SHA256] = f.Path + ": it came with " + by
+			brought[key] = f.Path + ": it came with " + by
 		case f.Kept != "":
-			brought[f.SHA256] = f.Path + ": " + f.Kept
+			brought[key] = f.Path + ": " + f.Kept
 		default:
-			found[f.SHA256] = true
+			found[key] = true
 		}
 	}
 	if _, err := Tree(ctx, dir, o); err != nil {
@@ -260,15 +260,15 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 		if !asked && w.Owner != nil {
 			owner, asked = w.Owner(place.name), true
 		}
-		w.give(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, broughtBy)
+		w.give(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), broughtBy)
 	}
 	return w.content(f, place.name, size, broughtBy == "" && takesNames(name), found)
 }
 
 // give takes what was found into the report, unless it was brought.
-func (s *scanner) give(f Finding, broughtBy string) {
+func (s *scanner) give(f Finding, key, broughtBy string) {
 	if s.each != nil {
-		s.each(f, broughtBy)
+		s.each(f, key, broughtBy)
 	}
 	if broughtBy == "" || s.All && s.each == nil {
 		s.add(f)
@@ -315,7 +315,7 @@ func (w *treeWalk) content(f *os.File, name string, size int64, named bool, foun
 func (w *treeWalk) middle(v *window, name string) {
 	v.binaryKeys(true, func(h hit) {
 		if h.offset > 0 {
-			w.each(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum}, insideProgram)
+			w.each(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum}, h.key(), insideProgram)
 		}
 	})
 }

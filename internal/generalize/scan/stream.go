@@ -14,9 +14,14 @@ type hit struct {
 	offset int64
 	// sum is the SHA-256 of the secret, if that does not help to guess it.
 	sum string
+	// own is its SHA-256 in any case, to know it again while the program runs. It is given to nobody.
+	own string
 	// trace tells that the donor's ID is mentioned, not that something is it.
 	trace bool
 }
+
+// key is what it is known again by.
+func (h *hit) key() string { return cmp.Or(h.own, h.sum) }
 
 // buffered is how much of a stream is held at a time.
 const buffered = 1<<20 + before + after
@@ -122,7 +127,7 @@ func (s *sweep) secrets(w *window) {
 			begin := w.offset + int64(start)
 			s.done[number] = begin + int64(len(whole))
 			s.pending = append(s.pending, match{
-				hit:  hit{kind: form.kind, what: form.what, offset: begin, sum: form.fingerprint(secret)},
+				hit:  hit{kind: form.kind, what: form.what, offset: begin, sum: form.fingerprint(secret), own: sum([]byte(bodyOf(secret)))},
 				end:  begin + int64(len(whole)),
 				form: number,
 			})

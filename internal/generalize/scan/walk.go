@@ -201,7 +201,7 @@ func (w *treeWalk) place(at placeOf, h hit) {
 	if w.Owner != nil {
 		owner = w.Owner(at.name)
 	}
-	w.give(Finding{Path: at.shown, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, at.broughtBy)
+	w.give(Finding{Path: at.shown, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), at.broughtBy)
 }
 
 // short looks through a short text that belongs to a place and is not the content of a file.
