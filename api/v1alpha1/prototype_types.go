@@ -125,6 +125,9 @@ const (
 	ConditionGeneralized = "Generalized"
 	// ConditionPublished is True once the image version is complete.
 	ConditionPublished = "Published"
+	// ConditionReversible is False where a rollback does not lead back to what the recipe named before: a pool's first
+	// promotion. Absent otherwise.
+	ConditionReversible = "Reversible"
 )
 
 // PrototypeStatus reports what a capture has done.
@@ -141,7 +144,7 @@ type PrototypeStatus struct {
 	// +optional
 	Progress string `json:"progress,omitempty"`
 
-	// Conditions: Ready, Reconciling, Stalled, DonorInService, Generalized, Published.
+	// Conditions: Ready, Reconciling, Stalled, DonorInService, Generalized, Published, Reversible.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -17,6 +17,9 @@ func (e *Engine) announce(w *world, d plan.Decision) {
 	switch d.Do {
 	case plan.Reserve:
 		e.event(w, corev1.EventTypeNormal, "Reserved", "node %s is taken out of service to become version %s of pool %s", node, version, pool)
+		if w.recipe.Recipe.Version == "" {
+			e.event(w, corev1.EventTypeWarning, NoWayBack, "%s", NoWayBackFrom(pool, w.recipe.Recipe.Image))
+		}
 	case plan.TakeSnapshot:
 		e.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and off; its disk is being copied", node)
 	case plan.Promote:

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
@@ -42,5 +44,32 @@ func TestACredentialThatIsTakenAwayIsAnnouncedOnce(t *testing.T) {
 	}
 	if lost != 5 || told != 1 {
 		t.Errorf("the credential was missed %d times and %d events say so, want 5 and 1:\n%s", lost, told, strings.Join(events, "\n"))
+	}
+}
+
+// TestNoWayBackIsToldBeforeAFirstPromotion, once, by a condition and an event; a pool whose recipe names a version of its
+// own has a way back.
+func TestNoWayBackIsToldBeforeAFirstPromotion(t *testing.T) {
+	for _, lineage := range []string{"", "2026.03.01"} {
+		s := newStage(t, func(s *stage) { s.lineage = lineage }).decide()
+		var events heard
+		s.engine.Recorder = &events
+		p := s.play()
+		s.succeeded(p)
+		told, promoted := 0, -1
+		for i, event := range events {
+			switch {
+			case strings.HasPrefix(event, "Warning "+NoWayBack+": this is the first version"):
+				if told++; promoted >= 0 {
+					t.Errorf("it is told behind the promotion")
+				}
+			case strings.HasPrefix(event, "Normal Promoting"):
+				promoted = i
+			}
+		}
+		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
+		if first := lineage == ""; first != (c != nil && c.Reason == NoWayBack) || first != (told > 0) || promoted < 0 {
+			t.Errorf("lineage %q: the condition is %+v, and %d of the events tell it: %s", lineage, c, told, strings.Join(events, "\n"))
+		}
 	}
 }

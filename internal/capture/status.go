@@ -59,6 +59,26 @@ func report(w *world, d plan.Decision, now time.Time) {
 	reportRecipe(w, d)
 	reportConditions(w.p, d, now)
 	reportDisbelief(w, now)
+	reportWayBack(w, d, now)
+}
+
+// NoWayBack is the reason of condition Reversible, and of an event: a rollback leads to versions of the pool only, and
+// its recipe names none before the first promotion.
+const NoWayBack = "NoWayBack"
+
+// NoWayBackFrom says what a pool's first promotion can't undo.
+func NoWayBackFrom(pool, image string) string {
+	if image == "" {
+		image = "what it names now"
+	}
+	return fmt.Sprintf("this is the first version that the recipe of pool %s comes to name: no rollback leads back to %s, so keep the pool's model and its customData elsewhere before the promotion", pool, image)
+}
+
+// reportWayBack says before a pool's first promotion that nothing leads back from it.
+func reportWayBack(w *world, d plan.Decision, now time.Time) {
+	if d.Do == plan.Reserve && w.recipe.Recipe.Version == "" {
+		setCondition(w.p, now, v1alpha1.ConditionReversible, metav1.ConditionFalse, NoWayBack, NoWayBackFrom(w.p.Spec.Pool, w.recipe.Recipe.Image))
+	}
 }
 
 // reportDisbelief says that something stands on the order which is not believed. Later reports may be.

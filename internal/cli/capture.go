@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
@@ -50,6 +53,7 @@ type captureFlags struct {
 	output  string
 	wait    bool
 	dryRun  bool
+	yes     bool
 	timeout time.Duration
 
 	gracePeriod time.Duration
@@ -79,6 +83,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "by how many nodes the pool grows afterwards")
 	flags.BoolVar(&c.wait, "wait", true, "follow the capture until it has ended")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "ask nothing: before a pool's first version, a terminal is asked whether to go on without a way back")
 	flags.DurationVar(&c.timeout, "timeout", 0, "stop following after this time; the capture itself goes on (default: never)")
 }
 
@@ -242,6 +247,9 @@ func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d
 	if err := s.check(ctx, d.prototype, h); err != nil {
 		return err
 	}
+	if err := s.confirm(ctx, d.prototype, flags.yes); err != nil {
+		return err
+	}
 	if h.Role != roleController && flags.wait {
 		if err := s.cluster.checkLease(ctx, s.options.Namespace); err != nil {
 			return err
@@ -260,6 +268,28 @@ func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d
 		}
 	}
 	return fmt.Errorf("no name for the Prototype of node %s could be found", node)
+}
+
+// confirm asks whoever sits at the terminal before a promotion that no rollback undoes. Scripts are asked nothing.
+func (s *session) confirm(ctx context.Context, p *v1alpha1.Prototype, yes bool) error {
+	if yes || s.Asks == nil || !s.Asks() {
+		return nil
+	}
+	preview, err := s.engine.Preview(ctx, p)
+	if err != nil || !preview.NoWayBack {
+		return nil // whoever does the work asks again what there is
+	}
+	from := ""
+	if preview.Change != nil {
+		from = preview.Change.From
+	}
+	_, _ = fmt.Fprintf(s.Err, "%s.\nGo on? [y/N] ", capital(capture.NoWayBackFrom(p.Spec.Pool, from)))
+	answer, _ := bufio.NewReader(s.In).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return refusedf("not begun, and nothing was changed: --yes begins it without a question")
 }
 
 // check asks the engine what is in the way. Where a controller does the work, its credential counts and

@@ -22,6 +22,9 @@ import (
 // Factory is the world that the command works in. Main makes the real one; tests put parts of their own in.
 type Factory struct {
 	Out, Err io.Writer
+	// In is where a person answers, and Asks tells whether one sits there.
+	In   io.Reader
+	Asks func() bool
 	Getenv   func(string) string
 	Now      func() time.Time
 	// Window is the size of the terminal that Err is; zero if it is none.
@@ -62,7 +65,8 @@ type Cluster struct {
 // NewFactory is the real world.
 func NewFactory() *Factory {
 	return &Factory{
-		Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now,
+		Out: os.Stdout, Err: os.Stderr, In: os.Stdin, Getenv: os.Getenv, Now: time.Now,
+		Asks: func() bool { return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) },
 		Window: func() (int, int) {
 			fd := int(os.Stderr.Fd())
 			if !term.IsTerminal(fd) {

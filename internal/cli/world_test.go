@@ -157,6 +157,7 @@ func testCommand() int {
 	onSignal(func() { cancel(errInterrupted) })
 	f := NewFactory()
 	f.Now = func() time.Time { return testNow }
+	f.Asks = func() bool { return os.Getenv("KAMINO_TEST_ASKS") != "" }
 	f.Window = func() (int, int) { return 0, 0 }
 	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) {
 		return testPast(os.Getenv("KAMINO_TEST_PAST")), nil
