@@ -74,7 +74,7 @@ func completeVersions(f *Factory, o *Options, cmd *cobra.Command, args []string,
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var versions []string
-	id, err := s.meant(args[0], ids)
+	id, err := s.meant(ctx, args[0], ids)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -23,10 +23,10 @@ import (
 type Factory struct {
 	Out, Err io.Writer
 	// In is where a person answers, and Asks tells whether one sits there.
-	In   io.Reader
-	Asks func() bool
-	Getenv   func(string) string
-	Now      func() time.Time
+	In     io.Reader
+	Asks   func() bool
+	Getenv func(string) string
+	Now    func() time.Time
 	// Window is the size of the terminal that Err is; zero if it is none.
 	Window func() (width, height int)
 

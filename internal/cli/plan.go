@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -120,8 +121,13 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 	}
 	var meant cloud.PoolID
 	if pool != "" {
-		if meant, err = s.meant(pool, decider.Nodes.Pools()); err != nil {
+		known := decider.Nodes.Pools()
+		if meant, err = s.meant(ctx, pool, known); err != nil {
 			return policy.Plans{}, err
+		}
+		if !slices.Contains(known, meant) {
+			name := s.provider.PoolName(meant)
+			return policy.Plans{}, refusedf("no node of this cluster is of pool %s, so that there is none to capture: grow it to two nodes first; `kamino status %s` shows what it builds them from", name, meant)
 		}
 	}
 	only := func(p policy.Pool) bool { return pool == "" || p.ID == meant }

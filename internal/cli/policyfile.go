@@ -142,7 +142,7 @@ func (s *session) madeUp(ctx context.Context, names []string) ([]v1alpha1.Protot
 	ids := make([]string, len(names))
 	for i, name := range names {
 		ids[i] = name
-		if id, err := s.meant(name, known); err == nil {
+		if id, err := s.meant(ctx, name, known); err == nil {
 			ids[i] = string(id)
 		}
 	}

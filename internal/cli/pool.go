@@ -76,28 +76,24 @@ func (s *session) findPool(ctx context.Context, name string) (*namedPool, error)
 	if err != nil {
 		return nil, err
 	}
-	id, err := s.meant(name, slices.Collect(maps.Keys(pools)))
+	id, err := s.meant(ctx, name, slices.Collect(maps.Keys(pools)))
 	if err != nil {
 		return nil, err
+	}
+	if pools[id] == nil { // it has no nodes, and never had a capture
+		pools[id] = &namedPool{id: id, nodes: map[cloud.InstanceID]string{}}
 	}
 	return pools[id], nil
 }
 
-// meant is the one of some pools that a person means.
-func (s *session) meant(name string, ids []cloud.PoolID) (cloud.PoolID, error) {
-	id, err := meant(s.provider, name, ids)
-	if err != nil {
+// meant is the pool that a person means: one of those that are known, or one that the cloud knows beside them.
+func (s *session) meant(ctx context.Context, name string, known []cloud.PoolID) (cloud.PoolID, error) {
+	id, err := cloud.Find(ctx, s.provider, name, known)
+	var refused *cloud.Error
+	if err != nil && !errors.As(err, &refused) {
 		return "", refusedf("%w", err)
 	}
-	return id, nil
-}
-
-func meant(provider cloud.Provider, name string, ids []cloud.PoolID) (cloud.PoolID, error) {
-	names := map[cloud.PoolID]string{}
-	for _, id := range ids {
-		names[id] = provider.PoolName(id)
-	}
-	return cloud.Meant(name, names)
+	return id, err
 }
 
 // tell tells the pool's history. That the instances could not be counted is no reason against going back: it

@@ -130,11 +130,14 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 		for i := range pools {
 			ids[i] = pools[i].ID
 		}
-		meant, err := s.meant(only, ids)
+		meant, err := s.meant(ctx, only, ids)
 		if err != nil {
 			return nil, err
 		}
 		pools = slices.DeleteFunc(pools, func(p print.Pool) bool { return p.ID != meant })
+		if len(pools) == 0 { // it has no nodes
+			pools = []print.Pool{{Pool: cloud.Pool{ID: meant, Name: s.provider.PoolName(meant)}}}
+		}
 	}
 	all, err := s.cluster.prototypes(ctx)
 	var notInstalled *ending

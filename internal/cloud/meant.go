@@ -2,6 +2,8 @@ package cloud
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,10 +33,44 @@ func Meant(text string, names map[PoolID]string) (PoolID, error) {
 	case len(part) > 1:
 		return "", fmt.Errorf("%d pools have %s in their names: give more of the name of %s", len(part), text, listed(part, names))
 	case len(names) == 0:
-		return "", fmt.Errorf("no pool %s is known: no node of this cluster belongs to any pool", text)
+		return "", unknownPool(fmt.Sprintf("no pool %s is known: no node of this cluster belongs to any pool; name one by its whole ID in the cloud", text))
 	default:
-		return "", fmt.Errorf("no pool %s is known: did you mean %s? `kamino status` lists the pools", text, nearest(text, names))
+		return "", unknownPool(fmt.Sprintf("no pool %s is known: did you mean %s? `kamino status` lists the pools; one without nodes elsewhere is named by its whole ID in the cloud", text, nearest(text, names)))
 	}
+}
+
+// unknownPool is the error of a text that means none of the pools.
+type unknownPool string
+
+func (e unknownPool) Error() string { return string(e) }
+
+// Find is Meant for the pools that nodes and captures tell of. If none of these is meant, a provider with an Atlas is
+// asked for the pools beside them, which may have no nodes; and a whole ID is taken as it is.
+func Find(ctx context.Context, provider Provider, text string, known []PoolID) (PoolID, error) {
+	named := func(ids []PoolID) map[PoolID]string {
+		names := map[PoolID]string{}
+		for _, id := range ids {
+			names[id] = provider.PoolName(id)
+		}
+		return names
+	}
+	id, err := Meant(text, named(known))
+	atlas, able := provider.(Atlas)
+	var unknown unknownPool
+	if !errors.As(err, &unknown) || !able {
+		return id, err
+	}
+	if id, ok := atlas.ReadPool(text); ok {
+		return id, nil
+	}
+	beside, refused := atlas.PoolsBeside(ctx, known...)
+	if refused != nil || len(beside) == 0 {
+		return "", err
+	}
+	if id, other := Meant(text, named(append(beside, known...))); !errors.As(other, &unknown) {
+		return id, other
+	}
+	return "", err
 }
 
 // maxOffered is how many pools an error offers.

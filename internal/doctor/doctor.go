@@ -137,7 +137,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	if err := d.lookAtNodes(ctx); err != nil {
 		return Report{}, err
 	}
-	d.limit()
+	d.limit(ctx)
 	d.identify(ctx)
 	d.clock()
 	d.installation(ctx)
@@ -157,17 +157,16 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 }
 
 // limit leaves out the pools that are not asked for.
-func (d *Doctor) limit() {
+func (d *Doctor) limit(ctx context.Context) {
 	if d.Only == "" || d.Cloud == nil {
 		return
 	}
-	names := map[cloud.PoolID]string{}
-	for id, m := range d.pools {
-		names[id] = m.name
-	}
 	var meant cloud.PoolID
-	meant, d.unmeant = cloud.Meant(d.Only, names)
+	meant, d.unmeant = cloud.Find(ctx, d.Cloud, d.Only, slices.Collect(maps.Keys(d.pools)))
 	maps.DeleteFunc(d.pools, func(id cloud.PoolID, _ *members) bool { return id != meant })
+	if d.unmeant == nil && len(d.pools) == 0 { // it has no nodes
+		d.pools[meant] = &members{name: d.Cloud.PoolName(meant)}
+	}
 }
 
 func (d *Doctor) report() Report {
