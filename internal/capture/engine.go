@@ -37,6 +37,8 @@ type Engine struct {
 	CheckRules func(v1alpha1.Profile, map[string][]byte) error
 	// OwnNode is the node that this process runs on; empty if it runs on none.
 	OwnNode string
+	// Kured is the DaemonSet whose lock is respected, as NAMESPACE/NAME; none is if it is empty.
+	Kured string
 	// Drives: this process will carry out what it is asked about before it is decided, so that its own rights count.
 	Drives bool
 	// MaxConcurrent captures that may hold donors at once in the cluster. 1 if zero.

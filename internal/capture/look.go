@@ -54,6 +54,7 @@ type world struct {
 	retire   []string
 	savedAs  string // the Secret that keeps what the recipe loses
 	refusals []cloud.Refusal
+	kured    string               // the node that kured's lock is held for
 	lookWhy  string               // why the look at the disk refuses
 	ahead    []v1alpha1.Prototype // captures that hold donors, where only so many may
 

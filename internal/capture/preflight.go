@@ -56,6 +56,9 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	}
 	w.ahead = holding(others)
 	f.Queued = len(w.ahead) >= e.concurrent()
+	if err := e.lookKured(ctx, w); err != nil {
+		return err
+	}
 	asks := []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){e.refuseDecision, e.refuseDonor, e.refusePods}
 	if f.Pod == plan.NoPod { // else the rest was asked just before the look
 		asks = append(asks, e.refuseClock, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refuseForce, e.refuseCloud)

@@ -148,7 +148,10 @@ func progress(w *world, d plan.Decision) string {
 
 // turnProgress names whoever is ahead: if nobody drives that capture, somebody must, or this one waits for good.
 func turnProgress(w *world) string {
-	if len(w.ahead) == 0 {
+	switch {
+	case w.kured != "":
+		return fmt.Sprintf("waiting for kured, which holds its lock for node %s", w.kured)
+	case len(w.ahead) == 0:
 		return "waiting for another capture"
 	}
 	return fmt.Sprintf("waiting for prototype %s, which holds node %s", w.ahead[0].Name, w.ahead[0].Spec.Donor.NodeName)

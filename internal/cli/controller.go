@@ -88,7 +88,7 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 		PodNamespace: s.options.podNamespace(),
 		Image:        s.options.Image, AllowedImages: s.options.AllowedImages, OwnNode: s.Getenv(envNode), MaxConcurrent: flags.maxConcurrent,
 		PolicyConcurrent: decider.MaxConcurrent, Now: s.Now, Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: s.options.Log.WithName("capture"),
-		CheckRules: checkRules, Drives: true,
+		CheckRules: checkRules, Drives: true, Kured: s.options.Kured,
 	}
 	if err := (&prototype.Reconciler{Pass: counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err

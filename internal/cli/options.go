@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
 )
 
 // Environment variables that stand in for flags.
@@ -37,6 +38,9 @@ type Options struct {
 
 	// AllowedImages of the generalize pod that a Prototype may name beside Image.
 	AllowedImages []string
+
+	// Kured is the DaemonSet whose lock keeps captures waiting, as NAMESPACE/NAME; empty for none.
+	Kured string
 
 	// MaxConcurrent captures of the cluster that may hold a node when a command begins one; 1 if zero.
 	MaxConcurrent int
@@ -72,6 +76,7 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 		"azure.json `file` that names the cloud and the credential (default: "+envCloudConfig+", or the Azure SDK's environment variables)")
 	flags.StringSliceVar(&o.AllowedImages, "allowed-images", strings.FieldsFunc(getenv(envAllowed), func(r rune) bool { return r == ',' }),
 		"`images` that a Prototype may name for the pod on its donor beside Kamino's own: exactly, by repository, or all below one that ends with / (default: "+envAllowed+")")
+	flags.StringVar(&o.Kured, "kured", capture.DefaultKured, "`DaemonSet` of kured as NAMESPACE/NAME: no node is taken while it holds its lock; empty to take no notice")
 	for _, name := range []string{"generalize-namespace", "cloud-config", "allowed-images"} {
 		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
 	}

@@ -29,7 +29,7 @@ func newEngine(c *Cluster, provider cloud.Provider, o *Options) Engine {
 	engine := &capture.Engine{
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Image: o.Image, AllowedImages: o.AllowedImages,
 		MaxConcurrent: o.MaxConcurrent, Now: nowUTC, OwnNode: os.Getenv(envNode), Log: o.Log.WithName("capture"),
-		CheckRules: checkRules,
+		CheckRules: checkRules, Kured: o.Kured,
 	}
 	engine.Recorder = o.recorder(c)
 	return engine
