@@ -21,9 +21,9 @@ import (
 
 // replaceFlags say whether and how the nodes that run a bad version are rebuilt.
 type replaceFlags struct {
-	nodes, allAtOnce, outage, force bool
-	maxUnavailable                  int
-	drainTimeout, readyTimeout      time.Duration
+	nodes, allAtOnce, outage, force, disrupt bool
+	maxUnavailable                           int
+	drainTimeout, readyTimeout               time.Duration
 }
 
 func (r *replaceFlags) bind(cmd *cobra.Command) {
@@ -33,14 +33,15 @@ func (r *replaceFlags) bind(cmd *cobra.Command) {
 	flags.BoolVar(&r.allAtOnce, "all-at-once", false, "with --replace-nodes: rebuild all of them at the same time, undrained; needs --accept-outage")
 	flags.BoolVar(&r.outage, "accept-outage", false, "with --all-at-once: yes, all these nodes may be out of service at once, and what runs on them is lost")
 	flags.BoolVar(&r.force, "force", false, "with --replace-nodes: lose pods that nothing makes again, and at the end of --drain-timeout have no regard to budgets")
+	flags.BoolVar(&r.disrupt, "disrupt", false, "with --replace-nodes: also nodes, and pods, that ask not to be disrupted by an annotation of Karpenter's or the cluster autoscaler's")
 	flags.DurationVar(&r.drainTimeout, "drain-timeout", 15*time.Minute, "with --replace-nodes: how long a node may take to drain before it is given back as it is")
 	flags.DurationVar(&r.readyTimeout, "ready-timeout", 30*time.Minute, "with --replace-nodes: how long a node may take from its rebuild's begin until it is Ready")
 }
 
 func (r *replaceFlags) check() error {
 	switch {
-	case !r.nodes && (r.allAtOnce || r.outage || r.force):
-		return usagef("--all-at-once, --accept-outage and --force belong to --replace-nodes")
+	case !r.nodes && (r.allAtOnce || r.outage || r.force || r.disrupt):
+		return usagef("--all-at-once, --accept-outage, --force and --disrupt belong to --replace-nodes")
 	case r.allAtOnce && !r.outage:
 		return usagef("--all-at-once takes every node that runs the version out of service at the same time, and drains none: add --accept-outage if that is meant")
 	case r.outage && !r.allAtOnce:
@@ -86,7 +87,7 @@ func (s *session) replaceNodes(ctx context.Context, pool cloud.PoolID, deed prin
 	replacer := &replace.Replacer{
 		Kube: s.cluster.Kube, Cloud: s.provider, Pool: pool, From: deed.Version, To: deed.To,
 		MaxUnavailable: how.maxUnavailable, AllAtOnce: how.allAtOnce, OwnNode: s.Getenv(envNode), Now: s.Now,
-		Drain:        v1alpha1.DrainSettings{Force: how.force, Timeout: metav1.Duration{Duration: how.drainTimeout}},
+		Drain:        v1alpha1.DrainSettings{Force: how.force, Disrupt: how.disrupt, Timeout: metav1.Duration{Duration: how.drainTimeout}},
 		ReadyTimeout: how.readyTimeout,
 		Say:          func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) },
 	}

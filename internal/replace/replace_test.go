@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -310,5 +311,46 @@ func TestTroubleThatPasses(t *testing.T) {
 	r.Cloud = faulty
 	if result := s.run(r); len(result.Rebuilt) != 2 || s.rebuilds() != 2 {
 		t.Errorf("%+v, %d rebuilds", result, s.rebuilds())
+	}
+}
+
+// TestWhatAsksToStay is left alone, uncordoned, until that was allowed; of a node that is down nothing can ask.
+func TestWhatAsksToStay(t *testing.T) {
+	arrange := func() *stage {
+		s := newStage(t, 2)
+		object, err := s.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "default", "on-bad-0")
+		s.must(err)
+		pod := object.(*corev1.Pod).DeepCopy()
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.SafeToEvictAnnotation, "false")
+		s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, "default"))
+		object, err = s.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", "bad-1")
+		s.must(err)
+		n := object.(*corev1.Node).DeepCopy()
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.DoNotDisruptAnnotation, "true")
+		s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+		return s
+	}
+	s := arrange()
+	result := s.run(s.replacer())
+	if s.rebuilds() != 0 || !strings.Contains(result.Failed["bad-0"], "default/on-bad-0") || !strings.Contains(result.Failed["bad-1"], v1alpha1.DoNotDisruptAnnotation) {
+		t.Errorf("%d rebuilds, failed: %v", s.rebuilds(), result.Failed)
+	}
+	for _, why := range result.Failed {
+		if !strings.Contains(why, "--disrupt") {
+			t.Errorf("no remedy: %s", why)
+		}
+	}
+
+	s = arrange()
+	r := s.replacer()
+	r.Drain.Disrupt = true
+	if result := s.run(r); len(result.Rebuilt) != 2 {
+		t.Errorf("it was allowed: %+v", result)
+	}
+
+	s = arrange()
+	s.down("bad-0")
+	if result := s.run(s.replacer()); len(result.Rebuilt) != 1 || result.Rebuilt[0] != "bad-0" {
+		t.Errorf("a node that is down: %+v", result)
 	}
 }

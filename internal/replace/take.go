@@ -101,6 +101,15 @@ func (r *Replacer) take(ctx context.Context, members []member) error {
 			r.wait("%s of pool %s out of service, and %d may be: %s", plural(unavailable, "node"), r.Cloud.PoolName(r.Pool), r.limit(), r.absent(members))
 			continue
 		}
+		asked, err := r.asksToStay(ctx, m)
+		if err != nil {
+			return err
+		}
+		if asked != "" {
+			r.failed[m.node.Name] = asked
+			r.say(m.node.Name, asked)
+			continue
+		}
 		ok, err := r.takeOne(ctx, m.node)
 		if err != nil {
 			return err
@@ -114,6 +123,23 @@ func (r *Replacer) take(ctx context.Context, members []member) error {
 		}
 	}
 	return nil
+}
+
+// asksToStay says what of a node, or of its pods, asks not to be disrupted; empty if nothing does, if that was allowed, or
+// where there is nothing to disrupt any more.
+func (r *Replacer) asksToStay(ctx context.Context, m member) (string, error) {
+	if r.Drain.Disrupt || r.AllAtOnce || !m.ready {
+		return "", nil
+	}
+	const remedy = "; wait until that is over, or allow it with --disrupt"
+	if m.node.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true" {
+		return "is left alone, because it asks not to be disrupted (" + v1alpha1.DoNotDisruptAnnotation + ")" + remedy, nil
+	}
+	left, err := node.Left(ctx, r.Kube, m.node.Name, r.Drain, node.Own{})
+	if err != nil || len(left.Protected) == 0 {
+		return "", err
+	}
+	return "is left alone, because pods of it ask not to be evicted: " + strings.Join(left.Protected, ", ") + remedy, nil
 }
 
 // next lists the nodes that may be taken, those first that are out of service anyway.
