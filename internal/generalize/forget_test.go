@@ -327,3 +327,56 @@ func TestALookAtAMachineThatWorks(t *testing.T) {
 		t.Errorf("a store that a program has open: %v", err)
 	}
 }
+
+// TestCRIO has a store as CRI-O leaves it: a pod and a container whose records and layers are volatile, the images, and
+// CRI-O's own files, without which it would remove all images. Source: CRI-O, internal/storage; containers/storage.
+func TestCRIO(t *testing.T) {
+	const top, secret = "var/lib/containers/storage/", "kamino-planted-secret"
+	dir := plant(t, node, map[string]string{
+		top + "overlay-layers/layers.json":          `[{"id":"image"}]`,
+		top + "overlay-layers/volatile-layers.json": `[{"id":"written","parent":"image"},{"id":"pause","parent":"image"}]`,
+		top + "overlay-images/images.json":          `[{"id":"9","names":["registry.internal/app:1"],"layer":"image"}]`,
+		top + "overlay/image/diff/bin/app":          "the image's program",
+		top + "overlay/image/link":                  "ABCD",
+		top + "overlay/written/diff/var/cache/new":  secret,
+		top + "overlay/pause/diff/written":          secret,
+		top + "overlay-containers/containers.json":  `[{"id":"old","names":["k8s_old_default"],"image":"9","layer":"gone","metadata":"{\"pod-name\":\"` + secret + `\"}"}]`,
+		top + "overlay-containers/volatile-containers.json": `[{"id":"c1","names":["k8s_app_pod_default_uid_0"],"image":"9","layer":"written","metadata":"{\"attempt\":0,\"x\":\"` + secret + `\"}"},` +
+			`{"id":"p1","names":["k8s_POD_pod_default_uid_0"],"image":"9","layer":"pause"}]`,
+		top + "overlay-containers/c1/userdata/config.json": `{"process":{"args":["app","--key=` + secret + `"],"env":["TOKEN=` + secret + `"]},"annotations":{"io.kubernetes.cri-o.Annotations":"` + secret + `"}}`,
+		top + "overlay-containers/c1/userdata/state.json":  `{"annotations":{"x":"` + secret + `"}}`,
+		top + "overlay-containers/p1/userdata/config.json": `{"annotations":{"io.kubernetes.cri-o.Labels":"` + secret + `"}}`,
+		top + "overlay-containers/p1/userdata/resolv.conf": "search " + secret + "\n",
+		"var/log/pods/default_pod_uid/app/0.log":           secret,
+		"var/log/crio/pods/p1/c1.log":                      secret,
+		"var/lib/crio/version":                             `"1.34.1"`,
+		"var/lib/crio/clean.shutdown":                      "",
+		"etc/crio/crio.conf":                               "[crio]\nstorage_driver = \"overlay\"\n",
+	})
+	holds := func() (names []string) {
+		for name, content := range snapshot(t, dir) {
+			if strings.Contains(content, secret) {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	if names := holds(); len(names) != 10 {
+		t.Fatalf("planted in %d files: %v", len(names), names)
+	}
+	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	must(t, err)
+	if names := holds(); len(names) > 0 {
+		t.Errorf("what the pod was given is still in %v", names)
+	}
+	for _, name := range []string{"overlay/image/diff/bin/app", "overlay/image/link", "overlay-images/images.json"} {
+		if !exists(dir, top+name) {
+			t.Errorf("/%s%s is gone, and the image with it", top, name)
+		}
+	}
+	for _, name := range []string{"var/lib/crio/version", "var/lib/crio/clean.shutdown", "etc/crio/crio.conf"} {
+		if !exists(dir, name) {
+			t.Errorf("/%s is gone", name)
+		}
+	}
+}
