@@ -187,7 +187,7 @@ func TestFailures(t *testing.T) {
 			between: func(s *stage, pass int) {
 				if pass == 4 {
 					s.cloud.RemoveInstance(s.donor)
-					s.must(s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName))
+					s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName))
 				}
 			}},
 		{name: "somebody removes the reservation", reason: "ReservationLost", says: "annotation",
@@ -195,7 +195,7 @@ func TestFailures(t *testing.T) {
 			between: func(s *stage, pass int) {
 				if n, _ := s.tracked("nodes", "", donorName).(*corev1.Node); pass == 4 && n != nil {
 					delete(n.Annotations, v1alpha1.ReservationAnnotation)
-					s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+					s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
 				}
 			}},
 	} {
@@ -228,7 +228,7 @@ func (s *stage) pullFails() {
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
-	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, ourspace))
+	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, ourspace))
 }
 
 // TestRefusalsChangeNothing: every reason not to begin, with the world untouched afterwards.
@@ -250,15 +250,15 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		{"decided in the future", ClockOff, nil, func(p *v1alpha1.Prototype) { p.CreationTimestamp.Time = noon.Add(3 * time.Hour) }},
 		{"bootstrap profile", ProfileUnsupported, nil, func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap }},
 		{"not installed", NotInstalled, func(s *stage) {
-			s.must(s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), ourspace, v1alpha1.GeneralizeServiceAccount))
+			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), ourspace, v1alpha1.GeneralizeServiceAccount))
 		}, nil},
 		{"an unmanaged pod", UnmanagedPods, func(s *stage) {
 			pod := appPod("lonely")
 			pod.OwnerReferences = nil
-			s.must(s.kube.Tracker().Create(corev1.SchemeGroupVersion.WithResource("pods"), pod, "default"))
+			s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("pods"), pod, "default"))
 		}, nil},
 		{"the only Ready node", "OnlyReadyNode", func(s *stage) {
-			s.must(s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "peer"))
+			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "peer"))
 		}, nil},
 		{"a pool of the wrong kind", "UpgradePolicyAutomatic", func(s *stage) {
 			s.cloud.RefusePool(s.pool, cloud.Refusal{Reason: "UpgradePolicyAutomatic", Message: "pool1 rolls out by itself"})

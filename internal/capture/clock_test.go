@@ -17,7 +17,7 @@ func (s *stage) heartbeat(ahead, ago time.Duration) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Name: donorName, Namespace: corev1.NamespaceNodeLease, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", Time: &at}},
 	}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
-	s.must(s.kube.Tracker().Add(lease))
+	s.must(s.objects.Add(lease))
 }
 
 // TestADonorsClockIsComparedBeforehand: a proof that seems too old fails a capture only after the drain.

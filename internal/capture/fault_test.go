@@ -190,10 +190,10 @@ var troubles = []struct {
 	{"a stranger starts the donor", func(s *stage) { s.cloud.StartByStranger(s.donor) }},
 	{"the donor's instance is removed", func(s *stage) {
 		s.cloud.RemoveInstance(s.donor)
-		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
+		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
 	}},
 	{"the Node object is deleted", func(s *stage) {
-		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
+		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
 	}},
 	{"the snapshot fails", func(s *stage) { s.cloud.FailSnapshots(1) }},
 	{"the image fails", func(s *stage) { s.cloud.FailImages(1) }},

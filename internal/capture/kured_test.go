@@ -55,7 +55,7 @@ func TestNoDonorIsTakenWhileKuredReboots(t *testing.T) {
 	s.engine.Kured = DefaultKured
 	sets := appsv1.SchemeGroupVersion.WithResource("daemonsets")
 	held := kured(kuredLock, fmt.Sprintf(`{"nodeID":"peer","created":%q,"TTL":0}`, noon.Format(time.RFC3339)))
-	s.must(s.kube.Tracker().Create(sets, held, "kube-system"))
+	s.must(s.objects.Create(sets, held, "kube-system"))
 	waited := 0
 	s.succeeded(s.play(func(int) {
 		p := s.prototype()
@@ -71,7 +71,7 @@ func TestNoDonorIsTakenWhileKuredReboots(t *testing.T) {
 		if waited == 3 {
 			free := held.DeepCopy()
 			free.Annotations = nil
-			s.must(s.kube.Tracker().Update(sets, free, "kube-system"))
+			s.must(s.objects.Update(sets, free, "kube-system"))
 		}
 	}))
 	if waited < 3 {

@@ -27,7 +27,7 @@ func (s *stage) leave(name, uid string) {
 	labels := map[string]string{v1alpha1.PrototypeLabel: name, v1alpha1.PrototypeUIDLabel: uid}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: ourspace, Labels: labels}}
 	pod.Spec.ServiceAccountName = v1alpha1.GeneralizeServiceAccount
-	s.must(s.kube.Tracker().Add(pod))
+	s.must(s.objects.Add(pod))
 	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: ourspace}}
 	order.Spec.Prototype, order.Spec.PrototypeUID = name, "gone"
 	s.must(s.clean.Create(ctx, order))

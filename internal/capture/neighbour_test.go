@@ -16,21 +16,21 @@ import (
 // annotatePod has one of the donor's pods carry an annotation.
 func (s *stage) annotatePod(name, key, value string) {
 	s.t.Helper()
-	pod, err := s.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "default", name)
+	pod, err := s.objects.Get(corev1.SchemeGroupVersion.WithResource("pods"), "default", name)
 	s.must(err)
 	changed := pod.(*corev1.Pod).DeepCopy()
 	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, key, value)
-	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), changed, "default"))
+	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), changed, "default"))
 }
 
 // change edits a node behind the engine's back.
 func (s *stage) change(name string, edit func(*corev1.Node)) {
 	s.t.Helper()
-	node, err := s.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", name)
+	node, err := s.objects.Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", name)
 	s.must(err)
 	changed := node.(*corev1.Node).DeepCopy()
 	edit(changed)
-	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), changed, ""))
+	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), changed, ""))
 }
 
 // refused plays the capture and checks that it never began, for the reason.
@@ -80,7 +80,7 @@ func TestWhoElseIsAwayCounts(t *testing.T) {
 	third := func(s *stage) {
 		n := s.node("third", s.cloud.AddInstance(s.pool, "2"))
 		n.Status.Conditions[0].Status = corev1.ConditionFalse
-		s.must(s.kube.Tracker().Add(n))
+		s.must(s.objects.Add(n))
 	}
 	s := newStage(t)
 	third(s)

@@ -13,7 +13,7 @@ import (
 func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
 	s := newStage(t).decide()
 	stale := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-recipe", Namespace: ourspace}, Data: map[string][]byte{recipeKey: []byte(`{"customData":"of last year"}`)}}
-	s.must(s.kube.Tracker().Add(stale))
+	s.must(s.objects.Add(stale))
 	change := s.changeTo("2026.03.14")
 	if len(change.Removes) > 0 {
 		t.Fatalf("nothing is to be removed by a mere change of the version: %v", change.Removes)

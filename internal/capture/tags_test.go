@@ -25,7 +25,7 @@ func TestAVersionSaysWhatItsDonorWas(t *testing.T) {
 	n.Status.NodeInfo.OSImage, n.Status.NodeInfo.KernelVersion, n.Status.NodeInfo.KubeletVersion = want[cloud.TagOS], want[cloud.TagKernel], want[cloud.TagKubelet]
 	n.Annotations[v1alpha1.KuredRebootNeededAnnotation] = "2026-03-13T05:00:00+01:00"
 	n.Annotations[v1alpha1.PatchedAtAnnotation] = "yesterday"
-	s.must(s.kube.Tracker().Update(nodes, n, ""))
+	s.must(s.objects.Update(nodes, n, ""))
 	changed := false
 	p := s.play(func(int) {
 		if len(s.cloud.World().Snapshots) == 0 || changed {
@@ -34,7 +34,7 @@ func TestAVersionSaysWhatItsDonorWas(t *testing.T) {
 		n := s.tracked("nodes", "", donorName).(*corev1.Node)
 		n.Status.NodeInfo.KernelVersion = "7.0.0-1-azure"
 		n.Annotations[v1alpha1.PatchedAtAnnotation] = "2026-03-14T12:30:00Z"
-		s.must(s.kube.Tracker().Update(nodes, n, ""))
+		s.must(s.objects.Update(nodes, n, ""))
 		changed = true
 	})
 	if p.Status.Phase != v1alpha1.PhaseSucceeded {

@@ -19,7 +19,7 @@ func (s *stage) onNode(change func(*corev1.Node)) {
 		return
 	}
 	change(n)
-	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
 }
 
 func (s *stage) onPrototype(change func(*v1alpha1.Prototype)) {
@@ -71,8 +71,8 @@ var tamperings = []struct {
 		s.reservation(`{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true}`)
 	}},
 	{"the Node is deleted", func(s *stage) {
-		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
-		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, s.podName())
+		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
+		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, s.podName())
 	}},
 	{"the donor is stopped", func(s *stage) {
 		s.onNode(func(n *corev1.Node) {
@@ -83,8 +83,8 @@ var tamperings = []struct {
 	}},
 	{"Node and instance are deleted", func(s *stage) {
 		s.cloud.RemoveInstance(s.donor)
-		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
-		_ = s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, s.podName())
+		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
+		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, s.podName())
 	}},
 }
 

@@ -133,7 +133,7 @@ func TestPodName(t *testing.T) {
 }
 
 func (s *stage) addRules(data map[string]string) {
-	s.must(s.kube.Tracker().Create(corev1.SchemeGroupVersion.WithResource("configmaps"),
+	s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("configmaps"),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "our-rules", Namespace: ourspace}, Data: data}, ourspace))
 }
 
