@@ -33,6 +33,9 @@ const (
 	PolicyTooManyFailures = "TooManyFailures"
 	// PolicyCloudUnavailable: the cloud cannot be asked; its own text is in the message.
 	PolicyCloudUnavailable = "CloudUnavailable"
+	// PolicyManyImages: the nodes of a pool were built from nearly as many images as its cloud allows. Captures go on
+	// until one more would be the last.
+	PolicyManyImages = "ManyImages"
 	// PolicyCurrentVersionMissing: the recipe of a pool names a version that does not exist, so that it can't grow.
 	PolicyCurrentVersionMissing = "CurrentVersionMissing"
 	// PolicyPreflightFailed: the API server does not say what speaks for or against a capture; its text is in the
@@ -96,6 +99,11 @@ type PoolStatus struct {
 	// Candidates among them.
 	// +optional
 	Candidates int32 `json:"candidates"`
+
+	// Images that the pool's nodes were built from, with what the recipe names, at the last count; absent where the
+	// cloud has no limit to it.
+	// +optional
+	Images int32 `json:"images,omitempty"`
 
 	// Refusals of the others, counted by the first reason of each: candidates and refusals add up to nodes.
 	// +optional

@@ -42,6 +42,7 @@ var rooms = map[string]room{
 	"internal/retention":    {pure: true, own: "cloud imageversion"},
 	"internal/selection":    {pure: true, own: "api cloud nodestate", foreign: kubeTypes},
 	"internal/history":      {pure: true, own: "api cloud imageversion retention"},
+	"internal/spread":       {pure: true, own: "cloud imageversion"},
 	"internal/estimate":     {pure: true, own: "api"},
 	"internal/held":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/capture/plan": {pure: true},
@@ -49,7 +50,7 @@ var rooms = map[string]room{
 	"internal/cloud":           {},
 	"internal/cloud/azure":     {own: "cloud imageversion", foreign: "github.com/Azure/azure-sdk-for-go"},
 	"internal/cloud/memory":    {own: "cloud imageversion"},
-	"internal/cloud/cloudtest": {own: "cloud", foreign: "github.com/google/go-cmp"},
+	"internal/cloud/cloudtest": {own: "cloud imageversion", foreign: "github.com/google/go-cmp"},
 
 	"internal/generalize/tree":  {foreign: unix},
 	"internal/generalize/store": {own: "generalize/tree", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
@@ -63,12 +64,12 @@ var rooms = map[string]room{
 	"internal/nodecache": {own: "api cloud", foreign: kubeLoop},
 
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
-	"internal/capture":  {own: "api capture/plan cloud held history imageversion node nodestate retention selection", foreign: kubeLoop},
+	"internal/capture":  {own: "api capture/plan cloud held history imageversion node nodestate retention selection spread", foreign: kubeLoop},
 	"internal/replace":  {own: "api cloud node nodestate", foreign: kubeClient},
-	"internal/doctor":   {own: "api cloud held history imageversion node nodestate", foreign: kubeClient},
+	"internal/doctor":   {own: "api cloud held history imageversion node nodestate spread", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
-	"internal/metrics":  {own: "api capture capture/plan cloud history imageversion selection", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "api capture cloud expression history imageversion nodecache nodestate schedule selection", foreign: kubeLoop},
+	"internal/metrics":  {own: "api capture capture/plan cloud history imageversion selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
+	"internal/policy":   {own: "api capture cloud expression history imageversion nodecache nodestate schedule selection spread", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},

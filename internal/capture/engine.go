@@ -55,6 +55,9 @@ type Engine struct {
 	Observe func(before, after *v1alpha1.Prototype)
 	Log     logr.Logger
 
+	// preflights are those that found nothing in the cloud's way, by what was thought of: the time of each.
+	preflights sync.Map
+
 	// reserving lets one capture at a time go from its preflight to its reservation, so that two cannot
 	// both find a pool, or a place in the cluster, free.
 	reserving sync.Mutex
@@ -137,6 +140,7 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 		e.reserving.Lock()
 		defer e.reserving.Unlock()
 	}
+	ctx = cloud.OneLook(ctx) // what is done is done on what was seen
 	w, err := e.look(ctx, p, record)
 	if err != nil {
 		return Result{}, err
@@ -150,8 +154,8 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 	if err := e.act(ctx, w, decision); err != nil {
 		return Result{}, e.verdictOf(w, decision, err)
 	}
-	if again, found := repeated[decision.Do]; found {
-		return Result{After: pace(p, again, e.now())}, nil
+	if wait, found := lasting[decision.Do]; found {
+		return Result{After: pace(p, wait, e.now())}, nil
 	}
 	return Result{}, nil
 }

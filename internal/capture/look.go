@@ -48,6 +48,7 @@ type world struct {
 	disbelieved string
 
 	snapshot cloud.Snapshot
+	copying  bool // the snapshot was looked at, and is being made
 	image    cloud.Image
 	recipe   cloud.Pool
 	change   cloud.RecipeChange
@@ -56,6 +57,8 @@ type world struct {
 	refusals []cloud.Refusal
 	kured    string               // the node that kured's lock is held for
 	lookWhy  string               // why the look at the disk refuses
+	peers    []corev1.Node        // the pool's other nodes, before a capture begins
+	crowded  string               // what is the matter with the number of the pool's images
 	ahead    []v1alpha1.Prototype // captures that hold donors, where only so many may
 
 	facts plan.Facts
@@ -75,7 +78,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 		return w, nil
 	}
 	for _, part := range []func(context.Context, *world) error{
-		e.lookNode, e.lookPod, e.lookInstance, e.lookReport, e.lookArtifacts, e.lookRecipe, e.lookDonePod, e.lookLeftOrder, e.lookPreflight,
+		e.lookNode, e.lookPod, e.lookCopy, e.lookInstance, e.lookReport, e.lookArtifacts, e.lookRecipe, e.lookDonePod, e.lookLeftOrder, e.lookPreflight,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
@@ -200,6 +203,10 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 	f := &w.facts
 	if w.speaksForItself() {
 		f.Power, f.Protected, f.ProtectionRestored = plan.On, true, !w.held()
+		return nil
+	}
+	if w.copying {
+		f.Power = plan.Off // as when the copy was begun; it is looked at before anything is made of that
 		return nil
 	}
 	instance, err := e.Cloud.Instance(ctx, w.id)

@@ -11,6 +11,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
+// lookCopy looks at the snapshot while it is being made, before the instance: until it is complete nothing is decided
+// on the donor's power. That it is being made is the status's word, which is only believed if the cloud says so too.
+func (e *Engine) lookCopy(ctx context.Context, w *world) error {
+	f := &w.facts
+	if w.p.Status.Phase != v1alpha1.PhaseSnapshotting || !w.held() || !f.Ordered || f.Returning || f.Failed || f.Deleting {
+		return nil
+	}
+	snapshot, err := e.Cloud.Snapshot(ctx, w.id, w.p.Name)
+	if err != nil {
+		return err
+	}
+	w.snapshot = snapshot
+	w.copying = snapshot.State == cloud.Pending && snapshot.Tags[cloud.TagUID] == string(w.p.UID)
+	return nil
+}
+
 // lookArtifacts reads the snapshot and the image. Neither can exist while the pod is at work, and no image is
 // made while the donor is held. Both are looked for whether or not there is a proof: one that somebody removed
 // must not hide what was made by it.
@@ -22,6 +38,9 @@ func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
 	if w.held() && f.Returning {
 		// The way back does not depend on it, and nothing else is done before the donor is back.
 		f.Snapshot = plan.Complete
+		return nil
+	}
+	if w.goingOff() {
 		return nil
 	}
 	if !w.held() {
@@ -36,12 +55,14 @@ func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
 			return nil // until it is complete nothing else matters
 		}
 	}
-	snapshot, err := e.Cloud.Snapshot(ctx, w.id, w.p.Name)
-	if err != nil {
-		return err
+	if !w.copying {
+		snapshot, err := e.Cloud.Snapshot(ctx, w.id, w.p.Name)
+		if err != nil {
+			return err
+		}
+		w.snapshot = snapshot
 	}
-	w.snapshot = snapshot
-	f.Snapshot = w.artifact(snapshot.State, snapshot.Tags)
+	f.Snapshot = w.artifact(w.snapshot.State, w.snapshot.Tags)
 	return nil
 }
 
@@ -49,6 +70,13 @@ func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
 func (w *world) atWork() bool {
 	f := &w.facts
 	return !w.orphan && w.held() && !f.Failed && !f.Deleting && f.Power == plan.On && w.generalizing()
+}
+
+// goingOff tells that the donor is still powering itself off behind its proof, so that nobody has copied its disk yet.
+// It holds for half a minute at most.
+func (w *world) goingOff() bool {
+	f := &w.facts
+	return w.held() && f.PoweringOff && !f.Returning && !f.Failed && !f.Deleting && (f.Power == plan.On || f.Power == plan.Changing)
 }
 
 func (w *world) ref() cloud.ImageRef {

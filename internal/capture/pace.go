@@ -21,15 +21,17 @@ var (
 	whileHeld = tempo{shortest: 750 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
 	// booting is for a donor that starts. Whoever drives the capture is told of the node's changes and looks
 	// at once then; this is for news that were lost.
-	booting = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 1}
-	// leisurely is for what keeps nobody out of service and may take hours.
+	booting = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 2}
+	// leisurely is for what keeps nobody out of service.
 	leisurely = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
+	// publishing keeps nobody out of service either, and takes from half an hour to two.
+	publishing = tempo{shortest: 2 * time.Second, longest: time.Minute, share: 0.5}
 )
 
 // tempos of the waits that are not held ones.
 var tempos = map[plan.Reason]tempo{
 	plan.ForPowerOn: booting, plan.ForReady: booting,
-	plan.ForTurn: leisurely, plan.ForImage: leisurely, plan.ForDeletion: leisurely, plan.ForHolder: leisurely,
+	plan.ForTurn: leisurely, plan.ForImage: publishing, plan.ForDeletion: leisurely, plan.ForHolder: leisurely,
 }
 
 const (
@@ -39,9 +41,11 @@ const (
 	maxBackOff = time.Minute
 )
 
-// repeated are the actions that begin something and are decided again until it is done, with the wait
-// whose pace they go at.
-var repeated = map[plan.Action]plan.Reason{plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage}
+// lasting are the actions that begin what takes a while, with the wait whose pace they go at: nobody needs to look
+// right behind them. Two of them are decided again until it is done.
+var lasting = map[plan.Action]plan.Reason{
+	plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage, plan.TakeSnapshot: plan.ForSnapshot, plan.Start: plan.ForPowerOn,
+}
 
 // pace says how long to wait before the next look, so that short work is noticed at once and long work is
 // not asked about all the time.

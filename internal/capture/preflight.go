@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // Reasons of the preflight that are the engine's own. The others are those of package selection and of
@@ -61,7 +63,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	}
 	asks := []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){e.refuseDecision, e.refuseDonor, e.refusePods}
 	if f.Pod == plan.NoPod { // else the rest was asked just before the look
-		asks = append(asks, e.refuseClock, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refuseForce, e.refuseCloud)
+		asks = append(asks, e.refuseClock, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refuseForce, e.refuseCloud, e.refuseSpread)
 	}
 	for _, ask := range asks {
 		refusals, err := ask(ctx, w, others)
@@ -179,6 +181,7 @@ func (e *Engine) refuseDonor(ctx context.Context, w *world, _ []v1alpha1.Prototy
 	if err != nil {
 		return nil, err
 	}
+	w.peers = peers
 	settings := w.p.Spec.Settings.Defaulted()
 	return selection.Refusals(selection.Subject{
 		Node: w.node, Pool: e.Cloud.PoolName(w.pool), Peers: peers, OwnNode: e.OwnNode, Prototype: w.p.Name,
@@ -295,7 +298,7 @@ const notEvictable = 1 << 20
 
 // refuseCloud asks the provider, and checks that the pool does not run ahead of the version.
 func (e *Engine) refuseCloud(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	refusals, err := e.Cloud.Preflight(ctx, cloud.PreflightSpec{Instance: w.id, Version: w.p.Spec.Version})
+	refusals, err := e.preflight(ctx, w)
 	if cloud.Is(err, cloud.NotFound) {
 		return []cloud.Refusal{{Reason: InstanceNotFound, Message: fmt.Sprintf("the cloud does not know the instance of node %s: %s", w.p.Spec.Donor.NodeName, err)}}, nil
 	}
@@ -308,9 +311,78 @@ func (e *Engine) refuseCloud(ctx context.Context, w *world, _ []v1alpha1.Prototy
 		}
 		return nil, err
 	}
+	for _, refusal := range w.recipe.Refusals {
+		if !slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == refusal.Reason }) {
+			refusals = append(refusals, refusal)
+		}
+	}
 	if current := w.recipe.Recipe.Version; current != "" && imageversion.Compare(current, w.p.Spec.Version) > 0 {
 		refusals = append(refusals, cloud.Refusal{Reason: VersionNotNewer, Message: fmt.Sprintf(
 			"the recipe of pool %s points at version %s, which is newer than %s: roll back first if that one is bad", w.p.Spec.Pool, current, w.p.Spec.Version)})
 	}
 	return refusals, nil
+}
+
+// refuseSpread refuses a pool whose nodes were built from nearly as many images as its cloud allows. Only pools that
+// are large enough for it are counted.
+func (e *Engine) refuseSpread(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
+	census, able := cloud.As[cloud.Census](e.Cloud)
+	if !able || !spread.Possible(w.recipe.Capacity, census.MaxImages()) {
+		return nil, nil
+	}
+	instances, err := census.Instances(ctx, w.pool)
+	if cloud.Is(err, cloud.Unsupported) || cloud.Is(err, cloud.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	counted := spread.Of(w.recipe.Recipe, instances, census.MaxImages())
+	name := w.nameOf(e.Cloud.SameInstance)
+	if counted.Near() {
+		w.crowded = counted.Says(e.Cloud.PoolName(w.pool), w.recipe.Recipe, name)
+	}
+	if refusal := counted.Refusal(e.Cloud.PoolName(w.pool), w.recipe.Recipe, name); refusal != nil {
+		return []cloud.Refusal{*refusal}, nil
+	}
+	return nil, nil
+}
+
+// nameOf finds the name of an instance's node; the instance's ID stands for one that has none.
+func (w *world) nameOf(same func(a, b cloud.InstanceID) bool) func(cloud.InstanceID) string {
+	return func(id cloud.InstanceID) string {
+		if same(id, w.id) {
+			return w.p.Spec.Donor.NodeName
+		}
+		for i := range w.peers {
+			if same(cloud.InstanceID(w.peers[i].Spec.ProviderID), id) {
+				return w.peers[i].Name
+			}
+		}
+		return string(id)
+	}
+}
+
+// preflightLife is how long a preflight that found nothing stands for the same capture: whoever decides asks just
+// before the capture begins.
+const preflightLife = time.Minute
+
+// preflight asks the provider, unless it has just said that nothing is in the way. What it says of the instance with
+// each look counts in any case, and so does what it says of the pool, which is looked at after this.
+func (e *Engine) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error) {
+	spec := cloud.PreflightSpec{Instance: w.id, Version: w.p.Spec.Version}
+	if at, found := e.preflights.Load(spec); found && w.instance.ID != "" && e.now().Sub(at.(time.Time)).Abs() < preflightLife {
+		return slices.Clone(w.instance.Refusals), nil
+	}
+	refusals, err := e.Cloud.Preflight(ctx, spec)
+	if err == nil && len(refusals) == 0 {
+		e.preflights.Range(func(other, at any) bool {
+			if e.now().Sub(at.(time.Time)).Abs() >= preflightLife {
+				e.preflights.Delete(other)
+			}
+			return true
+		})
+		e.preflights.Store(spec, e.now())
+	}
+	return refusals, err
 }

@@ -17,6 +17,8 @@ type Preview struct {
 	Change *cloud.RecipeChange `json:"change,omitempty"`
 	// NoWayBack tells that the recipe names no version of the pool's own, which are all that a rollback leads to.
 	NoWayBack bool `json:"noWayBack,omitempty"`
+	// Crowded says that the pool's nodes were built from nearly as many images as its cloud allows; empty if not.
+	Crowded string `json:"crowded,omitempty"`
 	// Retires are the versions that would go.
 	Retires []string `json:"retires,omitempty"`
 }
@@ -24,7 +26,7 @@ type Preview struct {
 // Refusals looks for every reason against capturing the Prototype. None means that it would begin. The
 // Prototype need not exist.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	w, err := e.look(ctx, p, v1alpha1.Record{})
+	w, err := e.look(cloud.OneLook(ctx), p, v1alpha1.Record{})
 	if err != nil {
 		return nil, err
 	}
@@ -33,11 +35,12 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 
 // Preview looks at what capturing the Prototype would do. The Prototype need not exist.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, error) {
+	ctx = cloud.OneLook(ctx)
 	w, err := e.look(ctx, p, v1alpha1.Record{})
 	if err != nil {
 		return Preview{}, err
 	}
-	preview := Preview{Refusals: w.refusals, Evicts: w.left.Names()}
+	preview := Preview{Refusals: w.refusals, Evicts: w.left.Names(), Crowded: w.crowded}
 	if w.recipe.ID == "" {
 		return preview, nil
 	}

@@ -334,7 +334,7 @@ func (s *session) dryRun(ctx context.Context, d decision, format print.Format) e
 	}
 	plan := print.Plan{
 		Prototype: print.Presentable(d.prototype), Refusals: preview.Refusals, Change: preview.Change,
-		NoWayBack: preview.NoWayBack, Retires: preview.Retires, Evicts: preview.Evicts,
+		NoWayBack: preview.NoWayBack, Retires: preview.Retires, Evicts: preview.Evicts, Crowded: preview.Crowded,
 	}
 	if err := print.WritePlan(s.Out, format, plan); err != nil {
 		return err

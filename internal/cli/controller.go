@@ -103,7 +103,7 @@ func (s *session) runController(ctx context.Context, flags controllerFlags, coun
 	if err := manager.Add(observer); err != nil {
 		return err
 	}
-	labeler, err := s.labeler(provider, counts)
+	labeler, err := s.labeler(provider, counts, looks)
 	if err != nil {
 		return err
 	}

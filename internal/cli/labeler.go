@@ -8,10 +8,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/controller/nodelabel"
 	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // labeler is what writes on nodes which version they were built from.
-func (s *session) labeler(provider cloud.Provider, counts *metrics.Metrics) (*nodelabel.Labeler, error) {
+func (s *session) labeler(provider cloud.Provider, counts *metrics.Metrics, looks *policy.Looks) (*nodelabel.Labeler, error) {
 	objects, err := metadata.NewForConfigAndClient(metadata.ConfigFor(s.cluster.Config), s.cluster.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
@@ -20,6 +22,15 @@ func (s *session) labeler(provider cloud.Provider, counts *metrics.Metrics) (*no
 		Kube: s.cluster.Kube, Metadata: objects, Cloud: provider, Now: s.Now,
 		Counted: func(pool cloud.PoolID, byVersion map[string]int) {
 			counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
+		},
+		Listed: func(pool cloud.PoolID, instances []cloud.Instance) {
+			census, able := cloud.As[cloud.Census](provider)
+			if !able || census.MaxImages() == 0 {
+				return
+			}
+			counted := spread.Of(looks.Last(pool).Pool.Recipe, instances, census.MaxImages())
+			counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), counted.Limit)
+			looks.Counted(pool, spread.Of(cloud.Recipe{}, instances, census.MaxImages()).Brief())
 		},
 		Joined: counts.NodeJoined,
 		Log:    s.options.Log.WithName("nodelabel"),

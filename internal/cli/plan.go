@@ -231,7 +231,7 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	}
 	preview, err := s.engine.Preview(ctx, plan.Prototype)
 	p.Refusals, p.Change, p.Retires, p.Evicts = preview.Refusals, preview.Change, preview.Retires, preview.Evicts
-	p.NoWayBack = preview.NoWayBack
+	p.NoWayBack, p.Crowded = preview.NoWayBack, preview.Crowded
 	if len(p.Refusals) > 0 {
 		p.Captures = false
 		p.Decision = v1alpha1.PoolDecision{Reason: p.Refusals[0].Reason, Message: fmt.Sprintf(

@@ -24,18 +24,26 @@ type replaceFlags struct {
 	nodes, allAtOnce, outage, force, disrupt bool
 	maxUnavailable                           int
 	drainTimeout, readyTimeout               time.Duration
+	// image that must go, in place of the version that a pool leaves.
+	image string
 }
 
 func (r *replaceFlags) bind(cmd *cobra.Command) {
-	flags := cmd.Flags()
+	flags, with := cmd.Flags(), "with --replace-nodes: "
 	flags.BoolVar(&r.nodes, "replace-nodes", false, "rebuild the nodes that run the version which the pool leaves")
-	flags.IntVar(&r.maxUnavailable, "max-unavailable", 1, "with --replace-nodes: how many nodes of the pool may be out of service at once")
-	flags.BoolVar(&r.allAtOnce, "all-at-once", false, "with --replace-nodes: rebuild all of them at the same time, undrained; needs --accept-outage")
+	flags.BoolVar(&r.allAtOnce, "all-at-once", false, with+"rebuild all of them at the same time, undrained; needs --accept-outage")
 	flags.BoolVar(&r.outage, "accept-outage", false, "with --all-at-once: yes, all these nodes may be out of service at once, and what runs on them is lost")
-	flags.BoolVar(&r.force, "force", false, "with --replace-nodes: lose pods that nothing makes again, and at the end of --drain-timeout have no regard to budgets")
-	flags.BoolVar(&r.disrupt, "disrupt", false, "with --replace-nodes: also nodes, and pods, that ask not to be disrupted by an annotation of Karpenter's or the cluster autoscaler's")
-	flags.DurationVar(&r.drainTimeout, "drain-timeout", 15*time.Minute, "with --replace-nodes: how long a node may take to drain before it is given back as it is")
-	flags.DurationVar(&r.readyTimeout, "ready-timeout", 30*time.Minute, "with --replace-nodes: how long a node may take from its rebuild's begin until it is Ready")
+	r.bindPace(cmd, with)
+}
+
+// bindPace binds what bounds a rebuilding.
+func (r *replaceFlags) bindPace(cmd *cobra.Command, with string) {
+	flags := cmd.Flags()
+	flags.IntVar(&r.maxUnavailable, "max-unavailable", 1, with+"how many nodes of the pool may be out of service at once")
+	flags.BoolVar(&r.force, "force", false, with+"lose pods that nothing makes again, and at the end of --drain-timeout have no regard to budgets")
+	flags.BoolVar(&r.disrupt, "disrupt", false, with+"also nodes, and pods, that ask not to be disrupted by an annotation of Karpenter's or the cluster autoscaler's")
+	flags.DurationVar(&r.drainTimeout, "drain-timeout", 15*time.Minute, with+"how long a node may take to drain before it is given back as it is")
+	flags.DurationVar(&r.readyTimeout, "ready-timeout", 30*time.Minute, with+"how long a node may take from its rebuild's begin until it is Ready")
 }
 
 func (r *replaceFlags) check() error {
@@ -85,7 +93,7 @@ func (s *session) replaceNodes(ctx context.Context, pool cloud.PoolID, deed prin
 		return err
 	}
 	replacer := &replace.Replacer{
-		Kube: s.cluster.Kube, Cloud: s.provider, Pool: pool, From: deed.Version, To: deed.To,
+		Kube: s.cluster.Kube, Cloud: s.provider, Pool: pool, From: deed.Version, To: deed.To, Image: how.image,
 		MaxUnavailable: how.maxUnavailable, AllAtOnce: how.allAtOnce, OwnNode: s.Getenv(envNode), Now: s.Now,
 		Drain:        v1alpha1.DrainSettings{Force: how.force, Disrupt: how.disrupt, Timeout: metav1.Duration{Duration: how.drainTimeout}},
 		ReadyTimeout: how.readyTimeout,
@@ -123,9 +131,13 @@ func replaceEnding(ctx context.Context, deed print.Deed, err error) error {
 	if deed.Waiting != "" {
 		left = append(left, "\n  the others wait: "+deed.Waiting)
 	}
-	done := fmt.Sprintf("pool %s is rolled back, and %s rebuilt, but not all", deed.Pool, print.Was(len(deed.Rebuilt)))
+	first := fmt.Sprintf("pool %s is rolled back", deed.Pool)
+	if deed.Verb == "rebuild" {
+		first = fmt.Sprintf("pool %s has nodes of its oldest image", deed.Pool)
+	}
+	done := fmt.Sprintf("%s, and %s rebuilt, but not all", first, print.Was(len(deed.Rebuilt)))
 	if len(deed.Rebuilt) == 0 {
-		done = fmt.Sprintf("pool %s is rolled back, but no node was rebuilt", deed.Pool)
+		done = first + ", but no node was rebuilt"
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/replace"
+	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 const rollbackHelp = `Point the pool's recipe at an earlier version, and quarantine the one that it leaves, so that no capture and no
@@ -110,6 +111,9 @@ func (s *session) rollback(ctx context.Context, name, to string, flags changeFla
 	deed := print.Deed{
 		Verb: "rollback", Pool: h.Pool, Version: r.From, To: r.To, Quarantined: r.Tags[cloud.TagQuarantined],
 		DryRun: flags.dryRun, Nodes: r.Nodes, Changed: !r.Done && !flags.dryRun, Lines: rollbackLines(r, flags.dryRun, replacing),
+	}
+	if note := s.imagesAfter(ctx, p.id, h.Recipe, r.To); note != "" {
+		deed.Lines = append(deed.Lines, note)
 	}
 	if !r.Done {
 		// What can fail without having changed anything is tried first.
@@ -231,4 +235,27 @@ func nodesLine(version string, nodes []string) string {
 	default:
 		return fmt.Sprintf("%d nodes run version %s and stay as they are: %s", len(nodes), version, print.Names(nodes))
 	}
+}
+
+// imagesAfter says what a rollback to a version that no node runs does to the number of the pool's images; empty if
+// that is far from what the cloud allows, or is not known.
+func (s *session) imagesAfter(ctx context.Context, pool cloud.PoolID, recipe cloud.Recipe, to string) string {
+	census, able := cloud.As[cloud.Census](s.provider)
+	if !able || census.MaxImages() == 0 {
+		return ""
+	}
+	instances, err := census.Instances(ctx, pool)
+	if err != nil {
+		return ""
+	}
+	image, err := s.provider.Image(ctx, cloud.ImageRef{Pool: pool, Version: to})
+	if err != nil || image.ID == "" {
+		return ""
+	}
+	recipe.Image, recipe.Version = image.ID, to
+	after := spread.Of(recipe, instances, census.MaxImages())
+	if !after.Near() {
+		return ""
+	}
+	return capital(after.Says(s.provider.PoolName(pool), recipe, func(id cloud.InstanceID) string { return string(id) })) + "."
 }

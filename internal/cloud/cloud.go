@@ -81,6 +81,8 @@ type Instance struct {
 	Pool             PoolID     `json:"pool"`
 	Power            Power      `json:"power"`
 	ScaleInProtected bool       `json:"scaleInProtected"`
+	// Image that it was built from, written as a recipe's is.
+	Image string `json:"image,omitempty"`
 	// BuiltFrom is the version of the pool's own definition that the instance was built from; empty if
 	// it came from another image.
 	BuiltFrom string `json:"builtFrom,omitempty"`

@@ -49,13 +49,14 @@ const (
 	CheckPermissions  = "permissions"
 	CheckPool         = "pool"
 	CheckGallery      = "gallery"
+	CheckImages       = "images"
 	CheckPatching     = "patching"
 )
 
 // Checks lists their names.
 func Checks() []string {
 	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckNodes, CheckDisks, CheckHeld, CheckCredential,
-		CheckPermissions, CheckPool, CheckGallery, CheckPatching}
+		CheckPermissions, CheckPool, CheckGallery, CheckImages, CheckPatching}
 }
 
 // Finding is one thing that was looked at.
@@ -124,6 +125,7 @@ type members struct {
 	patched, pending int // by an annotation that says so
 	unreadable       int // with an annotation that is no time
 	system           string
+	names            map[string]string // of the nodes, by instance in lower case
 }
 
 // Examine makes every check. An error means that the cluster could not be looked at at all.
@@ -231,8 +233,9 @@ func (d *Doctor) lookAtNode(n *corev1.Node) {
 	}
 	name := d.Cloud.PoolName(id)
 	if d.pools[id] == nil {
-		d.pools[id] = &members{name: name}
+		d.pools[id] = &members{name: name, names: map[string]string{}}
 	}
+	d.pools[id].names[strings.ToLower(n.Spec.ProviderID)] = n.Name
 	d.pools[id].count(n)
 }
 

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 const credentialRemedy = "see docs/azure.md, section Credentials: --cloud-config names a cluster's azure.json, and AZURE_… variables come before it"
@@ -72,7 +74,32 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 		d.ok(CheckPool, m.name, "node %s could be captured now, as far as the cloud is concerned", m.donorName)
 	}
 	d.gallery(ctx, id, m.name, seen)
+	d.spread(ctx, seen, m)
 	d.patching(m)
+}
+
+// spread looks from how many images the pool's nodes were built, where there may be too many.
+func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
+	census, able := cloud.As[cloud.Census](d.Cloud)
+	if !able || !spread.Possible(seen.Capacity, census.MaxImages()) {
+		return // nothing to tell
+	}
+	instances, err := census.Instances(ctx, seen.ID)
+	if err != nil {
+		d.add(refusedByCloud(m.name, err))
+		return
+	}
+	counted := spread.Of(seen.Recipe, instances, census.MaxImages())
+	if !counted.Near() {
+		d.ok(CheckImages, m.name, "the pool's nodes and its recipe name %d images of at most %d", len(counted.Images), counted.Limit)
+		return
+	}
+	f := Finding{Level: Warn, Check: CheckImages, Subject: m.name}
+	if counted.Full() {
+		f.Level, f.Reason = Fail, spread.TooManyImages
+	}
+	f.Message, f.Remedy = split(counted.Says(m.name, seen.Recipe, func(id cloud.InstanceID) string { return cmp.Or(m.names[strings.ToLower(string(id))], string(id)) }))
+	d.add(f)
 }
 
 // split takes a refusal's sentence apart: what is in the way, and after the last colon what to do.

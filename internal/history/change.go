@@ -246,6 +246,20 @@ func CheckReason(reason string) string {
 	return ""
 }
 
+// RefuseRebuild tells why no node is to be built anew from what the recipe names; nil if one may be.
+func (h History) RefuseRebuild() []cloud.Refusal {
+	current := h.Find(h.Recipe.Version)
+	switch {
+	case h.Recipe.Version == "":
+		return refuse(RecipeNotOurs, "the recipe of pool %s names %s, which is none of the pool's own versions: capture a node first", h.Pool, orNothing(h.Recipe.Image))
+	case h.Gone != nil:
+		return []cloud.Refusal{*h.Gone}
+	case current != nil && current.Quarantined != "":
+		return refuse(VersionQuarantined, "the recipe of pool %s names version %s, which is quarantined (%s): `kamino rollback %s` first", h.Pool, current.Version, current.Quarantined, h.Pool)
+	}
+	return h.refuseInFlight()
+}
+
 func (h History) refuseInFlight() []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, c := range h.Captures {

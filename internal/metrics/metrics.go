@@ -113,7 +113,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, part := range m.parts() {
 		part.Describe(descriptions)
 	}
-	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc} {
+	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc} {
 		descriptions <- d
 	}
 }
@@ -126,6 +126,7 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 	m.flights.collect(samples)
 	m.pools.collect(samples, m.now())
 	m.tallies.collect(samples)
+	m.tallies.collectImages(samples)
 	m.refused.collect(samples)
 }
 

@@ -23,6 +23,8 @@ var joinBuckets = []float64{15, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 90
 
 var (
 	poolNodesDesc      = gauge("pool_nodes", "Instances of a pool by the version that they were built from, as the cloud listed them last.", "pool", "version")
+	poolImagesDesc     = gauge("pool_images", "Images that the instances of a pool were built from, with what its recipe names, as the cloud listed them last.", "pool")
+	poolMaxImagesDesc  = gauge("pool_images_limit", "How many images the cloud allows there; a pool that would need one more does not grow.", "pool")
 	poolCandidatesDesc = gauge("pool_candidates", "Nodes of a pool that could be its next donor, at the last decision.", "pool")
 	poolRefusedDesc    = gauge("pool_refused_nodes", "Nodes of a pool that can't be its next donor, at the last decision, by reason; a node has as many as refuse it.", "pool", "reason")
 )
@@ -36,6 +38,43 @@ type tallies struct {
 	// refused by pool and reason, with the number of candidates beside it.
 	refused    map[cloud.PoolID]tally
 	candidates map[cloud.PoolID]int
+	// images of each pool, and how many there may be.
+	images map[cloud.PoolID]images
+}
+
+type images struct {
+	pool         string
+	count, limit int
+}
+
+// ImagesCounted takes over from how many images the instances of a pool were built, and how many may be; nothing is
+// told of a cloud without a limit.
+func (m *Metrics) ImagesCounted(id cloud.PoolID, name string, count, limit int) {
+	if limit == 0 {
+		return
+	}
+	m.tallies.mu.Lock()
+	defer m.tallies.mu.Unlock()
+	if m.tallies.images == nil {
+		m.tallies.images = map[cloud.PoolID]images{}
+	}
+	m.tallies.images[id] = images{name, count, limit}
+}
+
+// collectImages gives the samples. Of pools of one name the one with the most images stands for all.
+func (t *tallies) collectImages(samples chan<- prometheus.Metric) {
+	t.mu.Lock()
+	shown := map[string]images{}
+	for _, counted := range t.images {
+		if counted.count > shown[counted.pool].count {
+			shown[counted.pool] = counted
+		}
+	}
+	t.mu.Unlock()
+	for pool, counted := range shown {
+		samples <- prometheus.MustNewConstMetric(poolImagesDesc, prometheus.GaugeValue, float64(counted.count), pool)
+		samples <- prometheus.MustNewConstMetric(poolMaxImagesDesc, prometheus.GaugeValue, float64(counted.limit), pool)
+	}
 }
 
 type tally struct {
@@ -79,6 +118,7 @@ func (m *Metrics) PoolGone(id cloud.PoolID) {
 	delete(m.tallies.nodes, id)
 	delete(m.tallies.refused, id)
 	delete(m.tallies.candidates, id)
+	delete(m.tallies.images, id)
 }
 
 // NodeJoined counts a node that joined; version is the value of its label v1alpha1.VersionLabel. It is what

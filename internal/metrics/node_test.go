@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +58,28 @@ func TestJoins(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, told(t, m, "kamino_node_join")); diff != "" {
 		t.Errorf("joins (-want +got):\n%s", diff)
+	}
+}
+
+// TestImagesOfAPool: the latest count stands, of pools of one name that with the most, and none of a cloud without a
+// limit or of a pool that is gone.
+func TestImagesOfAPool(t *testing.T) {
+	m := New(nil)
+	m.ImagesCounted("a", "pool1", 9, 10)
+	m.ImagesCounted("a", "pool1", 3, 10)
+	m.ImagesCounted("b", "pool1", 7, 10)
+	m.ImagesCounted("c", "pool2", 4, 0)
+	m.ImagesCounted("d", "pool3", 5, 10)
+	m.PoolGone("d")
+	samples := scrape(t, m)
+	want := map[string]float64{`kamino_pool_images{pool="pool1"}`: 7, `kamino_pool_images_limit{pool="pool1"}`: 10}
+	for name, value := range samples {
+		if strings.HasPrefix(name, "kamino_pool_images") && want[name] != value {
+			t.Errorf("%s = %v", name, value)
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not told: %v", want)
 	}
 }

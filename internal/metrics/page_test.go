@@ -39,6 +39,7 @@ func exported(t *testing.T) map[string]described {
 	m.passErrors.WithLabelValues(fromCloud, string(cloud.Denied))
 	m.pools.meet("id", "pool1", prototype("p", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}), true)
 	m.NodesCounted("id", "pool1", map[string]int{"2026.03.14": 1})
+	m.ImagesCounted("id", "pool1", 7, 10)
 	m.Decided("id", "pool1", 1, map[string]int{"NotReady": 1})
 	m.CapturesRefused(map[[2]string]int{{"pool1", "NotReady"}: 1})
 	registry := prometheus.NewPedanticRegistry()
@@ -161,7 +162,7 @@ func TestClosedSetsAreOnThePage(t *testing.T) {
 	}
 	text := page(t, "metrics.md")
 	for _, value := range values {
-		if ioFree := value == "PoolOf" || value == "ReadPool" || value == "PoolName" || value == "SameInstance"; !ioFree && !strings.Contains(text, "`"+value+"`") {
+		if ioFree := value == "PoolOf" || value == "ReadPool" || value == "MaxImages" || value == "PoolName" || value == "SameInstance"; !ioFree && !strings.Contains(text, "`"+value+"`") {
 			t.Errorf("docs/metrics.md does not mention %s", value)
 		}
 	}

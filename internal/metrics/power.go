@@ -50,3 +50,5 @@ func (c *counted) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]clo
 func (c *counted) ReadPool(text string) (cloud.PoolID, bool) {
 	return behind[cloud.Atlas](c).ReadPool(text)
 }
+
+func (c *counted) MaxImages() int { return behind[cloud.Census](c).MaxImages() }

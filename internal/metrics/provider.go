@@ -11,7 +11,7 @@ import (
 const resultOK = "OK"
 
 // Provider counts and times the calls to a provider, those of its powers included. Those that do no I/O
-// (SameInstance, PoolOf, PoolName, ReadPool) are not counted.
+// (SameInstance, PoolOf, PoolName, ReadPool, MaxImages) are not counted.
 func (m *Metrics) Provider(next cloud.Provider) cloud.Provider {
 	return &counted{Provider: next, metrics: m}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // OtherReason stands for a reason that is in nobody's closed set, such as one that a hand wrote into a status.
@@ -51,7 +52,7 @@ var refusalReasons = setOf(
 	"GalleryNameTaken", "DefinitionMismatch", "GenerationMismatch", "DiskEncryptionSetElsewhere", "EphemeralOSDisk",
 	"UnmanagedOSDisk", "ConfidentialVM", "DiskEncryptedInGuest", "UpgradePolicyAutomatic", "UpgradePolicyRolling",
 	"UpgradePolicyUnknown", "AutomaticOSUpgrade", "RollingUpgradeRunning",
-	"FlexibleOrchestration", "AKSManaged",
+	"FlexibleOrchestration", "AKSManaged", spread.TooManyImages,
 )
 
 // choiceReasons are those for which a policy passes a node over that a person could still capture.

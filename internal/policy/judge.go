@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
@@ -56,7 +58,8 @@ type Outcome struct {
 	due     time.Time
 	queued  bool
 	trouble *trouble
-	err     error // of the cloud
+	crowded *trouble // of a pool whose nodes were built from nearly as many images as may be
+	err     error    // of the cloud
 }
 
 // judge decides about one pool. prototypes are the pool's. It asks the cloud only if something can come of
@@ -77,6 +80,7 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	if gone := missing(o.Look); gone != nil && o.trouble == nil {
 		o.trouble = &trouble{reason: v1alpha1.PolicyCurrentVersionMissing, message: gone.Message}
 	}
+	o.count(d.Nodes.Of(pool.ID), d.Cloud.SameInstance)
 	return o
 }
 
@@ -198,6 +202,27 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		say(choice.Reason, choice.Message)
 		o.Wanted = true
 	}
+}
+
+// count reports from how many images the pool's nodes were built, by what was last seen of them.
+func (o *Outcome) count(nodes []*corev1.Node, same func(a, b cloud.InstanceID) bool) {
+	if o.Look.Spread.Limit == 0 || !o.Look.Known() {
+		return
+	}
+	recipe := o.Look.Pool.Recipe
+	now := o.Look.Spread.With(recipe.Image)
+	o.Status.Images = int32(len(now.Images))
+	if !now.Near() {
+		return
+	}
+	o.crowded = &trouble{reason: v1alpha1.PolicyManyImages, message: now.Says(o.Pool.Name, recipe, func(id cloud.InstanceID) string {
+		for _, node := range nodes {
+			if same(cloud.InstanceID(node.Spec.ProviderID), id) {
+				return node.Name
+			}
+		}
+		return string(id)
+	})}
 }
 
 // missing tells that the recipe names a version that is not there, by what was last seen of the pool. It keeps no

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // errorLife is how long a look that failed stands for the next ones. A quiet cluster whose credential was
@@ -25,6 +26,8 @@ type Look struct {
 	Pool   cloud.Pool
 	Images []cloud.Image
 	At     time.Time
+	// Spread is from how many images the pool's instances were built, by whoever listed them last.
+	Spread spread.Spread
 	// Err is why the cloud could not be asked; then the rest is what was known before, if anything. It stands
 	// until Again, and Throttled counts how many looks in a row were.
 	Err       error
@@ -94,8 +97,17 @@ func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (
 		e.failed(err, now)
 		return e.Look, err
 	}
-	e.Look = Look{Pool: pool, Images: images, At: now}
+	e.Look = Look{Pool: pool, Images: images, At: now, Spread: e.Spread}
 	return e.Look, nil
+}
+
+// Counted takes over from how many images the pool's instances were built. Whoever lists them for another reason tells,
+// so that nobody has to ask the cloud for it.
+func (l *Looks) Counted(id cloud.PoolID, counted spread.Spread) {
+	e := l.entry(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.Spread = counted
 }
 
 // Last is what is known without asking anybody.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // maxTroubles is how many of a policy's troubles its condition names before it counts the rest.
@@ -36,6 +37,9 @@ func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePol
 		if t := o.degraded(); t != nil {
 			degraded = append(degraded, *t)
 			w.degraded[[2]string{o.Pool.Name, t.reason}]++
+		}
+		if o.crowded != nil && o.Status.Decision.Reason != spread.TooManyImages { // which says the same
+			degraded = append(degraded, *o.crowded)
 		}
 	}
 	after.Status = statusOf(p, mine, troubles, degraded, metav1.NewTime(w.now))

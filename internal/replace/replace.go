@@ -33,6 +33,8 @@ type Replacer struct {
 	Pool  cloud.PoolID
 	// From is the version that must go, To the one that the pool's recipe names.
 	From, To string
+	// Image that must go, as the cloud writes it, in place of a version; From then only names it.
+	Image string
 	// MaxUnavailable nodes of the pool may be out of service at once, those that are not Ready anyway
 	// included; 1 if zero.
 	MaxUnavailable int

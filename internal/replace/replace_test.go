@@ -46,6 +46,20 @@ func TestOneAfterTheOther(t *testing.T) {
 	}
 }
 
+// TestAnImageMustGo: where an image is named in place of a version, those that were built from it are rebuilt.
+func TestAnImageMustGo(t *testing.T) {
+	s := newStage(t, 2)
+	s.cloud.ChangeRecipe(s.pool, "ubuntu:2204")
+	s.join("generic-0")
+	s.point(good)
+	r := s.replacer()
+	r.Image, r.From = "Ubuntu:2204", "ubuntu:2204"
+	if diff := cmp.Diff([]string{"generic-0"}, s.run(r).Rebuilt); diff != "" {
+		t.Errorf("rebuilt (-want +got):\n%s", diff)
+	}
+	s.wantClean(bad, s.badNodes()...)
+}
+
 func TestAllAtOnce(t *testing.T) {
 	s := newStage(t, 5)
 	s.budget["on-bad-0"] = 1e6

@@ -36,7 +36,7 @@ func (r *Replacer) list(ctx context.Context) error {
 	}
 	builtFrom := make(map[string]string, len(instances))
 	for _, instance := range instances {
-		builtFrom[strings.ToLower(string(instance.ID))] = instance.BuiltFrom
+		builtFrom[strings.ToLower(string(instance.ID))] = r.source(instance)
 	}
 	members, err := r.members(ctx, builtFrom)
 	if err != nil {
@@ -50,6 +50,14 @@ func (r *Replacer) list(ctx context.Context) error {
 		}
 	}
 	return r.take(ctx, members)
+}
+
+// source is what an instance was built from, as what must go is named.
+func (r *Replacer) source(instance cloud.Instance) string {
+	if r.Image != "" {
+		return strings.ToLower(instance.Image)
+	}
+	return instance.BuiltFrom
 }
 
 // members lists the nodes of the pool. Only those that are needed are kept whole.
@@ -72,7 +80,7 @@ func (r *Replacer) members(ctx context.Context, builtFrom map[string]string) ([]
 }
 
 func (r *Replacer) member(n *corev1.Node, builtFrom string) (member, error) {
-	m := member{node: n, bad: builtFrom == r.From, ready: nodestate.Ready(n)}
+	m := member{node: n, bad: builtFrom == cmp.Or(strings.ToLower(r.Image), r.From), ready: nodestate.Ready(n)}
 	rebuild, err := node.Rebuilding(n)
 	if err != nil {
 		return m, err

@@ -2,6 +2,7 @@ package azure
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -248,9 +249,13 @@ func TestConditionalWrites(t *testing.T) {
 }
 
 func TestUpgradePolicies(t *testing.T) {
-	for mode, boots := range map[string]int{"Manual": 1, "Automatic": 2, "Rolling": 2} {
+	for mode, boots := range map[string]int{"Manual": 1, "Automatic": 2, "Rolling": 2, "automatic OS image upgrades": 2} {
 		c := newCloud(t, nil)
-		c.pool(t, 3, func(p *PoolSpec) { p.UpgradePolicy = mode })
+		c.pool(t, 3, func(p *PoolSpec) {
+			if p.AutoOSUpgrade = boots == 2 && strings.Contains(mode, " "); !p.AutoOSUpgrade {
+				p.UpgradePolicy = mode
+			}
+		})
 		c.ensureDefinition(t)
 		version := c.publish(t, testVersion)
 		if err := c.patch(t, imageOf(version)); err != nil {
@@ -260,6 +265,9 @@ func TestUpgradePolicies(t *testing.T) {
 			if got := c.fleet.machine(t, *i.ID).boots; got != boots || *i.Properties.LatestModelApplied != (boots == 2) {
 				t.Errorf("%s: instance %s booted %d times, want %d", mode, *i.InstanceID, got, boots)
 			}
+		}
+		if rolled := len(c.Rolled()); rolled != 3*(boots-1) {
+			t.Errorf("%s: %d instances are told as rolled, want %d", mode, rolled, 3*(boots-1))
 		}
 	}
 }
@@ -344,6 +352,43 @@ func TestQuotaRefusesGrowth(t *testing.T) {
 	}
 	if got := page.Value[0]; *got.Name.Value != "cores" || *got.CurrentValue != 4 || *got.Limit != 5 {
 		t.Errorf("usage of %s is %d of %d, want cores 4 of 5", *got.Name.Value, *got.CurrentValue, *got.Limit)
+	}
+}
+
+// TestTenModels: the instances of a scale set refer to ten models at most; a pool whose next one would be of an
+// eleventh grows once an old one was brought up to the latest.
+func TestTenModels(t *testing.T) {
+	c := newCloud(t, nil)
+	c.pool(t, 1, nil)
+	model := 0
+	grow := func() error { // by an instance of a model of its own
+		model++
+		if err := c.patch(t, armcompute.VirtualMachineScaleSetUpdate{Properties: &armcompute.VirtualMachineScaleSetUpdateProperties{
+			VirtualMachineProfile: &armcompute.VirtualMachineScaleSetUpdateVMProfile{OSProfile: &armcompute.VirtualMachineScaleSetUpdateOSProfile{
+				CustomData: to.Ptr(base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "model %d", model)))}}}}); err != nil {
+			t.Fatal(err)
+		}
+		return c.patch(t, capacityOf(int64(len(c.instances(t))+1)))
+	}
+	for range maxModels - 1 {
+		if err := grow(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := grow()
+	if wantCode(t, err, http.StatusConflict, "OperationNotAllowed"); !strings.Contains(err.Error(), "has reached its limit of 10 models that may be referenced by one or more VMs") {
+		t.Errorf("the refusal reads %v", err)
+	}
+	if got := len(c.instances(t)); got != maxModels {
+		t.Errorf("%d instances, want %d", got, maxModels)
+	}
+	poller, err := c.factory.NewVirtualMachineScaleSetsClient().BeginUpdateInstances(t.Context(), testGroup, testPool,
+		armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs{InstanceIDs: []*string{c.instances(t)[0].InstanceID}}, nil)
+	if _, err := finish(t.Context(), poller, err); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.patch(t, capacityOf(maxModels+1)); err != nil {
+		t.Errorf("after an old one was brought up: %v", err)
 	}
 }
 

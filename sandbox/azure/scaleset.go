@@ -160,11 +160,36 @@ func (s *Server) changeScaleSet(st *state, c *call, set *scaleSet, next object, 
 	if capacity > maxInstances && capacity > set.capacity() && !set.Light {
 		return invalid("sku.capacity", "The capacity %d exceeds the maximum of %d instances of a virtual machine scale set.", capacity, maxInstances)
 	}
+	if p := withinModels(st, set, profile, capacity); p != nil {
+		return p
+	}
 	set.change(next, stateUpdating)
 	set.setProfile(st, profile)
 	rep.operation = c.begin(st, operation{Kind: "scaleset.apply", Target: set.ID, Latency: s.config.Latencies.Model})
 	rep.body = s.scaleSetDocument(set)
 	return nil
+}
+
+// maxModels is how many models the instances of a scale set may refer to, the latest one included.
+const maxModels = 10
+
+// withinModels refuses growth where the new instances would be of a model too many. The words are Azure's.
+func withinModels(st *state, set *scaleSet, profile object, capacity int64) *problem {
+	if capacity <= set.capacity() {
+		return nil
+	}
+	models := map[int64]bool{}
+	for _, i := range st.instancesOf(set) {
+		if i.State != stateDeleting && (i.Model != set.Model || !same(set.profile(), profile)) {
+			models[i.Model] = true
+		}
+	}
+	if len(models) < maxModels {
+		return nil
+	}
+	return conflict("OperationNotAllowed", "Virtual Machine Scale Set '%s' has reached its limit of %d models that may be referenced by one or more VMs "+
+		"belonging to the Virtual Machine Scale Set. Upgrade the VMs to the latest model of the Virtual Machine Scale Set before trying again.",
+		set.id().name(), maxModels)
 }
 
 // setProfile makes a new generation if the profile differs, and forgets those that nothing uses any more.

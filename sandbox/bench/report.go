@@ -11,7 +11,7 @@ const (
 	maxRatio    = 1.05
 	maxCPU      = 200 * time.Millisecond
 	maxRSS      = 64 << 20
-	maxRequests = 40
+	maxRequests = 38
 	// maxAway is for how long a donor may be out of service at the sandbox's own latencies.
 	maxAway = 100 * time.Second
 )

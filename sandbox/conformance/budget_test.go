@@ -8,7 +8,7 @@ import (
 
 // mostRequests is how many requests a whole capture may take, those apart that only look whether something
 // has gone on.
-const mostRequests = 34
+const mostRequests = 32
 
 // TestRequestsOfACapture does once what a capture does, with a new process in the middle.
 func TestRequestsOfACapture(t *testing.T) {

@@ -79,7 +79,7 @@ func publish(f Facts) Decision {
 		return fail(SnapshotFailed)
 	case f.Snapshot == Deleting:
 		return fail(SnapshotLost)
-	case f.held() && !f.Returning && (f.Power == On || f.Power == Changing):
+	case f.held() && !f.Returning && (f.Power == On || f.Power == Changing || f.Rebooted):
 		// Somebody started the donor; nobody can tell whether before or after the copy was made.
 		return fail(DonorRestarted)
 	case f.Snapshot == Pending && f.Overdue:

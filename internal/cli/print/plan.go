@@ -22,6 +22,8 @@ type Plan struct {
 	Retires []string `json:"retires,omitempty"`
 	// Evicts names pods that would have to leave, as namespace/name.
 	Evicts []string `json:"evicts,omitempty"`
+	// Crowded says that the pool's nodes were built from nearly as many images as the cloud allows.
+	Crowded string `json:"crowded,omitempty"`
 }
 
 // WritePlan writes the plan.
@@ -77,6 +79,9 @@ func planLines(plan Plan) []string {
 	}
 	if n := spec.Settings.Recipe.NewNodes; n > 0 {
 		add("grow the pool by %s", count(int(n), "node"))
+	}
+	if plan.Crowded != "" {
+		lines = append(lines, "Soon no capture may begin: "+plan.Crowded)
 	}
 	return lines
 }

@@ -33,7 +33,9 @@ type PoolPlan struct {
 	// NoWayBack tells that a rollback does not lead back to what the recipe names now.
 	NoWayBack bool     `json:"noWayBack,omitempty"`
 	Evicts    []string `json:"evicts,omitempty"`
-	Error     string   `json:"error,omitempty"`
+	// Crowded says that the pool's nodes were built from nearly as many images as the cloud allows.
+	Crowded string `json:"crowded,omitempty"`
+	Error   string `json:"error,omitempty"`
 }
 
 // PoolPlans writes plans: in full, with all nodes, or else a line for each.
@@ -198,6 +200,9 @@ func captureLines(p PoolPlan) []string {
 		add("take about %s, for %s of which the node is away (median of %s of this cluster)", Duration(e.Total()), Duration(e.OutOfService()), count(e.Captures, "capture"))
 	} else {
 		add("take a time that is not known yet: no capture of this cluster has succeeded")
+	}
+	if p.Crowded != "" && !slices.ContainsFunc(p.Refusals, func(r cloud.Refusal) bool { return r.Message == p.Crowded }) {
+		lines = append(lines, "Soon no capture may begin: "+p.Crowded)
 	}
 	if p.Error != "" {
 		add("do more that could not be looked at: %s", p.Error)

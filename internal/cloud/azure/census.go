@@ -39,3 +39,10 @@ func (p *Provider) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.In
 func (i instance) providerID() cloud.InstanceID {
 	return cloud.InstanceID(providerPrefix + i.id() + "/virtualMachines/" + i.number)
 }
+
+// maxModels is how many models the instances of a scale set with Uniform orchestration may refer to, the latest one
+// included. Source: the error "has reached its limit of 10 models that may be referenced by one or more VMs".
+const maxModels = 10
+
+// MaxImages implements cloud.Census. Each image is a model of its own at least.
+func (p *Provider) MaxImages() int { return maxModels }

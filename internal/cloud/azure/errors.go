@@ -137,7 +137,7 @@ func isQuota(code, message string) bool {
 	text := strings.ToLower(code + " " + message)
 	return strings.Contains(strings.ToLower(code), "quota") ||
 		strings.Contains(strings.ToLower(code), "limitexceeded") ||
-		strings.EqualFold(code, "OperationNotAllowed") && strings.Contains(text, "quota")
+		strings.EqualFold(code, "OperationNotAllowed") && (strings.Contains(text, "quota") || strings.Contains(text, "reached its limit"))
 }
 
 // denied reads action and scope out of "... does not have authorization to perform action 'A' over scope

@@ -155,7 +155,11 @@ func (p *Provider) makeDefinition(ctx context.Context, clients *clients, s scale
 	if err != nil {
 		return false, err
 	}
-	return p.putDefinition(ctx, clients, s, newDefinition(s, pool, wanted), snapshotID)
+	ready, err = p.putDefinition(ctx, clients, s, newDefinition(s, pool, wanted), snapshotID)
+	if err == nil {
+		p.learn(p.empty, s.definitionID())
+	}
+	return ready, err
 }
 
 func (p *Provider) putDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, snapshotID string) (ready bool, err error) {
@@ -185,9 +189,9 @@ func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleS
 		return false, nil // as in ensureDefinition
 	}
 	got, err := clients.galleries.Get(ctx, s.group, s.gallery(), nil)
-	gallery := got.Gallery
+	gallery, absent := got.Gallery, isNotFound(err)
 	switch {
-	case isNotFound(err):
+	case absent:
 		pool, err := model()
 		if err != nil {
 			return false, err
@@ -204,6 +208,9 @@ func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleS
 	poller, err := clients.galleries.BeginCreateOrUpdate(ctx, s.group, s.gallery(), gallery, nil)
 	if err != nil {
 		return false, nameTaken(fail("make", text("gallery "+s.gallery()), err), s)
+	}
+	if absent {
+		p.learn(p.empty, s.galleryID())
 	}
 	return started(p, s.galleryID(), poller, snapshotID), nil
 }

@@ -85,6 +85,9 @@ func (p *Provider) version(ctx context.Context, r versionRef) (foundVersion, err
 	if house, err := p.housed(ctx, r.scaleSet); err != nil || !house.ready {
 		return foundVersion{image: absentImage(ref)}, err
 	}
+	if p.known(p.empty, r.galleryID()) || p.known(p.empty, r.definitionID()) {
+		return foundVersion{image: absentImage(ref)}, nil
+	}
 	got, err := clients.versions.Get(ctx, r.group, r.gallery(), r.definition(), r.version,
 		&armcompute.GalleryImageVersionsClientGetOptions{Expand: to.Ptr(armcompute.ReplicationStatusTypesReplicationStatus)})
 	if isNotFound(err) {

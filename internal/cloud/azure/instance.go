@@ -46,6 +46,7 @@ func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineS
 		out.CreatedAt = value(vm.Properties.TimeCreated)
 	}
 	if vm.Properties != nil && vm.Properties.StorageProfile != nil {
+		out.Image = ref.imageName(vm.Properties.StorageProfile.ImageReference)
 		out.BuiltFrom = builtFrom(ref.scaleSet, vm.Properties.StorageProfile.ImageReference)
 	}
 	return out
@@ -212,6 +213,9 @@ func (p *Provider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, 
 		return err
 	}
 	vm, err := p.vm(ctx, ref)
+	if err == nil && value(vm.Etag) == "" {
+		vm, err = p.vm(cloud.Anew(ctx), ref) // nothing else would guard the write
+	}
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func TestInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := cloud.Instance{ID: testInstance, Pool: testPool, Power: cloud.PowerRunning, ScaleInProtected: true, BuiltFrom: "2026.11.3"}
+	want := cloud.Instance{ID: testInstance, Pool: testPool, Power: cloud.PowerRunning, ScaleInProtected: true, Image: testDefinition, BuiltFrom: "2026.11.3"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

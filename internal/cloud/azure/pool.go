@@ -74,6 +74,16 @@ func (p *Provider) model(ctx context.Context, s scaleSet) (armcompute.VirtualMac
 	return got.VirtualMachineScaleSet, nil
 }
 
+// modelToWrite reads the scale set for a write that is made from it. What an ETag guards may have been read before;
+// without one the read itself is the guard.
+func (p *Provider) modelToWrite(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
+	model, err := p.model(ctx, s)
+	if err == nil && value(model.Etag) == "" {
+		return p.model(cloud.Anew(ctx), s)
+	}
+	return model, err
+}
+
 func capacityOf(model armcompute.VirtualMachineScaleSet) int64 {
 	if model.SKU == nil {
 		return 0
@@ -211,7 +221,7 @@ func (p *Provider) SetCapacity(ctx context.Context, id cloud.PoolID, from, size 
 	if err != nil {
 		return err
 	}
-	model, err := p.model(ctx, s)
+	model, err := p.modelToWrite(ctx, s)
 	if err != nil {
 		return err
 	}

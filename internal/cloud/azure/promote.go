@@ -29,7 +29,7 @@ func (p *Provider) SetRecipe(ctx context.Context, change cloud.RecipeChange) err
 		return err
 	}
 	for try := 1; ; try++ {
-		model, err := p.model(ctx, r.scaleSet)
+		model, err := p.modelToWrite(ctx, r.scaleSet)
 		if err != nil {
 			return err
 		}

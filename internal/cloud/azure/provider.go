@@ -47,6 +47,8 @@ type Provider struct {
 	makers map[string]string
 	// defined image definitions, by ID: seen complete and fitting their pool.
 	defined map[string]bool
+	// empty galleries and definitions, by ID: this process has made them, and no version in them yet.
+	empty map[string]bool
 	// zoneless regions, by subscription and region: seen to refuse zone-redundant storage.
 	zoneless map[string]bool
 	// publishing holds the model of the pool that a version is being made for, by the version's ID.
@@ -95,6 +97,7 @@ func New(_ context.Context, config Config) (*Provider, error) {
 		// Registering a resource provider is a change of the subscription that nobody asked for.
 		DisableRPRegistration: true,
 	}
+	options.PerCallPolicies = []policy.Policy{onelook{}}
 	if config.OnRequest != nil {
 		options.PerRetryPolicies = []policy.Policy{watch{config.OnRequest}}
 	}
@@ -105,6 +108,7 @@ func New(_ context.Context, config Config) (*Provider, error) {
 		operations: map[string]outcome{},
 		makers:     map[string]string{},
 		defined:    map[string]bool{},
+		empty:      map[string]bool{},
 		zoneless:   map[string]bool{},
 	}, nil
 }
@@ -248,6 +252,16 @@ func (p *Provider) forget(id string) {
 	delete(p.operations, strings.ToLower(id))
 	delete(p.makers, strings.ToLower(id))
 	delete(p.defined, strings.ToLower(id))
+	delete(p.empty, strings.ToLower(id))
+}
+
+// fill has galleries and definitions no longer taken for empty.
+func (p *Provider) fill(ids ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range ids {
+		delete(p.empty, strings.ToLower(id))
+	}
 }
 
 func (p *Provider) known(set map[string]bool, key string) bool {

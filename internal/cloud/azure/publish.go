@@ -105,6 +105,7 @@ func (p *Provider) putVersion(ctx context.Context, r versionRef, version armcomp
 	if err != nil {
 		return err
 	}
+	p.fill(r.galleryID(), r.definitionID())
 	poller, err := clients.versions.BeginCreateOrUpdate(ctx, r.group, r.gallery(), r.definition(), r.version, version, nil)
 	if err != nil {
 		return fail("make", r, err)

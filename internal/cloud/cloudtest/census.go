@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // The census is an optional power: a provider without it skips its sentences.
@@ -14,6 +15,7 @@ var censusCases = []testCase{
 	{"a census shows which version an instance was built from", censusShowsVersions},
 	{"a census changes nothing", censusChangesNothing},
 	{"a census of no pool is not found", censusOfNoPool},
+	{"a pool whose next instance would be of an image too many does not grow, until an old one is rebuilt", tooManyImages},
 }
 
 // census lists the pool's instances by ID, in lower case if case means nothing.
@@ -105,4 +107,50 @@ func censusChangesNothing(t *testing.T, s suite) {
 func censusOfNoPool(t *testing.T, s suite) {
 	_, err := s.lister(t).Instances(t.Context(), s.Pool+"-not")
 	wantError(t, err, cloud.NotFound)
+}
+
+// tooManyImages grows the pool by an instance of each version, as far as its cloud allows.
+func tooManyImages(t *testing.T, s suite) {
+	limit := s.lister(t).MaxImages()
+	if limit == 0 {
+		t.Skip("the cloud does not care")
+	}
+	grow := func() error {
+		size := s.capacity(t)
+		return s.p.SetCapacity(t.Context(), s.Pool, size, size+1)
+	}
+	day := got(imageversion.Day(firstVersion))(t)
+	var versions []string
+	for i := range limit {
+		versions = append(versions, imageversion.Of(day.AddDate(0, 0, i)))
+	}
+	s.publish(t, versions...)
+	for i, version := range versions[:limit-1] {
+		s.promote(t, version, false)
+		must(t, grow())
+		s.until(t, "listed", func() bool { return len(s.census(t)) == len(s.Instances)+i+1 })
+	}
+	last := versions[limit-1]
+	s.promote(t, last, false)
+	wantError(t, grow(), cloud.QuotaExceeded)
+	if have := len(s.census(t)); have != len(s.Instances)+limit-1 {
+		t.Errorf("the pool has %d instances, want %d", have, len(s.Instances)+limit-1)
+	}
+	distinct := map[string]bool{}
+	for _, m := range s.census(t) {
+		distinct[m.Image] = true
+	}
+	if len(distinct) != limit {
+		t.Errorf("the instances name %d images, want %d: %v", len(distinct), limit, distinct)
+	}
+	rebuilder, able := s.p.(cloud.Rebuilder)
+	if !able {
+		return
+	}
+	for _, id := range s.Instances { // all those of the first image
+		s.until(t, "rebuilt", func() bool {
+			return got(rebuilder.EnsureRebuilt(t.Context(), id, last))(t).State == cloud.Complete
+		})
+	}
+	must(t, grow())
 }

@@ -79,6 +79,8 @@ func (h hooks) ReadPool(text string) (cloud.PoolID, bool) {
 	return h.Provider.(cloud.Atlas).ReadPool(text)
 }
 
+func (h hooks) MaxImages() int { return h.Provider.(cloud.Census).MaxImages() }
+
 func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	if h.ensureRebuilt != nil {
 		return h.ensureRebuilt(ctx, id, version)

@@ -22,13 +22,14 @@ var instanceCases = []testCase{
 }
 
 func instanceShowsItself(t *testing.T, s suite) {
+	image := s.recipe(t).Image
 	for _, id := range s.Instances {
 		have := got(s.p.Instance(t.Context(), id))(t)
 		if !s.p.SameInstance(have.ID, id) || have.Pool != s.Pool {
 			t.Errorf("%s of %s is shown as %s of %s", id, s.Pool, have.ID, have.Pool)
 		}
 		have.ID, have.Pool, have.CreatedAt = "", "", time.Time{}
-		if diff := cmp.Diff(cloud.Instance{Power: cloud.PowerRunning}, have); diff != "" {
+		if diff := cmp.Diff(cloud.Instance{Power: cloud.PowerRunning, Image: image}, have); diff != "" {
 			t.Errorf("%s: %s", id, diff)
 		}
 	}

@@ -49,7 +49,7 @@ func rebuilds(t *testing.T, s suite) {
 	if after.BuiltFrom != firstVersion || after.Power != cloud.PowerRunning {
 		t.Errorf("it is complete, and the instance is %+v", after)
 	}
-	after.BuiltFrom, after.CreatedAt = before.BuiltFrom, before.CreatedAt
+	after.Image, after.BuiltFrom, after.CreatedAt = before.Image, before.BuiltFrom, before.CreatedAt
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("the instance is another one (-before +after):\n%s", diff)
 	}

@@ -11,7 +11,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	for name, change := range map[string]func(*memory.Config, *memory.PoolSpec){
-		"timed":           func(*memory.Config, *memory.PoolSpec) {},
+		"timed":           func(c *memory.Config, _ *memory.PoolSpec) { c.MaxImages = 3 },
 		"instant":         func(c *memory.Config, _ *memory.PoolSpec) { c.Latency = memory.Latency{} },
 		"no zone storage": func(c *memory.Config, _ *memory.PoolSpec) { c.NoZoneStorage = true },
 		"no bootstrap":    func(_ *memory.Config, p *memory.PoolSpec) { p.Bootstrap, p.Unreadable = nil, nil },

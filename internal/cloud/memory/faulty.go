@@ -154,3 +154,8 @@ func (f *Faulty) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]clou
 func (f *Faulty) ReadPool(text string) (cloud.PoolID, bool) {
 	return behind[cloud.Atlas](f).ReadPool(text)
 }
+
+// MaxImages passes: it does no I/O.
+func (f *Faulty) MaxImages() int {
+	return behind[cloud.Census](f).MaxImages()
+}

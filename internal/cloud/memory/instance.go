@@ -55,8 +55,29 @@ func (c *Cloud) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instan
 func (m *instance) view() cloud.Instance {
 	return cloud.Instance{
 		ID: m.id, Pool: m.pool.id, Power: m.power, ScaleInProtected: m.protected,
-		BuiltFrom: m.builtFrom, CreatedAt: m.created, Refusals: slices.Clone(m.refusals),
+		Image: m.image, BuiltFrom: m.builtFrom, CreatedAt: m.created, Refusals: slices.Clone(m.refusals),
 	}
+}
+
+// MaxImages implements cloud.Census.
+func (c *Cloud) MaxImages() int {
+	defer c.enter()()
+	return c.config.MaxImages
+}
+
+// SetMaxImages sets from how many images the instances of a pool may have been built.
+func (c *Cloud) SetMaxImages(limit int) {
+	defer c.enter()()
+	c.config.MaxImages = limit
+}
+
+// spread counts the images that the pool's instances were built from, and what its recipe names.
+func (c *Cloud) spread(p *pool) int {
+	seen := map[string]bool{p.recipe.image: true}
+	for _, m := range c.members(p) {
+		seen[m.image] = true
+	}
+	return len(seen)
 }
 
 // Instances implements cloud.Census, in the order in which the instances were made.

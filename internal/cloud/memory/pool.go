@@ -152,6 +152,9 @@ func (c *Cloud) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64
 	case c.config.Quota.Instances > 0 && int64(len(c.instances)-len(c.members(p)))+to > int64(c.config.Quota.Instances):
 		return refused(cloud.QuotaExceeded, opSetCapacity, string(id), "OperationNotAllowed",
 			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))
+	case c.config.MaxImages > 0 && c.spread(p) > c.config.MaxImages:
+		return refused(cloud.QuotaExceeded, opSetCapacity, string(id), "OperationNotAllowed",
+			fmt.Sprintf("the instances of a pool may have been built from %d images", c.config.MaxImages))
 	}
 	if err := p.mayWrite(opSetCapacity); err != nil {
 		return err

@@ -64,6 +64,8 @@ type Labeler struct {
 	// Counted is told how many instances of a pool were built from each version, VersionGeneric included,
 	// whenever they were listed. Nil for nobody.
 	Counted func(pool cloud.PoolID, byVersion map[string]int)
+	// Listed is told the pool's instances themselves at the same moment, and must not keep them. Nil for nobody.
+	Listed func(pool cloud.PoolID, instances []cloud.Instance)
 	// Joined is told how long a node took from its instance's creation until it was Ready, and the value of its
 	// label; once for each node that joined while this runs. Nil for nobody.
 	Joined func(version string, took time.Duration)

@@ -41,6 +41,9 @@ type stage struct {
 	joined  []string
 }
 
+// MaxImages is none.
+func (s *stage) MaxImages() int { return 0 }
+
 // Instances counts the lists.
 func (s *stage) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	s.lists++

@@ -129,6 +129,9 @@ func (l *Labeler) label(ctx context.Context, census cloud.Census, pace Pace, poo
 		byID[strings.ToLower(string(instance.ID))] = instance
 		counts[v1alpha1.VersionLabelValue(instance.BuiltFrom)]++
 	}
+	if l.Listed != nil {
+		l.Listed(pool, instances)
+	}
 	if l.Counted != nil {
 		l.Counted(pool, counts)
 	}

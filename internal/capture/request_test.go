@@ -1,0 +1,133 @@
+package capture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/spread"
+)
+
+// count counts the calls that begin so.
+func (s *stage) count(what string) (n int) {
+	for _, call := range s.calls {
+		if strings.HasPrefix(call, what) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAPreflightIsNotMadeTwice: who decides asks, and the capture that begins within a minute by the same process
+// relies on it. What changed in pool and instance meanwhile is seen all the same.
+func TestAPreflightIsNotMadeTwice(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(s *stage)
+		again     int
+		refused   string
+	}{
+		"at once":           {func(*stage) {}, 0, ""},
+		"after two minutes": {func(s *stage) { s.clock.Advance(2 * time.Minute) }, 1, ""},
+		"another process":   {func(s *stage) { s.restart() }, 1, ""},
+		"a policy changed":  {func(s *stage) { s.cloud.SetUpgrades(s.pool, true) }, 0, "UpgradePolicyAutomatic"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t).decide()
+			refusals, err := s.engine.Refusals(t.Context(), s.prototype())
+			if err != nil || len(refusals) > 0 {
+				t.Fatalf("%v %v", refusals, err)
+			}
+			test.meanwhile(s)
+			before := s.count("Preflight ")
+			if _, err := s.engine.Pass(t.Context(), s.name); err != nil {
+				t.Fatal(err)
+			}
+			if again := s.count("Preflight ") - before; again != test.again {
+				t.Errorf("%d preflights more, want %d", again, test.again)
+			}
+			p := s.prototype()
+			switch record, _ := v1alpha1.RecordOf(p); {
+			case test.refused == "" && record.Reservation == nil:
+				t.Errorf("the capture does not begin: %+v", p.Status)
+			case test.refused != "" && (p.Status.Failure == nil || p.Status.Failure.Reason != test.refused || record.Reservation != nil):
+				t.Errorf("it is not refused for %s: %+v", test.refused, p.Status.Failure)
+			}
+		})
+	}
+}
+
+// TestOnlyTheCopyIsLookedAtWhileItIsMade, and the donor's power before anything is made of it.
+func TestOnlyTheCopyIsLookedAtWhileItIsMade(t *testing.T) {
+	s := newStage(t).decide()
+	waits, begun := 0, 0
+	p := s.play(func(int) {
+		p := s.prototype()
+		if p == nil || p.Status.Phase != v1alpha1.PhaseSnapshotting {
+			return
+		}
+		before := len(s.calls)
+		if _, err := s.engine.Pass(t.Context(), s.name); err != nil {
+			t.Fatal(err)
+		}
+		calls := slices.DeleteFunc(slices.Clone(s.calls[before:]), func(call string) bool {
+			return !strings.HasPrefix(call, "Instance ") && !strings.HasPrefix(call, "Snapshot ")
+		})
+		if s.prototype().Status.Phase == v1alpha1.PhaseSnapshotting {
+			waits++
+			if len(calls) != 1 || !strings.HasPrefix(calls[0], "Snapshot ") {
+				t.Errorf("while the copy is made: %v", calls)
+			}
+			return
+		}
+		if begun++; !slices.ContainsFunc(calls, func(call string) bool { return strings.HasPrefix(call, "Instance ") }) {
+			t.Errorf("the copy is complete, and nobody looked at the power: %v", calls)
+		}
+	})
+	s.succeeded(p)
+	if waits == 0 {
+		t.Error("nothing was waited for")
+	}
+}
+
+// crowd gives the pool nodes of so many images, what the recipe names included.
+func (s *stage) crowd(images int) {
+	s.t.Helper()
+	s.cloud.SetMaxImages(10)
+	for i := range images - 1 {
+		s.cloud.ChangeRecipe(s.pool, fmt.Sprintf("image-%d", i))
+		id := s.cloud.AddInstance(s.pool, fmt.Sprintf("crowd-%d", i))
+		s.must(s.kube.Tracker().Add(s.node(fmt.Sprintf("node-%d", i), id)))
+	}
+}
+
+// TestTooManyImages: the capture that would leave no room is refused before anything is changed, and names the oldest
+// nodes; from seven on the preview says what is coming.
+func TestTooManyImages(t *testing.T) {
+	for images := 5; images <= 10; images++ {
+		s := newStage(t).decide()
+		s.crowd(images)
+		preview, err := s.engine.Preview(t.Context(), s.prototype())
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := slices.ContainsFunc(preview.Refusals, func(r cloud.Refusal) bool { return r.Reason == spread.TooManyImages })
+		if refused != (images >= 9) || (preview.Crowded != "") != (images >= 7) {
+			t.Errorf("%d images: %+v", images, preview)
+		}
+		if preview.Crowded != "" && !strings.Contains(preview.Crowded, "on "+donorName+", peer: ") {
+			t.Errorf("%d images, and the oldest nodes are not named: %s", images, preview.Crowded)
+		}
+		if images < 9 {
+			continue
+		}
+		p := s.play()
+		if p.Status.Failure == nil || p.Status.Failure.Reason != spread.TooManyImages || s.cloud.World().Count(memory.ByCaller, memory.EffectProtect, "") > 0 {
+			t.Errorf("%d images: %+v", images, p.Status.Failure)
+		}
+	}
+}

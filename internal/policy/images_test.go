@@ -1,0 +1,41 @@
+package policy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/spread"
+)
+
+// TestManyImages: what was counted by whoever lists the instances stands in the status, and from seven of ten on in the
+// condition Degraded; captures go on meanwhile, and no request is made for it.
+func TestManyImages(t *testing.T) {
+	for images, crowded := range map[int]bool{3: false, 6: false, 7: true, 8: true} {
+		s := newStage(t)
+		pool := s.pool("pool1", 3, 20)
+		s.policy("all", nil)
+		var instances []cloud.Instance
+		for i := range images - 1 {
+			instances = append(instances, cloud.Instance{ID: s.cloud.InstanceIDs(pool)[i%3], Image: fmt.Sprintf("image-%d", i)})
+		}
+		s.decider.Looks.Counted(pool, spread.Of(cloud.Recipe{}, instances, 10).Brief())
+		s.pass()
+		status := s.status("all")
+		if got := int(status.Status.Pools[0].Images); got != images {
+			t.Errorf("%d images in the status, want %d", got, images)
+		}
+		degraded := meta.FindStatusCondition(status.Status.Conditions, v1alpha1.ConditionDegraded)
+		told := degraded != nil && degraded.Reason == v1alpha1.PolicyManyImages
+		if told != crowded || told && !strings.Contains(degraded.Message, "image image-0, on pool1-0") {
+			t.Errorf("%d images: %+v", images, degraded)
+		}
+		if got := s.donors(); len(got) != 1 {
+			t.Errorf("donors = %v, want a capture", got)
+		}
+	}
+}
