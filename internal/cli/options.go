@@ -11,11 +11,13 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud/azure"
 )
 
 // Environment variables that stand in for flags.
 const (
 	envCloudConfig = "KAMINO_CLOUD_CONFIG"
+	envCredential  = "KAMINO_AZURE_CREDENTIAL"
 	envImage       = "KAMINO_IMAGE"
 	envGeneralize  = "KAMINO_GENERALIZE_NAMESPACE"
 	envAllowed     = "KAMINO_ALLOWED_IMAGES"
@@ -33,6 +35,8 @@ type Options struct {
 	GeneralizeNamespace string
 	// CloudConfig is the path of an azure.json; empty for the Azure SDK's environment.
 	CloudConfig string
+	// AzureCredential is the one credential that is used; the first that is complete if empty.
+	AzureCredential string
 	// Image of the generalize pod where a Prototype names none.
 	Image string
 
@@ -74,10 +78,12 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 		"`namespace` of the privileged pods that generalize a disk (default: "+envGeneralize+", or that of --namespace)")
 	flags.StringVar(&o.CloudConfig, "cloud-config", getenv(envCloudConfig),
 		"azure.json `file` that names the cloud and the credential (default: "+envCloudConfig+", or the Azure SDK's environment variables)")
+	flags.StringVar(&o.AzureCredential, "azure-credential", getenv(envCredential),
+		"the one `credential` for Azure that is used: "+strings.Join(azure.Credentials(), ", ")+" (default: "+envCredential+", or the first that is complete)")
 	flags.StringSliceVar(&o.AllowedImages, "allowed-images", strings.FieldsFunc(getenv(envAllowed), func(r rune) bool { return r == ',' }),
 		"`images` that a Prototype may name for the pod on its donor beside Kamino's own: exactly, by repository, or all below one that ends with / (default: "+envAllowed+")")
 	flags.StringVar(&o.Kured, "kured", capture.DefaultKured, "`DaemonSet` of kured as NAMESPACE/NAME: no node is taken while it holds its lock; empty to take no notice")
-	for _, name := range []string{"generalize-namespace", "cloud-config", "allowed-images"} {
+	for _, name := range []string{"generalize-namespace", "cloud-config", "azure-credential", "allowed-images"} {
 		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
 	}
 	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn, for the controller info)")

@@ -14,7 +14,7 @@ import (
 
 // newCloud makes the provider. It sends nothing: a credential that is not accepted shows with the first look.
 func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
-	config, err := azure.LoadConfig(azure.LoadOptions{AzureJSON: o.CloudConfig})
+	config, err := azure.LoadConfig(azure.LoadOptions{AzureJSON: o.CloudConfig, Credential: o.AzureCredential})
 	if err != nil {
 		return nil, &ending{ExitUsage, err}
 	}

@@ -8,13 +8,18 @@ import (
 )
 
 // rollOut brings running instances up to the model where the upgrade policy says so: all at once when it is
-// Automatic, in batches of a fifth when Rolling, never when Manual.
+// Automatic, in batches of a fifth when Rolling or where automatic OS image upgrades are on, never when Manual without.
 func (s *Server) rollOut(ctx context.Context, op operation) error {
 	var old []string
 	batch := 0
 	s.store.read(func(st *state) {
 		set := st.ScaleSets[fold(op.Target)]
-		if set == nil || text(set.Body, "properties", "upgradePolicy", "mode") == "Manual" {
+		if set == nil {
+			return
+		}
+		mode := text(set.Body, "properties", "upgradePolicy", "mode")
+		automatic, _ := at(set.Body, "properties", "upgradePolicy", "automaticOSUpgradePolicy", "enableAutomaticOSUpgrade").(bool)
+		if mode == "Manual" && !automatic {
 			return
 		}
 		all := st.instancesOf(set)
@@ -24,7 +29,7 @@ func (s *Server) rollOut(ctx context.Context, op operation) error {
 			}
 		}
 		batch = len(all)
-		if text(set.Body, "properties", "upgradePolicy", "mode") == "Rolling" {
+		if mode != "Automatic" {
 			batch = max(1, len(all)/5)
 		}
 	})

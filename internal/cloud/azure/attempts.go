@@ -34,7 +34,7 @@ func attempts(err error) string {
 	said := " (tried: " + strings.Join(tried, "; ") + ")"
 	var refused *azidentity.AuthenticationFailedError
 	if errors.As(err, &refused) && strings.HasPrefix(tried[len(tried)-1], "ManagedIdentityCredential") {
-		said += "; if this machine has no identity of its own, set AZURE_TOKEN_CREDENTIALS=AzureCLICredential to use your `az` login alone"
+		said += "; if this machine has no identity of its own, choose your `az` login alone with --azure-credential=cli"
 	}
 	return said
 }

@@ -2,7 +2,10 @@ package azure
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,7 +48,7 @@ func TestWhichCredentialsWereTried(t *testing.T) {
 	}
 	_, err = p.Pool(t.Context(), testPool)
 	e := mustKind(t, err, cloud.Unauthenticated)
-	for _, says := range []string{"tried: WorkloadIdentityCredential", "ManagedIdentityCredential", "403", "AZURE_TOKEN_CREDENTIALS=AzureCLICredential"} {
+	for _, says := range []string{"tried: WorkloadIdentityCredential", "ManagedIdentityCredential", "403", "--azure-credential=cli"} {
 		if !strings.Contains(e.Message, says) {
 			t.Errorf("%q does not say %q", e.Message, says)
 		}
@@ -61,4 +64,90 @@ type unconfigured struct{}
 // GetToken implements azcore.TokenCredential.
 func (unconfigured) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	return azcore.AccessToken{}, azidentity.NewCredentialUnavailableError("WorkloadIdentityCredential: no client ID specified.")
+}
+
+// metadata is a machine at whose metadata address a stranger answers, and an Azure that takes the token of `az` alone.
+type metadata struct {
+	arm    *fakeARM
+	status int
+}
+
+// Do implements policy.Transporter.
+func (m metadata) Do(request *http.Request) (*http.Response, error) {
+	if request.URL.Host == "169.254.169.254" {
+		return &http.Response{StatusCode: m.status, Header: http.Header{}, Request: request, Body: io.NopCloser(strings.NewReader("<html>welcome</html>"))}, nil
+	}
+	if request.Header.Get("Authorization") != "Bearer token-of-az" {
+		m.arm.t.Errorf("%s was sent with %q", request.URL.Path, request.Header.Get("Authorization"))
+	}
+	return m.arm.Do(request)
+}
+
+// TestALoginBesideAStranger: whatever answers at the metadata address, the login that is chosen works, and so does the
+// chain, which has come to it since; an identity of the machine is not there.
+func TestALoginBesideAStranger(t *testing.T) {
+	bin := t.TempDir()
+	script := "#!/bin/sh\necho '{\"accessToken\": \"token-of-az\", \"expires_on\": 4102444800}'\n"
+	if err := os.WriteFile(filepath.Join(bin, "az"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":/bin:/usr/bin")
+	for _, name := range []string{"AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH",
+		"AZURE_FEDERATED_TOKEN_FILE", "IDENTITY_ENDPOINT", "MSI_ENDPOINT", "AZURE_ENVIRONMENT"} {
+		t.Setenv(name, "")
+	}
+	if value, set := os.LookupEnv("AZURE_TOKEN_CREDENTIALS"); set { // empty, it is an error
+		t.Setenv("AZURE_TOKEN_CREDENTIALS", value)
+		os.Unsetenv("AZURE_TOKEN_CREDENTIALS")
+	}
+	for _, status := range []int{200, 400, 403, 404, 500} {
+		for credential, works := range map[string]bool{"": true, "managed-identity": false, "cli": true} {
+			a := newARM(t)
+			a.pool(`{}`)
+			config, err := LoadConfig(LoadOptions{Credential: credential, Transport: metadata{a, status}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := New(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = p.Pool(t.Context(), testPool)
+			if works != (err == nil) {
+				t.Errorf("%d %q: %v", status, credential, err)
+			}
+		}
+	}
+}
+
+// TestAChosenCredentialIsTheOnlyOne: what it lacks is said, and nothing else is taken in its place.
+func TestAChosenCredentialIsTheOnlyOne(t *testing.T) {
+	complete := map[string]string{"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": "s", "AZURE_FEDERATED_TOKEN_FILE": "/token"}
+	for _, test := range []struct {
+		credential, file string
+		env              map[string]string
+		source, wrong    string
+	}{
+		{"", "", complete, "workload identity", ""},
+		{"environment", "", complete, "service principal of the environment", ""},
+		{"workload-identity", "", complete, "workload identity", ""},
+		{"managed-identity", "", complete, "managed identity", ""},
+		{"cli", "", complete, "`az` login", ""},
+		{"environment", "", map[string]string{"AZURE_FEDERATED_TOKEN_FILE": "/token"}, "", "neither AZURE_CLIENT_SECRET nor"},
+		{"workload-identity", "", map[string]string{"AZURE_CLIENT_SECRET": "s"}, "", "AZURE_FEDERATED_TOKEN_FILE is not set"},
+		{"file", "", complete, "", "none is named (--cloud-config)"},
+		{"cli", "/azure.json", nil, "", "leave one of the two out"},
+		{"password", "", nil, "", "choose environment, workload-identity, managed-identity, cli, file"},
+	} {
+		config, err := LoadConfig(LoadOptions{
+			AzureJSON: test.file, Credential: test.credential, Getenv: func(name string) string { return test.env[name] },
+			ReadFile: func(string) ([]byte, error) { return []byte("x"), nil },
+		})
+		switch {
+		case test.wrong == "" && (err != nil || !strings.HasPrefix(config.Source, test.source)):
+			t.Errorf("%q: %q, %v", test.credential, config.Source, err)
+		case test.wrong != "" && (err == nil || !strings.Contains(err.Error(), test.wrong)):
+			t.Errorf("%q: %v, want %q", test.credential, err, test.wrong)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -37,6 +38,8 @@ type LoadOptions struct {
 	// AzureJSON is the path of a cluster node's azure.json, such as /etc/kubernetes/azure.json. Empty to
 	// use the environment.
 	AzureJSON string
+	// Credential that is used and no other: one of Credentials. The first that is complete if empty.
+	Credential string
 	// Getenv reads an environment variable; nil is os.Getenv.
 	Getenv func(string) string
 	// ReadFile reads a file; nil is os.ReadFile.
@@ -98,7 +101,14 @@ func LoadConfig(options LoadOptions) (Config, error) {
 
 // config is what the files and the environment say now.
 func (l loader) config() (Config, error) {
-	if l.AzureJSON != "" {
+	switch {
+	case l.Credential != "" && !slices.Contains(Credentials(), l.Credential):
+		return Config{}, fmt.Errorf("there is no credential %q: choose %s", l.Credential, strings.Join(Credentials(), ", "))
+	case l.Credential == credentialFile && l.AzureJSON == "":
+		return Config{}, errors.New("the credential is to be that of an azure.json, and none is named (--cloud-config)")
+	case l.Credential != "" && l.Credential != credentialFile && l.AzureJSON != "":
+		return Config{}, fmt.Errorf("the credential is to be %s, and %s names one of its own: leave one of the two out", l.Credential, l.AzureJSON)
+	case l.AzureJSON != "":
 		return l.fromFile(l.AzureJSON)
 	}
 	return l.fromEnvironment()

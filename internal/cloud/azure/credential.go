@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,21 @@ import (
 
 // managedIdentityMark is what aadClientId holds when the cluster uses a managed identity.
 const managedIdentityMark = "msi"
+
+// The credentials that may be chosen.
+const (
+	credentialEnvironment = "environment"
+	credentialWorkload    = "workload-identity"
+	credentialManaged     = "managed-identity"
+	credentialCLI         = "cli"
+	credentialFile        = "file"
+)
+
+// Credentials are the words that LoadOptions.Credential takes: a service principal of the environment, a workload
+// identity, a managed identity, the user's `az login`, and the credential of an azure.json.
+func Credentials() []string {
+	return []string{credentialEnvironment, credentialWorkload, credentialManaged, credentialCLI, credentialFile}
+}
 
 // credentialOfFile makes the credential that azure.json describes, and says which kind it is.
 func (l loader) credentialOfFile(file clusterFile, to target, path string) (azcore.TokenCredential, string, error) {
@@ -45,13 +61,22 @@ func (l loader) credentialOfFile(file clusterFile, to target, path string) (azco
 // credentialOfEnvironment makes the credential that the environment describes, and says which kind it is.
 func (l loader) credentialOfEnvironment(to target) (azcore.TokenCredential, string, error) {
 	tenant, client := l.Getenv("AZURE_TENANT_ID"), l.Getenv("AZURE_CLIENT_ID")
+	may := func(credential string) bool { return l.Credential == "" || l.Credential == credential }
 	switch {
-	case l.Getenv("AZURE_FEDERATED_TOKEN_FILE") != "":
+	case l.Credential == credentialCLI:
+		credential, err := azidentity.NewAzureCLICredential(&azidentity.AzureCLICredentialOptions{TenantID: tenant})
+		return credential, "`az` login", located("`az`", err)
+	case l.Credential == credentialManaged:
+		credential, err := l.managedIdentity(client, to)
+		return credential, "managed identity", located("this machine", err)
+	case may(credentialWorkload) && l.Getenv("AZURE_FEDERATED_TOKEN_FILE") != "":
 		if err := l.wants("AZURE_FEDERATED_TOKEN_FILE", "AZURE_TENANT_ID", "AZURE_CLIENT_ID"); err != nil {
 			return nil, "", err
 		}
 		credential, err := l.workloadIdentity(tenant, client, l.Getenv("AZURE_FEDERATED_TOKEN_FILE"), to)
 		return credential, "workload identity of the environment", located("AZURE_FEDERATED_TOKEN_FILE", err)
+	case l.Credential == credentialWorkload:
+		return nil, "", errors.New("the credential is to be a workload identity, and AZURE_FEDERATED_TOKEN_FILE is not set: has the pod the label azure.workload.identity/use?")
 	case l.Getenv("AZURE_CLIENT_SECRET") != "":
 		if err := l.wants("AZURE_CLIENT_SECRET", "AZURE_TENANT_ID", "AZURE_CLIENT_ID"); err != nil {
 			return nil, "", err
@@ -64,6 +89,8 @@ func (l loader) credentialOfEnvironment(to target) (azcore.TokenCredential, stri
 		}
 		credential, err := l.clientCertificate(tenant, client, l.Getenv("AZURE_CLIENT_CERTIFICATE_PATH"), l.Getenv("AZURE_CLIENT_CERTIFICATE_PASSWORD"), to)
 		return credential, "service principal with a certificate of the environment", located("AZURE_CLIENT_CERTIFICATE_PATH", err)
+	case l.Credential == credentialEnvironment:
+		return nil, "", errors.New("the credential is to be that of the environment, and neither AZURE_CLIENT_SECRET nor AZURE_CLIENT_CERTIFICATE_PATH is set")
 	case l.Getenv("IDENTITY_ENDPOINT") != "" || l.Getenv("MSI_ENDPOINT") != "":
 		credential, err := l.managedIdentity(client, to)
 		return credential, "managed identity of the environment", located("IDENTITY_ENDPOINT", err)
