@@ -76,8 +76,8 @@ func stepsLeft(before, after []v1alpha1.Step) (left []StepTime) {
 	return left
 }
 
-// endingOf reads how a capture ended. A reason of nobody's set tells no more than whether a donor was ever
-// held, which is what parts a failure from a refusal.
+// endingOf reads how a capture ended. Whether a donor was ever held parts a failure from a refusal: a promotion may
+// be refused, at its write, for a reason that a preflight has too.
 func endingOf(s *v1alpha1.PrototypeStatus) Ending {
 	switch {
 	case s.Phase == v1alpha1.PhaseSucceeded:
@@ -85,6 +85,8 @@ func endingOf(s *v1alpha1.PrototypeStatus) Ending {
 	case s.Failure == nil:
 		return Ending{Result: Cancelled}
 	case failureReasons[s.Failure.Reason]:
+		return Ending{Failed, s.Failure.Reason}
+	case refusalReasons[s.Failure.Reason] && s.Donor != nil:
 		return Ending{Failed, s.Failure.Reason}
 	case refusalReasons[s.Failure.Reason]:
 		return Ending{Refused, s.Failure.Reason}

@@ -40,14 +40,15 @@ func TestBetween(t *testing.T) {
 			v1alpha1.PrototypeStatus{Donor: donor(0, 7*time.Minute)}, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded, Donor: donor(0, 7*time.Minute)},
 			Observation{Ended: &Ending{Succeeded, ""}},
 		},
-		"a success":           {draining, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}, Observation{Ended: &Ending{Succeeded, ""}}},
-		"a failure":           {draining, failed("DrainTimeout", donor(0, 0)), Observation{Ended: &Ending{Failed, "DrainTimeout"}}},
-		"a failure, no donor": {draining, failed("DonorGone", nil), Observation{Ended: &Ending{Failed, "DonorGone"}}},
-		"a refusal":           {v1alpha1.PrototypeStatus{}, failed("OnlyReadyNode", nil), Observation{Ended: &Ending{Refused, "OnlyReadyNode"}}},
-		"a provider's":        {v1alpha1.PrototypeStatus{}, failed("EphemeralOSDisk", nil), Observation{Ended: &Ending{Refused, "EphemeralOSDisk"}}},
-		"an unknown refusal":  {v1alpha1.PrototypeStatus{}, failed("node-17-is-odd", nil), Observation{Ended: &Ending{Refused, OtherReason}}},
-		"an unknown failure":  {draining, failed("node-17-is-odd", donor(0, 0)), Observation{Ended: &Ending{Failed, OtherReason}}},
-		"a deletion":          {draining, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed}, Observation{Ended: &Ending{Cancelled, ""}}},
+		"a success":                          {draining, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}, Observation{Ended: &Ending{Succeeded, ""}}},
+		"a failure":                          {draining, failed("DrainTimeout", donor(0, 0)), Observation{Ended: &Ending{Failed, "DrainTimeout"}}},
+		"a failure, no donor":                {draining, failed("DonorGone", nil), Observation{Ended: &Ending{Failed, "DonorGone"}}},
+		"a refusal":                          {v1alpha1.PrototypeStatus{}, failed("OnlyReadyNode", nil), Observation{Ended: &Ending{Refused, "OnlyReadyNode"}}},
+		"a provider's":                       {v1alpha1.PrototypeStatus{}, failed("EphemeralOSDisk", nil), Observation{Ended: &Ending{Refused, "EphemeralOSDisk"}}},
+		"a refusal at the promotion's write": {draining, failed("UpgradePolicyAutomatic", donor(0, 0)), Observation{Ended: &Ending{Failed, "UpgradePolicyAutomatic"}}},
+		"an unknown refusal":                 {v1alpha1.PrototypeStatus{}, failed("node-17-is-odd", nil), Observation{Ended: &Ending{Refused, OtherReason}}},
+		"an unknown failure":                 {draining, failed("node-17-is-odd", donor(0, 0)), Observation{Ended: &Ending{Failed, OtherReason}}},
+		"a deletion":                         {draining, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed}, Observation{Ended: &Ending{Cancelled, ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, Between(&test.before, &test.after)); diff != "" {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ func latencies(defaults bool) (azure.Latencies, machine.Latencies) {
 	return cloud, machines
 }
 
-// set lists what a run sets to another value than the sandbox's own.
+// set lists what the latencies of a run are, beside the sandbox's own.
 func set(cloud azure.Latencies, machines machine.Latencies) (list []Latency) {
 	ownCloud, ownMachines := azure.Latencies{}.Defaulted(), machine.Latencies{}.Defaulted()
 	cloud, machines = cloud.Defaulted(), machines.Defaulted()
@@ -54,20 +55,54 @@ func set(cloud azure.Latencies, machines machine.Latencies) (list []Latency) {
 		{"boot", machines.Boot, ownMachines.Boot},
 		{"kubelet's start", machines.KubeletStart, ownMachines.KubeletStart},
 	} {
-		if l.Set != l.Default {
-			list = append(list, l)
-		}
+		list = append(list, l)
 	}
 	return list
 }
 
-// described names what was set, with the sandbox's own value.
+// described names what was set to another value, with the sandbox's own value.
 func described(list []Latency) string {
 	var words []string
 	for _, l := range list {
+		if l.Set == l.Default {
+			continue
+		}
 		words = append(words, fmt.Sprintf("%s %s (else %s)", l.Of, brief(l.Set), brief(l.Default)))
 	}
 	return strings.Join(words, ", ")
+}
+
+// latencyTable has each latency of the runs that were made, the sandbox's own beside them.
+func latencyTable(w io.Writer, defaults, shortened *Capture) error {
+	if defaults == nil && shortened == nil {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w, "\n| latency | the sandbox's own | run at the defaults | shortened run |\n|---|---|---|---|"); err != nil {
+		return err
+	}
+	own := set(azure.Latencies{}, machine.Latencies{})
+	for i, l := range own {
+		row := [2]string{"not run", "not run"}
+		for column, run := range []*Capture{defaults, shortened} {
+			if run == nil || i >= len(run.Latencies) {
+				continue
+			}
+			if row[column] = brief(run.Latencies[i].Set); run.Latencies[i].Set != l.Default {
+				row[column] = "**" + row[column] + "**"
+			}
+		}
+		if _, err := fmt.Fprintf(w, "| %s | %s | %s | %s |\n", l.Of, brief(l.Default), row[0], row[1]); err != nil {
+			return err
+		}
+	}
+	away := [2]string{"not run", "not run"}
+	for column, run := range []*Capture{defaults, shortened} {
+		if run != nil {
+			away[column] = seconds(run.Donor.OutOfService)
+		}
+	}
+	_, err := fmt.Fprintf(w, "| donor out of service | the original: %.0f s | %s | %s |\n", original.Seconds(), away[0], away[1])
+	return err
 }
 
 // brief writes a duration without the zeros after it.

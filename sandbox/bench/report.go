@@ -43,7 +43,7 @@ type Capture struct {
 	SandboxBytes int64    `json:"sandboxBytes"`
 	// Stops is how often the cloud was asked to stop the donor.
 	Stops int `json:"stops"`
-	// Latencies that were set for the run.
+	// Latencies of the run, the sandbox's own beside them.
 	Latencies []Latency `json:"latencies"`
 }
 
@@ -53,7 +53,7 @@ type check struct {
 	missed bool
 }
 
-// Markdown writes the report as a table.
+// Markdown writes the report as a table, and the latencies of the captures as another.
 func (r Report) Markdown(w io.Writer) error {
 	var rows [][3]string
 	if r.Capture != nil {
@@ -73,7 +73,7 @@ func (r Report) Markdown(w io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	return latencyTable(w, r.Defaults, r.Capture)
 }
 
 // Missed names the figures that are beyond their limits.

@@ -1,0 +1,42 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+)
+
+// TestTheLatenciesAreTold: all of them, what a run has set to another value marked, the original's figure beside.
+func TestTheLatenciesAreTold(t *testing.T) {
+	run := func(defaults bool) *Capture {
+		cloud, machines := latencies(defaults)
+		return &Capture{Latencies: set(cloud, machines), Donor: Times{OutOfService: 72 * time.Second}}
+	}
+	r := Report{Capture: run(false), Defaults: run(true)}
+	var text strings.Builder
+	if err := r.Markdown(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"| publishing | 30 min | **45 s** | **45 s** |", "| installation | 105 s | 105 s | **1 s** |", "| an image pull | 12 s | 12 s | **1 s** |",
+		"| donor out of service | the original: 113 s | 72.0 s | 72.0 s |",
+	} {
+		if !strings.Contains(text.String(), line+"\n") {
+			t.Errorf("%q is not in\n%s", line, &text)
+		}
+	}
+	for _, l := range set(azure.Latencies{}, machine.Latencies{}) {
+		if !strings.Contains(text.String(), "\n| "+l.Of+" | ") {
+			t.Errorf("%s is not told", l.Of)
+		}
+		if l.Set != l.Default {
+			t.Errorf("%s is %s by itself, and not %s", l.Of, l.Set, l.Default)
+		}
+	}
+	if told := described(r.Defaults.Latencies); told != "publishing 45 s (else 30 min)" {
+		t.Errorf("the run at the defaults sets: %s", told)
+	}
+}
