@@ -52,8 +52,8 @@ func TestAPreflightIsNotMadeTwice(t *testing.T) {
 			}
 			p := s.prototype()
 			switch record, _ := v1alpha1.RecordOf(p); {
-			case test.refused == "" && record.Reservation == nil:
-				t.Errorf("the capture does not begin: %+v", p.Status)
+			case test.refused == "" && p.Status.Failure != nil:
+				t.Errorf("the capture does not begin: %+v", p.Status.Failure)
 			case test.refused != "" && (p.Status.Failure == nil || p.Status.Failure.Reason != test.refused || record.Reservation != nil):
 				t.Errorf("it is not refused for %s: %+v", test.refused, p.Status.Failure)
 			}
