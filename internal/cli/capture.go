@@ -55,6 +55,8 @@ type captureFlags struct {
 	dryRun  bool
 	yes     bool
 	timeout time.Duration
+	// newNodesTimeout is how long new nodes are awaited.
+	newNodesTimeout time.Duration
 
 	gracePeriod time.Duration
 	replicas    int32
@@ -81,6 +83,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.Int32Var(&c.replicas, "replicas", 0, "replicas of the image version in the pool's region (default: by the pool's maximum size)")
 	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool are kept, at least 2")
 	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "by how many nodes the pool grows afterwards")
+	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to be Ready; exit code 4 if they do not")
 	flags.BoolVar(&c.wait, "wait", true, "follow the capture until it has ended")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "ask nothing: before a pool's first version, a terminal is asked whether to go on without a way back")
@@ -197,7 +200,13 @@ func (s *session) capture(ctx context.Context, node string, flags *captureFlags,
 	if d.existing {
 		s.note("Node %s is being captured already: following Prototype %s.", node, d.prototype.Name)
 	}
-	return s.follow(ctx, d.prototype, flags.timeout, format)
+	if err := s.follow(ctx, d.prototype, flags.timeout, format); err != nil {
+		return err
+	}
+	if d.prototype.Spec.Settings.Recipe.NewNodes == 0 {
+		return nil
+	}
+	return s.awaitGrowth(ctx, d.prototype.Name, flags.newNodesTimeout)
 }
 
 // decide looks at the cluster and finds the Prototype that the capture is done under.
