@@ -90,8 +90,8 @@ func reportDisbelief(w *world, now time.Time) {
 
 func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 	switch {
-	case d.Do == plan.Fail && d.Why == plan.LookFailed, d.Do == plan.DeletePod && !w.facts.Ordered && !w.held() && w.p.Status.Donor == nil:
-		return v1alpha1.PhasePreflight // nothing was taken
+	case w.onlyLooked(d):
+		return v1alpha1.PhasePreflight
 	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
 		return v1alpha1.PhaseGivingBack
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
@@ -106,6 +106,11 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseStopping // the donor is powering itself off behind its proof
 	}
 	return phases[d.Do]
+}
+
+// onlyLooked tells of an end, or of what comes before one, that nothing was taken for the capture.
+func (w *world) onlyLooked(d plan.Decision) bool {
+	return d.Do == plan.Fail && d.Why == plan.LookFailed || d.Do == plan.DeletePod && !w.facts.Ordered && !w.held() && w.p.Status.Donor == nil
 }
 
 // enter begins a step unless the capture is in it already.

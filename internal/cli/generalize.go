@@ -178,18 +178,8 @@ func (g *generalizeFlags) detect() error {
 // check refuses flags that do not fit together, and to take the identity of the machine that this runs on
 // by mistake.
 func (g *generalizeFlags) check() error {
-	order := []string{g.prototype, g.uid, g.bootID, g.order, g.orderUID, g.files.Key, g.files.PodUID, g.access.TokenFile, g.access.CAFile}
-	switch {
-	case g.root == "":
-		return usagef("--root must name the directory that holds the machine's root")
-	case !knownUnknownFiles(v1alpha1.UnknownFiles(g.unknownFiles)):
-		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
-	case g.live && (g.dryRun || g.manifest != "" || g.output != ""):
-		return usagef("--live goes with none of --dry-run, --manifest and --output")
-	case g.look && (g.live || g.dryRun || g.manifest != "" || g.output != ""):
-		return usagef("--look goes with none of --live, --dry-run, --manifest and --output")
-	case g.live && slices.Contains(order, ""):
-		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures give them")
+	if err := g.checkFlags(); err != nil {
+		return err
 	}
 	if _, err := os.Stat(g.root); err != nil {
 		return usagef("--root: %w", err)
@@ -203,6 +193,24 @@ func (g *generalizeFlags) check() error {
 	}
 	if own {
 		return refusedf("%s is the root of the machine that this runs on: give --confirm-root if it is to lose its identity; nothing was changed", g.root)
+	}
+	return nil
+}
+
+// checkFlags refuses flags that do not fit together.
+func (g *generalizeFlags) checkFlags() error {
+	order := []string{g.prototype, g.uid, g.bootID, g.order, g.orderUID, g.files.Key, g.files.PodUID, g.access.TokenFile, g.access.CAFile}
+	switch {
+	case g.root == "":
+		return usagef("--root must name the directory that holds the machine's root")
+	case !knownUnknownFiles(v1alpha1.UnknownFiles(g.unknownFiles)):
+		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
+	case g.live && (g.dryRun || g.manifest != "" || g.output != ""):
+		return usagef("--live goes with none of --dry-run, --manifest and --output")
+	case g.look && (g.live || g.dryRun || g.manifest != "" || g.output != ""):
+		return usagef("--look goes with none of --live, --dry-run, --manifest and --output")
+	case g.live && slices.Contains(order, ""):
+		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures give them")
 	}
 	return nil
 }
