@@ -17,9 +17,6 @@ func (e *Engine) announce(w *world, d plan.Decision) {
 	switch d.Do {
 	case plan.Reserve:
 		e.event(w, corev1.EventTypeNormal, "Reserved", "node %s is taken out of service to become version %s of pool %s", node, version, pool)
-		if w.recipe.Recipe.Version == "" {
-			e.event(w, corev1.EventTypeWarning, NoWayBack, "%s", NoWayBackFrom(pool, w.recipe.Recipe.Image))
-		}
 	case plan.TakeSnapshot:
 		e.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and off; its disk is being copied", node)
 	case plan.Promote:
@@ -48,6 +45,14 @@ func (e *Engine) announceTrouble(before, p *v1alpha1.Prototype) {
 // ReportNotBelieved is the reason of condition Generalized, and of an event, where a report on the order is not the
 // pod's own.
 const ReportNotBelieved = "ReportNotBelieved"
+
+// announceWayBack records once that a pool's first promotion can't be undone.
+func (e *Engine) announceWayBack(before, p *v1alpha1.Prototype) {
+	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
+	if e.Recorder != nil && is != nil && meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReversible) == nil {
+		e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, NoWayBack, "Capture", "%s", is.Message)
+	}
+}
 
 // announceDisbelief logs and records once for each cause that a report is not believed: every pass finds it anew.
 func (e *Engine) announceDisbelief(before, p *v1alpha1.Prototype) {

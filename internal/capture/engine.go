@@ -101,6 +101,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 		e.observe(before, p)
 		e.announceTrouble(before, p)
 		e.announceDisbelief(before, p)
+		e.announceWayBack(before, p)
 		e.announceDonor(before, p)
 	}
 	if err != nil {

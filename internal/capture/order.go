@@ -132,7 +132,7 @@ func (e *Engine) lookReport(ctx context.Context, w *world) error {
 	if err == nil && report != nil {
 		err = w.take(report, e)
 	}
-	if err != nil {
+	if err != nil && w.record.Order.Pod != "" { // until it is written down which pod it is, none is believed, nor suspected
 		w.disbelieved = err.Error()
 	}
 	return nil

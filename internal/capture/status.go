@@ -59,7 +59,7 @@ func report(w *world, d plan.Decision, now time.Time) {
 	reportRecipe(w, d)
 	reportConditions(w.p, d, now)
 	reportDisbelief(w, now)
-	reportWayBack(w, d, now)
+	reportWayBack(w, now)
 }
 
 // NoWayBack is the reason of condition Reversible, and of an event: a rollback leads to versions of the pool only, and
@@ -75,8 +75,8 @@ func NoWayBackFrom(pool, image string) string {
 }
 
 // reportWayBack says before a pool's first promotion that nothing leads back from it.
-func reportWayBack(w *world, d plan.Decision, now time.Time) {
-	if d.Do == plan.Reserve && w.recipe.Recipe.Version == "" {
+func reportWayBack(w *world, now time.Time) {
+	if w.recipe.ID != "" && w.recipe.Recipe.Version == "" && !w.facts.Refused {
 		setCondition(w.p, now, v1alpha1.ConditionReversible, metav1.ConditionFalse, NoWayBack, NoWayBackFrom(w.p.Spec.Pool, w.recipe.Recipe.Image))
 	}
 }
