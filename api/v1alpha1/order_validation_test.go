@@ -70,7 +70,7 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 	if err := c.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Delete(context.Background(), order("kept")) })
+	t.Cleanup(func() { _ = c.Delete(context.WithoutCancel(t.Context()), order("kept")) })
 	for path, value := range map[string]any{
 		"prototype": "another", "prototypeUID": "another", "nodeName": "another", "bootID": "another", "podName": "another",
 		"generalize.profile": "bootstrap", "rulesDigest": "another", "key": "YW5vdGhlcg==",

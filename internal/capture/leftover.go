@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,24 +23,15 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 	if err != nil {
 		return nil, err
 	}
-	orders := &v1alpha1.OrderList{}
-	if err := e.Client.List(ctx, orders, client.InNamespace(e.podNamespace())); err != nil && !apierrors.IsNotFound(err) { // an older Kamino knew none
-		return nil, fmt.Errorf("list the orders of namespace %s: %w", e.podNamespace(), err)
+	orders, err := e.orders(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for _, o := range orders.Items {
-		candidates = append(candidates, held.Leftover{Kind: held.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Prototype, UID: o.Spec.PrototypeUID})
+	snapshots, err := e.snapshots(ctx, pools)
+	if err != nil {
+		return nil, err
 	}
-	if shelf, able := cloud.As[cloud.Shelf](e.Cloud); able && len(pools) > 0 {
-		snapshots, err := shelf.Snapshots(ctx, pools...)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range snapshots {
-			if s.State != cloud.Deleting && e.ofPools(s.Name, pools) {
-				candidates = append(candidates, held.Leftover{Kind: held.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID])})
-			}
-		}
-	}
+	candidates = slices.Concat(candidates, orders, snapshots)
 	if len(candidates) == 0 {
 		return nil, nil
 	}
@@ -61,6 +53,38 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 		}
 	}
 	return left, nil
+}
+
+// orders lists the orders of generalize pods.
+func (e *Engine) orders(ctx context.Context) ([]held.Leftover, error) {
+	list := &v1alpha1.OrderList{}
+	if err := e.Client.List(ctx, list, client.InNamespace(e.podNamespace())); err != nil && !apierrors.IsNotFound(err) { // an older Kamino knew none
+		return nil, fmt.Errorf("list the orders of namespace %s: %w", e.podNamespace(), err)
+	}
+	var found []held.Leftover
+	for _, o := range list.Items {
+		found = append(found, held.Leftover{Kind: held.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Prototype, UID: o.Spec.PrototypeUID})
+	}
+	return found, nil
+}
+
+// snapshots lists those that were made for the pools and stay.
+func (e *Engine) snapshots(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
+	shelf, able := cloud.As[cloud.Shelf](e.Cloud)
+	if !able || len(pools) == 0 {
+		return nil, nil
+	}
+	list, err := shelf.Snapshots(ctx, pools...)
+	if err != nil {
+		return nil, err
+	}
+	var found []held.Leftover
+	for _, s := range list {
+		if s.State != cloud.Deleting && e.ofPools(s.Name, pools) {
+			found = append(found, held.Leftover{Kind: held.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID])})
+		}
+	}
+	return found, nil
 }
 
 // pods lists the generalize pods.

@@ -38,7 +38,7 @@ func TestASweepLosesEachCall(t *testing.T) {
 	play := func(s *stage) (calls int) {
 		s.leave("pool1-2026.03.12", "gone")
 		for range 12 {
-			memory.RunUntilCrash(func() { _, _ = s.engine.SweepLeftovers(context.Background(), []cloud.PoolID{s.pool}) })
+			memory.RunUntilCrash(func() { _, _ = s.engine.SweepLeftovers(t.Context(), []cloud.PoolID{s.pool}) })
 			s.clock.Advance(3 * time.Second) // a version takes twenty
 		}
 		return len(s.calls)

@@ -35,7 +35,7 @@ func TestAKubeletNominatesItsOwnNode(t *testing.T) {
 				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
 				n.Spec.ProviderID = string(s.cloud.AddInstance(id, fmt.Sprint(i)))
 				s.must(s.client.Create(t.Context(), n))
-				t.Cleanup(func() { _ = s.client.Delete(context.Background(), n) })
+				t.Cleanup(func() { _ = s.client.Delete(context.WithoutCancel(t.Context()), n) })
 				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.clock.Now().Add(-10 * time.Hour))}}
 				s.must(s.client.Status().Update(t.Context(), n))
 			}

@@ -68,15 +68,3 @@ func parseVersion(version string) (number, bool) {
 	}
 	return n, true
 }
-
-func (n number) compare(m number) int {
-	for i := range n {
-		if n[i] != m[i] {
-			if n[i] < m[i] {
-				return -1
-			}
-			return 1
-		}
-	}
-	return 0
-}
