@@ -101,7 +101,7 @@ func (s *stage) crowd(images int) {
 	for i := range images - 1 {
 		s.cloud.ChangeRecipe(s.pool, fmt.Sprintf("image-%d", i))
 		id := s.cloud.AddInstance(s.pool, fmt.Sprintf("crowd-%d", i))
-		s.must(s.kube.Tracker().Add(s.node(fmt.Sprintf("node-%d", i), id)))
+		s.must(s.objects.Add(s.node(fmt.Sprintf("node-%d", i), id)))
 	}
 }
 

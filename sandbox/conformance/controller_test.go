@@ -125,9 +125,13 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 	cluster := fake.NewClientset(known...)
 	cluster.PrependReactor("create", "*", keepNoDryRun)
 	c.engine = &capture.Engine{Client: c.api, Kube: cluster, Cloud: provider, Observe: c.observe, Image: "kamino:test", Log: logr.Discard()}
+	auditor, able := cloud.As[cloud.Auditor](provider)
+	if !able {
+		w.t.Fatal("the provider behind its counter lists no permissions")
+	}
 	decider := &policy.Decider{
 		Read: c.api, Client: c.api, Cloud: provider, Nodes: c.nodes, Looks: c.looks, Preflight: c.engine.Refusals, Log: logr.Discard(),
-		Permissions: c.metrics.Permissions(w.p), Degraded: c.metrics.CapturesRefused, Evictions: c.engine.Evictions,
+		Permissions: auditor.Permissions, Degraded: c.metrics.CapturesRefused, Evictions: c.engine.Evictions,
 	}
 	c.decide = &policycontroller.Reconciler{Pass: decider.Pass, Nodes: c.nodes}
 	metadata := metadatafake.NewTestScheme()

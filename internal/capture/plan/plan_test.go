@@ -101,6 +101,7 @@ var properties = []struct {
 	{"a refused capture changes nothing", takes, func(w world, _ Decision) bool { return !w.f.Refused || w.f.held() }},
 	{"nothing is taken once the end is decided", takes, func(w world, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
 	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w world, _ Decision) bool { return w.f.Pod == PodLooked }},
+	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
 	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
 	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Lock == Ours || w.f.Ordered && w.f.held() }},
 	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Ordered && w.f.held() }},

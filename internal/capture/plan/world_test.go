@@ -233,6 +233,9 @@ func (w world) adverse() []world {
 	add(func(n *world) { n.f.Deleting = true })
 	add(func(n *world) { n.f.Failed = false }) // the status is lost
 	add(func(n *world) { n.f.Queued = !n.f.Ordered })
+	add(func(n *world) { // what was in order when the pod began to look no longer is
+		n.f.Refused = n.f.Refused || !n.f.held() && n.f.Pod != NoPod && n.f.Snapshot == Absent && n.f.Image == Absent
+	})
 	add(func(n *world) {
 		if !n.sole() {
 			n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
