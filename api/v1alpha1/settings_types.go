@@ -169,6 +169,26 @@ type RecipeSettings struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	NewNodes int32 `json:"newNodes,omitempty"`
+
+	// CustomDataFrom names the Secret that holds a copy of the pool's customData as the recipe has it before its first
+	// promotion, in Kamino's namespace. Azure gives customData out to nobody, so that only with a copy all of what the
+	// recipe loses is kept.
+	// +optional
+	CustomDataFrom *SecretKey `json:"customDataFrom,omitempty"`
+}
+
+// SecretKey names a key of a Secret in Kamino's namespace.
+type SecretKey struct {
+	// Name of the Secret.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// Key in it. customData if empty.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key,omitempty"`
 }
 
 // Defaulted returns the settings with every absent value as the API server would fill it in. It serves

@@ -66,6 +66,8 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.publish.replicas", []any{int64(101)}, "should be less than or equal to 100"},
 		{"settings.recipe.newNodes", []any{int64(-1)}, "should be greater than or equal to 0"},
 		{"settings.recipe.newNodes", []any{int64(1001)}, "should be less than or equal to 1000"},
+		{"settings.recipe.customDataFrom.name", []any{"", "A", "a/b", "-a"}, "spec.settings.recipe.customDataFrom.name"},
+		{"settings.recipe.customDataFrom.key", []any{"a/b", "a b"}, "spec.settings.recipe.customDataFrom.key"},
 		{"settings.generalize.profile", []any{"", "Static", "kubeadm"}, `supported values: "static", "bootstrap"`},
 		{"settings.generalize.unknownFiles", []any{"", "refuse", "Deny"}, `supported values: "Allow", "Refuse"`},
 		{"settings.drain.gracePeriod", []any{"-1s", "1d", "5"}, "gracePeriod must be a time such as 90s, 30m or 36h (days have no unit), and not negative"},

@@ -54,12 +54,14 @@ type world struct {
 	change   cloud.RecipeChange
 	retire   []string
 	savedAs  string // the Secret that keeps what the recipe loses
-	refusals []cloud.Refusal
-	kured    string               // the node that kured's lock is held for
-	lookWhy  string               // why the look at the disk refuses
-	peers    []corev1.Node        // the pool's other nodes, before a capture begins
-	crowded  string               // what is the matter with the number of the pool's images
-	ahead    []v1alpha1.Prototype // captures that hold donors, where only so many may
+	// customData is the copy that goes with it; nil if nobody named one.
+	customData []byte
+	refusals   []cloud.Refusal
+	kured      string               // the node that kured's lock is held for
+	lookWhy    string               // why the look at the disk refuses
+	peers      []corev1.Node        // the pool's other nodes, before a capture begins
+	crowded    string               // what is the matter with the number of the pool's images
+	ahead      []v1alpha1.Prototype // captures that hold donors, where only so many may
 
 	facts plan.Facts
 }

@@ -123,11 +123,11 @@ func (e *Engine) lookRecipe(ctx context.Context, w *world) error {
 		return err
 	}
 	f.Recipe = w.pointsAt()
-	if f.Saved, err = e.lookSaved(ctx, w); err != nil {
-		return err
+	if f.Recipe == plan.RecipeElsewhere {
+		f.Saved, err = e.lookSaved(ctx, w)
 	}
-	if f.Recipe != plan.RecipeHere {
-		return nil
+	if err != nil || f.Recipe != plan.RecipeHere {
+		return err
 	}
 	f.Growing = w.p.Spec.Settings.Recipe.NewNodes > 0 && (w.record.ScaleOut == nil || !w.record.ScaleOut.Done)
 	return e.lookRetirement(ctx, w)

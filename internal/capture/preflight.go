@@ -41,6 +41,7 @@ const (
 	UnmanagedPods      = "UnmanagedPods"
 	ProtectedPods      = "ProtectedPods"
 	ClockOff           = "ClockOff"
+	CustomDataMissing  = "CustomDataMissing"
 )
 
 // maxClockDifference between this process and the API server. Deadlines and versions are made of times.
@@ -63,7 +64,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	}
 	asks := []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){e.refuseDecision, e.refuseDonor, e.refusePods}
 	if f.Pod == plan.NoPod { // else the rest was asked just before the look
-		asks = append(asks, e.refuseClock, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refuseForce, e.refuseCloud, e.refuseSpread)
+		asks = append(asks, e.refuseClock, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refuseCustomData, e.refuseForce, e.refuseCloud, e.refuseSpread)
 	}
 	for _, ask := range asks {
 		refusals, err := ask(ctx, w, others)

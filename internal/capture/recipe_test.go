@@ -2,10 +2,17 @@ package capture
 
 import (
 	"bytes"
+	"encoding/base64"
+	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
 // TestAStaleRecipeIsNotTakenForSaved: a Secret of that name that holds something else is no copy of what is lost
@@ -39,5 +46,119 @@ func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
 	}
 	if !anew {
 		t.Errorf("what the recipe lost is in none of %v", kept)
+	}
+}
+
+// copied is a stage on which a copy of customData stands under the key "mine" of Secret "ours", and settings that name it.
+func copied(t *testing.T, content string) (*stage, func(*v1alpha1.Prototype)) {
+	s := newStage(t)
+	s.must(s.objects.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace}, Data: map[string][]byte{"mine": []byte(content)}}))
+	return s, func(p *v1alpha1.Prototype) {
+		p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "ours", Key: "mine"}
+	}
+}
+
+// saved is the Secret that keeps what the recipe lost; nil if the status names none that is there.
+func (s *stage) saved(p *v1alpha1.Prototype) *corev1.Secret {
+	_, name, _ := strings.Cut(p.Status.SavedRecipe, "/")
+	if name == "" {
+		return nil
+	}
+	secret, _ := s.tracked("secrets", ourspace, name).(*corev1.Secret)
+	return secret
+}
+
+// TestCustomDataIsKeptWithTheRecipe that loses it. Its content is in the Secret, and in nothing else that is written or
+// said: status, order, pod, event, log.
+func TestCustomDataIsKeptWithTheRecipe(t *testing.T) {
+	const content = "#cloud-config needle"
+	s, named := copied(t, content)
+	var events heard
+	var said strings.Builder
+	s.engine.Recorder = &events
+	s.engine.Log = funcr.New(func(prefix, args string) { said.WriteString(prefix + args + "\n") }, funcr.Options{Verbosity: 10})
+	p := s.decide(named).play(func(int) { said.WriteString(s.text(s.prototype()) + s.text(s.order())) })
+	s.succeeded(p)
+	if saved := s.saved(p); saved == nil || string(saved.Data[customDataKey]) != content || len(saved.Data[recipeKey]) == 0 {
+		t.Errorf("saved is %+v", saved)
+	}
+	for _, action := range s.kube.Actions() {
+		if action.GetResource().Resource != "secrets" {
+			said.WriteString(s.text(action))
+		}
+	}
+	said.WriteString(strings.Join(events, "\n"))
+	if coded := base64.StdEncoding.EncodeToString([]byte(content)); strings.Contains(said.String(), "needle") || strings.Contains(said.String(), coded) {
+		t.Error("the content stands where others read it")
+	}
+	if !strings.Contains(said.String(), podName(p)) || !strings.Contains(said.String(), "Promoting") {
+		t.Error("this test heard nothing")
+	}
+}
+
+// TestMissingCustomData is found before anything is done, and matters only where the recipe loses something.
+func TestMissingCustomData(t *testing.T) {
+	for name, data := range map[string]map[string][]byte{"no Secret": nil, "no key": {"other": []byte("x")}, "an empty one": {"mine": nil}} {
+		t.Run(name, func(t *testing.T) {
+			s, named := copied(t, "")
+			if data == nil {
+				s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("secrets"), ourspace, "ours"))
+			} else {
+				s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("secrets"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace}, Data: data}, ourspace))
+			}
+			p := s.decide(named).play()
+			s.failed(p, CustomDataMissing)
+			if w := s.cloud.World(); w.Instance(s.donor).Boots != 1 {
+				t.Errorf("the donor booted %d times", w.Instance(s.donor).Boots)
+			}
+		})
+	}
+	t.Run("of a recipe that loses nothing", func(t *testing.T) {
+		s, named := copied(t, "")
+		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.01"})
+		s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/2026.03.01")
+		if p := s.decide(named).play(); p.Status.Phase != v1alpha1.PhaseSucceeded || s.saved(p) != nil {
+			t.Errorf("it ends as %+v", p.Status)
+		}
+	})
+}
+
+// TestCustomDataThatVanishes keeps the promotion waiting, says so, and is taken as soon as it is back.
+func TestCustomDataThatVanishes(t *testing.T) {
+	s, named := copied(t, "needle")
+	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
+	gone, waited := 0, false
+	p := s.decide(named).play(func(pass int) {
+		p := s.prototype()
+		switch stalled := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled); {
+		case gone == 0 && p.Status.Phase == v1alpha1.PhasePublishing:
+			s.must(s.objects.Delete(secrets, ourspace, "ours"))
+			gone = pass
+		case gone > 0 && !waited && stalled != nil && stalled.Status == metav1.ConditionTrue:
+			if waited = true; !strings.Contains(stalled.Message, "there is no Secret "+ourspace+"/ours") || s.changeTo(p.Spec.Version).Done {
+				t.Errorf("%s, and the recipe may be lost", stalled.Message)
+			}
+			s.must(s.objects.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace}, Data: map[string][]byte{"mine": []byte("needle")}}))
+		}
+	})
+	s.succeeded(p)
+	if saved := s.saved(p); !waited || saved == nil || string(saved.Data[customDataKey]) != "needle" {
+		t.Errorf("waited: %t, saved: %+v", waited, saved)
+	}
+}
+
+// TestARecipeIsSavedOnce: whoever promotes a version later without a copy of customData finds what was kept with one.
+func TestARecipeIsSavedOnce(t *testing.T) {
+	s := newStage(t)
+	recipes, backup := SavedRecipes{Kube: s.kube, Namespace: ourspace}, []byte(`{"image":"generic"}`)
+	s.must(recipes.Save(t.Context(), "p-recipe", "p", "pool1", backup, []byte("old")))
+	for _, c := range []struct {
+		backup, customData []byte
+		kept               bool
+	}{{backup, nil, true}, {backup, []byte("old"), true}, {backup, []byte("new"), false}, {[]byte(`{}`), nil, false}} {
+		name, kept, err := recipes.Look(t.Context(), "p", c.backup, c.customData)
+		if err != nil || kept != c.kept || kept != (name == "p-recipe") {
+			t.Errorf("%s with %q is kept as %s: %t, %v", c.backup, c.customData, name, kept, err)
+		}
 	}
 }

@@ -57,6 +57,8 @@ type captureFlags struct {
 	timeout time.Duration
 	// newNodesTimeout is how long new nodes are awaited.
 	newNodesTimeout time.Duration
+	// customData names the Secret that holds a copy of the pool's customData, as NAME or NAME/KEY.
+	customData string
 
 	gracePeriod time.Duration
 	replicas    int32
@@ -86,6 +88,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to be Ready; exit code 4 if they do not")
 	flags.BoolVar(&c.wait, "wait", true, "follow the capture until it has ended")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
+	flags.StringVar(&c.customData, "custom-data-from", "", "Secret in Kamino's namespace, as NAME or NAME/KEY, with a copy of the pool's customData, which is kept with what the recipe loses (key customData if none is named)")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "ask nothing: before a pool's first version, a terminal is asked whether to go on without a way back")
 	flags.DurationVar(&c.timeout, "timeout", 0, "stop following after this time; the capture itself goes on (default: never)")
 }
@@ -102,6 +105,10 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) (print.Form
 	case v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap:
 	default:
 		return "", usagef("--profile %q is not known: use static or bootstrap", c.profile)
+	}
+	if c.customData != "" {
+		name, key, _ := strings.Cut(c.customData, "/")
+		c.settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: name, Key: key}
 	}
 	limit := intstr.Parse(c.maxUnavailable)
 	c.settings.OutOfService.MaxUnavailable = &limit
@@ -309,6 +316,9 @@ func (s *session) check(ctx context.Context, p *v1alpha1.Prototype, h holder) er
 	switch {
 	case asCloudError(err, &fromCloud) && h.Role == roleController:
 		s.note("The cloud can't be asked from here, %s checks it: %s.", h, fromCloud.Error())
+		return nil
+	case apierrors.IsForbidden(err) && h.Role == roleController:
+		s.note("Not all can be asked from here, %s checks it: %s.", h, err)
 		return nil
 	case err != nil:
 		return err

@@ -97,9 +97,9 @@ func (s *session) carryPromotion(ctx context.Context, p history.Promotion, chang
 // saveRecipe keeps what the recipe is about to lose, as a capture does.
 func (s *session) saveRecipe(ctx context.Context, p history.Promotion, change cloud.RecipeChange) (string, error) {
 	secrets := capture.SavedRecipes{Kube: s.cluster.Kube, Namespace: s.options.Namespace}
-	name, kept, err := secrets.Look(ctx, p.Prototype, change.Backup)
+	name, kept, err := secrets.Look(ctx, p.Prototype, change.Backup, nil)
 	if err == nil && !kept {
-		err = secrets.Save(ctx, name, p.Prototype, p.Pool, change.Backup)
+		err = secrets.Save(ctx, name, p.Prototype, p.Pool, change.Backup, nil)
 	}
 	return name, err
 }

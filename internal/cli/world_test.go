@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -25,6 +26,7 @@ const (
 	goesWell    = ""
 	isRefused   = "refused"   // by the preview
 	isForbidden = "forbidden" // by the preview, for a missing permission
+	isUnread    = "unread"    // by nobody: this command's credential may not read all that the preview asks for
 	failsEarly  = "early"     // in its own preflight
 	failsLate   = "late"      // with the donor given back
 	hangs       = "hangs"     // while it drains
@@ -74,6 +76,8 @@ func (s *scripted) Preview(_ context.Context, p *v1alpha1.Prototype) (capture.Pr
 		}
 	case isForbidden:
 		preview.Refusals = []cloud.Refusal{{Reason: "PermissionMissing", Message: "the credential may not write snapshots in group g"}}
+	case isUnread:
+		return preview, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "ours", nil)
 	}
 	return preview, nil
 }

@@ -111,6 +111,11 @@ func TestNoRoleIsWiderThanItMustBe(t *testing.T) {
 			t.Errorf("the whole cluster's %+v", rule)
 		}
 	}
+	for _, rule := range namespaced {
+		if slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.Verbs, []string{"get", "create"}) {
+			t.Errorf("a Secret is named by whoever wants it kept, and no more than that is needed: %+v", rule)
+		}
+	}
 }
 
 func TestTheNamespaceGoesEverywhere(t *testing.T) {

@@ -45,7 +45,7 @@ var failureReasons = setOf(
 var refusalReasons = setOf(
 	capture.NodeNotFound, capture.NotInPool, capture.InstanceNotFound, capture.DonorChanged, capture.PoolMismatch,
 	selection.NotLinux, "Windows", selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
-	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, capture.UnmanagedPods, capture.ProtectedPods, selection.DoNotDisrupt,
+	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, capture.UnmanagedPods, capture.ProtectedPods, capture.CustomDataMissing, selection.DoNotDisrupt,
 	selection.TooManyUnavailable, capture.CaptureInFlight,
 	capture.CapturedToday, "VersionExists", capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff, capture.DonorClockOff,
 	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.ForceNotAllowed, capture.ImageNotAllowed, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid, "PermissionMissing", "QuotaUsedUp",

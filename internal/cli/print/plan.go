@@ -70,6 +70,9 @@ func planLines(plan Plan) []string {
 		if len(c.Unreadable) > 0 {
 			add("lose for good what the cloud never gives out: %s", strings.Join(c.Unreadable, ", "))
 		}
+		if from := spec.Settings.Recipe.CustomDataFrom; from != nil && len(c.Removes) > 0 {
+			add("keep with what the recipe loses the copy of customData in Secret %s", from.Name)
+		}
 		if plan.NoWayBack {
 			add("%s", noWayBack(c.From))
 		}
