@@ -92,7 +92,10 @@ func (e *Engine) orderRules(ctx context.Context, p *v1alpha1.Prototype) (digest 
 // addRules gives the pod the rules that it is ordered to use.
 func addRules(spec *corev1.PodSpec, configMap, digest string) {
 	container := &spec.Containers[0]
-	container.Args = append(container.Args, "--profile-file", rulesMount, "--rules-digest", digest)
+	container.Args = append(container.Args, "--profile-file", rulesMount)
+	if digest != "" {
+		container.Args = append(container.Args, "--rules-digest", digest)
+	}
 	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "rules", MountPath: rulesMount, ReadOnly: true})
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "rules", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: configMap}},

@@ -180,7 +180,7 @@ func TestThePodGetsTheRulesOfTheOrder(t *testing.T) {
 	seen := false
 	s.play(func(int) {
 		pod, _ := s.tracked("pods", ourspace, s.podName()).(*corev1.Pod)
-		if pod == nil || seen {
+		if pod == nil || seen || pod.Labels["app.kubernetes.io/component"] == lookName {
 			return
 		}
 		seen = true
