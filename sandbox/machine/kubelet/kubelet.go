@@ -65,10 +65,12 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	defer context.AfterFunc(k.ctx, cancel)()
 	if !k.enlisted {
 		if err := k.register(ctx); err != nil {
+			k.service.watchSilence(k.node.Name)
 			return err
 		}
 	}
 	if !k.activate() {
+		k.service.watchSilence(k.node.Name)
 		return fmt.Errorf("the machine of node %s has no power", k.node.Name)
 	}
 	k.service.heard(k.node.Name)

@@ -135,6 +135,22 @@ func TestPausedKubeletIsSilentAndReportsLater(t *testing.T) {
 	w.eventually("the node is Ready", func() bool { return readyStatus(w.node("n1")) == corev1.ConditionTrue })
 }
 
+// TestRegisteringEndsASilence: the time after which a machine that reboots would be lost is over just when it is back.
+func TestRegisteringEndsASilence(t *testing.T) {
+	w := newWorld(t, nil)
+	root := w.disk()
+	w.boot("n1", root).Kill()
+	again := w.service.Prepare(t.Context(), Node{Name: "n1", ProviderID: "azure:///n1", Root: root, Info: corev1.NodeSystemInfo{BootID: "again"}})
+	t.Cleanup(again.Kill)
+	if err := again.register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.service.markLost("n1")
+	if status := readyStatus(w.node("n1")); status != corev1.ConditionTrue {
+		t.Errorf("a node that has just registered is Ready %s", status)
+	}
+}
+
 func TestTheLastOfANameHasThePods(t *testing.T) {
 	w := newWorld(t, nil)
 	first, second := w.disk(), w.disk()

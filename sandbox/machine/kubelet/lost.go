@@ -30,6 +30,13 @@ func (s *Service) heard(name string) {
 	}
 }
 
+// isSilent tells whether a silence is watched, or was found too long.
+func (s *Service) isSilent(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.silent[name] != nil
+}
+
 func (s *Service) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,18 +49,23 @@ func (s *Service) close() {
 func (s *Service) markLost(name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := s.MarkLost(ctx, name); err != nil {
+	if err := s.lose(ctx, name, func() bool { return s.isSilent(name) }); err != nil {
 		s.Log.Warn("lost node not marked", "node", name, "error", err)
 	}
 }
 
 // MarkLost makes a Ready Node's conditions Unknown at once, unless one of its kubelets is active.
 func (s *Service) MarkLost(ctx context.Context, name string) error {
+	return s.lose(ctx, name, func() bool { return true })
+}
+
+// lose looks at the silence with each try: a kubelet may register meanwhile.
+func (s *Service) lose(ctx context.Context, name string, silent func() bool) error {
 	if k := s.current(name); k != nil && k.isActive() {
 		return nil
 	}
 	return ignoreMissing(s.updateNode(ctx, name, func(status *corev1.NodeStatus) bool {
-		if !isReady(status) {
+		if !silent() || !isReady(status) {
 			return false
 		}
 		s.setConditions(status, corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.")

@@ -19,6 +19,8 @@ import (
 // register creates the Node, or takes over one that is there. A provider ID never changes, so a clone
 // under its donor's name writes its own boot into its donor's Node, as a real kubelet does.
 func (k *Kubelet) register(ctx context.Context) error {
+	// Heard of before it is Ready: if it were found lost in between, it would stay so until its next heartbeat.
+	k.service.heard(k.node.Name)
 	nodes := k.service.Client.CoreV1().Nodes()
 	fresh := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: k.node.Name, Labels: k.labels(), Annotations: map[string]string{
