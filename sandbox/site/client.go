@@ -36,6 +36,7 @@ const (
 	ClusterFile     = "azure.json"
 	CloudFile       = "azurestackcloud.json"
 	AzFile          = "az.sh"
+	ValuesFile      = "values.yaml"
 )
 
 // Variable is one environment variable.
@@ -63,6 +64,7 @@ func (s *Site) WriteClientFiles(v Servers) error {
 		{ClusterFile, cluster, 0o600},
 		{CloudFile, cloud, 0o644},
 		{AzFile, s.azFile(v), 0o700},
+		{ValuesFile, s.valuesFile(), 0o644},
 	} {
 		if err := s.write(f.name, f.content, f.mode); err != nil {
 			return err
@@ -183,6 +185,26 @@ func cloudFile(v Servers) (string, error) {
 		"serviceManagementVMDNSSuffix": "cloudapp.sandbox.invalid",
 	})
 }
+
+// valuesFile is what Kamino's chart must be told here. Pods are processes of this machine and share its ports, so that no
+// two replicas could listen.
+func (s *Site) valuesFile() string {
+	return fmt.Sprintf(`# For Kamino's chart in this sandbox:  helm install kamino charts/kamino -f %[1]s …
+# The Secret, of the release's namespace:
+#   kubectl create secret generic %[2]s --from-file=%[3]s --from-file=%[4]s --from-file=%[5]s
+credentials:
+  type: secret
+  secret: {name: %[2]s}
+extraEnv:
+- {name: SSL_CERT_FILE, value: /etc/kamino/%[6]s}
+# Replicas share the ports of this machine, so that none may listen. A single one may: --set controller.replicas=1
+# --set-json 'extraArgs=[]'
+extraArgs: [--health-probe-bind-address=0, --metrics-bind-address=0]
+`, quote(s.Path(ValuesFile)), CloudSecret, quote(s.Path(ClusterFile)), quote(s.Path(CloudFile)), quote(s.Path(CAFile)), CAFile)
+}
+
+// CloudSecret is the name that the chart's values know the credential's Secret by.
+const CloudSecret = "kamino-cloud"
 
 // azFile teaches az the cloud. Its state goes into a directory of its own, so that a person's clouds and
 // logins stay as they are. az compares an authority with "/adfs" at its end with no public directory.

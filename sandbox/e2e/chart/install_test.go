@@ -72,15 +72,21 @@ func firstInstall(t *testing.T, path string) {
 // valuesOf reads a file of values. What is tested is what the API server takes; nothing is to work.
 func valuesOf(t *testing.T, path string) chart.Values {
 	t.Helper()
+	values := readValues(t, path)
+	if err := unstructured.SetNestedField(values, simulated, "image", "repository"); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+func readValues(t *testing.T, path string) chart.Values {
+	t.Helper()
 	values := chart.Values{}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := yaml.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
-	if err := unstructured.SetNestedField(values, simulated, "image", "repository"); err != nil {
 		t.Fatal(err)
 	}
 	return values

@@ -38,6 +38,7 @@ func TestLightsOut(t *testing.T) {
 	set := path.Base(machines[0].Pool)
 	cloudSecret(t)
 	values := lightsOut(t, set)
+	listening(t, values)
 	if err := helm.Install(t.Context(), "kamino", values, true); err != nil {
 		t.Fatal(err)
 	}
@@ -63,11 +64,8 @@ func TestLightsOut(t *testing.T) {
 		t.Errorf("the recipe was not saved in %s: %v", lights, err)
 	}
 
-	// An upgrade replaces the outdated definition, and goes on with two replicas, one of which leads. They share
-	// one machine's ports here, so that they may not listen.
-	values["controller"] = chart.Values{"replicas": 2}
-	values["metrics"] = chart.Values{"enabled": false}
-	values["extraArgs"] = []any{"--health-probe-bind-address=0"}
+	// An upgrade replaces the outdated definition, and goes on with two replicas, one of which leads.
+	values = lightsOut(t, set)
 	if err := helm.Upgrade(t.Context(), "kamino", values, true); err != nil {
 		t.Fatal(err)
 	}
@@ -98,25 +96,29 @@ func patchAsKuredDoes(t *testing.T, node string) {
 	sandbox.Must(t, "kubectl", "annotate", "node", node, "weave.works/kured-reboot-in-progress-")
 }
 
-// lightsOut are the values of the release.
+// lightsOut are the values of the release: those that the sandbox wrote, and a policy.
 func lightsOut(t *testing.T, set string) chart.Values {
 	t.Helper()
-	return chart.Values{
-		"policies": chart.Values{"lights": chart.Values{
-			"pools":     chart.Values{"names": []any{set}},
-			"selection": chart.Values{"minReadyTime": "0s"},
-		}},
-		"credentials": chart.Values{"type": "secret", "secret": chart.Values{"name": "cloud"}},
-		"extraEnv":    []any{chart.Values{"name": "SSL_CERT_FILE", "value": "/etc/kamino/" + site.CAFile}},
-		"controller":  chart.Values{"replicas": 1, "healthPort": freePort(t)},
-		"metrics":     chart.Values{"port": freePort(t)},
-	}
+	values := readValues(t, filepath.Join(sandbox.Dir(), site.ValuesFile))
+	values["policies"] = chart.Values{"lights": chart.Values{
+		"pools":     chart.Values{"names": []any{set}},
+		"selection": chart.Values{"minReadyTime": "0s"},
+	}}
+	return values
+}
+
+// listening makes it a single replica, which may have ports of this machine.
+func listening(t *testing.T, values chart.Values) {
+	t.Helper()
+	values["extraArgs"] = []any{}
+	values["controller"] = chart.Values{"replicas": 1, "healthPort": freePort(t)}
+	values["metrics"] = chart.Values{"port": freePort(t)}
 }
 
 // cloudSecret keeps what a client of the sandbox's cloud needs, as docs/install.md says for an Azure Stack.
 func cloudSecret(t *testing.T) {
 	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Data: map[string][]byte{}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: site.CloudSecret}, Data: map[string][]byte{}}
 	for _, file := range []string{site.ClusterFile, site.CloudFile, site.CAFile} {
 		text, err := os.ReadFile(filepath.Join(sandbox.Dir(), file))
 		if err != nil {
