@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/site"
@@ -72,6 +73,12 @@ func (c *Client) Patch(ctx context.Context, node string, p Patch, tell func(Even
 // Reboot reboots a machine and returns when its node is Ready again.
 func (c *Client) Reboot(ctx context.Context, node string, tell func(Event)) error {
 	_, err := order[any](ctx, c, "POST", machinePath(node, "reboot"), nil, tell)
+	return err
+}
+
+// Age makes a node look as if nothing had happened to it for so much longer.
+func (c *Client) Age(ctx context.Context, node string, by time.Duration, tell func(Event)) error {
+	_, err := order[any](ctx, c, "POST", machinePath(node, "age"), by, tell)
 	return err
 }
 

@@ -99,6 +99,8 @@ type World interface {
 
 	Patch(ctx context.Context, node string, p Patch, tell func(Event)) error
 	Reboot(ctx context.Context, node string, tell func(Event)) error
+	// Age makes a node look as if nothing had happened to it for so much longer.
+	Age(ctx context.Context, node string, by time.Duration, tell func(Event)) error
 	Crash(ctx context.Context, node string) error
 	Hang(ctx context.Context, node string) error
 	Unhang(ctx context.Context, node string) error

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -40,6 +41,10 @@ func (w *scripted) Patch(_ context.Context, node string, p Patch, tell func(Even
 func (w *scripted) Reboot(_ context.Context, node string, tell func(Event)) error {
 	tell(Event{Subject: node, Text: "down"})
 	return errors.New("machine " + node + " does not come back")
+}
+func (w *scripted) Age(_ context.Context, node string, by time.Duration, _ func(Event)) error {
+	w.note("age", node, by.String())
+	return nil
 }
 func (w *scripted) Crash(_ context.Context, node string) error  { w.note("crash", node); return nil }
 func (w *scripted) Hang(_ context.Context, node string) error   { w.note("hang", node); return nil }
@@ -139,13 +144,14 @@ func TestOrdersReachTheWorld(t *testing.T) {
 	tell := func(e Event) { told = append(told, e.Text) }
 	err := errors.Join(
 		client.Patch(ctx, "a/b", Patch{Packages: []string{"x", "y=2"}}, tell),
+		client.Age(ctx, "n", 26*time.Hour, nil),
 		client.Trouble(ctx, "n", "crash"), client.Trouble(ctx, "n", "hang"), client.Trouble(ctx, "n", "unhang"),
 		client.Workload(ctx, nil), client.ClearFaults(ctx, "f", "g"), client.ResetStats(ctx), client.Stop(ctx),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"patch a/b x+y=2", "crash n", "hang n", "unhang n", "workload", "clear f+g", "reset", "stop"}
+	want := []string{"patch a/b x+y=2", "age n 26h0m0s", "crash n", "hang n", "unhang n", "workload", "clear f+g", "reset", "stop"}
 	if diff := cmp.Diff(want, world.notes); diff != "" {
 		t.Errorf("orders (-want +got):\n%s", diff)
 	}

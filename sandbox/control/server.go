@@ -60,6 +60,13 @@ func orders(w World) map[string]work {
 		"POST /machines/{node}/reboot": func(ctx context.Context, r *http.Request, tell func(Event)) (any, error) {
 			return nil, w.Reboot(ctx, r.PathValue("node"), tell)
 		},
+		"POST /machines/{node}/age": func(ctx context.Context, r *http.Request, tell func(Event)) (any, error) {
+			by, err := body[time.Duration](r)
+			if err != nil {
+				return nil, err
+			}
+			return nil, w.Age(ctx, r.PathValue("node"), by, tell)
+		},
 		"POST /machines/{node}/patch": func(ctx context.Context, r *http.Request, tell func(Event)) (any, error) {
 			p, err := body[Patch](r)
 			if err != nil {

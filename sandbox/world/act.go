@@ -124,6 +124,19 @@ func (w *World) Reboot(ctx context.Context, node string, tell func(control.Event
 	return err
 }
 
+// Age implements control.World.
+func (w *World) Age(ctx context.Context, node string, by time.Duration, tell func(control.Event)) error {
+	m, err := w.machineNamed(node)
+	if err != nil {
+		return err
+	}
+	if err := w.fleet.Age(ctx, m.ID, by); err != nil {
+		return err
+	}
+	tell(control.Event{Subject: m.Node, Text: fmt.Sprintf("is %s older", by)})
+	return nil
+}
+
 // Crash implements control.World.
 func (w *World) Crash(_ context.Context, node string) error { return w.trouble(node, w.fleet.Crash) }
 
