@@ -38,10 +38,10 @@ func latencies(defaults bool) (azure.Latencies, machine.Latencies) {
 }
 
 // set lists what the latencies of a run are, beside the sandbox's own.
-func set(cloud azure.Latencies, machines machine.Latencies) (list []Latency) {
+func set(cloud azure.Latencies, machines machine.Latencies) []Latency {
 	ownCloud, ownMachines := azure.Latencies{}.Defaulted(), machine.Latencies{}.Defaulted()
 	cloud, machines = cloud.Defaulted(), machines.Defaulted()
-	for _, l := range []Latency{
+	return []Latency{
 		{"publishing", cloud.Version, ownCloud.Version},
 		{"creation of an instance", cloud.Create, ownCloud.Create},
 		{"installation", machines.Install, ownMachines.Install},
@@ -54,10 +54,7 @@ func set(cloud azure.Latencies, machines machine.Latencies) (list []Latency) {
 		{"start", cloud.Start, ownCloud.Start},
 		{"boot", machines.Boot, ownMachines.Boot},
 		{"kubelet's start", machines.KubeletStart, ownMachines.KubeletStart},
-	} {
-		list = append(list, l)
 	}
-	return list
 }
 
 // described names what was set to another value, with the sandbox's own value.

@@ -67,7 +67,7 @@ func TestDrainBlockedByABudget(t *testing.T) {
 	// The pod has not been restarted, nor the node.
 	g.givenBack(before, g.nodes[0], 0)
 	g.failed("DrainTimeout")
-	g.recorded("Reserved", "DrainTimeout", "Released")
+	g.recorded("NoWayBack", "Reserved", "DrainTimeout", "Released")
 	if asked := count(g.writes(), "instance powerOff"); asked > 0 {
 		t.Error("the donor was stopped")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,9 +72,31 @@ func (g *ground) wall() {
 	sandbox.Must(g.T, "kubectl", "apply", "--server-side", "-f", file)
 }
 
+// looked ends the pods that look at a donor's disk, as who has the node can: such a pod proves nothing. Its kubelet may
+// say once more that it runs.
+func (g *ground) looked() {
+	g.Helper()
+	pods := sandbox.Kube().CoreV1().Pods(g.namespace)
+	eventually(g.T, "the disk is looked at", func() (bool, string) {
+		early := []v1alpha1.Phase{"", v1alpha1.PhasePending, v1alpha1.PhasePreflight}
+		if of := g.prototypes(g.Context()); len(of) == 1 && !slices.Contains(early, of[0].Status.Phase) {
+			return true, ""
+		}
+		all, err := pods.List(g.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=look"})
+		g.must(err)
+		for i := range all.Items {
+			if pod := &all.Items[i]; pod.Status.Phase == corev1.PodRunning {
+				_, err = pods.Patch(g.Context(), pod.Name, types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
+			}
+		}
+		return false, fmt.Sprintf("%d pods look, %v", len(all.Items), err)
+	})
+}
+
 // ordered is the order of the pool's only Prototype, once its pod is there and known.
 func (g *ground) ordered() (*v1alpha1.Order, *corev1.Pod) {
 	g.Helper()
+	g.looked()
 	var record v1alpha1.Record
 	g.reaches("the pod is written down", func(p *v1alpha1.Prototype) bool {
 		var err error

@@ -114,7 +114,7 @@ func TestPoolCapturedTodayAlready(t *testing.T) {
 	before := g.look()
 	g.capture(g.nodes[0], today).ends(t, 0)
 	g.captured(before, g.nodes[0])
-	g.recorded("Reserved", "Generalized", "Released", "Promoting", "Promoted")
+	g.recorded("NoWayBack", "Reserved", "Generalized", "Released", "Promoting", "Promoted")
 
 	now, asked := g.look(), len(g.writes())
 	for _, node := range g.nodes {
