@@ -147,6 +147,12 @@ var plantRows = []plantRow{
 			"var/lib/kubelet/config.yaml", "var/lib/kubelet/kubeadm-flags.env", "var/lib/kubelet/instance-config.yaml"},
 		stays: []string{"usr/local/bin/kubeadm", "etc/systemd/system/kubelet.service.d/10-kubeadm.conf", "etc/default/kubelet"},
 	},
+	{
+		what: "k3s and RKE2: what an agent is known by",
+		only: disk.Bootstrap,
+		gone: []string{"var/lib/rancher/k3s/agent/client-kubelet.key", "var/lib/rancher/k3s/agent/serving-kubelet.crt", "var/lib/rancher/rke2/agent/client-kube-proxy.key",
+			"var/lib/rancher/k3s/agent/client-k3s-controller.key", "etc/rancher/node/password"},
+	},
 }
 
 // refusals are paths of keys and data with which nothing may be captured.
