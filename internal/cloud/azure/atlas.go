@@ -9,25 +9,12 @@ import (
 // PoolsBeside implements cloud.Atlas: a request for each resource group, and one more for each full page.
 func (p *Provider) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	var found []cloud.PoolID
-	seen := map[string]bool{}
-	for _, pool := range pools {
-		s, err := parsePool(pool)
-		if err != nil {
-			return nil, err
-		}
-		if seen[s.scope()] {
-			continue
-		}
-		seen[s.scope()] = true
-		clients, err := p.in(s)
-		if err != nil {
-			return nil, err
-		}
+	err := p.eachGroup(pools, func(s scaleSet, clients *clients) error {
 		pager := clients.scaleSets.NewListPager(s.group, nil)
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
 			if err != nil {
-				return nil, fail("list the scale sets beside", s, err)
+				return fail("list the scale sets beside", s, err)
 			}
 			for _, got := range page.Value {
 				if other, err := parsePool(cloud.PoolID(value(got.ID))); err == nil {
@@ -35,8 +22,32 @@ func (p *Provider) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cl
 				}
 			}
 		}
+		return nil
+	})
+	return found, err
+}
+
+// eachGroup goes through the resource groups of the pools, each once, and ends with the first error.
+func (p *Provider) eachGroup(pools []cloud.PoolID, do func(scaleSet, *clients) error) error {
+	seen := map[string]bool{}
+	for _, pool := range pools {
+		s, err := parsePool(pool)
+		if err != nil {
+			return err
+		}
+		if seen[s.scope()] {
+			continue
+		}
+		seen[s.scope()] = true
+		clients, err := p.in(s)
+		if err != nil {
+			return err
+		}
+		if err := do(s, clients); err != nil {
+			return err
+		}
 	}
-	return found, nil
+	return nil
 }
 
 // ReadPool implements cloud.Atlas.

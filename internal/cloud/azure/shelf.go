@@ -10,25 +10,12 @@ import (
 // Snapshots implements cloud.Shelf: a request for each resource group, and one more for each full page.
 func (p *Provider) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
 	var found []cloud.Snapshot
-	seen := map[string]bool{}
-	for _, pool := range pools {
-		s, err := parsePool(pool)
-		if err != nil {
-			return nil, err
-		}
-		if seen[s.scope()] {
-			continue
-		}
-		seen[s.scope()] = true
-		clients, err := p.in(s)
-		if err != nil {
-			return nil, err
-		}
+	err := p.eachGroup(pools, func(s scaleSet, clients *clients) error {
 		pager := clients.snapshots.NewListByResourceGroupPager(s.group, nil)
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
 			if err != nil {
-				return nil, fail("list the snapshots beside", s, err)
+				return fail("list the snapshots beside", s, err)
 			}
 			for _, got := range page.Value {
 				tags := tagsOf(got.Tags)
@@ -41,8 +28,9 @@ func (p *Provider) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]clou
 				})
 			}
 		}
-	}
-	return found, nil
+		return nil
+	})
+	return found, err
 }
 
 // DropSnapshot implements cloud.Shelf.
