@@ -30,7 +30,7 @@ func reportRecipe(w *world, d plan.Decision) {
 	if d.Do != plan.SaveRecipe && d.Do != plan.Promote {
 		return
 	}
-	w.p.Status.Recipe = &v1alpha1.RecipeStatus{From: w.change.From, To: w.change.To, Removes: w.change.Removes, Keeps: w.change.Keeps}
+	w.p.Status.Recipe = &v1alpha1.RecipeStatus{From: w.change.From, To: w.change.To, Removes: cloud.SayParts(w.change.Removes), Keeps: cloud.SayParts(w.change.Keeps)}
 }
 
 func reportImage(w *world) {

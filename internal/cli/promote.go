@@ -111,7 +111,7 @@ func promoteLines(p history.Promotion, change cloud.RecipeChange, saved string, 
 	}
 	lines := []string{fmt.Sprintf("Pool %s "+builds, p.Pool, p.Version, orNoImage(change.From))}
 	if len(change.Removes) > 0 {
-		lines = append(lines, fmt.Sprintf(loses, strings.Join(change.Removes, ", ")))
+		lines = append(lines, fmt.Sprintf(loses, strings.Join(cloud.SayParts(change.Removes), ", ")))
 	}
 	if saved != "" {
 		lines = append(lines, fmt.Sprintf("What the cloud gives out of it is kept in Secret %s.", saved))

@@ -65,7 +65,7 @@ func (s *scripted) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud
 func (s *scripted) Preview(_ context.Context, p *v1alpha1.Prototype) (capture.Preview, error) {
 	preview := capture.Preview{
 		Evicts:  []string{"default/web-0", "default/web-1"},
-		Change:  &cloud.RecipeChange{Pool: "pool1", From: "ubuntu:2204", To: "pool1/versions/" + p.Spec.Version, Removes: []string{"customData"}, Keeps: []string{"extension billing"}, Unreadable: []string{"customData"}},
+		Change:  &cloud.RecipeChange{Pool: "pool1", From: "ubuntu:2204", To: "pool1/versions/" + p.Spec.Version, Removes: []cloud.Part{{Kind: "customData", Unreadable: true}}, Keeps: []cloud.Part{{Kind: "extension", Name: "billing"}}},
 		Retires: []string{"2026.02.01"}, NoWayBack: true,
 	}
 	switch s.script {

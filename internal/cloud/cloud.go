@@ -175,12 +175,10 @@ type RecipeChange struct {
 	// From and To are the image before and after, as the cloud writes them.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Removes names what the recipe loses, such as "extension vmssCSE". Empty if it only changes its image.
-	Removes []string `json:"removes,omitempty"`
-	// Keeps names extensions and the like that stay.
-	Keeps []string `json:"keeps,omitempty"`
-	// Unreadable names what is removed and cannot be saved, because the cloud never gives it out.
-	Unreadable []string `json:"unreadable,omitempty"`
+	// Removes is what the recipe loses. Empty if it only changes its image.
+	Removes []Part `json:"removes,omitempty"`
+	// Keeps are extensions and the like that stay.
+	Keeps []Part `json:"keeps,omitempty"`
 	// Backup is the part of the recipe that changes, as the cloud gives it out (JSON). It may hold
 	// secrets: it goes into a Secret and nowhere else.
 	Backup []byte `json:"-"`

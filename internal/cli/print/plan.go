@@ -62,13 +62,13 @@ func planLines(plan Plan) []string {
 	if c := plan.Change; c != nil {
 		add("point the recipe of pool %s from %s to %s", spec.Pool, orNone(c.From), orNone(c.To))
 		if len(c.Removes) > 0 {
-			add("take out of the recipe: %s", strings.Join(c.Removes, ", "))
+			add("take out of the recipe: %s", strings.Join(cloud.SayParts(c.Removes), ", "))
 		}
 		if len(c.Keeps) > 0 {
-			add("leave in the recipe: %s", strings.Join(c.Keeps, ", "))
+			add("leave in the recipe: %s", strings.Join(cloud.SayParts(c.Keeps), ", "))
 		}
-		if len(c.Unreadable) > 0 {
-			add("lose for good what the cloud never gives out: %s", strings.Join(c.Unreadable, ", "))
+		if lost := cloud.Unreadable(c.Removes); len(lost) > 0 {
+			add("lose for good what the cloud never gives out: %s", strings.Join(cloud.SayParts(lost), ", "))
 		}
 		if from := spec.Settings.Recipe.CustomDataFrom; from != nil && len(c.Removes) > 0 {
 			add("keep with what the recipe loses the copy of customData in Secret %s", from.Name)

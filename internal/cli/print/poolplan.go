@@ -218,13 +218,13 @@ func recipeDiff(c *cloud.RecipeChange) []string {
 	lines := []string{"    - image " + orNone(c.From), "    + image " + orNone(c.To)}
 	for _, removed := range c.Removes {
 		note := ""
-		if slices.Contains(c.Unreadable, removed) {
+		if removed.Unreadable {
 			note = "  (lost for good: the cloud never gives it out)"
 		}
-		lines = append(lines, "    - "+removed+note)
+		lines = append(lines, "    - "+removed.Says()+note)
 	}
 	for _, kept := range c.Keeps {
-		lines = append(lines, "      "+kept)
+		lines = append(lines, "      "+kept.Says())
 	}
 	return lines
 }

@@ -51,22 +51,18 @@ func (p *Provider) SetRecipe(ctx context.Context, change cloud.RecipeChange) err
 	}
 }
 
-func removesData(removes []string) bool {
-	return slices.ContainsFunc(removes, func(name string) bool { return strings.HasPrefix(name, customDataName) })
-}
-
 // leftToDo names what of the change the model does not show.
 func leftToDo(r versionRef, model armcompute.VirtualMachineScaleSet, change cloud.RecipeChange) []string {
 	var left []string
 	if !isVersion(imageReference(model), r) {
 		left = append(left, "image "+r.imageName(imageReference(model)))
 	}
-	if removesData(change.Removes) && !customDataEmptied(r.scaleSet, model) {
-		left = append(left, customDataName)
+	if cloud.HasPart(change.Removes, customData) && !customDataEmptied(r.scaleSet, model) {
+		left = append(left, customData.String())
 	}
 	for _, extension := range extensionsOf(model) {
-		if name := removesExtensionPrefix + value(extension.Name); slices.Contains(change.Removes, name) {
-			left = append(left, name)
+		if part := partOf(extension); cloud.HasPart(change.Removes, part) {
+			left = append(left, part.String())
 		}
 	}
 	return left
@@ -74,7 +70,7 @@ func leftToDo(r versionRef, model armcompute.VirtualMachineScaleSet, change clou
 
 // recipePatch is the merge patch that carries a change out. Publisher, offer, SKU and version must be
 // nulled, or the patched reference would name two images.
-func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes []string) armcompute.VirtualMachineScaleSetUpdate {
+func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes []cloud.Part) armcompute.VirtualMachineScaleSetUpdate {
 	profile := &armcompute.VirtualMachineScaleSetUpdateVMProfile{
 		StorageProfile: &armcompute.VirtualMachineScaleSetUpdateStorageProfile{
 			ImageReference: &armcompute.ImageReference{
@@ -91,7 +87,7 @@ func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes 
 	patch := armcompute.VirtualMachineScaleSetUpdate{
 		Properties: &armcompute.VirtualMachineScaleSetUpdateProperties{VirtualMachineProfile: profile},
 	}
-	if removesData(removes) {
+	if cloud.HasPart(removes, customData) {
 		profile.OSProfile = &armcompute.VirtualMachineScaleSetUpdateOSProfile{
 			CustomData: to.Ptr(base64.StdEncoding.EncodeToString([]byte(emptyCloudConfig))),
 		}
@@ -102,7 +98,7 @@ func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes 
 		}
 		patch.Tags[bootstrapRemovedTag] = to.Ptr(r.version)
 	}
-	if slices.ContainsFunc(removes, func(name string) bool { return strings.HasPrefix(name, removesExtensionPrefix) }) {
+	if slices.ContainsFunc(removes, func(p cloud.Part) bool { return p.Kind == partExtension }) {
 		profile.ExtensionProfile = &armcompute.VirtualMachineScaleSetExtensionProfile{Extensions: keptExtensions(model, removes)}
 	}
 	return patch
@@ -121,8 +117,10 @@ func nullIfSet(image *armcompute.ImageReference, field func(*armcompute.ImageRef
 // keptExtensions are the extensions that stay, as they may be sent back: without their state, and without
 // waiting for an extension that goes. Azure keeps the protected settings of an extension that is sent
 // without them.
-func keptExtensions(model armcompute.VirtualMachineScaleSet, removes []string) []*armcompute.VirtualMachineScaleSetExtension {
-	goes := func(name string) bool { return slices.Contains(removes, removesExtensionPrefix+name) }
+func keptExtensions(model armcompute.VirtualMachineScaleSet, removes []cloud.Part) []*armcompute.VirtualMachineScaleSetExtension {
+	goes := func(name string) bool {
+		return cloud.HasPart(removes, cloud.Part{Kind: partExtension, Name: name})
+	}
 	kept := []*armcompute.VirtualMachineScaleSetExtension{}
 	for _, extension := range extensionsOf(model) {
 		if goes(value(extension.Name)) {

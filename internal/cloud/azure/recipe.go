@@ -16,13 +16,19 @@ import (
 // emptied for: Azure never gives customData out, so that it cannot be seen in any other way.
 const bootstrapRemovedTag = "kamino-bootstrap-removed"
 
-// Names in RecipeChange.Removes: SetRecipe reads them back. Azure never gives customData out, so that its
-// name says where it can still be found.
+// Kinds of a recipe's parts.
 const (
-	customDataName         = "customData"
-	removesCustomData      = customDataName + " (a node that was built with it keeps it in /var/lib/cloud/instance/user-data.txt)"
-	removesExtensionPrefix = "extension "
+	partCustomData = "customData"
+	partExtension  = "extension"
 )
+
+// customData is the part that Azure never gives out.
+var customData = cloud.Part{Kind: partCustomData, Unreadable: true, Elsewhere: "a node that was built with it keeps it in /var/lib/cloud/instance/user-data.txt"}
+
+// partOf is an extension as a part of the recipe.
+func partOf(extension *armcompute.VirtualMachineScaleSetExtension) cloud.Part {
+	return cloud.Part{Kind: partExtension, Name: value(extension.Name)}
+}
 
 // recipe reads what the pool's next node is built from. Only where it names the definition must the
 // versions be listed, to tell what "latest" means today.
@@ -30,7 +36,7 @@ func (p *Provider) recipe(ctx context.Context, s scaleSet, model armcompute.Virt
 	out := cloud.Recipe{Image: s.imageName(imageReference(model))}
 	for _, extension := range extensionsOf(model) {
 		if isBootstrap(extension) {
-			out.Bootstrap = append(out.Bootstrap, removesExtensionPrefix+value(extension.Name))
+			out.Bootstrap = append(out.Bootstrap, partOf(extension).String())
 		}
 	}
 	image := imageReference(model)
@@ -153,7 +159,7 @@ type backup struct {
 	Pool           cloud.PoolID                                  `json:"pool"`
 	ImageReference *armcompute.ImageReference                    `json:"imageReference,omitempty"`
 	Extensions     []*armcompute.VirtualMachineScaleSetExtension `json:"extensions,omitempty"`
-	Unreadable     []string                                      `json:"unreadable,omitempty"`
+	Unreadable     []cloud.Part                                  `json:"unreadable,omitempty"`
 }
 
 // RecipeChange implements cloud.Recipes.
@@ -174,23 +180,20 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 	change := cloud.RecipeChange{Pool: r.pool(), Version: r.version, From: r.imageName(image), To: r.id()}
 	saved := backup{Pool: r.pool(), ImageReference: image}
 	if removeBootstrap && !customDataEmptied(r.scaleSet, model) {
-		change.Removes = append(change.Removes, removesCustomData)
-		change.Unreadable = append(change.Unreadable, removesCustomData)
+		change.Removes = append(change.Removes, customData)
 	}
 	for _, extension := range extensionsOf(model) {
-		name := removesExtensionPrefix + value(extension.Name)
+		part := partOf(extension)
 		if !removeBootstrap || !isBootstrap(extension) {
-			change.Keeps = append(change.Keeps, name)
+			change.Keeps = append(change.Keeps, part)
 			continue
 		}
-		change.Removes = append(change.Removes, name)
-		if !tellsItsCommand(extension) {
-			change.Unreadable = append(change.Unreadable, name)
-		}
+		part.Unreadable = !tellsItsCommand(extension)
+		change.Removes = append(change.Removes, part)
 		saved.Extensions = append(saved.Extensions, extension)
 	}
 	change.Done, change.Refusals = isVersion(image, r) && len(change.Removes) == 0, refusalsOfPolicy(r.scaleSet, model)
-	saved.Unreadable = change.Unreadable
+	saved.Unreadable = cloud.Unreadable(change.Removes)
 	var err error
 	if change.Backup, err = json.MarshalIndent(saved, "", "  "); err != nil {
 		return cloud.RecipeChange{}, fail("save the recipe of", r.scaleSet, err)

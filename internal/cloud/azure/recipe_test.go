@@ -26,6 +26,8 @@ func model(t *testing.T, a *fakeARM) armcompute.VirtualMachineScaleSet {
 	return got
 }
 
+func extensionPart(name string) cloud.Part { return cloud.Part{Kind: partExtension, Name: name} }
+
 var testImage = cloud.ImageRef{Pool: testPool, Version: testVersion}
 
 func TestRecipePatch(t *testing.T) {
@@ -34,11 +36,11 @@ func TestRecipePatch(t *testing.T) {
 	image := `"storageProfile": {"imageReference": {"id": "` + r.id() + `", "publisher": null, "offer": null, "sku": null, "version": null}}`
 	for _, test := range []struct {
 		name    string
-		removes []string
+		removes []cloud.Part
 		want    string
 	}{
 		{"image only", nil, `{"properties": {"virtualMachineProfile": {` + image + `}}}`},
-		{"bootstrap", []string{removesCustomData, "extension vmssCSE"}, `{
+		{"bootstrap", []cloud.Part{customData, extensionPart("vmssCSE")}, `{
 			"tags": {"cluster": "one", "kamino-bootstrap-removed": "2026.11.21"},
 			"properties": {"virtualMachineProfile": {` + image + `,
 				"osProfile": {"customData": "` + empty + `"},
@@ -47,7 +49,7 @@ func TestRecipePatch(t *testing.T) {
 					{"name": "cluster-AKSLinuxBilling", "properties": {"publisher": "Microsoft.AKS", "type": "Compute.AKS-Engine.Linux.Billing", "typeHandlerVersion": "1.0"}}
 				]}
 			}}}`},
-		{"every extension", []string{"extension vmssCSE", "extension monitor", "extension cluster-AKSLinuxBilling"},
+		{"every extension", []cloud.Part{extensionPart("vmssCSE"), extensionPart("monitor"), extensionPart("cluster-AKSLinuxBilling")},
 			`{"properties": {"virtualMachineProfile": {` + image + `, "extensionProfile": {"extensions": []}}}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -93,12 +95,12 @@ func TestRecipeChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(change.Removes, []string{removesCustomData, "extension vmssCSE"}) ||
-		!slices.Equal(change.Keeps, []string{"extension monitor", "extension cluster-AKSLinuxBilling"}) || change.Done {
+	if !slices.Equal(change.Removes, []cloud.Part{customData, {Kind: partExtension, Name: "vmssCSE"}}) ||
+		!slices.Equal(cloud.SayParts(change.Keeps), []string{"extension monitor", "extension cluster-AKSLinuxBilling"}) || change.Done {
 		t.Errorf("%+v", change)
 	}
-	if !slices.Equal(change.Unreadable, []string{removesCustomData}) || !strings.Contains(removesCustomData, "/var/lib/cloud/instance/user-data.txt") {
-		t.Errorf("unreadable %q", change.Unreadable)
+	if lost := cloud.Unreadable(change.Removes); len(lost) != 1 || !strings.Contains(lost[0].Says(), "/var/lib/cloud/instance/user-data.txt") {
+		t.Errorf("unreadable %q", lost)
 	}
 	saved := object(t, string(change.Backup))
 	if !strings.Contains(string(change.Backup), `"commandToExecute": "join"`) || saved["imageReference"] == nil || strings.Contains(string(change.Backup), "Billing") {
@@ -156,7 +158,7 @@ func TestSetRecipe(t *testing.T) {
 		{"id": null, "publisher": "Canonical", "offer": "o", "sku": "s", "version": "latest"}}}}}`))
 	wantKind(t, p.SetRecipe(t.Context(), again), cloud.Conflict)
 	fresh, err := p.RecipeChange(t.Context(), testImage, true)
-	if err != nil || !slices.Contains(fresh.Removes, removesCustomData) {
+	if err != nil || !cloud.HasPart(fresh.Removes, customData) {
 		t.Errorf("%+v, %v", fresh, err)
 	}
 }

@@ -51,9 +51,9 @@ func (s suite) wantRecipe(t *testing.T, change cloud.RecipeChange) {
 	if recipe.Version != change.Version || recipe.Latest || !s.sameImage(recipe.Image, change.To) {
 		t.Errorf("the recipe is %+v, want version %s, %s", recipe, change.Version, change.To)
 	}
-	for _, name := range change.Removes {
-		if slices.Contains(recipe.Bootstrap, name) {
-			t.Errorf("the recipe still has %s", name)
+	for _, part := range change.Removes {
+		if slices.Contains(recipe.Bootstrap, part.String()) {
+			t.Errorf("the recipe still has %s", part)
 		}
 	}
 }
@@ -67,14 +67,14 @@ func checkChange(t *testing.T, s suite, change cloud.RecipeChange, version strin
 	if change.Pool != s.Pool || change.Version != version || change.From != s.recipe(t).Image || change.To == "" {
 		t.Errorf("change %+v", change)
 	}
-	for _, text := range change.Unreadable {
-		if !slices.ContainsFunc(change.Removes, func(name string) bool { return strings.Contains(text, name) }) {
-			t.Errorf("what cannot be read back, %q, names nothing of what is removed: %v", text, change.Removes)
+	for _, part := range change.Removes {
+		if cloud.HasPart(change.Keeps, part) {
+			t.Errorf("%s is both removed and kept", part)
 		}
 	}
-	for _, name := range change.Removes {
-		if slices.Contains(change.Keeps, name) {
-			t.Errorf("%s is both removed and kept", name)
+	for _, part := range slices.Concat(change.Removes, change.Keeps) {
+		if part.Kind == "" {
+			t.Errorf("a part is of no kind: %+v", part)
 		}
 	}
 	if !change.Done && !json.Valid(change.Backup) {

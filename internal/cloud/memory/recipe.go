@@ -52,16 +52,11 @@ func (c *Cloud) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBoot
 	if v != nil {
 		change.To = v.id
 	}
-	change.Keeps = slices.Clone(p.spec.Extensions)
+	change.Keeps = p.parts(p.spec.Extensions)
 	if removeBootstrap {
-		change.Removes = slices.Clone(p.recipe.bootstrap)
+		change.Removes = p.parts(p.recipe.bootstrap)
 	} else {
-		change.Keeps = append(change.Keeps, p.recipe.bootstrap...)
-	}
-	for _, name := range change.Removes {
-		if slices.Contains(p.spec.Unreadable, name) {
-			change.Unreadable = append(change.Unreadable, name)
-		}
+		change.Keeps = append(change.Keeps, p.parts(p.recipe.bootstrap)...)
 	}
 	change.Done, change.Refusals = p.recipe.image == change.To && len(change.Removes) == 0, p.rollRefusals()
 	if !change.Done {
@@ -70,15 +65,25 @@ func (c *Cloud) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBoot
 	return change, err
 }
 
+// parts reads the names that a pool was given: a kind, and what follows it.
+func (p *pool) parts(names []string) []cloud.Part {
+	var parts []cloud.Part
+	for _, text := range names {
+		kind, name, _ := strings.Cut(text, " ")
+		parts = append(parts, cloud.Part{Kind: kind, Name: name, Unreadable: slices.Contains(p.spec.Unreadable, text)})
+	}
+	return parts
+}
+
 // backup is the part of the recipe that a change changes, as far as this cloud gives it out.
-func (p *pool) backup(removes []string) ([]byte, error) {
+func (p *pool) backup(removes []cloud.Part) ([]byte, error) {
 	saved := struct {
 		Image     string   `json:"image"`
 		Bootstrap []string `json:"bootstrap,omitempty"`
 	}{Image: p.recipe.image}
-	for _, name := range removes {
-		if !slices.Contains(p.spec.Unreadable, name) {
-			saved.Bootstrap = append(saved.Bootstrap, name)
+	for _, part := range removes {
+		if !part.Unreadable {
+			saved.Bootstrap = append(saved.Bootstrap, part.String())
 		}
 	}
 	return json.Marshal(saved)
@@ -120,19 +125,24 @@ func (c *Cloud) SetRecipe(ctx context.Context, change cloud.RecipeChange) error 
 	return nil
 }
 
-func without(names, removed []string) []string {
+func without(names []string, removed []cloud.Part) []string {
 	var left []string
 	for _, name := range names {
-		if !slices.Contains(removed, name) {
+		if !hasNamed(removed, name) {
 			left = append(left, name)
 		}
 	}
 	return left
 }
 
+// hasNamed tells whether a name of the recipe is one of the parts.
+func hasNamed(parts []cloud.Part, name string) bool {
+	return slices.ContainsFunc(parts, func(part cloud.Part) bool { return part.String() == name })
+}
+
 // carriedOut tells whether the recipe already is as the change wants it.
 func (p *pool) carriedOut(change cloud.RecipeChange) bool {
-	left := slices.ContainsFunc(change.Removes, func(name string) bool { return slices.Contains(p.recipe.bootstrap, name) })
+	left := slices.ContainsFunc(p.recipe.bootstrap, func(name string) bool { return hasNamed(change.Removes, name) })
 	return p.recipe.image == change.To && !left
 }
 
@@ -141,13 +151,13 @@ func (p *pool) changedSince(change cloud.RecipeChange) bool {
 	if p.recipe.image != change.From {
 		return true
 	}
-	for _, name := range change.Removes {
-		if !slices.Contains(p.recipe.bootstrap, name) {
+	for _, part := range change.Removes {
+		if !slices.Contains(p.recipe.bootstrap, part.String()) {
 			return true
 		}
 	}
 	for _, name := range p.recipe.bootstrap {
-		if !slices.Contains(change.Removes, name) && !slices.Contains(change.Keeps, name) {
+		if !hasNamed(change.Removes, name) && !hasNamed(change.Keeps, name) {
 			return true
 		}
 	}
