@@ -9,8 +9,8 @@ import (
 
 // Names that stand on objects outside this group, and that other parts and tools rely on.
 const (
-	// ReservationAnnotation stands on a Node while a capture holds it. Its value is a Reservation as
-	// JSON: the lock and the record of what to give back, written in one update, before any other effect.
+	// ReservationAnnotation stands on a Node while somebody holds it: a capture, a replacement. Its value is a Reservation
+	// as JSON: the lock and the record of what to give back, written in one update, before any other effect.
 	ReservationAnnotation = "kamino.dev/reservation"
 
 	// RecordAnnotation stands on a Prototype and holds a Record as JSON: what the capture must not

@@ -30,6 +30,8 @@ type Reservation struct {
 	GeneralizeBootID string `json:"generalizeBootID,omitempty"`
 	// ReturningSince is when it was written down that the disk is no longer needed and the power comes back.
 	ReturningSince *metav1.Time `json:"returningSince,omitempty"`
+	// Rebuild is what a replacement must not forget of the node; nil where something else holds it.
+	Rebuild *Rebuild `json:"rebuild,omitempty"`
 }
 
 // Record is what a capture must not forget even if its status is lost. Each field is written before the
@@ -159,9 +161,13 @@ func (p *Proof) Verified() *Verified {
 }
 
 // ReservationOf reads the reservation of a Node's annotations; nil if there is none. An unreadable one is
-// an error: somebody else's hand was in it, and a guess could release a node that another capture holds.
+// an error: somebody else's hand was in it, and a guess could release a node that another holder holds.
 func ReservationOf(annotations map[string]string) (*Reservation, error) {
-	return decode[Reservation](annotations, ReservationAnnotation)
+	r, err := decode[Reservation](annotations, ReservationAnnotation)
+	if r != nil {
+		r.complete(annotations)
+	}
+	return r, err
 }
 
 // RecordOf reads the record of a Prototype; an empty one if there is none.

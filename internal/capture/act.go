@@ -44,7 +44,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Record:
 		return e.record(ctx, w, w.remember(w.reservation))
 	case plan.Relock:
-		return node.Reserve(ctx, e.Kube, w.node, *w.reservation)
+		return node.Note(ctx, e.Kube, w.node, *w.reservation)
 	case plan.Note:
 		return e.note(ctx, w)
 	case plan.Cordon:
@@ -211,7 +211,12 @@ func (e *Engine) deletePod(ctx context.Context, w *world) error {
 }
 
 func (e *Engine) release(ctx context.Context, w *world) error {
-	if err := node.Release(ctx, e.Kube, w.node, *w.reservation); err != nil {
+	n := w.node
+	if w.facts.Lock == plan.Stray { // what stands there is nobody's
+		n = w.node.DeepCopy()
+		delete(n.Annotations, v1alpha1.ReservationAnnotation)
+	}
+	if err := node.Release(ctx, e.Kube, n, *w.reservation, nil); err != nil {
 		return err
 	}
 	e.released(w)

@@ -4,9 +4,46 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
+
+// TestWhatANewerVersionTookIsNeverTouched: what stands over our reservation by a holder whose kind nobody here knows is
+// waited for at every moment, and what is ours is given back when it is gone.
+func TestWhatANewerVersionTookIsNeverTouched(t *testing.T) {
+	const theirs = `{"kind":"Pioneer","name":"pool1","uid":"p","reservedAt":"2026-03-14T12:00:00Z"}`
+	for at := range 40 {
+		s := newStage(t, donors[at%len(donors)]).decide()
+		var struck, gone bool
+		p := s.play(func(pass int) {
+			n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
+			if n == nil {
+				return
+			}
+			now := n.Annotations[v1alpha1.ReservationAnnotation]
+			switch {
+			case pass == at && now != "":
+				struck = true
+				s.reservation(theirs)
+			case !struck || gone:
+			case now != theirs:
+				t.Fatalf("struck after pass %d: %q stands there", at, now)
+			case pass >= at+30:
+				gone = true
+				s.onNode(func(n *corev1.Node) { delete(n.Annotations, v1alpha1.ReservationAnnotation) })
+			}
+		})
+		if !struck {
+			continue
+		}
+		if !gone {
+			t.Errorf("struck after pass %d: it ended over a node that another holds: %s", at, verdict(p))
+		}
+		s.gaveBack()
+	}
+}
 
 // TestSomebodySetsAnImageMeanwhile: what the recipe names then is left as it is, and told; the version stays.
 func TestSomebodySetsAnImageMeanwhile(t *testing.T) {

@@ -84,8 +84,12 @@ func (w *world) takeOver(reservation *v1alpha1.Reservation) {
 	w.record.Returning = w.record.Returning || reservation.ReturningSince != nil
 }
 
-// holds tells whether the holder is a capture of this very instance that has not ended.
+// holds tells whether the holder is a capture of this very instance that has not ended. One of a kind that this version
+// does not know is taken for present: nobody here can tell, and it gives back itself.
 func (e *Engine) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.InstanceID) (bool, error) {
+	if !holder.Known() {
+		return true, nil
+	}
 	if !holder.Is(v1alpha1.HolderPrototype) || holder.Name == "" {
 		return false, nil
 	}

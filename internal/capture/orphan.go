@@ -18,6 +18,9 @@ import (
 // decision, one action of those that give a donor back. All that is known of the capture is the reservation on the
 // Node, which therefore goes last. Done means that this holder does not hold the node, or no longer.
 func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder) (Result, error) {
+	if !holder.Is(v1alpha1.HolderPrototype) {
+		return Result{}, fmt.Errorf("node %s is held by %s, which is no capture", name, holder)
+	}
 	key := "node/" + name // no Prototype has such a name
 	w, err := e.lookOrphan(ctx, name, holder)
 	if err != nil {

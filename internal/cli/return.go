@@ -52,6 +52,9 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 	if n.State == held.ByCapture {
 		return refusedf("node %s is held by %s, which has not ended, and nothing was changed: `kamino cancel %s` stops it and gives the node back", name, n.Holder, n.Holder.Name)
 	}
+	if n.State == held.ByUnknown {
+		return refusedf("node %s is held by %s, and nothing was changed: give it back with the version that took it", name, n.Holder)
+	}
 	if flags.dryRun {
 		return print.Returned(s.Out, flags.format, print.Return{Node: name, Holder: n.Holder, DryRun: true})
 	}
@@ -59,12 +62,12 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 	defer cancel()
 	switch n.State {
 	case held.ByReplacement:
-		err = s.takeFromReplacement(ctx, name)
+		err = s.takeFromReplacement(ctx, name, n.Holder)
 	case held.Unreadable, held.Stripped:
 		if err = s.cluster.overwrite(ctx, name, s.Now()); err == nil {
 			err = s.driveBack(ctx, name, lost)
 		}
-	case held.Orphaned, held.ByCapture:
+	case held.Orphaned, held.ByCapture, held.ByUnknown:
 		err = s.driveBack(ctx, name, n.Holder)
 	}
 	if err != nil {
@@ -142,10 +145,14 @@ func (s *session) broken(ctx context.Context, name string) error {
 }
 
 // takeFromReplacement starts a node's instance if it is off, and gives the node back as the replacement found it.
-func (s *session) takeFromReplacement(ctx context.Context, name string) error {
+func (s *session) takeFromReplacement(ctx context.Context, name string, holder v1alpha1.Holder) error {
 	n, err := s.cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	reservation, err := v1alpha1.ReservationOf(n.Annotations)
+	if err != nil || reservation == nil || !reservation.Same(holder) {
+		return refusedf("node %s is held by %s no longer, and nothing was changed: `kamino held` tells who holds it now", name, holder)
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
 	instance, err := s.provider.Instance(ctx, id)
@@ -157,7 +164,7 @@ func (s *session) takeFromReplacement(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	return node.GiveBackFromRebuild(ctx, s.cluster.Kube, n, "")
+	return node.Release(ctx, s.cluster.Kube, n, *reservation, nil)
 }
 
 // awaitReady looks at the node until it is Ready or the time is over, and tells what it is then.

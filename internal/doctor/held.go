@@ -12,9 +12,14 @@ import (
 // keeps a capture of another node from working, but a pool that is short of a node may.
 func (d *Doctor) held(ctx context.Context) {
 	for _, n := range d.heldNodes {
-		if n.Left() {
-			d.add(Finding{Level: Warn, Check: CheckHeld, Message: d.heldFor(n), Remedy: "kamino return " + n.Name})
+		if !n.Left() {
+			continue
 		}
+		remedy := "kamino return " + n.Name
+		if !n.Returnable() {
+			remedy = "leave it to the version of Kamino that took it, or give it back with that one's `kamino return`"
+		}
+		d.add(Finding{Level: Warn, Check: CheckHeld, Message: d.heldFor(n), Remedy: remedy})
 	}
 	left := 0
 	if d.Leftovers != nil {
@@ -57,7 +62,9 @@ func (d *Doctor) heldFor(n held.Node) string {
 	}
 	switch n.State {
 	case held.ByReplacement:
-		return fmt.Sprintf("node %s is held%s by a replacement of nodes; unless a rollback with --replace-nodes is at work, it was interrupted", n.Name, since)
+		return fmt.Sprintf("node %s is held%s by %s; unless a rollback with --replace-nodes is at work, it was interrupted", n.Name, since, n.Holder)
+	case held.ByUnknown:
+		return fmt.Sprintf("node %s is held%s by %s", n.Name, since, n.Holder)
 	case held.Unreadable:
 		return fmt.Sprintf("node %s carries a reservation that can't be read", n.Name)
 	case held.Stripped:

@@ -23,6 +23,8 @@ const (
 	ByCapture State = "capture"
 	// ByReplacement: a replacement of nodes holds it, or did when it was interrupted: nobody can tell.
 	ByReplacement State = "replacement"
+	// ByUnknown: something holds it that a newer version of Kamino knows, which gives it back.
+	ByUnknown State = "unknown"
 	// Orphaned: the Prototype that holds it is gone or has ended.
 	Orphaned State = "orphaned"
 	// Unreadable: it carries a reservation that cannot be read, and no Prototype's record speaks of it.
@@ -91,6 +93,8 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	case err != nil || r == nil || r.UID == "":
 		found.State = Unreadable
 		return found, true
+	case !r.Known():
+		found.State = ByUnknown
 	case r.Is(v1alpha1.HolderReplacement):
 		found.State = ByReplacement
 	case c.working[r.UID]:
@@ -108,8 +112,11 @@ func marked(n *corev1.Node) bool {
 		n.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true"
 }
 
-// Left tells whether a node is held by nobody who is at work and gives it back by himself.
+// Left tells whether a node is held by nobody of whom it is known that he is at work and gives it back by himself.
 func (n Node) Left() bool { return n.State != ByCapture }
+
+// Returnable tells whether a person may have the node given back in the holder's place.
+func (n Node) Returnable() bool { return n.State != ByCapture && n.State != ByUnknown }
 
 // Kinds of what captures leave.
 const (

@@ -36,6 +36,9 @@ func TestWhoHoldsANode(t *testing.T) {
 		{"a record, and nonsense on the Node", "?", []v1alpha1.Prototype{prototype("p", "u", v1alpha1.PhaseDraining, recorded)}, ByCapture},
 		{"a replacement", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback"}`, nil, ByReplacement},
 		{"a replacement of an earlier version", `{"prototype":"kamino-rollback","uid":"kamino-rollback"}`, nil, ByReplacement},
+		{"a replacement with an identity", `{"kind":"Replacement","name":"pool1-2026.03.01","uid":"v"}`, nil, ByReplacement},
+		{"what a newer version knows", `{"kind":"Pioneer","name":"p","uid":"u"}`, nil, ByUnknown},
+		{"what a newer version knows, with a capture's UID", `{"kind":"Pioneer","name":"p","uid":"u"}`, []v1alpha1.Prototype{prototype("p", "u", v1alpha1.PhaseDraining, "")}, ByUnknown},
 		{"nonsense", "?", nil, Unreadable},
 		{"no holder", "{}", nil, Unreadable},
 	} {
@@ -47,6 +50,9 @@ func TestWhoHoldsANode(t *testing.T) {
 			got, isHeld := CapturesOf(c.prototypes).Of(n)
 			if isHeld != (c.want != "") || isHeld && got.State != c.want {
 				t.Errorf("it is held: %t, %+v, want %q", isHeld, got, c.want)
+			}
+			if returnable := c.want != "" && c.want != ByCapture && c.want != ByUnknown; isHeld && got.Returnable() != returnable {
+				t.Errorf("a person may give it back: %t", !returnable)
 			}
 		})
 	}

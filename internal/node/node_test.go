@@ -65,7 +65,7 @@ func TestReleaseUndoesReserve(t *testing.T) {
 		if !get(t, kube).Spec.Unschedulable {
 			rt.Fatal("not cordoned")
 		}
-		if err := Release(ctx, kube, get(t, kube), *written); err != nil {
+		if err := Release(ctx, kube, get(t, kube), *written, nil); err != nil {
 			rt.Fatal(err)
 		}
 		after := get(t, kube)

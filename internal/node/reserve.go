@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -34,9 +35,19 @@ func NewReservation(holder v1alpha1.Holder, n *corev1.Node, scaleInProtected boo
 	}
 }
 
-// Reserve writes the reservation onto the node, with the annotations that keep others from removing it,
-// in one update. A conflict is returned if the node has changed since it was read.
+// Reserve takes the node: it writes the reservation, with the annotations that keep others from removing the node, in one
+// update. Every holder takes nodes in this way. A conflict is returned if another reservation stands there, or if
+// the node has changed since it was read.
 func Reserve(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
+	if err := unheld(n, r.Holder); err != nil {
+		return err
+	}
+	return Note(ctx, kube, n, r)
+}
+
+// Note writes what changed in the reservation of a node that is held, and again what else a hold sets. What stands in its
+// place is lost: the caller knows that it is nobody's. A conflict is returned if the node has changed since it was read.
+func Note(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("reserve node %s: %w", n.Name, err)
@@ -45,30 +56,46 @@ func Reserve(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v
 	for key, value := range held {
 		annotations[key] = ptr(value)
 	}
-	return patch(ctx, kube, n, annotations, nil)
-}
-
-// Note writes what changed in the reservation of a node that is held.
-func Note(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("note on node %s: %w", n.Name, err)
-	}
-	return patch(ctx, kube, n, map[string]*string{v1alpha1.ReservationAnnotation: ptr(string(text))}, nil)
+	withoutFormer(n, annotations)
+	return patch(ctx, kube, n, change{annotations: annotations})
 }
 
 // Cordon keeps new pods from the node.
 func Cordon(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) error {
-	return patch(ctx, kube, n, nil, ptr(true))
+	return patch(ctx, kube, n, change{unschedulable: ptr(true)})
 }
 
-// Release gives the node back as the reservation found it and removes the lock, in one update.
-func Release(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
+// Release gives the node back as the reservation found it, removes the lock, and sets the labels, if any, in one update.
+// A conflict is returned if another reservation stands there, or if the node has changed since it was read.
+func Release(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation, labels map[string]string) error {
+	if err := unheld(n, r.Holder); err != nil {
+		return err
+	}
 	annotations := map[string]*string{v1alpha1.ReservationAnnotation: nil}
 	for key, value := range r.Annotations {
 		annotations[key] = value
 	}
-	return patch(ctx, kube, n, annotations, &r.Unschedulable)
+	withoutFormer(n, annotations)
+	return patch(ctx, kube, n, change{annotations: annotations, labels: labels, unschedulable: &r.Unschedulable})
+}
+
+// unheld is an error if another reservation than the holder's stands on the node, be it one that nobody can read.
+func unheld(n *corev1.Node, holder v1alpha1.Holder) error {
+	other, err := v1alpha1.ReservationOf(n.Annotations)
+	if err == nil && other != nil && !other.Same(holder) {
+		err = fmt.Errorf("it is held by %s", other.Holder)
+	}
+	if err != nil {
+		return apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
+	}
+	return nil
+}
+
+// withoutFormer removes what earlier versions of Kamino have written beside a reservation, and stands in it now.
+func withoutFormer(n *corev1.Node, annotations map[string]*string) {
+	if _, found := n.Annotations[v1alpha1.RebuildAnnotation]; found {
+		annotations[v1alpha1.RebuildAnnotation] = nil
+	}
 }
 
 // Restored tells whether the node is as the reservation found it, and unlocked.
@@ -85,24 +112,26 @@ func Restored(n *corev1.Node, r v1alpha1.Reservation) bool {
 	return n.Spec.Unschedulable == r.Unschedulable
 }
 
-// patch merges annotations (nil removes one) and the cordon into the node as it was read: the resource
-// version makes the API server refuse if anybody else wrote meanwhile.
-func patch(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, annotations map[string]*string, unschedulable *bool) error {
-	return patchLabelled(ctx, kube, n, annotations, nil, unschedulable)
+// change is what is written on a node: annotations (nil removes one), labels and the cordon, each as far as it is set.
+type change struct {
+	annotations   map[string]*string
+	labels        map[string]string
+	unschedulable *bool
 }
 
-func patchLabelled(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, annotations map[string]*string,
-	labels map[string]string, unschedulable *bool) error {
+// patch merges the change into the node as it was read: the resource version makes the API server refuse if anybody else
+// wrote meanwhile.
+func patch(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, c change) error {
 	metadata := map[string]any{"resourceVersion": n.ResourceVersion, "uid": n.UID}
-	if annotations != nil {
-		metadata["annotations"] = annotations
+	if c.annotations != nil {
+		metadata["annotations"] = c.annotations
 	}
-	if labels != nil {
-		metadata["labels"] = labels
+	if c.labels != nil {
+		metadata["labels"] = c.labels
 	}
 	body := map[string]any{"metadata": metadata}
-	if unschedulable != nil {
-		body["spec"] = map[string]any{"unschedulable": cordonValue(*unschedulable)}
+	if c.unschedulable != nil {
+		body["spec"] = map[string]any{"unschedulable": cordonValue(*c.unschedulable)}
 	}
 	data, err := json.Marshal(body)
 	if err != nil {

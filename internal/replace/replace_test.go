@@ -3,6 +3,7 @@ package replace
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -182,7 +183,7 @@ func TestANodeThatDoesNotComeBackStopsTheRest(t *testing.T) {
 	if len(result.Rebuilt) > 0 || !strings.Contains(result.Failed["bad-0"], "did not come back within 30m0s") || !strings.Contains(result.Waiting, "bad-0 (being rebuilt)") {
 		t.Errorf("%+v", result)
 	}
-	if n := s.node("bad-0"); !n.Spec.Unschedulable || n.Annotations[v1alpha1.RebuildAnnotation] == "" {
+	if n := s.node("bad-0"); !n.Spec.Unschedulable || n.Annotations[v1alpha1.ReservationAnnotation] == "" {
 		t.Errorf("it is not held: %+v", n)
 	}
 	if diff := cmp.Diff([]string{"bad-0 Normal Rebuilding", "bad-0 Warning NotRebuilt"}, s.events); diff != "" {
@@ -260,6 +261,69 @@ func TestWhatACaptureHoldsIsLeftAlone(t *testing.T) {
 	}
 	if result := s.run(s.replacer()); len(result.Rebuilt) != 2 {
 		t.Errorf("%+v", result)
+	}
+}
+
+// TestARunTakesOverItsOwnNodesAndNoOthers: those that a run towards the same version took are gone on with, and those of a
+// version that gave replacements no identity; any other holder's node stays as it is.
+func TestARunTakesOverItsOwnNodesAndNoOthers(t *testing.T) {
+	for _, c := range []struct {
+		name, reservation, beside string
+		takesOver                 bool
+	}{
+		{"its own", `{"kind":"Replacement","name":"pool1-2026.03.01","uid":"OWN","reservedAt":"2026-03-03T12:00:00Z","rebuild":{"bootID":"BOOT","startedAt":"2026-03-03T12:00:00Z"}}`, "", true},
+		{"a former version's", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-03T12:00:00Z"}`, `{"bootID":"BOOT","startedAt":"2026-03-03T12:00:00Z"}`, true},
+		{"a former version's, half removed", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-03T12:00:00Z"}`, "", true},
+		{"that of another version", `{"kind":"Replacement","name":"pool1-2026.02.01","uid":"another","reservedAt":"2026-03-03T12:00:00Z"}`, "", false},
+		{"what is not known", `{"kind":"Pioneer","name":"pool1-2026.03.01","uid":"OWN","reservedAt":"2026-03-03T12:00:00Z"}`, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(t, 1)
+			s.budget["on-bad-0"] = 3
+			fill := strings.NewReplacer("OWN", string(s.replacer().holder().UID), "BOOT", s.node("bad-0").Status.NodeInfo.BootID)
+			held := s.node("bad-0")
+			held.Annotations = map[string]string{v1alpha1.ReservationAnnotation: fill.Replace(c.reservation)}
+			if c.beside != "" {
+				held.Annotations[v1alpha1.RebuildAnnotation] = fill.Replace(c.beside)
+			}
+			s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), held, ""))
+			result := s.run(s.replacer())
+			if c.takesOver {
+				if len(result.Rebuilt) != 1 || s.budget["on-bad-0"] > 0 {
+					t.Errorf("%+v, and its pods were asked to go: %t", result, s.budget["on-bad-0"] == 0)
+				}
+				s.wantClean(good, "bad-0")
+				return
+			}
+			if after := s.node("bad-0"); len(result.Rebuilt) > 0 || s.rebuilds() > 0 || after.Spec.Unschedulable || !maps.Equal(after.Annotations, held.Annotations) {
+				t.Errorf("%+v, and the node carries %v", result, after.Annotations)
+			}
+			if !strings.Contains(result.Waiting, "node bad-0 is held by ") {
+				t.Errorf("it waits for %q", result.Waiting)
+			}
+		})
+	}
+}
+
+// TestANodeThatAnotherTakesMeanwhileIsLeft as that other one has it.
+func TestANodeThatAnotherTakesMeanwhileIsLeft(t *testing.T) {
+	s := newStage(t, 1)
+	s.budget["on-bad-0"] = 1e6
+	const theirs = `{"kind":"Prototype","name":"pool1-2026.03.03","uid":"u"}`
+	s.between = func(pauses int) error {
+		if pauses == 5 {
+			n := s.node("bad-0")
+			n.Annotations[v1alpha1.ReservationAnnotation] = theirs
+			s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+		}
+		return nil
+	}
+	result := s.run(s.replacer())
+	if why := result.Failed["bad-0"]; !strings.Contains(why, "is held by prototype pool1-2026.03.03") || s.rebuilds() > 0 {
+		t.Errorf("%+v, %d rebuilds", result, s.rebuilds())
+	}
+	if n := s.node("bad-0"); n.Annotations[v1alpha1.ReservationAnnotation] != theirs || !n.Spec.Unschedulable {
+		t.Errorf("the other's hold is gone: %+v", n.Annotations)
 	}
 }
 

@@ -44,29 +44,34 @@ func (r *Replacer) advance(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("read node %s: %w", name, err)
 	}
-	mark, err := node.Rebuilding(n)
+	reservation, err := v1alpha1.ReservationOf(n.Annotations)
 	if err != nil {
-		return err
+		return fmt.Errorf("node %s: %w", name, err)
 	}
 	switch {
-	case mark == nil:
-		r.fail(name, "was taken away from this rebuild: its annotation "+v1alpha1.RebuildAnnotation+" is gone")
+	case reservation == nil:
+		r.fail(name, "was taken away from this rebuild: its annotation "+v1alpha1.ReservationAnnotation+" is gone")
+		return nil
+	case !r.owns(reservation):
+		r.fail(name, fmt.Sprintf("was taken away from this rebuild: it is held by %s", reservation.Holder))
 		return nil
 	case !n.Spec.Unschedulable:
 		r.sayOnce(name, "is cordoned")
 		return node.Cordon(ctx, r.Kube, n)
 	}
-	if rebooted := n.Status.NodeInfo.BootID != mark.BootID; !rebooted && !r.AllAtOnce && !r.active[name].rebuilds {
-		drained, err := r.drain(ctx, n, mark)
+	boot := reservation.Rebuild.BootID
+	rebooted := boot != "" && n.Status.NodeInfo.BootID != boot
+	if !rebooted && !r.AllAtOnce && !r.active[name].rebuilds {
+		drained, err := r.drain(ctx, n, reservation)
 		if err != nil || !drained {
 			return err
 		}
 	}
-	return r.rebuild(ctx, n, mark)
+	return r.rebuild(ctx, n, reservation)
 }
 
 // drain asks the pods that are left to go, and tells whether none is.
-func (r *Replacer) drain(ctx context.Context, n *corev1.Node, mark *v1alpha1.Rebuild) (bool, error) {
+func (r *Replacer) drain(ctx context.Context, n *corev1.Node, held *v1alpha1.Reservation) (bool, error) {
 	settings := r.Drain
 	settings.Timeout.Duration = r.drainTimeout()
 	left, err := node.Left(ctx, r.Kube, n.Name, settings, node.Own{})
@@ -77,12 +82,12 @@ func (r *Replacer) drain(ctx context.Context, n *corev1.Node, mark *v1alpha1.Reb
 		left.Pods = staying(left.Pods)
 	}
 	if len(left.Stuck) > 0 {
-		return false, r.giveBack(ctx, n, "can't be drained: "+strings.Join(left.Stuck, "; ")+"; remove them, or use --force to lose them")
+		return false, r.giveBack(ctx, n, held, "can't be drained: "+strings.Join(left.Stuck, "; ")+"; remove them, or use --force to lose them")
 	}
 	if len(left.Pods) == 0 {
 		return true, nil
 	}
-	overdue := r.now().Sub(mark.StartedAt.Time) > settings.Timeout.Duration
+	overdue := r.now().Sub(held.Rebuild.StartedAt.Time) > settings.Timeout.Duration
 	blocked, err := node.Evict(ctx, r.Kube, left, settings, settings.Force && overdue)
 	if err != nil {
 		return false, err
@@ -94,7 +99,7 @@ func (r *Replacer) drain(ctx context.Context, n *corev1.Node, mark *v1alpha1.Reb
 		what = "can't be drained yet: " + why
 	}
 	if overdue && !settings.Force {
-		return false, r.giveBack(ctx, n, fmt.Sprintf("was not drained within %s: %s", settings.Timeout.Duration, why))
+		return false, r.giveBack(ctx, n, held, fmt.Sprintf("was not drained within %s: %s", settings.Timeout.Duration, why))
 	}
 	if len(blocked) > 0 || r.active[n.Name].said == "is cordoned" {
 		r.sayOnce(n.Name, what)
@@ -114,8 +119,8 @@ func staying(pods []corev1.Pod) []corev1.Pod {
 }
 
 // giveBack gives a node back that was not rebuilt.
-func (r *Replacer) giveBack(ctx context.Context, n *corev1.Node, why string) error {
-	if err := node.GiveBackFromRebuild(ctx, r.Kube, n, ""); err != nil {
+func (r *Replacer) giveBack(ctx context.Context, n *corev1.Node, held *v1alpha1.Reservation, why string) error {
+	if err := node.Release(ctx, r.Kube, n, *held, nil); err != nil {
 		return err
 	}
 	r.event(n, corev1.EventTypeWarning, "NotRebuilt", fmt.Sprintf("node %s, which runs version %s, %s", n.Name, r.From, why))
@@ -124,9 +129,9 @@ func (r *Replacer) giveBack(ctx context.Context, n *corev1.Node, why string) err
 }
 
 // rebuild has the cloud do it, and gives the node back once it is Ready under a new boot.
-func (r *Replacer) rebuild(ctx context.Context, n *corev1.Node, mark *v1alpha1.Rebuild) error {
+func (r *Replacer) rebuild(ctx context.Context, n *corev1.Node, held *v1alpha1.Reservation) error {
 	f := r.active[n.Name]
-	booted := nodestate.Ready(n) && n.Status.NodeInfo.BootID != mark.BootID
+	booted := nodestate.Ready(n) && n.Status.NodeInfo.BootID != held.Rebuild.BootID
 	if f.rebuilds && !booted && r.now().Sub(f.askedAt) < askEvery {
 		return nil
 	}
@@ -134,7 +139,7 @@ func (r *Replacer) rebuild(ctx context.Context, n *corev1.Node, mark *v1alpha1.R
 	rebuilder, _ := cloud.As[cloud.Rebuilder](r.Cloud)
 	have, err := rebuilder.EnsureRebuilt(ctx, cloud.InstanceID(n.Spec.ProviderID), r.To)
 	if err != nil {
-		return r.refused(ctx, n, err)
+		return r.refused(ctx, n, held, err)
 	}
 	if !f.rebuilds {
 		f.rebuilds, f.begunAt = true, r.now()
@@ -148,7 +153,8 @@ func (r *Replacer) rebuild(ctx context.Context, n *corev1.Node, mark *v1alpha1.R
 	switch {
 	case have.State == cloud.Complete && (booted || late && nodestate.Ready(n)):
 		// One that is up to date and Ready for so long under its old boot was rebuilt before it was taken.
-		if err := node.GiveBackFromRebuild(ctx, r.Kube, n, r.To); err != nil {
+		labels := map[string]string{v1alpha1.VersionLabel: v1alpha1.VersionLabelValue(r.To)}
+		if err := node.Release(ctx, r.Kube, n, *held, labels); err != nil {
 			return err
 		}
 		r.leave(n.Name)
@@ -167,7 +173,7 @@ func (r *Replacer) rebuild(ctx context.Context, n *corev1.Node, mark *v1alpha1.R
 }
 
 // refused deals with a cloud that does not rebuild a node. What may pass by itself is an error that step knows.
-func (r *Replacer) refused(ctx context.Context, n *corev1.Node, err error) error {
+func (r *Replacer) refused(ctx context.Context, n *corev1.Node, held *v1alpha1.Reservation, err error) error {
 	switch cloud.KindOf(err) {
 	case cloud.NotFound:
 		r.leave(n.Name)
@@ -191,7 +197,7 @@ func (r *Replacer) refused(ctx context.Context, n *corev1.Node, err error) error
 	if r.active[n.Name].rebuilds {
 		return err // half-way; it stays taken, and the next run goes on with it
 	}
-	if back := r.giveBack(ctx, n, "is given back as it is"); back != nil {
+	if back := r.giveBack(ctx, n, held, "is given back as it is"); back != nil {
 		return back
 	}
 	return err

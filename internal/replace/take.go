@@ -20,9 +20,9 @@ import (
 // member is a node of the pool, as much as choosing needs of it.
 type member struct {
 	node  *corev1.Node
-	bad   bool // it runs the version that must go
-	taken bool // by a rebuild
-	held  string
+	bad   bool   // it runs the version that must go
+	taken bool   // by this replacement
+	held  string // by whom else
 	ready bool
 }
 
@@ -81,15 +81,27 @@ func (r *Replacer) members(ctx context.Context, builtFrom map[string]string) ([]
 
 func (r *Replacer) member(n *corev1.Node, builtFrom string) (member, error) {
 	m := member{node: n, bad: builtFrom == cmp.Or(strings.ToLower(r.Image), r.From), ready: nodestate.Ready(n)}
-	rebuild, err := node.Rebuilding(n)
-	if err != nil {
-		return m, err
-	}
-	m.taken = rebuild != nil
-	if reservation, err := v1alpha1.ReservationOf(n.Annotations); err == nil && reservation != nil && !m.taken {
-		m.held = reservation.Name
+	reservation, err := v1alpha1.ReservationOf(n.Annotations)
+	switch {
+	case err != nil:
+		return m, fmt.Errorf("node %s: %w", n.Name, err)
+	case reservation == nil:
+	case r.owns(reservation):
+		m.taken = true
+	default:
+		m.held = reservation.Holder.String()
 	}
 	return m, nil
+}
+
+// holder is who holds the nodes that go to this version in this pool, whoever started it.
+func (r *Replacer) holder() v1alpha1.Holder {
+	return v1alpha1.ReplacementHolder(r.Cloud.PoolName(r.Pool), string(r.Pool), r.To)
+}
+
+// owns tells whether a node of the pool is held by this replacement, or by one of a version that gave them no identity.
+func (r *Replacer) owns(reservation *v1alpha1.Reservation) bool {
+	return reservation.Same(r.holder()) || reservation.Anonymous()
 }
 
 // take takes as many nodes as may be out of service, those first that are out of service anyway.
@@ -161,7 +173,7 @@ func (r *Replacer) next(members []member) []member {
 			r.failed[name] = "is left alone, because this process runs on it: run the command elsewhere"
 			r.say(name, r.failed[name])
 		case m.held != "":
-			r.wait("node %s is held by prototype %s", name, m.held)
+			r.wait("node %s is held by %s", name, m.held)
 		default:
 			next = append(next, m)
 		}
@@ -188,8 +200,9 @@ func (r *Replacer) wait(format string, args ...any) {
 
 // takeOne takes a node; false if somebody else wrote it at the same moment.
 func (r *Replacer) takeOne(ctx context.Context, n *corev1.Node) (bool, error) {
-	mark := v1alpha1.Rebuild{From: r.From, To: r.To, BootID: n.Status.NodeInfo.BootID, StartedAt: metav1.NewTime(r.now())}
-	err := node.TakeForRebuild(ctx, r.Kube, n, mark)
+	reservation := node.NewReservation(r.holder(), n, false, metav1.NewTime(r.now()))
+	reservation.Rebuild = &v1alpha1.Rebuild{From: r.From, To: r.To, BootID: n.Status.NodeInfo.BootID, StartedAt: reservation.ReservedAt}
+	err := node.Reserve(ctx, r.Kube, n, reservation)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return false, nil
 	}

@@ -137,6 +137,8 @@ func free(s Subject) *cloud.Refusal {
 		return refuse(Reserved, "node %s carries a reservation that cannot be read (annotation %s): `kamino held` tells who holds the node, and `kamino return %s` gives it back if nobody does", s.Node.Name, v1alpha1.ReservationAnnotation, s.Node.Name)
 	case reservation == nil, reservation.Is(v1alpha1.HolderPrototype) && reservation.Name == s.Prototype:
 		return nil
+	case !reservation.Known():
+		return refuse(Reserved, "node %s is held by %s: the version that took it gives it back", s.Node.Name, reservation.Holder)
 	case !reservation.Is(v1alpha1.HolderPrototype):
 		return refuse(Reserved, "node %s is held by %s: let it end, or give the node back with `kamino return %s`", s.Node.Name, reservation.Holder, s.Node.Name)
 	}

@@ -63,6 +63,9 @@ func TestRefusals(t *testing.T) {
 		{"reserved by ourselves", func(s *Subject) {
 			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"name":"pool1-2026.01.02","uid":"u"}`
 		}, nil},
+		{"reserved by what nobody here knows", func(s *Subject) {
+			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"kind":"Pioneer","name":"pool1-2026.01.02","uid":"u"}`
+		}, []string{Reserved}},
 		{"an unreadable reservation", func(s *Subject) { s.Node.Annotations[v1alpha1.ReservationAnnotation] = "?" }, []string{Reserved}},
 		{"it asks not to be disrupted", func(s *Subject) { s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true" }, []string{DoNotDisrupt}},
 		{"which may be allowed", func(s *Subject) {

@@ -23,6 +23,7 @@ type HeldReport struct {
 var returns = map[held.State]string{
 	held.ByCapture:     "by itself",
 	held.ByReplacement: "the same rollback again, or kamino return",
+	held.ByUnknown:     "a newer version of Kamino",
 	held.Orphaned:      "kamino return, or a controller",
 	held.Unreadable:    "kamino return",
 	held.Stripped:      "kamino return, unless you keep it so",
@@ -45,6 +46,8 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 			holder = "unreadable"
 		case held.Stripped:
 			holder = "nobody (no reservation)"
+		case held.ByUnknown:
+			holder = n.Holder.Brief() + " (unknown)"
 		case held.Orphaned:
 			holder += " (gone)"
 		default:
@@ -84,22 +87,29 @@ func HeldLines(report HeldReport, now time.Time) []string {
 		if !n.Since.IsZero() {
 			line += " for " + Duration(now.Sub(n.Since))
 		}
-		switch n.State {
-		case held.ByReplacement:
-			line += " by a replacement of nodes: the same rollback again goes on, and"
-		case held.Unreadable:
-			line += " by a reservation that can't be read:"
-		case held.Stripped:
-			line += " without a reservation:"
-		case held.Orphaned, held.ByCapture:
-			line += fmt.Sprintf(" by %s, which is gone or has ended:", n.Holder)
-		}
-		lines = append(lines, fmt.Sprintf("%s `kamino return %s` gives it back", line, n.Name))
+		lines = append(lines, line+heldBy(n))
 	}
 	for _, l := range report.Left {
 		lines = append(lines, fmt.Sprintf("Prototype %s is gone and has left %s %s: a controller or `kamino return --leftovers` removes it", l.Prototype, l.Kind, l.Name))
 	}
 	return lines
+}
+
+// heldBy says by whom a node is held that nobody gives back who is known to be at work, and what to do.
+func heldBy(n held.Node) string {
+	back := fmt.Sprintf("`kamino return %s` gives it back", n.Name)
+	switch n.State {
+	case held.ByReplacement:
+		return fmt.Sprintf(" by %s: the same rollback again goes on, and %s", n.Holder, back)
+	case held.ByUnknown:
+		return fmt.Sprintf(" by %s: the version that took it gives it back", n.Holder)
+	case held.Unreadable:
+		return " by a reservation that can't be read: " + back
+	case held.Stripped:
+		return " without a reservation: " + back
+	case held.Orphaned, held.ByCapture:
+	}
+	return fmt.Sprintf(" by %s, which is gone or has ended: %s", n.Holder, back)
 }
 
 // Cleared is what `kamino return --leftovers` has removed.

@@ -1,0 +1,88 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// TestHolders: what each kind is taken for, also as versions before there were kinds wrote it, and as one will that knows
+// more kinds.
+func TestHolders(t *testing.T) {
+	for _, c := range []struct {
+		holder                                     v1alpha1.Holder
+		capture, replacement, known, anonymousHand bool
+		says                                       string
+	}{
+		{v1alpha1.Holder{Kind: "Prototype", Name: "p", UID: "u"}, true, false, true, false, "prototype p"},
+		{v1alpha1.Holder{Name: "p", UID: "u"}, true, false, true, false, "prototype p"},
+		{v1alpha1.ReplacementHolder("pool1", "/pools/1", "2026.03.01"), false, true, true, false, "replacement pool1-2026.03.01"},
+		{v1alpha1.Holder{Kind: "Replacement", Name: "kamino-rollback", UID: "kamino-rollback"}, false, true, true, true, "a replacement of nodes"},
+		{v1alpha1.Holder{Name: "kamino-rollback", UID: "kamino-rollback"}, false, true, true, true, "a replacement of nodes"},
+		{v1alpha1.Holder{Kind: "Pioneer", Name: "p", UID: "u"}, false, false, false, false, "pioneer p, a kind of holder that this version of Kamino does not know"},
+		{v1alpha1.Holder{Kind: "Pioneer", Name: "kamino-rollback", UID: "kamino-rollback"}, false, false, false, false, "pioneer kamino-rollback, a kind of holder that this version of Kamino does not know"},
+	} {
+		h := c.holder
+		got := []any{h.Is(v1alpha1.HolderPrototype), h.Is(v1alpha1.HolderReplacement), h.Known(), h.Anonymous(), h.String()}
+		if diff := cmp.Diff([]any{c.capture, c.replacement, c.known, c.anonymousHand, c.says}, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", h, diff)
+		}
+	}
+}
+
+// TestAReplacementIsTheSameForItsPoolAndVersionAlone, whoever starts it and however the cloud writes the pool today.
+func TestAReplacementIsTheSameForItsPoolAndVersionAlone(t *testing.T) {
+	one := v1alpha1.ReplacementHolder("pool1", "/resourceGroups/RG/pools/1", "2026.03.01")
+	for _, c := range []struct {
+		other v1alpha1.Holder
+		same  bool
+	}{
+		{v1alpha1.ReplacementHolder("pool1", "/resourcegroups/rg/pools/1", "2026.03.01"), true},
+		{v1alpha1.ReplacementHolder("pool1", "/resourceGroups/RG/pools/1", "2026.03.02"), false},
+		{v1alpha1.ReplacementHolder("pool1", "/resourceGroups/other/pools/1", "2026.03.01"), false},
+		{v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: one.Name, UID: one.UID}, false},
+		{v1alpha1.Holder{Name: one.Name, UID: one.UID}, false},
+		{v1alpha1.Holder{Kind: "Pioneer", Name: one.Name, UID: one.UID}, false},
+	} {
+		if one.Same(c.other) != c.same || c.other.Same(one) != c.same {
+			t.Errorf("%+v and %+v are the same: %t, want %t", one, c.other, !c.same, c.same)
+		}
+	}
+	before := v1alpha1.Holder{Name: "p", UID: "u"}
+	if now := (v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}); !now.Same(before) {
+		t.Error("a capture is not known again in what a version before there were kinds has written")
+	}
+}
+
+// TestWhatStoodBesideAReservation is read with it, as far as it is there; what a hand left of it does not hide who holds
+// the node.
+func TestWhatStoodBesideAReservation(t *testing.T) {
+	at := metav1.NewTime(time.Unix(1_800_000_000, 0).Local())
+	text := fmt.Sprintf(`{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":%q,"unschedulable":true}`, at.UTC().Format(time.RFC3339))
+	later := metav1.NewTime(at.Add(time.Minute))
+	beside := fmt.Sprintf(`{"from":"2","to":"1","bootID":"b","startedAt":%q}`, later.UTC().Format(time.RFC3339))
+	whole := &v1alpha1.Rebuild{From: "2", To: "1", BootID: "b", StartedAt: later}
+	for _, c := range []struct {
+		name, reservation, beside string
+		want                      *v1alpha1.Rebuild
+	}{
+		{"beside", text, beside, whole},
+		{"gone", text, "", &v1alpha1.Rebuild{StartedAt: at}},
+		{"garbled", text, "?", &v1alpha1.Rebuild{StartedAt: at}},
+		{"in it", text[:len(text)-1] + `,"rebuild":` + beside + `}`, `{"from":"9"}`, whole},
+		{"a capture's", `{"name":"p","uid":"u"}`, beside, nil},
+	} {
+		r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: c.reservation, v1alpha1.RebuildAnnotation: c.beside})
+		if err != nil || r == nil {
+			t.Fatalf("%s: %v, %v", c.name, r, err)
+		}
+		if diff := cmp.Diff(c.want, r.Rebuild); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}

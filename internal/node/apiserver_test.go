@@ -1,0 +1,205 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
+)
+
+func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
+
+// yard is a node on a real API server.
+type yard struct {
+	*testing.T
+	kube kubernetes.Interface
+	name string
+}
+
+func newYard(t *testing.T, annotations map[string]string) *yard {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(apitest.Server(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-", Annotations: annotations}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &yard{t, kube, n.Name}
+}
+
+func (y *yard) read() *corev1.Node {
+	y.Helper()
+	n, err := y.kube.CoreV1().Nodes().Get(y.Context(), y.name, metav1.GetOptions{})
+	if err != nil {
+		y.Fatal(err)
+	}
+	return n
+}
+
+func (y *yard) must(err error) {
+	y.Helper()
+	if err != nil {
+		y.Fatal(err)
+	}
+}
+
+func (y *yard) reservation() *v1alpha1.Reservation {
+	y.Helper()
+	r, err := v1alpha1.ReservationOf(y.read().Annotations)
+	y.must(err)
+	return r
+}
+
+// takers are all who take nodes, one that this version does not know among them.
+var takers = []v1alpha1.Holder{
+	holder,
+	v1alpha1.ReplacementHolder("pool1", "/pools/1", "2026.03.01"),
+	v1alpha1.ReplacementHolder("pool1", "/pools/1", "2026.03.02"),
+	{Kind: "Pioneer", Name: "pool1", UID: "pioneer"},
+}
+
+func now() metav1.Time { return metav1.NewTime(time.Unix(1_800_000_000, 0)) }
+
+// TestOneOfAllWhoTakeAtOnceHolds: whoever read the node while it was free, one of them has it, and the others are told.
+func TestOneOfAllWhoTakeAtOnceHolds(t *testing.T) {
+	for round := range 8 {
+		y := newYard(t, nil)
+		errs := make([]error, len(takers))
+		read := y.read()
+		var all sync.WaitGroup
+		for i, taker := range takers {
+			all.Go(func() { errs[i] = Reserve(t.Context(), y.kube, read, NewReservation(taker, read, false, now())) })
+		}
+		all.Wait()
+		var won []v1alpha1.Holder
+		for i, err := range errs {
+			switch {
+			case err == nil:
+				won = append(won, takers[i])
+			case !apierrors.IsConflict(err):
+				t.Errorf("round %d: %s got %v, want a conflict", round, takers[i], err)
+			}
+		}
+		if r := y.reservation(); len(won) != 1 || r == nil || r.Holder != won[0] {
+			t.Errorf("round %d: %v have it, and %+v stands there", round, won, r)
+		}
+	}
+}
+
+// TestNobodyTakesOrGivesBackWhatAnotherHolds, also if the node was read after the other took it.
+func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
+	for i, first := range takers {
+		t.Run(first.Brief(), func(t *testing.T) {
+			y := newYard(t, map[string]string{v1alpha1.DoNotDisruptAnnotation: "maybe"})
+			free := y.read()
+			y.must(Reserve(t.Context(), y.kube, free, NewReservation(first, free, false, now())))
+			y.must(Cordon(t.Context(), y.kube, y.read()))
+			held := y.read()
+			for j, second := range takers {
+				if i == j {
+					continue
+				}
+				r := NewReservation(second, held, false, now())
+				if err := Reserve(t.Context(), y.kube, y.read(), r); !apierrors.IsConflict(err) {
+					t.Errorf("%s takes it: %v", second, err)
+				}
+				if err := Release(t.Context(), y.kube, y.read(), r, nil); !apierrors.IsConflict(err) {
+					t.Errorf("%s gives it back: %v", second, err)
+				}
+			}
+			if after := y.read(); after.ResourceVersion != held.ResourceVersion {
+				t.Error("it was written")
+			}
+			// The same holder's second try is none, and it gives back what it found.
+			y.must(Reserve(t.Context(), y.kube, y.read(), *y.reservation()))
+			y.must(Release(t.Context(), y.kube, y.read(), *y.reservation(), map[string]string{"given": "back"}))
+			after := y.read()
+			if diff := gocmp.Diff(free.Annotations, after.Annotations); diff != "" || after.Spec.Unschedulable || after.Labels["given"] != "back" {
+				t.Errorf("it is not as it was: cordoned %t, labels %v\n%s", after.Spec.Unschedulable, after.Labels, diff)
+			}
+		})
+	}
+}
+
+// TestWhatCannotBeReadIsNobodysToTakeOrGiveBack, until somebody knows better and notes so.
+func TestWhatCannotBeReadIsNobodysToTakeOrGiveBack(t *testing.T) {
+	y := newYard(t, map[string]string{v1alpha1.ReservationAnnotation: "?"})
+	r := NewReservation(holder, y.read(), false, now())
+	for what, err := range map[string]error{"taken": Reserve(t.Context(), y.kube, y.read(), r), "given back": Release(t.Context(), y.kube, y.read(), r, nil)} {
+		if !apierrors.IsConflict(err) {
+			t.Errorf("it is %s: %v", what, err)
+		}
+	}
+	y.must(Note(t.Context(), y.kube, y.read(), r))
+	y.must(Release(t.Context(), y.kube, y.read(), *y.reservation(), nil))
+	if n := y.read(); len(n.Annotations) > 0 {
+		t.Errorf("it carries %v", n.Annotations)
+	}
+}
+
+// TestAWriteOfAnEarlierReadIsRefused by each of the four, as somebody else wrote meanwhile.
+func TestAWriteOfAnEarlierReadIsRefused(t *testing.T) {
+	y := newYard(t, nil)
+	stale := y.read()
+	y.must(Cordon(t.Context(), y.kube, y.read()))
+	r := NewReservation(holder, stale, false, now())
+	for what, err := range map[string]error{
+		"Reserve": Reserve(t.Context(), y.kube, stale, r),
+		"Note":    Note(t.Context(), y.kube, stale, r),
+		"Cordon":  Cordon(t.Context(), y.kube, stale),
+		"Release": Release(t.Context(), y.kube, stale, r, nil),
+	} {
+		if !apierrors.IsConflict(err) {
+			t.Errorf("%s: %v, want a conflict", what, err)
+		}
+	}
+	if n := y.read(); !n.Spec.Unschedulable || len(n.Annotations) > 0 {
+		t.Errorf("it was written: %+v", n.Annotations)
+	}
+}
+
+// TestWhatTheVersionBeforeHeldIsGivenBack, with what it wrote beside its reservation.
+func TestWhatTheVersionBeforeHeldIsGivenBack(t *testing.T) {
+	for name, annotations := range map[string]map[string]string{
+		"a capture": {
+			v1alpha1.ReservationAnnotation: `{"name":"pool1-2026.03.14","uid":"uid","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true,"annotations":{"karpenter.sh/do-not-disrupt":"false","cluster-autoscaler.kubernetes.io/scale-down-disabled":null}}`,
+		},
+		"a replacement": {
+			v1alpha1.ReservationAnnotation: `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":false,"annotations":{"karpenter.sh/do-not-disrupt":"false","cluster-autoscaler.kubernetes.io/scale-down-disabled":null}}`,
+			v1alpha1.RebuildAnnotation:     `{"from":"2026.03.02","to":"2026.03.01","bootID":"b","startedAt":"2026-03-14T12:00:00Z"}`,
+		},
+	} {
+		for _, noted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, noted %t", name, noted), func(t *testing.T) {
+				before := map[string]string{v1alpha1.DoNotDisruptAnnotation: "true", v1alpha1.ScaleDownDisabledAnnotation: "true"}
+				maps.Copy(before, annotations)
+				y := newYard(t, before)
+				if noted {
+					y.must(Note(t.Context(), y.kube, y.read(), *y.reservation()))
+				}
+				r := y.reservation()
+				if replacement := r.Is(v1alpha1.HolderReplacement); replacement && r.Rebuild.BootID != "b" || !replacement && r.UID != "uid" {
+					t.Fatalf("it reads %+v", r)
+				}
+				y.must(Release(t.Context(), y.kube, y.read(), *r, nil))
+				n := y.read()
+				if diff := gocmp.Diff(map[string]string{v1alpha1.DoNotDisruptAnnotation: "false"}, n.Annotations); diff != "" || !n.Spec.Unschedulable {
+					t.Errorf("it is not as it was: cordoned %t\n%s", n.Spec.Unschedulable, diff)
+				}
+			})
+		}
+	}
+}
