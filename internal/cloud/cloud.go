@@ -179,9 +179,15 @@ type RecipeChange struct {
 	Removes []Part `json:"removes,omitempty"`
 	// Keeps are extensions and the like that stay.
 	Keeps []Part `json:"keeps,omitempty"`
+	// Adds is what the recipe gets back, and Missing what it had lost and does not get back, because nobody has it.
+	// Only a change of a Restorer has them.
+	Adds    []Part `json:"adds,omitempty"`
+	Missing []Part `json:"missing,omitempty"`
 	// Backup is the part of the recipe that changes, as the cloud gives it out (JSON). It may hold
 	// secrets: it goes into a Secret and nowhere else.
 	Backup []byte `json:"-"`
+	// Restores is what a change of a Restorer gives back; nil for any other. It may hold secrets, too.
+	Restores *Saved `json:"-"`
 	// Refusals: why SetRecipe would not carry the change out as things stand now, such as an upgrade policy by which
 	// the cloud would change running instances with it.
 	Refusals []Refusal `json:"refusals,omitempty"`

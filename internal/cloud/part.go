@@ -10,8 +10,8 @@ type Part struct {
 	Name string `json:"name,omitempty"`
 	// Unreadable tells that the cloud does not give out all of it, so that it cannot be saved whole.
 	Unreadable bool `json:"unreadable,omitempty"`
-	// Elsewhere says where it can still be found; empty if nobody knows.
-	Elsewhere string `json:"elsewhere,omitempty"`
+	// Note is what a person should know of it, such as where it can still be found.
+	Note string `json:"note,omitempty"`
 }
 
 // String names it, such as "extension vmssCSE": the words of Recipe.Bootstrap.
@@ -22,12 +22,12 @@ func (p Part) String() string {
 	return p.Kind + " " + p.Name
 }
 
-// Says names it for people, with where it can still be found.
+// Says names it for people, with its note.
 func (p Part) Says() string {
-	if p.Elsewhere == "" {
+	if p.Note == "" {
 		return p.String()
 	}
-	return p.String() + " (" + p.Elsewhere + ")"
+	return p.String() + " (" + p.Note + ")"
 }
 
 // Same tells whether two are one part of a recipe, whatever is known of each.
@@ -39,6 +39,11 @@ func HasPart(parts []Part, part Part) bool { return slices.ContainsFunc(parts, p
 // Unreadable are the parts that cannot be saved whole.
 func Unreadable(parts []Part) []Part {
 	return slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return !p.Unreadable })
+}
+
+// SameParts tells whether two lists are of the same parts, in any order.
+func SameParts(a, b []Part) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(p Part) bool { return !HasPart(b, p) })
 }
 
 // SayParts says each part for people.

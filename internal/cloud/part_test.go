@@ -6,7 +6,7 @@ import (
 )
 
 func TestParts(t *testing.T) {
-	data := Part{Kind: "customData", Unreadable: true, Elsewhere: "on a node"}
+	data := Part{Kind: "customData", Unreadable: true, Note: "on a node"}
 	script, other := Part{Kind: "extension", Name: "vmssCSE"}, Part{Kind: "extension", Name: "billing"}
 	all := []Part{data, script}
 	for _, test := range []struct {
@@ -26,6 +26,9 @@ func TestParts(t *testing.T) {
 	}
 	if lost := Unreadable(all); !slices.Equal(lost, []Part{data}) || len(all) != 2 {
 		t.Errorf("unreadable are %v of %v", lost, all)
+	}
+	if !SameParts(all, []Part{script, {Kind: "customData"}}) || SameParts(all, all[:1]) || SameParts(all, []Part{script, other}) {
+		t.Error("equal lists are told from others by something else")
 	}
 	if says := SayParts(all); !slices.Equal(says, []string{"customData (on a node)", "extension vmssCSE"}) || SayParts(nil) != nil {
 		t.Errorf("they say %q", says)

@@ -13,6 +13,7 @@ var (
 	_ cloud.Census    = (*counted)(nil)
 	_ cloud.Auditor   = (*counted)(nil)
 	_ cloud.Rebuilder = (*counted)(nil)
+	_ cloud.Restorer  = (*counted)(nil)
 	_ cloud.Shelf     = (*counted)(nil)
 	_ cloud.Atlas     = (*counted)(nil)
 )
@@ -29,6 +30,10 @@ func (c *counted) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Ins
 
 func (c *counted) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	return measure(c, "Permissions", func() ([]cloud.Permission, error) { return behind[cloud.Auditor](c).Permissions(ctx, pool) })
+}
+
+func (c *counted) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+	return measure(c, "RestoreChange", func() (cloud.RecipeChange, error) { return behind[cloud.Restorer](c).RestoreChange(ctx, id, saved) })
 }
 
 func (c *counted) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {

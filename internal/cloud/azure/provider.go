@@ -60,6 +60,7 @@ var (
 	_ cloud.Census   = (*Provider)(nil)
 	_ cloud.Shelf    = (*Provider)(nil)
 	_ cloud.Atlas    = (*Provider)(nil)
+	_ cloud.Restorer = (*Provider)(nil)
 )
 
 // clients of one subscription.

@@ -23,7 +23,7 @@ const (
 )
 
 // customData is the part that Azure never gives out.
-var customData = cloud.Part{Kind: partCustomData, Unreadable: true, Elsewhere: "a node that was built with it keeps it in /var/lib/cloud/instance/user-data.txt"}
+var customData = cloud.Part{Kind: partCustomData, Unreadable: true, Note: "a node that was built with it keeps it in /var/lib/cloud/instance/user-data.txt"}
 
 // partOf is an extension as a part of the recipe.
 func partOf(extension *armcompute.VirtualMachineScaleSetExtension) cloud.Part {
@@ -159,7 +159,10 @@ type backup struct {
 	Pool           cloud.PoolID                                  `json:"pool"`
 	ImageReference *armcompute.ImageReference                    `json:"imageReference,omitempty"`
 	Extensions     []*armcompute.VirtualMachineScaleSetExtension `json:"extensions,omitempty"`
-	Unreadable     []cloud.Part                                  `json:"unreadable,omitempty"`
+	// Removes names what was lost. Recipes that were saved before it was kept name none.
+	Removes []cloud.Part `json:"removes,omitempty"`
+	// Waits are, by the name of an extension that stayed, the lost ones that it was provisioned after.
+	Waits map[string][]string `json:"waits,omitempty"`
 }
 
 // RecipeChange implements cloud.Recipes.
@@ -193,12 +196,32 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 		saved.Extensions = append(saved.Extensions, extension)
 	}
 	change.Done, change.Refusals = isVersion(image, r) && len(change.Removes) == 0, refusalsOfPolicy(r.scaleSet, model)
-	saved.Unreadable = cloud.Unreadable(change.Removes)
+	saved.Removes, saved.Waits = change.Removes, waitsFor(model, change.Removes)
 	var err error
 	if change.Backup, err = json.MarshalIndent(saved, "", "  "); err != nil {
 		return cloud.RecipeChange{}, fail("save the recipe of", r.scaleSet, err)
 	}
 	return change, nil
+}
+
+// waitsFor are the extensions that stay and were provisioned after one that goes, each with those that it loses.
+func waitsFor(model armcompute.VirtualMachineScaleSet, removes []cloud.Part) map[string][]string {
+	var waits map[string][]string
+	for _, extension := range extensionsOf(model) {
+		if cloud.HasPart(removes, partOf(extension)) || extension.Properties == nil {
+			continue
+		}
+		for _, after := range extension.Properties.ProvisionAfterExtensions {
+			if !cloud.HasPart(removes, cloud.Part{Kind: partExtension, Name: value(after)}) {
+				continue
+			}
+			if waits == nil {
+				waits = map[string][]string{}
+			}
+			waits[value(extension.Name)] = append(waits[value(extension.Name)], value(after))
+		}
+	}
+	return waits
 }
 
 // tellsItsCommand tells whether a script extension has its command among the settings that Azure gives out;

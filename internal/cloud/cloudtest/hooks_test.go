@@ -33,6 +33,7 @@ type hooks struct {
 	dropSnapshot   func(context.Context, string) error
 	poolsBeside    func(context.Context, ...cloud.PoolID) ([]cloud.PoolID, error)
 	readPool       func(string) (cloud.PoolID, bool)
+	restoreChange  func(context.Context, cloud.PoolID, cloud.Saved) (cloud.RecipeChange, error)
 	ensureRebuilt  func(context.Context, cloud.InstanceID, string) (cloud.Rebuild, error)
 }
 
@@ -77,6 +78,13 @@ func (h hooks) ReadPool(text string) (cloud.PoolID, bool) {
 		return h.readPool(text)
 	}
 	return h.Provider.(cloud.Atlas).ReadPool(text)
+}
+
+func (h hooks) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+	if h.restoreChange != nil {
+		return h.restoreChange(ctx, id, saved)
+	}
+	return h.Provider.(cloud.Restorer).RestoreChange(ctx, id, saved)
 }
 
 func (h hooks) MaxImages() int { return h.Provider.(cloud.Census).MaxImages() }

@@ -134,6 +134,13 @@ func (f *Faulty) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version
 	})
 }
 
+// RestoreChange implements cloud.Restorer, and may be lost.
+func (f *Faulty) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+	return through(f, opRestoreChange, string(id), looks, func() (cloud.RecipeChange, error) {
+		return behind[cloud.Restorer](f).RestoreChange(ctx, id, saved)
+	})
+}
+
 // Snapshots implements cloud.Shelf, and may be lost.
 func (f *Faulty) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
 	return through(f, opSnapshots, "", looks, func() ([]cloud.Snapshot, error) { return behind[cloud.Shelf](f).Snapshots(ctx, pools...) })

@@ -156,6 +156,7 @@ const (
 	opPreflight      = "Preflight"
 	opRecipeChange   = "RecipeChange"
 	opSetRecipe      = "SetRecipe"
+	opRestoreChange  = "RestoreChange"
 	opSetCapacity    = "SetCapacity"
 	opEnsureRebuilt  = "EnsureRebuilt"
 	opPermissions    = "Permissions"
@@ -181,6 +182,7 @@ var phrases = map[string]string{
 	opPreflight:      "preflight",
 	opRecipeChange:   "look at recipe of",
 	opSetRecipe:      "set recipe of",
+	opRestoreChange:  "look at what can be restored of",
 	opSetCapacity:    "set capacity of",
 	opEnsureRebuilt:  "rebuild instance",
 	opPermissions:    "list permissions on",

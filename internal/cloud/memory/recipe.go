@@ -75,23 +75,24 @@ func (p *pool) parts(names []string) []cloud.Part {
 	return parts
 }
 
+// backup is what RecipeChange.Backup holds. A part is its name here: of one that is unreadable nothing else is saved.
+type backup struct {
+	Pool    cloud.PoolID `json:"pool"`
+	Image   string       `json:"image"`
+	Removes []cloud.Part `json:"removes,omitempty"`
+}
+
 // backup is the part of the recipe that a change changes, as far as this cloud gives it out.
 func (p *pool) backup(removes []cloud.Part) ([]byte, error) {
-	saved := struct {
-		Image     string   `json:"image"`
-		Bootstrap []string `json:"bootstrap,omitempty"`
-	}{Image: p.recipe.image}
-	for _, part := range removes {
-		if !part.Unreadable {
-			saved.Bootstrap = append(saved.Bootstrap, part.String())
-		}
-	}
-	return json.Marshal(saved)
+	return json.Marshal(backup{Pool: p.id, Image: p.recipe.image, Removes: removes})
 }
 
 // SetRecipe is done when it returns.
 func (c *Cloud) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	defer c.enter()()
+	if change.Restores != nil {
+		return c.restore(ctx, change)
+	}
 	p, _, v, err := c.version(ctx, opSetRecipe, cloud.ImageRef{Pool: change.Pool, Version: change.Version})
 	if err != nil {
 		return err

@@ -1,0 +1,178 @@
+package azure
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// given is what a person has of what Azure gives out to nobody.
+var given = map[string][]byte{"customData": []byte("#cloud-config needle\n")}
+
+// lost is a scale set after its first promotion, and what it lost.
+func lost(t *testing.T, changes string) (*fakeARM, *Provider, cloud.Saved) {
+	t.Helper()
+	a := newARM(t)
+	a.pool(changes)
+	p := a.provider()
+	change, err := p.RecipeChange(t.Context(), testImage, true)
+	if err == nil {
+		err = p.SetRecipe(t.Context(), change)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.calls = nil
+	return a, p, cloud.Saved{Backup: change.Backup, Given: given}
+}
+
+// TestRestorePatch: one write gives back image, customData, extensions and who waited for them, and leaves the rest.
+func TestRestorePatch(t *testing.T) {
+	a, p, saved := lost(t, "")
+	change, err := p.RestoreChange(t.Context(), testPool, saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := strings.Join(cloud.SayParts(change.Adds), "; ")
+	if want := "customData (21 bytes, sha256 "; !strings.HasPrefix(says, want) || !strings.Contains(says, "extension vmssCSE ("+withoutProtected) || strings.Contains(says, "needle") {
+		t.Errorf("it says %s", says)
+	}
+	if err := p.SetRecipe(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	sent := a.last("PATCH", "/pool1")
+	want := object(t, `{
+		"tags": {"cluster": "one", "kamino-bootstrap-removed": ""},
+		"properties": {"virtualMachineProfile": {
+			"storageProfile": {"imageReference": {"id": null, "publisher": "Canonical", "offer": "ubuntu-24_04-lts", "sku": "server", "version": "latest"}},
+			"osProfile": {"customData": "`+base64.StdEncoding.EncodeToString(given["customData"])+`"},
+			"extensionProfile": {"extensions": [
+				{"name": "monitor", "properties": {"publisher": "Microsoft.Azure.Monitor", "type": "AzureMonitorLinuxAgent", "typeHandlerVersion": "1.0", "provisionAfterExtensions": ["vmssCSE"]}},
+				{"name": "cluster-AKSLinuxBilling", "properties": {"publisher": "Microsoft.AKS", "type": "Compute.AKS-Engine.Linux.Billing", "typeHandlerVersion": "1.0"}},
+				{"name": "vmssCSE", "properties": {"publisher": "Microsoft.Azure.Extensions", "type": "CustomScript", "typeHandlerVersion": "2.1", "settings": {"commandToExecute": "join"}}}
+			]}
+		}}}`)
+	if diff := cmp.Diff(want, sent.Body); diff != "" || sent.IfMatch != `"1"` {
+		t.Errorf("with If-Match %s (-want +sent):\n%s", sent.IfMatch, diff)
+	}
+	if err := p.SetRecipe(t.Context(), change); err != nil || len(a.made()) != 1 {
+		t.Errorf("repeated: %v, sent %v", err, a.made())
+	}
+	if again, err := p.RestoreChange(t.Context(), testPool, saved); err != nil || !again.Done {
+		t.Errorf("afterwards: %+v, %v", again, err)
+	}
+	if fresh, err := p.RecipeChange(t.Context(), testImage, true); err != nil || !cloud.HasPart(fresh.Removes, customData) || len(fresh.Removes) != 2 {
+		t.Errorf("a promotion afterwards: %+v, %v", fresh, err)
+	}
+}
+
+// protectedCSE keeps its command where Azure shows it to nobody.
+const protectedCSE = `{"properties": {"virtualMachineProfile": {"extensionProfile": {"extensions": [
+	{"name": "vmssCSE", "properties": {"publisher": "Microsoft.Azure.Extensions", "type": "CustomScript", "typeHandlerVersion": "2.1"}}]}}}}`
+
+func TestRestoreProtectedSettings(t *testing.T) {
+	a, p, saved := lost(t, protectedCSE)
+	change, err := p.RestoreChange(t.Context(), testPool, saved)
+	if err != nil || len(change.Missing) != 1 || !strings.Contains(change.Missing[0].Says(), "extension vmssCSE (its command stands in the protected settings") {
+		t.Fatalf("%+v, %v", change, err)
+	}
+	saved.Given = map[string][]byte{"customData": []byte("x"), "extension vmssCSE": []byte("join")}
+	_, err = p.RestoreChange(t.Context(), testPool, saved)
+	mustKind(t, err, cloud.Invalid)
+	saved.Given["extension vmssCSE"] = []byte(`{"commandToExecute": "join"}`)
+	if change, err = p.RestoreChange(t.Context(), testPool, saved); err != nil || len(change.Missing) != 0 {
+		t.Fatalf("%+v, %v", change, err)
+	}
+	if err := p.SetRecipe(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(a.last("PATCH", "/pool1").Body)
+	if err != nil || !strings.Contains(string(text), `"protectedSettings":{"commandToExecute":"join"}`) {
+		t.Errorf("sent %s, %v", text, err)
+	}
+}
+
+// TestRestoreOfAnEarlierBackup: what was saved before the parts were named in it.
+func TestRestoreOfAnEarlierBackup(t *testing.T) {
+	_, p, saved := lost(t, protectedCSE)
+	old := object(t, string(saved.Backup))
+	delete(old, "removes")
+	delete(old, "waits")
+	old["unreadable"] = []any{"customData (a node that was built with it keeps it)", "extension vmssCSE"}
+	saved.Backup, _ = json.Marshal(old)
+	change, err := p.RestoreChange(t.Context(), testPool, saved)
+	if err != nil || len(change.Adds) != 1 || !cloud.HasPart(change.Adds, customData) || !cloud.HasPart(change.Missing, extensionPart("vmssCSE")) {
+		t.Errorf("%+v, %v", change, err)
+	}
+}
+
+// TestRestoreLeavesWhatIsThere: an extension of the name that somebody put there meanwhile, and a version of the pool's
+// own, which is a rollback's to leave.
+func TestRestoreLeavesWhatIsThere(t *testing.T) {
+	a, p, saved := lost(t, "")
+	stale, err := p.RestoreChange(t.Context(), testPool, saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.documents[fold(string(testPool))] = merge(a.documents[fold(string(testPool))], object(t, `{"properties": {"virtualMachineProfile": {"extensionProfile": {"extensions": [
+		{"name": "vmssCSE", "properties": {"publisher": "ours", "type": "better", "typeHandlerVersion": "1.0"}}]}}}}`))
+	mustKind(t, p.SetRecipe(t.Context(), stale), cloud.Conflict)
+	change, err := p.RestoreChange(t.Context(), testPool, saved)
+	if err != nil || cloud.HasPart(change.Adds, extensionPart("vmssCSE")) || !cloud.HasPart(change.Keeps, extensionPart("vmssCSE")) {
+		t.Fatalf("%+v, %v", change, err)
+	}
+	if err := p.SetRecipe(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := json.Marshal(a.documents[fold(string(testPool))]); !strings.Contains(string(text), `"type":"better"`) {
+		t.Errorf("the scale set is %s", text)
+	}
+
+	own := newARM(t)
+	own.pool(`{"properties": {"virtualMachineProfile": {"storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/2026.11.20", "publisher": null, "offer": null, "sku": null, "version": null}}}}}`)
+	p = own.provider()
+	promotion, err := p.RecipeChange(t.Context(), testImage, true)
+	if err == nil {
+		err = p.SetRecipe(t.Context(), promotion)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err = p.RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: given})
+	if err != nil || change.To != change.From || !cloud.HasPart(change.Adds, customData) || !cloud.HasPart(change.Adds, extensionPart("vmssCSE")) {
+		t.Fatalf("%+v, %v", change, err)
+	}
+	if err := p.SetRecipe(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	if pool, err := p.Pool(t.Context(), testPool); err != nil || pool.Recipe.Version != testVersion || len(pool.Recipe.Bootstrap) != 1 {
+		t.Errorf("%+v, %v", pool, err)
+	}
+}
+
+// TestRestoreLooksAgain: Azure takes a write and does not show it.
+func TestRestoreLooksAgain(t *testing.T) {
+	a, p, saved := lost(t, "")
+	change, err := p.RestoreChange(t.Context(), testPool, saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.ignore[fold(string(testPool))] = 1
+	if err := p.SetRecipe(t.Context(), change); err != nil || len(a.made()) != 2 {
+		t.Errorf("a write that did not stick once: %v, sent %v", err, a.made())
+	}
+	a, p, saved = lost(t, "")
+	a.ignore[fold(string(testPool))] = 99
+	if change, err = p.RestoreChange(t.Context(), testPool, saved); err != nil {
+		t.Fatal(err)
+	}
+	mustKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)
+	if made := a.made(); len(made) != recipeTries {
+		t.Errorf("sent %v", made)
+	}
+}

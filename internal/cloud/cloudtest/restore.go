@@ -1,0 +1,183 @@
+package cloudtest
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Giving back what a recipe lost is an optional power: a provider without it skips its sentences.
+var restoreCases = []testCase{
+	{"RestoreChange tells what comes back, and changes nothing", restoreIsLook},
+	{"SetRecipe gives a recipe back what it lost, and may be repeated", restores},
+	{"what was not saved is missing until somebody gives it", restoresWhatIsGiven},
+	{"what another pool lost, or nobody saved, is invalid", restoresNothingForeign},
+	{"a restoration made from another recipe is a conflict", restoreConflict},
+	{"a pool that would roll a restored recipe out is refused", restoreWouldRoll},
+	{"running instances are not changed by a restored recipe", restoreSparesInstances},
+}
+
+// lose promotes the first version, and gives what the recipe lost by that, with what a person gives of it: content
+// that is fit for any part.
+func (s suite) lose(t *testing.T) (restorer cloud.Restorer, saved cloud.Saved, removed []cloud.Part) {
+	t.Helper()
+	restorer, able := cloud.As[cloud.Restorer](s.p)
+	if !able {
+		t.Skip("this provider cannot give a recipe back what it lost")
+	}
+	s.publish(t, firstVersion)
+	change := s.promote(t, firstVersion, true)
+	saved = cloud.Saved{Backup: change.Backup, Given: map[string][]byte{}}
+	for _, part := range cloud.Unreadable(change.Removes) {
+		saved.Given[part.String()] = []byte(`{"commandToExecute": "true"}`)
+	}
+	return restorer, saved, change.Removes
+}
+
+func restoreIsLook(t *testing.T, s suite) {
+	was := s.recipe(t)
+	restorer, saved, removed := s.lose(t)
+	before := s.recipe(t)
+	change := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	own := was.Version != "" || was.Latest // going back to a version of the pool's own is a rollback's
+	if change.Pool != s.Pool || change.Version != "" || change.From != before.Image || change.Done != (own && len(removed) == 0) {
+		t.Errorf("what would come back is %+v", change)
+	}
+	if want := map[bool]string{false: was.Image, true: before.Image}[own]; !s.sameImage(change.To, want) {
+		t.Errorf("the recipe would name %s, want %s", change.To, want)
+	}
+	if !cloud.SameParts(change.Adds, removed) || len(change.Missing) > 0 || len(change.Removes) > 0 {
+		t.Errorf("of %v come back %v, without %v", removed, change.Adds, change.Missing)
+	}
+	if diff := cmp.Diff(change, got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)); diff != "" {
+		t.Errorf("a second look tells something else: %s", diff)
+	}
+	if diff := cmp.Diff(before, s.recipe(t)); diff != "" {
+		t.Errorf("looking changed the recipe: %s", diff)
+	}
+}
+
+func restores(t *testing.T, s suite) {
+	was := s.recipe(t)
+	restorer, saved, _ := s.lose(t)
+	promoted := s.recipe(t).Image
+	kept := s.change(t, firstVersion, true).Keeps
+	change := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	for range 2 {
+		must(t, s.p.SetRecipe(t.Context(), change))
+		recipe := s.recipe(t)
+		if image := map[bool]string{false: was.Image, true: promoted}[was.Version != "" || was.Latest]; !s.sameImage(recipe.Image, image) {
+			t.Errorf("the recipe names %s, want %s", recipe.Image, image)
+		}
+		if diff := cmp.Diff(was.Bootstrap, recipe.Bootstrap); diff != "" {
+			t.Errorf("the bootstrap (-before the promotion +after the restoration):\n%s", diff)
+		}
+	}
+	after := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	if !after.Done || len(after.Adds) > 0 {
+		t.Errorf("once carried out, the change is %+v", after)
+	}
+	must(t, s.p.SetRecipe(t.Context(), after))
+	again := s.change(t, firstVersion, true)
+	if diff := cmp.Diff(kept, again.Keeps); diff != "" {
+		t.Errorf("what had stayed changed: %s", diff)
+	}
+	must(t, s.p.SetRecipe(t.Context(), again))
+	s.wantRecipe(t, again)
+}
+
+func restoresWhatIsGiven(t *testing.T, s suite) {
+	restorer, saved, removed := s.lose(t)
+	if len(saved.Given) == 0 {
+		t.Skip("all that the harness's recipe loses is saved")
+	}
+	saved.Given = nil
+	change := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	lost := cloud.Unreadable(removed)
+	if !cloud.SameParts(change.Missing, lost) || len(change.Adds) != len(removed)-len(lost) {
+		t.Errorf("nobody gives %v: missing are %v, and %v come back", lost, change.Missing, change.Adds)
+	}
+	must(t, s.p.SetRecipe(t.Context(), change))
+	for _, part := range lost {
+		if bootstrap := s.recipe(t).Bootstrap; slices.Contains(bootstrap, part.String()) {
+			t.Errorf("nobody gave %s, and the recipe has %v", part, bootstrap)
+		}
+	}
+}
+
+
+func restoresNothingForeign(t *testing.T, s suite) {
+	restorer, saved, _ := s.lose(t)
+	foreign := bytes.ReplaceAll(saved.Backup, []byte(s.Pool), []byte(s.Pool+"x"))
+	if bytes.Equal(foreign, saved.Backup) {
+		t.Fatalf("what was saved does not name its pool: %s", saved.Backup)
+	}
+	for what, backup := range map[string][]byte{"another pool's": foreign, "nothing": nil, "no JSON": []byte("?"), "empty": []byte("{}")} {
+		change, err := restorer.RestoreChange(t.Context(), s.Pool, cloud.Saved{Backup: backup, Given: saved.Given})
+		if err == nil {
+			t.Errorf("%s: %+v", what, change)
+			continue
+		}
+		wantError(t, err, cloud.Invalid)
+	}
+	stale := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	stale.Restores = &cloud.Saved{Backup: foreign}
+	before := s.recipe(t)
+	wantError(t, s.p.SetRecipe(t.Context(), stale), cloud.Invalid)
+	if diff := cmp.Diff(before, s.recipe(t)); diff != "" {
+		t.Errorf("a refused change changed the recipe: %s", diff)
+	}
+}
+
+func restoreConflict(t *testing.T, s suite) {
+	restorer, saved, _ := s.lose(t)
+	s.publish(t, secondVersion)
+	stale := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	if stale.Done {
+		t.Skip("the harness's recipe loses nothing")
+	}
+	current := s.promote(t, secondVersion, false)
+	wantError(t, s.p.SetRecipe(t.Context(), stale), cloud.Conflict)
+	s.Advance(t)
+	s.wantRecipe(t, current)
+}
+
+func restoreWouldRoll(t *testing.T, s suite) {
+	restorer, saved, _ := s.lose(t)
+	change := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	if change.Done {
+		t.Skip("the harness's recipe loses nothing")
+	}
+	before, recipe := s.instances(t), s.recipe(t)
+	mend := s.rolling(t)
+	wantRefusal(t, s.p.SetRecipe(t.Context(), change))
+	if told := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t); len(told.Refusals) == 0 {
+		t.Errorf("a change that would be refused is %+v", told)
+	}
+	s.Advance(t)
+	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
+		t.Fatalf("a refused restoration changed an instance: %s", diff)
+	}
+	if diff := cmp.Diff(recipe, s.recipe(t)); diff != "" {
+		t.Errorf("a refused change changed the recipe: %s", diff)
+	}
+	mend()
+	must(t, s.p.SetRecipe(t.Context(), change))
+}
+
+func restoreSparesInstances(t *testing.T, s suite) {
+	restorer, saved, _ := s.lose(t)
+	s.start(t, s.a)
+	before := s.instances(t)
+	must(t, s.p.SetRecipe(t.Context(), got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)))
+	for range 3 {
+		s.Advance(t)
+		if diff := cmp.Diff(before, s.instances(t)); diff != "" {
+			t.Fatalf("restoring the recipe changed an instance: %s", diff)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// RestoreChange implements cloud.Restorer.
+func (c *Cloud) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opRestoreChange, string(id)); err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	p, err := c.findPool(opRestoreChange, id)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	return p.restoreChange(saved)
+}
+
+func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
+	var was backup
+	if err := json.Unmarshal(saved.Backup, &was); err != nil || was.Image == "" {
+		return cloud.RecipeChange{}, refused(cloud.Invalid, opRestoreChange, string(p.id), "InvalidBackup", "this is no recipe that was saved here")
+	}
+	if !samePool(was.Pool, p.id) {
+		return cloud.RecipeChange{}, refused(cloud.Invalid, opRestoreChange, string(p.id), "OtherPool",
+			fmt.Sprintf("what was saved is of pool %s", was.Pool))
+	}
+	change := cloud.RecipeChange{Pool: p.id, From: p.recipe.image, To: was.Image, Refusals: p.rollRefusals(), Restores: &saved}
+	if was.Image == string(p.id) || strings.HasPrefix(was.Image, versionID(p.id, "")) {
+		change.To = change.From
+	}
+	change.Keeps = p.parts(slices.Concat(p.spec.Extensions, p.recipe.bootstrap))
+	for _, part := range was.Removes {
+		given, isGiven := saved.Given[part.String()]
+		switch {
+		case slices.Contains(p.recipe.bootstrap, part.String()):
+			continue
+		case part.Unreadable && !isGiven:
+			change.Missing = append(change.Missing, part)
+			continue
+		case isGiven:
+			part.Note = cloud.Digest(given)
+		}
+		change.Adds = append(change.Adds, part)
+	}
+	change.Done = change.From == change.To && len(change.Adds) == 0
+	return change, nil
+}
+
+// restore is SetRecipe for a change of a Restorer.
+func (c *Cloud) restore(ctx context.Context, change cloud.RecipeChange) error {
+	resource := string(change.Pool)
+	if err := c.admit(ctx, opSetRecipe, resource); err != nil {
+		return err
+	}
+	p, err := c.findPool(opSetRecipe, change.Pool)
+	if err != nil {
+		return err
+	}
+	now, err := p.restoreChange(*change.Restores)
+	switch {
+	case err != nil || now.Done:
+		return err
+	case now.From != change.From || !cloud.SameParts(now.Keeps, change.Keeps):
+		return refused(cloud.Conflict, opSetRecipe, resource, "PreconditionFailed", "somebody changed the recipe after this change was made: look again")
+	}
+	if err := p.mayWrite(opSetRecipe); err != nil {
+		return err
+	}
+	p.recipe.image = now.To
+	for _, part := range now.Adds {
+		p.recipe.bootstrap = append(p.recipe.bootstrap, part.String())
+	}
+	c.record(ByCaller, EffectSetRecipe, now.To)
+	c.roll(p)
+	return nil
+}
