@@ -28,15 +28,30 @@ func (st *state) instancesOf(set *scaleSet) []*instance {
 	return out
 }
 
+// machines are the instances as the fleet runs them: made, removed, and brought up to their model.
+type machines struct {
+	*world
+	models models
+	rolled *rolls
+}
+
+func (s machines) work() map[string]job {
+	return map[string]job{
+		"scaleset.apply":  {s.apply, failSettle},
+		"scaleset.delete": {s.deleteSet, failSettle},
+		"instance.delete": {s.deleteInstances, failSettle},
+	}
+}
+
 // Waves bound how many machines are made at once.
 const (
 	wave      = 8
 	lightWave = 256
 )
 
-// runApply makes a scale set be as its model says: the number of its instances and, unless upgrades are
+// apply makes a scale set be as its model says: the number of its instances and, unless upgrades are
 // manual, what they are built from.
-func runApply(ctx context.Context, s *Server, op operation) (func(*state), error) {
+func (s machines) apply(ctx context.Context, op operation) (func(*state), error) {
 	if err := s.wait(op, 1); err != nil {
 		return nil, err
 	}
@@ -66,8 +81,8 @@ func runApply(ctx context.Context, s *Server, op operation) (func(*state), error
 }
 
 // planCapacity notes which instances are to be made and which go, and returns them.
-func (s *Server) planCapacity(op operation) (create, remove []string, err error) {
-	err = s.store.write(func(st *state) error {
+func (s machines) planCapacity(op operation) (create, remove []string, err error) {
+	err = s.store.Write(func(st *state) error {
 		set := st.ScaleSets[fold(op.Target)]
 		if set == nil || set.State == stateDeleting {
 			return nil
@@ -81,7 +96,7 @@ func (s *Server) planCapacity(op operation) (create, remove []string, err error)
 			}
 		}
 		if missing := int(set.capacity()) - len(live); missing > 0 {
-			img, p := s.resolve(st, set.profile())
+			img, p := s.models.resolve(st, set.profile())
 			if p != nil {
 				return p
 			}
@@ -112,7 +127,7 @@ func (st *state) inOperation(key string) bool {
 
 // shrink chooses the instances that a scale-in removes, newest first, those that are protected never. If too
 // few can go, the capacity is what remains.
-func (s *Server) shrink(set *scaleSet, live []*instance) []string {
+func (s machines) shrink(set *scaleSet, live []*instance) []string {
 	surplus := len(live) - int(set.capacity())
 	var gone []string
 	for _, i := range slices.Backward(live) {
@@ -138,7 +153,7 @@ func (s *scaleSet) setCapacity(n int64) {
 }
 
 // newInstance notes an instance and its disk.
-func (s *Server) newInstance(st *state, set *scaleSet, img image) *instance {
+func (s machines) newInstance(st *state, set *scaleSet, img image) *instance {
 	number := set.NextInstance
 	set.NextInstance++
 	id := set.id().child("virtualMachines", strconv.FormatInt(number, 10))
@@ -155,7 +170,7 @@ func (s *Server) newInstance(st *state, set *scaleSet, img image) *instance {
 }
 
 // newDisk notes the OS disk of an instance. Compute writes the resource group of such disks in capitals.
-func (s *Server) newDisk(st *state, set *scaleSet, i *instance) {
+func (s machines) newDisk(st *state, set *scaleSet, i *instance) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	name := set.id().name()
@@ -196,14 +211,14 @@ func architectureOf(size string) string {
 }
 
 // createAll makes machines in waves, and notes each wave in one change.
-func (s *Server) createAll(ctx context.Context, op operation, ids []string) error {
+func (s machines) createAll(ctx context.Context, op operation, ids []string) error {
 	for chunk := range slices.Chunk(ids, s.waveOf(op.Target)) {
 		results := make([]error, len(chunk))
 		each(chunk, func(n int, id string) { results[n] = s.create(ctx, op, id) })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		err := s.store.write(func(st *state) error {
+		err := s.store.Write(func(st *state) error {
 			for n, id := range chunk {
 				if i := st.Instances[fold(id)]; i != nil && i.State == stateCreating {
 					i.Launched = results[n] == nil
@@ -219,9 +234,9 @@ func (s *Server) createAll(ctx context.Context, op operation, ids []string) erro
 	return nil
 }
 
-func (s *Server) waveOf(set string) int {
+func (s machines) waveOf(set string) int {
 	n := wave
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		if found := st.ScaleSets[fold(set)]; found != nil && found.Light {
 			n = lightWave
 		}
@@ -239,10 +254,10 @@ func each(ids []string, f func(int, string)) {
 }
 
 // create makes one machine: its disk from the image, then the power.
-func (s *Server) create(ctx context.Context, op operation, id string) error {
+func (s machines) create(ctx context.Context, op operation, id string) error {
 	var source string
 	var due time.Time
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		if i := st.Instances[fold(id)]; i != nil {
 			due = i.Created.Add(s.config.Clock.Real(s.config.Latencies.Create))
 			source = contentOf(i)
@@ -284,7 +299,7 @@ func contentOf(i *instance) string {
 }
 
 // terminateAll removes instances with their machines and disks.
-func (s *Server) terminateAll(ctx context.Context, ids []string) error {
+func (s machines) terminateAll(ctx context.Context, ids []string) error {
 	for chunk := range slices.Chunk(ids, lightWave) {
 		results := make([]error, len(chunk))
 		began := time.Now()
@@ -292,7 +307,7 @@ func (s *Server) terminateAll(ctx context.Context, ids []string) error {
 		if err := errors.Join(results...); err != nil {
 			return err
 		}
-		err := s.store.write(func(st *state) error {
+		err := s.store.Write(func(st *state) error {
 			for _, id := range chunk {
 				st.forgetInstance(id)
 			}
@@ -305,12 +320,12 @@ func (s *Server) terminateAll(ctx context.Context, ids []string) error {
 	return nil
 }
 
-func (s *Server) terminate(ctx context.Context, began time.Time, id string) error {
+func (s machines) terminate(ctx context.Context, began time.Time, id string) error {
 	if err := s.until(began.Add(s.config.Clock.Real(s.config.Latencies.Terminate))); err != nil {
 		return err
 	}
 	content, light := "", false
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		if i := st.Instances[fold(id)]; i != nil {
 			content = i.Disk
 		}
@@ -331,9 +346,9 @@ func (st *state) forgetInstance(id string) {
 	}
 }
 
-func runScaleSetDelete(ctx context.Context, s *Server, op operation) (func(*state), error) {
+func (s machines) deleteSet(ctx context.Context, op operation) (func(*state), error) {
 	var ids []string
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		if set := st.ScaleSets[fold(op.Target)]; set != nil {
 			for _, i := range st.instancesOf(set) {
 				ids = append(ids, i.ID)
@@ -344,4 +359,8 @@ func runScaleSetDelete(ctx context.Context, s *Server, op operation) (func(*stat
 		return nil, err
 	}
 	return func(st *state) { st.remove(op.Target) }, s.wait(op, 1)
+}
+
+func (s machines) deleteInstances(ctx context.Context, op operation) (func(*state), error) {
+	return nil, s.terminateAll(ctx, op.Targets)
 }

@@ -12,14 +12,17 @@ const (
 	definitionDelete = "Microsoft.Compute/galleries/images/delete"
 )
 
-func definitionRoutes() []*route {
+// definitions hold the versions of an image.
+type definitions struct{ *world }
+
+func (s definitions) routes() []*route {
 	const noun = "definition"
 	return []*route{
-		{method: http.MethodGet, pattern: definitionPath, noun: noun, operation: "get", action: definitionRead, handle: (*Server).getDefinition},
-		{method: http.MethodPut, pattern: definitionPath, noun: noun, operation: "put", action: definitionWrite, handle: (*Server).putDefinition},
-		{method: http.MethodPatch, pattern: definitionPath, noun: noun, operation: "patch", action: definitionWrite, handle: (*Server).patchDefinition},
-		{method: http.MethodDelete, pattern: definitionPath, noun: noun, operation: "delete", action: definitionDelete, handle: (*Server).deleteDefinition},
-		{method: http.MethodGet, pattern: galleryPath + "/images", noun: noun, operation: "list", action: definitionRead, handle: (*Server).listDefinitions},
+		{method: http.MethodGet, pattern: definitionPath, noun: noun, operation: "get", action: definitionRead, handle: s.get},
+		{method: http.MethodPut, pattern: definitionPath, noun: noun, operation: "put", action: definitionWrite, handle: s.put},
+		{method: http.MethodPatch, pattern: definitionPath, noun: noun, operation: "patch", action: definitionWrite, handle: s.patch},
+		{method: http.MethodDelete, pattern: definitionPath, noun: noun, operation: "delete", action: definitionDelete, handle: s.delete},
+		{method: http.MethodGet, pattern: galleryPath + "/images", noun: noun, operation: "list", action: definitionRead, handle: s.list},
 	}
 }
 
@@ -29,7 +32,7 @@ func (c *call) definitionID() resourceID {
 	return c.compute("galleries", "gallery", "images", "definition")
 }
 
-func (s *Server) getDefinition(c *call) (*reply, error) {
+func (s definitions) get(c *call) (*reply, error) {
 	return s.lookUp(c.definitionID(), func(st *state, key string) object {
 		if r := st.Definitions[key]; r != nil {
 			return r.document()
@@ -38,11 +41,11 @@ func (s *Server) getDefinition(c *call) (*reply, error) {
 	})
 }
 
-func (s *Server) listDefinitions(c *call) (*reply, error) {
+func (s definitions) list(c *call) (*reply, error) {
 	gallery := c.galleryID()
 	var docs []any
 	known := false
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		known = st.Galleries[gallery.key()] != nil
 		docs = documents(st.Definitions, gallery.key()+"/images/", (*resource).document)
 	})
@@ -74,7 +77,7 @@ func fillDefinition(body object, apiVersion string) object {
 	return body
 }
 
-func (s *Server) putDefinition(c *call) (*reply, error) {
+func (s definitions) put(c *call) (*reply, error) {
 	id := c.definitionID()
 	if !definitionName.MatchString(id.name()) {
 		return nil, invalid("galleryImageName", "The entity name 'galleryImageName' is invalid according to its validation rule: '%s'.", id.name())
@@ -139,13 +142,13 @@ func uniqueIdentifier(st *state, id resourceID, body object) *problem {
 	return nil
 }
 
-func (s *Server) patchDefinition(c *call) (*reply, error) {
+func (s definitions) patch(c *call) (*reply, error) {
 	return s.patchSimple(c, c.definitionID(), sameDefinition)
 }
 
-func (s *Server) deleteDefinition(c *call) (*reply, error) {
+func (s definitions) delete(c *call) (*reply, error) {
 	id := c.definitionID()
-	return s.delete(c, id, s.config.Latencies.Delete, func(st *state) *problem {
+	return s.beginDelete(c, id, s.config.Latencies.Delete, func(st *state) *problem {
 		for key := range st.Versions {
 			if strings.HasPrefix(key, id.key()+"/versions/") {
 				return nested(id)

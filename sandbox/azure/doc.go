@@ -8,6 +8,9 @@
 // machine and touches no disk content: it orders both through a fleet.Fleet. Time passes by a clock.Clock,
 // so that durations which are real on Azure can be short here.
 //
-// The handlers are written by hand, one file per noun. What is not simulated answers as Azure answers for a
-// type that it doesn't know.
+// The handlers are written by hand: each noun is a type of its own over what all share (world), in a file of its
+// name; front is what stands before them, and Server what a sandbox sees. What is not simulated answers as Azure
+// answers for a type that it doesn't know. What every cloud needs is beside it, for the next one: the wire (web), the
+// record of requests (book), ordered trouble (fault), patience (bucket), work in its order (lane), the state on disk
+// (store).
 package azure

@@ -5,14 +5,17 @@ import (
 	"strings"
 )
 
-func extensionRoutes() []*route {
+// extensions are the inline ones of a scale set's model, shown as resources of their own.
+type extensions struct{ scaleSets }
+
+func (s extensions) routes() []*route {
 	const noun, action = "extension", "Microsoft.Compute/virtualMachineScaleSets/extensions/"
 	return []*route{
-		{method: http.MethodGet, pattern: extensionPath, noun: noun, operation: "get", action: action + "read", handle: (*Server).getExtension},
-		{method: http.MethodPut, pattern: extensionPath, noun: noun, operation: "put", action: action + "write", handle: (*Server).putExtension},
-		{method: http.MethodPatch, pattern: extensionPath, noun: noun, operation: "patch", action: action + "write", handle: (*Server).putExtension},
-		{method: http.MethodDelete, pattern: extensionPath, noun: noun, operation: "delete", action: action + "delete", handle: (*Server).deleteExtension},
-		{method: http.MethodGet, pattern: scaleSetPath + "/extensions", noun: noun, operation: "list", action: action + "read", handle: (*Server).listExtensions},
+		{method: http.MethodGet, pattern: extensionPath, noun: noun, operation: "get", action: action + "read", handle: s.get},
+		{method: http.MethodPut, pattern: extensionPath, noun: noun, operation: "put", action: action + "write", handle: s.put},
+		{method: http.MethodPatch, pattern: extensionPath, noun: noun, operation: "patch", action: action + "write", handle: s.put},
+		{method: http.MethodDelete, pattern: extensionPath, noun: noun, operation: "delete", action: action + "delete", handle: s.delete},
+		{method: http.MethodGet, pattern: scaleSetPath + "/extensions", noun: noun, operation: "list", action: action + "read", handle: s.list},
 	}
 }
 
@@ -34,7 +37,7 @@ func extensionDocument(set *scaleSet, e object) object {
 	return doc
 }
 
-func (s *Server) getExtension(c *call) (*reply, error) {
+func (s extensions) get(c *call) (*reply, error) {
 	return s.lookUp(c.extensionID(), func(st *state, _ string) object {
 		if set := st.ScaleSets[c.scaleSetID().key()]; set != nil {
 			for _, e := range extensionsOf(set.profile()) {
@@ -47,10 +50,10 @@ func (s *Server) getExtension(c *call) (*reply, error) {
 	})
 }
 
-func (s *Server) listExtensions(c *call) (*reply, error) {
+func (s extensions) list(c *call) (*reply, error) {
 	docs := []any{}
 	known := false
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		set := st.ScaleSets[c.scaleSetID().key()]
 		if known = set != nil; known {
 			for _, e := range extensionsOf(set.profile()) {
@@ -64,13 +67,13 @@ func (s *Server) listExtensions(c *call) (*reply, error) {
 	return s.page(c, docs), nil
 }
 
-// putExtension adds or changes an inline extension.
-func (s *Server) putExtension(c *call) (*reply, error) {
+// put adds or changes an inline extension.
+func (s extensions) put(c *call) (*reply, error) {
 	name := c.vars["extension"]
 	rep := &reply{status: http.StatusCreated}
 	entry := object{"name": name, "properties": copyObject(child(c.body, "properties"))}
 	delete(child(entry, "properties"), "provisioningState")
-	err := s.changeExtensions(c, rep, func(old []object) ([]any, *problem) {
+	err := s.rewrite(c, rep, func(old []object) ([]any, *problem) {
 		next := []any{}
 		for _, e := range old {
 			if strings.EqualFold(text(e, "name"), name) {
@@ -91,7 +94,7 @@ func (s *Server) putExtension(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		if set := st.ScaleSets[c.scaleSetID().key()]; set != nil {
 			rep.body = extensionDocument(set, entry)
 		}
@@ -99,10 +102,10 @@ func (s *Server) putExtension(c *call) (*reply, error) {
 	return rep, nil
 }
 
-func (s *Server) deleteExtension(c *call) (*reply, error) {
+func (s extensions) delete(c *call) (*reply, error) {
 	rep := &reply{status: http.StatusAccepted}
 	gone := true
-	err := s.changeExtensions(c, rep, func(old []object) ([]any, *problem) {
+	err := s.rewrite(c, rep, func(old []object) ([]any, *problem) {
 		next := []any{}
 		for _, e := range old {
 			if strings.EqualFold(text(e, "name"), c.vars["extension"]) {
@@ -121,8 +124,8 @@ func (s *Server) deleteExtension(c *call) (*reply, error) {
 	return rep, err
 }
 
-// changeExtensions replaces the profile's extensions by what f makes of them.
-func (s *Server) changeExtensions(c *call, rep *reply, f func([]object) ([]any, *problem)) error {
+// rewrite replaces the profile's extensions by what f makes of them.
+func (s extensions) rewrite(c *call, rep *reply, f func([]object) ([]any, *problem)) error {
 	return s.change(c, func(st *state) error {
 		set := st.ScaleSets[c.scaleSetID().key()]
 		if set == nil {
@@ -137,6 +140,6 @@ func (s *Server) changeExtensions(c *call, rep *reply, f func([]object) ([]any, 
 		keepProtected(set.profile(), profile)
 		body := copyObject(set.Body)
 		put(body, profile, "properties", "virtualMachineProfile")
-		return s.changeScaleSet(st, c, set, body, rep)
+		return s.write(st, c, set, body, rep)
 	})
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/authorization/armauthorization/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-func (c *testCloud) order(t *testing.T, f Fault) string {
+func (c *testCloud) order(t *testing.T, f fault.Fault) string {
 	t.Helper()
 	name, err := c.AddFault(f)
 	if err != nil {
@@ -32,14 +34,14 @@ func (c *testCloud) putGallery(t *testing.T) error {
 func (c *testCloud) hasGallery(t *testing.T) bool {
 	t.Helper()
 	found := false
-	c.store.read(func(st *state) { found = len(st.Galleries) > 0 })
+	c.world.store.Read(func(st *state) { found = len(st.Galleries) > 0 })
 	return found
 }
 
 func TestFaultBeforeAndAfterTheEffect(t *testing.T) {
-	for phase, effect := range map[Phase]bool{Before: false, After: true} {
+	for phase, effect := range map[fault.Phase]bool{fault.Before: false, fault.After: true} {
 		c := newCloud(t, nil)
-		c.order(t, Fault{Resource: "gallery", Operation: "put", Phase: phase, Status: 503, Count: 1})
+		c.order(t, fault.Fault{Resource: "gallery", Operation: "put", Phase: phase, Status: 503, Count: 1})
 		wantCode(t, c.putGallery(t), http.StatusServiceUnavailable, "ServiceUnavailable")
 		if got := c.hasGallery(t); got != effect {
 			t.Errorf("%s: the gallery exists is %v, want %v", phase, got, effect)
@@ -55,7 +57,7 @@ func TestFaultBeforeAndAfterTheEffect(t *testing.T) {
 
 func TestFaultByPathSkipsAndCounts(t *testing.T) {
 	c := newCloud(t, nil)
-	name := c.order(t, Fault{Method: "get", Path: "/GALLERIES/sig_", Status: 500, Skip: 1, Count: 2})
+	name := c.order(t, fault.Fault{Method: "get", Path: "/GALLERIES/sig_", Status: 500, Skip: 1, Count: 2})
 	var got []int
 	token := c.token(t)
 	for range 4 {
@@ -68,7 +70,7 @@ func TestFaultByPathSkipsAndCounts(t *testing.T) {
 	if err := c.ClearFaults(name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.AddFault(Fault{Path: "("}); err == nil {
+	if _, err := c.AddFault(fault.Fault{Path: "("}); err == nil {
 		t.Error("a path that is no regular expression was taken")
 	}
 }
@@ -78,7 +80,7 @@ func TestLongOperationFails(t *testing.T) {
 	c.pool(t, 1, nil)
 	c.ensureDefinition(t)
 	snapshot := c.snapshot(t, "snap", 0)
-	c.order(t, Fault{Resource: "version", Operation: "put", Long: true, Code: "ReplicationFailed", Message: "no luck", Count: 1})
+	c.order(t, fault.Fault{Resource: "version", Operation: "put", Long: true, Code: "ReplicationFailed", Message: "no luck", Count: 1})
 	poller, err := c.factory.NewGalleryImageVersionsClient().BeginCreateOrUpdate(t.Context(), testGroup, testGallery, testDefinition, testVersion,
 		versionOf(snapshot, armcompute.StorageAccountTypeStandardLRS), nil)
 	_, err = finish(t.Context(), poller, err)
@@ -99,10 +101,10 @@ func TestLongOperationFails(t *testing.T) {
 }
 
 func TestStopThatFailsWithAndWithoutEffect(t *testing.T) {
-	for phase, want := range map[Phase]string{Before: "running", After: "stopped"} {
+	for phase, want := range map[fault.Phase]string{fault.Before: "running", fault.After: "stopped"} {
 		c := newCloud(t, nil)
 		c.pool(t, 1, nil)
-		c.order(t, Fault{Operation: "powerOff", Long: true, Phase: phase, Count: 1})
+		c.order(t, fault.Fault{Operation: "powerOff", Long: true, Phase: phase, Count: 1})
 		poller, err := c.factory.NewVirtualMachineScaleSetVMsClient().BeginPowerOff(t.Context(), testGroup, testPool, "0", nil)
 		if _, err = finish(t.Context(), poller, err); err == nil {
 			t.Errorf("%s: the operation succeeded", phase)
@@ -116,8 +118,8 @@ func TestStopThatFailsWithAndWithoutEffect(t *testing.T) {
 func TestDeletionThatDoesNotStick(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
-	c.order(t, Fault{Resource: "extension", Operation: "delete", Ignore: true, Count: 1})
-	c.order(t, Fault{Resource: "pool", Operation: "patch", Ignore: true, Count: 1})
+	c.order(t, fault.Fault{Resource: "extension", Operation: "delete", Ignore: true, Count: 1})
+	c.order(t, fault.Fault{Resource: "pool", Operation: "patch", Ignore: true, Count: 1})
 	extensions := c.factory.NewVirtualMachineScaleSetExtensionsClient()
 	for n, want := range []int{2, 1} {
 		poller, err := extensions.BeginDelete(t.Context(), testGroup, testPool, "vmssCSE", nil)
@@ -139,8 +141,8 @@ func TestDeletionThatDoesNotStick(t *testing.T) {
 func TestDeniedActionIsRefusedAndListed(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
-	c.order(t, Fault{Name: "no-snapshots", Deny: "Microsoft.Compute/snapshots/write"})
-	c.order(t, Fault{Deny: "Microsoft.Compute/disks/beginGetAccess/*"})
+	c.order(t, fault.Fault{Name: "no-snapshots", Deny: "Microsoft.Compute/snapshots/write"})
+	c.order(t, fault.Fault{Deny: "Microsoft.Compute/disks/beginGetAccess/*"})
 	disk := *c.instances(t)[0].Properties.StorageProfile.OSDisk.ManagedDisk.ID
 	snapshots := c.factory.NewSnapshotsClient()
 	_, err := snapshots.BeginCreateOrUpdate(t.Context(), testGroup, "snap", snapshotOf(disk), nil)
@@ -181,9 +183,9 @@ func TestDeniedActionIsRefusedAndListed(t *testing.T) {
 }
 
 func TestConnectionIsDropped(t *testing.T) {
-	for phase, effect := range map[Phase]bool{Before: false, After: true} {
+	for phase, effect := range map[fault.Phase]bool{fault.Before: false, fault.After: true} {
 		c := newCloud(t, nil)
-		c.order(t, Fault{Resource: "gallery", Drop: true, Phase: phase, Count: 1})
+		c.order(t, fault.Fault{Resource: "gallery", Drop: true, Phase: phase, Count: 1})
 		if err := c.putGallery(t); err == nil {
 			t.Errorf("%s: the connection held", phase)
 		}
@@ -199,7 +201,7 @@ func TestConnectionIsDropped(t *testing.T) {
 
 func TestThrottlingByOrderAndByBucket(t *testing.T) {
 	c := newCloud(t, func(c *Config) { c.Clock.Scale = 1; c.Throttle = Throttle{ReadBurst: 3, ReadRate: 0.01} })
-	c.order(t, Fault{Method: "PUT", RetryAfter: 17, Count: 1})
+	c.order(t, fault.Fault{Method: "PUT", RetryAfter: 17, Count: 1})
 	err := c.putGallery(t)
 	wantCode(t, err, http.StatusTooManyRequests, "TooManyRequests")
 	if got := retryAfter(t, err); got != "17" {
@@ -225,7 +227,7 @@ func TestThrottlingByOrderAndByBucket(t *testing.T) {
 
 func TestTroubleWithTokens(t *testing.T) {
 	c := newCloud(t, nil)
-	c.order(t, Fault{Resource: "token", Operation: "post", Status: 503, Code: "temporarily_unavailable", Message: "AADSTS90033: try later", Count: 1})
+	c.order(t, fault.Fault{Resource: "token", Operation: "post", Status: 503, Code: "temporarily_unavailable", Message: "AADSTS90033: try later", Count: 1})
 	_, err := c.factory.NewGalleriesClient().Get(t.Context(), testGroup, testGallery, nil)
 	if err == nil || !strings.Contains(err.Error(), "AADSTS90033") {
 		t.Errorf("error is %v", err)

@@ -35,7 +35,7 @@ type badAssertion struct {
 func (b *badAssertion) description() string { return fmt.Sprintf("AADSTS%d: %s", b.code, b.text) }
 
 // checkAssertion accepts a token of a registered issuer and subject with a good signature: nil.
-func (s *Server) checkAssertion(token string) *badAssertion {
+func (s logins) checkAssertion(token string) *badAssertion {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return &badAssertion{50027, "JWT token is invalid or malformed."}

@@ -6,19 +6,22 @@ import (
 	"strings"
 )
 
-func groupRoutes() []*route {
+// groups are resource groups, and the subscription, tenant and region around them.
+type groups struct{ *world }
+
+func (s groups) routes() []*route {
 	const read, write = "Microsoft.Resources/subscriptions/resourceGroups/read", "Microsoft.Resources/subscriptions/resourceGroups/write"
 	return []*route{
-		{method: http.MethodGet, pattern: "/tenants", noun: "subscription", operation: "list", handle: (*Server).listTenants},
-		{method: http.MethodGet, pattern: "/subscriptions", noun: "subscription", operation: "list", handle: (*Server).listSubscriptions},
+		{method: http.MethodGet, pattern: "/tenants", noun: "subscription", operation: "list", handle: s.listTenants},
+		{method: http.MethodGet, pattern: "/subscriptions", noun: "subscription", operation: "list", handle: s.listSubscriptions},
 		{method: http.MethodGet, pattern: subscriptionPath, noun: "subscription", operation: "get",
-			action: "Microsoft.Resources/subscriptions/read", handle: (*Server).getSubscription},
+			action: "Microsoft.Resources/subscriptions/read", handle: s.getSubscription},
 		{method: http.MethodGet, pattern: subscriptionPath + "/locations", noun: "subscription", operation: "list",
-			action: "Microsoft.Resources/subscriptions/locations/read", handle: (*Server).listLocations},
-		{method: http.MethodGet, pattern: subscriptionPath + "/resourceGroups", noun: "group", operation: "list", action: read, handle: (*Server).listGroups},
-		{method: http.MethodHead, pattern: groupPath, noun: "group", operation: "exists", action: read, handle: (*Server).groupExists},
-		{method: http.MethodGet, pattern: groupPath, noun: "group", operation: "get", action: read, handle: (*Server).getGroup},
-		{method: http.MethodPut, pattern: groupPath, noun: "group", operation: "put", action: write, handle: (*Server).putGroup},
+			action: "Microsoft.Resources/subscriptions/locations/read", handle: s.listLocations},
+		{method: http.MethodGet, pattern: subscriptionPath + "/resourceGroups", noun: "group", operation: "list", action: read, handle: s.list},
+		{method: http.MethodHead, pattern: groupPath, noun: "group", operation: "exists", action: read, handle: s.exists},
+		{method: http.MethodGet, pattern: groupPath, noun: "group", operation: "get", action: read, handle: s.get},
+		{method: http.MethodPut, pattern: groupPath, noun: "group", operation: "put", action: write, handle: s.put},
 	}
 }
 
@@ -61,9 +64,9 @@ func (st *state) ensureGroup(subscription, name, location string) {
 	}
 }
 
-func (s *Server) getGroup(c *call) (*reply, error) {
+func (s groups) get(c *call) (*reply, error) {
 	var doc object
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		if g := st.group(s.config.SubscriptionID, c.vars["group"]); g != nil {
 			doc = g.document()
 		}
@@ -74,23 +77,23 @@ func (s *Server) getGroup(c *call) (*reply, error) {
 	return ok(doc), nil
 }
 
-// groupExists answers 204 or 404, and neither has a body.
-func (s *Server) groupExists(c *call) (*reply, error) {
-	if _, err := s.getGroup(c); err != nil {
+// exists answers 204 or 404, and neither has a body.
+func (s groups) exists(c *call) (*reply, error) {
+	if _, err := s.get(c); err != nil {
 		return nil, err
 	}
 	return &reply{status: http.StatusNoContent}, nil
 }
 
-func (s *Server) listGroups(c *call) (*reply, error) {
+func (s groups) list(c *call) (*reply, error) {
 	var docs []any
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		docs = documents(st.Groups, "/", func(r *resource) object { return groupRecord{r}.document() })
 	})
 	return s.page(c, docs), nil
 }
 
-func (s *Server) putGroup(c *call) (*reply, error) {
+func (s groups) put(c *call) (*reply, error) {
 	if p := s.tracked(c); p != nil {
 		return nil, p
 	}
@@ -108,7 +111,7 @@ func (s *Server) putGroup(c *call) (*reply, error) {
 	return rep, err
 }
 
-func (s *Server) subscriptionDocument() object {
+func (s groups) subscriptionDocument() object {
 	id := s.config.SubscriptionID
 	return object{
 		"id": "/subscriptions/" + id, "subscriptionId": id, "tenantId": s.config.TenantID, "displayName": "Sandbox",
@@ -117,19 +120,19 @@ func (s *Server) subscriptionDocument() object {
 	}
 }
 
-func (s *Server) getSubscription(*call) (*reply, error) { return ok(s.subscriptionDocument()), nil }
+func (s groups) getSubscription(*call) (*reply, error) { return ok(s.subscriptionDocument()), nil }
 
-func (s *Server) listSubscriptions(c *call) (*reply, error) {
+func (s groups) listSubscriptions(c *call) (*reply, error) {
 	return s.page(c, []any{s.subscriptionDocument()}), nil
 }
 
-func (s *Server) listTenants(c *call) (*reply, error) {
+func (s groups) listTenants(c *call) (*reply, error) {
 	id := s.config.TenantID
 	return s.page(c, []any{object{"id": "/tenants/" + id, "tenantId": id, "displayName": "Sandbox", "tenantCategory": "Home"}}), nil
 }
 
-// getEndpoints tells where this cloud's services are, without a credential.
-func (s *Server) getEndpoints(c *call) (*reply, error) {
+// endpoints tells where this cloud's services are, without a credential.
+func (s groups) endpoints(c *call) (*reply, error) {
 	here := "https://" + c.r.Host
 	login := object{"loginEndpoint": here + "/adfs", "audiences": []any{here + "/"}, "tenant": "adfs", "identityProvider": "ADFS"}
 	if strings.HasPrefix(c.version(), "2015") {
@@ -142,7 +145,7 @@ func (s *Server) getEndpoints(c *call) (*reply, error) {
 }
 
 // listLocations lists the one region.
-func (s *Server) listLocations(c *call) (*reply, error) {
+func (s groups) listLocations(c *call) (*reply, error) {
 	name := normalLocation(s.config.Location)
 	return s.page(c, []any{object{"id": "/subscriptions/" + s.config.SubscriptionID + "/locations/" + name, "name": name,
 		"displayName": displayLocation(name), "regionalDisplayName": displayLocation(name), "type": "Region"}}), nil

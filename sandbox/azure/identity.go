@@ -6,29 +6,27 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
-// IdentityHandler serves managed identities as App Service does (IDENTITY_ENDPOINT, IDENTITY_HEADER), and as
-// the instance metadata service does ("Metadata: true") for clients that can be told where it is. It is meant
-// for plain HTTP on loopback.
-func (s *Server) IdentityHandler() http.Handler { return http.HandlerFunc(s.serveIdentity) }
-
-func (s *Server) serveIdentity(w http.ResponseWriter, r *http.Request) {
-	entry := Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path, Class: Login, Noun: "token", Operation: fold(r.Method)}
-	counted := &statusWriter{ResponseWriter: w}
+func (s logins) serveIdentity(w http.ResponseWriter, r *http.Request) {
+	entry := book.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path, Class: book.Login, Noun: "token", Operation: fold(r.Method)}
+	counted := &web.StatusWriter{ResponseWriter: w}
 	defer func() {
-		entry.Status, entry.Took = counted.status, time.Since(entry.Time)
-		s.book.enter(entry, "")
+		entry.Status, entry.Took = counted.Status, time.Since(entry.Time)
+		s.book.Enter(entry, "")
 	}()
-	if f := s.takeFaultFor(r.Method, r.URL.Path, "token", fold(r.Method)); f != nil {
-		if err := s.trouble(counted, &call{r: r, fault: f}, f.Phase); err != nil {
+	if f := s.faults.take(r.Method, r.URL.Path, "token", fold(r.Method)); f != nil {
+		if err := s.faults.trouble(counted, &call{r: r, fault: f}, f.Phase); err != nil {
 			p := asProblem(err)
-			writeJSON(counted, p.Status, object{"statusCode": p.Status, "message": p.Message})
+			web.JSON(counted, p.Status, object{"statusCode": p.Status, "message": p.Message})
 			return
 		}
 	}
 	if !s.mayAskIdentity(r) {
-		writeJSON(counted, http.StatusUnauthorized, object{"statusCode": http.StatusUnauthorized,
+		web.JSON(counted, http.StatusUnauthorized, object{"statusCode": http.StatusUnauthorized,
 			"message": "The request is not authorized: the identity header is missing or wrong."})
 		return
 	}
@@ -36,7 +34,7 @@ func (s *Server) serveIdentity(w http.ResponseWriter, r *http.Request) {
 }
 
 // mayAskIdentity checks the header that shows that a request comes from the machine itself.
-func (s *Server) mayAskIdentity(r *http.Request) bool {
+func (s logins) mayAskIdentity(r *http.Request) bool {
 	if s.config.IdentityHeader == "" {
 		return false
 	}
@@ -47,28 +45,28 @@ func (s *Server) mayAskIdentity(r *http.Request) bool {
 }
 
 // giveIdentity answers with a token of the identity that the query names, or of the system-assigned one.
-func (s *Server) giveIdentity(w http.ResponseWriter, r *http.Request, entry *Request) {
+func (s logins) giveIdentity(w http.ResponseWriter, r *http.Request, entry *book.Request) {
 	q := r.URL.Query()
 	if q.Get("resource") == "" || q.Get("api-version") == "" {
-		writeJSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",
+		web.JSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",
 			"message": "The parameters 'resource' and 'api-version' are required."})
 		return
 	}
 	id := s.identityFor(q.Get)
 	if id == "" {
-		writeJSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",
+		web.JSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",
 			"error_description": "Identity not found",
 			"message":           "No User Assigned or Delegated Managed Identity found for specified ClientId/ResourceId/PrincipalId."})
 		return
 	}
 	entry.Principal = id
 	token, expires := s.issue(id, strings.TrimSuffix(q.Get("resource"), "/.default"), r.Host)
-	writeJSON(w, http.StatusOK, object{"access_token": token, "expires_on": strconv.FormatInt(expires.Unix(), 10),
+	web.JSON(w, http.StatusOK, object{"access_token": token, "expires_on": strconv.FormatInt(expires.Unix(), 10),
 		"expires_in": strconv.Itoa(int(time.Until(expires).Seconds())), "resource": q.Get("resource"), "token_type": "Bearer", "client_id": id})
 }
 
 // identityFor is the client ID of the identity that is asked for; empty if there is none.
-func (s *Server) identityFor(query func(string) string) string {
+func (s logins) identityFor(query func(string) string) string {
 	client, object := query("client_id"), query("object_id")+query("principal_id")
 	resource := query("mi_res_id") + query("msi_res_id")
 	if client+object+resource == "" {

@@ -1,14 +1,10 @@
 package azure
 
 import (
-	"context"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 const (
@@ -17,15 +13,21 @@ const (
 	instanceDelete = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/delete"
 )
 
-func instanceRoutes() []*route {
+// instances are the machines of scale sets, as clients see them.
+type instances struct {
+	*world
+	views views
+}
+
+func (s instances) routes() []*route {
 	const noun = "instance"
 	return []*route{
-		{method: http.MethodGet, pattern: instancePath, noun: noun, operation: "get", action: instanceRead, handle: (*Server).getInstance},
+		{method: http.MethodGet, pattern: instancePath, noun: noun, operation: "get", action: instanceRead, handle: s.get},
 		{method: http.MethodGet, pattern: instancePath + "/instanceView", noun: noun, operation: "view",
-			action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/instanceView/read", handle: (*Server).getInstanceView},
-		{method: http.MethodPut, pattern: instancePath, noun: noun, operation: "put", action: instanceWrite, handle: (*Server).putInstance},
-		{method: http.MethodDelete, pattern: instancePath, noun: noun, operation: "delete", action: instanceDelete, handle: (*Server).deleteInstance},
-		{method: http.MethodGet, pattern: scaleSetPath + "/virtualMachines", noun: noun, operation: "list", action: instanceRead, handle: (*Server).listInstances},
+			action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/instanceView/read", handle: s.getView},
+		{method: http.MethodPut, pattern: instancePath, noun: noun, operation: "put", action: instanceWrite, handle: s.put},
+		{method: http.MethodDelete, pattern: instancePath, noun: noun, operation: "delete", action: instanceDelete, handle: s.delete},
+		{method: http.MethodGet, pattern: scaleSetPath + "/virtualMachines", noun: noun, operation: "list", action: instanceRead, handle: s.list},
 	}
 }
 
@@ -44,54 +46,6 @@ func computerName(profile object, number int64) string {
 	return text(profile, "osProfile", "computerNamePrefix") + strings.Repeat("0", max(0, 6-len(suffix))) + strings.ToUpper(suffix)
 }
 
-// spec is what the fleet is told of an instance; false if it is gone.
-func (s *Server) spec(id string) (fleet.Spec, bool) {
-	var spec fleet.Spec
-	known := false
-	s.store.read(func(st *state) {
-		i := st.Instances[fold(id)]
-		set := st.setOf(i)
-		if set == nil {
-			return
-		}
-		known = true
-		spec = specOf(set, i)
-	})
-	return spec, known
-}
-
-func specOf(set *scaleSet, i *instance) fleet.Spec {
-	profile := set.Profiles[i.Model]
-	data, err := base64.StdEncoding.DecodeString(text(profile, "osProfile", "customData"))
-	if err != nil { // checked when it was written
-		data = nil
-	}
-	spec := fleet.Spec{
-		ID: i.ID, Pool: set.id().name(), ComputerName: fold(computerName(profile, i.Number)), ProviderID: "azure://" + i.ID, VMID: i.VMID,
-		Disk: diskOf(i.Disk), CustomData: data, Image: contentOf(i), Zone: i.Zone, Light: set.Light,
-	}
-	for _, e := range extensionsOf(profile) {
-		spec.Extensions = append(spec.Extensions, fleet.Extension{
-			Name: text(e, "name"), Publisher: text(e, "properties", "publisher"), Type: text(e, "properties", "type"),
-			Settings: copyObject(child(e, "properties", "settings")), ProtectedSettings: copyObject(child(e, "properties", "protectedSettings")),
-		})
-	}
-	return spec
-}
-
-// Specs lists every machine that the fleet was told to launch, as it would be told today.
-func (s *Server) Specs() []fleet.Spec {
-	var out []fleet.Spec
-	s.store.read(func(st *state) {
-		for _, i := range st.Instances {
-			if set := st.setOf(i); set != nil && i.Launched {
-				out = append(out, specOf(set, i))
-			}
-		}
-	})
-	return out
-}
-
 // one is an instance with its scale set, copied out of the state, and the profile that it was built from
 // without its secrets. The profile may be another one's as well: it is only read.
 type one struct {
@@ -104,10 +58,10 @@ func oneOf(i *instance, set *scaleSet) one {
 	return one{*i, *set, withoutSecrets(set.Profiles[i.Model])}
 }
 
-func (s *Server) instancesFor(id resourceID) ([]one, bool) {
+func (s instances) findAll(id resourceID) ([]one, bool) {
 	var out []one
 	known := false
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		set := st.ScaleSets[id.key()]
 		if set == nil {
 			return
@@ -124,10 +78,10 @@ func (s *Server) instancesFor(id resourceID) ([]one, bool) {
 	return out, known
 }
 
-func (s *Server) instanceFor(id resourceID) (one, *problem) {
+func (s instances) find(id resourceID) (one, *problem) {
 	var found one
 	var p *problem
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		set := st.ScaleSets[id.parent().key()]
 		i := st.Instances[id.key()]
 		switch {
@@ -146,33 +100,33 @@ func (c *call) expandsView() bool {
 	return strings.Contains(fold(c.r.URL.Query().Get("$expand")), "instanceview")
 }
 
-func (s *Server) getInstance(c *call) (*reply, error) {
-	o, p := s.instanceFor(c.instanceID())
+func (s instances) get(c *call) (*reply, error) {
+	o, p := s.find(c.instanceID())
 	if p != nil {
 		return nil, p
 	}
-	return ok(s.instanceDocument(o, c.expandsView())), nil
+	return ok(s.document(o, c.expandsView())), nil
 }
 
-func (s *Server) getInstanceView(c *call) (*reply, error) {
-	o, p := s.instanceFor(c.instanceID())
+func (s instances) getView(c *call) (*reply, error) {
+	o, p := s.find(c.instanceID())
 	if p != nil {
 		return nil, p
 	}
-	return ok(s.instanceView(o)), nil
+	return ok(s.views.instanceView(o)), nil
 }
 
-func (s *Server) listInstances(c *call) (*reply, error) {
-	all, known := s.instancesFor(c.scaleSetID())
+func (s instances) list(c *call) (*reply, error) {
+	all, known := s.findAll(c.scaleSetID())
 	if !known {
 		return nil, notFound(c.scaleSetID())
 	}
-	return s.pageOf(c, len(all), func(n int) any { return s.instanceDocument(all[n], c.expandsView()) }), nil
+	return s.pageOf(c, len(all), func(n int) any { return s.document(all[n], c.expandsView()) }), nil
 }
 
-// putInstance changes what an instance may differ in from its scale set: tags and protection. What it leaves out stays
+// put changes what an instance may differ in from its scale set: tags and protection. What it leaves out stays
 // as it is: Kubernetes' own cloud provider sends nothing but the disks.
-func (s *Server) putInstance(c *call) (*reply, error) {
+func (s instances) put(c *call) (*reply, error) {
 	if p := s.tracked(c); p != nil {
 		return nil, p
 	}
@@ -199,7 +153,7 @@ func (s *Server) putInstance(c *call) (*reply, error) {
 		}
 		i.change(body, stateUpdating)
 		rep.operation = c.begin(st, operation{Kind: "resource.settle", Target: i.ID, Latency: s.config.Latencies.Instance, Lanes: []string{i.key() + "#model"}})
-		rep.body = s.instanceDocument(oneOf(i, set), false)
+		rep.body = s.document(oneOf(i, set), false)
 		return nil
 	})
 	return rep, err
@@ -207,8 +161,8 @@ func (s *Server) putInstance(c *call) (*reply, error) {
 
 func (i *instance) etag() string { return fmt.Sprintf(`"%d"`, i.Revision) }
 
-// deleteInstance removes an instance for good: the scale set is smaller afterwards.
-func (s *Server) deleteInstance(c *call) (*reply, error) {
+// delete removes an instance for good: the scale set is smaller afterwards.
+func (s instances) delete(c *call) (*reply, error) {
 	id := c.instanceID()
 	rep := &reply{status: http.StatusNoContent}
 	err := s.change(c, func(st *state) error {
@@ -226,12 +180,8 @@ func (s *Server) deleteInstance(c *call) (*reply, error) {
 	return rep, err
 }
 
-func runInstanceDelete(ctx context.Context, s *Server, op operation) (func(*state), error) {
-	return nil, s.terminateAll(ctx, op.Targets)
-}
-
-// instanceDocument shows an instance as the model that it was built from has it.
-func (s *Server) instanceDocument(o one, view bool) object {
+// document shows an instance as the model that it was built from has it.
+func (s instances) document(o one, view bool) object {
 	i, set, profile := o.instance, o.set, o.profile
 	doc := i.document()
 	doc["name"] = fmt.Sprintf("%s_%d", set.id().name(), i.Number)
@@ -269,7 +219,7 @@ func (s *Server) instanceDocument(o one, view bool) object {
 	}
 	doc["resources"] = resources
 	if view {
-		properties["instanceView"] = s.instanceView(o)
+		properties["instanceView"] = s.views.instanceView(o)
 	}
 	return doc
 }

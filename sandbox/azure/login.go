@@ -7,11 +7,22 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
-// serveLogin answers what belongs to Entra ID: discovery and tokens, for tenants and in the way of ADFS. It
+// logins are Entra ID and managed identities: who is who, and the tokens that show it.
+type logins struct {
+	*world
+	faults faults
+	signer *signer
+	book   *book.Book
+}
+
+// serve answers what belongs to Entra ID: discovery and tokens, for tenants and in the way of ADFS. It
 // tells whether the request was one of these.
-func (s *Server) serveLogin(w http.ResponseWriter, r *http.Request, entry *Request) bool {
+func (s logins) serve(w http.ResponseWriter, r *http.Request, entry *book.Request) bool {
 	p := split(fold(r.URL.Path))
 	last := p[len(p)-1]
 	discovery := last == "openid-configuration"
@@ -20,11 +31,11 @@ func (s *Server) serveLogin(w http.ResponseWriter, r *http.Request, entry *Reque
 	if !discovery && !token && !instances {
 		return false
 	}
-	entry.Class, entry.Noun, entry.Operation = Login, "token", fold(r.Method)
-	fault := s.takeFaultFor(r.Method, r.URL.Path, "token", fold(r.Method))
+	entry.Class, entry.Noun, entry.Operation = book.Login, "token", fold(r.Method)
+	fault := s.faults.take(r.Method, r.URL.Path, "token", fold(r.Method))
 	if f := fault; f != nil {
 		c := &call{r: r, fault: f}
-		if err := s.trouble(w, c, f.Phase); err != nil {
+		if err := s.faults.trouble(w, c, f.Phase); err != nil {
 			p := asProblem(err)
 			writeLogin(w, p.Status, loginError(p.Code, p.Message, 0))
 			return true
@@ -49,10 +60,10 @@ func (s *Server) serveLogin(w http.ResponseWriter, r *http.Request, entry *Reque
 
 func writeLogin(w http.ResponseWriter, status int, body object) {
 	w.Header().Set("Cache-Control", "no-store, no-cache")
-	writeJSON(w, status, body)
+	web.JSON(w, status, body)
 }
 
-func (s *Server) instanceDiscovery(r *http.Request) object {
+func (s logins) instanceDiscovery(r *http.Request) object {
 	return object{
 		"tenant_discovery_endpoint": fmt.Sprintf("https://%s/%s/v2.0/.well-known/openid-configuration", r.Host, s.config.TenantID),
 		"api-version":               "1.1",
@@ -60,7 +71,7 @@ func (s *Server) instanceDiscovery(r *http.Request) object {
 	}
 }
 
-func (s *Server) openIDConfiguration(r *http.Request, tenant string) object {
+func (s logins) openIDConfiguration(r *http.Request, tenant string) object {
 	base := "https://" + r.Host + "/" + tenant
 	path, issuer := "/oauth2/v2.0/", base+"/v2.0"
 	if tenant == "adfs" {
@@ -87,7 +98,7 @@ func loginError(kind, description string, code int) object {
 }
 
 // serveToken gives an access token for a client secret or a federated assertion.
-func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, entry *Request) {
+func (s logins) serveToken(w http.ResponseWriter, r *http.Request, entry *book.Request) {
 	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost {
 		writeLogin(w, http.StatusBadRequest, loginError("invalid_request", "AADSTS900144: The request body must be a form.", 900144))
 		return

@@ -195,7 +195,7 @@ func TestManagedIdentity(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if claims, valid := c.signer.verify(token.Token); !valid || claims.ClientID != try.want {
+		if claims, valid := c.front.logins.signer.verify(token.Token); !valid || claims.ClientID != try.want {
 			t.Errorf("%s: the token is for %s, want %s", name, claims.ClientID, try.want)
 		}
 	}

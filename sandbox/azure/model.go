@@ -88,8 +88,11 @@ func keepProtected(old, profile object) {
 // maxInstances is Azure's limit for a scale set. A light one, made for scale tests, may be larger.
 const maxInstances = 1000
 
-// checkModel refuses a model that Azure would not take; more is how many instances are to be added.
-func (s *Server) checkModel(st *state, body, profile object, more int64) *problem {
+// models are what scale sets build their instances from.
+type models struct{ *world }
+
+// check refuses a model that Azure would not take; more is how many instances are to be added.
+func (s models) check(st *state, body, profile object, more int64) *problem {
 	if mode := text(body, "properties", "orchestrationMode"); !strings.EqualFold(mode, "Uniform") {
 		return invalid("orchestrationMode", "The sandbox simulates orchestration mode Uniform; '%s' is not available.", mode)
 	}
@@ -129,7 +132,7 @@ type image struct {
 }
 
 // resolve finds the image that a profile means today.
-func (s *Server) resolve(st *state, profile object) (image, *problem) {
+func (s models) resolve(st *state, profile object) (image, *problem) {
 	ref := child(profile, "storageProfile", "imageReference")
 	img := image{reference: ref}
 	id := text(ref, "id")
@@ -168,7 +171,7 @@ func platformGeneration(sku string) string {
 
 // galleryImage finds the version that a reference means: the named one, or the highest of a definition that
 // is not excluded from latest.
-func (s *Server) galleryImage(st *state, reference string) (*version, *resource) {
+func (s models) galleryImage(st *state, reference string) (*version, *resource) {
 	id, valid := parseID(reference)
 	if !valid {
 		return nil, nil

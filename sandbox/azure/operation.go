@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // Statuses of long operations.
@@ -48,22 +50,16 @@ type operation struct {
 // job is what an operation of a kind does. run does the work and returns the change to the state that is
 // its result; it may be run again after a restart. fail notes in the state that it came to nothing.
 type job struct {
-	run  func(ctx context.Context, s *Server, op operation) (func(*state), error)
+	run  func(ctx context.Context, op operation) (func(*state), error)
 	fail func(st *state, op operation, p *problem)
 }
 
-func jobs() map[string]job {
+// work is what operations on any kind of resource do.
+func (s *world) work() map[string]job {
 	return map[string]job{
-		"resource.settle": {runSettle, failSettle},
-		"resource.delete": {runDelete, failSettle},
-		"snapshot.create": {runSnapshot, failSettle},
-		"disk.create":     {runDisk, failSettle},
-		"version.create":  {runVersion, failSettle},
-		"scaleset.apply":  {runApply, failSettle},
-		"scaleset.delete": {runScaleSetDelete, failSettle},
-		"instance.delete": {runInstanceDelete, failSettle},
-		"power":           {runPower, failPower},
-		"nothing":         {runNothing, func(*state, operation, *problem) {}},
+		"resource.settle": {s.settle, failSettle},
+		"resource.delete": {s.runDelete, failSettle},
+		"nothing":         {s.runNothing, func(*state, operation, *problem) {}},
 	}
 }
 
@@ -76,7 +72,7 @@ func (c *call) begin(st *state, op operation) *operation {
 	}
 	if f := c.fault; f != nil && f.Long {
 		op.Ordered = &problem{Code: f.Code, Message: f.Message}
-		op.Effect = f.Phase == After
+		op.Effect = f.Phase == fault.After
 	}
 	st.Operations[op.ID] = &op
 	c.started = &op
@@ -84,8 +80,8 @@ func (c *call) begin(st *state, op operation) *operation {
 }
 
 // change writes to the state and then starts the operation that the writing began.
-func (s *Server) change(c *call, f func(*state) error) error {
-	if err := s.store.write(f); err != nil {
+func (s *world) change(c *call, f func(*state) error) error {
+	if err := s.store.Write(f); err != nil {
 		return err
 	}
 	if c.started != nil {
@@ -94,56 +90,16 @@ func (s *Server) change(c *call, f func(*state) error) error {
 	return nil
 }
 
-// start queues an operation in its lanes and runs it when they are free. What it returns is closed when that
-// is over.
-func (s *Server) start(op operation) <-chan struct{} {
-	mine := make(chan struct{})
-	s.laneMu.Lock()
-	if s.closed {
-		s.laneMu.Unlock()
-		close(mine)
-		return mine // it goes on at the next start
-	}
-	var before []chan struct{}
-	for _, lane := range op.Lanes {
-		if last, ok := s.lanes[lane]; ok {
-			before = append(before, last)
-		}
-		s.lanes[lane] = mine
-	}
-	s.running.Add(1)
-	s.laneMu.Unlock()
-	go func() {
-		defer s.running.Done()
-		defer s.leave(op.Lanes, mine)
-		for _, turn := range before {
-			select {
-			case <-turn:
-			case <-s.ctx.Done():
-				return
-			}
-		}
-		s.run(op.ID)
-	}()
-	return mine
-}
-
-// leave frees the lanes for the next.
-func (s *Server) leave(lanes []string, mine chan struct{}) {
-	s.laneMu.Lock()
-	defer s.laneMu.Unlock()
-	for _, lane := range lanes {
-		if s.lanes[lane] == mine {
-			delete(s.lanes, lane)
-		}
-	}
-	close(mine)
+// start queues an operation in its lanes and runs it when they are free. What it returns is closed when that is over;
+// after the server's end it goes on at the next start.
+func (s *world) start(op operation) <-chan struct{} {
+	return s.lanes.Run(op.Lanes, func() { s.run(op.ID) })
 }
 
 // resume starts the operations that a former server left, in their order.
-func (s *Server) resume() {
+func (s *world) resume() {
 	var left []operation
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		for _, op := range st.Operations {
 			if op.Status == statusInProgress {
 				left = append(left, *op)
@@ -157,9 +113,9 @@ func (s *Server) resume() {
 }
 
 // run does an operation's work. One that the server's end interrupts stays in progress.
-func (s *Server) run(id string) {
+func (s *world) run(id string) {
 	var op operation
-	err := s.store.write(func(st *state) error {
+	err := s.store.Write(func(st *state) error {
 		found := st.Operations[id]
 		if found.Began.IsZero() {
 			found.Began = time.Now().UTC()
@@ -174,9 +130,9 @@ func (s *Server) run(id string) {
 	case op.Ordered != nil && !op.Effect:
 		err = s.wait(op, 1)
 	default:
-		commit, err = j.run(s.ctx, s, op)
+		commit, err = j.run(s.lanes.Context(), op)
 	}
-	if s.ctx.Err() != nil {
+	if s.lanes.Context().Err() != nil {
 		return
 	}
 	p := asProblem(err)
@@ -199,11 +155,11 @@ func asProblem(err error) *problem {
 }
 
 // end notes the outcome, with the effect, in one change.
-func (s *Server) end(op operation, j job, commit func(*state), p *problem) {
+func (s *world) end(op operation, j job, commit func(*state), p *problem) {
 	if p != nil {
 		s.config.Log.Warn("operation failed", "kind", op.Kind, "target", op.Target, "code", p.Code, "message", p.Message)
 	}
-	err := s.store.write(func(st *state) error {
+	err := s.store.Write(func(st *state) error {
 		found := st.Operations[op.ID]
 		found.Ended, found.Problem, found.Status = time.Now().UTC(), p, statusSucceeded
 		if p != nil {
@@ -241,33 +197,33 @@ func forget(st *state) {
 }
 
 // wait sleeps until the given part of the operation's latency has passed since it began.
-func (s *Server) wait(op operation, part float64) error {
+func (s *world) wait(op operation, part float64) error {
 	due := op.Began.Add(s.config.Clock.Real(time.Duration(float64(op.Latency) * part)))
 	return s.until(due)
 }
 
-func (s *Server) until(due time.Time) error {
+func (s *world) until(due time.Time) error {
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
-	case <-s.ctx.Done():
-		return s.ctx.Err()
+	case <-s.lanes.Context().Done():
+		return s.lanes.Context().Err()
 	}
 }
 
 // step does something once in an operation's life, restarts included as far as they let it be noted.
-func (s *Server) step(op operation, name string, f func() error) error {
+func (s *world) step(op operation, name string, f func() error) error {
 	done := false
-	s.store.read(func(st *state) { done = st.Operations[op.ID].Steps[name] })
+	s.store.Read(func(st *state) { done = st.Operations[op.ID].Steps[name] })
 	if done {
 		return nil
 	}
 	if err := f(); err != nil {
 		return err
 	}
-	return s.store.write(func(st *state) error {
+	return s.store.Write(func(st *state) error {
 		found := st.Operations[op.ID]
 		steps := map[string]bool{name: true}
 		for k := range found.Steps {
@@ -279,7 +235,7 @@ func (s *Server) step(op operation, name string, f func() error) error {
 }
 
 // percent is how much of its latency has passed, 0 to 100.
-func (s *Server) percent(op operation) int {
+func (s *world) percent(op operation) int {
 	total := s.config.Clock.Real(op.Latency)
 	switch {
 	case op.Status == statusSucceeded:
@@ -292,22 +248,25 @@ func (s *Server) percent(op operation) int {
 	return int(min(99, 100*time.Since(op.Began)/total))
 }
 
-func runNothing(_ context.Context, s *Server, op operation) (func(*state), error) {
+func (s *world) runNothing(_ context.Context, op operation) (func(*state), error) {
 	return nil, s.wait(op, 1)
 }
 
-func operationRoutes() []*route {
+// operations are asked for by clients that wait for them.
+type operations struct{ *world }
+
+func (s operations) routes() []*route {
 	path := subscriptionPath + "/providers/Microsoft.Compute/locations/{location}/operations/{operation}"
 	return []*route{{method: http.MethodGet, pattern: path, noun: "operation", operation: "get",
-		action: "Microsoft.Compute/locations/operations/read", handle: (*Server).getOperation}}
+		action: "Microsoft.Compute/locations/operations/read", handle: s.get}}
 }
 
-// getOperation is what clients poll. The status URL answers 200 to the end; the Location answers 202 while
+// get is what clients poll. The status URL answers 200 to the end; the Location answers 202 while
 // the work goes on and 204 after it.
-func (s *Server) getOperation(c *call) (*reply, error) {
+func (s operations) get(c *call) (*reply, error) {
 	var op operation
 	found := false
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		if o := st.Operations[c.vars["operation"]]; o != nil {
 			op, found = *o, true
 		}

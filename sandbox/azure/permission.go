@@ -2,14 +2,15 @@ package azure
 
 import (
 	"net/http"
-	"regexp"
 	"slices"
-	"strings"
 )
+
+// permissions are what principals may do: everything that no fault denies.
+type permissions struct{ *world }
 
 // authorize checks that the principal may do the action on the scope. Everything is allowed that no fault
 // denies.
-func (s *Server) authorize(c *call, action, scope string) *problem {
+func (s permissions) authorize(c *call, action, scope string) *problem {
 	if action == "" || !s.deny(action) {
 		return nil
 	}
@@ -20,7 +21,7 @@ func (s *Server) authorize(c *call, action, scope string) *problem {
 }
 
 // authorizeLinked checks an action on another resource that a request refers to.
-func (s *Server) authorizeLinked(c *call, action, linked string) *problem {
+func (s permissions) authorizeLinked(c *call, action, linked string) *problem {
 	if !s.deny(action) {
 		return nil
 	}
@@ -31,14 +32,14 @@ func (s *Server) authorizeLinked(c *call, action, linked string) *problem {
 }
 
 // deny tells whether a fault denies the action, and counts the fault.
-func (s *Server) deny(action string) bool {
+func (s permissions) deny(action string) bool {
 	denied := false
-	s.store.read(func(st *state) { denied = st.denies(action) != nil })
+	s.store.Read(func(st *state) { denied = st.Faults.Denying(action) != nil })
 	if !denied {
 		return false
 	}
-	err := s.store.write(func(st *state) error {
-		if f := st.denies(action); f != nil {
+	err := s.store.Write(func(st *state) error {
+		if f := st.Faults.Denying(action); f != nil {
 			f.Struck++
 		}
 		return nil
@@ -49,40 +50,21 @@ func (s *Server) deny(action string) bool {
 	return true
 }
 
-func (st *state) denies(action string) *orderedFault {
-	for _, f := range st.Faults {
-		if f.Deny != "" && !f.spent() && actionMatches(f.Deny, action) {
-			return f
-		}
-	}
-	return nil
-}
-
-// actionMatches compares an action with a pattern of role definitions.
-func actionMatches(pattern, action string) bool {
-	parts := strings.Split(pattern, "*")
-	for i := range parts {
-		parts[i] = regexp.QuoteMeta(parts[i])
-	}
-	found, err := regexp.MatchString("(?i)^"+strings.Join(parts, ".*")+"$", action)
-	return err == nil && found
-}
-
-func permissionRoutes() []*route {
+func (s permissions) routes() []*route {
 	const action = "Microsoft.Authorization/permissions/read"
 	tail := "providers/Microsoft.Authorization/permissions"
 	return []*route{
-		{method: http.MethodGet, pattern: groupPath + "/" + tail, noun: "permission", operation: "list", action: action, handle: (*Server).listPermissions},
-		{method: http.MethodGet, pattern: "{scope...}/" + tail, noun: "permission", operation: "list", action: action, handle: (*Server).listPermissions},
+		{method: http.MethodGet, pattern: groupPath + "/" + tail, noun: "permission", operation: "list", action: action, handle: s.list},
+		{method: http.MethodGet, pattern: "{scope...}/" + tail, noun: "permission", operation: "list", action: action, handle: s.list},
 	}
 }
 
-// listPermissions tells what the principal may do: everything but what is denied.
-func (s *Server) listPermissions(*call) (*reply, error) {
+// list tells what the principal may do: everything but what is denied.
+func (s permissions) list(*call) (*reply, error) {
 	denied := []any{}
-	s.store.read(func(st *state) {
-		for _, f := range st.Faults {
-			if f.Deny != "" && !f.spent() && !slices.Contains(denied, any(f.Deny)) {
+	s.store.Read(func(st *state) {
+		for _, f := range st.Faults.Live() {
+			if f.Deny != "" && !slices.Contains(denied, any(f.Deny)) {
 				denied = append(denied, f.Deny)
 			}
 		}

@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// pools are scale sets as the sandbox itself makes and changes them.
+type pools struct{ scaleSets }
+
 // PoolSpec describes a node pool as AKS Engine and its like leave it in a resource group. The zero value of
 // everything but Name is a pool of no nodes, Manual, V1, static, x64.
 type PoolSpec struct {
@@ -70,9 +73,9 @@ func (p PoolSpec) withDefaults() PoolSpec {
 	return p
 }
 
-// CreatePool makes a pool in the configured resource group and waits until its machines are launched, without
+// make makes a pool in the configured resource group and waits until its machines are launched, without
 // the time that Azure takes. A pool of this name that exists is left as it is.
-func (s *Server) CreatePool(ctx context.Context, spec PoolSpec) error {
+func (s pools) make(ctx context.Context, spec PoolSpec) error {
 	spec = spec.withDefaults()
 	body, err := spec.model(s.config)
 	if err != nil {
@@ -81,11 +84,11 @@ func (s *Server) CreatePool(ctx context.Context, spec PoolSpec) error {
 	id := resourceID{subscription: s.config.SubscriptionID, group: s.config.ResourceGroup, namespace: computeNamespace}.
 		child("virtualMachineScaleSets", spec.Name)
 	c, exists := &call{}, false
-	err = s.store.write(func(st *state) error {
+	err = s.store.Write(func(st *state) error {
 		if exists = st.ScaleSets[id.key()] != nil; exists {
 			return nil
 		}
-		if err := s.createScaleSet(st, c, id, body, &reply{}); err != nil {
+		if err := s.create(st, c, id, body, &reply{}); err != nil {
 			return err
 		}
 		st.ScaleSets[id.key()].Light = spec.Light
@@ -99,14 +102,14 @@ func (s *Server) CreatePool(ctx context.Context, spec PoolSpec) error {
 }
 
 // finish runs an operation and waits for its end.
-func (s *Server) finish(ctx context.Context, op operation) error {
+func (s pools) finish(ctx context.Context, op operation) error {
 	select {
 	case <-s.start(op):
 	case <-ctx.Done():
 		return fmt.Errorf("wait for %s: %w", op.Target, ctx.Err())
 	}
 	var err error
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		switch ended := st.Operations[op.ID]; {
 		case ended == nil:
 		case ended.Problem != nil:
@@ -202,13 +205,13 @@ func (p PoolSpec) extensions() []any {
 		"protectedSettings": object{"commandToExecute": p.Command}}}, billing}
 }
 
-// Scale sets a pool's capacity as a client's PATCH would, and waits for the end of that operation, in
+// scale sets a pool's capacity as a client's PATCH would, and waits for the end of that operation, in
 // Azure's time: all new machines are launched then, which does not yet make them Ready.
-func (s *Server) Scale(ctx context.Context, name string, nodes int64) error {
+func (s pools) scale(ctx context.Context, name string, nodes int64) error {
 	id := resourceID{subscription: s.config.SubscriptionID, group: s.config.ResourceGroup, namespace: computeNamespace}.
 		child("virtualMachineScaleSets", name)
 	c := &call{}
-	err := s.store.write(func(st *state) error {
+	err := s.store.Write(func(st *state) error {
 		set := st.ScaleSets[id.key()]
 		if set == nil {
 			return notFound(id)
@@ -216,7 +219,7 @@ func (s *Server) Scale(ctx context.Context, name string, nodes int64) error {
 		next := copyObject(set.Body)
 		put(next, copyObject(set.profile()), "properties", "virtualMachineProfile")
 		put(next, nodes, "sku", "capacity")
-		return s.changeScaleSet(st, c, set, next, &reply{})
+		return s.write(st, c, set, next, &reply{})
 	})
 	if err != nil {
 		return err

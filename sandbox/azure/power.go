@@ -14,10 +14,16 @@ import (
 // powerActions are the actions on instances, by their name in the path.
 var powerActions = []string{"powerOff", "start", "restart", "deallocate", "reimage", "reimageall"}
 
-func powerRoutes() []*route {
+// powers are the actions on instances.
+type powers struct {
+	*world
+	machines machines
+}
+
+func (s powers) routes() []*route {
 	var out []*route
 	for _, action := range powerActions {
-		handle := func(s *Server, c *call) (*reply, error) { return s.power(c, action) }
+		handle := func(c *call) (*reply, error) { return s.power(c, action) }
 		out = append(out,
 			&route{method: http.MethodPost, pattern: instancePath + "/" + action, noun: "instance", operation: action,
 				action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/" + action + "/action", handle: handle},
@@ -27,13 +33,15 @@ func powerRoutes() []*route {
 	return append(out,
 		&route{method: http.MethodPost, pattern: scaleSetPath + "/manualupgrade", noun: "instance", operation: "update",
 			action: "Microsoft.Compute/virtualMachineScaleSets/manualUpgrade/action",
-			handle: func(s *Server, c *call) (*reply, error) { return s.power(c, "manualUpgrade") }},
+			handle: func(c *call) (*reply, error) { return s.power(c, "manualUpgrade") }},
 		&route{method: http.MethodPost, pattern: scaleSetPath + "/delete", noun: "instance", operation: "delete",
-			action: "Microsoft.Compute/virtualMachineScaleSets/delete/action", handle: (*Server).deleteInstances})
+			action: "Microsoft.Compute/virtualMachineScaleSets/delete/action", handle: s.deleteInstances})
 }
 
+func (s powers) work() map[string]job { return map[string]job{"power": {s.run, failPower}} }
+
 // targets are the instances that a call is about: the one in the path, those in the body, or all.
-func (s *Server) targets(st *state, c *call) ([]*instance, *problem) {
+func (s powers) targets(st *state, c *call) ([]*instance, *problem) {
 	set := st.ScaleSets[c.scaleSetID().key()]
 	if set == nil {
 		return nil, notFound(c.scaleSetID())
@@ -62,7 +70,7 @@ func (s *Server) targets(st *state, c *call) ([]*instance, *problem) {
 }
 
 // power starts an action on instances.
-func (s *Server) power(c *call, action string) (*reply, error) {
+func (s powers) power(c *call, action string) (*reply, error) {
 	off := s.powersBefore(c)
 	rep := &reply{status: http.StatusAccepted}
 	err := s.change(c, func(st *state) error {
@@ -94,9 +102,9 @@ func (s *Server) power(c *call, action string) (*reply, error) {
 }
 
 // powersBefore asks the fleet which of the call's instances are off, without holding the state.
-func (s *Server) powersBefore(c *call) map[string]bool {
+func (s powers) powersBefore(c *call) map[string]bool {
 	var ids []string
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		targets, _ := s.targets(st, c)
 		for _, i := range targets {
 			ids = append(ids, i.ID)
@@ -122,7 +130,7 @@ func changes(action string, off bool) bool {
 	return true
 }
 
-func (s *Server) latencyOf(action string) time.Duration {
+func (s powers) latencyOf(action string) time.Duration {
 	l := s.config.Latencies
 	return map[string]time.Duration{"powerOff": l.Stop, "start": l.Start, "restart": l.Restart, "deallocate": l.Deallocate,
 		"reimage": l.Reimage, "reimageall": l.Reimage, "manualUpgrade": l.Model}[action]
@@ -131,8 +139,8 @@ func (s *Server) latencyOf(action string) time.Duration {
 // idle is what a start takes that finds nothing to do.
 const idle = 5 * time.Second
 
-// runPower does an action on its instances.
-func runPower(ctx context.Context, s *Server, op operation) (func(*state), error) {
+// run does an action on its instances.
+func (s powers) run(ctx context.Context, op operation) (func(*state), error) {
 	f := s.config.Fleet
 	var err error
 	switch op.Action {
@@ -147,11 +155,11 @@ func runPower(ctx context.Context, s *Server, op operation) (func(*state), error
 		}
 	case "reimage", "reimageall": // there are no data disks that the one spares
 		if err = s.wait(op, 0.5); err == nil {
-			err = errors.Join(s.all(op, func(id string) error { return s.reimage(ctx, id) }), s.wait(op, 1))
+			err = errors.Join(s.all(op, func(id string) error { return s.machines.reimage(ctx, id) }), s.wait(op, 1))
 		}
 	case "manualUpgrade":
 		if err = s.wait(op, 1); err == nil {
-			err = s.upgradeAll(ctx, op.Targets)
+			err = s.machines.upgradeAll(ctx, op.Targets)
 		}
 	}
 	if err != nil {
@@ -161,7 +169,7 @@ func runPower(ctx context.Context, s *Server, op operation) (func(*state), error
 }
 
 // stop powers off the machines that are on. Where none is, Azure takes its time all the same.
-func (s *Server) stop(ctx context.Context, op operation) error {
+func (s powers) stop(ctx context.Context, op operation) error {
 	busy := op.Action == "deallocate"
 	for _, id := range op.Targets {
 		busy = busy || s.config.Fleet.Power(id) != fleet.Off
@@ -183,7 +191,7 @@ func (s *Server) stop(ctx context.Context, op operation) error {
 }
 
 // powerOn boots the machines that are off; the power comes on after a third of the time.
-func (s *Server) powerOn(ctx context.Context, op operation) error {
+func (s powers) powerOn(ctx context.Context, op operation) error {
 	busy := false
 	for _, id := range op.Targets {
 		busy = busy || s.config.Fleet.Power(id) != fleet.On
@@ -201,7 +209,7 @@ func (s *Server) powerOn(ctx context.Context, op operation) error {
 }
 
 // all does something to every target at once.
-func (s *Server) all(op operation, f func(id string) error) error {
+func (s powers) all(op operation, f func(id string) error) error {
 	results := make([]error, len(op.Targets))
 	each(op.Targets, func(n int, id string) { results[n] = f(id) })
 	return errors.Join(results...)
@@ -229,7 +237,7 @@ func settlePower(st *state, op operation, p *problem) {
 func failPower(st *state, op operation, p *problem) { settlePower(st, op, p) }
 
 // deleteInstances removes the instances that the body names.
-func (s *Server) deleteInstances(c *call) (*reply, error) {
+func (s powers) deleteInstances(c *call) (*reply, error) {
 	rep := &reply{status: http.StatusAccepted}
 	err := s.change(c, func(st *state) error {
 		if len(list(c.body, "instanceIds")) == 0 {

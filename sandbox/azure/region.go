@@ -22,7 +22,7 @@ func displayLocation(location string) string {
 
 // creationData says what an instance's disk was made from: a version of a gallery by its ID, an image of the platform by
 // the ID that it has in its region.
-func (s *Server) creationData(i *instance) object {
+func (s *world) creationData(i *instance) object {
 	data := object{"createOption": "FromImage"}
 	if id := text(i.Image, "id"); id != "" {
 		if i.Exact != "" {

@@ -31,8 +31,8 @@ func sourceOf(body object) (string, int) {
 	return given[0], len(given)
 }
 
-// checkVersion refuses what no version can be, whatever else exists.
-func (s *Server) checkVersion(c *call, body object) *problem {
+// check refuses what no version can be, whatever else exists.
+func (s versions) check(c *call, body object) *problem {
 	source, given := sourceOf(body)
 	switch {
 	case given == 0:
@@ -41,7 +41,7 @@ func (s *Server) checkVersion(c *call, body object) *problem {
 		return invalid("galleryImageVersion.properties.storageProfile", "Only one of 'storageProfile.source' and 'storageProfile.osDiskImage.source' may be given.")
 	}
 	if id, ok := parseID(source); ok && id.is("snapshots") {
-		if p := s.authorizeLinked(c, "Microsoft.Compute/snapshots/read", source); p != nil {
+		if p := s.permissions.authorizeLinked(c, "Microsoft.Compute/snapshots/read", source); p != nil {
 			return p
 		}
 	}
@@ -65,7 +65,7 @@ func (s *Server) checkVersion(c *call, body object) *problem {
 }
 
 // checkStorage refuses a kind of storage, where the region refuses it at once.
-func (s *Server) checkStorage(kind string) *problem {
+func (s versions) checkStorage(kind string) *problem {
 	switch kind {
 	case "", "Standard_LRS", "Premium_LRS":
 		return nil
@@ -80,7 +80,7 @@ func (s *Server) checkStorage(kind string) *problem {
 }
 
 // checkSource compares the source with the definition.
-func (s *Server) checkSource(st *state, id resourceID, body object) *problem {
+func (s versions) checkSource(st *state, id resourceID, body object) *problem {
 	source, _ := sourceOf(body)
 	src := st.resourceAt(source)
 	if src == nil || src.State == stateDeleting {
@@ -116,10 +116,10 @@ func wantsZRS(body object) bool {
 // zrsAfter is how long Azure takes to find that there is no zone-redundant storage.
 const zrsAfter = 20 * time.Second
 
-// runVersion copies the source's content at once and lets the replication take its time.
-func runVersion(ctx context.Context, s *Server, op operation) (func(*state), error) {
+// make copies the source's content at once and lets the replication take its time.
+func (s versions) make(ctx context.Context, op operation) (func(*state), error) {
 	var body object
-	s.store.read(func(st *state) { body = st.Versions[fold(op.Target)].Body })
+	s.store.Read(func(st *state) { body = st.Versions[fold(op.Target)].Body })
 	if wantsZRS(body) && !s.config.ZRS {
 		if err := s.until(op.Began.Add(s.config.Clock.Real(zrsAfter))); err != nil {
 			return nil, err
@@ -128,40 +128,9 @@ func runVersion(ctx context.Context, s *Server, op operation) (func(*state), err
 			" due to the following error: code:StorageAccountTypeNotSupported; detail:ZRS is not supported in this region."}
 	}
 	source, _ := sourceOf(body)
-	err := s.step(op, "copied", func() error { return s.copy(ctx, op.Target, source) })
+	err := s.step(op, "copied", func() error { return s.contents.copy(ctx, op.Target, source) })
 	if err != nil {
 		return nil, err
 	}
-	return runSettle(ctx, s, op)
-}
-
-// copy makes the content of one resource that of another. A light machine's disk has none.
-func (s *Server) copy(ctx context.Context, to, from string) error {
-	if s.empty(from) {
-		return nil
-	}
-	return s.config.Fleet.CopyDisk(ctx, diskOf(to), diskOf(from))
-}
-
-// empty tells whether a content goes back to a light machine.
-func (s *Server) empty(id string) bool {
-	result := false
-	s.store.read(func(st *state) {
-		for range 10 { // a snapshot of a disk, a version of a snapshot, a disk of a version
-			r := st.resourceAt(id)
-			if r == nil {
-				return
-			}
-			if truth(r.Body, "sandboxLight") {
-				result = true
-				return
-			}
-			next := text(r.Body, "properties", "creationData", "sourceResourceId")
-			if v, _ := sourceOf(r.Body); v != "" {
-				next = v
-			}
-			id = next
-		}
-	})
-	return result
+	return s.settle(ctx, op)
 }

@@ -3,8 +3,6 @@ package azure
 import (
 	"context"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/fleet"
@@ -56,8 +54,8 @@ func hasContent(id resourceID) bool {
 	return id.is("snapshots") || id.is("disks") || id.is("galleries/images/versions")
 }
 
-// runSettle is an operation without an effect of its own: what was written takes its time.
-func runSettle(_ context.Context, s *Server, op operation) (func(*state), error) {
+// settle is an operation without an effect of its own: what was written takes its time.
+func (s *world) settle(_ context.Context, op operation) (func(*state), error) {
 	if err := s.wait(op, 1); err != nil {
 		return nil, err
 	}
@@ -75,7 +73,7 @@ func failSettle(st *state, op operation, p *problem) {
 }
 
 // runDelete removes a resource and its content.
-func runDelete(ctx context.Context, s *Server, op operation) (func(*state), error) {
+func (s *world) runDelete(ctx context.Context, op operation) (func(*state), error) {
 	if err := s.wait(op, 1); err != nil {
 		return nil, err
 	}
@@ -88,8 +86,8 @@ func runDelete(ctx context.Context, s *Server, op operation) (func(*state), erro
 	return func(st *state) { st.remove(op.Target) }, nil
 }
 
-// delete starts the deletion of what the call names, unless check refuses it. Deleting nothing is 204.
-func (s *Server) delete(c *call, id resourceID, latency time.Duration, check func(*state) *problem) (*reply, error) {
+// beginDelete starts the deletion of what the call names, unless check refuses it. Deleting nothing is 204.
+func (s *world) beginDelete(c *call, id resourceID, latency time.Duration, check func(*state) *problem) (*reply, error) {
 	rep := &reply{status: http.StatusNoContent}
 	err := s.change(c, func(st *state) error {
 		r := st.resourceAt(id.String())
@@ -114,27 +112,67 @@ func newResource(id resourceID, body object) resource {
 	return resource{ID: id.String(), Body: body, State: stateCreating, Created: time.Now().UTC(), Revision: 1}
 }
 
-// date is how a document tells a real moment.
-func (s *Server) date(real time.Time) string { return s.config.Clock.At(real).Format(time.RFC3339Nano) }
-
-// documents renders a table's resources under an ID prefix, in the order of their names.
-func documents[T any](table map[string]*T, prefix string, render func(*T) object) []any {
-	var keys []string
-	for k := range table {
-		if strings.HasPrefix(k, fold(prefix)) {
-			keys = append(keys, k)
-		}
-	}
-	slices.Sort(keys)
-	out := make([]any, 0, len(keys))
-	for _, k := range keys {
-		out = append(out, render(table[k]))
-	}
-	return out
-}
-
 // tagsOf reads tags; a client may send null.
 func tagsOf(body object) object {
 	tags, _ := body["tags"].(object)
 	return tags
+}
+
+// lookUp answers a GET by a document, or says that there is none.
+func (s *world) lookUp(id resourceID, find func(*state, string) object) (*reply, error) {
+	var doc object
+	s.store.Read(func(st *state) { doc = find(st, id.key()) })
+	if doc == nil {
+		return nil, notFound(id)
+	}
+	return ok(doc), nil
+}
+
+// putSimple creates or replaces a resource whose only effect is to be there. Its table, or what is against it,
+// comes from check, whose quota is looked at for new ones only.
+func (s *world) putSimple(c *call, id resourceID, check func(*state) (map[string]*resource, *problem)) (*reply, error) {
+	rep := &reply{status: http.StatusOK}
+	body := writable(c.body)
+	err := s.change(c, func(st *state) error {
+		table, p := check(st)
+		old := st.resourceAt(id.String())
+		switch {
+		case p != nil && (old == nil || p.Code != quotaCode):
+			return p
+		case old == nil:
+			r := newResource(id, body)
+			table[id.key()] = &r
+			old, rep.status = &r, http.StatusCreated
+		case old.State == stateDeleting:
+			return conflict("Conflict", "The request failed due to conflict with a concurrent request. The resource '%s' is being deleted.", id.name())
+		default:
+			old.change(body, stateUpdating)
+		}
+		rep.operation = c.begin(st, operation{Kind: "resource.settle", Target: old.ID, Latency: s.config.Latencies.Gallery})
+		rep.body = old.document()
+		return nil
+	})
+	return rep, err
+}
+
+// patchSimple merges a change; check compares the resource before and after it.
+func (s *world) patchSimple(c *call, id resourceID, check func(old, next object) *problem) (*reply, error) {
+	rep := &reply{status: http.StatusOK}
+	err := s.change(c, func(st *state) error {
+		r := st.resourceAt(id.String())
+		if r == nil {
+			return notFound(id)
+		}
+		next := mergePatch(r.Body, writable(c.body))
+		if check != nil {
+			if p := check(r.Body, next); p != nil {
+				return p
+			}
+		}
+		r.change(next, stateUpdating)
+		rep.operation = c.begin(st, operation{Kind: "resource.settle", Target: r.ID, Latency: s.config.Latencies.Gallery})
+		rep.body = r.document()
+		return nil
+	})
+	return rep, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/kamino-dev/kamino/sandbox/clock"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // TestRestartGoesOn closes a server while four kinds of long operation are in flight, each of which takes
@@ -42,7 +43,7 @@ func TestRestartGoesOn(t *testing.T) {
 	if _, err := second.factory.NewVirtualMachineScaleSetsClient().BeginUpdate(t.Context(), testGroup, testPool, capacityOf(3), nil); err != nil {
 		t.Fatal(err)
 	}
-	second.order(t, Fault{Name: "kept", Resource: "disk", Status: 500})
+	second.order(t, fault.Fault{Name: "kept", Resource: "disk", Status: 500})
 	if version.Done() {
 		t.Fatal("a version that takes half an hour is done at once")
 	}
@@ -73,7 +74,7 @@ func TestRestartGoesOn(t *testing.T) {
 // inFlight lists the operations that are not over.
 func (c *testCloud) inFlight() []string {
 	var out []string
-	c.store.read(func(st *state) {
+	c.world.store.Read(func(st *state) {
 		for _, op := range st.Operations {
 			if op.Status == statusInProgress {
 				out = append(out, op.ID)

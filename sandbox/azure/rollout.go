@@ -9,10 +9,10 @@ import (
 
 // rollOut brings running instances up to the model where the upgrade policy says so: all at once when it is
 // Automatic, in batches of a fifth when Rolling or where automatic OS image upgrades are on, never when Manual without.
-func (s *Server) rollOut(ctx context.Context, op operation) error {
+func (s machines) rollOut(ctx context.Context, op operation) error {
 	var old []string
 	batch := 0
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		set := st.ScaleSets[fold(op.Target)]
 		if set == nil {
 			return
@@ -57,32 +57,29 @@ func (r *rolls) add(ids []string) {
 	r.ids = append(r.ids, ids...)
 }
 
-// Rolled lists the instances, by resource ID, that were changed while they ran because their scale set was written
-// to and its upgrade policy says so, or because a rolling upgrade came by. Nodes that run are never changed by
-// Kamino: a test that does not bring it about itself takes each for a violation, and forgets what it meant to do.
-func (s *Server) Rolled() []string {
-	s.rolled.mu.Lock()
-	defer s.rolled.mu.Unlock()
-	return slices.Clone(s.rolled.ids)
+// list copies them, forget empties the list.
+func (r *rolls) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.ids)
 }
 
-// ForgetRolled takes what was rolled so far as meant.
-func (s *Server) ForgetRolled() {
-	s.rolled.mu.Lock()
-	defer s.rolled.mu.Unlock()
-	s.rolled.ids = nil
+func (r *rolls) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = nil
 }
 
 // upgradeAll applies the latest model to instances; one whose image changes is built anew.
-func (s *Server) upgradeAll(ctx context.Context, ids []string) error {
+func (s machines) upgradeAll(ctx context.Context, ids []string) error {
 	results := make([]error, len(ids))
 	each(ids, func(n int, id string) { results[n] = s.upgrade(ctx, id) })
 	return errors.Join(results...)
 }
 
-func (s *Server) upgrade(ctx context.Context, id string) error {
+func (s machines) upgrade(ctx context.Context, id string) error {
 	rebuild := false
-	err := s.store.write(func(st *state) error {
+	err := s.store.Write(func(st *state) error {
 		i := st.Instances[fold(id)]
 		set := st.setOf(i)
 		if set == nil {
@@ -111,15 +108,15 @@ func (st *state) setOf(i *instance) *scaleSet {
 }
 
 // reimage gives an instance a new OS disk made from its model's image.
-func (s *Server) reimage(ctx context.Context, id string) error {
+func (s machines) reimage(ctx context.Context, id string) error {
 	source, old := "", ""
-	err := s.store.write(func(st *state) error {
+	err := s.store.Write(func(st *state) error {
 		i := st.Instances[fold(id)]
 		set := st.setOf(i)
 		if set == nil {
 			return nil
 		}
-		img, p := s.resolve(st, set.Profiles[i.Model])
+		img, p := s.models.resolve(st, set.Profiles[i.Model])
 		if p != nil {
 			return p
 		}

@@ -16,7 +16,7 @@ type route struct {
 	noun, operation string
 	// action is what a principal must be allowed to do.
 	action string
-	handle func(*Server, *call) (*reply, error)
+	handle func(*call) (*reply, error)
 
 	segments []string
 }
@@ -36,14 +36,14 @@ const (
 	extensionPath    = scaleSetPath + "/extensions/{extension}"
 )
 
+// noun is a kind of resource with the requests that are about it.
+type noun interface{ routes() []*route }
+
 // routes is everything that is simulated.
-func routes() []*route {
+func routes(nouns []noun) []*route {
 	var all []*route
-	for _, group := range [][]*route{
-		groupRoutes(), operationRoutes(), permissionRoutes(), usageRoutes(), galleryRoutes(), definitionRoutes(),
-		versionRoutes(), snapshotRoutes(), diskRoutes(), scaleSetRoutes(), extensionRoutes(), instanceRoutes(), powerRoutes(),
-	} {
-		all = append(all, group...)
+	for _, n := range nouns {
+		all = append(all, n.routes()...)
 	}
 	for _, r := range all {
 		r.segments = split(r.pattern)
@@ -84,26 +84,6 @@ func matchTail(tail, path []string) (map[string]string, bool) {
 		}
 	}
 	return map[string]string{"scope": "/" + strings.Join(path[:n], "/")}, true
-}
-
-// find returns the route of a request, or ARM's error for one that it doesn't know.
-func (s *Server) find(method, path string) (*route, map[string]string, *problem) {
-	segments, known := split(path), false
-	for _, r := range s.routes {
-		vars, ok := r.match(segments)
-		if !ok {
-			continue
-		}
-		if r.method == method || r.method == http.MethodGet && method == http.MethodHead {
-			return r, vars, nil
-		}
-		known = true
-	}
-	if known {
-		return nil, nil, refuse(http.StatusMethodNotAllowed, "MethodNotAllowed",
-			"The request method '%s' is not supported on this resource.", method)
-	}
-	return nil, nil, unknownType(path)
 }
 
 // unknownType is ARM's answer to a path that leads nowhere.

@@ -12,25 +12,32 @@ const (
 	scaleSetDelete = "Microsoft.Compute/virtualMachineScaleSets/delete"
 )
 
-func scaleSetRoutes() []*route {
+// scaleSets are pools and their models.
+type scaleSets struct {
+	*world
+	models models
+	views  views
+}
+
+func (s scaleSets) routes() []*route {
 	const noun = "pool"
 	return []*route{
-		{method: http.MethodGet, pattern: scaleSetPath, noun: noun, operation: "get", action: scaleSetRead, handle: (*Server).getScaleSet},
-		{method: http.MethodPut, pattern: scaleSetPath, noun: noun, operation: "put", action: scaleSetWrite, handle: (*Server).putScaleSet},
-		{method: http.MethodPatch, pattern: scaleSetPath, noun: noun, operation: "patch", action: scaleSetWrite, handle: (*Server).patchScaleSet},
-		{method: http.MethodDelete, pattern: scaleSetPath, noun: noun, operation: "delete", action: scaleSetDelete, handle: (*Server).deleteScaleSet},
+		{method: http.MethodGet, pattern: scaleSetPath, noun: noun, operation: "get", action: scaleSetRead, handle: s.get},
+		{method: http.MethodPut, pattern: scaleSetPath, noun: noun, operation: "put", action: scaleSetWrite, handle: s.put},
+		{method: http.MethodPatch, pattern: scaleSetPath, noun: noun, operation: "patch", action: scaleSetWrite, handle: s.patch},
+		{method: http.MethodDelete, pattern: scaleSetPath, noun: noun, operation: "delete", action: scaleSetDelete, handle: s.delete},
 		{method: http.MethodGet, pattern: scaleSetPath + "/instanceView", noun: noun, operation: "view",
-			action: "Microsoft.Compute/virtualMachineScaleSets/instanceView/read", handle: (*Server).getScaleSetView},
-		{method: http.MethodGet, pattern: computePath + "/virtualMachineScaleSets", noun: noun, operation: "list", action: scaleSetRead, handle: (*Server).listScaleSets},
+			action: "Microsoft.Compute/virtualMachineScaleSets/instanceView/read", handle: s.getView},
+		{method: http.MethodGet, pattern: computePath + "/virtualMachineScaleSets", noun: noun, operation: "list", action: scaleSetRead, handle: s.list},
 		{method: http.MethodGet, pattern: subscriptionPath + "/providers/Microsoft.Compute/virtualMachineScaleSets", noun: noun, operation: "list",
-			action: scaleSetRead, handle: (*Server).listScaleSets},
+			action: scaleSetRead, handle: s.list},
 	}
 }
 
 func (c *call) scaleSetID() resourceID { return c.compute("virtualMachineScaleSets", "scaleset") }
 
-// scaleSetDocument shows a scale set without what is write-only.
-func (s *Server) scaleSetDocument(set *scaleSet) object {
+// document shows a scale set without what is write-only.
+func (s scaleSets) document(set *scaleSet) object {
 	doc := set.document()
 	properties := child(doc, "properties")
 	properties["timeCreated"] = s.date(set.Created)
@@ -42,10 +49,10 @@ func (s *Server) scaleSetDocument(set *scaleSet) object {
 
 func (s *scaleSet) etag() string { return fmt.Sprintf(`"%d"`, s.Revision) }
 
-func (s *Server) getScaleSet(c *call) (*reply, error) {
+func (s scaleSets) get(c *call) (*reply, error) {
 	rep, err := s.lookUp(c.scaleSetID(), func(st *state, key string) object {
 		if set := st.ScaleSets[key]; set != nil {
-			return s.scaleSetDocument(set)
+			return s.document(set)
 		}
 		return nil
 	})
@@ -55,9 +62,9 @@ func (s *Server) getScaleSet(c *call) (*reply, error) {
 	return rep, err
 }
 
-func (s *Server) listScaleSets(c *call) (*reply, error) {
+func (s scaleSets) list(c *call) (*reply, error) {
 	var docs []any
-	s.store.read(func(st *state) { docs = documents(st.ScaleSets, c.scopePrefix(), s.scaleSetDocument) })
+	s.store.Read(func(st *state) { docs = documents(st.ScaleSets, c.scopePrefix(), s.document) })
 	return s.page(c, docs), nil
 }
 
@@ -71,7 +78,7 @@ func condition(r *http.Request, etag string, exists bool) *problem {
 		"The condition '%s' specified using HTTP conditional header(s) is not met. The current ETag is '%s'.", match+none, etag)
 }
 
-func (s *Server) putScaleSet(c *call) (*reply, error) {
+func (s scaleSets) put(c *call) (*reply, error) {
 	if p := s.tracked(c); p != nil {
 		return nil, p
 	}
@@ -89,16 +96,16 @@ func (s *Server) putScaleSet(c *call) (*reply, error) {
 		}
 		if set == nil {
 			rep.status = http.StatusCreated
-			return s.createScaleSet(st, c, id, body, rep)
+			return s.create(st, c, id, body, rep)
 		}
 		next := keepOmitted(set, body)
-		return s.changeScaleSet(st, c, set, next, rep)
+		return s.write(st, c, set, next, rep)
 	})
 	return rep, err
 }
 
-// patchScaleSet merges the change into the model, secrets included.
-func (s *Server) patchScaleSet(c *call) (*reply, error) {
+// patch merges the change into the model, secrets included.
+func (s scaleSets) patch(c *call) (*reply, error) {
 	id := c.scaleSetID()
 	rep := &reply{status: http.StatusOK}
 	err := s.change(c, func(st *state) error {
@@ -113,13 +120,13 @@ func (s *Server) patchScaleSet(c *call) (*reply, error) {
 		put(whole, copyObject(set.profile()), "properties", "virtualMachineProfile")
 		next := mergePatch(whole, writable(c.body))
 		keepProtected(set.profile(), child(next, "properties", "virtualMachineProfile"))
-		return s.changeScaleSet(st, c, set, next, rep)
+		return s.write(st, c, set, next, rep)
 	})
 	return rep, err
 }
 
-// createScaleSet makes the scale set; its instances come with the operation.
-func (s *Server) createScaleSet(st *state, c *call, id resourceID, body object, rep *reply) error {
+// create makes the scale set; its instances come with the operation.
+func (s scaleSets) create(st *state, c *call, id resourceID, body object, rep *reply) error {
 	profile := child(body, "properties", "virtualMachineProfile")
 	if profile == nil {
 		return invalid("virtualMachineProfile", "Required parameter 'virtualMachineProfile' is missing (null).")
@@ -129,7 +136,7 @@ func (s *Server) createScaleSet(st *state, c *call, id resourceID, body object, 
 		put(body, "Uniform", "properties", "orchestrationMode")
 	}
 	capacity, _ := number(body, "sku", "capacity")
-	if p := s.checkModel(st, body, profile, capacity); p != nil {
+	if p := s.models.check(st, body, profile, capacity); p != nil {
 		return p
 	}
 	if p := s.withinQuota(st, "virtualMachineScaleSets", 1); p != nil {
@@ -138,20 +145,20 @@ func (s *Server) createScaleSet(st *state, c *call, id resourceID, body object, 
 	set := &scaleSet{resource: newResource(id, body), Model: 1, Profiles: map[int64]object{1: profile}}
 	st.ScaleSets[id.key()] = set
 	rep.operation = c.begin(st, operation{Kind: "scaleset.apply", Target: set.ID, Latency: s.config.Latencies.Model})
-	rep.body = s.scaleSetDocument(set)
+	rep.body = s.document(set)
 	return nil
 }
 
-// changeScaleSet replaces the model by next, the virtual machine profile within it, and lets the scale set
+// write replaces the model by next, the virtual machine profile within it, and lets the scale set
 // follow.
-func (s *Server) changeScaleSet(st *state, c *call, set *scaleSet, next object, rep *reply) error {
+func (s scaleSets) write(st *state, c *call, set *scaleSet, next object, rep *reply) error {
 	if set.State == stateDeleting {
 		return conflict("OperationNotAllowed", "The virtual machine scale set '%s' is being deleted.", set.id().name())
 	}
 	profile := child(next, "properties", "virtualMachineProfile")
 	delete(child(next, "properties"), "virtualMachineProfile")
 	capacity, _ := number(next, "sku", "capacity")
-	if p := s.checkModel(st, next, profile, capacity-set.capacity()); p != nil {
+	if p := s.models.check(st, next, profile, capacity-set.capacity()); p != nil {
 		return p
 	}
 	if p := samePool(set, next, profile); p != nil {
@@ -166,7 +173,7 @@ func (s *Server) changeScaleSet(st *state, c *call, set *scaleSet, next object, 
 	set.change(next, stateUpdating)
 	set.setProfile(st, profile)
 	rep.operation = c.begin(st, operation{Kind: "scaleset.apply", Target: set.ID, Latency: s.config.Latencies.Model})
-	rep.body = s.scaleSetDocument(set)
+	rep.body = s.document(set)
 	return nil
 }
 
@@ -218,7 +225,7 @@ func samePool(set *scaleSet, next, profile object) *problem {
 	return nil
 }
 
-func (s *Server) deleteScaleSet(c *call) (*reply, error) {
+func (s scaleSets) delete(c *call) (*reply, error) {
 	id := c.scaleSetID()
 	rep := &reply{status: http.StatusNoContent}
 	err := s.change(c, func(st *state) error {
@@ -234,12 +241,12 @@ func (s *Server) deleteScaleSet(c *call) (*reply, error) {
 	return rep, err
 }
 
-// getScaleSetView counts the instances by their states.
-func (s *Server) getScaleSetView(c *call) (*reply, error) {
+// getView counts the instances by their states.
+func (s scaleSets) getView(c *call) (*reply, error) {
 	id := c.scaleSetID()
 	known := false
 	var all []instance
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		if set := st.ScaleSets[id.key()]; set != nil {
 			known = true
 			for _, i := range st.instancesOf(set) {
@@ -253,7 +260,7 @@ func (s *Server) getScaleSetView(c *call) (*reply, error) {
 	counts := map[string]int{}
 	var order []string
 	for i := range all {
-		for _, status := range s.statuses(&all[i]) {
+		for _, status := range s.views.statuses(&all[i]) {
 			code := text(status.(object), "code")
 			if counts[code]++; counts[code] == 1 {
 				order = append(order, code)

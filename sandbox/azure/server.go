@@ -2,37 +2,28 @@ package azure
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
-	"strings"
-	"sync"
-	"time"
+	"path/filepath"
+
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/bucket"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/lane"
+	"github.com/kamino-dev/kamino/sandbox/store"
+	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
 // Server is a simulated cloud with one subscription in one region. Its methods can be called from any
 // goroutine.
 type Server struct {
-	config Config
-	store  *store
-	signer *signer
-	routes []*route
-	jobs   map[string]job
-
-	// ctx ends when the server is closed.
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-	laneMu  sync.Mutex
-	closed  bool
-	lanes   map[string]chan struct{}
-
-	bucketMu sync.Mutex
-	buckets  map[string]*bucket
-	book     book
-	rolled   rolls
+	world    *world
+	front    *front
+	machines machines
+	pools    pools
 }
 
 // New opens the state in config.Dir and goes on at once with the operations that are in flight there: the
@@ -42,177 +33,102 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := openStore(config.Dir)
+	st, err := store.Open(filepath.Join(config.Dir, "azure.json"), newState())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("azure simulator: %w", err)
 	}
 	sign, err := openSigner(config.Dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, store: st, signer: sign, routes: routes(), jobs: jobs(),
-		lanes: map[string]chan struct{}{}, buckets: map[string]*bucket{}}
-	s.book.reset()
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	err = s.store.write(func(st *state) error {
-		st.ensureGroup(config.SubscriptionID, config.ResourceGroup, config.Location)
-		return nil
-	})
-	if err != nil {
-		s.cancel()
-		return nil, err
+	w := &world{config: config, store: st, lanes: lane.New(), jobs: map[string]job{}}
+	if err := w.ensureGroup(); err != nil {
+		return nil, fmt.Errorf("azure simulator: %w", err)
 	}
-	s.resume()
+	s := compose(w, sign)
+	w.resume()
 	return s, nil
 }
 
-// Close stops what is in flight and waits for it; a server that is opened on the same Dir goes on with it.
-func (s *Server) Close() {
-	s.laneMu.Lock()
-	s.closed = true
-	s.laneMu.Unlock()
-	s.cancel()
-	s.running.Wait()
+// compose puts the nouns together: each gets the world and the others that it needs.
+func compose(w *world, sign *signer) *Server {
+	orders, rights, sets := faults{w}, permissions{w}, models{w}
+	fleet := machines{world: w, models: sets, rolled: &rolls{}}
+	looks, content := views{w}, contents{w}
+	pool := scaleSets{world: w, models: sets, views: looks}
+	instance := instances{world: w, views: looks}
+	group := groups{w}
+	version, snapshot, disk := versions{w, rights, content}, snapshots{w, rights, content}, disks{w, content}
+	power := powers{world: w, machines: fleet}
+	all := []noun{
+		group, operations{w}, rights, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, instance, power,
+	}
+	for _, work := range []map[string]job{w.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), power.work()} {
+		maps.Copy(w.jobs, work)
+	}
+	requests := book.New()
+	return &Server{world: w, machines: fleet, pools: pools{pool}, front: &front{
+		world: w, faults: orders, permissions: rights, groups: group, routes: routes(all), book: requests,
+		logins: logins{world: w, faults: orders, signer: sign, book: requests}, buckets: &bucket.Buckets{Clock: w.config.Clock},
+	}}
 }
 
+// Close stops what is in flight and waits for it; a server that is opened on the same Dir goes on with it.
+func (s *Server) Close() { s.world.lanes.Close() }
+
 // Handler serves Resource Manager and the token endpoints. Clients insist on HTTPS.
-func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.front.serve) }
+
+// IdentityHandler serves managed identities as App Service does (IDENTITY_ENDPOINT, IDENTITY_HEADER), and as
+// the instance metadata service does ("Metadata: true") for clients that can be told where it is. It is meant
+// for plain HTTP on loopback.
+func (s *Server) IdentityHandler() http.Handler {
+	return http.HandlerFunc(s.front.logins.serveIdentity)
+}
 
 // Serve answers on the listener with config.Certificate, until the context ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	web := &http.Server{
-		Handler:           s.Handler(),
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{s.config.Certificate}, MinVersion: tls.VersionTLS12},
-		ReadHeaderTimeout: 10 * time.Second,
-	}
-	stop := context.AfterFunc(ctx, func() { _ = web.Close() })
-	defer stop()
-	if err := web.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	if err := web.Serve(ctx, l, s.Handler(), s.world.config.Certificate); err != nil {
 		return fmt.Errorf("azure simulator: serve: %w", err)
 	}
 	return nil
 }
 
-// serve sends a request to where it belongs and enters it in the book.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	entry := Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
-	counted := &statusWriter{ResponseWriter: w}
-	c := &call{r: r}
-	defer func() { // also when a fault drops the connection, which is a panic
-		if c.route != nil {
-			entry.Principal, entry.Noun, entry.Operation = c.principal.ClientID, c.route.noun, c.route.operation
-		}
-		entry.Status, entry.Took = counted.status, time.Since(entry.Time)
-		s.book.enter(entry, r.URL.RequestURI())
-	}()
-	if s.serveLogin(counted, r, &entry) {
-		return
-	}
-	rep, err := s.answer(counted, c)
-	counted.Header().Set("x-ms-request-id", newUUID())
-	counted.Header().Set("x-ms-correlation-request-id", newUUID())
-	counted.Header().Set("Cache-Control", "no-cache")
-	if p := asProblem(err); p != nil {
-		s.sendProblem(counted, p)
-		return
-	}
-	s.send(counted, c, rep)
+// Stats counts the requests so far.
+func (s *Server) Stats() book.Stats { return s.front.book.Stats() }
+
+// ResetStats starts counting and recording anew.
+func (s *Server) ResetStats() { s.front.book.Reset() }
+
+// Requests lists the requests so far, oldest first; the oldest of very many are forgotten.
+func (s *Server) Requests() []book.Request { return s.front.book.Requests() }
+
+// AddFault orders a fault and returns its name. One of the same name is replaced. Faults outlive a restart.
+func (s *Server) AddFault(f fault.Fault) (string, error) { return s.front.faults.add(f) }
+
+// Faults lists the faults that can still strike.
+func (s *Server) Faults() []fault.Fault { return s.front.faults.live() }
+
+// ClearFaults removes the faults of these names; without names, all.
+func (s *Server) ClearFaults(names ...string) error { return s.front.faults.clear(names...) }
+
+// CreatePool makes a pool in the configured resource group and waits until its machines are launched, without
+// the time that Azure takes. A pool of this name that exists is left as it is.
+func (s *Server) CreatePool(ctx context.Context, spec PoolSpec) error { return s.pools.make(ctx, spec) }
+
+// Scale sets a pool's capacity as a client's PATCH would, and waits for the end of that operation, in
+// Azure's time: all new machines are launched then, which does not yet make them Ready.
+func (s *Server) Scale(ctx context.Context, name string, nodes int64) error {
+	return s.pools.scale(ctx, name, nodes)
 }
 
-func (s *Server) sendProblem(w http.ResponseWriter, p *problem) {
-	for k, v := range p.header {
-		w.Header()[k] = v
-	}
-	if p.Status == 0 {
-		p.Status = http.StatusInternalServerError
-	}
-	w.Header().Set("x-ms-failure-cause", "gateway")
-	writeJSON(w, p.Status, p.body())
-}
+// Specs lists every machine that the fleet was told to launch, as it would be told today.
+func (s *Server) Specs() []fleet.Spec { return s.machines.specs() }
 
-// answer takes a request through everything that stands before its handler, in ARM's order.
-func (s *Server) answer(w http.ResponseWriter, c *call) (*reply, error) {
-	if strings.HasPrefix(fold(c.r.URL.Path), "/metadata/endpoints") {
-		return s.getEndpoints(c)
-	}
-	who, p := s.authenticate(c.r)
-	if p != nil {
-		return nil, p
-	}
-	c.principal = who
-	rt, vars, unknown := s.find(c.r.Method, c.r.URL.Path)
-	if unknown == nil {
-		c.route, c.vars = rt, vars
-		c.fault = s.takeFault(c)
-	}
-	if err := s.trouble(w, c, Before); err != nil {
-		return nil, err
-	}
-	if c.version() == "" {
-		return nil, badRequest("MissingApiVersionParameter",
-			"The api-version query parameter (?api-version=) is required for all requests.")
-	}
-	if unknown != nil {
-		return nil, unknown
-	}
-	if p := s.throttle(w.Header(), c); p != nil {
-		return nil, p
-	}
-	if p := s.admit(c); p != nil {
-		return nil, p
-	}
-	return s.act(w, c)
-}
+// Rolled lists the instances, by resource ID, that were changed while they ran because their scale set was written
+// to and its upgrade policy says so, or because a rolling upgrade came by. Nodes that run are never changed by
+// Kamino: a test that does not bring it about itself takes each for a violation, and forgets what it meant to do.
+func (s *Server) Rolled() []string { return s.machines.rolled.list() }
 
-// admit checks the subscription, the resource group and the principal's permission.
-func (s *Server) admit(c *call) *problem {
-	if sub := c.vars["subscription"]; sub != "" && !strings.EqualFold(sub, s.config.SubscriptionID) {
-		return refuse(http.StatusNotFound, "SubscriptionNotFound", "The subscription '%s' could not be found.", sub)
-	}
-	if p := s.authorize(c, c.route.action, c.r.URL.Path); p != nil {
-		return p
-	}
-	if group := c.vars["group"]; group != "" && c.route.noun != "group" {
-		known := false
-		s.store.read(func(st *state) {
-			g := st.group(s.config.SubscriptionID, group)
-			if known = g != nil; known {
-				c.vars["group"] = g.id().group
-			}
-		})
-		if !known {
-			return refuse(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", group)
-		}
-	}
-	return c.readBody()
-}
-
-// act does what was asked, or what a fault ordered in its place.
-func (s *Server) act(w http.ResponseWriter, c *call) (*reply, error) {
-	var rep *reply
-	var err error
-	if c.fault != nil && c.fault.Ignore {
-		rep, err = s.pretend(c)
-	} else {
-		rep, err = c.route.handle(s, c)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := s.trouble(w, c, After); err != nil {
-		return nil, err
-	}
-	return rep, nil
-}
-
-// statusWriter remembers the status.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
+// ForgetRolled takes what was rolled so far as meant.
+func (s *Server) ForgetRolled() { s.machines.rolled.forget() }

@@ -8,16 +8,23 @@ import (
 	"time"
 )
 
-func snapshotRoutes() []*route {
+// snapshots are copies of disks.
+type snapshots struct {
+	*world
+	permissions permissions
+	contents    contents
+}
+
+func (s snapshots) routes() []*route {
 	const noun, read, write = "snapshot", "Microsoft.Compute/snapshots/read", "Microsoft.Compute/snapshots/write"
 	return []*route{
-		{method: http.MethodGet, pattern: snapshotPath, noun: noun, operation: "get", action: read, handle: (*Server).getSnapshot},
-		{method: http.MethodPut, pattern: snapshotPath, noun: noun, operation: "put", action: write, handle: (*Server).putSnapshot},
-		{method: http.MethodPatch, pattern: snapshotPath, noun: noun, operation: "patch", action: write, handle: (*Server).patchSnapshot},
-		{method: http.MethodDelete, pattern: snapshotPath, noun: noun, operation: "delete", action: "Microsoft.Compute/snapshots/delete", handle: (*Server).deleteSnapshot},
-		{method: http.MethodGet, pattern: computePath + "/snapshots", noun: noun, operation: "list", action: read, handle: (*Server).listSnapshots},
+		{method: http.MethodGet, pattern: snapshotPath, noun: noun, operation: "get", action: read, handle: s.get},
+		{method: http.MethodPut, pattern: snapshotPath, noun: noun, operation: "put", action: write, handle: s.put},
+		{method: http.MethodPatch, pattern: snapshotPath, noun: noun, operation: "patch", action: write, handle: s.patch},
+		{method: http.MethodDelete, pattern: snapshotPath, noun: noun, operation: "delete", action: "Microsoft.Compute/snapshots/delete", handle: s.delete},
+		{method: http.MethodGet, pattern: computePath + "/snapshots", noun: noun, operation: "list", action: read, handle: s.list},
 		{method: http.MethodGet, pattern: subscriptionPath + "/providers/Microsoft.Compute/snapshots", noun: noun, operation: "list",
-			action: read, handle: (*Server).listSnapshots},
+			action: read, handle: s.list},
 	}
 }
 
@@ -29,9 +36,13 @@ const (
 	shotWindow = 5 * time.Minute
 )
 
+func (s snapshots) work() map[string]job {
+	return map[string]job{"snapshot.create": {s.make, failSettle}}
+}
+
 func (c *call) snapshotID() resourceID { return c.compute("snapshots", "snapshot") }
 
-func (s *Server) snapshotDocument(st *state, v *snapshot) object {
+func (s snapshots) document(st *state, v *snapshot) object {
 	doc := v.document()
 	properties := child(doc, "properties")
 	properties["timeCreated"] = s.date(v.Created)
@@ -45,24 +56,24 @@ func (s *Server) snapshotDocument(st *state, v *snapshot) object {
 	return doc
 }
 
-func (s *Server) getSnapshot(c *call) (*reply, error) {
+func (s snapshots) get(c *call) (*reply, error) {
 	return s.lookUp(c.snapshotID(), func(st *state, key string) object {
 		if v := st.Snapshots[key]; v != nil {
-			return s.snapshotDocument(st, v)
+			return s.document(st, v)
 		}
 		return nil
 	})
 }
 
-func (s *Server) listSnapshots(c *call) (*reply, error) {
+func (s snapshots) list(c *call) (*reply, error) {
 	var docs []any
-	s.store.read(func(st *state) {
-		docs = documents(st.Snapshots, c.scopePrefix(), func(v *snapshot) object { return s.snapshotDocument(st, v) })
+	s.store.Read(func(st *state) {
+		docs = documents(st.Snapshots, c.scopePrefix(), func(v *snapshot) object { return s.document(st, v) })
 	})
 	return s.page(c, docs), nil
 }
 
-func (s *Server) putSnapshot(c *call) (*reply, error) {
+func (s snapshots) put(c *call) (*reply, error) {
 	id := c.snapshotID()
 	if !diskName.MatchString(id.name()) {
 		return nil, invalid("snapshotName", "The entity name 'snapshotName' is invalid according to its validation rule: '%s' (at most 80 letters, digits, '_', '.' and '-').", id.name())
@@ -75,13 +86,13 @@ func (s *Server) putSnapshot(c *call) (*reply, error) {
 	if text(body, "properties", "creationData", "createOption") != "Copy" || source == "" {
 		return nil, invalid("snapshot.properties.creationData", "Required parameter 'creationData.sourceResourceId' with createOption 'Copy' is missing (null).")
 	}
-	if p := s.authorizeLinked(c, "Microsoft.Compute/disks/beginGetAccess/action", source); p != nil {
+	if p := s.permissions.authorizeLinked(c, "Microsoft.Compute/disks/beginGetAccess/action", source); p != nil {
 		return nil, p
 	}
 	rep := &reply{status: http.StatusAccepted}
 	err := s.change(c, func(st *state) error {
 		if old := st.Snapshots[id.key()]; old != nil {
-			return s.replaceSnapshot(st, c, old, body, rep)
+			return s.replace(st, c, old, body, rep)
 		}
 		if p := s.mayShoot(st, source); p != nil {
 			return p
@@ -94,14 +105,14 @@ func (s *Server) putSnapshot(c *call) (*reply, error) {
 		st.Shots[fold(source)] = append(st.Shots[fold(source)], v.Created)
 		rep.operation = c.begin(st, operation{Kind: "snapshot.create", Target: v.ID, Latency: s.config.Latencies.Snapshot})
 		v.Operation = rep.operation.ID
-		rep.body = s.snapshotDocument(st, v)
+		rep.body = s.document(st, v)
 		return nil
 	})
 	return rep, err
 }
 
-// replaceSnapshot is a PUT on a snapshot that exists: its source stays.
-func (s *Server) replaceSnapshot(st *state, c *call, v *snapshot, body object, rep *reply) error {
+// replace is a PUT on a snapshot that exists: its source stays.
+func (s snapshots) replace(st *state, c *call, v *snapshot, body object, rep *reply) error {
 	if v.State == stateCreating || v.State == stateDeleting {
 		return conflict("OperationNotAllowed", "The snapshot '%s' is in provisioning state '%s'. Please wait for that operation to end.", v.id().name(), v.State)
 	}
@@ -111,12 +122,12 @@ func (s *Server) replaceSnapshot(st *state, c *call, v *snapshot, body object, r
 	}
 	v.change(mergePatch(v.Body, body), stateUpdating)
 	rep.operation = c.begin(st, operation{Kind: "resource.settle", Target: v.ID, Latency: s.config.Latencies.Delete})
-	rep.body = s.snapshotDocument(st, v)
+	rep.body = s.document(st, v)
 	return nil
 }
 
 // mayShoot checks the source and the limit per disk.
-func (s *Server) mayShoot(st *state, source string) *problem {
+func (s snapshots) mayShoot(st *state, source string) *problem {
 	src := st.resourceAt(source)
 	id, ok := parseID(source)
 	if !ok || src == nil || src.State == stateDeleting || !id.is("disks") && !id.is("snapshots") {
@@ -164,20 +175,20 @@ func fromDisk(st *state, body object, source string) object {
 	return out
 }
 
-// runSnapshot copies the disk as it is when the snapshot is asked for, and then takes its time.
-func runSnapshot(ctx context.Context, s *Server, op operation) (func(*state), error) {
+// make copies the disk as it is when the snapshot is asked for, and then takes its time.
+func (s snapshots) make(ctx context.Context, op operation) (func(*state), error) {
 	var source string
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		source = text(st.Snapshots[fold(op.Target)].Body, "properties", "creationData", "sourceResourceId")
 	})
-	err := s.step(op, "copied", func() error { return s.copy(ctx, op.Target, source) })
+	err := s.step(op, "copied", func() error { return s.contents.copy(ctx, op.Target, source) })
 	if err != nil {
 		return nil, err
 	}
-	return runSettle(ctx, s, op)
+	return s.settle(ctx, op)
 }
 
-func (s *Server) patchSnapshot(c *call) (*reply, error) {
+func (s snapshots) patch(c *call) (*reply, error) {
 	id := c.snapshotID()
 	rep := &reply{status: http.StatusOK}
 	err := s.change(c, func(st *state) error {
@@ -186,17 +197,17 @@ func (s *Server) patchSnapshot(c *call) (*reply, error) {
 			return notFound(id)
 		}
 		v.change(mergePatch(v.Body, writable(c.body)), v.State)
-		rep.body = s.snapshotDocument(st, v)
+		rep.body = s.document(st, v)
 		return nil
 	})
 	return rep, err
 }
 
-// deleteSnapshot refuses while an image version is being made from it: the gallery reads it by a shared
+// delete refuses while an image version is being made from it: the gallery reads it by a shared
 // access signature.
-func (s *Server) deleteSnapshot(c *call) (*reply, error) {
+func (s snapshots) delete(c *call) (*reply, error) {
 	id := c.snapshotID()
-	return s.delete(c, id, s.config.Latencies.Delete, func(st *state) *problem {
+	return s.beginDelete(c, id, s.config.Latencies.Delete, func(st *state) *problem {
 		for _, v := range st.Versions {
 			if source, _ := sourceOf(v.Body); v.State == stateCreating && strings.EqualFold(source, id.String()) {
 				return conflict("OperationNotAllowed", "There is an active shared access signature outstanding for disk '%s'. "+

@@ -2,6 +2,8 @@ package azure
 
 import (
 	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // Provisioning states that ARM reports.
@@ -24,7 +26,7 @@ type state struct {
 	ScaleSets   map[string]*scaleSet   `json:"scaleSets"`
 	Instances   map[string]*instance   `json:"instances"`
 	Operations  map[string]*operation  `json:"operations"`
-	Faults      []*orderedFault        `json:"faults"`
+	Faults      fault.List             `json:"faults"`
 	Shots       map[string][]time.Time `json:"shots"` // when snapshots of a disk were asked for
 }
 

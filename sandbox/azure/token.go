@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/store"
 )
 
 // principal is who makes a request.
@@ -31,7 +33,7 @@ func openSigner(dir string) (*signer, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		key = make([]byte, 32)
 		_, _ = rand.Read(key) // never fails
-		err = replaceFile(name, key)
+		err = store.ReplaceFile(name, key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("azure simulator: key of the tokens: %w", err)
@@ -88,7 +90,7 @@ func (s *signer) verify(token string) (claims, bool) {
 }
 
 // issue makes an access token for a principal.
-func (s *Server) issue(clientID, audience, host string) (token string, expires time.Time) {
+func (s logins) issue(clientID, audience, host string) (token string, expires time.Time) {
 	now := time.Now()
 	expires = now.Add(s.config.TokenLifetime)
 	who := principalOf(clientID)
@@ -102,7 +104,7 @@ func principalOf(clientID string) principal {
 }
 
 // authenticate checks the bearer token of an ARM request.
-func (s *Server) authenticate(r *http.Request) (principal, *problem) {
+func (s logins) authenticate(r *http.Request) (principal, *problem) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
 		return principal{}, unauthorized("AuthenticationFailed", "Authentication failed. The 'Authorization' header is missing.")

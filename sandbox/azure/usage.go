@@ -24,14 +24,17 @@ var limits = []struct {
 	{"GalleryImageVersions", "Gallery Image Versions", 10000},
 }
 
-func usageRoutes() []*route {
+// usages are what is used of the limits.
+type usages struct{ *world }
+
+func (s usages) routes() []*route {
 	return []*route{{method: http.MethodGet, pattern: subscriptionPath + "/providers/Microsoft.Compute/locations/{location}/usages",
-		noun: "usage", operation: "list", action: "Microsoft.Compute/locations/usages/read", handle: (*Server).listUsages}}
+		noun: "usage", operation: "list", action: "Microsoft.Compute/locations/usages/read", handle: s.list}}
 }
 
-func (s *Server) listUsages(c *call) (*reply, error) {
+func (s usages) list(c *call) (*reply, error) {
 	var docs []any
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		for _, l := range limits {
 			docs = append(docs, object{"name": object{"value": l.name, "localizedValue": l.title}, "unit": "Count",
 				"currentValue": st.used(l.name), "limit": s.limit(l.name)})
@@ -40,7 +43,7 @@ func (s *Server) listUsages(c *call) (*reply, error) {
 	return s.page(c, docs), nil
 }
 
-func (s *Server) limit(name string) int64 {
+func (s *world) limit(name string) int64 {
 	if n, ok := s.config.Quota[name]; ok {
 		return n
 	}
@@ -80,7 +83,7 @@ func (st *state) used(name string) int64 {
 }
 
 // withinQuota refuses what would exceed a limit.
-func (s *Server) withinQuota(st *state, name string, more int64) *problem {
+func (s *world) withinQuota(st *state, name string, more int64) *problem {
 	used, limit := st.used(name), s.limit(name)
 	if more <= 0 || used+more <= limit {
 		return nil

@@ -13,15 +13,26 @@ const (
 	versionDelete = "Microsoft.Compute/galleries/images/versions/delete"
 )
 
-func versionRoutes() []*route {
+// versions are what instances are built from.
+type versions struct {
+	*world
+	permissions permissions
+	contents    contents
+}
+
+func (s versions) routes() []*route {
 	const noun = "version"
 	return []*route{
-		{method: http.MethodGet, pattern: versionPath, noun: noun, operation: "get", action: versionRead, handle: (*Server).getVersion},
-		{method: http.MethodPut, pattern: versionPath, noun: noun, operation: "put", action: versionWrite, handle: (*Server).putVersion},
-		{method: http.MethodPatch, pattern: versionPath, noun: noun, operation: "patch", action: versionWrite, handle: (*Server).patchVersion},
-		{method: http.MethodDelete, pattern: versionPath, noun: noun, operation: "delete", action: versionDelete, handle: (*Server).deleteVersion},
-		{method: http.MethodGet, pattern: definitionPath + "/versions", noun: noun, operation: "list", action: versionRead, handle: (*Server).listVersions},
+		{method: http.MethodGet, pattern: versionPath, noun: noun, operation: "get", action: versionRead, handle: s.get},
+		{method: http.MethodPut, pattern: versionPath, noun: noun, operation: "put", action: versionWrite, handle: s.put},
+		{method: http.MethodPatch, pattern: versionPath, noun: noun, operation: "patch", action: versionWrite, handle: s.patch},
+		{method: http.MethodDelete, pattern: versionPath, noun: noun, operation: "delete", action: versionDelete, handle: s.delete},
+		{method: http.MethodGet, pattern: definitionPath + "/versions", noun: noun, operation: "list", action: versionRead, handle: s.list},
 	}
+}
+
+func (s versions) work() map[string]job {
+	return map[string]job{"version.create": {s.make, failSettle}}
 }
 
 var versionName = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
@@ -56,8 +67,8 @@ func compareVersions(a, b string) int {
 	return len(x) - len(y)
 }
 
-// versionDocument shows a version, and the replication if asked for.
-func (s *Server) versionDocument(st *state, v *version, expand bool) object {
+// document shows a version, and the replication if asked for.
+func (s versions) document(st *state, v *version, expand bool) object {
 	doc := v.document()
 	profile := child(doc, "properties", "publishingProfile")
 	profile["publishedDate"] = s.date(v.Created)
@@ -110,22 +121,22 @@ func (c *call) expandsReplication() bool {
 	return strings.EqualFold(c.r.URL.Query().Get("$expand"), "ReplicationStatus")
 }
 
-func (s *Server) getVersion(c *call) (*reply, error) {
+func (s versions) get(c *call) (*reply, error) {
 	return s.lookUp(c.versionID(), func(st *state, key string) object {
 		if v := st.Versions[key]; v != nil {
-			return s.versionDocument(st, v, c.expandsReplication())
+			return s.document(st, v, c.expandsReplication())
 		}
 		return nil
 	})
 }
 
-func (s *Server) listVersions(c *call) (*reply, error) {
+func (s versions) list(c *call) (*reply, error) {
 	definition := c.definitionID()
 	var docs []any
 	known := false
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		known = st.Definitions[definition.key()] != nil
-		docs = documents(st.Versions, definition.key()+"/versions/", func(v *version) object { return s.versionDocument(st, v, false) })
+		docs = documents(st.Versions, definition.key()+"/versions/", func(v *version) object { return s.document(st, v, false) })
 	})
 	if !known {
 		return nil, notFound(definition)
@@ -133,8 +144,8 @@ func (s *Server) listVersions(c *call) (*reply, error) {
 	return s.page(c, docs), nil
 }
 
-// fillVersion gives a new version the properties that Azure chooses when they are left out.
-func (s *Server) fillVersion(body object) object {
+// fill gives a new version the properties that Azure chooses when they are left out.
+func (s versions) fill(body object) object {
 	profile, isObject := at(body, "properties", "publishingProfile").(object)
 	if !isObject {
 		profile = object{}
@@ -151,7 +162,7 @@ func (s *Server) fillVersion(body object) object {
 	return body
 }
 
-func (s *Server) putVersion(c *call) (*reply, error) {
+func (s versions) put(c *call) (*reply, error) {
 	id := c.versionID()
 	if !validVersionName(id.name()) {
 		return nil, invalid("galleryImageVersionName", "The gallery image version name '%s' is invalid: it must follow Major.Minor.Patch, "+
@@ -161,13 +172,13 @@ func (s *Server) putVersion(c *call) (*reply, error) {
 		return nil, p
 	}
 	body := writable(c.body)
-	s.store.read(func(st *state) {
+	s.store.Read(func(st *state) {
 		if old := st.Versions[id.key()]; old != nil {
 			body = mergePatch(old.Body, body) // what is left out of an existing version stays, its source too
 		}
 	})
-	body = s.fillVersion(body)
-	if p := s.checkVersion(c, body); p != nil {
+	body = s.fill(body)
+	if p := s.check(c, body); p != nil {
 		return nil, p
 	}
 	rep := &reply{status: http.StatusOK}
@@ -176,7 +187,7 @@ func (s *Server) putVersion(c *call) (*reply, error) {
 			return parentNotFound(id)
 		}
 		if old := st.Versions[id.key()]; old != nil {
-			return s.replaceVersion(st, c, old, body, rep)
+			return s.replace(st, c, old, body, rep)
 		}
 		if p := s.checkSource(st, id, body); p != nil {
 			return p
@@ -193,14 +204,14 @@ func (s *Server) putVersion(c *call) (*reply, error) {
 		rep.status = http.StatusCreated
 		rep.operation = c.begin(st, operation{Kind: "version.create", Target: v.ID, Latency: s.config.Latencies.Version})
 		v.Operation = rep.operation.ID
-		rep.body = s.versionDocument(st, v, false)
+		rep.body = s.document(st, v, false)
 		return nil
 	})
 	return rep, err
 }
 
-// replaceVersion is a PUT on a version that exists: what is immutable must stay; a failed one is tried again.
-func (s *Server) replaceVersion(st *state, c *call, v *version, body object, rep *reply) error {
+// replace is a PUT on a version that exists: what is immutable must stay; a failed one is tried again.
+func (s versions) replace(st *state, c *call, v *version, body object, rep *reply) error {
 	switch v.State {
 	case stateCreating, stateDeleting, stateUpdating:
 		return conflict("Conflict", "The request failed due to conflict with a concurrent request. The gallery image version '%s' is in provisioning state '%s'.", v.id().name(), v.State)
@@ -222,7 +233,7 @@ func (s *Server) replaceVersion(st *state, c *call, v *version, body object, rep
 		v.change(body, stateUpdating)
 		rep.operation = c.begin(st, operation{Kind: "resource.settle", Target: v.ID, Latency: s.config.Latencies.VersionUpdate})
 	}
-	rep.body = s.versionDocument(st, v, false)
+	rep.body = s.document(st, v, false)
 	return nil
 }
 
@@ -238,7 +249,7 @@ func sameVersion(old, next object) *problem {
 	return nil
 }
 
-func (s *Server) patchVersion(c *call) (*reply, error) {
+func (s versions) patch(c *call) (*reply, error) {
 	id := c.versionID()
 	rep := &reply{status: http.StatusOK}
 	err := s.change(c, func(st *state) error {
@@ -255,17 +266,17 @@ func (s *Server) patchVersion(c *call) (*reply, error) {
 		}
 		v.change(next, stateUpdating)
 		rep.operation = c.begin(st, operation{Kind: "resource.settle", Target: v.ID, Latency: s.config.Latencies.VersionUpdate})
-		rep.body = s.versionDocument(st, v, false)
+		rep.body = s.document(st, v, false)
 		return nil
 	})
 	return rep, err
 }
 
-// deleteVersion deletes a version, also one that a scale set names: Azure permits it, and the scale set can
+// delete deletes a version, also one that a scale set names: Azure permits it, and the scale set can
 // no longer grow.
-func (s *Server) deleteVersion(c *call) (*reply, error) {
+func (s versions) delete(c *call) (*reply, error) {
 	id := c.versionID()
-	return s.delete(c, id, s.config.Latencies.VersionDelete, func(st *state) *problem {
+	return s.beginDelete(c, id, s.config.Latencies.VersionDelete, func(st *state) *problem {
 		if state := st.Versions[id.key()].State; state == stateCreating || state == stateUpdating {
 			return conflict("Conflict", "The request failed due to conflict with a concurrent request. The gallery image version '%s' is in provisioning state '%s'.", id.name(), state)
 		}

@@ -6,9 +6,12 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
+// views tell what instances do now.
+type views struct{ *world }
+
 // powerStatus is a machine's power as Compute names it: the action that is going on, else what the fleet
 // says now, since a machine may power itself off.
-func (s *Server) powerStatus(i *instance) (code, display string) {
+func (s views) powerStatus(i *instance) (code, display string) {
 	switch i.Doing {
 	case "powerOff":
 		return "PowerState/stopping", "VM stopping"
@@ -42,7 +45,7 @@ var provisioningText = map[string][2]string{
 }
 
 // statuses are an instance's provisioning and power state. One that has no machine yet has no power state.
-func (s *Server) statuses(i *instance) []any {
+func (s views) statuses(i *instance) []any {
 	texts := provisioningText[i.State]
 	first := object{"code": texts[0], "level": "Info", "displayStatus": texts[1], "time": s.date(i.Created)}
 	if i.Error != nil {
@@ -58,7 +61,7 @@ func (s *Server) statuses(i *instance) []any {
 }
 
 // instanceView is what an instance does now.
-func (s *Server) instanceView(o one) object {
+func (s views) instanceView(o one) object {
 	i, profile := o.instance, o.profile
 	parsed, _ := parseID(i.Disk)
 	statuses := s.statuses(&i)

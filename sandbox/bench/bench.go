@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
@@ -130,7 +130,7 @@ func size(path string) (int64, error) {
 
 // stopsIn counts how often the cloud was asked to stop the donor. One that powers itself off needs none, and who asks
 // all the same waits for minutes.
-func stopsIn(requests []azure.Request) (count int) {
+func stopsIn(requests []book.Request) (count int) {
 	for _, r := range requests {
 		if r.Noun == "instance" && r.Operation == "powerOff" {
 			count++
@@ -140,7 +140,7 @@ func stopsIn(requests []azure.Request) (count int) {
 }
 
 // startOf finds when the cloud was asked to start the donor.
-func startOf(requests []azure.Request) time.Time {
+func startOf(requests []book.Request) time.Time {
 	for _, r := range requests {
 		if r.Noun == "instance" && r.Operation == "start" {
 			return r.Time

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 func (r *root) fault() *cobra.Command {
@@ -31,12 +31,12 @@ func (r *root) fault() *cobra.Command {
 }
 
 func (r *root) faultAdd() *cobra.Command {
-	var f azure.Fault
+	var f fault.Fault
 	var phase string
 	command := &cobra.Command{
 		Use: "add", Short: "Order trouble; prints the name to take it back by", Args: exactly(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			f.Phase = azure.Phase(phase)
+			f.Phase = fault.Phase(phase)
 			if !harmful(f) {
 				return usageError{fmt.Errorf("this fault does nothing: give --status, --retry-after, --delay, --long, --drop, --ignore or --deny")}
 			}
@@ -60,7 +60,7 @@ func (r *root) faultAdd() *cobra.Command {
 	flags.StringVar(&f.Operation, "operation", "", "which requests: get, list, put, patch, delete, view, powerOff, start, ...")
 	flags.IntVar(&f.Skip, "skip", 0, "let the first so many pass")
 	flags.IntVar(&f.Count, "count", 0, "strike so many, then no more (0: all)")
-	flags.StringVar(&phase, "phase", string(azure.Before), "strike before or after the request has its effect")
+	flags.StringVar(&phase, "phase", string(fault.Before), "strike before or after the request has its effect")
 	flags.Float64Var(&f.Delay, "delay", 0, "wait so many simulated seconds first")
 	flags.IntVar(&f.Status, "status", 0, "answer with this HTTP status")
 	flags.StringVar(&f.Code, "code", "", "the error's code (default: what such an error commonly has)")
@@ -70,11 +70,11 @@ func (r *root) faultAdd() *cobra.Command {
 	flags.BoolVar(&f.Ignore, "ignore", false, "answer as if all went well, and do nothing")
 	flags.BoolVar(&f.Drop, "drop", false, "break the connection off")
 	flags.StringVar(&f.Deny, "deny", "", "take a permission away, such as Microsoft.Compute/snapshots/write")
-	_ = command.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions([]string{string(azure.Before), string(azure.After)}, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions([]string{string(fault.Before), string(fault.After)}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
-func harmful(f azure.Fault) bool {
+func harmful(f fault.Fault) bool {
 	return f.Status != 0 || f.RetryAfter > 0 || f.Delay > 0 || f.Long || f.Ignore || f.Drop || f.Deny != ""
 }
 
@@ -104,7 +104,7 @@ func (r *root) faultList() *cobra.Command {
 }
 
 // describe tells a fault by those of its fields that say something.
-func describe(f azure.Fault) (string, error) {
+func describe(f fault.Fault) (string, error) {
 	f.Name = ""
 	raw, err := json.Marshal(f)
 	return strings.NewReplacer(`"`, "", "{", "", "}", "", ",", " ").Replace(string(raw)), err

@@ -19,6 +19,7 @@ import (
 	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/clock"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 const (
@@ -186,7 +187,7 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) fault(f simulator.Fault) {
+func (w *world) fault(f fault.Fault) {
 	w.t.Helper()
 	_, err := w.cloud.AddFault(f)
 	w.must(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // clusterFile writes azure.json with the custom cloud beside it, as a cluster node has them.
@@ -145,7 +146,7 @@ func TestBadCredentials(t *testing.T) {
 
 func TestExpiredToken(t *testing.T) {
 	w := newWorld(t, options{})
-	w.fault(simulator.Fault{Method: http.MethodGet, Resource: "pool", Status: http.StatusUnauthorized})
+	w.fault(fault.Fault{Method: http.MethodGet, Resource: "pool", Status: http.StatusUnauthorized})
 	_, err := w.p.Pool(t.Context(), w.pool)
 	w.wantError(err, cloud.Unauthenticated, "ExpiredAuthenticationToken", "this machine's clock")
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	simulator "github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 const (
@@ -35,46 +35,46 @@ const (
 // in the condition of one that waits.
 func TestWhatAFailedMakingSays(t *testing.T) {
 	for name, test := range map[string]struct {
-		fault simulator.Fault
+		fault fault.Fault
 		// waits: the capture is stalled until somebody mends it; else it fails for the reason.
 		waits  bool
 		reason string
 		says   []string
 	}{
 		"gallery refused by a policy": {
-			fault: simulator.Fault{Resource: "gallery", Status: http.StatusForbidden, Code: "RequestDisallowedByPolicy", Message: policyText},
+			fault: fault.Fault{Resource: "gallery", Status: http.StatusForbidden, Code: "RequestDisallowedByPolicy", Message: policyText},
 			waits: true, says: []string{"make " + galleryWords, "RequestDisallowedByPolicy", policyText, "ask its owner for an exemption"},
 		},
 		"gallery refused for a quota": {
-			fault:  simulator.Fault{Resource: "gallery", Status: http.StatusConflict, Code: "QuotaExceeded", Message: quotaText},
+			fault:  fault.Fault{Resource: "gallery", Status: http.StatusConflict, Code: "QuotaExceeded", Message: quotaText},
 			reason: "CloudRefused", says: []string{"make " + galleryWords, "QuotaExceeded", quotaText},
 		},
 		"gallery failed": {
-			fault:  simulator.Fault{Resource: "gallery", Long: true, Code: "GalleryCreationFailed", Message: brokenText},
+			fault:  fault.Fault{Resource: "gallery", Long: true, Code: "GalleryCreationFailed", Message: brokenText},
 			reason: "CloudRefused", says: []string{"make " + galleryWords, "GalleryCreationFailed", brokenText},
 		},
 		"definition refused": {
-			fault:  simulator.Fault{Resource: "definition", Status: http.StatusBadRequest, Code: "InvalidParameter", Message: "The value of parameter features is invalid."},
+			fault:  fault.Fault{Resource: "definition", Status: http.StatusBadRequest, Code: "InvalidParameter", Message: "The value of parameter features is invalid."},
 			reason: "CloudRefused", says: []string{"make " + definitionWords, "InvalidParameter", "parameter features is invalid"},
 		},
 		"definition failed": {
-			fault:  simulator.Fault{Resource: "definition", Long: true, Code: "OperationNotAllowed", Message: brokenText},
+			fault:  fault.Fault{Resource: "definition", Long: true, Code: "OperationNotAllowed", Message: brokenText},
 			reason: "CloudRefused", says: []string{"make " + definitionWords, "OperationNotAllowed", brokenText},
 		},
 		"definition failed for a policy": { // it was accepted, and so waiting changes nothing
-			fault:  simulator.Fault{Resource: "definition", Long: true, Code: "RequestDisallowedByPolicy", Message: policyText},
+			fault:  fault.Fault{Resource: "definition", Long: true, Code: "RequestDisallowedByPolicy", Message: policyText},
 			reason: "CloudRefused", says: []string{"make " + definitionWords, "RequestDisallowedByPolicy", policyText},
 		},
 		"version refused by a policy": {
-			fault: simulator.Fault{Resource: "version", Status: http.StatusForbidden, Code: "RequestDisallowedByPolicy", Message: policyText},
+			fault: fault.Fault{Resource: "version", Status: http.StatusForbidden, Code: "RequestDisallowedByPolicy", Message: policyText},
 			waits: true, says: []string{"make image version " + version, poolName, "RequestDisallowedByPolicy", policyText},
 		},
 		"version refused for a quota": {
-			fault:  simulator.Fault{Resource: "version", Status: http.StatusConflict, Code: "OperationNotAllowed", Message: "Exceeding the approved quota of replicas."},
+			fault:  fault.Fault{Resource: "version", Status: http.StatusConflict, Code: "OperationNotAllowed", Message: "Exceeding the approved quota of replicas."},
 			reason: "CloudRefused", says: []string{"make image version " + version, "OperationNotAllowed", "quota of replicas"},
 		},
 		"version failed": {
-			fault:  simulator.Fault{Resource: "version", Long: true, Code: "ReplicationJobsNotCompleted", Message: brokenText},
+			fault:  fault.Fault{Resource: "version", Long: true, Code: "ReplicationJobsNotCompleted", Message: brokenText},
 			reason: "ImageFailed", says: []string{versionWords, "ReplicationJobsNotCompleted", brokenText},
 		},
 	} {
@@ -104,7 +104,7 @@ func TestWhatAFailedMakingSays(t *testing.T) {
 
 // TestATroubleThatPasses costs a capture nothing but time.
 func TestATroubleThatPasses(t *testing.T) {
-	for name, fault := range map[string]simulator.Fault{
+	for name, fault := range map[string]fault.Fault{
 		"gallery in conflict":       {Resource: "gallery", Operation: "put", Status: http.StatusConflict, Count: 1},
 		"definition in conflict":    {Resource: "definition", Operation: "put", Status: http.StatusConflict, Count: 1},
 		"version in conflict":       {Resource: "version", Operation: "put", Status: http.StatusConflict, Count: 1},

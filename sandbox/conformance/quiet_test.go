@@ -20,6 +20,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // mostReads is how many requests to ARM a pool may take in an hour in which nothing happens to it.
@@ -101,12 +103,12 @@ func TestQuietHours(t *testing.T) {
 func TestQuietTrouble(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason string
-		fault  simulator.Fault
+		fault  fault.Fault
 		// bursts: the hour of the start may have more, in which the whole preflight is made.
 		bursts bool
 	}{
-		"credential taken away": {reason: v1alpha1.PolicyCloudUnavailable, fault: simulator.Fault{Deny: "Microsoft.Compute/virtualMachineScaleSets/read"}},
-		"captures are refused":  {reason: "PermissionMissing", fault: simulator.Fault{Deny: "Microsoft.Compute/snapshots/write"}, bursts: true},
+		"credential taken away": {reason: v1alpha1.PolicyCloudUnavailable, fault: fault.Fault{Deny: "Microsoft.Compute/virtualMachineScaleSets/read"}},
+		"captures are refused":  {reason: "PermissionMissing", fault: fault.Fault{Deny: "Microsoft.Compute/snapshots/write"}, bursts: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -133,7 +135,7 @@ func TestAMendedPermissionIsFoundSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pools := []calm{{name: "only-vmss", nodes: 3, version: old, fresh: true, reason: cloud.PermissionMissing}}
 		c := newQuiet(t, pools)
-		c.fault(simulator.Fault{Name: "taken", Deny: "Microsoft.Compute/snapshots/write"})
+		c.fault(fault.Fault{Name: "taken", Deny: "Microsoft.Compute/snapshots/write"})
 		c.run()
 		time.Sleep(quiet)
 		synctest.Wait()
@@ -276,7 +278,7 @@ func (c *controller) tallyOf(pool string, only bool) tally {
 	for _, r := range c.cloud.Requests() {
 		path := strings.ToLower(r.Path) + "/"
 		mine := only || strings.Contains(path, "/"+pool+"/") || strings.Contains(path, "/kamino-"+pool+"-prototype/")
-		if r.Class == simulator.Login || !mine || c.ofACapture(r.Time) {
+		if r.Class == book.Login || !mine || c.ofACapture(r.Time) {
 			continue
 		}
 		out.kinds[r.Noun+" "+r.Operation]++

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 func (w *world) preflight() []cloud.Refusal {
@@ -66,7 +67,7 @@ func TestFlexibleInstance(t *testing.T) {
 
 func TestDenied(t *testing.T) {
 	w := newWorld(t, options{})
-	w.fault(simulator.Fault{Deny: "Microsoft.Compute/snapshots/write"})
+	w.fault(fault.Fault{Deny: "Microsoft.Compute/snapshots/write"})
 	w.wantRefusal(w.preflight(), "PermissionMissing", "Microsoft.Compute/snapshots/write on /subscriptions/"+subscription)
 	_, err := w.p.EnsureSnapshot(t.Context(), w.snapshotSpec())
 	w.wantError(err, cloud.Denied, "action Microsoft.Compute/snapshots/write on /subscriptions/"+subscription, "give it a role")
@@ -74,7 +75,7 @@ func TestDenied(t *testing.T) {
 
 func TestThrottled(t *testing.T) {
 	w := newWorld(t, options{})
-	w.fault(simulator.Fault{Method: http.MethodGet, Resource: "instance", RetryAfter: 90, Count: 1})
+	w.fault(fault.Fault{Method: http.MethodGet, Resource: "instance", RetryAfter: 90, Count: 1})
 	_, err := w.p.Instance(t.Context(), w.a)
 	w.wantError(err, cloud.Throttled)
 	if after := cloud.RetryAfter(err); after != 90*time.Second {
@@ -86,11 +87,11 @@ func TestThrottled(t *testing.T) {
 }
 
 func TestPassingTroubleIsRetried(t *testing.T) {
-	for name, fault := range map[string]simulator.Fault{
+	for name, fault := range map[string]fault.Fault{
 		"refused before":       {Status: http.StatusServiceUnavailable},
-		"answer lost":          {Phase: simulator.After, Drop: true},
+		"answer lost":          {Phase: fault.After, Drop: true},
 		"connection lost":      {Drop: true},
-		"failed after all":     {Phase: simulator.After, Status: http.StatusInternalServerError},
+		"failed after all":     {Phase: fault.After, Status: http.StatusInternalServerError},
 		"throttled for a tick": {RetryAfter: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestRegionWithoutZones(t *testing.T) {
 
 func TestFailedVersion(t *testing.T) {
 	w := newWorld(t, options{})
-	w.fault(simulator.Fault{Resource: "version", Operation: "put", Long: true, Code: "SourceDiskUnreadable", Message: "The source disk could not be read."})
+	w.fault(fault.Fault{Resource: "version", Operation: "put", Long: true, Code: "SourceDiskUnreadable", Message: "The source disk could not be read."})
 	have := w.publish(w.snapshot())
 	if have.State != cloud.Failed || !strings.Contains(have.Error, "SourceDiskUnreadable: The source disk could not be read.") {
 		t.Errorf("%+v", have)
@@ -140,7 +141,7 @@ func TestFailedVersion(t *testing.T) {
 
 func TestFailedSnapshot(t *testing.T) {
 	w := newWorld(t, options{})
-	w.fault(simulator.Fault{Resource: "snapshot", Operation: "put", Long: true, Count: 1, Code: "DiskInMotion", Message: "The disk is being moved."})
+	w.fault(fault.Fault{Resource: "snapshot", Operation: "put", Long: true, Count: 1, Code: "DiskInMotion", Message: "The disk is being moved."})
 	w.until("failed", func() bool {
 		have, err := w.p.EnsureSnapshot(t.Context(), w.snapshotSpec())
 		w.must(err)
@@ -283,7 +284,7 @@ func TestRecipeThatDoesNotStick(t *testing.T) {
 	w.publish(w.snapshot())
 	change, err := w.p.RecipeChange(t.Context(), w.ref(), true)
 	w.must(err)
-	w.fault(simulator.Fault{Name: "lost", Method: http.MethodPatch, Resource: "pool", Ignore: true, Count: 1})
+	w.fault(fault.Fault{Name: "lost", Method: http.MethodPatch, Resource: "pool", Ignore: true, Count: 1})
 	w.must(w.p.SetRecipe(t.Context(), change))
 	pool, err := w.p.Pool(t.Context(), w.pool)
 	w.must(err)
@@ -301,7 +302,7 @@ func TestRecipeThatDoesNotStick(t *testing.T) {
 		"imageReference": map[string]any{"id": nil, "publisher": "Canonical", "offer": "o", "sku": "s-gen2", "version": "1.0.0"}}}}})
 	change, err = w.p.RecipeChange(t.Context(), w.ref(), true)
 	w.must(err)
-	w.fault(simulator.Fault{Name: "lost", Method: http.MethodPatch, Resource: "pool", Ignore: true})
+	w.fault(fault.Fault{Name: "lost", Method: http.MethodPatch, Resource: "pool", Ignore: true})
 	w.wantError(w.p.SetRecipe(t.Context(), change), cloud.Conflict, "still shows")
 }
 

@@ -16,7 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
@@ -100,13 +101,13 @@ func (c *Client) Workload(ctx context.Context, tell func(Event)) error {
 }
 
 // AddFault orders trouble and returns its name.
-func (c *Client) AddFault(ctx context.Context, f azure.Fault) (string, error) {
+func (c *Client) AddFault(ctx context.Context, f fault.Fault) (string, error) {
 	return order[string](ctx, c, "POST", "/faults", f, nil)
 }
 
 // Faults lists the trouble that can still strike.
-func (c *Client) Faults(ctx context.Context) ([]azure.Fault, error) {
-	return order[[]azure.Fault](ctx, c, "GET", "/faults", nil, nil)
+func (c *Client) Faults(ctx context.Context) ([]fault.Fault, error) {
+	return order[[]fault.Fault](ctx, c, "GET", "/faults", nil, nil)
 }
 
 // ClearFaults takes trouble back: the named, or all.
@@ -116,13 +117,13 @@ func (c *Client) ClearFaults(ctx context.Context, names ...string) error {
 }
 
 // Requests lists what was asked of the simulated cloud.
-func (c *Client) Requests(ctx context.Context) ([]azure.Request, error) {
-	return order[[]azure.Request](ctx, c, "GET", "/requests", nil, nil)
+func (c *Client) Requests(ctx context.Context) ([]book.Request, error) {
+	return order[[]book.Request](ctx, c, "GET", "/requests", nil, nil)
 }
 
 // Stats counts it.
-func (c *Client) Stats(ctx context.Context) (azure.Stats, error) {
-	return order[azure.Stats](ctx, c, "GET", "/stats", nil, nil)
+func (c *Client) Stats(ctx context.Context) (book.Stats, error) {
+	return order[book.Stats](ctx, c, "GET", "/stats", nil, nil)
 }
 
 // ResetStats starts counting anew.

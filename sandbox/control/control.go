@@ -7,7 +7,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
@@ -108,11 +109,11 @@ type World interface {
 	Scale(ctx context.Context, pool string, s Scale, tell func(Event)) ([]Join, error)
 	Workload(ctx context.Context, tell func(Event)) error
 
-	AddFault(ctx context.Context, f azure.Fault) (string, error)
-	Faults(ctx context.Context) ([]azure.Fault, error)
+	AddFault(ctx context.Context, f fault.Fault) (string, error)
+	Faults(ctx context.Context) ([]fault.Fault, error)
 	ClearFaults(ctx context.Context, names []string) error
-	Requests(ctx context.Context) ([]azure.Request, error)
-	Stats(ctx context.Context) (azure.Stats, error)
+	Requests(ctx context.Context) ([]book.Request, error)
+	Stats(ctx context.Context) (book.Stats, error)
 	ResetStats(ctx context.Context) error
 
 	// RequestStop asks the sandbox to end. It returns before it has.

@@ -12,7 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/site"
 )
@@ -20,7 +21,7 @@ import (
 // scripted is a World that notes what it is told and answers from its fields.
 type scripted struct {
 	notes  []string
-	faults []azure.Fault
+	faults []fault.Fault
 }
 
 func (w *scripted) note(words ...string) { w.notes = append(w.notes, strings.Join(words, " ")) }
@@ -54,19 +55,19 @@ func (w *scripted) Scale(_ context.Context, pool string, s Scale, _ func(Event))
 	return []Join{{Node: "new", Ready: float64(s.Nodes)}}, nil
 }
 func (w *scripted) Workload(context.Context, func(Event)) error { w.note("workload"); return nil }
-func (w *scripted) AddFault(_ context.Context, f azure.Fault) (string, error) {
+func (w *scripted) AddFault(_ context.Context, f fault.Fault) (string, error) {
 	w.faults = append(w.faults, f)
 	return f.Name, nil
 }
-func (w *scripted) Faults(context.Context) ([]azure.Fault, error) { return w.faults, nil }
+func (w *scripted) Faults(context.Context) ([]fault.Fault, error) { return w.faults, nil }
 func (w *scripted) ClearFaults(_ context.Context, names []string) error {
 	w.note("clear", strings.Join(names, "+"))
 	return nil
 }
-func (w *scripted) Requests(context.Context) ([]azure.Request, error) { return nil, nil }
-func (w *scripted) Stats(context.Context) (azure.Stats, error)        { return azure.Stats{Reads: 2}, nil }
-func (w *scripted) ResetStats(context.Context) error                  { w.note("reset"); return nil }
-func (w *scripted) RequestStop(context.Context) error                 { w.note("stop"); return nil }
+func (w *scripted) Requests(context.Context) ([]book.Request, error) { return nil, nil }
+func (w *scripted) Stats(context.Context) (book.Stats, error)        { return book.Stats{Reads: 2}, nil }
+func (w *scripted) ResetStats(context.Context) error                 { w.note("reset"); return nil }
+func (w *scripted) RequestStop(context.Context) error                { w.note("stop"); return nil }
 
 // connected serves a world in a directory and returns a client of it.
 func connected(t *testing.T, w World) *Client {
@@ -113,9 +114,9 @@ func TestAnswersArriveAsTheyWereGiven(t *testing.T) {
 		result(client.Machines(ctx))("machines", []Machine{{Node: "n", Ready: "True"}}),
 		result(client.Pools(ctx))("pools", []Pool{{Spec: pool.Spec{Name: "pool1"}, Capacity: 3}}),
 		result(client.Scale(ctx, "pool1", Scale{Nodes: 4}, nil))("scale", []Join{{Node: "new", Ready: 4}}),
-		result(client.AddFault(ctx, azure.Fault{Name: "f", Status: 500}))("add fault", "f"),
-		result(client.Faults(ctx))("faults", []azure.Fault{{Name: "f", Status: 500}}),
-		result(client.Stats(ctx))("stats", azure.Stats{Reads: 2}),
+		result(client.AddFault(ctx, fault.Fault{Name: "f", Status: 500}))("add fault", "f"),
+		result(client.Faults(ctx))("faults", []fault.Fault{{Name: "f", Status: 500}}),
+		result(client.Stats(ctx))("stats", book.Stats{Reads: 2}),
 	} {
 		if c.err != nil {
 			t.Errorf("%s: %v", c.what, c.err)

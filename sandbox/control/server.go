@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // message is one line of an answer: something that happened, or, at the end, the result or the error.
@@ -85,7 +85,7 @@ func orders(w World) map[string]work {
 			return nil, w.Workload(ctx, tell)
 		},
 		"POST /faults": func(ctx context.Context, r *http.Request, _ func(Event)) (any, error) {
-			f, err := body[azure.Fault](r)
+			f, err := body[fault.Fault](r)
 			if err != nil {
 				return nil, err
 			}

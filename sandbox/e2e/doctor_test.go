@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // TestDoctor examines real pools: one that is sound, one that Kamino refuses, and a credential that lost a
@@ -34,7 +34,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("a pool with upgrade policy Automatic: %+v", fails)
 	}
 	const action = "Microsoft.Compute/snapshots/write"
-	sandbox.Fault(t, azure.Fault{Name: "denied", Deny: action})
+	sandbox.Fault(t, fault.Fault{Name: "denied", Deny: action})
 	if fails := examine(sound[0].Pool, 3); len(fails) != 1 || fails[0].Reason != "PermissionMissing" || !strings.Contains(fails[0].Message, action) {
 		t.Errorf("without a permission: %+v", fails)
 	}

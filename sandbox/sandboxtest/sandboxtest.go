@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/cli"
 	"github.com/kamino-dev/kamino/sandbox/controlplane"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/world"
@@ -199,7 +199,7 @@ func (s *Sandbox) MachinesOf(t testing.TB, name string) []machine.Status {
 }
 
 // Fault orders trouble for the rest of the test.
-func (s *Sandbox) Fault(t testing.TB, f azure.Fault) {
+func (s *Sandbox) Fault(t testing.TB, f fault.Fault) {
 	t.Helper()
 	name, err := s.Cloud().AddFault(f)
 	if err != nil {

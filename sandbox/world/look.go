@@ -7,8 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 )
@@ -78,19 +79,19 @@ func (w *World) describe(m machine.Status, node *corev1.Node) control.Machine {
 }
 
 // Requests implements control.World.
-func (w *World) Requests(context.Context) ([]azure.Request, error) { return w.cloud.Requests(), nil }
+func (w *World) Requests(context.Context) ([]book.Request, error) { return w.cloud.Requests(), nil }
 
 // Stats implements control.World.
-func (w *World) Stats(context.Context) (azure.Stats, error) { return w.cloud.Stats(), nil }
+func (w *World) Stats(context.Context) (book.Stats, error) { return w.cloud.Stats(), nil }
 
 // ResetStats implements control.World.
 func (w *World) ResetStats(context.Context) error { w.cloud.ResetStats(); return nil }
 
 // Faults implements control.World.
-func (w *World) Faults(context.Context) ([]azure.Fault, error) { return w.cloud.Faults(), nil }
+func (w *World) Faults(context.Context) ([]fault.Fault, error) { return w.cloud.Faults(), nil }
 
 // AddFault implements control.World.
-func (w *World) AddFault(_ context.Context, f azure.Fault) (string, error) {
+func (w *World) AddFault(_ context.Context, f fault.Fault) (string, error) {
 	return w.cloud.AddFault(f)
 }
 

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/book"
 )
 
 // arm talks to the simulated cloud as somebody else: a person in the portal.
@@ -174,7 +174,7 @@ func (g *ground) writes() []string {
 	g.Helper()
 	var out []string
 	for _, r := range g.requests() {
-		if r.Class == azure.Write {
+		if r.Class == book.Write {
 			out = append(out, r.Noun+" "+r.Operation)
 		}
 	}
@@ -182,13 +182,13 @@ func (g *ground) writes() []string {
 }
 
 // requests about the pool since the ground was ready: resources of a pool carry its name.
-func (g *ground) requests() []azure.Request {
+func (g *ground) requests() []book.Request {
 	g.Helper()
 	all := sandbox.Cloud().Requests()
 	if all[0].Time.After(g.mark) {
 		g.Fatal("the cloud has forgotten requests")
 	}
-	return slices.DeleteFunc(all, func(r azure.Request) bool {
+	return slices.DeleteFunc(all, func(r book.Request) bool {
 		return !r.Time.After(g.mark) || !strings.Contains(strings.ToLower(r.Path), strings.ToLower(g.pool.ScaleSet()))
 	})
 }

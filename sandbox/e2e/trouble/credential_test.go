@@ -12,7 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/authority"
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // rejects demands that a capture ends with exit code 5 and the sentences, and that nothing is changed.
@@ -90,7 +90,7 @@ func TestPermissionIsMissing(t *testing.T) {
 	for _, action := range []string{
 		"Microsoft.Compute/disks/beginGetAccess/action", "Microsoft.Compute/snapshots/write", "Microsoft.Compute/galleries/images/versions/write",
 	} {
-		sandbox.Fault(t, azure.Fault{Name: "denied", Deny: action})
+		sandbox.Fault(t, fault.Fault{Name: "denied", Deny: action})
 		g.rejects(action, group)
 	}
 }
@@ -103,7 +103,7 @@ func TestPermissionIsLostWhileTheImageIsMade(t *testing.T) {
 	publishing := g.hold(g.cloudGate(), http.MethodPut, "/versions/")
 	capture := g.capture(g.nodes[0])
 	publishing.await(g)
-	sandbox.Fault(t, azure.Fault{Name: "lost", Deny: action})
+	sandbox.Fault(t, fault.Fault{Name: "lost", Deny: action})
 	publishing.letGo()
 	g.stalls("Denied", action, g.versionsPath(), "give it a role", "goes on by itself")
 	if now := g.look(); len(now.Ready) != len(g.nodes) || now.Nodes[g.nodes[0]] != before.Nodes[g.nodes[0]] {
@@ -123,7 +123,7 @@ func TestPermissionIsLostWhileTheDonorWaits(t *testing.T) {
 	snapshot := g.hold(g.cloudGate(), http.MethodPut, "/snapshots/")
 	capture := g.capture(g.nodes[0])
 	snapshot.await(g)
-	sandbox.Fault(t, azure.Fault{Deny: action})
+	sandbox.Fault(t, fault.Fault{Deny: action})
 	snapshot.letGo()
 	capture.ends(t, 4, action, "give it a role", "node "+g.nodes[0]+" was given back")
 	g.givenBack(before, g.nodes[0], 1)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // useUp makes the answers of a gate tell that a quota is used up.
@@ -47,8 +47,8 @@ func TestQuotaIsUsedUp(t *testing.T) {
 }
 
 // exceeded is what Compute answers when something does not fit into a quota.
-func exceeded(noun, path string) azure.Fault {
-	return azure.Fault{
+func exceeded(noun, path string) fault.Fault {
+	return fault.Fault{
 		Resource: noun, Operation: "put", Path: path, Status: http.StatusConflict, Code: "OperationNotAllowed",
 		Message: "Operation could not be completed as it results in exceeding approved quota. Current Limit: 10, Current Usage: 10, Additional Required: 1.",
 	}
@@ -70,7 +70,7 @@ func TestQuotaIsUsedUpWhileTheDonorIsAway(t *testing.T) {
 func TestImageVersionFails(t *testing.T) {
 	g := newGround(t, "name=badimage,nodes=2")
 	before := g.look()
-	sandbox.Fault(t, azure.Fault{Resource: "version", Operation: "put", Path: g.pool.ScaleSet(), Long: true, Count: 1, Message: "The source disk could not be read."})
+	sandbox.Fault(t, fault.Fault{Resource: "version", Operation: "put", Path: g.pool.ScaleSet(), Long: true, Count: 1, Message: "The source disk could not be read."})
 	capture := g.capture(g.nodes[0], today)
 	capture.ends(t, 4, "the cloud could not make version ", "of pool "+g.pool.ScaleSet(), "The source disk could not be read.", "was given back")
 	g.givenBack(before, g.nodes[0], 1)
@@ -99,7 +99,7 @@ func TestImageVersionFails(t *testing.T) {
 func TestSnapshotFails(t *testing.T) {
 	g := newGround(t, "name=badsnap,nodes=2")
 	before := g.look()
-	sandbox.Fault(t, azure.Fault{Resource: "snapshot", Operation: "put", Path: g.pool.ScaleSet(), Long: true, Message: "The disk is being moved."})
+	sandbox.Fault(t, fault.Fault{Resource: "snapshot", Operation: "put", Path: g.pool.ScaleSet(), Long: true, Message: "The disk is being moved."})
 	g.capture(g.nodes[0]).ends(t, 4, "the cloud could not make the snapshot of node "+g.nodes[0], "The disk is being moved.", "was given back")
 	g.givenBack(before, g.nodes[0], 1)
 	g.failed("SnapshotFailed")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // fate is what befalls a request.
@@ -184,11 +184,11 @@ func ended(p *v1alpha1.Prototype) bool {
 
 // faults of the cloud, one or two of which each night brings. All of them pass. None strikes what the test itself
 // asks the cloud at night.
-var faults = []azure.Fault{
+var faults = []fault.Fault{
 	{Name: "throttled", Resource: "version", RetryAfter: 1, Count: 3},
 	{Name: "throttled-instances", Resource: "instance", RetryAfter: 1, Skip: 5, Count: 4},
 	{Name: "no-snapshot", Resource: "snapshot", Operation: "put", Status: http.StatusServiceUnavailable, Count: 1},
-	{Name: "no-answer", Resource: "snapshot", Operation: "put", Phase: azure.After, Drop: true, Count: 1},
+	{Name: "no-answer", Resource: "snapshot", Operation: "put", Phase: fault.After, Drop: true, Count: 1},
 	{Name: "no-start", Resource: "instance", Operation: "start", Status: http.StatusInternalServerError, Count: 1},
 	{Name: "version-fails", Resource: "version", Operation: "put", Long: true, Count: 1},
 	{Name: "conflict", Resource: "pool", Operation: "patch", Status: http.StatusConflict, Count: 1},

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -14,9 +15,26 @@ const containerdMeta = "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.d
 
 // withMeta opens the runtime's own database for one change of what it knows in the namespace of Kubernetes.
 // Source: containerd, core/metadata: buckets v1, namespace, kind, name.
-func withMeta(root string, change func(namespace *bolt.Bucket) error) (err error) {
-	path := filepath.Join(root, containerdMeta)
-	if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
+func withMeta(root string, change func(namespace *bolt.Bucket) error) error {
+	return changeIndex(filepath.Join(root, containerdMeta), 0o711, func(version *bolt.Bucket) error {
+		if err := version.Put([]byte("version"), binary.AppendVarint(nil, 3)); err != nil {
+			return err
+		}
+		namespace, err := version.CreateBucketIfNotExists([]byte("k8s.io"))
+		if err != nil {
+			return err
+		}
+		return change(namespace)
+	})
+}
+
+// indexPatience is how long another hand on a database is waited for.
+const indexPatience = 30 * time.Second
+
+// changeIndex opens one of the runtime's databases, in a directory of the mode, for one change below its version.
+// Nothing is synced: a machine's loss of power is a process's end here, which loses nothing.
+func changeIndex(path string, mode fs.FileMode, change func(version *bolt.Bucket) error) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	db, err := bolt.Open(path, 0o644, &bolt.Options{Timeout: indexPatience, NoSync: true, NoGrowSync: true})
@@ -29,14 +47,7 @@ func withMeta(root string, change func(namespace *bolt.Bucket) error) (err error
 		if err != nil {
 			return err
 		}
-		if err := version.Put([]byte("version"), binary.AppendVarint(nil, 3)); err != nil {
-			return err
-		}
-		namespace, err := version.CreateBucketIfNotExists([]byte("k8s.io"))
-		if err != nil {
-			return err
-		}
-		return change(namespace)
+		return change(version)
 	})
 }
 

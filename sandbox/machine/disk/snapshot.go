@@ -4,12 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -83,26 +81,9 @@ func writablePods(root string) (uids []string, err error) {
 	return uids, err
 }
 
-// indexPatience is how long another hand on the index is waited for.
-const indexPatience = 30 * time.Second
-
-// withSnapshots opens the index for one change. Nothing is synced: a machine's loss of power is a process's
-// end here, which loses nothing.
-func withSnapshots(root string, change func(all *bolt.Bucket) error) (err error) {
-	path := filepath.Join(root, containerdIndex)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	db, err := bolt.Open(path, 0o644, &bolt.Options{Timeout: indexPatience, NoSync: true, NoGrowSync: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.Update(func(tx *bolt.Tx) error {
-		version, err := tx.CreateBucketIfNotExists([]byte("v1"))
-		if err != nil {
-			return err
-		}
+// withSnapshots opens the index for one change.
+func withSnapshots(root string, change func(all *bolt.Bucket) error) error {
+	return changeIndex(filepath.Join(root, containerdIndex), 0o700, func(version *bolt.Bucket) error {
 		all, err := version.CreateBucketIfNotExists([]byte("snapshots"))
 		if err != nil {
 			return err

@@ -1,7 +1,11 @@
-package azure
+// Package book records the requests that a simulated cloud gets, and counts them by what they are worth: what tells
+// something new, what writes, what is asked again. It knows no cloud.
+package book
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +26,7 @@ const (
 	Poll Class = "poll"
 	// Repeat is a GET of a URL that the same principal has got before, with no write of anybody since.
 	Repeat Class = "repeat"
-	// Login is a request to a token endpoint; it is no ARM request.
+	// Login is a request to a token endpoint; it is no request to the cloud proper.
 	Login Class = "login"
 )
 
@@ -37,14 +41,14 @@ type Request struct {
 	Class  Class `json:"class"`
 	// Principal is the client ID; empty if it was not recognized.
 	Principal string `json:"principal,omitempty"`
-	// Noun and Operation as in Fault; empty for an unknown path.
+	// Noun and Operation as in a fault; empty for an unknown path.
 	Noun      string `json:"noun,omitempty"`
 	Operation string `json:"operation,omitempty"`
 }
 
-// Stats counts requests since the start or the last ResetStats.
+// Stats counts requests since the start or the last Reset.
 type Stats struct {
-	// Requests to ARM, of all classes; logins are apart.
+	// Requests of all classes; logins are apart.
 	Requests int `json:"requests"`
 	Reads    int `json:"reads"`
 	Writes   int `json:"writes"`
@@ -58,8 +62,8 @@ type Stats struct {
 	ByOperation map[string]int `json:"byOperation"`
 }
 
-// book records requests.
-type book struct {
+// Book records requests. Its methods can be called from any goroutine; New makes one.
+type Book struct {
 	mu       sync.Mutex
 	requests []Request
 	stats    Stats
@@ -67,17 +71,29 @@ type book struct {
 	seen     map[string]int // principal and URL to the number of the last write before the GET
 }
 
-func (b *book) reset() {
+// New is an empty book.
+func New() *Book {
+	b := &Book{}
+	b.Reset()
+	return b
+}
+
+// Reset starts counting and recording anew.
+func (b *Book) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.requests, b.stats, b.seen = nil, Stats{ByOperation: map[string]int{}}, map[string]int{}
 }
 
-func (b *book) enter(r Request, uri string) {
+// Enter records a request, whose URI tells repeats. The class of a login or a poll comes with it; all others are told
+// by the method and by what was asked before.
+func (b *Book) Enter(r Request, uri string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r.Class != Login {
+	if r.Class == "" {
 		r.Class = b.classify(r, uri)
+	}
+	if r.Class != Login {
 		b.stats.Requests++
 	}
 	switch r.Class {
@@ -107,13 +123,10 @@ func (b *book) enter(r Request, uri string) {
 	b.requests = append(b.requests, r)
 }
 
-func (b *book) classify(r Request, uri string) Class {
+func (b *Book) classify(r Request, uri string) Class {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		b.writes++
 		return Write
-	}
-	if r.Noun == "operation" {
-		return Poll
 	}
 	key := r.Principal + " " + strings.ToLower(uri)
 	last, before := b.seen[key]
@@ -125,23 +138,17 @@ func (b *book) classify(r Request, uri string) Class {
 }
 
 // Stats counts the requests so far.
-func (s *Server) Stats() Stats {
-	s.book.mu.Lock()
-	defer s.book.mu.Unlock()
-	out := s.book.stats
-	out.ByOperation = make(map[string]int, len(s.book.stats.ByOperation))
-	for k, v := range s.book.stats.ByOperation {
-		out.ByOperation[k] = v
-	}
+func (b *Book) Stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := b.stats
+	out.ByOperation = maps.Clone(b.stats.ByOperation)
 	return out
 }
 
-// ResetStats starts counting and recording anew.
-func (s *Server) ResetStats() { s.book.reset() }
-
 // Requests lists the requests so far, oldest first; the oldest of very many are forgotten.
-func (s *Server) Requests() []Request {
-	s.book.mu.Lock()
-	defer s.book.mu.Unlock()
-	return append([]Request(nil), s.book.requests...)
+func (b *Book) Requests() []Request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.requests)
 }

@@ -1,0 +1,211 @@
+package azure
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/bucket"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/web"
+)
+
+// front is what stands before every handler: it finds out who asks for what, whether that is allowed, and what trouble
+// was ordered, and enters it all in the book.
+type front struct {
+	*world
+	faults      faults
+	logins      logins
+	permissions permissions
+	groups      groups
+	routes      []*route
+	book        *book.Book
+	buckets     *bucket.Buckets
+}
+
+// send writes a reply, with the polling headers of its operation.
+func (s *front) send(w http.ResponseWriter, c *call, rep *reply) {
+	header := w.Header()
+	for k, v := range rep.header {
+		header[k] = v
+	}
+	if rep.operation != nil {
+		s.pollingHeaders(header, c, rep)
+	}
+	web.JSON(w, rep.status, rep.body)
+}
+
+// pollingHeaders tell where to ask how an operation is going. A DELETE or POST also has a Location.
+func (s *front) pollingHeaders(header http.Header, c *call, rep *reply) {
+	where := fmt.Sprintf("https://%s/subscriptions/%s/providers/%s/locations/%s/operations/%s?p=%s&api-version=%s",
+		c.r.Host, s.config.SubscriptionID, computeNamespace, normalLocation(s.config.Location), rep.operation.ID, "sandbox", c.version())
+	header.Set("Azure-AsyncOperation", where)
+	if rep.status == http.StatusAccepted {
+		header.Set("Location", strings.Replace(where, "&api-version=", "&monitor=true&api-version=", 1))
+	}
+	s.retryAfter(header, 10*time.Second)
+}
+
+// serve sends a request to where it belongs and enters it in the book.
+func (s *front) serve(w http.ResponseWriter, r *http.Request) {
+	entry := book.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
+	counted := &web.StatusWriter{ResponseWriter: w}
+	c := &call{r: r}
+	defer func() { // also when a fault drops the connection, which is a panic
+		if c.route != nil {
+			entry.Principal, entry.Noun, entry.Operation = c.principal.ClientID, c.route.noun, c.route.operation
+		}
+		entry.Status, entry.Took = counted.Status, time.Since(entry.Time)
+		if entry.Noun == "operation" {
+			entry.Class = book.Poll
+		}
+		s.book.Enter(entry, r.URL.RequestURI())
+	}()
+	if s.logins.serve(counted, r, &entry) {
+		return
+	}
+	rep, err := s.answer(counted, c)
+	counted.Header().Set("x-ms-request-id", newUUID())
+	counted.Header().Set("x-ms-correlation-request-id", newUUID())
+	counted.Header().Set("Cache-Control", "no-cache")
+	if p := asProblem(err); p != nil {
+		s.sendProblem(counted, p)
+		return
+	}
+	s.send(counted, c, rep)
+}
+
+func (s *front) sendProblem(w http.ResponseWriter, p *problem) {
+	for k, v := range p.header {
+		w.Header()[k] = v
+	}
+	if p.Status == 0 {
+		p.Status = http.StatusInternalServerError
+	}
+	w.Header().Set("x-ms-failure-cause", "gateway")
+	web.JSON(w, p.Status, p.body())
+}
+
+// answer takes a request through everything that stands before its handler, in ARM's order.
+func (s *front) answer(w http.ResponseWriter, c *call) (*reply, error) {
+	if strings.HasPrefix(fold(c.r.URL.Path), "/metadata/endpoints") {
+		return s.groups.endpoints(c)
+	}
+	who, p := s.logins.authenticate(c.r)
+	if p != nil {
+		return nil, p
+	}
+	c.principal = who
+	rt, vars, unknown := s.find(c.r.Method, c.r.URL.Path)
+	if unknown == nil {
+		c.route, c.vars = rt, vars
+		c.fault = s.faults.take(c.r.Method, c.r.URL.Path, rt.noun, rt.operation)
+	}
+	if err := s.faults.trouble(w, c, fault.Before); err != nil {
+		return nil, err
+	}
+	if c.version() == "" {
+		return nil, badRequest("MissingApiVersionParameter",
+			"The api-version query parameter (?api-version=) is required for all requests.")
+	}
+	if unknown != nil {
+		return nil, unknown
+	}
+	if p := s.throttle(w.Header(), c); p != nil {
+		return nil, p
+	}
+	if p := s.admit(c); p != nil {
+		return nil, p
+	}
+	return s.act(w, c)
+}
+
+// admit checks the subscription, the resource group and the principal's permission.
+func (s *front) admit(c *call) *problem {
+	if sub := c.vars["subscription"]; sub != "" && !strings.EqualFold(sub, s.config.SubscriptionID) {
+		return refuse(http.StatusNotFound, "SubscriptionNotFound", "The subscription '%s' could not be found.", sub)
+	}
+	if p := s.permissions.authorize(c, c.route.action, c.r.URL.Path); p != nil {
+		return p
+	}
+	if group := c.vars["group"]; group != "" && c.route.noun != "group" {
+		known := false
+		s.store.Read(func(st *state) {
+			g := st.group(s.config.SubscriptionID, group)
+			if known = g != nil; known {
+				c.vars["group"] = g.id().group
+			}
+		})
+		if !known {
+			return refuse(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", group)
+		}
+	}
+	return c.readBody()
+}
+
+// act does what was asked, or what a fault ordered in its place.
+func (s *front) act(w http.ResponseWriter, c *call) (*reply, error) {
+	var rep *reply
+	var err error
+	if c.fault != nil && c.fault.Ignore {
+		rep, err = s.pretend(c)
+	} else {
+		rep, err = c.route.handle(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.faults.trouble(w, c, fault.After); err != nil {
+		return nil, err
+	}
+	return rep, nil
+}
+
+// find returns the route of a request, or ARM's error for one that it doesn't know.
+func (s *front) find(method, path string) (*route, map[string]string, *problem) {
+	segments, known := split(path), false
+	for _, r := range s.routes {
+		vars, ok := r.match(segments)
+		if !ok {
+			continue
+		}
+		if r.method == method || r.method == http.MethodGet && method == http.MethodHead {
+			return r, vars, nil
+		}
+		known = true
+	}
+	if known {
+		return nil, nil, refuse(http.StatusMethodNotAllowed, "MethodNotAllowed",
+			"The request method '%s' is not supported on this resource.", method)
+	}
+	return nil, nil, unknownType(path)
+}
+
+// pretend answers a write as if it had been done.
+func (s *front) pretend(c *call) (*reply, error) {
+	var op *operation
+	err := s.change(c, func(st *state) error {
+		op = c.begin(st, operation{Kind: "nothing", Target: c.r.URL.Path, Latency: s.config.Latencies.Delete, Lanes: []string{newUUID()}})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch c.r.Method {
+	case http.MethodPut, http.MethodPatch:
+		look, vars, p := s.find(http.MethodGet, c.r.URL.Path)
+		if p != nil {
+			return nil, p
+		}
+		rep, err := look.handle(&call{r: c.r, route: look, vars: vars, principal: c.principal})
+		if err != nil {
+			return nil, err
+		}
+		rep.operation = op
+		return rep, nil
+	default:
+		return &reply{status: http.StatusAccepted, operation: op}, nil
+	}
+}

@@ -1,0 +1,95 @@
+package azure
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/lane"
+	"github.com/kamino-dev/kamino/sandbox/store"
+)
+
+// world is what all nouns share: what was configured, what is known, and the long operations that change it. Each noun
+// is a type of its own over it, in the file of its name, and has the requests and the work that are about it.
+type world struct {
+	config Config
+	store  *store.Store[state]
+	lanes  *lane.Lanes
+	// jobs are what operations do, by their kind; every noun that has work adds its own.
+	jobs map[string]job
+}
+
+// ensureGroup makes the configured resource group.
+func (s *world) ensureGroup() error {
+	return s.store.Write(func(st *state) error {
+		st.ensureGroup(s.config.SubscriptionID, s.config.ResourceGroup, s.config.Location)
+		return nil
+	})
+}
+
+// tracked checks what every tracked resource must say of itself in a PUT.
+func (s *world) tracked(c *call) *problem {
+	location := text(c.body, "location")
+	if location == "" {
+		return badRequest("LocationRequired", "The location property is required for this definition.")
+	}
+	if normalLocation(location) != normalLocation(s.config.Location) {
+		return badRequest("LocationNotAvailableForResourceType", "The provided location '%s' is not available for resource type '%s'. "+
+			"List of available regions for the resource type is '%s'.", location, c.route.pattern, s.config.Location)
+	}
+	return nil
+}
+
+// page cuts a list into pages as ARM does.
+func (s *world) page(c *call, values []any) *reply {
+	return s.pageOf(c, len(values), func(i int) any { return values[i] })
+}
+
+// pageOf is page for lists whose elements are dear to render.
+func (s *world) pageOf(c *call, n int, render func(int) any) *reply {
+	from, _ := strconv.Atoi(c.r.URL.Query().Get("$skiptoken"))
+	from = min(max(from, 0), n)
+	to := min(from+s.config.PageSize, n)
+	values := make([]any, 0, to-from)
+	for i := from; i < to; i++ {
+		values = append(values, render(i))
+	}
+	body := object{"value": values}
+	if to < n {
+		next := *c.r.URL
+		q := next.Query()
+		q.Set("$skiptoken", strconv.Itoa(to))
+		next.RawQuery = q.Encode()
+		body["nextLink"] = "https://" + c.r.Host + next.RequestURI()
+	}
+	return ok(body)
+}
+
+// retryAfter says when to come back: in whole seconds for those that know only these, in milliseconds for
+// the SDK, which prefers them. Both are of the wall, as a client waits there.
+func (s *world) retryAfter(header http.Header, simulated time.Duration) {
+	wait := max(s.config.Clock.Real(simulated), 5*time.Millisecond)
+	header.Set("Retry-After", strconv.Itoa(int(max((wait+time.Second-1)/time.Second, 1))))
+	header.Set("Retry-After-Ms", strconv.FormatInt(wait.Milliseconds(), 10))
+}
+
+// date is how a document tells a real moment.
+func (s *world) date(real time.Time) string { return s.config.Clock.At(real).Format(time.RFC3339Nano) }
+
+// documents renders a table's resources under an ID prefix, in the order of their names.
+func documents[T any](table map[string]*T, prefix string, render func(*T) object) []any {
+	var keys []string
+	for k := range table {
+		if strings.HasPrefix(k, fold(prefix)) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	out := make([]any, 0, len(keys))
+	for _, k := range keys {
+		out = append(out, render(table[k]))
+	}
+	return out
+}

@@ -1,0 +1,49 @@
+// Package bucket is a cloud's patience: a token bucket for each name, filled at the pace of the sandbox's clock.
+package bucket
+
+import (
+	"sync"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/clock"
+)
+
+// Buckets are token buckets by name. The zero value's clock is the wall's.
+type Buckets struct {
+	Clock clock.Clock
+
+	mu   sync.Mutex
+	name map[string]*bucket
+}
+
+type bucket struct {
+	tokens float64
+	filled time.Time
+}
+
+// Take takes a token from the named bucket, which holds burst at most and gets rate in a simulated second. It returns
+// what is left, or how long (simulated) it takes to have a token again.
+func (s *Buckets) Take(name string, burst, rate float64) (left int, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.name == nil {
+		s.name = map[string]*bucket{}
+	}
+	b := s.name[name]
+	if b == nil {
+		b = &bucket{tokens: burst, filled: now}
+		s.name[name] = b
+	}
+	scale := s.Clock.Scale
+	if scale <= 0 {
+		scale = 1
+	}
+	b.tokens = min(burst, b.tokens+now.Sub(b.filled).Seconds()*scale*rate)
+	b.filled = now
+	if b.tokens < 1 {
+		return 0, time.Duration((1 - b.tokens) / rate * float64(time.Second))
+	}
+	b.tokens--
+	return int(b.tokens), 0
+}

@@ -1,0 +1,83 @@
+// Package lane puts long work in its order: what shares a lane runs one after the other, as it was asked for.
+package lane
+
+import (
+	"context"
+	"sync"
+)
+
+// Lanes run work until they are closed. New makes them.
+type Lanes struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	last   map[string]chan struct{}
+}
+
+// New are lanes without work.
+func New() *Lanes {
+	l := &Lanes{last: map[string]chan struct{}{}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// Context ends when the lanes are closed.
+func (l *Lanes) Context() context.Context { return l.ctx }
+
+// Run queues work in the named lanes and does it when all of them are free. What it returns is closed when that is
+// over, or at once if the lanes are closed: the work is not done then.
+func (l *Lanes) Run(names []string, work func()) <-chan struct{} {
+	mine := make(chan struct{})
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		close(mine)
+		return mine
+	}
+	var before []chan struct{}
+	for _, name := range names {
+		if last, busy := l.last[name]; busy {
+			before = append(before, last)
+		}
+		l.last[name] = mine
+	}
+	l.running.Add(1)
+	l.mu.Unlock()
+	go func() {
+		defer l.running.Done()
+		defer l.leave(names, mine)
+		for _, turn := range before {
+			select {
+			case <-turn:
+			case <-l.ctx.Done():
+				return
+			}
+		}
+		work()
+	}()
+	return mine
+}
+
+// leave frees the lanes for the next.
+func (l *Lanes) leave(names []string, mine chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		if l.last[name] == mine {
+			delete(l.last, name)
+		}
+	}
+	close(mine)
+}
+
+// Close stops what is in flight, by the context, and waits for it.
+func (l *Lanes) Close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.cancel()
+	l.running.Wait()
+}
