@@ -53,6 +53,13 @@ type PrototypeSpec struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
 	Pool string `json:"pool"`
 
+	// PoolID is the pool's own ID in its cloud, such as a scale set's resource ID. It tells the pool where an instance's
+	// ID does not. Whoever decides writes it; without it, the pool is the one that the donor's instance belongs to.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	PoolID string `json:"poolID,omitempty"`
+
 	// Version that the image gets: the day of the decision in UTC, as YYYY.MM.DD, and two more digits from 02 on for
 	// a further version of the day, as YYYY.MM.DD02. A month or a day is written with two digits.
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}\.(0[1-9]|1[0-2])\.(0[1-9]|[12][0-9]|3[01])(0[2-9]|[1-9][0-9])?$`

@@ -52,6 +52,8 @@ func TestSpecIsRefused(t *testing.T) {
 		{"pool", []any{""}, "spec.pool"},
 		{"pool", []any{strings.Repeat("p", 129)}, "spec.pool: Too long"},
 		{"pool", []any{"-workers", "workers-", "wor kers", "wor/kers", "wörkers", "workers\n"}, "spec.pool: Invalid value"},
+		{"poolID", []any{""}, "spec.poolID"},
+		{"poolID", []any{"/subscriptions/" + strings.Repeat("p", 1024)}, "spec.poolID: Too long"},
 		{"version", []any{
 			"", "2026.13.01", "2026.00.01", "2026.11.00", "2026.11.32", "2026.1.1", "2026.11.1", "26.11.21",
 			"2026-11-21", "2026.11.21-2", "2026.11.2101", "2026.11.2100", "2026.11.212", "2026.11.21022", "v2026.11.21", "2026.11.21 ", "12026.11.21",

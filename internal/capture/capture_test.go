@@ -241,7 +241,12 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		{"no such node", NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.NodeName = "nobody" }},
 		{"another instance by that name", DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = string("memory:///pools/pool1/instances/9") }},
 		{"another pool", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool = "pool2" }},
-		{"not in a pool", NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = "gce://x/y" }},
+		{"another pool by its name alone", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool, p.Spec.PoolID = "pool2", "" }},
+		{"the ID of another pool", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = "memory:///pools/pool2" }},
+		{"the ID of no pool", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = "pool1" }},
+		{"the pool's ID in another case", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = strings.ToUpper(p.Spec.PoolID) }},
+		{"not in a pool", NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID, p.Spec.PoolID = "gce://x/y", "" }},
+		{"an instance of another cloud", DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = "gce://x/y" }},
 		{"yesterday's version", VersionNotToday, nil, func(p *v1alpha1.Prototype) { p.Spec.Version = "2026.03.01" }},
 		{"decided long ago", VersionNotToday, func(s *stage) {}, func(p *v1alpha1.Prototype) {
 			p.CreationTimestamp.Time = noon.Add(-30 * time.Hour)

@@ -52,7 +52,7 @@ type Engine struct {
 	Recorder events.EventRecorder
 	// Observe, if set, is told of each pass that got as far as its status: the Prototype as the pass read it
 	// and as it stands now. It must change neither, be quick, and be safe for concurrent use.
-	Observe func(before, after *v1alpha1.Prototype)
+	Observe func(ctx context.Context, before, after *v1alpha1.Prototype)
 	Log     logr.Logger
 
 	// preflights are those that found nothing in the cloud's way, by what was thought of: the time of each.
@@ -84,7 +84,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 		return Result{After: e.backOff(name, err)}, fmt.Errorf("read prototype %s: %w", name, err)
 	}
 	if p.Status.Terminal() {
-		e.observe(p, p)
+		e.observe(ctx, p, p)
 		return e.settle(ctx, p)
 	}
 	before := p.DeepCopy()
@@ -98,7 +98,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	if statusErr := e.writeStatus(ctx, before, p); statusErr != nil {
 		err = errors.Join(err, statusErr)
 	} else {
-		e.observe(before, p)
+		e.observe(ctx, before, p)
 		e.announceTrouble(before, p)
 		e.announceDisbelief(before, p)
 		e.announceWayBack(before, p)
@@ -161,9 +161,9 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 	return Result{}, nil
 }
 
-func (e *Engine) observe(before, after *v1alpha1.Prototype) {
+func (e *Engine) observe(ctx context.Context, before, after *v1alpha1.Prototype) {
 	if e.Observe != nil {
-		e.Observe(before, after)
+		e.Observe(ctx, before, after)
 	}
 }
 

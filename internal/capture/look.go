@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
@@ -32,6 +33,7 @@ type world struct {
 	unproven string
 	id       cloud.InstanceID
 	pool     cloud.PoolID
+	donorOf  cloud.Membership // the pool that the donor's Node says, before a capture begins
 
 	node        *corev1.Node          // nil if it is gone, or now is another instance's
 	orphan      bool                  // the Prototype is gone, and p stands for what its reservation tells
@@ -73,20 +75,44 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 	w := &world{p: p, record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
 	w.facts.Deleting = p.DeletionTimestamp != nil
 	w.facts.Failed = p.Status.Failure != nil
-	var err error
-	if w.pool, err = e.Cloud.PoolOf(w.id); err != nil {
-		w.facts.Refused = true
-		w.refusals = []cloud.Refusal{{Reason: NotInPool, Message: err.Error()}}
-		return w, nil
+	if err := e.lookNode(ctx, w); err != nil {
+		return nil, err
+	}
+	if err := e.lookPool(ctx, w); err != nil || w.pool == "" {
+		return w, err
 	}
 	for _, part := range []func(context.Context, *world) error{
-		e.lookNode, e.lookPod, e.lookCopy, e.lookInstance, e.lookReport, e.lookArtifacts, e.lookRecipe, e.lookDonePod, e.lookLeftOrder, e.lookPreflight,
+		e.lookPod, e.lookCopy, e.lookInstance, e.lookReport, e.lookArtifacts, e.lookRecipe, e.lookDonePod, e.lookLeftOrder, e.lookPreflight,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
+}
+
+// lookPool tells the pool. A donor that is of none refuses a capture that has not begun.
+func (e *Engine) lookPool(ctx context.Context, w *world) error {
+	of, err := membership.OfPrototype(ctx, e.Cloud, w.p, w.node)
+	switch {
+	case err != nil:
+		return err
+	case of.Pool == "" && w.held():
+		return noPool(w.id, of)
+	case of.Pool == "":
+		w.facts.Refused = true
+		w.refusals = []cloud.Refusal{notInPool(w, of)}
+	}
+	w.pool = of.Pool
+	return nil
+}
+
+func notInPool(w *world, of cloud.Membership) cloud.Refusal {
+	return cloud.Refusal{Reason: NotInPool, Message: fmt.Sprintf("node %s belongs to no pool that can be captured: %s", w.p.Spec.Donor.NodeName, of.Why)}
+}
+
+func noPool(id cloud.InstanceID, of cloud.Membership) error {
+	return &cloud.Error{Kind: cloud.Unsupported, Op: "find the pool of", Resource: string(id), Message: of.Why}
 }
 
 func (w *world) held() bool { return w.facts.Lock == plan.Ours || w.facts.Recorded }
@@ -213,7 +239,7 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 	}
 	instance, err := e.Cloud.Instance(ctx, w.id)
 	switch {
-	case cloud.Is(err, cloud.NotFound):
+	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported) && !w.held(): // the preflight says which
 		return nil
 	case err != nil:
 		return err

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,7 +16,7 @@ func TestObserveSeesEveryStatus(t *testing.T) {
 	s := newStage(t).decide()
 	var told []v1alpha1.Phase
 	last := v1alpha1.PrototypeStatus{}
-	s.engine.Observe = func(before, after *v1alpha1.Prototype) {
+	s.engine.Observe = func(_ context.Context, before, after *v1alpha1.Prototype) {
 		if diff := cmp.Diff(last, before.Status); diff != "" {
 			t.Errorf("a pass began with another status than the last one ended with (-last +now):\n%s", diff)
 		}
@@ -37,7 +38,7 @@ func TestObserveSeesEveryStatus(t *testing.T) {
 	}
 
 	count := 0
-	s.engine.Observe = func(before, after *v1alpha1.Prototype) {
+	s.engine.Observe = func(_ context.Context, before, after *v1alpha1.Prototype) {
 		if count++; !before.Status.Terminal() || !after.Status.Terminal() {
 			t.Error("an end was told as news again")
 		}
@@ -56,7 +57,7 @@ func TestObserveIsNotToldOfALostStatus(t *testing.T) {
 		}
 		return memory.Pass()
 	}
-	s.engine.Observe = func(_, after *v1alpha1.Prototype) { t.Errorf("told of %s", after.Status.Phase) }
+	s.engine.Observe = func(_ context.Context, _, after *v1alpha1.Prototype) { t.Errorf("told of %s", after.Status.Phase) }
 	if _, err := s.engine.Pass(t.Context(), s.name); err == nil {
 		t.Error("the pass got through without its status")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/membership"
 )
 
 // Orphan makes a pass over a node that is held by a capture whose Prototype is gone, or has ended: one look, one
@@ -64,9 +65,14 @@ func (e *Engine) lookOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 		return nil, err
 	}
 	w := &world{p: &v1alpha1.Prototype{}, id: id, orphan: true}
-	if w.pool, err = e.Cloud.PoolOf(id); err != nil {
+	of, err := membership.OfNode(ctx, e.Cloud, n)
+	switch {
+	case err != nil:
 		return nil, err
+	case of.Pool == "":
+		return nil, noPool(id, of)
 	}
+	w.pool = of.Pool
 	now := metav1.NewTime(e.now())
 	w.p.Name, w.p.UID, w.p.DeletionTimestamp = holder.Name, holder.UID, &now
 	w.p.Spec.Donor = v1alpha1.Donor{NodeName: name, ProviderID: n.Spec.ProviderID}

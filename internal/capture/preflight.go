@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/spread"
@@ -62,10 +63,27 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	if err := e.lookKured(ctx, w); err != nil {
 		return err
 	}
-	asks := []func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error){e.refuseDecision, e.refuseDonor, e.refusePods}
+	asks := []ask{e.refuseDecision, e.refuseDonor}
+	rest := []ask{e.refusePods}
 	if f.Pod == plan.NoPod { // else the rest was asked just before the look
-		asks = append(asks, e.refuseClock, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refuseCustomData, e.refuseForce, e.refuseCloud, e.refuseSpread)
+		rest = append(rest, e.refuseClock, e.refuseLineage, e.refuseInstallation, e.refuseRules, e.refuseCustomData, e.refuseForce, e.refuseCloud, e.refuseSpread)
 	}
+	if err := w.ask(ctx, others, asks); err != nil {
+		return err
+	}
+	if w.p.Spec.PoolID == "" || w.donorOf.Pool == w.pool { // else the cloud would speak of a pool that the node is not of
+		if err := w.ask(ctx, others, rest); err != nil {
+			return err
+		}
+	}
+	f.Refused = len(w.refusals) > 0
+	return nil
+}
+
+// ask is one question for reasons against a capture.
+type ask func(context.Context, *world, []v1alpha1.Prototype) ([]cloud.Refusal, error)
+
+func (w *world) ask(ctx context.Context, others []v1alpha1.Prototype, asks []ask) error {
 	for _, ask := range asks {
 		refusals, err := ask(ctx, w, others)
 		if err != nil {
@@ -73,7 +91,6 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 		}
 		w.refusals = append(w.refusals, refusals...)
 	}
-	f.Refused = len(w.refusals) > 0
 	return nil
 }
 
@@ -104,13 +121,10 @@ func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 }
 
 // refuseDecision checks the decision itself: its version, its profile, and the other Prototypes of the pool.
-func (e *Engine) refuseDecision(_ context.Context, w *world, others []v1alpha1.Prototype) (refusals []cloud.Refusal, _ error) {
+func (e *Engine) refuseDecision(ctx context.Context, w *world, others []v1alpha1.Prototype) (refusals []cloud.Refusal, _ error) {
 	p := w.p
 	refuse := func(reason, format string, args ...any) {
 		refusals = append(refusals, cloud.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)})
-	}
-	if name := e.Cloud.PoolName(w.pool); !strings.EqualFold(name, p.Spec.Pool) {
-		refuse(PoolMismatch, "node %s is of pool %s, not of %s: name the pool that the node belongs to", p.Spec.Donor.NodeName, name, p.Spec.Pool)
 	}
 	created := p.CreationTimestamp.Time
 	if created.IsZero() {
@@ -128,16 +142,21 @@ func (e *Engine) refuseDecision(_ context.Context, w *world, others []v1alpha1.P
 		refuse(ProfileUnsupported, "profile bootstrap removes the credentials that the donor itself needs to come back, so a donor that returns to service cannot be generalized with it: use profile static if the pool's nodes share one credential")
 	}
 	refusals = append(refusals, e.refuseImage(p)...)
-	return append(refusals, e.refuseOthers(w, others)...), nil
+	inTheWay, err := e.refuseOthers(ctx, w, others)
+	return append(refusals, inTheWay...), err
 }
 
 // refuseOthers checks the other Prototypes of the pool. Of two that are in flight the older one goes on,
 // so that exactly one does. Pools of one name in two resource groups are two pools.
-func (e *Engine) refuseOthers(w *world, others []v1alpha1.Prototype) (refusals []cloud.Refusal) {
+func (e *Engine) refuseOthers(ctx context.Context, w *world, others []v1alpha1.Prototype) (refusals []cloud.Refusal, _ error) {
 	p := w.p
+	of, err := membership.OfPrototypes(ctx, e.Cloud, others)
+	if err != nil {
+		return nil, err
+	}
 	for i := range others {
 		other := &others[i]
-		if pool, err := e.Cloud.PoolOf(cloud.InstanceID(other.Spec.Donor.ProviderID)); err != nil || pool != w.pool {
+		if of[i].Pool != w.pool && (of[i].Pool != "" || other.Spec.Pool != p.Spec.Pool) {
 			continue
 		}
 		switch {
@@ -150,7 +169,7 @@ func (e *Engine) refuseOthers(w *world, others []v1alpha1.Prototype) (refusals [
 				"prototype %s is capturing pool %s: wait until it is done, or delete it", other.Name, p.Spec.Pool)})
 		}
 	}
-	return refusals
+	return refusals, nil
 }
 
 // older orders Prototypes by creation; one that is not created yet is the youngest.
@@ -183,11 +202,31 @@ func (e *Engine) refuseDonor(ctx context.Context, w *world, _ []v1alpha1.Prototy
 		return nil, err
 	}
 	w.peers = peers
+	if refusals := e.refusePool(w); refusals != nil {
+		return refusals, nil
+	}
 	settings := w.p.Spec.Settings.Defaulted()
 	return selection.Refusals(selection.Subject{
 		Node: w.node, Pool: e.Cloud.PoolName(w.pool), Peers: peers, OwnNode: e.OwnNode, Prototype: w.p.Name,
 		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable,
 	}), nil
+}
+
+// refusePool checks that the donor is of the pool that was decided about, by its ID and by its name.
+func (e *Engine) refusePool(w *world) []cloud.Refusal {
+	node, of := w.p.Spec.Donor.NodeName, w.donorOf
+	switch name := e.Cloud.PoolName(of.Pool); {
+	case of.Pool == "" && of.Why == "": // it has gone since it was read
+		return []cloud.Refusal{{Reason: NodeNotFound, Message: fmt.Sprintf("there is no node %s any more: kubectl get nodes lists them", node)}}
+	case of.Pool == "":
+		return []cloud.Refusal{notInPool(w, of)}
+	case of.Pool != w.pool:
+		return []cloud.Refusal{{Reason: PoolMismatch, Message: fmt.Sprintf("node %s is of pool %s (%s), and spec.poolID names %s: name the pool that the node belongs to",
+			node, name, of.Pool, w.pool)}}
+	case !strings.EqualFold(name, w.p.Spec.Pool):
+		return []cloud.Refusal{{Reason: PoolMismatch, Message: fmt.Sprintf("node %s is of pool %s, not of %s: name the pool that the node belongs to", node, name, w.p.Spec.Pool)}}
+	}
+	return nil
 }
 
 // refuseLineage checks what the donor was built from. It costs a request only where that is a version of
@@ -206,11 +245,11 @@ func (e *Engine) refuseLineage(ctx context.Context, w *world, _ []v1alpha1.Proto
 // peers lists the other nodes of the pool.
 func (e *Engine) peers(ctx context.Context, w *world) ([]corev1.Node, error) {
 	var peers []corev1.Node
-	err := node.Each(ctx, e.Kube, "", func(n *corev1.Node) error {
-		if n.Name == w.p.Spec.Donor.NodeName || n.Spec.ProviderID == "" {
-			return nil
-		}
-		if pool, err := e.Cloud.PoolOf(cloud.InstanceID(n.Spec.ProviderID)); err == nil && pool == w.pool {
+	err := membership.Each(ctx, e.Kube, e.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		switch {
+		case n.Name == w.p.Spec.Donor.NodeName:
+			w.donorOf = of
+		case of.Pool == w.pool:
 			peers = append(peers, *n)
 		}
 		return nil
@@ -300,7 +339,7 @@ const notEvictable = 1 << 20
 // refuseCloud asks the provider, and checks that the pool does not run ahead of the version.
 func (e *Engine) refuseCloud(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
 	refusals, err := e.preflight(ctx, w)
-	if cloud.Is(err, cloud.NotFound) {
+	if cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Unsupported) {
 		return []cloud.Refusal{{Reason: InstanceNotFound, Message: fmt.Sprintf("the cloud does not know the instance of node %s: %s", w.p.Spec.Donor.NodeName, err)}}, nil
 	}
 	if err != nil {

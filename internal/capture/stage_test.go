@@ -300,7 +300,7 @@ func (s *stage) decide(change ...func(*v1alpha1.Prototype)) *stage {
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{
 		Name: "pool1-2026.03.14", UID: types.UID(fmt.Sprintf("uid-%d", uids.Add(1))), CreationTimestamp: metav1.NewTime(s.clock.Now()),
 	}}
-	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: "2026.03.14", Donor: v1alpha1.Donor{NodeName: donorName, ProviderID: string(s.donor)}}
+	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", PoolID: string(s.pool), Version: "2026.03.14", Donor: v1alpha1.Donor{NodeName: donorName, ProviderID: string(s.donor)}}
 	for _, c := range change {
 		c(p)
 	}

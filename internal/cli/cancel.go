@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/membership"
 )
 
 func newCancelCommand(f *Factory, o *Options) *cobra.Command {
@@ -87,10 +88,11 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype, timeout
 // versionLeft says what is there of the version that a capture which is gone was to make, from a look at the cloud.
 func (s *session) versionLeft(ctx context.Context, p *v1alpha1.Prototype) string {
 	const nothing = "nothing of its capture is left"
-	pool, err := s.provider.PoolOf(cloud.InstanceID(p.Spec.Donor.ProviderID))
-	if err != nil {
+	of, err := membership.OfPrototype(ctx, s.provider, p, nil)
+	if err != nil || of.Pool == "" {
 		return nothing
 	}
+	pool := of.Pool
 	name, version := s.provider.PoolName(pool), p.Spec.Version
 	image, err := s.provider.Image(ctx, cloud.ImageRef{Pool: pool, Version: version})
 	if err != nil {

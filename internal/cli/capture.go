@@ -225,7 +225,7 @@ func (s *session) decide(ctx context.Context, node string, flags *captureFlags) 
 	if err := s.cluster.checkClock(); err != nil {
 		return decision{}, err
 	}
-	found, err := s.cluster.findDonor(ctx, s.provider, node)
+	found, err := s.cluster.findDonor(ctx, s.provider, node, all)
 	if err != nil {
 		return decision{}, err
 	}

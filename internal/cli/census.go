@@ -17,7 +17,7 @@ import (
 // census finds the pools of the cluster's nodes, ordered by name.
 func (s *session) census(ctx context.Context) ([]print.Pool, error) {
 	pools := map[cloud.PoolID]*print.Pool{}
-	if err := s.eachNode(ctx, func(n *corev1.Node) { s.countNode(pools, n) }); err != nil {
+	if err := s.eachMember(ctx, func(n *corev1.Node, of cloud.Membership) { s.countNode(pools, n, of.Pool) }); err != nil {
 		return nil, err
 	}
 	ordered := make([]print.Pool, 0, len(pools))
@@ -29,9 +29,8 @@ func (s *session) census(ctx context.Context) ([]print.Pool, error) {
 }
 
 // countNode counts a node in its pool. A node of no pool, such as a control plane's own VM, is no error.
-func (s *session) countNode(pools map[cloud.PoolID]*print.Pool, node *corev1.Node) {
-	id, err := s.provider.PoolOf(cloud.InstanceID(node.Spec.ProviderID))
-	if err != nil {
+func (s *session) countNode(pools map[cloud.PoolID]*print.Pool, node *corev1.Node, id cloud.PoolID) {
+	if id == "" {
 		return
 	}
 	if pools[id] == nil {

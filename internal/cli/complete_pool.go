@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/membership"
 )
 
 // completePools completes the first argument with the pools of the cluster's nodes.
@@ -37,10 +38,18 @@ func somePools(ctx context.Context, c *Cluster, provider cloud.Provider) ([]clou
 	if err != nil {
 		return nil, err
 	}
-	var ids []cloud.PoolID
+	var values []cloud.NodeValues
 	for i := range list.Items {
-		if id, err := provider.PoolOf(cloud.InstanceID(list.Items[i].Spec.ProviderID)); err == nil {
-			ids = append(ids, id)
+		values = append(values, membership.Values(&list.Items[i]))
+	}
+	found, err := membership.Of(ctx, provider, values...)
+	if err != nil {
+		return nil, err
+	}
+	var ids []cloud.PoolID
+	for _, of := range found {
+		if of.Pool != "" {
+			ids = append(ids, of.Pool)
 		}
 	}
 	slices.Sort(ids)

@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -46,13 +47,14 @@ func (c *Cluster) prototypes(ctx context.Context) ([]v1alpha1.Prototype, error) 
 
 // donor is a node that was named, and where it belongs.
 type donor struct {
-	node   *corev1.Node
-	pool   policy.Pool
-	poolOf func(cloud.InstanceID) (cloud.PoolID, error)
+	node *corev1.Node
+	pool policy.Pool
+	// of tells which pools the cluster's Prototypes belong to, in their order.
+	of []cloud.Membership
 }
 
-// findDonor looks the node up and finds its pool.
-func (c *Cluster) findDonor(ctx context.Context, provider cloud.Provider, name string) (*donor, error) {
+// findDonor looks the node up and finds its pool, and the pools of the Prototypes.
+func (c *Cluster) findDonor(ctx context.Context, provider cloud.Provider, name string, all []v1alpha1.Prototype) (*donor, error) {
 	node, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, refusedf("there is no node %s in this cluster, and nothing was changed: `kubectl get nodes` lists them", name)
@@ -64,21 +66,18 @@ func (c *Cluster) findDonor(ctx context.Context, provider cloud.Provider, name s
 		return nil, refusedf("node %s has no spec.providerID, so no cloud's VM is known to be behind it, and nothing was changed: "+
 			"is the cloud controller manager running?", name)
 	}
-	id := cloud.InstanceID(node.Spec.ProviderID)
-	pool, err := provider.PoolOf(id)
+	its, err := membership.OfNode(ctx, provider, node)
+	switch {
+	case err != nil:
+		return nil, err
+	case its.Pool == "":
+		return nil, refusedf("node %s belongs to no pool that can be captured, and nothing was changed: %s", name, its.Why)
+	}
+	of, err := membership.OfPrototypes(ctx, provider, all)
 	if err != nil {
-		return nil, refusedf("node %s belongs to no pool that can be captured, and nothing was changed: %s", name, cloudSentence(err))
+		return nil, err
 	}
-	return &donor{node: node, pool: policy.Pool{ID: pool, Name: provider.PoolName(pool)}, poolOf: provider.PoolOf}, nil
-}
-
-// cloudSentence is the cloud's own message without the operation around it.
-func cloudSentence(err error) string {
-	var fromCloud *cloud.Error
-	if errors.As(err, &fromCloud) && fromCloud.Message != "" {
-		return fromCloud.Message
-	}
-	return err.Error()
+	return &donor{node: node, pool: policy.Pool{ID: its.Pool, Name: provider.PoolName(its.Pool)}, of: of}, nil
 }
 
 // decision is the Prototype that a capture is done under, and whether it exists already.
@@ -91,7 +90,7 @@ type decision struct {
 // flight for another donor of the pool is in the way, and else there is a new one, under the first name of
 // the day that no failed attempt has taken.
 func decide(d *donor, version string, settings v1alpha1.Settings, all []v1alpha1.Prototype, now time.Time) (decision, error) {
-	ofPool := slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.Prototype) bool { return !d.pool.Has(&p, d.poolOf) })
+	ofPool := d.pool.Its(all, d.of)
 	slices.SortFunc(ofPool, func(a, b v1alpha1.Prototype) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range ofPool {
 		if p := &ofPool[i]; !p.Status.Terminal() {

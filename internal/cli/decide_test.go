@@ -9,16 +9,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 func testDonor(name string) *donor {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	node.Spec.ProviderID = "memory:///pools/pool1/instances/" + name
-	c := memory.New(memory.Config{})
-	return &donor{node: node, pool: policy.Pool{ID: "memory:///pools/pool1", Name: "pool1"}, poolOf: c.PoolOf}
+	return &donor{node: node, pool: policy.Pool{ID: "memory:///pools/pool1", Name: "pool1"}}
+}
+
+// among tells the donor which pools the Prototypes belong to.
+func (d *donor) among(t *testing.T, all []v1alpha1.Prototype) *donor {
+	t.Helper()
+	var err error
+	if d.of, err = membership.OfPrototypes(t.Context(), memory.New(memory.Config{}), all); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func prior(name, version, node string, phase v1alpha1.Phase) v1alpha1.Prototype {
@@ -84,7 +93,7 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := decide(testDonor("n"), test.version, v1alpha1.Settings{}, test.all, testNow)
+			got, err := decide(testDonor("n").among(t, test.all), test.version, v1alpha1.Settings{}, test.all, testNow)
 			if test.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), test.refused) || exitCode(err) != ExitRefused {
 					t.Fatalf("decide: %v (code %d), want a refusal with %q", err, exitCode(err), test.refused)
@@ -105,7 +114,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestANewPrototypeCarriesEverySetting(t *testing.T) {
-	got, err := decide(testDonor("n"), "", v1alpha1.Settings{Keep: 5}, nil, testNow)
+	got, err := decide(testDonor("n").among(t, nil), "", v1alpha1.Settings{Keep: 5}, nil, testNow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +132,7 @@ func TestTheSearchForANameEnds(t *testing.T) {
 	for attempt := 1; attempt <= maxTries; attempt++ {
 		all = append(all, prior(v1alpha1.PrototypeName("pool1", "2026.03.09", attempt), "2026.03.09", "n", v1alpha1.PhaseFailed))
 	}
-	if _, err := decide(testDonor("n"), "", v1alpha1.Settings{}, all, testNow); exitCode(err) != ExitRefused {
+	if _, err := decide(testDonor("n").among(t, all), "", v1alpha1.Settings{}, all, testNow); exitCode(err) != ExitRefused {
 		t.Errorf("decide: %v, want a refusal", err)
 	}
 }
@@ -143,10 +152,16 @@ func TestPoolsWithoutAProviderAreComparedByName(t *testing.T) {
 	d := testDonor("n")
 	foreign := prior("x", "2026.03.09", "n", v1alpha1.PhaseDraining)
 	foreign.Spec.Donor.ProviderID = "elsewhere://1"
-	if !d.pool.Has(&foreign, d.poolOf) {
-		t.Error("a Prototype whose provider ID can't be read must count for the pool that it names")
+	named := prior("y", "2026.03.09", "n", v1alpha1.PhaseDraining)
+	named.Spec.Pool, named.Spec.PoolID = "another-name", "memory:///pools/pool1"
+	elsewhere := prior("z", "2026.03.09", "n", v1alpha1.PhaseDraining)
+	elsewhere.Spec.PoolID = "memory:///pools/elsewhere"
+	all := []v1alpha1.Prototype{foreign, named, elsewhere}
+	its := d.pool.Its(all, d.among(t, all).of)
+	if len(its) != 2 || its[0].Name != "x" {
+		t.Errorf("a Prototype whose provider ID can't be read must count for the pool that it names, and another for the pool whose ID it names: %v", its)
 	}
-	if _, err := d.poolOf(cloud.InstanceID(foreign.Spec.Donor.ProviderID)); err == nil {
+	if d.of[0].Pool != "" {
 		t.Error("the provider reads a foreign ID")
 	}
 }

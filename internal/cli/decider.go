@@ -18,7 +18,7 @@ import (
 
 // decider is what makes the policies' decisions in a controller.
 func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *policy.Looks, counts *metrics.Metrics) *policy.Decider {
-	nodes := nodecache.NewNodes(provider.PoolOf)
+	nodes := nodecache.NewNodes(provider)
 	var permissions func(context.Context, cloud.PoolID) ([]cloud.Permission, error)
 	if auditor, able := cloud.As[cloud.Auditor](provider); able {
 		permissions = auditor.Permissions
@@ -42,10 +42,10 @@ func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *
 }
 
 // each tells several of what an engine observes, in this order.
-func each(observers ...func(before, after *v1alpha1.Prototype)) func(before, after *v1alpha1.Prototype) {
-	return func(before, after *v1alpha1.Prototype) {
+func each(observers ...func(ctx context.Context, before, after *v1alpha1.Prototype)) func(ctx context.Context, before, after *v1alpha1.Prototype) {
+	return func(ctx context.Context, before, after *v1alpha1.Prototype) {
 		for _, observe := range observers {
-			observe(before, after)
+			observe(ctx, before, after)
 		}
 	}
 }

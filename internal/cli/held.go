@@ -60,12 +60,12 @@ func (s *session) held(ctx context.Context) (print.HeldReport, error) {
 	}
 	captures, report := held.CapturesOf(all), print.HeldReport{Nodes: []held.Node{}}
 	pools := map[cloud.PoolID]bool{}
-	err = s.eachNode(ctx, func(n *corev1.Node) {
+	err = s.eachMember(ctx, func(n *corev1.Node, of cloud.Membership) {
 		if found, isHeld := captures.Of(n); isHeld {
 			report.Nodes = append(report.Nodes, found)
 		}
-		if id, err := s.provider.PoolOf(cloud.InstanceID(n.Spec.ProviderID)); err == nil {
-			pools[id] = true
+		if of.Pool != "" {
+			pools[of.Pool] = true
 		}
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
@@ -74,15 +74,17 @@ func grownAt(p *v1alpha1.Prototype) time.Time {
 
 // newNodes are the pool's Ready nodes that have come since.
 func (s *session) newNodes(ctx context.Context, p *v1alpha1.Prototype, since time.Time) (ready []*corev1.Node, err error) {
-	pool, err := s.provider.PoolOf(cloud.InstanceID(p.Spec.Donor.ProviderID))
-	if err != nil {
+	its, err := membership.OfPrototype(ctx, s.provider, p, nil)
+	switch {
+	case err != nil:
 		return nil, err
+	case its.Pool == "":
+		return nil, fmt.Errorf("the donor of prototype %s belongs to no pool: %s", p.Name, its.Why)
 	}
-	err = node.Each(ctx, s.cluster.Kube, "", func(n *corev1.Node) error {
-		if of, err := s.provider.PoolOf(cloud.InstanceID(n.Spec.ProviderID)); err == nil && of == pool && !n.CreationTimestamp.Time.Before(since) && nodestate.Ready(n) {
+	err = s.eachMember(ctx, func(n *corev1.Node, of cloud.Membership) {
+		if of.Pool == its.Pool && !n.CreationTimestamp.Time.Before(since) && nodestate.Ready(n) {
 			ready = append(ready, n.DeepCopy())
 		}
-		return nil
 	})
 	return ready, err
 }

@@ -165,7 +165,7 @@ func (s *session) planOther(ctx context.Context, decider *policy.Decider, pool c
 // commandDecider makes decisions from what the cluster says now.
 func (s *session) commandDecider(ctx context.Context) (*policy.Decider, error) {
 	d := &policy.Decider{
-		Read: readPrototypes{s.cluster}, Client: s.cluster.Client, Cloud: s.provider, Nodes: nodecache.NewNodes(s.provider.PoolOf),
+		Read: readPrototypes{s.cluster}, Client: s.cluster.Client, Cloud: s.provider, Nodes: nodecache.NewNodes(s.provider),
 		Looks: policy.NewLooks(s.provider, s.Now), Preflight: s.engine.Refusals, Evictions: s.engine.Evictions, OwnNode: s.Getenv(envNode), Now: s.Now,
 		Log: s.options.Log.WithName("policy"),
 	}
@@ -181,6 +181,9 @@ func (s *session) readNodes(ctx context.Context, nodes *nodecache.Nodes) error {
 		seen[node.Name] = true
 	})
 	if err != nil {
+		return err
+	}
+	if err := nodes.Place(ctx); err != nil {
 		return err
 	}
 	for _, id := range nodes.Pools() {

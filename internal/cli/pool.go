@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
@@ -28,9 +29,8 @@ type namedPool struct {
 // because its image is bad, can still be rolled back.
 func (s *session) clusterPools(ctx context.Context) (map[cloud.PoolID]*namedPool, error) {
 	pools := map[cloud.PoolID]*namedPool{}
-	at := func(instance cloud.InstanceID) *namedPool {
-		id, err := s.provider.PoolOf(instance)
-		if err != nil {
+	at := func(id cloud.PoolID) *namedPool {
+		if id == "" {
 			return nil
 		}
 		if pools[id] == nil {
@@ -38,10 +38,9 @@ func (s *session) clusterPools(ctx context.Context) (map[cloud.PoolID]*namedPool
 		}
 		return pools[id]
 	}
-	err := s.eachNode(ctx, func(node *corev1.Node) {
-		id := cloud.InstanceID(node.Spec.ProviderID)
-		if p := at(id); p != nil {
-			p.nodes[fold(id)] = node.Name
+	err := s.eachMember(ctx, func(node *corev1.Node, of cloud.Membership) {
+		if p := at(of.Pool); p != nil {
+			p.nodes[fold(cloud.InstanceID(node.Spec.ProviderID))] = node.Name
 		}
 	})
 	if err != nil {
@@ -51,9 +50,13 @@ func (s *session) clusterPools(ctx context.Context) (map[cloud.PoolID]*namedPool
 	if err != nil && !errors.Is(err, errCRDMissing) {
 		return nil, err
 	}
-	for _, prototype := range all {
-		if p := at(cloud.InstanceID(prototype.Spec.Donor.ProviderID)); p != nil {
-			p.prototypes = append(p.prototypes, prototype)
+	of, err := membership.OfPrototypes(ctx, s.provider, all)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if p := at(of[i].Pool); p != nil {
+			p.prototypes = append(p.prototypes, all[i])
 		}
 	}
 	return pools, nil
@@ -66,6 +69,14 @@ func fold(id cloud.InstanceID) cloud.InstanceID { return cloud.InstanceID(string
 func (s *session) eachNode(ctx context.Context, do func(*corev1.Node)) error {
 	return node.Each(ctx, s.cluster.Kube, "", func(n *corev1.Node) error {
 		do(n)
+		return nil
+	})
+}
+
+// eachMember goes through the cluster's Nodes, each with its pool.
+func (s *session) eachMember(ctx context.Context, do func(*corev1.Node, cloud.Membership)) error {
+	return membership.Each(ctx, s.cluster.Kube, s.provider, "", func(n *corev1.Node, of cloud.Membership) error {
+		do(n, of)
 		return nil
 	})
 }

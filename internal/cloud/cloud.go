@@ -253,9 +253,11 @@ type Disks interface {
 
 // Recipes is the half of the contract that pools and their recipes belong to.
 type Recipes interface {
-	// PoolOf tells which pool an instance belongs to, from its ID alone. Unsupported, with the sentence
-	// that a person needs, if the ID is of no pool that this provider knows. It does no I/O.
-	PoolOf(id InstanceID) (PoolID, error)
+	// PoolsOf tells of each node which pool it belongs to, in the order of the nodes, or why it belongs to none: that
+	// is no error. An error means that the cloud could not be asked, and nothing is known of any. A cloud that must
+	// be asked takes many nodes in one request, so that a caller asks once for all that it has, and never one by one.
+	// All ways to write one instance lead to one way to write its pool. It is a look.
+	PoolsOf(ctx context.Context, nodes []NodeValues) ([]Membership, error)
 
 	// PoolName is the pool's own name, from its ID alone.
 	PoolName(id PoolID) string

@@ -55,7 +55,7 @@ func Find(ctx context.Context, provider Provider, text string, known []PoolID) (
 		return names
 	}
 	id, err := Meant(text, named(known))
-	atlas, able := provider.(Atlas)
+	atlas, able := As[Atlas](provider)
 	var unknown unknownPool
 	if !errors.As(err, &unknown) || !able {
 		return id, err

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"context"
 	"strings"
 	"testing"
 )
@@ -40,5 +41,38 @@ func TestMeant(t *testing.T) {
 	}
 	if _, err := Meant("pool1", nil); err == nil || !strings.Contains(err.Error(), "no node of this cluster") {
 		t.Errorf("without pools: %v", err)
+	}
+}
+
+// mapped has an atlas with one pool more, and names pools by the end of their IDs.
+type mapped struct{ Provider }
+
+func (mapped) PoolName(id PoolID) string { return string(id)[strings.LastIndex(string(id), "/")+1:] }
+func (mapped) PoolsBeside(context.Context, ...PoolID) ([]PoolID, error) {
+	return []PoolID{"/a/pool1", "/a/empty"}, nil
+}
+func (mapped) ReadPool(text string) (PoolID, bool) {
+	return PoolID(text), strings.HasPrefix(text, "/whole/")
+}
+
+// unmapped names them, too, and has no atlas.
+type unmapped struct{ Provider }
+
+func (unmapped) PoolName(id PoolID) string { return mapped{}.PoolName(id) }
+
+// A pool without nodes is found also where the provider that knows it stands behind others.
+func TestFindAsksTheAtlasBehindDecorators(t *testing.T) {
+	for name, provider := range map[string]Provider{"itself": mapped{}, "decorated": through{mapped{}}, "twice": through{through{mapped{}}}} {
+		for text, want := range map[string]PoolID{"pool1": "/a/pool1", "empty": "/a/empty", "/whole/id": "/whole/id", "nothing": ""} {
+			got, err := Find(t.Context(), provider, text, []PoolID{"/a/pool1"})
+			if got != want || (err == nil) != (want != "") {
+				t.Errorf("%s: %q means %q, not %q (%v)", name, text, got, want, err)
+			}
+		}
+	}
+	for _, provider := range []Provider{unmapped{}, through{unmapped{}}} {
+		if got, err := Find(t.Context(), provider, "empty", []PoolID{"/a/pool1"}); err == nil {
+			t.Errorf("without an atlas %q is found", got)
+		}
 	}
 }

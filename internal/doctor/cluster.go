@@ -163,6 +163,8 @@ func (d *Doctor) nodesFound() {
 		d.add(Finding{Level: Fail, Check: CheckNodes, Message: "the cluster has no nodes", Remedy: "see whether this is the right cluster: kubectl config current-context"})
 	case d.Cloud == nil:
 		d.ok(CheckNodes, "", "the cluster has %s", plural(d.nodes, "node"))
+	case d.unplaced != nil:
+		d.add(refusedByCloud("", d.unplaced))
 	case d.unmeant != nil:
 		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool", Message: d.unmeant.Error(), Remedy: "leave the name out, and see which pools there are"})
 	case len(d.pools) == 0:

@@ -19,6 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
@@ -112,6 +113,8 @@ type Doctor struct {
 	csi       int
 	captures  held.Captures
 	heldNodes []held.Node
+	// unplaced is why the cloud did not tell the nodes' pools.
+	unplaced error
 	// unmeant says why Only means no pool.
 	unmeant error
 }
@@ -130,7 +133,7 @@ type members struct {
 
 // Examine makes every check. An error means that the cluster could not be looked at at all.
 func (d *Doctor) Examine(ctx context.Context) (Report, error) {
-	d.findings, d.pools, d.heldNodes = nil, map[cloud.PoolID]*members{}, nil
+	d.findings, d.pools, d.heldNodes, d.unplaced = nil, map[cloud.PoolID]*members{}, nil, nil
 	all, err := d.Prototypes(ctx)
 	if err != nil {
 		return Report{}, err
@@ -205,13 +208,34 @@ func (d *Doctor) ordered() []cloud.PoolID {
 }
 
 func (d *Doctor) lookAtNodes(ctx context.Context) error {
-	return node.Each(ctx, d.Kube, "", func(n *corev1.Node) error {
-		d.lookAtNode(n)
+	return node.Pages(ctx, d.Kube, "", func(page []corev1.Node) error {
+		found := d.poolsOf(ctx, page)
+		for i := range page {
+			d.lookAtNode(&page[i], found[i].Pool)
+		}
 		return nil
 	})
 }
 
-func (d *Doctor) lookAtNode(n *corev1.Node) {
+// poolsOf tells the nodes' pools. A cloud that does not say is a finding, and is asked no more.
+func (d *Doctor) poolsOf(ctx context.Context, nodes []corev1.Node) []cloud.Membership {
+	none := make([]cloud.Membership, len(nodes))
+	if d.Cloud == nil || d.unplaced != nil {
+		return none
+	}
+	values := make([]cloud.NodeValues, len(nodes))
+	for i := range nodes {
+		values[i] = membership.Values(&nodes[i])
+	}
+	var found []cloud.Membership
+	if found, d.unplaced = membership.Of(ctx, d.Cloud, values...); d.unplaced != nil {
+		return none
+	}
+	return found
+}
+
+// lookAtNode counts a node, whose pool is empty if it has none or nobody can tell.
+func (d *Doctor) lookAtNode(n *corev1.Node, id cloud.PoolID) {
 	d.nodes++
 	if found, isHeld := d.captures.Of(n); isHeld {
 		d.heldNodes = append(d.heldNodes, found)
@@ -224,11 +248,7 @@ func (d *Doctor) lookAtNode(n *corev1.Node) {
 			d.inTree = append(d.inTree, n.Name)
 		}
 	}
-	if d.Cloud == nil {
-		return
-	}
-	id, err := d.Cloud.PoolOf(cloud.InstanceID(n.Spec.ProviderID))
-	if err != nil {
+	if id == "" {
 		return
 	}
 	name := d.Cloud.PoolName(id)

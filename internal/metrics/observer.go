@@ -9,6 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/membership"
 )
 
 const (
@@ -32,15 +33,15 @@ func (m *Metrics) Observer(provider cloud.Provider, log logr.Logger) *Observer {
 	return &Observer{metrics: m, provider: provider, log: log}
 }
 
-// Observe counts what a pass found and left of a Prototype. It is what capture.Engine.Observe wants: quick,
-// without I/O, and safe for concurrent use.
-func (o *Observer) Observe(before, after *v1alpha1.Prototype) {
+// Observe counts what a pass found and left of a Prototype. It is what capture.Engine.Observe wants: quick, and safe
+// for concurrent use. Only for a Prototype that names no pool ID may the cloud be asked.
+func (o *Observer) Observe(ctx context.Context, before, after *v1alpha1.Prototype) {
 	news := o.metrics.observe(before, after)
-	id, err := o.provider.PoolOf(cloud.InstanceID(after.Spec.Donor.ProviderID))
-	if err != nil {
+	of, err := membership.OfPrototype(ctx, o.provider, after, nil)
+	if err != nil || of.Pool == "" {
 		return // a refused Prototype may name an instance of no pool
 	}
-	o.metrics.pools.meet(id, o.provider.PoolName(id), after, news.Ended != nil)
+	o.metrics.pools.meet(of.Pool, o.provider.PoolName(of.Pool), after, news.Ended != nil)
 }
 
 // NeedLeaderElection makes a manager start this only where the captures are carried out.

@@ -11,7 +11,7 @@ import (
 const resultOK = "OK"
 
 // Provider counts and times the calls to a provider, those of its powers included. Those that do no I/O
-// (SameInstance, PoolOf, PoolName, ReadPool, MaxImages) are not counted.
+// (SameInstance, PoolName, ReadPool, MaxImages) are not counted.
 func (m *Metrics) Provider(next cloud.Provider) cloud.Provider {
 	return &counted{Provider: next, metrics: m}
 }
@@ -91,6 +91,10 @@ func (c *counted) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[str
 
 func (c *counted) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
 	return measureAlone(c, "DeleteImage", func() error { return c.Provider.DeleteImage(ctx, ref) })
+}
+
+func (c *counted) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+	return measure(c, "PoolsOf", func() ([]cloud.Membership, error) { return c.Provider.PoolsOf(ctx, nodes) })
 }
 
 func (c *counted) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {

@@ -18,16 +18,26 @@ const page = 250
 //
 // It does not use client-go's pager, which asks from a goroutine of its own and holds two pages.
 func Each(ctx context.Context, kube kubernetes.Interface, selector string, do func(*corev1.Node) error) error {
+	return Pages(ctx, kube, selector, func(page []corev1.Node) error {
+		for i := range page {
+			if err := do(&page[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Pages is Each with all nodes of a page at once.
+func Pages(ctx context.Context, kube kubernetes.Interface, selector string, do func([]corev1.Node) error) error {
 	options := metav1.ListOptions{LabelSelector: selector, Limit: page}
 	for {
 		list, err := kube.CoreV1().Nodes().List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("list nodes: %w", err)
 		}
-		for i := range list.Items {
-			if err := do(&list.Items[i]); err != nil {
-				return err
-			}
+		if err := do(list.Items); err != nil {
+			return err
 		}
 		if options.Continue = list.Continue; options.Continue == "" {
 			return nil

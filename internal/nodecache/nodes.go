@@ -2,6 +2,8 @@ package nodecache
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -10,19 +12,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/membership"
 )
 
-// Nodes keeps a cluster's nodes by pool, and which pools have news. Nodes that belong to no pool are not
-// kept. Safe for concurrent use.
+// Nodes keeps a cluster's nodes by pool, and which pools have news. Safe for concurrent use.
 //
-// Give it nodes that went through Strip, or Pack: then a heartbeat makes no difference, and no news.
+// Give it nodes that went through Strip, or Pack: then a heartbeat makes no difference, and no news. Which pools they
+// belong to is asked by Place, for all that have come since at once; until then they are in none.
 type Nodes struct {
-	poolOf func(cloud.InstanceID) (cloud.PoolID, error)
+	registry membership.Registry
 
 	mu    sync.Mutex
 	pools map[cloud.PoolID]*members
 	homes map[string]*members // by node name
-	news  map[cloud.PoolID]bool
+	// outside are the nodes that belong to no pool: asked about again when one says something else of itself.
+	outside *members
+	// waiting are those whose pool nobody has told yet, by name.
+	waiting map[string]*corev1.Node
+	news    map[cloud.PoolID]bool
 }
 
 // members are the nodes of a pool, by name.
@@ -31,13 +38,15 @@ type members struct {
 	nodes map[string]*corev1.Node
 }
 
-// NewNodes tells pools apart by poolOf, which must do no I/O.
-func NewNodes(poolOf func(cloud.InstanceID) (cloud.PoolID, error)) *Nodes {
+// NewNodes has the registry tell pools apart.
+func NewNodes(registry membership.Registry) *Nodes {
 	return &Nodes{
-		poolOf: poolOf,
-		pools:  map[cloud.PoolID]*members{},
-		homes:  map[string]*members{},
-		news:   map[cloud.PoolID]bool{},
+		registry: registry,
+		pools:    map[cloud.PoolID]*members{},
+		homes:    map[string]*members{},
+		outside:  &members{nodes: map[string]*corev1.Node{}},
+		waiting:  map[string]*corev1.Node{},
+		news:     map[cloud.PoolID]bool{},
 	}
 }
 
@@ -45,10 +54,17 @@ func NewNodes(poolOf func(cloud.InstanceID) (cloud.PoolID, error)) *Nodes {
 func (n *Nodes) Set(node *corev1.Node) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	home, known := n.homes[node.Name]
-	if known {
+	if before, waits := n.waiting[node.Name]; waits {
+		n.waiting[node.Name] = node
+		return !same(before, node)
+	}
+	if home, known := n.homes[node.Name]; known {
 		before := home.nodes[node.Name]
-		if before.Spec.ProviderID == node.Spec.ProviderID {
+		switch {
+		case home == n.outside && sameValues(before, node):
+			home.nodes[node.Name] = node
+			return false
+		case home != n.outside && before.Spec.ProviderID == node.Spec.ProviderID:
 			home.nodes[node.Name] = node
 			if same(before, node) {
 				return false
@@ -58,17 +74,48 @@ func (n *Nodes) Set(node *corev1.Node) (news bool) {
 		}
 		n.remove(node.Name, home)
 	}
-	pool, err := n.poolOf(cloud.InstanceID(node.Spec.ProviderID))
-	if err != nil {
-		return known
-	}
-	if n.pools[pool] == nil {
-		n.pools[pool] = &members{pool, map[string]*corev1.Node{}}
-	}
-	home = n.pools[pool]
-	home.nodes[node.Name], n.homes[node.Name] = node, home
-	n.news[pool] = true
+	n.waiting[node.Name] = node
 	return true
+}
+
+// Place finds the pools of the nodes that have come, or changed their instance, since it was called last: once for all
+// of them. Where the cloud can't be asked they stay where they are, and the next call asks again.
+func (n *Nodes) Place(ctx context.Context) error {
+	n.mu.Lock()
+	come := slices.Collect(maps.Values(n.waiting))
+	n.mu.Unlock()
+	values := make([]cloud.NodeValues, len(come))
+	for i, node := range come {
+		values[i] = membership.Values(unpack(node))
+	}
+	found, err := membership.Of(ctx, n.registry, values...)
+	if err != nil {
+		return fmt.Errorf("find the pools of %d nodes: %w", len(come), err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, node := range come {
+		if n.waiting[node.Name] != node {
+			continue // it has changed meanwhile, or gone
+		}
+		delete(n.waiting, node.Name)
+		home := n.outside
+		if pool := found[i].Pool; pool != "" {
+			if n.pools[pool] == nil {
+				n.pools[pool] = &members{pool, map[string]*corev1.Node{}}
+			}
+			home = n.pools[pool]
+			n.news[pool] = true
+		}
+		home.nodes[node.Name], n.homes[node.Name] = node, home
+	}
+	return nil
+}
+
+// sameValues tells whether two states of a node say the same to whoever tells its pool.
+func sameValues(a, b *corev1.Node) bool {
+	before, after := membership.Values(unpack(a)), membership.Values(unpack(b))
+	return before.ProviderID == after.ProviderID && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations)
 }
 
 // same tells whether two states of a node differ in nothing that is kept.
@@ -82,16 +129,21 @@ func same(a, b *corev1.Node) bool {
 func (n *Nodes) Delete(name string) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	_, waits := n.waiting[name]
+	delete(n.waiting, name)
 	home, known := n.homes[name]
 	if known {
 		n.remove(name, home)
 	}
-	return known
+	return waits || known && home != n.outside
 }
 
 func (n *Nodes) remove(name string, home *members) {
 	delete(n.homes, name)
 	delete(home.nodes, name)
+	if home == n.outside {
+		return
+	}
 	if len(home.nodes) == 0 {
 		delete(n.pools, home.pool)
 	}

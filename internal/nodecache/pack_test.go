@@ -1,6 +1,7 @@
 package nodecache_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -57,8 +58,11 @@ func TestWhatIsPackedIsAllThere(t *testing.T) {
 		if diff := cmp.Diff(before, packed); diff != "" {
 			t.Fatalf("packed twice (-once +twice):\n%s", diff)
 		}
-		nodes := nodecache.NewNodes(provider.PoolOf)
+		nodes := nodecache.NewNodes(provider)
 		nodes.Set(packed)
+		if err := nodes.Place(context.Background()); err != nil {
+			t.Fatal(err)
+		}
 		for _, id := range nodes.Pools() {
 			if diff := cmp.Diff([]*corev1.Node{stripped}, nodes.Of(id), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("unpacked (-stripped +got):\n%s", diff)
@@ -79,7 +83,7 @@ func TestWhatIsPackedIsAllThere(t *testing.T) {
 
 // A difference in anything that is packed is news, a heartbeat is none.
 func TestPackedNodesTellNews(t *testing.T) {
-	nodes := nodecache.NewNodes(memory.New(memory.Config{}).PoolOf)
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
 	set := func(change func(*corev1.Node)) bool {
 		node := wholeNode("n", "8")
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "DiskPressure", Status: corev1.ConditionFalse})
@@ -114,7 +118,7 @@ func TestPackedNodesTellNews(t *testing.T) {
 
 // More words than are kept for all are kept by each node.
 func TestPackHasRoomForAnyNumberOfWords(t *testing.T) {
-	nodes := nodecache.NewNodes(memory.New(memory.Config{}).PoolOf)
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
 	const many = 30_000
 	node := wholeNode("n", "8")
 	for i := range many {
@@ -122,6 +126,9 @@ func TestPackHasRoomForAnyNumberOfWords(t *testing.T) {
 	}
 	nodecache.Pack(node)
 	nodes.Set(node)
+	if err := nodes.Place(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	got := nodes.Of(nodes.Pools()[0])[0].Labels
 	if len(got) != many+2 || got["label-29999"] != "v" || got["label-0"] != "v" {
 		t.Errorf("%d labels", len(got))

@@ -63,7 +63,7 @@ func TestStripTellsAmountsApart(t *testing.T) {
 }
 
 func TestNodesTellNews(t *testing.T) {
-	nodes := nodecache.NewNodes(memory.New(memory.Config{}).PoolOf)
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
 	set := func(name, pool string, change func(*corev1.Node)) bool {
 		node := wholeNode(name, "8")
 		node.Spec.ProviderID = fmt.Sprintf("memory:///pools/%s/instances/%s", pool, name)
@@ -71,6 +71,7 @@ func TestNodesTellNews(t *testing.T) {
 		nodecache.Strip(node)
 		return nodes.Set(node)
 	}
+	place := func() bool { return nodes.Place(t.Context()) == nil }
 	same := func(*corev1.Node) {}
 	for i, step := range []struct {
 		what string
@@ -78,10 +79,19 @@ func TestNodesTellNews(t *testing.T) {
 		news bool
 	}{
 		{"a new node", set("a", "pool1", same), true},
+		{"a heartbeat before its pool is known", set("a", "pool1", func(n *corev1.Node) { n.ResourceVersion = "6" }), false},
+		{"once its pool is known", place(), true},
 		{"a heartbeat", set("a", "pool1", func(n *corev1.Node) { n.ResourceVersion = "7" }), false},
 		{"a cordon", set("a", "pool1", func(n *corev1.Node) { n.Spec.Unschedulable = true }), true},
-		{"a node of no pool", set("m", "", same), false},
+		{"a node of no pool", set("m", "", same), true},
+		{"once it is known to have none", place(), true},
+		{"its heartbeat", set("m", "", func(n *corev1.Node) { n.ResourceVersion = "7" }), false},
+		{"its cordon", set("m", "", func(n *corev1.Node) { n.Spec.Unschedulable = true }), false},
+		{"what may tell a pool", set("m", "", func(n *corev1.Node) { n.Annotations["a"] = "b" }), true},
+		{"asked once more", place(), true},
 		{"another pool", set("a", "pool2", same), true},
+		{"its pool", place(), true},
+		{"a node of no pool goes", nodes.Delete("m"), false},
 		{"a deletion", nodes.Delete("a"), true},
 		{"the same once more", nodes.Delete("a"), false},
 	} {

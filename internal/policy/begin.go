@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -95,12 +96,11 @@ func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
 		return fmt.Errorf("list prototypes: %w", err)
 	}
 	w.all = live.Items
-	var mine []v1alpha1.Prototype
-	for i := range w.all {
-		if o.Pool.Has(&w.all[i], d.Cloud.PoolOf) {
-			mine = append(mine, w.all[i])
-		}
+	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
+	if err != nil {
+		return fmt.Errorf("find the pools of the prototypes: %w", err)
 	}
+	mine := o.Pool.Its(w.all, of)
 	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	// An error is in the look that judge finds.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
@@ -91,6 +92,7 @@ type world struct {
 	all        []v1alpha1.Prototype
 	pools      []Pool
 	claims     claims
+	unplaced   error             // why the pools of nodes that have come are not known
 	stalled    map[string]int    // policies by reason
 	degraded   map[[2]string]int // pools by their name and the reason
 }
@@ -111,7 +113,7 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	var trouble []error
+	trouble := []error{w.unplaced}
 	for _, o := range d.wanted() {
 		trouble = append(trouble, d.begin(ctx, w, o))
 	}
@@ -165,12 +167,17 @@ func (d *Decider) gather(ctx context.Context, w *world) error {
 		return fmt.Errorf("list prototypes: %w", err)
 	}
 	w.all, w.prototypes = prototypes.Items, map[cloud.PoolID][]v1alpha1.Prototype{}
+	w.unplaced = d.Nodes.Place(ctx)
 	for _, id := range d.Nodes.Pools() {
 		w.pools = append(w.pools, Pool{id, d.Cloud.PoolName(id)})
 	}
 	w.claims = claim(w.policies, w.pools, func(p Pool) []*corev1.Node { return d.Nodes.Of(p.ID) })
+	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
+	if err != nil {
+		return fmt.Errorf("find the pools of the prototypes: %w", err)
+	}
 	for i := range w.all {
-		if id, err := d.Cloud.PoolOf(cloud.InstanceID(w.all[i].Spec.Donor.ProviderID)); err == nil {
+		if id := of[i].Pool; id != "" {
 			w.prototypes[id] = append(w.prototypes[id], w.all[i])
 		}
 	}

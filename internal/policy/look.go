@@ -7,6 +7,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/spread"
 )
 
@@ -128,12 +129,12 @@ func (l *Looks) Forget(id cloud.PoolID) {
 
 // Observe has what is known of a pool forgotten with each step of a capture of it: the steps are what changes its
 // versions and its recipe. An engine is to tell it of its passes.
-func (l *Looks) Observe(before, after *v1alpha1.Prototype) {
+func (l *Looks) Observe(ctx context.Context, before, after *v1alpha1.Prototype) {
 	if before.Status.Phase == after.Status.Phase {
 		return
 	}
-	if pool, err := l.provider.PoolOf(cloud.InstanceID(after.Spec.Donor.ProviderID)); err == nil {
-		l.Forget(pool)
+	if of, err := membership.OfPrototype(ctx, l.provider, after, nil); err == nil && of.Pool != "" {
+		l.Forget(of.Pool)
 	}
 }
 

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -33,11 +34,11 @@ func TestAStepOfACaptureIsLookedAtAfresh(t *testing.T) {
 	if !asks() || asks() {
 		t.Fatal("a look does not stand")
 	}
-	looks.Observe(at(v1alpha1.PhasePublishing), at(v1alpha1.PhasePublishing))
+	looks.Observe(context.Background(), at(v1alpha1.PhasePublishing), at(v1alpha1.PhasePublishing))
 	if asks() {
 		t.Error("a pass that was no step has the cloud asked again")
 	}
-	looks.Observe(at(v1alpha1.PhasePublishing), at(v1alpha1.PhasePromoting))
+	looks.Observe(context.Background(), at(v1alpha1.PhasePublishing), at(v1alpha1.PhasePromoting))
 	if !asks() {
 		t.Error("a step leaves what was known")
 	}

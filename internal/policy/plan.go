@@ -42,6 +42,9 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 	if err := d.gather(ctx, w); err != nil {
 		return Plans{}, err
 	}
+	if w.unplaced != nil {
+		return Plans{}, w.unplaced
+	}
 	plans := Plans{Prototypes: w.all, Troubles: map[string][]string{}}
 	for i := range policies {
 		name := policies[i].Name

@@ -19,14 +19,16 @@ type Pool struct {
 	Name string
 }
 
-// Has tells whether a Prototype is of the pool. Two pools of one name in different resource groups are two
-// pools; a Prototype whose donor belongs to no pool that the provider knows is told by its pool's name.
-func (p Pool) Has(prototype *v1alpha1.Prototype, poolOf func(cloud.InstanceID) (cloud.PoolID, error)) bool {
-	id, err := poolOf(cloud.InstanceID(prototype.Spec.Donor.ProviderID))
-	if err != nil {
-		return prototype.Spec.Pool == p.Name
+// Its are the Prototypes of the pool, out of all with their memberships. Two pools of one name in different resource
+// groups are two pools; a Prototype whose donor belongs to no pool that the provider knows is told by its pool's name.
+func (p Pool) Its(all []v1alpha1.Prototype, of []cloud.Membership) []v1alpha1.Prototype {
+	var its []v1alpha1.Prototype
+	for i := range all {
+		if of[i].Pool == p.ID || of[i].Pool == "" && all[i].Spec.Pool == p.Name {
+			its = append(its, all[i])
+		}
 	}
-	return id == p.ID
+	return its
 }
 
 // Prototype is the decision to capture the donor, under the first name of the day that no other attempt has
@@ -37,7 +39,7 @@ func (p Pool) Prototype(donor v1alpha1.Donor, version string, settings v1alpha1.
 		return nil, err
 	}
 	prototype := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{
-		Pool: p.Name, Version: version, Donor: donor, Settings: settings.Defaulted(),
+		Pool: p.Name, PoolID: string(p.ID), Version: version, Donor: donor, Settings: settings.Defaulted(),
 	}}
 	prototype.Name = name
 	if label := v1alpha1.ObjectName(p.Name); len(label) <= 63 {

@@ -41,7 +41,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{T: t, client: newClient(t), clock: memory.NewClock(time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour))}
 	s.cloud = memory.New(memory.Config{Now: s.clock.Now})
 	s.calls = memory.NewFaulty(s.cloud, nil)
-	s.nodes = nodecache.NewNodes(s.cloud.PoolOf)
+	s.nodes = nodecache.NewNodes(s.cloud)
 	s.restart()
 	return s
 }
@@ -104,6 +104,7 @@ func (s *stage) node(name string, id cloud.InstanceID, change func(*corev1.Node)
 // change sets a node anew.
 func (s *stage) change(pool cloud.PoolID, name string, change func(*corev1.Node)) {
 	s.Helper()
+	s.must(s.nodes.Place(s.Context()))
 	for _, node := range s.nodes.Of(pool) {
 		if node.Name == name {
 			changed := node.DeepCopy()

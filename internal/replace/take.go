@@ -13,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
@@ -63,12 +64,11 @@ func (r *Replacer) source(instance cloud.Instance) string {
 // members lists the nodes of the pool. Only those that are needed are kept whole.
 func (r *Replacer) members(ctx context.Context, builtFrom map[string]string) ([]member, error) {
 	var members []member
-	err := node.Each(ctx, r.Kube, "", func(n *corev1.Node) error {
-		id := cloud.InstanceID(n.Spec.ProviderID)
-		if pool, err := r.Cloud.PoolOf(id); err != nil || pool != r.Pool {
+	err := membership.Each(ctx, r.Kube, r.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		if of.Pool != r.Pool {
 			return nil
 		}
-		built, exists := builtFrom[strings.ToLower(string(id))]
+		built, exists := builtFrom[strings.ToLower(n.Spec.ProviderID)]
 		if !exists {
 			return nil // its instance is gone, and it will be
 		}

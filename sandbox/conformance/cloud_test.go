@@ -99,10 +99,18 @@ func newWorld(t *testing.T, change options) *world {
 	w.p = w.connect(w.environment(w.secret))
 	instances := w.list()
 	w.a, w.b = instances[0], instances[1]
-	if w.pool, err = w.p.PoolOf(w.a); err != nil {
-		t.Fatal(err)
-	}
+	w.pool = w.poolOf(w.a)
 	return w
+}
+
+// poolOf is the pool of an instance.
+func (w *world) poolOf(id cloud.InstanceID) cloud.PoolID {
+	w.t.Helper()
+	found, err := w.p.PoolsOf(w.t.Context(), []cloud.NodeValues{{ProviderID: id}})
+	if err != nil || found[0].Pool == "" {
+		w.t.Fatalf("%s is of pool %+v: %v", id, found, err)
+	}
+	return found[0].Pool
 }
 
 // environment is what a shell has that sourced the sandbox's env file.

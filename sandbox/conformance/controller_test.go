@@ -113,7 +113,7 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 
 	c.metrics = metrics.New(nil)
 	provider := c.metrics.Provider(w.p)
-	c.nodes, c.looks = nodecache.NewNodes(provider.PoolOf), policy.NewLooks(provider, time.Now)
+	c.nodes, c.looks = nodecache.NewNodes(provider), policy.NewLooks(provider, time.Now)
 	c.watch = c.metrics.Observer(c.looks.Provider(), logr.Discard())
 	known := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultNamespace}}}
 	var names []runtime.Object
@@ -156,9 +156,9 @@ func keepNoDryRun(action kubetesting.Action) (bool, runtime.Object, error) {
 }
 
 // observe is what the engine tells.
-func (c *controller) observe(before, after *v1alpha1.Prototype) {
-	c.looks.Observe(before, after)
-	c.watch.Observe(before, after)
+func (c *controller) observe(ctx context.Context, before, after *v1alpha1.Prototype) {
+	c.looks.Observe(ctx, before, after)
+	c.watch.Observe(ctx, before, after)
 }
 
 // run is the process: every reader at its own pace, and every Prototype once, as at a controller's start.
@@ -255,7 +255,7 @@ func (c *controller) promote(pool, version string) {
 	c.captured = append(c.captured, [2]time.Time{begun, time.Now()})
 	p.Status.Phase = v1alpha1.PhaseSucceeded
 	c.must(c.api.Status().Update(c.ctx, p))
-	c.observe(before, p)
+	c.observe(c.ctx, before, p)
 	c.tell()
 }
 

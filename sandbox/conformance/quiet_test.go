@@ -218,8 +218,7 @@ func (w *world) settle(pools []calm) *controller {
 func (w *world) release(donor *corev1.Node, version string, from cloud.Snapshot) {
 	w.t.Helper()
 	ctx := w.t.Context()
-	pool, err := w.p.PoolOf(cloud.InstanceID(donor.Spec.ProviderID))
-	w.must(err)
+	pool := w.poolOf(cloud.InstanceID(donor.Spec.ProviderID))
 	ref := cloud.ImageRef{Pool: pool, Version: version}
 	tags := map[string]string{cloud.TagBuiltFrom: donor.Name, cloud.TagBuiltAt: time.Now().UTC().Format(cloud.BuiltAtLayout)}
 	w.until("published", func() bool {

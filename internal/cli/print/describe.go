@@ -81,10 +81,13 @@ func summary(p *v1alpha1.Prototype, now time.Time) [][2]string {
 	if p.Status.Progress != "" {
 		phase += ": " + p.Status.Progress
 	}
-	rows := [][2]string{
-		{"Prototype", p.Name}, {"Pool", p.Spec.Pool}, {"Version", p.Spec.Version}, {"Phase", phase},
-		{"Donor", p.Spec.Donor.NodeName}, {"Instance", p.Spec.Donor.ProviderID},
+	rows := [][2]string{{"Prototype", p.Name}, {"Pool", p.Spec.Pool}}
+	if p.Spec.PoolID != "" {
+		rows = append(rows, [2]string{"Pool ID", p.Spec.PoolID})
 	}
+	rows = append(rows, [][2]string{
+		{"Version", p.Spec.Version}, {"Phase", phase}, {"Donor", p.Spec.Donor.NodeName}, {"Instance", p.Spec.Donor.ProviderID},
+	}...)
 	if !p.CreationTimestamp.IsZero() {
 		rows = append(rows, [2]string{"Decided", stamp(p.CreationTimestamp.Time) + " (" + Age(p.CreationTimestamp.Time, now) + " ago)"})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-func TestPoolOf(t *testing.T) {
+func TestPoolsOf(t *testing.T) {
 	p := newARM(t).provider()
 	for _, test := range []struct {
 		name, id string
@@ -25,17 +25,17 @@ func TestPoolOf(t *testing.T) {
 		{name: "empty", id: "", says: "not the provider ID of an Azure VM"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := p.PoolOf(cloud.InstanceID(test.id))
+			found, err := p.PoolsOf(t.Context(), []cloud.NodeValues{{ProviderID: cloud.InstanceID(test.id)}})
+			if err != nil || len(found) != 1 || found[0].Pool != test.want {
+				t.Fatalf("got %+v, %v, want %q", found, err, test.want)
+			}
 			if test.says != "" {
-				if e := mustKind(t, err, cloud.Unsupported); !strings.Contains(e.Message, test.says) {
-					t.Errorf("message %q does not say %q", e.Message, test.says)
+				if !strings.Contains(found[0].Why, test.says) {
+					t.Errorf("%q does not say %q", found[0].Why, test.says)
 				}
 				return
 			}
-			if err != nil || got != test.want {
-				t.Errorf("got %q, %v, want %q", got, err, test.want)
-			}
-			if name := p.PoolName(got); name != "pool1" {
+			if name := p.PoolName(found[0].Pool); name != "pool1" {
 				t.Errorf("name %q", name)
 			}
 		})

@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,13 +18,19 @@ import (
 // provider, which finds scale sets by tag and reads "min" and "max" from them.
 const maxSizeTag = "max"
 
-// PoolOf implements cloud.Recipes.
-func (p *Provider) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
-	ref, err := parseInstance(id)
-	if err != nil {
-		return "", err
+// PoolsOf implements cloud.Recipes, without I/O: an instance's ID names its scale set.
+func (p *Provider) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+	found := make([]cloud.Membership, len(nodes))
+	for i, node := range nodes {
+		ref, err := parseInstance(node.ProviderID)
+		var none *cloud.Error
+		if errors.As(err, &none) {
+			found[i].Why = none.Message
+			continue
+		}
+		found[i].Pool = ref.pool()
 	}
-	return ref.pool(), nil
+	return found, nil
 }
 
 // PoolName implements cloud.Recipes. It is the scale set's name in lower case, as Azure compares names.

@@ -26,7 +26,7 @@ func (s suite) census(t *testing.T) map[cloud.InstanceID]cloud.Instance {
 		if _, twice := listed[m.ID]; twice {
 			t.Errorf("%s is listed twice", m.ID)
 		}
-		if pool := got(s.p.PoolOf(m.ID))(t); pool != s.Pool {
+		if pool := s.poolOf(t, m.ID); pool != s.Pool {
 			t.Errorf("%s is listed, but it is an ID of pool %s", m.ID, pool)
 		}
 		listed[m.ID] = m

@@ -21,6 +21,8 @@ type Harness struct {
 	Advance func(t testing.TB)
 	// Looks is how often the suite looks, with an Advance between, before it gives up; 400 if zero.
 	Looks int
+	// Node is what the Node of an instance of the pool says of itself. Optional: by default its provider ID alone.
+	Node func(t testing.TB, id cloud.InstanceID) cloud.NodeValues
 	// FoldsCase tells that IDs which differ only in case name the same instance.
 	FoldsCase bool
 	// List names the instances that the pool has now. Optional: without it, what a grown pool's new
@@ -39,7 +41,7 @@ type Harness struct {
 // Run runs the whole suite, one subtest for each sentence. It calls fresh once in each, with that
 // subtest's t: fresh may call t.Parallel, t.Cleanup or t.Skip.
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
-	for _, c := range slices.Concat(lookCases, instanceCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases, restoreCases, censusCases, shelfCases, atlasCases, rebuildCases) {
+	for _, c := range slices.Concat(lookCases, memberCases, instanceCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases, restoreCases, censusCases, shelfCases, atlasCases, rebuildCases) {
 		t.Run(c.sentence, func(t *testing.T) {
 			h := fresh(t)
 			if h.Looks == 0 {

@@ -23,7 +23,7 @@ type hooks struct {
 	ensureImage    func(context.Context, cloud.ImageSpec) (cloud.Image, error)
 	tagImage       func(context.Context, cloud.ImageRef, map[string]string) error
 	deleteImage    func(context.Context, cloud.ImageRef) error
-	poolOf         func(cloud.InstanceID) (cloud.PoolID, error)
+	poolsOf        func(context.Context, []cloud.NodeValues) ([]cloud.Membership, error)
 	pool           func(context.Context, cloud.PoolID) (cloud.Pool, error)
 	preflight      func(context.Context, cloud.PreflightSpec) ([]cloud.Refusal, error)
 	recipeChange   func(context.Context, cloud.ImageRef, bool) (cloud.RecipeChange, error)
@@ -155,11 +155,8 @@ func (h hooks) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
 	return h.Provider.DeleteImage(ctx, ref)
 }
 
-func (h hooks) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
-	if h.poolOf != nil {
-		return h.poolOf(id)
-	}
-	return h.Provider.PoolOf(id)
+func (h hooks) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+	return one(h.poolsOf, h.Provider.PoolsOf)(ctx, nodes)
 }
 
 func (h hooks) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {

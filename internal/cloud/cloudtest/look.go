@@ -20,8 +20,6 @@ var lookCases = []testCase{
 	{"preflight finds nothing in a pool that can be captured", preflightOfFreshPool},
 	{"preflight tells of a version that exists", preflightOfTakenVersion},
 	{"a pool shows itself and its recipe", poolShowsItself},
-	{"an instance's ID tells its pool", poolOfInstance},
-	{"an ID of no known pool is unsupported, with a sentence", poolOfNonsense},
 }
 
 // view is everything that looks can tell.
@@ -172,23 +170,6 @@ func poolShowsItself(t *testing.T, s suite) {
 	}
 }
 
-func poolOfInstance(t *testing.T, s suite) {
-	for _, id := range append(slices.Clone(s.Instances), s.Missing) {
-		if pool := got(s.p.PoolOf(id))(t); pool != s.Pool {
-			t.Errorf("%s is of pool %q, want %q", id, pool, s.Pool)
-		}
-	}
-	if !s.FoldsCase {
-		return
-	}
-	// One lock per pool holds only if every way to write an instance leads to one way to write its pool.
-	for _, id := range []cloud.InstanceID{upper(s.a), cloud.InstanceID(strings.ToLower(string(s.a)))} {
-		if pool := got(s.p.PoolOf(id))(t); pool != s.Pool {
-			t.Errorf("%s is of pool %q, want %q", id, pool, s.Pool)
-		}
-	}
-}
-
 // upper changes the case of everything but the scheme, which no cloud provider of Kubernetes varies.
 func upper(id cloud.InstanceID) cloud.InstanceID {
 	scheme, rest, found := strings.Cut(string(id), ":")
@@ -196,18 +177,4 @@ func upper(id cloud.InstanceID) cloud.InstanceID {
 		return cloud.InstanceID(strings.ToUpper(string(id)))
 	}
 	return cloud.InstanceID(scheme + ":" + strings.ToUpper(rest))
-}
-
-func poolOfNonsense(t *testing.T, s suite) {
-	for _, id := range []cloud.InstanceID{"", "nonsense", "kind://docker/kind/worker", s.a + "/and/more", cloud.InstanceID(s.Pool)} {
-		pool, err := s.p.PoolOf(id)
-		if err == nil {
-			t.Errorf("%q is of pool %q, want an error", id, pool)
-			continue
-		}
-		wantError(t, err, cloud.Unsupported)
-		if words := strings.Fields(err.Error()); len(words) < 6 {
-			t.Errorf("%q is not the sentence that a person needs", err)
-		}
-	}
 }

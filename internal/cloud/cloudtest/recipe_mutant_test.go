@@ -3,6 +3,7 @@ package cloudtest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -43,40 +44,49 @@ var recipeMutants = []mutant{
 			return p, err
 		}
 	}},
-	{"a pool is written as its instance is", "an instance's ID tells its pool", func(c *memory.Cloud, h *hooks) {
-		h.poolOf = func(id cloud.InstanceID) (cloud.PoolID, error) {
-			pool, err := c.PoolOf(id)
-			if err == nil {
-				pool = cloud.PoolID(id[:len(pool)])
+	{"a pool is written as its instance is", "a node tells its pool", eachMember(func(node cloud.NodeValues, of cloud.Membership) cloud.Membership {
+		if of.Pool != "" {
+			of.Pool = cloud.PoolID(node.ProviderID[:len(of.Pool)])
+		}
+		return of
+	})},
+	{"any node has a pool", "a node of no known pool belongs to none, with a sentence", eachMember(func(_ cloud.NodeValues, of cloud.Membership) cloud.Membership {
+		if of.Pool == "" {
+			return cloud.Membership{Pool: "memory:///pools/default"}
+		}
+		return of
+	})},
+	{"a stranger without a sentence", "a node of no known pool belongs to none, with a sentence", eachMember(func(_ cloud.NodeValues, of cloud.Membership) cloud.Membership {
+		of.Why = ""
+		return of
+	})},
+	{"strangers are left out", "nodes are told in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
+		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+			found, err := c.PoolsOf(ctx, nodes)
+			if len(nodes) == 1 {
+				return found, err
 			}
-			return pool, err
+			return slices.DeleteFunc(found, func(of cloud.Membership) bool { return of.Pool == "" }), err
 		}
 	}},
-	{"any ID has a pool", "an ID of no known pool is unsupported, with a sentence", func(c *memory.Cloud, h *hooks) {
-		h.poolOf = func(id cloud.InstanceID) (cloud.PoolID, error) {
-			pool, err := c.PoolOf(id)
-			if err != nil {
-				return "memory:///pools/default", nil
-			}
-			return pool, nil
+	{"an answer in an order of its own", "nodes are told in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
+		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+			found, err := c.PoolsOf(ctx, nodes)
+			slices.SortFunc(found, func(a, b cloud.Membership) int { return strings.Compare(string(a.Pool), string(b.Pool)) })
+			return found, err
 		}
 	}},
-	{"a refusal of an ID without a sentence", "an ID of no known pool is unsupported, with a sentence", func(c *memory.Cloud, h *hooks) {
-		h.poolOf = func(id cloud.InstanceID) (cloud.PoolID, error) {
-			pool, err := c.PoolOf(id)
-			if err != nil {
-				return "", &cloud.Error{Kind: cloud.Unsupported, Op: "parse"}
-			}
-			return pool, nil
+	{"only the first fifty are asked about", "nodes are told in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
+		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+			return c.PoolsOf(ctx, nodes[:min(len(nodes), 50)])
 		}
 	}},
-	{"an error of its own kind", "an ID of no known pool is unsupported, with a sentence", func(c *memory.Cloud, h *hooks) {
-		h.poolOf = func(id cloud.InstanceID) (cloud.PoolID, error) {
-			pool, err := c.PoolOf(id)
-			if err != nil {
-				return "", errors.New(err.Error())
+	{"nobody is an error", "no nodes have no pools, and that is no error", func(c *memory.Cloud, h *hooks) {
+		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+			if len(nodes) == 0 {
+				return nil, notFound("find the pools of nodes")
 			}
-			return pool, nil
+			return c.PoolsOf(ctx, nodes)
 		}
 	}},
 	{"no look ahead", "RecipeChange tells of a version that is still to be made", func(c *memory.Cloud, h *hooks) {
@@ -220,4 +230,17 @@ var recipeMutants = []mutant{
 			return m, err
 		}
 	}},
+}
+
+// eachMember changes what is told of each node.
+func eachMember(change func(cloud.NodeValues, cloud.Membership) cloud.Membership) func(*memory.Cloud, *hooks) {
+	return func(c *memory.Cloud, h *hooks) {
+		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+			found, err := c.PoolsOf(ctx, nodes)
+			for i := range found {
+				found[i] = change(nodes[i], found[i])
+			}
+			return found, err
+		}
+	}
 }

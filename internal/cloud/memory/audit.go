@@ -20,7 +20,7 @@ func (c *Cloud) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permi
 	var list []cloud.Permission
 	for op := range phrases {
 		switch op {
-		case opPoolOf, opPermissions, opSnapshots, opDropSnapshot, opPoolsBeside, opRestoreChange: // no capture needs them
+		case opPoolsOf, opPermissions, opSnapshots, opDropSnapshot, opPoolsBeside, opRestoreChange: // no capture needs them
 			continue
 		}
 		permission := cloud.Permission{Action: op, Scope: string(p.id), Allowed: !c.forbidden[op]}

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Call is one call that went through a Faulty. Those that do no I/O (SameInstance, PoolOf, PoolName) are
+// Call is one call that went through a Faulty. Those that do no I/O (SameInstance, PoolName) are
 // not counted.
 type Call struct {
 	// Index counts from 0.

@@ -75,7 +75,7 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	_, _ = p.(cloud.Atlas).PoolsBeside(ctx, r.pool)
 	_, _ = p.(cloud.Atlas).ReadPool(string(r.pool))
 	_, _ = p.(cloud.Restorer).RestoreChange(ctx, r.pool, cloud.Saved{})
-	_, _ = p.PoolOf(r.a)
+	_, _ = p.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: r.a}})
 	p.PoolName(r.pool)
 	p.SameInstance(r.a, r.b)
 }
@@ -107,7 +107,7 @@ func TestEveryCallIsCountedAndCanBeLost(t *testing.T) {
 		{12, "Pool", string(r.pool), false}, {13, "Preflight", string(r.a), false}, {14, "RecipeChange", "2026.11.21", false},
 		{15, "SetRecipe", "2026.11.21", true}, {16, "SetCapacity", string(r.pool), true},
 		{17, "Snapshots", "", false}, {18, "DropSnapshot", "memory:///snapshots/s", true}, {19, "PoolsBeside", "", false},
-		{20, "RestoreChange", string(r.pool), false},
+		{20, "RestoreChange", string(r.pool), false}, {21, "PoolsOf", "", false},
 	}
 	if diff := cmp.Diff(want, f.Calls()); diff != "" {
 		t.Error(diff)

@@ -9,8 +9,10 @@ import (
 // SameInstance passes: it does no I/O.
 func (f *Faulty) SameInstance(a, b cloud.InstanceID) bool { return f.provider.SameInstance(a, b) }
 
-// PoolOf passes: it does no I/O.
-func (f *Faulty) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) { return f.provider.PoolOf(id) }
+// PoolsOf may be lost.
+func (f *Faulty) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+	return through(f, opPoolsOf, "", looks, func() ([]cloud.Membership, error) { return f.provider.PoolsOf(ctx, nodes) })
+}
 
 // PoolName passes: it does no I/O.
 func (f *Faulty) PoolName(id cloud.PoolID) string { return f.provider.PoolName(id) }

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -30,7 +32,26 @@ func (c *Cloud) SameInstance(a, b cloud.InstanceID) bool {
 	return strings.EqualFold(string(a), string(b))
 }
 
-// PoolOf reads the pool from memory:///pools/POOL/instances/ID.
+// PoolsOf reads the pools from memory:///pools/POOL/instances/ID.
+func (c *Cloud) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opPoolsOf, ""); err != nil {
+		return nil, err
+	}
+	found := make([]cloud.Membership, len(nodes))
+	for i, node := range nodes {
+		pool, err := c.PoolOf(node.ProviderID)
+		var none *cloud.Error
+		if errors.As(err, &none) {
+			found[i].Why = none.Message
+			continue
+		}
+		found[i].Pool = pool
+	}
+	return found, nil
+}
+
+// PoolOf reads the pool of one instance, for tests.
 func (c *Cloud) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
 	lower := strings.ToLower(string(id))
 	if rest, ok := strings.CutPrefix(lower, poolPrefix); ok {
@@ -41,7 +62,7 @@ func (c *Cloud) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
 	}
 	message := "this is no instance of a pool in this cloud; choose a node whose providerID reads " +
 		poolPrefix + "POOL" + instancesPart + "ID"
-	return "", refused(cloud.Unsupported, opPoolOf, string(id), "ForeignInstance", message)
+	return "", refused(cloud.Unsupported, opPoolsOf, string(id), "ForeignInstance", message)
 }
 
 // PoolName is the last part of the ID.

@@ -151,7 +151,7 @@ const (
 	opEnsureImage    = "EnsureImage"
 	opTagImage       = "TagImage"
 	opDeleteImage    = "DeleteImage"
-	opPoolOf         = "PoolOf"
+	opPoolsOf        = "PoolsOf"
 	opPool           = "Pool"
 	opPreflight      = "Preflight"
 	opRecipeChange   = "RecipeChange"
@@ -177,7 +177,7 @@ var phrases = map[string]string{
 	opEnsureImage:    "make image version",
 	opTagImage:       "tag image version",
 	opDeleteImage:    "delete image version",
-	opPoolOf:         "find the pool of",
+	opPoolsOf:        "find the pools of nodes",
 	opPool:           "look at pool",
 	opPreflight:      "preflight",
 	opRecipeChange:   "look at recipe of",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
@@ -75,26 +77,39 @@ func (l *Labeler) gather(ctx context.Context, pace Pace, all bool, soon func(tim
 	if all {
 		selector = ""
 	}
-	err := node.Each(ctx, l.Kube, selector, func(n *corev1.Node) error {
-		if !l.interesting(n.UID) {
-			return nil
+	err := node.Pages(ctx, l.Kube, selector, func(page []corev1.Node) error {
+		page = slices.DeleteFunc(page, func(n corev1.Node) bool { return !l.interesting(n.UID) })
+		found, err := l.poolsOf(ctx, page)
+		if err != nil {
+			return err
 		}
-		pool, m, wait := l.look(n, pace)
-		switch {
-		case pool == "":
-			l.notBefore(n.UID, l.now().Add(wait))
-		case wait > 0:
-			soon(wait) // or sooner, when the watch shows that it changed
-		default:
-			pools[pool] = append(pools[pool], m)
+		for i := range page {
+			pool, m, wait := l.look(&page[i], found[i], pace)
+			switch {
+			case pool == "":
+				l.notBefore(m.uid, l.now().Add(wait))
+			case wait > 0:
+				soon(wait) // or sooner, when the watch shows that it changed
+			default:
+				pools[pool] = append(pools[pool], m)
+			}
 		}
 		return nil
 	})
 	return pools, err
 }
 
+// poolsOf tells the pools of nodes, with one question.
+func (l *Labeler) poolsOf(ctx context.Context, nodes []corev1.Node) ([]cloud.Membership, error) {
+	values := make([]cloud.NodeValues, len(nodes))
+	for i := range nodes {
+		values[i] = membership.Values(&nodes[i])
+	}
+	return membership.Of(ctx, l.Cloud, values...)
+}
+
 // look tells the pool of a node, empty if it has none, and how long to wait until something can be said of it.
-func (l *Labeler) look(n *corev1.Node, pace Pace) (cloud.PoolID, member, time.Duration) {
+func (l *Labeler) look(n *corev1.Node, of cloud.Membership, pace Pace) (cloud.PoolID, member, time.Duration) {
 	m := member{
 		name: n.Name, uid: n.UID, instance: cloud.InstanceID(n.Spec.ProviderID), label: n.Labels[v1alpha1.VersionLabel],
 		created: n.CreationTimestamp.Time,
@@ -102,8 +117,8 @@ func (l *Labeler) look(n *corev1.Node, pace Pace) (cloud.PoolID, member, time.Du
 	if n.Spec.ProviderID == "" {
 		return "", m, pace.Again
 	}
-	pool, err := l.Cloud.PoolOf(m.instance)
-	if err != nil {
+	pool := of.Pool
+	if pool == "" {
 		return "", m, ofNoPool
 	}
 	if since, ready := nodestate.ReadySince(n); ready {

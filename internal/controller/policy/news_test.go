@@ -37,7 +37,7 @@ func (a *asked) expect(t *testing.T, what string, want ...time.Duration) {
 // What is there at the start waits for nobody, what is new for others; a heartbeat asks for nothing.
 func TestWhatIsThereAtTheStartWaitsForNobody(t *testing.T) {
 	q, ctx := &asked{}, t.Context()
-	nodes := (&Reconciler{Nodes: nodecache.NewNodes(memory.New(memory.Config{}).PoolOf)}).onNode()
+	nodes := (&Reconciler{Nodes: nodecache.NewNodes(memory.New(memory.Config{}))}).onNode()
 	node := func(name, version string) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
 		n.Spec.ProviderID = "memory:///pools/pool1/instances/" + name

@@ -60,7 +60,7 @@ func newCluster(t *testing.T) *cluster {
 		}
 	}
 	c.calls = memory.NewFaulty(c.cloud, nil)
-	c.nodes = nodecache.NewNodes(c.cloud.PoolOf)
+	c.nodes = nodecache.NewNodes(c.cloud)
 	c.start(api, scheme)
 	return c
 }

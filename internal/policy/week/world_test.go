@@ -91,7 +91,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}, &v1alpha1.Order{}).Build()
 	w.clean = base
 	w.api = interceptor.NewClient(base, w.interceptors())
-	w.nodes = nodecache.NewNodes(w.cloud.PoolOf)
+	w.nodes = nodecache.NewNodes(w.cloud)
 	for i := range pools {
 		id := w.cloud.AddPool(memory.PoolSpec{Name: fmt.Sprintf("pool%d", i), MaxSize: 30, Bootstrap: []string{"customData", "vmssCSE"}})
 		w.pools = append(w.pools, id)

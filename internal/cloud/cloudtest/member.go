@@ -1,0 +1,130 @@
+package cloudtest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+var memberCases = []testCase{
+	{"a node tells its pool", poolOfNode},
+	{"a node of no known pool belongs to none, with a sentence", poolOfStrangers},
+	{"nodes are told in their order, strangers between them and each as often as it is asked", poolsInOrder},
+	{"no nodes have no pools, and that is no error", poolsOfNobody},
+	{"telling pools changes nothing, the values included", poolsChangeNothing},
+}
+
+// node is what the Node of an instance says.
+func (s suite) node(t *testing.T, id cloud.InstanceID) cloud.NodeValues {
+	t.Helper()
+	if s.Node == nil {
+		return cloud.NodeValues{ProviderID: id}
+	}
+	return s.Node(t, id)
+}
+
+// poolOf asks about one node that belongs to a pool.
+func (s suite) poolOf(t *testing.T, id cloud.InstanceID) cloud.PoolID {
+	t.Helper()
+	found := got(s.p.PoolsOf(t.Context(), []cloud.NodeValues{s.node(t, id)}))(t)
+	if len(found) != 1 {
+		t.Fatalf("%d memberships of one node", len(found))
+	}
+	if (found[0].Pool == "") == (found[0].Why == "") {
+		t.Errorf("%s: a membership %+v has either a pool or a reason", id, found[0])
+	}
+	return found[0].Pool
+}
+
+func poolOfNode(t *testing.T, s suite) {
+	for _, id := range s.Instances {
+		if pool := s.poolOf(t, id); pool != s.Pool {
+			t.Errorf("%s is of pool %q, want %q", id, pool, s.Pool)
+		}
+	}
+	if !s.FoldsCase {
+		return
+	}
+	// One lock per pool holds only if every way to write an instance leads to one way to write its pool.
+	for _, id := range []cloud.InstanceID{upper(s.a), cloud.InstanceID(strings.ToLower(string(s.a)))} {
+		node := s.node(t, s.a)
+		node.ProviderID = id
+		found := got(s.p.PoolsOf(t.Context(), []cloud.NodeValues{node}))(t)
+		if len(found) != 1 || found[0].Pool != s.Pool {
+			t.Errorf("%s is of %+v, want %q", id, found, s.Pool)
+		}
+	}
+}
+
+// strangers are provider IDs that no pool's node has.
+func (s suite) strangers() []cloud.InstanceID {
+	return []cloud.InstanceID{"", "nonsense", "kind://docker/kind/worker", s.a + "/and/more", cloud.InstanceID(s.Pool)}
+}
+
+func poolOfStrangers(t *testing.T, s suite) {
+	for _, id := range s.strangers() {
+		found := got(s.p.PoolsOf(t.Context(), []cloud.NodeValues{{ProviderID: id}}))(t)
+		switch {
+		case len(found) != 1:
+			t.Errorf("%q: %d memberships of one node", id, len(found))
+		case found[0].Pool != "":
+			t.Errorf("%q is of pool %q, want none", id, found[0].Pool)
+		case len(strings.Fields(found[0].Why)) < 6:
+			t.Errorf("%q: %q is not the sentence that a person needs", id, found[0].Why)
+		}
+	}
+}
+
+func poolsInOrder(t *testing.T, s suite) {
+	var nodes []cloud.NodeValues
+	var want []cloud.PoolID
+	add := func(node cloud.NodeValues, pool cloud.PoolID) {
+		nodes, want = append(nodes, node), append(want, pool)
+	}
+	for round := range 20 { // more than fit into any cloud's request
+		for _, stranger := range s.strangers() {
+			add(s.node(t, s.Instances[round%len(s.Instances)]), s.Pool)
+			add(cloud.NodeValues{ProviderID: stranger}, "")
+		}
+	}
+	found := got(s.p.PoolsOf(t.Context(), nodes))(t)
+	if len(found) != len(nodes) {
+		t.Fatalf("%d memberships of %d nodes", len(found), len(nodes))
+	}
+	for i := range nodes {
+		if found[i].Pool != want[i] {
+			t.Errorf("node %d (%q) is of pool %q, want %q", i, nodes[i].ProviderID, found[i].Pool, want[i])
+		}
+		if alone := got(s.p.PoolsOf(t.Context(), nodes[i:i+1]))(t); !cmp.Equal(alone[0], found[i]) {
+			t.Errorf("node %d (%q) is %+v alone and %+v among others", i, nodes[i].ProviderID, alone[0], found[i])
+		}
+	}
+}
+
+func poolsOfNobody(t *testing.T, s suite) {
+	for _, nobody := range [][]cloud.NodeValues{nil, {}} {
+		if found := got(s.p.PoolsOf(t.Context(), nobody))(t); len(found) != 0 {
+			t.Errorf("nobody is of %+v", found)
+		}
+	}
+}
+
+func poolsChangeNothing(t *testing.T, s suite) {
+	before := s.look(t)
+	node := s.node(t, s.a)
+	labels, annotations := maps.Clone(node.Labels), maps.Clone(node.Annotations)
+	nodes := []cloud.NodeValues{node, {ProviderID: "nonsense"}}
+	same := slices.Clone(nodes)
+	got(s.p.PoolsOf(t.Context(), nodes))(t)
+	if diff := cmp.Diff(same, nodes); diff != "" || !maps.Equal(labels, node.Labels) || !maps.Equal(annotations, node.Annotations) {
+		t.Errorf("the values were changed: %s", diff)
+	}
+	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+		t.Errorf("telling pools changed the world (-before +after):\n%s", diff)
+	}
+}

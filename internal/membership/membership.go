@@ -1,0 +1,113 @@
+// Package membership tells which pool nodes and Prototypes belong to. It is the one home of that: whoever has several
+// asks once for all of them, because a cloud may have to be asked, and takes many in one request.
+//
+// It decides nothing. What belongs to no pool is no error.
+package membership
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+)
+
+// Registry tells which pools nodes belong to: a cloud.Recipes.
+type Registry interface {
+	PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error)
+}
+
+// Values are what a Node says of itself. They share its maps.
+func Values(n *corev1.Node) cloud.NodeValues {
+	return cloud.NodeValues{ProviderID: cloud.InstanceID(n.Spec.ProviderID), Labels: n.Labels, Annotations: n.Annotations}
+}
+
+// Of tells the pools of the values, in their order.
+func Of(ctx context.Context, r Registry, values ...cloud.NodeValues) ([]cloud.Membership, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	found, err := r.PoolsOf(ctx, values)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) != len(values):
+		return nil, fmt.Errorf("the cloud tells the pools of %d nodes where %d were asked about", len(found), len(values))
+	}
+	return found, nil
+}
+
+// OfNode tells the pool of one node, for whoever has no more than one.
+func OfNode(ctx context.Context, r Registry, n *corev1.Node) (cloud.Membership, error) {
+	found, err := Of(ctx, r, Values(n))
+	if err != nil {
+		return cloud.Membership{}, err
+	}
+	return found[0], nil
+}
+
+// Each goes through the cluster's Nodes that a label selector matches, each with its pool; an empty selector matches
+// all. The pools are asked for once a page.
+func Each(ctx context.Context, kube kubernetes.Interface, r Registry, selector string, do func(*corev1.Node, cloud.Membership) error) error {
+	return node.Pages(ctx, kube, selector, func(page []corev1.Node) error {
+		values := make([]cloud.NodeValues, len(page))
+		for i := range page {
+			values[i] = Values(&page[i])
+		}
+		found, err := Of(ctx, r, values...)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := do(&page[i], found[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// OfPrototypes tells the pools of Prototypes, in their order: what each says itself. One that says nothing, because an
+// earlier release wrote it or somebody by hand, is of the pool that its donor's instance belongs to; only for such ones
+// the cloud is asked, once.
+func OfPrototypes(ctx context.Context, r Registry, prototypes []v1alpha1.Prototype) ([]cloud.Membership, error) {
+	found := make([]cloud.Membership, len(prototypes))
+	var values []cloud.NodeValues
+	var asked []int
+	for i := range prototypes {
+		spec := &prototypes[i].Spec
+		if found[i].Pool = cloud.PoolID(spec.PoolID); spec.PoolID == "" {
+			values = append(values, cloud.NodeValues{ProviderID: cloud.InstanceID(spec.Donor.ProviderID)})
+			asked = append(asked, i)
+		}
+	}
+	answers, err := Of(ctx, r, values...)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range asked {
+		found[i] = answers[n]
+	}
+	return found, nil
+}
+
+// OfPrototype tells the pool of one Prototype. Its donor's Node says more than the instance's ID to some clouds; it is
+// nil where nobody has it.
+func OfPrototype(ctx context.Context, r Registry, p *v1alpha1.Prototype, donor *corev1.Node) (cloud.Membership, error) {
+	if p.Spec.PoolID != "" {
+		return cloud.Membership{Pool: cloud.PoolID(p.Spec.PoolID)}, nil
+	}
+	values := cloud.NodeValues{ProviderID: cloud.InstanceID(p.Spec.Donor.ProviderID)}
+	if donor != nil {
+		values.Labels, values.Annotations = donor.Labels, donor.Annotations
+	}
+	found, err := Of(ctx, r, values)
+	if err != nil {
+		return cloud.Membership{}, err
+	}
+	return found[0], nil
+}
