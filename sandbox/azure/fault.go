@@ -8,8 +8,8 @@ import (
 )
 
 // faults are the troubles that were ordered; they are part of the state and outlive a restart. A fault's nouns are
-// "gallery", "definition", "version", "snapshot", "disk", "pool", "instance", "extension", "group", "subscription",
-// "usage", "permission", "operation" for polls and "token"; its operations "get", "list", "put", "patch", "delete",
+// "gallery", "definition", "version", "snapshot", "disk", "pool", "instance", "extension", "rollingUpgrade", "group",
+// "subscription", "usage", "permission", "operation" for polls and "token"; its operations "get", "list", "put", "patch", "delete",
 // "view", "powerOff", "start", "restart", "deallocate", "reimage", "update", and "post" on a token.
 type faults struct{ *world }
 

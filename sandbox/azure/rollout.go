@@ -11,7 +11,7 @@ import (
 // Automatic, in batches of a fifth when Rolling or where automatic OS image upgrades are on, never when Manual without.
 func (s machines) rollOut(ctx context.Context, op operation) error {
 	var old []string
-	batch := 0
+	batch, all := 0, 0
 	s.store.Read(func(st *state) {
 		set := st.ScaleSets[fold(op.Target)]
 		if set == nil {
@@ -22,27 +22,65 @@ func (s machines) rollOut(ctx context.Context, op operation) error {
 		if mode == "Manual" && !automatic {
 			return
 		}
-		all := st.instancesOf(set)
-		for _, i := range all {
+		instances := st.instancesOf(set)
+		for _, i := range instances {
 			if i.Model != set.Model && i.State != stateDeleting && i.Launched {
 				old = append(old, i.ID)
 			}
 		}
-		batch = len(all)
+		all = len(instances)
+		batch = all
 		if mode != "Automatic" {
-			batch = max(1, len(all)/5)
+			batch = max(1, all/5)
 		}
 	})
 	if len(old) == 0 {
 		return nil
 	}
+	if batch < all {
+		if err := s.note(op.Target, rollingForward); err != nil {
+			return err
+		}
+	}
 	for chunk := range slices.Chunk(old, batch) {
+		if s.cancelled(op.Target) {
+			return nil
+		}
 		s.rolled.add(chunk)
 		if err := s.upgradeAll(ctx, chunk); err != nil {
 			return err
 		}
 	}
+	if batch < all {
+		return s.note(op.Target, rollingCompleted)
+	}
 	return nil
+}
+
+// Codes of a rolling upgrade.
+const (
+	rollingForward   = "RollingForward"
+	rollingCompleted = "Completed"
+	rollingCancelled = "Cancelled"
+)
+
+// note says how the latest rolling upgrade of a scale set goes. One that was cancelled stays so.
+func (s machines) note(target, code string) error {
+	return s.store.Write(func(st *state) error {
+		if set := st.ScaleSets[fold(target)]; set != nil && (code == rollingForward || set.Rolling == rollingForward) {
+			set.Rolling = code
+		}
+		return nil
+	})
+}
+
+func (s machines) cancelled(target string) bool {
+	result := false
+	s.store.Read(func(st *state) {
+		set := st.ScaleSets[fold(target)]
+		result = set != nil && set.Rolling == rollingCancelled
+	})
+	return result
 }
 
 // rolls keeps the instances that the cloud brought up to a model by itself.

@@ -110,6 +110,8 @@ type scaleSet struct {
 	NextInstance int64            `json:"nextInstance"`
 	// Light instances have no files.
 	Light bool `json:"light,omitempty"`
+	// Rolling is the code of the latest rolling upgrade; empty if there was none.
+	Rolling string `json:"rolling,omitempty"`
 }
 
 // profile is what new instances are built from.

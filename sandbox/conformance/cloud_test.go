@@ -242,15 +242,17 @@ func (w *world) snapshotSpec() cloud.SnapshotSpec {
 func (w *world) ref() cloud.ImageRef { return cloud.ImageRef{Pool: w.pool, Version: version} }
 
 // publish drives a version to its end, as the engine would: a look, and another step while there is none.
-func (w *world) publish(from cloud.Snapshot) cloud.Image {
+func (w *world) publish(from cloud.Snapshot) cloud.Image { return w.publishAs(w.ref(), from) }
+
+func (w *world) publishAs(ref cloud.ImageRef, from cloud.Snapshot) cloud.Image {
 	w.t.Helper()
 	var have cloud.Image
 	w.until("published", func() bool {
 		var err error
-		have, err = w.p.Image(w.t.Context(), w.ref())
+		have, err = w.p.Image(w.t.Context(), ref)
 		w.must(err)
 		if have.State == cloud.Absent {
-			_, err := w.p.EnsureImage(w.t.Context(), cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: from.ID, Tags: map[string]string{cloud.TagBuiltFrom: "node-a"}})
+			_, err := w.p.EnsureImage(w.t.Context(), cloud.ImageSpec{ImageRef: ref, SnapshotID: from.ID, Tags: map[string]string{cloud.TagBuiltFrom: "node-a"}})
 			w.must(err)
 		}
 		return have.State == cloud.Complete || have.State == cloud.Failed
