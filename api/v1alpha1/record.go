@@ -21,8 +21,11 @@ type Reservation struct {
 	ReservedAt metav1.Time `json:"reservedAt"`
 	// Unschedulable tells whether the node was cordoned before.
 	Unschedulable bool `json:"unschedulable"`
-	// ScaleInProtected tells whether the instance was protected from scale-in before.
-	ScaleInProtected bool `json:"scaleInProtected"`
+	// Hold is the cloud's token of how the instance stood to its pool before; empty where there is nothing to hold.
+	Hold string `json:"hold,omitempty"`
+	// ScaleInProtected is what versions before there were tokens have written in place of Hold: whether the instance was
+	// protected from scale-in before.
+	ScaleInProtected *bool `json:"scaleInProtected,omitempty"`
 	// Annotations that the hold changes, with their values before; nil where there was none.
 	Annotations map[string]*string `json:"annotations,omitempty"`
 	// GeneralizeBootID is the boot under which the disk may have been changed, as in the Record: the node must not

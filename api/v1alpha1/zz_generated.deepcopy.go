@@ -865,6 +865,11 @@ func (in *Reservation) DeepCopyInto(out *Reservation) {
 	*out = *in
 	out.Holder = in.Holder
 	in.ReservedAt.DeepCopyInto(&out.ReservedAt)
+	if in.ScaleInProtected != nil {
+		in, out := &in.ScaleInProtected, &out.ScaleInProtected
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Annotations != nil {
 		in, out := &in.Annotations, &out.Annotations
 		*out = make(map[string]*string, len(*in))

@@ -103,7 +103,7 @@ func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) e
 	var err error
 	switch action {
 	case plan.Protect:
-		err = e.Cloud.ProtectFromScaleIn(ctx, w.id, true)
+		err = e.Cloud.Hold(ctx, w.id, tokenOf(w.reservation))
 	case plan.Stop:
 		_, err = e.Cloud.EnsureStopped(ctx, w.id)
 	case plan.TakeSnapshot:
@@ -111,7 +111,7 @@ func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) e
 	case plan.Start:
 		_, err = e.Cloud.EnsureStarted(ctx, w.id)
 	case plan.Unprotect:
-		err = e.Cloud.ProtectFromScaleIn(ctx, w.id, w.reservation.ScaleInProtected)
+		err = e.Cloud.Unhold(ctx, w.id, tokenOf(w.reservation))
 	case plan.Publish:
 		_, err = e.Cloud.EnsureImage(ctx, e.imageSpec(w))
 	case plan.DeleteSnapshot:
@@ -138,7 +138,7 @@ func (e *Engine) reserve(ctx context.Context, w *world) error {
 			return err
 		}
 	}
-	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.instance.ScaleInProtected, metav1.NewTime(e.now()))
+	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.hold.Token, metav1.NewTime(e.now()))
 	if err := node.Reserve(ctx, e.Kube, w.node, reservation); err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ var losses = []struct {
 var donors = []option{
 	func(*stage) {},
 	func(s *stage) { s.cordoned, s.protected = true, true },
+	func(s *stage) { s.holdless = true },
 }
 
 // inFull is a capture that makes every call there is: a pool that grows, a version to retire, a budget
@@ -64,12 +65,12 @@ func TestEverySingleCallLost(t *testing.T) {
 	whole.succeeded(whole.play())
 	calls := len(whole.calls)
 	schedules := 0
-	for _, loss := range losses {
+	for i, loss := range losses {
 		schedules += calls
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
 			for n := range calls {
-				s := inFull(t, donors[n%len(donors)])
+				s := inFull(t, donors[(n+i)%len(donors)])
 				s.wipeStatus = loss.wipe
 				lost := ""
 				s.lose = func(i int, what string) memory.Outcome {

@@ -104,6 +104,31 @@ func (e *Engine) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.Ins
 	return p.UID == holder.UID && !p.Status.Terminal() && e.Cloud.SameInstance(cloud.InstanceID(p.Spec.Donor.ProviderID), id), nil
 }
 
+// lookHold looks at how the instance stands to its pool, while that is still to be taken or given back. What is gone from
+// the pool has nothing that could be.
+func (e *Engine) lookHold(ctx context.Context, w *world) error {
+	f := &w.facts
+	if f.Ordered && !f.Returning && !f.Failed && !f.Deleting {
+		return nil
+	}
+	hold, err := e.Cloud.HoldOf(ctx, w.id)
+	if err != nil && !cloud.Is(err, cloud.NotFound) {
+		return err
+	}
+	w.hold = hold
+	f.Protected = hold.Held || hold.Token == ""
+	f.ProtectionRestored = w.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.reservation)
+	return nil
+}
+
+// tokenOf is the token that the instance is given back by, also from a version that kept none.
+func tokenOf(r *v1alpha1.Reservation) string {
+	if r.Hold == "" && r.ScaleInProtected != nil {
+		return cloud.Protection(*r.ScaleInProtected).Token
+	}
+	return r.Hold
+}
+
 // note writes onto the Node what the record says of the order and the return, so that the donor can be given back
 // even if the Prototype goes without its finalizer having been asked.
 func (e *Engine) note(ctx context.Context, w *world) error {

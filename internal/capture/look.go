@@ -42,6 +42,7 @@ type world struct {
 	left        node.Remaining
 	blocked     []node.Blocked
 	instance    cloud.Instance
+	hold        cloud.Hold // how the instance stands to its pool, where that matters
 	pod         *corev1.Pod
 	order       *v1alpha1.Order
 	// reported is what the pod has signed and the Prototype does not carry yet, as annotations; disbelieved is why
@@ -246,9 +247,7 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 	}
 	w.instance = instance
 	f.Power = power(instance.Power)
-	f.Protected = instance.ScaleInProtected
-	f.ProtectionRestored = w.reservation == nil || instance.ScaleInProtected == w.reservation.ScaleInProtected
-	return nil
+	return e.lookHold(ctx, w)
 }
 
 // speaksForItself tells that the instance need not be asked for: while the node says by itself that it

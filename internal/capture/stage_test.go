@@ -75,6 +75,8 @@ type stage struct {
 	uids int
 	// unscheduled and protected are how the donor was before.
 	cordoned, protected bool
+	// holdless pools do nothing by themselves that an instance could be held from.
+	holdless bool
 	// lineage is the version that the pool's instances were built from; empty for a generic image.
 	lineage    string
 	wipeStatus bool // lose the status at every restart
@@ -91,7 +93,7 @@ func newStage(t testing.TB, options ...option) *stage {
 	for _, o := range options {
 		o(s)
 	}
-	s.cloud = memory.New(memory.Config{Now: s.clock.Now, Latency: memory.Latency{
+	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoHold: s.holdless, Latency: memory.Latency{
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second,
 		Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
@@ -103,7 +105,7 @@ func newStage(t testing.TB, options ...option) *stage {
 	s.donor = s.cloud.AddInstance(s.pool, "0")
 	peer := s.cloud.AddInstance(s.pool, "1")
 	if s.protected {
-		s.must(s.cloud.ProtectFromScaleIn(t.Context(), s.donor, true))
+		s.must(s.cloud.Hold(t.Context(), s.donor, cloud.Unheld))
 	}
 	s.buildCluster(peer)
 	provider := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome { return s.next(c.Op + " " + c.Resource) })

@@ -197,8 +197,8 @@ func waited(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// overwrite puts a reservation in place of one that cannot be read or is gone, as of a node that was schedulable and without
-// the annotations that a hold sets.
+// overwrite puts a reservation in place of one that cannot be read or is gone, as of a node that was schedulable, held by
+// nothing in its pool, and without the annotations that a hold sets.
 func (c *Cluster) overwrite(ctx context.Context, name string, now time.Time) error {
 	n, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *Cluster) overwrite(ctx context.Context, name string, now time.Time) err
 	}
 	before := n.DeepCopy()
 	before.Annotations, before.Spec.Unschedulable = nil, false
-	return node.Note(ctx, c.Kube, n, node.NewReservation(lost, before, false, metav1.NewTime(now)))
+	return node.Note(ctx, c.Kube, n, node.NewReservation(lost, before, cloud.Unheld, metav1.NewTime(now)))
 }
 
 // heldNodes names the nodes that are held.

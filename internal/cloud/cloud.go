@@ -77,10 +77,9 @@ type Recipe struct {
 
 // Instance is what a cloud tells of one VM.
 type Instance struct {
-	ID               InstanceID `json:"id"`
-	Pool             PoolID     `json:"pool"`
-	Power            Power      `json:"power"`
-	ScaleInProtected bool       `json:"scaleInProtected"`
+	ID    InstanceID `json:"id"`
+	Pool  PoolID     `json:"pool"`
+	Power Power      `json:"power"`
 	// Image that it was built from, written as a recipe's is.
 	Image string `json:"image,omitempty"`
 	// BuiltFrom is the version of the pool's own definition that the instance was built from; empty if
@@ -216,10 +215,6 @@ type Disks interface {
 	// EnsureStarted starts a stopped instance and returns the state as it is now.
 	EnsureStarted(ctx context.Context, id InstanceID) (Power, error)
 
-	// ProtectFromScaleIn sets or clears the instance's protection against the pool's own shrinking.
-	// After nil, Instance shows the value that was asked for.
-	ProtectFromScaleIn(ctx context.Context, id InstanceID, protect bool) error
-
 	// Snapshot looks at the snapshot that the name stands for in the instance's scope. An absent one is
 	// not an error: its State says so.
 	Snapshot(ctx context.Context, instance InstanceID, name string) (Snapshot, error)
@@ -280,6 +275,19 @@ type Recipes interface {
 	// to the write is Refused with the reason, whenever that policy was set: the provider looks at it
 	// with the write, and not before, and nobody can change it in between.
 	SetRecipe(ctx context.Context, change RecipeChange) error
+
+	// HoldOf looks at how the instance stands to its pool. The token is kept before Hold is called, so that no lost call
+	// loses what was there. NotFound if the instance does not exist.
+	HoldOf(ctx context.Context, id InstanceID) (Hold, error)
+
+	// Hold has the pool leave the instance alone until Unhold. The token is what HoldOf gave before. Repeating it is
+	// harmless; after nil, HoldOf shows the instance as held. With an empty token it does nothing and is nil.
+	Hold(ctx context.Context, id InstanceID, token string) error
+
+	// Unhold has the instance stand to its pool as the token says, whatever was done since: after nil, HoldOf gives that
+	// token. Every provider takes Unheld. With an empty token it does nothing and is nil; one that is none of the
+	// provider's is Invalid, and changes nothing.
+	Unhold(ctx context.Context, id InstanceID, token string) error
 
 	// SetCapacity grows the pool from one size to a larger one. Conflict if its size is not `from`;
 	// Refused as SetRecipe is, for it is a write of the same thing.

@@ -81,7 +81,7 @@ func TestOneOfAllWhoTakeAtOnceHolds(t *testing.T) {
 		read := y.read()
 		var all sync.WaitGroup
 		for i, taker := range takers {
-			all.Go(func() { errs[i] = Reserve(t.Context(), y.kube, read, NewReservation(taker, read, false, now())) })
+			all.Go(func() { errs[i] = Reserve(t.Context(), y.kube, read, NewReservation(taker, read, "", now())) })
 		}
 		all.Wait()
 		var won []v1alpha1.Holder
@@ -105,14 +105,14 @@ func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
 		t.Run(first.Brief(), func(t *testing.T) {
 			y := newYard(t, map[string]string{v1alpha1.DoNotDisruptAnnotation: "maybe"})
 			free := y.read()
-			y.must(Reserve(t.Context(), y.kube, free, NewReservation(first, free, false, now())))
+			y.must(Reserve(t.Context(), y.kube, free, NewReservation(first, free, "", now())))
 			y.must(Cordon(t.Context(), y.kube, y.read()))
 			held := y.read()
 			for j, second := range takers {
 				if i == j {
 					continue
 				}
-				r := NewReservation(second, held, false, now())
+				r := NewReservation(second, held, "", now())
 				if err := Reserve(t.Context(), y.kube, y.read(), r); !apierrors.IsConflict(err) {
 					t.Errorf("%s takes it: %v", second, err)
 				}
@@ -137,7 +137,7 @@ func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
 // TestWhatCannotBeReadIsNobodysToTakeOrGiveBack, until somebody knows better and notes so.
 func TestWhatCannotBeReadIsNobodysToTakeOrGiveBack(t *testing.T) {
 	y := newYard(t, map[string]string{v1alpha1.ReservationAnnotation: "?"})
-	r := NewReservation(holder, y.read(), false, now())
+	r := NewReservation(holder, y.read(), "", now())
 	for what, err := range map[string]error{"taken": Reserve(t.Context(), y.kube, y.read(), r), "given back": Release(t.Context(), y.kube, y.read(), r, nil)} {
 		if !apierrors.IsConflict(err) {
 			t.Errorf("it is %s: %v", what, err)
@@ -155,7 +155,7 @@ func TestAWriteOfAnEarlierReadIsRefused(t *testing.T) {
 	y := newYard(t, nil)
 	stale := y.read()
 	y.must(Cordon(t.Context(), y.kube, y.read()))
-	r := NewReservation(holder, stale, false, now())
+	r := NewReservation(holder, stale, "", now())
 	for what, err := range map[string]error{
 		"Reserve": Reserve(t.Context(), y.kube, stale, r),
 		"Note":    Note(t.Context(), y.kube, stale, r),

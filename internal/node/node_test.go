@@ -47,7 +47,7 @@ func TestReleaseUndoesReserve(t *testing.T) {
 		kube := fake.NewClientset(n)
 		ctx := t.Context()
 
-		r := NewReservation(holder, n, rapid.Bool().Draw(rt, "protected"), metav1.NewTime(time.Unix(1, 0)))
+		r := NewReservation(holder, n, rapid.SampledFrom([]string{"", "a token"}).Draw(rt, "hold"), metav1.NewTime(time.Unix(1, 0)))
 		if err := Reserve(ctx, kube, n, r); err != nil {
 			rt.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestReleaseUndoesReserve(t *testing.T) {
 			rt.Fatalf("others may remove the node: %v", held.Annotations)
 		}
 		written, err := v1alpha1.ReservationOf(held.Annotations)
-		if err != nil || written == nil || written.UID != "uid" || Restored(held, *written) {
+		if err != nil || written == nil || written.UID != "uid" || written.Hold != r.Hold || Restored(held, *written) {
 			rt.Fatalf("reservation: %+v, %v", written, err)
 		}
 		if err := Cordon(ctx, kube, held); err != nil {

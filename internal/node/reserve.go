@@ -20,8 +20,9 @@ var held = map[string]string{
 	v1alpha1.DoNotDisruptAnnotation:      "true",
 }
 
-// NewReservation records how the node is now, so that Release can give it back the same.
-func NewReservation(holder v1alpha1.Holder, n *corev1.Node, scaleInProtected bool, now metav1.Time) v1alpha1.Reservation {
+// NewReservation records how the node is now, so that Release can give it back the same. The hold is the cloud's token of
+// how its instance stands to its pool; empty if that is not touched.
+func NewReservation(holder v1alpha1.Holder, n *corev1.Node, hold string, now metav1.Time) v1alpha1.Reservation {
 	before := map[string]*string{}
 	for key := range held {
 		before[key] = nil
@@ -31,7 +32,7 @@ func NewReservation(holder v1alpha1.Holder, n *corev1.Node, scaleInProtected boo
 	}
 	return v1alpha1.Reservation{
 		Holder: holder, ReservedAt: now,
-		Unschedulable: n.Spec.Unschedulable, ScaleInProtected: scaleInProtected, Annotations: before,
+		Unschedulable: n.Spec.Unschedulable, Hold: hold, Annotations: before,
 	}
 }
 

@@ -200,7 +200,7 @@ func (r *Replacer) wait(format string, args ...any) {
 
 // takeOne takes a node; false if somebody else wrote it at the same moment.
 func (r *Replacer) takeOne(ctx context.Context, n *corev1.Node) (bool, error) {
-	reservation := node.NewReservation(r.holder(), n, false, metav1.NewTime(r.now()))
+	reservation := node.NewReservation(r.holder(), n, "", metav1.NewTime(r.now()))
 	reservation.Rebuild = &v1alpha1.Rebuild{From: r.From, To: r.To, BootID: n.Status.NodeInfo.BootID, StartedAt: reservation.ReservedAt}
 	err := node.Reserve(ctx, r.Kube, n, reservation)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

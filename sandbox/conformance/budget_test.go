@@ -18,16 +18,19 @@ func TestRequestsOfACapture(t *testing.T) {
 	if found := w.preflight(); found != nil {
 		t.Fatalf("%+v", found)
 	}
-	seen, err := w.p.Instance(ctx, w.a)
+	look := cloud.OneLook(ctx)
+	_, err := w.p.Instance(look, w.a)
 	w.must(err)
-	w.must(w.p.ProtectFromScaleIn(ctx, w.a, true))
+	before, err := w.p.HoldOf(look, w.a)
+	w.must(err)
+	w.must(w.p.Hold(ctx, w.a, before.Token))
 	from := w.snapshot()
 	w.until("started", func() bool {
 		power, err := w.p.EnsureStarted(ctx, w.a)
 		w.must(err)
 		return power == cloud.PowerRunning
 	})
-	w.must(w.p.ProtectFromScaleIn(ctx, w.a, seen.ScaleInProtected))
+	w.must(w.p.Unhold(ctx, w.a, before.Token))
 
 	w.p = w.connect(w.environment(w.secret))
 	if have := w.publish(from); have.State != cloud.Complete {

@@ -23,7 +23,7 @@ func TestInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []cloud.Instance{
-		{ID: providerPrefix + cloud.InstanceID(testPool) + "/virtualMachines/0", Pool: testPool, ScaleInProtected: true, Image: testDefinition, BuiltFrom: "2026.11.3"},
+		{ID: providerPrefix + cloud.InstanceID(testPool) + "/virtualMachines/0", Pool: testPool, Image: testDefinition, BuiltFrom: "2026.11.3"},
 		{ID: providerPrefix + cloud.InstanceID(testPool) + "/virtualMachines/1", Pool: testPool, Image: "Canonical:::latest"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

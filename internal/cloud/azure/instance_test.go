@@ -18,7 +18,7 @@ func TestInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := cloud.Instance{ID: testInstance, Pool: testPool, Power: cloud.PowerRunning, ScaleInProtected: true, Image: testDefinition, BuiltFrom: "2026.11.3"}
+	want := cloud.Instance{ID: testInstance, Pool: testPool, Power: cloud.PowerRunning, Image: testDefinition, BuiltFrom: "2026.11.3"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -95,11 +95,11 @@ func TestPower(t *testing.T) {
 	}
 }
 
-func TestProtectFromScaleIn(t *testing.T) {
+func TestHoldIsProtectionFromScaleIn(t *testing.T) {
 	a := newARM(t)
 	a.vm(`{"properties": {"protectionPolicy": {"protectFromScaleSetActions": true}}}`)
 	p := a.provider()
-	if err := p.ProtectFromScaleIn(t.Context(), testInstance, true); err != nil {
+	if err := p.Hold(t.Context(), testInstance, cloud.Unheld); err != nil {
 		t.Fatal(err)
 	}
 	sent := a.last("PUT", "/virtualMachines/0")
@@ -108,17 +108,16 @@ func TestProtectFromScaleIn(t *testing.T) {
 		t.Errorf("If-Match %q, body %s", sent.IfMatch, diff)
 	}
 	before := len(a.made())
-	if err := p.ProtectFromScaleIn(t.Context(), testInstance, true); err != nil || len(a.made()) != before {
+	if err := p.Hold(t.Context(), testInstance, cloud.Unheld); err != nil || len(a.made()) != before {
 		t.Errorf("protecting again: %v, sent %v", err, a.made()[before:])
 	}
 	a.ignore[fold(sent.Path)] = 9
-	wantKind(t, p.ProtectFromScaleIn(t.Context(), testInstance, false), cloud.Conflict)
+	wantKind(t, p.Unhold(t.Context(), testInstance, cloud.Unheld), cloud.Conflict)
 	a.ignore[fold(sent.Path)] = 0
-	if err := p.ProtectFromScaleIn(t.Context(), testInstance, false); err != nil {
+	if err := p.Unhold(t.Context(), testInstance, cloud.Unheld); err != nil {
 		t.Error(err)
 	}
-	seen, err := p.Instance(t.Context(), testInstance)
-	if err != nil || seen.ScaleInProtected {
-		t.Errorf("protected %v, %v", seen.ScaleInProtected, err)
+	if seen, err := p.HoldOf(t.Context(), testInstance); err != nil || seen.Held {
+		t.Errorf("protected %v, %v", seen.Held, err)
 	}
 }

@@ -37,12 +37,12 @@ func TestOneLook(t *testing.T) {
 	if _, err := p.Instance(cloud.Anew(ctx), testInstance); err != nil || a.gets(vmPath) != 2 {
 		t.Errorf("anew: %v, %d reads", err, a.gets(vmPath))
 	}
-	if err := p.ProtectFromScaleIn(ctx, testInstance, true); err != nil || a.gets(vmPath) != 2 {
+	if err := p.Hold(ctx, testInstance, cloud.Unheld); err != nil || a.gets(vmPath) != 2 {
 		t.Errorf("a write on what was seen: %v, %d reads", err, a.gets(vmPath))
 	}
 	for range 2 {
-		have, err := p.Instance(ctx, testInstance)
-		if err != nil || !have.ScaleInProtected {
+		have, err := p.HoldOf(ctx, testInstance)
+		if err != nil || !have.Held {
 			t.Errorf("after the write: %+v, %v", have, err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestNothingIsWrittenOnAnOldLook(t *testing.T) {
 			if _, err := p.Instance(ctx, testInstance); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.ProtectFromScaleIn(ctx, testInstance, true); err != nil {
+			if err := p.Hold(ctx, testInstance, cloud.Unheld); err != nil {
 				t.Fatal(err)
 			}
 			if n := a.gets(vmPath); n != test.reads {

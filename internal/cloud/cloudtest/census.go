@@ -54,7 +54,6 @@ func (s suite) listed(all map[cloud.InstanceID]cloud.Instance, id cloud.Instance
 }
 
 func censusShowsInstances(t *testing.T, s suite) {
-	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, true))
 	all := s.census(t)
 	if len(all) != len(s.Instances) {
 		t.Errorf("%d instances are listed, want %d", len(all), len(s.Instances))

@@ -20,11 +20,11 @@ var censusMutants = []mutant{
 			return append(list, list...), err
 		}
 	}},
-	{"the census reads no protection", "a census shows each instance once, as a look at it does", func(c *memory.Cloud, h *hooks) {
+	{"the census reads no image", "a census shows each instance once, as a look at it does", func(c *memory.Cloud, h *hooks) {
 		h.instances = func(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 			list, err := c.Instances(ctx, pool)
 			for i := range list {
-				list[i].ScaleInProtected = false
+				list[i].Image = ""
 			}
 			return list, err
 		}

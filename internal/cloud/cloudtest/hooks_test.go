@@ -14,7 +14,9 @@ type hooks struct {
 	instances      func(context.Context, cloud.PoolID) ([]cloud.Instance, error)
 	ensureStopped  func(context.Context, cloud.InstanceID) (cloud.Power, error)
 	ensureStarted  func(context.Context, cloud.InstanceID) (cloud.Power, error)
-	protect        func(context.Context, cloud.InstanceID, bool) error
+	holdOf         func(context.Context, cloud.InstanceID) (cloud.Hold, error)
+	hold           func(context.Context, cloud.InstanceID, string) error
+	unhold         func(context.Context, cloud.InstanceID, string) error
 	snapshot       func(context.Context, cloud.InstanceID, string) (cloud.Snapshot, error)
 	ensureSnapshot func(context.Context, cloud.SnapshotSpec) (cloud.Snapshot, error)
 	deleteSnapshot func(context.Context, cloud.InstanceID, string) error
@@ -104,11 +106,22 @@ func (h hooks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Po
 	return one(h.ensureStarted, h.Provider.EnsureStarted)(ctx, id)
 }
 
-func (h hooks) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, protect bool) error {
-	if h.protect != nil {
-		return h.protect(ctx, id, protect)
+func (h hooks) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+	return one(h.holdOf, h.Provider.HoldOf)(ctx, id)
+}
+
+func (h hooks) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
+	if h.hold != nil {
+		return h.hold(ctx, id, token)
 	}
-	return h.Provider.ProtectFromScaleIn(ctx, id, protect)
+	return h.Provider.Hold(ctx, id, token)
+}
+
+func (h hooks) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
+	if h.unhold != nil {
+		return h.unhold(ctx, id, token)
+	}
+	return h.Provider.Unhold(ctx, id, token)
 }
 
 func (h hooks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {

@@ -17,8 +17,6 @@ var instanceCases = []testCase{
 	{"EnsureStarted is repeated until running", starts},
 	{"EnsureStarted leaves a running instance alone", startedAlready},
 	{"a guest that switches itself off is stopped", guestPowersOff},
-	{"protection is shown as it was set", protection},
-	{"protection outlives a stop", protectionOutlivesStop},
 }
 
 func instanceShowsItself(t *testing.T, s suite) {
@@ -43,7 +41,6 @@ func instanceNotFound(t *testing.T, s suite) {
 	wantError(t, err, cloud.NotFound)
 	_, err = s.p.EnsureStarted(ctx, s.Missing)
 	wantError(t, err, cloud.NotFound)
-	wantError(t, s.p.ProtectFromScaleIn(ctx, s.Missing, true), cloud.NotFound)
 	_, err = s.p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.Missing})
 	wantError(t, err, cloud.NotFound)
 	if have := got(s.p.Snapshot(ctx, s.Missing, theSnapshot))(t); have.State != cloud.Absent {
@@ -150,30 +147,4 @@ func guestPowersOff(t *testing.T, s suite) {
 		t.Errorf("EnsureStopped finds %q", power)
 	}
 	s.start(t, s.a)
-}
-
-func (s suite) wantProtected(t *testing.T, id cloud.InstanceID, want bool) {
-	t.Helper()
-	if have := got(s.p.Instance(t.Context(), id))(t).ScaleInProtected; have != want {
-		t.Errorf("%s: protected from scale-in is %t, want %t", id, have, want)
-	}
-}
-
-func protection(t *testing.T, s suite) {
-	for _, want := range []bool{true, true, false, false, true} {
-		must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, want))
-		s.wantProtected(t, s.a, want)
-		s.wantProtected(t, s.b, false)
-	}
-	s.wantPower(t, s.a, cloud.PowerRunning)
-}
-
-func protectionOutlivesStop(t *testing.T, s suite) {
-	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, true))
-	s.stop(t, s.a)
-	s.wantProtected(t, s.a, true)
-	s.start(t, s.a)
-	s.wantProtected(t, s.a, true)
-	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, false))
-	s.wantProtected(t, s.a, false)
 }

@@ -33,7 +33,7 @@ func TestSuiteCatchesMutants(t *testing.T) {
 	if os.Getenv(mutantEnv) != "" {
 		t.Skip("this process runs one mutant")
 	}
-	for _, m := range append(slices.Concat(diskMutants, recipeMutants, censusMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants), mutant{name: "none"}) {
+	for _, m := range append(slices.Concat(diskMutants, recipeMutants, censusMutants, holdMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants), mutant{name: "none"}) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMutant$", "-test.v")
@@ -64,7 +64,7 @@ func TestMutant(t *testing.T) {
 		t.Skip("run by TestSuiteCatchesMutants")
 	}
 	mutate := func(*memory.Cloud, *hooks) {}
-	for _, m := range slices.Concat(diskMutants, recipeMutants, censusMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants) {
+	for _, m := range slices.Concat(diskMutants, recipeMutants, censusMutants, holdMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants) {
 		if m.name == name {
 			mutate = m.mutate
 		}
@@ -205,19 +205,6 @@ var diskMutants = []mutant{
 			p, err := c.EnsureStopped(ctx, id)
 			stopped[id] = p == cloud.PowerStopped
 			return p, err
-		}
-	}},
-	{"protection is never taken away", "protection is shown as it was set", func(c *memory.Cloud, h *hooks) {
-		h.protect = func(ctx context.Context, id cloud.InstanceID, _ bool) error {
-			return c.ProtectFromScaleIn(ctx, id, true)
-		}
-	}},
-	{"a start loses the protection", "protection outlives a stop", func(c *memory.Cloud, h *hooks) {
-		h.ensureStarted = func(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
-			if err := c.ProtectFromScaleIn(ctx, id, false); err != nil {
-				return "", err
-			}
-			return c.EnsureStarted(ctx, id)
 		}
 	}},
 	{"a snapshot loses its tags", "EnsureSnapshot is repeated until complete, and carries name and tags", func(c *memory.Cloud, h *hooks) {

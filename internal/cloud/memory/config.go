@@ -16,6 +16,8 @@ type Config struct {
 	// NoZoneStorage makes the region one without zone-redundant storage: a pool's first attempt at an
 	// image version fails for it, and EnsureImage must come back with another kind.
 	NoZoneStorage bool
+	// NoHold makes the pools do nothing by themselves that an instance could be held from.
+	NoHold bool
 	// MaxImages is from how many images the instances of a pool may have been built, its recipe's included; a pool
 	// whose next instance would be of one more does not grow. 0 is no limit.
 	MaxImages int

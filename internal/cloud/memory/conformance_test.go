@@ -15,6 +15,7 @@ func TestConformance(t *testing.T) {
 		"instant":         func(c *memory.Config, _ *memory.PoolSpec) { c.Latency = memory.Latency{} },
 		"no zone storage": func(c *memory.Config, _ *memory.PoolSpec) { c.NoZoneStorage = true },
 		"no bootstrap":    func(_ *memory.Config, p *memory.PoolSpec) { p.Bootstrap, p.Unreadable = nil, nil },
+		"nothing to hold": func(c *memory.Config, _ *memory.PoolSpec) { c.NoHold = true },
 		"latest":          func(_ *memory.Config, p *memory.PoolSpec) { p.Latest = true },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func TestOutcomes(t *testing.T) {
 			r := newRig(t)
 			f := memory.NewFaulty(r.Cloud, func(memory.Call) memory.Outcome { return c.outcome })
 			var err error
-			crashed := memory.RunUntilCrash(func() { err = f.ProtectFromScaleIn(t.Context(), r.a, true) })
+			crashed := memory.RunUntilCrash(func() { err = f.Hold(t.Context(), r.a, cloud.Unheld) })
 			if crashed != c.crashed || cloud.KindOf(err) != c.kind {
 				t.Errorf("crashed %t with error %v", crashed, err)
 			}
@@ -56,7 +56,9 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	_, _ = p.Instance(ctx, r.a)
 	_, _ = p.EnsureStopped(ctx, r.a)
 	_, _ = p.EnsureStarted(ctx, r.a)
-	_ = p.ProtectFromScaleIn(ctx, r.a, true)
+	_, _ = p.HoldOf(ctx, r.a)
+	_ = p.Hold(ctx, r.a, cloud.Unheld)
+	_ = p.Unhold(ctx, r.a, cloud.Unheld)
 	_, _ = p.Snapshot(ctx, r.a, "s")
 	_, _ = p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "s", Instance: r.a})
 	_ = p.DeleteSnapshot(ctx, r.a, "s")
@@ -101,13 +103,14 @@ func TestEveryCallIsCountedAndCanBeLost(t *testing.T) {
 	}
 	want := []memory.Call{
 		{0, "Instance", string(r.a), false}, {1, "EnsureStopped", string(r.a), true}, {2, "EnsureStarted", string(r.a), true},
-		{3, "ProtectFromScaleIn", string(r.a), true}, {4, "Snapshot", "s", false}, {5, "EnsureSnapshot", "s", true},
-		{6, "DeleteSnapshot", "s", true}, {7, "Image", "2026.11.21", false}, {8, "Images", string(r.pool), false},
-		{9, "EnsureImage", "2026.11.21", true}, {10, "TagImage", "2026.11.21", true}, {11, "DeleteImage", "2026.11.21", true},
-		{12, "Pool", string(r.pool), false}, {13, "Preflight", string(r.a), false}, {14, "RecipeChange", "2026.11.21", false},
-		{15, "SetRecipe", "2026.11.21", true}, {16, "SetCapacity", string(r.pool), true},
-		{17, "Snapshots", "", false}, {18, "DropSnapshot", "memory:///snapshots/s", true}, {19, "PoolsBeside", "", false},
-		{20, "RestoreChange", string(r.pool), false}, {21, "PoolsOf", "", false},
+		{3, "HoldOf", string(r.a), false}, {4, "Hold", string(r.a), true}, {5, "Unhold", string(r.a), true},
+		{6, "Snapshot", "s", false}, {7, "EnsureSnapshot", "s", true}, {8, "DeleteSnapshot", "s", true},
+		{9, "Image", "2026.11.21", false}, {10, "Images", string(r.pool), false}, {11, "EnsureImage", "2026.11.21", true},
+		{12, "TagImage", "2026.11.21", true}, {13, "DeleteImage", "2026.11.21", true}, {14, "Pool", string(r.pool), false},
+		{15, "Preflight", string(r.a), false}, {16, "RecipeChange", "2026.11.21", false}, {17, "SetRecipe", "2026.11.21", true},
+		{18, "SetCapacity", string(r.pool), true}, {19, "Snapshots", "", false}, {20, "DropSnapshot", "memory:///snapshots/s", true},
+		{21, "PoolsBeside", "", false},
+		{22, "RestoreChange", string(r.pool), false}, {23, "PoolsOf", "", false},
 	}
 	if diff := cmp.Diff(want, f.Calls()); diff != "" {
 		t.Error(diff)

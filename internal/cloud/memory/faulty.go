@@ -32,9 +32,20 @@ func (f *Faulty) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.
 	return through(f, opEnsureStarted, string(id), writes, func() (cloud.Power, error) { return f.provider.EnsureStarted(ctx, id) })
 }
 
-// ProtectFromScaleIn may be lost.
-func (f *Faulty) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, protect bool) error {
-	_, err := through(f, opProtect, string(id), writes, alone(func() error { return f.provider.ProtectFromScaleIn(ctx, id, protect) }))
+// HoldOf may be lost.
+func (f *Faulty) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+	return through(f, opHoldOf, string(id), looks, func() (cloud.Hold, error) { return f.provider.HoldOf(ctx, id) })
+}
+
+// Hold may be lost.
+func (f *Faulty) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
+	_, err := through(f, opHold, string(id), writes, alone(func() error { return f.provider.Hold(ctx, id, token) }))
+	return err
+}
+
+// Unhold may be lost.
+func (f *Faulty) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
+	_, err := through(f, opUnhold, string(id), writes, alone(func() error { return f.provider.Unhold(ctx, id, token) }))
 	return err
 }
 

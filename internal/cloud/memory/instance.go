@@ -54,7 +54,7 @@ func (c *Cloud) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instan
 
 func (m *instance) view() cloud.Instance {
 	return cloud.Instance{
-		ID: m.id, Pool: m.pool.id, Power: m.power, ScaleInProtected: m.protected,
+		ID: m.id, Pool: m.pool.id, Power: m.power,
 		Image: m.image, BuiltFrom: m.builtFrom, CreatedAt: m.created, Refusals: slices.Clone(m.refusals),
 	}
 }
@@ -129,28 +129,6 @@ func (c *Cloud) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.P
 		c.start(m)
 	}
 	return m.power, nil
-}
-
-// ProtectFromScaleIn is done when it returns.
-func (c *Cloud) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, protect bool) error {
-	defer c.enter()()
-	if err := c.admit(ctx, opProtect, string(id)); err != nil {
-		return err
-	}
-	m, err := c.find(opProtect, id)
-	if err != nil {
-		return err
-	}
-	if m.protected == protect {
-		return nil
-	}
-	m.protected = protect
-	if protect {
-		c.record(ByCaller, EffectProtect, string(m.id))
-	} else {
-		c.record(ByCaller, EffectUnprotect, string(m.id))
-	}
-	return nil
 }
 
 // start boots a machine, unless the cloud has lost the room for it: then it is off again after a while.

@@ -142,7 +142,9 @@ const (
 	opInstances      = "Instances"
 	opEnsureStopped  = "EnsureStopped"
 	opEnsureStarted  = "EnsureStarted"
-	opProtect        = "ProtectFromScaleIn"
+	opHoldOf         = "HoldOf"
+	opHold           = "Hold"
+	opUnhold         = "Unhold"
 	opSnapshot       = "Snapshot"
 	opEnsureSnapshot = "EnsureSnapshot"
 	opDeleteSnapshot = "DeleteSnapshot"
@@ -168,7 +170,9 @@ var phrases = map[string]string{
 	opInstances:      "list instances of",
 	opEnsureStopped:  "stop instance",
 	opEnsureStarted:  "start instance",
-	opProtect:        "protect instance from scale-in",
+	opHoldOf:         "look at the hold of instance",
+	opHold:           "hold instance",
+	opUnhold:         "give back the hold of instance",
 	opSnapshot:       "look at snapshot",
 	opEnsureSnapshot: "make snapshot",
 	opDeleteSnapshot: "delete snapshot",

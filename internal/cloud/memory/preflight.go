@@ -17,7 +17,7 @@ const (
 
 // captureCalls are those that a capture makes to change something, in the order in which it makes them.
 var captureCalls = []string{
-	opProtect, opEnsureStopped, opEnsureSnapshot, opEnsureStarted, opEnsureImage, opTagImage,
+	opHold, opEnsureStopped, opEnsureSnapshot, opEnsureStarted, opUnhold, opEnsureImage, opTagImage,
 	opDeleteSnapshot, opSetRecipe, opDeleteImage,
 }
 

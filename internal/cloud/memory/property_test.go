@@ -59,7 +59,10 @@ func (r *rig) take(t *rapid.T, s step) error {
 	case "start":
 		return second(r.EnsureStarted(ctx, id))
 	case "protect":
-		return r.ProtectFromScaleIn(ctx, id, s.On)
+		if s.On {
+			return r.Hold(ctx, id, cloud.Unheld)
+		}
+		return r.Unhold(ctx, id, cloud.Unheld)
 	case "snapshot":
 		tags := map[string]string{"n": fmt.Sprint(s.N)}
 		return second(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: s.Name, Instance: id, Tags: tags}))

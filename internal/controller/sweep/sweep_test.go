@@ -113,17 +113,17 @@ func (s *stage) node(name string) *corev1.Node {
 // hold reserves a node as a capture does, up to its cordon and its instance's protection.
 func (s *stage) hold(name string, holder v1alpha1.Holder) {
 	s.Helper()
-	s.must(node.Note(s.Context(), s.kube, s.node(name), node.NewReservation(holder, s.node(name), false, metav1.NewTime(s.now))))
+	s.must(node.Note(s.Context(), s.kube, s.node(name), node.NewReservation(holder, s.node(name), cloud.Unheld, metav1.NewTime(s.now))))
 	s.must(node.Cordon(s.Context(), s.kube, s.node(name)))
-	s.must(s.cloud.ProtectFromScaleIn(s.Context(), cloud.InstanceID(s.node(name).Spec.ProviderID), true))
+	s.must(s.cloud.Hold(s.Context(), cloud.InstanceID(s.node(name).Spec.ProviderID), cloud.Unheld))
 }
 
 func (s *stage) isFree(name string) bool {
 	s.Helper()
 	n := s.node(name)
-	instance, err := s.cloud.Instance(s.Context(), cloud.InstanceID(n.Spec.ProviderID))
+	hold, err := s.cloud.HoldOf(s.Context(), cloud.InstanceID(n.Spec.ProviderID))
 	s.must(err)
-	return !n.Spec.Unschedulable && len(n.Annotations) == 0 && !instance.ScaleInProtected
+	return !n.Spec.Unschedulable && len(n.Annotations) == 0 && !hold.Held
 }
 
 func (s *stage) pass() {

@@ -1,0 +1,126 @@
+package cloudtest_test
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+const givenBack = "a hold is shown, and given back as its token says"
+
+var holdMutants = []mutant{
+	{"nothing is held", givenBack, func(_ *memory.Cloud, h *hooks) {
+		h.hold = func(context.Context, cloud.InstanceID, string) error { return nil }
+	}},
+	{"a hold is never given back", givenBack, func(_ *memory.Cloud, h *hooks) {
+		h.unhold = func(context.Context, cloud.InstanceID, string) error { return nil }
+	}},
+	{"everything is free afterwards", "what was held before stays held", func(c *memory.Cloud, h *hooks) {
+		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
+			if token == cloud.Protected {
+				token = cloud.Unheld
+			}
+			return c.Unhold(ctx, id, token)
+		}
+	}},
+	{"the token is that of the hold", "what was held before stays held", func(c *memory.Cloud, h *hooks) {
+		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+			hold, err := c.HoldOf(ctx, id)
+			hold.Token = cloud.Unheld
+			return hold, err
+		}
+	}},
+	{"what was held before is left as somebody made it", "what was held before stays held", func(c *memory.Cloud, h *hooks) {
+		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
+			if token == cloud.Protected {
+				return nil
+			}
+			return c.Unhold(ctx, id, token)
+		}
+	}},
+	{"a second hold takes the first away", "holding and giving back may be repeated", func(c *memory.Cloud, h *hooks) {
+		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
+			if hold, err := c.HoldOf(ctx, id); err != nil || hold.Held {
+				return c.Unhold(ctx, id, token)
+			}
+			return c.Hold(ctx, id, token)
+		}
+	}},
+	{"a look takes the hold away", "a look at a hold changes nothing", func(c *memory.Cloud, h *hooks) {
+		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+			hold, err := c.HoldOf(ctx, id)
+			if hold.Held {
+				_ = c.Unhold(ctx, id, cloud.Unheld)
+			}
+			return hold, err
+		}
+	}},
+	{"a start takes the hold away", "a hold outlives a stop", func(c *memory.Cloud, h *hooks) {
+		h.ensureStarted = func(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+			if err := c.Unhold(ctx, id, cloud.Unheld); err != nil {
+				return "", err
+			}
+			return c.EnsureStarted(ctx, id)
+		}
+	}},
+	{"a hold stops the instance", "a hold leaves the instance running, and the other ones alone", func(c *memory.Cloud, h *hooks) {
+		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
+			if _, err := c.EnsureStopped(ctx, id); err != nil {
+				return err
+			}
+			return c.Hold(ctx, id, token)
+		}
+	}},
+	{"a hold is the whole pool's", "a hold leaves the instance running, and the other ones alone", func(c *memory.Cloud, h *hooks) {
+		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
+			for _, other := range c.World().Instances {
+				if err := c.Hold(ctx, other.ID, token); err != nil {
+					return err
+				}
+			}
+			return c.Hold(ctx, id, token)
+		}
+	}},
+	{"no token holds all the same", "without a token nothing is held or given back", func(c *memory.Cloud, h *hooks) {
+		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
+			if token == "" {
+				token = cloud.Unheld
+			}
+			return c.Hold(ctx, id, token)
+		}
+	}},
+	{"no token frees", "without a token nothing is held or given back", func(c *memory.Cloud, h *hooks) {
+		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
+			if token == "" {
+				token = cloud.Unheld
+			}
+			return c.Unhold(ctx, id, token)
+		}
+	}},
+	{"any token frees", "a token that is not the provider's is invalid, and changes nothing", func(c *memory.Cloud, h *hooks) {
+		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
+			if token != "" && token != cloud.Protected {
+				token = cloud.Unheld
+			}
+			return c.Unhold(ctx, id, token)
+		}
+	}},
+	{"any token holds", "a token that is not the provider's is invalid, and changes nothing", func(c *memory.Cloud, h *hooks) {
+		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
+			if token != "" {
+				token = cloud.Unheld
+			}
+			return c.Hold(ctx, id, token)
+		}
+	}},
+	{"the hold of nothing is none", "the hold of an instance that does not exist is not found", func(c *memory.Cloud, h *hooks) {
+		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+			hold, err := c.HoldOf(ctx, id)
+			if cloud.Is(err, cloud.NotFound) {
+				err = nil
+			}
+			return hold, err
+		}
+	}},
+}

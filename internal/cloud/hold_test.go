@@ -1,0 +1,22 @@
+package cloud
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestProtectionIsReadBack: each hold's token reads as it was made, and no other is taken.
+func TestProtectionIsReadBack(t *testing.T) {
+	for _, protected := range []bool{false, true} {
+		hold := Protection(protected)
+		if back, err := ProtectedBy("x", "i", hold.Token); err != nil || back != protected || hold.Held != protected || hold.Token == "" || len(hold.Token) > MaxToken {
+			t.Errorf("%+v reads %t, %v", hold, back, err)
+		}
+	}
+	for _, strange := range []string{"", "?", "Protected", "unheld ", strings.Repeat("x", 10*MaxToken)} {
+		_, err := ProtectedBy("x", "i", strange)
+		if !Is(err, Invalid) || len(err.Error()) > 2*MaxToken {
+			t.Errorf("%.20q: %v", strange, err)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// HoldOf looks at an instance's protection from scale-in.
+func (c *Cloud) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opHoldOf, string(id)); err != nil {
+		return cloud.Hold{}, err
+	}
+	m, err := c.find(opHoldOf, id)
+	if err != nil || c.config.NoHold {
+		return cloud.Hold{}, err
+	}
+	return cloud.Protection(m.protected), nil
+}
+
+// Hold is done when it returns.
+func (c *Cloud) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
+	return c.protect(ctx, opHold, id, token, func(bool) bool { return true })
+}
+
+// Unhold is done when it returns.
+func (c *Cloud) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
+	return c.protect(ctx, opUnhold, id, token, func(before bool) bool { return before })
+}
+
+// protect sets an instance's protection to what is wanted of one that was protected before, or was not.
+func (c *Cloud) protect(ctx context.Context, op string, id cloud.InstanceID, token string, wanted func(before bool) bool) error {
+	defer c.enter()()
+	if err := c.admit(ctx, op, string(id)); err != nil {
+		return err
+	}
+	if token == "" {
+		return nil
+	}
+	before, err := cloud.ProtectedBy(phrases[op], id, token)
+	if err != nil {
+		return err
+	}
+	m, err := c.find(op, id)
+	if err != nil || c.config.NoHold || m.protected == wanted(before) {
+		return err
+	}
+	m.protected = wanted(before)
+	if m.protected {
+		c.record(ByCaller, EffectProtect, string(m.id))
+	} else {
+		c.record(ByCaller, EffectUnprotect, string(m.id))
+	}
+	return nil
+}
