@@ -64,8 +64,10 @@ var rooms = map[string]room{
 	"internal/membership": {own: "api cloud node", foreign: kubeClient},
 	"internal/nodecache":  {own: "api cloud membership", foreign: kubeLoop},
 
+	"internal/savedrecipe": {own: "api cloud", foreign: kubeClient},
+
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
-	"internal/capture":  {own: "api capture/plan cloud held history imageversion membership node nodestate retention selection spread", foreign: kubeLoop},
+	"internal/capture":  {own: "api capture/plan cloud held history imageversion membership node nodestate retention savedrecipe selection spread", foreign: kubeLoop},
 	"internal/replace":  {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/doctor":   {own: "api cloud held history imageversion membership node nodestate spread", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},

@@ -1,37 +1,30 @@
 package capture
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
-// recipeKey is where a saved recipe stands in its Secret, and customDataKey the customData that goes with it.
-const (
-	recipeKey     = "recipe.json"
-	customDataKey = "customData"
-)
-
-// lookSaved tells whether what the recipe loses is kept, as it is now.
+// lookSaved tells whether what the recipe loses is kept, as it is now. The image of a pool's first promotion is lost
+// too: no version of the pool's own leads back to it.
 func (e *Engine) lookSaved(ctx context.Context, w *world) (saved bool, err error) {
-	if len(w.change.Removes) == 0 {
+	own := w.recipe.Recipe.Version != "" || w.recipe.Recipe.Latest
+	if len(w.change.Removes) == 0 && own {
 		return true, nil
 	}
-	if w.customData, err = e.customData(ctx, w.p); err != nil {
-		return false, err
+	if len(w.change.Removes) > 0 {
+		if w.customData, err = e.customData(ctx, w.p); err != nil {
+			return false, err
+		}
 	}
 	if w.savedAs, saved, err = e.savedRecipes().Look(ctx, w.p.Name, w.change.Backup, w.customData); saved && err == nil {
 		w.p.Status.SavedRecipe = e.namespace() + "/" + w.savedAs
@@ -41,7 +34,12 @@ func (e *Engine) lookSaved(ctx context.Context, w *world) (saved bool, err error
 
 // saveRecipe keeps what the recipe is about to lose.
 func (e *Engine) saveRecipe(ctx context.Context, w *world) error {
-	return e.savedRecipes().Save(ctx, w.savedAs, w.p.Name, w.p.Spec.Pool, w.change.Backup, w.customData)
+	of := savedrecipe.Owner{Prototype: w.p.Name, UID: w.p.UID, Pool: w.p.Spec.Pool, PoolID: w.pool, Version: w.p.Spec.Version}
+	if err := e.savedRecipes().Save(ctx, w.savedAs, of, w.change.Backup, w.customData); err != nil {
+		return err
+	}
+	w.p.Status.SavedRecipe = e.namespace() + "/" + w.savedAs
+	return nil
 }
 
 // customData reads the copy that the settings name; nil if they name none. Its content goes into the saved recipe, and
@@ -51,7 +49,7 @@ func (e *Engine) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byte,
 	if from == nil {
 		return nil, nil
 	}
-	key, name := cmp.Or(from.Key, customDataKey), e.namespace()+"/"+from.Name
+	key, name := cmp.Or(from.Key, savedrecipe.CustomDataKey), e.namespace()+"/"+from.Name
 	secret, err := e.Kube.CoreV1().Secrets(e.namespace()).Get(ctx, from.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -84,71 +82,6 @@ func (e *Engine) refuseCustomData(ctx context.Context, w *world, _ []v1alpha1.Pr
 	return []cloud.Refusal{{Reason: CustomDataMissing, Message: missing.Message + ", or leave the setting out"}}, nil
 }
 
-func (e *Engine) savedRecipes() SavedRecipes {
-	return SavedRecipes{Kube: e.Kube, Namespace: e.namespace()}
-}
-
-// SavedRecipes are the Secrets that keep what recipes have lost. Each outlives its Prototype: a rollback may need it.
-type SavedRecipes struct {
-	Kube      kubernetes.Interface
-	Namespace string
-}
-
-// Look tells under which name what is lost for a Prototype is kept, and whether it is kept already. A Secret that
-// holds something else, because the recipe was changed since or an earlier Prototype had this one's name, is left
-// alone: it may be the only copy of what it holds. What is lost now is then kept beside it.
-//
-// customData is kept with it; nil if nobody named a copy, and then one that is kept already is as good as none.
-func (s SavedRecipes) Look(ctx context.Context, prototype string, backup, customData []byte) (name string, kept bool, err error) {
-	name = prototype + "-recipe"
-	holds := func(have map[string][]byte) bool {
-		return bytes.Equal(have[recipeKey], backup) && (customData == nil || bytes.Equal(have[customDataKey], customData))
-	}
-	have, err := s.read(ctx, name)
-	if err != nil || have == nil || holds(have) {
-		return name, err == nil && have != nil, err
-	}
-	sum := sha256.Sum256(slices.Concat(backup, customData))
-	name += "-" + hex.EncodeToString(sum[:4])
-	have, err = s.read(ctx, name)
-	if err != nil || have == nil || holds(have) {
-		return name, err == nil && have != nil, err
-	}
-	return name, false, fmt.Errorf("secret %s/%s does not hold the recipe that its name stands for: somebody wrote it; delete it", s.Namespace, name)
-}
-
-// read gives a saved recipe: nil if there is no such Secret, and not nil if there is.
-func (s SavedRecipes) read(ctx context.Context, name string) (map[string][]byte, error) {
-	secret, err := s.Kube.CoreV1().Secrets(s.Namespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read secret %s/%s: %w", s.Namespace, name, err)
-	}
-	if secret.Data == nil {
-		return map[string][]byte{}, nil
-	}
-	return secret.Data, nil
-}
-
-// Save keeps what a pool's recipe is about to lose for a Prototype, under the name that Look gave.
-func (s SavedRecipes) Save(ctx context.Context, name, prototype, pool string, backup, customData []byte) error {
-	immutable, data := true, map[string][]byte{recipeKey: backup}
-	if customData != nil {
-		data[customDataKey] = customData
-	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: s.Namespace,
-			Labels: map[string]string{v1alpha1.PrototypeLabel: v1alpha1.LabelValue(prototype), v1alpha1.PoolLabel: v1alpha1.LabelValue(v1alpha1.ObjectName(pool))},
-		},
-		Immutable: &immutable,
-		Data:      data,
-	}
-	_, err := s.Kube.CoreV1().Secrets(s.Namespace).Create(ctx, secret, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create secret %s/%s: %w", s.Namespace, name, err)
-	}
-	return nil
+func (e *Engine) savedRecipes() savedrecipe.Secrets {
+	return savedrecipe.Secrets{Kube: e.Kube, Namespace: e.namespace()}
 }

@@ -13,13 +13,14 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
 // TestAStaleRecipeIsNotTakenForSaved: a Secret of that name that holds something else is no copy of what is lost
 // now. It stays, for it may be the only copy of what it holds.
 func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
 	s := newStage(t).decide()
-	stale := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-recipe", Namespace: ourspace}, Data: map[string][]byte{recipeKey: []byte(`{"customData":"of last year"}`)}}
+	stale := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-recipe", Namespace: ourspace}, Data: map[string][]byte{savedrecipe.RecipeKey: []byte(`{"customData":"of last year"}`)}}
 	s.must(s.objects.Add(stale))
 	change := s.changeTo("2026.03.14")
 	if len(change.Removes) > 0 {
@@ -33,9 +34,9 @@ func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
 	anew := false
 	for _, secret := range secrets.Items {
 		kept = append(kept, secret.Name)
-		content := secret.Data[recipeKey]
+		content := secret.Data[savedrecipe.RecipeKey]
 		switch {
-		case secret.Name == stale.Name && !bytes.Equal(content, stale.Data[recipeKey]):
+		case secret.Name == stale.Name && !bytes.Equal(content, stale.Data[savedrecipe.RecipeKey]):
 			t.Errorf("the stale recipe was overwritten: %s", content)
 		case secret.Name != stale.Name && bytes.Contains(content, []byte("vmssCSE")):
 			anew = true
@@ -79,7 +80,7 @@ func TestCustomDataIsKeptWithTheRecipe(t *testing.T) {
 	s.engine.Log = funcr.New(func(prefix, args string) { said.WriteString(prefix + args + "\n") }, funcr.Options{Verbosity: 10})
 	p := s.decide(named).play(func(int) { said.WriteString(s.text(s.prototype()) + s.text(s.order())) })
 	s.succeeded(p)
-	if saved := s.saved(p); saved == nil || string(saved.Data[customDataKey]) != content || len(saved.Data[recipeKey]) == 0 {
+	if saved := s.saved(p); saved == nil || string(saved.Data[savedrecipe.CustomDataKey]) != content || len(saved.Data[savedrecipe.RecipeKey]) == 0 {
 		t.Errorf("saved is %+v", saved)
 	}
 	for _, action := range s.kube.Actions() {
@@ -142,23 +143,7 @@ func TestCustomDataThatVanishes(t *testing.T) {
 		}
 	})
 	s.succeeded(p)
-	if saved := s.saved(p); !waited || saved == nil || string(saved.Data[customDataKey]) != "needle" {
+	if saved := s.saved(p); !waited || saved == nil || string(saved.Data[savedrecipe.CustomDataKey]) != "needle" {
 		t.Errorf("waited: %t, saved: %+v", waited, saved)
-	}
-}
-
-// TestARecipeIsSavedOnce: whoever promotes a version later without a copy of customData finds what was kept with one.
-func TestARecipeIsSavedOnce(t *testing.T) {
-	s := newStage(t)
-	recipes, backup := SavedRecipes{Kube: s.kube, Namespace: ourspace}, []byte(`{"image":"generic"}`)
-	s.must(recipes.Save(t.Context(), "p-recipe", "p", "pool1", backup, []byte("old")))
-	for _, c := range []struct {
-		backup, customData []byte
-		kept               bool
-	}{{backup, nil, true}, {backup, []byte("old"), true}, {backup, []byte("new"), false}, {[]byte(`{}`), nil, false}} {
-		name, kept, err := recipes.Look(t.Context(), "p", c.backup, c.customData)
-		if err != nil || kept != c.kept || kept != (name == "p-recipe") {
-			t.Errorf("%s with %q is kept as %s: %t, %v", c.backup, c.customData, name, kept, err)
-		}
 	}
 }

@@ -71,7 +71,7 @@ func NoWayBackFrom(pool, image string) string {
 	if image == "" {
 		image = "what it names now"
 	}
-	return fmt.Sprintf("this is the first version that the recipe of pool %s comes to name: no rollback leads back to %s, so keep the pool's model and its customData elsewhere before the promotion", pool, image)
+	return fmt.Sprintf("this is the first version that the recipe of pool %s comes to name: no rollback leads back to %s, and `kamino restore` gives back only what the cloud gives out, so keep the pool's model and its customData elsewhere before the promotion", pool, image)
 }
 
 // reportWayBack says before a pool's first promotion that nothing leads back from it.

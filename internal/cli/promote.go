@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
 const promoteHelp = `Point the pool's recipe at a version that is complete and that no capture pointed it at: the promotion of a
@@ -96,10 +96,11 @@ func (s *session) carryPromotion(ctx context.Context, p history.Promotion, chang
 
 // saveRecipe keeps what the recipe is about to lose, as a capture does.
 func (s *session) saveRecipe(ctx context.Context, p history.Promotion, change cloud.RecipeChange) (string, error) {
-	secrets := capture.SavedRecipes{Kube: s.cluster.Kube, Namespace: s.options.Namespace}
+	secrets := savedrecipe.Secrets{Kube: s.cluster.Kube, Namespace: s.options.Namespace}
 	name, kept, err := secrets.Look(ctx, p.Prototype, change.Backup, nil)
 	if err == nil && !kept {
-		err = secrets.Save(ctx, name, p.Prototype, p.Pool, change.Backup, nil)
+		of := savedrecipe.Owner{Prototype: p.Prototype, Pool: p.Pool, PoolID: change.Pool, Version: p.Version}
+		err = secrets.Save(ctx, name, of, change.Backup, nil)
 	}
 	return name, err
 }

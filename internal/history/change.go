@@ -96,8 +96,8 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 		to = h.fallback()
 	}
 	if to == "" {
-		return nil, refuse(NoPrior, "pool %s has no version to go back to: %s, and none that is older than %s is complete and not quarantined",
-			h.Pool, h.names(), h.Recipe.Version)
+		return nil, refuse(NoPrior, "pool %s has no version to go back to: %s, and none that is older than %s is complete and not quarantined; "+
+			"`kamino restore %s` gives the recipe back what it lost with its first version", h.Pool, h.names(), h.Recipe.Version, h.Pool)
 	}
 	v := h.Find(to)
 	switch {
@@ -258,6 +258,16 @@ func (h History) RefuseRebuild() []cloud.Refusal {
 		return refuse(VersionQuarantined, "the recipe of pool %s names version %s, which is quarantined (%s): `kamino rollback %s` first", h.Pool, current.Version, current.Quarantined, h.Pool)
 	}
 	return h.refuseInFlight()
+}
+
+// RefuseRestore tells why the recipe is not to be given back what it lost; nil if it may be.
+func (h History) RefuseRestore() []cloud.Refusal {
+	var refusals []cloud.Refusal
+	for _, c := range h.Captures {
+		refusals = append(refusals, refuse(CaptureInFlight, "prototype %s is capturing node %s and would take it out again afterwards: stop it with `kamino cancel %s`",
+			c.Prototype, c.Donor, c.Prototype)...)
+	}
+	return refusals
 }
 
 func (h History) refuseInFlight() []cloud.Refusal {

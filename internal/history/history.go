@@ -98,8 +98,10 @@ type Version struct {
 	// BuiltAt is when it was captured, else when the cloud made it.
 	BuiltAt   time.Time `json:"builtAt,omitzero"`
 	Prototype string    `json:"prototype,omitempty"`
-	Proof     string    `json:"proof,omitempty"`
-	SizeGB    int32     `json:"sizeGB,omitempty"`
+	// SavedRecipe names the Secret with what the recipe lost when it was pointed at this version, as its Prototype says.
+	SavedRecipe string `json:"savedRecipe,omitempty"`
+	Proof       string `json:"proof,omitempty"`
+	SizeGB      int32  `json:"sizeGB,omitempty"`
 	// Quarantined says why it must never be used; RolledBack is the version that a rollback went to from it.
 	Quarantined string `json:"quarantined,omitempty"`
 	RolledBack  string `json:"rolledBack,omitempty"`
@@ -136,6 +138,7 @@ func Of(f Facts) History {
 		v := version(images[verdict.Version])
 		v.Use, v.Keep, v.Reason = useOf(v, verdict.Reason, h.Recipe.Version), verdict.Keep, verdict.Reason
 		v.Why = h.why(v)
+		v.SavedRecipe = savedFor(v.Version, f.Prototypes)
 		if f.Counted {
 			v.Nodes = append([]string{}, nodes[v.Version]...)
 		}
@@ -143,6 +146,16 @@ func Of(f Facts) History {
 	}
 	h.Prior = h.prior()
 	return h
+}
+
+// savedFor is the Secret that the version's Prototype names.
+func savedFor(version string, prototypes []v1alpha1.Prototype) string {
+	for _, p := range prototypes {
+		if same(p.Spec.Version, version) && p.Status.SavedRecipe != "" {
+			return p.Status.SavedRecipe
+		}
+	}
+	return ""
 }
 
 // inUse counts the members by version, if they are counted.

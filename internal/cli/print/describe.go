@@ -189,7 +189,7 @@ func recipeOf(p *v1alpha1.Prototype) [][2]string {
 		}
 	}
 	if p.Status.SavedRecipe != "" {
-		rows = append(rows, [2]string{"Saved in", "Secret " + p.Status.SavedRecipe})
+		rows = append(rows, [2]string{"Saved in", fmt.Sprintf("Secret %s: `kamino restore %s --prototype %s` gives it back", p.Status.SavedRecipe, p.Spec.Pool, p.Name)})
 	}
 	if len(p.Status.Retired) > 0 {
 		rows = append(rows, [2]string{"Retired", strings.Join(p.Status.Retired, ", ")})

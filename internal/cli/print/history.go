@@ -82,6 +82,11 @@ func historyNotes(h history.History) []string {
 			add("Version %s: %s", v.Version, orNone(v.Error))
 		}
 	}
+	for _, v := range h.Versions {
+		if v.SavedRecipe != "" {
+			add("What the recipe lost with version %s is kept in Secret %s: `kamino restore %s --version %s` gives it back.", v.Version, v.SavedRecipe, h.Pool, v.Version)
+		}
+	}
 	for _, v := range h.Bad() {
 		if v.Use == history.Current {
 			add("New nodes are still built from version %s, which is quarantined: `kamino rollback %s`.", v.Version, h.Pool)

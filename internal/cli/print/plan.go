@@ -91,7 +91,7 @@ func planLines(plan Plan) []string {
 
 // noWayBack says, before a pool's first prototype, what nobody can undo afterwards.
 func noWayBack(from string) string {
-	return fmt.Sprintf("have no way back to %s: `kamino rollback` leads to versions of the pool only, so keep the pool's model and its customData elsewhere first", orNone(from))
+	return fmt.Sprintf("have no way back to %s: `kamino rollback` leads to versions of the pool only, and `kamino restore` gives back what the cloud gives out, so keep the pool's model and its customData elsewhere first", orNone(from))
 }
 
 // Count writes a number with its noun.

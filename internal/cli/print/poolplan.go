@@ -216,12 +216,18 @@ func recipeDiff(c *cloud.RecipeChange) []string {
 		return []string{"      image " + orNone(c.To)}
 	}
 	lines := []string{"    - image " + orNone(c.From), "    + image " + orNone(c.To)}
+	if c.From == c.To {
+		lines = []string{"      image " + orNone(c.To)}
+	}
 	for _, removed := range c.Removes {
 		note := ""
 		if removed.Unreadable {
 			note = "  (lost for good: the cloud never gives it out)"
 		}
 		lines = append(lines, "    - "+removed.Says()+note)
+	}
+	for _, added := range c.Adds {
+		lines = append(lines, "    + "+added.Says())
 	}
 	for _, kept := range c.Keeps {
 		lines = append(lines, "      "+kept.Says())

@@ -109,7 +109,6 @@ func restoresWhatIsGiven(t *testing.T, s suite) {
 	}
 }
 
-
 func restoresNothingForeign(t *testing.T, s suite) {
 	restorer, saved, _ := s.lose(t)
 	foreign := bytes.ReplaceAll(saved.Backup, []byte(s.Pool), []byte(s.Pool+"x"))

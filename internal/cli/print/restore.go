@@ -1,0 +1,79 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Restore is what giving a recipe back what it lost has done, or would do.
+type Restore struct {
+	Pool string `json:"pool"`
+	// Secret in which it was kept, as namespace/name, since when, and for which Prototype and version.
+	Secret    string    `json:"secret"`
+	SavedAt   time.Time `json:"savedAt,omitzero"`
+	Prototype string    `json:"prototype,omitempty"`
+	Version   string    `json:"version,omitempty"`
+	// Change of the recipe, without any content.
+	Change cloud.RecipeChange `json:"change"`
+	// Refusals: it is not done.
+	Refusals []cloud.Refusal `json:"refusals,omitempty"`
+	DryRun   bool            `json:"dryRun"`
+	// Changed is false if all was so already, or for a dry run.
+	Changed bool `json:"changed"`
+	// Others are further Secrets with what this pool's recipe lost at other times.
+	Others []string `json:"others,omitempty"`
+}
+
+// RestorePlan says what would change.
+func RestorePlan(r Restore) []string {
+	of := ""
+	if r.Prototype != "" {
+		of = fmt.Sprintf(", as it was before prototype %s", r.Prototype)
+	}
+	if r.Change.Done {
+		lines := []string{fmt.Sprintf("The recipe of pool %s has all of Secret %s that there is to give back.", r.Pool, r.Secret)}
+		return append(lines, missingLines(r.Change)...)
+	}
+	lines := []string{fmt.Sprintf("The recipe of pool %s%s, from Secret %s:", r.Pool, of, r.Secret)}
+	lines = append(lines, recipeDiff(&r.Change)...)
+	return append(lines, missingLines(r.Change)...)
+}
+
+// missingLines name what does not come back.
+func missingLines(c cloud.RecipeChange) []string {
+	var lines []string
+	for _, part := range c.Missing {
+		lines = append(lines, "    ? "+part.Says()+"  (lost: nobody gave it)")
+	}
+	return lines
+}
+
+// WriteRestore writes it; a dry run says so first.
+func WriteRestore(w io.Writer, format Format, r Restore) error {
+	if format == JSON || format == YAML {
+		return Value(w, format, r)
+	}
+	var lines []string
+	if r.DryRun {
+		lines = append(lines, "Dry run: nothing is changed.")
+	}
+	lines = append(lines, RestorePlan(r)...)
+	switch {
+	case r.Changed:
+		lines = append(lines, fmt.Sprintf("Pool %s builds its next nodes so now. Nodes that run stay as they are.", r.Pool))
+		if r.Version != "" {
+			lines = append(lines, fmt.Sprintf("Version %s stays; if it is bad: kamino quarantine %s %s --reason TEXT. The next capture takes out again what came back.", r.Version, r.Pool, r.Version))
+		}
+	case !r.Change.Done && len(r.Refusals) == 0:
+		lines = append(lines, fmt.Sprintf("Pool %s would build its next nodes so. Nodes that run stay as they are.", r.Pool))
+	}
+	if len(r.Others) > 0 {
+		lines = append(lines, fmt.Sprintf("What it lost at other times is in %s: --prototype or --version names one.", strings.Join(r.Others, ", ")))
+	}
+	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	return err
+}
