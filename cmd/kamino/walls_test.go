@@ -45,6 +45,7 @@ var rooms = map[string]room{
 	"internal/spread":       {pure: true, own: "cloud imageversion"},
 	"internal/estimate":     {pure: true, own: "api"},
 	"internal/held":         {pure: true, own: "api nodestate", foreign: kubeTypes},
+	"internal/wording":      {pure: true},
 	"internal/capture/plan": {pure: true},
 
 	"internal/cloud":           {},
@@ -68,8 +69,8 @@ var rooms = map[string]room{
 
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":  {own: "api capture/plan cloud held history imageversion membership node nodestate retention savedrecipe selection spread", foreign: kubeLoop},
-	"internal/replace":  {own: "api cloud membership node nodestate", foreign: kubeClient},
-	"internal/doctor":   {own: "api cloud held history imageversion membership node nodestate spread", foreign: kubeClient},
+	"internal/replace":  {own: "api cloud membership node nodestate wording", foreign: kubeClient},
+	"internal/doctor":   {own: "api cloud held history imageversion membership node nodestate spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/metrics":  {own: "api capture capture/plan cloud history imageversion membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
 	"internal/policy":   {own: "api capture cloud expression history imageversion membership nodecache nodestate schedule selection spread", foreign: kubeLoop},
@@ -79,13 +80,22 @@ var rooms = map[string]room{
 	"internal/controller/prototype": {own: "api capture nodestate", foreign: kubeLoop},
 	"internal/controller/sweep":     {own: "api capture cloud held", foreign: kubeLoop},
 
-	"internal/cli/print": {own: "api cloud doctor estimate held history selection", foreign: kubeTypes + yaml},
+	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
+	"internal/drive": {
+		own: "api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/sweep generalize held imageversion membership metrics " +
+			"node nodecache nodestate policy selection spread wording",
+		foreign: kubeLoop,
+	},
+
+	"internal/cli/print": {own: "api cloud doctor estimate held history selection wording", foreign: kubeTypes + yaml},
 	"internal/cli":       {own: "*", foreign: "*"},
 	"cmd/kamino":         {own: "*", foreign: "*"},
 
 	// For tests alone; TestTheBinaryHoldsNothingForeign keeps them out of the binary.
 	"internal/apitest":     {own: "api", foreign: "*"},
 	"internal/policy/week": {own: "*", foreign: "*"},
+
+	"internal/drive/drivetest": {own: "api capture cloud", foreign: kubeLoop},
 }
 
 // kept is what one room has for itself, with the reason: "*" does not stand for these.

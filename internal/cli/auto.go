@@ -11,6 +11,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 const autoHelp = `Make one pass over the cluster's policies, for a Job or a CronJob: decide about every pool, capture what is to be
@@ -94,13 +96,13 @@ func (s *session) auto(ctx context.Context, flags autoFlags, format print.Format
 	if flags.dryRun {
 		return s.autoDryRun(ctx, policies, flags, format)
 	}
-	if _, err := s.cluster.prototypes(ctx); err != nil {
+	if _, err := s.cluster.Prototypes(ctx); err != nil {
 		return err
 	}
-	if err := s.cluster.checkClock(); err != nil {
+	if err := s.cluster.CheckClock(); err != nil {
 		return err
 	}
-	decider, err := s.commandDecider(ctx)
+	decider, err := s.decider(ctx)
 	if err != nil {
 		return err
 	}
@@ -108,9 +110,12 @@ func (s *session) auto(ctx context.Context, flags autoFlags, format print.Format
 		decider.Policies = policies
 	}
 	decider.Recorder = s.options.recorder(s.cluster)
-	run := newAutoRun(s, decider, flags.from.name)
-	stopped := run.run(ctx, flags.timeout)
-	results := run.results()
+	run := &drive.Auto{
+		Cluster: s.cluster, Engine: s.engine, Decider: decider, Namespace: s.options.Namespace, Only: flags.from.name,
+		Now: s.Now, Log: s.options.Log, Tell: s.autoTeller(),
+	}
+	stopped := run.Run(ctx, flags.timeout)
+	results := autoReport(run)
 	if err := print.AutoResults(s.Out, format, results); err != nil {
 		return err
 	}
@@ -129,7 +134,7 @@ func (s *session) allow(policies []v1alpha1.PrototypePolicy, most int) {
 }
 
 func (s *session) autoDryRun(ctx context.Context, policies []v1alpha1.PrototypePolicy, flags autoFlags, format print.Format) error {
-	decider, err := s.commandDecider(ctx)
+	decider, err := s.decider(ctx)
 	if err != nil {
 		return err
 	}
@@ -173,9 +178,9 @@ func (s *session) autoEnd(report print.AutoReport, stopped error, detailed bool)
 	case codes[ExitFailed] > 0:
 		return &ending{ExitFailed, fmt.Errorf("captures of %d pools failed; their nodes were given back", codes[ExitFailed])}
 	case codes[ExitNotAllowed] > 0:
-		return &ending{ExitNotAllowed, fmt.Errorf("a credential or a permission is in the way of %s", print.Count(codes[ExitNotAllowed], "pool"))}
+		return &ending{ExitNotAllowed, fmt.Errorf("a credential or a permission is in the way of %s", wording.Count(codes[ExitNotAllowed], "pool"))}
 	case codes[ExitUnreachable] > 0:
-		return &ending{ExitUnreachable, fmt.Errorf("the cloud can't be asked about %s just now", print.Count(codes[ExitUnreachable], "pool"))}
+		return &ending{ExitUnreachable, fmt.Errorf("the cloud can't be asked about %s just now", wording.Count(codes[ExitUnreachable], "pool"))}
 	case codes[ExitRefused] > 0 || len(report.Troubles) > 0:
 		return &ending{ExitRefused, errors.New("something is in the way of some pools or policies")}
 	}
@@ -196,7 +201,7 @@ func (s *session) autoStopped(cause error) error {
 	switch {
 	case errors.Is(cause, errInterrupted):
 		return &ending{ExitInterrupted, fmt.Errorf("interrupted; %s", goOn)}
-	case errors.Is(cause, errTimeout):
+	case errors.Is(cause, drive.ErrTimeout):
 		return &ending{ExitInterrupted, fmt.Errorf("%w; %s", cause, goOn)}
 	default:
 		return &ending{exitCode(cause), fmt.Errorf("%s; %s", explain(cause), goOn)}

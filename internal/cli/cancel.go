@@ -12,6 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/membership"
 )
@@ -42,11 +43,11 @@ where none does. A Prototype that has ended is a record, and is left alone.`,
 }
 
 func (s *session) cancel(ctx context.Context, name string, timeout time.Duration) error {
-	all, err := s.cluster.prototypes(ctx)
+	all, err := s.cluster.Prototypes(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.cluster.checkClock(); err != nil {
+	if err := s.cluster.CheckClock(); err != nil {
 		return err
 	}
 	p := find(all, name)
@@ -67,8 +68,8 @@ func (s *session) cancel(ctx context.Context, name string, timeout time.Duration
 // followAway follows a Prototype that is being deleted until it is gone.
 func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype, timeout time.Duration) error {
 	fl := s.follower(p, timeout)
-	fl.untilGone = true
-	_, err := fl.run(ctx)
+	fl.UntilGone = true
+	_, err := fl.Run(ctx)
 	again := fmt.Sprintf("Prototype %s stays marked for deletion: `kamino cancel %s` or a controller goes on with it.", p.Name, p.Name)
 	switch {
 	case err == nil:
@@ -76,9 +77,9 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype, timeout
 		_, err := fmt.Fprintf(s.Out, "Prototype %s is gone, and %s; node %s %s.\n",
 			p.Name, s.versionLeft(ctx, p), p.Spec.Donor.NodeName, s.nodeNow(ctx, p.Spec.Donor.NodeName))
 		return err
-	case errors.Is(err, errInterrupted), errors.Is(err, errTimeout):
+	case errors.Is(err, errInterrupted), errors.Is(err, drive.ErrTimeout):
 		return &ending{ExitInterrupted, fmt.Errorf("%w. %s", err, again)}
-	case errors.Is(err, errAway):
+	case errors.Is(err, drive.ErrAway):
 		return &ending{ExitUnreachable, fmt.Errorf("%w. %s", err, again)}
 	default:
 		return &ending{exitCode(err), fmt.Errorf("%s. %s", explain(err), again)}

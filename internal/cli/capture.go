@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +18,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/drive"
 )
 
 const captureHelp = `Capture the node's OS disk and make the pool's next nodes copies of it.
@@ -152,7 +152,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.capture(cmd.Context(), nodeName(args[0]), &flags, format)
+			return s.capture(cmd.Context(), strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/"), &flags, format)
 		},
 	}
 	flags.bind(cmd.Flags())
@@ -167,9 +167,9 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 type session struct {
 	*Factory
 	options  *Options
-	cluster  *Cluster
+	cluster  *cluster.Connection
 	provider cloud.Provider
-	engine   Engine
+	engine   drive.Engine
 }
 
 func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
@@ -192,11 +192,11 @@ func (s *session) capture(ctx context.Context, node string, flags *captureFlags,
 	if flags.dryRun {
 		return s.dryRun(ctx, d, format)
 	}
-	holder, err := s.cluster.leaseHolder(ctx, s.options.Namespace, s.Now())
+	holder, err := drive.LeaseHolder(ctx, s.cluster, s.options.Namespace, s.Now())
 	if err != nil {
 		return err
 	}
-	if !d.existing {
+	if !d.Existing {
 		if err := s.begin(ctx, node, flags, &d, holder); err != nil {
 			return err
 		}
@@ -204,86 +204,47 @@ func (s *session) capture(ctx context.Context, node string, flags *captureFlags,
 	if !flags.wait {
 		return s.leave(d, holder, format)
 	}
-	if d.existing {
-		s.note("Node %s is being captured already: following Prototype %s.", node, d.prototype.Name)
+	if d.Existing {
+		s.note("Node %s is being captured already: following Prototype %s.", node, d.Prototype.Name)
 	}
-	if err := s.follow(ctx, d.prototype, flags.timeout, format); err != nil {
+	if err := s.follow(ctx, d.Prototype, flags.timeout, format); err != nil {
 		return err
 	}
-	if d.prototype.Spec.Settings.Recipe.NewNodes == 0 {
+	if d.Prototype.Spec.Settings.Recipe.NewNodes == 0 {
 		return nil
 	}
-	return s.awaitGrowth(ctx, d.prototype.Name, flags.newNodesTimeout)
+	return s.awaitGrowth(ctx, d.Prototype.Name, flags.newNodesTimeout)
 }
 
-// decide looks at the cluster and finds the Prototype that the capture is done under.
-func (s *session) decide(ctx context.Context, node string, flags *captureFlags) (decision, error) {
-	all, err := s.cluster.prototypes(ctx)
-	if err != nil {
-		return decision{}, err
+// decide finds the Prototype that the capture is done under.
+func (s *session) decide(ctx context.Context, node string, flags *captureFlags) (drive.Decision, error) {
+	d, err := s.beginning(node, flags).Decide(ctx)
+	if err == nil && d.Skipped != "" {
+		s.note("Version %s exists already, and no capture that has succeeded owns it: this one makes %s.", d.Skipped, d.Prototype.Spec.Version)
 	}
-	if err := s.cluster.checkClock(); err != nil {
-		return decision{}, err
-	}
-	found, err := s.cluster.findDonor(ctx, s.provider, node, all)
-	if err != nil {
-		return decision{}, err
-	}
-	d, err := decide(found, flags.version, flags.settings, all, s.Now())
-	if err != nil || d.existing || flags.version != "" {
-		return d, err
-	}
-	first := d.prototype.Spec.Version
-	if free := s.freeVersion(ctx, found.pool.ID, first); free != first {
-		s.note("Version %s exists already, and no capture that has succeeded owns it: this one makes %s.", first, free)
-		return decide(found, free, flags.settings, all, s.Now())
-	}
-	return d, nil
+	return d, err
 }
 
-// freeVersion is the first name of a version's day that the pool has no version of: one may be there that a capture has
-// left which was called off, or whose promotion was refused. A cloud that can't be asked is asked again by the preflight.
-func (s *session) freeVersion(ctx context.Context, pool cloud.PoolID, version string) string {
-	images, err := s.provider.Images(ctx, pool)
-	if err != nil {
-		return version
-	}
-	for n := 1; n <= imageversion.MaxTry; n++ {
-		name := imageversion.Try(version, n)
-		if !slices.ContainsFunc(images, func(i cloud.Image) bool { return imageversion.Compare(i.Version, name) == 0 }) {
-			return name
-		}
-	}
-	return version
+func (s *session) beginning(node string, flags *captureFlags) *drive.Beginning {
+	return &drive.Beginning{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings}
 }
 
-// begin makes sure that nothing is in the way, and writes the Prototype. When somebody else writes it in
-// the same moment, the decision is made anew with theirs in sight.
-func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d *decision, h holder) error {
-	if err := s.check(ctx, d.prototype, h); err != nil {
+// begin makes sure that nothing is in the way, and has the Prototype written.
+func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d *drive.Decision, h drive.Holder) error {
+	if err := s.check(ctx, d.Prototype, h); err != nil {
 		return err
 	}
-	if err := s.confirm(ctx, d.prototype, flags.yes); err != nil {
+	if err := s.confirm(ctx, d.Prototype, flags.yes); err != nil {
 		return err
 	}
-	if h.Role != roleController && flags.wait {
-		if err := s.cluster.checkLease(ctx, s.options.Namespace); err != nil {
+	if h.Role != drive.RoleController && flags.wait {
+		if err := drive.CheckLease(ctx, s.cluster, s.options.Namespace); err != nil {
 			return err
 		}
 	}
-	for range maxTries {
-		err := s.cluster.Client.Create(ctx, d.prototype)
-		if err == nil {
-			return nil
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			return createError(d.prototype, err)
-		}
-		if *d, err = s.decide(ctx, node, flags); err != nil || d.existing {
-			return err
-		}
-	}
-	return fmt.Errorf("no name for the Prototype of node %s could be found", node)
+	written, err := s.beginning(node, flags).Write(ctx, *d)
+	*d = written
+	return createError(err)
 }
 
 // confirm asks whoever sits at the terminal before a promotion that no rollback undoes. Scripts are asked nothing.
@@ -310,14 +271,14 @@ func (s *session) confirm(ctx context.Context, p *v1alpha1.Prototype, yes bool) 
 
 // check asks the engine what is in the way. Where a controller does the work, its credential counts and
 // not this command's, so that a cloud which can't be asked from here is only worth a note.
-func (s *session) check(ctx context.Context, p *v1alpha1.Prototype, h holder) error {
+func (s *session) check(ctx context.Context, p *v1alpha1.Prototype, h drive.Holder) error {
 	refusals, err := s.engine.Refusals(ctx, p)
 	var fromCloud *cloud.Error
 	switch {
-	case asCloudError(err, &fromCloud) && h.Role == roleController:
+	case asCloudError(err, &fromCloud) && h.Role == drive.RoleController:
 		s.note("The cloud can't be asked from here, %s checks it: %s.", h, fromCloud.Error())
 		return nil
-	case apierrors.IsForbidden(err) && h.Role == roleController:
+	case apierrors.IsForbidden(err) && h.Role == drive.RoleController:
 		s.note("Not all can be asked from here, %s checks it: %s.", h, err)
 		return nil
 	case err != nil:
@@ -330,53 +291,56 @@ func (s *session) check(ctx context.Context, p *v1alpha1.Prototype, h holder) er
 }
 
 // createError says why the API server did not take a Prototype. A value that its rules refuse came from a flag.
-func createError(p *v1alpha1.Prototype, err error) error {
+func createError(err error) error {
 	if apierrors.IsInvalid(err) {
 		return &ending{ExitUsage, fmt.Errorf("the cluster refuses these settings, and nothing was changed: %w", err)}
 	}
-	return fmt.Errorf("create prototype %s: %w", p.Name, err)
+	return err
 }
 
 // dryRun says what a capture would do. The API server checks the Prototype without keeping it.
-func (s *session) dryRun(ctx context.Context, d decision, format print.Format) error {
-	if d.existing {
+func (s *session) dryRun(ctx context.Context, d drive.Decision, format print.Format) error {
+	if d.Existing {
 		return refusedf("node %s is being captured already by Prototype %s, and nothing was changed: `kamino capture %s` follows it",
-			d.prototype.Spec.Donor.NodeName, d.prototype.Name, d.prototype.Spec.Donor.NodeName)
+			d.Prototype.Spec.Donor.NodeName, d.Prototype.Name, d.Prototype.Spec.Donor.NodeName)
 	}
-	trial := d.prototype.DeepCopy()
+	trial := d.Prototype.DeepCopy()
 	if err := s.cluster.Client.Create(ctx, trial, client.DryRunAll); err != nil {
-		return createError(d.prototype, err)
+		if !apierrors.IsInvalid(err) {
+			err = fmt.Errorf("create prototype %s: %w", d.Prototype.Name, err)
+		}
+		return createError(err)
 	}
-	preview, err := s.engine.Preview(ctx, d.prototype)
+	preview, err := s.engine.Preview(ctx, d.Prototype)
 	if err != nil {
 		return err
 	}
 	plan := print.Plan{
-		Prototype: print.Presentable(d.prototype), Refusals: preview.Refusals, Change: preview.Change,
+		Prototype: print.Presentable(d.Prototype), Refusals: preview.Refusals, Change: preview.Change,
 		NoWayBack: preview.NoWayBack, Retires: preview.Retires, Evicts: preview.Evicts, Crowded: preview.Crowded,
 	}
 	if err := print.WritePlan(s.Out, format, plan); err != nil {
 		return err
 	}
 	if len(preview.Refusals) > 0 {
-		return refusal(fmt.Sprintf("node %s can't be captured", d.prototype.Spec.Donor.NodeName), preview.Refusals)
+		return refusal(fmt.Sprintf("node %s can't be captured", d.Prototype.Spec.Donor.NodeName), preview.Refusals)
 	}
 	return nil
 }
 
 // leave says who will do the work of a capture that nobody waits for.
-func (s *session) leave(d decision, h holder, format print.Format) error {
-	name := d.prototype.Name
-	if h.Role == roleController {
+func (s *session) leave(d drive.Decision, h drive.Holder, format print.Format) error {
+	name := d.Prototype.Name
+	if h.Role == drive.RoleController {
 		s.note("%s does the work: `kubectl get prototype %s -w` shows how far it is.", capital(h.String()), name)
 	} else {
 		s.note("No controller holds Kamino's Lease: nothing happens to Prototype %s until one runs (`kamino manifests --controller`) "+
-			"or `kamino capture %s` goes on with it.", name, d.prototype.Spec.Donor.NodeName)
+			"or `kamino capture %s` goes on with it.", name, d.Prototype.Spec.Donor.NodeName)
 	}
 	if format == print.Text {
 		format = print.Name
 	}
-	return print.Prototype(s.Out, format, d.prototype, s.Now())
+	return print.Prototype(s.Out, format, d.Prototype, s.Now())
 }
 
 // note says something that is not a result.

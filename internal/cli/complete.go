@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
 // A shell that waits for a completion must not hang, and nobody reads a list of thousands.
@@ -23,7 +24,7 @@ type completer = func(cmd *cobra.Command, args []string, prefix string) ([]strin
 
 // complete makes a completer of the first argument out of a list of names. Without an answer from the
 // cluster nothing is completed.
-func complete(f *Factory, o *Options, names func(context.Context, *Cluster) ([]string, error)) completer {
+func complete(f *Factory, o *Options, names func(context.Context, *cluster.Connection) ([]string, error)) completer {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -44,7 +45,7 @@ func complete(f *Factory, o *Options, names func(context.Context, *Cluster) ([]s
 }
 
 func completeNodes(f *Factory, o *Options) completer {
-	return complete(f, o, func(ctx context.Context, c *Cluster) ([]string, error) {
+	return complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
 		list, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: completionLimit})
 		if err != nil {
 			return nil, err
@@ -59,7 +60,7 @@ func completeNodes(f *Factory, o *Options) completer {
 
 // completePolicies completes a flag: arguments before it don't matter.
 func completePolicies(f *Factory, o *Options) completer {
-	named := complete(f, o, func(ctx context.Context, c *Cluster) ([]string, error) {
+	named := complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
 		var list v1alpha1.PrototypePolicyList
 		if err := c.Client.List(ctx, &list); err != nil {
 			return nil, err
@@ -76,8 +77,8 @@ func completePolicies(f *Factory, o *Options) completer {
 }
 
 func completePrototypes(f *Factory, o *Options) completer {
-	return complete(f, o, func(ctx context.Context, c *Cluster) ([]string, error) {
-		all, err := c.prototypes(ctx)
+	return complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
+		all, err := c.Prototypes(ctx)
 		if err != nil {
 			return nil, err
 		}

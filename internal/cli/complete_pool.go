@@ -9,12 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/membership"
 )
 
 // completePools completes the first argument with the pools of the cluster's nodes.
 func completePools(f *Factory, o *Options) completer {
-	return complete(f, o, func(ctx context.Context, c *Cluster) ([]string, error) {
+	return complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
 		provider, err := f.Cloud(ctx, o)
 		if err != nil {
 			return nil, err
@@ -33,7 +34,7 @@ func completePools(f *Factory, o *Options) completer {
 }
 
 // somePools are the pools of the cluster's first nodes: a shell does not wait for all of many thousands.
-func somePools(ctx context.Context, c *Cluster, provider cloud.Provider) ([]cloud.PoolID, error) {
+func somePools(ctx context.Context, c *cluster.Connection, provider cloud.Provider) ([]cloud.PoolID, error) {
 	list, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: completionLimit})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 
@@ -113,7 +114,7 @@ func awaitServed(ctx context.Context, c client.Client, name string) error {
 
 func definition(name string) *unstructured.Unstructured {
 	d := &unstructured.Unstructured{}
-	d.SetGroupVersionKind(definitionKind)
+	d.SetGroupVersionKind(cluster.DefinitionKind)
 	d.SetName(name)
 	return d
 }

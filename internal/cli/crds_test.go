@@ -8,31 +8,32 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 
-// TestDefinitionsAreReplaced runs `kamino crds --apply` on a cluster that has an older definition: what that
+// TestDefinitionsAreReplaced runs `kamino crds --apply` on a connection that has an older definition: what that
 // one has too much goes, and what it lacks comes.
 func TestDefinitionsAreReplaced(t *testing.T) {
-	cluster := startCluster(t)
+	connection := startCluster(t)
 	wanted, err := manifest.Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
 	const old = "prototypes.kamino.dev"
 	found := definition(old)
-	if err := cluster.Client.Get(t.Context(), client.ObjectKey{Name: old}, found); err != nil {
+	if err := connection.Client.Get(t.Context(), client.ObjectKey{Name: old}, found); err != nil {
 		t.Fatal(err)
 	}
 	setColumns(t, found, []any{map[string]any{"name": "Outdated", "type": "string", "jsonPath": ".spec.pool"}})
-	if err := cluster.Client.Update(t.Context(), found, client.FieldOwner("somebody")); err != nil {
+	if err := connection.Client.Update(t.Context(), found, client.FieldOwner("somebody")); err != nil {
 		t.Fatal(err)
 	}
 
 	var out bytes.Buffer
 	f := NewFactory()
 	f.Out, f.Err = &out, t.Output()
-	f.Connect = func(*Options) (*Cluster, error) { return cluster, nil }
+	f.Connect = func(*Options) (*cluster.Connection, error) { return connection, nil }
 	for i, want := range []string{old + ": updated\n", old + ": unchanged\n"} {
 		out.Reset()
 		if code := f.Run(t.Context(), []string{"crds", "--apply"}); code != ExitDone {
@@ -47,7 +48,7 @@ func TestDefinitionsAreReplaced(t *testing.T) {
 			t.Errorf("%s is not settled:\n%s", definition.GetName(), out.String())
 		}
 	}
-	if err := cluster.Client.Get(t.Context(), client.ObjectKey{Name: old}, found); err != nil {
+	if err := connection.Client.Get(t.Context(), client.ObjectKey{Name: old}, found); err != nil {
 		t.Fatal(err)
 	}
 	for _, column := range columns(t, found) {

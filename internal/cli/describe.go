@@ -8,6 +8,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
 func newDescribeCommand(f *Factory, o *Options) *cobra.Command {
@@ -24,8 +25,8 @@ pool's other versions.`,
 		Example: `  kamino describe pool1-2026.03.09
   kamino describe pool1-2026.03.09 -o json | jq .proof`,
 		Args: cobra.ExactArgs(1),
-		ValidArgsFunction: complete(f, o, func(ctx context.Context, c *Cluster) ([]string, error) {
-			all, err := c.prototypes(ctx)
+		ValidArgsFunction: complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
+			all, err := c.Prototypes(ctx)
 			names := make([]string, 0, len(all))
 			for i := range all {
 				names = append(names, all[i].Name)
@@ -48,8 +49,8 @@ pool's other versions.`,
 	return cmd
 }
 
-func describe(ctx context.Context, f *Factory, cluster *Cluster, argument string, format print.Format) error {
-	all, err := cluster.prototypes(ctx)
+func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argument string, format print.Format) error {
+	all, err := cluster.Prototypes(ctx)
 	if err != nil {
 		return err
 	}

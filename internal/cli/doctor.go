@@ -3,14 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/doctor"
+	"github.com/kamino-dev/kamino/internal/drive"
 )
 
 func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
@@ -50,14 +51,14 @@ be refused.`,
 
 // examine is no session's: it works without a credential for the cloud, which is one of its findings.
 func (f *Factory) examine(ctx context.Context, o *Options, only string, format print.Format) error {
-	cluster, err := f.Connect(o)
+	c, err := f.Connect(o)
 	if err != nil {
 		return &ending{ExitUsage, err}
 	}
 	d := &doctor.Doctor{
-		Kube: cluster.Kube, Served: cluster.served, Skew: cluster.Skew, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Only: only, Now: f.Now,
+		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Only: only, Now: f.Now,
 		Holder: func(ctx context.Context) (string, error) {
-			holder, err := cluster.leaseHolder(ctx, o.Namespace, f.Now())
+			holder, err := drive.LeaseHolder(ctx, c, o.Namespace, f.Now())
 			if err != nil || holder.Role == "" {
 				return "", err
 			}
@@ -65,17 +66,15 @@ func (f *Factory) examine(ctx context.Context, o *Options, only string, format p
 		},
 	}
 	d.Prototypes = func(ctx context.Context) ([]v1alpha1.Prototype, error) {
-		all, err := cluster.prototypes(ctx)
-		if errors.Is(err, errCRDMissing) || apierrors.IsForbidden(err) { // both are findings of their own
+		all, err := c.Prototypes(ctx)
+		if errors.Is(err, cluster.ErrNotInstalled) || apierrors.IsForbidden(err) { // both are findings of their own
 			return nil, nil
 		}
 		return all, err
 	}
 	d.Cloud, d.CloudError = f.Cloud(ctx, o)
 	if d.Cloud != nil {
-		if engine, able := f.Engine(cluster, d.Cloud, o).(sweeper); able {
-			d.Leftovers = engine.Leftovers
-		}
+		d.Leftovers = f.Engine(c, d.Cloud, o).Leftovers
 	}
 	report, err := d.Examine(ctx)
 	if err != nil {
@@ -88,18 +87,4 @@ func (f *Factory) examine(ctx context.Context, o *Options, only string, format p
 		return &ending{ExitRefused, errors.New("something would be refused: see what fails above; nothing was changed")}
 	}
 	return nil
-}
-
-// served tells whether the API server knows a kind of Kamino's.
-func (c *Cluster) served(ctx context.Context, resource string) (bool, error) {
-	path := fmt.Sprintf("/apis/%s/%s", v1alpha1.GroupVersion.String(), resource)
-	err := c.Kube.CoreV1().RESTClient().Get().AbsPath(path).Param("limit", "1").
-		SetHeader("Accept", "application/json").Do(ctx).Error()
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case apierrors.IsForbidden(err):
-		return true, nil // RBAC is asked before; whether it exists is not told to everybody
-	}
-	return err == nil, err
 }

@@ -1,17 +1,16 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"strings"
-	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
 // The exit codes, one for each class of ending.
@@ -71,17 +70,22 @@ func permissionReason(reason string) bool {
 
 // exitCode is the class of an error.
 func exitCode(err error) int {
-	var e *ending
+	var (
+		e       *ending
+		refused *cluster.Refused
+	)
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &e):
 		return e.code
-	case notAllowed(err):
+	case errors.As(err, &refused):
+		return ExitRefused
+	case cluster.NotAllowed(err):
 		return ExitNotAllowed
 	case cannotListen(err):
 		return ExitUsage
-	case unreachable(err):
+	case cluster.Unreachable(err):
 		return ExitUnreachable
 	case cloud.Is(err, cloud.Unsupported), cloud.Is(err, cloud.Refused):
 		return ExitRefused
@@ -98,56 +102,22 @@ func refusedCode(err error) int {
 	return ExitRefused
 }
 
-// notAllowed tells whether the API server or the cloud does not accept the credential, or doesn't let it
-// do what was asked.
-func notAllowed(err error) bool {
-	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
-		cloud.Is(err, cloud.Unauthenticated) || cloud.Is(err, cloud.Denied)
-}
-
 // cannotListen tells whether an address that a flag names can't be served at: it is none, or it is taken.
 func cannotListen(err error) bool {
 	var local *net.OpError
 	return errors.As(err, &local) && local.Op == "listen"
 }
 
-// unreachable tells whether the API server or the cloud did not answer, or answered that it can't just
-// now: the same call may work later.
-func unreachable(err error) bool {
-	var (
-		network   net.Error
-		transport *url.Error
-		fromCloud *cloud.Error
-	)
-	switch {
-	case errors.As(err, &fromCloud):
-		return fromCloud.Kind == cloud.Unavailable || fromCloud.Kind == cloud.Throttled
-	case errors.Is(err, context.Canceled):
-		return false
-	case apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err),
-		apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err):
-		return true
-	default:
-		return errors.As(err, &network) && !local(network) || errors.As(err, &transport)
-	}
-}
-
-// local tells whether what looks like an error of the network is the bare number of one that the system gave: it has
-// the methods of such an error, and is one of a file as well. What comes over a network says so around it.
-func local(err net.Error) bool {
-	_, bare := err.(syscall.Errno) // who stands around it is what tells them apart
-	return bare
-}
-
 // explain says an error in a sentence that a person can act on.
 func explain(err error) string {
 	var (
 		e         *ending
+		refused   *cluster.Refused
 		fromCloud *cloud.Error
 		transport *url.Error
 	)
 	switch {
-	case errors.As(err, &e), errors.As(err, &fromCloud):
+	case errors.As(err, &e), errors.As(err, &refused), errors.As(err, &fromCloud):
 		return err.Error()
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept your credential (wrong or expired): renew the one in your kubeconfig"

@@ -106,3 +106,11 @@ func TestFailedTellsTouchedFromUntouched(t *testing.T) {
 		})
 	}
 }
+
+func prior(name, version, node string, phase v1alpha1.Phase) v1alpha1.Prototype {
+	p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: version,
+		Donor: v1alpha1.Donor{NodeName: node, ProviderID: "memory:///pools/pool1/instances/" + node}}
+	p.Status.Phase = phase
+	return p
+}

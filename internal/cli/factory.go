@@ -3,20 +3,16 @@ package cli
 import (
 	"context"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/drive"
 )
 
 // Factory is the world that the command works in. Main makes the real one; tests put parts of their own in.
@@ -34,32 +30,11 @@ type Factory struct {
 	Calm func()
 
 	// Connect makes the clients for the cluster. It sends nothing.
-	Connect func(o *Options) (*Cluster, error)
+	Connect func(o *Options) (*cluster.Connection, error)
 	// Cloud makes the provider that the options name.
 	Cloud func(ctx context.Context, o *Options) (cloud.Provider, error)
 	// Engine makes what carries captures out.
-	Engine func(c *Cluster, provider cloud.Provider, o *Options) Engine
-}
-
-// Engine is the part of capture.Engine that the command calls.
-type Engine interface {
-	Pass(ctx context.Context, name string) (capture.Result, error)
-	Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
-	Preview(ctx context.Context, p *v1alpha1.Prototype) (capture.Preview, error)
-	Evictions(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
-}
-
-// Cluster is a connection to a Kubernetes cluster. Nothing is cached: a command looks at a handful of objects.
-type Cluster struct {
-	// Config and HTTP are what the clients are made of; a controller's manager is made of them too. Nil in
-	// tests without an API server.
-	Config *rest.Config
-	HTTP   *http.Client
-	// Client is for Prototypes and Secrets, Kube for everything else.
-	Client client.WithWatch
-	Kube   kubernetes.Interface
-	// Skew is how far the API server's clock is ahead of this machine's; false if nothing has been heard of it yet.
-	Skew func() (time.Duration, bool)
+	Engine func(c *cluster.Connection, provider cloud.Provider, o *Options) drive.Engine
 }
 
 // NewFactory is the real world.

@@ -9,16 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/node"
 )
-
-// sweeper is what gives back what no Prototype owns: the capture engine.
-type sweeper interface {
-	returner
-	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
-	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
-}
 
 func newHeldCommand(f *Factory, o *Options) *cobra.Command {
 	var output string
@@ -54,34 +48,14 @@ capture is gone. A node without a reservation is told of where it is cordoned an
 
 // held finds the nodes that are held, and what captures that are gone have left.
 func (s *session) held(ctx context.Context) (print.HeldReport, error) {
-	all, err := s.cluster.prototypes(ctx)
-	if err != nil && !errors.Is(err, errCRDMissing) {
+	seen, err := s.holds().Look(ctx)
+	if err != nil {
 		return print.HeldReport{}, err
 	}
-	captures, report := held.CapturesOf(all), print.HeldReport{Nodes: []held.Node{}}
-	pools := map[cloud.PoolID]bool{}
-	err = s.eachMember(ctx, func(n *corev1.Node, of cloud.Membership) {
-		if found, isHeld := captures.Of(n); isHeld {
-			report.Nodes = append(report.Nodes, found)
-		}
-		if of.Pool != "" {
-			pools[of.Pool] = true
-		}
-	})
-	if err != nil {
-		return report, err
+	if seen.LeftError != nil {
+		s.note("What captures have left that are gone can't be told: %s.", explain(seen.LeftError))
 	}
-	held.Sort(report.Nodes)
-	report.Pools = sortedPools(pools)
-	engine, able := s.engine.(sweeper)
-	if !able {
-		return report, nil
-	}
-	report.Left, err = engine.Leftovers(ctx, report.Pools)
-	if err != nil {
-		s.note("What captures have left that are gone can't be told: %s.", explain(err))
-	}
-	return report, nil
+	return print.HeldReport{Nodes: seen.Nodes, Left: seen.Left, Pools: seen.Pools}, nil
 }
 
 func newReturnCommand(f *Factory, o *Options) *cobra.Command {
@@ -135,11 +109,19 @@ is taken away from it: run the rollback again instead, if it is to go on.`,
 
 // completeHeld completes the nodes that are held.
 func completeHeld(f *Factory, o *Options) completer {
-	return complete(f, o, func(ctx context.Context, c *Cluster) ([]string, error) {
-		all, err := c.prototypes(ctx)
-		if err != nil && !errors.Is(err, errCRDMissing) {
+	return complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
+		all, err := c.Prototypes(ctx)
+		if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
 			return nil, err
 		}
-		return c.heldNodes(ctx, held.CapturesOf(all))
+		captures := held.CapturesOf(all)
+		var names []string
+		err = node.Each(ctx, c.Kube, "", func(n *corev1.Node) error {
+			if _, isHeld := captures.Of(n); isHeld {
+				names = append(names, n.Name)
+			}
+			return nil
+		})
+		return names, err
 	})
 }

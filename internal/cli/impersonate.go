@@ -27,9 +27,7 @@ func (i *impersonation) check() error {
 	return nil
 }
 
-// apply has a configuration act as the user. In a pod, clientcmd would leave that out of its overrides.
-func (i *impersonation) apply(config *rest.Config) {
-	if i.user != "" {
-		config.Impersonate = rest.ImpersonationConfig{UserName: i.user, UID: i.uid, Groups: i.groups}
-	}
+// config is the same for the clients.
+func (i *impersonation) config() rest.ImpersonationConfig {
+	return rest.ImpersonationConfig{UserName: i.user, UID: i.uid, Groups: i.groups}
 }

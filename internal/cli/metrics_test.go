@@ -21,35 +21,36 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // TestTheControllerServesMetrics runs the real controller against a real API server: one Prototype is
 // refused before its eyes, another one succeeded before it began. Both are looked for at /metrics.
 func TestTheControllerServesMetrics(t *testing.T) {
-	cluster := startCluster(t)
+	connection := startCluster(t)
 	world := memory.New(memory.Config{})
 	pool := world.AddPool(memory.PoolSpec{Name: "pool1", Image: "memory:///pools/pool1/versions/2026.03.01"})
 	instance := world.AddInstance(pool, "0")
 	world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}
-	if _, err := cluster.Kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+	if _, err := connection.Kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
-	past := writePrototype(t, cluster, "2026.03.01", instance)
+	past := writePrototype(t, connection, "2026.03.01", instance)
 	past.Status.Phase = v1alpha1.PhaseSucceeded
-	if err := cluster.Client.Status().Update(t.Context(), past); err != nil {
+	if err := connection.Client.Status().Update(t.Context(), past); err != nil {
 		t.Fatal(err)
 	}
-	writeNode(t, cluster, "worker", instance)
+	writeNode(t, connection, "worker", instance)
 	address := freeAddress(t)
 	f := NewFactory()
 	f.Err = t.Output()
 	connected := make(chan struct{}) // logging is set up by then; it is the whole process's
-	f.Connect = func(*Options) (*Cluster, error) {
+	f.Connect = func(*Options) (*cluster.Connection, error) {
 		close(connected)
-		return cluster, nil
+		return connection, nil
 	}
 	f.Cloud = func(_ context.Context, o *Options) (cloud.Provider, error) {
 		o.OnRequest(http.MethodGet, http.StatusOK, false) // as the provider for Azure would
@@ -61,7 +62,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 		ended <- f.Run(ctx, []string{"controller", "--image", "kamino:test", "--metrics-bind-address", address, "--health-probe-bind-address", "0"})
 	}()
 	<-connected
-	writePrototype(t, cluster, imageversion.Of(time.Now()), instance)
+	writePrototype(t, connection, imageversion.Of(time.Now()), instance)
 
 	awaitSamples(t, "http://"+address+"/metrics",
 		`kamino_captures_total{reason="NodeNotFound",result="refused"} 1`,
@@ -79,7 +80,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 		`kamino_node_join_seconds_count{built_from="prototype"} 1`,
 		`kamino_node_join_seconds_count{built_from="generic"} 0`,
 	)
-	worker, err := cluster.Kube.CoreV1().Nodes().Get(t.Context(), "worker", metav1.GetOptions{})
+	worker, err := connection.Kube.CoreV1().Nodes().Get(t.Context(), "worker", metav1.GetOptions{})
 	if err != nil || worker.Labels[v1alpha1.VersionLabel] != "2026.03.01" {
 		t.Errorf("the node's label is %q (%v)", worker.Labels[v1alpha1.VersionLabel], err)
 	}
@@ -90,7 +91,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 }
 
 // startCluster is a real API server that has the kinds that the product ships.
-func startCluster(t *testing.T) *Cluster {
+func startCluster(t *testing.T) *cluster.Connection {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("this test needs a real API server and KUBEBUILDER_ASSETS names none: run `make test`, which builds one")
@@ -116,38 +117,38 @@ func startCluster(t *testing.T) *Cluster {
 			t.Error("stop the API server:", err)
 		}
 	})
-	cluster, err := newCluster(config)
+	connection, err := cluster.New(config, "kamino/test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cluster
+	return connection
 }
 
 // writePrototype of a node that does not exist.
-func writePrototype(t *testing.T, cluster *Cluster, version string, instance cloud.InstanceID) *v1alpha1.Prototype {
+func writePrototype(t *testing.T, connection *cluster.Connection, version string, instance cloud.InstanceID) *v1alpha1.Prototype {
 	t.Helper()
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-" + version}}
 	p.Spec = v1alpha1.PrototypeSpec{
 		Pool: "pool1", Version: version, Settings: v1alpha1.Settings{}.Defaulted(),
 		Donor: v1alpha1.Donor{NodeName: "node-0", ProviderID: string(instance)},
 	}
-	if err := cluster.Client.Create(t.Context(), p); err != nil {
+	if err := connection.Client.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
 // writeNode registers a node that is Ready.
-func writeNode(t *testing.T, cluster *Cluster, name string, instance cloud.InstanceID) {
+func writeNode(t *testing.T, connection *cluster.Connection, name string, instance cloud.InstanceID) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: string(instance)}}
-	node, err := cluster.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	node, err := connection.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := metav1.NewTime(time.Now().Add(time.Second)) // its time has no fractions, and must not be before the instance's
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: now}}
-	if _, err := cluster.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+	if _, err := connection.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,10 +16,13 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
 // TestNewNodesAreAwaited: those that have come since, are of the pool and Ready; and an end with its exit code if they do not.
-func TestNewNodesAreAwaited(t *testing.T) {
+func TestNewNodesAreAwaited(t *testing.T) { synctest.Test(t, newNodesAreAwaited) }
+
+func newNodesAreAwaited(t *testing.T) {
 	grown := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	provider := memory.New(memory.Config{Now: func() time.Time { return grown }})
 	pool := provider.AddPool(memory.PoolSpec{Name: "pool1", MaxSize: 9})
@@ -39,13 +43,13 @@ func TestNewNodesAreAwaited(t *testing.T) {
 	kube := fake.NewClientset(objects[0], objects[1])
 	var out bytes.Buffer
 	now := grown
-	s := &session{Factory: &Factory{Out: io.Discard, Err: &out, Now: func() time.Time { now = now.Add(time.Minute); return now }}, cluster: &Cluster{Kube: kube}, provider: cloud.Provider(provider)}
+	s := &session{Factory: &Factory{Out: io.Discard, Err: &out, Now: func() time.Time { now = now.Add(time.Minute); return now }}, cluster: &cluster.Connection{Kube: kube}, provider: cloud.Provider(provider)}
 
-	if err := s.awaitNewNodes(t.Context(), p, 10*time.Minute, time.Millisecond); err != nil || out.Len() > 0 {
+	if err := s.awaitNewNodes(t.Context(), p, 10*time.Minute); err != nil || out.Len() > 0 {
 		t.Errorf("a pool that did not grow: %v, %s", err, &out)
 	}
 	p.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhaseScalingOut, StartedAt: metav1.NewMicroTime(grown.Add(300 * time.Millisecond))}}
-	err := s.awaitNewNodes(t.Context(), p, 10*time.Minute, time.Millisecond)
+	err := s.awaitNewNodes(t.Context(), p, 10*time.Minute)
 	var end *ending
 	if !errors.As(err, &end) || end.code != ExitFailed || !strings.Contains(err.Error(), "0 of 1 new node is Ready within 10m") {
 		t.Errorf("it did not come: %v", err)
@@ -55,7 +59,7 @@ func TestNewNodesAreAwaited(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = grown.Add(4 * time.Minute)
-	if err := s.awaitNewNodes(t.Context(), p, time.Hour, time.Millisecond); err != nil {
+	if err := s.awaitNewNodes(t.Context(), p, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if said := out.String(); !strings.HasSuffix(said, "1 new node is Ready 5m00s after the pool began to grow: new (not version 2026.03.14).\n") {

@@ -12,6 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/drive"
 )
 
 // Environment variables that stand in for flags.
@@ -88,6 +90,22 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 	}
 	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn, for the controller info)")
 	flags.StringVar(&o.LogFormat, "log-format", "text", "text or json")
+}
+
+// recorder is the command's own, of which there is one: what it records is written by the time that the command
+// ends. Nil if there can be none.
+func (o *Options) recorder(c *cluster.Connection) events.EventRecorder {
+	if o.events != nil {
+		return o.events
+	}
+	j, err := drive.NewJournal(c.Kube, c.Client.Scheme(), o.Log.WithName("events"))
+	if err != nil {
+		o.Log.V(1).Info("no events are recorded", "error", err.Error())
+		return nil
+	}
+	o.atEnd = append(o.atEnd, j.Close)
+	o.events = j
+	return j
 }
 
 // podNamespace is where the generalize pods run.

@@ -12,6 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // errInterrupted is the cause of a context that a signal ended.
@@ -20,7 +22,7 @@ var errInterrupted = errors.New("interrupted")
 // follow shows the capture until it ends, says how it ended, and turns that into an exit code.
 func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, timeout time.Duration, format print.Format) error {
 	fl := s.follower(p, timeout)
-	last, err := fl.run(ctx)
+	last, err := fl.Run(ctx)
 	if err != nil {
 		return s.stopped(last, err)
 	}
@@ -29,7 +31,7 @@ func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, timeout tim
 			return err
 		}
 	}
-	if !succeeded(last) {
+	if !drive.Succeeded(last) {
 		return s.failed(last)
 	}
 	if format != print.Text {
@@ -38,26 +40,11 @@ func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, timeout tim
 	return s.printSuccess(last)
 }
 
-// follower makes what shows the capture, on a terminal or as lines.
-func (s *session) follower(p *v1alpha1.Prototype, timeout time.Duration) *follower {
-	fl := &follower{
-		cluster: s.cluster, engine: s.engine, namespace: s.options.Namespace, prototype: p, timeout: timeout, now: s.Now,
-	}
-	if !s.terminal() {
-		fl.view = print.NewLines(s.Err)
-		return fl
-	}
-	terminal := print.NewTerminal(s.Err, s.Window)
-	s.options.LogOutput.redirect(terminal)
-	fl.view, fl.live = print.NewLive(terminal, s.style()), true
-	return fl
-}
-
 func (s *session) printSuccess(p *v1alpha1.Prototype) error {
 	lines := []string{fmt.Sprintf("Pool %s builds its next nodes from version %s now.", p.Spec.Pool, p.Spec.Version)}
 	if away, _ := print.OutOfService(p, s.Now()); away != "" {
 		lines = append(lines, fmt.Sprintf("Node %s was out of service for %s; the whole capture took %s.",
-			p.Spec.Donor.NodeName, away, print.Duration(wholeTime(p))))
+			p.Spec.Donor.NodeName, away, wording.Duration(wholeTime(p))))
 	}
 	if len(p.Status.Retired) > 0 {
 		lines = append(lines, "Retired: "+strings.Join(p.Status.Retired, ", ")+".")
@@ -90,7 +77,7 @@ func (s *session) failed(p *v1alpha1.Prototype) error {
 	if failure.CloudError != "" && !strings.Contains(failure.Message, failure.CloudError) {
 		text += fmt.Sprintf(" (the cloud says: %s)", failure.CloudError)
 	}
-	if !touched(p) {
+	if !drive.Touched(p) {
 		code := ExitRefused
 		if permissionReason(failure.Reason) {
 			code = ExitNotAllowed
@@ -116,14 +103,14 @@ func (s *session) stopped(p *v1alpha1.Prototype, cause error) error {
 		goOn += fmt.Sprintf("\nNode %s is out of service until somebody does one of the two.", p.Spec.Donor.NodeName)
 	}
 	switch {
-	case errors.Is(cause, errGone):
+	case errors.Is(cause, drive.ErrGone):
 		return &ending{ExitFailed, fmt.Errorf("prototype %s was deleted by somebody while node %s was being captured: "+
 			"the node %s, and no image was promoted", p.Name, p.Spec.Donor.NodeName, s.nodeNow(context.Background(), p.Spec.Donor.NodeName))}
 	case errors.Is(cause, errInterrupted):
 		return &ending{ExitInterrupted, fmt.Errorf("interrupted. %s", goOn)}
-	case errors.Is(cause, errTimeout):
+	case errors.Is(cause, drive.ErrTimeout):
 		return &ending{ExitInterrupted, fmt.Errorf("%w. %s", cause, goOn)}
-	case errors.Is(cause, errAway):
+	case errors.Is(cause, drive.ErrAway):
 		return &ending{ExitUnreachable, fmt.Errorf("%w.\n%s", cause, goOn)}
 	default:
 		return &ending{exitCode(cause), fmt.Errorf("%s.\n%s", explain(cause), goOn)}

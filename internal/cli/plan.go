@@ -8,15 +8,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/estimate"
-	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 func newPlanCommand(f *Factory, o *Options) *cobra.Command {
@@ -100,7 +99,7 @@ func (s *session) unasked(plans []policy.Plan, say bool) error {
 	if first == nil {
 		return nil
 	}
-	return &ending{refusedCode(first), fmt.Errorf("the cloud can't be asked about %s", print.Count(n, "pool"))}
+	return &ending{refusedCode(first), fmt.Errorf("the cloud can't be asked about %s", wording.Count(n, "pool"))}
 }
 
 // plans decides about one pool, or about all, and notes what is wrong with the policies' pools.
@@ -115,7 +114,7 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 	case err != nil:
 		return policy.Plans{}, err
 	}
-	decider, err := s.commandDecider(ctx)
+	decider, err := s.decider(ctx)
 	if err != nil {
 		return policy.Plans{}, err
 	}
@@ -162,61 +161,9 @@ func (s *session) planOther(ctx context.Context, decider *policy.Decider, pool c
 	return decider.Plan(ctx, []v1alpha1.PrototypePolicy{policy.AdHoc(adHocName, string(pool))}, only)
 }
 
-// commandDecider makes decisions from what the cluster says now.
-func (s *session) commandDecider(ctx context.Context) (*policy.Decider, error) {
-	d := &policy.Decider{
-		Read: readPrototypes{s.cluster}, Client: s.cluster.Client, Cloud: s.provider, Nodes: nodecache.NewNodes(s.provider),
-		Looks: policy.NewLooks(s.provider, s.Now), Preflight: s.engine.Refusals, Evictions: s.engine.Evictions, OwnNode: s.Getenv(envNode), Now: s.Now,
-		Log: s.options.Log.WithName("policy"),
-	}
-	return d, s.readNodes(ctx, d.Nodes)
-}
-
-// readNodes brings nodes up to date with the cluster.
-func (s *session) readNodes(ctx context.Context, nodes *nodecache.Nodes) error {
-	seen := map[string]bool{}
-	err := s.eachNode(ctx, func(node *corev1.Node) {
-		nodecache.Strip(node)
-		nodes.Set(node.DeepCopy()) // of its own, so that the page it came with can go
-		seen[node.Name] = true
-	})
-	if err != nil {
-		return err
-	}
-	if err := nodes.Place(ctx); err != nil {
-		return err
-	}
-	for _, id := range nodes.Pools() {
-		for _, node := range nodes.Of(id) {
-			if !seen[node.Name] {
-				nodes.Delete(node.Name)
-			}
-		}
-	}
-	return nil
-}
-
-// readPrototypes reads as a policy's decision does, where the definitions may not be installed: then there are
-// no captures.
-type readPrototypes struct{ *Cluster }
-
-// Get implements client.Reader.
-func (r readPrototypes) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	return r.Client.Get(ctx, key, object, options...)
-}
-
-// List implements client.Reader.
-func (r readPrototypes) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	prototypes, is := list.(*v1alpha1.PrototypeList)
-	if !is {
-		return r.Client.List(ctx, list, options...)
-	}
-	items, err := r.prototypes(ctx)
-	if errors.Is(err, errCRDMissing) {
-		err = nil
-	}
-	prototypes.Items = items
-	return err
+// decider makes decisions from what the cluster says now.
+func (s *session) decider(ctx context.Context) (*policy.Decider, error) {
+	return drive.NewDecider(ctx, s.cluster, s.provider, s.engine, s.options.drive(s.Getenv, s.Now))
 }
 
 // poolPlan asks what a capture would do, in full.

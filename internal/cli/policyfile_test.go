@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
 // TestARefusedPolicyIsNamedAsItsAuthorNamesIt has the API server refuse the trial, whose name nobody wrote.
@@ -22,7 +23,7 @@ func TestARefusedPolicyIsNamedAsItsAuthorNamesIt(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	scheme, err := Scheme()
+	scheme, err := cluster.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func TestARefusedPolicyIsNamedAsItsAuthorNamesIt(t *testing.T) {
 		return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("PrototypePolicy").GroupKind(), "check-x7k2p", field.ErrorList{wrong})
 	}
 	refusing := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{Create: refuse}).Build()
-	_, err = (&session{cluster: &Cluster{Client: refusing}}).readPolicies(t.Context(), file)
+	_, err = (&session{cluster: &cluster.Connection{Client: refusing}}).readPolicies(t.Context(), file)
 	want := "policy mine: spec.settings.keep: Invalid value: 1: should be 2 or more"
 	if exitCode(err) != ExitUsage || err.Error() != want {
 		t.Errorf("exit code %d, %v, want %s", exitCode(err), err, want)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
@@ -46,8 +47,8 @@ func (s *session) clusterPools(ctx context.Context) (map[cloud.PoolID]*namedPool
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.cluster.prototypes(ctx)
-	if err != nil && !errors.Is(err, errCRDMissing) {
+	all, err := s.cluster.Prototypes(ctx)
+	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
 		return nil, err
 	}
 	of, err := membership.OfPrototypes(ctx, s.provider, all)

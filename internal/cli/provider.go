@@ -5,12 +5,19 @@ import (
 	"os"
 	"time"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
-	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/drive"
 )
+
+// envNode names the node that this process's own pod runs on: it can't capture that one.
+const envNode = "NODE_NAME"
+
+// connect makes the clients that the options name.
+func connect(o *Options) (*cluster.Connection, error) {
+	return cluster.Connect(cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, As: o.As.config(), Agent: "kamino/" + buildInfo().Version})
+}
 
 // newCloud makes the provider. It sends nothing: a credential that is not accepted shows with the first look.
 func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
@@ -25,20 +32,16 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 
 // newEngine makes the engine of a command. It records events as the controller's does; they are written by the
 // time that the command ends.
-func newEngine(c *Cluster, provider cloud.Provider, o *Options) Engine {
-	engine := &capture.Engine{
-		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Image: o.Image, AllowedImages: o.AllowedImages,
-		MaxConcurrent: o.MaxConcurrent, Now: nowUTC, OwnNode: os.Getenv(envNode), Log: o.Log.WithName("capture"),
-		CheckRules: checkRules, Kured: o.Kured,
-	}
-	engine.Recorder = o.recorder(c)
-	return engine
+func newEngine(c *cluster.Connection, provider cloud.Provider, o *Options) drive.Engine {
+	return drive.NewEngine(c, provider, o.drive(os.Getenv, nowUTC), o.recorder(c))
 }
 
-// checkRules says what is wrong with a user's own rules.
-func checkRules(profile v1alpha1.Profile, files map[string][]byte) error {
-	_, err := generalize.LoadFiles(profile, files)
-	return err
+// drive is what the flags say of how this process drives.
+func (o *Options) drive(getenv func(string) string, now func() time.Time) drive.Options {
+	return drive.Options{
+		Namespace: o.Namespace, PodNamespace: o.podNamespace(), Image: o.Image, AllowedImages: o.AllowedImages,
+		OwnNode: getenv(envNode), MaxConcurrent: o.MaxConcurrent, Kured: o.Kured, Now: now, Log: o.Log,
+	}
 }
 
 func nowUTC() time.Time { return time.Now().UTC() }

@@ -17,6 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/replace"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // replaceFlags say whether and how the nodes that run a bad version are rebuilt.
@@ -81,7 +82,7 @@ func (r *replaceFlags) line(b history.Rollback, dryRun bool) string {
 	case len(b.Nodes) == 0:
 		return fmt.Sprintf("No node runs version %s.", b.From)
 	}
-	return fmt.Sprintf("%s version %s and %s from version %s, %s: %s", print.Run(len(b.Nodes)), b.From, are, b.To, how, print.Names(b.Nodes))
+	return fmt.Sprintf("%s version %s and %s from version %s, %s: %s", print.Run(len(b.Nodes)), b.From, are, b.To, how, wording.Names(b.Nodes))
 }
 
 // replaceNodes rebuilds the nodes and says so as it goes on: to Out, or to Err where Out is for a machine.
@@ -116,7 +117,7 @@ func (s *session) replaceNodes(ctx context.Context, pool cloud.PoolID, deed prin
 		if deed.Nodes != nil && len(deed.Nodes)+len(result.Rebuilt) == 0 {
 			return nil // which was said already
 		}
-		_, err := fmt.Fprintf(out, "%s rebuilt; no node runs version %s any more.\n", print.Was(len(result.Rebuilt)), deed.Version)
+		_, err := fmt.Fprintf(out, "%s rebuilt; no node runs version %s any more.\n", wording.Were(len(result.Rebuilt), "node"), deed.Version)
 		return err
 	}
 	return replaceEnding(ctx, deed, err)
@@ -135,7 +136,7 @@ func replaceEnding(ctx context.Context, deed print.Deed, err error) error {
 	if deed.Verb == "rebuild" {
 		first = fmt.Sprintf("pool %s has nodes of its oldest image", deed.Pool)
 	}
-	done := fmt.Sprintf("%s, and %s rebuilt, but not all", first, print.Was(len(deed.Rebuilt)))
+	done := fmt.Sprintf("%s, and %s rebuilt, but not all", first, wording.Were(len(deed.Rebuilt), "node"))
 	if len(deed.Rebuilt) == 0 {
 		done = first + ", but no node was rebuilt"
 	}

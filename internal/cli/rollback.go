@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/replace"
 	"github.com/kamino-dev/kamino/internal/spread"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 const rollbackHelp = `Point the pool's recipe at an earlier version, and quarantine the one that it leaves, so that no capture and no
@@ -233,7 +234,7 @@ func nodesLine(version string, nodes []string) string {
 	case len(nodes) == 1:
 		return fmt.Sprintf("1 node runs version %s and stays as it is: %s", version, nodes[0])
 	default:
-		return fmt.Sprintf("%d nodes run version %s and stay as they are: %s", len(nodes), version, print.Names(nodes))
+		return fmt.Sprintf("%d nodes run version %s and stay as they are: %s", len(nodes), version, wording.Names(nodes))
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/drive"
 )
 
 const rootHelp = `Kamino captures a node that is known to work and makes the next nodes of its pool copies of it.
@@ -52,7 +55,7 @@ func onSignal(end func()) {
 const oneWish = 2 * time.Second
 
 // killed is said where a second wish ends the process before it is through with its step.
-var killed = fmt.Sprintf("killed: nothing is lost, the capture can be gone on with; if this command held Kamino's Lease, others wait for it for up to %s", leaseDuration)
+var killed = fmt.Sprintf("killed: nothing is lost, the capture can be gone on with; if this command held Kamino's Lease, others wait for it for up to %s", drive.LeaseDuration)
 
 // heed asks the process to end at the first signal, and returns at the next one that is a wish of its own:
 // then it is to end right there, whatever it waits for.
@@ -81,8 +84,11 @@ func (f *Factory) Run(ctx context.Context, args []string) int {
 	if !started {
 		err = &ending{ExitUsage, fmt.Errorf("%s (see %s --help)", oneLine(err), cmd.CommandPath())}
 	}
-	var e *ending
-	if errors.Is(context.Cause(ctx), errInterrupted) && !errors.As(err, &e) {
+	var (
+		e       *ending
+		refused *cluster.Refused
+	)
+	if errors.Is(context.Cause(ctx), errInterrupted) && !errors.As(err, &e) && !errors.As(err, &refused) {
 		err = &ending{ExitInterrupted, errInterrupted}
 	}
 	_, _ = fmt.Fprintf(f.Err, "kamino: %s\n", explain(err))

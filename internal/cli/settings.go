@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // Limits of the API, which are told here in a flag's own name: a zero would be taken by the API server for "not
@@ -57,4 +58,21 @@ func meansNodes(limit *intstr.IntOrString) bool {
 // knownUnknownFiles says whether it is one of the answers there are, or none.
 func knownUnknownFiles(u v1alpha1.UnknownFiles) bool {
 	return u == "" || u == v1alpha1.UnknownFilesAllow || u == v1alpha1.UnknownFilesRefuse
+}
+
+// parseVersion reads the flag --version: a day as YYYY.MM.DD, or a further version of it. Empty means today. A day that is to come would be in
+// the way of all captures until then: none of them would be newer.
+func parseVersion(text string, now time.Time) error {
+	if text == "" {
+		return nil
+	}
+	day, err := imageversion.Day(text)
+	switch today := imageversion.Of(now); {
+	case err != nil:
+		return usagef("--version %q is not a day in the form YYYY.MM.DD, such as 2026.03.09, or 2026.03.0902 for the day's second version", text)
+	case imageversion.Compare(imageversion.Of(day), today) > 0:
+		return usagef("--version %s is a day to come: today is %s (UTC), and no version of the days between could follow it", text, today)
+	default:
+		return nil
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
 func newStatusCommand(f *Factory, o *Options) *cobra.Command {
@@ -78,7 +79,7 @@ func (s *session) watchStatus(ctx context.Context, pool string, format print.For
 			return nil // interrupting is how one stops watching
 		}
 		switch {
-		case trouble != nil && !unreachable(trouble):
+		case trouble != nil && !cluster.Unreachable(trouble):
 			return trouble
 		case trouble != nil:
 			s.note("%s; trying again", explain(trouble))
@@ -139,9 +140,8 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 			pools = []print.Pool{{Pool: cloud.Pool{ID: meant, Name: s.provider.PoolName(meant)}}}
 		}
 	}
-	all, err := s.cluster.prototypes(ctx)
-	var notInstalled *ending
-	if err != nil && !errors.As(err, &notInstalled) {
+	all, err := s.cluster.Prototypes(ctx)
+	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
 		return nil, err
 	}
 	report := &print.Report{Pools: pools, Captures: latest(all, pools, only)}

@@ -6,10 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 func newSuspendCommand(f *Factory, o *Options) *cobra.Command {
@@ -41,7 +40,7 @@ func suspension(f *Factory, o *Options, suspend bool, cmd *cobra.Command) *cobra
 			return &ending{ExitUsage, err}
 		}
 		for _, name := range args {
-			said, err := cluster.suspend(cmd.Context(), name, suspend, dryRun)
+			said, err := suspended(cmd.Context(), cluster.Client, name, suspend, dryRun)
 			if err != nil {
 				return err
 			}
@@ -55,23 +54,14 @@ func suspension(f *Factory, o *Options, suspend bool, cmd *cobra.Command) *cobra
 	return cmd
 }
 
-// suspend sets a policy's suspend and says what that means.
-func (c *Cluster) suspend(ctx context.Context, name string, suspend, dryRun bool) (string, error) {
-	var p v1alpha1.PrototypePolicy
-	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, &p); err != nil {
-		if apierrors.IsNotFound(err) {
-			return "", refusedf("there is no policy %s, and it was not changed: `kubectl get prototypepolicies` lists them", name)
-		}
-		return "", fmt.Errorf("policy %s: %w", name, err)
+// suspended sets a policy's suspend and says what that means.
+func suspended(ctx context.Context, c client.Client, name string, suspend, dryRun bool) (string, error) {
+	was, err := policy.Suspend(ctx, c, name, suspend, dryRun)
+	if apierrors.IsNotFound(err) {
+		return "", refusedf("there is no policy %s, and it was not changed: `kubectl get prototypepolicies` lists them", name)
 	}
-	was := p.Spec.Suspend
-	var options []client.PatchOption
-	if dryRun {
-		options = append(options, client.DryRunAll)
-	}
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend))
-	if err := c.Client.Patch(ctx, &p, patch, options...); err != nil {
-		return "", fmt.Errorf("policy %s: %w", name, err)
+	if err != nil {
+		return "", err
 	}
 	switch {
 	case was == suspend && suspend:

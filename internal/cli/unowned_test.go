@@ -22,6 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
 // press is a capture whose donor is back and whose image is made next: the real engine and the real verbs, over a cloud
@@ -67,13 +68,13 @@ func newPress(t *testing.T) *press {
 	p.must(err)
 	time.Sleep(time.Minute)
 
-	scheme, err := Scheme()
+	scheme, err := cluster.Scheme()
 	p.must(err)
 	objects := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(prototype).WithStatusSubresource(prototype).Build()
-	cluster := &Cluster{Client: objects, Kube: fake.NewClientset(node), Skew: func() (time.Duration, bool) { return 0, false }}
+	connection := &cluster.Connection{Client: objects, Kube: fake.NewClientset(node), Skew: func() (time.Duration, bool) { return 0, false }}
 	f := &Factory{Out: p.out, Err: p.err, Getenv: func(string) string { return "" }, Now: time.Now, Window: func() (int, int) { return 0, 0 }}
-	engine := &capture.Engine{Client: objects, Kube: cluster.Kube, Cloud: p.cloud, Image: "kamino:test", Log: logr.Discard()}
-	p.session = &session{Factory: f, options: &Options{Namespace: v1alpha1.DefaultNamespace, Log: logr.Discard()}, cluster: cluster, provider: p.cloud, engine: engine}
+	engine := &capture.Engine{Client: objects, Kube: connection.Kube, Cloud: p.cloud, Image: "kamino:test", Log: logr.Discard()}
+	p.session = &session{Factory: f, options: &Options{Namespace: v1alpha1.DefaultNamespace, Log: logr.Discard()}, cluster: connection, provider: p.cloud, engine: engine}
 	return p
 }
 
@@ -176,10 +177,10 @@ func (p *press) everyVerbLeadsOn(version string, current bool) {
 	// A second try on the same day makes the day's second version.
 	d, err := p.session.decide(ctx, "node-1", &captureFlags{})
 	p.must(err)
-	if d.prototype.Spec.Version != version+"02" {
-		p.Errorf("the same day's second try is %s", d.prototype.Spec.Version)
+	if d.Prototype.Spec.Version != version+"02" {
+		p.Errorf("the same day's second try is %s", d.Prototype.Spec.Version)
 	}
-	refusals, err := p.session.engine.Refusals(ctx, d.prototype)
+	refusals, err := p.session.engine.Refusals(ctx, d.Prototype)
 	p.must(err)
 	for _, r := range refusals {
 		if strings.HasPrefix(r.Reason, "Version") || r.Reason == capture.CapturedToday {

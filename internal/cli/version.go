@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
 )
@@ -157,7 +158,7 @@ func (f *Factory) serverVersions(ctx context.Context, o *Options) *server {
 		if err != nil {
 			return nil, err
 		}
-		return cluster.versions(ctx, o.Namespace)
+		return serverOf(ctx, cluster.Kube, o.Namespace)
 	}()
 	if err != nil {
 		_, _ = fmt.Fprintf(f.Err, "What runs in the cluster can't be told: %s.\n", explain(err))
@@ -165,8 +166,8 @@ func (f *Factory) serverVersions(ctx context.Context, o *Options) *server {
 	return seen
 }
 
-func (c *Cluster) versions(ctx context.Context, namespace string) (*server, error) {
-	body, err := c.Kube.CoreV1().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+func serverOf(ctx context.Context, kube kubernetes.Interface, namespace string) (*server, error) {
+	body, err := kube.CoreV1().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func (c *Cluster) versions(ctx context.Context, namespace string) (*server, erro
 		return nil, fmt.Errorf("the API server's version: %w", err)
 	}
 	// By what both the chart and the manifests call it: a release may have any name.
-	deployments, err := c.Kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=controller"})
+	deployments, err := kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=controller"})
 	if err != nil {
 		return nil, fmt.Errorf("list deployments in namespace %s: %w", namespace, err)
 	}

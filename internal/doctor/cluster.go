@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Differences between this machine's clock and the API server's that are told, and that are too much: versions
@@ -134,13 +135,6 @@ func (d *Doctor) namespaces(ctx context.Context) (missing []string) {
 	return missing
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 func (d *Doctor) lease(ctx context.Context) {
 	holder, err := d.Holder(ctx)
 	switch {
@@ -162,7 +156,7 @@ func (d *Doctor) nodesFound() {
 	case d.nodes == 0:
 		d.add(Finding{Level: Fail, Check: CheckNodes, Message: "the cluster has no nodes", Remedy: "see whether this is the right cluster: kubectl config current-context"})
 	case d.Cloud == nil:
-		d.ok(CheckNodes, "", "the cluster has %s", plural(d.nodes, "node"))
+		d.ok(CheckNodes, "", "the cluster has %s", wording.Count(d.nodes, "node"))
 	case d.unplaced != nil:
 		d.add(refusedByCloud("", d.unplaced))
 	case d.unmeant != nil:
@@ -172,7 +166,7 @@ func (d *Doctor) nodesFound() {
 			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a pool that can be captured", d.nodes),
 			Remedy:  "see spec.providerID of a node: it must name a VM of a scale set with Uniform orchestration"})
 	default:
-		d.ok(CheckNodes, "", "%d of the cluster's %s belong to %s", in, plural(d.nodes, "node"), plural(len(d.pools), "pool"))
+		d.ok(CheckNodes, "", "%d of the cluster's %s belong to %s", in, wording.Count(d.nodes, "node"), wording.Count(len(d.pools), "pool"))
 	}
 }
 
@@ -180,10 +174,10 @@ func (d *Doctor) nodesFound() {
 // a disk; so does protection from scale-in, and one of two who write at once is refused.
 func (d *Doctor) disks() {
 	if len(d.inTree) == 0 {
-		d.ok(CheckDisks, "", "no node has a disk of the in-tree driver; CSI drivers have %s attached", plural(d.csi, "volume"))
+		d.ok(CheckDisks, "", "no node has a disk of the in-tree driver; CSI drivers have %s attached", wording.Count(d.csi, "volume"))
 		return
 	}
 	d.add(Finding{Level: Warn, Check: CheckDisks,
-		Message: fmt.Sprintf("%s with disks that the in-tree driver attached, %s among them; it writes the model of an instance, as a capture does, and one of the two may have to try again", plural(len(d.inTree), "node"), d.inTree[0]),
+		Message: fmt.Sprintf("%s with disks that the in-tree driver attached, %s among them; it writes the model of an instance, as a capture does, and one of the two may have to try again", wording.Count(len(d.inTree), "node"), d.inTree[0]),
 		Remedy:  "move the volumes to the CSI driver disk.csi.azure.com; until then, a drained donor has none left"})
 }

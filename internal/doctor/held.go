@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // held tells which nodes are held by nobody who gives them back, and what captures have left that are gone. Neither
@@ -41,17 +42,10 @@ func (d *Doctor) held(ctx context.Context) {
 	}
 	switch {
 	case working == len(d.heldNodes) && left == 0 && working > 0:
-		d.ok(CheckHeld, "", "%s held by captures that are at work, and by nobody else", are(working, "node"))
+		d.ok(CheckHeld, "", "%s held by captures that are at work, and by nobody else", wording.Are(working, "node"))
 	case len(d.heldNodes)+left == 0:
 		d.ok(CheckHeld, "", "no node is held, and no capture has left anything behind")
 	}
-}
-
-func are(n int, what string) string {
-	if n == 1 {
-		return "1 " + what + " is"
-	}
-	return plural(n, what) + " are"
 }
 
 // heldFor says what is known of a node's hold.

@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/spread"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 const credentialRemedy = "see docs/azure.md, section Credentials: --cloud-config names a cluster's azure.json, and AZURE_… variables come before it"
@@ -197,9 +198,9 @@ func (d *Doctor) gallery(ctx context.Context, id cloud.PoolID, pool string, seen
 		d.add(Finding{Level: Warn, Check: CheckGallery, Subject: pool, Message: fmt.Sprintf("the recipe names the image definition, whose latest version is %s now; the first capture pins it to an exact one", recipe.Version),
 			Remedy: "nothing, if only Kamino makes versions from now on: see docs/moving.md"})
 	case recipe.Version != "":
-		d.ok(CheckGallery, pool, "there is a history of %s, and the recipe names %s", plural(len(images), "version"), recipe.Version)
+		d.ok(CheckGallery, pool, "there is a history of %s, and the recipe names %s", wording.Count(len(images), "version"), recipe.Version)
 	default:
-		d.ok(CheckGallery, pool, "there is a history of %s, and the recipe names %s", plural(len(images), "version"), recipe.Image)
+		d.ok(CheckGallery, pool, "there is a history of %s, and the recipe names %s", wording.Count(len(images), "version"), recipe.Image)
 	}
 }
 
@@ -226,7 +227,7 @@ func (d *Doctor) patching(m *members) {
 		Message: fmt.Sprintf("%d of the pool's %d nodes say when they were patched, and %d wait for a reboot", m.patched, m.nodes, m.pending)}
 	switch {
 	case m.unreadable > 0:
-		f.Level, f.Message = Warn, fmt.Sprintf("%s with a time of patching that is no RFC 3339 time; a policy refuses such a node", plural(m.unreadable, "node"))
+		f.Level, f.Message = Warn, fmt.Sprintf("%s with a time of patching that is no RFC 3339 time; a policy refuses such a node", wording.Count(m.unreadable, "node"))
 		f.Remedy = "see what writes " + v1alpha1.KuredRebootNeededAnnotation + " or " + v1alpha1.PatchedAtAnnotation
 	case m.patched == 0:
 		f.Level, f.Message = Warn, "no node of the pool says when it was patched; a PrototypePolicy would find no donor, while `kamino capture NODE` does without"

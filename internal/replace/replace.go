@@ -12,7 +12,6 @@ package replace
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -233,11 +232,4 @@ func sorted[T any](m map[string]T) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // step looks at a node that is taken and does the next thing. An error that may pass by itself is said and not
@@ -92,7 +93,7 @@ func (r *Replacer) drain(ctx context.Context, n *corev1.Node, held *v1alpha1.Res
 	if err != nil {
 		return false, err
 	}
-	why := plural(len(left.Pods), "pod") + " left"
+	why := wording.Count(len(left.Pods), "pod") + " left"
 	what := "drains: " + why
 	if len(blocked) > 0 {
 		why = blocked[0].String()

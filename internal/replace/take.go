@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // member is a node of the pool, as much as choosing needs of it.
@@ -118,7 +119,7 @@ func (r *Replacer) take(ctx context.Context, members []member) error {
 	}
 	for _, m := range r.next(members) {
 		if taken >= r.limit() || m.ready && unavailable >= r.limit() {
-			r.wait("%s of pool %s out of service, and %d may be: %s", plural(unavailable, "node"), r.Cloud.PoolName(r.Pool), r.limit(), r.absent(members))
+			r.wait("%s of pool %s out of service, and %d may be: %s", wording.Count(unavailable, "node"), r.Cloud.PoolName(r.Pool), r.limit(), r.absent(members))
 			continue
 		}
 		asked, err := r.asksToStay(ctx, m)

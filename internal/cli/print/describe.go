@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Description is all that the cluster knows of one capture.
@@ -124,9 +125,9 @@ func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UT
 func steps(p *v1alpha1.Prototype, now time.Time) [][2]string {
 	rows := make([][2]string, 0, len(p.Status.Steps))
 	for _, s := range p.Status.Steps {
-		took := Duration(now.Sub(s.StartedAt.Time)) + " so far"
+		took := wording.Duration(now.Sub(s.StartedAt.Time)) + " so far"
 		if s.FinishedAt != nil {
-			took = Duration(s.FinishedAt.Sub(s.StartedAt.Time))
+			took = wording.Duration(s.FinishedAt.Sub(s.StartedAt.Time))
 		}
 		rows = append(rows, [2]string{string(s.Phase), stamp(s.StartedAt.Time) + ", " + took})
 	}

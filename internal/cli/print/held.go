@@ -9,6 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // HeldReport is who holds which nodes, and what captures have left that are gone.
@@ -53,7 +54,7 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 		default:
 		}
 		if !n.Since.IsZero() {
-			since = Duration(now.Sub(n.Since))
+			since = wording.Duration(now.Sub(n.Since))
 		}
 		if n.Ready {
 			state = "Ready"
@@ -85,7 +86,7 @@ func HeldLines(report HeldReport, now time.Time) []string {
 		}
 		line := fmt.Sprintf("Node %s is held", n.Name)
 		if !n.Since.IsZero() {
-			line += " for " + Duration(now.Sub(n.Since))
+			line += " for " + wording.Duration(now.Sub(n.Since))
 		}
 		lines = append(lines, line+heldBy(n))
 	}

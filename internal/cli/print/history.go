@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
-
-// maxNames is how many nodes a sentence names before it counts the rest.
-const maxNames = 10
 
 // History writes a pool's versions as a table, and below it in sentences what people must know.
 func History(w io.Writer, h history.History, wide bool, now time.Time) error {
@@ -92,7 +90,7 @@ func historyNotes(h history.History) []string {
 			add("New nodes are still built from version %s, which is quarantined: `kamino rollback %s`.", v.Version, h.Pool)
 		}
 		if len(v.Nodes) > 0 {
-			add("%s the quarantined version %s: %s", runs(len(v.Nodes)), v.Version, Names(v.Nodes))
+			add("%s the quarantined version %s: %s", runs(len(v.Nodes)), v.Version, wording.Names(v.Nodes))
 		}
 	}
 	if len(h.Versions) > 0 && len(h.Others) > 0 {
@@ -111,21 +109,5 @@ func runs(n int) string {
 	return fmt.Sprintf("%d nodes run", n)
 }
 
-// Names lists names for a sentence: the first ten, and how many more there are.
-func Names(names []string) string {
-	if len(names) <= maxNames {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
-}
-
 // Run reads "1 node runs" or "3 nodes run".
 func Run(n int) string { return runs(n) }
-
-// Was reads "1 node was" or "3 nodes were".
-func Was(n int) string {
-	if n == 1 {
-		return "1 node was"
-	}
-	return fmt.Sprintf("%d nodes were", n)
-}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Live is the view for a terminal: one block that is drawn again and again.
@@ -68,7 +69,7 @@ func (v *Live) step(p *v1alpha1.Prototype, step v1alpha1.Step, last bool, now ti
 	case step.FinishedAt == nil:
 		sign = running[v.frame%len(running)]
 	}
-	line := fmt.Sprintf("  %s %-14s %7s", sign, step.Phase, Duration(end.Sub(step.StartedAt.Time)))
+	line := fmt.Sprintf("  %s %-14s %7s", sign, step.Phase, wording.Duration(end.Sub(step.StartedAt.Time)))
 	if step.FinishedAt == nil && p.Status.Progress != "" {
 		line += "  " + p.Status.Progress
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Plan is what a capture would do, and what is in its way.
@@ -49,11 +50,11 @@ func planLines(plan Plan) []string {
 	lines := []string{
 		fmt.Sprintf(opening, plan.Prototype.Name),
 		fmt.Sprintf("  take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
-			Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)),
+			wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)),
 	}
 	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
 	if n := len(plan.Evicts); n > 0 {
-		add("evict %s: %s", count(n, "pod"), strings.Join(plan.Evicts, ", "))
+		add("evict %s: %s", wording.Count(n, "pod"), strings.Join(plan.Evicts, ", "))
 	}
 	add("generalize its disk with the profile %s, and publish version %s", spec.Settings.Defaulted().Generalize.Profile, spec.Version)
 	if spec.Settings.Defaulted().Generalize.Profile == v1alpha1.ProfileStatic {
@@ -81,7 +82,7 @@ func planLines(plan Plan) []string {
 		add("retire %s", strings.Join(plan.Retires, ", "))
 	}
 	if n := spec.Settings.Recipe.NewNodes; n > 0 {
-		add("grow the pool by %s", count(int(n), "node"))
+		add("grow the pool by %s", wording.Count(int(n), "node"))
 	}
 	if plan.Crowded != "" {
 		lines = append(lines, "Soon no capture may begin: "+plan.Crowded)
@@ -92,14 +93,4 @@ func planLines(plan Plan) []string {
 // noWayBack says, before a pool's first prototype, what nobody can undo afterwards.
 func noWayBack(from string) string {
 	return fmt.Sprintf("have no way back to %s: `kamino rollback` leads to versions of the pool only, and `kamino restore` gives back what the cloud gives out, so keep the pool's model and its customData elsewhere first", orNone(from))
-}
-
-// Count writes a number with its noun.
-func Count(n int, noun string) string { return count(n, noun) }
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/estimate"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // PoolPlan is what a policy would do about a pool, and why.
@@ -77,7 +78,7 @@ func nextRun(s v1alpha1.PoolStatus, now time.Time) string {
 	if s.NextRun == nil {
 		return None
 	}
-	return "in " + Duration(s.NextRun.Sub(now))
+	return "in " + wording.Duration(s.NextRun.Sub(now))
 }
 
 func refusalCounts(refusals []v1alpha1.RefusalCount) string {
@@ -93,7 +94,7 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	message := strings.TrimSuffix(p.Decision.Message, fmt.Sprintf(": `kamino plan %s` says why for each node", p.Pool)) // as this does
 	lines := []string{fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, message)}
 	if p.Status.NextRun != nil {
-		lines = append(lines, fmt.Sprintf("A capture may begin in %s, at %s.", Duration(p.Status.NextRun.Sub(now)), p.Status.NextRun.UTC().Format(time.RFC3339)))
+		lines = append(lines, fmt.Sprintf("A capture may begin in %s, at %s.", wording.Duration(p.Status.NextRun.Sub(now)), p.Status.NextRun.UTC().Format(time.RFC3339)))
 	}
 	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return err
@@ -184,7 +185,7 @@ func captureLines(p PoolPlan) []string {
 		add("be refused: %s", r.Message)
 	}
 	if n := len(p.Evicts); n > 0 {
-		add("evict %s: %s", count(n, "pod"), Names(p.Evicts))
+		add("evict %s: %s", wording.Count(n, "pod"), wording.Names(p.Evicts))
 	}
 	if c := p.Change; c != nil {
 		add("change the recipe of pool %s:", p.Pool)
@@ -197,7 +198,7 @@ func captureLines(p PoolPlan) []string {
 		add("retire %s", strings.Join(p.Retires, ", "))
 	}
 	if e := p.Estimate; e.Captures > 0 {
-		add("take about %s, for %s of which the node is away (median of %s of this cluster)", Duration(e.Total()), Duration(e.OutOfService()), count(e.Captures, "capture"))
+		add("take about %s, for %s of which the node is away (median of %s of this cluster)", wording.Duration(e.Total()), wording.Duration(e.OutOfService()), wording.Count(e.Captures, "capture"))
 	} else {
 		add("take a time that is not known yet: no capture of this cluster has succeeded")
 	}

@@ -235,17 +235,6 @@ func TestPrototypeFormats(t *testing.T) {
 	golden(t, "prototype.txt", out.Bytes())
 }
 
-func TestDuration(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0s", 400 * time.Millisecond: "0.4s", time.Second: "1s", 9900 * time.Millisecond: "9.9s",
-		41 * time.Second: "41s", 59900 * time.Millisecond: "59s", 252 * time.Second: "4m12s", time.Hour: "1h00m", 26 * time.Hour: "1d2h",
-	} {
-		if got := Duration(d); got != want {
-			t.Errorf("Duration(%s) = %s, want %s", d, got, want)
-		}
-	}
-}
-
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Minute: "0s", 90 * time.Second: "90s", 5 * time.Minute: "5m", 47 * time.Hour: "47h", 72 * time.Hour: "3d",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Progress is what is known of a capture at one moment.
@@ -96,7 +97,7 @@ func (l *Lines) showSteps(steps []v1alpha1.Step) {
 		}
 		if step.FinishedAt != nil && l.steps[i].FinishedAt == nil {
 			l.steps[i].FinishedAt = step.FinishedAt
-			l.say(step.FinishedAt.Time, fmt.Sprintf("%s took %s", step.Phase, Duration(step.FinishedAt.Sub(step.StartedAt.Time))))
+			l.say(step.FinishedAt.Time, fmt.Sprintf("%s took %s", step.Phase, wording.Duration(step.FinishedAt.Sub(step.StartedAt.Time))))
 		}
 	}
 }

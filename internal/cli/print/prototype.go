@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Prototype writes one Prototype in a form other than Text. The table has the columns of
@@ -83,8 +84,8 @@ func OutOfService(p *v1alpha1.Prototype, now time.Time) (duration string, still 
 	case d == nil || d.ReservedAt == nil:
 		return "", false
 	case d.ReleasedAt == nil:
-		return Duration(now.Sub(d.ReservedAt.Time)), true
+		return wording.Duration(now.Sub(d.ReservedAt.Time)), true
 	default:
-		return Duration(d.ReleasedAt.Sub(d.ReservedAt.Time)), false
+		return wording.Duration(d.ReleasedAt.Sub(d.ReservedAt.Time)), false
 	}
 }

@@ -1,7 +1,6 @@
-package cli
+package drive
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -21,24 +20,58 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
-	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/drive/drivetest"
 )
 
 // bench is a cluster in memory with one Prototype, and a follower of it. It is made inside of a synctest
 // bubble, whose time is the test's own.
 type bench struct {
-	cluster  *Cluster
-	follower *follower
-	engine   *scripted
-	said     *bytes.Buffer
+	cluster  *cluster.Connection
+	follower *Follower
+	engine   *drivetest.Engine
+	said     *said
 	// away makes the API server unreachable for Prototypes, silent makes it answer no look at one, and mute
 	// makes its watches tell nothing.
 	away, silent, mute atomic.Bool
 }
 
+// said is a view that notes what it is shown, each thing once.
+type said struct {
+	lines []string
+	last  string
+}
+
+func (s *said) Show(p Progress, _ time.Time) {
+	now := ""
+	switch {
+	case p.Away != nil:
+		now = "away: " + p.Away.Error()
+	case p.Driving != nil && p.Driving.Trouble != nil:
+		now = "trouble: " + p.Driving.Trouble.Error()
+	case p.Driving != nil && p.Driving.Mine:
+		now = "mine"
+	case p.Driving != nil:
+		now = p.Driving.Holder.String()
+	}
+	if strings.HasPrefix(s.last, "away: ") && p.Away == nil {
+		s.lines = append(s.lines, "back")
+	}
+	if now != s.last {
+		s.lines, s.last = append(s.lines, now), now
+	}
+}
+
+func (s *said) Close(p Progress, now time.Time) { s.Show(p, now) }
+
+func (s *said) String() string { return strings.Join(s.lines, "\n") }
+
+// errInterrupted is the cause of a context that a signal ended.
+var errInterrupted = errors.New("interrupted")
+
 func newBench(t *testing.T, pause time.Duration) *bench {
 	t.Helper()
-	scheme, err := Scheme()
+	scheme, err := cluster.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +79,7 @@ func newBench(t *testing.T, pause time.Duration) *bench {
 		ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.09", UID: "u1"},
 		Spec:       v1alpha1.PrototypeSpec{Pool: "pool1", Version: "2026.03.09", Donor: v1alpha1.Donor{NodeName: "node-1", ProviderID: "x://1"}},
 	}
-	b := &bench{said: &bytes.Buffer{}}
+	b := &bench{said: &said{}}
 	refused := func() error {
 		if b.away.Load() {
 			return syscallError()
@@ -71,10 +104,10 @@ func newBench(t *testing.T, pause time.Duration) *bench {
 			return c.Watch(ctx, list, o...)
 		},
 	}).Build()
-	b.cluster = &Cluster{Client: objects, Kube: fake.NewClientset(), Skew: func() (time.Duration, bool) { return 0, false }}
-	b.engine = &scripted{client: objects, now: time.Now, pause: pause}
-	b.follower = &follower{
-		cluster: b.cluster, engine: b.engine, namespace: "kamino-system", prototype: p, now: time.Now, view: print.NewLines(b.said),
+	b.cluster = &cluster.Connection{Client: objects, Kube: fake.NewClientset(), Skew: func() (time.Duration, bool) { return 0, false }}
+	b.engine = &drivetest.Engine{Client: objects, Now: time.Now, Pause: pause}
+	b.follower = &Follower{
+		Cluster: b.cluster, Engine: b.engine, Namespace: "kamino-system", Prototype: p, Now: time.Now, View: b.said,
 	}
 	return b
 }
@@ -92,7 +125,7 @@ func (netError) Temporary() bool { return true }
 // holdLease makes somebody hold the Lease, and renew it until stopped.
 func (b *bench) holdLease(ctx context.Context, t *testing.T, who string) {
 	t.Helper()
-	seconds := int32(leaseDuration / time.Second)
+	seconds := int32(LeaseDuration / time.Second)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName, Namespace: "kamino-system"}}
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &who, &seconds
 	leases := b.cluster.Kube.CoordinationV1().Leases("kamino-system")
@@ -127,8 +160,8 @@ func (b *bench) holder(t *testing.T) string {
 func TestTheCommandDrivesWhenNobodyDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)
-		last, err := b.follower.run(t.Context())
-		if err != nil || !succeeded(last) {
+		last, err := b.follower.Run(t.Context())
+		if err != nil || !Succeeded(last) {
 			t.Fatalf("run: %v, phase %s\n%s", err, last.Status.Phase, b.said)
 		}
 		if got := b.holder(t); got != "" {
@@ -144,14 +177,14 @@ func TestADyingControllerIsReplaced(t *testing.T) {
 		defer die()
 		b.holdLease(life, t, "controller/c-1/1")
 		began := time.Now()
-		last, err := b.follower.run(t.Context())
-		if err != nil || !succeeded(last) {
+		last, err := b.follower.Run(t.Context())
+		if err != nil || !Succeeded(last) {
 			t.Fatalf("run: %v, phase %s\n%s", err, last.Status.Phase, b.said)
 		}
 		if took := time.Since(began); took < 10*time.Minute {
 			t.Errorf("the command drove while the controller held the Lease: done after %s", took)
 		}
-		for _, want := range []string{"the controller c-1 does the work", "this command does the work"} {
+		for _, want := range []string{"the controller c-1", "mine"} {
 			if !strings.Contains(b.said.String(), want) {
 				t.Errorf("not said: %q in\n%s", want, b.said)
 			}
@@ -168,11 +201,11 @@ func TestAnAPIServerMayBeAwayForAMinute(t *testing.T) {
 			time.Sleep(time.Minute)
 			b.away.Store(false)
 		}()
-		last, err := b.follower.run(t.Context())
-		if err != nil || !succeeded(last) {
+		last, err := b.follower.Run(t.Context())
+		if err != nil || !Succeeded(last) {
 			t.Fatalf("run: %v, phase %s\n%s", err, last.Status.Phase, b.said)
 		}
-		for _, want := range []string{"trouble: ", "the trouble is over"} {
+		for _, want := range []string{"away: ", "back"} {
 			if !strings.Contains(b.said.String(), want) {
 				t.Errorf("not said: %q in\n%s", want, b.said)
 			}
@@ -185,16 +218,15 @@ func TestAnAPIServerThatStaysAwayEndsTheCommand(t *testing.T) {
 		b := newBench(t, time.Minute)
 		b.away.Store(true)
 		began := time.Now()
-		last, err := b.follower.run(t.Context())
-		if !errors.Is(err, errAway) {
-			t.Fatalf("run: %v, want %v", err, errAway)
+		last, err := b.follower.Run(t.Context())
+		if !errors.Is(err, ErrAway) {
+			t.Fatalf("run: %v, want %v", err, ErrAway)
 		}
 		if took := time.Since(began); took < patience || took > patience+time.Minute {
 			t.Errorf("gave up after %s, want %s", took, patience)
 		}
-		s := &session{Factory: &Factory{Now: time.Now}}
-		if code := exitCode(s.stopped(last, err)); code != ExitUnreachable {
-			t.Errorf("exit code %d, want %d", code, ExitUnreachable)
+		if last == nil {
+			t.Error("what was last seen is lost")
 		}
 	})
 }
@@ -202,23 +234,23 @@ func TestAnAPIServerThatStaysAwayEndsTheCommand(t *testing.T) {
 func TestInterruptingGivesTheLeaseBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)
-		b.engine.script = hangs
+		b.engine.Script = drivetest.Hangs
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
 			time.Sleep(time.Minute)
 			cancel(errInterrupted)
 		}()
-		last, err := b.follower.run(ctx)
+		last, err := b.follower.Run(ctx)
 		if !errors.Is(err, errInterrupted) || last.Status.Phase != v1alpha1.PhaseDraining {
 			t.Fatalf("run: %v, phase %s", err, last.Status.Phase)
 		}
 		if got := b.holder(t); got != "" {
 			t.Errorf("the Lease is still held by %q", got)
 		}
-		passes := b.engine.passes
+		passes := b.engine.Passes
 		time.Sleep(time.Minute)
-		if b.engine.passes != passes {
-			t.Errorf("%d passes after the end", b.engine.passes-passes)
+		if b.engine.Passes != passes {
+			t.Errorf("%d passes after the end", b.engine.Passes-passes)
 		}
 	})
 }
@@ -231,13 +263,13 @@ func (b *bench) interrupted(t *testing.T, before func()) (*v1alpha1.Prototype, e
 		before()
 		cancel(errInterrupted)
 	})
-	return b.follower.run(ctx)
+	return b.follower.Run(ctx)
 }
 
 func TestAnInterruptedCommandLooksOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)
-		b.engine.script = hangs
+		b.engine.Script = drivetest.Hangs
 		b.mute.Store(true)
 		last, err := b.interrupted(t, func() {})
 		if !errors.Is(err, errInterrupted) || last.Status.Phase != v1alpha1.PhaseDraining {
@@ -250,7 +282,7 @@ func TestACaptureThatEndedWasNotInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)
 		b.mute.Store(true)
-		b.follower.untilGone = true // so that only the last look can end it
+		b.follower.UntilGone = true // so that only the last look can end it
 		last, err := b.interrupted(t, func() {
 			p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.09"}}
 			if err := b.cluster.Client.Delete(t.Context(), p); err != nil {
@@ -266,7 +298,7 @@ func TestACaptureThatEndedWasNotInterrupted(t *testing.T) {
 func TestAnInterruptedCommandWaitsForNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)
-		b.engine.script = hangs
+		b.engine.Script = drivetest.Hangs
 		began := time.Now()
 		last, err := b.interrupted(t, func() { b.silent.Store(true) })
 		if !errors.Is(err, errInterrupted) || last.Status.Phase != v1alpha1.PhaseDraining {
@@ -298,10 +330,10 @@ func TestTheWishToEndWakesTheEngine(t *testing.T) {
 			}
 		}()
 		before := 0
-		time.AfterFunc(30*time.Second, func() { before = b.engine.passes })
-		_, _ = b.follower.run(ctx)
-		if b.engine.passes <= before {
-			t.Errorf("%d passes before the deletion, %d after", before, b.engine.passes)
+		time.AfterFunc(30*time.Second, func() { before = b.engine.Passes })
+		_, _ = b.follower.Run(ctx)
+		if b.engine.Passes <= before {
+			t.Errorf("%d passes before the deletion, %d after", before, b.engine.Passes)
 		}
 	})
 }
@@ -309,9 +341,9 @@ func TestTheWishToEndWakesTheEngine(t *testing.T) {
 func TestAFollowerSeesThatItsPrototypeWasReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Hour)
-		b.follower.prototype.UID = "an earlier one"
-		if _, err := b.follower.run(t.Context()); !errors.Is(err, errGone) {
-			t.Errorf("run: %v, want %v", err, errGone)
+		b.follower.Prototype.UID = "an earlier one"
+		if _, err := b.follower.Run(t.Context()); !errors.Is(err, ErrGone) {
+			t.Errorf("run: %v, want %v", err, ErrGone)
 		}
 	})
 }
@@ -320,20 +352,20 @@ func TestAFollowerSeesThatItsPrototypeWasReplaced(t *testing.T) {
 func TestTroubleOfAPassIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)
-		broken := &brokenEngine{scripted: b.engine, failures: 3}
-		b.follower.engine = broken
-		last, err := b.follower.run(t.Context())
-		if err != nil || !succeeded(last) {
+		broken := &brokenEngine{Engine: b.engine, failures: 3}
+		b.follower.Engine = broken
+		last, err := b.follower.Run(t.Context())
+		if err != nil || !Succeeded(last) {
 			t.Fatalf("run: %v\n%s", err, b.said)
 		}
-		if !strings.Contains(b.said.String(), "trouble: the cloud hiccups; trying again") {
+		if !strings.Contains(b.said.String(), "trouble: the cloud hiccups") {
 			t.Errorf("the trouble was not said:\n%s", b.said)
 		}
 	})
 }
 
 type brokenEngine struct {
-	*scripted
+	*drivetest.Engine
 	failures int
 }
 
@@ -341,13 +373,13 @@ func (e *brokenEngine) Pass(ctx context.Context, name string) (capture.Result, e
 	if e.failures--; e.failures >= 0 {
 		return capture.Result{After: 10 * time.Second}, errors.New("the cloud hiccups")
 	}
-	return e.scripted.Pass(ctx, name)
+	return e.Engine.Pass(ctx, name)
 }
 
 func TestTheLiveViewRedrawsLessOftenInALongStep(t *testing.T) {
 	now := testNow
-	f := &follower{live: true, now: func() time.Time { return now }, prototype: &v1alpha1.Prototype{}}
-	f.prototype.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhasePublishing, StartedAt: metav1.NewMicroTime(now)}}
+	f := &Follower{Live: true, Now: func() time.Time { return now }, Prototype: &v1alpha1.Prototype{}}
+	f.Prototype.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhasePublishing, StartedAt: metav1.NewMicroTime(now)}}
 	if got := f.pause(); got != redrawSoon {
 		t.Errorf("pause at the beginning of a step = %s, want %s", got, redrawSoon)
 	}

@@ -1,4 +1,4 @@
-package cli
+package drive
 
 import (
 	"context"
@@ -40,13 +40,13 @@ func (c clipped) Eventf(regarding, related runtime.Object, kind, reason, action,
 	c.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", text)
 }
 
-// journal records the events of the captures that a command drives. Events are for onlookers: they are written
+// Journal records the events of the captures that a command drives. Events are for onlookers: they are written
 // beside the capture, each is tried once, and one that can't be written is lost. One that was recorded is not
 // recorded again, however often its pass is made.
 //
 // Its broadcaster only makes and queues events. The broadcaster's own recording leaves no way to wait until
 // they are written, and tries again for minutes, which is more than a command should wait.
-type journal struct {
+type Journal struct {
 	sink        events.EventSink
 	log         logr.Logger
 	broadcaster events.EventBroadcaster
@@ -63,25 +63,9 @@ type recordedEvent struct {
 	reason, note string
 }
 
-// recorder is the command's own, of which there is one: what it records is written by the time that the command
-// ends. Nil if there can be none.
-func (o *Options) recorder(c *Cluster) events.EventRecorder {
-	if o.events != nil {
-		return o.events
-	}
-	j, err := newJournal(c.Kube, c.Client.Scheme(), o.Log.WithName("events"))
-	if err != nil {
-		o.Log.V(1).Info("no events are recorded", "error", err.Error())
-		return nil
-	}
-	o.atEnd = append(o.atEnd, j.close)
-	o.events = j
-	return j
-}
-
-// newJournal makes one, which must be closed.
-func newJournal(kube kubernetes.Interface, scheme *runtime.Scheme, log logr.Logger) (*journal, error) {
-	j := &journal{sink: &events.EventSinkImpl{Interface: kube.EventsV1()}, log: log, recorded: map[recordedEvent]bool{}}
+// NewJournal makes one, which must be closed.
+func NewJournal(kube kubernetes.Interface, scheme *runtime.Scheme, log logr.Logger) (*Journal, error) {
+	j := &Journal{sink: &events.EventSinkImpl{Interface: kube.EventsV1()}, log: log, recorded: map[recordedEvent]bool{}}
 	j.broadcaster = events.NewBroadcaster(j.sink)
 	if _, err := j.broadcaster.StartEventWatcher(j.write); err != nil {
 		return nil, err
@@ -92,13 +76,13 @@ func newJournal(kube kubernetes.Interface, scheme *runtime.Scheme, log logr.Logg
 }
 
 // Eventf implements events.EventRecorder. It does not block.
-func (j *journal) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+func (j *Journal) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
 	j.pending.Add(1)
 	j.recorder.Eventf(regarding, related, kind, reason, action, note, args...)
 }
 
 // write is called with one event after the other.
-func (j *journal) write(object runtime.Object) {
+func (j *Journal) write(object runtime.Object) {
 	defer j.pending.Done()
 	event, isEvent := object.(*eventsv1.Event)
 	if !isEvent {
@@ -118,8 +102,8 @@ func (j *journal) write(object runtime.Object) {
 	j.recorded[key] = true
 }
 
-// close waits until what was recorded is written, but not for long. Nobody may record any more.
-func (j *journal) close() {
+// Close waits until what was recorded is written, but not for long. Nobody may record any more.
+func (j *Journal) Close() {
 	written := make(chan struct{})
 	go func() {
 		j.pending.Wait()

@@ -1,8 +1,7 @@
-package cli
+package drive
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,12 +9,13 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
 // driver carries one capture on for as long as it holds the Lease, and tries to get the Lease while
 // somebody else holds it.
 type driver struct {
-	cluster   *Cluster
+	cluster   *cluster.Connection
 	engine    Engine
 	namespace string
 	name      string
@@ -28,14 +28,14 @@ type driver struct {
 	// wake ends the wait between two passes early: something happened that the engine waits for.
 	wake <-chan struct{}
 	// tell is called with what the person who waits should know. It must not block for long.
-	tell func(driverNews)
+	tell func(Driving)
 }
 
-// driverNews is what changed with who drives.
-type driverNews struct {
+// Driving is who drives.
+type Driving struct {
 	// Mine tells that this process holds the Lease; else Holder does, nobody if it is zero.
 	Mine   bool
-	Holder holder
+	Holder Holder
 	// Trouble is the error of the last pass; nil if it went well.
 	Trouble error
 }
@@ -43,13 +43,13 @@ type driverNews struct {
 // run returns nil when the engine says that the capture is done, and the context's error when it ends.
 // Either way no pass runs any more and the Lease is given back.
 func (d *driver) run(ctx context.Context) error {
-	lock, err := d.cluster.lock(d.namespace, roleCommand)
+	lock, err := lock(d.cluster, d.namespace, RoleCommand)
 	if err != nil {
 		return err
 	}
 	for {
 		done, err := d.term(ctx, leaderelection.LeaderElectionConfig{
-			Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+			Lock: lock, LeaseDuration: LeaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 			ReleaseOnCancel: true, Name: v1alpha1.LeaseName,
 		})
 		if done {
@@ -87,7 +87,7 @@ func (d *driver) term(ctx context.Context, config leaderelection.LeaderElectionC
 		OnStoppedLeading: func() {},
 		OnNewLeader: func(leader string) {
 			if leader != identity {
-				d.tell(driverNews{Holder: parseHolder(leader)})
+				d.tell(Driving{Holder: parseHolder(leader)})
 			}
 		},
 	}
@@ -122,7 +122,7 @@ func (d *driver) lead(ctx, leading context.Context) (done bool) {
 	passing, cancel := context.WithCancel(leading)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	d.tell(driverNews{Mine: true})
+	d.tell(Driving{Mine: true})
 	if d.work != nil {
 		return d.work(passing)
 	}
@@ -151,12 +151,12 @@ func (d *driver) passes(ctx context.Context, donor <-chan struct{}) (done bool) 
 		}
 		switch {
 		case err != nil:
-			d.tell(driverNews{Mine: true, Trouble: err})
+			d.tell(Driving{Mine: true, Trouble: err})
 			troubled = true
 		case result.Done:
 			return true
 		case troubled:
-			d.tell(driverNews{Mine: true})
+			d.tell(Driving{Mine: true})
 			troubled = false
 		}
 		d.rest(ctx, result.After, donor)
@@ -176,19 +176,5 @@ func (d *driver) rest(ctx context.Context, delay time.Duration, donor <-chan str
 	case <-timer.C:
 	case <-d.wake:
 	case <-donor:
-	}
-}
-
-// sentence says who drives, for the person who waits.
-func (n driverNews) sentence() string {
-	switch {
-	case n.Mine:
-		return "this command does the work; interrupting it loses nothing"
-	case n.Holder.Role == roleController:
-		return fmt.Sprintf("%s does the work", n.Holder)
-	case n.Holder.Role != "":
-		return fmt.Sprintf("%s drives captures now; this command goes on as soon as that one ends", n.Holder)
-	default:
-		return "nobody drives captures yet"
 	}
 }

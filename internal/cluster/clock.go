@@ -1,16 +1,16 @@
-package cli
+package cluster
 
 import (
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// maxSkew is how far apart the two clocks may be. Versions are named by this machine's date, and the time
+// MaxSkew is how far apart the two clocks may be. Versions are named by this machine's date, and the time
 // that a donor may be away is counted by it.
-const maxSkew = 5 * time.Minute
+const MaxSkew = 5 * time.Minute
 
 // clockReader learns the API server's time from the Date header of its responses.
 type clockReader struct {
@@ -42,11 +42,11 @@ func (c *clockReader) skew() (time.Duration, bool) {
 	return c.ahead, c.heard
 }
 
-// checkClock refuses to work with a clock that is far from the API server's. It is asked after the first
+// CheckClock refuses to work with a clock that is far from the API server's. It is asked after the first
 // look at the cluster and before anything is changed.
-func (c *Cluster) checkClock() error {
+func (c *Connection) CheckClock() error {
 	ahead, heard := c.Skew()
-	if !heard || ahead.Abs() <= maxSkew {
+	if !heard || ahead.Abs() <= MaxSkew {
 		return nil
 	}
 	by := ahead.Abs().Round(time.Minute) // an answer that was long on its way is no part of it
@@ -54,6 +54,6 @@ func (c *Cluster) checkClock() error {
 	if ahead < 0 {
 		side = "ahead of"
 	}
-	return refusedf("this machine's clock is %s %s the API server's, and nothing was changed: versions and deadlines go by it, so set the clock first",
-		print.Duration(by), side)
+	return Refusef("this machine's clock is %s %s the API server's, and nothing was changed: versions and deadlines go by it, so set the clock first",
+		wording.Duration(by), side)
 }

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"errors"
@@ -20,9 +20,19 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// connect makes clients as the flags and the environment say. In a pod without a kubeconfig it is the
-// pod's own cluster.
-func connect(o *Options) (*Cluster, error) {
+// Options name a cluster and who acts in it.
+type Options struct {
+	// Kubeconfig and Context name the cluster, as kubectl's flags do; KUBECONFIG and its current context if empty.
+	Kubeconfig, Context string
+	// As is whom the clients act as in the cluster; the kubeconfig's own user if it names nobody.
+	As rest.ImpersonationConfig
+	// Agent is what the clients call themselves.
+	Agent string
+}
+
+// Connect makes clients as the options and the environment say. In a pod without a kubeconfig it is the
+// pod's own cluster. Nothing is sent.
+func Connect(o Options) (*Connection, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
@@ -33,8 +43,10 @@ func connect(o *Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	o.As.apply(config)
-	return newCluster(config)
+	if o.As.UserName != "" { // in a pod, clientcmd would leave that out of its overrides
+		config.Impersonate = o.As
+	}
+	return New(config, o.Agent)
 }
 
 // noCluster says that no file names a cluster, and which were looked for.
@@ -51,10 +63,10 @@ func noCluster(rules *clientcmd.ClientConfigLoadingRules) string {
 	return fmt.Sprintf("no cluster is named, as there is no %s: set KUBECONFIG, or give --kubeconfig", strings.Join(missing, ", no "))
 }
 
-// newCluster makes the clients of a configuration. They share one HTTP client, and so one connection.
-func newCluster(config *rest.Config) (*Cluster, error) {
+// New makes the clients of a configuration, which call themselves as agent says. They share one HTTP client, and so one connection.
+func New(config *rest.Config, agent string) (*Connection, error) {
 	config = rest.CopyConfig(config)
-	config.UserAgent = "kamino/" + buildInfo().Version
+	config.UserAgent = agent
 	config.QPS, config.Burst = 50, 100
 	reader := &clockReader{now: time.Now}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -77,11 +89,11 @@ func newCluster(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, err := client.NewWithWatch(config, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: staticMapper()})
+	objects, err := client.NewWithWatch(config, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: StaticMapper()})
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{Config: config, HTTP: httpClient, Client: objects, Kube: kube, Skew: reader.skew}, nil
+	return &Connection{Config: config, HTTP: httpClient, Client: objects, Kube: kube, Skew: reader.skew}, nil
 }
 
 // Scheme knows the kinds that are read and written as objects: Kamino's own, and core ones.
@@ -96,12 +108,12 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// definitionKind is that of the definitions of Kamino's kinds.
-var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+// DefinitionKind is that of the definitions of Kamino's kinds.
+var DefinitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// staticMapper says where the kinds live without asking the API server, which would cost two requests and
+// StaticMapper says where the kinds live without asking the API server, which would cost two requests and
 // answer a missing definition with a sentence about a cache.
-func staticMapper() meta.RESTMapper {
+func StaticMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(v1alpha1.GroupVersion.WithKind("Prototype"), meta.RESTScopeRoot)
 	mapper.Add(v1alpha1.GroupVersion.WithKind("PrototypePolicy"), meta.RESTScopeRoot)
@@ -109,6 +121,6 @@ func staticMapper() meta.RESTMapper {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	mapper.Add(definitionKind, meta.RESTScopeRoot)
+	mapper.Add(DefinitionKind, meta.RESTScopeRoot)
 	return mapper
 }

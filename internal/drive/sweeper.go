@@ -1,4 +1,4 @@
-package cli
+package drive
 
 import (
 	"context"
@@ -12,16 +12,16 @@ import (
 )
 
 // sweeper is what gives back, in a controller, what no Prototype owns.
-func (s *session) sweeper(engine *capture.Engine, nodes *nodecache.Nodes) *sweep.Sweeper {
+func (k *Controller) sweeper(engine *capture.Engine, nodes *nodecache.Nodes) *sweep.Sweeper {
 	return &sweep.Sweeper{
-		Held:   func(ctx context.Context) ([]held.Node, []cloud.PoolID, error) { return s.cluster.reserved(ctx, nodes) },
-		Orphan: engine.Orphan, Sweep: engine.SweepLeftovers, Now: s.Now, Log: s.options.Log.WithName("sweep"),
+		Held:   func(ctx context.Context) ([]held.Node, []cloud.PoolID, error) { return k.reserved(ctx, nodes) },
+		Orphan: engine.Orphan, Sweep: engine.SweepLeftovers, Now: k.Now, Log: k.Log.WithName("sweep"),
 	}
 }
 
 // reserved finds the nodes that carry a reservation among those that are kept, and asks for the Prototypes only if
 // there are any.
-func (c *Cluster) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]held.Node, []cloud.PoolID, error) {
+func (k *Controller) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]held.Node, []cloud.PoolID, error) {
 	var found []held.Node
 	var captures *held.Captures
 	pools := nodes.Pools()
@@ -31,7 +31,7 @@ func (c *Cluster) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]held.
 				continue
 			}
 			if captures == nil {
-				all, err := c.prototypes(ctx)
+				all, err := k.Cluster.Prototypes(ctx)
 				if err != nil {
 					return nil, nil, err
 				}

@@ -1,4 +1,4 @@
-package cli
+package drive
 
 import (
 	"fmt"
@@ -7,21 +7,20 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/controller/nodelabel"
-	"github.com/kamino-dev/kamino/internal/metrics"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // labeler is what writes on nodes which version they were built from.
-func (s *session) labeler(provider cloud.Provider, counts *metrics.Metrics, looks *policy.Looks) (*nodelabel.Labeler, error) {
-	objects, err := metadata.NewForConfigAndClient(metadata.ConfigFor(s.cluster.Config), s.cluster.HTTP)
+func (k *Controller) labeler(provider cloud.Provider, looks *policy.Looks) (*nodelabel.Labeler, error) {
+	objects, err := metadata.NewForConfigAndClient(metadata.ConfigFor(k.Cluster.Config), k.Cluster.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
 	return &nodelabel.Labeler{
-		Kube: s.cluster.Kube, Metadata: objects, Cloud: provider, Now: s.Now,
+		Kube: k.Cluster.Kube, Metadata: objects, Cloud: provider, Now: k.Now,
 		Counted: func(pool cloud.PoolID, byVersion map[string]int) {
-			counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
+			k.Counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
 		},
 		Listed: func(pool cloud.PoolID, instances []cloud.Instance) {
 			census, able := cloud.As[cloud.Census](provider)
@@ -29,10 +28,10 @@ func (s *session) labeler(provider cloud.Provider, counts *metrics.Metrics, look
 				return
 			}
 			counted := spread.Of(looks.Last(pool).Pool.Recipe, instances, census.MaxImages())
-			counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), counted.Limit)
+			k.Counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), counted.Limit)
 			looks.Counted(pool, spread.Of(cloud.Recipe{}, instances, census.MaxImages()).Brief())
 		},
-		Joined: counts.NodeJoined,
-		Log:    s.options.Log.WithName("nodelabel"),
+		Joined: k.Counts.NodeJoined,
+		Log:    k.Log.WithName("nodelabel"),
 	}, nil
 }

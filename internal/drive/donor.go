@@ -1,4 +1,4 @@
-package cli
+package drive
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
@@ -36,7 +37,7 @@ type donorState struct {
 func (w *donorWatch) run(ctx context.Context) {
 	var last donorState
 	for ctx.Err() == nil {
-		if err := w.once(ctx, &last); notAllowed(err) {
+		if err := w.once(ctx, &last); cluster.NotAllowed(err) {
 			return
 		}
 		select {

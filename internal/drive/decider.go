@@ -1,4 +1,4 @@
-package cli
+package drive
 
 import (
 	"context"
@@ -10,33 +10,32 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
-	"github.com/kamino-dev/kamino/internal/metrics"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 // decider is what makes the policies' decisions in a controller.
-func (s *session) decider(manager ctrl.Manager, provider cloud.Provider, looks *policy.Looks, counts *metrics.Metrics) *policy.Decider {
+func (k *Controller) decider(manager ctrl.Manager, provider cloud.Provider, looks *policy.Looks) *policy.Decider {
 	nodes := nodecache.NewNodes(provider)
 	var permissions func(context.Context, cloud.PoolID) ([]cloud.Permission, error)
 	if auditor, able := cloud.As[cloud.Auditor](provider); able {
 		permissions = auditor.Permissions
 	}
 	return &policy.Decider{
-		Read: manager.GetCache(), Client: s.cluster.Client, Cloud: provider, Nodes: nodes, Looks: looks,
-		OwnNode: s.Getenv(envNode), Now: s.Now, Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: s.options.Log.WithName("policy"),
+		Read: manager.GetCache(), Client: k.Cluster.Client, Cloud: provider, Nodes: nodes, Looks: looks,
+		OwnNode: k.OwnNode, Now: k.Now, Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
 		Observe: func(pool policy.Pool, choice selection.Choice) {
-			counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
+			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
-		Stalled:  counts.PoliciesStalled,
-		Degraded: counts.CapturesRefused, Permissions: permissions,
+		Stalled:  k.Counts.PoliciesStalled,
+		Degraded: k.Counts.CapturesRefused, Permissions: permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {
-				counts.PoolGone(pool.ID)
+				k.Counts.PoolGone(pool.ID)
 				return
 			}
-			counts.Decided(pool.ID, pool.Name, 0, nil) // it is there still, and nobody decides for it
+			k.Counts.Decided(pool.ID, pool.Name, 0, nil) // it is there still, and nobody decides for it
 		},
 	}
 }
@@ -52,11 +51,11 @@ func each(observers ...func(ctx context.Context, before, after *v1alpha1.Prototy
 
 // watchPolicies has the manager make the policies' decisions. A cluster whose definitions are those of an
 // earlier release has no policies: captures go on, and the log says what is missing.
-func (s *session) watchPolicies(ctx context.Context, manager ctrl.Manager, decider *policy.Decider) error {
-	err := s.cluster.Client.List(ctx, &v1alpha1.PrototypePolicyList{})
+func (k *Controller) watchPolicies(ctx context.Context, manager ctrl.Manager, decider *policy.Decider) error {
+	err := k.Cluster.Client.List(ctx, &v1alpha1.PrototypePolicyList{})
 	switch {
 	case apierrors.IsNotFound(err):
-		s.options.Log.Info("this cluster doesn't know PrototypePolicies, so that none is followed: apply `kamino crds`, then restart the controller")
+		k.Log.Info("this cluster doesn't know PrototypePolicies, so that none is followed: apply `kamino crds`, then restart the controller")
 		return nil
 	case err != nil:
 		return fmt.Errorf("list prototypepolicies: %w", err)

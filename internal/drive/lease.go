@@ -1,4 +1,4 @@
-package cli
+package drive
 
 import (
 	"context"
@@ -14,30 +14,33 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
 // The Lease's times. A capture takes minutes to hours, so that half a minute until a crashed holder is
 // replaced is short, and a renewal each eight seconds costs nobody much. All holders must use
 // the same ones.
 const (
-	leaseDuration = 30 * time.Second
+	// LeaseDuration is how long a Lease lasts whose holder has died.
+	LeaseDuration = 30 * time.Second
 	renewDeadline = 20 * time.Second
 	retryPeriod   = 8 * time.Second
 	// leaseWriteTimeout bounds one write of the Lease, so that several fit into the renewDeadline.
 	leaseWriteTimeout = 5 * time.Second
 )
 
-// role is what kind of process holds the Lease.
-type role string
+// Role is what kind of process holds the Lease.
+type Role string
 
+// The kinds of process that hold it.
 const (
-	roleController role = "controller"
-	roleCommand    role = "command"
+	RoleController Role = "controller"
+	RoleCommand    Role = "command"
 )
 
 // identity is a holder's name in the Lease: its role, its host, and what tells it from another on the same
 // host, as "controller/kamino-controller-5d9/3f0e…".
-func identity(r role) string {
+func identity(r Role) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -45,31 +48,31 @@ func identity(r role) string {
 	return fmt.Sprintf("%s/%s/%s", r, host, uuid.NewUUID())
 }
 
-// holder is whoever holds the Lease, read from its identity; zero if nobody does.
-type holder struct {
-	Role role
+// Holder is whoever holds the Lease, read from its identity; zero if nobody does.
+type Holder struct {
+	Role Role
 	Host string
 }
 
-func parseHolder(identity string) holder {
+func parseHolder(identity string) Holder {
 	if identity == "" {
-		return holder{}
+		return Holder{}
 	}
 	parts := strings.Split(identity, "/")
 	if len(parts) != 3 {
-		return holder{Role: "process", Host: identity}
+		return Holder{Role: "process", Host: identity}
 	}
-	return holder{Role: role(parts[0]), Host: parts[1]}
+	return Holder{Role: Role(parts[0]), Host: parts[1]}
 }
 
 // String reads as a part of a sentence: "the controller kamino-controller-5d9", "a command on laptop".
-func (h holder) String() string {
+func (h Holder) String() string {
 	switch h.Role {
 	case "":
 		return "nobody"
-	case roleController:
+	case RoleController:
 		return "the controller " + h.Host
-	case roleCommand:
+	case RoleCommand:
 		return "a command on " + h.Host
 	default:
 		return h.Host
@@ -77,7 +80,7 @@ func (h holder) String() string {
 }
 
 // lock is the Lease as client-go's elector takes it.
-func (c *Cluster) lock(namespace string, r role) (resourcelock.Interface, error) {
+func lock(c *cluster.Connection, namespace string, r Role) (resourcelock.Interface, error) {
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, v1alpha1.LeaseName,
 		c.Kube.CoreV1(), c.Kube.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity(r)})
 	if err != nil {
@@ -105,16 +108,16 @@ func (l wholeWrites) Update(ctx context.Context, record resourcelock.LeaderElect
 	return l.Interface.Update(ctx, record)
 }
 
-// leaseHolder looks who holds the Lease now.
-func (c *Cluster) leaseHolder(ctx context.Context, namespace string, now time.Time) (holder, error) {
+// LeaseHolder looks who holds the Lease in the namespace now; the zero Holder is returned if nobody does.
+func LeaseHolder(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (Holder, error) {
 	lease, err := c.Kube.CoordinationV1().Leases(namespace).Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return holder{}, nil
+		return Holder{}, nil
 	case err != nil:
-		return holder{}, fmt.Errorf("lease %s/%s: %w", namespace, v1alpha1.LeaseName, err)
+		return Holder{}, fmt.Errorf("lease %s/%s: %w", namespace, v1alpha1.LeaseName, err)
 	case expired(lease, now):
-		return holder{}, nil
+		return Holder{}, nil
 	default:
 		return parseHolder(*lease.Spec.HolderIdentity), nil
 	}
@@ -129,9 +132,9 @@ func expired(lease *coordinationv1.Lease, now time.Time) bool {
 	return s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second).Before(now)
 }
 
-// checkLease makes sure that this command may hold the Lease, without taking it: a Prototype that nobody
+// CheckLease makes sure that this command may hold the Lease, without taking it: a Prototype that nobody
 // could work on would only be in the way.
-func (c *Cluster) checkLease(ctx context.Context, namespace string) error {
+func CheckLease(ctx context.Context, c *cluster.Connection, namespace string) error {
 	leases := c.Kube.CoordinationV1().Leases(namespace)
 	lease, err := leases.Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{})
 	switch {
@@ -146,7 +149,7 @@ func (c *Cluster) checkLease(ctx context.Context, namespace string) error {
 	case err == nil, apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return nil // somebody writes it just now: it can be written
 	case apierrors.IsNotFound(err):
-		return refusedf("there is no namespace %s for Kamino's Lease and pods, and nothing was changed: "+
+		return cluster.Refusef("there is no namespace %s for Kamino's Lease and pods, and nothing was changed: "+
 			"install Kamino with `kamino manifests | kubectl apply -f -`", namespace)
 	default:
 		return fmt.Errorf("lease %s/%s: %w", namespace, v1alpha1.LeaseName, err)

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/wording"
+)
+
+// autoTeller says what happens in a run, a line for each thing, behind the name of the pool that it is about.
+func (s *session) autoTeller() func(drive.AutoNews) {
+	views := map[cloud.PoolID]*print.Lines{}
+	return func(n drive.AutoNews) {
+		line := func(format string, args ...any) {
+			s.note("%s  %s", s.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
+		}
+		switch {
+		case n.Begun != "":
+			line("%s: %s", n.Pool.Name, n.Begun)
+		case n.Seen != nil:
+			if views[n.Pool.ID] == nil {
+				views[n.Pool.ID] = print.NewLines(poolWriter{s.Err, n.Pool.Name})
+			}
+			views[n.Pool.ID].Show(print.Progress{Prototype: n.Seen}, s.Now())
+		case n.Driving != nil:
+			line("%s", whoDrives(*n.Driving))
+		case n.Away != nil:
+			s.note("%s; trying again", explain(n.Away))
+		case n.NoLease != nil:
+			s.note("the Lease can't be had: %s", explain(n.NoLease))
+		}
+	}
+}
+
+// autoReport is what came of the pools, in words and exit codes.
+func autoReport(run *drive.Auto) print.AutoReport {
+	report := print.AutoReport{Pools: []print.AutoResult{}, Troubles: run.Troubles()}
+	for _, r := range run.Results() {
+		report.Pools = append(report.Pools, autoResult(r))
+	}
+	return report
+}
+
+func autoResult(r drive.AutoResult) print.AutoResult {
+	result := print.AutoResult{Pool: r.Pool.Name, Policy: r.Policy, Result: print.AutoNothing, Status: r.Status}
+	if d := r.Status.Decision; d != nil {
+		result.Reason, result.Message = d.Reason, d.Message
+	}
+	switch {
+	case r.Capture != nil:
+		return captured(result, r)
+	case r.Queued:
+		result.Result = print.AutoWaiting
+	case r.Refused:
+		result.Result, result.Code = print.AutoRefused, refusedCode(r.Err)
+		if r.Err == nil && permissionReason(result.Reason) {
+			result.Code = ExitNotAllowed
+		}
+	}
+	return result
+}
+
+// captured is the result of a capture of this run.
+func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
+	p := r.Capture
+	result.Prototype, result.Version, result.Donor = p.Name, p.Spec.Version, p.Spec.Donor.NodeName
+	result.Took = wording.Duration(wholeTime(p))
+	result.Reason, result.Message = "", ""
+	switch failure := p.Status.Failure; {
+	case r.Gone:
+		result.Result, result.Code = print.AutoFailed, ExitFailed
+		result.Reason, result.Message = "Cancelled", fmt.Sprintf("prototype %s was deleted by somebody; the node was given back", p.Name)
+	case drive.Succeeded(p):
+		result.Result = print.AutoCaptured
+	case !p.Status.Terminal():
+		result.Result, result.Message = print.AutoWaiting, fmt.Sprintf("prototype %s stands at %s", p.Name, phase(p))
+	default:
+		result.Result, result.Code = print.AutoFailed, ExitFailed
+		if failure != nil {
+			result.Reason, result.Message = failure.Reason, failure.Message
+		}
+		if !drive.Touched(p) {
+			result.Result, result.Code = print.AutoRefused, ExitRefused
+			if permissionReason(result.Reason) {
+				result.Code = ExitNotAllowed
+			}
+		}
+	}
+	return result
+}
+
+// poolWriter puts the pool's name behind the time of each line.
+type poolWriter struct {
+	out  io.Writer
+	pool string
+}
+
+// Write implements io.Writer.
+func (w poolWriter) Write(text []byte) (int, error) {
+	at, rest, found := bytes.Cut(text, []byte("  "))
+	if !found {
+		return w.out.Write(text)
+	}
+	if _, err := fmt.Fprintf(w.out, "%s  %s: %s", at, w.pool, rest); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}

@@ -1,0 +1,74 @@
+package drive
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/policy"
+)
+
+// NewDecider makes the decisions of a command, from what the cluster says now.
+func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provider, engine Engine, o Options) (*policy.Decider, error) {
+	d := &policy.Decider{
+		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodecache.NewNodes(provider),
+		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, Evictions: engine.Evictions, OwnNode: o.OwnNode, Now: o.Now,
+		Log: o.Log.WithName("policy"),
+	}
+	return d, ReadNodes(ctx, c, d.Nodes)
+}
+
+// ReadNodes brings nodes up to date with the cluster.
+func ReadNodes(ctx context.Context, c *cluster.Connection, nodes *nodecache.Nodes) error {
+	seen := map[string]bool{}
+	err := node.Each(ctx, c.Kube, "", func(node *corev1.Node) error {
+		nodecache.Strip(node)
+		nodes.Set(node.DeepCopy()) // of its own, so that the page it came with can go
+		seen[node.Name] = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := nodes.Place(ctx); err != nil {
+		return err
+	}
+	for _, id := range nodes.Pools() {
+		for _, node := range nodes.Of(id) {
+			if !seen[node.Name] {
+				nodes.Delete(node.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// readPrototypes reads as a policy's decision does, where the definitions may not be installed: then there are
+// no captures.
+type readPrototypes struct{ *cluster.Connection }
+
+// Get implements client.Reader.
+func (r readPrototypes) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return r.Client.Get(ctx, key, object, options...)
+}
+
+// List implements client.Reader.
+func (r readPrototypes) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	prototypes, is := list.(*v1alpha1.PrototypeList)
+	if !is {
+		return r.Client.List(ctx, list, options...)
+	}
+	items, err := r.Prototypes(ctx)
+	if errors.Is(err, cluster.ErrNotInstalled) {
+		err = nil
+	}
+	prototypes.Items = items
+	return err
+}

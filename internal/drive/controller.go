@@ -1,0 +1,126 @@
+package drive
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/controller/prototype"
+	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/policy"
+)
+
+// Controller follows every policy and carries out every Prototype of a cluster, while it holds the Lease.
+type Controller struct {
+	Options
+	Cluster *cluster.Connection
+	Cloud   cloud.Provider
+	// Counts is what Prometheus is told.
+	Counts *metrics.Metrics
+	// Addresses of /healthz and /readyz, of /metrics, and of /debug/pprof; 0 for none.
+	Health, Metrics, Pprof string
+}
+
+// Run works until the context ends. The Lease is given back then.
+func (k *Controller) Run(ctx context.Context) error {
+	if _, err := k.Cluster.Prototypes(ctx); err != nil {
+		return err
+	}
+	if known, err := k.Cluster.Served(ctx, "orders"); err != nil || !known {
+		return cmp.Or(err, error(cluster.ErrOrdersMissing)) // it would wait for ever to hear of them
+	}
+	if err := k.Cluster.CheckClock(); err != nil {
+		return err
+	}
+	manager, err := k.manager()
+	if err != nil {
+		return err
+	}
+	provider := k.Counts.Provider(k.Cloud)
+	looks := policy.NewLooks(provider, k.Now)
+	observer := k.Counts.Observer(looks.Provider(), k.Log.WithName("metrics"))
+	decider := k.decider(manager, provider, looks)
+	engine := NewEngine(k.Cluster, provider, k.Options, clipped{manager.GetEventRecorder(eventSource)})
+	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe), decider.MaxConcurrent, true
+	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
+		return err
+	}
+	if err := manager.Add(k.sweeper(engine, decider.Nodes)); err != nil {
+		return err
+	}
+	decider.Preflight, decider.Evictions = engine.Refusals, engine.Evictions
+	if err := k.watchPolicies(ctx, manager, decider); err != nil {
+		return err
+	}
+	if err := manager.Add(observer); err != nil {
+		return err
+	}
+	labeler, err := k.labeler(provider, looks)
+	if err != nil {
+		return err
+	}
+	if err := manager.Add(labeler); err != nil {
+		return err
+	}
+	if err := manager.Start(ctx); err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
+	return nil
+}
+
+// manager makes what runs the controller under the Lease. The Lease is given back when it is stopped in
+// order, once no pass runs any more.
+func (k *Controller) manager() (ctrl.Manager, error) {
+	scheme, err := cluster.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	caching, err := prototype.CacheOptions(k.PodNamespace)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lock(k.Cluster, k.Namespace, RoleController)
+	if err != nil {
+		return nil, err
+	}
+	duration, deadline, period := LeaseDuration, renewDeadline, retryPeriod
+	// To compress all nodes of a large cluster costs the API server more time than a cluster's network saves.
+	config := rest.CopyConfig(k.Cluster.Config)
+	config.DisableCompression = true
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                              scheme,
+		MapperProvider:                      func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return cluster.StaticMapper(), nil },
+		Cache:                               nodecache.InformerOptions(caching),
+		Logger:                              k.Log,
+		LeaderElection:                      true,
+		LeaderElectionID:                    v1alpha1.LeaseName, // names it in leader_election_master_status
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       &duration,
+		RenewDeadline:                       &deadline,
+		RetryPeriod:                         &period,
+		Metrics:                             metricsserver.Options{BindAddress: k.Metrics},
+		HealthProbeBindAddress:              k.Health,
+		PprofBindAddress:                    k.Pprof,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("controller: %w", err)
+	}
+	for _, add := range []func(string, healthz.Checker) error{manager.AddHealthzCheck, manager.AddReadyzCheck} {
+		if err := add("ping", healthz.Ping); err != nil {
+			return nil, err
+		}
+	}
+	return manager, nil
+}

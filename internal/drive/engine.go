@@ -1,0 +1,59 @@
+package drive
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/held"
+)
+
+// Engine is the part of capture.Engine that a process calls.
+type Engine interface {
+	Pass(ctx context.Context, name string) (capture.Result, error)
+	Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
+	Preview(ctx context.Context, p *v1alpha1.Prototype) (capture.Preview, error)
+	Evictions(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
+	Orphan(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
+	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
+	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
+}
+
+// Options say how a process drives.
+type Options struct {
+	// Namespace of the Lease and of saved recipes; PodNamespace of the generalize pods.
+	Namespace, PodNamespace string
+	// Image of the generalize pod where a Prototype names none, and AllowedImages that one may name beside it.
+	Image         string
+	AllowedImages []string
+	// OwnNode is the node that this process runs on, which it can't capture; empty if it runs on none.
+	OwnNode string
+	// MaxConcurrent captures of the cluster may hold a node when one begins; 1 if zero.
+	MaxConcurrent int
+	// Kured is the DaemonSet whose lock keeps captures waiting, as NAMESPACE/NAME; empty for none.
+	Kured string
+	Now   func() time.Time
+	Log   logr.Logger
+}
+
+// NewEngine makes the engine. The recorder may be nil.
+func NewEngine(c *cluster.Connection, provider cloud.Provider, o Options, recorder events.EventRecorder) *capture.Engine {
+	return &capture.Engine{
+		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.PodNamespace, Image: o.Image,
+		AllowedImages: o.AllowedImages, MaxConcurrent: o.MaxConcurrent, Now: o.Now, OwnNode: o.OwnNode, Log: o.Log.WithName("capture"),
+		CheckRules: checkRules, Kured: o.Kured, Recorder: recorder,
+	}
+}
+
+// checkRules says what is wrong with a user's own rules.
+func checkRules(profile v1alpha1.Profile, files map[string][]byte) error {
+	_, err := generalize.LoadFiles(profile, files)
+	return err
+}

@@ -1,0 +1,197 @@
+package drive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodestate"
+)
+
+// lost holds a node whose reservation cannot be read, or is gone: nothing is known of how the node was before.
+var lost = v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "unknown", UID: "unknown"}
+
+// lookPause is the time between two looks at a node that is awaited.
+const lookPause = 2 * time.Second
+
+// Holds finds the nodes that are held, and gives back those that nobody else gives back.
+type Holds struct {
+	Cluster *cluster.Connection
+	Cloud   cloud.Provider
+	Engine  Engine
+	Now     func() time.Time
+	// Trouble is told of an error that passes. Nil for nobody.
+	Trouble func(error)
+}
+
+// Held is what is held, and what is left of captures that are gone.
+type Held struct {
+	Nodes []held.Node
+	// Pools of the cluster's nodes, in order.
+	Pools []cloud.PoolID
+	Left  []held.Leftover
+	// LeftError is why Left can't be told; nil if it can.
+	LeftError error
+}
+
+// Look finds it, and changes nothing. A cluster that has no Prototypes has nodes all the same.
+func (h *Holds) Look(ctx context.Context) (Held, error) {
+	all, err := h.Cluster.Prototypes(ctx)
+	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
+		return Held{}, err
+	}
+	captures, seen := held.CapturesOf(all), Held{Nodes: []held.Node{}}
+	err = membership.Each(ctx, h.Cluster.Kube, h.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		if found, isHeld := captures.Of(n); isHeld {
+			seen.Nodes = append(seen.Nodes, found)
+		}
+		if of.Pool != "" && !slices.Contains(seen.Pools, of.Pool) {
+			seen.Pools = append(seen.Pools, of.Pool)
+		}
+		return nil
+	})
+	if err != nil {
+		return seen, err
+	}
+	held.Sort(seen.Nodes)
+	slices.SortFunc(seen.Pools, func(a, b cloud.PoolID) int { return cmp.Compare(a, b) })
+	seen.Left, seen.LeftError = h.Engine.Leftovers(ctx, seen.Pools)
+	return seen, nil
+}
+
+// GiveBack gives a node back that is held by a replacement, or by a capture that is gone, and waits until it is Ready. It
+// returns what the node is at the end. A context that ends before the node is given back is an error; the same call again
+// goes on.
+func (h *Holds) GiveBack(ctx context.Context, n held.Node) (v1alpha1.DonorState, error) {
+	var err error
+	switch n.State {
+	case held.ByReplacement:
+		err = h.takeFromReplacement(ctx, n.Name, n.Holder)
+	case held.Unreadable, held.Stripped:
+		if err = h.overwrite(ctx, n.Name); err == nil {
+			err = h.passes(ctx, n.Name, lost)
+		}
+	case held.Orphaned, held.ByCapture, held.ByUnknown:
+		err = h.passes(ctx, n.Name, n.Holder)
+	}
+	if err != nil {
+		return "", err
+	}
+	return h.awaitReady(ctx, n.Name)
+}
+
+// Clear removes what captures have left that are gone. An image version that was being made of such a snapshot goes
+// before it, so that it takes more than one look.
+func (h *Holds) Clear(ctx context.Context, pools []cloud.PoolID) error {
+	for {
+		left, err := h.Engine.SweepLeftovers(ctx, pools)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		if !waited(ctx, lookPause) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// passes are made until the holder holds the node no longer.
+func (h *Holds) passes(ctx context.Context, name string, holder v1alpha1.Holder) error {
+	for {
+		result, err := h.Engine.Orphan(ctx, name, holder)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			if !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) && !apierrors.IsConflict(err) {
+				return err
+			}
+			if h.Trouble != nil {
+				h.Trouble(err)
+			}
+		}
+		if result.Done {
+			return nil
+		}
+		if !waited(ctx, result.After) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// takeFromReplacement starts a node's instance if it is off, and gives the node back as the replacement found it.
+func (h *Holds) takeFromReplacement(ctx context.Context, name string, holder v1alpha1.Holder) error {
+	n, err := h.Cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	reservation, err := v1alpha1.ReservationOf(n.Annotations)
+	if err != nil || reservation == nil || !reservation.Same(holder) {
+		return cluster.Refusef("node %s is held by %s no longer, and nothing was changed: `kamino held` tells who holds it now", name, holder)
+	}
+	id := cloud.InstanceID(n.Spec.ProviderID)
+	instance, err := h.Cloud.Instance(ctx, id)
+	if err != nil && !cloud.Is(err, cloud.NotFound) {
+		return err
+	}
+	if instance.Power == cloud.PowerStopped {
+		if _, err := h.Cloud.EnsureStarted(ctx, id); err != nil {
+			return err
+		}
+	}
+	return node.Release(ctx, h.Cluster.Kube, n, *reservation, nil)
+}
+
+// awaitReady looks at the node until it is Ready or the time is over, and tells what it is then.
+func (h *Holds) awaitReady(ctx context.Context, name string) (v1alpha1.DonorState, error) {
+	for {
+		n, err := h.Cluster.Kube.CoreV1().Nodes().Get(context.WithoutCancel(ctx), name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return v1alpha1.DonorNodeGone, nil
+		case err != nil:
+			return "", fmt.Errorf("read node %s: %w", name, err)
+		case nodestate.Ready(n):
+			return v1alpha1.DonorReady, nil
+		}
+		if !waited(ctx, lookPause) {
+			return v1alpha1.DonorNotReady, nil
+		}
+	}
+}
+
+// waited waits; it is false if the context ended first.
+func waited(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// overwrite puts a reservation in place of one that cannot be read or is gone, as of a node that was schedulable, held by
+// nothing in its pool, and without the annotations that a hold sets.
+func (h *Holds) overwrite(ctx context.Context, name string) error {
+	n, err := h.Cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	before := n.DeepCopy()
+	before.Annotations, before.Spec.Unschedulable = nil, false
+	return node.Note(ctx, h.Cluster.Kube, n, node.NewReservation(lost, before, cloud.Unheld, metav1.NewTime(h.Now())))
+}
