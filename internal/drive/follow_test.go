@@ -46,7 +46,7 @@ func (s *said) Show(p Progress, _ time.Time) {
 	now := ""
 	switch {
 	case p.Away != nil:
-		now = "away: " + p.Away.Error()
+		now = "trouble: " + p.Away.Error()
 	case p.Driving != nil && p.Driving.Trouble != nil:
 		now = "trouble: " + p.Driving.Trouble.Error()
 	case p.Driving != nil && p.Driving.Mine:
@@ -54,8 +54,8 @@ func (s *said) Show(p Progress, _ time.Time) {
 	case p.Driving != nil:
 		now = p.Driving.Holder.String()
 	}
-	if strings.HasPrefix(s.last, "away: ") && p.Away == nil {
-		s.lines = append(s.lines, "back")
+	if strings.HasPrefix(s.last, "trouble: ") && !strings.HasPrefix(now, "trouble: ") {
+		s.lines = append(s.lines, "the trouble is over")
 	}
 	if now != s.last {
 		s.lines, s.last = append(s.lines, now), now
@@ -205,7 +205,7 @@ func TestAnAPIServerMayBeAwayForAMinute(t *testing.T) {
 		if err != nil || !Succeeded(last) {
 			t.Fatalf("run: %v, phase %s\n%s", err, last.Status.Phase, b.said)
 		}
-		for _, want := range []string{"away: ", "back"} {
+		for _, want := range []string{"trouble: ", "the trouble is over"} {
 			if !strings.Contains(b.said.String(), want) {
 				t.Errorf("not said: %q in\n%s", want, b.said)
 			}
