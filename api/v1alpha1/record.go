@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -31,6 +32,8 @@ type Reservation struct {
 	// GeneralizeBootID is the boot under which the disk may have been changed, as in the Record: the node must not
 	// go back into service under it. Empty before that was ordered.
 	GeneralizeBootID string `json:"generalizeBootID,omitempty"`
+	// DownBootID is the boot that the node was last seen in before it was down for its holder, as in the Record.
+	DownBootID string `json:"downBootID,omitempty"`
 	// ReturningSince is when it was written down that the disk is no longer needed and the power comes back.
 	ReturningSince *metav1.Time `json:"returningSince,omitempty"`
 	// Rebuild is what a replacement must not forget of the node; nil where something else holds it.
@@ -53,6 +56,9 @@ type Record struct {
 	// GeneralizeBootID is the donor's boot ID when the generalize pod was ordered. A donor that still
 	// runs under this boot ID may have lost parts of its identity and must not go back into service.
 	GeneralizeBootID string `json:"generalizeBootID,omitempty"`
+	// DownBootID is the boot that the donor was last seen in before it was down for the capture though nothing had changed
+	// its disk, because somebody stopped it. It serves again only under another one.
+	DownBootID string `json:"downBootID,omitempty"`
 	// RulesDigest is the RulesDigest of settings.generalize.rules when the generalize pod was ordered. The pod
 	// refuses other rules. Empty if the settings name none.
 	RulesDigest string `json:"rulesDigest,omitempty"`
@@ -64,6 +70,13 @@ type Record struct {
 	// ScaleOut is the growth of the pool after the promotion.
 	ScaleOut *ScaleOut `json:"scaleOut,omitempty"`
 }
+
+// LeaveBoot is the boot that the donor must leave before it serves again, because its disk was changed in it or it was
+// down since; empty if there is none.
+func (r Record) LeaveBoot() string { return cmp.Or(r.GeneralizeBootID, r.DownBootID) }
+
+// LeaveBoot is as the Record's.
+func (r Reservation) LeaveBoot() string { return cmp.Or(r.GeneralizeBootID, r.DownBootID) }
 
 // ScaleOut is a growth that was decided, and whether it has been done.
 type ScaleOut struct {

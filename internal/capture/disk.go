@@ -115,7 +115,7 @@ func (w *world) lookOverdue(now time.Time) bool {
 
 // looking tells that the pod is at it, or has found something.
 func (w *world) looking() bool {
-	return !w.held() && !w.facts.Ordered && (w.facts.Pod == plan.PodActive || w.facts.Pod == plan.PodFailed)
+	return !w.held() && !w.facts.MustBoot() && (w.facts.Pod == plan.PodActive || w.facts.Pod == plan.PodFailed)
 }
 
 // lookSentence says what keeps the node from being captured.

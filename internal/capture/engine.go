@@ -137,7 +137,7 @@ func (e *Engine) Run(ctx context.Context, name string) error {
 // step is one look, one decision, one action.
 func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
 	record := e.readRecord(p)
-	if record.Reservation == nil && record.GeneralizeBootID == "" {
+	if record.Reservation == nil && record.LeaveBoot() == "" {
 		e.reserving.Lock()
 		defer e.reserving.Unlock()
 	}

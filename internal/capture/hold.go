@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -73,14 +74,13 @@ func (e *Engine) readLock(ctx context.Context, w *world) error {
 func (w *world) takeOver(reservation *v1alpha1.Reservation) {
 	w.reservation = reservation
 	w.facts.Noted = (w.record.GeneralizeBootID == "" || reservation.GeneralizeBootID != "") &&
-		(!w.record.Returning || reservation.ReturningSince != nil)
+		(w.record.LeaveBoot() == "" || reservation.LeaveBoot() != "") && (!w.record.Returning || reservation.ReturningSince != nil)
 	if w.facts.Recorded {
 		return
 	}
 	w.record.Reservation = reservation
-	if w.record.GeneralizeBootID == "" {
-		w.record.GeneralizeBootID = reservation.GeneralizeBootID
-	}
+	w.record.GeneralizeBootID = cmp.Or(w.record.GeneralizeBootID, reservation.GeneralizeBootID)
+	w.record.DownBootID = cmp.Or(w.record.DownBootID, reservation.DownBootID)
 	w.record.Returning = w.record.Returning || reservation.ReturningSince != nil
 }
 
@@ -108,7 +108,7 @@ func (e *Engine) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.Ins
 // the pool has nothing that could be.
 func (e *Engine) lookHold(ctx context.Context, w *world) error {
 	f := &w.facts
-	if f.Ordered && !f.Returning && !f.Failed && !f.Deleting {
+	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting {
 		return nil
 	}
 	hold, err := e.Cloud.HoldOf(ctx, w.id)
@@ -133,7 +133,7 @@ func tokenOf(r *v1alpha1.Reservation) string {
 // even if the Prototype goes without its finalizer having been asked.
 func (e *Engine) note(ctx context.Context, w *world) error {
 	reservation := *w.reservation
-	reservation.GeneralizeBootID = w.record.GeneralizeBootID
+	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
 	if w.record.Returning && reservation.ReturningSince == nil {
 		since := metav1.NewTime(e.now())
 		reservation.ReturningSince = &since
@@ -146,12 +146,12 @@ func (e *Engine) note(ctx context.Context, w *world) error {
 func (e *Engine) giveUpDisk(ctx context.Context, w *world) error {
 	return e.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Returning = true
-		if r.GeneralizeBootID == "" {
-			r.GeneralizeBootID = lastBoot(w.node)
+		if r.LeaveBoot() == "" {
+			r.DownBootID = lastBoot(w.node)
 		}
 		if r.Reservation != nil {
 			reservation, since := *r.Reservation, metav1.NewTime(e.now())
-			reservation.GeneralizeBootID, reservation.ReturningSince = r.GeneralizeBootID, &since
+			reservation.GeneralizeBootID, reservation.DownBootID, reservation.ReturningSince = r.GeneralizeBootID, r.DownBootID, &since
 			r.Reservation = &reservation
 		}
 	})

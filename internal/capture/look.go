@@ -138,7 +138,7 @@ func (e *Engine) lookNode(ctx context.Context, w *world) error {
 			return err
 		}
 	}
-	f.Ordered = w.record.GeneralizeBootID != ""
+	f.Touched, f.Down = w.record.GeneralizeBootID != "", w.record.LeaveBoot() != ""
 	f.Returning = w.record.Returning
 	f.Unrecorded = !w.held() && w.recordLost()
 	if w.node != nil {
@@ -160,14 +160,14 @@ func (w *world) readNode() {
 		f.Restored = node.Restored(n, *w.reservation)
 	}
 	boot := n.Status.NodeInfo.BootID
-	f.Rebooted = f.Ordered && boot != "" && boot != w.record.GeneralizeBootID
+	f.Rebooted = f.MustBoot() && boot != "" && boot != w.record.LeaveBoot()
 }
 
 // lookPods reads which pods must still leave, while the donor is being drained.
 func (e *Engine) lookPods(ctx context.Context, w *world) error {
 	f := &w.facts
-	if f.Ordered || !f.Recorded || !f.Cordoned || w.node == nil || f.Failed || f.Deleting {
-		f.Drained = f.Ordered
+	if f.MustBoot() || !f.Recorded || !f.Cordoned || w.node == nil || f.Failed || f.Deleting {
+		f.Drained = f.MustBoot()
 		return nil
 	}
 	drain := w.p.Spec.Settings.Defaulted().Drain
@@ -189,7 +189,7 @@ func (e *Engine) drainOverdue(w *world) bool {
 // lookPod reads the pod on the donor: before the order the one that looks at the disk, behind it the generalize pod
 // while it works.
 func (e *Engine) lookPod(ctx context.Context, w *world) error {
-	if w.p.UID == "" || !w.facts.Unrecorded && w.facts.Ordered && w.podDone() {
+	if w.p.UID == "" || !w.facts.Unrecorded && w.facts.Touched && w.podDone() {
 		return nil // a Prototype that is only thought of has none
 	}
 	return e.readPod(ctx, w)
@@ -216,7 +216,7 @@ func (e *Engine) readPod(ctx context.Context, w *world) error {
 	}
 	w.pod = pod
 	w.facts.Pod = plan.PodActive
-	if !w.facts.Ordered && !w.facts.Unrecorded {
+	if !w.facts.Touched && !w.facts.Unrecorded {
 		w.readLook(e.now())
 		return nil
 	}
@@ -256,12 +256,12 @@ func (w *world) speaksForItself() bool {
 	f := &w.facts
 	ending := f.Failed || f.Deleting
 	if !w.held() {
-		return f.Ordered || ending || w.looking() && f.Node == plan.NodeReady
+		return f.MustBoot() || ending || w.looking() && f.Node == plan.NodeReady
 	}
 	if ending || f.Node != plan.NodeReady {
 		return false
 	}
-	draining := f.Recorded && f.Cordoned && !f.Ordered
+	draining := f.Recorded && f.Cordoned && !f.MustBoot()
 	return draining || w.generalizing()
 }
 

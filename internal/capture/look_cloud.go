@@ -15,7 +15,7 @@ import (
 // on the donor's power. That it is being made is the status's word, which is only believed if the cloud says so too.
 func (e *Engine) lookCopy(ctx context.Context, w *world) error {
 	f := &w.facts
-	if w.p.Status.Phase != v1alpha1.PhaseSnapshotting || !w.held() || !f.Ordered || f.Returning || f.Failed || f.Deleting {
+	if w.p.Status.Phase != v1alpha1.PhaseSnapshotting || !w.held() || !f.Touched || f.Returning || f.Failed || f.Deleting {
 		return nil
 	}
 	snapshot, err := e.Cloud.Snapshot(ctx, w.id, w.p.Name)
@@ -32,7 +32,7 @@ func (e *Engine) lookCopy(ctx context.Context, w *world) error {
 // must not hide what was made by it.
 func (e *Engine) lookArtifacts(ctx context.Context, w *world) error {
 	f := &w.facts
-	if !f.Unrecorded && (!f.Ordered || w.atWork()) {
+	if !f.Unrecorded && (!f.Touched || w.atWork()) {
 		return nil
 	}
 	if w.held() && f.Returning {

@@ -117,7 +117,7 @@ func (e *Engine) deleteKey(ctx context.Context, name string) error {
 // the pod reports just before that goes off.
 func (e *Engine) lookReport(ctx context.Context, w *world) error {
 	f := &w.facts
-	if !f.Ordered {
+	if !f.Touched {
 		return nil
 	}
 	e.readProof(w)

@@ -51,7 +51,7 @@ const maxClockDifference = 5 * time.Minute
 // lookPreflight asks everybody who may have a reason against a capture that has not begun.
 func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	f := &w.facts
-	if w.held() || f.Ordered || f.Failed || f.Deleting || w.looking() {
+	if w.held() || f.MustBoot() || f.Failed || f.Deleting || w.looking() {
 		return nil
 	}
 	others, err := e.others(ctx, w.p)

@@ -98,7 +98,7 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 		return w.p.Status.Phase // the end of whatever was deleted, or done
 	case d.Do == plan.Wait:
 		return waits[d.Why]
-	case d.Do == plan.DeletePod && !w.facts.Ordered:
+	case d.Do == plan.DeletePod && !w.facts.Touched:
 		return v1alpha1.PhaseReserving // it has looked
 	case d.Do == plan.Note && w.facts.Returning:
 		return v1alpha1.PhaseStarting
@@ -110,7 +110,7 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 
 // onlyLooked tells of an end, or of what comes before one, that nothing was taken for the capture.
 func (w *world) onlyLooked(d plan.Decision) bool {
-	return d.Do == plan.Fail && d.Why == plan.LookFailed || d.Do == plan.DeletePod && !w.facts.Ordered && !w.held() && w.p.Status.Donor == nil
+	return d.Do == plan.Fail && d.Why == plan.LookFailed || d.Do == plan.DeletePod && !w.facts.Touched && !w.held() && w.p.Status.Donor == nil
 }
 
 // enter begins a step unless the capture is in it already.

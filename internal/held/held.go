@@ -44,8 +44,10 @@ type Node struct {
 	// Cordoned and Ready are what the Node says now.
 	Cordoned bool `json:"cordoned"`
 	Ready    bool `json:"ready"`
-	// Ordered tells that its disk was ordered generalized: it must go through a boot before it serves again.
+	// Ordered tells that its disk was ordered generalized, and Down that it went down for its holder or is to, as with each
+	// order: it must go through a boot before it serves again.
 	Ordered bool `json:"ordered"`
+	Down    bool `json:"down"`
 }
 
 // Captures are the Prototypes as much as telling holders needs of them.
@@ -88,7 +90,7 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 		r = record.Reservation
 		found.State = ByCapture
 		found.Holder = v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: donor.Name, UID: donor.UID}
-		found.Since, found.Ordered = r.ReservedAt.Time, record.GeneralizeBootID != ""
+		found.Since, found.Ordered, found.Down = r.ReservedAt.Time, record.GeneralizeBootID != "", record.LeaveBoot() != ""
 		return found, true
 	case err != nil || r == nil || r.UID == "":
 		found.State = Unreadable
@@ -102,7 +104,8 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	default:
 		found.State = Orphaned
 	}
-	found.Holder, found.Since, found.Ordered = r.Holder, r.ReservedAt.Time, r.GeneralizeBootID != ""
+	found.Holder, found.Since = r.Holder, r.ReservedAt.Time
+	found.Ordered, found.Down = r.GeneralizeBootID != "", r.LeaveBoot() != ""
 	return found, true
 }
 

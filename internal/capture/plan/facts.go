@@ -39,8 +39,11 @@ type Facts struct {
 	// ProtectionRestored: that protection is as it was before the capture.
 	ProtectionRestored bool
 
-	// Ordered: it was written down that the generalize pod is about to run, under which boot.
-	Ordered bool
+	// Touched: it was written down that an order is about to change the donor's disk, and under which boot.
+	Touched bool
+	// Down: it was written down that the donor goes down, or is, for this capture. An order in place brings both; a donor
+	// that somebody else stopped is down, and its disk is what it was.
+	Down bool
 	// Outdated: it was written down by a version that made no orders.
 	Outdated bool
 	// Order: the order, and maybe its key, is there.
@@ -154,7 +157,7 @@ func (f Facts) held() bool { return f.Lock == Ours || f.Recorded }
 func (f Facts) DonePodMatters() bool {
 	ends := f.Failed || f.Deleting
 	switch {
-	case !f.Ordered, f.Returning && f.held():
+	case !f.Touched, f.Returning && f.held():
 		return false
 	case f.Returning:
 		return ends || f.Recipe == RecipeHere
@@ -168,7 +171,7 @@ func (f Facts) DonePodMatters() bool {
 func (f Facts) LeftOrderMatters() bool {
 	ends := f.Failed || f.Deleting
 	switch {
-	case !f.Ordered:
+	case !f.Touched:
 		return ends
 	case !f.Returning:
 		return false // it was looked for, with the report
@@ -177,7 +180,11 @@ func (f Facts) LeftOrderMatters() bool {
 	}
 }
 
-// back tells whether the donor serves again: Ready under another boot than the one it was generalized in.
+// MustBoot tells whether the donor has to leave a boot before it serves again: the one that its disk was changed in, or
+// that it was last seen in before it went down.
+func (f Facts) MustBoot() bool { return f.Touched || f.Down }
+
+// back tells whether the donor serves again: Ready under another boot than the one it must leave.
 func (f Facts) back() bool { return f.Node == NodeReady && f.Rebooted }
 
 // begun tells whether anything of this capture's making is there beside the donor.

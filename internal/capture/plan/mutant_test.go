@@ -10,17 +10,17 @@ var mutants = []struct {
 }{
 	{"begins although refused", with(func(f *Facts) { f.Refused = false })},
 	{"takes a donor without a look", with(func(f *Facts) {
-		if !f.held() && !f.Ordered && f.Pod == NoPod {
+		if !f.held() && !f.MustBoot() && f.Pod == NoPod {
 			f.Pod = PodLooked
 		}
 	})},
 	{"takes a donor although the look said no", with(func(f *Facts) {
-		if !f.held() && !f.Ordered && f.Pod == PodFailed {
+		if !f.held() && !f.MustBoot() && f.Pod == PodFailed {
 			f.Pod = PodLooked
 		}
 	})},
 	{"drains beside the pod that looked", with(func(f *Facts) {
-		if f.held() && !f.Ordered && !f.Failed && !f.Deleting {
+		if f.held() && !f.MustBoot() && !f.Failed && !f.Deleting {
 			f.Pod = NoPod
 		}
 	})},
@@ -38,7 +38,7 @@ var mutants = []struct {
 	{"generalizes a donor that still has pods", with(func(f *Facts) { f.Drained = true })},
 	{"makes the pod before the order", instead(Order, Generalize, always)},
 	{"stops before the proof", replace(Decision{Wait, ForProof}, Decision{Do: TakeSnapshot})},
-	{"copies a disk without proof", with(func(f *Facts) { f.Proven = f.Proven || f.Ordered && f.Power == Off })},
+	{"copies a disk without proof", with(func(f *Facts) { f.Proven = f.Proven || f.Touched && f.Power == Off })},
 	{"acts on a proof that its pod may take back", func(f Facts) Decision {
 		if d := Next(f); d.Do == DeleteOrder && f.Proven && f.Snapshot == Absent {
 			f.Order = false
@@ -150,7 +150,7 @@ var mutants = []struct {
 		}
 	})},
 	{"leaves a donor off that somebody stopped", with(func(f *Facts) {
-		if f.Power == Off && !f.Ordered {
+		if f.Power == Off && !f.MustBoot() {
 			f.Power = On
 		}
 	})},
@@ -169,12 +169,18 @@ var mutants = []struct {
 	{"makes the pod before the Node knows of it", with(func(f *Facts) { f.Noted = true })},
 	{"forgets the order with the record", with(func(f *Facts) {
 		if f.Lock == Ours && !f.Recorded {
-			f.Ordered, f.Returning = false, false
+			f.Touched, f.Down, f.Returning = false, false, false
+		}
+	})},
+	{"serves in the boot that it went down in", with(func(f *Facts) { f.Down = f.Touched })},
+	{"serves with the disk that was touched", with(func(f *Facts) {
+		if f.Failed || f.Deleting {
+			f.Touched, f.Down = false, false
 		}
 	})},
 	{"begins anew without its record", with(func(f *Facts) { f.Unrecorded = false })},
 	{"makes the pod again for a Node that is gone", func(f Facts) Decision {
-		if d := Next(f); d == fail(DonorGone) && f.Ordered && f.Power == On {
+		if d := Next(f); d == fail(DonorGone) && f.Touched && f.Power == On {
 			return Decision{Do: Generalize}
 		}
 		return Next(f)

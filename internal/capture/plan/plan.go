@@ -18,7 +18,7 @@ func Next(f Facts) Decision {
 		return finish(f)
 	case f.Snapshot != Absent:
 		return publish(f)
-	case f.Ordered:
+	case f.MustBoot():
 		return snapshot(f)
 	default:
 		return prepare(f)
@@ -98,7 +98,7 @@ func publish(f Facts) Decision {
 // snapshot goes on from the order to generalize: run the pod, see the proof, see the power off, copy the disk.
 func snapshot(f Facts) Decision {
 	switch {
-	case !f.held(), f.Returning:
+	case !f.held(), f.Returning, !f.Touched:
 		return fail(Interrupted)
 	case f.Power == InstanceGone:
 		return fail(DonorGone)
@@ -234,11 +234,11 @@ func Orphan(f Facts) Decision {
 // giveBack returns the donor to its owner: the power, Ready under a new boot, then every hold in the
 // reverse order of taking. The Prototype's record goes last: it can restore a Node whose annotation
 // somebody removed or wrote over, or that was made anew. Whoever has reserved the node meanwhile is let
-// finish first. A donor that is off is started, whoever stopped it. A donor whose generalization was ordered must go through a boot, for parts of
-// its identity may be gone; and the pod must be gone before that boot, for a kubelet that finds it again
+// finish first. A donor that is off is started, whoever stopped it. A donor whose disk was touched, or
+// that was down, must go through a boot, for parts of its identity may be gone; and the pod must be gone before that boot, for a kubelet that finds it again
 // could start it again.
 func giveBack(f Facts) Decision {
-	if f.Power == Off || f.Power == Changing || f.Power == On && f.Ordered {
+	if f.Power == Off || f.Power == Changing || f.Power == On && f.MustBoot() {
 		if d, open := powerBack(f); open {
 			return d
 		}
@@ -261,7 +261,7 @@ func giveBack(f Facts) Decision {
 	}
 }
 
-// powerBack takes a donor that is off, or whose generalization was ordered, through a boot. open is false once it is back,
+// powerBack takes a donor that is off, or must leave its boot, through one. open is false once it is back,
 // or is not worth waiting for any longer.
 func powerBack(f Facts) (d Decision, open bool) {
 	switch {

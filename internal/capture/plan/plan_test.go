@@ -103,8 +103,8 @@ var properties = []struct {
 	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w world, _ Decision) bool { return w.f.Pod == PodLooked }},
 	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
 	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
-	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Lock == Ours || w.f.Ordered && w.f.held() }},
-	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Ordered && w.f.held() }},
+	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.held() }},
+	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.held() }},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
 	{"only a drained donor is generalized", "|Order|", func(w world, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
 	{"a proof that is acted on cannot be taken back", "|Stop|TakeSnapshot|", func(w world, _ Decision) bool {
@@ -115,9 +115,9 @@ var properties = []struct {
 	}},
 	{"nothing is made of a disk whose proof is gone", "|Publish|Promote|", func(w world, _ Decision) bool { return !w.proofGone }},
 	{"the order is written before the pod", "|Generalize|", func(w world, _ Decision) bool {
-		return w.f.Ordered && !w.f.Rebooted && !w.f.Returning && w.f.Power == On
+		return w.f.Touched && !w.f.Rebooted && !w.f.Returning && w.f.Power == On
 	}},
-	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w world, _ Decision) bool { return w.f.Ordered && w.f.held() && !w.f.Returning }},
+	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w world, _ Decision) bool { return w.f.Touched && w.f.held() && !w.f.Returning }},
 	{"a donor that powers itself off is left to it", "|Stop|", func(w world, _ Decision) bool { return !w.f.PoweringOff }},
 	{"a donor that came back is not stopped again", "|Stop|", func(w world, _ Decision) bool { return !w.f.Rebooted }},
 	{"only a generalized disk that is off is copied", "|TakeSnapshot|", func(w world, _ Decision) bool { return w.clean && w.f.Power == Off && w.f.Proven }},
@@ -140,13 +140,13 @@ var properties = []struct {
 	{"the Node knows of the order before the pod is made", "|Generalize|", func(w world, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
 	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w world, _ Decision) bool { return !w.f.Unrecorded || !w.f.begun() }},
 	{"a donor that somebody stopped is not waited for", "|Wait|Evict|", func(w world, _ Decision) bool {
-		return w.f.Ordered || !needed(w.f) || w.f.Power != Off || !w.f.held()
+		return w.f.MustBoot() || !needed(w.f) || w.f.Power != Off || !w.f.held()
 	}},
 	{"a Node that is gone with its pod is not waited for", "|Wait|Generalize|", func(w world, _ Decision) bool {
-		return !w.f.Ordered || !needed(w.f) || w.f.Proven || w.f.Node != NodeGone || w.f.Pod != NoPod || w.f.Image != Absent || w.f.Snapshot != Absent
+		return !w.f.Touched || !needed(w.f) || w.f.Proven || w.f.Node != NodeGone || w.f.Pod != NoPod || w.f.Image != Absent || w.f.Snapshot != Absent
 	}},
 	{"a donor is released Ready, unless that was awaited long enough", "|Release|Forget|", func(w world, _ Decision) bool {
-		return !w.f.Ordered || w.f.back() || w.f.Hopeless || w.f.Power == InstanceGone || w.f.Lock == Unlocked && w.f.Node == NodeGone
+		return !w.f.MustBoot() || w.f.back() || w.f.Hopeless || w.f.Power == InstanceGone || w.f.Lock == Unlocked && w.f.Node == NodeGone
 	}},
 	{"the end leaves nothing behind", "|Succeed|Close|Refuse|", func(w world, d Decision) bool {
 		return w.gaveBack() && w.powered() && w.f.Pod == NoPod && (!w.f.Order || d.Do == Refuse) && (w.f.Snapshot == Absent || w.f.Snapshot == Foreign)
@@ -211,12 +211,45 @@ func TestEveryReachableWorld(t *testing.T) {
 	t.Logf("%d worlds, %d distinct facts", len(reached), len(facts))
 }
 
+// TestDownAndTouchedAreTwoFacts: in every world that is reached, and whatever of the two is true of it, nothing is made of a
+// disk that no order has touched, and no donor is given back in the boot that it must leave.
+func TestDownAndTouchedAreTwoFacts(t *testing.T) {
+	_, reached, _ := explore(Next, func(world, Decision) string { return "" })
+	seen := map[[2]bool]int{}
+	for f := range reached {
+		seen[[2]bool{f.Touched, f.Down}]++
+		for _, both := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
+			f.Touched, f.Down = both[0], both[1]
+			for _, d := range []Decision{Next(f), Orphan(f)} {
+				switch d.Do {
+				case Generalize, Adopt, Stop, TakeSnapshot:
+					if !f.Touched && !(d.Do == Stop && f.Down) {
+						t.Fatalf("%s, though no order touched the disk: %+v", d, f)
+					}
+				case Release, Forget:
+					if f.MustBoot() && f.held() && f.Power == On && !f.back() && !f.Hopeless {
+						t.Fatalf("%s, though the donor has not left its boot: %+v", d, f)
+					}
+				case Order, Protect, Cordon, Evict:
+					if f.MustBoot() {
+						t.Fatalf("%s, though it is past that: %+v", d, f)
+					}
+				default:
+				}
+			}
+		}
+	}
+	if seen[[2]bool{false, true}] == 0 || seen[[2]bool{true, true}] == 0 || seen[[2]bool{false, false}] == 0 {
+		t.Errorf("reached worlds that are touched and down: %v", seen)
+	}
+}
+
 // TestAPodThatDoesNotMatter: the engine does not look for it, and so decides as if there were none.
 func TestAPodThatDoesNotMatter(t *testing.T) {
 	_, reached, _ := explore(Next, func(world, Decision) string { return "" })
 	tried := 0
 	for f := range reached {
-		if f.DonePodMatters() || f.Pod == NoPod || !f.Ordered {
+		if f.DonePodMatters() || f.Pod == NoPod || !f.Touched {
 			continue
 		}
 		tried++
@@ -236,7 +269,7 @@ func TestAnOrderThatDoesNotMatter(t *testing.T) {
 	_, reached, _ := explore(Next, func(world, Decision) string { return "" })
 	tried := 0
 	for f := range reached {
-		if f.LeftOrderMatters() || f.Ordered && !f.Returning || !f.Order {
+		if f.LeftOrderMatters() || f.Touched && !f.Returning || !f.Order {
 			continue
 		}
 		tried++

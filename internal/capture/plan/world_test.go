@@ -22,7 +22,7 @@ type world struct {
 	hung bool
 
 	// What the record says of the order and the return, and what the reservation on the Node says of them.
-	ordered, returning, noted, notedBack bool
+	touched, down, returning, noted, notedDown, notedBack bool
 	// unrecorded: a hand has removed the record. disturbed: the pod was made.
 	unrecorded, disturbed bool
 
@@ -51,11 +51,12 @@ func start() []world {
 // derived fills in the facts that follow from others.
 func (w world) derived() world {
 	if w.f.Lock != Ours {
-		w.noted, w.notedBack = false, false
+		w.noted, w.notedDown, w.notedBack = false, false, false
 	}
-	w.f.Ordered = w.ordered || w.noted
+	w.f.Touched = w.touched || w.noted
+	w.f.Down = w.down || w.notedDown
 	w.f.Returning = w.returning || w.notedBack
-	w.f.Noted = w.f.Lock != Ours || w.noted == w.f.Ordered && w.notedBack == w.f.Returning
+	w.f.Noted = w.f.Lock != Ours || w.noted == w.f.Touched && w.notedDown == w.f.Down && w.notedBack == w.f.Returning
 	w.f.Unrecorded = w.unrecorded && w.f.Lock != Ours
 	if w.f.Node == NodeGone && !w.f.Recorded {
 		w.cordonedBefore = false // a node that is made anew owes nothing to a hold that is over, or never began
@@ -96,12 +97,12 @@ func (w world) effect(d Decision) world {
 	case Reserve:
 		f.Lock = Ours
 	case Record:
-		f.Outdated = f.Outdated || f.Ordered // the Node does not know which order it was
-		f.Recorded, w.ordered, w.returning, w.unrecorded = true, f.Ordered, f.Returning, false
+		f.Outdated = f.Outdated || f.Touched // the Node does not know which order it was
+		f.Recorded, w.touched, w.down, w.returning, w.unrecorded = true, f.Touched, f.Down, f.Returning, false
 	case Relock:
-		f.Lock, w.noted, w.notedBack = Ours, w.ordered, w.returning
+		f.Lock, w.noted, w.notedDown, w.notedBack = Ours, w.touched, w.down, w.returning
 	case Note:
-		w.noted, w.notedBack = f.Ordered, f.Returning
+		w.noted, w.notedDown, w.notedBack = f.Touched, f.Down, f.Returning
 	case Protect:
 		f.Protected = true
 	case Cordon:
@@ -109,7 +110,7 @@ func (w world) effect(d Decision) world {
 	case Evict:
 		f.Drained = true
 	case Order:
-		w.ordered, w.unrecorded, f.Recorded, f.Order, f.Outdated = true, false, true, true, false
+		w.touched, w.down, w.unrecorded, f.Recorded, f.Order, f.Outdated = true, true, false, true, true, false
 		f.Proven, f.PoweringOff, f.Rebooted, w.booted, w.clean = false, false, false, false, false // it is about this boot
 		w.adopted, w.said, w.retracted = false, false, false                                       // and has a key of its own
 	case Generalize:
@@ -133,13 +134,13 @@ func (w world) effect(d Decision) world {
 	case DeletePod:
 		f.Pod = NoPod
 	case Return:
-		w.ordered, w.returning, w.unrecorded, f.Recorded = true, true, false, true
+		w.touched, w.down, w.returning, w.unrecorded, f.Recorded = f.Touched, true, true, false, true
 	case Start:
 		w = w.boot()
 	case Unprotect:
 		f.Protected = w.protectedBefore
 	case Forget:
-		f.Recorded, w.ordered, w.returning, w.unrecorded = false, f.Ordered, f.Returning, false
+		f.Recorded, w.touched, w.down, w.returning, w.unrecorded = false, f.Touched, f.Down, f.Returning, false
 	case Release:
 		f.Lock = Unlocked
 		if f.Node != NodeGone {
@@ -169,7 +170,7 @@ func (w world) boot() world {
 		return w
 	}
 	w.f.Power, w.clean = On, false
-	w.booted = w.booted || w.f.Ordered
+	w.booted = w.booted || w.f.MustBoot()
 	return w
 }
 
@@ -178,7 +179,7 @@ func (w world) boot() world {
 func (w world) progress() world {
 	f := &w.f
 	switch {
-	case f.Pod == PodActive && !f.held() && !f.Ordered && f.Power == On:
+	case f.Pod == PodActive && !f.held() && !f.MustBoot() && f.Power == On:
 		f.Pod = PodLooked
 	case f.Pod == PodActive && f.Order && !w.said && f.Power == On && !w.booted && !f.Proven && !w.proofGone:
 		w.said, f.PoweringOff, w.clean = true, true, true
@@ -232,7 +233,7 @@ func (w world) adverse() []world {
 	}
 	add(func(n *world) { n.f.Deleting = true })
 	add(func(n *world) { n.f.Failed = false }) // the status is lost
-	add(func(n *world) { n.f.Queued = !n.f.Ordered })
+	add(func(n *world) { n.f.Queued = !n.f.MustBoot() })
 	add(func(n *world) { // what was in order when the pod began to look no longer is
 		n.f.Refused = n.f.Refused || !n.f.held() && n.f.Pod != NoPod && n.f.Snapshot == Absent && n.f.Image == Absent
 	})
@@ -253,8 +254,8 @@ func (w world) adverse() []world {
 		})
 	}
 	add(func(n *world) { // a hand removes the record
-		if n.f.Lock == Ours || !n.f.held() && n.ordered {
-			n.f.Recorded, n.ordered, n.returning, n.unrecorded = false, false, false, true
+		if n.f.Lock == Ours || !n.f.held() && (n.touched || n.down) {
+			n.f.Recorded, n.touched, n.down, n.returning, n.unrecorded = false, false, false, false, true
 		}
 	})
 	add(func(n *world) { n.f.Node = notReady(n.f.Node) })
@@ -274,7 +275,7 @@ func (w world) adverse() []world {
 			n.f.Power = Off
 		}
 	})
-	add(func(n *world) { n.hung = n.f.Ordered })
+	add(func(n *world) { n.hung = n.f.MustBoot() })
 	add(func(n *world) { n.f.PoweringOff = false }) // it says that it will, and does not
 	add(func(n *world) {
 		if n.f.Pod == PodActive {
@@ -286,7 +287,7 @@ func (w world) adverse() []world {
 		// Or the order; or a pass made it and was cut off. Who may delete orders may write proofs, too: that a hand
 		// takes one away in the very moment in which its pod has taken back what it said is no accident.
 		if !n.retracted {
-			n.f.Order = n.f.held() && !n.f.Ordered && !n.f.Order
+			n.f.Order = n.f.held() && !n.f.MustBoot() && !n.f.Order
 		}
 	})
 	add(func(n *world) { // nobody has confirmed the proof to its pod, which takes it back and goes on
