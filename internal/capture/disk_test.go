@@ -132,7 +132,7 @@ func TestACaptureThatWaitsLooksAgain(t *testing.T) {
 	other := &v1alpha1.Prototype{}
 	other.Name, other.UID = "other-2026.03.14", "other"
 	other.Spec = s.prototype().Spec
-	other.Spec.Pool = "other"
+	other.Spec.Pool, other.Spec.PoolID = "other", "memory:///pools/other"
 	other.Spec.Donor.ProviderID = "memory:///elsewhere"
 	other.Annotations = map[string]string{v1alpha1.RecordAnnotation: `{"reservation":{}}`}
 	waited := false
