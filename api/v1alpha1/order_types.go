@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -37,7 +39,16 @@ type OrderList struct {
 	Items []Order `json:"items"`
 }
 
-// OrderSpec says which disk is generalized, by whom, in which boot, and how.
+// OrderMethod says on what an order is carried out.
+// +kubebuilder:validation:Enum=InPlace
+type OrderMethod string
+
+// InPlace changes the donor's own disk, under one boot of the donor, which goes down behind it. The token is the boot's ID.
+const InPlace OrderMethod = "InPlace"
+
+// OrderSpec says which disk is generalized, by whom, by which method, and how.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.token) != has(self.bootID)",message="an order is for one token"
 type OrderSpec struct {
 	// Prototype that the donor's disk is generalized for.
 	// +kubebuilder:validation:MinLength=1
@@ -52,10 +63,22 @@ type OrderSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName"`
 
-	// BootID of the donor: under any other the order is void.
+	// Method says on what the order is carried out, and so what the token names.
+	// +optional
+	// +kubebuilder:default=InPlace
+	Method OrderMethod `json:"method,omitempty"`
+
+	// Token of what the order is for, in place the ID of the donor's boot: for any other the order is void.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	BootID string `json:"bootID"`
+	Token string `json:"token,omitempty"`
+
+	// BootID is what versions without methods have written in place of the token.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	BootID string `json:"bootID,omitempty"`
 
 	// PodName of the pod that the order is for, in the order's namespace.
 	// +kubebuilder:validation:MinLength=1
@@ -74,6 +97,11 @@ type OrderSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Key string `json:"key"`
+}
+
+// Under is the method of the order and the token of what it is for, also as a version without methods wrote them.
+func (s OrderSpec) Under() (OrderMethod, string) {
+	return cmp.Or(s.Method, InPlace), cmp.Or(s.Token, s.BootID)
 }
 
 // OrderStatus is what the pod on the donor reports.

@@ -18,7 +18,7 @@ func order(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": name, "namespace": "default"},
 		"spec": map[string]any{
-			"prototype": "workers-2026.11.21", "prototypeUID": "uid", "nodeName": "workers000003", "bootID": "boot",
+			"prototype": "workers-2026.11.21", "prototypeUID": "uid", "nodeName": "workers000003", "method": "InPlace", "token": "boot",
 			"podName": "generalize-workers", "generalize": map[string]any{"profile": "static"}, "key": "a2V5",
 		},
 	}}
@@ -36,7 +36,9 @@ func TestOrderIsRefused(t *testing.T) {
 	}{
 		{"prototype", "spec.prototype", []any{"", long(253)}},
 		{"nodeName", "spec.nodeName", []any{"", long(253)}},
-		{"bootID", "spec.bootID", []any{"", long(128)}},
+		{"token", "spec.token", []any{"", long(128)}},
+		{"bootID", "an order is for one token", []any{"boot"}},
+		{"method", `supported values: "InPlace"`, []any{"OnCopy", "inPlace", ""}},
 		{"podName", "spec.podName", []any{"", long(63)}},
 		{"rulesDigest", "spec.rulesDigest: Too long", []any{long(128)}},
 		{"key", "spec.key", []any{"", long(128)}},
@@ -53,7 +55,7 @@ func TestOrderIsRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"prototype", "prototypeUID", "nodeName", "bootID", "podName", "generalize", "key"} {
+	for _, path := range []string{"prototype", "prototypeUID", "nodeName", "podName", "generalize", "key"} {
 		o := order("refused")
 		unstructured.RemoveNestedField(o.Object, "spec", path)
 		if err := c.Create(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec."+path+": Required value") {
@@ -72,7 +74,7 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = c.Delete(context.WithoutCancel(t.Context()), order("kept")) })
 	for path, value := range map[string]any{
-		"prototype": "another", "prototypeUID": "another", "nodeName": "another", "bootID": "another", "podName": "another",
+		"prototype": "another", "prototypeUID": "another", "nodeName": "another", "token": "another", "podName": "another",
 		"generalize.profile": "bootstrap", "rulesDigest": "another", "key": "YW5vdGhlcg==",
 	} {
 		err := c.Update(t.Context(), with(t, made.DeepCopy(), path, value))
@@ -80,7 +82,7 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 			t.Errorf("%s was changed: %v", path, err)
 		}
 	}
-	both := with(t, made.DeepCopy(), "bootID", "another")
+	both := with(t, made.DeepCopy(), "token", "another")
 	both.Object["status"] = map[string]any{"report": "{}", "signature": "c2ln"}
 	if err := c.Status().Update(t.Context(), both); err != nil {
 		t.Fatal(err)
@@ -89,7 +91,7 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), now); err != nil {
 		t.Fatal(err)
 	}
-	if now.Spec.BootID != "boot" || now.Status.Report != "{}" || now.Status.Signature != "c2ln" {
+	if now.Spec.Token != "boot" || now.Status.Report != "{}" || now.Status.Signature != "c2ln" {
 		t.Errorf("after a write of the status: %+v, %+v", now.Spec, now.Status)
 	}
 	for field, limit := range map[string]int{"report": 65536, "signature": 128} {
@@ -99,5 +101,32 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 		if err := c.Status().Update(t.Context(), over); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "status."+field+": Too long") {
 			t.Errorf("a %s of %d characters: %v", field, limit+1, err)
 		}
+	}
+}
+
+// TestAnOrderOfAVersionWithoutMethods is one in place, for the boot that it names; without either it is for nothing.
+func TestAnOrderOfAVersionWithoutMethods(t *testing.T) {
+	c := apitest.Client(t)
+	former := order("former")
+	unstructured.RemoveNestedField(former.Object, "spec", "method")
+	unstructured.RemoveNestedField(former.Object, "spec", "token")
+	if err := c.Create(t.Context(), former.DeepCopy()); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "an order is for one token") {
+		t.Errorf("an order for nothing: %v", err)
+	}
+	former = with(t, former, "bootID", "boot")
+	if err := c.Create(t.Context(), former); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(context.WithoutCancel(t.Context()), order("former")) })
+	found := &v1alpha1.Order{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(former), found); err != nil {
+		t.Fatal(err)
+	}
+	if method, token := found.Spec.Under(); method != v1alpha1.InPlace || token != "boot" {
+		t.Errorf("it is by %s for %q", method, token)
+	}
+	found.Status = v1alpha1.OrderStatus{Report: "{}", Signature: "c2ln"}
+	if err := c.Status().Update(t.Context(), found); err != nil {
+		t.Errorf("it cannot be reported on: %v", err)
 	}
 }

@@ -88,6 +88,8 @@ type ScaleOut struct {
 type Proof struct {
 	// Prototype UID that the run was for.
 	UID types.UID `json:"uid"`
+	// Order UID that the run was ordered by. Absent in proofs by versions before it was told.
+	Order types.UID `json:"order,omitempty"`
 	// BootID that the donor ran under, from /proc/sys/kernel/random/boot_id.
 	BootID string `json:"bootID"`
 	// Profile and its version that were applied.
@@ -135,6 +137,8 @@ type Search struct {
 type Unproven struct {
 	// Prototype UID that the run was for.
 	UID types.UID `json:"uid"`
+	// Order UID that the run was ordered by. Absent in words by versions before it was told.
+	Order types.UID `json:"order,omitempty"`
 	// BootID that the donor ran under.
 	BootID string `json:"bootID"`
 	// Why there is no proof: rules and paths by name, and no content.
@@ -155,6 +159,21 @@ func (p *Proof) Holds(uid types.UID, bootID string) bool {
 		return false
 	}
 	return bootID != "" && p.BootID == bootID && p.UID == uid && p.Rules > 0 && p.Rules == p.Met && p.ManifestDigest != ""
+}
+
+// Proves says whether the proof proves what the record's order demands of the Prototype's disk: it speaks of that order and
+// of its token. One by a version that told no order speaks of its token alone.
+func (r Record) Proves(p *Proof, uid types.UID) bool {
+	return p.Holds(uid, r.GeneralizeBootID) && r.ordered(p.Order)
+}
+
+// Answers says whether the word that there is no proof is about the record's order.
+func (r Record) Answers(u *Unproven, uid types.UID) bool {
+	return u.Speaks(uid, r.GeneralizeBootID) && r.ordered(u.Order)
+}
+
+func (r Record) ordered(order types.UID) bool {
+	return order == "" || r.Order != nil && r.Order.UID == order
 }
 
 // Tag is the proof in the form that snapshots and image versions carry: profile, its version, digest.

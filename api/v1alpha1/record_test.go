@@ -178,3 +178,39 @@ func TestVerifiedFitsATag(t *testing.T) {
 		t.Error("the word on a missing proof is taken for another's")
 	}
 }
+
+// TestAProofSpeaksOfItsOrder: of the order that the record names and of its token; where a version told no order, of the
+// token alone.
+func TestAProofSpeaksOfItsOrder(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		order       types.UID
+		boot        string
+		record      v1alpha1.Record
+		want, whole bool
+	}{
+		{"its own", "o", "b", v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, true, true},
+		{"told by no version", "", "b", v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, true, true},
+		{"another order", "p", "b", v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, false, true},
+		{"another token", "o", "c", v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, false, true},
+		{"no order in the record", "o", "b", v1alpha1.Record{GeneralizeBootID: "b"}, false, true},
+		{"no token", "o", "", v1alpha1.Record{Order: &v1alpha1.OrderRecord{UID: "o"}}, false, true},
+		{"down, and never ordered", "", "b", v1alpha1.Record{DownBootID: "b"}, false, true},
+		{"a rule unmet", "o", "b", v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, false, false},
+	} {
+		proof := &v1alpha1.Proof{UID: "u", Order: c.order, BootID: c.boot, Rules: 2, Met: 1, ManifestDigest: "sha256:0"}
+		if c.whole {
+			proof.Met = 2
+		}
+		if got := c.record.Proves(proof, "u"); got != c.want {
+			t.Errorf("%s: proves %t, want %t", c.name, got, c.want)
+		}
+		if c.record.Proves(proof, "v") || c.record.Proves(nil, "u") || c.record.Answers(nil, "u") {
+			t.Errorf("%s: it speaks of another Prototype, or is none", c.name)
+		}
+		unproven := &v1alpha1.Unproven{UID: "u", Order: c.order, BootID: c.boot}
+		if got := c.record.Answers(unproven, "u"); c.whole && got != c.want {
+			t.Errorf("%s: that there is none answers it: %t, want %t", c.name, got, c.want)
+		}
+	}
+}

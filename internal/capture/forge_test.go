@@ -43,7 +43,7 @@ var forgeries = []struct {
 	}},
 	{"of another boot", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
 		other := order.DeepCopy()
-		other.Spec.BootID = "another"
+		other.Spec.Token = "another"
 		return s.signed(other, pod, s.keyOf(order))
 	}},
 	{"of another Prototype", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {

@@ -22,9 +22,10 @@ const orderKey = "key"
 // for: only what is written down is believed later, and only once it is, a pod is made. A pass that was cut off
 // in between has left an order that nobody carries out; it is made anew.
 func (e *Engine) order(ctx context.Context, w *world) error {
-	boot := w.node.Status.NodeInfo.BootID
-	if boot == "" {
-		return fmt.Errorf("node %s reports no boot ID: its kubelet must report one before it can be captured", w.node.Name)
+	method := v1alpha1.InPlace
+	token, err := tokenFor(method, w)
+	if err != nil {
+		return err
 	}
 	rules, err := e.orderRules(ctx, w.p)
 	if err != nil {
@@ -34,7 +35,7 @@ func (e *Engine) order(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	order := newOrder(w.p, e.podNamespace(), boot, rules, public)
+	order := newOrder(w.p, e.podNamespace(), method, token, rules, public)
 	if err := e.makeOrder(ctx, order); err != nil {
 		return err
 	}
@@ -42,13 +43,26 @@ func (e *Engine) order(ctx context.Context, w *world) error {
 		return err
 	}
 	return e.record(ctx, w, func(r *v1alpha1.Record) {
-		r.GeneralizeBootID, r.RulesDigest = boot, rules
+		r.GeneralizeBootID, r.RulesDigest = token, rules
 		r.Order = &v1alpha1.OrderRecord{UID: order.UID, Key: public}
 	})
 }
 
+// tokenFor is what an order by the method is for. What else the methods differ in is chosen by the order's own, on the
+// donor.
+func tokenFor(method v1alpha1.OrderMethod, w *world) (string, error) {
+	switch method {
+	case v1alpha1.InPlace:
+		if boot := w.node.Status.NodeInfo.BootID; boot != "" {
+			return boot, nil
+		}
+		return "", fmt.Errorf("node %s reports no boot ID: its kubelet must report one before it can be captured", w.node.Name)
+	}
+	return "", fmt.Errorf("nobody carries out orders by method %s", method)
+}
+
 // newOrder is what the pod on the donor will read. Order, key and pod have one name.
-func newOrder(p *v1alpha1.Prototype, namespace, boot, rules, key string) *v1alpha1.Order {
+func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMethod, token, rules, key string) *v1alpha1.Order {
 	return &v1alpha1.Order{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(p), Namespace: namespace, Labels: podLabels(p),
@@ -57,7 +71,7 @@ func newOrder(p *v1alpha1.Prototype, namespace, boot, rules, key string) *v1alph
 			}},
 		},
 		Spec: v1alpha1.OrderSpec{
-			Prototype: p.Name, PrototypeUID: p.UID, NodeName: p.Spec.Donor.NodeName, BootID: boot, PodName: podName(p),
+			Prototype: p.Name, PrototypeUID: p.UID, NodeName: p.Spec.Donor.NodeName, Method: method, Token: token, PodName: podName(p),
 			Generalize: p.Spec.Settings.Defaulted().Generalize, RulesDigest: rules, Key: key,
 		},
 	}
@@ -144,10 +158,10 @@ func (w *world) take(report *v1alpha1.Report, e *Engine) error {
 	name, said := v1alpha1.ProofAnnotation, any(report.Proof)
 	if report.Unproven != nil {
 		name, said = v1alpha1.UnprovenAnnotation, report.Unproven
-		if !report.Unproven.Speaks(w.p.UID, w.record.GeneralizeBootID) {
+		if !w.record.Answers(report.Unproven, w.p.UID) {
 			return errors.New("the report speaks of another donor or boot")
 		}
-	} else if !report.Proof.Holds(w.p.UID, w.record.GeneralizeBootID) {
+	} else if !w.record.Proves(report.Proof, w.p.UID) {
 		return errors.New("the reported proof does not hold for this donor and boot")
 	}
 	text, err := json.Marshal(said)
@@ -184,7 +198,7 @@ func (e *Engine) readProof(w *world) {
 		e.Log.Error(err, "unreadable proof proves nothing", "prototype", w.p.Name)
 		return
 	}
-	if proof.Holds(w.p.UID, w.record.GeneralizeBootID) {
+	if w.record.Proves(proof, w.p.UID) {
 		w.proof = proof
 		age := e.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
 		f.Proven = age < proofLife
@@ -230,7 +244,7 @@ func (e *Engine) deleteOrder(ctx context.Context, w *world) error {
 // refuseOrder has the API server look at the order without keeping it: where the kind is not installed, that would
 // show only when the donor is drained. What this process itself may not do refuses nothing.
 func (e *Engine) refuseOrder(ctx context.Context, w *world) []cloud.Refusal {
-	order := newOrder(w.p, e.podNamespace(), "preflight", "", "preflight")
+	order := newOrder(w.p, e.podNamespace(), v1alpha1.InPlace, "preflight", "", "preflight")
 	order.OwnerReferences = nil // a Prototype that is only thought of has no UID
 	err := e.Client.Create(ctx, order, client.DryRunAll)
 	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {

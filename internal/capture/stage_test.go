@@ -373,7 +373,7 @@ func (s *stage) runPod() {
 	if pod == nil || order == nil || s.deaf || machine.Power != cloud.PowerRunning || s.tracked("secrets", ourspace, s.podName()) == nil {
 		return
 	}
-	if order.Status.Report != "" || order.Spec.BootID != machine.BootID || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID) {
+	if order.Status.Report != "" || order.Spec.Token != machine.BootID || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID) {
 		return
 	}
 	s.cloud.MarkGeneralized(s.donor)
@@ -396,7 +396,7 @@ func (s *stage) runLook(pod *corev1.Pod) {
 }
 
 func (s *stage) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {
-	return &v1alpha1.Proof{UID: order.Spec.PrototypeUID, BootID: order.Spec.BootID, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1",
+	return &v1alpha1.Proof{UID: order.Spec.PrototypeUID, Order: order.UID, BootID: order.Spec.Token, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1",
 		Rules: 7, Met: 7, Acted: 3, Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())}
 }
 

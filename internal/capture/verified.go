@@ -14,7 +14,7 @@ func (e *Engine) readUnproven(w *world) {
 		e.Log.Error(err, "unreadable word on a missing proof is taken for one", "prototype", w.p.Name)
 		u = &v1alpha1.Unproven{UID: w.p.UID, BootID: w.record.GeneralizeBootID, Why: err.Error()}
 	}
-	if !u.Speaks(w.p.UID, w.record.GeneralizeBootID) {
+	if !w.record.Answers(u, w.p.UID) {
 		return
 	}
 	w.unproven = u.Why

@@ -95,7 +95,7 @@ func (h *Host) unprove(ctx context.Context, why error) error {
 	defer cancel()
 	s := h.Runner.Subject
 	u := &v1alpha1.Unproven{
-		UID: s.UID, BootID: s.BootID, Why: shortened(generalize.Printable(why.Error())),
+		UID: s.UID, Order: h.Order.UID, BootID: s.BootID, Why: shortened(generalize.Printable(why.Error())),
 		At: metav1.NewTime(h.Runner.Now().UTC().Truncate(time.Second)),
 	}
 	err := h.API.Report(ctx, h.Order, &v1alpha1.Report{Unproven: u}, h.Wait)
@@ -160,6 +160,7 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if err != nil {
 		return err
 	}
+	proof.Order = h.Order.UID
 	if err := h.API.Report(ctx, h.Order, &v1alpha1.Report{Proof: proof}, h.Wait); err != nil {
 		return fmt.Errorf("the disk is generalized but the proof could not be reported, so it counts for nothing: %w", err)
 	}

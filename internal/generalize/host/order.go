@@ -63,6 +63,7 @@ func (o Order) String() string { return o.Namespace + "/" + o.Name }
 // it yet.
 func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *generalize.Profile) error {
 	spec := found.Spec
+	method, token := spec.Under()
 	switch {
 	case found.UID != o.UID:
 		return refused("order %s has the UID %s, and this run is for %s: it was deleted and made anew", o, found.UID, o.UID)
@@ -72,8 +73,10 @@ func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *gener
 		return refused("order %s has a report already", o)
 	case spec.Prototype != s.Prototype || spec.PrototypeUID != s.UID:
 		return refused("order %s is for Prototype %s with the UID %s, not for %s with the UID %s", o, spec.Prototype, spec.PrototypeUID, s.Prototype, s.UID)
-	case spec.BootID != s.BootID:
-		return refused("order %s is for boot %q of the donor, not for boot %s", o, spec.BootID, s.BootID)
+	case method != v1alpha1.InPlace:
+		return refused("order %s is by method %s, and this run is in place", o, method)
+	case token != s.BootID:
+		return refused("order %s is for boot %q of the donor, not for boot %s", o, token, s.BootID)
 	case spec.Generalize.Profile != profile.Name || spec.RulesDigest != profile.RulesDigest:
 		return refused("order %s is for profile %s with the rules %q, not for %s with %q", o, spec.Generalize.Profile, spec.RulesDigest, profile.Name, profile.RulesDigest)
 	case spec.Key != o.public:

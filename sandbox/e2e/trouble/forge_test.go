@@ -138,7 +138,7 @@ func (g *ground) forged(o *v1alpha1.Order, pod types.UID) v1alpha1.OrderStatus {
 	key, _, err := v1alpha1.OrderKey(private)
 	g.must(err)
 	status, err := (&v1alpha1.Report{Order: o.UID, Pod: pod, Proof: &v1alpha1.Proof{
-		UID: o.Spec.PrototypeUID, BootID: o.Spec.BootID, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7,
+		UID: o.Spec.PrototypeUID, BootID: o.Spec.Token, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7,
 		ManifestDigest: "sha256:0", At: metav1.Now(),
 	}}).Sign(key)
 	g.must(err)
