@@ -188,5 +188,5 @@ func (e *Engine) retirable(ctx context.Context, pool cloud.PoolID, images []clou
 
 // removesBootstrap tells whether the profile bootstraps a node once and for all.
 func removesBootstrap(p *v1alpha1.Prototype) bool {
-	return p.Spec.Settings.Defaulted().Generalize.Profile == v1alpha1.ProfileStatic
+	return p.Spec.Settings.Defaulted().Generalize.Profile.Traits().RemovesBootstrap
 }

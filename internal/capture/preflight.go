@@ -138,8 +138,8 @@ func (e *Engine) refuseDecision(ctx context.Context, w *world, others []v1alpha1
 	} else if age > 24*time.Hour {
 		refuse(VersionNotToday, "prototype %s was decided %s ago and never begun: delete it and decide again", p.Name, age.Round(time.Hour))
 	}
-	if p.Spec.Settings.Defaulted().Generalize.Profile == v1alpha1.ProfileBootstrap {
-		refuse(ProfileUnsupported, "profile bootstrap removes the credentials that the donor itself needs to come back, so a donor that returns to service cannot be generalized with it: use profile static if the pool's nodes share one credential")
+	if profile := p.Spec.Settings.Defaulted().Generalize.Profile; !profile.Traits().DonorMayReturn {
+		refuse(ProfileUnsupported, "profile %s removes the credentials that the donor itself needs to come back, so a donor that returns to service cannot be generalized with it: use profile static if the pool's nodes share one credential", profile)
 	}
 	refusals = append(refusals, e.refuseImage(p)...)
 	inTheWay, err := e.refuseOthers(ctx, w, others)

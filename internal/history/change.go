@@ -110,6 +110,9 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 			v.Version, h.Pool, v.Quarantined, h.Pool, v.Version)
 	case v.State != cloud.Complete:
 		return nil, refuse(VersionIncomplete, "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
+	case v.lostProof():
+		return nil, refuse(VersionUnproven, "version %s of pool %s is of prototype %s and carries no proof that the disk it was made from was generalized, as each version of a capture does: name another one, or retire it with `kamino retire %s %s`",
+			v.Version, h.Pool, v.Prototype, h.Pool, v.Version)
 	}
 	return v, nil
 }

@@ -249,7 +249,9 @@ func useOf(v Version, reason retention.Reason, current string) Use {
 }
 
 // usable tells whether the recipe could be pointed at it.
-func (v Version) usable() bool { return v.State == cloud.Complete && v.Quarantined == "" }
+func (v Version) usable() bool {
+	return v.State == cloud.Complete && v.Quarantined == "" && !v.lostProof()
+}
 
 // prior is the newest usable version that is older than what the recipe names. It is found even where the
 // current version itself is gone.

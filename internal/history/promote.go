@@ -24,6 +24,13 @@ type Promotion struct {
 	Done bool `json:"done"`
 }
 
+// proven tells whether the version carries a proof, as a capture tags it: profile, its version, digest.
+func (v Version) proven() bool { return strings.Count(v.Proof, "/") >= 2 }
+
+// lostProof tells of a version that a capture made, and that does not carry the proof which every such version carries.
+// One that no capture made was there before, and the pool may have run it.
+func (v Version) lostProof() bool { return v.Prototype != "" && !v.proven() }
+
 // Promote decides about pointing the pool at a version that is complete and not in use: the end of a capture whose
 // promotion was refused, or which was called off while its image was being made. Unlike a rollback it quarantines
 // nothing, needs no version of the pool's own to start from, and does to the recipe all that the capture would have
@@ -44,14 +51,14 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 		p.Done = true
 		return p, nil
 	}
-	profile, _, proven := strings.Cut(v.Proof, "/")
-	if !proven || v.Prototype == "" {
+	profile, _, _ := strings.Cut(v.Proof, "/")
+	if !v.proven() || v.Prototype == "" {
 		return Promotion{}, refuse(VersionUnproven, "version %s of pool %s carries no proof that the disk it was made from was generalized: "+
 			"if the pool ran it before, `kamino rollback %s --to %s` goes back to it", v.Version, h.Pool, h.Pool, v.Version)
 	}
 	if refusals := h.refuseInFlight(); refusals != nil {
 		return Promotion{}, refusals
 	}
-	p.RemovesBootstrap = v1alpha1.Profile(profile) == v1alpha1.ProfileStatic
+	p.RemovesBootstrap = v1alpha1.Profile(profile).Traits().RemovesBootstrap
 	return p, nil
 }
