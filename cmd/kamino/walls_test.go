@@ -87,7 +87,7 @@ var rooms = map[string]room{
 		foreign: kubeLoop,
 	},
 
-	"internal/cli/print": {own: "api cloud doctor estimate held history selection wording", foreign: kubeTypes + yaml},
+	"internal/cli/print": {own: "api cloud doctor estimate held history selection spread wording", foreign: kubeTypes + yaml},
 	"internal/cli":       {own: "*", foreign: "*"},
 	"cmd/kamino":         {own: "*", foreign: "*"},
 

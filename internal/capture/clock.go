@@ -38,9 +38,9 @@ func (e *Engine) refuseClock(ctx context.Context, w *world, _ []v1alpha1.Prototy
 	if ahead > 0 {
 		relation = "ahead of"
 	}
-	return []cloud.Refusal{{Reason: DonorClockOff, Message: fmt.Sprintf(
-		"the clock of node %s is %s %s the API server's, so that a proof from it could not be believed: set it right, with chrony for instance, or capture another node",
-		w.node.Name, ahead.Abs().Round(time.Minute), relation)}}, nil
+	return []cloud.Refusal{cloud.Refuse(DonorClockOff,
+		fmt.Sprintf("the clock of node %s is %s %s the API server's, so that a proof from it could not be believed", w.node.Name, ahead.Abs().Round(time.Minute), relation),
+		"set it right, with chrony for instance, or capture another node")}, nil
 }
 
 // writtenAt is when the Lease was last written, by the API server's own clock; by this process's where that is not told.

@@ -25,15 +25,15 @@ func podImage(p *v1alpha1.Prototype, fallback string) string {
 func (e *Engine) refuseImage(p *v1alpha1.Prototype) []cloud.Refusal {
 	image := podImage(p, e.Image)
 	if image == "" {
-		return []cloud.Refusal{{Reason: NoImage, Message: "no image is known for the generalize pod, because this build of Kamino was published nowhere: " +
-			"make one of it (podman build -t REGISTRY/kamino:TAG .), push it where the nodes can pull it or load it onto them, and name it with --image, KAMINO_IMAGE or settings.generalize.image"}}
+		return []cloud.Refusal{cloud.Refuse(NoImage, "no image is known for the generalize pod, because this build of Kamino was published nowhere",
+			"make one of it (podman build -t REGISTRY/kamino:TAG .), push it where the nodes can pull it or load it onto them, and name it with --image, KAMINO_IMAGE or settings.generalize.image")}
 	}
 	if image == e.Image || slices.ContainsFunc(e.AllowedImages, func(allowed string) bool { return allows(allowed, image) }) {
 		return nil
 	}
-	return []cloud.Refusal{{Reason: ImageNotAllowed, Message: fmt.Sprintf(
-		"settings.generalize.image names %s, which would run as root on node %s and is neither Kamino's own (%s) nor among those that Kamino was told to allow: "+
-			"leave it out, or start Kamino with --allowed-images", image, p.Spec.Donor.NodeName, e.Image)}}
+	return []cloud.Refusal{cloud.Refuse(ImageNotAllowed,
+		fmt.Sprintf("settings.generalize.image names %s, which would run as root on node %s and is neither Kamino's own (%s) nor among those that Kamino was told to allow", image, p.Spec.Donor.NodeName, e.Image),
+		"leave it out, or start Kamino with --allowed-images")}
 }
 
 // allows tells whether an entry of the list stands for an image: exactly, as its repository, or, where it ends with

@@ -109,7 +109,7 @@ func (e *Engine) lookPool(ctx context.Context, w *world) error {
 }
 
 func notInPool(w *world, of cloud.Membership) cloud.Refusal {
-	return cloud.Refusal{Reason: NotInPool, Message: fmt.Sprintf("node %s belongs to no pool that can be captured: %s", w.p.Spec.Donor.NodeName, of.Why)}
+	return cloud.Refuse(NotInPool, fmt.Sprintf("node %s belongs to no pool that can be captured: %s", w.p.Spec.Donor.NodeName, of.Why), "choose another node")
 }
 
 func noPool(id cloud.InstanceID, of cloud.Membership) error {

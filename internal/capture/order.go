@@ -250,7 +250,7 @@ func (e *Engine) refuseOrder(ctx context.Context, w *world) []cloud.Refusal {
 	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
 		return nil
 	}
-	return []cloud.Refusal{{Reason: NotInstalled, Message: fmt.Sprintf(
-		"the API server takes no orders for the generalize pod in namespace %s: %s. Install what this version of Kamino needs: kamino manifests | kubectl apply -f -",
-		order.Namespace, err)}}
+	return []cloud.Refusal{cloud.Refuse(NotInstalled,
+		fmt.Sprintf("the API server takes no orders for the generalize pod in namespace %s: %s. Install what this version of Kamino needs", order.Namespace, err),
+		"kamino manifests | kubectl apply -f -")}
 }

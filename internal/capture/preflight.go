@@ -123,23 +123,27 @@ func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 // refuseDecision checks the decision itself: its version, its profile, and the other Prototypes of the pool.
 func (e *Engine) refuseDecision(ctx context.Context, w *world, others []v1alpha1.Prototype) (refusals []cloud.Refusal, _ error) {
 	p := w.p
-	refuse := func(reason, format string, args ...any) {
-		refusals = append(refusals, cloud.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)})
+	refuse := func(reason, remedy, obstacle string, args ...any) {
+		refusals = append(refusals, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
 	}
 	created := p.CreationTimestamp.Time
 	if created.IsZero() {
 		created = e.now()
 	}
 	if day, err := imageversion.Day(p.Spec.Version); err != nil || created.Before(day.Add(-24*time.Hour)) || created.After(day.Add(48*time.Hour)) {
-		refuse(VersionNotToday, "version %s is not of the day of this decision (%s): leave the version out, or name today's", p.Spec.Version, imageversion.Of(created))
+		refuse(VersionNotToday, "leave the version out, or name today's",
+			"version %s is not of the day of this decision (%s)", p.Spec.Version, imageversion.Of(created))
 	}
 	if age := e.now().Sub(created); age < -maxClockDifference {
-		refuse(ClockOff, "this process's clock is %s behind the API server's: set it right, then try again", (-age).Round(time.Minute))
+		refuse(ClockOff, "set it right, then try again",
+			"this process's clock is %s behind the API server's", (-age).Round(time.Minute))
 	} else if age > 24*time.Hour {
-		refuse(VersionNotToday, "prototype %s was decided %s ago and never begun: delete it and decide again", p.Name, age.Round(time.Hour))
+		refuse(VersionNotToday, "delete it and decide again",
+			"prototype %s was decided %s ago and never begun", p.Name, age.Round(time.Hour))
 	}
 	if profile := p.Spec.Settings.Defaulted().Generalize.Profile; !profile.Traits().DonorMayReturn {
-		refuse(ProfileUnsupported, "profile %s removes the credentials that the donor itself needs to come back, so a donor that returns to service cannot be generalized with it: use profile static if the pool's nodes share one credential", profile)
+		refuse(ProfileUnsupported, "use profile static if the pool's nodes share one credential",
+			"profile %s removes the credentials that the donor itself needs to come back, so a donor that returns to service cannot be generalized with it", profile)
 	}
 	refusals = append(refusals, e.refuseImage(p)...)
 	inTheWay, err := e.refuseOthers(ctx, w, others)
@@ -161,12 +165,13 @@ func (e *Engine) refuseOthers(ctx context.Context, w *world, others []v1alpha1.P
 		}
 		switch {
 		case other.Status.Phase == v1alpha1.PhaseSucceeded && other.Spec.Version == p.Spec.Version:
-			refusals = append(refusals, cloud.Refusal{Reason: CapturedToday, Message: fmt.Sprintf(
-				"pool %s was captured as version %s already, by prototype %s: a pool gets one version a day, so try again tomorrow (UTC), or name another one of that day, such as %s",
-				p.Spec.Pool, p.Spec.Version, other.Name, imageversion.Try(p.Spec.Version, 2))})
+			refusals = append(refusals, cloud.Refuse(CapturedToday,
+				fmt.Sprintf("pool %s was captured as version %s already, by prototype %s", p.Spec.Pool, p.Spec.Version, other.Name),
+				fmt.Sprintf("a pool gets one version a day, so try again tomorrow (UTC), or name another one of that day, such as %s", imageversion.Try(p.Spec.Version, 2))))
 		case !other.Status.Terminal() && older(other, p):
-			refusals = append(refusals, cloud.Refusal{Reason: CaptureInFlight, Message: fmt.Sprintf(
-				"prototype %s is capturing pool %s: wait until it is done, or delete it", other.Name, p.Spec.Pool)})
+			refusals = append(refusals, cloud.Refuse(CaptureInFlight,
+				fmt.Sprintf("prototype %s is capturing pool %s", other.Name, p.Spec.Pool),
+				"wait until it is done, or delete it"))
 		}
 	}
 	return refusals, nil
@@ -190,12 +195,13 @@ func (e *Engine) refuseDonor(ctx context.Context, w *world, _ []v1alpha1.Prototy
 		n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return []cloud.Refusal{{Reason: NodeNotFound, Message: fmt.Sprintf("there is no node %s: kubectl get nodes lists them", name)}}, nil
+			return []cloud.Refusal{cloud.Refuse(NodeNotFound, fmt.Sprintf("there is no node %s", name), "kubectl get nodes lists them")}, nil
 		case err != nil:
 			return nil, fmt.Errorf("read node %s: %w", name, err)
 		}
-		return []cloud.Refusal{{Reason: DonorChanged, Message: fmt.Sprintf(
-			"node %s is now instance %s, not %s as it was decided: decide again", name, n.Spec.ProviderID, w.id)}}, nil
+		return []cloud.Refusal{cloud.Refuse(DonorChanged,
+			fmt.Sprintf("node %s is now instance %s, not %s as it was decided", name, n.Spec.ProviderID, w.id),
+			"decide again")}, nil
 	}
 	peers, err := e.peers(ctx, w)
 	if err != nil {
@@ -217,14 +223,15 @@ func (e *Engine) refusePool(w *world) []cloud.Refusal {
 	node, of := w.p.Spec.Donor.NodeName, w.donorOf
 	switch name := e.Cloud.PoolName(of.Pool); {
 	case of.Pool == "" && of.Why == "": // it has gone since it was read
-		return []cloud.Refusal{{Reason: NodeNotFound, Message: fmt.Sprintf("there is no node %s any more: kubectl get nodes lists them", node)}}
+		return []cloud.Refusal{cloud.Refuse(NodeNotFound, fmt.Sprintf("there is no node %s any more", node), "kubectl get nodes lists them")}
 	case of.Pool == "":
 		return []cloud.Refusal{notInPool(w, of)}
 	case of.Pool != w.pool:
-		return []cloud.Refusal{{Reason: PoolMismatch, Message: fmt.Sprintf("node %s is of pool %s (%s), and spec.poolID names %s: name the pool that the node belongs to",
-			node, name, of.Pool, w.pool)}}
+		return []cloud.Refusal{cloud.Refuse(PoolMismatch,
+			fmt.Sprintf("node %s is of pool %s (%s), and spec.poolID names %s", node, name, of.Pool, w.pool),
+			"name the pool that the node belongs to")}
 	case !strings.EqualFold(name, w.p.Spec.Pool):
-		return []cloud.Refusal{{Reason: PoolMismatch, Message: fmt.Sprintf("node %s is of pool %s, not of %s: name the pool that the node belongs to", node, name, w.p.Spec.Pool)}}
+		return []cloud.Refusal{cloud.Refuse(PoolMismatch, fmt.Sprintf("node %s is of pool %s, not of %s", node, name, w.p.Spec.Pool), "name the pool that the node belongs to")}
 	}
 	return nil
 }
@@ -262,9 +269,9 @@ func (e *Engine) refuseInstallation(ctx context.Context, w *world, _ []v1alpha1.
 	_, err := e.Kube.CoreV1().ServiceAccounts(e.podNamespace()).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return []cloud.Refusal{{Reason: NotInstalled, Message: fmt.Sprintf(
-			"there is no service account %s in namespace %s, which the generalize pod needs: kamino manifests | kubectl apply -f -",
-			v1alpha1.GeneralizeServiceAccount, e.podNamespace())}}, nil
+		return []cloud.Refusal{cloud.Refuse(NotInstalled,
+			fmt.Sprintf("there is no service account %s in namespace %s, which the generalize pod needs", v1alpha1.GeneralizeServiceAccount, e.podNamespace()),
+			"kamino manifests | kubectl apply -f -")}, nil
 	case err != nil:
 		return nil, fmt.Errorf("read service account %s/%s: %w", e.podNamespace(), v1alpha1.GeneralizeServiceAccount, err)
 	}
@@ -288,9 +295,9 @@ func (e *Engine) refuseAdmission(ctx context.Context, w *world) []cloud.Refusal 
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || notAuthorized(err) {
 		return nil
 	}
-	return []cloud.Refusal{{Reason: NotInstalled, Message: fmt.Sprintf(
-		"the API server does not let the generalize pod into namespace %s: %s. Mend what it names; for Pod Security, label the namespace "+
-			"pod-security.kubernetes.io/enforce=privileged, or name another one with --generalize-namespace", pod.Namespace, err)}}
+	return []cloud.Refusal{cloud.Refuse(NotInstalled,
+		fmt.Sprintf("the API server does not let the generalize pod into namespace %s: %s", pod.Namespace, err),
+		"mend what it names; for Pod Security, label the namespace pod-security.kubernetes.io/enforce=privileged, or name another one with --generalize-namespace")}
 }
 
 // notAuthorized tells the authorizer's refusal from those of admission, which have the same code.
@@ -311,13 +318,13 @@ func (e *Engine) refusePods(ctx context.Context, w *world, _ []v1alpha1.Prototyp
 	w.left = left
 	var refusals []cloud.Refusal
 	if len(left.Stuck) > 0 {
-		refusals = append(refusals, cloud.Refusal{Reason: UnmanagedPods, Message: fmt.Sprintf(
-			"node %s cannot be drained: %s; remove them, or use force to lose them", w.node.Name, strings.Join(left.Stuck, "; "))})
+		refusals = append(refusals, cloud.Refuse(UnmanagedPods,
+			fmt.Sprintf("node %s cannot be drained: %s", w.node.Name, strings.Join(left.Stuck, "; ")), "remove them, or use force to lose them"))
 	}
 	if len(left.Protected) > 0 && !drain.Disrupt {
-		refusals = append(refusals, cloud.Refusal{Reason: ProtectedPods, Message: fmt.Sprintf(
-			"pods of node %s ask not to be evicted: %s; choose another node, wait until they have ended, or allow it with --disrupt (settings.drain.disrupt)",
-			w.node.Name, strings.Join(left.Protected, ", "))})
+		refusals = append(refusals, cloud.Refuse(ProtectedPods,
+			fmt.Sprintf("pods of node %s ask not to be evicted: %s", w.node.Name, strings.Join(left.Protected, ", ")),
+			"choose another node, wait until they have ended, or allow it with --disrupt (settings.drain.disrupt)"))
 	}
 	return refusals, nil
 }
@@ -340,7 +347,8 @@ const notEvictable = 1 << 20
 func (e *Engine) refuseCloud(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
 	refusals, err := e.preflight(ctx, w)
 	if cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Unsupported) {
-		return []cloud.Refusal{{Reason: InstanceNotFound, Message: fmt.Sprintf("the cloud does not know the instance of node %s: %s", w.p.Spec.Donor.NodeName, err)}}, nil
+		return []cloud.Refusal{cloud.Refuse(InstanceNotFound,
+			fmt.Sprintf("the cloud does not know the instance of node %s: %s", w.p.Spec.Donor.NodeName, err), "choose another node")}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -357,8 +365,9 @@ func (e *Engine) refuseCloud(ctx context.Context, w *world, _ []v1alpha1.Prototy
 		}
 	}
 	if current := w.recipe.Recipe.Version; current != "" && imageversion.Compare(current, w.p.Spec.Version) > 0 {
-		refusals = append(refusals, cloud.Refusal{Reason: VersionNotNewer, Message: fmt.Sprintf(
-			"the recipe of pool %s points at version %s, which is newer than %s: roll back first if that one is bad", w.p.Spec.Pool, current, w.p.Spec.Version)})
+		refusals = append(refusals, cloud.Refuse(VersionNotNewer,
+			fmt.Sprintf("the recipe of pool %s points at version %s, which is newer than %s", w.p.Spec.Pool, current, w.p.Spec.Version),
+			"roll back first if that one is bad"))
 	}
 	return refusals, nil
 }

@@ -53,18 +53,19 @@ func (e *Engine) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byte,
 	secret, err := e.Kube.CoreV1().Secrets(e.namespace()).Get(ctx, from.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, missingCustomData("there is no Secret %s, which settings.recipe.customDataFrom names: create it", name)
+		return nil, missingCustomData("create it", "there is no Secret %s, which settings.recipe.customDataFrom names", name)
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s: %w", name, err)
 	case len(secret.Data[key]) == 0:
-		return nil, missingCustomData("there is no key %s in Secret %s, which settings.recipe.customDataFrom names: write it", key, name)
+		return nil, missingCustomData("write it", "there is no key %s in Secret %s, which settings.recipe.customDataFrom names", key, name)
 	}
 	return secret.Data[key], nil
 }
 
 // missingCustomData is an error that a person can mend, so that a capture which meets it waits and says so.
-func missingCustomData(format string, args ...any) error {
-	return &cloud.Error{Kind: cloud.Invalid, Op: "keep customData", Message: fmt.Sprintf(format, args...)}
+func missingCustomData(remedy, obstacle string, args ...any) error {
+	r := cloud.Refuse(CustomDataMissing, fmt.Sprintf(obstacle, args...), remedy)
+	return &cloud.Error{Kind: cloud.Invalid, Op: "keep customData", Message: r.Message, Refusal: &r}
 }
 
 // refuseCustomData finds a copy of customData that is named and not there before anything is done. Once the recipe has
@@ -72,14 +73,14 @@ func missingCustomData(format string, args ...any) error {
 func (e *Engine) refuseCustomData(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
 	_, err := e.customData(ctx, w.p)
 	var missing *cloud.Error
-	if !errors.As(err, &missing) {
+	if !errors.As(err, &missing) || missing.Refusal == nil {
 		return nil, err
 	}
 	change, err := e.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p))
 	if err != nil || len(change.Removes) == 0 {
 		return nil, err
 	}
-	return []cloud.Refusal{{Reason: CustomDataMissing, Message: missing.Message + ", or leave the setting out"}}, nil
+	return []cloud.Refusal{cloud.Refuse(CustomDataMissing, missing.Refusal.What(), missing.Refusal.Remedy+", or leave the setting out")}, nil
 }
 
 func (e *Engine) savedRecipes() savedrecipe.Secrets {

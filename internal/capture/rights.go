@@ -43,9 +43,9 @@ func (e *Engine) refuseAccount(ctx context.Context) ([]cloud.Refusal, error) {
 			if right.Subresource != "" {
 				resource += "/" + right.Subresource
 			}
-			return []cloud.Refusal{{Reason: NotInstalled, Message: fmt.Sprintf(
-				"service account %s/%s, which the generalize pod runs as, may not %s %s.%s in its namespace, so that the pod could not report: give it its role again, by kamino manifests | kubectl apply -f -, or by helm upgrade",
-				namespace, v1alpha1.GeneralizeServiceAccount, right.Verb, resource, right.Group)}}, nil
+			return []cloud.Refusal{cloud.Refuse(NotInstalled,
+				fmt.Sprintf("service account %s/%s, which the generalize pod runs as, may not %s %s.%s in its namespace, so that the pod could not report", namespace, v1alpha1.GeneralizeServiceAccount, right.Verb, resource, right.Group),
+				"give it its role again, by kamino manifests | kubectl apply -f -, or by helm upgrade")}, nil
 		}
 	}
 	return nil, nil
@@ -68,6 +68,6 @@ func (e *Engine) refuseForce(ctx context.Context, w *world, _ []v1alpha1.Prototy
 	case review.Status.Allowed:
 		return nil, nil
 	}
-	return []cloud.Refusal{{Reason: ForceNotAllowed, Message: "the drain is to be forced (settings.drain.force), and Kamino may not delete pods: " +
-		"give it that right with rbac.force=true (kamino manifests --force), or leave force out"}}, nil
+	return []cloud.Refusal{cloud.Refuse(ForceNotAllowed, "the drain is to be forced (settings.drain.force), and Kamino may not delete pods",
+		"give it that right with rbac.force=true (kamino manifests --force), or leave force out")}, nil
 }

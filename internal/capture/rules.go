@@ -49,8 +49,9 @@ func (e *Engine) refuseRules(ctx context.Context, w *world, _ []v1alpha1.Prototy
 	name := e.podNamespace() + "/" + w.p.Spec.Settings.Generalize.Rules
 	switch {
 	case apierrors.IsNotFound(err):
-		return []cloud.Refusal{{Reason: RulesNotFound, Message: fmt.Sprintf(
-			"there is no ConfigMap %s, which settings.generalize.rules names: create it, or leave the setting out", name)}}, nil
+		return []cloud.Refusal{cloud.Refuse(RulesNotFound,
+			fmt.Sprintf("there is no ConfigMap %s, which settings.generalize.rules names", name),
+			"create it, or leave the setting out")}, nil
 	case err != nil:
 		return nil, err
 	case files == nil:
@@ -67,8 +68,9 @@ func (e *Engine) refuseRules(ctx context.Context, w *world, _ []v1alpha1.Prototy
 	if why == "" {
 		return nil, nil
 	}
-	return []cloud.Refusal{{Reason: RulesInvalid, Message: fmt.Sprintf(
-		"the rules in ConfigMap %s cannot be used: %s; see `kamino generalize --list --profile-file` on the same files", name, why)}}, nil
+	return []cloud.Refusal{cloud.Refuse(RulesInvalid,
+		fmt.Sprintf("the rules in ConfigMap %s cannot be used: %s", name, why),
+		"see `kamino generalize --list --profile-file` on the same files")}, nil
 }
 
 func holdsRules(files map[string][]byte) bool {

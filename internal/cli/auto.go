@@ -144,7 +144,9 @@ func (s *session) autoDryRun(ctx context.Context, policies []v1alpha1.PrototypeP
 	}
 	results := print.AutoReport{Pools: []print.AutoResult{}}
 	for _, p := range policies {
-		results.Troubles = append(results.Troubles, plans.Troubles[p.Name]...)
+		for _, trouble := range plans.Troubles[p.Name] {
+			results.Troubles = append(results.Troubles, trouble.Message)
+		}
 	}
 	for _, plan := range plans.Pools {
 		r := print.AutoResult{Pool: plan.Pool.Name, Policy: plan.Policy, Result: print.AutoNothing, Status: plan.Status}

@@ -141,8 +141,8 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 		return s.planOther(ctx, decider, meant, policies, plans, only)
 	}
 	for _, p := range policies {
-		for _, sentence := range plans.Troubles[p.Name] {
-			s.note("%s.", capital(sentence))
+		for _, trouble := range plans.Troubles[p.Name] {
+			s.note("%s.", capital(trouble.Message))
 		}
 	}
 	return plans, nil
@@ -151,9 +151,9 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 // planOther plans a pool that no single one of the policies is for.
 func (s *session) planOther(ctx context.Context, decider *policy.Decider, pool cloud.PoolID, policies []v1alpha1.PrototypePolicy, found policy.Plans, only func(policy.Pool) bool) (policy.Plans, error) {
 	for _, p := range policies {
-		for _, sentence := range found.Troubles[p.Name] {
-			if strings.Contains(sentence, "claimed by") {
-				s.note("%s.", capital(sentence))
+		for _, trouble := range found.Troubles[p.Name] {
+			if trouble.Reason == v1alpha1.PolicyPoolClaimedTwice {
+				s.note("%s.", capital(trouble.Message))
 			}
 		}
 	}

@@ -236,9 +236,9 @@ func missingParts(change cloud.RecipeChange, namespace string) []cloud.Refusal {
 		if part.Kind != savedrecipe.CustomDataKey {
 			flag = fmt.Sprintf("--protected-settings-from %s=SECRET[/KEY]", part.Name)
 		}
-		refusals = append(refusals, cloud.Refusal{Reason: partMissing, Message: fmt.Sprintf(
-			"the cloud never gave out all of %s, and nodes that are built without it may never join: put it into a Secret of namespace %s and name that with %s, or leave it out with --incomplete",
-			part.Says(), namespace, flag)})
+		refusals = append(refusals, cloud.Refuse(partMissing,
+			fmt.Sprintf("the cloud never gave out all of %s, and nodes that are built without it may never join", part.Says()),
+			fmt.Sprintf("put it into a Secret of namespace %s and name that with %s, or leave it out with --incomplete", namespace, flag)))
 	}
 	return refusals
 }

@@ -12,14 +12,6 @@ type InstanceID string
 // PoolID names a pool in its cloud, such as a scale set's resource ID.
 type PoolID string
 
-// Refusal is a reason why something will not be done, found before anything was changed.
-type Refusal struct {
-	// Reason in one CamelCase word, from a closed set: it is shown in conditions and counted in metrics.
-	Reason string `json:"reason"`
-	// Message names the object, says what is in the way, and what to do about it.
-	Message string `json:"message"`
-}
-
 // State is how far a snapshot or an image version is.
 type State string
 

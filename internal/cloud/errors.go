@@ -43,6 +43,8 @@ type Error struct {
 	// Code and Message are the cloud's own.
 	Code    string
 	Message string
+	// Refusal is what Message says as data, where what is in the way is known; nil elsewhere.
+	Refusal *Refusal
 	// RetryAfter is how long to wait, when the cloud said so.
 	RetryAfter time.Duration
 	// Err is what the SDK returned, if anything.

@@ -48,18 +48,16 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 			return
 		}
 		told[r.Reason], fine = true, false
-		message, remedy := split(r.Message)
-		d.add(Finding{Level: Fail, Check: CheckPool, Subject: m.name, Reason: r.Reason, Message: message, Remedy: remedy})
+		d.add(found(r, CheckPool, m.name))
 	}
 	for _, r := range seen.Refusals {
 		refuse(r)
 	}
 	if m.system != "" && m.system != string(corev1.Linux) {
-		refuse(cloud.Refusal{Reason: "NotLinux", Message: fmt.Sprintf("the pool's nodes run %s; only Linux disks can be generalized: leave this pool out", m.system)})
+		refuse(cloud.Refuse("NotLinux", fmt.Sprintf("the pool's nodes run %s; only Linux disks can be generalized", m.system), "leave this pool out"))
 	}
 	if m.ready < 2 {
-		refuse(cloud.Refusal{Reason: "OnlyReadyNode", Message: fmt.Sprintf(
-			"%d of the pool's %d nodes are Ready; a donor's pods must find room on another: grow the pool to two", m.ready, m.nodes)})
+		refuse(cloud.Refuse("OnlyReadyNode", fmt.Sprintf("%d of the pool's %d nodes are Ready; a donor's pods must find room on another", m.ready, m.nodes), "grow the pool to two"))
 	}
 	if m.donorName != "" {
 		refusals, err := d.Cloud.Preflight(ctx, cloud.PreflightSpec{Instance: m.donor, Version: imageversion.Of(d.Now())})
@@ -95,23 +93,16 @@ func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 		d.ok(CheckImages, m.name, "the pool's nodes and its recipe name %d images of at most %d", len(counted.Images), counted.Limit)
 		return
 	}
-	f := Finding{Level: Warn, Check: CheckImages, Subject: m.name}
-	if counted.Full() {
-		f.Level, f.Reason = Fail, spread.TooManyImages
+	f := found(counted.Told(m.name, seen.Recipe, func(id cloud.InstanceID) string { return cmp.Or(m.names[strings.ToLower(string(id))], string(id)) }), CheckImages, m.name)
+	if !counted.Full() {
+		f.Level, f.Reason = Warn, ""
 	}
-	f.Message, f.Remedy = split(counted.Says(m.name, seen.Recipe, func(id cloud.InstanceID) string { return cmp.Or(m.names[strings.ToLower(string(id))], string(id)) }))
 	d.add(f)
 }
 
-// split takes a refusal's sentence apart: what is in the way, and after the last colon what to do.
-func split(message string) (what, remedy string) {
-	if i := strings.LastIndex(message, ": "); i > 0 {
-		return message[:i], message[i+2:]
-	}
-	if i := strings.LastIndex(message, "; "); i > 0 {
-		return message[:i], message[i+2:]
-	}
-	return message, "see docs/azure.md"
+// found is a refusal as a finding of a pool.
+func found(r cloud.Refusal, check, pool string) Finding {
+	return Finding{Level: Fail, Check: check, Subject: pool, Reason: r.Reason, Message: r.What(), Remedy: cmp.Or(r.Remedy, "see docs/azure.md")}
 }
 
 // refusedByCloud is what a failed call says of the credential.
@@ -180,8 +171,7 @@ func (d *Doctor) gallery(ctx context.Context, id cloud.PoolID, pool string, seen
 		return
 	}
 	if gone := history.Gone(seen, images); gone != nil {
-		message, remedy := split(gone.Message)
-		d.add(Finding{Level: Fail, Check: CheckGallery, Subject: pool, Reason: gone.Reason, Message: message, Remedy: remedy})
+		d.add(found(*gone, CheckGallery, pool))
 		return
 	}
 	for _, image := range images {

@@ -48,9 +48,8 @@ type Rollback struct {
 func (h History) Rollback(to, reason string) (Rollback, []cloud.Refusal) {
 	current := h.Recipe.Version
 	if current == "" {
-		return Rollback{}, refuse(RecipeNotOurs,
-			"the recipe of pool %s names %s, which is none of the pool's own versions, so there is nothing to go back from: %s",
-			h.Pool, orNothing(h.Recipe.Image), h.wayIn())
+		return Rollback{}, refuse(RecipeNotOurs, h.wayIn(),
+			"the recipe of pool %s names %s, which is none of the pool's own versions, so there is nothing to go back from", h.Pool, orNothing(h.Recipe.Image))
 	}
 	if refusals := h.refuseInFlight(); refusals != nil {
 		return Rollback{}, refusals
@@ -96,23 +95,23 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 		to = h.fallback()
 	}
 	if to == "" {
-		return nil, refuse(NoPrior, "pool %s has no version to go back to: %s, and none that is older than %s is complete and not quarantined; "+
-			"`kamino restore %s` gives the recipe back what it lost with its first version", h.Pool, h.names(), h.Recipe.Version, h.Pool)
+		return nil, refuse(NoPrior, fmt.Sprintf("`kamino restore %s` gives the recipe back what it lost with its first version", h.Pool),
+			"pool %s has no version to go back to: %s, and none that is older than %s is complete and not quarantined", h.Pool, h.names(), h.Recipe.Version)
 	}
 	v := h.Find(to)
 	switch {
 	case v == nil:
 		return nil, h.refuseAbsent(to)
 	case same(v.Version, h.Recipe.Version):
-		return nil, refuse(VersionCurrent, "the recipe of pool %s names version %s already", h.Pool, v.Version)
+		return nil, refuse(VersionCurrent, "name another one", "the recipe of pool %s names version %s already", h.Pool, v.Version)
 	case v.Quarantined != "":
-		return nil, refuse(VersionQuarantined, "version %s of pool %s is quarantined (%s): name another one, or lift that with `kamino release %s %s`",
-			v.Version, h.Pool, v.Quarantined, h.Pool, v.Version)
+		return nil, refuse(VersionQuarantined, fmt.Sprintf("name another one, or lift that with `kamino release %s %s`", h.Pool, v.Version),
+			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
 	case v.State != cloud.Complete:
-		return nil, refuse(VersionIncomplete, "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
+		return nil, refuse(VersionIncomplete, "wait until it is, or name another", "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
 	case v.lostProof():
-		return nil, refuse(VersionUnproven, "version %s of pool %s is of prototype %s and carries no proof that the disk it was made from was generalized, as each version of a capture does: name another one, or retire it with `kamino retire %s %s`",
-			v.Version, h.Pool, v.Prototype, h.Pool, v.Version)
+		return nil, refuse(VersionUnproven, fmt.Sprintf("name another one, or retire it with `kamino retire %s %s`", h.Pool, v.Version),
+			"version %s of pool %s is of prototype %s and carries no proof that the disk it was made from was generalized, as each version of a capture does", v.Version, h.Pool, v.Prototype)
 	}
 	return v, nil
 }
@@ -150,23 +149,24 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	r.Forgets = v.Quarantined != "" && (len(v.Nodes) > 0 || imageversion.Compare(v.Version, h.Recipe.Version) > 0)
 	for _, c := range h.Captures {
 		if same(c.Version, v.Version) {
-			return Retirement{}, refuse(CaptureInFlight, "prototype %s is making version %s of pool %s: wait until it is done, or stop it with `kamino cancel %s`",
-				c.Prototype, v.Version, h.Pool, c.Prototype)
+			return Retirement{}, refuse(CaptureInFlight, fmt.Sprintf("wait until it is done, or stop it with `kamino cancel %s`", c.Prototype),
+				"prototype %s is making version %s of pool %s", c.Prototype, v.Version, h.Pool)
 		}
 	}
 	switch {
 	case same(v.Version, h.Recipe.Version):
-		return Retirement{}, refuse(VersionCurrent, "the recipe of pool %s names version %s, so its next nodes are built from it: `kamino rollback %s` points it at another one first",
-			h.Pool, v.Version, h.Pool)
+		return Retirement{}, refuse(VersionCurrent, fmt.Sprintf("`kamino rollback %s` points it at another one first", h.Pool),
+			"the recipe of pool %s names version %s, so its next nodes are built from it", h.Pool, v.Version)
 	case r.Done:
 	case h.Find(h.Recipe.Version) == nil && !h.unowned(v):
-		return Retirement{}, refuse(RecipeNotOurs, "the recipe of pool %s names %s, which is none of the pool's versions, so that the one a rollback needs can't be told from the others: %s",
-			h.Pool, orNothing(h.Recipe.Image), h.wayIn())
+		return Retirement{}, refuse(RecipeNotOurs, h.wayIn(),
+			"the recipe of pool %s names %s, which is none of the pool's versions, so that the one a rollback needs can't be told from the others", h.Pool, orNothing(h.Recipe.Image))
 	case v.Version == h.Prior, v.Version == h.fallback():
-		return Retirement{}, refuse(VersionPrior, "version %s is what a rollback of pool %s goes to: keep it, or quarantine it first if it is bad",
-			v.Version, h.Pool)
+		return Retirement{}, refuse(VersionPrior, "keep it, or quarantine it first if it is bad",
+			"version %s is what a rollback of pool %s goes to", v.Version, h.Pool)
 	case v.State == cloud.Pending:
-		return Retirement{}, refuse(VersionIncomplete, "the cloud is still making version %s of pool %s: wait until it is done", v.Version, h.Pool)
+		return Retirement{}, refuse(VersionIncomplete, "wait until it is done",
+			"the cloud is still making version %s of pool %s", v.Version, h.Pool)
 	}
 	return r, nil
 }
@@ -210,8 +210,8 @@ func (h History) Quarantine(name, reason string) (Mark, []cloud.Refusal) {
 	case v == nil || v.State == cloud.Deleting:
 		return Mark{}, h.refuseAbsent(name)
 	case same(v.Version, h.Recipe.Version):
-		return Mark{}, refuse(VersionCurrent, "the recipe of pool %s names version %s: `kamino rollback %s` quarantines it and points the pool at another one",
-			h.Pool, v.Version, h.Pool)
+		return Mark{}, refuse(VersionCurrent, fmt.Sprintf("`kamino rollback %s` quarantines it and points the pool at another one", h.Pool),
+			"the recipe of pool %s names version %s", h.Pool, v.Version)
 	}
 	return h.mark(v, map[string]string{cloud.TagQuarantined: reason}, v.Quarantined == reason), nil
 }
@@ -254,11 +254,13 @@ func (h History) RefuseRebuild() []cloud.Refusal {
 	current := h.Find(h.Recipe.Version)
 	switch {
 	case h.Recipe.Version == "":
-		return refuse(RecipeNotOurs, "the recipe of pool %s names %s, which is none of the pool's own versions: capture a node first", h.Pool, orNothing(h.Recipe.Image))
+		return refuse(RecipeNotOurs, "capture a node first",
+			"the recipe of pool %s names %s, which is none of the pool's own versions", h.Pool, orNothing(h.Recipe.Image))
 	case h.Gone != nil:
 		return []cloud.Refusal{*h.Gone}
 	case current != nil && current.Quarantined != "":
-		return refuse(VersionQuarantined, "the recipe of pool %s names version %s, which is quarantined (%s): `kamino rollback %s` first", h.Pool, current.Version, current.Quarantined, h.Pool)
+		return refuse(VersionQuarantined, fmt.Sprintf("`kamino rollback %s` first", h.Pool),
+			"the recipe of pool %s names version %s, which is quarantined (%s)", h.Pool, current.Version, current.Quarantined)
 	}
 	return h.refuseInFlight()
 }
@@ -267,8 +269,8 @@ func (h History) RefuseRebuild() []cloud.Refusal {
 func (h History) RefuseRestore() []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, c := range h.Captures {
-		refusals = append(refusals, refuse(CaptureInFlight, "prototype %s is capturing node %s and would take it out again afterwards: stop it with `kamino cancel %s`",
-			c.Prototype, c.Donor, c.Prototype)...)
+		refusals = append(refusals, refuse(CaptureInFlight, fmt.Sprintf("stop it with `kamino cancel %s`", c.Prototype),
+			"prototype %s is capturing node %s and would take it out again afterwards", c.Prototype, c.Donor)...)
 	}
 	return refusals
 }
@@ -276,19 +278,20 @@ func (h History) RefuseRestore() []cloud.Refusal {
 func (h History) refuseInFlight() []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, c := range h.Captures {
-		refusals = append(refusals, refuse(CaptureInFlight, "prototype %s is capturing node %s and would point pool %s at version %s afterwards: "+
-			"stop it with `kamino cancel %s`; as soon as it is marked for deletion the pool can be rolled back",
-			c.Prototype, c.Donor, h.Pool, c.Version, c.Prototype)...)
+		refusals = append(refusals, refuse(CaptureInFlight, fmt.Sprintf("stop it with `kamino cancel %s`; as soon as it is marked for deletion the pool can be rolled back", c.Prototype),
+			"prototype %s is capturing node %s and would point pool %s at version %s afterwards", c.Prototype, c.Donor, h.Pool, c.Version)...)
 	}
 	return refusals
 }
 
 func (h History) refuseAbsent(name string) []cloud.Refusal {
-	return refuse(VersionNotFound, "pool %s has no version %s: %s", h.Pool, name, h.names())
+	return refuse(VersionNotFound, h.names(),
+		"pool %s has no version %s", h.Pool, name)
 }
 
-func refuse(reason, format string, args ...any) []cloud.Refusal {
-	return []cloud.Refusal{{Reason: reason, Message: fmt.Sprintf(format, args...)}}
+// refuse says what is in the way, and before it what to do.
+func refuse(reason, remedy, obstacle string, args ...any) []cloud.Refusal {
+	return []cloud.Refusal{cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy)}
 }
 
 func orNothing(image string) string {

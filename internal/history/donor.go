@@ -1,6 +1,8 @@
 package history
 
 import (
+	"fmt"
+
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -16,6 +18,6 @@ func RefuseDonor(node, pool string, builtFrom cloud.Image) []cloud.Refusal {
 	if why == "" {
 		return nil
 	}
-	return refuse(BuiltFromQuarantined, "node %s was built from version %s, which is quarantined (%s): choose a node that was built from another version, "+
-		"or lift that with `kamino release %s %s`", node, builtFrom.Version, why, pool, builtFrom.Version)
+	return refuse(BuiltFromQuarantined, fmt.Sprintf("choose a node that was built from another version, or lift that with `kamino release %s %s`", pool, builtFrom.Version),
+		"node %s was built from version %s, which is quarantined (%s)", node, builtFrom.Version, why)
 }

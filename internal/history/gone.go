@@ -29,8 +29,8 @@ func Gone(pool cloud.Pool, images []cloud.Image) *cloud.Refusal {
 	if current == "" {
 		what = "its image definition, which has no version that \"latest\" could mean"
 	}
-	return &cloud.Refusal{Reason: CurrentVersionMissing, Message: fmt.Sprintf(
-		"the recipe of pool %s names %s, so that no new node can be built and the pool can't grow: %s", pool.Name, what, wayOut(pool, images))}
+	gone := cloud.Refuse(CurrentVersionMissing, fmt.Sprintf("the recipe of pool %s names %s, so that no new node can be built and the pool can't grow", pool.Name, what), wayOut(pool, images))
+	return &gone
 }
 
 // wayOut is the one command that gives the pool a recipe that works: back to the newest usable version before the one

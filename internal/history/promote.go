@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -41,10 +42,10 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	case v == nil || v.State == cloud.Deleting:
 		return Promotion{}, h.refuseAbsent(name)
 	case v.Quarantined != "":
-		return Promotion{}, refuse(VersionQuarantined, "version %s of pool %s is quarantined (%s): name another one, or lift that with `kamino release %s %s`",
-			v.Version, h.Pool, v.Quarantined, h.Pool, v.Version)
+		return Promotion{}, refuse(VersionQuarantined, fmt.Sprintf("name another one, or lift that with `kamino release %s %s`", h.Pool, v.Version),
+			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
 	case v.State != cloud.Complete:
-		return Promotion{}, refuse(VersionIncomplete, "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
+		return Promotion{}, refuse(VersionIncomplete, "wait until it is, or name another", "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
 	}
 	p := Promotion{Pool: h.Pool, Version: v.Version, Prototype: v.Prototype, From: h.Recipe.Image}
 	if same(v.Version, h.Recipe.Version) && !h.Recipe.Latest {
@@ -53,8 +54,8 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	}
 	profile, _, _ := strings.Cut(v.Proof, "/")
 	if !v.proven() || v.Prototype == "" {
-		return Promotion{}, refuse(VersionUnproven, "version %s of pool %s carries no proof that the disk it was made from was generalized: "+
-			"if the pool ran it before, `kamino rollback %s --to %s` goes back to it", v.Version, h.Pool, h.Pool, v.Version)
+		return Promotion{}, refuse(VersionUnproven, fmt.Sprintf("if the pool ran it before, `kamino rollback %s --to %s` goes back to it", h.Pool, v.Version),
+			"version %s of pool %s carries no proof that the disk it was made from was generalized", v.Version, h.Pool)
 	}
 	if refusals := h.refuseInFlight(); refusals != nil {
 		return Promotion{}, refusals

@@ -127,7 +127,7 @@ func (d *Decider) propose(ctx context.Context, w *world, o *decided) (*v1alpha1.
 		}
 		p, err := d.prototype(w, o.Outcome, candidate.Node)
 		if err != nil {
-			return nil, []cloud.Refusal{{Reason: v1alpha1.PolicyTooManyFailures, Message: err.Error()}}, nil
+			return nil, []cloud.Refusal{cloud.Refuse(v1alpha1.PolicyTooManyFailures, err.Error(), "see why the last one failed")}, nil
 		}
 		if d.Preflight == nil {
 			return p, nil, nil
@@ -176,8 +176,8 @@ func (d *Decider) create(ctx context.Context, w *world, o *decided, donor string
 		o.queued = true // somebody else's decision of this moment: the next pass sees it
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		o.refuse(donor, w.now, []cloud.Refusal{{Reason: notTaken, Message: fmt.Sprintf(
-			"the API server does not take Prototype %s: %s: correct spec.settings of policy %s, or the permissions", p.Name, err, o.Policy)}})
+		o.refuse(donor, w.now, []cloud.Refusal{cloud.Refuse(notTaken, fmt.Sprintf("the API server does not take Prototype %s: %s", p.Name, err),
+			fmt.Sprintf("correct spec.settings of policy %s, or the permissions", o.Policy))})
 		return nil
 	case err != nil:
 		return fmt.Errorf("create prototype %s: %w", p.Name, err)

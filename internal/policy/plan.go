@@ -29,10 +29,18 @@ type Plan struct {
 type Plans struct {
 	// Pools that one policy is for, by name.
 	Pools []Plan
-	// Troubles are, by policy, the sentences about pools that it names.
-	Troubles map[string][]string
+	// Troubles are, by policy, what is the matter with pools that it names.
+	Troubles map[string][]Trouble
 	// Prototypes of the cluster.
 	Prototypes []v1alpha1.Prototype
+}
+
+// Trouble is why a policy does not decide about a pool that it names.
+type Trouble struct {
+	// Reason is that of the policy's condition, such as v1alpha1.PolicyPoolClaimedTwice.
+	Reason string
+	// Message is the sentence for people.
+	Message string
 }
 
 // Plan decides about the pools of the policies, and writes nothing. only leaves pools out; nil leaves out none.
@@ -45,11 +53,11 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 	if w.unplaced != nil {
 		return Plans{}, w.unplaced
 	}
-	plans := Plans{Prototypes: w.all, Troubles: map[string][]string{}}
+	plans := Plans{Prototypes: w.all, Troubles: map[string][]Trouble{}}
 	for i := range policies {
 		name := policies[i].Name
 		for _, t := range w.claims.troubles[name] {
-			plans.Troubles[name] = append(plans.Troubles[name], t.message)
+			plans.Troubles[name] = append(plans.Troubles[name], Trouble{t.reason, t.message})
 		}
 	}
 	var (

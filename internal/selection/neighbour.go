@@ -28,8 +28,7 @@ func undisrupted(s Subject) *cloud.Refusal {
 	if s.Disrupt || s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] != "true" || s.Node.Annotations[v1alpha1.ReservationAnnotation] != "" {
 		return nil
 	}
-	return refuse(DoNotDisrupt, "node %s asks not to be disrupted (annotation %s): choose another, or allow it with --disrupt (settings.drain.disrupt)",
-		s.Node.Name, v1alpha1.DoNotDisruptAnnotation)
+	return refuse(DoNotDisrupt, "choose another, or allow it with --disrupt (settings.drain.disrupt)", "node %s asks not to be disrupted (annotation %s)", s.Node.Name, v1alpha1.DoNotDisruptAnnotation)
 }
 
 // outnumbered refuses a node of a pool of which too much is out of service already. A node without a peer that
@@ -45,8 +44,7 @@ func outnumbered(s Subject) *cloud.Refusal {
 	if away < allowed || notAlone(s) != nil {
 		return nil
 	}
-	return refuse(TooManyUnavailable, "node %s can't be taken now: %s: wait until they are back, or allow more with --max-unavailable "+
-		"(settings.outOfService.maxUnavailable)", s.Node.Name, awaySentence(s.Pool, away, allowed))
+	return refuse(TooManyUnavailable, "wait until they are back, or allow more with --max-unavailable (settings.outOfService.maxUnavailable)", "node %s can't be taken now: %s", s.Node.Name, awaySentence(s.Pool, away, allowed))
 }
 
 // unavailable tells whether a node is out of service, by whosever hand.

@@ -1,6 +1,8 @@
 package selection
 
 import (
+	"fmt"
+
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -30,10 +32,9 @@ func noRebootPending(s *subject) *cloud.Refusal {
 	case !found, value == "false":
 		return nil
 	case !s.verdict.PatchedAt.IsZero() && s.verdict.ReadySince.After(s.verdict.PatchedAt):
-		return refuse(RebootPending, "node %s waits for its reboot (annotation %s), although it became Ready after the need for one was found: "+
-			"if it was rebooted by hand or by the cloud, nobody takes the annotation away, so do that: kubectl annotate node %s %s-", s.Node.Name, name, s.Node.Name, name)
+		return refuse(RebootPending, fmt.Sprintf("if it was rebooted by hand or by the cloud, nobody takes the annotation away, so do that: kubectl annotate node %s %s-", s.Node.Name, name), "node %s waits for its reboot (annotation %s), although it became Ready after the need for one was found", s.Node.Name, name)
 	}
-	return refuse(RebootPending, "node %s waits for its reboot (annotation %s), and its disk is patched by half: it is a candidate once the patcher has rebooted it", s.Node.Name, name)
+	return refuse(RebootPending, "it is a candidate once the patcher has rebooted it", "node %s waits for its reboot (annotation %s), and its disk is patched by half", s.Node.Name, name)
 }
 
 func patched(s *subject) *cloud.Refusal {
@@ -42,12 +43,11 @@ func patched(s *subject) *cloud.Refusal {
 	case s.waived:
 		return nil
 	case !s.found:
-		return refuse(NotPatched, "node %s does not say when it was patched (annotation %s): it is a candidate once the patcher has written it", s.Node.Name, name)
+		return refuse(NotPatched, "it is a candidate once the patcher has written it", "node %s does not say when it was patched (annotation %s)", s.Node.Name, name)
 	case s.err != nil:
-		return refuse(PatchTimeInvalid, "node %s says %q in annotation %s, which is not a time in RFC 3339, such as %s: see who writes it",
-			s.Node.Name, clip(s.patch), name, utc(time.Unix(0, 0)))
+		return refuse(PatchTimeInvalid, "see who writes it", "node %s says %q in annotation %s, which is not a time in RFC 3339, such as %s", s.Node.Name, clip(s.patch), name, utc(time.Unix(0, 0)))
 	case s.verdict.PatchedAt.IsZero():
-		return refuse(PatchedInFuture, "node %s says in annotation %s that it was patched at %s, which is still to come: see whether its clock is right", s.Node.Name, name, clip(s.patch))
+		return refuse(PatchedInFuture, "see whether its clock is right", "node %s says in annotation %s that it was patched at %s, which is still to come", s.Node.Name, name, clip(s.patch))
 	}
 	return nil
 }
@@ -57,8 +57,7 @@ func patchedSinceImage(s *subject) *cloud.Refusal {
 	if s.waived || at.IsZero() || s.pool.BuiltAt.IsZero() || at.After(s.pool.BuiltAt) {
 		return nil
 	}
-	return refuse(PatchedBeforeImage, "node %s was patched at %s, before %s was captured, so that a copy of it would be no newer: it is a candidate after its next patch",
-		s.Node.Name, utc(at), s.image())
+	return refuse(PatchedBeforeImage, "it is a candidate after its next patch", "node %s was patched at %s, before %s was captured, so that a copy of it would be no newer", s.Node.Name, utc(at), s.image())
 }
 
 // goodPatch keeps a patch that somebody rolled back from out of the next version: the nodes that were patched
@@ -68,8 +67,7 @@ func goodPatch(s *subject) *cloud.Refusal {
 	if at.IsZero() || !at.After(s.pool.BuiltAt) || at.After(s.pool.BadUntil) {
 		return nil
 	}
-	return refuse(SuspectPatch, "node %s was patched at %s, before a version was captured that is quarantined now, and may carry what was wrong with it: "+
-		"it is a candidate after its next patch; or lift the quarantine with `kamino release`", s.Node.Name, utc(at))
+	return refuse(SuspectPatch, "it is a candidate after its next patch; or lift the quarantine with `kamino release`", "node %s was patched at %s, before a version was captured that is quarantined now, and may carry what was wrong with it", s.Node.Name, utc(at))
 }
 
 // rebootedSincePatch wants the node to have become Ready after the time in the annotation, because kured
@@ -79,8 +77,7 @@ func rebootedSincePatch(s *subject) *cloud.Refusal {
 	if s.waived || at.IsZero() || !s.ready || s.verdict.ReadySince.After(at) {
 		return nil
 	}
-	return refuse(NotRebootedSincePatch, "node %s has been Ready without a break since before %s, when it was found to need a reboot, so it runs what was there before the patch: "+
-		"it is a candidate once it has been rebooted", s.Node.Name, utc(at))
+	return refuse(NotRebootedSincePatch, "it is a candidate once it has been rebooted", "node %s has been Ready without a break since before %s, when it was found to need a reboot, so it runs what was there before the patch", s.Node.Name, utc(at))
 }
 
 // clip keeps a message readable whatever somebody wrote into an annotation.

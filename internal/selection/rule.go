@@ -110,16 +110,16 @@ func (j *judge) judge(n *corev1.Node) Verdict {
 func notIgnored(s *subject) *cloud.Refusal {
 	name := s.Node.Name
 	if s.ignored[name] {
-		return refuse(Ignored, "node %s is ignored by name: take it out of selection.ignoreNodes if it may be a donor", name)
+		return refuse(Ignored, "take it out of selection.ignoreNodes if it may be a donor", "node %s is ignored by name", name)
 	}
 	for _, key := range s.rules.IgnoreAnnotations {
 		if _, found := s.Node.Annotations[key]; found {
-			return refuse(Ignored, "node %s is ignored for its annotation %s: remove the annotation if it may be a donor", name, key)
+			return refuse(Ignored, "remove the annotation if it may be a donor", "node %s is ignored for its annotation %s", name, key)
 		}
 	}
 	for _, key := range s.rules.IgnoreLabels {
 		if _, found := s.Node.Labels[key]; found {
-			return refuse(Ignored, "node %s is ignored for its label %s: remove the label if it may be a donor", name, key)
+			return refuse(Ignored, "remove the label if it may be a donor", "node %s is ignored for its label %s", name, key)
 		}
 	}
 	return nil
@@ -131,14 +131,14 @@ func schedulable(s *subject) *cloud.Refusal {
 	if !s.Node.Spec.Unschedulable {
 		return nil
 	}
-	return refuse(Unschedulable, "node %s is cordoned: uncordon it once it is well, or capture it by hand with `kamino capture %s`", s.Node.Name, s.Node.Name)
+	return refuse(Unschedulable, fmt.Sprintf("uncordon it once it is well, or capture it by hand with `kamino capture %s`", s.Node.Name), "node %s is cordoned", s.Node.Name)
 }
 
 func readyLongEnough(s *subject) *cloud.Refusal {
 	if !s.ready || s.now.Sub(s.verdict.ReadySince) >= s.rules.MinReadyTime {
 		return nil
 	}
-	return refuse(ReadyTooShort, "node %s has been Ready for less than %s (selection.minReadyTime): it is a candidate once it has", s.Node.Name, short(s.rules.MinReadyTime))
+	return refuse(ReadyTooShort, "it is a candidate once it has", "node %s has been Ready for less than %s (selection.minReadyTime)", s.Node.Name, short(s.rules.MinReadyTime))
 }
 
 // notAloneInPool is the rule OnlyReadyNode, counted once for the whole pool.
@@ -170,9 +170,9 @@ func (s *subject) evaluate() {
 	}
 	switch {
 	case err != nil:
-		s.refuse(refuse(ExpressionFailed, "node %s could not be judged: %s: correct the expression, such as by has() before a field that may be absent", s.Node.Name, err))
+		s.refuse(refuse(ExpressionFailed, "correct the expression, such as by has() before a field that may be absent", "node %s could not be judged: %s", s.Node.Name, err))
 	case refused:
-		s.refuse(refuse(RefusedByExpression, "node %s is refused by the policy's expression selection.refuse: change it if the node may be a donor", s.Node.Name))
+		s.refuse(refuse(RefusedByExpression, "change it if the node may be a donor", "node %s is refused by the policy's expression selection.refuse", s.Node.Name))
 	}
 }
 

@@ -61,8 +61,10 @@ func Refusals(s Subject) []cloud.Refusal {
 	return refusals
 }
 
-func refuse(reason, format string, args ...any) *cloud.Refusal {
-	return &cloud.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
+// refuse says what is in the way, and before it what to do.
+func refuse(reason, remedy, obstacle string, args ...any) *cloud.Refusal {
+	r := cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy)
+	return &r
 }
 
 func linux(s Subject) *cloud.Refusal {
@@ -73,13 +75,13 @@ func linux(s Subject) *cloud.Refusal {
 	if os == "" || os == string(corev1.Linux) {
 		return nil
 	}
-	return refuse(NotLinux, "node %s runs %s; only Linux nodes can be captured: choose a node of a Linux pool", s.Node.Name, os)
+	return refuse(NotLinux, "choose a node of a Linux pool", "node %s runs %s; only Linux nodes can be captured", s.Node.Name, os)
 }
 
 func worker(s Subject) *cloud.Refusal {
 	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
 		if _, found := s.Node.Labels[label]; found {
-			return refuse(ControlPlane, "node %s is of the control plane (label %s), whose keys must never be in an image: choose a worker node", s.Node.Name, label)
+			return refuse(ControlPlane, "choose a worker node", "node %s is of the control plane (label %s), whose keys must never be in an image", s.Node.Name, label)
 		}
 	}
 	return nil
@@ -89,14 +91,14 @@ func staying(s Subject) *cloud.Refusal {
 	if s.Node.DeletionTimestamp == nil {
 		return nil
 	}
-	return refuse(BeingDeleted, "node %s is being deleted: choose another", s.Node.Name)
+	return refuse(BeingDeleted, "choose another", "node %s is being deleted", s.Node.Name)
 }
 
 func ready(s Subject) *cloud.Refusal {
 	if nodestate.Ready(s.Node) {
 		return nil
 	}
-	return refuse(NotReady, "node %s is not Ready, and a node that does not work is no prototype: choose another, or mend it first", s.Node.Name)
+	return refuse(NotReady, "choose another, or mend it first", "node %s is not Ready, and a node that does not work is no prototype", s.Node.Name)
 }
 
 // roomy refuses a node whose kubelet says that its disk is nearly full: what its next boot needs could not be
@@ -104,7 +106,7 @@ func ready(s Subject) *cloud.Refusal {
 func roomy(s Subject) *cloud.Refusal {
 	for i := range s.Node.Status.Conditions {
 		if c := &s.Node.Status.Conditions[i]; c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue {
-			return refuse(DiskPressure, "node %s has hardly any room left on its disk, and generalizing it needs some: make room there, or choose another", s.Node.Name)
+			return refuse(DiskPressure, "make room there, or choose another", "node %s has hardly any room left on its disk, and generalizing it needs some", s.Node.Name)
 		}
 	}
 	return nil
@@ -120,27 +122,27 @@ func notAlone(s Subject) *cloud.Refusal {
 }
 
 func onlyReadyNode(s Subject) *cloud.Refusal {
-	return refuse(OnlyReadyNode, "node %s is the only one of pool %s that is Ready and schedulable; taking it out would leave its pods nowhere to go: grow the pool by one first", s.Node.Name, s.Pool)
+	return refuse(OnlyReadyNode, "grow the pool by one first", "node %s is the only one of pool %s that is Ready and schedulable; taking it out would leave its pods nowhere to go", s.Node.Name, s.Pool)
 }
 
 func notHere(s Subject) *cloud.Refusal {
 	if s.OwnNode == "" || s.OwnNode != s.Node.Name {
 		return nil
 	}
-	return refuse(OwnNode, "this process runs on node %s and would be drained by its own work: run it elsewhere, or choose another node", s.Node.Name)
+	return refuse(OwnNode, "run it elsewhere, or choose another node", "this process runs on node %s and would be drained by its own work", s.Node.Name)
 }
 
 func free(s Subject) *cloud.Refusal {
 	reservation, err := v1alpha1.ReservationOf(s.Node.Annotations)
 	switch {
 	case err != nil, reservation != nil && reservation.Name == "":
-		return refuse(Reserved, "node %s carries a reservation that cannot be read (annotation %s): `kamino held` tells who holds the node, and `kamino return %s` gives it back if nobody does", s.Node.Name, v1alpha1.ReservationAnnotation, s.Node.Name)
+		return refuse(Reserved, fmt.Sprintf("`kamino held` tells who holds the node, and `kamino return %s` gives it back if nobody does", s.Node.Name), "node %s carries a reservation that cannot be read (annotation %s)", s.Node.Name, v1alpha1.ReservationAnnotation)
 	case reservation == nil, reservation.Is(v1alpha1.HolderPrototype) && reservation.Name == s.Prototype:
 		return nil
 	case !reservation.Known():
-		return refuse(Reserved, "node %s is held by %s: the version that took it gives it back", s.Node.Name, reservation.Holder)
+		return refuse(Reserved, "the version that took it gives it back", "node %s is held by %s", s.Node.Name, reservation.Holder)
 	case !reservation.Is(v1alpha1.HolderPrototype):
-		return refuse(Reserved, "node %s is held by %s: let it end, or give the node back with `kamino return %s`", s.Node.Name, reservation.Holder, s.Node.Name)
+		return refuse(Reserved, fmt.Sprintf("let it end, or give the node back with `kamino return %s`", s.Node.Name), "node %s is held by %s", s.Node.Name, reservation.Holder)
 	}
-	return refuse(Reserved, "node %s is reserved by prototype %s: wait until it is done, or delete that prototype", s.Node.Name, reservation.Name)
+	return refuse(Reserved, "wait until it is done, or delete that prototype", "node %s is reserved by prototype %s", s.Node.Name, reservation.Name)
 }

@@ -105,3 +105,14 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusalsSayWhatToDo: what is in the way names the node, what to do is told for itself, and the whole is both.
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	refusal := refuse(DiskPressure, "make room there", "node %s has hardly any room", "node-1")
+	if refusal.What() != "node node-1 has hardly any room" || refusal.Remedy != "make room there" {
+		t.Errorf("it is made of %q and %q", refusal.What(), refusal.Remedy)
+	}
+	if refusal.Message != "node node-1 has hardly any room: make room there" || refusal.Reason != DiskPressure {
+		t.Errorf("it says %+v", refusal)
+	}
+}

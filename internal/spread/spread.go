@@ -126,6 +126,11 @@ const named = 3
 
 // Says is what is the matter with a pool that is near its limit, and what to do. name finds an instance's node.
 func (s Spread) Says(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) string {
+	return s.Told(pool, recipe, name).Message
+}
+
+// Told is what Says says, as data: the refusal of a pool that is full.
+func (s Spread) Told(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) cloud.Refusal {
 	oldest := s.Oldest(recipe)
 	var nodes []string
 	for _, id := range oldest.Instances[:min(named, len(oldest.Instances))] {
@@ -138,9 +143,9 @@ func (s Spread) Says(pool string, recipe cloud.Recipe, name func(cloud.InstanceI
 	if oldest.Version == "" {
 		of = "image " + oldest.Name
 	}
-	return fmt.Sprintf("the nodes of pool %s and its recipe name %d different images; with more than %d the cloud does not let the pool grow. "+
-		"The oldest is %s, on %s: build these nodes anew with `kamino rebuild %s`, or delete them",
-		pool, len(s.Images), s.Limit, of, strings.Join(nodes, ", "), pool)
+	return cloud.Refuse(TooManyImages, fmt.Sprintf("the nodes of pool %s and its recipe name %d different images; with more than %d the cloud does not let the pool grow. "+
+		"The oldest is %s, on %s", pool, len(s.Images), s.Limit, of, strings.Join(nodes, ", ")),
+		fmt.Sprintf("build these nodes anew with `kamino rebuild %s`, or delete them", pool))
 }
 
 // Refusal is why a capture would be one image too much; nil if it would not.
@@ -148,5 +153,6 @@ func (s Spread) Refusal(pool string, recipe cloud.Recipe, name func(cloud.Instan
 	if !s.Full() {
 		return nil
 	}
-	return &cloud.Refusal{Reason: TooManyImages, Message: s.Says(pool, recipe, name)}
+	told := s.Told(pool, recipe, name)
+	return &told
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/estimate"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/spread"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -202,7 +203,7 @@ func captureLines(p PoolPlan) []string {
 	} else {
 		add("take a time that is not known yet: no capture of this cluster has succeeded")
 	}
-	if p.Crowded != "" && !slices.ContainsFunc(p.Refusals, func(r cloud.Refusal) bool { return r.Message == p.Crowded }) {
+	if p.Crowded != "" && !slices.ContainsFunc(p.Refusals, func(r cloud.Refusal) bool { return r.Reason == spread.TooManyImages }) {
 		lines = append(lines, "Soon no capture may begin: "+p.Crowded)
 	}
 	if p.Error != "" {

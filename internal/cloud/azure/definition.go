@@ -113,9 +113,9 @@ func definitionMismatch(s scaleSet, definition armcompute.GalleryImage, wanted d
 	default:
 		return nil
 	}
-	return &cloud.Refusal{Reason: "DefinitionMismatch", Message: fmt.Sprintf(
-		"image definition %s in gallery %s %s; that cannot be changed: point the pool at another image, delete the definition and its versions, then try again",
-		s.definition(), s.gallery(), problem)}
+	refusal := cloud.Refuse("DefinitionMismatch", fmt.Sprintf("image definition %s in gallery %s %s; that cannot be changed", s.definition(), s.gallery(), problem),
+		"point the pool at another image, delete the definition and its versions, then try again")
+	return &refusal
 }
 
 func featureOf(definition armcompute.GalleryImage, name string) string {

@@ -167,10 +167,10 @@ func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 		}
 	}
 	flexible := model.Properties != nil && value(model.Properties.OrchestrationMode) == armcompute.OrchestrationModeFlexible
-	add(flexible, cloud.Refusal{Reason: "FlexibleOrchestration", Message: fmt.Sprintf(
-		"%s has Flexible orchestration; only Uniform orchestration is supported", s)})
-	add(isAKS(s, model), cloud.Refusal{Reason: "AKSManaged", Message: fmt.Sprintf(
-		"%s belongs to AKS, which owns its model and undoes or ignores a change of it; use AKS node image upgrades or node pool snapshots instead", s)})
+	add(flexible, cloud.Refuse("FlexibleOrchestration", fmt.Sprintf("%s has Flexible orchestration; only Uniform orchestration is supported", s),
+		"use a scale set with Uniform orchestration"))
+	add(isAKS(s, model), cloud.Refuse("AKSManaged", fmt.Sprintf("%s belongs to AKS, which owns its model and undoes or ignores a change of it", s),
+		"use AKS node image upgrades or node pool snapshots instead"))
 	out = append(out, refusalsOfPolicy(s, model)...)
 	add(securityTypeOf(model) == armcompute.SecurityTypesConfidentialVM, confidential(s))
 	profile := profileOf(model)
@@ -181,8 +181,9 @@ func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 	}
 	if set := encryptionSetOf(model); set != "" {
 		other, outside := outsideSubscription(set, s)
-		add(outside, cloud.Refusal{Reason: "DiskEncryptionSetElsewhere", Message: fmt.Sprintf(
-			"the disk encryption set of %s is in subscription %s; an image version can only be encrypted with one of its own subscription and region", s, other)})
+		add(outside, cloud.Refuse("DiskEncryptionSetElsewhere", fmt.Sprintf(
+			"the disk encryption set of %s is in subscription %s; an image version can only be encrypted with one of its own subscription and region", s, other),
+			"use a disk encryption set of the pool's subscription"))
 	}
 	return out
 }
@@ -208,17 +209,16 @@ func outsideSubscription(id string, s scaleSet) (subscription string, outside bo
 }
 
 func ephemeral(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refusal{Reason: "EphemeralOSDisk", Message: fmt.Sprintf(
-		"%s has an ephemeral OS disk, which lives on the host and cannot be copied; use a pool with managed OS disks", on)}
+	return cloud.Refuse("EphemeralOSDisk", fmt.Sprintf("%s has an ephemeral OS disk, which lives on the host and cannot be copied", on), "use a pool with managed OS disks")
 }
 
 func windows(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refusal{Reason: "Windows", Message: fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", on)}
+	return cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", on), "leave this pool out")
 }
 
 func confidential(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refusal{Reason: "ConfidentialVM", Message: fmt.Sprintf(
-		"%s runs confidential VMs, whose disks are bound to one VM and cannot become an image for others", on)}
+	return cloud.Refuse("ConfidentialVM", fmt.Sprintf("%s runs confidential VMs, whose disks are bound to one VM and cannot become an image for others", on),
+		"leave this pool out")
 }
 
 // SetCapacity implements cloud.Recipes. The write is conditional on the model that was read, so that an

@@ -50,8 +50,8 @@ func (p *Provider) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]c
 	return look.found, nil
 }
 
-func (l *preflight) refuse(reason, format string, args ...any) {
-	l.found = append(l.found, cloud.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)})
+func (l *preflight) refuse(reason, remedy, obstacle string, args ...any) {
+	l.found = append(l.found, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
 }
 
 func (l *preflight) pool(ctx context.Context) error {
@@ -97,7 +97,7 @@ func (l *preflight) permissions(ctx context.Context) error {
 		return err
 	}
 	if missing := missingActions(granted); len(missing) > 0 {
-		l.refuse("PermissionMissing", "the credential may not do %s on %s; give it a role with these actions there (a new role assignment takes some minutes to count)",
+		l.refuse(cloud.PermissionMissing, "give it a role with these actions there (a new role assignment takes some minutes to count)", "the credential may not do %s on %s",
 			strings.Join(missing, ", "), l.instance.scope())
 	}
 	return nil
@@ -122,7 +122,7 @@ func (l *preflight) encryption(ctx context.Context) error {
 		return err
 	}
 	if !sameRegion(value(set.Location), value(l.model.Location)) {
-		l.refuse("DiskEncryptionSetElsewhere",
+		l.refuse("DiskEncryptionSetElsewhere", "use a disk encryption set of the pool's region",
 			"the disk encryption set of %s is in region %s; an image version can only be encrypted with one of its own subscription and region, which is %s",
 			l.instance.scaleSet, value(set.Location), value(l.model.Location))
 	}
@@ -138,7 +138,7 @@ func (l *preflight) gallery(ctx context.Context) error {
 	}
 	wanted := wantedTraits(disk, l.model)
 	if known && wanted.trustedLaunch && disk.orDefaults().generation == armcompute.HyperVGenerationV1 {
-		l.refuse("GenerationMismatch", "%s is a generation 1 VM, and %s makes Trusted Launch VMs, which must be generation 2: capture a newer node", l.instance, s)
+		l.refuse("GenerationMismatch", "capture a newer node", "%s is a generation 1 VM, and %s makes Trusted Launch VMs, which must be generation 2", l.instance, s)
 	}
 	definition, err := l.clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
 	if isNotFound(err) {
@@ -160,8 +160,8 @@ func (l *preflight) gallery(ctx context.Context) error {
 		return err
 	}
 	if version.image.State != cloud.Absent && !version.replace {
-		l.refuse("VersionExists", "%s exists already (%s): name another one of that day, such as %s, or delete it",
-			l.version, strings.ToLower(string(version.image.State)), imageversion.Try(l.version.version, 2))
+		l.refuse("VersionExists", fmt.Sprintf("name another one of that day, such as %s, or delete it", imageversion.Try(l.version.version, 2)),
+			"%s exists already (%s)", l.version, strings.ToLower(string(version.image.State)))
 	}
 	return nil
 }
@@ -183,7 +183,8 @@ func (l *preflight) diskTraits(ctx context.Context) (traits diskTraits, known bo
 	}
 	if properties := disk.Properties; properties != nil {
 		if encrypted := properties.EncryptionSettingsCollection; encrypted != nil && value(encrypted.Enabled) {
-			l.refuse("DiskEncryptedInGuest", "OS disk %s of %s is encrypted within the VM (Azure Disk Encryption), and its keys are bound to that VM: use a pool with encryption at host or a disk encryption set", name, l.instance)
+			l.refuse("DiskEncryptedInGuest", "use a pool with encryption at host or a disk encryption set",
+				"OS disk %s of %s is encrypted within the VM (Azure Disk Encryption), and its keys are bound to that VM", name, l.instance)
 		}
 		traits.generation = value(properties.HyperVGeneration)
 		if properties.SupportedCapabilities != nil {
@@ -216,7 +217,8 @@ func (l *preflight) galleryName(ctx context.Context) error {
 			}
 			group, _, ok := groupAndName(value(gallery.ID), "galleries")
 			if ok && !strings.EqualFold(group, s.group) {
-				l.refuse("GalleryNameTaken", "gallery name %s is taken in resource group %s; the pool's images need a gallery of that name in resource group %s, and a name is unique in a subscription: rename or delete the other one",
+				l.refuse("GalleryNameTaken", "rename or delete the other one",
+					"gallery name %s is taken in resource group %s; the pool's images need a gallery of that name in resource group %s, and a name is unique in a subscription",
 					s.gallery(), group, s.group)
 			}
 		}
@@ -242,7 +244,7 @@ func (l *preflight) quota(ctx context.Context) error {
 				continue
 			}
 			if int64(value(usage.CurrentValue)) >= *usage.Limit {
-				l.refuse("QuotaUsedUp", "the quota %s of region %s is used up (%d of %d): delete what is not needed, or ask Azure for more",
+				l.refuse("QuotaUsedUp", "delete what is not needed, or ask Azure for more", "the quota %s of region %s is used up (%d of %d)",
 					value(usage.Name.Value), location, value(usage.CurrentValue), *usage.Limit)
 			}
 		}

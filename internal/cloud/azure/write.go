@@ -35,7 +35,7 @@ func (p *Provider) write(ctx context.Context, op string, s scaleSet, model armco
 		}
 	}
 	if len(refusals) > 0 {
-		return &cloud.Error{Kind: cloud.Refused, Op: op, Resource: s.String(), Code: refusals[0].Reason, Message: refusals[0].Message}
+		return refusals[0].Error(op, s.String())
 	}
 	if value(model.Etag) == "" {
 		if update.Properties == nil {
@@ -58,8 +58,9 @@ func (p *Provider) write(ctx context.Context, op string, s scaleSet, model armco
 
 // refusalsOfPolicy tells by what in its policy Azure would change running instances with a write of the scale set.
 func refusalsOfPolicy(s scaleSet, model armcompute.VirtualMachineScaleSet) (out []cloud.Refusal) {
-	add := func(reason, format string, args ...any) {
-		out = append(out, cloud.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)})
+	const manual = "set upgradePolicy.mode to Manual"
+	add := func(reason, remedy, obstacle string, args ...any) {
+		out = append(out, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
 	}
 	var policy armcompute.UpgradePolicy
 	if model.Properties != nil && model.Properties.UpgradePolicy != nil {
@@ -68,16 +69,16 @@ func refusalsOfPolicy(s scaleSet, model armcompute.VirtualMachineScaleSet) (out 
 	switch mode := value(policy.Mode); mode {
 	case armcompute.UpgradeModeManual:
 	case armcompute.UpgradeModeAutomatic:
-		add("UpgradePolicyAutomatic", "the upgrade policy of %s is Automatic: a new image would replace all running nodes at once; set upgradePolicy.mode to Manual", s)
+		add("UpgradePolicyAutomatic", manual, "the upgrade policy of %s is Automatic: a new image would replace all running nodes at once", s)
 	case armcompute.UpgradeModeRolling:
-		add("UpgradePolicyRolling", "the upgrade policy of %s is Rolling: a new image would replace the running nodes batch by batch; set upgradePolicy.mode to Manual", s)
+		add("UpgradePolicyRolling", manual, "the upgrade policy of %s is Rolling: a new image would replace the running nodes batch by batch", s)
 	default:
 		if model.Properties == nil || value(model.Properties.OrchestrationMode) != armcompute.OrchestrationModeFlexible { // refused for that already
-			add("UpgradePolicyUnknown", "the upgrade policy of %s is %q, and only with Manual it is certain that a new image changes no running node; set upgradePolicy.mode to Manual", s, mode)
+			add("UpgradePolicyUnknown", manual, "the upgrade policy of %s is %q, and only with Manual it is certain that a new image changes no running node", s, mode)
 		}
 	}
 	if automatic := policy.AutomaticOSUpgradePolicy; automatic != nil && value(automatic.EnableAutomaticOSUpgrade) {
-		add("AutomaticOSUpgrade", "%s has automatic OS image upgrades on: Azure would reimage running nodes; set enableAutomaticOSUpgrade to false", s)
+		add("AutomaticOSUpgrade", "set enableAutomaticOSUpgrade to false", "%s has automatic OS image upgrades on: Azure would reimage running nodes", s)
 	}
 	return out
 }
@@ -94,8 +95,9 @@ func rollingUpgrade(ctx context.Context, clients *clients, s scaleSet, model arm
 	case isNotFound(err):
 		return nil, nil
 	case isStatus(err, http.StatusForbidden):
-		return []cloud.Refusal{{Reason: rollingUpgradeRuns, Message: fmt.Sprintf(
-			"Azure is changing %s, which has a rolling upgrade policy, and the credential may not look whether a rolling upgrade runs: wait until Azure is done, or give it %s", s, rollingUpgradeRead)}}, nil
+		return []cloud.Refusal{cloud.Refuse(rollingUpgradeRuns,
+			fmt.Sprintf("Azure is changing %s, which has a rolling upgrade policy, and the credential may not look whether a rolling upgrade runs", s),
+			"wait until Azure is done, or give it "+rollingUpgradeRead)}, nil
 	case err != nil:
 		return nil, fail("look at the rolling upgrade of", s, err)
 	}
@@ -103,8 +105,8 @@ func rollingUpgrade(ctx context.Context, clients *clients, s scaleSet, model arm
 		!strings.EqualFold(string(value(latest.Properties.RunningStatus.Code)), string(armcompute.RollingUpgradeStatusCodeRollingForward)) {
 		return nil, nil
 	}
-	return []cloud.Refusal{{Reason: rollingUpgradeRuns, Message: fmt.Sprintf(
-		"a rolling upgrade of %s is under way and would give the new image to nodes that run: wait until it is over, or end it with `az vmss rolling-upgrade cancel`", s)}}, nil
+	return []cloud.Refusal{cloud.Refuse(rollingUpgradeRuns, fmt.Sprintf("a rolling upgrade of %s is under way and would give the new image to nodes that run", s),
+		"wait until it is over, or end it with `az vmss rolling-upgrade cancel`")}, nil
 }
 
 // manualPolicy says in a write what was found before it.

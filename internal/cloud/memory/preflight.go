@@ -37,10 +37,8 @@ func (c *Cloud) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]clou
 	}
 	refusals := slices.Concat(m.pool.refusals, m.pool.rollRefusals(), m.refusals, c.missingPermissions(m), c.usedUp())
 	if v != nil {
-		refusals = append(refusals, cloud.Refusal{
-			Reason:  ReasonVersionExists,
-			Message: fmt.Sprintf("version %s of pool %s exists and is %s: name another one of that day, or delete it", v.version, m.pool.spec.Name, v.state),
-		})
+		refusals = append(refusals, cloud.Refuse(ReasonVersionExists,
+			fmt.Sprintf("version %s of pool %s exists and is %s", v.version, m.pool.spec.Name, v.state), "name another one of that day, or delete it"))
 	}
 	return refusals, nil
 }
@@ -49,10 +47,8 @@ func (c *Cloud) missingPermissions(m *instance) []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, op := range captureCalls {
 		if c.forbidden[op] {
-			refusals = append(refusals, cloud.Refusal{
-				Reason:  ReasonPermissionMissing,
-				Message: fmt.Sprintf("the credential may not %s in pool %s; grant it", phrases[op], m.pool.spec.Name),
-			})
+			refusals = append(refusals, cloud.Refuse(ReasonPermissionMissing,
+				fmt.Sprintf("the credential may not %s in pool %s", phrases[op], m.pool.spec.Name), "grant it"))
 		}
 	}
 	return refusals
@@ -68,10 +64,8 @@ func (c *Cloud) usedUp() []cloud.Refusal {
 		{"image versions", len(c.images), c.config.Quota.Images},
 	} {
 		if limit.max > 0 && limit.have >= limit.max {
-			refusals = append(refusals, cloud.Refusal{
-				Reason:  ReasonQuotaExceeded,
-				Message: fmt.Sprintf("the quota of %d %s is used up; delete some, or ask for more", limit.max, limit.what),
-			})
+			refusals = append(refusals, cloud.Refuse(ReasonQuotaExceeded,
+				fmt.Sprintf("the quota of %d %s is used up", limit.max, limit.what), "delete some, or ask for more"))
 		}
 	}
 	return refusals

@@ -26,14 +26,14 @@ func (p *pool) rollRefusals() []cloud.Refusal {
 	if !p.rolls {
 		return nil
 	}
-	return []cloud.Refusal{{Reason: ReasonRolls, Message: fmt.Sprintf(
-		"the upgrade policy of pool %s is automatic: a new recipe would rebuild its running instances; set it to manual", p.spec.Name)}}
+	return []cloud.Refusal{cloud.Refuse(ReasonRolls,
+		fmt.Sprintf("the upgrade policy of pool %s is automatic: a new recipe would rebuild its running instances", p.spec.Name), "set it to manual")}
 }
 
 // mayWrite is nil unless a write of the pool's recipe or size would change running instances.
 func (p *pool) mayWrite(op string) error {
 	if refusals := p.rollRefusals(); refusals != nil {
-		return refused(cloud.Refused, op, string(p.id), refusals[0].Reason, refusals[0].Message)
+		return refusals[0].Error(phrases[op], string(p.id))
 	}
 	return nil
 }
