@@ -21,7 +21,7 @@ import (
 // act does the one thing that was decided. Each effect may be repeated: a pass that is lost before or
 // after it leaves nothing that the next look does not see.
 func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
-	e.announce(w, d)
+	announcerOf(e).announce(w, d)
 	switch d.Do {
 	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
 		return nil // reported in status; settle does the rest
@@ -40,13 +40,13 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Look:
 		return e.lookAtDisk(ctx, w)
 	case plan.Reserve:
-		return e.reserve(ctx, w)
+		return holdOf(e).reserve(ctx, w)
 	case plan.Record:
-		return e.record(ctx, w, w.remember(w.reservation))
+		return ledgerOf(e).record(ctx, w, w.remember(w.reservation))
 	case plan.Relock:
 		return node.Note(ctx, e.Kube, w.node, *w.reservation)
 	case plan.Note:
-		return e.note(ctx, w)
+		return holdOf(e).note(ctx, w)
 	case plan.Cordon:
 		return node.Cordon(ctx, e.Kube, w.node)
 	case plan.Evict:
@@ -54,11 +54,11 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Order, plan.Generalize, plan.Adopt, plan.Believe, plan.DeletePod, plan.DeleteOrder:
 		return e.actOnOrder(ctx, w, action)
 	case plan.Return:
-		return e.giveUpDisk(ctx, w)
+		return holdOf(e).giveUpDisk(ctx, w)
 	case plan.Release:
 		return e.release(ctx, w)
 	case plan.Forget:
-		return e.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
+		return ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
 	default: // plan.SaveRecipe
 		return e.saveRecipe(ctx, w)
 	}
@@ -70,20 +70,20 @@ func (e *Engine) actOnOrder(ctx context.Context, w *world, action plan.Action) e
 	case plan.Order:
 		return e.order(ctx, w)
 	case plan.Generalize:
-		return e.makePod(ctx, generalizePod(w.p, w.record, e.podNamespace(), e.Image))
+		return podsOf(e).makePod(ctx, generalizePod(w.p, w.record, e.podNamespace(), e.Image))
 	case plan.Adopt:
-		return e.adopt(ctx, w)
+		return podsOf(e).adopt(ctx, w)
 	case plan.Believe:
-		return e.believe(ctx, w)
+		return ordersOf(e).believe(ctx, w)
 	case plan.DeletePod:
-		return e.deletePod(ctx, w)
+		return podsOf(e).deletePod(ctx, w)
 	default: // plan.DeleteOrder
-		return e.deleteOrder(ctx, w)
+		return ordersOf(e).deleteOrder(ctx, w)
 	}
 }
 
-func (e *Engine) makePod(ctx context.Context, pod *corev1.Pod) error {
-	_, err := e.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+func (d pods) makePod(ctx context.Context, pod *corev1.Pod) error {
+	_, err := d.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -91,8 +91,8 @@ func (e *Engine) makePod(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // adopt writes down which pod it is that carries the order out: no other's report is believed.
-func (e *Engine) adopt(ctx context.Context, w *world) error {
-	return e.record(ctx, w, func(r *v1alpha1.Record) {
+func (d pods) adopt(ctx context.Context, w *world) error {
+	return d.record(ctx, w, func(r *v1alpha1.Record) {
 		order := *r.Order
 		order.Pod = w.pod.UID
 		r.Order = &order
@@ -131,18 +131,18 @@ func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) e
 // reserve takes the node, with the finalizer first: from here on the Prototype must not vanish before
 // the donor is given back. The record follows at once, so that nobody counts this donor as free; a crash
 // in between leaves it to the next pass.
-func (e *Engine) reserve(ctx context.Context, w *world) error {
+func (h hold) reserve(ctx context.Context, w *world) error {
 	before := w.p.DeepCopy()
 	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
-		if err := e.patch(ctx, w.p, before); err != nil {
+		if err := h.patch(ctx, w.p, before); err != nil {
 			return err
 		}
 	}
-	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.hold.Token, metav1.NewTime(e.now()))
-	if err := node.Reserve(ctx, e.Kube, w.node, reservation); err != nil {
+	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.hold.Token, metav1.NewTime(h.now()))
+	if err := node.Reserve(ctx, h.Kube, w.node, reservation); err != nil {
 		return err
 	}
-	return e.record(ctx, w, w.remember(&reservation))
+	return h.record(ctx, w, w.remember(&reservation))
 }
 
 // remember records the reservation, what the donor was built from (nobody could tell that of an instance which is
@@ -158,19 +158,19 @@ func (w *world) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Recor
 
 // record changes the Prototype's record. The resource version guards it: only one process drives a
 // Prototype, and if it is not so, the second writer is told.
-func (e *Engine) record(ctx context.Context, w *world, change func(*v1alpha1.Record)) error {
+func (l ledger) record(ctx context.Context, w *world, change func(*v1alpha1.Record)) error {
 	before := w.p.DeepCopy()
 	record := w.record
 	change(&record)
 	if w.orphan { // its record is the reservation
-		return node.Note(ctx, e.Kube, w.node, *record.Reservation)
+		return node.Note(ctx, l.Kube, w.node, *record.Reservation)
 	}
 	text, err := json.Marshal(record)
 	if err != nil {
 		return fmt.Errorf("write the record of prototype %s: %w", w.p.Name, err)
 	}
 	metav1.SetMetaDataAnnotation(&w.p.ObjectMeta, v1alpha1.RecordAnnotation, string(text))
-	if err := e.patch(ctx, w.p, before); err != nil {
+	if err := l.patch(ctx, w.p, before); err != nil {
 		return err
 	}
 	w.record = record
@@ -179,9 +179,9 @@ func (e *Engine) record(ctx context.Context, w *world, change func(*v1alpha1.Rec
 
 // patch writes what differs from before, if nobody else wrote meanwhile. The status is kept as it is
 // here: it is written at the end of the pass.
-func (e *Engine) patch(ctx context.Context, p, before *v1alpha1.Prototype) error {
+func (l ledger) patch(ctx context.Context, p, before *v1alpha1.Prototype) error {
 	status := p.Status.DeepCopy()
-	err := e.Client.Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := l.Client.Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	p.Status = *status
 	if err != nil {
 		return fmt.Errorf("write prototype %s: %w", p.Name, err)
@@ -199,13 +199,13 @@ func (e *Engine) evict(ctx context.Context, w *world) error {
 }
 
 // deletePod removes the generalize pod at once: its kubelet may be stopped and could not confirm.
-func (e *Engine) deletePod(ctx context.Context, w *world) error {
+func (d pods) deletePod(ctx context.Context, w *world) error {
 	now := int64(0)
-	err := e.Kube.CoreV1().Pods(e.podNamespace()).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
+	err := d.Kube.CoreV1().Pods(d.namespace).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &w.pod.UID},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete pod %s/%s: %w", e.podNamespace(), w.pod.Name, err)
+		return fmt.Errorf("delete pod %s/%s: %w", d.namespace, w.pod.Name, err)
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (e *Engine) release(ctx context.Context, w *world) error {
 	if err := node.Release(ctx, e.Kube, n, *w.reservation, nil); err != nil {
 		return err
 	}
-	e.released(w)
+	announcerOf(e).released(w)
 	return nil
 }
 
@@ -265,7 +265,7 @@ func (e *Engine) retire(ctx context.Context, w *world) error {
 func (e *Engine) scaleOut(ctx context.Context, w *world) error {
 	if w.record.ScaleOut == nil {
 		target := w.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)
-		if err := e.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {
+		if err := ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {
 			return err
 		}
 	}
@@ -275,5 +275,5 @@ func (e *Engine) scaleOut(ctx context.Context, w *world) error {
 			return err
 		}
 	}
-	return e.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target, Done: true} })
+	return ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target, Done: true} })
 }

@@ -12,34 +12,34 @@ import (
 )
 
 // announce records an event for what people wait for or must know. Few actions deserve one.
-func (e *Engine) announce(w *world, d plan.Decision) {
+func (a announcer) announce(w *world, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
 	case plan.Reserve:
-		e.event(w, corev1.EventTypeNormal, "Reserved", "node %s is taken out of service to become version %s of pool %s", node, version, pool)
+		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is taken out of service to become version %s of pool %s", node, version, pool)
 	case plan.TakeSnapshot:
-		e.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and off; its disk is being copied", node)
+		a.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and off; its disk is being copied", node)
 	case plan.Promote:
-		e.event(w, corev1.EventTypeNormal, "Promoting", "the recipe of pool %s is pointed at version %s", pool, version)
+		a.event(w, corev1.EventTypeNormal, "Promoting", "the recipe of pool %s is pointed at version %s", pool, version)
 	case plan.Succeed:
-		e.event(w, corev1.EventTypeNormal, "Promoted", "the next nodes of pool %s are copies of node %s", pool, node)
+		a.event(w, corev1.EventTypeNormal, "Promoted", "the next nodes of pool %s are copies of node %s", pool, node)
 	case plan.Refuse:
-		e.event(w, corev1.EventTypeWarning, "Refused", "%s", w.p.Status.Failure.Message)
+		a.event(w, corev1.EventTypeWarning, "Refused", "%s", w.p.Status.Failure.Message)
 	case plan.Fail:
-		e.event(w, corev1.EventTypeWarning, string(d.Why), "%s", w.p.Status.Failure.Message)
+		a.event(w, corev1.EventTypeWarning, string(d.Why), "%s", w.p.Status.Failure.Message)
 	default:
 	}
 }
 
 // announceTrouble records an event when a capture begins to wait for a person to mend something. How a capture ends
 // has an event of its own.
-func (e *Engine) announceTrouble(before, p *v1alpha1.Prototype) {
+func (a announcer) announceTrouble(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
-	if e.Recorder == nil || p.Status.Failure != nil || is == nil || is.Status != metav1.ConditionTrue || was != nil && was.Reason == is.Reason {
+	if a.Recorder == nil || p.Status.Failure != nil || is == nil || is.Status != metav1.ConditionTrue || was != nil && was.Reason == is.Reason {
 		return
 	}
-	e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Capture", "%s", is.Message)
+	a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Capture", "%s", is.Message)
 }
 
 // ReportNotBelieved is the reason of condition Generalized, and of an event, where a report on the order is not the
@@ -47,39 +47,39 @@ func (e *Engine) announceTrouble(before, p *v1alpha1.Prototype) {
 const ReportNotBelieved = "ReportNotBelieved"
 
 // announceWayBack records once that a pool's first promotion can't be undone.
-func (e *Engine) announceWayBack(before, p *v1alpha1.Prototype) {
+func (a announcer) announceWayBack(before, p *v1alpha1.Prototype) {
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
-	if e.Recorder != nil && is != nil && meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReversible) == nil {
-		e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, NoWayBack, "Capture", "%s", is.Message)
+	if a.Recorder != nil && is != nil && meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReversible) == nil {
+		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, NoWayBack, "Capture", "%s", is.Message)
 	}
 }
 
 // announceDisbelief logs and records once for each cause that a report is not believed: every pass finds it anew.
-func (e *Engine) announceDisbelief(before, p *v1alpha1.Prototype) {
+func (a announcer) announceDisbelief(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionGeneralized)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized)
 	if is == nil || is.Reason != ReportNotBelieved || was != nil && was.Reason == is.Reason && was.Message == is.Message {
 		return
 	}
-	e.Log.Error(errors.New(is.Message), "report is not believed", "prototype", p.Name)
-	if e.Recorder != nil {
-		e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, ReportNotBelieved, "Capture", "%s", is.Message)
+	a.Log.Error(errors.New(is.Message), "report is not believed", "prototype", p.Name)
+	if a.Recorder != nil {
+		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, ReportNotBelieved, "Capture", "%s", is.Message)
 	}
 }
 
 // event records an event on the Prototype and, while there is one, on the Node.
-func (e *Engine) event(w *world, kind, reason, format string, args ...any) {
-	if e.Recorder == nil {
+func (a announcer) event(w *world, kind, reason, format string, args ...any) {
+	if a.Recorder == nil {
 		return
 	}
 	if w.orphan {
-		e.Recorder.Eventf(w.node, nil, kind, reason, "Return", format, args...)
+		a.Recorder.Eventf(w.node, nil, kind, reason, "Return", format, args...)
 		return
 	}
 	if w.node != nil {
-		e.Recorder.Eventf(w.node, w.p, kind, reason, "Capture", format, args...)
-		e.Recorder.Eventf(w.p, w.node, kind, reason, "Capture", format, args...)
+		a.Recorder.Eventf(w.node, w.p, kind, reason, "Capture", format, args...)
+		a.Recorder.Eventf(w.p, w.node, kind, reason, "Capture", format, args...)
 		return
 	}
-	e.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
+	a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
 }

@@ -27,19 +27,19 @@ const lookName = "look"
 func (e *Engine) lookAtDisk(ctx context.Context, w *world) error {
 	before := w.p.DeepCopy()
 	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
-		if err := e.patch(ctx, w.p, before); err != nil {
+		if err := ledgerOf(e).patch(ctx, w.p, before); err != nil {
 			return err
 		}
 	}
 	remember, now := w.remember(nil), metav1.NewTime(e.now())
-	err := e.record(ctx, w, func(r *v1alpha1.Record) {
+	err := ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) {
 		remember(r)
 		r.LookingSince = &now
 	})
 	if err != nil {
 		return err
 	}
-	return e.makePod(ctx, lookPod(w.p, e.podNamespace(), e.Image))
+	return podsOf(e).makePod(ctx, lookPod(w.p, e.podNamespace(), e.Image))
 }
 
 // lookPod looks at the donor's disk while the donor serves. It is of the image and the account of the generalize pod,

@@ -82,29 +82,29 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 }
 
 // announceDonor records an event when a donor that is held turns out to have lost its Node or its instance.
-func (e *Engine) announceDonor(before, p *v1alpha1.Prototype) {
+func (a announcer) announceDonor(before, p *v1alpha1.Prototype) {
 	donor := p.Status.Donor
-	if e.Recorder == nil || donor == nil || donor.ReleasedAt != nil || before.Status.Donor != nil && before.Status.Donor.State == donor.State {
+	if a.Recorder == nil || donor == nil || donor.ReleasedAt != nil || before.Status.Donor != nil && before.Status.Donor.State == donor.State {
 		return
 	}
 	switch donor.State {
 	case v1alpha1.DonorNodeGone:
-		e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "NodeGone", "Capture",
+		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "NodeGone", "Capture",
 			"somebody deleted node %s while the capture holds it; its instance runs, and makes the Node again when it boots", p.Spec.Donor.NodeName)
 	case v1alpha1.DonorGone:
-		e.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "InstanceGone", "Capture",
+		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "InstanceGone", "Capture",
 			"the instance of node %s is gone while the capture holds it", p.Spec.Donor.NodeName)
 	case v1alpha1.DonorReady, v1alpha1.DonorNotReady, v1alpha1.DonorOff:
 	}
 }
 
 // released is the event of a donor that is given back, as this look found it.
-func (e *Engine) released(w *world) {
+func (a announcer) released(w *world) {
 	name := w.p.Spec.Donor.NodeName
 	switch state := w.donorState(); state {
 	case v1alpha1.DonorReady:
-		e.event(w, corev1.EventTypeNormal, "Released", "node %s is back in service as it was", name)
+		a.event(w, corev1.EventTypeNormal, "Released", "node %s is back in service as it was", name)
 	default:
-		e.event(w, corev1.EventTypeWarning, "Released", "node %s is given back; %s", name, donorWords[state])
+		a.event(w, corev1.EventTypeWarning, "Released", "node %s is given back; %s", name, donorWords[state])
 	}
 }

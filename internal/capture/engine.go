@@ -95,14 +95,14 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 		noteRecovery(p)
 	}
 	// The one status write of a pass. A Prototype whose last finalizer is gone takes no status any more.
-	if statusErr := e.writeStatus(ctx, before, p); statusErr != nil {
+	if statusErr := ledgerOf(e).writeStatus(ctx, before, p); statusErr != nil {
 		err = errors.Join(err, statusErr)
 	} else {
 		e.observe(ctx, before, p)
-		e.announceTrouble(before, p)
-		e.announceDisbelief(before, p)
-		e.announceWayBack(before, p)
-		e.announceDonor(before, p)
+		announcerOf(e).announceTrouble(before, p)
+		announcerOf(e).announceDisbelief(before, p)
+		announcerOf(e).announceWayBack(before, p)
+		announcerOf(e).announceDonor(before, p)
 	}
 	if err != nil {
 		return Result{After: e.backOff(name, err)}, err
@@ -136,7 +136,7 @@ func (e *Engine) Run(ctx context.Context, name string) error {
 
 // step is one look, one decision, one action.
 func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
-	record := e.readRecord(p)
+	record := ledgerOf(e).readRecord(p)
 	if record.Reservation == nil && record.LeaveBoot() == "" {
 		e.reserving.Lock()
 		defer e.reserving.Unlock()

@@ -187,5 +187,5 @@ func (e *Engine) fail(w *world, f *v1alpha1.Failure) {
 	w.p.Status.Failure = f
 	enter(&w.p.Status, v1alpha1.PhaseGivingBack, e.now())
 	reportConditions(w.p, plan.Decision{Do: plan.Fail}, e.now())
-	e.event(w, corev1.EventTypeWarning, f.Reason, "%s", f.Message)
+	announcerOf(e).event(w, corev1.EventTypeWarning, f.Reason, "%s", f.Message)
 }

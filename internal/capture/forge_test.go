@@ -185,6 +185,10 @@ func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 			s.must(err)
 			record.Order = nil
 			p.Annotations[v1alpha1.RecordAnnotation] = s.text(record)
+			proof, err := v1alpha1.ProofOf(p)
+			s.must(err)
+			proof.Order = "" // nor did its proof tell any
+			p.Annotations[v1alpha1.ProofAnnotation] = s.text(proof)
 			s.must(s.clean.Update(t.Context(), p))
 		})
 		if !aged {

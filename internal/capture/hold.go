@@ -23,10 +23,10 @@ const registerTimeout = 10 * time.Minute
 
 // readRecord reads the Prototype's record. One that is not readable is none: what the hold needs stands on the Node
 // too, and if it does not, plan is told that it is lost.
-func (e *Engine) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
+func (l ledger) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	record, err := v1alpha1.RecordOf(p)
 	if err != nil {
-		e.Log.Error(err, "the record is taken for removed", "prototype", p.Name)
+		l.Log.Error(err, "the record is taken for removed", "prototype", p.Name)
 		return v1alpha1.Record{}
 	}
 	return record
@@ -40,7 +40,7 @@ func (w *world) recordLost() bool {
 
 // readLock tells who holds the Node. Over a reservation that is ours by the record, another one counts only if its
 // holder is there and has to do with this node: a hand may have written anything.
-func (e *Engine) readLock(ctx context.Context, w *world) error {
+func (h hold) readLock(ctx context.Context, w *world) error {
 	f := &w.facts
 	reservation, err := v1alpha1.ReservationOf(w.node.Annotations)
 	switch {
@@ -55,7 +55,7 @@ func (e *Engine) readLock(ctx context.Context, w *world) error {
 		return nil
 	case err == nil:
 		w.over = reservation.Holder.String()
-		there, err := e.holds(ctx, reservation.Holder, w.id)
+		there, err := h.holds(ctx, reservation.Holder, w.id)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (w *world) takeOver(reservation *v1alpha1.Reservation) {
 
 // holds tells whether the holder is a capture of this very instance that has not ended. One of a kind that this version
 // does not know is taken for present: nobody here can tell, and it gives back itself.
-func (e *Engine) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.InstanceID) (bool, error) {
+func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.InstanceID) (bool, error) {
 	if !holder.Known() {
 		return true, nil
 	}
@@ -94,24 +94,24 @@ func (e *Engine) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.Ins
 		return false, nil
 	}
 	p := &v1alpha1.Prototype{}
-	err := e.Client.Get(ctx, client.ObjectKey{Name: holder.Name}, p)
+	err := h.Client.Get(ctx, client.ObjectKey{Name: holder.Name}, p)
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("read prototype %s, which holds the donor by its reservation: %w", holder.Name, err)
 	}
-	return p.UID == holder.UID && !p.Status.Terminal() && e.Cloud.SameInstance(cloud.InstanceID(p.Spec.Donor.ProviderID), id), nil
+	return p.UID == holder.UID && !p.Status.Terminal() && h.Cloud.SameInstance(cloud.InstanceID(p.Spec.Donor.ProviderID), id), nil
 }
 
 // lookHold looks at how the instance stands to its pool, while that is still to be taken or given back. What is gone from
 // the pool has nothing that could be.
-func (e *Engine) lookHold(ctx context.Context, w *world) error {
+func (h hold) lookHold(ctx context.Context, w *world) error {
 	f := &w.facts
 	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting {
 		return nil
 	}
-	hold, err := e.Cloud.HoldOf(ctx, w.id)
+	hold, err := h.Cloud.HoldOf(ctx, w.id)
 	if err != nil && !cloud.Is(err, cloud.NotFound) {
 		return err
 	}
@@ -131,26 +131,26 @@ func tokenOf(r *v1alpha1.Reservation) string {
 
 // note writes onto the Node what the record says of the order and the return, so that the donor can be given back
 // even if the Prototype goes without its finalizer having been asked.
-func (e *Engine) note(ctx context.Context, w *world) error {
+func (h hold) note(ctx context.Context, w *world) error {
 	reservation := *w.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
 	if w.record.Returning && reservation.ReturningSince == nil {
-		since := metav1.NewTime(e.now())
+		since := metav1.NewTime(h.now())
 		reservation.ReturningSince = &since
 	}
-	return node.Note(ctx, e.Kube, w.node, reservation)
+	return node.Note(ctx, h.Kube, w.node, reservation)
 }
 
 // giveUpDisk writes down that the disk is no longer needed and the power comes back. A donor that is off without
 // an order, because somebody stopped it, is awaited under another boot than its last one like any other.
-func (e *Engine) giveUpDisk(ctx context.Context, w *world) error {
-	return e.record(ctx, w, func(r *v1alpha1.Record) {
+func (h hold) giveUpDisk(ctx context.Context, w *world) error {
+	return h.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Returning = true
 		if r.LeaveBoot() == "" {
 			r.DownBootID = lastBoot(w.node)
 		}
 		if r.Reservation != nil {
-			reservation, since := *r.Reservation, metav1.NewTime(e.now())
+			reservation, since := *r.Reservation, metav1.NewTime(h.now())
 			reservation.GeneralizeBootID, reservation.DownBootID, reservation.ReturningSince = r.GeneralizeBootID, r.DownBootID, &since
 			r.Reservation = &reservation
 		}
@@ -166,11 +166,11 @@ func lastBoot(n *corev1.Node) string {
 }
 
 // lookDeadlines tells how long the donor has been held, and awaited.
-func (e *Engine) lookDeadlines(w *world) {
+func (h hold) lookDeadlines(w *world) {
 	if !w.held() || w.reservation == nil {
 		return
 	}
-	f, now := &w.facts, e.now()
+	f, now := &w.facts, h.now()
 	held := now.Sub(w.reservation.ReservedAt.Time)
 	limit := w.p.Spec.Settings.Defaulted().OutOfService
 	f.Overdue = held > limit.Deadline.Duration

@@ -19,15 +19,15 @@ import (
 // Leftovers looks for generalize pods and their orders, and with pools for snapshots, that no Prototype owns which is still at work.
 // A snapshot must be named for one of the pools: what else lies there may be another cluster's.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
-	candidates, err := e.pods(ctx)
+	candidates, err := leftoversOf(e).strayPods(ctx)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := e.orders(ctx)
+	orders, err := leftoversOf(e).strayOrders(ctx)
 	if err != nil {
 		return nil, err
 	}
-	snapshots, err := e.snapshots(ctx, pools)
+	snapshots, err := leftoversOf(e).straySnapshots(ctx, pools)
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +56,10 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 }
 
 // orders lists the orders of generalize pods.
-func (e *Engine) orders(ctx context.Context) ([]held.Leftover, error) {
+func (r leftovers) strayOrders(ctx context.Context) ([]held.Leftover, error) {
 	list := &v1alpha1.OrderList{}
-	if err := e.Client.List(ctx, list, client.InNamespace(e.podNamespace())); err != nil && !apierrors.IsNotFound(err) { // an older Kamino knew none
-		return nil, fmt.Errorf("list the orders of namespace %s: %w", e.podNamespace(), err)
+	if err := r.Client.List(ctx, list, client.InNamespace(r.namespace)); err != nil && !apierrors.IsNotFound(err) { // an older Kamino knew none
+		return nil, fmt.Errorf("list the orders of namespace %s: %w", r.namespace, err)
 	}
 	var found []held.Leftover
 	for _, o := range list.Items {
@@ -69,8 +69,8 @@ func (e *Engine) orders(ctx context.Context) ([]held.Leftover, error) {
 }
 
 // snapshots lists those that were made for the pools and stay.
-func (e *Engine) snapshots(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
-	shelf, able := cloud.As[cloud.Shelf](e.Cloud)
+func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
+	shelf, able := cloud.As[cloud.Shelf](r.Cloud)
 	if !able || len(pools) == 0 {
 		return nil, nil
 	}
@@ -80,7 +80,7 @@ func (e *Engine) snapshots(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 	}
 	var found []held.Leftover
 	for _, s := range list {
-		if s.State != cloud.Deleting && e.ofPools(s.Name, pools) {
+		if s.State != cloud.Deleting && r.ofPools(s.Name, pools) {
 			found = append(found, held.Leftover{Kind: held.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID])})
 		}
 	}
@@ -88,10 +88,10 @@ func (e *Engine) snapshots(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 }
 
 // pods lists the generalize pods.
-func (e *Engine) pods(ctx context.Context) ([]held.Leftover, error) {
-	list, err := e.Kube.CoreV1().Pods(e.podNamespace()).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel})
+func (r leftovers) strayPods(ctx context.Context) ([]held.Leftover, error) {
+	list, err := r.Kube.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel})
 	if err != nil {
-		return nil, fmt.Errorf("list the pods of namespace %s: %w", e.podNamespace(), err)
+		return nil, fmt.Errorf("list the pods of namespace %s: %w", r.namespace, err)
 	}
 	var found []held.Leftover
 	for i := range list.Items {
@@ -104,9 +104,9 @@ func (e *Engine) pods(ctx context.Context) ([]held.Leftover, error) {
 	return found, nil
 }
 
-func (e *Engine) ofPools(prototype string, pools []cloud.PoolID) bool {
+func (r leftovers) ofPools(prototype string, pools []cloud.PoolID) bool {
 	for _, pool := range pools {
-		if versionIn(prototype, e.Cloud.PoolName(pool)) != "" {
+		if versionIn(prototype, r.Cloud.PoolName(pool)) != "" {
 			return true
 		}
 	}
@@ -121,40 +121,40 @@ func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]he
 		return nil, err
 	}
 	for _, l := range left {
-		if err := e.remove(ctx, l, pools); err != nil {
+		if err := leftoversOf(e).remove(ctx, l, pools); err != nil {
 			return nil, err
 		}
 	}
 	return left, nil
 }
 
-func (e *Engine) remove(ctx context.Context, l held.Leftover, pools []cloud.PoolID) error {
+func (r leftovers) remove(ctx context.Context, l held.Leftover, pools []cloud.PoolID) error {
 	switch namespace, name, _ := strings.Cut(l.Name, "/"); l.Kind {
 	case held.Pod:
 		now := int64(0)
-		err := e.Kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		err := r.Kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete pod %s: %w", l.Name, err)
 		}
 		return nil
 	case held.Order: // its key goes with it: the Secret is the order's
 		order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		if err := client.IgnoreNotFound(e.Client.Delete(ctx, order)); err != nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, order)); err != nil {
 			return fmt.Errorf("delete order %s: %w", l.Name, err)
 		}
 		return nil
 	}
 	for _, pool := range pools {
-		images, err := e.Cloud.Images(ctx, pool)
+		images, err := r.Cloud.Images(ctx, pool)
 		if err != nil {
 			return err
 		}
 		for _, image := range images {
 			if image.Tags[cloud.TagUID] == string(l.UID) && (image.State == cloud.Pending || image.State == cloud.Failed) {
-				return e.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: pool, Version: image.Version})
+				return r.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: pool, Version: image.Version})
 			}
 		}
 	}
-	shelf, _ := cloud.As[cloud.Shelf](e.Cloud) // it found the snapshot
+	shelf, _ := cloud.As[cloud.Shelf](r.Cloud) // it found the snapshot
 	return shelf.DropSnapshot(ctx, l.Name)
 }

@@ -83,7 +83,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 		return w, err
 	}
 	for _, part := range []func(context.Context, *world) error{
-		e.lookPod, e.lookCopy, e.lookInstance, e.lookReport, e.lookArtifacts, e.lookRecipe, e.lookDonePod, e.lookLeftOrder, e.lookPreflight,
+		podsOf(e).lookPod, e.lookCopy, e.lookInstance, ordersOf(e).lookReport, e.lookArtifacts, e.lookRecipe, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookPreflight,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
@@ -134,7 +134,7 @@ func (e *Engine) lookNode(ctx context.Context, w *world) error {
 	f.Recorded = w.reservation != nil
 	f.Restored, f.Noted = true, true
 	if w.node != nil {
-		if err := e.readLock(ctx, w); err != nil {
+		if err := holdOf(e).readLock(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ func (e *Engine) lookNode(ctx context.Context, w *world) error {
 	if w.node != nil {
 		w.readNode()
 	}
-	e.lookDeadlines(w)
+	holdOf(e).lookDeadlines(w)
 	return e.lookPods(ctx, w)
 }
 
@@ -188,36 +188,36 @@ func (e *Engine) drainOverdue(w *world) bool {
 
 // lookPod reads the pod on the donor: before the order the one that looks at the disk, behind it the generalize pod
 // while it works.
-func (e *Engine) lookPod(ctx context.Context, w *world) error {
+func (d pods) lookPod(ctx context.Context, w *world) error {
 	if w.p.UID == "" || !w.facts.Unrecorded && w.facts.Touched && w.podDone() {
 		return nil // a Prototype that is only thought of has none
 	}
-	return e.readPod(ctx, w)
+	return d.readPod(ctx, w)
 }
 
 // lookDonePod reads the pod where it must not be any more.
-func (e *Engine) lookDonePod(ctx context.Context, w *world) error {
+func (d pods) lookDonePod(ctx context.Context, w *world) error {
 	if !w.podDone() || !w.facts.DonePodMatters() {
 		return nil
 	}
-	return e.readPod(ctx, w)
+	return d.readPod(ctx, w)
 }
 
 // podDone tells whether the pod has done its work, or its time is over.
 func (w *world) podDone() bool { return w.facts.Returning || w.proofText() != "" }
 
-func (e *Engine) readPod(ctx context.Context, w *world) error {
-	pod, err := e.Kube.CoreV1().Pods(e.podNamespace()).Get(ctx, podName(w.p), metav1.GetOptions{})
+func (d pods) readPod(ctx context.Context, w *world) error {
+	pod, err := d.Kube.CoreV1().Pods(d.namespace).Get(ctx, podName(w.p), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read pod %s/%s: %w", e.podNamespace(), podName(w.p), err)
+		return fmt.Errorf("read pod %s/%s: %w", d.namespace, podName(w.p), err)
 	}
 	w.pod = pod
 	w.facts.Pod = plan.PodActive
 	if !w.facts.Touched && !w.facts.Unrecorded {
-		w.readLook(e.now())
+		w.readLook(d.now())
 		return nil
 	}
 	if w.podTrouble() != "" || w.unproven != "" {
@@ -247,7 +247,7 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 	}
 	w.instance = instance
 	f.Power = power(instance.Power)
-	return e.lookHold(ctx, w)
+	return holdOf(e).lookHold(ctx, w)
 }
 
 // speaksForItself tells that the instance need not be asked for: while the node says by itself that it

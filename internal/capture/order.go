@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,13 +37,13 @@ func (e *Engine) order(ctx context.Context, w *world) error {
 		return err
 	}
 	order := newOrder(w.p, e.podNamespace(), method, token, rules, public)
-	if err := e.makeOrder(ctx, order); err != nil {
+	if err := ordersOf(e).makeOrder(ctx, order); err != nil {
 		return err
 	}
-	if err := e.makeKey(ctx, order, private); err != nil {
+	if err := ordersOf(e).makeKey(ctx, order, private); err != nil {
 		return err
 	}
-	return e.record(ctx, w, func(r *v1alpha1.Record) {
+	return ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) {
 		r.GeneralizeBootID, r.RulesDigest = token, rules
 		r.Order = &v1alpha1.OrderRecord{UID: order.UID, Key: public}
 	})
@@ -77,14 +78,14 @@ func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMeth
 	}
 }
 
-func (e *Engine) makeOrder(ctx context.Context, order *v1alpha1.Order) error {
-	err := e.Client.Create(ctx, order)
+func (o orders) makeOrder(ctx context.Context, order *v1alpha1.Order) error {
+	err := o.Client.Create(ctx, order)
 	if apierrors.IsAlreadyExists(err) {
-		if err := client.IgnoreNotFound(e.Client.Delete(ctx, order)); err != nil {
+		if err := client.IgnoreNotFound(o.Client.Delete(ctx, order)); err != nil {
 			return fmt.Errorf("delete order %s/%s, which nobody carries out: %w", order.Namespace, order.Name, err)
 		}
 		order.ResourceVersion, order.UID = "", ""
-		err = e.Client.Create(ctx, order)
+		err = o.Client.Create(ctx, order)
 	}
 	if err != nil {
 		return fmt.Errorf("create order %s/%s: %w", order.Namespace, order.Name, err)
@@ -93,7 +94,7 @@ func (e *Engine) makeOrder(ctx context.Context, order *v1alpha1.Order) error {
 }
 
 // makeKey keeps the private half where only the order's pod gets it. It goes with its order.
-func (e *Engine) makeKey(ctx context.Context, order *v1alpha1.Order, private []byte) error {
+func (o orders) makeKey(ctx context.Context, order *v1alpha1.Order, private []byte) error {
 	immutable := true
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -105,10 +106,10 @@ func (e *Engine) makeKey(ctx context.Context, order *v1alpha1.Order, private []b
 		Immutable: &immutable,
 		Data:      map[string][]byte{orderKey: private},
 	}
-	secrets := e.Kube.CoreV1().Secrets(order.Namespace)
+	secrets := o.Kube.CoreV1().Secrets(order.Namespace)
 	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		if err := e.deleteKey(ctx, order.Name); err != nil {
+		if err := o.deleteKey(ctx, order.Name); err != nil {
 			return err
 		}
 		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
@@ -119,32 +120,32 @@ func (e *Engine) makeKey(ctx context.Context, order *v1alpha1.Order, private []b
 	return nil
 }
 
-func (e *Engine) deleteKey(ctx context.Context, name string) error {
-	err := e.Kube.CoreV1().Secrets(e.podNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
+func (o orders) deleteKey(ctx context.Context, name string) error {
+	err := o.Kube.CoreV1().Secrets(o.namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete secret %s/%s: %w", e.podNamespace(), name, err)
+		return fmt.Errorf("delete secret %s/%s: %w", o.namespace, name, err)
 	}
 	return nil
 }
 
 // lookReport reads the proof, and what the donor's pod says on its order. It comes after the look at the power:
 // the pod reports just before that goes off.
-func (e *Engine) lookReport(ctx context.Context, w *world) error {
+func (o orders) lookReport(ctx context.Context, w *world) error {
 	f := &w.facts
 	if !f.Touched {
 		return nil
 	}
-	e.readProof(w)
+	o.readProof(w)
 	f.Outdated = w.record.Order == nil
 	if f.Returning || f.Outdated {
 		return nil
 	}
-	if err := e.readOrder(ctx, w); err != nil || w.order == nil {
+	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
 		return err
 	}
 	report, err := v1alpha1.ReportOf(w.order, *w.record.Order)
 	if err == nil && report != nil {
-		err = w.take(report, e)
+		err = w.take(report, o.now())
 	}
 	if err != nil && w.record.Order.Pod != "" { // until it is written down which pod it is, none is believed, nor suspected
 		w.disbelieved = err.Error()
@@ -153,7 +154,7 @@ func (e *Engine) lookReport(ctx context.Context, w *world) error {
 }
 
 // take notes a report that the order's pod has signed. It is news until it stands on the Prototype.
-func (w *world) take(report *v1alpha1.Report, e *Engine) error {
+func (w *world) take(report *v1alpha1.Report, now time.Time) error {
 	f := &w.facts
 	name, said := v1alpha1.ProofAnnotation, any(report.Proof)
 	if report.Unproven != nil {
@@ -172,14 +173,14 @@ func (w *world) take(report *v1alpha1.Report, e *Engine) error {
 		w.reported = map[string]string{name: string(text)}
 	}
 	if report.Proof != nil {
-		f.PoweringOff = e.now().Sub(report.Proof.At.Time).Abs() < powerOffGrace
+		f.PoweringOff = now.Sub(report.Proof.At.Time).Abs() < powerOffGrace
 	}
 	return nil
 }
 
 // believe copies what the donor's pod has signed to where only the engine writes, so that nothing later depends
 // on the order. Whoever says that there is no proof takes back one that was reported before.
-func (e *Engine) believe(ctx context.Context, w *world) error {
+func (o orders) believe(ctx context.Context, w *world) error {
 	before := w.p.DeepCopy()
 	for name, text := range w.reported {
 		metav1.SetMetaDataAnnotation(&w.p.ObjectMeta, name, text)
@@ -187,38 +188,38 @@ func (e *Engine) believe(ctx context.Context, w *world) error {
 			delete(w.p.Annotations, v1alpha1.ProofAnnotation)
 		}
 	}
-	return e.patch(ctx, w.p, before)
+	return o.patch(ctx, w.p, before)
 }
 
 // readProof takes the facts from the proof on the Prototype.
-func (e *Engine) readProof(w *world) {
+func (o orders) readProof(w *world) {
 	f := &w.facts
 	proof, err := v1alpha1.ProofOf(w.p)
 	if err != nil {
-		e.Log.Error(err, "unreadable proof proves nothing", "prototype", w.p.Name)
+		o.Log.Error(err, "unreadable proof proves nothing", "prototype", w.p.Name)
 		return
 	}
 	if w.record.Proves(proof, w.p.UID) {
 		w.proof = proof
-		age := e.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
+		age := o.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
 		f.Proven = age < proofLife
 		f.PoweringOff = age.Abs() < powerOffGrace
 	}
-	e.readUnproven(w)
+	o.readUnproven(w)
 }
 
 // lookLeftOrder reads the order where it must not be any more.
-func (e *Engine) lookLeftOrder(ctx context.Context, w *world) error {
+func (o orders) lookLeftOrder(ctx context.Context, w *world) error {
 	if w.order != nil || !w.facts.LeftOrderMatters() {
 		return nil
 	}
-	return e.readOrder(ctx, w)
+	return o.readOrder(ctx, w)
 }
 
-func (e *Engine) readOrder(ctx context.Context, w *world) error {
+func (o orders) readOrder(ctx context.Context, w *world) error {
 	order := &v1alpha1.Order{}
-	key := client.ObjectKey{Namespace: e.podNamespace(), Name: podName(w.p)}
-	switch err := e.Client.Get(ctx, key, order); {
+	key := client.ObjectKey{Namespace: o.namespace, Name: podName(w.p)}
+	switch err := o.Client.Get(ctx, key, order); {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
@@ -230,11 +231,11 @@ func (e *Engine) readOrder(ctx context.Context, w *world) error {
 
 // deleteOrder removes the order behind its key, unless its pod has said more since it was read: a proof that is
 // acted on can no longer be taken back.
-func (e *Engine) deleteOrder(ctx context.Context, w *world) error {
-	if err := e.deleteKey(ctx, w.order.Name); err != nil {
+func (o orders) deleteOrder(ctx context.Context, w *world) error {
+	if err := o.deleteKey(ctx, w.order.Name); err != nil {
 		return err
 	}
-	err := e.Client.Delete(ctx, w.order, client.Preconditions{UID: &w.order.UID, ResourceVersion: &w.order.ResourceVersion})
+	err := o.Client.Delete(ctx, w.order, client.Preconditions{UID: &w.order.UID, ResourceVersion: &w.order.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete order %s/%s: %w", w.order.Namespace, w.order.Name, err)
 	}

@@ -61,7 +61,7 @@ func (e *Engine) lookOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 		return nil, nil
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
-	if there, err := e.holds(ctx, holder, id); err != nil || there {
+	if there, err := holdOf(e).holds(ctx, holder, id); err != nil || there {
 		return nil, err
 	}
 	w := &world{p: &v1alpha1.Prototype{}, id: id, orphan: true}
@@ -79,7 +79,7 @@ func (e *Engine) lookOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(holder.Name, w.p.Spec.Pool)
 	w.facts.Deleting = true
-	for _, part := range []func(context.Context, *world) error{e.lookNode, e.readPod, e.lookOrphanOrder, e.lookInstance, e.lookOrphanSnapshot} {
+	for _, part := range []func(context.Context, *world) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, e.lookOrphanSnapshot} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
 		}
@@ -98,8 +98,8 @@ func versionIn(name, pool string) string {
 }
 
 // lookOrphanOrder finds the order that the pod was made for: it may be gone behind its Prototype already.
-func (e *Engine) lookOrphanOrder(ctx context.Context, w *world) error {
-	if err := e.readOrder(ctx, w); err != nil || w.order == nil {
+func (o orders) lookOrphanOrder(ctx context.Context, w *world) error {
+	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
 		return err
 	}
 	if w.order.Spec.PrototypeUID != w.p.UID {

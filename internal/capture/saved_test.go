@@ -52,7 +52,7 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 		if !saved {
 			must(e.saveRecipe(ctx, w))
 		}
-		must(e.writeStatus(ctx, before, p))
+		must(ledgerOf(e).writeStatus(ctx, before, p))
 		return saved
 	}
 	says := func() string {

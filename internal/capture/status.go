@@ -243,7 +243,7 @@ func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 
 // writeStatus writes the status if the pass changed it. What differs is found by comparing the statuses alone:
 // the rest of the object is the larger part of it, and not written here.
-func (e *Engine) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
+func (l ledger) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
 	if equality.Semantic.DeepEqual(before.Status, p.Status) {
 		return nil
 	}
@@ -251,7 +251,7 @@ func (e *Engine) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype)
 	if err != nil {
 		return fmt.Errorf("compare the status of prototype %s: %w", p.Name, err)
 	}
-	err = e.Client.Status().Patch(ctx, p, client.RawPatch(types.MergePatchType, difference))
+	err = l.Client.Status().Patch(ctx, p, client.RawPatch(types.MergePatchType, difference))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of prototype %s: %w", p.Name, err)
 	}

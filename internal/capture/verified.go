@@ -8,10 +8,10 @@ import (
 
 // readUnproven takes the pod's own word that there is no proof. It counts before the kubelet's, who can
 // only tell how the container ended, and later; and it takes back a proof whose writing was not confirmed.
-func (e *Engine) readUnproven(w *world) {
+func (o orders) readUnproven(w *world) {
 	u, err := v1alpha1.UnprovenOf(w.p)
 	if err != nil {
-		e.Log.Error(err, "unreadable word on a missing proof is taken for one", "prototype", w.p.Name)
+		o.Log.Error(err, "unreadable word on a missing proof is taken for one", "prototype", w.p.Name)
 		u = &v1alpha1.Unproven{UID: w.p.UID, BootID: w.record.GeneralizeBootID, Why: err.Error()}
 	}
 	if !w.record.Answers(u, w.p.UID) {
