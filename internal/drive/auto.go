@@ -1,9 +1,7 @@
 package drive
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -161,12 +159,11 @@ func (r *Auto) look(ctx context.Context) (done bool, err error) {
 
 // capturesState tells one state of the captures from another, as far as a decision depends on it.
 func capturesState(all []v1alpha1.Prototype) string {
-	var state bytes.Buffer
+	state := "captures:\n"
 	for i := range all {
-		p := &all[i]
-		fmt.Fprintf(&state, "%s %s %t %t\n", p.Name, p.UID, p.Status.Terminal(), policy.HoldsDonor(p))
+		state += policy.State(&all[i]) + "\n"
 	}
-	return "captures:\n" + state.String()
+	return state
 }
 
 func (r *Auto) ours(p policy.Result) bool { return r.Only == "" || r.Only == p.Policy }

@@ -27,15 +27,9 @@ func newDonorWatch(kube kubernetes.Interface, node string) *donorWatch {
 	return &donorWatch{kube: kube, node: node, news: make(chan struct{}, 1)}
 }
 
-// donorState is what of a node is news.
-type donorState struct {
-	ready bool
-	boot  string
-}
-
 // run watches until the context ends, or it turns out that nobody is allowed to.
 func (w *donorWatch) run(ctx context.Context) {
-	var last donorState
+	var last nodestate.Boot
 	for ctx.Err() == nil {
 		if err := w.once(ctx, &last); cluster.NotAllowed(err) {
 			return
@@ -48,7 +42,7 @@ func (w *donorWatch) run(ctx context.Context) {
 }
 
 // once watches for as long as one watch lasts. It begins with the node as it is.
-func (w *donorWatch) once(ctx context.Context, last *donorState) error {
+func (w *donorWatch) once(ctx context.Context, last *nodestate.Boot) error {
 	ctx, cancel := context.WithTimeout(ctx, rewatch+10*time.Second)
 	defer cancel()
 	timeout := int64(rewatch / time.Second)
@@ -72,12 +66,12 @@ func (w *donorWatch) once(ctx context.Context, last *donorState) error {
 	}
 }
 
-func (w *donorWatch) take(event apiwatch.Event, last *donorState) {
+func (w *donorWatch) take(event apiwatch.Event, last *nodestate.Boot) {
 	n, isNode := event.Object.(*corev1.Node)
 	if !isNode {
 		return
 	}
-	state := donorState{nodestate.Ready(n), n.Status.NodeInfo.BootID}
+	state := nodestate.BootOf(n)
 	if state == *last {
 		return
 	}

@@ -28,3 +28,13 @@ func ReadySince(n *corev1.Node) (since time.Time, ready bool) {
 
 // Available tells whether a node takes pods: it is Ready and not cordoned.
 func Available(n *corev1.Node) bool { return Ready(n) && !n.Spec.Unschedulable }
+
+// Boot is what a capture waits for on its donor: that it is Ready or no longer, and under which boot. Nothing else of a
+// donor is news.
+type Boot struct {
+	Ready bool
+	ID    string
+}
+
+// BootOf reads it.
+func BootOf(n *corev1.Node) Boot { return Boot{Ready(n), n.Status.NodeInfo.BootID} }

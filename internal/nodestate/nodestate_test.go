@@ -46,3 +46,33 @@ func TestState(t *testing.T) {
 		})
 	}
 }
+
+// TestBootOf: a donor that is Ready or no longer, or has booted anew, is another one to whoever waits for it; labels,
+// other conditions and heartbeats are no news.
+func TestBootOf(t *testing.T) {
+	node := func(ready corev1.ConditionStatus, boot string) *corev1.Node {
+		n := &corev1.Node{}
+		n.Status.NodeInfo.BootID = boot
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue}, {Type: corev1.NodeReady, Status: ready}}
+		return n
+	}
+	before := BootOf(node(corev1.ConditionTrue, "a"))
+	if before != (Boot{Ready: true, ID: "a"}) {
+		t.Errorf("it is %+v", before)
+	}
+	for name, test := range map[string]struct {
+		after *corev1.Node
+		news  bool
+	}{
+		"as it was":  {node(corev1.ConditionTrue, "a"), false},
+		"not Ready":  {node(corev1.ConditionFalse, "a"), true},
+		"unknown":    {node(corev1.ConditionUnknown, "a"), true},
+		"a new boot": {node(corev1.ConditionTrue, "b"), true},
+		"no word":    {&corev1.Node{}, true},
+	} {
+		test.after.Labels = map[string]string{"any": "label"}
+		if (BootOf(test.after) != before) != test.news {
+			t.Errorf("%s: %+v", name, BootOf(test.after))
+		}
+	}
+}

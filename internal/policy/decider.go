@@ -235,8 +235,7 @@ func (d *Decider) due(w *world) map[Pool]*rules {
 func inputsOf(prototypes []v1alpha1.Prototype) string {
 	states := make([]string, 0, len(prototypes))
 	for i := range prototypes {
-		p := &prototypes[i]
-		states = append(states, fmt.Sprintf("%s/%s/%t/%t", p.Name, p.UID, p.Status.Terminal(), p.Status.Phase == v1alpha1.PhaseSucceeded))
+		states = append(states, ended(&prototypes[i]))
 	}
 	slices.Sort(states)
 	return strings.Join(states, " ")

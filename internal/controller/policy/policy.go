@@ -67,7 +67,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		WatchesRawSource(source.Func(r.hurry)).
 		WatchesRawSource(source.Kind(cached, &corev1.Node{}, r.onNode())).
 		WatchesRawSource(source.Kind(cached, &v1alpha1.PrototypePolicy{}, onChange(policyNews))).
-		WatchesRawSource(source.Kind(cached, &v1alpha1.Prototype{}, onChange(prototypeNews))).
+		WatchesRawSource(source.Kind(cached, &v1alpha1.Prototype{}, onChange(decide.News))).
 		Complete(r)
 }
 
@@ -120,10 +120,4 @@ func policyNews(before, after *v1alpha1.PrototypePolicy) bool {
 	return before.Generation != after.Generation || before.UID != after.UID ||
 		before.Annotations[v1alpha1.RetryAnnotation] != after.Annotations[v1alpha1.RetryAnnotation] ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
-}
-
-// prototypeNews are the end of a capture, and its donor's return, which lets another capture begin.
-func prototypeNews(before, after *v1alpha1.Prototype) bool {
-	return before.UID != after.UID || before.Status.Terminal() != after.Status.Terminal() ||
-		decide.HoldsDonor(before) != decide.HoldsDonor(after)
 }

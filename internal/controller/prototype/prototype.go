@@ -129,8 +129,7 @@ func donorNews() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, isNode := e.ObjectOld.(*corev1.Node)
 			after, isToo := e.ObjectNew.(*corev1.Node)
-			return isNode && isToo && (before.Status.NodeInfo.BootID != after.Status.NodeInfo.BootID ||
-				nodestate.Ready(before) != nodestate.Ready(after))
+			return isNode && isToo && nodestate.BootOf(before) != nodestate.BootOf(after)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
