@@ -246,6 +246,7 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 		return err
 	}
 	w.instance = instance
+	w.instance.BuiltFrom = e.Cloud.BuiltFrom(w.pool, instance)
 	f.Power = power(instance.Power)
 	return holdOf(e).lookHold(ctx, w)
 }

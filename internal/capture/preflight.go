@@ -419,7 +419,7 @@ const preflightLife = time.Minute
 // preflight asks the provider, unless it has just said that nothing is in the way. What it says of the instance with
 // each look counts in any case, and so does what it says of the pool, which is looked at after this.
 func (e *Engine) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error) {
-	spec := cloud.PreflightSpec{Instance: w.id, Version: w.p.Spec.Version}
+	spec := cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version}
 	if at, found := e.preflights.Load(spec); found && w.instance.ID != "" && e.now().Sub(at.(time.Time)).Abs() < preflightLife {
 		return slices.Clone(w.instance.Refusals), nil
 	}

@@ -48,9 +48,11 @@ type Pool struct {
 	Capacity int64 `json:"capacity"`
 	// MaxSize is the largest number of nodes that the pool may have; 0 if the cloud doesn't know.
 	MaxSize int64 `json:"maxSize,omitempty"`
-	// Traits that an image of this pool must share, for people, such as "generation": "V2".
+	// Traits that an image of this pool must share, in the words of the Disks that make it, such as "generation": "V2".
 	Traits map[string]string `json:"traits,omitempty"`
-	Recipe Recipe            `json:"recipe"`
+	// Line is the pool's series of images.
+	Line   Line   `json:"-"`
+	Recipe Recipe `json:"recipe"`
 	// Refusals: why no node of this pool can be captured. Empty if one can.
 	Refusals []Refusal `json:"refusals,omitempty"`
 }
@@ -59,7 +61,8 @@ type Pool struct {
 type Recipe struct {
 	// Image that the recipe names, as the cloud writes it.
 	Image string `json:"image"`
-	// Version, if Image is a version of this pool's own image definition; else empty.
+	// Version, if Image is a version of this pool's own line; else empty. Recipes that can't tell leave it empty, and
+	// Join has the Disks read the image.
 	Version string `json:"version,omitempty"`
 	// Latest tells that the recipe names the definition ("whatever is latest") and Version is what that means today.
 	Latest bool `json:"latest,omitempty"`
@@ -74,8 +77,8 @@ type Instance struct {
 	Power Power      `json:"power"`
 	// Image that it was built from, written as a recipe's is.
 	Image string `json:"image,omitempty"`
-	// BuiltFrom is the version of the pool's own definition that the instance was built from; empty if
-	// it came from another image.
+	// BuiltFrom is the version of the pool's own line that the instance was built from; empty if it came from another
+	// image. Whoever can't tell leaves it empty, and Join has the Disks read the image.
 	BuiltFrom string `json:"builtFrom,omitempty"`
 	// CreatedAt is when the cloud made it; zero if it does not say. A rebuild may leave it as it was.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
@@ -103,13 +106,13 @@ type SnapshotSpec struct {
 	Tags     map[string]string
 }
 
-// ImageRef names a version of a pool's image definition.
+// ImageRef names a version of a pool's line.
 type ImageRef struct {
 	Pool    PoolID
 	Version string
 }
 
-// Image is a version of a pool's image definition.
+// Image is a version of a pool's line. Disks, which know no pools, leave the pool out, and Join fills it in.
 type Image struct {
 	ImageRef `json:"-"`
 	Version  string `json:"version"`
@@ -188,12 +191,15 @@ type RecipeChange struct {
 
 // PreflightSpec names a capture that is thought of.
 type PreflightSpec struct {
+	// Pool of the instance.
+	Pool     PoolID
 	Instance InstanceID
 	Version  string
 }
 
-// Disks is the half of the contract that machines, disks and images belong to.
-type Disks interface {
+// Machines are the calls about single instances and the copies of their disks. They are the Disks' own, and a
+// Provider has them as they are.
+type Machines interface {
 	// SameInstance tells whether two IDs name one instance, however they are written. It does no I/O.
 	SameInstance(a, b InstanceID) bool
 
@@ -217,29 +223,10 @@ type Disks interface {
 
 	// DeleteSnapshot starts its deletion. Deleting nothing is nil.
 	DeleteSnapshot(ctx context.Context, instance InstanceID, name string) error
-
-	// Image looks at one version, with its progress. An absent one is not an error: its State says so.
-	Image(ctx context.Context, ref ImageRef) (Image, error)
-
-	// Images lists the pool's versions, oldest first in the order of package imageversion. No definition means no versions.
-	Images(ctx context.Context, pool PoolID) ([]Image, error)
-
-	// EnsureImage starts making the version from the snapshot, with whatever must be there first, unless
-	// the version exists, whatever its state, and returns it. A failed version is retried here only where
-	// the failure means that another kind of storage must be used. The version is never what "latest"
-	// means: a pool uses it only when its recipe names it.
-	EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
-
-	// TagImage sets tags of a version; an empty value removes the tag. NotFound if the version is absent.
-	TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error
-
-	// DeleteImage starts the version's deletion. Deleting nothing is nil. A version that the pool's
-	// recipe names is refused with Conflict.
-	DeleteImage(ctx context.Context, ref ImageRef) error
 }
 
-// Recipes is the half of the contract that pools and their recipes belong to.
-type Recipes interface {
+// Pools are the calls about pools that the Recipes have for themselves, and a Provider has them as they are.
+type Pools interface {
 	// PoolsOf tells of each node which pool it belongs to, in the order of the nodes, or why it belongs to none: that
 	// is no error. An error means that the cloud could not be asked, and nothing is known of any. A cloud that must
 	// be asked takes many nodes in one request, so that a caller asks once for all that it has, and never one by one.
@@ -248,18 +235,6 @@ type Recipes interface {
 
 	// PoolName is the pool's own name, from its ID alone.
 	PoolName(id PoolID) string
-
-	// Pool looks at a pool and its recipe.
-	Pool(ctx context.Context, id PoolID) (Pool, error)
-
-	// Preflight looks for everything in the cloud that would make a capture fail later: a pool or
-	// instance of the wrong kind, a missing permission, a name that is taken, a used-up quota, a version
-	// that exists. Nil means that nothing was found.
-	Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error)
-
-	// RecipeChange tells what pointing the pool at the version does. With removeBootstrap, what
-	// bootstraps a generic image leaves the recipe; everything else in it always stays.
-	RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error)
 
 	// SetRecipe carries the change out and starts no change of any running instance. It returns
 	// Conflict if the recipe is no longer what the change was made from, and nil only when a read
@@ -286,8 +261,44 @@ type Recipes interface {
 	SetCapacity(ctx context.Context, id PoolID, from, to int64) error
 }
 
-// Provider is a whole cloud.
+// Provider is a whole cloud, as all of Kamino sees it: by pools. Join makes one of two halves, Disks and Recipes, which
+// are what somebody writes for a cloud.
 type Provider interface {
-	Disks
-	Recipes
+	Machines
+	Pools
+
+	// Pool looks at a pool and its recipe.
+	Pool(ctx context.Context, id PoolID) (Pool, error)
+
+	// BuiltFrom is the version of the pool's line that an instance was built from; empty if it came from another image.
+	// It does no I/O: the image is read off the instance as it was seen.
+	BuiltFrom(pool PoolID, instance Instance) string
+
+	// Preflight looks for everything in the cloud that would make a capture fail later: a pool or
+	// instance of the wrong kind, a missing permission, a name that is taken, a used-up quota, a version
+	// that exists. Nil means that nothing was found. Both halves are asked.
+	Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error)
+
+	// Image looks at one version, with its progress. An absent one is not an error: its State says so.
+	Image(ctx context.Context, ref ImageRef) (Image, error)
+
+	// Images lists the pool's versions, oldest first in the order of package imageversion. No line means no versions.
+	Images(ctx context.Context, pool PoolID) ([]Image, error)
+
+	// EnsureImage starts making the version from the snapshot, with whatever must be there first, unless
+	// the version exists, whatever its state, and returns it. A failed version is retried here only where
+	// the failure means that another kind of storage must be used. The version is never what "latest"
+	// means: a pool uses it only when its recipe names it.
+	EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
+
+	// TagImage sets tags of a version; an empty value removes the tag. NotFound if the version is absent.
+	TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error
+
+	// DeleteImage starts the version's deletion. Deleting nothing is nil. A version that the pool's
+	// recipe names is refused with Conflict: the recipe is read right before.
+	DeleteImage(ctx context.Context, ref ImageRef) error
+
+	// RecipeChange tells what pointing the pool at the version does. With removeBootstrap, what
+	// bootstraps a generic image leaves the recipe; everything else in it always stays.
+	RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error)
 }

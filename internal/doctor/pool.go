@@ -60,7 +60,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 		refuse(cloud.Refuse("OnlyReadyNode", fmt.Sprintf("%d of the pool's %d nodes are Ready; a donor's pods must find room on another", m.ready, m.nodes), "grow the pool to two"))
 	}
 	if m.donorName != "" {
-		refusals, err := d.Cloud.Preflight(ctx, cloud.PreflightSpec{Instance: m.donor, Version: imageversion.Of(d.Now())})
+		refusals, err := d.Cloud.Preflight(ctx, cloud.PreflightSpec{Pool: id, Instance: m.donor, Version: imageversion.Of(d.Now())})
 		if err != nil {
 			d.add(refusedByCloud(m.name, err))
 			fine = false

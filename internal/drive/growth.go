@@ -90,9 +90,13 @@ func (g *Growth) ready(ctx context.Context) (ready []*corev1.Node, err error) {
 // BuiltFrom tells of each node what it was built from.
 func (g *Growth) BuiltFrom(ctx context.Context, nodes []*corev1.Node) []NewNode {
 	told := make([]NewNode, len(nodes))
+	its, err := membership.OfPrototype(ctx, g.Cloud, g.Prototype, nil)
+	if err != nil {
+		its.Pool = "" // what the instance itself tells counts
+	}
 	for i, n := range nodes {
 		instance, err := g.Cloud.Instance(ctx, cloud.InstanceID(n.Spec.ProviderID))
-		told[i] = NewNode{Name: n.Name, BuiltFrom: instance.BuiltFrom, Err: err}
+		told[i] = NewNode{Name: n.Name, BuiltFrom: g.Cloud.BuiltFrom(its.Pool, instance), Err: err}
 	}
 	return told
 }

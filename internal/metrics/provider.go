@@ -11,7 +11,7 @@ import (
 const resultOK = "OK"
 
 // Provider counts and times the calls to a provider, those of its powers included. Those that do no I/O
-// (SameInstance, PoolName, ReadPool, MaxImages) are not counted.
+// (SameInstance, PoolName, BuiltFrom, ReadPool, MaxImages) are not counted.
 func (m *Metrics) Provider(next cloud.Provider) cloud.Provider {
 	return &counted{Provider: next, metrics: m}
 }

@@ -103,6 +103,15 @@ func newWorld(t *testing.T, change options) *world {
 	return w
 }
 
+// as is a power that the provider must have.
+func as[Power any](p cloud.Provider) Power {
+	power, able := cloud.As[Power](p)
+	if !able {
+		panic("the provider has lost a power")
+	}
+	return power
+}
+
 // poolOf is the pool of an instance.
 func (w *world) poolOf(id cloud.InstanceID) cloud.PoolID {
 	w.t.Helper()

@@ -14,7 +14,7 @@ import (
 
 func (w *world) preflight() []cloud.Refusal {
 	w.t.Helper()
-	found, err := w.p.Preflight(w.t.Context(), cloud.PreflightSpec{Instance: w.a, Version: version})
+	found, err := w.p.Preflight(w.t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.a, Version: version})
 	w.must(err)
 	return found
 }
@@ -61,7 +61,7 @@ func TestRefusals(t *testing.T) {
 func TestFlexibleInstance(t *testing.T) {
 	w := newWorld(t, options{})
 	id := cloud.InstanceID("azure:///subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/virtualMachines/flex_1")
-	_, err := w.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: id, Version: version})
+	_, err := w.p.Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: id, Version: version})
 	w.wantError(err, cloud.Unsupported, "Flexible orchestration")
 }
 

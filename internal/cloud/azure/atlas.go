@@ -7,9 +7,9 @@ import (
 )
 
 // PoolsBeside implements cloud.Atlas: a request for each resource group, and one more for each full page.
-func (p *Provider) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+func (p *Recipes) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	var found []cloud.PoolID
-	err := p.eachGroup(pools, func(s scaleSet, clients *clients) error {
+	err := p.eachPool(pools, func(s scaleSet, clients *clients) error {
 		pager := clients.scaleSets.NewListPager(s.group, nil)
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
@@ -27,31 +27,20 @@ func (p *Provider) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cl
 	return found, err
 }
 
-// eachGroup goes through the resource groups of the pools, each once, and ends with the first error.
-func (p *Provider) eachGroup(pools []cloud.PoolID, do func(scaleSet, *clients) error) error {
-	seen := map[string]bool{}
-	for _, pool := range pools {
-		s, err := parsePool(pool)
-		if err != nil {
-			return err
-		}
-		if seen[s.scope()] {
-			continue
-		}
-		seen[s.scope()] = true
-		clients, err := p.in(s)
-		if err != nil {
-			return err
-		}
-		if err := do(s, clients); err != nil {
+// eachPool goes through the resource groups of the pools, each once, and ends with the first error.
+func (p *Recipes) eachPool(pools []cloud.PoolID, do func(scaleSet, *clients) error) error {
+	sets := make([]scaleSet, len(pools))
+	for i, pool := range pools {
+		var err error
+		if sets[i], err = parsePool(pool); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.eachGroup(sets, do)
 }
 
 // ReadPool implements cloud.Atlas.
-func (p *Provider) ReadPool(text string) (cloud.PoolID, bool) {
+func (p *Recipes) ReadPool(text string) (cloud.PoolID, bool) {
 	s, err := parsePool(cloud.PoolID(text))
 	return s.pool(), err == nil
 }

@@ -6,14 +6,34 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var _ cloud.Auditor = (*Provider)(nil)
-
 // Permissions implements cloud.Auditor, in one request for each page of the credential's roles.
-func (p *Provider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
+func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	s, err := parsePool(pool)
 	if err != nil {
 		return nil, err
 	}
+	granted, err := p.grants(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return append(judged(s, granted, recipeActions, ""), judged(s, granted, rebuildActions, "kamino rollback --replace-nodes")...), nil
+}
+
+// Permissions implements cloud.LineAuditor, likewise.
+func (p *Disks) Permissions(ctx context.Context, line cloud.Line) ([]cloud.Permission, error) {
+	s, err := parseLine(line)
+	if err != nil {
+		return nil, err
+	}
+	granted, err := p.grants(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return judged(s, granted, diskActions, ""), nil
+}
+
+// grants lists what the credential may do in a resource group.
+func (p *account) grants(ctx context.Context, s scaleSet) ([]grant, error) {
 	clients, err := p.in(s)
 	if err != nil {
 		return nil, err
@@ -22,17 +42,26 @@ func (p *Provider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.
 	if err != nil {
 		return nil, fail("list permissions of", text("resource group "+s.group), err)
 	}
-	var out []cloud.Permission
-	add := func(actions []string, purpose string) {
-		for _, action := range actions {
-			allowed := false
-			for _, g := range granted {
-				allowed = allowed || g.allows(action)
-			}
-			out = append(out, cloud.Permission{Action: action, Scope: s.scope(), Allowed: allowed, For: purpose})
-		}
+	return granted, nil
+}
+
+func judged(s scaleSet, granted []grant, actions []string, purpose string) []cloud.Permission {
+	out := make([]cloud.Permission, len(actions))
+	for i, action := range actions {
+		out[i] = cloud.Permission{Action: action, Scope: s.scope(), Allowed: allowed(granted, action), For: purpose}
 	}
-	add(requiredActions, "")
-	add(rebuildActions, "kamino rollback --replace-nodes")
-	return out, nil
+	return out
+}
+
+// refusePermissions compares what is to be done with what the credential may do; nil where it may all, or nobody can
+// tell: then the calls themselves will.
+func (p *account) refusePermissions(ctx context.Context, s scaleSet, actions []string) (*cloud.Refusal, error) {
+	granted, err := p.grants(ctx, s)
+	switch {
+	case cloud.Is(err, cloud.Denied), cloud.Is(err, cloud.NotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return missing(s, granted, actions), nil
 }

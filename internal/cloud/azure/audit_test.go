@@ -14,7 +14,7 @@ func TestPermissions(t *testing.T) {
 	a.lists[fold(permissionsOf)] = []any{map[string]any{
 		"actions": []any{"Microsoft.Compute/*"}, "notActions": []any{"Microsoft.Compute/snapshots/delete", "*/reimage/action"},
 	}}
-	got, err := a.provider().Permissions(t.Context(), testPool)
+	got, err := as[cloud.Auditor](a.provider()).Permissions(t.Context(), testPool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestPermissions(t *testing.T) {
 			missing = append(missing, p)
 		}
 	}
-	if len(missing) != 2 || missing[0].Action != "Microsoft.Compute/snapshots/delete" || missing[0].For != "" || missing[1].For == "" {
+	if len(missing) != 2 || missing[1].Action != "Microsoft.Compute/snapshots/delete" || missing[1].For != "" || missing[0].For == "" {
 		t.Errorf("missing: %+v", missing)
 	}
 }
@@ -38,6 +38,6 @@ func TestPermissions(t *testing.T) {
 func TestPermissionsThatMayNotBeListed(t *testing.T) {
 	a := newARM(t)
 	a.next("GET", permissionsOf, armError(403, "AuthorizationFailed", "no"))
-	_, err := a.provider().Permissions(t.Context(), testPool)
+	_, err := as[cloud.Auditor](a.provider()).Permissions(t.Context(), testPool)
 	wantKind(t, err, cloud.Denied)
 }

@@ -8,7 +8,7 @@ import (
 
 // Instances implements cloud.Census: one request for each page of the list, without the instance views.
 // Power stays unknown: asking for the views makes Azure ask every VM, and answer in smaller pages.
-func (p *Provider) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
+func (p *Recipes) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	s, err := parsePool(pool)
 	if err != nil {
 		return nil, err
@@ -45,4 +45,4 @@ func (i instance) providerID() cloud.InstanceID {
 const maxModels = 10
 
 // MaxImages implements cloud.Census. Each image is a model of its own at least.
-func (p *Provider) MaxImages() int { return maxModels }
+func (p *Recipes) MaxImages() int { return maxModels }

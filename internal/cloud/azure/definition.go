@@ -32,12 +32,12 @@ type definitionTraits struct {
 }
 
 // wantedTraits joins what the disk says with what the pool's next VMs need.
-func wantedTraits(disk diskTraits, model armcompute.VirtualMachineScaleSet) definitionTraits {
-	out := definitionTraits{diskTraits: disk, trustedLaunch: securityTypeOf(model) == armcompute.SecurityTypesTrustedLaunch}
-	if storage := profileOf(model).StorageProfile; storage != nil {
-		out.nvme = strings.EqualFold(value(storage.DiskControllerType), "NVMe")
+func wantedTraits(disk diskTraits, traits map[string]string) definitionTraits {
+	return definitionTraits{
+		diskTraits:    disk,
+		trustedLaunch: traits[TraitSecurityType] == string(armcompute.SecurityTypesTrustedLaunch),
+		nvme:          strings.EqualFold(traits[TraitDiskController], "NVMe"),
 	}
-	return out
 }
 
 // orDefaults fills what a disk does not say: Azure means generation 1 and x64 then.
@@ -53,7 +53,7 @@ func (t diskTraits) orDefaults() diskTraits {
 
 // newDefinition says generation, architecture and security type explicitly: newer versions of Azure's API
 // fill in V2 and Trusted Launch where they are left out, and none can be changed later.
-func newDefinition(s scaleSet, model armcompute.VirtualMachineScaleSet, traits definitionTraits) armcompute.GalleryImage {
+func newDefinition(s scaleSet, mold cloud.Mold, traits definitionTraits) armcompute.GalleryImage {
 	security := securityStandard
 	if traits.trustedLaunch {
 		security = securityTrusted
@@ -64,7 +64,7 @@ func newDefinition(s scaleSet, model armcompute.VirtualMachineScaleSet, traits d
 	}
 	disk := traits.orDefaults()
 	definition := armcompute.GalleryImage{
-		Location: model.Location,
+		Location: to.Ptr(mold.Location),
 		Properties: &armcompute.GalleryImageProperties{
 			Identifier: &armcompute.GalleryImageIdentifier{
 				Publisher: to.Ptr(definitionPublisher), Offer: to.Ptr(s.group), SKU: to.Ptr(s.name),
@@ -76,9 +76,11 @@ func newDefinition(s scaleSet, model armcompute.VirtualMachineScaleSet, traits d
 			Features:         features,
 		},
 	}
-	if plan := model.Plan; plan != nil && value(plan.Name) != "" {
+	if plan := mold.Traits[TraitPlan]; plan != "" {
 		// VMs of a marketplace image with a plan keep needing it.
-		definition.Properties.PurchasePlan = &armcompute.ImagePurchasePlan{Name: plan.Name, Publisher: plan.Publisher, Product: plan.Product}
+		publisher, rest, _ := strings.Cut(plan, ":")
+		product, name, _ := strings.Cut(rest, ":")
+		definition.Properties.PurchasePlan = &armcompute.ImagePurchasePlan{Name: to.Ptr(name), Publisher: to.Ptr(publisher), Product: to.Ptr(product)}
 	}
 	return definition
 }

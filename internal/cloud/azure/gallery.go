@@ -18,13 +18,10 @@ type text string
 
 func (t text) String() string { return string(t) }
 
-// modelReader reads the pool's model once in a call, and only if somebody asks.
-type modelReader func() (armcompute.VirtualMachineScaleSet, error)
-
 // ensureDefinition starts what is missing before a version can be made: the gallery, then the definition.
 // ready is false while one of them is still being made. What this process began to make itself is not
 // compared with what is wanted. A definition that Azure failed to make is made again as it is.
-func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model modelReader, snapshotID string) (ready bool, err error) {
+func (p *Disks) ensureDefinition(ctx context.Context, s scaleSet, mold cloud.Mold, snapshotID string) (ready bool, err error) {
 	if p.known(p.defined, s.definitionID()) {
 		return true, nil
 	}
@@ -32,23 +29,23 @@ func (p *Provider) ensureDefinition(ctx context.Context, s scaleSet, model model
 	if err != nil {
 		return false, err
 	}
-	if there, err := p.ensureGallery(ctx, clients, s, model, snapshotID); err != nil || !there {
+	if there, err := p.ensureGallery(ctx, clients, s, mold, snapshotID); err != nil || !there {
 		return false, err
 	}
 	switch {
 	case p.began(s.definitionID()):
 		return false, nil // somebody else's step: housed tells when it is there
 	case p.began(s.galleryID()):
-		return p.makeDefinition(ctx, clients, s, model, snapshotID)
+		return p.makeDefinition(ctx, clients, s, mold, snapshotID)
 	}
 	definition, err := clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
 	if isNotFound(err) {
-		return p.makeDefinition(ctx, clients, s, model, snapshotID)
+		return p.makeDefinition(ctx, clients, s, mold, snapshotID)
 	}
 	if err != nil {
 		return false, fail("look at", text("image definition "+s.definition()), err)
 	}
-	if err := checkDefinition(ctx, clients, s, definition.GalleryImage, model, snapshotID); err != nil {
+	if err := checkDefinition(ctx, clients, s, definition.GalleryImage, mold, snapshotID); err != nil {
 		return false, err
 	}
 	if definitionState(definition.GalleryImage) == armcompute.GalleryProvisioningStateFailed {
@@ -65,8 +62,8 @@ func definitionState(definition armcompute.GalleryImage) armcompute.GalleryProvi
 }
 
 // checkDefinition compares a definition that was found with what the pool needs.
-func checkDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, model modelReader, snapshotID string) error {
-	wanted, _, err := wantedFor(ctx, clients, s, model, snapshotID)
+func checkDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, mold cloud.Mold, snapshotID string) error {
+	wanted, err := wantedFor(ctx, clients, s, mold, snapshotID)
 	if err != nil {
 		return err
 	}
@@ -76,18 +73,14 @@ func checkDefinition(ctx context.Context, clients *clients, s scaleSet, definiti
 	return nil
 }
 
-// wantedFor reads pool and snapshot for what their definition must be like.
-func wantedFor(ctx context.Context, clients *clients, s scaleSet, model modelReader, snapshotID string) (definitionTraits, armcompute.VirtualMachineScaleSet, error) {
-	pool, err := model()
-	if err != nil {
-		return definitionTraits{}, pool, err
-	}
+// wantedFor reads the snapshot for what its definition must be like, beside what the pool needs.
+func wantedFor(ctx context.Context, clients *clients, s scaleSet, mold cloud.Mold, snapshotID string) (definitionTraits, error) {
 	disk, err := snapshotTraits(ctx, clients, s, snapshotID)
-	return wantedTraits(disk, pool), pool, err
+	return wantedTraits(disk, mold.Traits), err
 }
 
 // settled reads the state of a gallery or a definition that is no failure, and remembers one that is complete.
-func (p *Provider) settled(id string, state armcompute.GalleryProvisioningState) (ready bool) {
+func (p *Disks) settled(id string, state armcompute.GalleryProvisioningState) (ready bool) {
 	switch state {
 	case armcompute.GalleryProvisioningStateCreating, armcompute.GalleryProvisioningStateDeleting:
 		return false
@@ -108,7 +101,7 @@ type house struct {
 
 // housed asks the operations by which this process makes the gallery or the definition how far they are. Until
 // they have ended well, there is no version.
-func (p *Provider) housed(ctx context.Context, s scaleSet) (house, error) {
+func (p *Disks) housed(ctx context.Context, s scaleSet) (house, error) {
 	for id, what := range map[string]text{s.galleryID(): text("gallery " + s.gallery()), s.definitionID(): text("image definition " + s.definition())} {
 		if !p.began(id) || p.known(p.defined, id) {
 			continue
@@ -133,7 +126,7 @@ func (p *Provider) housed(ctx context.Context, s scaleSet) (house, error) {
 
 // giveUp tells once why a gallery or a definition could not be made, to the one whose image it was made for;
 // whoever comes next tries again.
-func (p *Provider) giveUp(h house, snapshotID string) error {
+func (p *Disks) giveUp(h house, snapshotID string) error {
 	if h.fallen == "" {
 		return nil
 	}
@@ -150,19 +143,19 @@ func (p *Provider) giveUp(h house, snapshotID string) error {
 }
 
 // makeDefinition starts making the definition. Ready is true if Azure was done with it at once.
-func (p *Provider) makeDefinition(ctx context.Context, clients *clients, s scaleSet, model modelReader, snapshotID string) (ready bool, err error) {
-	wanted, pool, err := wantedFor(ctx, clients, s, model, snapshotID)
+func (p *Disks) makeDefinition(ctx context.Context, clients *clients, s scaleSet, mold cloud.Mold, snapshotID string) (ready bool, err error) {
+	wanted, err := wantedFor(ctx, clients, s, mold, snapshotID)
 	if err != nil {
 		return false, err
 	}
-	ready, err = p.putDefinition(ctx, clients, s, newDefinition(s, pool, wanted), snapshotID)
+	ready, err = p.putDefinition(ctx, clients, s, newDefinition(s, mold, wanted), snapshotID)
 	if err == nil {
 		p.learn(p.empty, s.definitionID())
 	}
 	return ready, err
 }
 
-func (p *Provider) putDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, snapshotID string) (ready bool, err error) {
+func (p *Disks) putDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, snapshotID string) (ready bool, err error) {
 	poller, err := clients.definitions.BeginCreateOrUpdate(ctx, s.group, s.gallery(), s.definition(), definition, nil)
 	if err != nil {
 		return false, fail("make", text("image definition "+s.definition()), err)
@@ -171,8 +164,8 @@ func (p *Provider) putDefinition(ctx context.Context, clients *clients, s scaleS
 }
 
 // started remembers the making of a gallery or a definition, and tells whether it is done already.
-func started[T any](p *Provider, id string, poller *runtime.Poller[T], snapshotID string) (ready bool) {
-	remember(p, id, poller)
+func started[T any](p *Disks, id string, poller *runtime.Poller[T], snapshotID string) (ready bool) {
+	remember(p.account, id, poller)
 	p.makeFor(id, snapshotID)
 	if poller.Done() {
 		p.learn(p.defined, id)
@@ -181,7 +174,7 @@ func started[T any](p *Provider, id string, poller *runtime.Poller[T], snapshotI
 }
 
 // ensureGallery adopts the gallery or starts making it. One that Azure failed to make is made again as it is.
-func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, model modelReader, snapshotID string) (ready bool, err error) {
+func (p *Disks) ensureGallery(ctx context.Context, clients *clients, s scaleSet, mold cloud.Mold, snapshotID string) (ready bool, err error) {
 	if p.known(p.defined, s.galleryID()) {
 		return true, nil
 	}
@@ -192,12 +185,8 @@ func (p *Provider) ensureGallery(ctx context.Context, clients *clients, s scaleS
 	gallery, absent := got.Gallery, isNotFound(err)
 	switch {
 	case absent:
-		pool, err := model()
-		if err != nil {
-			return false, err
-		}
 		gallery = armcompute.Gallery{
-			Location:   pool.Location,
+			Location:   to.Ptr(mold.Location),
 			Properties: &armcompute.GalleryProperties{Description: to.Ptr("Images of the node pools of resource group " + s.group + ", made by Kamino")},
 		}
 	case err != nil:

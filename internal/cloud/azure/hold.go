@@ -23,7 +23,7 @@ const (
 
 // HoldOf implements cloud.Recipes: a scale set does nothing by itself to an instance that is protected from scale-in,
 // but what its upgrade policy says, and such a pool is refused.
-func (p *Provider) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+func (p *Recipes) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.Hold{}, err
@@ -36,7 +36,7 @@ func (p *Provider) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold,
 }
 
 // Hold implements cloud.Recipes.
-func (p *Provider) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
+func (p *Recipes) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
 	if token == "" {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (p *Provider) Hold(ctx context.Context, id cloud.InstanceID, token string) 
 }
 
 // Unhold implements cloud.Recipes.
-func (p *Provider) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
+func (p *Recipes) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
 	if token == "" {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (p *Provider) Unhold(ctx context.Context, id cloud.InstanceID, token string
 
 // protect sets or clears an instance's protection from scale-in. Azure knows no patch of an instance, and keeps what a
 // PUT leaves out: only the protection is sent, on condition that nobody changed the instance in between.
-func (p *Provider) protect(ctx context.Context, id cloud.InstanceID, protect bool) error {
+func (p *Recipes) protect(ctx context.Context, id cloud.InstanceID, protect bool) error {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (p *Provider) protect(ctx context.Context, id cloud.InstanceID, protect boo
 	if err != nil {
 		return fail("set scale-in protection of", ref, err)
 	}
-	remember(p, string(id), poller)
+	remember(p.account, string(id), poller)
 	if answeredVM(answer, protect) {
 		return nil
 	}

@@ -45,6 +45,18 @@ func (s scaleSet) scope() string {
 	return "/subscriptions/" + s.subscription + "/resourceGroups/" + s.group
 }
 
+// line is the scale set's series of images, kept in its resource group.
+func (s scaleSet) line() cloud.Line { return cloud.Line{Place: s.scope(), Name: s.name} }
+
+// parseLine reads a line: whatever its pool is, its images are named as a scale set's of that name are.
+func parseLine(line cloud.Line) (scaleSet, error) {
+	parts := strings.Split(strings.Trim(line.Place, "/"), "/")
+	if len(parts) != 4 || !strings.EqualFold(parts[0], "subscriptions") || !strings.EqualFold(parts[2], "resourceGroups") || line.Name == "" {
+		return scaleSet{}, unsupported(line.Place, "this is not the ID of a resource group, which is where images are kept")
+	}
+	return scaleSet{subscription: strings.ToLower(parts[1]), group: strings.ToLower(parts[3]), name: strings.ToLower(line.Name)}, nil
+}
+
 func (s scaleSet) pool() cloud.PoolID { return cloud.PoolID(s.id()) }
 
 func (s scaleSet) String() string { return "scale set " + s.name }

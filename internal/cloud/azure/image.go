@@ -2,7 +2,6 @@ package azure
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,17 +38,25 @@ func (r versionRef) String() string {
 	return "image version " + r.version + " of " + r.scaleSet.String()
 }
 
-func versionOfRef(ref cloud.ImageRef) (versionRef, error) {
-	s, err := parsePool(ref.Pool)
+func versionOfRef(ref cloud.LineRef) (versionRef, error) {
+	s, err := parseLine(ref.Line)
 	if err != nil {
 		return versionRef{}, err
 	}
 	return versionRef{s, ref.Version}, checkVersion(ref.Version)
 }
 
+func versionOfPool(pool cloud.PoolID, version string) (versionRef, error) {
+	s, err := parsePool(pool)
+	if err != nil {
+		return versionRef{}, err
+	}
+	return versionRef{s, version}, checkVersion(version)
+}
+
 // Image implements cloud.Disks. A version that failed only because its region has no zone-redundant storage
 // counts as absent: EnsureImage replaces it.
-func (p *Provider) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
+func (p *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, error) {
 	r, err := versionOfRef(ref)
 	if err != nil {
 		return cloud.Image{}, err
@@ -59,14 +66,12 @@ func (p *Provider) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, 
 		return cloud.Image{}, err
 	}
 	if found.replace {
-		return absentImage(ref), nil
+		return absentImage(ref.Version), nil
 	}
 	return found.image, nil
 }
 
-func absentImage(ref cloud.ImageRef) cloud.Image {
-	return cloud.Image{ImageRef: ref, Version: ref.Version}
-}
+func absentImage(version string) cloud.Image { return cloud.Image{Version: version} }
 
 // foundVersion is one look at a version.
 type foundVersion struct {
@@ -76,28 +81,27 @@ type foundVersion struct {
 	replace bool
 }
 
-func (p *Provider) version(ctx context.Context, r versionRef) (foundVersion, error) {
+func (p *Disks) version(ctx context.Context, r versionRef) (foundVersion, error) {
 	clients, err := p.in(r.scaleSet)
 	if err != nil {
 		return foundVersion{}, err
 	}
-	ref := cloud.ImageRef{Pool: r.pool(), Version: r.version}
 	if house, err := p.housed(ctx, r.scaleSet); err != nil || !house.ready {
-		return foundVersion{image: absentImage(ref)}, err
+		return foundVersion{image: absentImage(r.version)}, err
 	}
 	if p.known(p.empty, r.galleryID()) || p.known(p.empty, r.definitionID()) {
-		return foundVersion{image: absentImage(ref)}, nil
+		return foundVersion{image: absentImage(r.version)}, nil
 	}
 	got, err := clients.versions.Get(ctx, r.group, r.gallery(), r.definition(), r.version,
 		&armcompute.GalleryImageVersionsClientGetOptions{Expand: to.Ptr(armcompute.ReplicationStatusTypesReplicationStatus)})
 	if isNotFound(err) {
-		return foundVersion{image: absentImage(ref)}, nil
+		return foundVersion{image: absentImage(r.version)}, nil
 	}
 	if err != nil {
 		return foundVersion{}, fail("look at", r, err)
 	}
 	out := foundVersion{image: imageOf(r.scaleSet, got.GalleryImageVersion)}
-	out.image.ImageRef, out.image.Version = ref, r.version
+	out.image.Version = r.version
 	zonal, region := isZonal(got.GalleryImageVersion), regionKey(r.scaleSet, value(got.Location))
 	switch out.image.State {
 	case cloud.Failed:
@@ -115,7 +119,7 @@ func (p *Provider) version(ctx context.Context, r versionRef) (foundVersion, err
 
 // whyFailed is why a version failed: what its operation says, and what the version says of its regions beside
 // that.
-func (p *Provider) whyFailed(ctx context.Context, r versionRef, said string) string {
+func (p *Disks) whyFailed(ctx context.Context, r versionRef, said string) string {
 	told := p.reason(ctx, r.id())
 	switch {
 	case told == "" && said == "":
@@ -147,11 +151,10 @@ func isZonal(version armcompute.GalleryImageVersion) bool {
 func imageOf(s scaleSet, version armcompute.GalleryImageVersion) cloud.Image {
 	name := value(version.Name)
 	out := cloud.Image{
-		ImageRef: cloud.ImageRef{Pool: s.pool(), Version: name},
-		Version:  name,
-		ID:       s.versionID(name), // Azure varies the case of what it returns.
-		State:    cloud.Pending,
-		Tags:     tagsOf(version.Tags),
+		Version: name,
+		ID:      s.versionID(name), // Azure varies the case of what it returns.
+		State:   cloud.Pending,
+		Tags:    tagsOf(version.Tags),
 	}
 	properties := version.Properties
 	if properties == nil {
@@ -209,8 +212,8 @@ func progressOf(status *armcompute.ReplicationStatus) (percent int32, details st
 }
 
 // Images implements cloud.Disks.
-func (p *Provider) Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error) {
-	s, err := parsePool(pool)
+func (p *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, error) {
+	s, err := parseLine(line)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +229,7 @@ func (p *Provider) Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image
 }
 
 // versions lists the versions of the pool's definition, oldest first; none if there is no definition.
-func (p *Provider) versions(ctx context.Context, s scaleSet) ([]*armcompute.GalleryImageVersion, error) {
+func (p *Disks) versions(ctx context.Context, s scaleSet) ([]*armcompute.GalleryImageVersion, error) {
 	clients, err := p.in(s)
 	if err != nil {
 		return nil, err
@@ -258,7 +261,7 @@ const (
 
 // TagImage implements cloud.Disks. All tags are sent, for Azure's documentation leaves open whether the
 // tags of a patch are merged or replace what is there; a removed one is sent as null.
-func (p *Provider) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error {
+func (p *Disks) TagImage(ctx context.Context, ref cloud.LineRef, tags map[string]string) error {
 	r, err := versionOfRef(ref)
 	if err != nil {
 		return err
@@ -282,7 +285,7 @@ func (p *Provider) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[st
 		poller, err := clients.versions.BeginUpdate(ctx, r.group, r.gallery(), r.definition(), r.version,
 			armcompute.GalleryImageVersionUpdate{Tags: sent}, nil)
 		if err == nil {
-			remember(p, r.id(), poller)
+			remember(p.account, r.id(), poller)
 			return nil
 		}
 		if try == tagTries || !isStatus(err, http.StatusConflict) {
@@ -311,29 +314,15 @@ func mergeTags(have, change map[string]string) (sent map[string]*string, changes
 }
 
 // DeleteImage implements cloud.Disks.
-func (p *Provider) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
+func (p *Disks) DeleteImage(ctx context.Context, ref cloud.LineRef) error {
 	r, err := versionOfRef(ref)
 	if err != nil {
 		return err
 	}
-	model, err := p.model(ctx, r.scaleSet)
-	if err != nil && !cloud.Is(err, cloud.NotFound) {
-		return err
-	}
-	if err == nil {
-		recipe, err := p.recipe(ctx, r.scaleSet, model)
-		if err != nil {
-			return err
-		}
-		if recipe.Version != "" && imageversion.Compare(recipe.Version, r.version) == 0 {
-			return &cloud.Error{Kind: cloud.Conflict, Op: "delete", Resource: r.String(),
-				Message: fmt.Sprintf("the recipe of %s names it: point the pool at another image first", r.scaleSet)}
-		}
-	}
 	return p.deleteVersion(ctx, r)
 }
 
-func (p *Provider) deleteVersion(ctx context.Context, r versionRef) error {
+func (p *Disks) deleteVersion(ctx context.Context, r versionRef) error {
 	clients, err := p.in(r.scaleSet)
 	if err != nil {
 		return err
@@ -345,6 +334,6 @@ func (p *Provider) deleteVersion(ctx context.Context, r versionRef) error {
 	if err != nil {
 		return fail("delete", r, err)
 	}
-	remember(p, r.id(), poller)
+	remember(p.account, r.id(), poller)
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // SameInstance implements cloud.Disks. Azure's IDs are the same in any case.
-func (p *Provider) SameInstance(a, b cloud.InstanceID) bool {
+func (p *Disks) SameInstance(a, b cloud.InstanceID) bool {
 	x, errX := parseInstance(a)
 	y, errY := parseInstance(b)
 	if errX != nil || errY != nil {
@@ -23,7 +23,7 @@ func (p *Provider) SameInstance(a, b cloud.InstanceID) bool {
 }
 
 // Instance implements cloud.Disks: the model and the instance view in one request.
-func (p *Provider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+func (p *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.Instance{}, err
@@ -49,7 +49,7 @@ func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineS
 }
 
 // vm reads an instance with its view, which has the power state.
-func (p *Provider) vm(ctx context.Context, ref instance) (armcompute.VirtualMachineScaleSetVM, error) {
+func (p *account) vm(ctx context.Context, ref instance) (armcompute.VirtualMachineScaleSetVM, error) {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
 		return armcompute.VirtualMachineScaleSetVM{}, err
@@ -142,21 +142,25 @@ func osDisk(vm armcompute.VirtualMachineScaleSetVM) string {
 // EnsureStopped implements cloud.Disks. It powers off, which keeps host, network and address, and never
 // deallocates, which would reset the TPM and may not get the capacity back. The guest is not asked to shut
 // down: its disk was generalized and synced, and an orderly shutdown would write to it again.
-func (p *Provider) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+func (p *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	return p.ensurePower(ctx, id, "power off", cloud.PowerStopping, func(power cloud.Power) bool {
 		return power == cloud.PowerRunning || power == cloud.PowerUnknown
 	}, func(clients *clients, ref instance) error {
 		poller, err := clients.instances.BeginPowerOff(ctx, ref.group, ref.name, ref.number,
 			&armcompute.VirtualMachineScaleSetVMsClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
 		if err == nil {
-			remember(p, string(id), poller)
+			remember(p.account, string(id), poller)
 		}
 		return err
 	})
 }
 
 // EnsureStarted implements cloud.Disks.
-func (p *Provider) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+func (p *Disks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	return p.ensureStarted(ctx, id)
+}
+
+func (p *account) ensureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	return p.ensurePower(ctx, id, "start", cloud.PowerStarting, func(power cloud.Power) bool {
 		return power == cloud.PowerStopped || power == cloud.PowerUnknown
 	}, func(clients *clients, ref instance) error {
@@ -170,7 +174,7 @@ func (p *Provider) EnsureStarted(ctx context.Context, id cloud.InstanceID) (clou
 
 // ensurePower looks, and starts the change if the instance needs it; another change that is under way is
 // left alone.
-func (p *Provider) ensurePower(ctx context.Context, id cloud.InstanceID, op string, after cloud.Power,
+func (p *account) ensurePower(ctx context.Context, id cloud.InstanceID, op string, after cloud.Power,
 	needed func(cloud.Power) bool, change func(*clients, instance) error) (cloud.Power, error) {
 	ref, err := parseInstance(id)
 	if err != nil {

@@ -2,9 +2,13 @@ package azure
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/authorization/armauthorization/v2"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // requiredActions are all that a whole capture does, in the pool's resource group.
@@ -31,6 +35,20 @@ var requiredActions = []string{
 	"Microsoft.Compute/galleries/images/versions/delete",
 }
 
+// recipeActions are those on the scale set and on how its instances stand to it.
+var recipeActions = []string{
+	"Microsoft.Compute/virtualMachineScaleSets/read",
+	"Microsoft.Compute/virtualMachineScaleSets/write",
+	"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
+	"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/write",
+	"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/instanceView/read",
+}
+
+// diskActions are those on instances, disks and images.
+var diskActions = slices.DeleteFunc(slices.Clone(requiredActions), func(action string) bool {
+	return action == recipeActions[0] || action == recipeActions[1] || action == recipeActions[3]
+})
+
 // RequiredActions are the Azure actions that a credential needs in the resource group of its pools, for a
 // role definition or a page of documentation.
 func RequiredActions() []string { return append([]string(nil), requiredActions...) }
@@ -45,19 +63,24 @@ func (g grant) allows(action string) bool {
 	return matchesAny(g.actions, action) && !matchesAny(g.notActions, action)
 }
 
-// missingActions are those of requiredActions that no grant allows.
-func missingActions(grants []grant) []string {
-	var missing []string
-	for _, action := range requiredActions {
-		allowed := false
-		for _, g := range grants {
-			allowed = allowed || g.allows(action)
-		}
-		if !allowed {
-			missing = append(missing, action)
-		}
+func allowed(granted []grant, action string) bool {
+	return slices.ContainsFunc(granted, func(g grant) bool { return g.allows(action) })
+}
+
+// missingActions are those that no grant allows.
+func missingActions(granted []grant, actions []string) []string {
+	return slices.DeleteFunc(slices.Clone(actions), func(action string) bool { return allowed(granted, action) })
+}
+
+// missing says which of the actions no grant allows; nil if none is missing.
+func missing(s scaleSet, granted []grant, actions []string) *cloud.Refusal {
+	lacks := missingActions(granted, actions)
+	if len(lacks) == 0 {
+		return nil
 	}
-	return missing
+	refusal := cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", strings.Join(lacks, ", "), s.scope()),
+		"give it a role with these actions there (a new role assignment takes some minutes to count)")
+	return &refusal
 }
 
 func matchesAny(patterns []string, action string) bool {

@@ -43,7 +43,7 @@ func TestMissingActions(t *testing.T) {
 			[]string{"Microsoft.Compute/galleries/images/versions/delete"}},
 		{"the actions as they are listed", []grant{{actions: RequiredActions()}}, nil},
 	} {
-		if got := missingActions(test.grants); !slices.Equal(got, test.want) {
+		if got := missingActions(test.grants, requiredActions); !slices.Equal(got, test.want) {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 const maxSizeTag = "max"
 
 // PoolsOf implements cloud.Recipes, without I/O: an instance's ID names its scale set.
-func (p *Provider) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+func (p *Recipes) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	found := make([]cloud.Membership, len(nodes))
 	for i, node := range nodes {
 		ref, err := parseInstance(node.ProviderID)
@@ -34,7 +34,7 @@ func (p *Provider) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud
 }
 
 // PoolName implements cloud.Recipes. It is the scale set's name in lower case, as Azure compares names.
-func (p *Provider) PoolName(id cloud.PoolID) string {
+func (p *Recipes) PoolName(id cloud.PoolID) string {
 	s, err := parsePool(id)
 	if err != nil {
 		return string(id)
@@ -42,17 +42,19 @@ func (p *Provider) PoolName(id cloud.PoolID) string {
 	return s.name
 }
 
+// Line implements cloud.Recipes, without I/O.
+func (p *Recipes) Line(_ context.Context, id cloud.PoolID) (cloud.Line, error) {
+	s, err := parsePool(id)
+	return s.line(), err
+}
+
 // Pool implements cloud.Recipes.
-func (p *Provider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+func (p *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	s, err := parsePool(id)
 	if err != nil {
 		return cloud.Pool{}, err
 	}
 	model, err := p.model(ctx, s)
-	if err != nil {
-		return cloud.Pool{}, err
-	}
-	recipe, err := p.recipe(ctx, s, model)
 	if err != nil {
 		return cloud.Pool{}, err
 	}
@@ -63,13 +65,14 @@ func (p *Provider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error
 		Capacity: capacityOf(model),
 		MaxSize:  maxSizeOf(model),
 		Traits:   traitsOf(model),
-		Recipe:   recipe,
+		Line:     s.line(),
+		Recipe:   recipeOf(s, model),
 		Refusals: refusalsOfPool(s, model),
 	}, nil
 }
 
 // model reads the scale set.
-func (p *Provider) model(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
+func (p *Recipes) model(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
 	clients, err := p.in(s)
 	if err != nil {
 		return armcompute.VirtualMachineScaleSet{}, err
@@ -83,7 +86,7 @@ func (p *Provider) model(ctx context.Context, s scaleSet) (armcompute.VirtualMac
 
 // modelToWrite reads the scale set for a write that is made from it. What an ETag guards may have been read before;
 // without one the read itself is the guard.
-func (p *Provider) modelToWrite(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
+func (p *Recipes) modelToWrite(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
 	model, err := p.model(ctx, s)
 	if err == nil && value(model.Etag) == "" {
 		return p.model(cloud.Anew(ctx), s)
@@ -144,16 +147,33 @@ type diskTraits struct {
 	architecture armcompute.Architecture
 }
 
-// traitsOf is for people. Generation and architecture belong to disks, and only Trusted Launch tells of them
-// in the model.
+// Traits of a pool that its images must share. Whoever gives out lines for these Disks names them so.
+const (
+	TraitSecurityType   = "securityType"      // as Azure writes it; Standard where the model says nothing
+	TraitGeneration     = "generation"        // for people: it belongs to disks, and only Trusted Launch tells of it
+	TraitVMSize         = "vmSize"            // for people
+	TraitDiskController = "diskController"    // absent where the model says nothing
+	TraitEncryptionSet  = "diskEncryptionSet" // the ID of the set that OS disks are encrypted with; absent if there is none
+	TraitPlan           = "plan"              // publisher:product:name of a marketplace image; absent if there is none
+)
+
 func traitsOf(model armcompute.VirtualMachineScaleSet) map[string]string {
 	security := securityTypeOf(model)
-	out := map[string]string{"securityType": string(security)}
+	out := map[string]string{TraitSecurityType: string(security)}
 	if security != armcompute.SecurityTypesStandard {
-		out["generation"] = string(armcompute.HyperVGenerationV2)
+		out[TraitGeneration] = string(armcompute.HyperVGenerationV2)
 	}
 	if model.SKU != nil && value(model.SKU.Name) != "" {
-		out["vmSize"] = *model.SKU.Name
+		out[TraitVMSize] = *model.SKU.Name
+	}
+	if storage := profileOf(model).StorageProfile; storage != nil && value(storage.DiskControllerType) != "" {
+		out[TraitDiskController] = *storage.DiskControllerType
+	}
+	if set := encryptionSetOf(model); set != "" {
+		out[TraitEncryptionSet] = set
+	}
+	if plan := model.Plan; plan != nil && value(plan.Name) != "" {
+		out[TraitPlan] = strings.Join([]string{value(plan.Publisher), value(plan.Product), *plan.Name}, ":")
 	}
 	return out
 }
@@ -223,7 +243,7 @@ func confidential(on fmt.Stringer) cloud.Refusal {
 
 // SetCapacity implements cloud.Recipes. The write is conditional on the model that was read, so that an
 // autoscaler that acts in between wins.
-func (p *Provider) SetCapacity(ctx context.Context, id cloud.PoolID, from, size int64) error {
+func (p *Recipes) SetCapacity(ctx context.Context, id cloud.PoolID, from, size int64) error {
 	s, err := parsePool(id)
 	if err != nil {
 		return err

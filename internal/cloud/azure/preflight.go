@@ -12,36 +12,58 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
+// PreflightRecipe implements cloud.Recipes, in two requests.
+func (p *Recipes) PreflightRecipe(ctx context.Context, id cloud.PoolID) ([]cloud.Refusal, error) {
+	s, err := parsePool(id)
+	if err != nil {
+		return nil, err
+	}
+	model, err := p.model(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	found := refusalsOfPool(s, model)
+	refusal, err := p.refusePermissions(ctx, s, recipeActions)
+	if err != nil {
+		return nil, err
+	}
+	if refusal != nil {
+		found = append(found, *refusal)
+	}
+	return found, nil
+}
+
 // preflight is one look ahead: what it needs at hand, and what it found.
 type preflight struct {
-	provider *Provider
+	provider *Disks
 	clients  *clients
 	instance instance
 	version  versionRef
-	model    armcompute.VirtualMachineScaleSet
+	mold     cloud.Mold
 	vm       armcompute.VirtualMachineScaleSetVM
-	// newDefinition: the pool has no image definition yet.
+	// newDefinition: the line has no image definition yet.
 	newDefinition bool
 	found         []cloud.Refusal
 }
 
-// Preflight implements cloud.Recipes. It takes eight or nine requests. What it may not look at, such as
+// PreflightDisk implements cloud.Disks. It takes seven or eight requests. What it may not look at, such as
 // quotas, it leaves out: the credential must only be allowed what a capture itself needs.
-func (p *Provider) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func (p *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	ref, err := parseInstance(spec.Instance)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkVersion(spec.Version); err != nil {
+	version, err := versionOfRef(spec.LineRef)
+	if err != nil {
 		return nil, err
 	}
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
 		return nil, err
 	}
-	look := &preflight{provider: p, clients: clients, instance: ref, version: versionRef{ref.scaleSet, spec.Version}}
+	look := &preflight{provider: p, clients: clients, instance: ref, version: version, mold: spec.Mold}
 	for _, step := range []func(context.Context) error{
-		look.pool, look.donor, look.permissions, look.encryption, look.gallery, look.quota,
+		look.donor, look.permissions, look.encryption, look.gallery, look.quota,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -54,26 +76,13 @@ func (l *preflight) refuse(reason, remedy, obstacle string, args ...any) {
 	l.found = append(l.found, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
 }
 
-func (l *preflight) pool(ctx context.Context) error {
-	var err error
-	if l.model, err = l.provider.model(ctx, l.instance.scaleSet); err != nil {
-		return err
-	}
-	l.found = append(l.found, refusalsOfPool(l.instance.scaleSet, l.model)...)
-	return nil
-}
-
-// donor adds what is true of the instance alone: a reason that its pool has too is told once.
+// donor adds what is true of the instance alone.
 func (l *preflight) donor(ctx context.Context) error {
 	var err error
 	if l.vm, err = l.provider.vm(ctx, l.instance); err != nil {
 		return err
 	}
-	for _, refusal := range refusalsOfVM(l.instance, l.vm) {
-		if !l.has(refusal.Reason) {
-			l.found = append(l.found, refusal)
-		}
-	}
+	l.found = append(l.found, refusalsOfVM(l.instance, l.vm)...)
 	return nil
 }
 
@@ -86,27 +95,18 @@ func (l *preflight) has(reason string) bool {
 	return false
 }
 
-// permissions compares what a capture does with what the credential may do in the resource group.
 func (l *preflight) permissions(ctx context.Context) error {
-	granted, err := listPermissions(ctx, l.clients.permissions, l.instance.group)
-	if err != nil {
-		err = fail("list permissions of", text("resource group "+l.instance.group), err)
-		if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.NotFound) {
-			return nil // Nobody can tell; the calls themselves will.
-		}
-		return err
+	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, diskActions)
+	if refusal != nil {
+		l.found = append(l.found, *refusal)
 	}
-	if missing := missingActions(granted); len(missing) > 0 {
-		l.refuse(cloud.PermissionMissing, "give it a role with these actions there (a new role assignment takes some minutes to count)", "the credential may not do %s on %s",
-			strings.Join(missing, ", "), l.instance.scope())
-	}
-	return nil
+	return err
 }
 
 // encryption asks where the pool's disk encryption set lies.
 func (l *preflight) encryption(ctx context.Context) error {
-	id := encryptionSetOf(l.model)
-	if id == "" || l.has("DiskEncryptionSetElsewhere") {
+	id := l.mold.Traits[TraitEncryptionSet]
+	if _, outside := outsideSubscription(id, l.version.scaleSet); id == "" || outside { // the pool is refused for that
 		return nil
 	}
 	rid, err := arm.ParseResourceID(id)
@@ -121,22 +121,22 @@ func (l *preflight) encryption(ctx context.Context) error {
 		}
 		return err
 	}
-	if !sameRegion(value(set.Location), value(l.model.Location)) {
+	if !sameRegion(value(set.Location), l.mold.Location) {
 		l.refuse("DiskEncryptionSetElsewhere", "use a disk encryption set of the pool's region",
 			"the disk encryption set of %s is in region %s; an image version can only be encrypted with one of its own subscription and region, which is %s",
-			l.instance.scaleSet, value(set.Location), value(l.model.Location))
+			l.version.scaleSet, value(set.Location), l.mold.Location)
 	}
 	return nil
 }
 
 // gallery looks at gallery, definition and version, as far as they exist.
 func (l *preflight) gallery(ctx context.Context) error {
-	s := l.instance.scaleSet
+	s := l.version.scaleSet
 	disk, known, err := l.diskTraits(ctx)
 	if err != nil {
 		return err
 	}
-	wanted := wantedTraits(disk, l.model)
+	wanted := wantedTraits(disk, l.mold.Traits)
 	if known && wanted.trustedLaunch && disk.orDefaults().generation == armcompute.HyperVGenerationV1 {
 		l.refuse("GenerationMismatch", "capture a newer node", "%s is a generation 1 VM, and %s makes Trusted Launch VMs, which must be generation 2", l.instance, s)
 	}
@@ -197,7 +197,7 @@ func (l *preflight) diskTraits(ctx context.Context) (traits diskTraits, known bo
 // galleryName asks whether the gallery that will be made has its name to itself: a name is unique in a
 // subscription, whatever the resource group.
 func (l *preflight) galleryName(ctx context.Context) error {
-	s := l.instance.scaleSet
+	s := l.version.scaleSet
 	if l.provider.known(l.provider.defined, s.galleryID()) {
 		return nil
 	}
@@ -228,7 +228,7 @@ func (l *preflight) galleryName(ctx context.Context) error {
 
 // quota looks whether one more of what a capture makes fits into the quotas of the subscription.
 func (l *preflight) quota(ctx context.Context) error {
-	location := value(l.model.Location)
+	location := l.mold.Location
 	pager := l.clients.usages.NewListPager(location, nil)
 	for pager.More() {
 		page, err := pager.NextPage(ctx)

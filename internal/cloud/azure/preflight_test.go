@@ -72,7 +72,7 @@ func TestPreflight(t *testing.T) {
 			if test.world != nil {
 				test.world(a)
 			}
-			found, err := a.provider().Preflight(t.Context(), cloud.PreflightSpec{Instance: testInstance, Version: testVersion})
+			found, err := a.provider().Preflight(t.Context(), cloud.PreflightSpec{Pool: testPool, Instance: testInstance, Version: testVersion})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,10 +93,10 @@ func TestPreflight(t *testing.T) {
 }
 
 func TestPreflightErrors(t *testing.T) {
-	spec := cloud.PreflightSpec{Instance: testInstance, Version: testVersion}
+	spec := cloud.PreflightSpec{Pool: testPool, Instance: testInstance, Version: testVersion}
 	_, err := newARM(t).provider().Preflight(t.Context(), spec)
 	wantKind(t, err, cloud.NotFound)
-	_, err = ready(t, "", "").provider().Preflight(t.Context(), cloud.PreflightSpec{Instance: testInstance, Version: "tomorrow"})
+	_, err = ready(t, "", "").provider().Preflight(t.Context(), cloud.PreflightSpec{Pool: testPool, Instance: testInstance, Version: "tomorrow"})
 	wantKind(t, err, cloud.Invalid)
 	a := ready(t, "", "")
 	a.next("GET", permissionsPath, armError(401, "ExpiredAuthenticationToken", "old"))

@@ -23,11 +23,11 @@ const recipeTries = 3
 
 // SetRecipe implements cloud.Recipes. It is one merge patch of the scale set's model, which on the Manual
 // upgrade policy changes no running instance (see write). The number of nodes is not part of it.
-func (p *Provider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	if change.Restores != nil {
 		return p.restore(ctx, change)
 	}
-	r, err := versionOfRef(cloud.ImageRef{Pool: change.Pool, Version: change.Version})
+	r, err := versionOfPool(change.Pool, change.Version)
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,23 @@ const (
 	applicationID = "kamino"
 )
 
-// Provider is the Azure implementation of cloud.Provider. It is safe for concurrent use.
+// Provider is Azure: scale sets over managed disks and galleries. It is safe for concurrent use.
 type Provider struct {
+	cloud.Provider
+}
+
+// Decorated implements cloud.Decorator: the powers are those of the halves.
+func (p *Provider) Decorated() cloud.Provider { return p.Provider }
+
+// Disks is the half of instances, disks, snapshots and galleries, which needs no recipes of Azure's. It is safe for
+// concurrent use.
+type Disks struct{ *account }
+
+// Recipes is the half of scale sets and their models. It is safe for concurrent use.
+type Recipes struct{ *account }
+
+// account is what both halves speak to Azure with, and what this process remembers of what it began.
+type account struct {
 	credential azcore.TokenCredential
 	options    *arm.ClientOptions
 
@@ -51,16 +66,18 @@ type Provider struct {
 	empty map[string]bool
 	// zoneless regions, by subscription and region: seen to refuse zone-redundant storage.
 	zoneless map[string]bool
-	// publishing holds the model of the pool that a version is being made for, by the version's ID.
-	publishing sync.Map
 }
 
 var (
-	_ cloud.Provider = (*Provider)(nil)
-	_ cloud.Census   = (*Provider)(nil)
-	_ cloud.Shelf    = (*Provider)(nil)
-	_ cloud.Atlas    = (*Provider)(nil)
-	_ cloud.Restorer = (*Provider)(nil)
+	_ cloud.Decorator   = (*Provider)(nil)
+	_ cloud.Disks       = (*Disks)(nil)
+	_ cloud.LineShelf   = (*Disks)(nil)
+	_ cloud.LineAuditor = (*Disks)(nil)
+	_ cloud.Recipes     = (*Recipes)(nil)
+	_ cloud.Census      = (*Recipes)(nil)
+	_ cloud.Atlas       = (*Recipes)(nil)
+	_ cloud.Auditor     = (*Recipes)(nil)
+	_ cloud.Restorer    = (*Recipes)(nil)
 )
 
 // clients of one subscription.
@@ -78,8 +95,25 @@ type clients struct {
 	rolling     *armcompute.VirtualMachineScaleSetRollingUpgradesClient
 }
 
-// New makes a provider. It does no I/O: a wrong credential shows with the first call.
+// New makes a provider of both halves. It does no I/O: a wrong credential shows with the first call.
 func New(_ context.Context, config Config) (*Provider, error) {
+	shared, err := connect(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Provider{cloud.Join(&Disks{shared}, &Recipes{shared})}, nil
+}
+
+// NewDisks makes the half of the disks alone, for recipes that are elsewhere. It does no I/O.
+func NewDisks(_ context.Context, config Config) (*Disks, error) {
+	shared, err := connect(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Disks{shared}, nil
+}
+
+func connect(config Config) (*account, error) {
 	if config.Credential == nil {
 		return nil, errors.New("azure: the configuration has no credential: LoadConfig finds one")
 	}
@@ -102,7 +136,7 @@ func New(_ context.Context, config Config) (*Provider, error) {
 	if config.OnRequest != nil {
 		options.PerRetryPolicies = []policy.Policy{watch{config.OnRequest}}
 	}
-	return &Provider{
+	return &account{
 		credential: config.Credential,
 		options:    options,
 		clients:    map[string]*clients{},
@@ -131,7 +165,7 @@ func (w watch) Do(request *policy.Request) (*http.Response, error) {
 }
 
 // in gives the clients of a subscription.
-func (p *Provider) in(s scaleSet) (*clients, error) {
+func (p *account) in(s scaleSet) (*clients, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if described, able := p.credential.(*renewed); able && described.renew() {
@@ -165,12 +199,31 @@ func (p *Provider) in(s scaleSet) (*clients, error) {
 	return made, nil
 }
 
+// eachGroup goes through the resource groups of what lies in them, each once, and ends with the first error.
+func (p *account) eachGroup(sets []scaleSet, do func(scaleSet, *clients) error) error {
+	seen := map[string]bool{}
+	for _, s := range sets {
+		if seen[s.scope()] {
+			continue
+		}
+		seen[s.scope()] = true
+		clients, err := p.in(s)
+		if err != nil {
+			return err
+		}
+		if err := do(s, clients); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // outcome asks a long operation whether it has ended, and with which error.
 type outcome func(context.Context) (done bool, err error)
 
 // remember keeps a long operation that was started, so that its error can be told if it fails. Nothing
 // waits for it: the resource's own state is what counts.
-func remember[T any](p *Provider, id string, poller *runtime.Poller[T]) {
+func remember[T any](p *account, id string, poller *runtime.Poller[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.operations[strings.ToLower(id)] = func(ctx context.Context) (bool, error) {
@@ -206,7 +259,7 @@ func saysSucceeded(response *http.Response) bool {
 
 // ask asks the operation on the resource that this process started whether it has ended, and how. Not
 // done, without an error, if there is none.
-func (p *Provider) ask(ctx context.Context, id string) (done bool, err error) {
+func (p *account) ask(ctx context.Context, id string) (done bool, err error) {
 	p.mu.Lock()
 	ask := p.operations[strings.ToLower(id)]
 	p.mu.Unlock()
@@ -218,7 +271,7 @@ func (p *Provider) ask(ctx context.Context, id string) (done bool, err error) {
 
 // reason is Azure's code and message for the failure of the operation on the resource that this process started;
 // empty if it did not start one, or if Azure does not tell any more.
-func (p *Provider) reason(ctx context.Context, id string) string {
+func (p *account) reason(ctx context.Context, id string) string {
 	var response *azcore.ResponseError
 	if done, err := p.ask(ctx, id); !done || !errors.As(err, &response) {
 		return ""
@@ -227,27 +280,27 @@ func (p *Provider) reason(ctx context.Context, id string) string {
 }
 
 // makeFor notes for which snapshot's image a gallery or a definition is made.
-func (p *Provider) makeFor(id, snapshotID string) {
+func (p *account) makeFor(id, snapshotID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.makers[strings.ToLower(id)] = snapshotID
 }
 
-func (p *Provider) madeFor(id, snapshotID string) bool {
+func (p *account) madeFor(id, snapshotID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.makers[strings.ToLower(id)] == snapshotID
 }
 
 // began tells whether this process made a resource, or still makes it.
-func (p *Provider) began(id string) bool {
+func (p *account) began(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.operations[strings.ToLower(id)] != nil
 }
 
 // forget drops all that is remembered of a resource that was found to be gone.
-func (p *Provider) forget(id string) {
+func (p *account) forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.operations, strings.ToLower(id))
@@ -257,7 +310,7 @@ func (p *Provider) forget(id string) {
 }
 
 // fill has galleries and definitions no longer taken for empty.
-func (p *Provider) fill(ids ...string) {
+func (p *account) fill(ids ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range ids {
@@ -265,13 +318,13 @@ func (p *Provider) fill(ids ...string) {
 	}
 }
 
-func (p *Provider) known(set map[string]bool, key string) bool {
+func (p *account) known(set map[string]bool, key string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return set[strings.ToLower(key)]
 }
 
-func (p *Provider) learn(set map[string]bool, key string) {
+func (p *account) learn(set map[string]bool, key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	set[strings.ToLower(key)] = true

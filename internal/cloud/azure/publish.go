@@ -2,7 +2,6 @@ package azure
 
 import (
 	"context"
-	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
@@ -12,8 +11,8 @@ import (
 
 // EnsureImage implements cloud.Disks. It says Pending from the first step on; a look says Absent for as long
 // as gallery or definition are being made or a failed version is on its way out, and the caller comes again.
-func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
-	r, err := versionOfRef(spec.ImageRef)
+func (p *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
+	r, err := versionOfRef(spec.LineRef)
 	if err != nil {
 		return cloud.Image{}, err
 	}
@@ -43,45 +42,26 @@ func (p *Provider) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud
 	case found.image.State != cloud.Absent:
 		return found.image, nil
 	}
-	model := sync.OnceValues(func() (armcompute.VirtualMachineScaleSet, error) { return p.publishedFor(ctx, r) })
-	ready, err := p.ensureDefinition(ctx, r.scaleSet, model, spec.SnapshotID)
+	ready, err := p.ensureDefinition(ctx, r.scaleSet, spec.Mold, spec.SnapshotID)
 	if err != nil {
 		return cloud.Image{}, err
 	}
 	if !ready {
 		return pendingImage(r, spec), nil
 	}
-	pool, err := model()
-	if err != nil {
-		return cloud.Image{}, err
-	}
-	return p.makeVersion(ctx, r, spec, pool)
+	return p.makeVersion(ctx, r, spec)
 }
 
-// publishedFor reads the pool's model once for a gallery, a definition and a version that are made one after
-// the other: region and kind of a pool cannot change, and its size only bears on the number of replicas.
-func (p *Provider) publishedFor(ctx context.Context, r versionRef) (armcompute.VirtualMachineScaleSet, error) {
-	if known, found := p.publishing.Load(r.id()); found {
-		return known.(armcompute.VirtualMachineScaleSet), nil // only this function stores
-	}
-	model, err := p.model(ctx, r.scaleSet)
-	if err == nil {
-		p.publishing.Store(r.id(), model)
-	}
-	return model, err
-}
-
-func (p *Provider) makeVersion(ctx context.Context, r versionRef, spec cloud.ImageSpec, model armcompute.VirtualMachineScaleSet) (cloud.Image, error) {
-	defer p.publishing.Delete(r.id()) // made or refused: whoever tries again reads anew
-	region := regionKey(r.scaleSet, value(model.Location))
+func (p *Disks) makeVersion(ctx context.Context, r versionRef, spec cloud.VersionSpec) (cloud.Image, error) {
+	region := regionKey(r.scaleSet, spec.Location)
 	storage := armcompute.StorageAccountTypeStandardZRS
 	if p.known(p.zoneless, region) {
 		storage = armcompute.StorageAccountTypeStandardLRS
 	}
-	err := p.putVersion(ctx, r, newVersion(spec, model, storage))
+	err := p.putVersion(ctx, r, newVersion(spec, storage))
 	if err != nil && storage == armcompute.StorageAccountTypeStandardZRS && saysZoneless(err.Error()) {
 		p.learn(p.zoneless, region)
-		err = p.putVersion(ctx, r, newVersion(spec, model, armcompute.StorageAccountTypeStandardLRS))
+		err = p.putVersion(ctx, r, newVersion(spec, armcompute.StorageAccountTypeStandardLRS))
 	}
 	if cloud.Is(err, cloud.NotFound) {
 		// The definition, which was there before, or the snapshot is gone: nothing that is remembered holds.
@@ -94,13 +74,13 @@ func (p *Provider) makeVersion(ctx context.Context, r versionRef, spec cloud.Ima
 	return pendingImage(r, spec), nil
 }
 
-func pendingImage(r versionRef, spec cloud.ImageSpec) cloud.Image {
+func pendingImage(r versionRef, spec cloud.VersionSpec) cloud.Image {
 	return cloud.Image{
-		ImageRef: spec.ImageRef, Version: r.version, ID: r.id(), State: cloud.Pending, Tags: tagsOf(toTags(spec.Tags)),
+		Version: r.version, ID: r.id(), State: cloud.Pending, Tags: tagsOf(toTags(spec.Tags)),
 	}
 }
 
-func (p *Provider) putVersion(ctx context.Context, r versionRef, version armcompute.GalleryImageVersion) error {
+func (p *Disks) putVersion(ctx context.Context, r versionRef, version armcompute.GalleryImageVersion) error {
 	clients, err := p.in(r.scaleSet)
 	if err != nil {
 		return err
@@ -110,7 +90,7 @@ func (p *Provider) putVersion(ctx context.Context, r versionRef, version armcomp
 	if err != nil {
 		return fail("make", r, err)
 	}
-	remember(p, r.id(), poller)
+	remember(p.account, r.id(), poller)
 	return nil
 }
 
@@ -124,25 +104,24 @@ const (
 
 // replicasFor reckons with the pool at its largest size, as the autoscaler's tag has it, else with its size
 // now.
-func replicasFor(model armcompute.VirtualMachineScaleSet) int32 {
-	size := max(maxSizeOf(model), capacityOf(model))
-	return int32(min(max((size+vmsPerReplica-1)/vmsPerReplica, minReplicas), maxReplicas))
+func replicasFor(nodes int64) int32 {
+	return int32(min(max((nodes+vmsPerReplica-1)/vmsPerReplica, minReplicas), maxReplicas))
 }
 
 // newVersion asks for a version in the pool's own region only, that "latest" never means.
-func newVersion(spec cloud.ImageSpec, model armcompute.VirtualMachineScaleSet, storage armcompute.StorageAccountType) armcompute.GalleryImageVersion {
+func newVersion(spec cloud.VersionSpec, storage armcompute.StorageAccountType) armcompute.GalleryImageVersion {
 	replicas := spec.Replicas
 	if replicas <= 0 {
-		replicas = replicasFor(model)
+		replicas = replicasFor(spec.Nodes)
 	}
 	region := &armcompute.TargetRegion{
-		Name: model.Location, RegionalReplicaCount: to.Ptr(replicas), StorageAccountType: to.Ptr(storage), ExcludeFromLatest: to.Ptr(true),
+		Name: to.Ptr(spec.Location), RegionalReplicaCount: to.Ptr(replicas), StorageAccountType: to.Ptr(storage), ExcludeFromLatest: to.Ptr(true),
 	}
-	if set := encryptionSetOf(model); set != "" {
+	if set := spec.Traits[TraitEncryptionSet]; set != "" {
 		region.Encryption = &armcompute.EncryptionImages{OSDiskImage: &armcompute.OSDiskImageEncryption{DiskEncryptionSetID: to.Ptr(set)}}
 	}
 	return armcompute.GalleryImageVersion{
-		Location: model.Location,
+		Location: to.Ptr(spec.Location),
 		Tags:     toTags(spec.Tags),
 		Properties: &armcompute.GalleryImageVersionProperties{
 			PublishingProfile: &armcompute.GalleryImageVersionPublishingProfile{

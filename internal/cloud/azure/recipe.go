@@ -30,58 +30,19 @@ func partOf(extension *armcompute.VirtualMachineScaleSetExtension) cloud.Part {
 	return cloud.Part{Kind: partExtension, Name: value(extension.Name)}
 }
 
-// recipe reads what the pool's next node is built from. Only where it names the definition must the
-// versions be listed, to tell what "latest" means today.
-func (p *Provider) recipe(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet) (cloud.Recipe, error) {
-	out := cloud.Recipe{Image: s.imageName(imageReference(model))}
+// recipeOf reads what the pool's next node is built from. What "latest" means the Disks tell.
+func recipeOf(s scaleSet, model armcompute.VirtualMachineScaleSet) cloud.Recipe {
+	image := imageReference(model)
+	out := cloud.Recipe{Image: s.imageName(image)}
 	for _, extension := range extensionsOf(model) {
 		if isBootstrap(extension) {
 			out.Bootstrap = append(out.Bootstrap, partOf(extension).String())
 		}
 	}
-	image := imageReference(model)
-	if image == nil {
-		return out, nil
+	if image != nil {
+		out.Version, out.Latest, _ = s.versionOf(value(image.ID))
 	}
-	version, latest, ours := s.versionOf(value(image.ID))
-	if !ours {
-		return out, nil
-	}
-	out.Version, out.Latest = version, latest
-	if !latest {
-		return out, nil
-	}
-	versions, err := p.versions(ctx, s)
-	if err != nil {
-		return cloud.Recipe{}, err
-	}
-	out.Version = latestOf(versions, value(model.Location))
-	return out, nil
-}
-
-// latestOf is what "latest" means in a region: the highest version that is complete and not excluded.
-func latestOf(versions []*armcompute.GalleryImageVersion, location string) string {
-	for _, version := range slices.Backward(versions) {
-		properties := version.Properties
-		if properties == nil || value(properties.ProvisioningState) != armcompute.GalleryProvisioningStateSucceeded {
-			continue
-		}
-		profile := properties.PublishingProfile
-		if profile != nil && (value(profile.ExcludeFromLatest) || !offeredIn(profile.TargetRegions, location)) {
-			continue
-		}
-		return value(version.Name)
-	}
-	return ""
-}
-
-func offeredIn(regions []*armcompute.TargetRegion, location string) bool {
-	if len(regions) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(regions, func(region *armcompute.TargetRegion) bool {
-		return region != nil && sameRegion(value(region.Name), location) && !value(region.ExcludeFromLatest)
-	})
+	return out
 }
 
 // sameRegion compares "West US 2" and "westus2".
@@ -166,8 +127,8 @@ type backup struct {
 }
 
 // RecipeChange implements cloud.Recipes.
-func (p *Provider) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error) {
-	r, err := versionOfRef(ref)
+func (p *Recipes) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
+	r, err := versionOfPool(to.Pool, to.Version)
 	if err != nil {
 		return cloud.RecipeChange{}, err
 	}

@@ -19,7 +19,11 @@ func model(t *testing.T, a *fakeARM) armcompute.VirtualMachineScaleSet {
 	if a.documents[fold(string(testPool))] == nil {
 		a.pool("")
 	}
-	got, err := a.provider().model(t.Context(), scaleSet{testSubscription, "rg1", "pool1"})
+	shared, err := connect(Config{Credential: token{}, Transport: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&Recipes{shared}).model(t.Context(), scaleSet{testSubscription, "rg1", "pool1"})
 	if err != nil {
 		t.Fatal(err)
 	}

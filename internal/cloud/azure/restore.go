@@ -33,7 +33,7 @@ type restoration struct {
 }
 
 // RestoreChange implements cloud.Restorer.
-func (p *Provider) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+func (p *Recipes) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	s, err := parsePool(pool)
 	if err != nil {
 		return cloud.RecipeChange{}, err
@@ -151,7 +151,7 @@ func sendable(extension *armcompute.VirtualMachineScaleSetExtension) *armcompute
 
 // restore is SetRecipe for a change of a Restorer. What it changes is looked for in the same read that the write is
 // made from, so that nobody comes in between.
-func (p *Provider) restore(ctx context.Context, change cloud.RecipeChange) error {
+func (p *Recipes) restore(ctx context.Context, change cloud.RecipeChange) error {
 	s, err := parsePool(change.Pool)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func lost(t *testing.T, changes string) (*fakeARM, *Provider, cloud.Saved) {
 // TestRestorePatch: one write gives back image, customData, extensions and who waited for them, and leaves the rest.
 func TestRestorePatch(t *testing.T) {
 	a, p, saved := lost(t, "")
-	change, err := p.RestoreChange(t.Context(), testPool, saved)
+	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestRestorePatch(t *testing.T) {
 	if err := p.SetRecipe(t.Context(), change); err != nil || len(a.made()) != 1 {
 		t.Errorf("repeated: %v, sent %v", err, a.made())
 	}
-	if again, err := p.RestoreChange(t.Context(), testPool, saved); err != nil || !again.Done {
+	if again, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved); err != nil || !again.Done {
 		t.Errorf("afterwards: %+v, %v", again, err)
 	}
 	if fresh, err := p.RecipeChange(t.Context(), testImage, true); err != nil || !cloud.HasPart(fresh.Removes, customData) || len(fresh.Removes) != 2 {
@@ -77,15 +77,15 @@ const protectedCSE = `{"properties": {"virtualMachineProfile": {"extensionProfil
 
 func TestRestoreProtectedSettings(t *testing.T) {
 	a, p, saved := lost(t, protectedCSE)
-	change, err := p.RestoreChange(t.Context(), testPool, saved)
+	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil || len(change.Missing) != 1 || !strings.Contains(change.Missing[0].Says(), "extension vmssCSE (its command stands in the protected settings") {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	saved.Given = map[string][]byte{"customData": []byte("x"), "extension vmssCSE": []byte("join")}
-	_, err = p.RestoreChange(t.Context(), testPool, saved)
+	_, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
 	mustKind(t, err, cloud.Invalid)
 	saved.Given["extension vmssCSE"] = []byte(`{"commandToExecute": "join"}`)
-	if change, err = p.RestoreChange(t.Context(), testPool, saved); err != nil || len(change.Missing) != 0 {
+	if change, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved); err != nil || len(change.Missing) != 0 {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	if err := p.SetRecipe(t.Context(), change); err != nil {
@@ -105,7 +105,7 @@ func TestRestoreOfAnEarlierBackup(t *testing.T) {
 	delete(old, "waits")
 	old["unreadable"] = []any{"customData (a node that was built with it keeps it)", "extension vmssCSE"}
 	saved.Backup, _ = json.Marshal(old)
-	change, err := p.RestoreChange(t.Context(), testPool, saved)
+	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil || len(change.Adds) != 1 || !cloud.HasPart(change.Adds, customData) || !cloud.HasPart(change.Missing, extensionPart("vmssCSE")) {
 		t.Errorf("%+v, %v", change, err)
 	}
@@ -115,14 +115,14 @@ func TestRestoreOfAnEarlierBackup(t *testing.T) {
 // own, which is a rollback's to leave.
 func TestRestoreLeavesWhatIsThere(t *testing.T) {
 	a, p, saved := lost(t, "")
-	stale, err := p.RestoreChange(t.Context(), testPool, saved)
+	stale, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.documents[fold(string(testPool))] = merge(a.documents[fold(string(testPool))], object(t, `{"properties": {"virtualMachineProfile": {"extensionProfile": {"extensions": [
 		{"name": "vmssCSE", "properties": {"publisher": "ours", "type": "better", "typeHandlerVersion": "1.0"}}]}}}}`))
 	mustKind(t, p.SetRecipe(t.Context(), stale), cloud.Conflict)
-	change, err := p.RestoreChange(t.Context(), testPool, saved)
+	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil || cloud.HasPart(change.Adds, extensionPart("vmssCSE")) || !cloud.HasPart(change.Keeps, extensionPart("vmssCSE")) {
 		t.Fatalf("%+v, %v", change, err)
 	}
@@ -143,7 +143,7 @@ func TestRestoreLeavesWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err = p.RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: given})
+	change, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: given})
 	if err != nil || change.To != change.From || !cloud.HasPart(change.Adds, customData) || !cloud.HasPart(change.Adds, extensionPart("vmssCSE")) {
 		t.Fatalf("%+v, %v", change, err)
 	}
@@ -158,7 +158,7 @@ func TestRestoreLeavesWhatIsThere(t *testing.T) {
 // TestRestoreLooksAgain: Azure takes a write and does not show it.
 func TestRestoreLooksAgain(t *testing.T) {
 	a, p, saved := lost(t, "")
-	change, err := p.RestoreChange(t.Context(), testPool, saved)
+	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestRestoreLooksAgain(t *testing.T) {
 	}
 	a, p, saved = lost(t, "")
 	a.ignore[fold(string(testPool))] = 99
-	if change, err = p.RestoreChange(t.Context(), testPool, saved); err != nil {
+	if change, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved); err != nil {
 		t.Fatal(err)
 	}
 	mustKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)

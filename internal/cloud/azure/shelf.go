@@ -7,10 +7,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Snapshots implements cloud.Shelf: a request for each resource group, and one more for each full page.
-func (p *Provider) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
+// Snapshots implements cloud.LineShelf: a request for each resource group, and one more for each full page.
+func (p *Disks) Snapshots(ctx context.Context, lines ...cloud.Line) ([]cloud.Snapshot, error) {
 	var found []cloud.Snapshot
-	err := p.eachGroup(pools, func(s scaleSet, clients *clients) error {
+	err := p.eachPlace(lines, func(s scaleSet, clients *clients) error {
 		pager := clients.snapshots.NewListByResourceGroupPager(s.group, nil)
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
@@ -33,8 +33,20 @@ func (p *Provider) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]clou
 	return found, err
 }
 
-// DropSnapshot implements cloud.Shelf.
-func (p *Provider) DropSnapshot(ctx context.Context, id string) error {
+// eachPlace goes through the resource groups of the lines, each once, and ends with the first error.
+func (p *Disks) eachPlace(lines []cloud.Line, do func(scaleSet, *clients) error) error {
+	places := make([]scaleSet, len(lines))
+	for i, line := range lines {
+		var err error
+		if places[i], err = parseLine(line); err != nil {
+			return err
+		}
+	}
+	return p.eachGroup(places, do)
+}
+
+// DropSnapshot implements cloud.LineShelf.
+func (p *Disks) DropSnapshot(ctx context.Context, id string) error {
 	group, name, ok := groupAndName(id, "snapshots")
 	if !ok {
 		return unsupported(id, "this is not the ID of a snapshot")
@@ -50,6 +62,6 @@ func (p *Provider) DropSnapshot(ctx context.Context, id string) error {
 	if err != nil {
 		return fail("delete", snapshotRef{name: name}, err)
 	}
-	remember(p, id, poller)
+	remember(p.account, id, poller)
 	return nil
 }

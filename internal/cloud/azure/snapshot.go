@@ -27,7 +27,7 @@ func (r snapshotRef) id() string {
 func (r snapshotRef) String() string { return "snapshot " + r.resource() }
 
 // Snapshot implements cloud.Disks.
-func (p *Provider) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
+func (p *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -35,7 +35,7 @@ func (p *Provider) Snapshot(ctx context.Context, id cloud.InstanceID, name strin
 	return p.snapshot(ctx, snapshotRef{ref.scaleSet, name})
 }
 
-func (p *Provider) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
+func (p *Disks) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -93,7 +93,7 @@ func snapshotState(properties *armcompute.SnapshotProperties) cloud.State {
 
 // EnsureSnapshot implements cloud.Disks. The snapshot is incremental, which is quick; its generation,
 // architecture, security type and encryption are the disk's own, because nothing else is asked for.
-func (p *Provider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+func (p *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	owner, err := parseInstance(spec.Instance)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -130,12 +130,12 @@ func (p *Provider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) 
 	if err != nil {
 		return cloud.Snapshot{}, fail("make", ref, err)
 	}
-	remember(p, ref.id(), poller)
+	remember(p.account, ref.id(), poller)
 	return cloud.Snapshot{Name: ref.name, ID: ref.id(), State: cloud.Pending, Tags: tagsOf(toTags(spec.Tags))}, nil
 }
 
 // DeleteSnapshot implements cloud.Disks.
-func (p *Provider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
+func (p *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
 	owner, err := parseInstance(id)
 	if err != nil {
 		return err
@@ -152,6 +152,6 @@ func (p *Provider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name
 	if err != nil {
 		return fail("delete", ref, err)
 	}
-	remember(p, ref.id(), poller)
+	remember(p.account, ref.id(), poller)
 	return nil
 }

@@ -23,7 +23,7 @@ const rollingUpgradeRead = "Microsoft.Compute/virtualMachineScaleSets/rollingUpg
 // the scale set's policy says so, and the policy may have been changed since anybody looked, while an image was
 // being made for hours. So it is read with the model that the write is made from, and the write holds only for that
 // model. Where Azure gives no ETag, the write itself says Manual: then none that came in between counts for it.
-func (p *Provider) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) error {
+func (p *Recipes) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) error {
 	clients, err := p.in(s)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (p *Provider) write(ctx context.Context, op string, s scaleSet, model armco
 	if err != nil {
 		return fail(op, s, err)
 	}
-	remember(p, s.id(), poller)
+	remember(p.account, s.id(), poller)
 	return nil
 }
 

@@ -73,8 +73,8 @@ func (s suite) looksChangeNothing(t *testing.T) {
 	t.Helper()
 	before := s.look(t)
 	for range 2 {
-		got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: s.a, Version: firstVersion}))(t)
-		got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: s.b, Version: secondVersion}))(t)
+		got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Pool: s.Pool, Instance: s.a, Version: firstVersion}))(t)
+		got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Pool: s.Pool, Instance: s.b, Version: secondVersion}))(t)
 		got(s.p.RecipeChange(t.Context(), s.ref(secondVersion), true))(t)
 		got(s.p.Image(t.Context(), s.ref(secondVersion)))(t)
 		got(s.p.Snapshot(t.Context(), s.b, "nothing"))(t)
@@ -122,7 +122,7 @@ func absentVersion(t *testing.T, s suite) {
 
 func preflightOfFreshPool(t *testing.T, s suite) {
 	for _, id := range s.Instances {
-		if found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: id, Version: firstVersion}))(t); found != nil {
+		if found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Pool: s.Pool, Instance: id, Version: firstVersion}))(t); found != nil {
 			t.Errorf("preflight of %s finds %+v", id, found)
 		}
 	}
@@ -133,7 +133,7 @@ var camelCase = regexp.MustCompile(`^([A-Z][a-z0-9]*)+$`)
 func preflightOfTakenVersion(t *testing.T, s suite) {
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
-	found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: s.a, Version: firstVersion}))(t)
+	found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Pool: s.Pool, Instance: s.a, Version: firstVersion}))(t)
 	i := slices.IndexFunc(found, func(r cloud.Refusal) bool { return r.Reason == "VersionExists" })
 	if i < 0 {
 		t.Fatalf("preflight for a version that exists finds %+v, not VersionExists", found)
@@ -146,7 +146,7 @@ func preflightOfTakenVersion(t *testing.T, s suite) {
 			t.Errorf("refusal %+v needs a reason in one CamelCase word, and a message", r)
 		}
 	}
-	if found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Instance: s.a, Version: secondVersion}))(t); found != nil {
+	if found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Pool: s.Pool, Instance: s.a, Version: secondVersion}))(t); found != nil {
 		t.Errorf("preflight for another version finds %+v", found)
 	}
 }

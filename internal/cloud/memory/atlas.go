@@ -10,20 +10,20 @@ import (
 const opPoolsBeside = "PoolsBeside"
 
 // PoolsBeside implements cloud.Atlas: all pools lie in one place.
-func (c *Cloud) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+func (c *Recipes) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPoolsBeside, ""); err != nil || len(pools) == 0 {
 		return nil, err
 	}
 	var found []cloud.PoolID
-	for _, p := range c.pools {
+	for _, p := range c.all {
 		found = append(found, p.id)
 	}
 	return found, nil
 }
 
 // ReadPool implements cloud.Atlas.
-func (c *Cloud) ReadPool(text string) (cloud.PoolID, bool) {
+func (c *Recipes) ReadPool(text string) (cloud.PoolID, bool) {
 	name, ok := strings.CutPrefix(strings.ToLower(text), poolPrefix)
 	return poolID(name), ok && name != "" && !strings.Contains(name, "/")
 }

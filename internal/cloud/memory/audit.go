@@ -7,8 +7,23 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Permissions implements cloud.Auditor: an action is a call of the contract by its name.
-func (c *Cloud) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
+// What each half's credential needs, beside what a capture changes.
+var (
+	diskLooks   = []string{opInstance, opSnapshot, opImage, opImages, opPreflight}
+	recipeLooks = []string{opPool, opInstances, opRecipeChange, opSetCapacity, opPreflight, opHoldOf}
+)
+
+// Permissions implements cloud.LineAuditor: an action is a call of the contract by its name.
+func (c *Disks) Permissions(ctx context.Context, line cloud.Line) ([]cloud.Permission, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opPermissions, lineID(line)); err != nil {
+		return nil, err
+	}
+	return c.permissions(lineID(line), slices.Concat(diskCalls, diskLooks), ""), nil
+}
+
+// Permissions implements cloud.Auditor, likewise.
+func (c *Recipes) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPermissions, string(id)); err != nil {
 		return nil, err
@@ -17,23 +32,14 @@ func (c *Cloud) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permi
 	if err != nil {
 		return nil, err
 	}
-	var list []cloud.Permission
-	for op := range phrases {
-		switch op {
-		case opPoolsOf, opPermissions, opSnapshots, opDropSnapshot, opPoolsBeside, opRestoreChange: // no capture needs them
-			continue
-		}
-		permission := cloud.Permission{Action: op, Scope: string(p.id), Allowed: !c.forbidden[op]}
-		if op == opEnsureRebuilt {
-			permission.For = "kamino rollback --replace-nodes"
-		}
-		list = append(list, permission)
+	list := c.permissions(string(p.id), slices.Concat(recipeCalls, recipeLooks), "")
+	return append(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes")...), nil
+}
+
+func (c *machines) permissions(scope string, calls []string, purpose string) []cloud.Permission {
+	list := make([]cloud.Permission, len(calls))
+	for i, op := range calls {
+		list[i] = cloud.Permission{Action: op, Scope: scope, Allowed: !c.forbidden[op], For: purpose}
 	}
-	slices.SortFunc(list, func(a, b cloud.Permission) int {
-		if a.Action < b.Action {
-			return -1
-		}
-		return 1
-	})
-	return list, nil
+	return list
 }

@@ -68,7 +68,7 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	_ = p.TagImage(ctx, ref, nil)
 	_ = p.DeleteImage(ctx, ref)
 	_, _ = p.Pool(ctx, r.pool)
-	_, _ = p.Preflight(ctx, cloud.PreflightSpec{Instance: r.a, Version: ref.Version})
+	_, _ = p.Preflight(ctx, cloud.PreflightSpec{Pool: r.pool, Instance: r.a, Version: ref.Version})
 	_, _ = p.RecipeChange(ctx, ref, true)
 	_ = p.SetRecipe(ctx, cloud.RecipeChange{Pool: r.pool, Version: ref.Version})
 	_ = p.SetCapacity(ctx, r.pool, 2, 3)

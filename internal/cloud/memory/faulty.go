@@ -17,6 +17,11 @@ func (f *Faulty) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud
 // PoolName passes: it does no I/O.
 func (f *Faulty) PoolName(id cloud.PoolID) string { return f.provider.PoolName(id) }
 
+// BuiltFrom passes: it does no I/O.
+func (f *Faulty) BuiltFrom(pool cloud.PoolID, instance cloud.Instance) string {
+	return f.provider.BuiltFrom(pool, instance)
+}
+
 // Instance may be lost.
 func (f *Faulty) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	return through(f, opInstance, string(id), looks, func() (cloud.Instance, error) { return f.provider.Instance(ctx, id) })

@@ -7,7 +7,7 @@ import (
 )
 
 // HoldOf looks at an instance's protection from scale-in.
-func (c *Cloud) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+func (c *Recipes) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opHoldOf, string(id)); err != nil {
 		return cloud.Hold{}, err
@@ -20,17 +20,17 @@ func (c *Cloud) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, er
 }
 
 // Hold is done when it returns.
-func (c *Cloud) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
+func (c *Recipes) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
 	return c.protect(ctx, opHold, id, token, func(bool) bool { return true })
 }
 
 // Unhold is done when it returns.
-func (c *Cloud) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
+func (c *Recipes) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
 	return c.protect(ctx, opUnhold, id, token, func(before bool) bool { return before })
 }
 
 // protect sets an instance's protection to what is wanted of one that was protected before, or was not.
-func (c *Cloud) protect(ctx context.Context, op string, id cloud.InstanceID, token string, wanted func(before bool) bool) error {
+func (c *machines) protect(ctx context.Context, op string, id cloud.InstanceID, token string, wanted func(before bool) bool) error {
 	defer c.enter()()
 	if err := c.admit(ctx, op, string(id)); err != nil {
 		return err

@@ -23,17 +23,46 @@ func instanceID(pool cloud.PoolID, id string) cloud.InstanceID {
 	return cloud.InstanceID(string(pool) + instancesPart + strings.ToLower(id))
 }
 
-func versionID(pool cloud.PoolID, version string) string {
-	return string(pool) + versionsPart + version
-}
+func versionID(line cloud.Line, version string) string { return lineID(line) + versionsPart + version }
 
 // SameInstance ignores case, as Azure does.
-func (c *Cloud) SameInstance(a, b cloud.InstanceID) bool {
-	return strings.EqualFold(string(a), string(b))
+func (c *Disks) SameInstance(a, b cloud.InstanceID) bool {
+	return sameInstance(a, b)
+}
+
+func sameInstance(a, b cloud.InstanceID) bool { return strings.EqualFold(string(a), string(b)) }
+
+// lineOf is the series of images of a pool: its IDs begin as the pool's does.
+func lineOf(id cloud.PoolID) cloud.Line {
+	return cloud.Line{Place: poolPrefix, Name: strings.TrimPrefix(strings.ToLower(string(id)), poolPrefix)}
+}
+
+func lineID(line cloud.Line) string { return line.Place + line.Name }
+
+// machinePrefix is that of instances whose IDs name no pool.
+const machinePrefix = "memory:///machines/"
+
+// isInstance tells whether an ID is one of an instance of this cloud, whether or not there is such a one.
+func isInstance(id cloud.InstanceID) bool {
+	if name, ok := strings.CutPrefix(strings.ToLower(string(id)), machinePrefix); ok {
+		return name != "" && !strings.Contains(name, "/")
+	}
+	_, ok := poolIn(id)
+	return ok
+}
+
+// poolIn reads the pool from memory:///pools/POOL/instances/ID.
+func poolIn(id cloud.InstanceID) (cloud.PoolID, bool) {
+	rest, ok := strings.CutPrefix(strings.ToLower(string(id)), poolPrefix)
+	if !ok {
+		return "", false
+	}
+	name, instance, found := strings.Cut(rest, instancesPart)
+	return poolID(name), found && name != "" && instance != "" && !strings.Contains(name+instance, "/")
 }
 
 // PoolsOf reads the pools from memory:///pools/POOL/instances/ID.
-func (c *Cloud) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+func (c *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPoolsOf, ""); err != nil {
 		return nil, err
@@ -52,13 +81,9 @@ func (c *Cloud) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.
 }
 
 // PoolOf reads the pool of one instance, for tests.
-func (c *Cloud) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
-	lower := strings.ToLower(string(id))
-	if rest, ok := strings.CutPrefix(lower, poolPrefix); ok {
-		name, instance, found := strings.Cut(rest, instancesPart)
-		if found && name != "" && instance != "" && !strings.Contains(name+instance, "/") {
-			return poolID(name), nil
-		}
+func (c *pools) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
+	if pool, ok := poolIn(id); ok {
+		return pool, nil
 	}
 	message := "this is no instance of a pool in this cloud; choose a node whose providerID reads " +
 		poolPrefix + "POOL" + instancesPart + "ID"
@@ -66,7 +91,7 @@ func (c *Cloud) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
 }
 
 // PoolName is the last part of the ID.
-func (c *Cloud) PoolName(id cloud.PoolID) string {
+func (c *Recipes) PoolName(id cloud.PoolID) string {
 	return strings.TrimPrefix(strings.ToLower(string(id)), poolPrefix)
 }
 

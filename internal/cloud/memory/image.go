@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -19,7 +20,7 @@ const (
 
 // image is a version of a pool's definition.
 type image struct {
-	pool    *pool
+	line    cloud.Line
 	version string
 	number  number
 	id      string
@@ -37,56 +38,52 @@ type image struct {
 	disk             disk
 }
 
-func (c *Cloud) findImage(p *pool, n number) *image {
-	i := slices.IndexFunc(c.images, func(v *image) bool { return v.pool == p && v.number == n })
+func (c *machines) findImage(line cloud.Line, n number) *image {
+	i := slices.IndexFunc(c.images, func(v *image) bool { return v.line == line && v.number == n })
 	if i < 0 {
 		return nil
 	}
 	return c.images[i]
 }
 
-// version finds pool and number of a reference, and the image if there is one.
-func (c *Cloud) version(ctx context.Context, op string, ref cloud.ImageRef) (*pool, number, *image, error) {
-	resource := versionID(ref.Pool, ref.Version)
+// version reads the number of a reference, and finds the image if there is one.
+func (c *machines) version(ctx context.Context, op string, ref cloud.LineRef) (number, *image, error) {
+	resource := versionID(ref.Line, ref.Version)
 	if err := c.admit(ctx, op, resource); err != nil {
-		return nil, number{}, nil, err
-	}
-	p, err := c.findPool(op, ref.Pool)
-	if err != nil {
-		return nil, number{}, nil, err
+		return number{}, nil, err
 	}
 	n, ok := parseVersion(ref.Version)
 	if !ok {
-		return nil, number{}, nil, refused(cloud.Invalid, op, resource, "InvalidParameter",
+		return number{}, nil, refused(cloud.Invalid, op, resource, "InvalidParameter",
 			fmt.Sprintf("version %q is not three numbers with dots between them", ref.Version))
 	}
-	return p, n, c.findImage(p, n), nil
+	return n, c.findImage(ref.Line, n), nil
 }
 
-func (c *Cloud) progress(v *image) int32 {
+func (c *machines) progress(v *image) int32 {
 	if v.state != cloud.Pending || v.took <= 0 {
 		return v.percent
 	}
 	return int32(99 * c.at.Sub(v.started) / v.took)
 }
 
-func (c *Cloud) imageView(v *image) cloud.Image {
+func (c *machines) imageView(v *image) cloud.Image {
 	return cloud.Image{
-		ImageRef: cloud.ImageRef{Pool: v.pool.id, Version: v.version}, Version: v.version, ID: v.id, State: v.state,
+		Version: v.version, ID: v.id, State: v.state,
 		Tags: maps.Clone(v.tags), Percent: c.progress(v), CreatedAt: v.created, SizeGB: v.disk.sizeGB, Error: v.err,
 	}
 }
 
 // Image looks at a version. One that only failed for its kind of storage counts as absent: EnsureImage
 // replaces it.
-func (c *Cloud) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
+func (c *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, error) {
 	defer c.enter()()
-	p, _, v, err := c.version(ctx, opImage, ref)
+	_, v, err := c.version(ctx, opImage, ref)
 	if err != nil {
 		return cloud.Image{}, err
 	}
 	if v == nil || v.replaceable() {
-		return cloud.Image{ImageRef: cloud.ImageRef{Pool: p.id, Version: ref.Version}, Version: ref.Version}, nil
+		return cloud.Image{Version: ref.Version}, nil
 	}
 	return c.imageView(v), nil
 }
@@ -94,28 +91,24 @@ func (c *Cloud) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, err
 // replaceable tells that only the kind of storage was wrong.
 func (v *image) replaceable() bool { return v.state == cloud.Failed && v.err == errZoneStorage }
 
-// Images lists the pool's versions.
-func (c *Cloud) Images(ctx context.Context, id cloud.PoolID) ([]cloud.Image, error) {
+// Images lists the line's versions.
+func (c *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opImages, string(id)); err != nil {
-		return nil, err
-	}
-	p, err := c.findPool(opImages, id)
-	if err != nil {
+	if err := c.admit(ctx, opImages, lineID(line)); err != nil {
 		return nil, err
 	}
 	var list []cloud.Image
-	for _, v := range c.versions(p) {
+	for _, v := range c.versions(line) {
 		list = append(list, c.imageView(v))
 	}
 	return list, nil
 }
 
-// versions of a pool, oldest first.
-func (c *Cloud) versions(p *pool) []*image {
+// versions of a line, oldest first.
+func (c *machines) versions(line cloud.Line) []*image {
 	var list []*image
 	for _, v := range c.images {
-		if v.pool == p {
+		if v.line == line {
 			list = append(list, v)
 		}
 	}
@@ -125,17 +118,17 @@ func (c *Cloud) versions(p *pool) []*image {
 
 // EnsureImage builds the version on zone-redundant storage first. Where the region has none the attempt
 // fails, the next call clears it away, and the one after builds it on local storage.
-func (c *Cloud) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
+func (c *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
 	defer c.enter()()
-	p, n, v, err := c.version(ctx, opEnsureImage, spec.ImageRef)
+	n, v, err := c.version(ctx, opEnsureImage, spec.LineRef)
 	if err != nil {
 		return cloud.Image{}, err
 	}
 	if v != nil && v.replaceable() {
 		c.forget(v)
-		p.localStorage = true
+		c.line(spec.Line).localStorage = true
 		c.record(ByCaller, EffectDeleteImage, v.id)
-		return cloud.Image{ImageRef: cloud.ImageRef{Pool: p.id, Version: spec.Version}, Version: spec.Version}, nil
+		return cloud.Image{Version: spec.Version}, nil
 	}
 	if v != nil {
 		return c.imageView(v), nil
@@ -145,17 +138,18 @@ func (c *Cloud) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Im
 		return cloud.Image{}, err
 	}
 	if limit := c.config.Quota.Images; limit > 0 && len(c.images) >= limit {
-		return cloud.Image{}, refused(cloud.QuotaExceeded, opEnsureImage, versionID(p.id, spec.Version),
+		return cloud.Image{}, refused(cloud.QuotaExceeded, opEnsureImage, versionID(spec.Line, spec.Version),
 			"OperationNotAllowed", fmt.Sprintf("the quota of %d image versions is used up", limit))
 	}
-	if !p.defined {
-		p.defined = true
-		c.record(ByCaller, EffectDefine, string(p.id))
+	line := c.line(spec.Line)
+	if !line.defined {
+		line.defined = true
+		c.record(ByCaller, EffectDefine, lineID(spec.Line))
 	}
 	next := &image{
-		pool: p, version: spec.Version, number: n, id: versionID(p.id, spec.Version), state: cloud.Pending,
+		line: spec.Line, version: spec.Version, number: n, id: versionID(spec.Line, spec.Version), state: cloud.Pending,
 		tags: maps.Clone(spec.Tags), created: c.at, started: c.at, took: c.config.Latency.Image,
-		zoneStorage: !p.localStorage, excluded: true, source: source, disk: source.disk,
+		zoneStorage: !line.localStorage, excluded: true, source: source, disk: source.disk,
 	}
 	c.images = append(c.images, next)
 	c.record(ByCaller, EffectImage, next.id)
@@ -163,8 +157,8 @@ func (c *Cloud) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Im
 	return c.imageView(next), nil
 }
 
-func (c *Cloud) source(spec cloud.ImageSpec) (*snapshot, error) {
-	resource := versionID(spec.Pool, spec.Version)
+func (c *machines) source(spec cloud.VersionSpec) (*snapshot, error) {
+	resource := versionID(spec.Line, spec.Version)
 	s := c.findSnapshot(func(s *snapshot) bool { return s.id == spec.SnapshotID })
 	if s == nil {
 		return nil, refused(cloud.NotFound, opEnsureImage, resource, "SourceNotFound",
@@ -179,7 +173,7 @@ func (c *Cloud) source(spec cloud.ImageSpec) (*snapshot, error) {
 
 // replicate lets an attempt come to its end: soon if the storage is wrong, half-way if the cloud is to fail
 // it, else when its time is over.
-func (c *Cloud) replicate(v *image) {
+func (c *machines) replicate(v *image) {
 	if v.zoneStorage && c.config.NoZoneStorage {
 		c.after(v.took/10, func() { c.failImage(v, errZoneStorage) })
 		return
@@ -196,25 +190,25 @@ func (c *Cloud) replicate(v *image) {
 	})
 }
 
-func (c *Cloud) failImage(v *image, text string) {
+func (c *machines) failImage(v *image, text string) {
 	if v.state == cloud.Pending {
 		v.percent = c.progress(v)
 		v.state, v.err = cloud.Failed, text
 	}
 }
 
-func (c *Cloud) forget(v *image) {
+func (c *machines) forget(v *image) {
 	c.images = slices.DeleteFunc(c.images, func(other *image) bool { return other == v })
 }
 
 // TagImage is done when it returns.
-func (c *Cloud) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error {
+func (c *Disks) TagImage(ctx context.Context, ref cloud.LineRef, tags map[string]string) error {
 	defer c.enter()()
-	_, _, v, err := c.version(ctx, opTagImage, ref)
+	_, v, err := c.version(ctx, opTagImage, ref)
 	if err != nil {
 		return err
 	}
-	resource := versionID(ref.Pool, ref.Version)
+	resource := versionID(ref.Line, ref.Version)
 	if v == nil || v.replaceable() || v.state == cloud.Deleting {
 		return refused(cloud.NotFound, opTagImage, resource, "ResourceNotFound", "the version does not exist, or not for long")
 	}
@@ -237,15 +231,11 @@ func (c *Cloud) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[strin
 }
 
 // DeleteImage takes Latency.Delete.
-func (c *Cloud) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
+func (c *Disks) DeleteImage(ctx context.Context, ref cloud.LineRef) error {
 	defer c.enter()()
-	p, n, v, err := c.version(ctx, opDeleteImage, ref)
+	_, v, err := c.version(ctx, opDeleteImage, ref)
 	if err != nil {
 		return err
-	}
-	if used, ok := parseVersion(c.recipeVersion(p)); ok && used == n {
-		return refused(cloud.Conflict, opDeleteImage, versionID(ref.Pool, ref.Version), "InUse",
-			"the pool's recipe names this version; point the pool at another one first")
 	}
 	if v == nil || v.state == cloud.Deleting {
 		return nil
@@ -259,10 +249,13 @@ func (c *Cloud) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
 
 // AddVersion adds a version that was there before. An unknown pool, a version that exists or is not three
 // numbers is a mistake of the test and panics.
-func (c *Cloud) AddVersion(id cloud.PoolID, spec VersionSpec) {
+func (c *pools) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	defer c.enter()()
-	ref := cloud.ImageRef{Pool: id, Version: spec.Version}
-	p, n, v, err := c.version(context.Background(), opImage, ref)
+	p, err := c.findPool(opImage, id)
+	if err != nil {
+		panic(err)
+	}
+	n, v, err := c.version(context.Background(), opImage, cloud.LineRef{Line: lineOf(p.id), Version: spec.Version})
 	if err != nil {
 		panic(err)
 	}
@@ -275,9 +268,9 @@ func (c *Cloud) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	if spec.CreatedAt.IsZero() {
 		spec.CreatedAt = c.at
 	}
-	p.defined = true
+	c.line(lineOf(p.id)).defined = true
 	next := &image{
-		pool: p, version: spec.Version, number: n, id: versionID(p.id, spec.Version), state: spec.State,
+		line: lineOf(p.id), version: spec.Version, number: n, id: versionID(lineOf(p.id), spec.Version), state: spec.State,
 		tags: maps.Clone(spec.Tags), created: spec.CreatedAt, excluded: spec.ExcludedFromLatest, seeded: true,
 		disk: disk{generalized: true, power: cloud.PowerStopped, sizeGB: p.spec.DiskGB},
 	}
@@ -289,4 +282,38 @@ func (c *Cloud) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	case cloud.Absent, cloud.Pending, cloud.Deleting:
 	}
 	c.images = append(c.images, next)
+}
+
+// ImageID implements cloud.Disks.
+func (c *Disks) ImageID(ref cloud.LineRef) string { return versionID(ref.Line, ref.Version) }
+
+// VersionOf implements cloud.Disks.
+func (c *Disks) VersionOf(line cloud.Line, image string) (version string, latest bool) {
+	return versionIn(line, image)
+}
+
+func versionIn(line cloud.Line, image string) (version string, latest bool) {
+	version, _ = strings.CutPrefix(image, versionID(line, ""))
+	if version == image {
+		version = ""
+	}
+	return version, image == lineID(line)
+}
+
+// Latest implements cloud.Disks. All is in one location.
+func (c *Disks) Latest(ctx context.Context, line cloud.Line, _ string) (string, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opImages, lineID(line)); err != nil {
+		return "", err
+	}
+	return c.latest(line), nil
+}
+
+func (c *machines) latest(line cloud.Line) string {
+	for _, v := range slices.Backward(c.versions(line)) {
+		if v.state == cloud.Complete && !v.excluded {
+			return v.version
+		}
+	}
+	return ""
 }

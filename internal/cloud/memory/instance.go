@@ -10,8 +10,11 @@ import (
 
 // instance is one VM with its disk.
 type instance struct {
-	id        cloud.InstanceID
-	pool      *pool
+	id cloud.InstanceID
+	// owner is whoever had it built: the ID of a pool of some recipes.
+	owner cloud.PoolID
+	// diskGB is the size of its OS disk.
+	diskGB    int32
 	power     cloud.Power
 	protected bool
 	image     string
@@ -27,12 +30,12 @@ type instance struct {
 	gone               bool
 }
 
-func (c *Cloud) find(op string, id cloud.InstanceID) (*instance, error) {
-	if _, err := c.PoolOf(id); err != nil {
+func (c *machines) find(op string, id cloud.InstanceID) (*instance, error) {
+	if !isInstance(id) {
 		return nil, refused(cloud.Unsupported, op, string(id), "ForeignInstance", "this is no instance of a pool in this cloud")
 	}
 	for _, m := range c.instances {
-		if c.SameInstance(m.id, id) {
+		if sameInstance(m.id, id) {
 			return m, nil
 		}
 	}
@@ -40,7 +43,7 @@ func (c *Cloud) find(op string, id cloud.InstanceID) (*instance, error) {
 }
 
 // Instance looks at an instance.
-func (c *Cloud) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+func (c *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opInstance, string(id)); err != nil {
 		return cloud.Instance{}, err
@@ -54,25 +57,25 @@ func (c *Cloud) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instan
 
 func (m *instance) view() cloud.Instance {
 	return cloud.Instance{
-		ID: m.id, Pool: m.pool.id, Power: m.power,
+		ID: m.id, Pool: m.owner, Power: m.power,
 		Image: m.image, BuiltFrom: m.builtFrom, CreatedAt: m.created, Refusals: slices.Clone(m.refusals),
 	}
 }
 
 // MaxImages implements cloud.Census.
-func (c *Cloud) MaxImages() int {
+func (c *Recipes) MaxImages() int {
 	defer c.enter()()
 	return c.config.MaxImages
 }
 
 // SetMaxImages sets from how many images the instances of a pool may have been built.
-func (c *Cloud) SetMaxImages(limit int) {
+func (c *machines) SetMaxImages(limit int) {
 	defer c.enter()()
 	c.config.MaxImages = limit
 }
 
 // spread counts the images that the pool's instances were built from, and what its recipe names.
-func (c *Cloud) spread(p *pool) int {
+func (c *pools) spread(p *pool) int {
 	seen := map[string]bool{p.recipe.image: true}
 	for _, m := range c.members(p) {
 		seen[m.image] = true
@@ -81,7 +84,7 @@ func (c *Cloud) spread(p *pool) int {
 }
 
 // Instances implements cloud.Census, in the order in which the instances were made.
-func (c *Cloud) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
+func (c *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opInstances, string(id)); err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (c *Cloud) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instanc
 }
 
 // EnsureStopped orders the power off. An instance that is starting is left to it: ask again.
-func (c *Cloud) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+func (c *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureStopped, string(id)); err != nil {
 		return cloud.PowerUnknown, err
@@ -115,7 +118,7 @@ func (c *Cloud) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.P
 }
 
 // EnsureStarted orders the start. An instance that is stopping is left to it: ask again.
-func (c *Cloud) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+func (c *Disks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureStarted, string(id)); err != nil {
 		return cloud.PowerUnknown, err
@@ -132,7 +135,7 @@ func (c *Cloud) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.P
 }
 
 // start boots a machine, unless the cloud has lost the room for it: then it is off again after a while.
-func (c *Cloud) start(m *instance) {
+func (c *machines) start(m *instance) {
 	to := cloud.PowerRunning
 	if n := c.failing.starts[m.id]; n > 0 {
 		c.failing.starts[m.id] = n - 1

@@ -9,7 +9,7 @@ import (
 )
 
 // turn moves a machine's power through one state into another. Nobody turns it again before it is there.
-func (c *Cloud) turn(m *instance, through, to cloud.Power, d time.Duration) {
+func (c *machines) turn(m *instance, through, to cloud.Power, d time.Duration) {
 	c.setPower(m, through)
 	c.after(d, func() {
 		if !m.gone {
@@ -18,7 +18,7 @@ func (c *Cloud) turn(m *instance, through, to cloud.Power, d time.Duration) {
 	})
 }
 
-func (c *Cloud) setPower(m *instance, p cloud.Power) {
+func (c *machines) setPower(m *instance, p cloud.Power) {
 	m.power = p
 	switch p {
 	case cloud.PowerStarting:
@@ -33,14 +33,14 @@ func (c *Cloud) setPower(m *instance, p cloud.Power) {
 }
 
 // lookup is find for the test's side of the cloud, where a wrong ID is no more than a no.
-func (c *Cloud) lookup(id cloud.InstanceID) (*instance, bool) {
+func (c *machines) lookup(id cloud.InstanceID) (*instance, bool) {
 	m, err := c.find(opInstance, id)
 	return m, err == nil
 }
 
 // BootID is the guest's boot ID, a UUID as the kernel shows it, of its present or last boot. Each boot has
 // another. It is empty for an instance that does not exist or has never booted.
-func (c *Cloud) BootID(id cloud.InstanceID) string {
+func (c *machines) BootID(id cloud.InstanceID) string {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.boots == 0 {
@@ -56,7 +56,7 @@ func bootID(id cloud.InstanceID, boot int) string {
 
 // MarkGeneralized is what a generalize pod does to its machine's disk. The next boot undoes it. It tells
 // whether it could: only a running machine runs pods.
-func (c *Cloud) MarkGeneralized(id cloud.InstanceID) bool {
+func (c *machines) MarkGeneralized(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.power != cloud.PowerRunning {
@@ -68,7 +68,7 @@ func (c *Cloud) MarkGeneralized(id cloud.InstanceID) bool {
 }
 
 // GuestPowerOff is the guest switching itself off. It tells whether it could.
-func (c *Cloud) GuestPowerOff(id cloud.InstanceID) bool {
+func (c *machines) GuestPowerOff(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.power != cloud.PowerRunning {
@@ -80,7 +80,7 @@ func (c *Cloud) GuestPowerOff(id cloud.InstanceID) bool {
 }
 
 // Reboot is the guest, or a stranger, restarting a running machine at once. It tells whether it could.
-func (c *Cloud) Reboot(id cloud.InstanceID) bool {
+func (c *machines) Reboot(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.power != cloud.PowerRunning {
@@ -92,7 +92,7 @@ func (c *Cloud) Reboot(id cloud.InstanceID) bool {
 }
 
 // StartByStranger starts a stopped instance behind the caller's back. It tells whether it could.
-func (c *Cloud) StartByStranger(id cloud.InstanceID) bool {
+func (c *machines) StartByStranger(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.power != cloud.PowerStopped {
@@ -104,7 +104,7 @@ func (c *Cloud) StartByStranger(id cloud.InstanceID) bool {
 }
 
 // StopByStranger stops a running instance behind the caller's back. It tells whether it could.
-func (c *Cloud) StopByStranger(id cloud.InstanceID) bool {
+func (c *machines) StopByStranger(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.power != cloud.PowerRunning {
@@ -117,29 +117,44 @@ func (c *Cloud) StopByStranger(id cloud.InstanceID) bool {
 
 // RemoveInstance deletes an instance, protected or not; its pool's capacity shrinks with it. It tells
 // whether there was one.
-func (c *Cloud) RemoveInstance(id cloud.InstanceID) bool {
+func (c *pools) RemoveInstance(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if ok {
-		c.remove(m)
+		c.lose(m)
 	}
 	return ok
 }
 
 // ScaleIn is an autoscaler that takes the newest unprotected instance of the pool. It returns what it
 // took, or nothing if all are protected.
-func (c *Cloud) ScaleIn(pool cloud.PoolID) cloud.InstanceID {
+func (c *pools) ScaleIn(pool cloud.PoolID) cloud.InstanceID {
 	defer c.enter()()
 	for i := len(c.instances) - 1; i >= 0; i-- {
-		if m := c.instances[i]; samePool(m.pool.id, pool) && !m.protected {
-			c.remove(m)
+		if m := c.instances[i]; samePool(m.owner, pool) && !m.protected {
+			c.lose(m)
 			return m.id
 		}
 	}
 	return ""
 }
 
-func (c *Cloud) remove(m *instance) {
+// lose takes an instance out of its pool.
+func (c *pools) lose(m *instance) {
+	c.remove(m)
+	if p, err := c.findPool(opInstance, m.owner); err == nil {
+		p.capacity = max(0, p.capacity-1)
+	}
+}
+
+// make is the builder: whoever has a recipe has machines made by it, which are off at first.
+func (c *machines) make(m *instance) *instance {
+	m.power, m.created = cloud.PowerStopped, c.at
+	c.instances = append(c.instances, m)
+	return m
+}
+
+func (c *machines) remove(m *instance) {
 	m.gone = true
 	for i, other := range c.instances {
 		if other == m {
@@ -147,7 +162,6 @@ func (c *Cloud) remove(m *instance) {
 			break
 		}
 	}
-	m.pool.capacity = max(0, m.pool.capacity-1)
 	c.record(ByStranger, EffectRemoveInstance, string(m.id))
 	c.news = append(c.news, news{id: m.id, power: cloud.PowerUnknown})
 }

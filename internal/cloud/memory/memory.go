@@ -9,8 +9,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Cloud is the whole of it. Make one with New. Safe for concurrent use.
+// Cloud is the whole of it: two halves, joined. Make one with New. Safe for concurrent use.
 type Cloud struct {
+	cloud.Provider
+	*machines
+	*pools
+}
+
+// Decorated implements cloud.Decorator: the powers are those of the halves.
+func (c *Cloud) Decorated() cloud.Provider { return c.Provider }
+
+// Disks is the half of machines, disks and images: a series of images is a line to it, and what built a machine it
+// does not know.
+type Disks struct{ *machines }
+
+// Recipes is the half of pools, each with its recipe. Its machines are made by the other half's builder.
+type Recipes struct{ *pools }
+
+// machines is what the half of the disks has, with the clock that all there is goes by.
+type machines struct {
 	// OnPower, if set before the first call, is told of every change of an instance's power, in order and
 	// outside the cloud's lock: it may call back. PowerRunning is a boot; PowerUnknown tells that the
 	// instance is gone. It is called by whichever call finds that time has made the change due.
@@ -22,10 +39,10 @@ type Cloud struct {
 	at     time.Time
 	timers []timer
 
-	pools     []*pool
 	instances []*instance
 	snapshots []*snapshot
 	images    []*image
+	lines     map[cloud.Line]*lineState
 
 	effects   []Effect
 	promotion []Promotion
@@ -36,13 +53,31 @@ type Cloud struct {
 	delivering bool
 }
 
+// lineState is what there is of a line beside its images.
+type lineState struct {
+	// defined tells whether its image definition exists.
+	defined bool
+	// localStorage tells that zone-redundant storage was tried and is not to be had.
+	localStorage bool
+}
+
+// pools is what the half of the recipes has.
+type pools struct {
+	*machines
+	all []*pool
+}
+
 var (
-	_ cloud.Provider  = (*Cloud)(nil)
-	_ cloud.Census    = (*Cloud)(nil)
-	_ cloud.Rebuilder = (*Cloud)(nil)
-	_ cloud.Auditor   = (*Cloud)(nil)
-	_ cloud.Shelf     = (*Cloud)(nil)
-	_ cloud.Atlas     = (*Cloud)(nil)
+	_ cloud.Decorator   = (*Cloud)(nil)
+	_ cloud.Disks       = (*Disks)(nil)
+	_ cloud.LineShelf   = (*Disks)(nil)
+	_ cloud.LineAuditor = (*Disks)(nil)
+	_ cloud.Recipes     = (*Recipes)(nil)
+	_ cloud.Census      = (*Recipes)(nil)
+	_ cloud.Rebuilder   = (*Recipes)(nil)
+	_ cloud.Auditor     = (*Recipes)(nil)
+	_ cloud.Atlas       = (*Recipes)(nil)
+	_ cloud.Restorer    = (*Recipes)(nil)
 )
 
 type timer struct {
@@ -60,15 +95,31 @@ func New(config Config) *Cloud {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Cloud{config: config, at: config.Now(), forbidden: map[string]bool{}}
+	machines := &machines{config: config, at: config.Now(), forbidden: map[string]bool{}, lines: map[cloud.Line]*lineState{}}
+	pools := &pools{machines: machines}
+	return &Cloud{Provider: cloud.Join(&Disks{machines}, &Recipes{pools}), machines: machines, pools: pools}
+}
+
+// Disks is its half of machines, disks and images, for recipes that are elsewhere.
+func (c *Cloud) Disks() *Disks { return &Disks{c.machines} }
+
+// Recipes is its half of pools and recipes, for disks that are elsewhere: they must have been made of this one's machines.
+func (c *Cloud) Recipes() *Recipes { return &Recipes{c.pools} }
+
+// line is what there is of a line.
+func (c *machines) line(line cloud.Line) *lineState {
+	if c.lines[line] == nil {
+		c.lines[line] = &lineState{}
+	}
+	return c.lines[line]
 }
 
 // Settle lets happen what is due by now, as every other call does first. A test that only moves the
 // clock calls it to hear of boots.
-func (c *Cloud) Settle() { c.enter()() }
+func (c *machines) Settle() { c.enter()() }
 
 // enter locks the cloud and brings it up to date. The function that it returns unlocks and spreads the news.
-func (c *Cloud) enter() (leave func()) {
+func (c *machines) enter() (leave func()) {
 	c.mu.Lock()
 	c.settle()
 	return func() {
@@ -77,7 +128,7 @@ func (c *Cloud) enter() (leave func()) {
 	}
 }
 
-func (c *Cloud) settle() {
+func (c *machines) settle() {
 	now := c.config.Now()
 	for len(c.timers) > 0 && !c.timers[0].due.After(now) {
 		next := c.timers[0]
@@ -94,7 +145,7 @@ func (c *Cloud) settle() {
 
 // after does something in d, or at once. Of two that are due at the same time the one asked for first
 // happens first.
-func (c *Cloud) after(d time.Duration, do func()) {
+func (c *machines) after(d time.Duration, do func()) {
 	if d <= 0 {
 		do()
 		return
@@ -109,7 +160,7 @@ func (c *Cloud) after(d time.Duration, do func()) {
 
 // deliver tells the news in order. A call made from within OnPower only adds to it: the call on the
 // outside is still telling.
-func (c *Cloud) deliver() {
+func (c *machines) deliver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.delivering {
@@ -126,13 +177,13 @@ func (c *Cloud) deliver() {
 	}
 }
 
-func (c *Cloud) tell(n news) {
+func (c *machines) tell(n news) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
 	c.OnPower(n.id, n.power)
 }
 
-func (c *Cloud) record(by Actor, kind, resource string) {
+func (c *machines) record(by Actor, kind, resource string) {
 	c.effects = append(c.effects, Effect{At: c.at, By: by, Kind: kind, Resource: resource})
 }
 
@@ -200,7 +251,7 @@ func refused(kind cloud.Kind, op, resource, code, message string) error {
 }
 
 // admit refuses a call whose context is over or that the credential may not make.
-func (c *Cloud) admit(ctx context.Context, op, resource string) error {
+func (c *machines) admit(ctx context.Context, op, resource string) error {
 	if err := ctx.Err(); err != nil {
 		return &cloud.Error{Kind: cloud.Unavailable, Op: phrases[op], Resource: resource, Message: err.Error(), Err: err}
 	}

@@ -19,18 +19,14 @@ type pool struct {
 	recipe   recipe
 	// next is the number of the next instance; numbers are never used twice.
 	next int
-	// defined tells whether the pool's image definition exists.
-	defined bool
 	// rolls tells that the pool's policy brings running instances up to each write.
 	rolls bool
-	// localStorage tells that zone-redundant storage was tried and is not to be had.
-	localStorage bool
 }
 
 func samePool(a, b cloud.PoolID) bool { return strings.EqualFold(string(a), string(b)) }
 
-func (c *Cloud) findPool(op string, id cloud.PoolID) (*pool, error) {
-	for _, p := range c.pools {
+func (c *pools) findPool(op string, id cloud.PoolID) (*pool, error) {
+	for _, p := range c.all {
 		if samePool(p.id, id) {
 			return p, nil
 		}
@@ -40,7 +36,7 @@ func (c *Cloud) findPool(op string, id cloud.PoolID) (*pool, error) {
 
 // AddPool adds a pool without instances and returns its ID. A second pool of the same name is a mistake of
 // the test and panics.
-func (c *Cloud) AddPool(spec PoolSpec) cloud.PoolID {
+func (c *pools) AddPool(spec PoolSpec) cloud.PoolID {
 	defer c.enter()()
 	id := poolID(spec.Name)
 	if _, err := c.findPool(opPool, id); err == nil {
@@ -55,15 +51,15 @@ func (c *Cloud) AddPool(spec PoolSpec) cloud.PoolID {
 		p.recipe.image = "generic"
 	}
 	if spec.Latest {
-		p.recipe.image, p.defined = string(id), true
+		p.recipe.image, c.line(lineOf(id)).defined = string(id), true
 	}
-	c.pools = append(c.pools, p)
+	c.all = append(c.all, p)
 	return id
 }
 
 // AddInstance adds a running instance, built from the recipe as it is. Its capacity grows if the pool has
 // more instances than that now. An unknown pool, or an ID that is taken, is a mistake of the test and panics.
-func (c *Cloud) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
+func (c *pools) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 	defer c.enter()()
 	p, err := c.findPool(opPool, id)
 	if err != nil {
@@ -79,19 +75,17 @@ func (c *Cloud) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 }
 
 // build makes an instance that is still off.
-func (c *Cloud) build(p *pool, name string) *instance {
-	m := &instance{
-		id: instanceID(p.id, name), pool: p, power: cloud.PowerStopped, created: c.at,
+func (c *pools) build(p *pool, name string) *instance {
+	return c.make(&instance{
+		id: instanceID(p.id, name), owner: p.id, diskGB: p.spec.DiskGB,
 		image: p.recipe.image, builtFrom: c.recipeVersion(p), bootstrap: slices.Clone(p.recipe.bootstrap),
-	}
-	c.instances = append(c.instances, m)
-	return m
+	})
 }
 
-func (c *Cloud) members(p *pool) []*instance {
+func (c *pools) members(p *pool) []*instance {
 	var members []*instance
 	for _, m := range c.instances {
-		if m.pool == p {
+		if m.owner == p.id {
 			members = append(members, m)
 		}
 	}
@@ -99,19 +93,27 @@ func (c *Cloud) members(p *pool) []*instance {
 }
 
 // InstanceIDs lists the pool's instances in the order in which they were made.
-func (c *Cloud) InstanceIDs(id cloud.PoolID) []cloud.InstanceID {
+func (c *pools) InstanceIDs(id cloud.PoolID) []cloud.InstanceID {
 	defer c.enter()()
 	var ids []cloud.InstanceID
 	for _, m := range c.instances {
-		if samePool(m.pool.id, id) {
+		if samePool(m.owner, id) {
 			ids = append(ids, m.id)
 		}
 	}
 	return ids
 }
 
-// Pool looks at a pool and its recipe.
-func (c *Cloud) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+// Line implements cloud.Recipes: the ID tells it.
+func (c *Recipes) Line(_ context.Context, id cloud.PoolID) (cloud.Line, error) {
+	if !strings.HasPrefix(strings.ToLower(string(id)), poolPrefix) {
+		return cloud.Line{}, refused(cloud.Unsupported, opPool, string(id), "ForeignPool", "this is no pool of this cloud")
+	}
+	return lineOf(id), nil
+}
+
+// Pool looks at a pool and its recipe. Which version that is the Disks tell.
+func (c *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPool, string(id)); err != nil {
 		return cloud.Pool{}, err
@@ -122,13 +124,13 @@ func (c *Cloud) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	}
 	return cloud.Pool{
 		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
-		Traits: maps.Clone(p.spec.Traits), Recipe: c.recipeView(p), Refusals: slices.Concat(p.refusals, p.rollRefusals()),
+		Traits: maps.Clone(p.spec.Traits), Line: lineOf(p.id), Recipe: c.recipeView(p), Refusals: slices.Concat(p.refusals, p.rollRefusals()),
 	}, nil
 }
 
 // SetCapacity makes the missing instances at once; they boot in Latency.Start. A pool that has fewer
 // instances than its capacity gets those too.
-func (c *Cloud) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+func (c *Recipes) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	defer c.enter()()
 	if err := c.admit(ctx, opSetCapacity, string(id)); err != nil {
 		return err
@@ -168,7 +170,7 @@ func (c *Cloud) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64
 	return nil
 }
 
-func (c *Cloud) freeName(p *pool) string {
+func (c *pools) freeName(p *pool) string {
 	for {
 		name := strconv.Itoa(p.next)
 		p.next++

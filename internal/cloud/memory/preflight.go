@@ -15,14 +15,27 @@ const (
 	ReasonPermissionMissing = "PermissionMissing"
 )
 
-// captureCalls are those that a capture makes to change something, in the order in which it makes them.
-var captureCalls = []string{
-	opHold, opEnsureStopped, opEnsureSnapshot, opEnsureStarted, opUnhold, opEnsureImage, opTagImage,
-	opDeleteSnapshot, opSetRecipe, opDeleteImage,
+// captureCalls are those that a capture makes to change something, in the order in which it makes them, by half.
+var (
+	diskCalls   = []string{opEnsureStopped, opEnsureSnapshot, opEnsureStarted, opEnsureImage, opTagImage, opDeleteSnapshot, opDeleteImage}
+	recipeCalls = []string{opHold, opUnhold, opSetRecipe}
+)
+
+// PreflightRecipe implements cloud.Recipes.
+func (c *Recipes) PreflightRecipe(ctx context.Context, id cloud.PoolID) ([]cloud.Refusal, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opPreflight, string(id)); err != nil {
+		return nil, err
+	}
+	p, err := c.findPool(opPreflight, id)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(p.refusals, p.rollRefusals(), c.missingPermissions(recipeCalls, p.spec.Name)), nil
 }
 
-// Preflight looks for what would make a capture fail.
-func (c *Cloud) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+// PreflightDisk implements cloud.Disks.
+func (c *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPreflight, string(spec.Instance)); err != nil {
 		return nil, err
@@ -31,30 +44,30 @@ func (c *Cloud) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]clou
 	if err != nil {
 		return nil, err
 	}
-	_, _, v, err := c.version(ctx, opPreflight, cloud.ImageRef{Pool: m.pool.id, Version: spec.Version})
+	_, v, err := c.version(ctx, opPreflight, spec.LineRef)
 	if err != nil {
 		return nil, err
 	}
-	refusals := slices.Concat(m.pool.refusals, m.pool.rollRefusals(), m.refusals, c.missingPermissions(m), c.usedUp())
+	refusals := slices.Concat(m.refusals, c.missingPermissions(diskCalls, spec.Line.Name), c.usedUp())
 	if v != nil {
 		refusals = append(refusals, cloud.Refuse(ReasonVersionExists,
-			fmt.Sprintf("version %s of pool %s exists and is %s", v.version, m.pool.spec.Name, v.state), "name another one of that day, or delete it"))
+			fmt.Sprintf("version %s of pool %s exists and is %s", v.version, spec.Line.Name, v.state), "name another one of that day, or delete it"))
 	}
 	return refusals, nil
 }
 
-func (c *Cloud) missingPermissions(m *instance) []cloud.Refusal {
+func (c *machines) missingPermissions(calls []string, of string) []cloud.Refusal {
 	var refusals []cloud.Refusal
-	for _, op := range captureCalls {
+	for _, op := range calls {
 		if c.forbidden[op] {
 			refusals = append(refusals, cloud.Refuse(ReasonPermissionMissing,
-				fmt.Sprintf("the credential may not %s in pool %s", phrases[op], m.pool.spec.Name), "grant it"))
+				fmt.Sprintf("the credential may not %s in pool %s", phrases[op], of), "grant it"))
 		}
 	}
 	return refusals
 }
 
-func (c *Cloud) usedUp() []cloud.Refusal {
+func (c *machines) usedUp() []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, limit := range []struct {
 		what      string

@@ -302,7 +302,7 @@ func (r *rig) lookAtAll(t *rapid.T) {
 	_, _ = r.RecipeChange(ctx, ref, true)
 	_, _ = r.Snapshot(ctx, r.a, "s1")
 	_, _ = r.Instance(ctx, r.a)
-	_, _ = r.Preflight(ctx, cloud.PreflightSpec{Instance: r.b, Version: ref.Version})
+	_, _ = r.Preflight(ctx, cloud.PreflightSpec{Pool: r.pool, Instance: r.b, Version: ref.Version})
 	r.World()
 	r.Settle()
 }

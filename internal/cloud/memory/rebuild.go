@@ -9,12 +9,16 @@ import (
 
 // EnsureRebuilt implements cloud.Rebuilder. The rebuild takes as long as a start. From its beginning the
 // instance shows the version, as a cloud does that changes the model first and the disk later.
-func (c *Cloud) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+func (c *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureRebuilt, string(id)); err != nil {
 		return cloud.Rebuild{}, err
 	}
 	m, err := c.find(opEnsureRebuilt, id)
+	if err != nil {
+		return cloud.Rebuild{}, err
+	}
+	p, err := c.findPool(opEnsureRebuilt, m.owner)
 	if err != nil {
 		return cloud.Rebuild{}, err
 	}
@@ -27,15 +31,15 @@ func (c *Cloud) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version 
 		c.record(ByCaller, EffectStart, string(m.id))
 		c.start(m)
 		return cloud.Rebuild{State: cloud.Pending}, nil
-	case c.recipeVersion(m.pool) != version:
-		return cloud.Rebuild{}, refused(cloud.Conflict, opEnsureRebuilt, string(m.id), "OtherRecipe", "the pool's recipe names "+m.pool.recipe.image)
+	case c.recipeVersion(p) != version:
+		return cloud.Rebuild{}, refused(cloud.Conflict, opEnsureRebuilt, string(m.id), "OtherRecipe", "the pool's recipe names "+p.recipe.image)
 	}
 	out := cloud.Rebuild{State: cloud.Pending}
 	if m.broken {
 		out.Trouble = "the last attempt to rebuild it failed"
 	}
 	c.record(ByCaller, EffectRebuild, string(m.id))
-	m.image, m.builtFrom, m.bootstrap = m.pool.recipe.image, version, slices.Clone(m.pool.recipe.bootstrap)
+	m.image, m.builtFrom, m.bootstrap = p.recipe.image, version, slices.Clone(p.recipe.bootstrap)
 	m.rebuilding = true
 	c.setPower(m, cloud.PowerStarting)
 	c.after(c.config.Latency.Start, func() {
@@ -56,7 +60,7 @@ func (c *Cloud) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version 
 }
 
 // FailRebuilds makes the next rebuilds of an instance fail, each after its time.
-func (c *Cloud) FailRebuilds(id cloud.InstanceID, times int) {
+func (c *machines) FailRebuilds(id cloud.InstanceID, times int) {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok {

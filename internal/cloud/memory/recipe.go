@@ -18,37 +18,39 @@ type recipe struct {
 }
 
 // recipeVersion is the version that the next instance would be built from, if it is one of the pool's own.
-func (c *Cloud) recipeVersion(p *pool) string {
-	if version, ok := strings.CutPrefix(p.recipe.image, versionID(p.id, "")); ok {
-		return version
+func (c *pools) recipeVersion(p *pool) string {
+	version, latest := versionIn(lineOf(p.id), p.recipe.image)
+	if latest {
+		return c.latest(lineOf(p.id))
 	}
-	if p.recipe.image != string(p.id) {
-		return ""
-	}
-	list := c.versions(p)
-	for _, v := range slices.Backward(list) {
-		if v.state == cloud.Complete && !v.excluded {
-			return v.version
-		}
-	}
-	return ""
+	return version
 }
 
-func (c *Cloud) recipeView(p *pool) cloud.Recipe {
+func (c *pools) recipeView(p *pool) cloud.Recipe {
 	return cloud.Recipe{
 		Image: p.recipe.image, Version: c.recipeVersion(p), Latest: p.recipe.image == string(p.id),
 		Bootstrap: slices.Clone(p.recipe.bootstrap),
 	}
 }
 
+// target finds a pool, and the version that its recipe is to name if there is one.
+func (c *pools) target(ctx context.Context, op string, id cloud.PoolID, version string) (*pool, *image, error) {
+	_, v, err := c.version(ctx, op, cloud.LineRef{Line: lineOf(id), Version: version})
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := c.findPool(op, id)
+	return p, v, err
+}
+
 // RecipeChange also tells of a version that is not there yet: a dry run shows what a capture will do.
-func (c *Cloud) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error) {
+func (c *Recipes) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
 	defer c.enter()()
-	p, _, v, err := c.version(ctx, opRecipeChange, ref)
+	p, v, err := c.target(ctx, opRecipeChange, to.Pool, to.Version)
 	if err != nil {
 		return cloud.RecipeChange{}, err
 	}
-	change := cloud.RecipeChange{Pool: p.id, Version: ref.Version, From: p.recipe.image, To: versionID(p.id, ref.Version)}
+	change := cloud.RecipeChange{Pool: p.id, Version: to.Version, From: p.recipe.image, To: to.Image}
 	if v != nil {
 		change.To = v.id
 	}
@@ -88,12 +90,12 @@ func (p *pool) backup(removes []cloud.Part) ([]byte, error) {
 }
 
 // SetRecipe is done when it returns.
-func (c *Cloud) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+func (c *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	defer c.enter()()
 	if change.Restores != nil {
 		return c.restore(ctx, change)
 	}
-	p, _, v, err := c.version(ctx, opSetRecipe, cloud.ImageRef{Pool: change.Pool, Version: change.Version})
+	p, v, err := c.target(ctx, opSetRecipe, change.Pool, change.Version)
 	if err != nil {
 		return err
 	}
@@ -171,7 +173,7 @@ func (p *pool) changedSince(change cloud.RecipeChange) bool {
 
 // ChangeRecipe is a stranger who edits a recipe: its image and what bootstraps it. An unknown pool is a
 // mistake of the test and panics.
-func (c *Cloud) ChangeRecipe(id cloud.PoolID, image string, bootstrap ...string) {
+func (c *pools) ChangeRecipe(id cloud.PoolID, image string, bootstrap ...string) {
 	defer c.enter()()
 	p, err := c.findPool(opPool, id)
 	if err != nil {

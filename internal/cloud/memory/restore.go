@@ -11,7 +11,7 @@ import (
 )
 
 // RestoreChange implements cloud.Restorer.
-func (c *Cloud) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+func (c *Recipes) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opRestoreChange, string(id)); err != nil {
 		return cloud.RecipeChange{}, err
@@ -33,7 +33,7 @@ func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
 			fmt.Sprintf("what was saved is of pool %s", was.Pool))
 	}
 	change := cloud.RecipeChange{Pool: p.id, From: p.recipe.image, To: was.Image, Refusals: p.rollRefusals(), Restores: &saved}
-	if was.Image == string(p.id) || strings.HasPrefix(was.Image, versionID(p.id, "")) {
+	if was.Image == string(p.id) || strings.HasPrefix(was.Image, versionID(lineOf(p.id), "")) {
 		change.To = change.From
 	}
 	change.Keeps = p.parts(slices.Concat(p.spec.Extensions, p.recipe.bootstrap))
@@ -55,7 +55,7 @@ func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
 }
 
 // restore is SetRecipe for a change of a Restorer.
-func (c *Cloud) restore(ctx context.Context, change cloud.RecipeChange) error {
+func (c *pools) restore(ctx context.Context, change cloud.RecipeChange) error {
 	resource := string(change.Pool)
 	if err := c.admit(ctx, opSetRecipe, resource); err != nil {
 		return err

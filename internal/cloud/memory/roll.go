@@ -12,7 +12,7 @@ const ReasonRolls = "UpgradePolicyAutomatic"
 
 // SetUpgrades is a stranger who sets the pool's upgrade policy: with automatic, this cloud builds every instance
 // anew on each write of the pool's recipe or size. An unknown pool is a mistake of the test and panics.
-func (c *Cloud) SetUpgrades(id cloud.PoolID, automatic bool) {
+func (c *pools) SetUpgrades(id cloud.PoolID, automatic bool) {
 	defer c.enter()()
 	p, err := c.findPool(opPool, id)
 	if err != nil {
@@ -39,7 +39,7 @@ func (p *pool) mayWrite(op string) error {
 }
 
 // roll is what a write does to the instances of a pool whose policy is automatic.
-func (c *Cloud) roll(p *pool) {
+func (c *pools) roll(p *pool) {
 	if !p.rolls {
 		return
 	}

@@ -32,7 +32,7 @@ type disk struct {
 // while somebody wrote to it.
 func (d disk) clean() bool { return d.generalized && d.power == cloud.PowerStopped }
 
-func (c *Cloud) findSnapshot(match func(*snapshot) bool) *snapshot {
+func (c *machines) findSnapshot(match func(*snapshot) bool) *snapshot {
 	if i := slices.IndexFunc(c.snapshots, match); i >= 0 {
 		return c.snapshots[i]
 	}
@@ -48,11 +48,11 @@ func (s *snapshot) view() cloud.Snapshot {
 }
 
 // scope checks that the instance's ID is one of this cloud; the instance need not exist any more.
-func (c *Cloud) scope(ctx context.Context, op string, id cloud.InstanceID, name string) error {
+func (c *machines) scope(ctx context.Context, op string, id cloud.InstanceID, name string) error {
 	if err := c.admit(ctx, op, name); err != nil {
 		return err
 	}
-	if _, err := c.PoolOf(id); err != nil {
+	if !isInstance(id) {
 		return refused(cloud.Unsupported, op, name, "ForeignInstance", fmt.Sprintf("%s is no instance of this cloud", id))
 	}
 	if name == "" {
@@ -62,7 +62,7 @@ func (c *Cloud) scope(ctx context.Context, op string, id cloud.InstanceID, name 
 }
 
 // Snapshot looks at a snapshot.
-func (c *Cloud) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
+func (c *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
 	defer c.enter()()
 	if err := c.scope(ctx, opSnapshot, id, name); err != nil {
 		return cloud.Snapshot{}, err
@@ -74,7 +74,7 @@ func (c *Cloud) Snapshot(ctx context.Context, id cloud.InstanceID, name string) 
 }
 
 // EnsureSnapshot copies the disk as it is at this moment; the copy can be used after Latency.Snapshot.
-func (c *Cloud) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+func (c *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	defer c.enter()()
 	if err := c.scope(ctx, opEnsureSnapshot, spec.Instance, spec.Name); err != nil {
 		return cloud.Snapshot{}, err
@@ -94,7 +94,7 @@ func (c *Cloud) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cl
 		name: spec.Name, id: snapshotPrefix + spec.Name, state: cloud.Pending, tags: maps.Clone(spec.Tags),
 		disk: disk{
 			instance: m.id, power: m.power, generalized: m.generalized,
-			bootID: bootID(m.id, m.boots), sizeGB: m.pool.spec.DiskGB,
+			bootID: bootID(m.id, m.boots), sizeGB: m.diskGB,
 		},
 	}
 	c.snapshots = append(c.snapshots, s)
@@ -108,7 +108,7 @@ func (c *Cloud) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cl
 	return s.view(), nil
 }
 
-func (c *Cloud) finishSnapshot(s *snapshot, outcome cloud.State) {
+func (c *machines) finishSnapshot(s *snapshot, outcome cloud.State) {
 	if s.state != cloud.Pending {
 		return
 	}
@@ -119,7 +119,7 @@ func (c *Cloud) finishSnapshot(s *snapshot, outcome cloud.State) {
 }
 
 // DeleteSnapshot takes Latency.Delete. A version that is still being built from it fails.
-func (c *Cloud) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
+func (c *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
 	defer c.enter()()
 	if err := c.scope(ctx, opDeleteSnapshot, id, name); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (c *Cloud) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name st
 	return nil
 }
 
-func (c *Cloud) discard(s *snapshot) {
+func (c *machines) discard(s *snapshot) {
 	if s.state == cloud.Deleting {
 		return
 	}

@@ -11,20 +11,20 @@ type failing struct {
 }
 
 // FailSnapshots makes the next n snapshots end as Failed.
-func (c *Cloud) FailSnapshots(n int) {
+func (c *machines) FailSnapshots(n int) {
 	defer c.enter()()
 	c.failing.snapshots = n
 }
 
 // FailImages makes the next n image versions end as Failed, half-way.
-func (c *Cloud) FailImages(n int) {
+func (c *machines) FailImages(n int) {
 	defer c.enter()()
 	c.failing.images = n
 }
 
 // FailStarts makes the next n starts of an instance come to nothing, as when the cloud has no room: it is
 // Starting for a while, and then Stopped again.
-func (c *Cloud) FailStarts(id cloud.InstanceID, n int) {
+func (c *machines) FailStarts(id cloud.InstanceID, n int) {
 	defer c.enter()()
 	if m, ok := c.lookup(id); ok {
 		if c.failing.starts == nil {
@@ -35,19 +35,19 @@ func (c *Cloud) FailStarts(id cloud.InstanceID, n int) {
 }
 
 // SetQuota changes the limits; what is there stays.
-func (c *Cloud) SetQuota(q Quota) {
+func (c *machines) SetQuota(q Quota) {
 	defer c.enter()()
 	c.config.Quota = q
 }
 
 // SetLatency changes the time that work takes which begins from now on.
-func (c *Cloud) SetLatency(l Latency) {
+func (c *machines) SetLatency(l Latency) {
 	defer c.enter()()
 	c.config.Latency = l
 }
 
 // Forbid takes the permission for calls, named as the methods of cloud.Provider, away from the credential.
-func (c *Cloud) Forbid(calls ...string) {
+func (c *machines) Forbid(calls ...string) {
 	defer c.enter()()
 	for _, call := range calls {
 		c.forbidden[call] = true
@@ -55,7 +55,7 @@ func (c *Cloud) Forbid(calls ...string) {
 }
 
 // Permit gives permissions back.
-func (c *Cloud) Permit(calls ...string) {
+func (c *machines) Permit(calls ...string) {
 	defer c.enter()()
 	for _, call := range calls {
 		delete(c.forbidden, call)
@@ -63,7 +63,7 @@ func (c *Cloud) Permit(calls ...string) {
 }
 
 // RefusePool sets why no instance of a pool can be captured; nothing for one that can.
-func (c *Cloud) RefusePool(id cloud.PoolID, refusals ...cloud.Refusal) {
+func (c *pools) RefusePool(id cloud.PoolID, refusals ...cloud.Refusal) {
 	defer c.enter()()
 	if p, err := c.findPool(opPool, id); err == nil {
 		p.refusals = refusals
@@ -71,7 +71,7 @@ func (c *Cloud) RefusePool(id cloud.PoolID, refusals ...cloud.Refusal) {
 }
 
 // RefuseInstance sets why an instance cannot be captured; nothing for one that can.
-func (c *Cloud) RefuseInstance(id cloud.InstanceID, refusals ...cloud.Refusal) {
+func (c *machines) RefuseInstance(id cloud.InstanceID, refusals ...cloud.Refusal) {
 	defer c.enter()()
 	if m, ok := c.lookup(id); ok {
 		m.refusals = refusals

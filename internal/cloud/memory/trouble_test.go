@@ -167,13 +167,13 @@ func TestQuotas(t *testing.T) {
 	wantKind(t, err, cloud.QuotaExceeded)
 	wantKind(t, r.SetCapacity(ctx, r.pool, 2, 4), cloud.QuotaExceeded)
 	must(t, r.SetCapacity(ctx, r.pool, 2, 3))
-	found, err := r.Preflight(ctx, cloud.PreflightSpec{Instance: r.a, Version: "2026.11.21"})
+	found, err := r.Preflight(ctx, cloud.PreflightSpec{Pool: r.pool, Instance: r.a, Version: "2026.11.21"})
 	must(t, err)
 	if len(found) != 2 || found[0].Reason != memory.ReasonQuotaExceeded || found[1].Reason != memory.ReasonQuotaExceeded {
 		t.Errorf("preflight finds %+v", found)
 	}
 	r.SetQuota(memory.Quota{})
-	if found, err := r.Preflight(ctx, cloud.PreflightSpec{Instance: r.a, Version: "2026.11.21"}); err != nil || found != nil {
+	if found, err := r.Preflight(ctx, cloud.PreflightSpec{Pool: r.pool, Instance: r.a, Version: "2026.11.21"}); err != nil || found != nil {
 		t.Errorf("without limits, preflight finds %+v, %v", found, err)
 	}
 }
@@ -181,7 +181,7 @@ func TestQuotas(t *testing.T) {
 func TestPermissionsAndRefusals(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()
-	spec := cloud.PreflightSpec{Instance: r.a, Version: "2026.11.21"}
+	spec := cloud.PreflightSpec{Pool: r.pool, Instance: r.a, Version: "2026.11.21"}
 	r.Forbid("EnsureSnapshot", "SetRecipe")
 	r.RefusePool(r.pool, cloud.Refusal{Reason: "AutomaticUpgrades", Message: "m"})
 	r.RefuseInstance(r.a, cloud.Refusal{Reason: "EphemeralDisk", Message: "m"})
@@ -193,7 +193,7 @@ func TestPermissionsAndRefusals(t *testing.T) {
 	for _, f := range found {
 		reasons = append(reasons, f.Reason)
 	}
-	want := []string{"AutomaticUpgrades", "EphemeralDisk", memory.ReasonPermissionMissing, memory.ReasonPermissionMissing}
+	want := []string{"AutomaticUpgrades", memory.ReasonPermissionMissing, "EphemeralDisk", memory.ReasonPermissionMissing}
 	if diff := cmp.Diff(want, reasons); diff != "" {
 		t.Error(diff)
 	}

@@ -134,12 +134,12 @@ type World struct {
 func (c *Cloud) World() World {
 	defer c.enter()()
 	w := World{At: c.at, Effects: slices.Clone(c.effects), Promotions: slices.Clone(c.promotion)}
-	for _, p := range c.pools {
+	for _, p := range c.pools.all {
 		w.Pools = append(w.Pools, PoolView{
 			ID: p.id, Capacity: p.capacity, Recipe: c.recipeView(p),
-			Extensions: slices.Clone(p.spec.Extensions), Defined: p.defined,
+			Extensions: slices.Clone(p.spec.Extensions), Defined: c.line(lineOf(p.id)).defined,
 		})
-		for _, v := range c.versions(p) {
+		for _, v := range c.versions(lineOf(p.id)) {
 			w.Images = append(w.Images, ImageView{
 				Pool: p.id, Version: v.version, State: v.state, Percent: c.progress(v), Tags: maps.Clone(v.tags),
 				Instance: v.disk.instance, BootID: v.disk.bootID, Generalized: v.disk.clean(),
@@ -150,7 +150,7 @@ func (c *Cloud) World() World {
 	}
 	for _, m := range c.instances {
 		view := InstanceView{
-			ID: m.id, Pool: m.pool.id, Power: m.power, ScaleInProtected: m.protected, Image: m.image,
+			ID: m.id, Pool: m.owner, Power: m.power, ScaleInProtected: m.protected, Image: m.image,
 			Bootstrap: slices.Clone(m.bootstrap), BuiltFrom: m.builtFrom, Boots: m.boots, Generalized: m.generalized,
 		}
 		if m.boots > 0 {
@@ -170,7 +170,7 @@ func (c *Cloud) World() World {
 // Instance of the world; the zero value if there is none. The ID is compared as Cloud.SameInstance does.
 func (w World) Instance(id cloud.InstanceID) InstanceView {
 	for _, m := range w.Instances {
-		if (*Cloud)(nil).SameInstance(m.ID, id) {
+		if sameInstance(m.ID, id) {
 			return m
 		}
 	}

@@ -1,0 +1,105 @@
+package cloud
+
+import (
+	"context"
+	"slices"
+)
+
+// has tells whether one of the halves has the power that joined shows in a form of its own, because the halves have it
+// by lines or each for itself.
+func (j *joined) has(power any) (able, own bool) {
+	switch power.(type) {
+	case *Census:
+		_, able = j.recipes.(Census)
+	case *Shelf:
+		_, able = j.disks.(LineShelf)
+	case *Auditor:
+		_, byRecipes := j.recipes.(Auditor)
+		_, byDisks := j.disks.(LineAuditor)
+		able = byRecipes || byDisks
+	default:
+		return false, false
+	}
+	return able, true
+}
+
+// powerOf finds a power of a joined provider: its own form, else that of the half which has it.
+func powerOf[Power any](j *joined) (power Power, able bool) {
+	if able, own := j.has((*Power)(nil)); own {
+		if !able {
+			return power, false
+		}
+		power, able = any(j).(Power)
+		return power, able
+	}
+	if power, able = j.recipes.(Power); able {
+		return power, true
+	}
+	power, able = j.disks.(Power)
+	return power, able
+}
+
+// Instances implements Census: the Recipes list, and the Disks read what each instance was built from.
+func (j *joined) Instances(ctx context.Context, pool PoolID) ([]Instance, error) {
+	list, err := j.recipes.(Census).Instances(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i].BuiltFrom = j.BuiltFrom(pool, list[i])
+	}
+	return list, nil
+}
+
+// MaxImages implements Census.
+func (j *joined) MaxImages() int { return j.recipes.(Census).MaxImages() }
+
+// Snapshots implements Shelf.
+func (j *joined) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
+	lines := make([]Line, len(pools))
+	for i, pool := range pools {
+		var err error
+		if lines[i], err = j.line(ctx, pool); err != nil {
+			return nil, err
+		}
+	}
+	return j.disks.(LineShelf).Snapshots(ctx, lines...)
+}
+
+// DropSnapshot implements Shelf.
+func (j *joined) DropSnapshot(ctx context.Context, id string) error {
+	return j.disks.(LineShelf).DropSnapshot(ctx, id)
+}
+
+// Permissions implements Auditor: what either half needs, each once.
+func (j *joined) Permissions(ctx context.Context, pool PoolID) ([]Permission, error) {
+	if SightOf(ctx) == nil {
+		ctx = OneLook(ctx)
+	}
+	var all []Permission
+	if recipes, able := j.recipes.(Auditor); able {
+		list, err := recipes.Permissions(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		all = list
+	}
+	disks, able := j.disks.(LineAuditor)
+	if !able {
+		return all, nil
+	}
+	line, err := j.line(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	list, err := disks.Permissions(ctx, line)
+	if err != nil {
+		return nil, err
+	}
+	for _, permission := range list {
+		if !slices.Contains(all, permission) {
+			all = append(all, permission)
+		}
+	}
+	return all, nil
+}

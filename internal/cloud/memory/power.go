@@ -1,0 +1,63 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// The powers of the two halves, as the joined cloud has them.
+var (
+	_ cloud.Census    = (*Cloud)(nil)
+	_ cloud.Rebuilder = (*Cloud)(nil)
+	_ cloud.Auditor   = (*Cloud)(nil)
+	_ cloud.Shelf     = (*Cloud)(nil)
+	_ cloud.Atlas     = (*Cloud)(nil)
+	_ cloud.Restorer  = (*Cloud)(nil)
+)
+
+func of[Power any](c *Cloud) Power {
+	power, _ := cloud.As[Power](c.Provider)
+	return power
+}
+
+// Instances implements cloud.Census.
+func (c *Cloud) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
+	return of[cloud.Census](c).Instances(ctx, id)
+}
+
+// MaxImages implements cloud.Census.
+func (c *Cloud) MaxImages() int { return of[cloud.Census](c).MaxImages() }
+
+// EnsureRebuilt implements cloud.Rebuilder.
+func (c *Cloud) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+	return of[cloud.Rebuilder](c).EnsureRebuilt(ctx, id, version)
+}
+
+// Permissions implements cloud.Auditor.
+func (c *Cloud) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
+	return of[cloud.Auditor](c).Permissions(ctx, id)
+}
+
+// Snapshots implements cloud.Shelf.
+func (c *Cloud) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
+	return of[cloud.Shelf](c).Snapshots(ctx, pools...)
+}
+
+// DropSnapshot implements cloud.Shelf.
+func (c *Cloud) DropSnapshot(ctx context.Context, id string) error {
+	return of[cloud.Shelf](c).DropSnapshot(ctx, id)
+}
+
+// PoolsBeside implements cloud.Atlas.
+func (c *Cloud) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+	return of[cloud.Atlas](c).PoolsBeside(ctx, pools...)
+}
+
+// ReadPool implements cloud.Atlas.
+func (c *Cloud) ReadPool(text string) (cloud.PoolID, bool) { return of[cloud.Atlas](c).ReadPool(text) }
+
+// RestoreChange implements cloud.Restorer.
+func (c *Cloud) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+	return of[cloud.Restorer](c).RestoreChange(ctx, id, saved)
+}
