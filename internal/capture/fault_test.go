@@ -92,6 +92,48 @@ func TestEverySingleCallLost(t *testing.T) {
 	t.Logf("%d calls, %d schedules", calls, schedules)
 }
 
+// TestEachKindOfCallLostWithRecipesApart is the same with recipes of another implementation, objects apart from the
+// disks' cloud: of each kind of call the first and the last is lost, in each way.
+func TestEachKindOfCallLostWithRecipesApart(t *testing.T) {
+	apart := func(s *stage) { s.apart = true }
+	whole := inFull(t, apart)
+	whole.succeeded(whole.play())
+	whole.onlyWhatWasMeant()
+	first, last := map[string]int{}, map[string]int{}
+	for n, call := range whole.calls {
+		kind, _, _ := strings.Cut(call, " ")
+		if _, seen := first[kind]; !seen {
+			first[kind] = n
+		}
+		last[kind] = n
+	}
+	lost := map[int]bool{}
+	for kind := range first {
+		lost[first[kind]], lost[last[kind]] = true, true
+	}
+	for i, loss := range losses {
+		t.Run(loss.name, func(t *testing.T) {
+			t.Parallel()
+			for n := range lost {
+				s := inFull(t, apart, donors[(n+i)%len(donors)])
+				s.wipeStatus = loss.wipe
+				s.lose = func(i int, _ string) memory.Outcome {
+					if i != n {
+						return memory.Pass()
+					}
+					return loss.outcome
+				}
+				s.succeeded(s.play())
+				s.onlyWhatWasMeant()
+				if t.Failed() {
+					t.Fatalf("call %d (%s) lost: %s", n, whole.calls[n], loss.name)
+				}
+			}
+		})
+	}
+	t.Logf("%d calls, %d of them lost in each way", len(whole.calls), len(lost))
+}
+
 // onlyWhatWasMeant holds what a fault must not multiply.
 func (s *stage) onlyWhatWasMeant() {
 	s.t.Helper()

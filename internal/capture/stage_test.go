@@ -75,6 +75,8 @@ type stage struct {
 	uids int
 	// unscheduled and protected are how the donor was before.
 	cordoned, protected bool
+	// apart: the recipes are objects apart from the disks' cloud, of another implementation.
+	apart bool
 	// holdless pools do nothing by themselves that an instance could be held from.
 	holdless bool
 	// lineage is the version that the pool's instances were built from; empty for a generic image.
@@ -93,7 +95,7 @@ func newStage(t testing.TB, options ...option) *stage {
 	for _, o := range options {
 		o(s)
 	}
-	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoHold: s.holdless, Latency: memory.Latency{
+	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoHold: s.holdless, Apart: s.apart, Latency: memory.Latency{
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second,
 		Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
@@ -158,6 +160,9 @@ func (s *stage) node(name string, id cloud.InstanceID) *corev1.Node {
 		Name: name, UID: types.UID("node-" + name), Labels: map[string]string{corev1.LabelOSStable: "linux"},
 		Annotations: map[string]string{"theirs": "stays", v1alpha1.DoNotDisruptAnnotation: "false"},
 	}}
+	if s.apart {
+		n.Annotations[memory.PoolAnnotation] = "pool1"
+	}
 	n.Spec.ProviderID = string(id)
 	n.Status.NodeInfo.BootID = s.cloud.BootID(id)
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}

@@ -72,9 +72,10 @@ type Recipe struct {
 
 // Instance is what a cloud tells of one VM.
 type Instance struct {
-	ID    InstanceID `json:"id"`
-	Pool  PoolID     `json:"pool"`
-	Power Power      `json:"power"`
+	ID InstanceID `json:"id"`
+	// Pool is empty where the instance itself does not tell whose it is.
+	Pool  PoolID `json:"pool"`
+	Power Power  `json:"power"`
 	// Image that it was built from, written as a recipe's is.
 	Image string `json:"image,omitempty"`
 	// BuiltFrom is the version of the pool's own line that the instance was built from; empty if it came from another

@@ -78,11 +78,11 @@ func newInstances(t *testing.T, s suite) {
 		born = got(s.p.Instance(t.Context(), list[0]))(t)
 		return born.Power == cloud.PowerRunning
 	})
-	if born.BuiltFrom != firstVersion || born.Pool != s.Pool {
+	if s.p.BuiltFrom(s.Pool, born) != firstVersion || born.Pool != s.Pool && born.Pool != "" {
 		t.Errorf("the new instance is %+v, want one built from %s", born, firstVersion)
 	}
 	for _, old := range s.instances(t) {
-		if old.BuiltFrom != "" {
+		if s.p.BuiltFrom(s.Pool, old) != "" {
 			t.Errorf("%s is of an older image and claims to be built from %s", old.ID, old.BuiltFrom)
 		}
 	}

@@ -65,7 +65,10 @@ func censusShowsInstances(t *testing.T, s suite) {
 			continue
 		}
 		want := got(s.p.Instance(t.Context(), id))(t)
-		want.ID = have.ID
+		want.ID, want.BuiltFrom = have.ID, s.p.BuiltFrom(s.Pool, want)
+		if want.Pool == "" { // not every cloud's instance says whose it is
+			want.Pool = s.Pool
+		}
 		if have.Power == cloud.PowerUnknown {
 			want.Power = have.Power
 		}

@@ -139,10 +139,10 @@ var diskMutants = []mutant{
 			return p, err
 		}
 	}},
-	{"an instance does not tell its pool", "an instance shows itself", func(c *memory.Cloud, h *hooks) {
+	{"an instance tells another's pool", "an instance shows itself", func(c *memory.Cloud, h *hooks) {
 		h.instance = func(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 			m, err := c.Instance(ctx, id)
-			m.Pool = ""
+			m.Pool += "x"
 			return m, err
 		}
 	}},

@@ -217,7 +217,7 @@ var recipeMutants = []mutant{
 	{"nobody knows what an instance was built from", "new instances are built from the version that the recipe names", func(c *memory.Cloud, h *hooks) {
 		h.instance = func(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 			m, err := c.Instance(ctx, id)
-			m.BuiltFrom = ""
+			m.BuiltFrom, m.Image = "", ""
 			return m, err
 		}
 	}},

@@ -12,7 +12,9 @@ type Config struct {
 	// caught up.
 	Now     func() time.Time
 	Latency Latency
-	Quota   Quota
+	// Apart makes the pools objects apart from the cloud that has the disks (Objects).
+	Apart bool
+	Quota Quota
 	// NoZoneStorage makes the region one without zone-redundant storage: a pool's first attempt at an
 	// image version fails for it, and EnsureImage must come back with another kind.
 	NoZoneStorage bool

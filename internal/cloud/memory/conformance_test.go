@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 		"no zone storage": func(c *memory.Config, _ *memory.PoolSpec) { c.NoZoneStorage = true },
 		"no bootstrap":    func(_ *memory.Config, p *memory.PoolSpec) { p.Bootstrap, p.Unreadable = nil, nil },
 		"nothing to hold": func(c *memory.Config, _ *memory.PoolSpec) { c.NoHold = true },
+		"objects apart":   func(c *memory.Config, _ *memory.PoolSpec) { c.Apart = true },
 		"latest":          func(_ *memory.Config, p *memory.PoolSpec) { p.Latest = true },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -24,6 +25,9 @@ func TestConformance(t *testing.T) {
 				r := newRig(t, change)
 				return cloudtest.Harness{
 					Provider: r.Cloud, Pool: r.pool, Instances: []cloud.InstanceID{r.a, r.b},
+					Node: func(_ testing.TB, id cloud.InstanceID) cloud.NodeValues {
+						return cloud.NodeValues{ProviderID: id, Annotations: map[string]string{memory.PoolAnnotation: "Pool1"}}
+					},
 					Missing: r.a + "-not", FoldsCase: true,
 					Advance:       func(testing.TB) { r.clock.Advance(7 * time.Second) },
 					List:          func(testing.TB) []cloud.InstanceID { return r.InstanceIDs(r.pool) },

@@ -255,7 +255,7 @@ func (c *pools) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	if err != nil {
 		panic(err)
 	}
-	n, v, err := c.version(context.Background(), opImage, cloud.LineRef{Line: lineOf(p.id), Version: spec.Version})
+	n, v, err := c.version(context.Background(), opImage, cloud.LineRef{Line: c.lineOf(p.id), Version: spec.Version})
 	if err != nil {
 		panic(err)
 	}
@@ -268,9 +268,9 @@ func (c *pools) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	if spec.CreatedAt.IsZero() {
 		spec.CreatedAt = c.at
 	}
-	c.line(lineOf(p.id)).defined = true
+	c.line(c.lineOf(p.id)).defined = true
 	next := &image{
-		line: lineOf(p.id), version: spec.Version, number: n, id: versionID(lineOf(p.id), spec.Version), state: spec.State,
+		line: c.lineOf(p.id), version: spec.Version, number: n, id: versionID(c.lineOf(p.id), spec.Version), state: spec.State,
 		tags: maps.Clone(spec.Tags), created: spec.CreatedAt, excluded: spec.ExcludedFromLatest, seeded: true,
 		disk: disk{generalized: true, power: cloud.PowerStopped, sizeGB: p.spec.DiskGB},
 	}

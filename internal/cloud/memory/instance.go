@@ -13,6 +13,8 @@ type instance struct {
 	id cloud.InstanceID
 	// owner is whoever had it built: the ID of a pool of some recipes.
 	owner cloud.PoolID
+	// stray tells that the machine itself does not say whose it is.
+	stray bool
 	// diskGB is the size of its OS disk.
 	diskGB    int32
 	power     cloud.Power
@@ -56,8 +58,12 @@ func (c *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instan
 }
 
 func (m *instance) view() cloud.Instance {
+	owner := m.owner
+	if m.stray {
+		owner = ""
+	}
 	return cloud.Instance{
-		ID: m.id, Pool: m.owner, Power: m.power,
+		ID: m.id, Pool: owner, Power: m.power,
 		Image: m.image, BuiltFrom: m.builtFrom, CreatedAt: m.created, Refusals: slices.Clone(m.refusals),
 	}
 }

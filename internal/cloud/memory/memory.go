@@ -35,6 +35,8 @@ type machines struct {
 
 	mu     sync.Mutex
 	config Config
+	// apart tells that what is built is built for somebody whose pools these machines know nothing of.
+	apart bool
 	// at is the time of what happens now: the injected time, or that of the timer that is running.
 	at     time.Time
 	timers []timer
@@ -78,6 +80,8 @@ var (
 	_ cloud.Auditor     = (*Recipes)(nil)
 	_ cloud.Atlas       = (*Recipes)(nil)
 	_ cloud.Restorer    = (*Recipes)(nil)
+	_ cloud.Recipes     = (*Objects)(nil)
+	_ cloud.Census      = (*Objects)(nil)
 )
 
 type timer struct {
@@ -95,9 +99,13 @@ func New(config Config) *Cloud {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	machines := &machines{config: config, at: config.Now(), forbidden: map[string]bool{}, lines: map[cloud.Line]*lineState{}}
+	machines := &machines{apart: config.Apart, config: config, at: config.Now(), forbidden: map[string]bool{}, lines: map[cloud.Line]*lineState{}}
 	pools := &pools{machines: machines}
-	return &Cloud{Provider: cloud.Join(&Disks{machines}, &Recipes{pools}), machines: machines, pools: pools}
+	recipes := cloud.Recipes(&Recipes{pools})
+	if config.Apart {
+		recipes = &Objects{pools: pools}
+	}
+	return &Cloud{Provider: cloud.Join(&Disks{machines}, recipes), machines: machines, pools: pools}
 }
 
 // Disks is its half of machines, disks and images, for recipes that are elsewhere.

@@ -21,6 +21,8 @@ type pool struct {
 	next int
 	// rolls tells that the pool's policy brings running instances up to each write.
 	rolls bool
+	// revision counts the writes of a pool that is an object (Objects).
+	revision int64
 }
 
 func samePool(a, b cloud.PoolID) bool { return strings.EqualFold(string(a), string(b)) }
@@ -51,7 +53,7 @@ func (c *pools) AddPool(spec PoolSpec) cloud.PoolID {
 		p.recipe.image = "generic"
 	}
 	if spec.Latest {
-		p.recipe.image, c.line(lineOf(id)).defined = string(id), true
+		p.recipe.image, c.line(c.lineOf(id)).defined = string(id), true
 	}
 	c.all = append(c.all, p)
 	return id
@@ -65,8 +67,8 @@ func (c *pools) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 	if err != nil {
 		panic(err)
 	}
-	if _, ok := c.lookup(instanceID(p.id, name)); ok {
-		panic(fmt.Sprintf("memory: instance %s exists", instanceID(p.id, name)))
+	if _, ok := c.lookup(c.instanceID(p.id, name)); ok {
+		panic(fmt.Sprintf("memory: instance %s exists", c.instanceID(p.id, name)))
 	}
 	m := c.build(p, name)
 	c.setPower(m, cloud.PowerRunning)
@@ -77,8 +79,8 @@ func (c *pools) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 // build makes an instance that is still off.
 func (c *pools) build(p *pool, name string) *instance {
 	return c.make(&instance{
-		id: instanceID(p.id, name), owner: p.id, diskGB: p.spec.DiskGB,
-		image: p.recipe.image, builtFrom: c.recipeVersion(p), bootstrap: slices.Clone(p.recipe.bootstrap),
+		id: c.instanceID(p.id, name), owner: p.id, stray: c.apart, diskGB: p.spec.DiskGB,
+		image: p.recipe.image, builtFrom: c.toldBy(p), bootstrap: slices.Clone(p.recipe.bootstrap),
 	})
 }
 
@@ -109,7 +111,7 @@ func (c *Recipes) Line(_ context.Context, id cloud.PoolID) (cloud.Line, error) {
 	if !strings.HasPrefix(strings.ToLower(string(id)), poolPrefix) {
 		return cloud.Line{}, refused(cloud.Unsupported, opPool, string(id), "ForeignPool", "this is no pool of this cloud")
 	}
-	return lineOf(id), nil
+	return c.lineOf(id), nil
 }
 
 // Pool looks at a pool and its recipe. Which version that is the Disks tell.
@@ -124,7 +126,7 @@ func (c *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	}
 	return cloud.Pool{
 		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
-		Traits: maps.Clone(p.spec.Traits), Line: lineOf(p.id), Recipe: c.recipeView(p), Refusals: slices.Concat(p.refusals, p.rollRefusals()),
+		Traits: maps.Clone(p.spec.Traits), Line: c.lineOf(p.id), Recipe: c.recipeView(p), Refusals: slices.Concat(p.refusals, p.rollRefusals()),
 	}, nil
 }
 
@@ -174,7 +176,7 @@ func (c *pools) freeName(p *pool) string {
 	for {
 		name := strconv.Itoa(p.next)
 		p.next++
-		if _, taken := c.lookup(instanceID(p.id, name)); !taken {
+		if _, taken := c.lookup(c.instanceID(p.id, name)); !taken {
 			return name
 		}
 	}

@@ -19,9 +19,9 @@ type recipe struct {
 
 // recipeVersion is the version that the next instance would be built from, if it is one of the pool's own.
 func (c *pools) recipeVersion(p *pool) string {
-	version, latest := versionIn(lineOf(p.id), p.recipe.image)
+	version, latest := versionIn(c.lineOf(p.id), p.recipe.image)
 	if latest {
-		return c.latest(lineOf(p.id))
+		return c.latest(c.lineOf(p.id))
 	}
 	return version
 }
@@ -35,7 +35,7 @@ func (c *pools) recipeView(p *pool) cloud.Recipe {
 
 // target finds a pool, and the version that its recipe is to name if there is one.
 func (c *pools) target(ctx context.Context, op string, id cloud.PoolID, version string) (*pool, *image, error) {
-	_, v, err := c.version(ctx, op, cloud.LineRef{Line: lineOf(id), Version: version})
+	_, v, err := c.version(ctx, op, cloud.LineRef{Line: c.lineOf(id), Version: version})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -180,5 +180,6 @@ func (c *pools) ChangeRecipe(id cloud.PoolID, image string, bootstrap ...string)
 		panic(err)
 	}
 	p.recipe = recipe{image: image, bootstrap: slices.Clone(bootstrap)}
+	p.revision++
 	c.record(ByStranger, EffectSetRecipe, image)
 }

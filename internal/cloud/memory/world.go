@@ -137,9 +137,9 @@ func (c *Cloud) World() World {
 	for _, p := range c.pools.all {
 		w.Pools = append(w.Pools, PoolView{
 			ID: p.id, Capacity: p.capacity, Recipe: c.recipeView(p),
-			Extensions: slices.Clone(p.spec.Extensions), Defined: c.line(lineOf(p.id)).defined,
+			Extensions: slices.Clone(p.spec.Extensions), Defined: c.line(c.lineOf(p.id)).defined,
 		})
-		for _, v := range c.versions(lineOf(p.id)) {
+		for _, v := range c.versions(c.lineOf(p.id)) {
 			w.Images = append(w.Images, ImageView{
 				Pool: p.id, Version: v.version, State: v.state, Percent: c.progress(v), Tags: maps.Clone(v.tags),
 				Instance: v.disk.instance, BootID: v.disk.bootID, Generalized: v.disk.clean(),
@@ -152,6 +152,9 @@ func (c *Cloud) World() World {
 		view := InstanceView{
 			ID: m.id, Pool: m.owner, Power: m.power, ScaleInProtected: m.protected, Image: m.image,
 			Bootstrap: slices.Clone(m.bootstrap), BuiltFrom: m.builtFrom, Boots: m.boots, Generalized: m.generalized,
+		}
+		if m.stray {
+			view.BuiltFrom, _ = versionIn(c.lineOf(m.owner), m.image)
 		}
 		if m.boots > 0 {
 			view.BootID = bootID(m.id, m.boots)

@@ -1,0 +1,217 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// PoolAnnotation tells on a Node which pool of Objects it belongs to.
+const PoolAnnotation = "memory/pool"
+
+// linesPlace is where the images of Objects' pools are kept.
+const linesPlace = "memory:///lines/"
+
+// Objects are recipes apart from the cloud that has the disks, as on Cluster API: a pool is an object with a revision, a
+// Node's annotation tells which, and neither an instance's ID nor the instance itself says anything of it. The image
+// that a recipe names is the ID that the Disks give it. What an instance was built from the Disks must read.
+type Objects struct{ *pools }
+
+// lineOf is the series of images of a pool.
+func (c *pools) lineOf(id cloud.PoolID) cloud.Line {
+	line := lineOf(id)
+	if c.apart {
+		line.Place = linesPlace
+	}
+	return line
+}
+
+// instanceID names an instance that is to be built for a pool.
+func (c *pools) instanceID(id cloud.PoolID, name string) cloud.InstanceID {
+	if c.apart {
+		return cloud.InstanceID(machinePrefix + lineOf(id).Name + "-" + strings.ToLower(name))
+	}
+	return instanceID(id, name)
+}
+
+// toldBy is the version that an instance says it is built from.
+func (c *pools) toldBy(p *pool) string {
+	if c.apart {
+		return ""
+	}
+	return c.recipeVersion(p)
+}
+
+// PoolsOf reads the annotations.
+func (c *Objects) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opPoolsOf, ""); err != nil {
+		return nil, err
+	}
+	found := make([]cloud.Membership, len(nodes))
+	for i, node := range nodes {
+		name := node.Annotations[PoolAnnotation]
+		if name == "" || !isInstance(node.ProviderID) {
+			found[i].Why = "the node has no annotation " + PoolAnnotation + " that names a pool of this cluster"
+			continue
+		}
+		found[i].Pool = poolID(name)
+	}
+	return found, nil
+}
+
+// PoolName is the last part of the ID.
+func (c *Objects) PoolName(id cloud.PoolID) string { return lineOf(id).Name }
+
+// Line implements cloud.Recipes.
+func (c *Objects) Line(ctx context.Context, id cloud.PoolID) (cloud.Line, error) {
+	return (&Recipes{c.pools}).Line(ctx, id)
+}
+
+// Pool tells of an object. Which version its image is it cannot say.
+func (c *Objects) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opPool, string(id)); err != nil {
+		return cloud.Pool{}, err
+	}
+	p, err := c.findPool(opPool, id)
+	if err != nil {
+		return cloud.Pool{}, err
+	}
+	return cloud.Pool{
+		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
+		Traits: maps.Clone(p.spec.Traits), Line: c.lineOf(p.id), Refusals: slices.Concat(p.refusals, p.rollRefusals()),
+		Recipe: cloud.Recipe{Image: p.recipe.image, Bootstrap: slices.Clone(p.recipe.bootstrap)},
+	}, nil
+}
+
+// PreflightRecipe implements cloud.Recipes.
+func (c *Objects) PreflightRecipe(ctx context.Context, id cloud.PoolID) ([]cloud.Refusal, error) {
+	return (&Recipes{c.pools}).PreflightRecipe(ctx, id)
+}
+
+// edition is what an object's backup holds: the whole object, with the revision that it was read at.
+type edition struct {
+	Pool     cloud.PoolID `json:"pool"`
+	Revision int64        `json:"revision"`
+	Image    string       `json:"image"`
+	Removes  []cloud.Part `json:"removes,omitempty"`
+}
+
+// RecipeChange implements cloud.Recipes.
+func (c *Objects) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opRecipeChange, string(to.Pool)); err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	p, err := c.findPool(opRecipeChange, to.Pool)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	if _, ok := parseVersion(to.Version); !ok {
+		return cloud.RecipeChange{}, refused(cloud.Invalid, opRecipeChange, string(to.Pool), "InvalidParameter", fmt.Sprintf("%q is no version", to.Version))
+	}
+	change := cloud.RecipeChange{Pool: p.id, Version: to.Version, From: p.recipe.image, To: to.Image, Refusals: p.rollRefusals()}
+	change.Keeps = p.parts(p.spec.Extensions)
+	if removeBootstrap {
+		change.Removes = p.parts(p.recipe.bootstrap)
+	} else {
+		change.Keeps = append(change.Keeps, p.parts(p.recipe.bootstrap)...)
+	}
+	if change.Done = p.recipe.image == to.Image && len(change.Removes) == 0; change.Done {
+		return change, nil
+	}
+	change.Backup, err = json.Marshal(edition{p.id, p.revision, p.recipe.image, change.Removes})
+	return change, err
+}
+
+// SetRecipe writes an object under its revision: whoever wrote it in between wins.
+func (c *Objects) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+	defer c.enter()()
+	resource := string(change.Pool)
+	if err := c.admit(ctx, opSetRecipe, resource); err != nil {
+		return err
+	}
+	p, err := c.findPool(opSetRecipe, change.Pool)
+	if err != nil {
+		return err
+	}
+	v := c.imageByID(change.To)
+	switch {
+	case v == nil:
+		return refused(cloud.NotFound, opSetRecipe, resource, "ImageNotFound", change.To+" does not exist")
+	case v.version != change.Version:
+		return refused(cloud.Invalid, opSetRecipe, resource, "InvalidParameter", fmt.Sprintf("%q is not version %s", change.To, change.Version))
+	case p.carriedOut(change):
+		return nil
+	case v.state != cloud.Complete:
+		return refused(cloud.Conflict, opSetRecipe, resource, "ImageNotReady", fmt.Sprintf("version %s is %s, not Complete", v.version, v.state))
+	case c.written(p, change):
+		return refused(cloud.Conflict, opSetRecipe, resource, "Conflict", "the object has been modified: look again")
+	}
+	if err := p.mayWrite(opSetRecipe); err != nil {
+		return err
+	}
+	p.recipe.image, p.recipe.bootstrap = v.id, without(p.recipe.bootstrap, change.Removes)
+	p.revision++
+	c.record(ByCaller, EffectSetRecipe, v.id)
+	c.roll(p)
+	c.promotion = append(c.promotion, Promotion{
+		At: c.at, Pool: p.id, Version: v.version, State: v.state, Generalized: v.disk.clean(), Quarantined: v.tags[cloud.TagQuarantined] != "",
+	})
+	return nil
+}
+
+// written tells whether somebody wrote the object since the change was made from it.
+func (c *Objects) written(p *pool, change cloud.RecipeChange) bool {
+	var seen edition
+	if change.Backup != nil {
+		return json.Unmarshal(change.Backup, &seen) != nil || seen.Revision != p.revision || p.recipe.image != change.From
+	}
+	return p.changedSince(change)
+}
+
+// SetCapacity implements cloud.Recipes.
+func (c *Objects) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+	return (&Recipes{c.pools}).SetCapacity(ctx, id, from, to)
+}
+
+// HoldOf looks at an annotation of the machine's object.
+func (c *Objects) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+	return (&Recipes{c.pools}).HoldOf(ctx, id)
+}
+
+// Hold is done when it returns.
+func (c *Objects) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
+	return (&Recipes{c.pools}).Hold(ctx, id, token)
+}
+
+// Unhold is done when it returns.
+func (c *Objects) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
+	return (&Recipes{c.pools}).Unhold(ctx, id, token)
+}
+
+// Instances implements cloud.Census. The objects of the machines say whose they are.
+func (c *Objects) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
+	list, err := (&Recipes{c.pools}).Instances(ctx, id)
+	for i := range list {
+		list[i].Pool = id
+	}
+	return list, err
+}
+
+// MaxImages implements cloud.Census.
+func (c *Objects) MaxImages() int { return (&Recipes{c.pools}).MaxImages() }
+
+// imageByID is what a recipe's image names; nil if there is none.
+func (c *machines) imageByID(id string) *image {
+	if i := slices.IndexFunc(c.images, func(v *image) bool { return v.id == id }); i >= 0 {
+		return c.images[i]
+	}
+	return nil
+}
