@@ -39,3 +39,24 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+// The disks need no recipes of their own, whatever built the instances.
+func TestDisksAlone(t *testing.T) {
+	for name, apart := range map[string]bool{"that know their pools": false, "that know no pools": true} {
+		t.Run(name, func(t *testing.T) {
+			cloudtest.RunDisks(t, func(t *testing.T) cloudtest.DisksHarness {
+				t.Parallel()
+				r := newRig(t, func(c *memory.Config, _ *memory.PoolSpec) { c.Apart = apart })
+				return cloudtest.DisksHarness{
+					Harness: cloudtest.Harness{
+						Instances: []cloud.InstanceID{r.a, r.b}, Missing: r.a + "-not", FoldsCase: true,
+						Advance:       func(testing.TB) { r.clock.Advance(7 * time.Second) },
+						Generalize:    func(_ testing.TB, id cloud.InstanceID) { r.MarkGeneralized(id) },
+						PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { r.GuestPowerOff(id) },
+					},
+					Disks: r.Disks(), Line: cloud.Line{Place: "memory:///elsewhere/", Name: "lent"}, Mold: cloud.Mold{Location: "here", Nodes: 3},
+				}
+			})
+		})
+	}
+}
