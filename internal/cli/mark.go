@@ -10,6 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/rollback"
 )
 
 // versionCommand is a verb on one version of a pool.
@@ -104,7 +105,7 @@ func (s *session) mark(ctx context.Context, verb, pool string, flags changeFlags
 		Changed: !m.Done && !flags.dryRun, Nodes: m.Nodes, Lines: markLines(m, flags.dryRun),
 	}
 	if deed.Changed {
-		if err := s.tag(ctx, cloud.ImageRef{Pool: p.id, Version: m.Version}, m.Tags); err != nil {
+		if _, err := s.carryOut(ctx, rollback.OfMark(m, s.provider, p.id)); err != nil {
 			return err
 		}
 	}
@@ -153,60 +154,14 @@ func (s *session) retire(ctx context.Context, pool, version string, flags change
 		deed.Lines = append(deed.Lines, fmt.Sprintf("Its quarantine goes with it: a node that was built from version %s, or patched before that was captured, may become a donor.", r.Version))
 	}
 	if deed.Changed {
-		ref := cloud.ImageRef{Pool: p.id, Version: r.Version}
-		if err := s.provider.DeleteImage(ctx, ref); err != nil {
-			return err
-		}
-		err := s.readBack(ctx, ref, "deleted", func(image cloud.Image) bool {
-			return image.State == cloud.Absent || image.State == cloud.Deleting
-		})
-		if err != nil {
+		if _, err := s.carryOut(ctx, rollback.OfRetirement(r, s.provider, p.id)); err != nil {
 			return err
 		}
 	}
 	return print.WriteDeed(s.Out, flags.format, deed)
 }
 
-// tag writes tags of a version and looks whether they stand there.
-func (s *session) tag(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error {
-	if err := s.provider.TagImage(ctx, ref, tags); err != nil {
-		return err
-	}
-	return s.readBack(ctx, ref, "tagged", func(image cloud.Image) bool {
-		for name, text := range tags {
-			if image.Tags[name] != text {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// What was written is looked for this often, with this pause between: a cloud may show it a little later.
-const (
-	readBackLooks = 30
-	readBackPause = time.Second
-)
-
-// readBack looks at a version until it is as wanted.
-func (s *session) readBack(ctx context.Context, ref cloud.ImageRef, what string, wanted func(cloud.Image) bool) error {
-	for look := 1; ; look++ {
-		image, err := s.provider.Image(ctx, ref)
-		if err != nil {
-			return fmt.Errorf("the cloud took the change of version %s, and could not be asked whether it is %s: %w", ref.Version, what, err)
-		}
-		if wanted(image) {
-			return nil
-		}
-		if look == readBackLooks {
-			return fmt.Errorf("the cloud took the change and does not show version %s as %s: look again with `kamino history`, or run the same command again", ref.Version, what)
-		}
-		if err := pause(ctx, readBackPause); err != nil {
-			return err
-		}
-	}
-}
-
+// pause waits, or returns why the context ended.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,6 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/rollback"
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
@@ -58,51 +59,15 @@ func (s *session) promote(ctx context.Context, pool, version string, flags chang
 	}
 	saved := ""
 	if deed.Changed {
-		if saved, err = s.carryPromotion(ctx, decided, change); err != nil {
+		secrets := savedrecipe.Secrets{Kube: s.cluster.Kube, Namespace: s.options.Namespace}
+		result, err := s.carryOut(ctx, rollback.OfPromotion(decided, s.provider, p.id, secrets))
+		if err != nil {
 			return err
 		}
+		saved = result.Saved
 	}
 	deed.Lines = promoteLines(decided, change, saved, flags.dryRun)
 	return print.WriteDeed(s.Out, flags.format, deed)
-}
-
-// carryPromotion saves what the recipe loses and writes the recipe. A change that somebody else made in between,
-// such as an autoscaler's of the size, is looked at again; an image of somebody else's ends it.
-func (s *session) carryPromotion(ctx context.Context, p history.Promotion, change cloud.RecipeChange) (saved string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
-	defer cancel()
-	if len(change.Removes) > 0 {
-		if saved, err = s.saveRecipe(ctx, p, change); err != nil {
-			return "", err
-		}
-	}
-	from := change.From
-	for try := 1; ; try++ {
-		err := s.provider.SetRecipe(ctx, change)
-		if err == nil || !cloud.Is(err, cloud.Conflict) || try == pointTries {
-			return saved, err
-		}
-		if err := pause(ctx, readBackPause); err != nil {
-			return saved, err
-		}
-		if change, err = s.provider.RecipeChange(ctx, cloud.ImageRef{Pool: change.Pool, Version: p.Version}, p.RemovesBootstrap); err != nil {
-			return saved, err
-		}
-		if change.From != from && change.From != change.To {
-			return saved, fmt.Errorf("somebody pointed pool %s at %s meanwhile: see `kamino history %s`", p.Pool, change.From, p.Pool)
-		}
-	}
-}
-
-// saveRecipe keeps what the recipe is about to lose, as a capture does.
-func (s *session) saveRecipe(ctx context.Context, p history.Promotion, change cloud.RecipeChange) (string, error) {
-	secrets := savedrecipe.Secrets{Kube: s.cluster.Kube, Namespace: s.options.Namespace}
-	name, kept, err := secrets.Look(ctx, p.Prototype, change.Backup, nil)
-	if err == nil && !kept {
-		of := savedrecipe.Owner{Prototype: p.Prototype, Pool: p.Pool, PoolID: change.Pool, Version: p.Version}
-		err = secrets.Save(ctx, name, of, change.Backup, nil)
-	}
-	return name, err
 }
 
 func promoteLines(p history.Promotion, change cloud.RecipeChange, saved string, dryRun bool) []string {

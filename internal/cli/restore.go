@@ -143,7 +143,7 @@ func (s *session) carryRestore(ctx context.Context, r *print.Restore, flags *res
 	next := &r.Change
 	for try := 1; next != nil; try++ {
 		if try > 1 {
-			if err := pause(ctx, readBackPause); err != nil {
+			if err := pause(ctx, writeTempo); err != nil {
 				return err
 			}
 		}

@@ -11,8 +11,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/replace"
+	"github.com/kamino-dev/kamino/internal/rollback"
+	"github.com/kamino-dev/kamino/internal/rollback/plan"
 	"github.com/kamino-dev/kamino/internal/spread"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -127,7 +128,7 @@ func (s *session) rollback(ctx context.Context, name, to string, flags changeFla
 		}
 	}
 	if deed.Changed {
-		if err := s.carryOut(ctx, p.id, r); err != nil {
+		if err := s.rollBack(ctx, p.id, r); err != nil {
 			return err
 		}
 	}
@@ -137,24 +138,31 @@ func (s *session) rollback(ctx context.Context, name, to string, flags changeFla
 	return print.WriteDeed(s.Out, flags.format, deed)
 }
 
-// writeTime is how long the writes of one command may take together.
-const writeTime = 2 * time.Minute
+// writeTime is how long the writes of one command may take together, and writeTempo the pause between two tries.
+const (
+	writeTime  = 2 * time.Minute
+	writeTempo = time.Second
+)
 
-// carryOut quarantines, then points the recipe at the version. An interrupt does not come between the two;
-// a crash may, and the same command goes on from there.
-func (s *session) carryOut(ctx context.Context, pool cloud.PoolID, r history.Rollback) error {
+// carryOut has a change of the pool's versions and recipe made. An interrupt does not come between its steps; a crash may, and
+// the same command goes on from there.
+func (s *session) carryOut(ctx context.Context, c *rollback.Change) (rollback.Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
-	if len(r.Tags) > 0 {
-		if err := s.tag(ctx, cloud.ImageRef{Pool: pool, Version: r.From}, r.Tags); err != nil {
-			return fmt.Errorf("pool %s is not rolled back: %w", r.Pool, err)
-		}
-	}
-	if err := s.point(ctx, pool, r); err != nil {
+	return c.Run(ctx, pause)
+}
+
+// rollBack quarantines, then points the recipe at the version.
+func (s *session) rollBack(ctx context.Context, pool cloud.PoolID, r history.Rollback) error {
+	result, err := s.carryOut(ctx, rollback.Of(r, s.provider, pool))
+	switch {
+	case err == nil:
+		return nil
+	case result.Did == plan.Point || result.Did == plan.Stop:
 		return &ending{exitCode(err), fmt.Errorf("the recipe of pool %s still names version %s%s, so that new nodes are still built from it; "+
 			"run the same command again once this is mended: %s", r.Pool, r.From, although(r.Tags), explain(err))}
 	}
-	return nil
+	return fmt.Errorf("pool %s is not rolled back: %w", r.Pool, err)
 }
 
 func although(tags map[string]string) string {
@@ -162,40 +170,6 @@ func although(tags map[string]string) string {
 		return ""
 	}
 	return ", which is quarantined now"
-}
-
-// pointTries is how often the recipe is looked at and written: an autoscaler that changes the pool's size at
-// the same moment is a conflict too.
-const pointTries = 4
-
-// point writes the recipe as a promotion does, and looks whether it is so. Nothing but the image changes:
-// what bootstraps nodes was dealt with when the first version was promoted.
-func (s *session) point(ctx context.Context, pool cloud.PoolID, r history.Rollback) error {
-	for try := 1; ; try++ {
-		change, err := s.provider.RecipeChange(ctx, cloud.ImageRef{Pool: pool, Version: r.To}, false)
-		if err == nil {
-			err = s.provider.SetRecipe(ctx, change)
-		}
-		if err != nil && !cloud.Is(err, cloud.Conflict) {
-			return err
-		}
-		seen, look := s.provider.Pool(ctx, pool)
-		switch {
-		case look != nil:
-			return look
-		case imageversion.Compare(seen.Recipe.Version, r.To) == 0 && !seen.Recipe.Latest:
-			return nil
-		case imageversion.Compare(seen.Recipe.Version, r.From) != 0:
-			return fmt.Errorf("somebody pointed it at %s meanwhile: see `kamino history %s`", seen.Recipe.Image, r.Pool)
-		case try == pointTries && err != nil:
-			return err
-		case try == pointTries:
-			return fmt.Errorf("the cloud took the change and does not show it")
-		}
-		if err := pause(ctx, readBackPause); err != nil {
-			return err
-		}
-	}
 }
 
 func rollbackLines(r history.Rollback, dryRun bool, replacing replaceFlags) []string {

@@ -1,0 +1,227 @@
+package rollback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/rollback/plan"
+	"github.com/kamino-dev/kamino/internal/savedrecipe"
+)
+
+const (
+	old = "2026.03.01"
+	bad = "2026.03.02"
+)
+
+var now = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)
+
+// stage is a cloud with a pool that runs the bad version, and where its recipe's losses are kept.
+type stage struct {
+	*testing.T
+	cloud *memory.Cloud
+	pool  cloud.PoolID
+	kube  kubernetes.Interface
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{T: t, cloud: memory.New(memory.Config{Now: func() time.Time { return now }}), kube: fake.NewClientset()}
+	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Image: "memory:///pools/pool1/versions/" + bad, Bootstrap: []string{"customData"}})
+	for _, v := range []string{old, bad} {
+		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: v, Tags: map[string]string{cloud.TagProof: "static/1/sha256:a", cloud.TagPrototype: "pool1-" + v}})
+	}
+	return s
+}
+
+// kinds are the changes, each with what the world is when it is done.
+var kinds = []struct {
+	name string
+	of   func(*stage, cloud.Provider) *Change
+	want func(*stage) error
+}{
+	{"rollback", func(s *stage, c cloud.Provider) *Change {
+		return Of(history.Rollback{Pool: "pool1", From: bad, To: old, Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBack: old}}, c, s.pool)
+	}, func(s *stage) error {
+		return errors.Join(s.names(old), s.carries(bad, map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBack: old}))
+	}},
+	{"a rollback that is taken back", func(s *stage, c cloud.Provider) *Change {
+		s.cloud.ChangeRecipe(s.pool, "memory:///pools/pool1/versions/"+old)
+		return Of(history.Rollback{Pool: "pool1", From: old, To: bad}, c, s.pool)
+	}, func(s *stage) error { return errors.Join(s.names(bad), s.carries(old, nil)) }},
+	{"quarantine", func(s *stage, c cloud.Provider) *Change {
+		return OfMark(history.Mark{Pool: "pool1", Version: old, Tags: map[string]string{cloud.TagQuarantined: "why"}}, c, s.pool)
+	}, func(s *stage) error { return errors.Join(s.names(bad), s.carries(old, map[string]string{cloud.TagQuarantined: "why"})) }},
+	{"retirement", func(s *stage, c cloud.Provider) *Change {
+		return OfRetirement(history.Retirement{Pool: "pool1", Version: old}, c, s.pool)
+	}, func(s *stage) error {
+		if image := s.image(old); image.State != cloud.Absent && image.State != cloud.Deleting {
+			return fmt.Errorf("version %s is %s", old, image.State)
+		}
+		return s.names(bad)
+	}},
+	{"promotion", func(s *stage, c cloud.Provider) *Change {
+		s.cloud.ChangeRecipe(s.pool, "ubuntu:2204", "customData")
+		return OfPromotion(history.Promotion{Pool: "pool1", Version: bad, Prototype: "pool1-" + bad, From: "ubuntu:2204", RemovesBootstrap: true}, c, s.pool,
+			savedrecipe.Secrets{Kube: s.kube, Namespace: "kamino-system"})
+	}, func(s *stage) error { return errors.Join(s.names(bad), s.kept()) }},
+}
+
+func (s *stage) image(version string) cloud.Image {
+	s.Helper()
+	image, err := s.cloud.Image(s.Context(), cloud.ImageRef{Pool: s.pool, Version: version})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return image
+}
+
+func (s *stage) names(version string) error {
+	pool, err := s.cloud.Pool(s.Context(), s.pool)
+	if err == nil && pool.Recipe.Version != version {
+		return fmt.Errorf("the recipe names %s", pool.Recipe.Image)
+	}
+	return err
+}
+
+func (s *stage) carries(version string, tags map[string]string) error {
+	have := s.image(version).Tags
+	want := map[string]string{cloud.TagProof: have[cloud.TagProof], cloud.TagPrototype: have[cloud.TagPrototype]}
+	maps.Copy(want, tags)
+	if !maps.Equal(have, want) {
+		return fmt.Errorf("version %s carries %v", version, have)
+	}
+	return nil
+}
+
+// kept tells whether what the recipe lost is kept, once.
+func (s *stage) kept() error {
+	found, err := savedrecipe.Secrets{Kube: s.kube, Namespace: "kamino-system"}.Find(s.Context(), "pool1", s.pool, nil)
+	if err == nil && len(found) != 1 {
+		return fmt.Errorf("kept %d times", len(found))
+	}
+	return err
+}
+
+// invariants hold after each pass, however it ended.
+func (s *stage) invariants(name string) error {
+	pool, err := s.cloud.Pool(s.Context(), s.pool)
+	if err != nil {
+		return err
+	}
+	switch {
+	case name == "rollback" && pool.Recipe.Version == old && s.image(bad).Tags[cloud.TagQuarantined] == "":
+		return errors.New("the pool has left a version that is not quarantined")
+	case name == "promotion" && pool.Recipe.Version == bad:
+		return s.kept()
+	}
+	return nil
+}
+
+// TestEverySingleCallLost: each call of each change is lost in turn, before and after its effect, as an error and as a crash.
+// Whatever became of it, a second run brings the change to its end.
+func TestEverySingleCallLost(t *testing.T) {
+	losses := map[string]memory.Outcome{
+		"refused": memory.FailBefore(cloud.Unavailable), "answer lost": memory.FailAfter(cloud.Unavailable),
+		"conflict": memory.FailBefore(cloud.Conflict), "conflict after": memory.FailAfter(cloud.Conflict),
+		"crash before": memory.CrashBefore(), "crash after": memory.CrashAfter(),
+	}
+	for _, kind := range kinds {
+		for name, loss := range losses {
+			t.Run(kind.name+"/"+name, func(t *testing.T) {
+				calls := 1
+				for n := 0; n < calls; n++ {
+					s := newStage(t)
+					seen := 0
+					faulty := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
+						if seen = max(seen, c.Index+1); c.Index == n {
+							return loss
+						}
+						return memory.Pass()
+					})
+					change := kind.of(s, faulty)
+					s.toItsEnd(kind.name, change)
+					if err := kind.want(s); err != nil {
+						t.Errorf("call %d: %v", n, err)
+					}
+					calls = max(calls, seen)
+				}
+			})
+		}
+	}
+}
+
+// toItsEnd makes passes, each by a process that knows nothing but the decision.
+func (s *stage) toItsEnd(name string, change *Change) {
+	s.Helper()
+	for range 20 {
+		var r Result
+		var err error
+		fresh := *change
+		crashed := memory.RunUntilCrash(func() { r, err = fresh.Pass(s.Context()) })
+		if broken := s.invariants(name); broken != nil {
+			s.Error(broken)
+		}
+		if !crashed && err == nil && r.Done() {
+			return
+		}
+	}
+	s.Error("it does not end")
+}
+
+// TestSomebodyElsePoints the recipe elsewhere before or in between: that is told and not written over.
+func TestSomebodyElsePoints(t *testing.T) {
+	for passes := range 2 {
+		s := newStage(t)
+		change := kinds[0].of(s, s.cloud)
+		for range passes {
+			if _, err := change.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.cloud.ChangeRecipe(s.pool, "ubuntu:2204")
+		r, err := change.Run(t.Context(), func(context.Context, time.Duration) error { return nil })
+		if !errors.Is(err, ErrElsewhere) || r.Did != plan.Stop {
+			t.Errorf("after %d passes: %+v, %v", passes, r, err)
+		}
+		if quarantined := s.image(bad).Tags[cloud.TagQuarantined] != ""; quarantined != (passes == 1) {
+			t.Errorf("after %d passes the version is quarantined: %t", passes, quarantined)
+		}
+	}
+}
+
+// TestWhatIsNotShown ends a run, and says so; so does a conflict that does not end.
+func TestWhatIsNotShown(t *testing.T) {
+	s := newStage(t)
+	for _, loss := range []memory.Outcome{{Err: nil}, memory.FailBefore(cloud.Conflict)} {
+		faulty := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
+			if c.Op == "SetRecipe" {
+				return loss
+			}
+			return memory.Pass()
+		})
+		pauses := 0
+		provider := cloud.Provider(faulty)
+		if loss.Err == nil {
+			provider = deaf{faulty}
+		}
+		_, err := kinds[0].of(s, provider).Run(t.Context(), func(context.Context, time.Duration) error { pauses++; return nil })
+		if err == nil || pauses < patience-1 || cloud.Is(err, cloud.Conflict) != (loss.Err != nil) {
+			t.Errorf("%v after %d pauses", err, pauses)
+		}
+	}
+}
+
+// deaf takes every change of a recipe and makes none.
+type deaf struct{ cloud.Provider }
+
+func (deaf) SetRecipe(context.Context, cloud.RecipeChange) error { return nil }
