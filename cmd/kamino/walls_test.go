@@ -48,6 +48,9 @@ var rooms = map[string]room{
 	"internal/wording":      {pure: true},
 	"internal/capture/plan": {pure: true},
 
+	"internal/rollback/plan": {pure: true},
+	"internal/rollback":      {own: "cloud history imageversion rollback/plan savedrecipe"},
+
 	"internal/cloud":           {},
 	"internal/cloud/azure":     {own: "cloud imageversion", foreign: "github.com/Azure/azure-sdk-for-go"},
 	"internal/cloud/memory":    {own: "cloud imageversion"},

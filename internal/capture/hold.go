@@ -123,8 +123,8 @@ func (h hold) lookHold(ctx context.Context, w *world) error {
 
 // tokenOf is the token that the instance is given back by, also from a version that kept none.
 func tokenOf(r *v1alpha1.Reservation) string {
-	if r.Hold == "" && r.ScaleInProtected != nil {
-		return cloud.Protection(*r.ScaleInProtected).Token
+	if r.Hold == "" { // without either, nothing is known to have held it: a hold that nobody lifts would hold the node for good
+		return cloud.Protection(r.ScaleInProtected != nil && *r.ScaleInProtected).Token
 	}
 	return r.Hold
 }

@@ -60,7 +60,9 @@ var kinds = []struct {
 	}, func(s *stage) error { return errors.Join(s.names(bad), s.carries(old, nil)) }},
 	{"quarantine", func(s *stage, c cloud.Provider) *Change {
 		return OfMark(history.Mark{Pool: "pool1", Version: old, Tags: map[string]string{cloud.TagQuarantined: "why"}}, c, s.pool)
-	}, func(s *stage) error { return errors.Join(s.names(bad), s.carries(old, map[string]string{cloud.TagQuarantined: "why"})) }},
+	}, func(s *stage) error {
+		return errors.Join(s.names(bad), s.carries(old, map[string]string{cloud.TagQuarantined: "why"}))
+	}},
 	{"retirement", func(s *stage, c cloud.Provider) *Change {
 		return OfRetirement(history.Retirement{Pool: "pool1", Version: old}, c, s.pool)
 	}, func(s *stage) error {

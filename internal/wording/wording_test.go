@@ -28,6 +28,9 @@ func TestNumbers(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
+	if got := Names([]string{"node-1"}); got != "node-1" {
+		t.Errorf("one name is %q", got)
+	}
 	names := strings.Fields("a b c d e f g h i j k l")
 	for n, want := range map[int]string{
 		0: "", 1: "a", 2: "a, b", 10: "a, b, c, d, e, f, g, h, i, j", 11: "a, b, c, d, e, f, g, h, i, j and 1 more", 12: "a, b, c, d, e, f, g, h, i, j and 2 more",
@@ -45,6 +48,44 @@ func TestDuration(t *testing.T) {
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("Duration(%s) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+// Every number has one noun: only one thing is told in the singular, in each of the forms.
+func TestOneAndMany(t *testing.T) {
+	for n := range 200 {
+		for name, form := range map[string]func(int, string) string{"Count": Count, "Are": Are, "Were": Were} {
+			said := form(n, "pod")
+			if one := strings.HasPrefix(said, "1 pod") && !strings.HasPrefix(said, "1 pods"); one != (n == 1) {
+				t.Errorf("%s(%d) = %q", name, n, said)
+			}
+			if !strings.HasPrefix(said, Count(n, "pod")) {
+				t.Errorf("%s(%d) = %q does not begin as it is counted", name, n, said)
+			}
+		}
+		if verb := strings.TrimPrefix(Are(n, "pod"), Count(n, "pod")); verb != " is" && verb != " are" || (verb == " is") != (n == 1) {
+			t.Errorf("%d: %q", n, verb)
+		}
+		if verb := strings.TrimPrefix(Were(n, "pod"), Count(n, "pod")); verb != " was" && verb != " were" || (verb == " was") != (n == 1) {
+			t.Errorf("%d: %q", n, verb)
+		}
+	}
+}
+
+// A longer time never reads as a shorter one would, and nothing is negative.
+func TestDurationsAreTold(t *testing.T) {
+	for d := -time.Minute; d < 72*time.Hour; d += 17 * time.Second {
+		said := Duration(d)
+		if said == "" || strings.Contains(said, "-") {
+			t.Errorf("Duration(%s) = %q", d, said)
+		}
+		if (said == "0s") != (d < 100*time.Millisecond) {
+			t.Errorf("Duration(%s) = %q", d, said)
+		}
+		unit := map[bool]string{d >= 24*time.Hour: "d", d >= time.Hour && d < 24*time.Hour: "h", d >= time.Minute && d < time.Hour: "m"}[true]
+		if !strings.Contains(said, unit) {
+			t.Errorf("Duration(%s) = %q does not tell its largest unit", d, said)
 		}
 	}
 }
