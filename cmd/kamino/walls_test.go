@@ -54,6 +54,7 @@ var rooms = map[string]room{
 	"internal/cloud":           {},
 	"internal/cloud/azure":     {own: "cloud imageversion", foreign: "github.com/Azure/azure-sdk-for-go"},
 	"internal/cloud/memory":    {own: "cloud imageversion"},
+	"internal/cloud/registry":  {own: "cloud cloud/azure"},
 	"internal/cloud/cloudtest": {own: "cloud imageversion", foreign: "github.com/google/go-cmp"},
 
 	"internal/generalize/tree":  {foreign: unix},

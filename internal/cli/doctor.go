@@ -72,6 +72,9 @@ func (f *Factory) examine(ctx context.Context, o *Options, only string, format p
 		}
 		return all, err
 	}
+	if d.About, err = chosenCloud(ctx, o); err != nil {
+		return &ending{ExitUsage, err}
+	}
 	d.Cloud, d.CloudError = f.Cloud(ctx, o)
 	if d.Cloud != nil {
 		d.Leftovers = f.Engine(c, d.Cloud, o).Leftovers

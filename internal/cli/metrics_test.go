@@ -53,7 +53,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 		return connection, nil
 	}
 	f.Cloud = func(_ context.Context, o *Options) (cloud.Provider, error) {
-		o.OnRequest(http.MethodGet, http.StatusOK, false) // as the provider for Azure would
+		o.OnRequest("azure", "read", http.StatusOK, false) // as the provider for Azure would
 		return world, nil
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +72,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 		`kamino_pool_image_age_seconds{pool="pool1"} `,
 		`kamino_cloud_calls_total{op="Preflight",result="OK"} `,
 		`kamino_cloud_call_duration_seconds_bucket{op="Preflight",le="+Inf"} `,
-		`kamino_arm_requests_total{operation="read",status="2xx"} 1`,
+		`kamino_cloud_requests_total{cloud="azure",operation="read",status="2xx"} 1`,
 		`kamino_passes_total `,
 		`kamino_donor_out_of_service_seconds_count 0`,
 		`kamino_capture_step_duration_seconds_count{phase="Draining"} 0`,

@@ -11,15 +11,15 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
-	"github.com/kamino-dev/kamino/internal/cloud/azure"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
 )
 
 // Environment variables that stand in for flags.
 const (
+	envCloud       = "KAMINO_CLOUD"
 	envCloudConfig = "KAMINO_CLOUD_CONFIG"
-	envCredential  = "KAMINO_AZURE_CREDENTIAL"
 	envImage       = "KAMINO_IMAGE"
 	envGeneralize  = "KAMINO_GENERALIZE_NAMESPACE"
 	envAllowed     = "KAMINO_ALLOWED_IMAGES"
@@ -35,10 +35,12 @@ type Options struct {
 	Namespace string
 	// GeneralizeNamespace of the generalize pods, which are privileged; Namespace if empty.
 	GeneralizeNamespace string
-	// CloudConfig is the path of an azure.json; empty for the Azure SDK's environment.
+	// Cloud names one of the registry's; told by the cluster's nodes if empty.
+	Cloud string
+	// CloudConfig is the path of the cloud's own configuration; empty for its environment.
 	CloudConfig string
-	// AzureCredential is the one credential that is used; the first that is complete if empty.
-	AzureCredential string
+	// CloudOptions are what clouds are configured by beside it, by their flags.
+	CloudOptions map[string]*string
 	// Image of the generalize pod where a Prototype names none.
 	Image string
 
@@ -51,8 +53,8 @@ type Options struct {
 	// MaxConcurrent captures of the cluster that may hold a node when a command begins one; 1 if zero.
 	MaxConcurrent int
 
-	// OnRequest is told of each request to the cloud, as azure.Config says; nil if nobody wants to know.
-	OnRequest func(method string, status int, throttled bool)
+	// OnRequest is told of each request to the named cloud, as cloud.Config says; nil if nobody wants to know.
+	OnRequest func(name, class string, status int, throttled bool)
 
 	LogLevel, LogFormat string
 	// Log and LogOutput are set before a verb runs.
@@ -78,14 +80,11 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of Kamino's Lease and saved recipes")
 	flags.StringVar(&o.GeneralizeNamespace, "generalize-namespace", getenv(envGeneralize),
 		"`namespace` of the privileged pods that generalize a disk (default: "+envGeneralize+", or that of --namespace)")
-	flags.StringVar(&o.CloudConfig, "cloud-config", getenv(envCloudConfig),
-		"azure.json `file` that names the cloud and the credential (default: "+envCloudConfig+", or the Azure SDK's environment variables)")
-	flags.StringVar(&o.AzureCredential, "azure-credential", getenv(envCredential),
-		"the one `credential` for Azure that is used: "+strings.Join(azure.Credentials(), ", ")+" (default: "+envCredential+", or the first that is complete)")
+	o.bindCloud(flags, getenv)
 	flags.StringSliceVar(&o.AllowedImages, "allowed-images", strings.FieldsFunc(getenv(envAllowed), func(r rune) bool { return r == ',' }),
 		"`images` that a Prototype may name for the pod on its donor beside Kamino's own: exactly, by repository, or all below one that ends with / (default: "+envAllowed+")")
 	flags.StringVar(&o.Kured, "kured", capture.DefaultKured, "`DaemonSet` of kured as NAMESPACE/NAME: no node is taken while it holds its lock; empty to take no notice")
-	for _, name := range []string{"generalize-namespace", "cloud-config", "azure-credential", "allowed-images"} {
+	for _, name := range []string{"generalize-namespace", "allowed-images"} {
 		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
 	}
 	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn, for the controller info)")
@@ -106,6 +105,30 @@ func (o *Options) recorder(c *cluster.Connection) events.EventRecorder {
 	o.atEnd = append(o.atEnd, j.Close)
 	o.events = j
 	return j
+}
+
+// bindCloud binds what says which cloud it is, and what each of them is configured by.
+func (o *Options) bindCloud(flags *pflag.FlagSet, getenv func(string) string) {
+	all := registry.All()
+	var files, environments []string
+	for _, d := range all {
+		files, environments = append(files, d.ConfigFile), append(environments, d.Environment)
+	}
+	flags.StringVar(&o.Cloud, "cloud", getenv(envCloud),
+		"`name` of the cloud: "+strings.Join(all.Names(), ", ")+" (default: "+envCloud+", or the one that the cluster's nodes are in)")
+	flags.StringVar(&o.CloudConfig, "cloud-config", getenv(envCloudConfig),
+		strings.Join(files, " or ")+" `file` that names the cloud and the credential (default: "+envCloudConfig+", or "+strings.Join(environments, ", ")+")")
+	bound := []string{"cloud", "cloud-config"}
+	o.CloudOptions = map[string]*string{}
+	for _, d := range all {
+		for _, option := range d.Options {
+			o.CloudOptions[option.Flag] = flags.String(option.Flag, getenv(option.Variable), option.Usage)
+			bound = append(bound, option.Flag)
+		}
+	}
+	for _, name := range bound {
+		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
+	}
 }
 
 // podNamespace is where the generalize pods run.

@@ -5,8 +5,10 @@ import (
 	"os"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/azure"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
 )
@@ -19,15 +21,49 @@ func connect(o *Options) (*cluster.Connection, error) {
 	return cluster.Connect(cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, As: o.As.config(), Agent: "kamino/" + buildInfo().Version})
 }
 
-// newCloud makes the provider. It sends nothing: a credential that is not accepted shows with the first look.
+// newCloud makes the provider of the cloud that is named, or else that the cluster's nodes are in. To the cloud it sends
+// nothing: a credential that is not accepted shows with the first look.
 func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
-	config, err := azure.LoadConfig(azure.LoadOptions{AzureJSON: o.CloudConfig, Credential: o.AzureCredential})
+	described, err := chosenCloud(ctx, o)
 	if err != nil {
 		return nil, &ending{ExitUsage, err}
 	}
-	o.Log.V(1).Info("cloud", "credential", config.Source)
-	config.OnRequest = o.OnRequest
-	return azure.New(ctx, config)
+	config := cloud.Config{File: o.CloudConfig, Options: map[string]string{}}
+	for flag, value := range o.CloudOptions {
+		config.Options[flag] = *value
+	}
+	if tell := o.OnRequest; tell != nil {
+		config.OnRequest = func(class string, status int, throttled bool) { tell(described.Name, class, status, throttled) }
+	}
+	p, source, err := described.New(ctx, config)
+	if err != nil {
+		return nil, &ending{ExitUsage, err}
+	}
+	o.Log.V(1).Info("cloud", "name", described.Name, "credential", source)
+	return p, nil
+}
+
+// chosenCloud tells which cloud it is.
+func chosenCloud(ctx context.Context, o *Options) (cloud.Description, error) {
+	return registry.All().Choose(o.Cloud, func() ([]string, error) { return providerIDs(ctx, o) })
+}
+
+// enoughNodes tell which cloud a cluster is in.
+const enoughNodes = 100
+
+func providerIDs(ctx context.Context, o *Options) (ids []string, err error) {
+	cluster, err := connect(o)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: enoughNodes})
+	if err != nil {
+		return nil, err
+	}
+	for i := range nodes.Items {
+		ids = append(ids, nodes.Items[i].Spec.ProviderID)
+	}
+	return ids, nil
 }
 
 // newEngine makes the engine of a command. It records events as the controller's does; they are written by the

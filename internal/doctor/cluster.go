@@ -158,13 +158,13 @@ func (d *Doctor) nodesFound() {
 	case d.Cloud == nil:
 		d.ok(CheckNodes, "", "the cluster has %s", wording.Count(d.nodes, "node"))
 	case d.unplaced != nil:
-		d.add(refusedByCloud("", d.unplaced))
+		d.add(d.refusedByCloud("", d.unplaced))
 	case d.unmeant != nil:
 		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool", Message: d.unmeant.Error(), Remedy: "leave the name out, and see which pools there are"})
 	case len(d.pools) == 0:
 		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool",
 			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a pool that can be captured", d.nodes),
-			Remedy:  "see spec.providerID of a node: it must name a VM of a scale set with Uniform orchestration"})
+			Remedy:  d.About.Remedies.NoPool})
 	default:
 		d.ok(CheckNodes, "", "%d of the cluster's %s belong to %s", in, wording.Count(d.nodes, "node"), wording.Count(len(d.pools), "pool"))
 	}
@@ -179,5 +179,5 @@ func (d *Doctor) disks() {
 	}
 	d.add(Finding{Level: Warn, Check: CheckDisks,
 		Message: fmt.Sprintf("%s with disks that the in-tree driver attached, %s among them; it writes the model of an instance, as a capture does, and one of the two may have to try again", wording.Count(len(d.inTree), "node"), d.inTree[0]),
-		Remedy:  "move the volumes to the CSI driver disk.csi.azure.com; until then, a drained donor has none left"})
+		Remedy:  d.About.Remedies.OldDisks})
 }

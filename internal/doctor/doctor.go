@@ -86,6 +86,8 @@ type Doctor struct {
 	Kube kubernetes.Interface
 	// Served tells whether the API server serves a kind of Kamino's.
 	Served func(ctx context.Context, resource string) (bool, error)
+	// About is what the cloud says of itself: remedies in its own words.
+	About cloud.Description
 	// Cloud is nil if no provider could be made; CloudError then says why.
 	Cloud      cloud.Provider
 	CloudError error

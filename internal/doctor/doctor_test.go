@@ -21,6 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/held"
 )
 
@@ -43,7 +44,8 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 	}
 	allow(kube, true)
 	return &Doctor{
-		Kube: kube, Cloud: world, Namespace: "ours", Now: func() time.Time { return now },
+		About: registry.All()[0],
+		Kube:  kube, Cloud: world, Namespace: "ours", Now: func() time.Time { return now },
 		Served:     func(context.Context, string) (bool, error) { return true, nil },
 		Skew:       func() (time.Duration, bool) { return 0, true },
 		Holder:     func(context.Context) (string, error) { return "", nil },

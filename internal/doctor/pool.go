@@ -18,13 +18,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-const credentialRemedy = "see docs/azure.md, section Credentials: --cloud-config names a cluster's azure.json, and AZURE_… variables come before it"
-
 func (d *Doctor) credential() bool {
 	if d.Cloud != nil {
 		return true
 	}
-	d.add(Finding{Level: Fail, Check: CheckCredential, Message: fmt.Sprintf("no credential for the cloud: %s", d.CloudError), Remedy: credentialRemedy})
+	d.add(Finding{Level: Fail, Check: CheckCredential, Message: fmt.Sprintf("no credential for the cloud: %s", d.CloudError), Remedy: d.About.Remedies.Credential})
 	return false
 }
 
@@ -32,7 +30,7 @@ func (d *Doctor) credential() bool {
 func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	seen, err := d.Cloud.Pool(ctx, id)
 	if err != nil {
-		d.add(refusedByCloud(m.name, err))
+		d.add(d.refusedByCloud(m.name, err))
 		d.patching(m)
 		return
 	}
@@ -48,7 +46,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 			return
 		}
 		told[r.Reason], fine = true, false
-		d.add(found(r, CheckPool, m.name))
+		d.add(d.found(r, CheckPool, m.name))
 	}
 	for _, r := range seen.Refusals {
 		refuse(r)
@@ -62,7 +60,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	if m.donorName != "" {
 		refusals, err := d.Cloud.Preflight(ctx, cloud.PreflightSpec{Pool: id, Instance: m.donor, Version: imageversion.Of(d.Now())})
 		if err != nil {
-			d.add(refusedByCloud(m.name, err))
+			d.add(d.refusedByCloud(m.name, err))
 			fine = false
 		}
 		for _, r := range refusals {
@@ -85,7 +83,7 @@ func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 	}
 	instances, err := census.Instances(ctx, seen.ID)
 	if err != nil {
-		d.add(refusedByCloud(m.name, err))
+		d.add(d.refusedByCloud(m.name, err))
 		return
 	}
 	counted := spread.Of(seen.Recipe, instances, census.MaxImages())
@@ -93,7 +91,7 @@ func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 		d.ok(CheckImages, m.name, "the pool's nodes and its recipe name %d images of at most %d", len(counted.Images), counted.Limit)
 		return
 	}
-	f := found(counted.Told(m.name, seen.Recipe, func(id cloud.InstanceID) string { return cmp.Or(m.names[strings.ToLower(string(id))], string(id)) }), CheckImages, m.name)
+	f := d.found(counted.Told(m.name, seen.Recipe, func(id cloud.InstanceID) string { return cmp.Or(m.names[strings.ToLower(string(id))], string(id)) }), CheckImages, m.name)
 	if !counted.Full() {
 		f.Level, f.Reason = Warn, ""
 	}
@@ -101,20 +99,20 @@ func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 }
 
 // found is a refusal as a finding of a pool.
-func found(r cloud.Refusal, check, pool string) Finding {
-	return Finding{Level: Fail, Check: check, Subject: pool, Reason: r.Reason, Message: r.What(), Remedy: cmp.Or(r.Remedy, "see docs/azure.md")}
+func (d *Doctor) found(r cloud.Refusal, check, pool string) Finding {
+	return Finding{Level: Fail, Check: check, Subject: pool, Reason: r.Reason, Message: r.What(), Remedy: cmp.Or(r.Remedy, "see "+d.About.Docs)}
 }
 
 // refusedByCloud is what a failed call says of the credential.
-func refusedByCloud(pool string, err error) Finding {
-	f := Finding{Level: Fail, Check: CheckCredential, Subject: pool, Reason: string(cloud.KindOf(err)), Message: sentence(err), Remedy: credentialRemedy}
+func (d *Doctor) refusedByCloud(pool string, err error) Finding {
+	f := Finding{Level: Fail, Check: CheckCredential, Subject: pool, Reason: string(cloud.KindOf(err)), Message: sentence(err), Remedy: d.About.Remedies.Credential}
 	switch cloud.KindOf(err) {
 	case cloud.Denied:
-		f.Check, f.Remedy = CheckPermissions, "give the credential a role with the actions of docs/azure.md, section Permissions, on the pool's resource group"
+		f.Check, f.Remedy = CheckPermissions, d.About.Remedies.Permissions
 	case cloud.Throttled, cloud.Unavailable:
 		f.Remedy = "try again later; if it stays so, see whether the cloud can be reached from here"
 	case cloud.NotFound:
-		f.Remedy = "see whether the scale set still exists, and whether this is the right subscription"
+		f.Remedy = d.About.Remedies.Pool
 	default:
 	}
 	return f
@@ -138,7 +136,7 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string) 
 	list, err := auditor.Permissions(ctx, id)
 	if err != nil {
 		d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: "the credential may not list its own permissions, so that a missing one shows only when it is needed: " + sentence(err),
-			Remedy: "let it do Microsoft.Authorization/permissions/read, which every built-in role has"})
+			Remedy: d.About.Remedies.Audit})
 		return false, 0
 	}
 	allowed, scope := 0, ""
@@ -167,11 +165,11 @@ func (d *Doctor) gallery(ctx context.Context, id cloud.PoolID, pool string, seen
 	recipe := seen.Recipe
 	images, err := d.Cloud.Images(ctx, id)
 	if err != nil {
-		d.add(Finding{Level: Fail, Check: CheckGallery, Subject: pool, Reason: string(cloud.KindOf(err)), Message: sentence(err), Remedy: "see docs/azure.md, section What it makes, and what it adopts"})
+		d.add(Finding{Level: Fail, Check: CheckGallery, Subject: pool, Reason: string(cloud.KindOf(err)), Message: sentence(err), Remedy: d.About.Remedies.History})
 		return
 	}
 	if gone := history.Gone(seen, images); gone != nil {
-		d.add(found(*gone, CheckGallery, pool))
+		d.add(d.found(*gone, CheckGallery, pool))
 		return
 	}
 	for _, image := range images {

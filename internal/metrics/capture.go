@@ -30,7 +30,7 @@ type flight struct {
 // seen takes in what a pass found and left, and gives what is news in it. A Prototype that was seen before
 // is compared with what was seen then, not with what the pass read: so a status whose write went through
 // and was not confirmed counts too, once.
-func (f *flights) seen(before, after *v1alpha1.Prototype) Observation {
+func (f *flights) seen(before, after *v1alpha1.Prototype, refusals Refusals) Observation {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old := &before.Status
@@ -45,7 +45,7 @@ func (f *flights) seen(before, after *v1alpha1.Prototype) Observation {
 	} else {
 		f.last[after.Name] = flight{after.UID, *after.Status.DeepCopy()}
 	}
-	return Between(old, &after.Status)
+	return refusals.Between(old, &after.Status)
 }
 
 // gone forgets a Prototype that needs no more passes: it has ended, or it was deleted before it began.
@@ -73,7 +73,7 @@ func (f *flights) collect(samples chan<- prometheus.Metric) {
 
 // observe counts what a pass found and left of a Prototype.
 func (m *Metrics) observe(before, after *v1alpha1.Prototype) Observation {
-	news := m.flights.seen(before, after)
+	news := m.flights.seen(before, after, m.refusals)
 	for _, step := range news.Steps {
 		m.steps.WithLabelValues(string(step.Phase)).Observe(step.Took.Seconds())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
 // wholeLife is what a capture that goes well leaves.
@@ -44,7 +45,7 @@ func expect(t *testing.T, m *Metrics, want map[string]float64) {
 }
 
 func TestACaptureIsCountedAsItGoes(t *testing.T) {
-	m := New(nil)
+	m := New(nil, registry.All()...)
 	statuses := life()
 	for i := 1; i < len(statuses); i++ {
 		m.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]))
@@ -66,7 +67,7 @@ func TestACaptureIsCountedAsItGoes(t *testing.T) {
 func TestARestartCountsNothingAgain(t *testing.T) {
 	statuses := life()
 	for i, found := range statuses {
-		m := New(nil)
+		m := New(nil, registry.All()...)
 		m.observe(prototype("p", found), prototype("p", found))
 		got := told(t, m, "kamino_capture")
 		delete(got, fmt.Sprintf("kamino_captures_in_flight{phase=%q}", found.Phase))
@@ -78,7 +79,7 @@ func TestARestartCountsNothingAgain(t *testing.T) {
 		}
 	}
 
-	first, second := New(nil), New(nil)
+	first, second := New(nil, registry.All()...), New(nil, registry.All()...)
 	for i := 1; i < len(statuses); i++ {
 		process := first
 		if i > 3 {
@@ -98,7 +99,7 @@ func TestARestartCountsNothingAgain(t *testing.T) {
 
 // A write of the status that went through without an answer is not told of. The next pass finds it done.
 func TestAWriteWithoutAnAnswerCounts(t *testing.T) {
-	m := New(nil)
+	m := New(nil, registry.All()...)
 	statuses := life()
 	for i := 1; i < len(statuses)-1; i++ {
 		m.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]))
@@ -111,7 +112,7 @@ func TestAWriteWithoutAnAnswerCounts(t *testing.T) {
 
 // The same name may come again for another capture.
 func TestANameThatComesAgainIsAnotherCapture(t *testing.T) {
-	m := New(nil)
+	m := New(nil, registry.All()...)
 	old := prototype("p", life()[3])
 	m.observe(old, old)
 	next := prototype("p", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded})
@@ -121,7 +122,7 @@ func TestANameThatComesAgainIsAnotherCapture(t *testing.T) {
 }
 
 func TestPassesAreCounted(t *testing.T) {
-	m := New(nil)
+	m := New(nil, registry.All()...)
 	flying := prototype("p", life()[2])
 	m.observe(flying, flying)
 	var result capture.Result
@@ -173,29 +174,41 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-func TestARMRequestsAreCountedByClass(t *testing.T) {
-	m := New(nil)
+func TestRequestsAreCountedByCloudAndClass(t *testing.T) {
+	m := New(nil, registry.All()...)
 	for _, r := range []struct {
-		method    string
+		class     string
 		status    int
 		throttled bool
 	}{
-		{"GET", 200, false}, {"GET", 404, false}, {"GET", 429, true}, {"HEAD", 200, false}, {"PUT", 201, false},
-		{"PATCH", 409, false}, {"POST", 202, false}, {"DELETE", 503, false}, {"DELETE", 0, false}, {"GET", 302, false}, {"GET", 999, false},
+		{"read", 200, false}, {"read", 404, false}, {"read", 429, true}, {"read", 200, false}, {"write", 201, false},
+		{"write", 409, false}, {"write", 202, false}, {"delete", 503, false}, {"delete", 0, false}, {"read", 302, false}, {"read", 999, false},
 	} {
-		m.ARMRequest(r.method, r.status, r.throttled)
+		m.Request("azure", r.class, r.status, r.throttled)
 	}
+	m.Request("aws", "read", 200, false)
 	expect(t, m, map[string]float64{
-		`kamino_arm_requests_total{operation="read",status="2xx"}`:    2,
-		`kamino_arm_requests_total{operation="read",status="3xx"}`:    1,
-		`kamino_arm_requests_total{operation="read",status="4xx"}`:    2,
-		`kamino_arm_requests_total{operation="read",status="none"}`:   1,
-		`kamino_arm_requests_total{operation="write",status="2xx"}`:   2,
-		`kamino_arm_requests_total{operation="write",status="4xx"}`:   1,
-		`kamino_arm_requests_total{operation="delete",status="5xx"}`:  1,
-		`kamino_arm_requests_total{operation="delete",status="none"}`: 1,
-		`kamino_arm_requests_throttled_total{operation="read"}`:       1,
+		`kamino_cloud_requests_total{cloud="azure",operation="read",status="2xx"}`:    2,
+		`kamino_cloud_requests_total{cloud="azure",operation="read",status="3xx"}`:    1,
+		`kamino_cloud_requests_total{cloud="azure",operation="read",status="4xx"}`:    2,
+		`kamino_cloud_requests_total{cloud="azure",operation="read",status="none"}`:   1,
+		`kamino_cloud_requests_total{cloud="azure",operation="write",status="2xx"}`:   2,
+		`kamino_cloud_requests_total{cloud="azure",operation="write",status="4xx"}`:   1,
+		`kamino_cloud_requests_total{cloud="azure",operation="delete",status="5xx"}`:  1,
+		`kamino_cloud_requests_total{cloud="azure",operation="delete",status="none"}`: 1,
+		`kamino_cloud_requests_total{cloud="aws",operation="read",status="2xx"}`:      1,
+		`kamino_cloud_requests_throttled_total{cloud="azure",operation="read"}`:       1,
 	})
+}
+
+// TestReasonsOfACloudCountAsItsOwn: without its description they are nobody's.
+func TestReasonsOfACloudCountAsItsOwn(t *testing.T) {
+	after := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "AKSManaged"}}
+	for want, refusals := range map[string]Refusals{"AKSManaged": RefusalsOf(registry.All()...), OtherReason: RefusalsOf()} {
+		if got := refusals.Between(&v1alpha1.PrototypeStatus{}, &after).Ended; got == nil || *got != (Ending{Refused, want}) {
+			t.Errorf("it ended as %+v, want it refused for %s", got, want)
+		}
+	}
 }
 
 func TestAProcessHasOneSetOfMetrics(t *testing.T) {

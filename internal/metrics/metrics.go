@@ -3,10 +3,11 @@ package metrics
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // Buckets, in seconds. A step takes from a second to the hours of a slow replication; a donor is held for
@@ -20,6 +21,9 @@ var (
 // Metrics is every metric of Kamino's own. It is one prometheus.Collector and safe for concurrent use.
 type Metrics struct {
 	now func() time.Time
+	// clouds are those whose requests are counted, and refusals the reasons that a capture does not begin for.
+	clouds   []cloud.Description
+	refusals Refusals
 
 	captures     *prometheus.CounterVec
 	steps        *prometheus.HistogramVec
@@ -44,14 +48,16 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// New makes the metrics, all of them at zero. Now is the clock that an image's age is told by; time.Now if
-// it is nil.
-func New(now func() time.Time) *Metrics {
+// New makes the metrics of the clouds that there are, all of them at zero. Now is the clock that an image's age is told
+// by; time.Now if it is nil. What a cloud that is not among them refuses for is OtherReason.
+func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 	if now == nil {
 		now = time.Now
 	}
 	m := &Metrics{
 		now:          now,
+		clouds:       clouds,
+		refusals:     RefusalsOf(clouds...),
 		captures:     counters("captures_total", "Captures that ended, by result and, unless they succeeded, by reason.", "result", "reason"),
 		steps:        histograms("capture_step_duration_seconds", "How long the steps of captures took, by phase.", stepBuckets, "phase"),
 		outOfService: prometheus.NewHistogram(histogramOptions("donor_out_of_service_seconds", "How long donors were held, from the reservation until they were given back.", serviceBuckets)),
@@ -59,11 +65,11 @@ func New(now func() time.Time) *Metrics {
 		passErrors:   counters("pass_errors_total", "Passes of the capture engine that did not get through, by who refused and what kind of error it was.", "source", "kind"),
 		calls:        counters("cloud_calls_total", "Calls to the cloud's provider, by operation and result.", "op", "result"),
 		callTimes:    histograms("cloud_call_duration_seconds", "How long calls to the cloud's provider took, its own retries included, by operation.", callBuckets, "op"),
-		requests:     counters("arm_requests_total", "Requests to Azure Resource Manager, retries included, by what they do and class of status.", "operation", "status"),
+		requests:     counters("cloud_requests_total", "Requests to the cloud, retries included, by cloud, by what they do and by class of status.", "cloud", "operation", "status"),
 		joins:        histograms("node_join_seconds", "How long nodes took from their instance's creation until they were Ready, by what they were built from.", joinBuckets, "built_from"),
 		stalled: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "policies_stalled",
 			Help: "Policies that cannot go on until somebody mends what their condition Stalled names, by its reason."}, []string{"reason"}),
-		throttled: counters("arm_requests_throttled_total", "Requests that Azure Resource Manager answered with 429 Too Many Requests, by what they do.", "operation"),
+		throttled: counters("cloud_requests_throttled_total", "Requests that the cloud did not serve because there were too many, by cloud and by what they do.", "cloud", "operation"),
 	}
 	m.begin()
 	return m
@@ -73,7 +79,7 @@ func New(now func() time.Time) *Metrics {
 func (m *Metrics) begin() {
 	m.captures.WithLabelValues(Succeeded, "")
 	m.captures.WithLabelValues(Cancelled, "")
-	for result, reasons := range map[string]set[string]{Failed: failureReasons, Refused: refusalReasons} {
+	for result, reasons := range map[string]set[string]{Failed: failureReasons, Refused: m.refusals.set} {
 		m.captures.WithLabelValues(result, OtherReason)
 		for reason := range reasons {
 			m.captures.WithLabelValues(result, reason)
@@ -86,15 +92,17 @@ func (m *Metrics) begin() {
 		m.joins.WithLabelValues(built)
 	}
 	m.PoliciesStalled(nil)
-	for _, operation := range []string{operationRead, operationWrite, operationDelete} {
-		m.throttled.WithLabelValues(operation)
+	for _, c := range m.clouds {
+		for _, class := range c.Classes {
+			m.throttled.WithLabelValues(c.Name, class)
+		}
 	}
 }
 
 // Register makes the metrics and adds them to a registry. A process has one set of them: a second call with
 // the same registry gives the first one's.
-func Register(registry prometheus.Registerer, now func() time.Time) (*Metrics, error) {
-	m := New(now)
+func Register(registry prometheus.Registerer, now func() time.Time, clouds ...cloud.Description) (*Metrics, error) {
+	m := New(now, clouds...)
 	err := registry.Register(m)
 	var already prometheus.AlreadyRegisteredError
 	if errors.As(err, &already) {
@@ -136,26 +144,11 @@ func (m *Metrics) parts() []prometheus.Collector {
 	}
 }
 
-// Values of label operation. Azure's limits count reads, writes and deletions apart. Source: Azure
-// Resource Manager's documentation of its throttling; an action (POST) counts as a write.
-const (
-	operationRead   = "read"
-	operationWrite  = "write"
-	operationDelete = "delete"
-)
-
-// ARMRequest counts one try of a request to Azure. It is what azure.Config.OnRequest wants.
-func (m *Metrics) ARMRequest(method string, status int, throttled bool) {
-	operation := operationWrite
-	switch method {
-	case http.MethodGet, http.MethodHead:
-		operation = operationRead
-	case http.MethodDelete:
-		operation = operationDelete
-	}
-	m.requests.WithLabelValues(operation, statusClass(status)).Inc()
+// Request counts one try of a request to the named cloud, by its class. It is what cloud.Config.OnRequest wants.
+func (m *Metrics) Request(name, class string, status int, throttled bool) {
+	m.requests.WithLabelValues(name, class, statusClass(status)).Inc()
 	if throttled {
-		m.throttled.WithLabelValues(operation).Inc()
+		m.throttled.WithLabelValues(name, class).Inc()
 	}
 }
 

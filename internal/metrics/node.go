@@ -98,7 +98,7 @@ func (m *Metrics) NodesCounted(id cloud.PoolID, name string, byVersion map[strin
 func (m *Metrics) Decided(id cloud.PoolID, name string, candidates int, refused map[string]int) {
 	known := map[string]int{}
 	for reason, n := range refused {
-		if !refusalReasons[reason] && !choiceReasons[reason] {
+		if !m.refusals.set[reason] && !choiceReasons[reason] {
 			reason = OtherReason
 		}
 		known[reason] += n

@@ -7,11 +7,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 func TestNodesByVersion(t *testing.T) {
-	m := New(nil)
+	m := New(nil, registry.All()...)
 	m.NodesCounted("a", "pool1", map[string]int{"2026.03.01": 2, "2026.03.02": 1})
 	m.NodesCounted("a", "pool1", map[string]int{"2026.03.02": 3, "generic": 1})
 	m.NodesCounted("b", "pool1", map[string]int{"generic": 4})
@@ -27,7 +28,7 @@ func TestNodesByVersion(t *testing.T) {
 }
 
 func TestDecisions(t *testing.T) {
-	m := New(nil)
+	m := New(nil, registry.All()...)
 	m.Decided("a", "pool1", 2, map[string]int{selection.NotReady: 1, "SomebodysOwnWord": 2, "AnotherWord": 1})
 	m.Decided("b", "pool2", 0, nil)
 	want := map[string]float64{
@@ -48,7 +49,7 @@ func TestDecisions(t *testing.T) {
 }
 
 func TestJoins(t *testing.T) {
-	m := New(nil)
+	m := New(nil, registry.All()...)
 	m.NodeJoined("generic", 10*time.Minute)
 	m.NodeJoined("2026.03.01", time.Minute)
 	m.NodeJoined("2026.03.02", 2*time.Minute)
@@ -64,7 +65,7 @@ func TestJoins(t *testing.T) {
 // TestImagesOfAPool: the latest count stands, of pools of one name that with the most, and none of a cloud without a
 // limit or of a pool that is gone.
 func TestImagesOfAPool(t *testing.T) {
-	m := New(nil)
+	m := New(nil, registry.All()...)
 	m.ImagesCounted("a", "pool1", 9, 10)
 	m.ImagesCounted("a", "pool1", 3, 10)
 	m.ImagesCounted("b", "pool1", 7, 10)

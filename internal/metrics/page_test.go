@@ -14,6 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
 func page(t *testing.T, name string) string {
@@ -32,8 +33,8 @@ type described struct{ Kind, Labels string }
 // metric has a sample.
 func exported(t *testing.T) map[string]described {
 	t.Helper()
-	m := New(nil)
-	m.ARMRequest("GET", 429, true)
+	m := New(nil, registry.All()...)
+	m.Request("azure", "read", 429, true)
 	m.calls.WithLabelValues("Pool", resultOK)
 	m.callTimes.WithLabelValues("Pool")
 	m.passErrors.WithLabelValues(fromCloud, string(cloud.Denied))
@@ -118,7 +119,7 @@ func TestQueries(t *testing.T) {
 func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
 	text := page(t, "prototype.md")
 	for heading, want := range map[string]set[string]{
-		"## When a capture does not begin": refusalReasons,
+		"## When a capture does not begin": RefusalsOf(registry.All()...).set,
 		"## When a capture fails":          failureReasons,
 	} {
 		_, after, _ := strings.Cut(text, heading)
@@ -133,7 +134,7 @@ func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
 			t.Errorf("%s (-docs/prototype.md +closed set):\n%s", heading, diff)
 		}
 	}
-	for reason := range refusalReasons {
+	for reason := range RefusalsOf(registry.All()...).set {
 		if failureReasons[reason] {
 			t.Errorf("%s is in both sets: nobody could tell a refusal from a failure", reason)
 		}
@@ -144,7 +145,7 @@ func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
 func TestClosedSetsAreOnThePage(t *testing.T) {
 	values := []string{
 		Succeeded, Failed, Refused, Cancelled, OtherReason, resultOK, "2xx", "3xx", "4xx", "5xx", "none",
-		operationRead, operationWrite, operationDelete, fromGeneric, fromPrototype, fromCloud, fromKubernetes, fromElsewhere,
+		"azure", "read", "write", "delete", fromGeneric, fromPrototype, fromCloud, fromKubernetes, fromElsewhere,
 	}
 	for phase := range inFlightPhases {
 		values = append(values, string(phase))

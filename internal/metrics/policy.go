@@ -43,7 +43,7 @@ type refusedCaptures struct {
 func (m *Metrics) CapturesRefused(byPoolAndReason map[[2]string]int) {
 	known := map[[2]string]int{}
 	for key := range byPoolAndReason {
-		if !refusalReasons[key[1]] && !choiceReasons[key[1]] && key[1] != v1alpha1.PolicyTooManyFailures {
+		if !m.refusals.set[key[1]] && !choiceReasons[key[1]] && key[1] != v1alpha1.PolicyTooManyFailures {
 			key[1] = OtherReason
 		}
 		known[key] = 1

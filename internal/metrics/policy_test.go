@@ -7,11 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
 // Each pass counts anew: a policy that was mended is no longer told, and no reason of nobody's set is a label.
 func TestStalledPoliciesAreCountedAnew(t *testing.T) {
-	m := New(nil)
+	m := New(nil, registry.All()...)
 	value := func(reason string) float64 { return testutil.ToFloat64(m.stalled.WithLabelValues(reason)) }
 	m.PoliciesStalled(map[string]int{v1alpha1.PolicyTooManyFailures: 2, "Made up": 1})
 	if value(v1alpha1.PolicyTooManyFailures) != 2 || value(OtherReason) != 1 || value(v1alpha1.PolicyNoPoolMatches) != 0 {
@@ -25,7 +26,7 @@ func TestStalledPoliciesAreCountedAnew(t *testing.T) {
 
 // The same goes for the pools whose captures are refused: a pool that was mended has no series any more.
 func TestRefusedCapturesAreCountedAnew(t *testing.T) {
-	m := New(nil)
+	m := New(nil, registry.All()...)
 	m.CapturesRefused(map[[2]string]int{{"pool1", "PermissionMissing"}: 2, {"pool2", "Made up"}: 1})
 	page := `
 # HELP kamino_pool_capture_refused 1 while a capture of the pool is wanted and refused, by pool and reason.

@@ -1,9 +1,12 @@
 package metrics
 
 import (
+	"maps"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/spread"
@@ -40,20 +43,30 @@ var failureReasons = setOf(
 	string(plan.Quarantined), string(plan.Superseded), string(plan.RecipeTaken),
 )
 
-// refusalReasons are those of the engine's preflight, of package selection and of the providers. Those of a
-// provider are plain words here, because this package knows the contract and no provider.
+// refusalReasons are those of the engine's preflight and of package selection; each cloud has some of its own.
 var refusalReasons = setOf(
 	capture.NodeNotFound, capture.NotInPool, capture.InstanceNotFound, capture.DonorChanged, capture.PoolMismatch,
-	selection.NotLinux, "Windows", selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
+	selection.NotLinux, selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
 	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, capture.UnmanagedPods, capture.ProtectedPods, capture.CustomDataMissing, selection.DoNotDisrupt,
 	selection.TooManyUnavailable, capture.CaptureInFlight,
-	capture.CapturedToday, "VersionExists", capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff, capture.DonorClockOff,
-	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.ForceNotAllowed, capture.ImageNotAllowed, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid, "PermissionMissing", "QuotaUsedUp",
-	"GalleryNameTaken", "DefinitionMismatch", "GenerationMismatch", "DiskEncryptionSetElsewhere", "EphemeralOSDisk",
-	"UnmanagedOSDisk", "ConfidentialVM", "DiskEncryptedInGuest", "UpgradePolicyAutomatic", "UpgradePolicyRolling",
-	"UpgradePolicyUnknown", "AutomaticOSUpgrade", "RollingUpgradeRunning",
-	"FlexibleOrchestration", "AKSManaged", spread.TooManyImages,
+	capture.CapturedToday, capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff, capture.DonorClockOff,
+	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.ForceNotAllowed, capture.ImageNotAllowed, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid,
+	spread.TooManyImages,
 )
+
+// Refusals are the reasons for which a capture does not begin.
+type Refusals struct{ set set[string] }
+
+// RefusalsOf are Kamino's own and those of the clouds.
+func RefusalsOf(clouds ...cloud.Description) Refusals {
+	all := maps.Clone(refusalReasons)
+	for _, c := range clouds {
+		for _, reason := range c.Reasons {
+			all[reason] = true
+		}
+	}
+	return Refusals{all}
+}
 
 // choiceReasons are those for which a policy passes a node over that a person could still capture.
 var choiceReasons = setOf(

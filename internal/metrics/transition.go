@@ -44,10 +44,10 @@ type Observation struct {
 
 // Between tells what happened from one status of a Prototype to a later one of the same. What both say is
 // no news; neither is what a status that was lost in between said before.
-func Between(before, after *v1alpha1.PrototypeStatus) Observation {
+func (r Refusals) Between(before, after *v1alpha1.PrototypeStatus) Observation {
 	o := Observation{Steps: stepsLeft(before.Steps, after.Steps)}
 	if after.Terminal() && !before.Terminal() {
-		ended := endingOf(after)
+		ended := r.endingOf(after)
 		o.Ended = &ended
 	}
 	if released(after.Donor) && !released(before.Donor) {
@@ -78,7 +78,7 @@ func stepsLeft(before, after []v1alpha1.Step) (left []StepTime) {
 
 // endingOf reads how a capture ended. Whether a donor was ever held parts a failure from a refusal: a promotion may
 // be refused, at its write, for a reason that a preflight has too.
-func endingOf(s *v1alpha1.PrototypeStatus) Ending {
+func (r Refusals) endingOf(s *v1alpha1.PrototypeStatus) Ending {
 	switch {
 	case s.Phase == v1alpha1.PhaseSucceeded:
 		return Ending{Result: Succeeded}
@@ -86,9 +86,9 @@ func endingOf(s *v1alpha1.PrototypeStatus) Ending {
 		return Ending{Result: Cancelled}
 	case failureReasons[s.Failure.Reason]:
 		return Ending{Failed, s.Failure.Reason}
-	case refusalReasons[s.Failure.Reason] && s.Donor != nil:
+	case r.set[s.Failure.Reason] && s.Donor != nil:
 		return Ending{Failed, s.Failure.Reason}
-	case refusalReasons[s.Failure.Reason]:
+	case r.set[s.Failure.Reason]:
 		return Ending{Refused, s.Failure.Reason}
 	case s.Donor == nil:
 		return Ending{Refused, OtherReason}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
 func TestBetween(t *testing.T) {
@@ -51,7 +52,7 @@ func TestBetween(t *testing.T) {
 		"a deletion":                         {draining, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed}, Observation{Ended: &Ending{Cancelled, ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, Between(&test.before, &test.after)); diff != "" {
+			if diff := cmp.Diff(test.want, RefusalsOf(registry.All()...).Between(&test.before, &test.after)); diff != "" {
 				t.Errorf("Between (-want +got):\n%s", diff)
 			}
 		})
@@ -62,7 +63,7 @@ func TestBetween(t *testing.T) {
 func TestEachFactIsCountedOnceWhateverIsSeen(t *testing.T) {
 	all := life()
 	last := all[len(all)-1]
-	want := Between(&v1alpha1.PrototypeStatus{}, &last)
+	want := RefusalsOf(registry.All()...).Between(&v1alpha1.PrototypeStatus{}, &last)
 	if len(want.Steps) != 6 || want.OutOfService == nil || want.Ended == nil {
 		t.Fatalf("the whole life is told as %+v", want)
 	}
@@ -74,7 +75,7 @@ func TestEachFactIsCountedOnceWhateverIsSeen(t *testing.T) {
 				continue
 			}
 			for range rapid.IntRange(1, 3).Draw(r, "times") {
-				news := Between(&before, &all[i])
+				news := RefusalsOf(registry.All()...).Between(&before, &all[i])
 				got.Steps = append(got.Steps, news.Steps...)
 				if news.OutOfService != nil {
 					if got.OutOfService != nil {

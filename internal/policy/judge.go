@@ -256,7 +256,7 @@ func (o *Outcome) unavailable(err error, now time.Time) {
 func remedy(err error) string {
 	switch cloud.KindOf(err) {
 	case cloud.Unauthenticated:
-		return "Renew the credential that Kamino runs with (azure.json, the Secret or the workload identity)"
+		return "Renew the credential that Kamino runs with (the cloud configuration, the Secret or the workload identity)"
 	case cloud.Denied:
 		return "Give the credential this permission; `kamino doctor` names all that are missing"
 	case cloud.NotFound:

@@ -1,0 +1,74 @@
+package azure
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// credentialOption is the flag that names the one credential that is used.
+const credentialOption = "azure-credential"
+
+// Classes of requests: Azure's limits count reads, writes and deletions apart. Source: Azure Resource Manager's
+// documentation of its throttling; an action (POST) counts as a write.
+const (
+	classRead   = "read"
+	classWrite  = "write"
+	classDelete = "delete"
+)
+
+func classOf(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		return classRead
+	case http.MethodDelete:
+		return classDelete
+	}
+	return classWrite
+}
+
+// Describe is what the provider says of itself.
+func Describe() cloud.Description {
+	return cloud.Description{
+		Name:        "azure",
+		Schemes:     []string{strings.TrimSuffix(providerPrefix, "://")},
+		Docs:        "docs/azure.md",
+		ConfigFile:  "azure.json",
+		Environment: "the Azure SDK's environment variables",
+		Options: []cloud.Option{{
+			Flag: credentialOption, Variable: "KAMINO_AZURE_CREDENTIAL",
+			Usage: "the one `credential` for Azure that is used: " + strings.Join(Credentials(), ", ") + " (default: KAMINO_AZURE_CREDENTIAL, or the first that is complete)",
+		}},
+		New: func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
+			config, err := LoadConfig(LoadOptions{AzureJSON: c.File, Credential: c.Options[credentialOption]})
+			if err != nil {
+				return nil, "", err
+			}
+			if tell := c.OnRequest; tell != nil {
+				config.OnRequest = func(method string, status int, throttled bool) { tell(classOf(method), status, throttled) }
+			}
+			p, err := New(ctx, config)
+			if err != nil {
+				return nil, "", err
+			}
+			return p, config.Source, nil
+		},
+		Reasons: []string{
+			"AKSManaged", "AutomaticOSUpgrade", "ConfidentialVM", "DefinitionMismatch", "DiskEncryptedInGuest", "DiskEncryptionSetElsewhere",
+			"EphemeralOSDisk", "FlexibleOrchestration", "GalleryNameTaken", "GenerationMismatch", "PermissionMissing", "QuotaUsedUp",
+			rollingUpgradeRuns, "UnmanagedOSDisk", "UpgradePolicyAutomatic", "UpgradePolicyRolling", "UpgradePolicyUnknown", "VersionExists", "Windows",
+		},
+		Classes: []string{classRead, classWrite, classDelete},
+		Remedies: cloud.Remedies{
+			Credential:  "see docs/azure.md, section Credentials: --cloud-config names a cluster's azure.json, and AZURE_… variables come before it",
+			Permissions: "give the credential a role with the actions of docs/azure.md, section Permissions, on the pool's resource group",
+			Audit:       "let it do Microsoft.Authorization/permissions/read, which every built-in role has",
+			Pool:        "see whether the scale set still exists, and whether this is the right subscription",
+			NoPool:      "see spec.providerID of a node: it must name a VM of a scale set with Uniform orchestration",
+			History:     "see docs/azure.md, section What it makes, and what it adopts",
+			OldDisks:    "move the volumes to the CSI driver disk.csi.azure.com; until then, a drained donor has none left",
+		},
+	}
+}

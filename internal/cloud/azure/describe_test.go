@@ -1,0 +1,56 @@
+package azure
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryReasonIsDescribed: a reason that the description leaves out is "Other" in the metrics.
+func TestEveryReasonIsDescribed(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := regexp.MustCompile(`(?:Reason: |add\(|efuse\()"([A-Z][A-Za-z]+)"`)
+	var found []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range written.FindAllStringSubmatch(string(text), -1) {
+			found = append(found, match[1])
+		}
+	}
+	described := Describe().Reasons
+	if len(found) < 10 {
+		t.Fatalf("only %v are found", found)
+	}
+	for _, reason := range found {
+		if !slices.Contains(described, reason) {
+			t.Errorf("%s is not described", reason)
+		}
+	}
+	if !slices.IsSorted(described) && !slices.Contains(described, rollingUpgradeRuns) {
+		t.Errorf("%v", described)
+	}
+}
+
+func TestRequestsAreClassed(t *testing.T) {
+	for method, want := range map[string]string{
+		http.MethodGet: classRead, http.MethodHead: classRead, http.MethodPut: classWrite, http.MethodPatch: classWrite,
+		http.MethodPost: classWrite, http.MethodDelete: classDelete,
+	} {
+		if got := classOf(method); got != want || !slices.Contains(Describe().Classes, got) {
+			t.Errorf("%s is a %s, want %s", method, got, want)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package cloud
+
+import "context"
+
+// Description is what a provider says of itself, so that nobody above it needs to know a cloud's words. Package
+// registry has those of all providers.
+type Description struct {
+	// Name of the cloud, a word of a closed set such as "azure": a value of the flag --cloud, and a label of metrics.
+	Name string
+	// Schemes of the Node.spec.providerID of its nodes, without "://".
+	Schemes []string
+	// Docs is the page of the documentation that is about it.
+	Docs string
+	// ConfigFile is the name of the file by which a cluster's nodes know their cloud, and Environment says what stands
+	// for it where none is named.
+	ConfigFile, Environment string
+	// Options that it is configured by beside that file.
+	Options []Option
+	// New makes a provider, and says in words, without a secret, what it was configured by. It does no I/O over the network.
+	New func(context.Context, Config) (p Provider, source string, err error)
+	// Reasons of its refusals, which carry their remedies themselves; those of the contract are not among them.
+	Reasons []string
+	// Classes of requests that its limits count apart.
+	Classes []string
+	// Remedies for what no call of the contract says the remedy of.
+	Remedies Remedies
+}
+
+// Option is a flag, and the environment variable that stands in for it.
+type Option struct {
+	Flag, Variable string
+	// Usage names the value between backquotes.
+	Usage string
+}
+
+// Config is how a provider is told to be.
+type Config struct {
+	// File is the path of its configuration; empty for the environment.
+	File string
+	// Options by their flags; an empty value is none.
+	Options map[string]string
+	// OnRequest, if set, is told of every request that was answered, retries included: its class, its status in HTTP
+	// (0 if nobody answered) and whether the cloud throttled it. It must be quick and safe for concurrent use.
+	OnRequest func(class string, status int, throttled bool)
+}
+
+// Remedies are what a person can do about trouble with a cloud, each a sentence without its end.
+type Remedies struct {
+	// Credential: none was found, or none is accepted. Permissions: one of them lacks. Audit: the credential may not list its own.
+	Credential, Permissions, Audit string
+	// Pool: it does not exist. NoPool: no node of the cluster is of one. History: the images of a pool cannot be looked at.
+	Pool, NoPool, History string
+	// OldDisks: data disks were attached by Kubernetes' own driver, which writes the model of an instance.
+	OldDisks string
+}

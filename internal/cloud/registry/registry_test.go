@@ -1,0 +1,101 @@
+package registry
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// two clouds, one of which writes two schemes.
+var two = Registry{{Name: "azure", Schemes: []string{"azure"}}, {Name: "aws", Schemes: []string{"aws", "aws-outposts"}}}
+
+func TestTheCloudIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		registry Registry
+		named    string
+		ids      []string
+		failing  bool
+		want     string // the cloud's name, or a part of the error
+		asks     bool
+	}{
+		"by its name":                     {registry: two, named: "aws", ids: []string{"azure:///x"}, want: "aws"},
+		"by a name that nobody has":       {registry: two, named: "gcp", want: `there is no cloud "gcp": choose azure or aws`},
+		"the only one":                    {registry: two[:1], ids: []string{"aws:///x"}, want: "azure"},
+		"by the nodes":                    {registry: two, ids: []string{"aws:///x", "aws:///y"}, want: "aws", asks: true},
+		"by another scheme":               {registry: two, ids: []string{"aws-outposts:///x"}, want: "aws", asks: true},
+		"by two schemes of one cloud":     {registry: two, ids: []string{"aws:///x", "aws-outposts:///y"}, want: "aws", asks: true},
+		"some have none":                  {registry: two, ids: []string{"", "azure:///x", "nonsense", "://"}, want: "azure", asks: true},
+		"some are of nobody's":            {registry: two, ids: []string{"kind://x", "azure:///x"}, want: "azure", asks: true},
+		"two match":                       {registry: two, ids: []string{"azure:///x", "aws:///x"}, want: "name one with --cloud azure or --cloud aws", asks: true},
+		"none matches":                    {registry: two, ids: []string{"kind://x", "k3s://y", "kind://z"}, want: "are of kind, k3s, and the clouds that Kamino knows are azure, aws", asks: true},
+		"no node says":                    {registry: two, ids: []string{""}, want: "no node of the cluster has a spec.providerID", asks: true},
+		"there is no node":                {registry: two, want: "no node of the cluster", asks: true},
+		"the nodes can't be listed":       {registry: two, failing: true, want: "cannot be told by its nodes: no", asks: true},
+		"a scheme that is a part of one":  {registry: two, ids: []string{"azur:///x"}, want: "are of azur,", asks: true},
+		"the scheme is compared exactly.": {registry: two, ids: []string{"AWS:///x"}, want: "are of AWS,", asks: true},
+	} {
+		asked := false
+		d, err := test.registry.Choose(test.named, func() ([]string, error) {
+			asked = true
+			if test.failing {
+				return nil, errors.New("no")
+			}
+			return test.ids, nil
+		})
+		got := d.Name
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, test.want) || strings.ContainsAny(got, "\n") || asked != test.asks {
+			t.Errorf("%s: %q (asked %t), want %q (%t)", name, got, asked, test.want, test.asks)
+		}
+	}
+}
+
+// TestDescriptionsAreWhole: what anybody above reads is there, and no name, scheme or flag is another's.
+func TestDescriptionsAreWhole(t *testing.T) {
+	var names, schemes, flags []string
+	for _, d := range All() {
+		names, schemes = append(names, d.Name), append(schemes, d.Schemes...)
+		for _, o := range d.Options {
+			flags = append(flags, o.Flag)
+			if o.Usage == "" || !strings.HasPrefix(o.Variable, "KAMINO_") {
+				t.Errorf("%s: flag %s is not told", d.Name, o.Flag)
+			}
+		}
+		if d.New == nil || d.ConfigFile == "" || d.Environment == "" || len(d.Reasons) == 0 || len(d.Classes) == 0 {
+			t.Errorf("%s: something is left out: %+v", d.Name, d)
+		}
+		if r := d.Remedies; slices.Contains([]string{r.Credential, r.Permissions, r.Audit, r.Pool, r.NoPool, r.History}, "") {
+			t.Errorf("%s: a remedy is left out: %+v", d.Name, r)
+		}
+		if _, err := os.Stat("../../../" + d.Docs); err != nil {
+			t.Errorf("%s: %v", d.Name, err)
+		}
+		for _, reason := range d.Reasons {
+			if !regexp.MustCompile(`^[A-Z][A-Za-z]+$`).MatchString(reason) {
+				t.Errorf("%s: reason %q is not one word", d.Name, reason)
+			}
+		}
+	}
+	for _, all := range [][]string{names, schemes, flags} {
+		slices.Sort(all)
+		if len(slices.Compact(slices.Clone(all))) != len(all) {
+			t.Errorf("one of %v is there twice", all)
+		}
+	}
+}
+
+// TestADescriptionMakesAProvider, and says what is wrong where it cannot.
+func TestADescriptionMakesAProvider(t *testing.T) {
+	for _, d := range All() {
+		if _, _, err := d.New(t.Context(), cloud.Config{File: "/there/is/no/file"}); err == nil || !strings.Contains(err.Error(), "/there/is/no/file") {
+			t.Errorf("%s: without its file: %v", d.Name, err)
+		}
+	}
+}
