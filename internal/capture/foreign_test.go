@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +42,7 @@ func TestASnapshotOfOurNameIsOursByItsUID(t *testing.T) {
 			var made cloud.Snapshot
 			s.before("EnsureSnapshot", func() {
 				var err error
-				made, err = s.cloud.EnsureSnapshot(context.Background(), cloud.SnapshotSpec{Name: s.name, Instance: s.donor, Tags: tags})
+				made, err = s.cloud.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: s.name, Instance: s.donor, Tags: tags})
 				s.must(err)
 			})
 			p := s.play()
@@ -112,7 +111,7 @@ func TestOnlyAProofThatHoldsMakesAnImage(t *testing.T) {
 			s.must(err)
 			proof, err := v1alpha1.ProofOf(p)
 			s.must(err)
-			snapshot, err := s.cloud.Snapshot(context.Background(), s.donor, p.Name)
+			snapshot, err := s.cloud.Snapshot(t.Context(), s.donor, p.Name)
 			s.must(err)
 			if !record.Proves(proof, p.UID) || snapshot.Tags[cloud.TagProof] != proof.Tag() || proof.Order != record.Order.UID {
 				t.Errorf("an image is made by the proof %+v of the snapshot %+v", proof, snapshot)

@@ -14,7 +14,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/membership"
-	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // namedPool is a pool that a person named, with what the cluster knows of it.
@@ -65,14 +64,6 @@ func (s *session) clusterPools(ctx context.Context) (map[cloud.PoolID]*namedPool
 
 // fold is an ID as a key: clouds vary its case from answer to answer.
 func fold(id cloud.InstanceID) cloud.InstanceID { return cloud.InstanceID(strings.ToLower(string(id))) }
-
-// eachNode goes through the cluster's Nodes.
-func (s *session) eachNode(ctx context.Context, do func(*corev1.Node)) error {
-	return node.Each(ctx, s.cluster.Kube, "", func(n *corev1.Node) error {
-		do(n)
-		return nil
-	})
-}
 
 // eachMember goes through the cluster's Nodes, each with its pool.
 func (s *session) eachMember(ctx context.Context, do func(*corev1.Node, cloud.Membership)) error {

@@ -104,7 +104,7 @@ func TestPrototypesAreWhatTheySay(t *testing.T) {
 			}
 			all, want = append(all, p), append(want, pool)
 		}
-		found, err := membership.OfPrototypes(context.Background(), r, all)
+		found, err := membership.OfPrototypes(t.Context(), r, all)
 		if err != nil || len(found) != len(all) {
 			t.Fatalf("%d of %d: %v", len(found), len(all), err)
 		}
@@ -112,7 +112,7 @@ func TestPrototypesAreWhatTheySay(t *testing.T) {
 			if found[i].Pool != want[i] {
 				t.Fatalf("prototype %d is of %q, want %q", i, found[i].Pool, want[i])
 			}
-			alone, err := membership.OfPrototype(context.Background(), r, &all[i], nil)
+			alone, err := membership.OfPrototype(t.Context(), r, &all[i], nil)
 			if err != nil || alone != found[i] {
 				t.Fatalf("prototype %d is of %+v alone and of %+v among others: %v", i, alone, found[i], err)
 			}

@@ -103,16 +103,16 @@ func TestAPoolsImageIsKnownFromPrototypes(t *testing.T) {
 		s.ended("2026.03.10", 4*24*time.Hour), s.ended("2026.03.12", 2*24*time.Hour), s.ended("2026.03.11", 3*24*time.Hour),
 		s.prototype("2026.03.13", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "DrainTimeout"}}),
 	} {
-		s.observer.Observe(context.Background(), p, p)
+		s.observer.Observe(t.Context(), p, p)
 	}
 	s.expect("2026.03.12", 2*24*time.Hour)
 	s.clock.Advance(time.Hour)
 	s.expect("2026.03.12", 49*time.Hour)
 
 	flying := s.prototype("2026.03.14", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhasePromoting})
-	s.observer.Observe(context.Background(), flying, flying)
+	s.observer.Observe(t.Context(), flying, flying)
 	s.expect("2026.03.12", 49*time.Hour)
-	s.observer.Observe(context.Background(), flying, s.ended("2026.03.14", time.Minute))
+	s.observer.Observe(t.Context(), flying, s.ended("2026.03.14", time.Minute))
 	s.expect("2026.03.14", time.Hour+time.Minute)
 	s.expectCalls()
 }
@@ -121,7 +121,7 @@ func TestAPoolsImageIsKnownFromPrototypes(t *testing.T) {
 func TestAVersionIsAsOldAsItsName(t *testing.T) {
 	s := newStage(t)
 	p := s.prototype("2026.03.13", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded})
-	s.observer.Observe(context.Background(), p, p)
+	s.observer.Observe(t.Context(), p, p)
 	s.expect("2026.03.13", 36*time.Hour)
 }
 
@@ -129,7 +129,7 @@ func TestAVersionIsAsOldAsItsName(t *testing.T) {
 func TestALookFindsWhatTheRecipeSays(t *testing.T) {
 	s := newStage(t)
 	newest := s.ended("2026.03.14", time.Minute)
-	s.observer.Observe(context.Background(), newest, newest)
+	s.observer.Observe(t.Context(), newest, newest)
 	s.point("2026.03.07")
 	s.round()
 	s.expect("2026.03.07", 7*24*time.Hour+lookEvery)
@@ -139,7 +139,7 @@ func TestALookFindsWhatTheRecipeSays(t *testing.T) {
 	s.expect("2026.03.07", 7*24*time.Hour+2*lookEvery)
 	s.expectCalls("Pool")
 
-	s.observer.Observe(context.Background(), newest, newest) // a late word of an old Prototype: it is deleted, for example
+	s.observer.Observe(t.Context(), newest, newest) // a late word of an old Prototype: it is deleted, for example
 	s.expect("2026.03.07", 7*24*time.Hour+2*lookEvery)
 
 	s.point("2026.03.01") // it has no tag
@@ -157,13 +157,13 @@ func TestALookFindsWhatTheRecipeSays(t *testing.T) {
 func TestAPromotionOvertakesALook(t *testing.T) {
 	s := newStage(t)
 	old := s.ended("2026.03.07", time.Hour)
-	s.observer.Observe(context.Background(), old, old)
+	s.observer.Observe(t.Context(), old, old)
 	s.point("2026.03.07")
 	flying := s.prototype("2026.03.14", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhasePromoting})
-	s.observer.Observe(context.Background(), flying, flying)
+	s.observer.Observe(t.Context(), flying, flying)
 	s.during = func() {
 		s.during = nil
-		s.observer.Observe(context.Background(), flying, s.ended("2026.03.14", time.Minute))
+		s.observer.Observe(t.Context(), flying, s.ended("2026.03.14", time.Minute))
 	}
 	s.round()
 	s.expect("2026.03.14", lookEvery+time.Minute)
@@ -173,7 +173,7 @@ func TestALookThatFailsLeavesWhatIsKnown(t *testing.T) {
 	for _, kind := range []cloud.Kind{cloud.Throttled, cloud.Denied, cloud.Unavailable} {
 		s := newStage(t)
 		p := s.ended("2026.03.14", time.Hour)
-		s.observer.Observe(context.Background(), p, p)
+		s.observer.Observe(t.Context(), p, p)
 		s.trouble = kind
 		s.round()
 		s.expect("2026.03.14", time.Hour+lookEvery)
@@ -201,7 +201,7 @@ func TestARoundEndsWhereAskingOnMakesItWorse(t *testing.T) {
 func TestAPoolThatIsGoneIsToldNoMore(t *testing.T) {
 	s := newStage(t)
 	p := s.ended("2026.03.14", time.Hour)
-	s.observer.Observe(context.Background(), p, p)
+	s.observer.Observe(t.Context(), p, p)
 	s.trouble = cloud.NotFound
 	s.round()
 	s.expect("", 0)
@@ -233,7 +233,7 @@ func TestAQuietHourCostsLittle(t *testing.T) {
 		s.metrics.now = time.Now
 		s.point("2026.03.07")
 		p := s.ended("2026.03.14", time.Hour)
-		s.observer.Observe(context.Background(), p, p)
+		s.observer.Observe(t.Context(), p, p)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.observer.Start(ctx) }()

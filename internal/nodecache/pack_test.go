@@ -1,7 +1,6 @@
 package nodecache_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -60,7 +59,7 @@ func TestWhatIsPackedIsAllThere(t *testing.T) {
 		}
 		nodes := nodecache.NewNodes(provider)
 		nodes.Set(packed)
-		if err := nodes.Place(context.Background()); err != nil {
+		if err := nodes.Place(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range nodes.Pools() {

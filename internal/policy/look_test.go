@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -34,11 +33,11 @@ func TestAStepOfACaptureIsLookedAtAfresh(t *testing.T) {
 	if !asks() || asks() {
 		t.Fatal("a look does not stand")
 	}
-	looks.Observe(context.Background(), at(v1alpha1.PhasePublishing), at(v1alpha1.PhasePublishing))
+	looks.Observe(t.Context(), at(v1alpha1.PhasePublishing), at(v1alpha1.PhasePublishing))
 	if asks() {
 		t.Error("a pass that was no step has the cloud asked again")
 	}
-	looks.Observe(context.Background(), at(v1alpha1.PhasePublishing), at(v1alpha1.PhasePromoting))
+	looks.Observe(t.Context(), at(v1alpha1.PhasePublishing), at(v1alpha1.PhasePromoting))
 	if !asks() {
 		t.Error("a step leaves what was known")
 	}

@@ -223,7 +223,7 @@ func TestDownAndTouchedAreTwoFacts(t *testing.T) {
 			for _, d := range []Decision{Next(f), Orphan(f)} {
 				switch d.Do {
 				case Generalize, Adopt, Stop, TakeSnapshot:
-					if !f.Touched && !(d.Do == Stop && f.Down) {
+					if !f.Touched && (d.Do != Stop || !f.Down) {
 						t.Fatalf("%s, though no order touched the disk: %+v", d, f)
 					}
 				case Release, Forget:

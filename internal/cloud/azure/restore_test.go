@@ -83,7 +83,7 @@ func TestRestoreProtectedSettings(t *testing.T) {
 	}
 	saved.Given = map[string][]byte{"customData": []byte("x"), "extension vmssCSE": []byte("join")}
 	_, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
-	mustKind(t, err, cloud.Invalid)
+	wantKind(t, err, cloud.Invalid)
 	saved.Given["extension vmssCSE"] = []byte(`{"commandToExecute": "join"}`)
 	if change, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved); err != nil || len(change.Missing) != 0 {
 		t.Fatalf("%+v, %v", change, err)
@@ -121,7 +121,7 @@ func TestRestoreLeavesWhatIsThere(t *testing.T) {
 	}
 	a.documents[fold(string(testPool))] = merge(a.documents[fold(string(testPool))], object(t, `{"properties": {"virtualMachineProfile": {"extensionProfile": {"extensions": [
 		{"name": "vmssCSE", "properties": {"publisher": "ours", "type": "better", "typeHandlerVersion": "1.0"}}]}}}}`))
-	mustKind(t, p.SetRecipe(t.Context(), stale), cloud.Conflict)
+	wantKind(t, p.SetRecipe(t.Context(), stale), cloud.Conflict)
 	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil || cloud.HasPart(change.Adds, extensionPart("vmssCSE")) || !cloud.HasPart(change.Keeps, extensionPart("vmssCSE")) {
 		t.Fatalf("%+v, %v", change, err)
@@ -171,7 +171,7 @@ func TestRestoreLooksAgain(t *testing.T) {
 	if change, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved); err != nil {
 		t.Fatal(err)
 	}
-	mustKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)
+	wantKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)
 	if made := a.made(); len(made) != recipeTries {
 		t.Errorf("sent %v", made)
 	}

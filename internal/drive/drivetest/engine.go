@@ -145,5 +145,6 @@ func (s *Engine) advance(p *v1alpha1.Prototype) {
 	case v1alpha1.PhasePublishing:
 		st.Donor.ReleasedAt = &at
 		st.Progress = "replicating 40%"
+	default: // the others have nothing to tell
 	}
 }
