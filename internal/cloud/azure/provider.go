@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,8 @@ const (
 	maxRetryDelay = 2 * time.Second
 	// tryTimeout bounds one try. Azure answers long operations at once, so that no answer takes longer.
 	tryTimeout = 60 * time.Second
+	// maxOperations is on how many resources the operations are kept that this process began. Far fewer run at once.
+	maxOperations = 256
 	// applicationID opens the User-Agent of every request.
 	applicationID = "kamino"
 )
@@ -56,8 +59,9 @@ type account struct {
 	// clients by subscription.
 	clients map[string]*clients
 	// operations that this process started, by resource ID in lower case: asked only for the reason when
-	// the resource says Failed.
+	// the resource says Failed. Those of the last maxOperations resources are kept, begun in the order of recent.
 	operations map[string]outcome
+	recent     []string
 	// makers are the snapshots for whose images this process makes a gallery or a definition, by the latter's ID.
 	makers map[string]string
 	// defined image definitions, by ID: seen complete and fitting their pool.
@@ -224,9 +228,7 @@ type outcome func(context.Context) (done bool, err error)
 // remember keeps a long operation that was started, so that its error can be told if it fails. Nothing
 // waits for it: the resource's own state is what counts.
 func remember[T any](p *account, id string, poller *runtime.Poller[T]) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.operations[strings.ToLower(id)] = func(ctx context.Context) (bool, error) {
+	p.keep(strings.ToLower(id), func(ctx context.Context) (bool, error) {
 		if !poller.Done() {
 			response, err := poller.Poll(ctx)
 			if err != nil {
@@ -241,6 +243,19 @@ func remember[T any](p *account, id string, poller *runtime.Poller[T]) {
 		}
 		_, err := poller.Result(ctx)
 		return true, err
+	})
+}
+
+// keep keeps the operation on the resource, and no more than so many: a controller runs for months, and one that is
+// forgotten costs the cloud's own words on a failure, nothing else.
+func (p *account) keep(id string, operation outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.recent = append(slices.DeleteFunc(p.recent, func(other string) bool { return other == id }), id)
+	p.operations[id] = operation
+	if len(p.recent) > maxOperations {
+		delete(p.operations, p.recent[0])
+		p.recent = p.recent[1:]
 	}
 }
 
@@ -304,6 +319,7 @@ func (p *account) forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.operations, strings.ToLower(id))
+	p.recent = slices.DeleteFunc(p.recent, func(other string) bool { return other == strings.ToLower(id) })
 	delete(p.makers, strings.ToLower(id))
 	delete(p.defined, strings.ToLower(id))
 	delete(p.empty, strings.ToLower(id))

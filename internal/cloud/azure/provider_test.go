@@ -1,0 +1,42 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"testing"
+)
+
+func TestOperationsThatAreLongPastAreForgotten(t *testing.T) {
+	var asked []string
+	operation := func(id string) outcome {
+		return func(context.Context) (bool, error) {
+			asked = append(asked, id)
+			return true, nil
+		}
+	}
+	p := &account{operations: map[string]outcome{}}
+	for i := range 10 * maxOperations {
+		p.keep(fmt.Sprint("vm", i), operation(fmt.Sprint("vm", i)))
+		p.keep("pool", operation(fmt.Sprint("pool", i))) // begun again and again, which takes no second place
+	}
+	if len(p.operations) != maxOperations || len(p.recent) != maxOperations {
+		t.Errorf("%d operations are kept, and %d in their order: not %d", len(p.operations), len(p.recent), maxOperations)
+	}
+	last := 10*maxOperations - 1
+	for _, id := range []string{fmt.Sprint("vm", last), fmt.Sprint("VM", last-maxOperations+2), "pool"} {
+		if done, err := p.ask(t.Context(), id); !done || err != nil {
+			t.Errorf("%s, which was begun lately, is forgotten: %t, %v", id, done, err)
+		}
+	}
+	if done, _ := p.ask(t.Context(), "vm0"); done || p.began("vm0") {
+		t.Error("the first of all is kept")
+	}
+	if want := fmt.Sprint("pool", last); asked[2] != want {
+		t.Errorf("asked %s of what was begun several times, and not the last, %s", asked[2], want)
+	}
+
+	p.forget("pool")
+	if p.began("pool") || len(p.recent) != len(p.operations) {
+		t.Errorf("what is gone is kept: %d operations, %d in their order", len(p.operations), len(p.recent))
+	}
+}
