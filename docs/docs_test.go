@@ -181,7 +181,7 @@ func TestReasons(t *testing.T) {
 		{"prototype.md", "../internal/selection/selection.go", constants},
 		{"prototype.md", "../internal/capture/*.go", constants},
 		{"prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/prototype\.md tells.*?\n\)`},
-		{"prototype.md", "../internal/cloud/azure/*.go", `(?:refuse\(|Reason: )"([A-Z]\w+)"`},
+		{"prototype.md", "../internal/cloud/azure/*.go", `(?:[rR]efuse\(|Reason: )"([A-Z]\w+)"`},
 		{"policy.md", "../internal/selection/*.go", constants},
 		{"policy.md", "../internal/schedule/*.go", constants},
 		{"policy.md", "../internal/policy/*.go", constants},

@@ -67,14 +67,16 @@ var rooms = map[string]room{
 	},
 
 	"internal/membership": {own: "api cloud node", foreign: kubeClient},
-	"internal/nodecache":  {own: "api cloud membership", foreign: kubeLoop},
+	"internal/kured":      {foreign: kubeClient},
+
+	"internal/nodecache": {own: "api cloud membership", foreign: kubeLoop},
 
 	"internal/savedrecipe": {own: "api cloud", foreign: kubeClient},
 
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
-	"internal/capture":  {own: "api capture/plan cloud held history imageversion membership node nodestate retention savedrecipe selection spread", foreign: kubeLoop},
-	"internal/replace":  {own: "api cloud membership node nodestate wording", foreign: kubeClient},
-	"internal/doctor":   {own: "api cloud held history imageversion membership node nodestate spread wording", foreign: kubeClient},
+	"internal/capture":  {own: "api capture/plan cloud held history imageversion kured membership node nodestate retention savedrecipe selection spread", foreign: kubeLoop},
+	"internal/replace":  {own: "api cloud kured membership node nodestate wording", foreign: kubeClient},
+	"internal/doctor":   {own: "api cloud held history imageversion kured membership node nodestate spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/metrics":  {own: "api capture capture/plan cloud history imageversion membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
 	"internal/policy":   {own: "api capture cloud expression history imageversion membership nodecache nodestate schedule selection spread", foreign: kubeLoop},

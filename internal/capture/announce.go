@@ -17,6 +17,9 @@ func (a announcer) announce(w *world, d plan.Decision) {
 	switch d.Do {
 	case plan.Reserve:
 		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is taken out of service to become version %s of pool %s", node, version, pool)
+		if w.kured.Unknown != "" {
+			a.event(w, corev1.EventTypeWarning, KuredLockUnknown, "whether kured reboots another node meanwhile can't be told: %s", w.kured.Unknown)
+		}
 	case plan.TakeSnapshot:
 		a.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and off; its disk is being copied", node)
 	case plan.Promote:

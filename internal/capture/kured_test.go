@@ -7,54 +7,20 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/kured"
 )
-
-func kured(annotation, text string, args ...string) *appsv1.DaemonSet {
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured"}}
-	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "kured", Command: append([]string{"/usr/bin/kured"}, args...)}}
-	if text != "" {
-		set.Annotations = map[string]string{annotation: text}
-	}
-	return set
-}
-
-// TestKuredsLock reads what kured 1.x writes, with one owner and with several.
-func TestKuredsLock(t *testing.T) {
-	created := noon.Add(-10 * time.Minute).Format(time.RFC3339Nano)
-	one := func(node string, ttl time.Duration) string {
-		return fmt.Sprintf(`{"nodeID":%q,"metadata":{"unschedulable":false},"created":%q,"TTL":%d}`, node, created, ttl)
-	}
-	for name, c := range map[string]struct {
-		set  *appsv1.DaemonSet
-		node string
-		bad  bool
-	}{
-		"free":               {set: kured(kuredLock, "")},
-		"for good":           {set: kured(kuredLock, one("n1", 0)), node: "n1"},
-		"for a time":         {set: kured(kuredLock, one("n1", 11*time.Minute)), node: "n1"},
-		"run out":            {set: kured(kuredLock, one("n1", 10*time.Minute))},
-		"several":            {set: kured(kuredLock, `{"maxOwners":2,"locks":[`+one("n1", time.Minute)+`,`+one("n2", 0)+`]}`), node: "n2"},
-		"several, free":      {set: kured(kuredLock, `{"maxOwners":2,"locks":[]}`)},
-		"another annotation": {set: kured("example.com/lock", one("n1", 0), "--period=1h", "--lock-annotation=example.com/lock"), node: "n1"},
-		"not readable":       {set: kured(kuredLock, "{"), bad: true},
-	} {
-		node, err := rebooting(c.set, noon)
-		if node != c.node || (err != nil) != c.bad {
-			t.Errorf("%s: %q, %v", name, node, err)
-		}
-	}
-}
 
 // TestNoDonorIsTakenWhileKuredReboots: the capture waits, says for whom, and goes on by itself.
 func TestNoDonorIsTakenWhileKuredReboots(t *testing.T) {
 	s := newStage(t).decide()
-	s.engine.Kured = DefaultKured
+	s.engine.Kured = kured.Default
 	sets := appsv1.SchemeGroupVersion.WithResource("daemonsets")
-	held := kured(kuredLock, fmt.Sprintf(`{"nodeID":"peer","created":%q,"TTL":0}`, noon.Format(time.RFC3339)))
+	held := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured", Annotations: map[string]string{
+		"weave.works/kured-node-lock": fmt.Sprintf(`{"nodeID":"peer","created":%q,"TTL":0}`, noon.Format(time.RFC3339)),
+	}}}
 	s.must(s.objects.Create(sets, held, "kube-system"))
 	waited := 0
 	s.succeeded(s.play(func(int) {
@@ -76,5 +42,26 @@ func TestNoDonorIsTakenWhileKuredReboots(t *testing.T) {
 	}))
 	if waited < 3 {
 		t.Errorf("it waited for %d passes", waited)
+	}
+}
+
+// TestWhatKuredsLockDoesNotTellIsTold: no capture waits for good for a lock that nobody can read, and none is silent.
+func TestWhatKuredsLockDoesNotTellIsTold(t *testing.T) {
+	s := newStage(t).decide()
+	s.engine.Kured = kured.Default
+	s.must(s.objects.Create(appsv1.SchemeGroupVersion.WithResource("daemonsets"), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kube-system", Name: "kured", Annotations: map[string]string{"weave.works/kured-node-lock": "{"},
+	}}, "kube-system"))
+	var events heard
+	s.engine.Recorder = &events
+	s.succeeded(s.play())
+	told := 0
+	for _, event := range events {
+		if strings.Contains(event, KuredLockUnknown) {
+			told++
+		}
+	}
+	if told != 2 { // on the Prototype and on its Node
+		t.Errorf("it was told %d times: %q", told, events)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/kured"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
@@ -60,7 +61,7 @@ type world struct {
 	// customData is the copy that goes with it; nil if nobody named one.
 	customData []byte
 	refusals   []cloud.Refusal
-	kured      string               // the node that kured's lock is held for
+	kured      kured.Lock           // whether kured reboots a node
 	lookWhy    string               // why the look at the disk refuses
 	peers      []corev1.Node        // the pool's other nodes, before a capture begins
 	crowded    string               // what is the matter with the number of the pool's images

@@ -154,8 +154,8 @@ func progress(w *world, d plan.Decision) string {
 // turnProgress names whoever is ahead: if nobody drives that capture, somebody must, or this one waits for good.
 func turnProgress(w *world) string {
 	switch {
-	case w.kured != "":
-		return fmt.Sprintf("waiting for kured, which holds its lock for node %s", w.kured)
+	case w.kured.Node != "":
+		return fmt.Sprintf("waiting for kured, which holds its lock for node %s", w.kured.Node)
 	case len(w.ahead) == 0:
 		return "waiting for another capture"
 	}

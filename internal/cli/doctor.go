@@ -56,7 +56,7 @@ func (f *Factory) examine(ctx context.Context, o *Options, only string, format p
 		return &ending{ExitUsage, err}
 	}
 	d := &doctor.Doctor{
-		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Only: only, Now: f.Now,
+		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Only: only, Kured: o.Kured, Now: f.Now,
 		Holder: func(ctx context.Context) (string, error) {
 			holder, err := drive.LeaseHolder(ctx, c, o.Namespace, f.Now())
 			if err != nil || holder.Role == "" {

@@ -10,10 +10,10 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/kured"
 )
 
 // Environment variables that stand in for flags.
@@ -83,7 +83,7 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 	o.bindCloud(flags, getenv)
 	flags.StringSliceVar(&o.AllowedImages, "allowed-images", strings.FieldsFunc(getenv(envAllowed), func(r rune) bool { return r == ',' }),
 		"`images` that a Prototype may name for the pod on its donor beside Kamino's own: exactly, by repository, or all below one that ends with / (default: "+envAllowed+")")
-	flags.StringVar(&o.Kured, "kured", capture.DefaultKured, "`DaemonSet` of kured as NAMESPACE/NAME: no node is taken while it holds its lock; empty to take no notice")
+	flags.StringVar(&o.Kured, "kured", kured.Default, "`DaemonSet` of kured as NAMESPACE/NAME: no node is taken while it holds its lock; empty to take no notice")
 	for _, name := range []string{"generalize-namespace", "allowed-images"} {
 		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
 	}

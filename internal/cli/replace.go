@@ -97,8 +97,8 @@ func (s *session) replaceNodes(ctx context.Context, pool cloud.PoolID, deed prin
 		Kube: s.cluster.Kube, Cloud: s.provider, Pool: pool, From: deed.Version, To: deed.To, Image: how.image,
 		MaxUnavailable: how.maxUnavailable, AllAtOnce: how.allAtOnce, OwnNode: s.Getenv(envNode), Now: s.Now,
 		Drain:        v1alpha1.DrainSettings{Force: how.force, Disrupt: how.disrupt, Timeout: metav1.Duration{Duration: how.drainTimeout}},
-		ReadyTimeout: how.readyTimeout,
-		Say:          func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) },
+		ReadyTimeout: how.readyTimeout, Kured: s.options.Kured,
+		Say: func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) },
 	}
 	if recorder := s.options.recorder(s.cluster); recorder != nil {
 		replacer.Event = func(n *corev1.Node, kind, reason, note string) {

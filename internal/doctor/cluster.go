@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/kured"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -133,6 +134,22 @@ func (d *Doctor) namespaces(ctx context.Context) (missing []string) {
 		}
 	}
 	return missing
+}
+
+// kured tells of its lock: for whom it keeps captures waiting, and where it would not.
+func (d *Doctor) kured(ctx context.Context) {
+	lock, err := kured.Read(ctx, d.Kube, d.Kured, d.Now())
+	switch {
+	case err != nil:
+		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("whether kured reboots a node can't be told: %s", err)})
+	case lock.Unknown != "":
+		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("whether kured reboots a node can't be told, so that a capture may take another one meanwhile: %s", lock.Unknown),
+			Remedy: "let this user read the DaemonSet, remove a lock that kured did not write, or say with --kured where it is"})
+	case lock.Node != "":
+		d.ok(CheckKured, "", "kured holds its lock for node %s: no other node is taken before it is back", lock.Node)
+	default:
+		d.ok(CheckKured, "", "kured is not there, or reboots no node now")
+	}
 }
 
 func (d *Doctor) lease(ctx context.Context) {

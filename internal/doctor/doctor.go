@@ -43,6 +43,7 @@ const (
 	CheckInstallation = "installation"
 	CheckRBAC         = "rbac"
 	CheckLease        = "lease"
+	CheckKured        = "kured"
 	CheckNodes        = "nodes"
 	CheckDisks        = "disks"
 	CheckHeld         = "held"
@@ -56,7 +57,7 @@ const (
 
 // Checks lists their names.
 func Checks() []string {
-	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckNodes, CheckDisks, CheckHeld, CheckCredential,
+	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckKured, CheckNodes, CheckDisks, CheckHeld, CheckCredential,
 		CheckPermissions, CheckPool, CheckGallery, CheckImages, CheckPatching}
 }
 
@@ -99,6 +100,8 @@ type Doctor struct {
 	Prototypes func(ctx context.Context) ([]v1alpha1.Prototype, error)
 	// Leftovers lists what captures have left that are gone, in the cluster and beside the pools. Optional.
 	Leftovers func(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
+	// Kured is the DaemonSet of kured as NAMESPACE/NAME. None is looked for if it is empty.
+	Kured     string
 	Namespace string
 	// PodNamespace is where the generalize pods run. Namespace if empty.
 	PodNamespace string
@@ -152,6 +155,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	d.admission()
 	d.rbac(ctx)
 	d.lease(ctx)
+	d.kured(ctx)
 	d.nodesFound()
 	d.disks()
 	d.held(ctx)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -344,6 +345,37 @@ func TestManyImages(t *testing.T) {
 		level, says := worst(examine(t, d), CheckImages)
 		if level != want || level != OK && (!strings.Contains(says, "on a, b") || !strings.Contains(says, "kamino rebuild pool1")) {
 			t.Errorf("%d images: %s, want %s: %s", images, level, want, says)
+		}
+	}
+}
+
+func TestKuredsLockIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		lock  string
+		level Level
+		says  string
+	}{
+		"free":         {level: OK, says: "kured is not there, or reboots no node now"},
+		"held":         {lock: `{"nodeID":"node-7"}`, level: OK, says: "kured holds its lock for node node-7: no other node is taken before it is back"},
+		"not readable": {lock: "{", level: Warn, says: "whether kured reboots a node can't be told, so that a capture may take another one meanwhile: annotation weave.works/kured-node-lock"},
+	} {
+		d, _, _ := stage(t, memory.PoolSpec{})
+		d.Kured = "kube-system/kured"
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured"}}
+		if c.lock != "" {
+			set.Annotations = map[string]string{"weave.works/kured-node-lock": c.lock}
+		}
+		if err := d.Kube.(*fake.Clientset).Tracker().Add(set); err != nil {
+			t.Fatal(err)
+		}
+		var found []Finding
+		for _, f := range examine(t, d).Findings {
+			if f.Check == CheckKured {
+				found = append(found, f)
+			}
+		}
+		if len(found) != 1 || found[0].Level != c.level || !strings.HasPrefix(found[0].Message, c.says) || (c.level == Warn) != (found[0].Remedy != "") {
+			t.Errorf("%s: %+v", name, found)
 		}
 	}
 }

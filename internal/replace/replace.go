@@ -41,6 +41,9 @@ type Replacer struct {
 	AllAtOnce bool
 	// Drain settings; a zero timeout stands for 15 minutes.
 	Drain v1alpha1.DrainSettings
+	// Kured is the DaemonSet of kured as NAMESPACE/NAME: while it holds its lock for another node, none is taken, unless
+	// all are at once. None is looked for if it is empty.
+	Kured string
 	// ReadyTimeout is how long a node may take from its rebuild's begin until it is Ready: 30 minutes if zero.
 	ReadyTimeout time.Duration
 	// OwnNode is the node that this process runs on; empty if it runs on none. It is left alone.

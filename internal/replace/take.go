@@ -13,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/kured"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
@@ -108,6 +109,10 @@ func (r *Replacer) owns(reservation *v1alpha1.Reservation) bool {
 // take takes as many nodes as may be out of service, those first that are out of service anyway.
 func (r *Replacer) take(ctx context.Context, members []member) error {
 	r.waiting, r.left = "", 0
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
 	unavailable, taken := 0, 0
 	for _, m := range members {
 		if m.taken || !m.ready {
@@ -120,6 +125,10 @@ func (r *Replacer) take(ctx context.Context, members []member) error {
 	for _, m := range r.next(members) {
 		if taken >= r.limit() || m.ready && unavailable >= r.limit() {
 			r.wait("%s of pool %s out of service, and %d may be: %s", wording.Count(unavailable, "node"), r.Cloud.PoolName(r.Pool), r.limit(), r.absent(members))
+			continue
+		}
+		if lock.Node != "" && lock.Node != m.node.Name {
+			r.wait("kured reboots node %s", lock.Node)
 			continue
 		}
 		asked, err := r.asksToStay(ctx, m)
@@ -139,11 +148,22 @@ func (r *Replacer) take(ctx context.Context, members []member) error {
 			r.wait("node %s was changed by somebody else at the same moment", m.node.Name)
 			continue
 		}
+		if lock.Unknown != "" {
+			r.say(m.node.Name, "is taken, though whether kured reboots another node meanwhile can't be told: "+lock.Unknown)
+		}
 		if taken++; m.ready {
 			unavailable++
 		}
 	}
 	return nil
+}
+
+// lock is kured's, where it counts.
+func (r *Replacer) lock(ctx context.Context) (kured.Lock, error) {
+	if r.AllAtOnce {
+		return kured.Lock{}, nil
+	}
+	return kured.Read(ctx, r.Kube, r.Kured, r.now())
 }
 
 // asksToStay says what of a node, or of its pods, asks not to be disrupted; empty if nothing does, if that was allowed, or

@@ -83,6 +83,7 @@ imagePullSecrets:
 {{- with include "kamino.cloudConfig" . }}
 - --cloud-config={{ . }}
 {{- end }}
+- --kured={{ .Values.kured.daemonSet }}
 {{- with .Values.generalize.allowedImages }}
 - --allowed-images={{ join "," . }}
 {{- end }}

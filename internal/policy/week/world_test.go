@@ -361,13 +361,13 @@ func (w *world) runPods() {
 		}
 		order := &v1alpha1.Order{}
 		err := w.clean.Get(context.Background(), client.ObjectKeyFromObject(&pods[at]), order)
-		if apierrors.IsNotFound(err) || order.Status.Report != "" || order.Spec.BootID != w.cloud.BootID(m.id) {
+		if _, boot := order.Spec.Under(); apierrors.IsNotFound(err) || order.Status.Report != "" || boot != w.cloud.BootID(m.id) {
 			continue
 		}
 		w.must(err)
 		w.cloud.MarkGeneralized(m.id)
 		w.report(order, &pods[at], &v1alpha1.Proof{
-			UID: p.UID, BootID: w.cloud.BootID(m.id), Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7, Acted: 3,
+			UID: p.UID, Order: order.UID, BootID: w.cloud.BootID(m.id), Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7, Acted: 3,
 			Search:         &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1},
 			ManifestDigest: "sha256:0", At: metav1.NewTime(w.clock.Now()),
 		})

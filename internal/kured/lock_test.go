@@ -1,0 +1,85 @@
+package kured
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+)
+
+var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+
+func daemonSet(key, text string, args ...string) *appsv1.DaemonSet {
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured"}}
+	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "kured", Command: append([]string{"/usr/bin/kured"}, args...)}}
+	if text != "" {
+		set.Annotations = map[string]string{key: text}
+	}
+	return set
+}
+
+// TestRead reads what kured 1.x writes, with one owner and with several.
+func TestRead(t *testing.T) {
+	created := noon.Add(-10 * time.Minute).Format(time.RFC3339Nano)
+	one := func(node string, ttl time.Duration) string {
+		return fmt.Sprintf(`{"nodeID":%q,"metadata":{"unschedulable":false},"created":%q,"TTL":%d}`, node, created, ttl)
+	}
+	for name, c := range map[string]struct {
+		set     *appsv1.DaemonSet
+		node    string
+		unknown string
+	}{
+		"free":               {set: daemonSet(annotation, "")},
+		"for good":           {set: daemonSet(annotation, one("n1", 0)), node: "n1"},
+		"for a time":         {set: daemonSet(annotation, one("n1", 11*time.Minute)), node: "n1"},
+		"run out":            {set: daemonSet(annotation, one("n1", 10*time.Minute))},
+		"several":            {set: daemonSet(annotation, `{"maxOwners":2,"locks":[`+one("n1", time.Minute)+`,`+one("n2", 0)+`]}`), node: "n2"},
+		"several, free":      {set: daemonSet(annotation, `{"maxOwners":2,"locks":[]}`)},
+		"another annotation": {set: daemonSet("example.com/lock", one("n1", 0), "--period=1h", "--lock-annotation=example.com/lock"), node: "n1"},
+		"not readable":       {set: daemonSet(annotation, "{"), unknown: "annotation weave.works/kured-node-lock of DaemonSet kube-system/kured is no lock of kured's: "},
+	} {
+		lock, err := Read(t.Context(), fake.NewClientset(c.set), Default, noon)
+		if err != nil || lock.Node != c.node || !strings.HasPrefix(lock.Unknown, c.unknown) || c.unknown == "" && lock.Unknown != "" {
+			t.Errorf("%s: %+v, %v", name, lock, err)
+		}
+	}
+}
+
+func TestReadWithoutKured(t *testing.T) {
+	ctx := t.Context()
+	kube := fake.NewClientset(daemonSet(annotation, `{"nodeID":"n1"}`))
+	for _, other := range []string{"", "kured", "default/kured"} {
+		if lock, err := Read(ctx, kube, other, noon); err != nil || lock != (Lock{}) {
+			t.Errorf("DaemonSet %q: %+v, %v", other, lock, err)
+		}
+	}
+	if lock, err := Read(ctx, kube, Default, noon); err != nil || lock.Node != "n1" {
+		t.Fatalf("%+v, %v", lock, err)
+	}
+}
+
+func TestReadThatIsRefused(t *testing.T) {
+	answer := func(err error) (Lock, error) {
+		kube := fake.NewClientset()
+		kube.PrependReactor("get", "daemonsets", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		return Read(t.Context(), kube, Default, noon)
+	}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "kured", errors.New("no right"))
+	if lock, err := answer(forbidden); err != nil || lock.Node != "" || !strings.HasPrefix(lock.Unknown, "DaemonSet kube-system/kured may not be read: ") {
+		t.Errorf("forbidden: %+v, %v", lock, err)
+	}
+	away := errors.New("connection refused")
+	if lock, err := answer(away); !errors.Is(err, away) || lock != (Lock{}) {
+		t.Errorf("an API server that is away: %+v, %v", lock, err)
+	}
+}

@@ -1,0 +1,75 @@
+package replace
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/internal/kured"
+)
+
+// lock gives kured's lock to a node; "{" is no lock.
+func (s *stage) lock(text string) *appsv1.DaemonSet {
+	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kube-system", Name: "kured", Annotations: map[string]string{"weave.works/kured-node-lock": text},
+	}}
+}
+
+// TestNoNodeIsTakenWhileKuredReboots: what waits says for whom, and goes on by itself. Who takes all at once has no regard.
+func TestNoNodeIsTakenWhileKuredReboots(t *testing.T) {
+	s := newStage(t, 2)
+	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"good-0"}`)))
+	r := s.replacer()
+	r.Kured = kured.Default
+	s.between = func(pauses int) error {
+		if pauses < 5 && s.rebuilds() > 0 {
+			t.Error("a node is rebuilt while kured reboots another one")
+		}
+		if pauses < 5 && r.waiting != "kured reboots node good-0" {
+			t.Errorf("it waits for %q", r.waiting)
+		}
+		if pauses == 5 {
+			free := s.lock("")
+			free.Annotations = nil
+			return s.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("daemonsets"), free, "kube-system")
+		}
+		return nil
+	}
+	if result := s.run(r); len(result.Rebuilt) != 2 || s.pauses < 5 {
+		t.Errorf("%+v after %d pauses", result, s.pauses)
+	}
+
+	s = newStage(t, 2)
+	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"good-0"}`)))
+	r = s.replacer()
+	r.Kured, r.AllAtOnce = kured.Default, true
+	if result := s.run(r); len(result.Rebuilt) != 2 {
+		t.Errorf("at once: %+v", result)
+	}
+}
+
+// TestTheNodeThatKuredRebootsMayBeRebuilt: it is out of service anyway.
+func TestTheNodeThatKuredRebootsMayBeRebuilt(t *testing.T) {
+	s := newStage(t, 1)
+	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"bad-0"}`)))
+	r := s.replacer()
+	r.Kured = kured.Default
+	if result := s.run(r); len(result.Rebuilt) != 1 {
+		t.Errorf("%+v", result)
+	}
+}
+
+func TestALockThatNobodyCanReadIsTold(t *testing.T) {
+	s := newStage(t, 1)
+	s.must(s.kube.Tracker().Add(s.lock("{")))
+	r := s.replacer()
+	r.Kured = kured.Default
+	if result := s.run(r); len(result.Rebuilt) != 1 {
+		t.Errorf("%+v", result)
+	}
+	if said := strings.Join(s.said, "\n"); strings.Count(said, "bad-0 is taken, though whether kured reboots another node meanwhile can't be told: ") != 1 {
+		t.Errorf("said:\n%s", said)
+	}
+}
