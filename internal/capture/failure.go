@@ -124,9 +124,8 @@ func orNothing(text string) string {
 }
 
 func (w *world) leftovers() string {
-	if w.p.Status.Progress != "" && strings.Contains(w.p.Status.Progress, ";") {
-		_, blocked, _ := strings.Cut(w.p.Status.Progress, "; ")
-		return blocked + "; raise what the budget allows, wait for a better moment, or use force"
+	if len(w.blocked) > 0 {
+		return w.blocked[0].String() + "; raise what the budget allows, wait for a better moment, or use force"
 	}
 	return strings.Join(append(w.left.Names(), w.left.Stuck...), ", ") + "; see why they do not end, or use force"
 }

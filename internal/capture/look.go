@@ -179,6 +179,9 @@ func (e *Engine) lookPods(ctx context.Context, w *world) error {
 	w.left = left
 	f.Drained = len(left.Pods) == 0 && len(left.Stuck) == 0
 	f.DrainOverdue = !drain.Force && e.drainOverdue(w)
+	if f.DrainOverdue && !f.Drained {
+		w.blocked = node.HeldBack(ctx, e.Kube, left) // what the capture will say that it failed for
+	}
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -295,6 +296,9 @@ func (s *stage) evicted(action kubetesting.CreateAction) error {
 		err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "DisruptionBudget", Message: "The disruption budget app needs 3 healthy pods and has 3 currently"}}
 		return err
+	}
+	if options := action.GetObject().(*policyv1.Eviction).DeleteOptions; options != nil && len(options.DryRun) > 0 {
+		return nil
 	}
 	name := action.GetObject().(metav1.Object).GetName()
 	return s.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), action.GetNamespace(), name)

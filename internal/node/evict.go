@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubectl/pkg/drain"
 
@@ -111,6 +112,25 @@ func Evict(ctx context.Context, kube kubernetes.Interface, left Remaining, s v1a
 		}
 	}
 	return blocked, errors.Join(problems...)
+}
+
+// HeldBack returns the pods that a budget would hold back if each were evicted alone. It is a look: evictions in a dry
+// run, which the API server answers by the budgets as they are. A pod about which it says anything else is not among them.
+func HeldBack(ctx context.Context, kube kubernetes.Interface, left Remaining) []Blocked {
+	var blocked []Blocked
+	for _, pod := range left.Pods {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		err := kube.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
+		})
+		if apierrors.IsTooManyRequests(err) {
+			blocked = append(blocked, Blocked{pod.Namespace + "/" + pod.Name, budgetSentence(err)})
+		}
+	}
+	return blocked
 }
 
 // budgetSentence is the part of the API server's refusal that names the budget; the refusal itself if no
