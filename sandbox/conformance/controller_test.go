@@ -27,6 +27,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/azure"
 	"github.com/kamino-dev/kamino/internal/controller/nodelabel"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/metrics"
@@ -111,7 +112,7 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 	c.api = kubefake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}, &v1alpha1.Order{}).Build()
 
-	c.metrics = metrics.New(nil)
+	c.metrics = metrics.New(nil, azure.Describe())
 	provider := c.metrics.Provider(w.p)
 	c.nodes, c.looks = nodecache.NewNodes(provider), policy.NewLooks(provider, time.Now)
 	c.watch = c.metrics.Observer(c.looks.Provider(), logr.Discard())
