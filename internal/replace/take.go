@@ -131,21 +131,11 @@ func (r *Replacer) take(ctx context.Context, members []member) error {
 			r.wait("kured reboots node %s", lock.Node)
 			continue
 		}
-		asked, err := r.asksToStay(ctx, m)
-		if err != nil {
-			return err
-		}
-		if asked != "" {
-			r.failed[m.node.Name] = asked
-			r.say(m.node.Name, asked)
-			continue
-		}
-		ok, err := r.takeOne(ctx, m.node)
+		ok, err := r.takeUnlessAsked(ctx, m)
 		if err != nil {
 			return err
 		}
 		if !ok {
-			r.wait("node %s was changed by somebody else at the same moment", m.node.Name)
 			continue
 		}
 		if lock.Unknown != "" {
@@ -156,6 +146,24 @@ func (r *Replacer) take(ctx context.Context, members []member) error {
 		}
 	}
 	return nil
+}
+
+// takeUnlessAsked takes a node that does not ask to stay; false if it is not taken, of which it says why.
+func (r *Replacer) takeUnlessAsked(ctx context.Context, m member) (bool, error) {
+	asked, err := r.asksToStay(ctx, m)
+	if err != nil {
+		return false, err
+	}
+	if asked != "" {
+		r.failed[m.node.Name] = asked
+		r.say(m.node.Name, asked)
+		return false, nil
+	}
+	ok, err := r.takeOne(ctx, m.node)
+	if err == nil && !ok {
+		r.wait("node %s was changed by somebody else at the same moment", m.node.Name)
+	}
+	return ok, err
 }
 
 // lock is kured's, where it counts.
