@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -83,11 +82,7 @@ func (c *Objects) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	if err != nil {
 		return cloud.Pool{}, err
 	}
-	return cloud.Pool{
-		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
-		Traits: maps.Clone(p.spec.Traits), Line: c.lineOf(p.id), Refusals: slices.Concat(p.refusals, p.rollRefusals()),
-		Recipe: cloud.Recipe{Image: p.recipe.image, Bootstrap: slices.Clone(p.recipe.bootstrap)},
-	}, nil
+	return c.poolView(p, cloud.Recipe{Image: p.recipe.image, Bootstrap: slices.Clone(p.recipe.bootstrap)}), nil
 }
 
 // PreflightRecipe implements cloud.Recipes.

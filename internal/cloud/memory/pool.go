@@ -124,10 +124,14 @@ func (c *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	if err != nil {
 		return cloud.Pool{}, err
 	}
+	return c.poolView(p, c.recipeView(p)), nil
+}
+
+func (c *pools) poolView(p *pool, recipe cloud.Recipe) cloud.Pool {
 	return cloud.Pool{
 		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
-		Traits: maps.Clone(p.spec.Traits), Line: c.lineOf(p.id), Recipe: c.recipeView(p), Refusals: slices.Concat(p.refusals, p.rollRefusals()),
-	}, nil
+		Traits: maps.Clone(p.spec.Traits), Line: c.lineOf(p.id), Recipe: recipe, Refusals: slices.Concat(p.refusals, p.rollRefusals()),
+	}
 }
 
 // SetCapacity makes the missing instances at once; they boot in Latency.Start. A pool that has fewer
