@@ -36,7 +36,7 @@ func (c *Recipes) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Per
 	return append(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes")...), nil
 }
 
-func (c *machines) permissions(scope string, calls []string, purpose string) []cloud.Permission {
+func (c *credential) permissions(scope string, calls []string, purpose string) []cloud.Permission {
 	list := make([]cloud.Permission, len(calls))
 	for i, op := range calls {
 		list[i] = cloud.Permission{Action: op, Scope: scope, Allowed: !c.forbidden[op], For: purpose}

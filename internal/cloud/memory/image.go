@@ -38,7 +38,7 @@ type image struct {
 	disk             disk
 }
 
-func (c *machines) findImage(line cloud.Line, n number) *image {
+func (c *shelf) findImage(line cloud.Line, n number) *image {
 	i := slices.IndexFunc(c.images, func(v *image) bool { return v.line == line && v.number == n })
 	if i < 0 {
 		return nil
@@ -60,14 +60,14 @@ func (c *machines) version(ctx context.Context, op string, ref cloud.LineRef) (n
 	return n, c.findImage(ref.Line, n), nil
 }
 
-func (c *machines) progress(v *image) int32 {
+func (c *shelf) progress(v *image) int32 {
 	if v.state != cloud.Pending || v.took <= 0 {
 		return v.percent
 	}
 	return int32(99 * c.at.Sub(v.started) / v.took)
 }
 
-func (c *machines) imageView(v *image) cloud.Image {
+func (c *shelf) imageView(v *image) cloud.Image {
 	return cloud.Image{
 		Version: v.version, ID: v.id, State: v.state,
 		Tags: maps.Clone(v.tags), Percent: c.progress(v), CreatedAt: v.created, SizeGB: v.disk.sizeGB, Error: v.err,
@@ -105,7 +105,7 @@ func (c *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, err
 }
 
 // versions of a line, oldest first.
-func (c *machines) versions(line cloud.Line) []*image {
+func (c *shelf) versions(line cloud.Line) []*image {
 	var list []*image
 	for _, v := range c.images {
 		if v.line == line {
@@ -190,14 +190,14 @@ func (c *machines) replicate(v *image) {
 	})
 }
 
-func (c *machines) failImage(v *image, text string) {
+func (c *shelf) failImage(v *image, text string) {
 	if v.state == cloud.Pending {
 		v.percent = c.progress(v)
 		v.state, v.err = cloud.Failed, text
 	}
 }
 
-func (c *machines) forget(v *image) {
+func (c *shelf) forget(v *image) {
 	c.images = slices.DeleteFunc(c.images, func(other *image) bool { return other == v })
 }
 
@@ -309,7 +309,7 @@ func (c *Disks) Latest(ctx context.Context, line cloud.Line, _ string) (string, 
 	return c.latest(line), nil
 }
 
-func (c *machines) latest(line cloud.Line) string {
+func (c *shelf) latest(line cloud.Line) string {
 	for _, v := range slices.Backward(c.versions(line)) {
 		if v.state == cloud.Complete && !v.excluded {
 			return v.version

@@ -26,33 +26,52 @@ type Disks struct{ *machines }
 // Recipes is the half of pools, each with its recipe. Its machines are made by the other half's builder.
 type Recipes struct{ *pools }
 
-// machines is what the half of the disks has, with the clock that all there is goes by.
-type machines struct {
+// clockwork is the lock of all there is, the clock that it goes by, and what it tells of.
+type clockwork struct {
 	// OnPower, if set before the first call, is told of every change of an instance's power, in order and
 	// outside the cloud's lock: it may call back. PowerRunning is a boot; PowerUnknown tells that the
 	// instance is gone. It is called by whichever call finds that time has made the change due.
 	OnPower func(id cloud.InstanceID, p cloud.Power)
 
-	mu     sync.Mutex
-	config Config
-	// apart tells that what is built is built for somebody whose pools these machines know nothing of.
-	apart bool
+	mu  sync.Mutex
+	now func() time.Time
 	// at is the time of what happens now: the injected time, or that of the timer that is running.
 	at     time.Time
 	timers []timer
 
+	news       []news
+	delivering bool
+}
+
+// credential is what the caller may not do.
+type credential struct {
+	*clockwork
+	forbidden map[string]bool
+}
+
+// shelf has the images of all lines.
+type shelf struct {
+	*clockwork
+	images []*image
+	lines  map[cloud.Line]*lineState
+}
+
+// machines is what the half of the disks has.
+type machines struct {
+	*clockwork
+	credential
+	shelf
+
+	config Config
+	// apart tells that what is built is built for somebody whose pools these machines know nothing of.
+	apart bool
+
 	instances []*instance
 	snapshots []*snapshot
-	images    []*image
-	lines     map[cloud.Line]*lineState
 
 	effects   []Effect
 	promotion []Promotion
-	forbidden map[string]bool
 	failing   failing
-
-	news       []news
-	delivering bool
 }
 
 // lineState is what there is of a line beside its images.
@@ -99,7 +118,11 @@ func New(config Config) *Cloud {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	machines := &machines{apart: config.Apart, config: config, at: config.Now(), forbidden: map[string]bool{}, lines: map[cloud.Line]*lineState{}}
+	clock := &clockwork{now: config.Now, at: config.Now()}
+	machines := &machines{
+		clockwork: clock, credential: credential{clock, map[string]bool{}}, shelf: shelf{clockwork: clock, lines: map[cloud.Line]*lineState{}},
+		config: config, apart: config.Apart,
+	}
 	pools := &pools{machines: machines}
 	recipes := cloud.Recipes(&Recipes{pools})
 	if config.Apart {
@@ -115,7 +138,7 @@ func (c *Cloud) Disks() *Disks { return &Disks{c.machines} }
 func (c *Cloud) Recipes() *Recipes { return &Recipes{c.pools} }
 
 // line is what there is of a line.
-func (c *machines) line(line cloud.Line) *lineState {
+func (c *shelf) line(line cloud.Line) *lineState {
 	if c.lines[line] == nil {
 		c.lines[line] = &lineState{}
 	}
@@ -124,10 +147,10 @@ func (c *machines) line(line cloud.Line) *lineState {
 
 // Settle lets happen what is due by now, as every other call does first. A test that only moves the
 // clock calls it to hear of boots.
-func (c *machines) Settle() { c.enter()() }
+func (c *clockwork) Settle() { c.enter()() }
 
 // enter locks the cloud and brings it up to date. The function that it returns unlocks and spreads the news.
-func (c *machines) enter() (leave func()) {
+func (c *clockwork) enter() (leave func()) {
 	c.mu.Lock()
 	c.settle()
 	return func() {
@@ -136,8 +159,8 @@ func (c *machines) enter() (leave func()) {
 	}
 }
 
-func (c *machines) settle() {
-	now := c.config.Now()
+func (c *clockwork) settle() {
+	now := c.now()
 	for len(c.timers) > 0 && !c.timers[0].due.After(now) {
 		next := c.timers[0]
 		c.timers = c.timers[1:]
@@ -153,7 +176,7 @@ func (c *machines) settle() {
 
 // after does something in d, or at once. Of two that are due at the same time the one asked for first
 // happens first.
-func (c *machines) after(d time.Duration, do func()) {
+func (c *clockwork) after(d time.Duration, do func()) {
 	if d <= 0 {
 		do()
 		return
@@ -168,7 +191,7 @@ func (c *machines) after(d time.Duration, do func()) {
 
 // deliver tells the news in order. A call made from within OnPower only adds to it: the call on the
 // outside is still telling.
-func (c *machines) deliver() {
+func (c *clockwork) deliver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.delivering {
@@ -185,7 +208,7 @@ func (c *machines) deliver() {
 	}
 }
 
-func (c *machines) tell(n news) {
+func (c *clockwork) tell(n news) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
 	c.OnPower(n.id, n.power)
@@ -259,7 +282,7 @@ func refused(kind cloud.Kind, op, resource, code, message string) error {
 }
 
 // admit refuses a call whose context is over or that the credential may not make.
-func (c *machines) admit(ctx context.Context, op, resource string) error {
+func (c *credential) admit(ctx context.Context, op, resource string) error {
 	if err := ctx.Err(); err != nil {
 		return &cloud.Error{Kind: cloud.Unavailable, Op: phrases[op], Resource: resource, Message: err.Error(), Err: err}
 	}

@@ -204,7 +204,7 @@ func (c *Objects) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 func (c *Objects) MaxImages() int { return (&Recipes{c.pools}).MaxImages() }
 
 // imageByID is what a recipe's image names; nil if there is none.
-func (c *machines) imageByID(id string) *image {
+func (c *shelf) imageByID(id string) *image {
 	if i := slices.IndexFunc(c.images, func(v *image) bool { return v.id == id }); i >= 0 {
 		return c.images[i]
 	}

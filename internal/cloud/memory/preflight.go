@@ -56,7 +56,7 @@ func (c *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud
 	return refusals, nil
 }
 
-func (c *machines) missingPermissions(calls []string, of string) []cloud.Refusal {
+func (c *credential) missingPermissions(calls []string, of string) []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, op := range calls {
 		if c.forbidden[op] {

@@ -47,7 +47,7 @@ func (c *machines) SetLatency(l Latency) {
 }
 
 // Forbid takes the permission for calls, named as the methods of cloud.Provider, away from the credential.
-func (c *machines) Forbid(calls ...string) {
+func (c *credential) Forbid(calls ...string) {
 	defer c.enter()()
 	for _, call := range calls {
 		c.forbidden[call] = true
@@ -55,7 +55,7 @@ func (c *machines) Forbid(calls ...string) {
 }
 
 // Permit gives permissions back.
-func (c *machines) Permit(calls ...string) {
+func (c *credential) Permit(calls ...string) {
 	defer c.enter()()
 	for _, call := range calls {
 		delete(c.forbidden, call)

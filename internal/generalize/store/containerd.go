@@ -49,7 +49,7 @@ func checkContainerd(tx *bolt.Tx) error {
 
 // snapshotters are the databases of those that a containerd has, by their names: its own, and those that run
 // beside it.
-func (s Store) snapshotters() (map[string]backend, error) {
+func (s containerdStore) snapshotters() (map[string]backend, error) {
 	all := map[string]backend{}
 	root := path.Dir(path.Dir(s.index))
 	const own = "io.containerd.snapshotter.v1."
@@ -77,7 +77,7 @@ func (s Store) snapshotters() (map[string]backend, error) {
 
 // containers finds what is theirs. A snapshot is an image's layer if its snapshotter says so; where that one is
 // not known, those that containers name are theirs.
-func (s Store) containers(tx *bolt.Tx) (containers, error) {
+func (s containerdStore) containers(tx *bolt.Tx) (containers, error) {
 	found := containers{map[string]bool{}, map[string]bool{}}
 	if err := checkContainerd(tx); err != nil {
 		return found, err
@@ -131,9 +131,9 @@ func eachBucket(in *bolt.Bucket, visit func(name string, b *bolt.Bucket)) error 
 	})
 }
 
-// forgetContainers drops, in each namespace, containers and sandboxes with their leases, what they write to,
+// forget drops, in each namespace, containers and sandboxes with their leases, what they write to,
 // and downloads that were not finished, of which the bytes are no use without their records.
-func (s Store) forgetContainers() (sum tree.Removed, err error) {
+func (s containerdStore) forget() (sum tree.Removed, err error) {
 	var theirs containers
 	err = s.read(s.index, func(tx *bolt.Tx) (err error) {
 		theirs, err = s.containers(tx)
@@ -162,7 +162,7 @@ func (s Store) forgetContainers() (sum tree.Removed, err error) {
 }
 
 // ingests is where downloads are that were not finished.
-func (s Store) ingests() string {
+func (s containerdStore) ingests() string {
 	return path.Dir(path.Dir(s.index)) + "/io.containerd.content.v1.content/ingest"
 }
 
@@ -185,9 +185,9 @@ func (c containers) has(namespace string, at []string) bool {
 	}
 }
 
-// remembersContainers counts them by the pages of the database, and holds its snapshots against those that
+// remembers counts them by the pages of the database, and holds its snapshots against those that
 // the snapshotters have.
-func (s Store) remembersContainers() (string, error) {
+func (s containerdStore) remembers() (string, error) {
 	counts := map[string]int{}
 	named := map[string]string{}
 	stale, err := readPages(s.tree, s.index, func(at []string, value []byte) error {
@@ -219,7 +219,7 @@ func (s Store) remembersContainers() (string, error) {
 }
 
 // openDownloads says whether bytes of downloads are there that were not finished.
-func (s Store) openDownloads() (string, error) {
+func (s containerdStore) openDownloads() (string, error) {
 	names, err := s.names(s.ingests())
 	if err != nil || len(names) == 0 {
 		return "", err
@@ -228,7 +228,7 @@ func (s Store) openDownloads() (string, error) {
 }
 
 // disagree names a snapshot that containerd's database has and its snapshotter's has not.
-func (s Store) disagree(named map[string]string) (string, error) {
+func (s containerdStore) disagree(named map[string]string) (string, error) {
 	has, read := map[string]bool{}, map[string]bool{}
 	for _, snapshotter := range named {
 		index := path.Dir(path.Dir(s.index)) + "/io.containerd.snapshotter.v1." + snapshotter + "/metadata.db"

@@ -23,7 +23,7 @@ type content struct {
 	targets []string
 }
 
-func (s Store) content() (c content, err error) {
+func (s containerdStore) content() (c content, err error) {
 	c.blobs = map[string]int64{}
 	err = s.read(s.index, func(tx *bolt.Tx) error {
 		if err := checkContainerd(tx); err != nil {
@@ -47,16 +47,16 @@ func (s Store) content() (c content, err error) {
 }
 
 // blob is where the content of a digest is.
-func (s Store) blob(digest string) string {
+func (s containerdStore) blob(digest string) string {
 	return path.Dir(path.Dir(s.index)) + "/io.containerd.content.v1.content/blobs/" + strings.Replace(digest, ":", "/", 1)
 }
 
-// brokenContent says whether each blob has the size that the database has of it, and whether the layers that the
+// broken says whether each blob has the size that the database has of it, and whether the layers that the
 // snapshotters have unpacked are what they were.
 //
 // A download that was not finished breaks nothing: nobody was told that it is there, and Forget removes it. What was
 // committed, and is not what it was, would be run.
-func (s Store) brokenContent() (string, error) {
+func (s containerdStore) broken() (string, error) {
 	c, err := s.content()
 	if err != nil {
 		return "", err
@@ -77,7 +77,7 @@ func (s Store) brokenContent() (string, error) {
 
 // brokenLayers compares with their archives the layers that do not take up the room that they took when they were
 // unpacked; all others are whole, and need not be read.
-func (s Store) brokenLayers(c content) (string, error) {
+func (s containerdStore) brokenLayers(c content) (string, error) {
 	archives := map[string]string{}
 	for _, target := range c.targets {
 		s.archivesOf(target, archives, 0)
@@ -116,7 +116,7 @@ type layer struct {
 }
 
 // unpacked are the layers of images that a snapshotter has, by their names.
-func (s Store) unpacked(base string) (map[string]layer, error) {
+func (s containerdStore) unpacked(base string) (map[string]layer, error) {
 	all := map[string]layer{}
 	index := base + "/metadata.db"
 	if _, err := s.tree.Lstat(index); err != nil {
@@ -144,7 +144,7 @@ func (s Store) unpacked(base string) (map[string]layer, error) {
 }
 
 // usage is the room that a directory takes, counted as containerd counts it: each file once.
-func (s Store) usage(dir string) (bytes int64, err error) {
+func (s containerdStore) usage(dir string) (bytes int64, err error) {
 	seen := map[uint64]bool{}
 	if _, err := s.tree.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -168,7 +168,7 @@ const maxIndexes = 4
 
 // archivesOf finds the archive of each layer of an image, by the name that containerd gives the unpacked layer: the
 // digest of the chain of layers up to it. Source: OCI image specification, layer chain IDs.
-func (s Store) archivesOf(digest string, archives map[string]string, depth int) {
+func (s containerdStore) archivesOf(digest string, archives map[string]string, depth int) {
 	var manifest struct {
 		Manifests []struct {
 			Digest string `json:"digest"`
@@ -207,7 +207,7 @@ func (s Store) archivesOf(digest string, archives map[string]string, depth int) 
 }
 
 // parse reads a blob that is a text. One that is not there is of another platform.
-func (s Store) parse(digest string, into any) bool {
+func (s containerdStore) parse(digest string, into any) bool {
 	text, err := s.tree.Read(s.blob(digest))
 	return err == nil && json.Unmarshal(text, into) == nil
 }

@@ -20,8 +20,8 @@ var driverLayers = map[string]string{
 	"overlay2": "overlay2", "overlay": "overlay", "fuse-overlayfs": "fuse-overlayfs", "aufs": "aufs/diff", "vfs": "vfs/dir",
 }
 
-// dockerLayers is where the driver whose layer store this is keeps its layers; empty if it has none.
-func (s Store) dockerLayers() (string, error) {
+// layers is where the driver whose layer store this is keeps its layers; empty if it has none.
+func (s dockerStore) layers() (string, error) {
 	driver := path.Base(path.Dir(s.index))
 	sub, known := driverLayers[driver]
 	if !known {
@@ -34,9 +34,9 @@ func (s Store) dockerLayers() (string, error) {
 	return path.Join(path.Dir(path.Dir(path.Dir(s.index))), sub), nil
 }
 
-// dockerImages are the layers of images, by the names that the driver knows them by.
+// images are the layers of images, by the names that the driver knows them by.
 // Source: Docker, layer store: sha256/CHAIN/cache-id.
-func (s Store) dockerImages() (images []string, err error) {
+func (s dockerStore) images() (images []string, err error) {
 	chains, err := s.names(s.index + "/sha256")
 	if err != nil {
 		return nil, err
@@ -55,14 +55,14 @@ func (s Store) dockerImages() (images []string, err error) {
 	return images, nil
 }
 
-// forgetDocker removes what containers wrote to and the records of it; so what the build cache holds, whose
+// forget removes what containers wrote to and the records of it; so what the build cache holds, whose
 // records go, too. Everything that is no layer of an image is one of these.
-func (s Store) forgetDocker() (sum tree.Removed, err error) {
-	layers, err := s.dockerLayers()
+func (s dockerStore) forget() (sum tree.Removed, err error) {
+	layers, err := s.layers()
 	if err != nil {
 		return sum, err
 	}
-	images, err := s.dockerImages()
+	images, err := s.images()
 	if err != nil {
 		return sum, err
 	}
@@ -129,8 +129,8 @@ func (s Store) keepOnly(layers string, images []string) (sum tree.Removed, err e
 // links is the directory of short links to layers, which keep a mount's options short.
 const links = "l"
 
-// remembersDocker looks at each directory of a layer for the image that it is of.
-func (s Store) remembersDocker() (string, error) {
+// remembers looks at each directory of a layer for the image that it is of.
+func (s dockerStore) remembers() (string, error) {
 	mounts, err := s.names(s.index + "/mounts")
 	if err != nil {
 		return "", err
@@ -138,7 +138,7 @@ func (s Store) remembersDocker() (string, error) {
 	if len(mounts) > 0 {
 		return fmt.Sprintf("/%s/mounts knows %d containers", s.index, len(mounts)), nil
 	}
-	layers, err := s.dockerLayers()
+	layers, err := s.layers()
 	if err != nil || layers == "" {
 		return "", err
 	}
@@ -173,9 +173,9 @@ func (s Store) writtenTo(layers string, ofImage map[string]bool) (string, error)
 	return "", nil
 }
 
-// brokenDocker holds the files of each layer against what Docker kept of the archive that it came in.
-func (s Store) brokenDocker() (string, error) {
-	layers, err := s.dockerLayers()
+// broken holds the files of each layer against what Docker kept of the archive that it came in.
+func (s dockerStore) broken() (string, error) {
+	layers, err := s.layers()
 	if err != nil || layers == "" {
 		return "", err
 	}
@@ -183,7 +183,7 @@ func (s Store) brokenDocker() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := s.dockerImages(); err != nil {
+	if _, err := s.images(); err != nil {
 		return fmt.Sprintf("the layer store does not tell its layers: %v", err), nil
 	}
 	for _, chain := range chains {

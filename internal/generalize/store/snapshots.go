@@ -71,9 +71,9 @@ func (s Store) sparesNumber(base, number string) bool {
 	return slices.ContainsFunc(snapshotDirs, func(sub string) bool { return s.spares(base + "/" + sub + "/" + number) })
 }
 
-// forgetSnapshots removes all snapshots but the layers of images: their directories, those that the database
+// forget removes all snapshots but the layers of images: their directories, those that the database
 // does not know at all, and their entries.
-func (s Store) forgetSnapshots() (sum tree.Removed, err error) {
+func (s snapshotStore) forget() (sum tree.Removed, err error) {
 	known, err := s.snapshotter(s.index)
 	if err != nil {
 		return sum, err
@@ -117,7 +117,7 @@ func (s Store) forgetSnapshots() (sum tree.Removed, err error) {
 }
 
 // reachable is an error where containers write to what is no directory nor file here, such as a block device.
-func (s Store) reachable(base string, known backend) error {
+func (s snapshotStore) reachable(base string, known backend) error {
 	for _, sub := range snapshotDirs {
 		if names, err := s.names(base + "/" + sub); err != nil || len(names) > 0 {
 			return err
@@ -131,8 +131,8 @@ func (s Store) reachable(base string, known backend) error {
 	return nil
 }
 
-// remembersSnapshots goes through the pages of the database, and through the directories.
-func (s Store) remembersSnapshots() (string, error) {
+// remembers goes through the pages of the database, and through the directories.
+func (s snapshotStore) remembers() (string, error) {
 	kinds, numbers := map[string]byte{}, map[string]string{}
 	stale, err := readPages(s.tree, s.index, func(at []string, value []byte) error {
 		if len(at) != 4 || at[0] != "v1" || at[1] != "snapshots" {
@@ -168,7 +168,7 @@ func (s Store) remembersSnapshots() (string, error) {
 }
 
 // leftOver names a directory that is not the layer of an image.
-func (s Store) leftOver(base string, images map[string]bool) (string, error) {
+func (s snapshotStore) leftOver(base string, images map[string]bool) (string, error) {
 	for _, sub := range snapshotDirs {
 		names, err := s.names(base + "/" + sub)
 		if err != nil {
@@ -190,8 +190,8 @@ func staleText(index string, stale int) string {
 	return fmt.Sprintf("%d free pages of /%s hold what was removed from it", stale, index)
 }
 
-// brokenSnapshots says whether each layer of an image is there.
-func (s Store) brokenSnapshots() (string, error) {
+// broken says whether each layer of an image is there.
+func (s snapshotStore) broken() (string, error) {
 	known, err := s.snapshotter(s.index)
 	if err != nil {
 		return "", err

@@ -21,7 +21,7 @@ type storage struct {
 // volatileLayers is the list of layers beside layers.json that need not outlive a crash.
 const volatileLayers = "volatile-layers.json"
 
-func (s Store) storage() (storage, error) {
+func (s storageStore) storage() (storage, error) {
 	records := path.Dir(s.index)
 	root, driver := path.Dir(records), strings.TrimSuffix(path.Base(records), "-layers")
 	sub, known := driverLayers[driver]
@@ -40,7 +40,7 @@ type record struct {
 	whole  json.RawMessage
 }
 
-func (s Store) records(p string) ([]record, error) {
+func (s storageStore) records(p string) ([]record, error) {
 	content, err := s.tree.Read(p)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (s Store) records(p string) ([]record, error) {
 }
 
 // imageLayers are those of images, with the layers below them.
-func (s Store) imageLayers(st storage) (keep []string, err error) {
+func (s storageStore) imageLayers(st storage) (keep []string, err error) {
 	layers, err := s.records(s.index)
 	if err != nil {
 		return nil, err
@@ -86,9 +86,9 @@ func (s Store) imageLayers(st storage) (keep []string, err error) {
 	return keep, nil
 }
 
-// forgetStorage removes all layers that are not of an image: their files, and what the lists have of them. The
+// forget removes all layers that are not of an image: their files, and what the lists have of them. The
 // lists of containers are for a rule to delete.
-func (s Store) forgetStorage() (sum tree.Removed, err error) {
+func (s storageStore) forget() (sum tree.Removed, err error) {
 	st, err := s.storage()
 	if err != nil {
 		return sum, err
@@ -133,9 +133,9 @@ func (s Store) forgetStorage() (sum tree.Removed, err error) {
 	return sum, nil
 }
 
-// remembersStorage asks of each layer in the lists and on the disk whether an image is made of it, from the
+// remembers asks of each layer in the lists and on the disk whether an image is made of it, from the
 // images' side: what is left over is a container's.
-func (s Store) remembersStorage() (string, error) {
+func (s storageStore) remembers() (string, error) {
 	st, err := s.storage()
 	if err != nil {
 		return "", err
@@ -169,8 +169,8 @@ func (s Store) remembersStorage() (string, error) {
 	return s.writtenTo(st.layers, ofImage)
 }
 
-// brokenStorage holds the files of each layer against what was kept of the archive that it came in.
-func (s Store) brokenStorage() (string, error) {
+// broken holds the files of each layer against what was kept of the archive that it came in.
+func (s storageStore) broken() (string, error) {
 	st, err := s.storage()
 	if err != nil {
 		return "", err

@@ -45,26 +45,36 @@ func At(t *tree.Tree, kind Kind, index string, spared []string) Store {
 }
 
 // Known says whether there is such a kind of store.
-func Known(kind Kind) bool { return kinds[kind].forget != nil }
+func Known(kind Kind) bool { return kinds[kind] != nil }
 
-// kinds are what can be done with each kind of store. What is unknown of one is an error everywhere.
-var kinds = map[Kind]struct {
-	forget    func(Store) (tree.Removed, error)
-	remembers func(Store) (string, error)
-	broken    func(Store) (string, error)
-}{
-	Containerd: {Store.forgetContainers, Store.remembersContainers, Store.brokenContent},
-	Snapshots:  {Store.forgetSnapshots, Store.remembersSnapshots, Store.brokenSnapshots},
-	Docker:     {Store.forgetDocker, Store.remembersDocker, Store.brokenDocker},
-	Storage:    {Store.forgetStorage, Store.remembersStorage, Store.brokenStorage},
+// layout is what can be done with a store of some kind. What is unknown of one is an error everywhere.
+type layout interface {
+	forget() (tree.Removed, error)
+	remembers() (string, error)
+	broken() (string, error)
+}
+
+// A store of each kind.
+type (
+	containerdStore struct{ Store }
+	snapshotStore   struct{ Store }
+	dockerStore     struct{ Store }
+	storageStore    struct{ Store }
+)
+
+var kinds = map[Kind]func(Store) layout{
+	Containerd: func(s Store) layout { return containerdStore{s} },
+	Snapshots:  func(s Store) layout { return snapshotStore{s} },
+	Docker:     func(s Store) layout { return dockerStore{s} },
+	Storage:    func(s Store) layout { return storageStore{s} },
 }
 
 // Forget removes what the store keeps of containers, and what they wrote. Images stay as they are. It may be
 // repeated. Files of Removed are records as well.
-func (s Store) Forget() (tree.Removed, error) { return kinds[s.kind].forget(s) }
+func (s Store) Forget() (tree.Removed, error) { return kinds[s.kind](s).forget() }
 
 // Remembers says what is left of containers in the store; empty if there is nothing.
-func (s Store) Remembers() (string, error) { return kinds[s.kind].remembers(s) }
+func (s Store) Remembers() (string, error) { return kinds[s.kind](s).remembers() }
 
 // InUse says whether a program has the store open. Only those that are databases tell.
 func (s Store) InUse() bool {
@@ -82,7 +92,7 @@ func (s Store) InUse() bool {
 
 // Broken says in what the store's images are not what it takes them for; empty if they are. A clone would
 // run them as they are, because it does not pull what it has.
-func (s Store) Broken() (string, error) { return kinds[s.kind].broken(s) }
+func (s Store) Broken() (string, error) { return kinds[s.kind](s).broken() }
 
 // spares says whether a directory, or something in it, is to stay.
 func (s Store) spares(dir string) bool {

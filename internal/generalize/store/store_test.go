@@ -151,7 +151,7 @@ func containerd(t *testing.T, pack func(*testing.T, []byte) []byte) string {
 			write(t, dir, overlay+"/snapshots/"+image+"/fs/"+name, []byte(content))
 		}
 		write(t, dir, overlay+"/snapshots/"+active+"/fs/tmp/written", []byte(needle))
-		room, err := At(open(t, dir), Containerd, metaDB, nil).usage(overlay + "/snapshots/" + image + "/fs")
+		room, err := containerdStore{At(open(t, dir), Containerd, metaDB, nil)}.usage(overlay + "/snapshots/" + image + "/fs")
 		must(t, err)
 		for key, value := range map[string][]byte{
 			"images|example.test/tool:1|target|digest":               []byte(digest(index)),
