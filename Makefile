@@ -22,7 +22,7 @@ KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
 # The image that such a binary gives its generalize pods: a release's is its tag's; IMAGE=registry/kamino@sha256:... pins
 # another build's. Without either there is none, and --image must name it.
 IMAGE ?=
-PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/cli.Version=$(VERSION) -X github.com/kamino-dev/kamino/internal/cli.Image=$(IMAGE)
+PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/build.Version=$(VERSION) -X github.com/kamino-dev/kamino/internal/build.Image=$(IMAGE)
 
 # What Kubernetes' own build stamps in, twice: without it the sandbox's API server calls itself v0.0.0-master.
 kube_stamp = -X $(1).gitVersion=v$(KUBE_VERSION) -X $(1).gitMajor=$(word 1,$(KUBE_PARTS)) \

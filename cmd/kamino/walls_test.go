@@ -51,6 +51,9 @@ var rooms = map[string]room{
 	"internal/rollback/plan": {pure: true},
 	"internal/rollback":      {own: "cloud history imageversion rollback/plan savedrecipe"},
 
+	"internal/restore/plan": {pure: true, own: "cloud"},
+	"internal/restore":      {own: "api cloud cluster history imageversion restore/plan savedrecipe", foreign: kubeClient},
+
 	"internal/cloud":           {},
 	"internal/cloud/azure":     {own: "cloud imageversion", foreign: "github.com/Azure/azure-sdk-for-go"},
 	"internal/cloud/memory":    {own: "cloud imageversion"},
@@ -65,6 +68,11 @@ var rooms = map[string]room{
 		own:     "api generalize generalize/tree",
 		foreign: kubeClient + unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
+
+	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree", foreign: kubeTypes},
+
+	"internal/build":      {},
+	"internal/definition": {own: "cluster manifest", foreign: kubeLoop},
 
 	"internal/membership": {own: "api cloud node", foreign: kubeClient},
 	"internal/kured":      {foreign: kubeClient},
@@ -93,7 +101,7 @@ var rooms = map[string]room{
 		foreign: kubeLoop,
 	},
 
-	"internal/cli/print": {own: "api cloud doctor estimate held history selection spread wording", foreign: kubeTypes + yaml},
+	"internal/cli/print": {own: "api cloud doctor estimate generalize generalize/disk generalize/scan held history selection spread wording", foreign: kubeTypes + yaml},
 	"internal/cli":       {own: "*", foreign: "*"},
 	"cmd/kamino":         {own: "*", foreign: "*"},
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"strings"
@@ -249,7 +248,7 @@ func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d
 
 // confirm asks whoever sits at the terminal before a promotion that no rollback undoes. Scripts are asked nothing.
 func (s *session) confirm(ctx context.Context, p *v1alpha1.Prototype, yes bool) error {
-	if yes || s.Asks == nil || !s.Asks() {
+	if yes || !s.asks() {
 		return nil
 	}
 	preview, err := s.engine.Preview(ctx, p)
@@ -260,10 +259,7 @@ func (s *session) confirm(ctx context.Context, p *v1alpha1.Prototype, yes bool) 
 	if preview.Change != nil {
 		from = preview.Change.From
 	}
-	_, _ = fmt.Fprintf(s.Err, "%s.\nGo on? [y/N] ", capital(capture.NoWayBackFrom(p.Spec.Pool, from)))
-	answer, _ := bufio.NewReader(s.In).ReadString('\n')
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
+	if s.agreed(capital(capture.NoWayBackFrom(p.Spec.Pool, from)) + ".") {
 		return nil
 	}
 	return refusedf("not begun, and nothing was changed: --yes begins it without a question")

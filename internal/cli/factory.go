@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -58,6 +60,20 @@ func NewFactory() *Factory {
 		Cloud:   newCloud,
 		Engine:  newEngine,
 	}
+}
+
+// asks tells whether somebody sits there who can be asked.
+func (f *Factory) asks() bool { return f.Asks != nil && f.Asks() }
+
+// agreed asks whoever sits there whether to go on with what is said. Scripts are asked nothing, and go on.
+func (f *Factory) agreed(said string) bool {
+	if !f.asks() {
+		return true
+	}
+	_, _ = fmt.Fprintf(f.Err, "%s\nGo on? [y/N] ", said)
+	answer, _ := bufio.NewReader(f.In).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
 }
 
 // terminal tells whether Err is a terminal whose cursor can be moved.

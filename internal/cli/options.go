@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
@@ -144,7 +145,7 @@ func defaultImage(getenv func(string) string) string {
 	if image := getenv(envImage); image != "" {
 		return image
 	}
-	return releaseImage()
+	return build.Read().Image
 }
 
 // swappable is where logs go: standard error, or a terminal that lets them pass above a progress block.

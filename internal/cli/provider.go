@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -18,7 +19,7 @@ const envNode = "NODE_NAME"
 
 // connect makes the clients that the options name.
 func connect(o *Options) (*cluster.Connection, error) {
-	return cluster.Connect(cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, As: o.As.config(), Agent: "kamino/" + buildInfo().Version})
+	return cluster.Connect(cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, As: o.As.config(), Agent: "kamino/" + build.Read().Version})
 }
 
 // newCloud makes the provider of the cloud that is named, or else that the cluster's nodes are in. To the cloud it sends

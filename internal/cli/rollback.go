@@ -138,11 +138,8 @@ func (s *session) rollback(ctx context.Context, name, to string, flags changeFla
 	return print.WriteDeed(s.Out, flags.format, deed)
 }
 
-// writeTime is how long the writes of one command may take together, and writeTempo the pause between two tries.
-const (
-	writeTime  = 2 * time.Minute
-	writeTempo = time.Second
-)
+// writeTime is how long the writes of one command may take together.
+const writeTime = 2 * time.Minute
 
 // carryOut has a change of the pool's versions and recipe made. An interrupt does not come between its steps; a crash may, and
 // the same command goes on from there.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
 )
@@ -119,7 +120,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 			return f.prepare(cmd, o)
 		},
 	}
-	root.Version = buildInfo().String()
+	root.Version = build.Read().String()
 	root.SetOut(f.Out)
 	root.SetErr(f.Err)
 	o.Image = defaultImage(f.Getenv)

@@ -22,6 +22,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/generalize/disk"
 )
 
 func verifyCommand(t *testing.T, args ...string) (string, int) {
@@ -111,7 +112,7 @@ func TestVerifyTree(t *testing.T) {
 		t.Errorf("the whole tree: exit code %d\n%s", code, out)
 	}
 	out, _ = verifyCommand(t, dir, "-o", "json")
-	var v verified
+	var v disk.Found
 	if err := json.Unmarshal([]byte(out), &v); err != nil || !v.Clean || v.Profile != "static" || v.Identities == 0 || len(v.Kept) != 1 {
 		t.Errorf("got %v, %+v", err, v)
 	}

@@ -1,0 +1,22 @@
+package build
+
+import "testing"
+
+// TestTheImageIsThatOfTheBuild: what was published nowhere names none, and never another version's.
+func TestTheImageIsThatOfTheBuild(t *testing.T) {
+	version, image := Version, Image
+	t.Cleanup(func() { Version, Image = version, image })
+	for _, c := range []struct{ version, image, named, want string }{
+		{"v1.2.3", "", "v1.2.3", Repository + ":v1.2.3"},
+		{"v1.2.3", "registry.example.com/kamino@sha256:00", "v1.2.3", "registry.example.com/kamino@sha256:00"},
+		{"v1.2.3-4-g0123456", "", "v1.2.3-4-g0123456", ""},
+		{"devel-0123456789ab-dirty", "", "devel-0123456789ab-dirty", ""},
+		{"", "", "devel", ""},
+		{"devel", "registry.example.com/kamino:mine", "devel", "registry.example.com/kamino:mine"},
+	} {
+		Version, Image = c.version, c.image
+		if b := Read(); b.Image != c.want || b.Version != c.named || b.Go == "" || b.Platform == "" {
+			t.Errorf("%+v: %+v", c, b)
+		}
+	}
+}

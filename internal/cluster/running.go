@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Running is what runs in a cluster.
+type Running struct {
+	// Kubernetes is the version of the API server.
+	Kubernetes string `json:"kubernetes"`
+	// Controllers of Kamino's in its namespace.
+	Controllers []Controller `json:"controllers"`
+}
+
+// Controller is a Deployment of Kamino's controller.
+type Controller struct {
+	// Deployment as NAMESPACE/NAME.
+	Deployment string `json:"deployment"`
+	Image      string `json:"image"`
+	Ready      int32  `json:"ready"`
+	Replicas   int32  `json:"replicas"`
+}
+
+// Running tells what runs in the cluster, with the controllers of a namespace.
+func (c *Connection) Running(ctx context.Context, namespace string) (*Running, error) {
+	body, err := c.Kube.CoreV1().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	var seen struct{ GitVersion string }
+	if err := json.Unmarshal(body, &seen); err != nil {
+		return nil, fmt.Errorf("the API server's version: %w", err)
+	}
+	// By what both the chart and the manifests call it: a release may have any name.
+	deployments, err := c.Kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=controller"})
+	if err != nil {
+		return nil, fmt.Errorf("list deployments in namespace %s: %w", namespace, err)
+	}
+	found := &Running{Kubernetes: seen.GitVersion, Controllers: []Controller{}}
+	for _, d := range deployments.Items {
+		for _, container := range d.Spec.Template.Spec.Containers {
+			if slices.Contains(container.Args, "controller") {
+				found.Controllers = append(found.Controllers, Controller{
+					Deployment: d.Namespace + "/" + d.Name, Image: container.Image, Ready: d.Status.ReadyReplicas, Replicas: *d.Spec.Replicas,
+				})
+			}
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,166 @@
+package definition
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/manifest"
+)
+
+func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
+
+const one = "prototypes.kamino.dev"
+
+// all applies the definitions and tells what became of each.
+func all(t *testing.T, c client.Client) (map[string]Done, error) {
+	t.Helper()
+	told := map[string]Done{}
+	return told, Apply(t.Context(), c, func(name string, done Done) error {
+		told[name] = done
+		return nil
+	})
+}
+
+// TestDefinitionsAreReplaced on an API server that has an older definition: what that one has too much goes, and what it
+// lacks comes.
+func TestDefinitionsAreReplaced(t *testing.T) {
+	c := apitest.Client(t)
+	outdate(t, c)
+	for _, want := range []Done{Updated, Unchanged} {
+		told, err := all(t, c)
+		if err != nil || told[one] != want {
+			t.Errorf("%v, %v; want it %s", told, err, want)
+		}
+	}
+	told, err := all(t, c)
+	definitions, _ := manifest.Definitions()
+	if err != nil || len(told) != len(definitions) || len(told) == 0 {
+		t.Errorf("%v, %v of %d definitions", told, err, len(definitions))
+	}
+	for name, done := range told {
+		if done != Unchanged {
+			t.Errorf("%s is not settled: %s", name, done)
+		}
+	}
+	if outdated(t, c) {
+		t.Error("what another field manager wrote into the old definition is still there")
+	}
+}
+
+// TestEverySingleCallLost: whatever call is lost, before its effect or after, ends the command; the same command again does
+// the rest.
+func TestEverySingleCallLost(t *testing.T) {
+	real := apitest.Client(t)
+	lost := errors.New("lost")
+	for _, after := range []bool{false, true} {
+		for n, calls := 0, 1; n < calls; n++ {
+			outdate(t, real)
+			seen := 0
+			lose := func(do func() error) error {
+				if seen++; seen-1 != n {
+					return do()
+				}
+				if after {
+					return errors.Join(lost, do())
+				}
+				return lost
+			}
+			faulty := interceptor.NewClient(real, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					return lose(func() error { return c.Get(ctx, key, o, opts...) })
+				},
+				Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+					return lose(func() error { return c.Apply(ctx, o, opts...) })
+				},
+			})
+			_, err := all(t, faulty)
+			if calls = max(calls, seen); seen > n && !errors.Is(err, lost) {
+				t.Errorf("call %d: %v", n, err)
+			}
+			if _, err := all(t, real); err != nil || outdated(t, real) {
+				t.Errorf("call %d, the second time: %v", n, err)
+			}
+		}
+	}
+}
+
+func TestWhatEndsTheTelling(t *testing.T) {
+	stop, n := errors.New("stop"), 0
+	err := Apply(t.Context(), apitest.Client(t), func(string, Done) error { n++; return stop })
+	if !errors.Is(err, stop) || n != 1 {
+		t.Errorf("%v after %d", err, n)
+	}
+}
+
+func TestServed(t *testing.T) {
+	for name, test := range map[string]struct {
+		status any
+		want   bool
+	}{
+		"new":          {nil, false},
+		"null":         {map[string]any{"conditions": nil}, false},
+		"not yet":      {map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "False"}}}, false},
+		"another":      {map[string]any{"conditions": []any{map[string]any{"type": "NamesAccepted", "status": "True"}}}, false},
+		"served":       {map[string]any{"conditions": []any{map[string]any{"type": "NamesAccepted"}, map[string]any{"type": "Established", "status": "True"}}}, true},
+		"no condition": {map[string]any{"conditions": []any{"Established"}}, false},
+	} {
+		if got := served(&unstructured.Unstructured{Object: map[string]any{"status": test.status}}); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// outdate has somebody write what this build's definition does not say.
+func outdate(t *testing.T, c client.Client) {
+	t.Helper()
+	found := get(t, c)
+	setColumns(t, found, []any{map[string]any{"name": "Outdated", "type": "string", "jsonPath": ".spec.pool"}})
+	if err := c.Update(t.Context(), found, client.FieldOwner("somebody")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func outdated(t *testing.T, c client.Client) bool {
+	t.Helper()
+	text, err := get(t, c).MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(text), "Outdated\"")
+}
+
+func get(t *testing.T, c client.Client) *unstructured.Unstructured {
+	t.Helper()
+	found := named(one)
+	if err := c.Get(t.Context(), client.ObjectKey{Name: one}, found); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func setColumns(t *testing.T, d *unstructured.Unstructured, columns []any) {
+	t.Helper()
+	v := onlyVersion(t, d)
+	v["additionalPrinterColumns"] = columns
+	if err := unstructured.SetNestedSlice(d.Object, []any{v}, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func onlyVersion(t *testing.T, d *unstructured.Unstructured) map[string]any {
+	t.Helper()
+	versions, _, err := unstructured.NestedSlice(d.Object, "spec", "versions")
+	if err != nil || len(versions) != 1 {
+		t.Fatalf("versions of %s: %v, %v", d.GetName(), versions, err)
+	}
+	return versions[0].(map[string]any)
+}
