@@ -16,7 +16,9 @@ import (
 
 	"github.com/kamino-dev/kamino/api/crds"
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/expression"
 	"github.com/kamino-dev/kamino/internal/schedule"
 )
@@ -182,6 +184,11 @@ func TestReasons(t *testing.T) {
 		{"prototype.md", "../internal/capture/*.go", constants},
 		{"prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/prototype\.md tells.*?\n\)`},
 		{"prototype.md", "../internal/cloud/azure/*.go", `(?:[rR]efuse\(|Reason: )"([A-Z]\w+)"`},
+		{"history.md", "../internal/history/change.go", constants},
+		{"history.md", "../internal/history/promote.go", constants},
+		{"prototype.md", "../internal/history/donor.go", constants},
+		{"policy.md", "../internal/history/gone.go", constants},
+		{"prototype.md", "../internal/spread/*.go", constants},
 		{"policy.md", "../internal/selection/*.go", constants},
 		{"policy.md", "../internal/schedule/*.go", constants},
 		{"policy.md", "../internal/policy/*.go", constants},
@@ -207,6 +214,25 @@ func TestReasons(t *testing.T) {
 		}
 		if found == 0 {
 			t.Errorf("%s: no reason was found; has the way that they are written changed?", place.glob)
+		}
+	}
+}
+
+// TestEachCloudsReasonsAreOnItsPage, row by row as the provider describes them: what is in the way, and what to do.
+func TestEachCloudsReasonsAreOnItsPage(t *testing.T) {
+	row := regexp.MustCompile("(?m)^\\| `([A-Z]\\w+)` \\| (.*) \\| (.*) \\|$")
+	for _, d := range registry.All() {
+		_, section, found := strings.Cut(page(t, filepath.Base(d.Docs)), "\n## Refused\n")
+		if !found {
+			t.Fatalf("%s has no section Refused", d.Docs)
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		var listed []cloud.Reason
+		for _, match := range row.FindAllStringSubmatch(section, -1) {
+			listed = append(listed, cloud.Reason{Name: match[1], Means: match[2], Remedy: match[3]})
+		}
+		if diff := cmp.Diff(d.Reasons, listed); diff != "" {
+			t.Errorf("%s tells other reasons than the provider gives (-provider +page):\n%s", d.Docs, diff)
 		}
 	}
 }

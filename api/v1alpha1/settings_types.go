@@ -21,7 +21,8 @@ const (
 )
 
 // Settings say how a capture is done. A PrototypePolicy carries them for its pools; each Prototype
-// carries the ones that it was decided with.
+// carries the ones that it was decided with. What only one cloud has stands under that cloud's name.
+// +kubebuilder:validation:XValidation:rule="!has(self.publish) || !has(self.publish.replicas) || !has(self.azure) || !has(self.azure.replicas) || self.publish.replicas == self.azure.replicas",message="publish.replicas is the former name of azure.replicas, and they differ: leave publish.replicas out"
 type Settings struct {
 	// Drain says how the donor's pods are asked to leave.
 	// +optional
@@ -38,7 +39,7 @@ type Settings struct {
 	// +kubebuilder:default={}
 	OutOfService OutOfServiceSettings `json:"outOfService,omitempty"`
 
-	// Publish says how the image version is made.
+	// Publish holds a former name of a setting that stands under azure now.
 	// +optional
 	// +kubebuilder:default={}
 	Publish PublishSettings `json:"publish,omitempty"`
@@ -55,6 +56,10 @@ type Settings struct {
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=1000
 	Keep int32 `json:"keep,omitempty"`
+
+	// Azure holds what only pools on Azure have. With a donor of another cloud it is refused. None if absent.
+	// +optional
+	Azure *AzureSettings `json:"azure,omitempty"`
 }
 
 // DrainSettings say how the donor's pods are asked to leave.
@@ -153,9 +158,18 @@ type OutOfServiceSettings struct {
 // DefaultMaxUnavailable share of a pool's nodes.
 const DefaultMaxUnavailable = "10%"
 
-// PublishSettings say how the image version is made.
-type PublishSettings struct {
+// AzureSettings are what only pools on Azure have.
+type AzureSettings struct {
 	// Replicas of the image version in the pool's region. By the pool's maximum size if absent, at least 3.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Replicas *int32 `json:"replicas,omitempty"`
+}
+
+// PublishSettings hold a former name.
+type PublishSettings struct {
+	// Replicas is the former name of azure.replicas, and means the same. Write that one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100

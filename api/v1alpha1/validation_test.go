@@ -66,6 +66,8 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.keep", []any{int64(1001)}, "should be less than or equal to 1000"},
 		{"settings.publish.replicas", []any{int64(0), int64(-1)}, "should be greater than or equal to 1"},
 		{"settings.publish.replicas", []any{int64(101)}, "should be less than or equal to 100"},
+		{"settings.azure.replicas", []any{int64(0), int64(-1)}, "should be greater than or equal to 1"},
+		{"settings.azure.replicas", []any{int64(101)}, "should be less than or equal to 100"},
 		{"settings.recipe.newNodes", []any{int64(-1)}, "should be greater than or equal to 0"},
 		{"settings.recipe.newNodes", []any{int64(1001)}, "should be less than or equal to 1000"},
 		{"settings.recipe.customDataFrom.name", []any{"", "A", "a/b", "-a"}, "spec.settings.recipe.customDataFrom.name"},
@@ -130,6 +132,8 @@ func TestSpecIsTaken(t *testing.T) {
 		"donor.providerID":                   {"aws:///eu-west-1a/i-1", "gce://project/zone/name", "kind://x"},
 		"settings.keep":                      {int64(2), int64(1000)},
 		"settings.publish.replicas":          {int64(1), int64(100)},
+		"settings.azure.replicas":            {int64(1), int64(100)},
+		"settings.azure":                     {map[string]any{}},
 		"settings.recipe.newNodes":           {int64(0), int64(1000)},
 		"settings.generalize.profile":        {"static", "bootstrap"},
 		"settings.generalize.unknownFiles":   {"Allow", "Refuse"},
@@ -184,6 +188,7 @@ func TestSpecIsImmutable(t *testing.T) {
 		"settings.generalize.unknownFiles": "Refuse",
 		"settings.outOfService.deadline":   "31m",
 		"settings.publish.replicas":        int64(5),
+		"settings.azure.replicas":          int64(5),
 		"settings.recipe.newNodes":         int64(1),
 	}
 	c := apitest.Client(t)

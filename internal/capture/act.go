@@ -243,11 +243,7 @@ func (w *world) tags() map[string]string {
 func (e *Engine) imageSpec(w *world) cloud.ImageSpec {
 	tags := w.tags()
 	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.proof.At.Time, e.now())
-	spec := cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot.ID, Tags: tags}
-	if replicas := w.p.Spec.Settings.Publish.Replicas; replicas != nil {
-		spec.Replicas = *replicas
-	}
-	return spec
+	return cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot.ID, Tags: tags, Replicas: w.p.Spec.Settings.Replicas()}
 }
 
 func (e *Engine) retire(ctx context.Context, w *world) error {

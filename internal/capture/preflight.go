@@ -43,6 +43,9 @@ const (
 	ProtectedPods      = "ProtectedPods"
 	ClockOff           = "ClockOff"
 	CustomDataMissing  = "CustomDataMissing"
+
+	// SettingOfOtherCloud: the settings have a section of a cloud that the donor is not of.
+	SettingOfOtherCloud = "SettingOfOtherCloud"
 )
 
 // maxClockDifference between this process and the API server. Deadlines and versions are made of times.
@@ -144,6 +147,9 @@ func (e *Engine) refuseDecision(ctx context.Context, w *world, others []v1alpha1
 	if profile := p.Spec.Settings.Defaulted().Generalize.Profile; !profile.Traits().DonorMayReturn {
 		refuse(ProfileUnsupported, "use profile static if the pool's nodes share one credential",
 			"profile %s removes the credentials that the donor itself needs to come back, so a donor that returns to service cannot be generalized with it", profile)
+	}
+	if foreign := p.Spec.Settings.Foreign(p.Spec.Donor.ProviderID); foreign != "" {
+		refuse(SettingOfOtherCloud, "leave "+foreign+" out", "%s is for nodes of another cloud than that of node %s", foreign, p.Spec.Donor.NodeName)
 	}
 	refusals = append(refusals, e.refuseImage(p)...)
 	inTheWay, err := e.refuseOthers(ctx, w, others)

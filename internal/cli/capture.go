@@ -35,16 +35,16 @@ node was given back; 5 a credential or a permission; 6 the API server or the clo
 130 interrupted, or --timeout is over.`
 
 const captureExample = `  # What would be done, and what is in the way
-  kamino capture k8s-pool1-12345678-vmss000003 --dry-run
+  kamino capture worker-3 --dry-run
 
   # Capture it and watch
-  kamino capture k8s-pool1-12345678-vmss000003
+  kamino capture worker-3
 
   # In a script: leave at once, the controller does the work
-  kamino capture k8s-pool1-12345678-vmss000003 --wait=false -o name
+  kamino capture worker-3 --wait=false -o name
 
   # Grow the pool by two copies afterwards, and keep five versions
-  kamino capture k8s-pool1-12345678-vmss000003 --new-nodes 2 --keep 5`
+  kamino capture worker-3 --new-nodes 2 --keep 5`
 
 // captureFlags are what a person says about one capture.
 type captureFlags struct {
@@ -81,7 +81,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar((*string)(&s.Generalize.UnknownFiles), "unknown-files", "", "what to do about files that neither a package nor an image nor the base system brought: Allow or Refuse (default Allow)")
 	flags.StringVar(&s.Generalize.Rules, "rules", "", "ConfigMap in the namespace of the pod that generalizes the disk, with rules, agents and exemptions of your own")
 	flags.StringVar(&s.Generalize.Image, "image", "", "image of the pod that generalizes the disk (default: Kamino's own)")
-	flags.Int32Var(&c.replicas, "replicas", 0, "replicas of the image version in the pool's region (default: by the pool's maximum size)")
+	flags.Int32Var(&c.replicas, "replicas", 0, "on Azure, replicas of the image version in the pool's region (default: by the pool's maximum size)")
 	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool are kept, at least 2")
 	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "by how many nodes the pool grows afterwards")
 	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to be Ready; exit code 4 if they do not")
@@ -98,7 +98,7 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) (print.Form
 		c.settings.Drain.GracePeriod = &metav1.Duration{Duration: c.gracePeriod}
 	}
 	if flags.Changed("replicas") {
-		c.settings.Publish.Replicas = &c.replicas
+		c.settings.Azure = &v1alpha1.AzureSettings{Replicas: &c.replicas}
 	}
 	switch c.settings.Generalize.Profile = v1alpha1.Profile(c.profile); c.settings.Generalize.Profile {
 	case v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap:

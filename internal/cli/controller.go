@@ -18,7 +18,7 @@ func newControllerCommand(f *Factory, o *Options) *cobra.Command {
 		Long: `Decide as every PrototypePolicy of the cluster says, and carry out every Prototype, until interrupted. Several
 may run: the one that holds the Lease works, and the others wait for it. The Lease is also what "kamino capture"
 goes by, which leaves the work to a controller where there is one.`,
-		Example: `  kamino controller --cloud-config /etc/kubernetes/azure.json
+		Example: `  kamino controller --cloud-config /etc/kubernetes/` + registry.All()[0].ConfigFile + `
   kamino controller --metrics-bind-address :8080 --log-format json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

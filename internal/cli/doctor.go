@@ -21,7 +21,7 @@ func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
 		Short: "Look for everything that would keep Kamino from working here, and say what to do",
 		Long: `Look at the cluster and its pools, before anything is installed or after, and change nothing: the clocks, what is
 installed, what this user may do in the cluster, who drives captures, which pools there are, which nodes are held by
-nobody who gives them back and what captures have left, the credential for the cloud and each of its permissions, whether each pool can be captured, its image gallery, and whether its nodes say
+nobody who gives them back and what captures have left, the credential for the cloud and each of its permissions, whether each pool can be captured, its versions, and whether its nodes say
 when they were patched.
 
 Each finding is ok, warn or fail, and says what to do. The exit code is 0 if nothing fails, and 3 if something would

@@ -75,8 +75,8 @@ shows it beforehand.
 
 A node that a capture holds which has not ended is given back by "kamino cancel". One that a replacement of nodes holds
 is taken away from it: run the rollback again instead, if it is to go on.`,
-		Example: `  kamino return k8s-pool1-12345678-vmss000003 --dry-run
-  kamino return k8s-pool1-12345678-vmss000003
+		Example: `  kamino return worker-3 --dry-run
+  kamino return worker-3
   kamino return --leftovers`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if flags.leftovers {

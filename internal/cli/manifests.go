@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 
@@ -17,11 +18,18 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
   kamino manifests | kubectl apply -f -
 
   # With the controller as well: the namespace is there now, and takes a Secret that says how to reach the cloud
-  kubectl -n kamino-system create secret generic kamino-cloud-config --from-file=azure.json
+  kubectl -n kamino-system create secret generic kamino-cloud-config --from-file=` + registry.All()[0].ConfigFile + `
   kamino manifests --controller --cloud-config-secret kamino-cloud-config | kubectl apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m.Namespace, m.GeneralizeNamespace = o.Namespace, o.GeneralizeNamespace
+			if m.CloudConfigSecret != "" {
+				about, err := registry.All().Choose(o.Cloud, func() ([]string, error) { return nil, nil })
+				if err != nil {
+					return &ending{ExitUsage, err}
+				}
+				m.ConfigFile = about.ConfigFile
+			}
 			if err := manifest.Write(f.Out, m); err != nil {
 				return &ending{ExitUsage, err}
 			}
@@ -34,6 +42,6 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,
 		"leave the ValidatingAdmissionPolicy out, which an API server before version 1.30 does not know")
 	cmd.Flags().StringVar(&m.CloudConfigSecret, "cloud-config-secret", "",
-		"`name` of a Secret whose key azure.json configures the cloud (default: the pod's workload identity)")
+		"`name` of a Secret whose key "+configFiles()+" configures the cloud (default: the pod's workload identity)")
 	return cmd
 }

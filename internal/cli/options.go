@@ -111,14 +111,14 @@ func (o *Options) recorder(c *cluster.Connection) events.EventRecorder {
 // bindCloud binds what says which cloud it is, and what each of them is configured by.
 func (o *Options) bindCloud(flags *pflag.FlagSet, getenv func(string) string) {
 	all := registry.All()
-	var files, environments []string
+	var environments []string
 	for _, d := range all {
-		files, environments = append(files, d.ConfigFile), append(environments, d.Environment)
+		environments = append(environments, d.Environment)
 	}
 	flags.StringVar(&o.Cloud, "cloud", getenv(envCloud),
 		"`name` of the cloud: "+strings.Join(all.Names(), ", ")+" (default: "+envCloud+", or the one that the cluster's nodes are in)")
 	flags.StringVar(&o.CloudConfig, "cloud-config", getenv(envCloudConfig),
-		strings.Join(files, " or ")+" `file` that names the cloud and the credential (default: "+envCloudConfig+", or "+strings.Join(environments, ", ")+")")
+		configFiles()+" `file` that names the cloud and the credential (default: "+envCloudConfig+", or "+strings.Join(environments, ", ")+")")
 	bound := []string{"cloud", "cloud-config"}
 	o.CloudOptions = map[string]*string{}
 	for _, d := range all {
@@ -130,6 +130,15 @@ func (o *Options) bindCloud(flags *pflag.FlagSet, getenv func(string) string) {
 	for _, name := range bound {
 		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
 	}
+}
+
+// configFiles are the names of the clouds' configurations, for a sentence.
+func configFiles() string {
+	var files []string
+	for _, d := range registry.All() {
+		files = append(files, d.ConfigFile)
+	}
+	return strings.Join(files, " or ")
 }
 
 // podNamespace is where the generalize pods run.

@@ -20,7 +20,7 @@ A cloud may allow the nodes of one pool only so many different images, and lets 
 longer; "kamino doctor" warns before. Deleting versions does not help, for a node keeps what it was built from. The same
 command again takes the next oldest image. Nodes that already run the current version are never touched.
 
-Refused while a capture of the pool is in flight. It needs two more permissions; see docs/azure.md.`
+Refused while a capture of the pool is in flight. It needs more permissions than a capture; "kamino doctor" names them.`
 
 func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 	flags, replacing := changeFlags{}, replaceFlags{nodes: true}

@@ -16,7 +16,7 @@ const restoreHelp = `Give the pool's recipe back what it lost when it was pointe
 extensions that bootstrap a node, with their settings, and customData. It was kept in a Secret of Kamino's namespace
 before the promotion. Without a version or a Prototype the latest one counts.
 
-What the cloud gives out to nobody was not kept. On Azure that is customData, unless the capture was told of a copy
+What the cloud gives out to nobody was not kept. That may be customData, unless the capture was told of a copy
 (--custom-data-from), and the protected settings of an extension. Give each by the name of a Secret in Kamino's
 namespace; what is not given is named, and refuses the command unless --incomplete leaves it out: nodes that are built
 without it may never join.
@@ -44,7 +44,7 @@ func (r *restoreFlags) complete() error {
 	for _, text := range r.protected {
 		extension, secret, named := strings.Cut(text, "=")
 		if !named || extension == "" || secret == "" {
-			return usagef("--protected-settings-from %s: name an extension and a Secret, as in vmssCSE=pool1-cse", text)
+			return usagef("--protected-settings-from %s: name an extension and a Secret, as in bootstrap=pool1-bootstrap", text)
 		}
 		r.Protected[extension] = secret
 	}
@@ -58,7 +58,7 @@ func newRestoreCommand(f *Factory, o *Options) *cobra.Command {
 		Short: "Give a pool's recipe back what it lost with its first version",
 		Long:  restoreHelp,
 		Example: `  kamino restore pool1 --dry-run
-  kamino restore pool1 --custom-data-from pool1-custom-data --protected-settings-from vmssCSE=pool1-cse`,
+  kamino restore pool1 --custom-data-from pool1-custom-data --protected-settings-from bootstrap=pool1-bootstrap`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := flags.complete(); err != nil {

@@ -34,7 +34,7 @@ each is cordoned, drained with regard to budgets, given a new disk, waited for, 
 at a time as --max-unavailable allows; nodes that are not Ready count too, and those to be rebuilt go first. It may
 be interrupted: the same command again goes on. A node that can't be drained is given back as it is; one that does
 not come back stays cordoned and stops the rest. For an outage, --all-at-once --accept-outage rebuilds all of them
-at the same time and drains none. It needs two more permissions; see docs/azure.md.
+at the same time and drains none. It needs more permissions than a capture; "kamino doctor" names them.
 
 Refused while a capture of the pool is in flight: it would point the recipe at its own version afterwards.`
 

@@ -27,7 +27,7 @@ const rootExample = `  # Install what the cluster needs
   kamino manifests | kubectl apply -f -
 
   # Capture a node; its pool's next nodes are copies of it
-  kamino capture k8s-pool1-12345678-vmss000003
+  kamino capture worker-3
 
   # What pools are built from, and what is in flight
   kamino status`

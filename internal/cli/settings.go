@@ -34,7 +34,7 @@ func checkSettings(s v1alpha1.Settings) error {
 	if limit := s.OutOfService.MaxUnavailable; limit != nil && !meansNodes(limit) {
 		return usagef("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
 	}
-	switch replicas := s.Publish.Replicas; {
+	switch {
 	case !knownUnknownFiles(s.Generalize.UnknownFiles):
 		return usagef("--unknown-files must be Allow or Refuse, not %q", s.Generalize.UnknownFiles)
 	case s.Drain.GracePeriod != nil && s.Drain.GracePeriod.Duration < 0:
@@ -43,8 +43,8 @@ func checkSettings(s v1alpha1.Settings) error {
 		return usagef("--keep must be from %d to %d versions, not %d: the current and the prior one always stay", minKeep, maxKeep, s.Keep)
 	case s.Recipe.NewNodes < 0 || s.Recipe.NewNodes > maxNewNodes:
 		return usagef("--new-nodes must be from 0 to %d nodes, not %d", maxNewNodes, s.Recipe.NewNodes)
-	case replicas != nil && (*replicas < 1 || *replicas > maxReplicas):
-		return usagef("--replicas must be from 1 to %d, not %d", maxReplicas, *replicas)
+	case s.Azure != nil && s.Azure.Replicas != nil && (s.Replicas() < 1 || s.Replicas() > maxReplicas):
+		return usagef("--replicas must be from 1 to %d, not %d", maxReplicas, s.Replicas())
 	}
 	return nil
 }

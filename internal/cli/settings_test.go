@@ -30,6 +30,15 @@ func parsed(t *testing.T, args ...string) v1alpha1.Settings {
 
 // leaves lists the settings by their paths in the API.
 func leaves(path string, v reflect.Value, add func(path string, value any)) {
+	if azure, is := v.Interface().(*v1alpha1.AzureSettings); is {
+		if azure == nil {
+			azure = &v1alpha1.AzureSettings{}
+		}
+		v = reflect.ValueOf(*azure)
+	}
+	if _, isFormer := v.Interface().(v1alpha1.PublishSettings); isFormer { // a flag sets the name of today
+		return
+	}
 	if _, isDuration := v.Interface().(metav1.Duration); isDuration || v.Kind() != reflect.Struct {
 		add(path, v.Interface())
 		return

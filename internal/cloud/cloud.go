@@ -61,6 +61,8 @@ type Pool struct {
 type Recipe struct {
 	// Image that the recipe names, as the cloud writes it.
 	Image string `json:"image"`
+	// Short is the end of Image that tells it from others of its cloud, for people; empty where Image is short itself.
+	Short string `json:"-"`
 	// Version, if Image is a version of this pool's own line; else empty. Recipes that can't tell leave it empty, and
 	// Join has the Disks read the image.
 	Version string `json:"version,omitempty"`

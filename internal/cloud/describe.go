@@ -18,12 +18,33 @@ type Description struct {
 	Options []Option
 	// New makes a provider, and says in words, without a secret, what it was configured by. It does no I/O over the network.
 	New func(context.Context, Config) (p Provider, source string, err error)
-	// Reasons of its refusals, which carry their remedies themselves; those of the contract are not among them.
-	Reasons []string
+	// Reasons of its refusals, by name. Those of the contract are among them where the provider gives them.
+	Reasons []Reason
 	// Classes of requests that its limits count apart.
 	Classes []string
 	// Remedies for what no call of the contract says the remedy of.
 	Remedies Remedies
+	// OldDriver is the driver of data disks that was Kubernetes' own: how its volumes' names begin in a Node's status.
+	// Empty where there was none.
+	OldDriver string
+}
+
+// Reason is one of the closed set that a provider refuses for. A refusal names the objects; this is for whoever looks
+// the reason up.
+type Reason struct {
+	// Name in one CamelCase word, as Refusal.Reason has it.
+	Name string
+	// Means says what is in the way, and Remedy what to do about it: neither has a full stop.
+	Means, Remedy string
+}
+
+// ReasonNames are the names of the description's reasons.
+func (d Description) ReasonNames() []string {
+	names := make([]string, len(d.Reasons))
+	for i, r := range d.Reasons {
+		names[i] = r.Name
+	}
+	return names
 }
 
 // Option is a flag, and the environment variable that stands in for it.
@@ -50,6 +71,6 @@ type Remedies struct {
 	Credential, Permissions, Audit string
 	// Pool: it does not exist. NoPool: no node of the cluster is of one. History: the images of a pool cannot be looked at.
 	Pool, NoPool, History string
-	// OldDisks: data disks were attached by Kubernetes' own driver, which writes the model of an instance.
+	// OldDisks: data disks were attached by OldDriver, which writes the model of an instance.
 	OldDisks string
 }

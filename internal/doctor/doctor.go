@@ -50,7 +50,7 @@ const (
 	CheckCredential   = "credential"
 	CheckPermissions  = "permissions"
 	CheckPool         = "pool"
-	CheckGallery      = "gallery"
+	CheckVersions     = "versions"
 	CheckImages       = "images"
 	CheckPatching     = "patching"
 )
@@ -58,7 +58,7 @@ const (
 // Checks lists their names.
 func Checks() []string {
 	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckKured, CheckNodes, CheckDisks, CheckHeld, CheckCredential,
-		CheckPermissions, CheckPool, CheckGallery, CheckImages, CheckPatching}
+		CheckPermissions, CheckPool, CheckVersions, CheckImages, CheckPatching}
 }
 
 // Finding is one thing that was looked at.
@@ -250,7 +250,7 @@ func (d *Doctor) lookAtNode(n *corev1.Node, id cloud.PoolID) {
 		switch {
 		case strings.HasPrefix(string(v.Name), "kubernetes.io/csi/"):
 			d.csi++
-		case strings.HasPrefix(string(v.Name), "kubernetes.io/azure-disk/") && !slices.Contains(d.inTree, n.Name):
+		case d.About.OldDriver != "" && strings.HasPrefix(string(v.Name), d.About.OldDriver) && !slices.Contains(d.inTree, n.Name):
 			d.inTree = append(d.inTree, n.Name)
 		}
 	}

@@ -274,10 +274,10 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"no pool": {CheckNodes, Fail, "no pool other is known: did you mean pool1?", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Only = "other"
 		}},
-		"a recipe that names the definition": {CheckGallery, Warn, "pins it", memory.PoolSpec{Latest: true}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
+		"a recipe that names the definition": {CheckVersions, Warn, "pins it", memory.PoolSpec{Latest: true}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
 			world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
 		}},
-		"a quarantined recipe": {CheckGallery, Fail, "kamino rollback pool1", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
+		"a quarantined recipe": {CheckVersions, Fail, "kamino rollback pool1", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
 			world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "bad"}})
 			world.ChangeRecipe(pool, string(pool)+"/versions/2026.03.01")
 		}},

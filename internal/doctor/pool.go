@@ -70,7 +70,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	if fine {
 		d.ok(CheckPool, m.name, "node %s could be captured now, as far as the cloud is concerned", m.donorName)
 	}
-	d.gallery(ctx, id, m.name, seen)
+	d.versions(ctx, id, m.name, seen)
 	d.spread(ctx, seen, m)
 	d.patching(m)
 }
@@ -160,16 +160,16 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string) 
 	return true, missing
 }
 
-// gallery looks at what there is of versions, and at what the recipe names.
-func (d *Doctor) gallery(ctx context.Context, id cloud.PoolID, pool string, seen cloud.Pool) {
+// versions looks at what there is of versions, and at what the recipe names.
+func (d *Doctor) versions(ctx context.Context, id cloud.PoolID, pool string, seen cloud.Pool) {
 	recipe := seen.Recipe
 	images, err := d.Cloud.Images(ctx, id)
 	if err != nil {
-		d.add(Finding{Level: Fail, Check: CheckGallery, Subject: pool, Reason: string(cloud.KindOf(err)), Message: sentence(err), Remedy: d.About.Remedies.History})
+		d.add(Finding{Level: Fail, Check: CheckVersions, Subject: pool, Reason: string(cloud.KindOf(err)), Message: sentence(err), Remedy: d.About.Remedies.History})
 		return
 	}
 	if gone := history.Gone(seen, images); gone != nil {
-		d.add(d.found(*gone, CheckGallery, pool))
+		d.add(d.found(*gone, CheckVersions, pool))
 		return
 	}
 	for _, image := range images {
@@ -177,18 +177,18 @@ func (d *Doctor) gallery(ctx context.Context, id cloud.PoolID, pool string, seen
 			continue
 		}
 		if why := image.Tags[cloud.TagQuarantined]; why != "" {
-			d.add(Finding{Level: Fail, Check: CheckGallery, Subject: pool, Reason: "VersionQuarantined", Message: fmt.Sprintf("the recipe names version %s, which is quarantined (%s)", image.Version, why), Remedy: "kamino rollback " + pool})
+			d.add(Finding{Level: Fail, Check: CheckVersions, Subject: pool, Reason: "VersionQuarantined", Message: fmt.Sprintf("the recipe names version %s, which is quarantined (%s)", image.Version, why), Remedy: "kamino rollback " + pool})
 			return
 		}
 	}
 	switch {
 	case recipe.Latest:
-		d.add(Finding{Level: Warn, Check: CheckGallery, Subject: pool, Message: fmt.Sprintf("the recipe names the image definition, whose latest version is %s now; the first capture pins it to an exact one", recipe.Version),
+		d.add(Finding{Level: Warn, Check: CheckVersions, Subject: pool, Message: fmt.Sprintf("the recipe names the image definition, whose latest version is %s now; the first capture pins it to an exact one", recipe.Version),
 			Remedy: "nothing, if only Kamino makes versions from now on: see docs/moving.md"})
 	case recipe.Version != "":
-		d.ok(CheckGallery, pool, "there is a history of %s, and the recipe names %s", wording.Count(len(images), "version"), recipe.Version)
+		d.ok(CheckVersions, pool, "there is a history of %s, and the recipe names %s", wording.Count(len(images), "version"), recipe.Version)
 	default:
-		d.ok(CheckGallery, pool, "there is a history of %s, and the recipe names %s", wording.Count(len(images), "version"), recipe.Image)
+		d.ok(CheckVersions, pool, "there is a history of %s, and the recipe names %s", wording.Count(len(images), "version"), recipe.Image)
 	}
 }
 

@@ -35,9 +35,11 @@ type Options struct {
 	Controller bool
 	// Image of the controller, and through it of the generalize pods. Required with Controller.
 	Image string
-	// CloudConfigSecret is a Secret in the namespace whose key azure.json configures the cloud. The
+	// CloudConfigSecret is a Secret in the namespace whose key ConfigFile configures the cloud. The
 	// Deployment starts without it too, for clusters whose pods get a workload identity.
 	CloudConfigSecret string
+	// ConfigFile is the name of the cloud's configuration. Required with CloudConfigSecret.
+	ConfigFile string
 	// NoAdmissionPolicy leaves the ValidatingAdmissionPolicy out, which API servers before 1.30 don't know.
 	NoAdmissionPolicy bool
 }
@@ -91,6 +93,9 @@ func Write(w io.Writer, o Options) error {
 	if o.Controller && o.Image == "" {
 		return fmt.Errorf("the controller's Deployment needs an image, and this build of Kamino was published nowhere: push one of it and name it with --image")
 	}
+	if o.CloudConfigSecret != "" && o.ConfigFile == "" {
+		return fmt.Errorf("the Secret %s needs the name of its key", o.CloudConfigSecret)
+	}
 	if err := CRDs(w); err != nil {
 		return err
 	}
@@ -134,6 +139,7 @@ func render(w io.Writer, name string, o Options) error {
 		"$(lease)", v1alpha1.LeaseName,
 		"$(image)", o.Image,
 		"$(secret)", o.CloudConfigSecret,
+		"$(config)", o.ConfigFile,
 	)
 	var kept strings.Builder
 	for line := range strings.Lines(string(text)) {

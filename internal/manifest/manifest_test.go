@@ -170,10 +170,10 @@ func TestTheAdmissionPolicyCanBeLeftOut(t *testing.T) {
 }
 
 func TestTheController(t *testing.T) {
-	objects := documents(t, Options{Controller: true, Image: "example.test/kamino:v1", CloudConfigSecret: "cc"})
+	objects := documents(t, Options{Controller: true, Image: "example.test/kamino:v1", CloudConfigSecret: "cc", ConfigFile: "cloud.json"})
 	deployment := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller")
 	pod := deployment.Spec.Template.Spec
-	for _, want := range []string{"controller", "--namespace=kamino-system", "--image=example.test/kamino:v1", "--cloud-config=/etc/kamino/azure.json"} {
+	for _, want := range []string{"controller", "--namespace=kamino-system", "--image=example.test/kamino:v1", "--cloud-config=/etc/kamino/cloud.json"} {
 		if !slices.Contains(pod.Containers[0].Args, want) {
 			t.Errorf("args %v lack %s", pod.Containers[0].Args, want)
 		}

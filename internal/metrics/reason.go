@@ -51,7 +51,7 @@ var refusalReasons = setOf(
 	selection.TooManyUnavailable, capture.CaptureInFlight,
 	capture.CapturedToday, capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff, capture.DonorClockOff,
 	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.ForceNotAllowed, capture.ImageNotAllowed, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid,
-	spread.TooManyImages,
+	spread.TooManyImages, capture.SettingOfOtherCloud,
 )
 
 // Refusals are the reasons for which a capture does not begin.
@@ -61,7 +61,7 @@ type Refusals struct{ set set[string] }
 func RefusalsOf(clouds ...cloud.Description) Refusals {
 	all := maps.Clone(refusalReasons)
 	for _, c := range clouds {
-		for _, reason := range c.Reasons {
+		for _, reason := range c.ReasonNames() {
 			all[reason] = true
 		}
 	}

@@ -191,7 +191,7 @@ func TestStatusTables(t *testing.T) {
 		Pools: []Pool{
 			{
 				Pool: cloud.Pool{Name: "pool1", Capacity: 3, Location: "westeurope", Traits: map[string]string{"generation": "V2", "architecture": "x64"},
-					Recipe: cloud.Recipe{Image: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/kamino-pool1-prototype/versions/2026.03.01", Version: "2026.03.01", Bootstrap: []string{"customData", "extension vmssCSE"}}},
+					Recipe: cloud.Recipe{Image: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/kamino-pool1-prototype/versions/2026.03.01", Short: "SIG_g/images/kamino-pool1-prototype/versions/2026.03.01", Version: "2026.03.01", Bootstrap: []string{"customData", "extension vmssCSE"}}},
 				Nodes: 3, ReadyNodes: 2,
 				Versions: []Version{
 					{Version: "2026.03.09", State: cloud.Pending, Percent: 40, ID: "id3", Verified: "rules=7 files=200 findings=0 tool=v1", Donor: "node-1", BuiltAt: now.Add(-time.Hour), Proof: "static/1/sha256:ab"},

@@ -97,7 +97,7 @@ func poolTable(w io.Writer, pools []Pool, wide bool) error {
 		}
 		row := []string{
 			p.Name, fmt.Sprintf("%d/%d", p.ReadyNodes, p.Nodes), capacity, version,
-			orNone(shortImage(p.Recipe.Image, wide)),
+			orNone(recipeImage(p.Recipe, wide)),
 		}
 		if wide {
 			row = append(row, orNone(p.Location), orNone(traits(p.Traits)), orNone(strings.Join(p.Recipe.Bootstrap, ",")))
@@ -107,12 +107,12 @@ func poolTable(w io.Writer, pools []Pool, wide bool) error {
 	return table(w, heading, rows)
 }
 
-// shortImage is the part of a resource ID that tells images of one subscription apart.
-func shortImage(image string, wide bool) string {
-	if i := strings.LastIndex(strings.ToLower(image), "/galleries/"); i >= 0 && !wide {
-		return image[i+len("/galleries/"):]
+// recipeImage names the image of a recipe, in short if there is a short form and nobody wants it wide.
+func recipeImage(recipe cloud.Recipe, wide bool) string {
+	if wide || recipe.Short == "" {
+		return recipe.Image
 	}
-	return image
+	return recipe.Short
 }
 
 func traits(all map[string]string) string {

@@ -55,12 +55,9 @@ func Describe() cloud.Description {
 			}
 			return p, config.Source, nil
 		},
-		Reasons: []string{
-			"AKSManaged", "AutomaticOSUpgrade", "ConfidentialVM", "DefinitionMismatch", "DiskEncryptedInGuest", "DiskEncryptionSetElsewhere",
-			"EphemeralOSDisk", "FlexibleOrchestration", "GalleryNameTaken", "GenerationMismatch", "PermissionMissing", "QuotaUsedUp",
-			rollingUpgradeRuns, "UnmanagedOSDisk", "UpgradePolicyAutomatic", "UpgradePolicyRolling", "UpgradePolicyUnknown", "VersionExists", "Windows",
-		},
-		Classes: []string{classRead, classWrite, classDelete},
+		Reasons:   refusalReasons,
+		OldDriver: "kubernetes.io/azure-disk/",
+		Classes:   []string{classRead, classWrite, classDelete},
 		Remedies: cloud.Remedies{
 			Credential:  "see docs/azure.md, section Credentials: --cloud-config names a cluster's azure.json, and AZURE_… variables come before it",
 			Permissions: "give the credential a role with the actions of docs/azure.md, section Permissions, on the pool's resource group",

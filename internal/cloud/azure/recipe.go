@@ -34,6 +34,7 @@ func partOf(extension *armcompute.VirtualMachineScaleSetExtension) cloud.Part {
 func recipeOf(s scaleSet, model armcompute.VirtualMachineScaleSet) cloud.Recipe {
 	image := imageReference(model)
 	out := cloud.Recipe{Image: s.imageName(image)}
+	out.Short = shortImage(out.Image)
 	for _, extension := range extensionsOf(model) {
 		if isBootstrap(extension) {
 			out.Bootstrap = append(out.Bootstrap, partOf(extension).String())
@@ -43,6 +44,15 @@ func recipeOf(s scaleSet, model armcompute.VirtualMachineScaleSet) cloud.Recipe 
 		out.Version, out.Latest, _ = s.versionOf(value(image.ID))
 	}
 	return out
+}
+
+// shortImage is what follows the galleries of an image's ID; empty for an image of no gallery.
+func shortImage(image string) string {
+	const galleries = "/galleries/"
+	if i := strings.LastIndex(strings.ToLower(image), galleries); i >= 0 {
+		return image[i+len(galleries):]
+	}
+	return ""
 }
 
 // sameRegion compares "West US 2" and "westus2".

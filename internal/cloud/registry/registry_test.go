@@ -78,8 +78,11 @@ func TestDescriptionsAreWhole(t *testing.T) {
 			t.Errorf("%s: %v", d.Name, err)
 		}
 		for _, reason := range d.Reasons {
-			if !regexp.MustCompile(`^[A-Z][A-Za-z]+$`).MatchString(reason) {
-				t.Errorf("%s: reason %q is not one word", d.Name, reason)
+			if !regexp.MustCompile(`^[A-Z][A-Za-z]+$`).MatchString(reason.Name) {
+				t.Errorf("%s: reason %q is not one word", d.Name, reason.Name)
+			}
+			if reason.Means == "" || reason.Remedy == "" || strings.HasSuffix(reason.Means, ".") || strings.HasSuffix(reason.Remedy, ".") {
+				t.Errorf("%s: %s does not say what is in the way and what to do, each without a full stop", d.Name, reason.Name)
 			}
 		}
 	}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ofOneCloud are words that only one cloud has, in what the program does and says. Comments are free: they may tell
+// where a fact comes from. So are the profiles, which tell what clouds and distributions leave on a disk.
+var ofOneCloud = regexp.MustCompile(`(?i)azure|\barm_|vmss|scale ?sets?\b|galler(y|ies)|subscription|resource ?groups?\b|virtual ?machine`)
+
+// spoken is where a word of one cloud may stand above its provider, and why. An entry that nothing needs any more fails.
+var spoken = map[string]string{
+	"internal/cloud/registry/registry.go": "it lists the providers",
+	"api/v1alpha1/azure.go":               "the settings of one cloud stand under its name",
+	"api/v1alpha1/settings_types.go":      "the settings of one cloud stand under its name",
+	"internal/cli/capture.go":             "the flag of such a setting",
+	"internal/cli/settings.go":            "the flag of such a setting",
+}
+
+// TestNoCloudsWordsAboveIt holds what is above the providers to words that every cloud has: what one cloud alone says,
+// its description says.
+func TestNoCloudsWordsAboveIt(t *testing.T) {
+	found, looked := map[string][]string{}, 0
+	see := func(path, text string) {
+		looked++
+		for _, word := range ofOneCloud.FindAllString(text, -1) {
+			if !slices.Contains(found[path], word) {
+				found[path] = append(found[path], word)
+			}
+		}
+	}
+	for _, tree := range []string{"api/v1alpha1", "internal", "cmd"} {
+		err := filepath.WalkDir("../../"+tree, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			name := filepath.ToSlash(strings.TrimPrefix(path, "../../"))
+			switch {
+			case d.IsDir() && (name == "internal/cloud/azure" || d.Name() == "testdata"):
+				return filepath.SkipDir
+			case d.IsDir() || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(d.Name(), "zz_generated"):
+			case strings.HasSuffix(name, ".go"):
+				seeGo(t, path, func(text string) { see(name, text) })
+			case strings.HasPrefix(name, "internal/manifest/files/"):
+				seeYAML(t, path, func(text string) { see(name, text) })
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if looked < 10000 {
+		t.Fatalf("only %d words were looked at", looked)
+	}
+	for path, words := range found {
+		if spoken[path] == "" {
+			t.Errorf("%s says %s, which one cloud alone does: have its description say it", path, strings.Join(words, ", "))
+		}
+	}
+	for path, why := range spoken {
+		if found[path] == nil {
+			t.Errorf("%s (%s) says no word of one cloud any more: take it from the list", path, why)
+		}
+	}
+}
+
+// seeGo shows a file's names and texts.
+func seeGo(t *testing.T, path string, see func(string)) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			see(n.Name)
+		case *ast.BasicLit:
+			if n.Kind == token.STRING {
+				see(n.Value)
+			}
+		}
+		return true
+	})
+}
+
+// seeYAML shows a manifest's lines without their comments.
+func seeYAML(t *testing.T, path string, see func(string)) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		code, _, _ := strings.Cut(line, "#")
+		see(code)
+	}
+}
+
+// The words are found as they are written in code, and in no others.
+func TestACloudsWordsAreKnown(t *testing.T) {
+	for text, want := range map[string]bool{
+		"AzureSettings": true, "kubernetes.io/azure-disk/": true, "CheckGallery": true, "galleries": true, "arm_requests": true, "k8s-vmss000003": true,
+		"a scale set": true, "ScaleSet": true, "the resource group": true, "ResourceGroups": true, "virtualMachines": true, "subscription": true,
+		"alarm_x": false, "scale settings": false, "harm": false, "a pool": false, "the resource grouped": false, "machine": false,
+	} {
+		if got := ofOneCloud.MatchString(text); got != want {
+			t.Errorf("%q: found %t, want %t", text, got, want)
+		}
+	}
+}

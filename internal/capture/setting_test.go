@@ -1,0 +1,29 @@
+package capture
+
+import (
+	"testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// TestASettingOfAnotherCloud is found before anything is done, though the API server would refuse it too: a policy's
+// settings are written before anybody knows its pools.
+func TestASettingOfAnotherCloud(t *testing.T) {
+	five := int32(5)
+	s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Azure = &v1alpha1.AzureSettings{Replicas: &five} })
+	s.refused(SettingOfOtherCloud, "settings.azure is for nodes of another cloud", "leave settings.azure out")
+}
+
+// TestReplicasReachTheCloud by either of their names.
+func TestReplicasReachTheCloud(t *testing.T) {
+	five := int32(5)
+	for name, settings := range map[string]v1alpha1.Settings{
+		"the name":        {Azure: &v1alpha1.AzureSettings{Replicas: &five}},
+		"the former name": {Publish: v1alpha1.PublishSettings{Replicas: &five}},
+	} {
+		w := &world{p: &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{Settings: settings}}, proof: &v1alpha1.Proof{}}
+		if got := (&Engine{}).imageSpec(w).Replicas; got != 5 {
+			t.Errorf("%s: %d replicas are asked for", name, got)
+		}
+	}
+}
