@@ -92,8 +92,12 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 		return Capture{}, err
 	}
 	stats := w.Cloud().Stats()
+	yardstick, err := yardstick(ctx, o, environment(w))
+	if err != nil {
+		return Capture{}, err
+	}
 	report := Capture{
-		TimeScale: o.TimeScale, Donor: times, Child: child,
+		TimeScale: o.TimeScale, Donor: times, Child: child, Yardstick: yardstick,
 		Stops:    stopsIn(w.Cloud().Requests()),
 		Requests: Requests{Counted: stats.Reads + stats.Writes, Polls: stats.Polls + stats.Repeats, ByOperation: stats.ByOperation},
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,14 @@ func TestTheLatenciesAreTold(t *testing.T) {
 		if !strings.Contains(text.String(), line+"\n") {
 			t.Errorf("%q is not in\n%s", line, &text)
 		}
+	}
+	dear := Capture{Child: Child{CPU: time.Second}, Yardstick: 100 * time.Millisecond, Donor: Times{OutOfService: time.Second, Drain: time.Second}}
+	if missed := (Report{Capture: &dear}).Missed(); !slices.Equal(missed, []string{"CPU"}) {
+		t.Errorf("a command that costs ten times a look at the nodes is beyond: %v", missed)
+	}
+	dear.Yardstick = 300 * time.Millisecond
+	if missed := (Report{Capture: &dear}).Missed(); len(missed) > 0 {
+		t.Errorf("one that costs three times is beyond: %v", missed)
 	}
 	for _, l := range set(azure.Latencies{}, machine.Latencies{}) {
 		if !strings.Contains(text.String(), "\n| "+l.Of+" | ") {

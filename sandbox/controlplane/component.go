@@ -89,19 +89,22 @@ func (c *ControlPlane) startAPIServer(o Options, listener net.Listener, etcd str
 
 // joinFlags are the API server's flags that decide how nodes come in.
 func (c *ControlPlane) joinFlags(o Options) ([]string, error) {
-	if o.JoinAddress == "" {
+	if !o.Join {
 		return []string{"--anonymous-auth=false"}, nil
+	}
+	flags := []string{"--enable-bootstrap-token-auth=true", "--enable-admission-plugins=NodeRestriction"}
+	if o.JoinAddress == "" {
+		return flags, nil
 	}
 	client, err := c.authority.Issue("apiserver-kubelet-client", authority.Subject{Name: "kube-apiserver-kubelet-client", Groups: []string{"system:masters"}})
 	if err != nil {
 		return nil, err
 	}
-	return []string{
-		"--enable-bootstrap-token-auth=true", "--enable-admission-plugins=NodeRestriction",
-		"--kubelet-client-certificate=" + client.CertFile, "--kubelet-client-key=" + client.KeyFile,
+	return append(flags,
+		"--kubelet-client-certificate="+client.CertFile, "--kubelet-client-key="+client.KeyFile,
 		// Nobody resolves the names of these nodes.
 		"--kubelet-preferred-address-types=InternalIP",
-	}, nil
+	), nil
 }
 
 func (c *ControlPlane) startControllerManager(o Options) error {
@@ -150,7 +153,7 @@ func (c *ControlPlane) startControllerManager(o Options) error {
 // their own, which are off by default.
 func (o Options) controllers() string {
 	const always = "*,-node-ipam-controller"
-	if o.JoinAddress == "" {
+	if !o.Join {
 		return always
 	}
 	return always + ",bootstrap-signer-controller,token-cleaner-controller"

@@ -34,10 +34,12 @@ type Options struct {
 	// Port of the API server; 0 takes a free one. Who wants the same address after a restart passes the port
 	// of the first start.
 	Port int
+	// Join lets nodes join as kubeadm has them do it: with a bootstrap token, after a look at the public ConfigMap
+	// cluster-info as nobody, and with no right but to what is theirs.
+	Join bool
 	// JoinAddress is an IP address of this host at which real nodes reach the API server; it listens there
-	// instead of on 127.0.0.1. With it nodes can join as kubeadm has them do it: with a bootstrap token, after
-	// a look at the public ConfigMap cluster-info as nobody, and the API server has a credential to reach their
-	// kubelets. Empty where nodes are simulated, which have other ways.
+	// instead of on 127.0.0.1. They may join, and the API server has a credential to reach their kubelets. Empty
+	// where nodes are simulated.
 	JoinAddress string
 	// NodeGrace is how long a node may be silent before it counts as not Ready; 0 means 8 s, where a real
 	// cluster has 40. Scale tests, whose nodes send no heartbeats, want days.
@@ -93,6 +95,7 @@ func (o Options) withDefaults() Options {
 	if o.EvictAfter == 0 {
 		o.EvictAfter = 30 * time.Second
 	}
+	o.Join = o.Join || o.JoinAddress != ""
 	return o
 }
 

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
 )
 
@@ -107,11 +109,11 @@ func (s *session) cloudInit() error {
 	if err := orders.WriteFiles(s.root); err != nil || !orders.Bootstrap {
 		return err
 	}
-	return s.bootstrap(orders.Profile, facts)
+	return s.bootstrap(orders, facts)
 }
 
 // bootstrap makes a node of the machine. It takes as long as what is missing on the disk.
-func (s *session) bootstrap(profile disk.Profile, facts disk.Facts) error {
+func (s *session) bootstrap(orders disk.Orders, facts disk.Facts) error {
 	if !disk.Installed(s.root) {
 		if err := s.sleep(s.latencies().Install); err != nil {
 			return err
@@ -134,12 +136,26 @@ func (s *session) bootstrap(profile disk.Profile, facts disk.Facts) error {
 	if err := s.sleep(s.latencies().Join); err != nil {
 		return err
 	}
-	if profile == disk.Bootstrap {
-		if err := os.MkdirAll(filepath.Join(s.root, "run/kubeadm"), 0o700); err != nil {
+	if orders.Profile == disk.Bootstrap {
+		if err := errors.Join(os.MkdirAll(filepath.Join(s.root, "run/kubeadm"), 0o700), s.kubeadm(orders.Commands, facts.Hostname)); err != nil {
 			return err
 		}
 	}
-	return disk.Join(s.root, profile, facts)
+	return disk.Join(s.root, orders.Profile, facts)
+}
+
+// kubeadm gives the machine a credential that the cluster has signed.
+func (s *session) kubeadm(commands, name string) error {
+	if !s.machine.fleet.config.Kubeadm {
+		return nil
+	}
+	order, err := kubeadm.Find(commands)
+	if err != nil {
+		return err
+	}
+	// Its own pauses are of five seconds, whatever time it is here.
+	patience := max(s.machine.fleet.config.Clock.Real(kubeadm.Patience), 10*time.Second)
+	return kubeadm.Join(s.booting, s.root, name, order, patience)
 }
 
 // extensions runs each VM extension of the recipe whose handler does not believe that it has run.
@@ -246,6 +262,10 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 	node := kubelet.Node{
 		Name: name, ProviderID: s.spec.ProviderID, IP: s.machine.address(), Root: s.root, Labels: s.labels(), Info: s.info(),
 	}
+	var err error
+	if node.Client, err = s.client(); err != nil {
+		return nil, err
+	}
 	if err := s.machine.fleet.takeName(s.ctx, node); err != nil {
 		return nil, err
 	}
@@ -254,6 +274,19 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 	}
 	k := s.machine.fleet.kubelets.Prepare(s.ctx, node)
 	return k, s.adopt(k)
+}
+
+// client is what the machine's credential gives its kubelet; nil where nodes share one.
+func (s *session) client() (kubernetes.Interface, error) {
+	if profile, _ := disk.Joined(s.root); s.root == "" || profile != disk.Bootstrap || !s.machine.fleet.config.Kubeadm {
+		return nil, nil
+	}
+	config, err := kubeadm.Config(s.root)
+	if err != nil {
+		return nil, fmt.Errorf("the kubelet's credential: %w", err)
+	}
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	return kubernetes.NewForConfig(config)
 }
 
 // info is what the node tells of its system.

@@ -38,6 +38,10 @@ type Config struct {
 	Client kubernetes.Interface
 	// RESTConfig tells pods that are real processes where the API server is.
 	RESTConfig *rest.Config
+	// Kubeadm has nodes whose recipe says `kubeadm join` join by it, and act as who their credential says they are. It
+	// takes an API server and a controller manager that let them; without it their credentials are made up, and all
+	// nodes share Client.
+	Kubeadm bool
 	// Binaries maps a prefix of an image's name to the local program that its containers run; all other
 	// containers are simulated.
 	Binaries map[string]string

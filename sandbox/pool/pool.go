@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Spec describes a pool. Parse fills the defaults; a Spec made by hand wants Complete.
@@ -23,6 +24,9 @@ type Spec struct {
 	Generation string `json:"generation"`
 	// Profile is how nodes join: "static" with a credential from the recipe, "bootstrap" with their own.
 	Profile string `json:"profile"`
+	// TokenTTL is how long the bootstrap token in the recipe of a pool of the profile bootstrap is good for, on the
+	// wall's clock, from when the pool is made; 0 is for ever.
+	TokenTTL time.Duration `json:"tokenTTL,omitempty"`
 	// UpgradePolicy of the scale set: "Manual", "Automatic" or "Rolling".
 	UpgradePolicy string `json:"upgradePolicy"`
 	// OSUpgrade turns automatic OS image upgrades on.
@@ -54,6 +58,7 @@ var options = []option{
 	{"max", "its autoscaler's maximum, 0 for none (10)", number(func(s *Spec) *int { return &s.Max })},
 	{"generation", "Hyper-V generation: V1 or V2 (V2)", oneOf(func(s *Spec) *string { return &s.Generation }, "V1", "V2")},
 	{"profile", "how nodes join: static or bootstrap (static)", oneOf(func(s *Spec) *string { return &s.Profile }, "static", "bootstrap")},
+	{"token-ttl", "how long the recipe's bootstrap token lives, by the wall's clock (for ever)", length(func(s *Spec) *time.Duration { return &s.TokenTTL })},
 	{"upgrade-policy", "Manual, Automatic or Rolling (Manual)", oneOf(func(s *Spec) *string { return &s.UpgradePolicy }, "Manual", "Automatic", "Rolling")},
 	{"os-upgrade", "automatic OS image upgrades", truth(func(s *Spec) *bool { return &s.OSUpgrade })},
 	{"ephemeral", "ephemeral OS disks", truth(func(s *Spec) *bool { return &s.Ephemeral })},
@@ -129,6 +134,8 @@ func (s Spec) Check() error {
 		return fmt.Errorf("nodes=%d: a scale set from an image goes to 1000; add light for a scale test", s.Nodes)
 	case s.Max < 0:
 		return fmt.Errorf("max=%d: use 0 or more", s.Max)
+	case s.TokenTTL > 0 && s.Profile != "bootstrap":
+		return fmt.Errorf("token-ttl=%s wants profile=bootstrap: other nodes join without a token", s.TokenTTL)
 	case s.Security != "Standard" && s.Generation != "V2":
 		return fmt.Errorf("security=%s wants generation=V2", s.Security)
 	}
@@ -150,6 +157,17 @@ func number(field func(*Spec) *int) func(*Spec, string) error {
 			return fmt.Errorf("%q is not a whole number", v)
 		}
 		*field(s) = n
+		return nil
+	}
+}
+
+func length(field func(*Spec) *time.Duration) func(*Spec, string) error {
+	return func(s *Spec, v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < 0 {
+			return errors.New("say how long, such as 10m or 24h")
+		}
+		*field(s) = d
 		return nil
 	}
 }

@@ -3,6 +3,7 @@ package pool
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,6 +23,7 @@ func TestParse(t *testing.T) {
 		"name=p,generation=v1,profile=Bootstrap":  with(func(s *Spec) { s.Generation, s.Profile = "V1", "bootstrap" }),
 		"name=p,upgrade-policy=rolling":           with(func(s *Spec) { s.UpgradePolicy = "Rolling" }),
 		"ephemeral,name=p,windows=true,aks=false": with(func(s *Spec) { s.Ephemeral, s.Windows = true, true }),
+		"name=p,profile=bootstrap,token-ttl=24h":  with(func(s *Spec) { s.Profile, s.TokenTTL = "bootstrap", 24*time.Hour }),
 		"name=p,nodes=5000,light":                 with(func(s *Spec) { s.Nodes, s.Light = 5000, true }),
 	} {
 		got, err := Parse(text)
@@ -46,7 +48,9 @@ func TestParseRefuses(t *testing.T) {
 		"name=p,max=-2":            "0 or more",
 		"name=p,generation=V3":     "none of V1, V2",
 		"name=p,ephemeral=perhaps": "true or false",
-		"name=p,nodes=1,nodes=2":   "given twice",
+		"name=p,token-ttl=10m":     "wants profile=bootstrap",
+		"name=p,profile=bootstrap,token-ttl=soon":     "say how long",
+		"name=p,nodes=1,nodes=2":                      "given twice",
 		"name=p,security=trustedlaunch,generation=V1": "wants generation=V2",
 	} {
 		_, err := Parse(text)

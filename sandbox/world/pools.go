@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/sandbox/control"
-	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
@@ -44,9 +43,9 @@ func (w *World) makePools(ctx context.Context) error {
 // makePool has the cloud make the pool's machines at once, so that a start does not cost what a scale-out
 // costs; they boot and bootstrap like all others. A pool that is there is left.
 func (w *World) makePool(ctx context.Context, spec pool.Spec) error {
-	customData := ""
-	if !spec.Light {
-		customData = disk.CustomData(disk.Profile(spec.Profile))
+	customData, err := w.customData(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("pool %s: %w", spec.Name, err)
 	}
 	if err := w.cloud.CreatePool(ctx, spec.Azure(customData)); err != nil {
 		return fmt.Errorf("pool %s: %w", spec.Name, err)

@@ -236,7 +236,7 @@ func (w *World) startControlPlane(ctx context.Context) error {
 	}
 	w.plane, err = controlplane.Start(ctx, controlplane.Options{
 		Dir: w.site.Path("control-plane"), Authority: ca, Port: either(w.options.APIPort, w.site.APIPort),
-		NodeGrace: w.nodeGrace(), EvictAfter: max(w.clock.Real(5*time.Minute), 10*time.Second).Round(time.Second),
+		Join: true, NodeGrace: w.nodeGrace(), EvictAfter: max(w.clock.Real(5*time.Minute), 10*time.Second).Round(time.Second),
 	})
 	if err != nil {
 		return fmt.Errorf("control plane: %w", err)
@@ -283,7 +283,7 @@ func (w *World) startMachines(ctx context.Context) error {
 	}
 	config := machine.Config{
 		Dir: w.site.Path("machines"), Clock: w.clock, Client: w.kube, RESTConfig: w.plane.Admin(),
-		Latencies: w.options.Machines, Region: w.site.Location, Log: logger,
+		Latencies: w.options.Machines, Region: w.site.Location, Kubeadm: true, Log: logger,
 	}
 	if w.options.Kamino != "" {
 		path, err := program(w.options.Kamino)

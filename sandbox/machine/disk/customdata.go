@@ -12,6 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Joining is a recipe's customData whose only order is this command.
+func Joining(command string) string { return "#cloud-config\nruncmd:\n- " + command + "\n" }
+
 // CustomData is a recipe's customData for a pool of this profile, with fresh secrets: a cloud-config
 // whose commands the sandbox's cloud-init understands. Every node of the pool gets the same text.
 func CustomData(profile Profile) string {
@@ -38,10 +41,7 @@ runcmd:
 - /bin/bash /opt/azure/containers/provision.sh
 `
 
-const customDataBootstrap = `#cloud-config
-runcmd:
-- kubeadm join 10.255.255.5:6443 --token {{hex 3}}.{{hex 8}} --discovery-token-ca-cert-hash sha256:{{hex 32}}
-`
+var customDataBootstrap = Joining("kubeadm join 10.255.255.5:6443 --token {{hex 3}}.{{hex 8}} --discovery-token-ca-cert-hash sha256:{{hex 32}}")
 
 // Orders are what a customData asks cloud-init to do, as far as the sandbox acts on it.
 type Orders struct {
@@ -50,6 +50,8 @@ type Orders struct {
 	// Bootstrap tells that commands are run that make this machine a node, and Profile how it joins.
 	Bootstrap bool
 	Profile   Profile
+	// Commands that do it, as one text.
+	Commands string
 }
 
 // OrderedFile is one of cloud-init's write_files.
@@ -66,7 +68,7 @@ func ReadOrders(customData string) (Orders, error) {
 		return Orders{}, nil
 	}
 	if !strings.HasPrefix(text, "#cloud-config") {
-		return Orders{Bootstrap: true, Profile: profileOf(text)}, nil
+		return Orders{Bootstrap: true, Profile: profileOf(text), Commands: text}, nil
 	}
 	var config struct {
 		WriteFiles []struct {
@@ -89,7 +91,8 @@ func ReadOrders(customData string) (Orders, error) {
 		orders.Files = append(orders.Files, OrderedFile{Path: file.Path, Content: file.Content, Mode: fs.FileMode(mode).Perm()})
 	}
 	if commands := append(config.BootCmd, config.RunCmd...); len(commands) > 0 {
-		orders.Bootstrap, orders.Profile = true, profileOf(fmt.Sprint(commands...))
+		orders.Commands = fmt.Sprintln(commands...)
+		orders.Bootstrap, orders.Profile = true, profileOf(orders.Commands)
 	}
 	return orders, nil
 }

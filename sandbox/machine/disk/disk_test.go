@@ -369,8 +369,8 @@ func TestOrders(t *testing.T) {
 		"nothing":            {"", Orders{}},
 		"empty cloud-config": {"#cloud-config\n{}\n", Orders{}},
 		"comment only":       {"#cloud-config\n", Orders{}},
-		"script":             {"#!/bin/bash\n/opt/provision.sh", Orders{Bootstrap: true, Profile: Static}},
-		"kubeadm":            {"#cloud-config\nruncmd:\n- [sh, -c, kubeadm join x]\n", Orders{Bootstrap: true, Profile: Bootstrap}},
+		"script":             {"#!/bin/bash\n/opt/provision.sh", Orders{Bootstrap: true, Profile: Static, Commands: "#!/bin/bash\n/opt/provision.sh"}},
+		"kubeadm":            {"#cloud-config\nruncmd:\n- [sh, -c, kubeadm join x]\n", Orders{Bootstrap: true, Profile: Bootstrap, Commands: "[sh -c kubeadm join x]\n"}},
 		"files": {"#cloud-config\nwrite_files:\n- {path: /etc/a, permissions: '0600', content: b}\n", Orders{
 			Files: []OrderedFile{{Path: "/etc/a", Content: "b", Mode: 0o600}},
 		}},

@@ -54,9 +54,9 @@ var serveStatic = table{
 	{"etc/kubernetes/certs/kubeletserver.key", 0o600, `{{key .Hostname}}`},
 }
 
-// joinBootstrap is what `kubeadm join` leaves behind: a credential of the node's own.
-var joinBootstrap = table{
-	{"etc/kubernetes/manifests/", 0o755, ""},
+// credentialBootstrap is how a node is known that `kubeadm join` made: by a credential of its own. Where a cluster signs it,
+// it comes from there.
+var credentialBootstrap = table{
 	{"etc/kubernetes/pki/ca.crt", 0o644, `{{cert "ca"}}`},
 	{"etc/kubernetes/bootstrap-kubelet.conf", 0o600, `apiVersion: v1
 kind: Config
@@ -71,6 +71,11 @@ current-context: default-context
 `},
 	{"var/lib/kubelet/pki/kubelet-client-{{.Hostname}}.pem", 0o600, `{{$name := print "system:node:" .Hostname}}{{cert $name}}{{key $name}}`},
 	{"var/lib/kubelet/pki/kubelet-client-current.pem", 0, "-> kubelet-client-{{.Hostname}}.pem"},
+}
+
+// joinBootstrap is what else `kubeadm join` leaves behind.
+var joinBootstrap = table{
+	{"etc/kubernetes/manifests/", 0o755, ""},
 	{"var/lib/kubelet/pki/kubelet.crt", 0o644, "{{cert .Hostname}}"},
 	{"var/lib/kubelet/pki/kubelet.key", 0o600, "{{key .Hostname}}"},
 	{"var/lib/kubelet/config.yaml", 0o644, kubeletConfig},

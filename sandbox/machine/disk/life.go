@@ -167,13 +167,17 @@ func Installed(root string) bool {
 	return exists(filepath.Join(root, "usr/local/bin/kubelet")) && exists(filepath.Join(root, "usr/bin/containerd"))
 }
 
-// Join gives the node its way into the cluster. What is there is kept.
+// Join gives the node its way into the cluster. What is there is kept, a credential that a cluster has signed among it.
 func Join(root string, profile Profile, facts Facts) error {
-	way := joinStatic
-	if profile == Bootstrap {
-		way = joinBootstrap
+	if profile != Bootstrap {
+		return joinStatic.write(root, facts)
 	}
-	return way.write(root, facts)
+	if !exists(filepath.Join(root, "etc/kubernetes/kubelet.conf")) {
+		if err := credentialBootstrap.write(root, facts); err != nil {
+			return err
+		}
+	}
+	return joinBootstrap.write(root, facts)
 }
 
 // Joined tells whether a kubelet on this disk has a credential, and by which profile.

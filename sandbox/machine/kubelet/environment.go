@@ -129,7 +129,7 @@ func (v *volumes) clusterVariables(mounts mounts) (map[string]string, error) {
 }
 
 func (v *volumes) addAll(ctx context.Context, pod *corev1.Pod, source corev1.EnvFromSource, variables map[string]string) error {
-	core := v.kubelet.service.Client.CoreV1()
+	core := v.kubelet.client.CoreV1()
 	if ref := source.SecretRef; ref != nil {
 		secret, err := core.Secrets(pod.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {
@@ -152,7 +152,7 @@ func (v *volumes) addAll(ctx context.Context, pod *corev1.Pod, source corev1.Env
 }
 
 func (v *volumes) valueFrom(ctx context.Context, pod *corev1.Pod, source *corev1.EnvVarSource) (string, error) {
-	core := v.kubelet.service.Client.CoreV1()
+	core := v.kubelet.client.CoreV1()
 	switch {
 	case source.FieldRef != nil:
 		return v.field(pod, source.FieldRef.FieldPath)

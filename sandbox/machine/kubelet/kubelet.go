@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
@@ -23,12 +24,15 @@ type Node struct {
 	Info                 corev1.NodeSystemInfo
 	// Root of the machine's disk tree; empty for a light machine.
 	Root string
+	// Client is what the node's own credential gives it; nil where all nodes share the service's.
+	Client kubernetes.Interface
 }
 
 // Kubelet is one machine's, from its start until the power goes.
 type Kubelet struct {
 	service *Service
 	node    Node
+	client  kubernetes.Interface
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -49,7 +53,10 @@ type Kubelet struct {
 
 // Prepare makes a machine's kubelet, which does nothing before Start.
 func (s *Service) Prepare(ctx context.Context, node Node) *Kubelet {
-	k := &Kubelet{service: s, node: node, workers: map[types.UID]*worker{}}
+	k := &Kubelet{service: s, node: node, client: node.Client, workers: map[types.UID]*worker{}}
+	if k.client == nil {
+		k.client = s.Client
+	}
 	// A kubelet's life is its machine's, not that of the call that makes it.
 	k.ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return k

@@ -64,7 +64,7 @@ func (s *Service) lose(ctx context.Context, name string, silent func() bool) err
 	if k := s.current(name); k != nil && k.isActive() {
 		return nil
 	}
-	return ignoreMissing(s.updateNode(ctx, name, func(status *corev1.NodeStatus) bool {
+	return ignoreMissing(updateNode(ctx, s.Client, name, func(status *corev1.NodeStatus) bool {
 		if !silent() || !isReady(status) {
 			return false
 		}

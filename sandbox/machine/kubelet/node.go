@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
@@ -21,7 +22,7 @@ import (
 func (k *Kubelet) register(ctx context.Context) error {
 	// Heard of before it is Ready: if it were found lost in between, it would stay so until its next heartbeat.
 	k.service.heard(k.node.Name)
-	nodes := k.service.Client.CoreV1().Nodes()
+	nodes := k.client.CoreV1().Nodes()
 	fresh := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: k.node.Name, Labels: k.labels(), Annotations: map[string]string{
 			"volumes.kubernetes.io/controller-managed-attach-detach": "true",
@@ -45,7 +46,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 
 // takeOver brings the labels of an existing Node up to date and reports the new boot.
 func (k *Kubelet) takeOver(ctx context.Context) error {
-	nodes := k.service.Client.CoreV1().Nodes()
+	nodes := k.client.CoreV1().Nodes()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := nodes.Get(ctx, k.node.Name, metav1.GetOptions{})
 		if err != nil {
@@ -110,7 +111,7 @@ func (k *Kubelet) images() []corev1.ContainerImage {
 
 // setReady reports the kubelet's whole status with this Ready condition.
 func (k *Kubelet) setReady(ctx context.Context, ready corev1.ConditionStatus, reason, message string) error {
-	return k.service.updateNode(ctx, k.node.Name, func(status *corev1.NodeStatus) bool {
+	return updateNode(ctx, k.client, k.node.Name, func(status *corev1.NodeStatus) bool {
 		k.fillStatus(status)
 		k.service.setConditions(status, ready, reason, message)
 		return true
@@ -118,8 +119,8 @@ func (k *Kubelet) setReady(ctx context.Context, ready corev1.ConditionStatus, re
 }
 
 // updateNode changes a Node's status, again and again until nobody comes in between.
-func (s *Service) updateNode(ctx context.Context, name string, change func(*corev1.NodeStatus) bool) error {
-	nodes := s.Client.CoreV1().Nodes()
+func updateNode(ctx context.Context, client kubernetes.Interface, name string, change func(*corev1.NodeStatus) bool) error {
+	nodes := client.CoreV1().Nodes()
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -187,7 +188,7 @@ func (k *Kubelet) beat(ctx context.Context) {
 	}
 	err := k.renewLease(ctx)
 	if err == nil {
-		err = k.service.updateNode(ctx, k.node.Name, func(status *corev1.NodeStatus) bool {
+		err = updateNode(ctx, k.client, k.node.Name, func(status *corev1.NodeStatus) bool {
 			if k.service.saidLately(status) && status.NodeInfo.BootID == k.node.Info.BootID && len(status.Images) == len(k.images()) {
 				return false
 			}
@@ -224,7 +225,7 @@ func (k *Kubelet) renewLease(ctx context.Context) error {
 	if k.node.Root == "" {
 		return nil
 	}
-	leases := k.service.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	leases := k.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	now, seconds := metav1.NowMicro(), int32(40)
 	spec := coordinationv1.LeaseSpec{HolderIdentity: &k.node.Name, LeaseDurationSeconds: &seconds, RenewTime: &now}
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -23,7 +23,7 @@ func (w *worker) report(ctx context.Context, seen *corev1.Pod) error {
 	if !w.kubelet.isActive() {
 		return nil
 	}
-	pods := w.kubelet.service.Client.CoreV1().Pods(w.namespace)
+	pods := w.kubelet.client.CoreV1().Pods(w.namespace)
 	pod := seen.DeepCopy()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		status := w.status(pod)
@@ -175,9 +175,9 @@ func (k *Kubelet) podIP(pod *corev1.Pod) string {
 }
 
 // event tells people what happened to a pod. A lost event is no failure.
-func (s *Service) event(ctx context.Context, pod *corev1.Pod, kind, reason, message string) {
+func (k *Kubelet) event(ctx context.Context, pod *corev1.Pod, kind, reason, message string) {
 	now := metav1.Now()
-	_, err := s.Client.CoreV1().Events(pod.Namespace).Create(ctx, &corev1.Event{
+	_, err := k.client.CoreV1().Events(pod.Namespace).Create(ctx, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: pod.Name + ".", Namespace: pod.Namespace},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
@@ -186,7 +186,7 @@ func (s *Service) event(ctx context.Context, pod *corev1.Pod, kind, reason, mess
 		Source: corev1.EventSource{Component: "kubelet", Host: pod.Spec.NodeName},
 	}, metav1.CreateOptions{})
 	if err != nil && ctx.Err() == nil {
-		s.Log.Debug("event not written", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+		k.service.Log.Debug("event not written", "pod", pod.Namespace+"/"+pod.Name, "error", err)
 	}
 }
 

@@ -133,7 +133,7 @@ func (v *volumes) token(ctx context.Context, pod *corev1.Pod, path string, sourc
 		if source.Audience != "" {
 			order.Spec.Audiences = []string{source.Audience}
 		}
-		accounts := v.kubelet.service.Client.CoreV1().ServiceAccounts(pod.Namespace)
+		accounts := v.kubelet.client.CoreV1().ServiceAccounts(pod.Namespace)
 		answer, err := accounts.CreateToken(ctx, accountOf(pod), order, metav1.CreateOptions{})
 		if err != nil {
 			return time.Time{}, fmt.Errorf("token of service account %s/%s: %w", pod.Namespace, accountOf(pod), err)
@@ -173,7 +173,7 @@ func accountOf(pod *corev1.Pod) string {
 }
 
 func (v *volumes) secret(ctx context.Context, pod *corev1.Pod, dir, name string, items []corev1.KeyToPath, optional *bool) error {
-	secret, err := v.kubelet.service.Client.CoreV1().Secrets(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+	secret, err := v.kubelet.client.CoreV1().Secrets(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return missing(err, optional)
 	}
@@ -181,7 +181,7 @@ func (v *volumes) secret(ctx context.Context, pod *corev1.Pod, dir, name string,
 }
 
 func (v *volumes) configMap(ctx context.Context, pod *corev1.Pod, dir, name string, items []corev1.KeyToPath, optional *bool) error {
-	config, err := v.kubelet.service.Client.CoreV1().ConfigMaps(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+	config, err := v.kubelet.client.CoreV1().ConfigMaps(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return missing(err, optional)
 	}

@@ -218,7 +218,7 @@ func (w *worker) refuse(ctx context.Context, pod *corev1.Pod, c *container) erro
 	if err := w.report(ctx, pod); err != nil {
 		return err
 	}
-	w.kubelet.service.event(ctx, pod, corev1.EventTypeWarning, "Failed", text)
+	w.kubelet.event(ctx, pod, corev1.EventTypeWarning, "Failed", text)
 	if err := w.kubelet.service.Clock.Sleep(ctx, 10*time.Second); err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod) error {
 		}
 	}
 	none := int64(0)
-	err := w.kubelet.service.Client.CoreV1().Pods(w.namespace).Delete(ctx, w.name, metav1.DeleteOptions{
+	err := w.kubelet.client.CoreV1().Pods(w.namespace).Delete(ctx, w.name, metav1.DeleteOptions{
 		GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &w.uid},
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

@@ -1,0 +1,224 @@
+// Package kubeadm lets a sandbox machine join its cluster as a real one does whose recipe says `kubeadm join`: it looks
+// at the disk first, finds the cluster by a bootstrap token, and has a certificate of its own signed. The discovery is
+// kubeadm's own code and the certificate's the kubelet's, so that API server, controller manager and authorizers see of
+// it what they see of a real node. It decides nothing about the rest of a node's disk.
+package kubeadm
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
+	"k8s.io/kubernetes/cmd/kubeadm/app/discovery/token"
+	"k8s.io/kubernetes/pkg/kubelet/certificate/bootstrap"
+)
+
+// Order is what a `kubeadm join` is told.
+type Order struct {
+	// Server is the API server's host and port.
+	Server string
+	// Token is a bootstrap token, "id.secret".
+	Token string
+	// CAHash pins the key of the cluster's authority: "sha256:" and 64 hexadecimal digits.
+	CAHash string
+}
+
+// Command is the order as a recipe has it.
+func (o Order) Command() string {
+	return fmt.Sprintf("kubeadm join %s --token %s --discovery-token-ca-cert-hash %s", o.Server, o.Token, o.CAHash)
+}
+
+var command = regexp.MustCompile(`kubeadm join (\S+) --token (\S+) --discovery-token-ca-cert-hash (\S+)`)
+
+// Find returns the order in a recipe's commands.
+func Find(commands string) (Order, error) {
+	found := command.FindStringSubmatch(commands)
+	if found == nil {
+		return Order{}, errors.New("no `kubeadm join SERVER --token TOKEN --discovery-token-ca-cert-hash HASH` is in the recipe's commands")
+	}
+	return Order{Server: found[1], Token: found[2], CAHash: found[3]}, nil
+}
+
+// Hash is what pins an authority, whose certificate is given as PEM. Source: kubeadm's reference, token-based discovery
+// with CA pinning.
+func Hash(certificate []byte) (string, error) {
+	block, _ := pem.Decode(certificate)
+	if block == nil {
+		return "", errors.New("the authority's certificate is no PEM")
+	}
+	ca, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// Where a node's credential is on its disk.
+const (
+	kubeconfigPath = "etc/kubernetes/kubelet.conf"
+	bootstrapPath  = "etc/kubernetes/bootstrap-kubelet.conf"
+	authorityPath  = "etc/kubernetes/pki/ca.crt"
+	pkiDir         = "var/lib/kubelet/pki"
+)
+
+// Preflight says what kubeadm would find on a disk that keeps it from joining, in its words: a node that has joined
+// before. Source: RunJoinNodeChecks of kubeadm.
+func Preflight(root string) error {
+	var found []string
+	for _, path := range []string{kubeconfigPath, bootstrapPath, authorityPath} {
+		if _, err := os.Lstat(filepath.Join(root, path)); err == nil {
+			found = append(found, fmt.Sprintf("[ERROR FileAvailable-%s]: /%s already exists", strings.NewReplacer("/", "-").Replace("/"+path), path))
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(root, "etc/kubernetes/manifests")); err == nil && len(entries) > 0 {
+		found = append(found, "[ERROR DirAvailable--etc-kubernetes-manifests]: /etc/kubernetes/manifests is not empty")
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("[preflight] some fatal errors occurred: %s", strings.Join(found, "; "))
+	}
+	return nil
+}
+
+// Patience is how long kubeadm looks for the cluster, of simulated time. Source: timeouts.discovery of kubeadm's
+// configuration.
+const Patience = 5 * time.Minute
+
+// Join makes a machine whose disk is at root the node of this name, as far as credentials go, and looks for the cluster
+// no longer than it is told, in real time. On an error the disk has no credential.
+func Join(ctx context.Context, root, name string, order Order, patience time.Duration) error {
+	if err := Preflight(root); err != nil {
+		return err
+	}
+	cluster, err := discover(ctx, order, patience)
+	if err != nil {
+		return err
+	}
+	if err := write(filepath.Join(root, authorityPath), cluster.CertificateAuthorityData, 0o644); err != nil {
+		return err
+	}
+	// The kubelet's code names files as it finds them, so it is told of them where they are and not where the node has them.
+	err = errors.Join(request(ctx, root, name, order, cluster), os.Remove(filepath.Join(root, bootstrapPath)))
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(filepath.Join(root, authorityPath)))
+	}
+	return nil
+}
+
+// discover has kubeadm find the cluster. Its code takes no context, so that a machine that loses its power leaves it to
+// end by itself.
+func discover(ctx context.Context, order Order, patience time.Duration) (*clientcmdapi.Cluster, error) {
+	type answer struct {
+		config *clientcmdapi.Config
+		err    error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		config, err := token.RetrieveValidatedConfigInfo(nil, &kubeadmapi.Discovery{BootstrapToken: &kubeadmapi.BootstrapTokenDiscovery{
+			Token: order.Token, APIServerEndpoint: order.Server, CACertHashes: []string{order.CAHash},
+		}}, patience)
+		done <- answer{config, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case a := <-done:
+		if a.err != nil {
+			return nil, fmt.Errorf("kubeadm's discovery: %w", a.err)
+		}
+		for _, cluster := range a.config.Clusters {
+			return cluster, nil
+		}
+		return nil, errors.New("kubeadm's discovery: the cluster's information names no cluster")
+	}
+}
+
+// request has the kubelet's code ask for a certificate, which it keeps as it does on a real node.
+func request(ctx context.Context, root, name string, order Order, cluster *clientcmdapi.Cluster) error {
+	bootstrapFile, kubeconfig, pki := filepath.Join(root, bootstrapPath), filepath.Join(root, kubeconfigPath), filepath.Join(root, pkiDir)
+	if err := os.MkdirAll(pki, 0o755); err != nil {
+		return err
+	}
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"kubernetes": {
+			Server: "https://" + order.Server, CertificateAuthorityData: cluster.CertificateAuthorityData,
+		}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"tls-bootstrap-token-user": {Token: order.Token}},
+		Contexts:       map[string]*clientcmdapi.Context{"tls-bootstrap-token-user@kubernetes": {Cluster: "kubernetes", AuthInfo: "tls-bootstrap-token-user"}},
+		CurrentContext: "tls-bootstrap-token-user@kubernetes",
+	}, bootstrapFile); err != nil {
+		return err
+	}
+	if err := bootstrap.LoadClientCert(ctx, kubeconfig, bootstrapFile, pki, types.NodeName(name)); err != nil {
+		return fmt.Errorf("the kubelet's certificate: %w", err)
+	}
+	return errors.Join(relink(pki), rename(root, kubeconfig))
+}
+
+// relink makes the link to the current certificate one that holds wherever the disk is.
+func relink(pki string) error {
+	link := filepath.Join(pki, "kubelet-client-current.pem")
+	target, err := os.Readlink(link)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(link), os.Symlink(filepath.Base(target), link))
+}
+
+// rename makes the paths in a node's kubeconfig those that the node has.
+func rename(root, kubeconfig string) error {
+	content, err := os.ReadFile(kubeconfig)
+	if err != nil {
+		return err
+	}
+	return write(kubeconfig, []byte(strings.ReplaceAll(string(content), root+"/", "/")), 0o600)
+}
+
+// Config is how the kubelet of a machine that has joined reaches the API server, and as whom.
+func Config(root string) (*rest.Config, error) {
+	loaded, err := clientcmd.LoadFromFile(filepath.Join(root, kubeconfigPath))
+	if err != nil {
+		return nil, err
+	}
+	for _, user := range loaded.AuthInfos {
+		for _, path := range []*string{&user.ClientCertificate, &user.ClientKey} {
+			if *path != "" {
+				*path = filepath.Join(root, *path)
+			}
+		}
+	}
+	for _, cluster := range loaded.Clusters {
+		if path := cluster.CertificateAuthority; path != "" {
+			cluster.CertificateAuthority = filepath.Join(root, path)
+		}
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*loaded, nil).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	// As the kubelet's own defaults.
+	config.QPS, config.Burst = 50, 100
+	return config, nil
+}
+
+func write(path string, content []byte, mode os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, mode)
+}
