@@ -49,6 +49,7 @@ var rooms = map[string]room{
 	"internal/capture/plan": {pure: true},
 
 	"internal/rollback/plan": {pure: true},
+	"internal/replace/plan":  {pure: true, own: "api cloud wording"},
 	"internal/rollback":      {own: "cloud history imageversion rollback/plan savedrecipe"},
 
 	"internal/restore/plan": {pure: true, own: "cloud"},
@@ -83,7 +84,7 @@ var rooms = map[string]room{
 
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":  {own: "api capture/plan cloud held history imageversion kured membership node nodestate retention savedrecipe selection spread", foreign: kubeLoop},
-	"internal/replace":  {own: "api cloud kured membership node nodestate wording", foreign: kubeClient},
+	"internal/replace":  {own: "api cloud kured membership node nodestate replace/plan", foreign: kubeClient},
 	"internal/doctor":   {own: "api cloud held history imageversion kured membership node nodestate spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/metrics":  {own: "api capture capture/plan cloud history imageversion membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},

@@ -93,19 +93,19 @@ func (s *session) replaceNodes(ctx context.Context, pool cloud.PoolID, deed prin
 	} else if err := print.WriteDeed(s.Out, flags.format, deed); err != nil {
 		return err
 	}
-	replacer := &replace.Replacer{
+	replacement := &replace.Replacement{
 		Kube: s.cluster.Kube, Cloud: s.provider, Pool: pool, From: deed.Version, To: deed.To, Image: how.image,
 		MaxUnavailable: how.maxUnavailable, AllAtOnce: how.allAtOnce, OwnNode: s.Getenv(envNode), Now: s.Now,
 		Drain:        v1alpha1.DrainSettings{Force: how.force, Disrupt: how.disrupt, Timeout: metav1.Duration{Duration: how.drainTimeout}},
 		ReadyTimeout: how.readyTimeout, Kured: s.options.Kured,
-		Say: func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) },
 	}
 	if recorder := s.options.recorder(s.cluster); recorder != nil {
-		replacer.Event = func(n *corev1.Node, kind, reason, note string) {
+		replacement.Event = func(n *corev1.Node, kind, reason, note string) {
 			recorder.Eventf(n, nil, kind, reason, "Rebuild", "%s", note)
 		}
 	}
-	result, err := replacer.Run(ctx)
+	tell := func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) }
+	result, err := replacement.Run(ctx, tell, pause)
 	deed.Rebuilt, deed.NotRebuilt, deed.Waiting = result.Rebuilt, result.Failed, result.Waiting
 	deed.Changed = deed.Changed || len(result.Rebuilt) > 0
 	if flags.format == print.JSON || flags.format == print.YAML {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,7 +56,9 @@ func Note(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1al
 	}
 	annotations := map[string]*string{v1alpha1.ReservationAnnotation: ptr(string(text))}
 	for key, value := range held {
-		annotations[key] = ptr(value)
+		if _, known := r.Annotations[key]; known { // or nobody would give it back
+			annotations[key] = ptr(value)
+		}
 	}
 	withoutFormer(n, annotations)
 	return patch(ctx, kube, n, change{annotations: annotations})
@@ -66,9 +69,15 @@ func Cordon(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) erro
 	return patch(ctx, kube, n, change{unschedulable: ptr(true)})
 }
 
-// Release gives the node back as the reservation found it, removes the lock, and sets the labels, if any, in one update.
+// Marks are what is written on a node beside its release: labels, and annotations, of which nil removes one.
+type Marks struct {
+	Labels      map[string]string
+	Annotations map[string]*string
+}
+
+// Release gives the node back as the reservation found it, removes the lock, and writes the marks, if any, in one update.
 // A conflict is returned if another reservation stands there, or if the node has changed since it was read.
-func Release(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation, labels map[string]string) error {
+func Release(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
 	if err := unheld(n, r.Holder); err != nil {
 		return err
 	}
@@ -77,7 +86,17 @@ func Release(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v
 		annotations[key] = value
 	}
 	withoutFormer(n, annotations)
-	return patch(ctx, kube, n, change{annotations: annotations, labels: labels, unschedulable: &r.Unschedulable})
+	c := change{annotations: annotations, unschedulable: &r.Unschedulable}
+	if marks != nil {
+		c.labels = marks.Labels
+		maps.Copy(annotations, marks.Annotations)
+	}
+	return patch(ctx, kube, n, c)
+}
+
+// Mark writes annotations on a node, of which nil removes one. A conflict is returned if it has changed since it was read.
+func Mark(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, annotations map[string]*string) error {
+	return patch(ctx, kube, n, change{annotations: annotations})
 }
 
 // unheld is an error if another reservation than the holder's stands on the node, be it one that nobody can read.

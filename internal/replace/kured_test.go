@@ -21,14 +21,14 @@ func (s *stage) lock(text string) *appsv1.DaemonSet {
 func TestNoNodeIsTakenWhileKuredReboots(t *testing.T) {
 	s := newStage(t, 2)
 	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"good-0"}`)))
-	r := s.replacer()
+	r := s.replacement()
 	r.Kured = kured.Default
 	s.between = func(pauses int) error {
 		if pauses < 5 && s.rebuilds() > 0 {
 			t.Error("a node is rebuilt while kured reboots another one")
 		}
-		if pauses < 5 && r.waiting != "kured reboots node good-0" {
-			t.Errorf("it waits for %q", r.waiting)
+		if pauses < 5 && r.roster.choice.Waiting != "kured reboots node good-0" {
+			t.Errorf("it waits for %q", r.roster.choice.Waiting)
 		}
 		if pauses == 5 {
 			free := s.lock("")
@@ -43,7 +43,7 @@ func TestNoNodeIsTakenWhileKuredReboots(t *testing.T) {
 
 	s = newStage(t, 2)
 	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"good-0"}`)))
-	r = s.replacer()
+	r = s.replacement()
 	r.Kured, r.AllAtOnce = kured.Default, true
 	if result := s.run(r); len(result.Rebuilt) != 2 {
 		t.Errorf("at once: %+v", result)
@@ -54,7 +54,7 @@ func TestNoNodeIsTakenWhileKuredReboots(t *testing.T) {
 func TestTheNodeThatKuredRebootsMayBeRebuilt(t *testing.T) {
 	s := newStage(t, 1)
 	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"bad-0"}`)))
-	r := s.replacer()
+	r := s.replacement()
 	r.Kured = kured.Default
 	if result := s.run(r); len(result.Rebuilt) != 1 {
 		t.Errorf("%+v", result)
@@ -64,7 +64,7 @@ func TestTheNodeThatKuredRebootsMayBeRebuilt(t *testing.T) {
 func TestALockThatNobodyCanReadIsTold(t *testing.T) {
 	s := newStage(t, 1)
 	s.must(s.kube.Tracker().Add(s.lock("{")))
-	r := s.replacer()
+	r := s.replacement()
 	r.Kured = kured.Default
 	if result := s.run(r); len(result.Rebuilt) != 1 {
 		t.Errorf("%+v", result)

@@ -1,17 +1,18 @@
-// Package replace rebuilds the nodes of a pool that run a version which must go: each is taken, cordoned, drained
-// with regard to budgets, rebuilt by its cloud from what the pool's recipe names now, waited for, and given back
-// as it was.
+// Package replace rebuilds the nodes of a pool that run what must go, a version or an image: each is taken, cordoned, drained
+// with regard to budgets, rebuilt by its cloud from what the pool's recipe names, waited for, and given back as it was.
 //
-// It decides which node is next, how many may be out of service, and when one is given up. It does not decide
-// which version is bad, nor point recipes at another one (package history and its callers).
+// A pass looks at the nodes, has package plan decide, and does one thing to each node that is taken; then it takes more,
+// where there is room. What must not be forgotten is written on the node before anything is done to it, and why it could not
+// be rebuilt when it is given back. So whoever makes the next pass, this process or another, goes on where the last one was.
 //
-// What a node's rebuilding must not forget is written on the node before anything is done to it, and everything
-// else is looked at again in each pass. So whoever starts it again after a crash goes on where it was.
+// It does not decide which version is bad, nor point recipes at another one (package history and its callers).
 package replace
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,13 +21,15 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
 
 // ErrStopped is returned where the recipe names another version than the nodes are to be rebuilt from.
 var ErrStopped = errors.New("the recipe was changed")
 
-// Replacer rebuilds nodes. Its Cloud must be Able.
-type Replacer struct {
+// Replacement rebuilds nodes. Its Cloud must be Able. What it keeps of its passes beside its fields is what it has told, and
+// when it looked: another one, with the same fields, goes on at any moment.
+type Replacement struct {
 	Kube  kubernetes.Interface
 	Cloud cloud.Provider
 	Pool  cloud.PoolID
@@ -48,47 +51,56 @@ type Replacer struct {
 	ReadyTimeout time.Duration
 	// OwnNode is the node that this process runs on; empty if it runs on none. It is left alone.
 	OwnNode string
-	// Now is the clock; time.Now if nil. Pause waits between two passes; 5 seconds if nil.
-	Now   func() time.Time
-	Pause func(ctx context.Context) error
-	// Say is told of each step of a node, as part of a sentence: "is cordoned". Nil for nobody.
-	Say func(node, what string)
+	// Policy for which it is done; nil if a person asked, who has what failed before tried again at once.
+	Policy *Policy
+	// Nodes goes through the Nodes of the pool; nil asks the API server for all of the cluster.
+	Nodes func(ctx context.Context, do func(*corev1.Node) error) error
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
 	// Event is told what whoever looks at a node later should find: a type of corev1.Event, a reason, a sentence.
 	// Nil for nobody.
 	Event func(node *corev1.Node, kind, reason, note string)
 
-	active map[string]*flight
-	failed map[string]string
-	done   []string
-	// waiting names what keeps more nodes from being taken; empty if nothing does.
-	waiting string
-	// left is how many nodes are still to be taken, as of the last listing.
-	left int
-	// listedAt is when the nodes were last listed, and freed that one has left since; movedAt is when
-	// anything last was under way.
-	listedAt, movedAt time.Time
-	freed             bool
-	// lost nodes did not come back, and take the places of others.
-	lost int
+	roster roster
+	// began is when the first pass was made: a node that was late for somebody else has its time once more, and what failed
+	// since is not tried again.
+	began  time.Time
+	failed map[string]cloud.Refusal
+	// stays are nodes that ask to be left alone, and what asks: each is looked at once.
+	stays map[string]string
+	// askedAt is when the cloud was last asked about a node, which costs requests.
+	askedAt map[string]time.Time
 }
 
-// flight is a node that is being rebuilt.
-type flight struct {
-	said     string
-	rebuilds bool // the cloud was asked to
-	begunAt  time.Time
-	askedAt  time.Time
+// Policy is what bounds a replacement that no person asked for.
+type Policy struct {
+	// Name is written on each node that is taken, so that the controller goes on with it.
+	Name string
+	// Limit of failed tries of one node, and Backoff after the first of them, which doubles up to a day.
+	Limit   int
+	Backoff time.Duration
 }
 
-// Result tells what became of the nodes.
-type Result struct {
-	// Rebuilt nodes, in the order in which they came back.
-	Rebuilt []string
-	// Failed nodes, each with the reason. Those that were not rebuilt were given back; others are still taken.
-	Failed map[string]string
-	// Waiting says what kept the rest from being taken; empty if there is no rest.
-	Waiting string
+// Step is what was done to a node.
+type Step struct {
+	Node string
+	plan.Step
 }
+
+// Report of a pass.
+type Report struct {
+	// Steps that were taken, in their order.
+	Steps []Step
+	// Taken nodes that are under way.
+	Taken []string
+	// Choice is what was seen of the rest when the nodes were last listed.
+	Choice plan.Choice
+	// After is when the next pass is due: at once where a step was taken that the next one follows.
+	After time.Duration
+}
+
+// tempo is the pause between two passes while what is awaited comes by itself.
+const tempo = 5 * time.Second
 
 // Able tells whether the provider can do it.
 func Able(provider cloud.Provider) bool {
@@ -97,142 +109,103 @@ func Able(provider cloud.Provider) bool {
 	return counts && rebuilds
 }
 
-// Run rebuilds until no node runs the version, or none can be taken any more. An error ends it early: what was
-// done stays done, and a node that is taken stays taken until the next run.
-func (r *Replacer) Run(ctx context.Context) (Result, error) {
+// Pass moves each node that is taken one step on, and takes more where there is room. An error is one that does not pass by
+// itself; what was done stays done, and a node that is taken stays taken.
+func (r *Replacement) Pass(ctx context.Context) (Report, error) {
+	report := Report{After: tempo}
+	if err := r.begin(); err != nil {
+		return report, err
+	}
+	if r.roster.at.IsZero() {
+		if err := r.list(ctx, &report); err != nil {
+			return report, err
+		}
+	}
+	var trouble []error
+	for _, name := range slices.Sorted(maps.Keys(r.roster.taken)) {
+		step, err := r.Advance(ctx, name)
+		if err != nil {
+			trouble = append(trouble, err)
+		}
+		if err == nil || step.Refusal != nil {
+			report.add(step)
+		}
+		if ctx.Err() != nil {
+			return report, ctx.Err()
+		}
+	}
+	if err := errors.Join(trouble...); err != nil {
+		return report, err
+	}
+	err := r.takeAll(ctx, &report)
+	report.Taken, report.Choice = slices.Sorted(maps.Keys(r.roster.taken)), r.roster.choice
+	return report, err
+}
+
+// Take takes the next node, if one may be taken, and tells which; else what the choice waits for. It is the begin of a
+// rebuild that Advance carries on.
+func (r *Replacement) Take(ctx context.Context) (Report, error) {
+	report := Report{After: tempo}
+	if err := r.begin(); err != nil {
+		return report, err
+	}
+	if err := r.list(ctx, &report); err != nil {
+		return report, err
+	}
+	_, err := r.takeNext(ctx, &report)
+	report.Taken, report.Choice = slices.Sorted(maps.Keys(r.roster.taken)), r.roster.choice
+	return report, err
+}
+
+// begin makes what a replacement keeps beside its fields.
+func (r *Replacement) begin() error {
 	if !Able(r.Cloud) {
-		return Result{}, &cloud.Error{Kind: cloud.Unsupported, Op: "rebuild nodes", Message: "this provider cannot rebuild instances"}
+		return &cloud.Error{Kind: cloud.Unsupported, Op: "rebuild nodes", Message: "this provider cannot rebuild instances"}
 	}
-	r.active, r.failed, r.done, r.lost, r.movedAt = map[string]*flight{}, map[string]string{}, nil, 0, r.now()
-	if err := r.list(ctx); err != nil {
-		return r.result(), err
-	}
-	for {
-		over, err := r.pass(ctx)
-		if err != nil || over {
-			return r.result(), err
-		}
-		if err := r.pause(ctx); err != nil {
-			return r.result(), err
-		}
-	}
-}
-
-const (
-	// listEvery bounds how often all nodes and instances are listed while nothing can be taken.
-	listEvery = 15 * time.Second
-	// askEvery is how often the cloud is asked about a node that is being rebuilt and has not come back.
-	askEvery = 20 * time.Second
-)
-
-// pass moves each node that is taken one step on, takes more where there is room, and tells whether it is over.
-func (r *Replacer) pass(ctx context.Context) (over bool, err error) {
-	for _, name := range sorted(r.active) {
-		if err := r.step(ctx, name); err != nil {
-			return false, err
-		}
-	}
-	if len(r.active) < r.limit() && (r.freed || r.now().Sub(r.listedAt) >= listEvery) {
-		if err := r.list(ctx); err != nil {
-			return false, err
-		}
-	}
-	if len(r.active) > 0 {
-		r.movedAt = r.now()
-		return false, nil
-	}
-	// Nothing is under way. What is left waits for something that is not ours to mend, and not for ever.
-	return r.left == 0 || r.lost > 0 || r.now().Sub(r.movedAt) > r.readyTimeout(), nil
-}
-
-func (r *Replacer) limit() int {
-	if r.AllAtOnce {
-		return int(^uint(0) >> 1)
-	}
-	return max(r.MaxUnavailable, 1)
-}
-
-func (r *Replacer) result() Result {
-	out := Result{Rebuilt: slices.Clone(r.done), Failed: r.failed}
-	if r.left > 0 {
-		out.Waiting = r.waiting
-	}
-	return out
-}
-
-// fail gives up on a node.
-func (r *Replacer) fail(name, why string) {
-	r.leave(name)
-	r.failed[name] = why
-	r.say(name, why)
-}
-
-// leave drops a node, whose place is free now.
-func (r *Replacer) leave(name string) {
-	delete(r.active, name)
-	r.freed = true
-}
-
-func (r *Replacer) say(node, what string) {
-	if r.Say != nil {
-		r.Say(node, what)
-	}
-}
-
-func (r *Replacer) event(n *corev1.Node, kind, reason, note string) {
-	if r.Event != nil {
-		r.Event(n, kind, reason, note)
-	}
-}
-
-// sayOnce says what a node is at, when it is at something new.
-func (r *Replacer) sayOnce(node, what string) {
-	if f := r.active[node]; f != nil && f.said != what {
-		f.said = what
-		r.say(node, what)
-	}
-}
-
-func (r *Replacer) now() time.Time {
-	if r.Now == nil {
-		return time.Now()
-	}
-	return r.Now()
-}
-
-func (r *Replacer) pause(ctx context.Context) error {
-	if r.Pause != nil {
-		return r.Pause(ctx)
-	}
-	timer := time.NewTimer(5 * time.Second)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
+	if r.failed != nil {
 		return nil
 	}
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	if r.Drain.Timeout.Duration <= 0 {
+		r.Drain.Timeout.Duration = 15 * time.Minute
+	}
+	if r.ReadyTimeout <= 0 {
+		r.ReadyTimeout = 30 * time.Minute
+	}
+	r.MaxUnavailable = max(r.MaxUnavailable, 1)
+	r.began, r.failed, r.stays, r.askedAt = r.Now(), map[string]cloud.Refusal{}, map[string]string{}, map[string]time.Time{}
+	return nil
 }
 
-func (r *Replacer) drainTimeout() time.Duration {
-	if d := r.Drain.Timeout.Duration; d > 0 {
-		return d
+// add notes a step. Behind one that changed something the next is taken at once.
+func (r *Report) add(step Step) {
+	r.Steps = append(r.Steps, step)
+	switch step.Action {
+	case plan.Cordon, plan.Release, plan.GiveBack, plan.Drop:
+		r.After = 0
+	case plan.Wait, plan.Evict, plan.Ask, plan.Keep:
 	}
-	return 15 * time.Minute
 }
 
-func (r *Replacer) readyTimeout() time.Duration {
-	if r.ReadyTimeout > 0 {
-		return r.ReadyTimeout
-	}
-	return 30 * time.Minute
+// holder is who holds the nodes that go to this version in this pool, whoever started it.
+func (r *Replacement) holder() v1alpha1.Holder {
+	return v1alpha1.ReplacementHolder(r.Cloud.PoolName(r.Pool), string(r.Pool), r.To)
 }
 
-func sorted[T any](m map[string]T) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
+// owns tells whether a node of the pool is held by this replacement, or by one of a version that gave them no identity.
+func (r *Replacement) owns(reservation *v1alpha1.Reservation) bool {
+	return reservation.Same(r.holder()) || reservation.Anonymous()
+}
+
+// Held tells whether the reservation is a replacement's that is done for a policy.
+func Held(reservation *v1alpha1.Reservation) bool {
+	return reservation != nil && reservation.Is(v1alpha1.HolderReplacement) && reservation.Rebuild != nil && reservation.Rebuild.Policy != ""
+}
+
+func (r *Replacement) event(n *corev1.Node, kind, reason, format string, args ...any) {
+	if r.Event != nil {
+		r.Event(n, kind, reason, fmt.Sprintf(format, args...))
 	}
-	slices.Sort(names)
-	return names
 }

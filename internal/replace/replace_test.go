@@ -24,7 +24,7 @@ func TestOneAfterTheOther(t *testing.T) {
 	for _, limit := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			s := newStage(t, 4)
-			r := s.replacer()
+			r := s.replacement()
 			r.MaxUnavailable = limit
 			result := s.run(r)
 			slices.Sort(result.Rebuilt)
@@ -53,7 +53,7 @@ func TestAnImageMustGo(t *testing.T) {
 	s.cloud.ChangeRecipe(s.pool, "ubuntu:2204")
 	s.join("generic-0")
 	s.point(good)
-	r := s.replacer()
+	r := s.replacement()
 	r.Image, r.From = "Ubuntu:2204", "ubuntu:2204"
 	if diff := cmp.Diff([]string{"generic-0"}, s.run(r).Rebuilt); diff != "" {
 		t.Errorf("rebuilt (-want +got):\n%s", diff)
@@ -64,7 +64,7 @@ func TestAnImageMustGo(t *testing.T) {
 func TestAllAtOnce(t *testing.T) {
 	s := newStage(t, 5)
 	s.budget["on-bad-0"] = 1e6
-	r := s.replacer()
+	r := s.replacement()
 	r.AllAtOnce = true
 	result := s.run(r)
 	if len(result.Rebuilt) != 5 || s.worst != 5 || s.pauses > 60 {
@@ -86,8 +86,8 @@ func TestItGoesOnAfterACrash(t *testing.T) {
 			return nil
 		}
 		for {
-			r := s.replacer()
-			result, err := r.Run(t.Context())
+			r := s.replacement()
+			result, err := r.Run(t.Context(), s.tell, s.pause)
 			if errors.Is(err, died) {
 				continue
 			}
@@ -109,7 +109,7 @@ func TestItGoesOnAfterACrash(t *testing.T) {
 func TestBudgetsAreRespected(t *testing.T) {
 	s := newStage(t, 3)
 	s.budget["on-bad-0"], s.budget["on-bad-1"] = 10, 1e6
-	result := s.run(s.replacer())
+	result := s.run(s.replacement())
 	if diff := cmp.Diff([]string{"bad-0", "bad-2"}, result.Rebuilt); diff != "" {
 		t.Errorf("rebuilt (-want +got):\n%s", diff)
 	}
@@ -125,7 +125,7 @@ func TestBudgetsAreRespected(t *testing.T) {
 func TestForceDoesNotWaitForBudgets(t *testing.T) {
 	s := newStage(t, 1)
 	s.budget["on-bad-0"] = 1e6
-	r := s.replacer()
+	r := s.replacement()
 	r.Drain.Force = true
 	if result := s.run(r); len(result.Rebuilt) != 1 {
 		t.Errorf("%+v", result)
@@ -137,7 +137,7 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 	lonely := podOn("bad-0")
 	lonely.Name, lonely.OwnerReferences = "lonely", nil
 	s.must(s.kube.Tracker().Add(lonely))
-	result := s.run(s.replacer())
+	result := s.run(s.replacement())
 	if why := result.Failed["bad-0"]; !strings.Contains(why, "lonely") || s.rebuilds() != 0 {
 		t.Errorf("failed: %v, %d rebuilds", result.Failed, s.rebuilds())
 	}
@@ -149,14 +149,14 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 func TestNodesThatAreDownGoFirst(t *testing.T) {
 	s := newStage(t, 3)
 	s.down("bad-2")
-	result := s.run(s.replacer())
+	result := s.run(s.replacement())
 	if diff := cmp.Diff([]string{"bad-2", "bad-0", "bad-1"}, result.Rebuilt); diff != "" {
 		t.Errorf("rebuilt (-want +got):\n%s", diff)
 	}
 
 	s = newStage(t, 1)
 	s.down("good-0")
-	result = s.run(s.replacer())
+	result = s.run(s.replacement())
 	if len(result.Rebuilt) > 0 || !strings.Contains(result.Waiting, "good-0 (not Ready)") {
 		t.Errorf("another node is down: %+v", result)
 	}
@@ -179,7 +179,7 @@ func (s *stage) down(name string) {
 func TestANodeThatDoesNotComeBackStopsTheRest(t *testing.T) {
 	s := newStage(t, 2)
 	s.deaf["bad-0"] = true
-	result := s.run(s.replacer())
+	result := s.run(s.replacement())
 	if len(result.Rebuilt) > 0 || !strings.Contains(result.Failed["bad-0"], "did not come back within 30m0s") || !strings.Contains(result.Waiting, "bad-0 (being rebuilt)") {
 		t.Errorf("%+v", result)
 	}
@@ -191,11 +191,11 @@ func TestANodeThatDoesNotComeBackStopsTheRest(t *testing.T) {
 	}
 	s.events = nil
 	s.deaf["bad-0"] = false
-	result = s.run(s.replacer())
+	result = s.run(s.replacement())
 	if len(result.Rebuilt) != 2 || s.rebuilds() != 2 {
 		t.Errorf("once more: %+v, %d rebuilds", result, s.rebuilds())
 	}
-	if diff := cmp.Diff([]string{"bad-0 Normal Rebuilding", "bad-0 Normal Rebuilt", "bad-1 Normal Rebuilding", "bad-1 Normal Rebuilt"}, s.events); diff != "" {
+	if diff := cmp.Diff([]string{"bad-0 Normal Rebuilt", "bad-1 Normal Rebuilding", "bad-1 Normal Rebuilt"}, s.events); diff != "" {
 		t.Errorf("events once more (-want +got):\n%s", diff)
 	}
 	s.wantClean(good, s.badNodes()...)
@@ -204,7 +204,7 @@ func TestANodeThatDoesNotComeBackStopsTheRest(t *testing.T) {
 func TestARebuildThatFailsIsTriedAgain(t *testing.T) {
 	s := newStage(t, 1)
 	s.cloud.FailRebuilds(s.nodes["bad-0"], 2)
-	result := s.run(s.replacer())
+	result := s.run(s.replacement())
 	if len(result.Rebuilt) != 1 || s.rebuilds() != 3 {
 		t.Errorf("%+v after %d rebuilds", result, s.rebuilds())
 	}
@@ -222,7 +222,7 @@ func TestARecipeThatMovesStopsIt(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := s.replacer().Run(t.Context())
+	_, err := s.replacement().Run(t.Context(), s.tell, s.pause)
 	if !errors.Is(err, ErrStopped) || s.rebuilds() != 0 {
 		t.Errorf("%v, %d rebuilds", err, s.rebuilds())
 	}
@@ -232,7 +232,7 @@ func TestARecipeThatMovesStopsIt(t *testing.T) {
 func TestAMissingPermissionGivesTheNodeBack(t *testing.T) {
 	s := newStage(t, 2)
 	s.cloud.Forbid("EnsureRebuilt")
-	_, err := s.replacer().Run(t.Context())
+	_, err := s.replacement().Run(t.Context(), s.tell, s.pause)
 	if !cloud.Is(err, cloud.Denied) {
 		t.Errorf("got %v", err)
 	}
@@ -259,7 +259,7 @@ func TestWhatACaptureHoldsIsLeftAlone(t *testing.T) {
 		}
 		return nil
 	}
-	if result := s.run(s.replacer()); len(result.Rebuilt) != 2 {
+	if result := s.run(s.replacement()); len(result.Rebuilt) != 2 {
 		t.Errorf("%+v", result)
 	}
 }
@@ -280,14 +280,14 @@ func TestARunTakesOverItsOwnNodesAndNoOthers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t, 1)
 			s.budget["on-bad-0"] = 3
-			fill := strings.NewReplacer("OWN", string(s.replacer().holder().UID), "BOOT", s.node("bad-0").Status.NodeInfo.BootID)
+			fill := strings.NewReplacer("OWN", string(s.replacement().holder().UID), "BOOT", s.node("bad-0").Status.NodeInfo.BootID)
 			held := s.node("bad-0")
 			held.Annotations = map[string]string{v1alpha1.ReservationAnnotation: fill.Replace(c.reservation)}
 			if c.beside != "" {
 				held.Annotations[v1alpha1.RebuildAnnotation] = fill.Replace(c.beside)
 			}
 			s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), held, ""))
-			result := s.run(s.replacer())
+			result := s.run(s.replacement())
 			if c.takesOver {
 				if len(result.Rebuilt) != 1 || s.budget["on-bad-0"] > 0 {
 					t.Errorf("%+v, and its pods were asked to go: %t", result, s.budget["on-bad-0"] == 0)
@@ -318,7 +318,7 @@ func TestANodeThatAnotherTakesMeanwhileIsLeft(t *testing.T) {
 		}
 		return nil
 	}
-	result := s.run(s.replacer())
+	result := s.run(s.replacement())
 	if why := result.Failed["bad-0"]; !strings.Contains(why, "is held by prototype pool1-2026.03.03") || s.rebuilds() > 0 {
 		t.Errorf("%+v, %d rebuilds", result, s.rebuilds())
 	}
@@ -339,7 +339,7 @@ func TestNodesAndInstancesMayGo(t *testing.T) {
 		}
 		return nil
 	}
-	result := s.run(s.replacer())
+	result := s.run(s.replacement())
 	if diff := cmp.Diff([]string{"bad-1", "bad-2"}, result.Rebuilt); diff != "" || len(result.Failed) > 0 {
 		t.Errorf("%+v\n%s", result, diff)
 	}
@@ -347,7 +347,7 @@ func TestNodesAndInstancesMayGo(t *testing.T) {
 
 func TestItsOwnNodeIsLeftAlone(t *testing.T) {
 	s := newStage(t, 2)
-	r := s.replacer()
+	r := s.replacement()
 	r.OwnNode = "bad-1"
 	result := s.run(r)
 	if !slices.Equal(result.Rebuilt, []string{"bad-0"}) || result.Failed["bad-1"] == "" {
@@ -361,7 +361,7 @@ func TestANodeThatWasCordonedStaysSo(t *testing.T) {
 	n := s.node("bad-0")
 	n.Spec.Unschedulable = true
 	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
-	s.run(s.replacer())
+	s.run(s.replacement())
 	if after := s.node("bad-0"); !after.Spec.Unschedulable || len(after.Annotations) > 0 {
 		t.Errorf("cordoned %t, annotations %v", after.Spec.Unschedulable, after.Annotations)
 	}
@@ -369,9 +369,9 @@ func TestANodeThatWasCordonedStaysSo(t *testing.T) {
 
 func TestAProviderThatCannot(t *testing.T) {
 	s := newStage(t, 1)
-	r := s.replacer()
+	r := s.replacement()
 	r.Cloud = struct{ cloud.Provider }{s.cloud}
-	if _, err := r.Run(t.Context()); !cloud.Is(err, cloud.Unsupported) {
+	if _, err := r.Run(t.Context(), s.tell, s.pause); !cloud.Is(err, cloud.Unsupported) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -385,7 +385,7 @@ func TestTroubleThatPasses(t *testing.T) {
 		}
 		return memory.Pass()
 	})
-	r := s.replacer()
+	r := s.replacement()
 	r.Cloud = faulty
 	if result := s.run(r); len(result.Rebuilt) != 2 || s.rebuilds() != 2 {
 		t.Errorf("%+v, %d rebuilds", result, s.rebuilds())
@@ -409,7 +409,7 @@ func TestWhatAsksToStay(t *testing.T) {
 		return s
 	}
 	s := arrange()
-	result := s.run(s.replacer())
+	result := s.run(s.replacement())
 	if s.rebuilds() != 0 || !strings.Contains(result.Failed["bad-0"], "default/on-bad-0") || !strings.Contains(result.Failed["bad-1"], v1alpha1.DoNotDisruptAnnotation) {
 		t.Errorf("%d rebuilds, failed: %v", s.rebuilds(), result.Failed)
 	}
@@ -420,7 +420,7 @@ func TestWhatAsksToStay(t *testing.T) {
 	}
 
 	s = arrange()
-	r := s.replacer()
+	r := s.replacement()
 	r.Drain.Disrupt = true
 	if result := s.run(r); len(result.Rebuilt) != 2 {
 		t.Errorf("it was allowed: %+v", result)
@@ -428,7 +428,7 @@ func TestWhatAsksToStay(t *testing.T) {
 
 	s = arrange()
 	s.down("bad-0")
-	if result := s.run(s.replacer()); len(result.Rebuilt) != 1 || result.Rebuilt[0] != "bad-0" {
+	if result := s.run(s.replacement()); len(result.Rebuilt) != 1 || result.Rebuilt[0] != "bad-0" {
 		t.Errorf("a node that is down: %+v", result)
 	}
 }

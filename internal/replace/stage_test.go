@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,7 +30,7 @@ const (
 )
 
 // stage is a cloud in memory with a pool whose nodes run a bad version, and that was rolled back; a cluster; and
-// kubelets that follow their machines. Time goes on with each pause of the replacer.
+// kubelets that follow their machines. Time goes on with each pause between passes.
 type stage struct {
 	t     *testing.T
 	clock *memory.Clock
@@ -119,26 +120,34 @@ func (s *stage) evict(a kubetesting.Action) (bool, runtime.Object, error) {
 	if a.GetSubresource() != "eviction" {
 		return false, nil, nil
 	}
-	name := a.(kubetesting.CreateAction).GetObject().(metav1.Object).GetName()
+	eviction := a.(kubetesting.CreateAction).GetObject().(*policyv1.Eviction)
+	name, dry := eviction.Name, eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
 	if s.budget[name] > 0 {
-		s.budget[name]--
+		if !dry {
+			s.budget[name]--
+		}
 		return true, nil, apierrors.NewTooManyRequests("the budget says no", 0)
+	}
+	if dry {
+		return true, nil, nil
 	}
 	return true, nil, s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), a.GetNamespace(), name)
 }
 
-func (s *stage) replacer() *Replacer {
-	return &Replacer{
-		Kube: s.kube, Cloud: s.cloud, Pool: s.pool, From: bad, To: good, Now: s.clock.Now, Pause: s.pause,
-		Say: func(node, what string) { s.said = append(s.said, node+" "+what) },
+func (s *stage) replacement() *Replacement {
+	return &Replacement{
+		Kube: s.kube, Cloud: s.cloud, Pool: s.pool, From: bad, To: good, Now: s.clock.Now,
 		Event: func(n *corev1.Node, kind, reason, _ string) {
 			s.events = append(s.events, n.Name+" "+kind+" "+reason)
 		},
 	}
 }
 
-// pause lets ten seconds pass.
-func (s *stage) pause(ctx context.Context) error {
+// tell notes what is told of a node.
+func (s *stage) tell(node, what string) { s.said = append(s.said, node+" "+what) }
+
+// pause lets ten seconds pass, whatever a pass asks for; that is how long a step may be late.
+func (s *stage) pause(ctx context.Context, _ time.Duration) error {
 	s.look()
 	s.clock.Advance(10 * time.Second)
 	s.cloud.Settle()
@@ -195,10 +204,10 @@ func (s *stage) look() {
 	s.worst = max(s.worst, out)
 }
 
-// run runs a replacer to its end.
-func (s *stage) run(r *Replacer) Result {
+// run makes passes to the end.
+func (s *stage) run(r *Replacement) Result {
 	s.t.Helper()
-	result, err := r.Run(s.t.Context())
+	result, err := r.Run(s.t.Context(), s.tell, s.pause)
 	s.must(err)
 	return result
 }
@@ -211,6 +220,7 @@ func (s *stage) wantClean(version string, names ...string) {
 		if n == nil {
 			continue
 		}
+		delete(n.Annotations, v1alpha1.NotRebuiltAnnotation)
 		if n.Spec.Unschedulable || len(n.Annotations) > 0 {
 			s.t.Errorf("%s is cordoned %t and carries %v", name, n.Spec.Unschedulable, n.Annotations)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,21 +18,31 @@ import (
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
-	"github.com/kamino-dev/kamino/internal/wording"
+	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
 
-// member is a node of the pool, as much as choosing needs of it.
-type member struct {
-	node  *corev1.Node
-	bad   bool   // it runs the version that must go
-	taken bool   // by this replacement
-	held  string // by whom else
-	ready bool
+const (
+	// listEvery bounds how often all nodes and instances are listed while nothing can be taken.
+	listEvery = 15 * time.Second
+	// maxLooks is at how many nodes' pods a pass looks for one that may be taken.
+	maxLooks = 50
+)
+
+// roster is the pool as it was when it was listed last. A node is looked at again before anything is done to it.
+type roster struct {
+	pool plan.Pool
+	// taken are under way: held by this replacement, and not given up.
+	taken  map[string]bool
+	choice plan.Choice
+	at     time.Time
+	// freed: a node has left since, or somebody else was faster.
+	freed bool
 }
 
-// list reads the pool's nodes and instances, finds those that are taken already, and takes more where there is
-// room.
-func (r *Replacer) list(ctx context.Context) error {
+func (r *roster) stale(now time.Time) bool { return r.freed || now.Sub(r.at) >= listEvery }
+
+// list reads the pool's nodes and instances, and finds those that are taken already.
+func (r *Replacement) list(ctx context.Context, report *Report) error {
 	census, _ := cloud.As[cloud.Census](r.Cloud)
 	instances, err := census.Instances(ctx, r.Pool)
 	if err != nil {
@@ -39,223 +50,204 @@ func (r *Replacer) list(ctx context.Context) error {
 	}
 	builtFrom := make(map[string]string, len(instances))
 	for _, instance := range instances {
-		builtFrom[strings.ToLower(string(instance.ID))] = r.source(instance)
+		builtFrom[strings.ToLower(string(instance.ID))] = r.builtFrom(instance)
 	}
-	members, err := r.members(ctx, builtFrom)
-	if err != nil {
-		return err
+	pool := plan.Pool{
+		Name: r.Cloud.PoolName(r.Pool), Limit: r.MaxUnavailable, AtOnce: r.AllAtOnce, Careful: r.Policy != nil,
 	}
-	r.listedAt, r.freed = r.now(), false
-	for _, m := range members {
-		if m.taken && r.active[m.node.Name] == nil && r.failed[m.node.Name] == "" {
-			r.active[m.node.Name] = &flight{begunAt: r.now()}
-			r.say(m.node.Name, "was taken before, and goes on")
-		}
-	}
-	return r.take(ctx, members)
-}
-
-// source is what an instance was built from, as what must go is named.
-func (r *Replacer) source(instance cloud.Instance) string {
-	if r.Image != "" {
-		return strings.ToLower(instance.Image)
-	}
-	return instance.BuiltFrom
-}
-
-// members lists the nodes of the pool. Only those that are needed are kept whole.
-func (r *Replacer) members(ctx context.Context, builtFrom map[string]string) ([]member, error) {
-	var members []member
-	err := membership.Each(ctx, r.Kube, r.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
-		if of.Pool != r.Pool {
-			return nil
-		}
+	err = r.each(ctx, func(n *corev1.Node) error {
 		built, exists := builtFrom[strings.ToLower(n.Spec.ProviderID)]
 		if !exists {
 			return nil // its instance is gone, and it will be
 		}
 		m, err := r.member(n, built)
-		members = append(members, m)
+		pool.Members = append(pool.Members, m)
 		return err
 	})
-	return members, err
+	if err != nil {
+		return err
+	}
+	taken := map[string]bool{}
+	for _, m := range pool.Members {
+		if m.Taken && m.Failed == nil {
+			taken[m.Name] = true
+			if !r.roster.taken[m.Name] {
+				report.add(Step{m.Name, plan.Step{Action: plan.Wait, Says: "was taken before, and goes on"}})
+			}
+		}
+	}
+	for name := range r.roster.taken {
+		if _, gone := r.failed[name]; !gone {
+			taken[name] = true // its next step tells what became of it
+		}
+	}
+	r.roster = roster{pool: pool, taken: taken, at: r.Now()}
+	r.roster.choice = plan.Choose(pool)
+	return nil
 }
 
-func (r *Replacer) member(n *corev1.Node, builtFrom string) (member, error) {
-	m := member{node: n, bad: builtFrom == cmp.Or(strings.ToLower(r.Image), r.From), ready: nodestate.Ready(n)}
+// each goes through the nodes of the pool.
+func (r *Replacement) each(ctx context.Context, do func(*corev1.Node) error) error {
+	if r.Nodes != nil {
+		return r.Nodes(ctx, do)
+	}
+	return membership.Each(ctx, r.Kube, r.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		if of.Pool != r.Pool {
+			return nil
+		}
+		return do(n)
+	})
+}
+
+// member is a node as much as choosing needs of it.
+func (r *Replacement) member(n *corev1.Node, builtFrom string) (plan.Member, error) {
+	m := plan.Member{
+		Name: n.Name, Old: builtFrom == cmp.Or(strings.ToLower(r.Image), r.From), Own: n.Name == r.OwnNode,
+		Ready: nodestate.Ready(n), Cordoned: n.Spec.Unschedulable, Failed: r.failedBefore(n), Stays: r.stays[n.Name],
+	}
 	reservation, err := v1alpha1.ReservationOf(n.Annotations)
 	switch {
 	case err != nil:
 		return m, fmt.Errorf("node %s: %w", n.Name, err)
 	case reservation == nil:
 	case r.owns(reservation):
-		m.taken = true
+		m.Taken = true
 	default:
-		m.held = reservation.Holder.String()
+		m.Held = reservation.Holder.String()
 	}
 	return m, nil
 }
 
-// holder is who holds the nodes that go to this version in this pool, whoever started it.
-func (r *Replacer) holder() v1alpha1.Holder {
-	return v1alpha1.ReplacementHolder(r.Cloud.PoolName(r.Pool), string(r.Pool), r.To)
+// failedBefore is why a node is not tried again now: because this process has, or, where no person asked, because the time
+// for the next try has not come, or has come often enough.
+func (r *Replacement) failedBefore(n *corev1.Node) *cloud.Refusal {
+	if refusal, failed := r.failed[n.Name]; failed {
+		return &refusal
+	}
+	failed := v1alpha1.NotRebuiltOf(n.Annotations)
+	if r.Policy == nil || failed == nil || failed.To != r.To || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
+		return nil
+	}
+	remedy := "it is tried again by itself"
+	switch {
+	case failed.Attempts >= r.Policy.Limit:
+		remedy = fmt.Sprintf("it was tried %d times, which is all that failures.limit allows: mend that, then `kamino rebuild %s`", failed.Attempts, r.Cloud.PoolName(r.Pool))
+	case !r.Now().Before(failed.Next.Time):
+		return nil
+	}
+	refusal := cloud.Refuse(failed.Reason, failed.Message, remedy)
+	return &refusal
 }
 
-// owns tells whether a node of the pool is held by this replacement, or by one of a version that gave them no identity.
-func (r *Replacer) owns(reservation *v1alpha1.Reservation) bool {
-	return reservation.Same(r.holder()) || reservation.Anonymous()
-}
-
-// take takes as many nodes as may be out of service, those first that are out of service anyway.
-func (r *Replacer) take(ctx context.Context, members []member) error {
-	r.waiting, r.left = "", 0
-	lock, err := r.lock(ctx)
-	if err != nil {
-		return err
+// takeAll takes as many nodes as there is room for.
+func (r *Replacement) takeAll(ctx context.Context, report *Report) error {
+	if !r.AllAtOnce && len(r.roster.taken) >= r.MaxUnavailable {
+		return nil
 	}
-	unavailable, taken := 0, 0
-	for _, m := range members {
-		if m.taken || !m.ready {
-			unavailable++
-		}
-		if m.taken {
-			taken++
-		}
-	}
-	for _, m := range r.next(members) {
-		if taken >= r.limit() || m.ready && unavailable >= r.limit() {
-			r.wait("%s of pool %s out of service, and %d may be: %s", wording.Count(unavailable, "node"), r.Cloud.PoolName(r.Pool), r.limit(), r.absent(members))
-			continue
-		}
-		if lock.Node != "" && lock.Node != m.node.Name {
-			r.wait("kured reboots node %s", lock.Node)
-			continue
-		}
-		ok, err := r.takeUnlessAsked(ctx, m)
-		if err != nil {
+	if r.roster.stale(r.Now()) {
+		if err := r.list(ctx, report); err != nil {
 			return err
 		}
-		if !ok {
-			continue
-		}
-		if lock.Unknown != "" {
-			r.say(m.node.Name, "is taken, though whether kured reboots another node meanwhile can't be told: "+lock.Unknown)
-		}
-		if taken++; m.ready {
-			unavailable++
+	}
+	for {
+		if took, err := r.takeNext(ctx, report); err != nil || !took {
+			return err
 		}
 	}
-	return nil
 }
 
-// takeUnlessAsked takes a node that does not ask to stay; false if it is not taken, of which it says why.
-func (r *Replacer) takeUnlessAsked(ctx context.Context, m member) (bool, error) {
-	asked, err := r.asksToStay(ctx, m)
+// takeNext takes the node whose turn it is; false if there is none now, of which the choice says why.
+func (r *Replacement) takeNext(ctx context.Context, report *Report) (bool, error) {
+	pool := &r.roster.pool
+	if r.roster.choice = plan.Choose(*pool); r.roster.choice.Take == "" {
+		return false, nil
+	}
+	lock, err := r.lock(ctx)
 	if err != nil {
 		return false, err
 	}
-	if asked != "" {
-		r.failed[m.node.Name] = asked
-		r.say(m.node.Name, asked)
-		return false, nil
+	pool.Kured = lock.Node
+	for range maxLooks {
+		if r.roster.choice = plan.Choose(*pool); r.roster.choice.Take == "" {
+			return false, nil
+		}
+		took, err := r.takeOne(ctx, r.roster.choice.Take)
+		if err != nil {
+			return false, err
+		}
+		if !took {
+			continue
+		}
+		says := "is taken"
+		if lock.Unknown != "" {
+			says = "is taken, though whether kured reboots another node meanwhile can't be told: " + lock.Unknown
+		}
+		report.add(Step{r.roster.choice.Take, plan.Step{Action: plan.Wait, Says: says}})
+		report.After = 0
+		return true, nil
 	}
-	ok, err := r.takeOne(ctx, m.node)
-	if err == nil && !ok {
-		r.wait("node %s was changed by somebody else at the same moment", m.node.Name)
-	}
-	return ok, err
+	return false, nil
 }
 
 // lock is kured's, where it counts.
-func (r *Replacer) lock(ctx context.Context) (kured.Lock, error) {
+func (r *Replacement) lock(ctx context.Context) (kured.Lock, error) {
 	if r.AllAtOnce {
 		return kured.Lock{}, nil
 	}
-	return kured.Read(ctx, r.Kube, r.Kured, r.now())
+	return kured.Read(ctx, r.Kube, r.Kured, r.Now())
+}
+
+// takeOne looks at a node once more and takes it. If it does not, what the roster says of the node tells why.
+func (r *Replacement) takeOne(ctx context.Context, name string) (bool, error) {
+	m := r.roster.find(name)
+	n, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		m.Old, r.roster.freed = false, true
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read node %s: %w", name, err)
+	}
+	if m.Stays, err = r.asksToStay(ctx, n); err != nil || m.Stays != "" {
+		r.stays[name] = m.Stays
+		return false, err
+	}
+	reservation := node.NewReservation(r.holder(), n, "", metav1.NewTime(r.Now()))
+	reservation.Rebuild = &v1alpha1.Rebuild{From: r.From, To: r.To, BootID: n.Status.NodeInfo.BootID, StartedAt: reservation.ReservedAt}
+	if r.Policy != nil {
+		reservation.Rebuild.Policy = r.Policy.Name
+	}
+	if n.Annotations[v1alpha1.ReservationAnnotation] == "" {
+		err = node.Reserve(ctx, r.Kube, n, reservation)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
+		m.Held, r.roster.freed = "somebody who was faster", true
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	m.Taken, r.roster.taken[name] = true, true
+	return true, nil
 }
 
 // asksToStay says what of a node, or of its pods, asks not to be disrupted; empty if nothing does, if that was allowed, or
 // where there is nothing to disrupt any more.
-func (r *Replacer) asksToStay(ctx context.Context, m member) (string, error) {
-	if r.Drain.Disrupt || r.AllAtOnce || !m.ready {
+func (r *Replacement) asksToStay(ctx context.Context, n *corev1.Node) (string, error) {
+	if r.Drain.Disrupt || r.AllAtOnce || !nodestate.Ready(n) {
 		return "", nil
 	}
-	const remedy = "; wait until that is over, or allow it with --disrupt"
-	if m.node.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true" {
-		return "is left alone, because it asks not to be disrupted (" + v1alpha1.DoNotDisruptAnnotation + ")" + remedy, nil
+	if n.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true" && n.Annotations[v1alpha1.ReservationAnnotation] == "" {
+		return "it asks not to be disrupted (" + v1alpha1.DoNotDisruptAnnotation + ")", nil
 	}
-	left, err := node.Left(ctx, r.Kube, m.node.Name, r.Drain, node.Own{})
+	left, err := node.Left(ctx, r.Kube, n.Name, r.Drain, node.Own{})
 	if err != nil || len(left.Protected) == 0 {
 		return "", err
 	}
-	return "is left alone, because pods of it ask not to be evicted: " + strings.Join(left.Protected, ", ") + remedy, nil
+	return "pods of it ask not to be evicted: " + strings.Join(left.Protected, ", "), nil
 }
 
-// next lists the nodes that may be taken, those first that are out of service anyway.
-func (r *Replacer) next(members []member) []member {
-	var next []member
-	for _, m := range members {
-		name := m.node.Name
-		switch {
-		case !m.bad, m.taken, r.failed[name] != "":
-		case name == r.OwnNode:
-			r.failed[name] = "is left alone, because this process runs on it: run the command elsewhere"
-			r.say(name, r.failed[name])
-		case m.held != "":
-			r.wait("node %s is held by %s", name, m.held)
-		default:
-			next = append(next, m)
-		}
-	}
-	slices.SortStableFunc(next, func(a, b member) int {
-		if a.ready != b.ready {
-			if a.ready {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Compare(a.node.Name, b.node.Name)
-	})
-	return next
-}
-
-// wait notes a node that is not taken, and why if it is the first.
-func (r *Replacer) wait(format string, args ...any) {
-	r.left++
-	if r.waiting == "" {
-		r.waiting = fmt.Sprintf(format, args...)
-	}
-}
-
-// takeOne takes a node; false if somebody else wrote it at the same moment.
-func (r *Replacer) takeOne(ctx context.Context, n *corev1.Node) (bool, error) {
-	reservation := node.NewReservation(r.holder(), n, "", metav1.NewTime(r.now()))
-	reservation.Rebuild = &v1alpha1.Rebuild{From: r.From, To: r.To, BootID: n.Status.NodeInfo.BootID, StartedAt: reservation.ReservedAt}
-	err := node.Reserve(ctx, r.Kube, n, reservation)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	r.active[n.Name] = &flight{begunAt: r.now()}
-	r.say(n.Name, "is taken")
-	return true, nil
-}
-
-// absent names who is out of service, a few of them.
-func (r *Replacer) absent(members []member) string {
-	var names []string
-	for _, m := range members {
-		switch {
-		case m.taken:
-			names = append(names, m.node.Name+" (being rebuilt)")
-		case !m.ready:
-			names = append(names, m.node.Name+" (not Ready)")
-		}
-	}
-	if len(names) > 3 {
-		names = append(names[:3], fmt.Sprintf("and %d more", len(names)-3))
-	}
-	return strings.Join(names, ", ")
+func (r *roster) find(name string) *plan.Member {
+	i := slices.IndexFunc(r.pool.Members, func(m plan.Member) bool { return m.Name == name })
+	return &r.pool.Members[i]
 }

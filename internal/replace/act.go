@@ -1,0 +1,221 @@
+package replace
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/replace/plan"
+)
+
+const (
+	// askEvery is how often the cloud is asked about a node that is being rebuilt and has not come back, and askSeldom about one
+	// that a person must look at.
+	askEvery  = 20 * time.Second
+	askSeldom = 5 * time.Minute
+)
+
+// Advance moves a node that is taken one step on. What may pass by itself is no error but a step that waits. An error that
+// ends the rebuild of the node comes with the step that was taken for it.
+func (r *Replacement) Advance(ctx context.Context, name string) (Step, error) {
+	if err := r.begin(); err != nil {
+		return Step{Node: name}, err
+	}
+	step, err := r.advance(ctx, name)
+	switch {
+	case err == nil:
+		return Step{name, step}, nil
+	case ctx.Err() != nil:
+		return Step{name, step}, ctx.Err()
+	case passes(err):
+		return Step{name, plan.Step{Action: plan.Wait, Says: "waits: " + err.Error()}}, nil
+	}
+	return Step{name, step}, fmt.Errorf("node %s: %w", name, err)
+}
+
+func (r *Replacement) advance(ctx context.Context, name string) (plan.Step, error) {
+	w, err := r.look(ctx, name)
+	if err != nil {
+		return plan.Step{}, err
+	}
+	step := plan.Next(w.facts)
+	if step.Action != plan.Ask {
+		return r.act(ctx, w, step)
+	}
+	if !r.due(w) {
+		return plan.Step{Action: plan.Wait}, nil
+	}
+	if !w.facts.Asked {
+		if err := r.noteAsked(ctx, &w); err != nil {
+			return plan.Step{}, err
+		}
+	}
+	r.askedAt[name] = r.Now()
+	if err := r.ask(ctx, &w); err != nil {
+		return plan.Step{}, err
+	}
+	if begun := w.facts.Answer == plan.Working || w.facts.Answer == plan.Complete; begun && !w.facts.Asked {
+		r.event(w.node, corev1.EventTypeNormal, "Rebuilding", "node %s is rebuilt from version %s in place of %s", name, r.To, r.From)
+	}
+	return r.act(ctx, w, plan.Next(w.facts))
+}
+
+// due tells whether it is time to ask the cloud: at once where the node seems to be back.
+func (r *Replacement) due(w world) bool {
+	pause := askEvery
+	if r.Policy != nil && noted(w) {
+		pause = askSeldom
+	}
+	last, asked := r.askedAt[w.node.Name]
+	return !asked || w.facts.Ready && w.facts.Rebooted || r.Now().Sub(last) >= pause
+}
+
+// noteAsked writes down that the cloud is about to be asked. From then on nobody gives the node back as it was.
+func (r *Replacement) noteAsked(ctx context.Context, w *world) error {
+	now, asked := metav1.NewTime(r.Now()), *w.held
+	rebuild := *w.held.Rebuild
+	rebuild.AskedAt = &now
+	asked.Rebuild = &rebuild
+	if err := node.Note(ctx, r.Kube, w.node, asked); err != nil {
+		return err
+	}
+	after, err := r.Kube.CoreV1().Nodes().Get(ctx, w.node.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", w.node.Name, err)
+	}
+	w.node, w.held = after, &asked
+	return nil
+}
+
+// act takes a step.
+func (r *Replacement) act(ctx context.Context, w world, step plan.Step) (plan.Step, error) {
+	var err error
+	switch step.Action {
+	case plan.Wait, plan.Ask:
+	case plan.Cordon:
+		err = node.Cordon(ctx, r.Kube, w.node)
+	case plan.Evict:
+		var blocked []node.Blocked
+		if blocked, err = node.Evict(ctx, r.Kube, w.pods, r.Drain, step.Hard); len(blocked) > 0 {
+			step.Says, step.Blocked = "can't be drained yet: "+blocked[0].String(), true
+		}
+	case plan.Release:
+		err = r.release(ctx, w)
+	case plan.GiveBack:
+		err = r.giveBack(ctx, w, step)
+	case plan.Keep:
+		step, err = r.keep(ctx, w, step)
+	case plan.Drop:
+		r.leave(w.facts.Name, step)
+	}
+	switch {
+	case err != nil:
+		return plan.Step{}, err
+	case step.Refusal != nil:
+		return step, w.refused
+	}
+	return step, nil
+}
+
+// release gives a node back that was rebuilt.
+func (r *Replacement) release(ctx context.Context, w world) error {
+	err := node.Release(ctx, r.Kube, w.node, *w.held, &node.Marks{
+		Labels:      map[string]string{v1alpha1.VersionLabel: v1alpha1.VersionLabelValue(r.To)},
+		Annotations: map[string]*string{v1alpha1.NotRebuiltAnnotation: nil},
+	})
+	if err != nil {
+		return err
+	}
+	r.event(w.node, corev1.EventTypeNormal, "Rebuilt", "node %s runs version %s and is back in service", w.node.Name, r.To)
+	r.leave(w.node.Name, plan.Step{})
+	return nil
+}
+
+// giveBack gives a node back that was not rebuilt, with the reason, unless that has nothing to do with the node.
+func (r *Replacement) giveBack(ctx context.Context, w world, step plan.Step) error {
+	marks := &node.Marks{}
+	if step.Refusal.Reason != plan.RecipeMoved {
+		text, err := r.failure(w, step)
+		if err != nil {
+			return err
+		}
+		marks.Annotations = map[string]*string{v1alpha1.NotRebuiltAnnotation: &text}
+	}
+	if err := node.Release(ctx, r.Kube, w.node, *w.held, marks); err != nil {
+		return err
+	}
+	r.event(w.node, corev1.EventTypeWarning, "NotRebuilt", "node %s, which runs version %s, %s", w.node.Name, r.From, step.Refusal.What())
+	r.leave(w.node.Name, step)
+	return nil
+}
+
+// keep writes down, once, that a node is held on and a person must look.
+func (r *Replacement) keep(ctx context.Context, w world, step plan.Step) (plan.Step, error) {
+	if noted(w) && r.Policy != nil {
+		return plan.Step{Action: plan.Wait}, nil
+	}
+	text, err := r.failure(w, step)
+	if err != nil {
+		return step, err
+	}
+	if err := node.Mark(ctx, r.Kube, w.node, map[string]*string{v1alpha1.NotRebuiltAnnotation: &text}); err != nil {
+		return step, err
+	}
+	r.event(w.node, corev1.EventTypeWarning, "NotRebuilt", "node %s %s", w.node.Name, step.Refusal.What())
+	if r.Policy == nil {
+		r.leave(w.node.Name, step)
+	}
+	return step, nil
+}
+
+// noted tells whether it stands on the node already that this rebuild of it has failed.
+func noted(w world) bool {
+	failed := v1alpha1.NotRebuiltOf(w.node.Annotations)
+	return failed != nil && w.held.Rebuild.AskedAt != nil && failed.To == w.facts.To && !failed.At.Before(w.held.Rebuild.AskedAt)
+}
+
+// failure is what is written on a node that was not rebuilt.
+func (r *Replacement) failure(w world, step plan.Step) (string, error) {
+	at := metav1.NewTime(r.Now())
+	failed := v1alpha1.NotRebuilt{To: r.To, Reason: step.Refusal.Reason, Message: step.Refusal.What(), Attempts: 1, At: at}
+	if before := v1alpha1.NotRebuiltOf(w.node.Annotations); before != nil && before.To == r.To {
+		failed.Attempts = before.Attempts + 1
+	}
+	failed.Next = metav1.NewTime(at.Add(r.backoff(failed.Attempts)))
+	text, err := json.Marshal(failed)
+	return string(text), err
+}
+
+// maxBackoff ends the doubling.
+const maxBackoff = 24 * time.Hour
+
+// backoff is how long a policy leaves a node alone after so many failed tries in a row.
+func (r *Replacement) backoff(attempts int) time.Duration {
+	wait := v1alpha1.DefaultBackoff
+	if r.Policy != nil {
+		wait = r.Policy.Backoff
+	}
+	for range attempts - 1 {
+		if wait >= maxBackoff {
+			break
+		}
+		wait = min(2*wait, maxBackoff)
+	}
+	return wait
+}
+
+// leave takes a node out of those that are under way.
+func (r *Replacement) leave(name string, step plan.Step) {
+	delete(r.roster.taken, name)
+	delete(r.askedAt, name)
+	r.roster.freed = true
+	if step.Refusal != nil {
+		r.failed[name] = *step.Refusal
+	}
+}

@@ -1,0 +1,156 @@
+package replace
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/replace/plan"
+)
+
+// world is what was seen of a node that is taken.
+type world struct {
+	facts plan.Node
+	node  *corev1.Node
+	held  *v1alpha1.Reservation
+	pods  node.Remaining
+	// refused is the cloud's error, where it does not do what was asked.
+	refused error
+}
+
+// look gathers the facts of a node that is taken. Its cloud is not asked here: that is an action.
+func (r *Replacement) look(ctx context.Context, name string) (world, error) {
+	w := world{facts: plan.Node{
+		Name: name, To: r.To, AtOnce: r.AllAtOnce, Force: r.Drain.Force, DrainTime: r.Drain.Timeout.Duration, ReadyTime: r.ReadyTimeout,
+	}}
+	n, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		w.facts.Gone = true
+		return w, nil
+	}
+	if err != nil {
+		return w, fmt.Errorf("read node %s: %w", name, err)
+	}
+	if w.held, err = v1alpha1.ReservationOf(n.Annotations); err != nil {
+		return w, fmt.Errorf("node %s: %w", name, err)
+	}
+	w.node = n
+	if w.held == nil || !r.owns(w.held) {
+		if w.held != nil {
+			w.facts.By = w.held.Holder.String()
+		}
+		return w, nil
+	}
+	rebuild, f := w.held.Rebuild, &w.facts
+	f.Held, f.Cordoned, f.Ready = true, n.Spec.Unschedulable, nodestate.Ready(n)
+	f.Rebooted = n.Status.NodeInfo.BootID != rebuild.BootID
+	if f.Asked = rebuild.AskedAt != nil; f.Asked {
+		f.Late = r.Now().Sub(r.since(rebuild.AskedAt.Time)) > r.ReadyTimeout
+		return w, nil
+	}
+	f.Overdue = r.Now().Sub(rebuild.StartedAt.Time) > r.Drain.Timeout.Duration
+	if f.Cordoned && !f.AtOnce {
+		err = r.lookAtPods(ctx, &w)
+	}
+	return w, err
+}
+
+// since is from when on a time limit counts: for a person, who asks for it anew, from the first pass on at the earliest.
+func (r *Replacement) since(at time.Time) time.Time {
+	if r.Policy == nil && r.began.After(at) {
+		return r.began
+	}
+	return at
+}
+
+// lookAtPods finds the pods that have to leave. Of a node that does not answer nobody confirms that those end which do.
+func (r *Replacement) lookAtPods(ctx context.Context, w *world) (err error) {
+	if w.pods, err = node.Left(ctx, r.Kube, w.node.Name, r.Drain, node.Own{}); err != nil {
+		return err
+	}
+	f := &w.facts
+	if !f.Ready {
+		w.pods.Pods = staying(w.pods.Pods)
+	}
+	f.Pods, f.Stuck = len(w.pods.Pods), w.pods.Stuck
+	if f.Overdue && !f.Force && f.Pods > 0 {
+		if blocked := node.HeldBack(ctx, r.Kube, w.pods); len(blocked) > 0 {
+			f.Blocked = blocked[0].String()
+		}
+	}
+	return nil
+}
+
+// staying leaves out the pods that end already.
+func staying(pods []corev1.Pod) []corev1.Pod {
+	var left []corev1.Pod
+	for _, pod := range pods {
+		if pod.DeletionTimestamp == nil {
+			left = append(left, pod)
+		}
+	}
+	return left
+}
+
+// ask has the cloud rebuild the node, and takes its answer into the facts.
+func (r *Replacement) ask(ctx context.Context, w *world) error {
+	rebuilder, _ := cloud.As[cloud.Rebuilder](r.Cloud)
+	have, err := rebuilder.EnsureRebuilt(ctx, cloud.InstanceID(w.node.Spec.ProviderID), r.To)
+	if err == nil {
+		w.facts.Answer, w.facts.Said = plan.Working, have.Trouble
+		if have.State == cloud.Complete {
+			w.facts.Answer = plan.Complete
+		}
+		return nil
+	}
+	w.facts.Said = err.Error()
+	switch cloud.KindOf(err) {
+	case cloud.NotFound:
+		w.facts.Answer = plan.NoInstance
+	case cloud.Throttled, cloud.Unavailable:
+		w.facts.Answer = plan.Busy
+	case cloud.Conflict: // the recipe names something else now, or somebody is at the instance
+		pool, look := r.Cloud.Pool(ctx, r.Pool)
+		if look != nil {
+			return look
+		}
+		w.facts.Answer = plan.Busy
+		if pool.Recipe.Version != r.To || pool.Recipe.Latest {
+			w.facts.Answer = plan.Elsewhere
+			w.refused = fmt.Errorf("%w: it names %s now: %w", ErrStopped, pool.Recipe.Image, err)
+		}
+	default:
+		w.facts.Answer, w.refused = plan.Denied, err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// passes tells of an error that passes by itself: somebody wrote at the same moment, asked for too much, or could not be
+// reached.
+func passes(err error) bool {
+	if apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err) {
+		return true
+	}
+	fromAPIServer := apierrors.ReasonForError(err) != metav1.StatusReasonUnknown
+	return cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) && !fromAPIServer
+}
+
+// builtFrom is what an instance was built from, as what must go is named.
+func (r *Replacement) builtFrom(instance cloud.Instance) string {
+	if r.Image != "" {
+		return strings.ToLower(instance.Image)
+	}
+	return instance.BuiltFrom
+}

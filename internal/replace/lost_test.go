@@ -1,0 +1,288 @@
+package replace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubetesting "k8s.io/client-go/testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/replace/plan"
+)
+
+// outcomes are all that may become of a call.
+var outcomes = map[string]memory.Outcome{
+	"lost before": memory.FailBefore(cloud.Unavailable), "lost behind": memory.FailAfter(cloud.Unavailable),
+	"the end before": memory.CrashBefore(), "the end behind": memory.CrashAfter(),
+}
+
+// rebuildAll makes passes, with a new process where one ends, until nothing is left to do.
+func (s *stage) rebuildAll(provider cloud.Provider) {
+	s.t.Helper()
+	for processes := 0; ; processes++ {
+		if processes > 5 {
+			s.t.Fatal("it does not end")
+		}
+		var err error
+		crashed := memory.RunUntilCrash(func() {
+			r := s.replacement()
+			r.Cloud = provider
+			_, err = r.Run(s.t.Context(), s.tell, s.pause)
+		})
+		if !crashed && err == nil {
+			return
+		}
+	}
+}
+
+// wantRebuilt holds the one bad node to being rebuilt, once, and back as it was.
+func (s *stage) wantRebuilt(what string) {
+	s.t.Helper()
+	s.wantClean(good, "bad-0")
+	if s.rebuilds() != 1 || s.worst > 1 {
+		s.t.Errorf("%s: %d rebuilds, %d nodes out of service at once", what, s.rebuilds(), s.worst)
+	}
+	if label := s.node("bad-0").Labels[v1alpha1.VersionLabel]; label != good {
+		s.t.Errorf("%s: the label is %q", what, label)
+	}
+}
+
+// TestEachCallToTheCloudLost: before its effect and behind it, as an error and with the end of the process.
+func TestEachCallToTheCloudLost(t *testing.T) {
+	s := newStage(t, 1)
+	counting := memory.NewFaulty(s.cloud, nil)
+	s.rebuildAll(counting)
+	s.wantRebuilt("nothing is lost")
+	for i, call := range counting.Calls() {
+		for name, outcome := range outcomes {
+			s := newStage(t, 1)
+			lost := 0
+			s.rebuildAll(memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
+				if c.Index != i {
+					return memory.Pass()
+				}
+				lost++
+				return outcome
+			}))
+			if lost != 1 {
+				t.Fatalf("call %d was made %d times", i, lost)
+			}
+			s.wantRebuilt(fmt.Sprintf("%s, call %d, %s", call.Op, i, name))
+		}
+	}
+}
+
+// lose loses the API server's write of that number.
+func (s *stage) lose(number int, outcome memory.Outcome) (made *int) {
+	made = new(int)
+	do := func(a kubetesting.Action) (bool, runtime.Object, error) {
+		if create, is := a.(kubetesting.CreateAction); is && create.GetSubresource() == "eviction" {
+			return s.evict(a)
+		}
+		return kubetesting.ObjectReaction(s.kube.Tracker())(a)
+	}
+	for _, verb := range []string{"patch", "create"} {
+		s.kube.PrependReactor(verb, "*", func(a kubetesting.Action) (bool, runtime.Object, error) {
+			if *made++; *made != number {
+				return false, nil, nil
+			}
+			if outcome.After {
+				if _, _, err := do(a); err != nil {
+					s.t.Error(err)
+				}
+			}
+			if outcome.Crash {
+				panic(memory.Crash)
+			}
+			return true, nil, apierrors.NewServerTimeout(corev1.Resource("nodes"), verb, 0)
+		})
+	}
+	return made
+}
+
+// TestEachWriteToTheAPIServerLost likewise: the reservation, the cordon, an eviction, that the cloud is asked, the release.
+func TestEachWriteToTheAPIServerLost(t *testing.T) {
+	s := newStage(t, 1)
+	writes := s.lose(0, memory.Outcome{})
+	s.rebuildAll(s.cloud)
+	if *writes < 5 {
+		t.Fatalf("only %d writes", *writes)
+	}
+	for number := 1; number <= *writes; number++ {
+		for name, outcome := range outcomes {
+			s := newStage(t, 1)
+			s.lose(number, outcome)
+			s.rebuildAll(s.cloud)
+			s.wantRebuilt(fmt.Sprintf("write %d, %s", number, name))
+		}
+	}
+}
+
+// TestTwoProcessesAtOnce make their passes in turn and rebuild each node once.
+func TestTwoProcessesAtOnce(t *testing.T) {
+	s := newStage(t, 3)
+	a, b := s.replacement(), s.replacement()
+	for done := 0; done < 2; {
+		done = 0
+		for _, r := range []*Replacement{a, b} {
+			report, err := r.Pass(t.Context())
+			s.must(err)
+			if len(report.Taken) == 0 && report.Choice.Take == "" && report.Choice.Left == 0 {
+				done++
+			}
+			s.must(s.pause(t.Context(), 0))
+		}
+	}
+	s.wantClean(good, s.badNodes()...)
+	if s.rebuilds() != 3 || s.worst > 1 {
+		t.Errorf("%d rebuilds of 3 nodes, %d out of service at once", s.rebuilds(), s.worst)
+	}
+}
+
+// policy is a replacement as a controller makes it: a process of its own each time.
+func (s *stage) policy(change func(*Replacement)) *Replacement {
+	r := s.replacement()
+	r.Policy = &Policy{Name: "all", Limit: 2, Backoff: time.Hour}
+	if change != nil {
+		change(r)
+	}
+	return r
+}
+
+// byPolicy takes the next node and carries it on until it is under way no longer. It returns the last step of it.
+func (s *stage) byPolicy(change func(*Replacement)) (Report, Step) {
+	s.t.Helper()
+	report, err := s.policy(change).Take(s.t.Context())
+	s.must(err)
+	var last Step
+	if len(report.Taken) == 0 {
+		return report, last
+	}
+	name := report.Taken[0]
+	for range 1000 {
+		step, err := s.policy(change).Advance(s.t.Context(), name)
+		if last = step; step.Refusal != nil || err != nil || step.Action == plan.Release {
+			return report, last
+		}
+		s.must(s.pause(s.t.Context(), 0))
+	}
+	s.t.Fatalf("node %s is under way for ever: %+v", name, last)
+	return report, last
+}
+
+// TestAFailureStandsOnTheNode: another process knows it, does not try again before its time, tries again then, and stops at the
+// limit; a person may at any time. What succeeds takes it away.
+func TestAFailureStandsOnTheNode(t *testing.T) {
+	s := newStage(t, 1)
+	s.budget["on-bad-0"] = 1e6
+	for attempt := 1; attempt <= 2; attempt++ {
+		report, last := s.byPolicy(nil)
+		if len(report.Taken) != 1 || last.Refusal == nil || last.Refusal.Reason != plan.NotDrained {
+			t.Fatalf("attempt %d: %+v, %+v", attempt, report, last)
+		}
+		on := v1alpha1.NotRebuiltOf(s.node("bad-0").Annotations)
+		if on == nil || on.To != good || on.Reason != plan.NotDrained || on.Attempts != attempt || on.Next.Sub(on.At.Time) != time.Duration(attempt)*time.Hour {
+			t.Fatalf("attempt %d: on the node stands %+v", attempt, on)
+		}
+		s.wantClean(bad, "bad-0")
+		if again, _ := s.byPolicy(nil); len(again.Taken) > 0 || !strings.Contains(again.Choice.Alone["bad-0"].Message, "the budget says no") {
+			t.Errorf("attempt %d: at once again: %+v", attempt, again)
+		}
+		s.clock.Advance(time.Duration(attempt) * time.Hour)
+	}
+	again, _ := s.byPolicy(nil)
+	if r := again.Choice.Alone["bad-0"]; len(again.Taken) > 0 || !strings.Contains(r.Remedy, "it was tried 2 times") || !strings.Contains(r.Remedy, "kamino rebuild pool1") {
+		t.Errorf("at the limit: %+v", again)
+	}
+	s.budget["on-bad-0"] = 0
+	if result := s.run(s.replacement()); len(result.Rebuilt) != 1 {
+		t.Errorf("a person asked: %+v", result)
+	}
+	if on := v1alpha1.NotRebuiltOf(s.node("bad-0").Annotations); on != nil {
+		t.Errorf("still on the node: %+v", on)
+	}
+}
+
+// TestAPolicysNodeThatDoesNotComeBack is told once, whoever looks, and given back as soon as it is there.
+func TestAPolicysNodeThatDoesNotComeBack(t *testing.T) {
+	s := newStage(t, 2)
+	s.deaf["bad-0"] = true
+	if _, last := s.byPolicy(nil); last.Refusal == nil || last.Refusal.Reason != plan.NotBack {
+		t.Fatalf("%+v", last)
+	}
+	for range 20 {
+		if step, err := s.policy(nil).Advance(t.Context(), "bad-0"); err != nil || step.Action != plan.Wait {
+			t.Fatalf("%+v, %v", step, err)
+		}
+		s.must(s.pause(t.Context(), 0))
+	}
+	if told := strings.Count(strings.Join(s.events, "\n"), "NotRebuilt"); told != 1 {
+		t.Errorf("told %d times: %v", told, s.events)
+	}
+	next, err := s.policy(nil).Take(t.Context())
+	s.must(err)
+	if len(next.Taken) != 1 || next.Taken[0] != "bad-0" || next.Choice.Left != 1 {
+		t.Errorf("another is taken meanwhile: %+v", next)
+	}
+	s.deaf["bad-0"] = false
+	s.must(s.pause(t.Context(), 0))
+	if step, err := s.policy(nil).Advance(t.Context(), "bad-0"); err != nil || step.Action != plan.Release {
+		t.Errorf("%+v, %v", step, err)
+	}
+	s.wantClean(good, "bad-0")
+}
+
+// TestAPolicyIsCareful: nodes that are cordoned count, and the only one that takes pods is left alone.
+func TestAPolicyIsCareful(t *testing.T) {
+	s := newStage(t, 1)
+	n := s.node("good-0")
+	n.Spec.Unschedulable = true
+	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+	if report, _ := s.byPolicy(nil); len(report.Taken) > 0 || !strings.Contains(report.Choice.Waiting, "good-0 (cordoned)") {
+		t.Errorf("%+v", report)
+	}
+	report, _ := s.byPolicy(func(r *Replacement) { r.MaxUnavailable = 2 })
+	if len(report.Taken) > 0 || !strings.Contains(report.Choice.Waiting, "node bad-0 is the only one of pool pool1 that takes pods") {
+		t.Errorf("%+v", report)
+	}
+	held, err := v1alpha1.ReservationOf(s.node("bad-0").Annotations)
+	if err != nil || held != nil {
+		t.Errorf("%+v, %v", held, err)
+	}
+}
+
+// TestAPolicysNodeSaysSo, so that a controller knows what it is to go on with, and a person's does not.
+func TestAPolicysNodeSaysSo(t *testing.T) {
+	s := newStage(t, 1)
+	_, err := s.policy(nil).Take(t.Context())
+	s.must(err)
+	held, err := v1alpha1.ReservationOf(s.node("bad-0").Annotations)
+	s.must(err)
+	if !Held(held) || held.Rebuild.Policy != "all" || held.Rebuild.AskedAt != nil {
+		t.Errorf("%+v", held)
+	}
+	if result := s.run(s.replacement()); len(result.Rebuilt) != 1 {
+		t.Errorf("a person's command goes on with it: %+v", result)
+	}
+
+	s = newStage(t, 1)
+	stopped := errors.New("stopped")
+	_, err = s.replacement().Run(t.Context(), s.tell, func(context.Context, time.Duration) error { return stopped })
+	if !errors.Is(err, stopped) {
+		t.Fatal(err)
+	}
+	held, err = v1alpha1.ReservationOf(s.node("bad-0").Annotations)
+	s.must(err)
+	if held == nil || Held(held) {
+		t.Errorf("%+v", held)
+	}
+}

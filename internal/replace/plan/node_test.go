@@ -1,0 +1,200 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// answers are all that a cloud may say.
+var answers = []Answer{Unasked, Working, Complete, NoInstance, Busy, Elsewhere, Denied}
+
+// nodes are all worlds of a node, as far as Next tells them apart.
+func nodes() []Node {
+	var all []Node
+	for bits := range 1 << 11 {
+		on := func(n int) bool { return bits>>n&1 == 1 }
+		for _, answer := range answers {
+			n := Node{
+				Name: "n", To: "2026.03.01", Gone: on(0), Held: on(1), Cordoned: on(2), Ready: on(3), Rebooted: on(4), AtOnce: on(5), Force: on(6),
+				Overdue: on(7), Asked: on(8), Late: on(9), Answer: answer, DrainTime: time.Minute, ReadyTime: time.Minute,
+			}
+			if on(10) {
+				n.Pods = 2
+			}
+			all = append(all, n)
+			n.Stuck = []string{"a pod that nothing makes again"}
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// TestSafety: in no world is a node asked about that is not this replacement's, cordoned and drained; none is given back as
+// rebuilt that is not Ready and complete, nor as it was once its cloud may have begun; and nothing is done to what is another's.
+func TestSafety(t *testing.T) {
+	for _, n := range nodes() {
+		step := Next(n)
+		loaded := (n.Pods > 0 || len(n.Stuck) > 0) && !n.AtOnce
+		if (n.Gone || !n.Held) && step.Action != Drop {
+			t.Errorf("%+v: %s", n, step.Action)
+		}
+		switch step.Action {
+		case Cordon:
+			if n.Cordoned {
+				t.Errorf("%+v: cordoned twice", n)
+			}
+		case Evict:
+			if n.Asked || n.AtOnce || !n.Cordoned || len(n.Stuck) > 0 || step.Hard && (!n.Force || !n.Overdue) {
+				t.Errorf("%+v: %s, hard %t", n, step.Action, step.Hard)
+			}
+		case Ask:
+			if !n.Cordoned || !n.Asked && loaded || n.Answer != Unasked {
+				t.Errorf("%+v: %s", n, step.Action)
+			}
+		case Release:
+			if !n.Ready || n.Answer != Complete || !n.Rebooted && !n.Late {
+				t.Errorf("%+v: %s", n, step.Action)
+			}
+		case GiveBack:
+			if n.Asked || step.Refusal == nil {
+				t.Errorf("%+v: %s", n, step.Action)
+			}
+		case Keep:
+			if step.Refusal == nil || n.Answer == Unasked {
+				t.Errorf("%+v: %s", n, step.Action)
+			}
+		case Drop:
+			if !n.Gone && n.Held && n.Answer != NoInstance {
+				t.Errorf("%+v: %s", n, step.Action)
+			}
+		case Wait:
+			if n.Answer == Unasked || n.Late || loaded && !n.Asked {
+				t.Errorf("%+v: %s", n, step.Action)
+			}
+		default:
+			t.Errorf("%+v: no action %q", n, step.Action)
+		}
+	}
+}
+
+// TestEachRefusalSaysWhatToDo, in a sentence that begins with what is in the way.
+func TestEachRefusalSaysWhatToDo(t *testing.T) {
+	reasons := map[string]bool{}
+	for _, n := range nodes() {
+		step := Next(n)
+		if step.Refusal == nil {
+			continue
+		}
+		reasons[step.Refusal.Reason] = true
+		if r := step.Refusal; r.Remedy == "" || !strings.HasPrefix(r.Message, r.Obstacle) || !strings.HasSuffix(r.Message, r.Remedy) || step.Says != r.Message {
+			t.Errorf("%+v: %+v", n, step)
+		}
+	}
+	for _, reason := range []string{TakenAway, PodsStuck, NotDrained, RecipeMoved, RebuildRefused, NotBack} {
+		if !reasons[reason] {
+			t.Errorf("%s is never said", reason)
+		}
+	}
+}
+
+// do is what a step makes of the world, with a cloud that works and a machine that boots.
+func (n Node) do(step Step) Node {
+	switch step.Action {
+	case Cordon:
+		n.Cordoned = true
+	case Evict:
+		n.Pods = 0
+	case Ask:
+		n.Asked, n.Answer = true, Working
+	case Wait:
+		n.Answer, n.Ready, n.Rebooted = Complete, true, true
+	case Release, GiveBack, Keep, Drop:
+	}
+	return n
+}
+
+// TestItEnds: from every world that a node may be found in, the steps lead to an end, also where the effect of any one of
+// them is lost; and a node of which nothing speaks is rebuilt.
+func TestItEnds(t *testing.T) {
+	for _, start := range nodes() {
+		if start.Answer != Unasked {
+			continue // within a pass alone
+		}
+		for lost := range 6 {
+			var end Step
+			n := start
+			for steps := 0; ; steps++ {
+				if end = Next(n); end.Action == Release || end.Action == GiveBack || end.Action == Keep || end.Action == Drop {
+					break
+				}
+				if steps > 10 {
+					t.Fatalf("%+v does not end, %d lost", start, lost)
+				}
+				if steps != lost {
+					n = n.do(end)
+				}
+			}
+			sound := !start.Gone && start.Held && !start.Late && (start.Asked || start.AtOnce || len(start.Stuck) == 0 && !start.Overdue)
+			if sound && end.Action != Release {
+				t.Errorf("%+v ends in %+v, %d lost", start, end, lost)
+			}
+		}
+	}
+}
+
+func TestNext(t *testing.T) {
+	held := Node{Name: "n", To: "2026.03.01", Held: true, Cordoned: true, Ready: true, DrainTime: 15 * time.Minute, ReadyTime: 30 * time.Minute}
+	for _, test := range []struct {
+		name string
+		n    func(n *Node)
+		want Action
+		says string
+	}{
+		{"one that was just taken", func(n *Node) { n.Cordoned = false }, Cordon, "is cordoned"},
+		{"one that is cordoned", func(n *Node) { n.Pods = 3 }, Evict, "drains: 3 pods left"},
+		{"one pod is left", func(n *Node) { n.Pods = 1 }, Evict, "drains: 1 pod left"},
+		{"one that is drained", func(*Node) {}, Ask, ""},
+		{"all at once", func(n *Node) { n.Pods, n.AtOnce = 3, true }, Ask, ""},
+		{"pods that nothing makes again", func(n *Node) { n.Pods, n.Stuck = 1, []string{"default/a"} }, GiveBack,
+			"can't be drained: default/a; remove them, or use --force to lose them (settings.drain.force)"},
+		{"a budget", func(n *Node) { n.Pods, n.Overdue, n.Blocked = 1, true, "default/a: the budget says no" }, GiveBack,
+			"was not drained within 15m0s: default/a: the budget says no; see to that, or have no regard to budgets with --force (settings.drain.force)"},
+		{"pods that end slowly", func(n *Node) { n.Pods, n.Overdue = 2, true }, GiveBack,
+			"was not drained within 15m0s: 2 pods left; see to that, or have no regard to budgets with --force (settings.drain.force)"},
+		{"by force", func(n *Node) { n.Pods, n.Overdue, n.Force = 1, true, true }, Evict, "drains: 1 pod left"},
+		{"pods that came back once the cloud was asked", func(n *Node) { n.Pods, n.Asked = 1, true }, Ask, ""},
+		{"the cloud works", func(n *Node) { n.Answer = Working }, Wait, "is being rebuilt from version 2026.03.01"},
+		{"the cloud failed", func(n *Node) { n.Answer, n.Said = Working, "no room" }, Wait, "is rebuilt once more, because the cloud failed: no room"},
+		{"it is done, and the node boots", func(n *Node) { n.Answer, n.Ready = Complete, false }, Wait, "boots"},
+		{"it is done, and the node has not noticed", func(n *Node) { n.Answer = Complete }, Wait, "boots"},
+		{"it is back", func(n *Node) { n.Answer, n.Rebooted = Complete, true }, Release, "runs version 2026.03.01 and is back in service"},
+		{"it was rebuilt before it was taken", func(n *Node) { n.Answer, n.Late = Complete, true }, Release, "runs version 2026.03.01 and is back in service"},
+		{"it is back, late", func(n *Node) { n.Answer, n.Rebooted, n.Late = Complete, true, true }, Release, "runs version 2026.03.01 and is back in service"},
+		{"it does not come back", func(n *Node) { n.Answer, n.Ready, n.Late = Complete, false, true }, Keep,
+			"did not come back within 30m0s and stays cordoned: see `kubectl describe node n`; the same command goes on with it"},
+		{"the cloud works for too long", func(n *Node) { n.Answer, n.Late = Working, true }, Keep,
+			"did not come back within 30m0s and stays cordoned: see `kubectl describe node n`; the same command goes on with it"},
+		{"too much was asked", func(n *Node) { n.Answer, n.Said = Busy, "slow down" }, Wait, "waits: slow down"},
+		{"no instance", func(n *Node) { n.Answer = NoInstance }, Drop, "has no instance any more, and so needs no rebuilding"},
+		{"no node", func(n *Node) { n.Gone = true }, Drop, "is gone, and so needs no rebuilding"},
+		{"a permission is missing", func(n *Node) { n.Answer, n.Said = Denied, "no" }, GiveBack,
+			"is given back as it is: no; mend that; `kamino doctor` names permissions that are missing"},
+		{"a permission went half-way", func(n *Node) { n.Answer, n.Asked, n.Said = Denied, true, "no" }, Keep,
+			"is half-way and stays cordoned: no; mend that; `kamino doctor` names permissions that are missing"},
+		{"the recipe moved", func(n *Node) { n.Answer, n.Said = Elsewhere, "no" }, GiveBack,
+			"is given back as it is: no; point the recipe at version 2026.03.01 again, or begin anew with what it names"},
+		{"the recipe moved half-way", func(n *Node) { n.Answer, n.Asked, n.Said = Elsewhere, true, "no" }, Keep,
+			"is half-way and stays cordoned: no; point the recipe at version 2026.03.01 again, or begin anew with what it names"},
+		{"a capture has it", func(n *Node) { n.Held, n.By = false, "prototype p" }, Drop,
+			"was taken away from this rebuild: it is held by prototype p; wait until it is given back"},
+		{"nobody has it", func(n *Node) { n.Held = false }, Drop,
+			"was taken away from this rebuild: its annotation kamino.dev/reservation is gone; see who works on it"},
+	} {
+		n := held
+		test.n(&n)
+		if got := Next(n); got.Action != test.want || got.Says != test.says {
+			t.Errorf("%s: %s %q, want %s %q", test.name, got.Action, got.Says, test.want, test.says)
+		}
+	}
+}

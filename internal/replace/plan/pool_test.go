@@ -1,0 +1,228 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// failed is why a node was not rebuilt before.
+var failed = cloud.Refuse(NotDrained, "was not drained", "see to that")
+
+// members are all states of one node of a pool.
+func members(name string) []Member {
+	var all []Member
+	for bits := range 1 << 8 {
+		on := func(n int) bool { return bits>>n&1 == 1 }
+		m := Member{Name: name, Old: on(0), Taken: on(1), Ready: on(2), Cordoned: on(3), Own: on(4)}
+		if on(5) {
+			m.Held = "prototype p"
+		}
+		if on(6) {
+			m.Failed = &failed
+		}
+		if on(7) {
+			m.Stays = "it asks to stay"
+		}
+		if m.Taken && m.Held != "" {
+			continue
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// pools are all pools of two such nodes, under each limit and each rule.
+func pools() []Pool {
+	var all []Pool
+	for _, a := range members("a") {
+		for _, b := range members("b") {
+			if b.Own || b.Stays != "" {
+				continue // as the other may be
+			}
+			for rules := range 1 << 3 {
+				p := Pool{Name: "pool1", Limit: 1 + rules&1, Careful: rules&2 != 0, Members: []Member{a, b}}
+				if rules&4 != 0 {
+					p.Kured = "b"
+				}
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+func (p Pool) member(name string) Member {
+	return p.Members[slices.IndexFunc(p.Members, func(m Member) bool { return m.Name == name })]
+}
+
+// TestTheRulesOfTaking: whatever the pool is like, a node is taken only if it must go, is nobody's, may be disrupted, and there
+// is room for it.
+func TestTheRulesOfTaking(t *testing.T) {
+	took := 0
+	for _, p := range pools() {
+		c := Choose(p)
+		if c.Take == "" {
+			continue
+		}
+		took++
+		m, out, taken := p.member(c.Take), 0, 0
+		other := p.Members[0]
+		if other.Name == m.Name {
+			other = p.Members[1]
+		}
+		for _, each := range p.Members {
+			if each.Taken {
+				taken++
+			}
+			if each.Taken || !each.Ready || p.Careful && each.Cordoned {
+				out++
+			}
+		}
+		serves := m.Ready && (!p.Careful || !m.Cordoned)
+		switch {
+		case !m.Old, m.Taken, m.Held != "", m.Own, m.Failed != nil, m.Stays != "":
+			t.Errorf("%+v: takes %s", p, c.Take)
+		case taken >= p.Limit, serves && out >= p.Limit:
+			t.Errorf("%+v: takes %s, where %d are out of service", p, c.Take, out)
+		case p.Kured != "" && p.Kured != c.Take:
+			t.Errorf("%+v: takes %s while kured reboots another", p, c.Take)
+		case p.Careful && m.Ready && (!other.Ready || other.Cordoned || other.Taken):
+			t.Errorf("%+v: takes the only node that takes pods", p)
+		}
+	}
+	if took == 0 {
+		t.Fatal("no pool lets a node be taken")
+	}
+}
+
+// TestEachThatMustGoIsAccountedFor: it is taken, is counted among those that wait, of which the sentence says for what, or is
+// left alone with a reason and a remedy; and no other is.
+func TestEachThatMustGoIsAccountedFor(t *testing.T) {
+	for _, p := range pools() {
+		c, must := Choose(p), 0
+		for _, m := range p.Members {
+			if m.Old && !m.Taken {
+				must++
+			}
+			if r, alone := c.Alone[m.Name]; alone && (!m.Old || m.Taken || r.Reason == "" || r.Remedy == "") {
+				t.Errorf("%+v: %s is left alone: %+v", p, m.Name, r)
+			}
+		}
+		got := c.Left + len(c.Alone)
+		if c.Take != "" {
+			got++
+		}
+		if got != must {
+			t.Errorf("%+v: %d must go, and of %d something is said: %+v", p, must, got, c)
+		}
+		if c.Left > 0 && c.Take == "" && c.Waiting == "" {
+			t.Errorf("%+v: nobody says what is waited for: %+v", p, c)
+		}
+	}
+}
+
+// TestAllAtOnceWaitsForNothing but for who holds a node.
+func TestAllAtOnceWaitsForNothing(t *testing.T) {
+	for _, p := range pools() {
+		p.AtOnce, p.Careful = true, false
+		c, free := Choose(p), 0
+		for _, m := range p.Members {
+			if m.Old && !m.Taken && m.Held == "" && !m.Own && m.Failed == nil && m.Stays == "" {
+				free++
+			}
+		}
+		if (c.Take != "") != (free > 0) {
+			t.Errorf("%+v: takes %q of %d", p, c.Take, free)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	old := Member{Old: true, Ready: true}
+	many := func(changes ...func(m *Member)) []Member {
+		all := []Member{}
+		for i, change := range changes {
+			m := old
+			m.Name = fmt.Sprintf("n%d", i)
+			if change == nil {
+				m.Old = false
+			} else {
+				change(&m)
+			}
+			all = append(all, m)
+		}
+		return all
+	}
+	as := func(*Member) {}
+	taken := func(m *Member) { m.Taken = true }
+	down := func(m *Member) { m.Ready = false }
+	cordoned := func(m *Member) { m.Cordoned = true }
+	held := func(m *Member) { m.Held = "prototype p" }
+	stays := func(m *Member) { m.Stays = "it asks to stay" }
+	own := func(m *Member) { m.Own = true }
+	fails := func(m *Member) { m.Failed = &failed }
+	for _, test := range []struct {
+		name    string
+		p       Pool
+		take    string
+		left    int
+		waiting string
+		alone   string
+	}{
+		{"the first by name", Pool{Limit: 1, Members: many(nil, as, as)}, "n1", 1, "", ""},
+		{"one that is down goes first", Pool{Limit: 1, Members: many(nil, as, down)}, "n2", 1, "1 node of pool pool1 out of service, and 1 may be: n2 (not Ready)", ""},
+		{"one that is down and good holds the others up", Pool{Limit: 1, Members: many(as, func(m *Member) { m.Old, m.Ready = false, false })}, "", 1,
+			"1 node of pool pool1 out of service, and 1 may be: n1 (not Ready)", ""},
+		{"one at a time", Pool{Limit: 1, Members: many(taken, as)}, "", 1, "1 node of pool pool1 out of service, and 1 may be: n0 (being rebuilt)", ""},
+		{"never more under way than may be, even of those that are down", Pool{Limit: 1, Members: many(taken, down)}, "", 1,
+			"2 nodes of pool pool1 out of service, and 1 may be: n0 (being rebuilt), n1 (not Ready)", ""},
+		{"two at a time", Pool{Limit: 2, Members: many(taken, as, as)}, "n1", 1, "", ""},
+		{"many are away", Pool{Limit: 2, Members: many(taken, taken, taken, taken, as)}, "", 1,
+			"4 nodes of pool pool1 out of service, and 2 may be: n0 (being rebuilt), n1 (being rebuilt), n2 (being rebuilt), and 1 more", ""},
+		{"kured", Pool{Limit: 1, Kured: "n0", Members: many(nil, as)}, "", 1, "kured reboots node n0", ""},
+		{"kured's own", Pool{Limit: 1, Kured: "n1", Members: many(nil, as, as)}, "n1", 1, "kured reboots node n1", ""},
+		{"a capture's", Pool{Limit: 1, Members: many(held, as)}, "n1", 1, "node n0 is held by prototype p", ""},
+		{"its own", Pool{Limit: 1, Members: many(own, nil)}, "", 0, "", "is left alone, because this process runs on it: run the command elsewhere"},
+		{"one that asks to stay", Pool{Limit: 1, Members: many(stays, nil)}, "", 0, "",
+			"is left alone, because it asks to stay: wait until that is over, or allow it with --disrupt (settings.drain.disrupt)"},
+		{"one that failed", Pool{Limit: 1, Members: many(fails, nil)}, "", 0, "", "was not drained: see to that"},
+		{"one that is cordoned is in service for a person", Pool{Limit: 1, Members: many(as, cordoned)}, "n0", 1, "", ""},
+		{"and not for a policy", Pool{Limit: 1, Careful: true, Members: many(as, nil, cordoned)}, "n2", 1,
+			"1 node of pool pool1 out of service, and 1 may be: n2 (cordoned)", ""},
+		{"the only one, for a person", Pool{Limit: 1, Members: many(as)}, "n0", 0, "", ""},
+		{"the only one, for a policy", Pool{Limit: 1, Careful: true, Members: many(as)}, "", 1,
+			"node n0 is the only one of pool pool1 that takes pods: let the pool have one more", ""},
+		{"nothing must go", Pool{Limit: 1, Members: many(nil, nil)}, "", 0, "", ""},
+	} {
+		test.p.Name = "pool1"
+		c := Choose(test.p)
+		var alone []string
+		for _, r := range c.Alone {
+			alone = append(alone, r.Message)
+		}
+		if c.Take != test.take || c.Left != test.left || c.Waiting != test.waiting || strings.Join(alone, "; ") != test.alone {
+			t.Errorf("%s: %+v", test.name, c)
+		}
+	}
+}
+
+// TestTheOrderOfTheListDoesNotMatter, nor does a larger limit ever keep a node from being taken.
+func TestTheOrderOfTheListDoesNotMatter(t *testing.T) {
+	for _, p := range pools() {
+		c := Choose(p)
+		turned := p
+		turned.Members = []Member{p.Members[1], p.Members[0]}
+		if other := Choose(turned); other.Take != c.Take || other.Left != c.Left || len(other.Alone) != len(c.Alone) {
+			t.Errorf("%+v: %+v, and turned round %+v", p, c, other)
+		}
+		wider := p
+		wider.Limit++
+		if c.Take != "" && Choose(wider).Take == "" {
+			t.Errorf("%+v: takes %s, and none with a limit of %d", p, c.Take, wider.Limit)
+		}
+	}
+}
