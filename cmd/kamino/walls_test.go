@@ -72,6 +72,7 @@ var rooms = map[string]room{
 
 	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree", foreign: kubeTypes},
 
+	"internal/pool":       {own: "api cloud cluster history imageversion membership nodestate", foreign: kubeClient},
 	"internal/build":      {},
 	"internal/definition": {own: "cluster manifest", foreign: kubeLoop},
 
@@ -102,7 +103,7 @@ var rooms = map[string]room{
 		foreign: kubeLoop,
 	},
 
-	"internal/cli/print": {own: "api cloud doctor estimate generalize generalize/disk generalize/scan held history selection spread wording", foreign: kubeTypes + yaml},
+	"internal/cli/print": {own: "api cloud doctor estimate generalize generalize/disk generalize/scan held history pool retention selection spread wording", foreign: kubeTypes + yaml},
 	"internal/cli":       {own: "*", foreign: "*"},
 	"cmd/kamino":         {own: "*", foreign: "*"},
 

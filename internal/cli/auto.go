@@ -36,7 +36,7 @@ const autoExample = `  kamino auto
 // autoFlags are what is said about one run.
 type autoFlags struct {
 	from     policySource
-	output   string
+	format   print.Format
 	timeout  time.Duration
 	dryRun   bool
 	detailed bool
@@ -59,10 +59,6 @@ func newAutoCommand(f *Factory, o *Options) *cobra.Command {
 		Use: "auto", Short: "Capture what the policies want captured, once, and wait for it", Long: autoHelp, Example: autoExample,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := print.ParseFormat(flags.output, print.Table, print.Wide, print.JSON, print.YAML)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
 			if err := flags.from.check(); err != nil {
 				return err
 			}
@@ -73,11 +69,11 @@ func newAutoCommand(f *Factory, o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.auto(cmd.Context(), flags, format)
+			return s.auto(cmd.Context(), flags, flags.format)
 		},
 	}
 	flags.bind(cmd.Flags())
-	bindOutput(cmd, &flags.output, print.Table, print.Wide, print.JSON, print.YAML)
+	bindOutput(cmd, &flags.format, print.Table, print.Wide, print.JSON, print.YAML)
 	_ = cmd.RegisterFlagCompletionFunc("policy", completePolicies(f, o))
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f, o))
 	return cmd

@@ -13,8 +13,6 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/drive"
-	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/membership"
 )
 
 func newCancelCommand(f *Factory, o *Options) *cobra.Command {
@@ -30,13 +28,9 @@ Deleting the Prototype with kubectl does the same where a controller runs. This 
 where none does. A Prototype that has ended is a record, and is left alone.`,
 		Example: `  kamino cancel pool1-2026.03.09`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completePrototypes(f, o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := open(cmd.Context(), f, o)
-			if err != nil {
-				return err
-			}
-			return s.cancel(cmd.Context(), args[0], timeout)
-		},
+		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+			return s.cancel(ctx, args[0], timeout)
+		}),
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop following after this time; the Prototype stays marked for deletion (default: never)")
 	return cmd
@@ -88,32 +82,23 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype, timeout
 
 // versionLeft says what is there of the version that a capture which is gone was to make, from a look at the cloud.
 func (s *session) versionLeft(ctx context.Context, p *v1alpha1.Prototype) string {
-	const nothing = "nothing of its capture is left"
-	of, err := membership.OfPrototype(ctx, s.provider, p, nil)
-	if err != nil || of.Pool == "" {
-		return nothing
-	}
-	pool := of.Pool
-	name, version := s.provider.PoolName(pool), p.Spec.Version
-	image, err := s.provider.Image(ctx, cloud.ImageRef{Pool: pool, Version: version})
-	if err != nil {
+	left, err := s.pools().Left(ctx, p)
+	name, version := left.Pool, p.Spec.Version
+	switch {
+	case err != nil:
 		return fmt.Sprintf("whether version %s was made can't be told (%s): see `kamino history %s`", version, explain(err), name)
+	case left.Named:
+		return fmt.Sprintf("its version %s stays, for the recipe of pool %s names it: `kamino rollback %s` goes back", version, name, name)
 	}
-	if image.Tags[cloud.TagUID] != string(p.UID) {
-		return nothing
-	}
-	switch image.State {
-	case cloud.Absent:
-		return nothing
+	switch left.Image.State {
 	case cloud.Deleting:
 		return fmt.Sprintf("the cloud is deleting version %s, the last of its capture", version)
 	case cloud.Pending, cloud.Failed:
-		return fmt.Sprintf("version %s is left, which is %s: `kamino retire %s %s` deletes it once the cloud is done with it", version, image.State, name, version)
+		return fmt.Sprintf("version %s is left, which is %s: `kamino retire %s %s` deletes it once the cloud is done with it", version, left.Image.State, name, version)
 	case cloud.Complete:
+		return fmt.Sprintf("its version %s stays, which was complete before: `kamino promote %s %s` points the pool at it, `kamino retire %s %s` deletes it",
+			version, name, version, name, version)
+	case cloud.Absent:
 	}
-	if seen, err := s.provider.Pool(ctx, pool); err == nil && imageversion.Compare(seen.Recipe.Version, version) == 0 {
-		return fmt.Sprintf("its version %s stays, for the recipe of pool %s names it: `kamino rollback %s` goes back", version, name, name)
-	}
-	return fmt.Sprintf("its version %s stays, which was complete before: `kamino promote %s %s` points the pool at it, `kamino retire %s %s` deletes it",
-		version, name, version, name, version)
+	return "nothing of its capture is left"
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
 )
 
@@ -49,7 +48,7 @@ const captureExample = `  # What would be done, and what is in the way
 // captureFlags are what a person says about one capture.
 type captureFlags struct {
 	version string
-	output  string
+	format  print.Format
 	wait    bool
 	dryRun  bool
 	yes     bool
@@ -93,7 +92,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 }
 
 // complete reads what has no zero value that means "not said".
-func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) (print.Format, error) {
+func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 	if flags.Changed("grace-period") {
 		c.settings.Drain.GracePeriod = &metav1.Duration{Duration: c.gracePeriod}
 	}
@@ -103,7 +102,7 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) (print.Form
 	switch c.settings.Generalize.Profile = v1alpha1.Profile(c.profile); c.settings.Generalize.Profile {
 	case v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap:
 	default:
-		return "", usagef("--profile %q is not known: use static or bootstrap", c.profile)
+		return usagef("--profile %q is not known: use static or bootstrap", c.profile)
 	}
 	if c.customData != "" {
 		name, key, _ := strings.Cut(c.customData, "/")
@@ -112,16 +111,9 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) (print.Form
 	limit := intstr.Parse(c.maxUnavailable)
 	c.settings.OutOfService.MaxUnavailable = &limit
 	if err := checkSettings(c.settings); err != nil {
-		return "", err
+		return err
 	}
-	if err := parseVersion(c.version, now); err != nil {
-		return "", err
-	}
-	format, err := print.ParseFormat(c.output, print.Table, print.Wide, print.JSON, print.YAML, print.Name)
-	if err != nil {
-		return "", &ending{ExitUsage, err}
-	}
-	return format, nil
+	return parseVersion(c.version, now)
 }
 
 func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
@@ -134,8 +126,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodes(f, o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := flags.complete(cmd.Flags(), f.Now())
-			if err != nil {
+			if err := flags.complete(cmd.Flags(), f.Now()); err != nil {
 				return err
 			}
 			if o.MaxConcurrent < 1 {
@@ -151,45 +142,24 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.capture(cmd.Context(), strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/"), &flags, format)
+			return s.capture(cmd.Context(), strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/"), &flags)
 		},
 	}
 	flags.bind(cmd.Flags())
-	bindOutput(cmd, &flags.output, print.Table, print.Wide, print.JSON, print.YAML, print.Name)
+	bindOutput(cmd, &flags.format, print.Table, print.Wide, print.JSON, print.YAML, print.Name)
 	completeProfiles(cmd)
 	cmd.Flags().IntVar(&o.MaxConcurrent, "max-concurrent", 1,
 		"how many nodes of the cluster may be out of service at once, each of another pool, if this command does the work")
 	return cmd
 }
 
-// session is a command that has its clients.
-type session struct {
-	*Factory
-	options  *Options
-	cluster  *cluster.Connection
-	provider cloud.Provider
-	engine   drive.Engine
-}
-
-func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
-	cluster, err := f.Connect(o)
-	if err != nil {
-		return nil, &ending{ExitUsage, err}
-	}
-	provider, err := f.Cloud(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return &session{Factory: f, options: o, cluster: cluster, provider: provider, engine: f.Engine(cluster, provider, o)}, nil
-}
-
-func (s *session) capture(ctx context.Context, node string, flags *captureFlags, format print.Format) error {
+func (s *session) capture(ctx context.Context, node string, flags *captureFlags) error {
 	d, err := s.decide(ctx, node, flags)
 	if err != nil {
 		return err
 	}
 	if flags.dryRun {
-		return s.dryRun(ctx, d, format)
+		return s.dryRun(ctx, d, flags.format)
 	}
 	holder, err := drive.LeaseHolder(ctx, s.cluster, s.options.Namespace, s.Now())
 	if err != nil {
@@ -201,12 +171,12 @@ func (s *session) capture(ctx context.Context, node string, flags *captureFlags,
 		}
 	}
 	if !flags.wait {
-		return s.leave(d, holder, format)
+		return s.leave(d, holder, flags.format)
 	}
 	if d.Existing {
 		s.note("Node %s is being captured already: following Prototype %s.", node, d.Prototype.Name)
 	}
-	if err := s.follow(ctx, d.Prototype, flags.timeout, format); err != nil {
+	if err := s.follow(ctx, d.Prototype, flags.timeout, flags.format); err != nil {
 		return err
 	}
 	if d.Prototype.Spec.Settings.Recipe.NewNodes == 0 {
@@ -337,9 +307,4 @@ func (s *session) leave(d drive.Decision, h drive.Holder, format print.Format) e
 		format = print.Name
 	}
 	return print.Prototype(s.Out, format, d.Prototype, s.Now())
-}
-
-// note says something that is not a result.
-func (s *session) note(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.Err, format+"\n", args...)
 }

@@ -2,16 +2,21 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // A shell that waits for a completion must not hang, and nobody reads a list of thousands.
@@ -20,97 +25,161 @@ const (
 	completionLimit = 500
 )
 
-type completer = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective)
+// namer lists the names that stand at the place of a command line which is completed; args are the arguments before it.
+type namer func(ctx context.Context, args []string) ([]string, error)
 
-// complete makes a completer of the first argument out of a list of names. Without an answer from the
-// cluster nothing is completed.
-func complete(f *Factory, o *Options, names func(context.Context, *cluster.Connection) ([]string, error)) completer {
+// complete makes cobra's completion out of it. Without an answer nothing is completed.
+func (n namer) complete(more cobra.ShellCompDirective) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 		defer cancel()
-		cluster, err := f.Connect(o)
+		all, err := n(ctx, args)
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		all, err := names(ctx, cluster)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			all = nil
 		}
 		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, prefix) })
-		return all, cobra.ShellCompDirectiveNoFileComp
+		return all, cobra.ShellCompDirectiveNoFileComp | more
 	}
 }
 
-func completeNodes(f *Factory, o *Options) completer {
-	return complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
-		list, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: completionLimit})
+// atFirst completes the first argument alone.
+func (n namer) atFirst() cobra.CompletionFunc {
+	return namer(func(ctx context.Context, args []string) ([]string, error) {
+		if len(args) > 0 {
+			return nil, nil
+		}
+		return n(ctx, args)
+	}).complete(0)
+}
+
+// listed are the names of the objects in a list that is asked of the cluster.
+func listed(f *Factory, o *Options, list func(context.Context, *cluster.Connection) (runtime.Object, error)) namer {
+	return func(ctx context.Context, _ []string) (names []string, err error) {
+		c, err := f.Connect(o)
 		if err != nil {
 			return nil, err
 		}
-		names := make([]string, len(list.Items))
-		for i := range list.Items {
-			names[i] = list.Items[i].Name
-		}
-		return names, nil
-	})
-}
-
-// completePolicies completes a flag: arguments before it don't matter.
-func completePolicies(f *Factory, o *Options) completer {
-	named := complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
-		var list v1alpha1.PrototypePolicyList
-		if err := c.Client.List(ctx, &list); err != nil {
+		all, err := list(ctx, c)
+		if err != nil {
 			return nil, err
 		}
-		names := make([]string, len(list.Items))
-		for i := range list.Items {
-			names[i] = list.Items[i].Name
-		}
-		return names, nil
-	})
-	return func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return named(cmd, nil, prefix)
+		err = meta.EachListItem(all, func(object runtime.Object) error {
+			named, err := meta.Accessor(object)
+			if err == nil {
+				names = append(names, named.GetName())
+			}
+			return err
+		})
+		return names, err
 	}
 }
 
-func completePrototypes(f *Factory, o *Options) completer {
-	return complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
+func completeNodes(f *Factory, o *Options) cobra.CompletionFunc {
+	return listed(f, o, func(ctx context.Context, c *cluster.Connection) (runtime.Object, error) {
+		return c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: completionLimit})
+	}).atFirst()
+}
+
+// completePolicies completes a flag, or any argument.
+func completePolicies(f *Factory, o *Options) cobra.CompletionFunc {
+	return listed(f, o, func(ctx context.Context, c *cluster.Connection) (runtime.Object, error) {
+		list := &v1alpha1.PrototypePolicyList{}
+		return list, c.Client.List(ctx, list)
+	}).complete(0)
+}
+
+func completePrototypes(f *Factory, o *Options) cobra.CompletionFunc {
+	return listed(f, o, func(ctx context.Context, c *cluster.Connection) (runtime.Object, error) {
+		list := &v1alpha1.PrototypeList{}
+		return list, c.Client.List(ctx, list)
+	}).atFirst()
+}
+
+// completeHeld completes the nodes that are held.
+func completeHeld(f *Factory, o *Options) cobra.CompletionFunc {
+	return namer(func(ctx context.Context, _ []string) (names []string, err error) {
+		c, err := f.Connect(o)
+		if err != nil {
+			return nil, err
+		}
 		all, err := c.Prototypes(ctx)
+		if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
+			return nil, err
+		}
+		captures := held.CapturesOf(all)
+		err = node.Each(ctx, c.Kube, "", func(n *corev1.Node) error {
+			if _, isHeld := captures.Of(n); isHeld {
+				names = append(names, n.Name)
+			}
+			return nil
+		})
+		return names, err
+	}).atFirst()
+}
+
+// pools are the pools of the cluster's first nodes.
+func pools(f *Factory, o *Options) namer {
+	return func(ctx context.Context, _ []string) ([]string, error) {
+		s, err := open(ctx, f, o)
 		if err != nil {
 			return nil, err
 		}
-		names := make([]string, len(all))
-		for i := range all {
-			names[i] = all[i].Name
+		ids, err := s.pools().Some(ctx, completionLimit)
+		if err != nil {
+			return nil, err
 		}
-		return names, nil
-	})
+		var names []string
+		for _, id := range ids {
+			names = append(names, s.provider.PoolName(id))
+		}
+		slices.Sort(names)
+		return slices.Compact(names), nil
+	}
 }
 
-// find is the Prototype of that name, or nil.
-func find(all []v1alpha1.Prototype, name string) *v1alpha1.Prototype {
-	i := slices.IndexFunc(all, func(p v1alpha1.Prototype) bool { return p.Name == name })
-	if i < 0 {
-		return nil
+// versions are those of the pool that the first argument names, newest first.
+func versions(f *Factory, o *Options) namer {
+	return func(ctx context.Context, args []string) ([]string, error) {
+		if len(args) != 1 {
+			return nil, nil
+		}
+		s, err := open(ctx, f, o)
+		if err != nil {
+			return nil, err
+		}
+		ids, err := s.pools().Some(ctx, completionLimit)
+		if err != nil {
+			return nil, err
+		}
+		id, err := s.pools().Meant(ctx, args[0], ids)
+		if err != nil {
+			return nil, err
+		}
+		images, err := s.provider.Images(ctx, id)
+		var names []string
+		for _, image := range slices.Backward(images) {
+			names = append(names, image.Version)
+		}
+		return names, err
 	}
-	return &all[i]
 }
 
-// bindOutput gives a verb the flag -o with the forms of output that it knows, and completes it with them.
-func bindOutput(cmd *cobra.Command, output *string, known ...print.Format) {
-	words := make([]string, len(known))
-	for i, format := range known {
-		words[i] = string(format)
+// completePools completes the first argument, or a flag, with the pools of the cluster's nodes.
+func completePools(f *Factory, o *Options) cobra.CompletionFunc { return pools(f, o).atFirst() }
+
+// completeVersions completes a flag with the versions of the pool that the first argument names.
+func completeVersions(f *Factory, o *Options) cobra.CompletionFunc {
+	return versions(f, o).complete(cobra.ShellCompDirectiveKeepOrder)
+}
+
+// completePoolVersions completes a pool, and then one of its versions.
+func completePoolVersions(f *Factory, o *Options) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return completePools(f, o)(cmd, args, prefix)
+		}
+		return completeVersions(f, o)(cmd, args, prefix)
 	}
-	usage := strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
-	if !slices.Contains(known, print.Table) {
-		usage += " (default: sentences)"
-	}
-	cmd.Flags().StringVarP(output, "output", "o", "", usage)
-	completeWords(cmd, "output", words...)
 }
 
 // completeProfiles completes --profile.

@@ -24,7 +24,7 @@ chart does before an upgrade, since Helm itself never changes a definition.`,
 			if !apply {
 				return manifest.CRDs(f.Out)
 			}
-			cluster, err := f.Connect(o)
+			cluster, err := f.connect(o)
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 func newDescribeCommand(f *Factory, o *Options) *cobra.Command {
-	var output string
+	var format print.Format
 	cmd := &cobra.Command{
 		Use:   "describe PROTOTYPE",
 		Short: "Show one capture: its steps, what was verified, its image, and why it failed",
@@ -24,28 +24,13 @@ The cloud is not asked, so no credential for it is needed. "kamino status" and "
 pool's other versions.`,
 		Example: `  kamino describe pool1-2026.03.09
   kamino describe pool1-2026.03.09 -o json | jq .proof`,
-		Args: cobra.ExactArgs(1),
-		ValidArgsFunction: complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
-			all, err := c.Prototypes(ctx)
-			names := make([]string, 0, len(all))
-			for i := range all {
-				names = append(names, all[i].Name)
-			}
-			return names, err
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completePrototypes(f, o),
+		RunE: inCluster(f, o, func(ctx context.Context, c *cluster.Connection, args []string) error {
+			return describe(ctx, f, c, args[0], format)
 		}),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := print.ParseFormat(output, print.Table, print.JSON, print.YAML)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
-			cluster, err := f.Connect(o)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
-			return describe(cmd.Context(), f, cluster, args[0], format)
-		},
 	}
-	bindOutput(cmd, &output, print.Table, print.JSON, print.YAML)
+	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
 	return cmd
 }
 
@@ -62,13 +47,10 @@ func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argu
 	}
 	d := print.Description{Prototype: print.Presentable(p)}
 	if d.Proof, err = v1alpha1.ProofOf(p); err != nil {
-		_, _ = f.Err.Write([]byte("Prototype " + name + ": " + err.Error() + "\n"))
+		f.note("Prototype %s: %s", name, err)
 	}
 	if d.Unproven, err = v1alpha1.UnprovenOf(p); err != nil {
-		_, _ = f.Err.Write([]byte("Prototype " + name + ": " + err.Error() + "\n"))
+		f.note("Prototype %s: %s", name, err)
 	}
-	if format.Machine() {
-		return print.Value(f.Out, format, d)
-	}
-	return print.Describe(f.Out, d, f.Now())
+	return print.Describe(f.Out, format, d, f.Now())
 }

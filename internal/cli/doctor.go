@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +16,7 @@ import (
 )
 
 func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
-	var output string
+	var format print.Format
 	cmd := &cobra.Command{
 		Use:   "doctor [POOL]",
 		Short: "Look for everything that would keep Kamino from working here, and say what to do",
@@ -33,28 +34,16 @@ be refused.`,
 
   kamino doctor pool1 -o json | jq '.findings[] | select(.level == "fail")'`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := print.ParseFormat(output, print.Table, print.JSON, print.YAML)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
-			only := ""
-			if len(args) > 0 {
-				only = args[0]
-			}
-			return f.examine(cmd.Context(), o, only, format)
-		},
+		RunE: inCluster(f, o, func(ctx context.Context, c *cluster.Connection, args []string) error {
+			return f.examine(ctx, c, o, strings.Join(args, ""), format)
+		}),
 	}
-	bindOutput(cmd, &output, print.Table, print.JSON, print.YAML)
+	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
 	return cmd
 }
 
 // examine is no session's: it works without a credential for the cloud, which is one of its findings.
-func (f *Factory) examine(ctx context.Context, o *Options, only string, format print.Format) error {
-	c, err := f.Connect(o)
-	if err != nil {
-		return &ending{ExitUsage, err}
-	}
+func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options, only string, format print.Format) error {
 	d := &doctor.Doctor{
 		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Only: only, Kured: o.Kured, Now: f.Now,
 		Holder: func(ctx context.Context) (string, error) {
@@ -72,6 +61,7 @@ func (f *Factory) examine(ctx context.Context, o *Options, only string, format p
 		}
 		return all, err
 	}
+	var err error
 	if d.About, err = chosenCloud(ctx, o); err != nil {
 		return &ending{ExitUsage, err}
 	}

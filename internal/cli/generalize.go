@@ -21,7 +21,8 @@ import (
 type generalizeFlags struct {
 	root, unknownFiles              string
 	rules                           disk.Rules
-	manifest, output                string
+	manifest                        string
+	format                          print.Format
 	live, dryRun, list, confirmRoot bool
 	look                            bool
 	allow                           []string
@@ -72,7 +73,7 @@ while it works, and changes nothing. A capture does that before it takes a node 
 	flags.StringVar(&g.unknownFiles, "unknown-files", string(v1alpha1.UnknownFilesAllow), "what to do about files that neither a package nor an image nor the base system brought: Allow or Refuse")
 	flags.StringVar(&g.manifest, "manifest", "", "write the manifest to this file as well")
 	flags.BoolVar(&g.confirmRoot, "confirm-root", false, "work on / of the machine that this runs on, which loses its identity")
-	bindOutput(cmd, &g.output, print.Table, print.JSON, print.YAML)
+	bindOutput(cmd, &g.format, print.Table, print.JSON, print.YAML)
 	completeProfiles(cmd)
 	flags.BoolVar(&g.live, "live", false, "the root is that of the running host: stop its services, report, power it off")
 	flags.BoolVar(&g.look, "look", false, "the root is that of the running host: say whether it could be generalized, and change nothing")
@@ -98,10 +99,6 @@ func classed(err error) error {
 }
 
 func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
-	format, err := print.ParseFormat(g.output, print.Table, print.JSON, print.YAML)
-	if err != nil {
-		return &ending{ExitUsage, err}
-	}
 	if g.list {
 		if g.rules.Profile == "" {
 			g.rules.Profile = v1alpha1.ProfileStatic
@@ -110,7 +107,7 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 		if err != nil {
 			return err
 		}
-		return print.Rules(f.Out, format, profile)
+		return print.Rules(f.Out, g.format, profile)
 	}
 	if err := g.check(); err != nil {
 		return err
@@ -125,6 +122,7 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 		Tool: build.Read().Version, Allow: g.allow, DryRun: g.dryRun, Now: f.Now, UnknownFiles: v1alpha1.UnknownFiles(g.unknownFiles),
 		Subject: generalize.Subject{Prototype: g.prototype, UID: types.UID(g.uid), BootID: g.bootID},
 	}
+	var err error
 	if runner.Profile, err = g.rules.LoadFor(root); err != nil {
 		return err
 	}
@@ -143,7 +141,7 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 	if m == nil {
 		return err
 	}
-	return errors.Join(err, print.Manifest(f.Out, format, m))
+	return errors.Join(err, print.Manifest(f.Out, g.format, m))
 }
 
 // check refuses flags that do not fit together.
@@ -155,9 +153,9 @@ func (g *generalizeFlags) check() error {
 		return usagef("--root must name the directory that holds the machine's root")
 	case !knownUnknownFiles(v1alpha1.UnknownFiles(g.unknownFiles)):
 		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
-	case g.live && (g.dryRun || g.manifest != "" || g.output != ""):
+	case g.live && (g.dryRun || g.manifest != "" || g.format != ""):
 		return usagef("--live goes with none of --dry-run, --manifest and --output")
-	case g.look && (g.live || g.dryRun || g.manifest != "" || g.output != ""):
+	case g.look && (g.live || g.dryRun || g.manifest != "" || g.format != ""):
 		return usagef("--look goes with none of --live, --dry-run, --manifest and --output")
 	case g.live && slices.Contains(order, ""):
 		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures give them")

@@ -2,20 +2,15 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/held"
-	"github.com/kamino-dev/kamino/internal/node"
 )
 
 func newHeldCommand(f *Factory, o *Options) *cobra.Command {
-	var output string
+	var format print.Format
 	cmd := &cobra.Command{
 		Use:   "held",
 		Short: "Show every node that is held: by whom, since when, and whether that holder gives it back",
@@ -26,23 +21,15 @@ capture is gone. A node without a reservation is told of where it is cordoned an
 		Example: `  kamino held
   kamino held -o json | jq -r '.nodes[] | select(.state != "capture") | .node'`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := print.ParseFormat(output, print.Table, print.JSON, print.YAML)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
-			s, err := open(cmd.Context(), f, o)
-			if err != nil {
-				return err
-			}
-			report, err := s.held(cmd.Context())
+		RunE: inSession(f, o, func(ctx context.Context, s *session, _ []string) error {
+			report, err := s.held(ctx)
 			if err != nil {
 				return err
 			}
 			return print.Held(s.Out, format, report, s.Now())
-		},
+		}),
 	}
-	bindOutput(cmd, &output, print.Table, print.JSON, print.YAML)
+	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
 	return cmd
 }
 
@@ -59,10 +46,7 @@ func (s *session) held(ctx context.Context) (print.HeldReport, error) {
 }
 
 func newReturnCommand(f *Factory, o *Options) *cobra.Command {
-	var (
-		flags  returnFlags
-		output string
-	)
+	var flags returnFlags
 	cmd := &cobra.Command{
 		Use:   "return NODE | --leftovers",
 		Short: "Give a node back that is held by nobody who would: start it, uncordon it, and leave nothing behind",
@@ -84,44 +68,16 @@ is taken away from it: run the rollback again instead, if it is to go on.`,
 			}
 			return cobra.ExactArgs(1)(cmd, args)
 		}, ValidArgsFunction: completeHeld(f, o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := print.ParseFormat(output, print.Text, print.JSON, print.YAML)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
-			flags.format = format
-			s, err := open(cmd.Context(), f, o)
-			if err != nil {
-				return err
-			}
+		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
 			if flags.leftovers {
-				return s.clear(cmd.Context(), flags)
+				return s.clear(ctx, flags)
 			}
-			return s.giveBack(cmd.Context(), args[0], flags)
-		},
+			return s.giveBack(ctx, args[0], flags)
+		}),
 	}
 	cmd.Flags().BoolVar(&flags.leftovers, "leftovers", false, "remove what captures have left that are gone, and give no node back")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Minute, "how long to work and wait until the node is Ready")
-	bindOutput(cmd, &output, print.JSON, print.YAML)
+	bindOutput(cmd, &flags.format, print.JSON, print.YAML)
 	return cmd
-}
-
-// completeHeld completes the nodes that are held.
-func completeHeld(f *Factory, o *Options) completer {
-	return complete(f, o, func(ctx context.Context, c *cluster.Connection) ([]string, error) {
-		all, err := c.Prototypes(ctx)
-		if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
-			return nil, err
-		}
-		captures := held.CapturesOf(all)
-		var names []string
-		err = node.Each(ctx, c.Kube, "", func(n *corev1.Node) error {
-			if _, isHeld := captures.Of(n); isHeld {
-				names = append(names, n.Name)
-			}
-			return nil
-		})
-		return names, err
-	})
 }

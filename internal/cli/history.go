@@ -10,7 +10,7 @@ import (
 
 func newHistoryCommand(f *Factory, o *Options) *cobra.Command {
 	var (
-		output string
+		format print.Format
 		keep   int
 	)
 	cmd := &cobra.Command{
@@ -26,37 +26,21 @@ used, and "quarantined" if it must never be.`,
   kamino history pool1 -o wide
   kamino history pool1 -o json | jq -r '.versions[] | select(.use == "current") | .nodes[]'`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := print.ParseFormat(output, print.Table, print.Wide, print.JSON, print.YAML)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
-			if cmd.Flags().Changed("keep") && keep < 2 {
-				return usagef("--keep %d is too few: the current and the prior version always stay", keep)
-			}
-			s, err := open(cmd.Context(), f, o)
+		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+			_, h, err := s.lookBack(ctx, args[0], keep)
 			if err != nil {
 				return err
 			}
-			return s.history(cmd.Context(), args[0], keep, format)
-		},
+			return print.History(s.Out, format, h, s.Now())
+		}),
 	}
-	bindOutput(cmd, &output, print.Table, print.Wide, print.JSON, print.YAML)
+	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
 	cmd.Flags().IntVar(&keep, "keep", 0, "judge as a capture with this --keep would (default: as the pool's last one)")
+	before(cmd, func() error {
+		if cmd.Flags().Changed("keep") && keep < 2 {
+			return usagef("--keep %d is too few: the current and the prior version always stay", keep)
+		}
+		return nil
+	})
 	return cmd
-}
-
-func (s *session) history(ctx context.Context, pool string, keep int, format print.Format) error {
-	p, err := s.findPool(ctx, pool)
-	if err != nil {
-		return err
-	}
-	h, err := s.tell(ctx, p, keep)
-	if err != nil {
-		return err
-	}
-	if format == print.JSON || format == print.YAML {
-		return print.Value(s.Out, format, h)
-	}
-	return print.History(s.Out, h, format == print.Wide, s.Now())
 }

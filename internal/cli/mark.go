@@ -80,19 +80,9 @@ were built from the version keep running.`,
 	}, &changeFlags{}, false, (*session).retire)
 }
 
-// lookBack finds the pool and tells its history.
-func (s *session) lookBack(ctx context.Context, pool string) (*namedPool, history.History, error) {
-	p, err := s.findPool(ctx, pool)
-	if err != nil {
-		return nil, history.History{}, err
-	}
-	h, err := s.tell(ctx, p, 0)
-	return p, h, err
-}
-
 // mark quarantines or releases.
 func (s *session) mark(ctx context.Context, verb, pool string, flags changeFlags, decide func(history.History) (history.Mark, []cloud.Refusal)) error {
-	p, h, err := s.lookBack(ctx, pool)
+	p, h, err := s.lookBack(ctx, pool, 0)
 	if err != nil {
 		return err
 	}
@@ -105,7 +95,7 @@ func (s *session) mark(ctx context.Context, verb, pool string, flags changeFlags
 		Changed: !m.Done && !flags.dryRun, Nodes: m.Nodes, Lines: markLines(m, flags.dryRun),
 	}
 	if deed.Changed {
-		if _, err := s.carryOut(ctx, rollback.OfMark(m, s.provider, p.id)); err != nil {
+		if _, err := s.carryOut(ctx, rollback.OfMark(m, s.provider, p.ID)); err != nil {
 			return err
 		}
 	}
@@ -134,7 +124,7 @@ func markLines(m history.Mark, dryRun bool) []string {
 }
 
 func (s *session) retire(ctx context.Context, pool, version string, flags changeFlags) error {
-	p, h, err := s.lookBack(ctx, pool)
+	p, h, err := s.lookBack(ctx, pool, 0)
 	if err != nil {
 		return err
 	}
@@ -154,7 +144,7 @@ func (s *session) retire(ctx context.Context, pool, version string, flags change
 		deed.Lines = append(deed.Lines, fmt.Sprintf("Its quarantine goes with it: a node that was built from version %s, or patched before that was captured, may become a donor.", r.Version))
 	}
 	if deed.Changed {
-		if _, err := s.carryOut(ctx, rollback.OfRetirement(r, s.provider, p.id)); err != nil {
+		if _, err := s.carryOut(ctx, rollback.OfRetirement(r, s.provider, p.ID)); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -122,6 +123,15 @@ func phase(p *v1alpha1.Prototype) v1alpha1.Phase {
 		return v1alpha1.PhasePending
 	}
 	return p.Status.Phase
+}
+
+// find is the Prototype of that name, or nil.
+func find(all []v1alpha1.Prototype, name string) *v1alpha1.Prototype {
+	i := slices.IndexFunc(all, func(p v1alpha1.Prototype) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
 }
 
 func asCloudError(err error, to **cloud.Error) bool { return errors.As(err, to) }

@@ -21,7 +21,7 @@ import (
 func newPlanCommand(f *Factory, o *Options) *cobra.Command {
 	var (
 		from   policySource
-		output string
+		format print.Format
 	)
 	cmd := &cobra.Command{
 		Use:   "plan [POOL]",
@@ -37,25 +37,15 @@ for is judged by an empty one.`,
   kamino plan pool1 -f policy.yaml
   kamino plan -o json | jq -r '.pools[] | select(.captures) | .donor'`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := print.ParseFormat(output, print.Table, print.Wide, print.JSON, print.YAML)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
-			if err := from.check(); err != nil {
-				return err
-			}
-			s, err := open(cmd.Context(), f, o)
-			if err != nil {
-				return err
-			}
-			return s.plan(cmd.Context(), strings.Join(args, ""), from, format)
-		},
+		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+			return s.plan(ctx, strings.Join(args, ""), from, format)
+		}),
 	}
 	cmd.Flags().StringVar(&from.name, "policy", "", "`name` of one policy of the cluster (default: all of them)")
 	cmd.Flags().StringVarP(&from.file, "filename", "f", "", "`file` with policies to decide by, which need not be in the cluster")
-	bindOutput(cmd, &output, print.Table, print.Wide, print.JSON, print.YAML)
+	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
 	_ = cmd.RegisterFlagCompletionFunc("policy", completePolicies(f, o))
+	before(cmd, from.check)
 	return cmd
 }
 
@@ -121,7 +111,7 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 	var meant cloud.PoolID
 	if pool != "" {
 		known := decider.Nodes.Pools()
-		if meant, err = s.meant(ctx, pool, known); err != nil {
+		if meant, err = s.pools().Meant(ctx, pool, known); err != nil {
 			return policy.Plans{}, err
 		}
 		if !slices.Contains(known, meant) {

@@ -134,7 +134,7 @@ func (s *session) validatePolicy(ctx context.Context, p *v1alpha1.PrototypePolic
 // madeUp is an empty policy for the pools that a person means. One that means none stays as it is, and is told
 // beside what comes of the others.
 func (s *session) madeUp(ctx context.Context, names []string) ([]v1alpha1.PrototypePolicy, error) {
-	pools, err := s.clusterPools(ctx)
+	pools, err := s.pools().All(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *session) madeUp(ctx context.Context, names []string) ([]v1alpha1.Protot
 	ids := make([]string, len(names))
 	for i, name := range names {
 		ids[i] = name
-		if id, err := s.meant(ctx, name, known); err == nil {
+		if id, err := s.pools().Meant(ctx, name, known); err == nil {
 			ids[i] = string(id)
 		}
 	}

@@ -33,7 +33,7 @@ func newPromoteCommand(f *Factory, o *Options) *cobra.Command {
 }
 
 func (s *session) promote(ctx context.Context, pool, version string, flags changeFlags) error {
-	p, h, err := s.lookBack(ctx, pool)
+	p, h, err := s.lookBack(ctx, pool, 0)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *session) promote(ctx context.Context, pool, version string, flags chang
 		deed.Lines = []string{fmt.Sprintf("The recipe of pool %s names version %s already.", decided.Pool, decided.Version)}
 		return print.WriteDeed(s.Out, flags.format, deed)
 	}
-	ref := cloud.ImageRef{Pool: p.id, Version: decided.Version}
+	ref := cloud.ImageRef{Pool: p.ID, Version: decided.Version}
 	change, err := s.provider.RecipeChange(ctx, ref, decided.RemovesBootstrap)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (s *session) promote(ctx context.Context, pool, version string, flags chang
 	saved := ""
 	if deed.Changed {
 		secrets := savedrecipe.Secrets{Kube: s.cluster.Kube, Namespace: s.options.Namespace}
-		result, err := s.carryOut(ctx, rollback.OfPromotion(decided, s.provider, p.id, secrets))
+		result, err := s.carryOut(ctx, rollback.OfPromotion(decided, s.provider, p.ID, secrets))
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 }
 
 func (s *session) rebuild(ctx context.Context, name string, flags changeFlags, replacing replaceFlags) error {
-	p, h, err := s.lookBack(ctx, name)
+	p, h, err := s.lookBack(ctx, name, 0)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *session) rebuild(ctx context.Context, name string, flags changeFlags, r
 	if refusals := h.RefuseRebuild(); refusals != nil {
 		return refusal(fmt.Sprintf("no node of pool %s is rebuilt", h.Pool), refusals)
 	}
-	instances, err := census.Instances(ctx, p.id)
+	instances, err := census.Instances(ctx, p.ID)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *session) rebuild(ctx context.Context, name string, flags changeFlags, r
 		return print.WriteDeed(s.Out, flags.format, deed)
 	}
 	replacing.image = oldest.Name
-	return s.replaceNodes(ctx, p.id, deed, flags, replacing)
+	return s.replaceNodes(ctx, p.ID, deed, flags, replacing)
 }
 
 // oldestName is an image as a sentence names it.

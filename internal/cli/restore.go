@@ -78,19 +78,17 @@ func newRestoreCommand(f *Factory, o *Options) *cobra.Command {
 	cmd.Flags().StringSliceVar(&flags.protected, "protected-settings-from", nil, "`EXTENSION=SECRET[/KEY]` in Kamino's namespace that holds its protected settings, as JSON (key: protectedSettings)")
 	cmd.Flags().BoolVar(&flags.Incomplete, "incomplete", false, "leave out what nobody gives")
 	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "do not ask")
-	_ = cmd.RegisterFlagCompletionFunc("version", func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return completeVersions(f, o, cmd, args, prefix)
-	})
+	_ = cmd.RegisterFlagCompletionFunc("version", completeVersions(f, o))
 	return cmd
 }
 
 func (s *session) restore(ctx context.Context, name string, flags *restoreFlags) error {
-	p, h, err := s.lookBack(ctx, name)
+	p, h, err := s.lookBack(ctx, name, 0)
 	if err != nil {
 		return err
 	}
 	secrets := savedrecipe.Secrets{Kube: s.cluster.Kube, Namespace: s.options.Namespace}
-	found, err := restore.Look(ctx, s.provider, secrets, h, p.prototypes, flags.Wish)
+	found, err := restore.Look(ctx, s.provider, secrets, h, p.Prototypes, flags.Wish)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -22,12 +24,8 @@ It writes the annotation ` + v1alpha1.RetryAnnotation + `.`,
 		Example: `  kamino retry all
   kamino retry pool1`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePolicies(f, o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cluster, err := f.Connect(o)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
-			names, err := policy.Meant(cmd.Context(), cluster.Client, args[0])
+		RunE: inCluster(f, o, func(ctx context.Context, c *cluster.Connection, args []string) error {
+			names, err := policy.Meant(ctx, c.Client, args[0])
 			if err != nil {
 				return err
 			}
@@ -35,7 +33,7 @@ It writes the annotation ` + v1alpha1.RetryAnnotation + `.`,
 				return refusedf("there is no policy %s, and no policy of a pool of that name, and nothing was changed: `kubectl get prototypepolicies` lists them", args[0])
 			}
 			for _, name := range names {
-				if err := policy.Retry(cmd.Context(), cluster.Client, name, f.Now(), dryRun); err != nil {
+				if err := policy.Retry(ctx, c.Client, name, f.Now(), dryRun); err != nil {
 					return err
 				}
 				said := "Policy %s tries at once what was refused, where a controller runs: `kamino plan` shows what it decides.\n"
@@ -47,7 +45,7 @@ It writes the annotation ` + v1alpha1.RetryAnnotation + `.`,
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "have the API server check it, and change nothing")
 	return cmd

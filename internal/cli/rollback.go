@@ -40,7 +40,6 @@ Refused while a capture of the pool is in flight: it would point the recipe at i
 
 // changeFlags are what the verbs that change a history have in common.
 type changeFlags struct {
-	output string
 	reason string
 	dryRun bool
 	format print.Format
@@ -48,13 +47,10 @@ type changeFlags struct {
 
 func (c *changeFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
-	bindOutput(cmd, &c.output, print.JSON, print.YAML)
+	bindOutput(cmd, &c.format, print.JSON, print.YAML)
 }
 
-func (c *changeFlags) complete(checksReason bool) (err error) {
-	if c.format, err = print.ParseFormat(c.output, print.JSON, print.YAML); err != nil {
-		return &ending{ExitUsage, err}
-	}
+func (c *changeFlags) complete(checksReason bool) error {
 	if wrong := history.CheckReason(c.reason); wrong != "" && checksReason {
 		return usagef("--reason: %s", wrong)
 	}
@@ -92,14 +88,12 @@ func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 	replacing.bind(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "`version` to go to (default: the prior one)")
 	cmd.Flags().StringVar(&flags.reason, "reason", "", "why the version is bad, for whoever finds it quarantined (default: the day)")
-	_ = cmd.RegisterFlagCompletionFunc("to", func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return completeVersions(f, o, cmd, args, prefix)
-	})
+	_ = cmd.RegisterFlagCompletionFunc("to", completeVersions(f, o))
 	return cmd
 }
 
 func (s *session) rollback(ctx context.Context, name, to string, flags changeFlags, replacing replaceFlags) error {
-	p, h, err := s.lookBack(ctx, name)
+	p, h, err := s.lookBack(ctx, name, 0)
 	if err != nil {
 		return err
 	}
@@ -114,12 +108,12 @@ func (s *session) rollback(ctx context.Context, name, to string, flags changeFla
 		Verb: "rollback", Pool: h.Pool, Version: r.From, To: r.To, Quarantined: r.Tags[cloud.TagQuarantined],
 		DryRun: flags.dryRun, Nodes: r.Nodes, Changed: !r.Done && !flags.dryRun, Lines: rollbackLines(r, flags.dryRun, replacing),
 	}
-	if note := s.imagesAfter(ctx, p.id, h.Recipe, r.To); note != "" {
+	if note := s.imagesAfter(ctx, p.ID, h.Recipe, r.To); note != "" {
 		deed.Lines = append(deed.Lines, note)
 	}
 	if !r.Done {
 		// What can fail without having changed anything is tried first.
-		change, err := s.provider.RecipeChange(ctx, cloud.ImageRef{Pool: p.id, Version: r.To}, false)
+		change, err := s.provider.RecipeChange(ctx, cloud.ImageRef{Pool: p.ID, Version: r.To}, false)
 		if err != nil {
 			return err
 		}
@@ -128,12 +122,12 @@ func (s *session) rollback(ctx context.Context, name, to string, flags changeFla
 		}
 	}
 	if deed.Changed {
-		if err := s.rollBack(ctx, p.id, r); err != nil {
+		if err := s.rollBack(ctx, p.ID, r); err != nil {
 			return err
 		}
 	}
 	if replacing.nodes && !flags.dryRun {
-		return s.replaceNodes(ctx, p.id, deed, flags, replacing)
+		return s.replaceNodes(ctx, p.ID, deed, flags, replacing)
 	}
 	return print.WriteDeed(s.Out, flags.format, deed)
 }

@@ -22,7 +22,7 @@ func parsed(t *testing.T, args ...string) v1alpha1.Settings {
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := flags.complete(set, testNow); err != nil {
+	if err := flags.complete(set, testNow); err != nil {
 		t.Fatal(err)
 	}
 	return flags.settings

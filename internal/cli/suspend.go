@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -34,13 +35,9 @@ func newResumeCommand(f *Factory, o *Options) *cobra.Command {
 func suspension(f *Factory, o *Options, suspend bool, cmd *cobra.Command) *cobra.Command {
 	var dryRun bool
 	cmd.Args, cmd.ValidArgsFunction = cobra.MinimumNArgs(1), completePolicies(f, o)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cluster, err := f.Connect(o)
-		if err != nil {
-			return &ending{ExitUsage, err}
-		}
+	cmd.RunE = inCluster(f, o, func(ctx context.Context, c *cluster.Connection, args []string) error {
 		for _, name := range args {
-			said, err := suspended(cmd.Context(), cluster.Client, name, suspend, dryRun)
+			said, err := suspended(ctx, c.Client, name, suspend, dryRun)
 			if err != nil {
 				return err
 			}
@@ -49,7 +46,7 @@ func suspension(f *Factory, o *Options, suspend bool, cmd *cobra.Command) *cobra
 			}
 		}
 		return nil
-	}
+	})
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "have the API server check it, and change nothing")
 	return cmd
 }

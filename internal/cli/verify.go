@@ -13,7 +13,7 @@ import (
 func newVerifyCommand(f *Factory) *cobra.Command {
 	var (
 		search disk.Search
-		output string
+		format print.Format
 	)
 	cmd := &cobra.Command{
 		Use:   "verify ROOT|IMAGE",
@@ -39,10 +39,6 @@ It exits 0 if the disk is clean, and 4 if there are findings that may not stay.`
   kamino verify disk.raw --manifest generalize.json --tree /mnt/disk`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := print.ParseFormat(output, print.Table, print.JSON, print.YAML)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
 			search.Target = args[0]
 			found, err := search.Run(cmd.Context())
 			if err != nil {
@@ -66,7 +62,7 @@ It exits 0 if the disk is clean, and 4 if there are findings that may not stay.`
 	flags.BoolVar(&search.All, "all", false, "search what packages and container images brought, too")
 	flags.StringVar(&search.Mounted, "tree", "", "with an image: the same disk, mounted; keys that came with packages and container images are known again by it")
 	flags.BoolVar(&search.FreeOnly, "free-only", false, "with an image: report keys and tokens only where blocks are not known to be in use")
-	bindOutput(cmd, &output, print.Table, print.JSON, print.YAML)
+	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
 	completeProfiles(cmd)
 	return cmd
 }

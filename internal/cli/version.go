@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// versions is this build, and what runs in the cluster.
-type versions struct {
+// about is this build, and what runs in the cluster.
+type about struct {
 	build.Info
 	// Server is nil where the cluster could not be asked, or was not to be.
 	Server *cluster.Running `json:"server,omitempty"`
@@ -26,7 +26,7 @@ const serverTime = 5 * time.Second
 
 func newVersionCommand(f *Factory, o *Options) *cobra.Command {
 	var (
-		output     string
+		format     print.Format
 		clientOnly bool
 	)
 	cmd := &cobra.Command{
@@ -38,11 +38,7 @@ A cluster that can't be asked is noted, and no error.`,
   kamino version --client -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := print.ParseFormat(output, print.JSON, print.YAML)
-			if err != nil {
-				return &ending{ExitUsage, err}
-			}
-			v := versions{Info: build.Read()}
+			v := about{Info: build.Read()}
 			if !clientOnly {
 				v.Server = f.running(cmd.Context(), o)
 			}
@@ -53,11 +49,11 @@ A cluster that can't be asked is noted, and no error.`,
 		},
 	}
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "print the version of this build only")
-	bindOutput(cmd, &output, print.JSON, print.YAML)
+	bindOutput(cmd, &format, print.JSON, print.YAML)
 	return cmd
 }
 
-func (v versions) write(w io.Writer) error {
+func (v about) write(w io.Writer) error {
 	lines := []string{"kamino " + v.String()}
 	if v.Server != nil {
 		lines = append(lines, "API server "+v.Server.Kubernetes)

@@ -23,7 +23,10 @@ type Description struct {
 }
 
 // Describe writes a description as sections of names and values. What is not known is left out.
-func Describe(w io.Writer, d Description, now time.Time) error {
+func Describe(w io.Writer, format Format, d Description, now time.Time) error {
+	if format.Machine() {
+		return Value(w, format, d)
+	}
 	p := d.Prototype
 	sections := []func() (heading string, rows [][2]string){
 		func() (string, [][2]string) { return "", summary(p, now) },

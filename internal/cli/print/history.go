@@ -12,7 +12,11 @@ import (
 )
 
 // History writes a pool's versions as a table, and below it in sentences what people must know.
-func History(w io.Writer, h history.History, wide bool, now time.Time) error {
+func History(w io.Writer, format Format, h history.History, now time.Time) error {
+	if format.Machine() {
+		return Value(w, format, h)
+	}
+	wide := format == Wide
 	if len(h.Versions) > 0 {
 		heading := []string{"VERSION", "USE", "STATE", "DONOR", "LINEAGE", "NODES", "AGE", "PROOF", "VERDICT"}
 		if wide {

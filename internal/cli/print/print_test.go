@@ -206,13 +206,13 @@ func TestStatusTables(t *testing.T) {
 		Captures: []v1alpha1.Prototype{*followed()[4]},
 	}
 	var out bytes.Buffer
-	for _, wide := range []bool{false, true} {
-		if err := Status(&out, report, wide, now); err != nil {
+	for _, format := range []Format{Text, Wide} {
+		if err := Status(&out, format, report, now); err != nil {
 			t.Fatal(err)
 		}
 		out.WriteString("\n")
 	}
-	if err := Status(&out, Report{}, false, now); err != nil {
+	if err := Status(&out, Text, Report{}, now); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "status.txt", out.Bytes())

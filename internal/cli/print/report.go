@@ -1,6 +1,7 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/pool"
+	"github.com/kamino-dev/kamino/internal/retention"
 )
 
 // Report is what `kamino status` tells: pools with their recipes and versions, and captures.
@@ -54,8 +58,62 @@ type Version struct {
 	Prior   bool `json:"prior,omitempty"`
 }
 
+// PoolsOf are pools as they stand; explain says why the cloud could not be asked about one.
+func PoolsOf(standings []pool.Standing, explain func(error) string) []Pool {
+	pools := make([]Pool, len(standings))
+	for i, s := range standings {
+		pools[i] = Pool{Pool: s.Pool, Nodes: s.Nodes, ReadyNodes: s.ReadyNodes}
+		if s.Err != nil {
+			pools[i].Error = explain(s.Err)
+			continue
+		}
+		reasons := map[string]retention.Reason{}
+		for _, v := range retention.Decide(s.Images, s.Recipe.Version, 0, nil) {
+			reasons[v.Version] = v.Reason
+		}
+		pools[i].Gone = history.Gone(s.Pool, s.Images)
+		for _, image := range slices.Backward(s.Images) {
+			pools[i].Versions = append(pools[i].Versions, versionOf(image, reasons[image.Version]))
+		}
+	}
+	return pools
+}
+
+func versionOf(image cloud.Image, reason retention.Reason) Version {
+	return Version{
+		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
+		Donor: image.Tags[cloud.TagBuiltFrom], BuiltAt: history.BuiltAt(image), Prototype: image.Tags[cloud.TagPrototype],
+		Proof: image.Tags[cloud.TagProof], Verified: image.Tags[cloud.TagVerified], Quarantined: image.Tags[cloud.TagQuarantined],
+		Current: reason == retention.Current, Prior: reason == retention.Prior,
+	}
+}
+
+// Latest is what is worth showing of all captures: those in flight, and the last one of each pool. Only those of the pools
+// count, if only is set.
+func Latest(all []v1alpha1.Prototype, pools []Pool, only bool) []v1alpha1.Prototype {
+	slices.SortFunc(all, func(a, b v1alpha1.Prototype) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(b.Name, a.Name))
+	})
+	shown := []v1alpha1.Prototype{}
+	seen := map[string]bool{}
+	for i := range all {
+		p := &all[i]
+		known := slices.ContainsFunc(pools, func(pool Pool) bool { return pool.Name == p.Spec.Pool })
+		if only && !known || seen[p.Spec.Pool] && p.Status.Terminal() {
+			continue
+		}
+		seen[p.Spec.Pool] = true
+		shown = append(shown, *Presentable(p))
+	}
+	return shown
+}
+
 // Status writes the report as tables: pools, then versions, then captures. What is empty is left out.
-func Status(w io.Writer, report Report, wide bool, now time.Time) error {
+func Status(w io.Writer, format Format, report Report, now time.Time) error {
+	if format.Machine() {
+		return Value(w, format, report)
+	}
+	wide := format == Wide
 	if len(report.Pools) == 0 {
 		_, err := fmt.Fprintln(w, "No node of this cluster belongs to a pool that Kamino knows.")
 		return err

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/drive"
+)
+
+// session is a command that has its clients.
+type session struct {
+	*Factory
+	options  *Options
+	cluster  *cluster.Connection
+	provider cloud.Provider
+	engine   drive.Engine
+}
+
+func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
+	cluster, err := f.connect(o)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := f.Cloud(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &session{Factory: f, options: o, cluster: cluster, provider: provider, engine: f.Engine(cluster, provider, o)}, nil
+}
+
+// connect makes the clients for the cluster. A kubeconfig that names none is a wrong usage.
+func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
+	c, err := f.Connect(o)
+	if err != nil {
+		return nil, &ending{ExitUsage, err}
+	}
+	return c, nil
+}
+
+// note says something that is not a result.
+func (f *Factory) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(f.Err, format+"\n", args...)
+}
+
+// inSession runs a verb with its clients.
+func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := open(cmd.Context(), f, o)
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), s, args)
+	}
+}
+
+// inCluster runs a verb that needs no cloud, and no credential for one.
+func inCluster(f *Factory, o *Options, do func(ctx context.Context, c *cluster.Connection, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := f.connect(o)
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), c, args)
+	}
+}
+
+// before has a check made before the verb runs, behind those that were named earlier. Its error tells itself what is wrong: no
+// help is pointed at.
+func before(cmd *cobra.Command, check func() error) {
+	earlier := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if earlier != nil {
+			if err := earlier(cmd, args); err != nil {
+				return err
+			}
+		}
+		return check()
+	}
+}
+
+// bindOutput gives a verb the flag -o with the forms of output that it knows, and completes it with them.
+func bindOutput(cmd *cobra.Command, output *print.Format, known ...print.Format) {
+	words := make([]string, len(known))
+	for i, format := range known {
+		words[i] = string(format)
+	}
+	usage := strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+	if !slices.Contains(known, print.Table) {
+		usage += " (default: sentences)"
+	}
+	cmd.Flags().StringVarP((*string)(output), "output", "o", "", usage)
+	completeWords(cmd, "output", words...)
+	before(cmd, func() error {
+		if _, err := print.ParseFormat(string(*output), known...); err != nil {
+			return &ending{ExitUsage, err}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,309 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/history"
+)
+
+const (
+	pool1   = cloud.PoolID("memory:///pools/pool1")
+	pool2   = cloud.PoolID("memory:///pools/pool2")
+	shrunk  = cloud.PoolID("memory:///pools/shrunk")
+	unknown = cloud.PoolID("memory:///pools/unknown")
+)
+
+func node(name string, provider cloud.InstanceID, ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: string(provider)},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}},
+	}
+}
+
+func prototype(name, version, pool string, donor cloud.InstanceID) *v1alpha1.Prototype {
+	return &v1alpha1.Prototype{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)},
+		Spec:       v1alpha1.PrototypeSpec{Pool: pool, Version: version, Donor: v1alpha1.Donor{ProviderID: string(donor)}},
+	}
+}
+
+// stage is a cluster of two pools with nodes and one without, and some nodes of none.
+type stage struct {
+	Finder
+	memory *memory.Cloud
+	kube   *fake.Clientset
+}
+
+func newStage(t *testing.T, funcs interceptor.Funcs) *stage {
+	t.Helper()
+	c := memory.New(memory.Config{})
+	for _, name := range []string{"pool1", "pool2", "shrunk"} {
+		id := c.AddPool(memory.PoolSpec{Name: name, Image: "memory:///pools/" + name + "/versions/2026.03.01"})
+		for _, version := range []string{"2026.02.01", "2026.03.01"} {
+			c.AddVersion(id, memory.VersionSpec{Version: version, CreatedAt: time.Unix(1770000000, 0), Tags: map[string]string{cloud.TagUID: "uid-" + name + "-" + version}})
+		}
+	}
+	for _, id := range []string{"1", "2", "3"} {
+		c.AddInstance(pool1, id)
+	}
+	scheme, err := cluster.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube := fake.NewClientset(
+		node("b", cloud.InstanceID(pool2)+"/instances/1", corev1.ConditionTrue), node("a", cloud.InstanceID(pool1)+"/instances/1", corev1.ConditionTrue),
+		node("upper", cloud.InstanceID(strings.ToUpper(string(pool1)))+"/INSTANCES/2", corev1.ConditionFalse),
+		node("master", "elsewhere://vm/7", corev1.ConditionTrue), node("bare", "", corev1.ConditionTrue),
+	)
+	objects := clientfake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(
+		prototype("pool1-2026.03.01", "2026.03.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"),
+		prototype("shrunk-2026.03.01", "2026.03.01", "shrunk", cloud.InstanceID(shrunk)+"/instances/1"),
+		prototype("lost", "2026.03.01", "lost", "elsewhere://vm/8"),
+	).Build()
+	return &stage{Finder: Finder{Cluster: &cluster.Connection{Client: objects, Kube: kube}, Cloud: c}, memory: c, kube: kube}
+}
+
+// TestWhichPool a person means, out of those that nodes and captures tell of and those that the cloud knows beside them.
+func TestWhichPool(t *testing.T) {
+	s := newStage(t, interceptor.Funcs{})
+	for text, want := range map[string]struct {
+		id         cloud.PoolID
+		prototypes int
+		why        string
+	}{
+		"pool1": {pool1, 1, ""}, "POOL2": {pool2, 0, ""}, "1": {pool1, 1, ""}, "shrunk": {shrunk, 1, ""}, string(pool2): {pool2, 0, ""},
+		"pool": {why: "2 pools have pool in their names"}, "polo1": {why: "did you mean pool1?"}, "": {why: "no pool"},
+	} {
+		p, err := s.Named(t.Context(), text)
+		var refused *cluster.Refused
+		switch {
+		case (err == nil) != (want.why == ""), err != nil && (!errors.As(err, &refused) || !strings.Contains(err.Error(), want.why)):
+			t.Errorf("%q: %v", text, err)
+		case err == nil && (p.ID != want.id || len(p.Prototypes) != want.prototypes):
+			t.Errorf("%q is %s with %d captures", text, p.ID, len(p.Prototypes))
+		}
+	}
+	some, err := s.Some(t.Context(), 500)
+	if err != nil || !slices.Equal(some, []cloud.PoolID{pool1, pool2}) {
+		t.Errorf("some are %v, %v", some, err)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	s := newStage(t, interceptor.Funcs{})
+	tell := func(name string) history.History {
+		t.Helper()
+		p, err := s.Named(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := s.History(t.Context(), p, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	h := tell("pool1")
+	// An instance is known by its Node whatever case its ID is written in, and by its ID until it has joined.
+	if want := []string{string(pool1) + "/instances/3", "a", "upper"}; !h.Counted || len(h.Versions) != 2 || !slices.Equal(slices.Sorted(slices.Values(h.Versions[0].Nodes)), want) {
+		t.Errorf("%+v", h)
+	}
+	if h = tell("shrunk"); !h.Counted || len(h.Versions[0].Nodes) != 0 {
+		t.Errorf("without nodes: %+v", h)
+	}
+	var told error
+	s.Uncounted = func(err error) { told = err }
+	s.memory.Forbid("Instances")
+	if h = tell("pool1"); h.Counted || !cloud.Is(told, cloud.Denied) || h.Versions[0].Nodes != nil {
+		t.Errorf("uncounted: %v, %+v", told, h)
+	}
+	s.Uncounted = nil
+	tell("pool1")
+	s.Cloud = struct{ cloud.Provider }{s.memory}
+	if h = tell("pool1"); h.Counted {
+		t.Errorf("a cloud that counts none: %+v", h)
+	}
+	for _, op := range []string{"Pool", "Images"} {
+		s := newStage(t, interceptor.Funcs{})
+		s.memory.Forbid(op)
+		if _, err := s.History(t.Context(), newPool(pool1), 0); !cloud.Is(err, cloud.Denied) {
+			t.Errorf("%s is forbidden: %v", op, err)
+		}
+	}
+}
+
+// listed lists a version as unfinished that is complete by now, and one that is gone by now.
+type listed struct{ *memory.Cloud }
+
+func (l listed) Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error) {
+	images, err := l.Cloud.Images(ctx, pool)
+	for i := range images {
+		images[i].State, images[i].Tags = cloud.Pending, nil
+	}
+	return append(images, cloud.Image{Version: "2026.03.02", State: cloud.Pending}), err
+}
+
+func TestWhatIsListedAsUnfinished(t *testing.T) {
+	s := newStage(t, interceptor.Funcs{})
+	s.Cloud = listed{s.memory}
+	h, err := s.History(t.Context(), newPool(pool1), 0)
+	if err != nil || len(h.Versions) != 3 {
+		t.Fatalf("%v, %+v", err, h)
+	}
+	if h.Versions[0].State != cloud.Pending || h.Versions[1].State != cloud.Complete || h.Versions[2].State != cloud.Complete {
+		t.Errorf("%+v", h.Versions)
+	}
+}
+
+func TestStandings(t *testing.T) {
+	s := newStage(t, interceptor.Funcs{})
+	say := func(all []Standing) (said []string) {
+		for _, p := range all {
+			said = append(said, fmt.Sprintf("%s %d/%d %d %s %v", p.Name, p.ReadyNodes, p.Nodes, len(p.Images), p.Recipe.Version, p.Err != nil))
+		}
+		return said
+	}
+	for only, want := range map[string][]string{
+		"":       {"pool1 1/2 2 2026.03.01 false", "pool2 1/1 2 2026.03.01 false"},
+		"pool2":  {"pool2 1/1 2 2026.03.01 false"},
+		"shrunk": {"shrunk 0/0 2 2026.03.01 false"},
+	} {
+		if all, err := s.Standings(t.Context(), only); err != nil || !slices.Equal(say(all), want) {
+			t.Errorf("%q: %v, %q", only, err, say(all))
+		}
+	}
+	var refused *cluster.Refused
+	if _, err := s.Standings(t.Context(), "pool"); !errors.As(err, &refused) {
+		t.Errorf("two are meant: %v", err)
+	}
+	// What could not be looked at hides nothing else.
+	faulty := memory.NewFaulty(s.memory, func(c memory.Call) memory.Outcome {
+		if c.Op == "Images" {
+			return memory.FailBefore(cloud.Unavailable)
+		}
+		return memory.Pass()
+	})
+	s.Cloud = faulty
+	all, err := s.Standings(t.Context(), "")
+	if err != nil || len(all) != 2 || !cloud.Is(all[0].Err, cloud.Unavailable) || all[0].Nodes != 2 || all[0].Recipe.Version == "" {
+		t.Errorf("%v, %+v", err, all)
+	}
+}
+
+// TestManyPoolsAtOnce: there are more of them than are asked about at once.
+func TestManyPoolsAtOnce(t *testing.T) {
+	s := newStage(t, interceptor.Funcs{})
+	for i := range 3 * parallel {
+		name := fmt.Sprintf("many%02d", i)
+		id := s.memory.AddPool(memory.PoolSpec{Name: name, Image: "generic"})
+		if err := s.kube.Tracker().Add(node(name, cloud.InstanceID(id)+"/instances/1", corev1.ConditionTrue)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := s.Standings(t.Context(), "")
+	if err != nil || len(all) != 3*parallel+2 {
+		t.Fatalf("%v, %d pools", err, len(all))
+	}
+	for i, p := range all {
+		if p.Err != nil || i > 0 && p.Name <= all[i-1].Name || p.Nodes == 0 {
+			t.Errorf("%d: %+v", i, p)
+		}
+	}
+}
+
+// TestTheAPIServerIsAway: no pool is taken for unknown because the cluster could not be asked.
+func TestTheAPIServerIsAway(t *testing.T) {
+	away := apierrors.NewServiceUnavailable("away")
+	s := newStage(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return away }})
+	if _, err := s.Named(t.Context(), "pool1"); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("no Prototypes: %v", err)
+	}
+	s.kube.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, away })
+	for name, look := range map[string]func() error{
+		"named":     func() error { _, err := s.Named(t.Context(), "pool1"); return err },
+		"some":      func() error { _, err := s.Some(t.Context(), 5); return err },
+		"standings": func() error { _, err := s.Standings(t.Context(), ""); return err },
+	} {
+		if err := look(); !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	absent := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: 404}}
+	s = newStage(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return absent }})
+	if p, err := s.Named(t.Context(), "pool1"); err != nil || p.ID != pool1 || p.Prototypes != nil {
+		t.Errorf("a cluster without Kamino's kinds: %+v, %v", p, err)
+	}
+}
+
+// TestLeft: of a capture that is gone only what it made itself is told.
+func TestLeft(t *testing.T) {
+	s := newStage(t, interceptor.Funcs{})
+	for name, test := range map[string]struct {
+		p     *v1alpha1.Prototype
+		state cloud.State
+		named bool
+	}{
+		"the recipe names it":    {prototype("pool1-2026.03.01", "2026.03.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Complete, true},
+		"the recipe names none":  {prototype("pool1-2026.02.01", "2026.02.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Complete, false},
+		"another one made it":    {prototype("another", "2026.03.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Absent, false},
+		"it was not made":        {prototype("pool1-2026.04.01", "2026.04.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Absent, false},
+		"its pool is none":       {prototype("lost", "2026.03.01", "lost", "elsewhere://vm/8"), cloud.Absent, false},
+		"nobody knows its donor": {prototype("lost", "2026.03.01", "lost", ""), cloud.Absent, false},
+	} {
+		left, err := s.Left(t.Context(), test.p)
+		if err != nil || left.Image.State != test.state || left.Named != test.named {
+			t.Errorf("%s: %v, %+v", name, err, left)
+		}
+	}
+	s.memory.Forbid("Image")
+	if _, err := s.Left(t.Context(), prototype("pool1-2026.03.01", "2026.03.01", "pool1", cloud.InstanceID(pool1)+"/instances/1")); !cloud.Is(err, cloud.Denied) {
+		t.Errorf("it can't be told: %v", err)
+	}
+	if _, err := s.Left(t.Context(), prototype("x", "2026.03.01", "unknown", cloud.InstanceID(unknown)+"/instances/1")); err == nil {
+		t.Error("a pool that the cloud does not know is told of")
+	}
+}
+
+// TestNodesComeInPages: no node is missed, and none counted twice.
+func TestNodesComeInPages(t *testing.T) {
+	s := newStage(t, interceptor.Funcs{})
+	pages := 0
+	s.kube.PrependReactor("list", "nodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if options := a.(clienttesting.ListActionImpl).ListOptions; options.Limit < 100 || options.Limit > 500 {
+			t.Errorf("pages of %d", options.Limit)
+		}
+		list := &corev1.NodeList{}
+		for i := range 10 {
+			list.Items = append(list.Items, *node(fmt.Sprint(pages*10+i), cloud.InstanceID(fmt.Sprintf("memory:///pools/pool%d/instances/%d", i%2+1, i)), corev1.ConditionTrue))
+		}
+		if pages++; pages < 3 {
+			list.Continue = "more"
+		}
+		return true, list, nil
+	})
+	all, err := s.Standings(t.Context(), "")
+	if err != nil || len(all) != 2 || all[0].Nodes != 15 || all[1].ReadyNodes != 15 || pages != 3 {
+		t.Errorf("%v, %d pages, %+v", err, pages, all)
+	}
+}
