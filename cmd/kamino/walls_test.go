@@ -47,6 +47,7 @@ var rooms = map[string]room{
 	"internal/held":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":      {pure: true},
 	"internal/capture/plan": {pure: true},
+	"internal/policyfile":   {pure: true, own: "api", foreign: kubeTypes + yaml},
 
 	"internal/rollback/plan": {pure: true},
 	"internal/replace/plan":  {pure: true, own: "api cloud wording"},
@@ -99,7 +100,7 @@ var rooms = map[string]room{
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
 		own: "api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/sweep generalize held imageversion membership metrics " +
-			"node nodecache nodestate policy selection spread wording",
+			"node nodecache nodestate policy policyfile pool selection spread wording",
 		foreign: kubeLoop,
 	},
 

@@ -44,8 +44,6 @@ type autoFlags struct {
 }
 
 func (a *autoFlags) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&a.from.name, "policy", "", "`name` of one policy of the cluster (default: all of them)")
-	flags.StringVarP(&a.from.file, "filename", "f", "", "`file` with policies to decide by, which need not be in the cluster")
 	flags.StringSliceVar(&a.from.pools, "pool", nil, "`name` of a pool that an empty policy is made up for; may be given several times")
 	flags.IntVar(&a.most, "max-concurrent", 0, "how many nodes of the cluster may be out of service at once (default: as the policies say)")
 	flags.DurationVar(&a.timeout, "timeout", 0, "stop waiting after this time; captures can be gone on with (default: never)")
@@ -59,9 +57,6 @@ func newAutoCommand(f *Factory, o *Options) *cobra.Command {
 		Use: "auto", Short: "Capture what the policies want captured, once, and wait for it", Long: autoHelp, Example: autoExample,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flags.from.check(); err != nil {
-				return err
-			}
 			if flags.most < 0 {
 				return usagef("--max-concurrent must be at least 1, not %d", flags.most)
 			}
@@ -74,7 +69,7 @@ func newAutoCommand(f *Factory, o *Options) *cobra.Command {
 	}
 	flags.bind(cmd.Flags())
 	bindOutput(cmd, &flags.format, print.Table, print.Wide, print.JSON, print.YAML)
-	_ = cmd.RegisterFlagCompletionFunc("policy", completePolicies(f, o))
+	flags.from.bind(f, o, cmd)
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f, o))
 	return cmd
 }

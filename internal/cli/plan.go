@@ -2,17 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/estimate"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -41,11 +37,8 @@ for is judged by an empty one.`,
 			return s.plan(ctx, strings.Join(args, ""), from, format)
 		}),
 	}
-	cmd.Flags().StringVar(&from.name, "policy", "", "`name` of one policy of the cluster (default: all of them)")
-	cmd.Flags().StringVarP(&from.file, "filename", "f", "", "`file` with policies to decide by, which need not be in the cluster")
+	from.bind(f, o, cmd)
 	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
-	_ = cmd.RegisterFlagCompletionFunc("policy", completePolicies(f, o))
-	before(cmd, from.check)
 	return cmd
 }
 
@@ -94,66 +87,21 @@ func (s *session) unasked(plans []policy.Plan, say bool) error {
 
 // plans decides about one pool, or about all, and notes what is wrong with the policies' pools.
 func (s *session) plans(ctx context.Context, pool string, from policySource) (policy.Plans, error) {
-	policies, err := s.policies(ctx, from)
-	switch {
-	case errors.Is(err, errPoliciesMissing) && from.name == "":
-		if pool == "" {
-			s.note("This cluster doesn't know PrototypePolicies yet (`kamino crds --apply`): this is what an empty policy would do.")
-			policies = []v1alpha1.PrototypePolicy{policy.AdHoc(adHocName)}
-		}
-	case err != nil:
-		return policy.Plans{}, err
-	}
 	decider, err := s.decider(ctx)
 	if err != nil {
 		return policy.Plans{}, err
 	}
-	var meant cloud.PoolID
-	if pool != "" {
-		known := decider.Nodes.Pools()
-		if meant, err = s.pools().Meant(ctx, pool, known); err != nil {
-			return policy.Plans{}, err
-		}
-		if !slices.Contains(known, meant) {
-			name := s.provider.PoolName(meant)
-			return policy.Plans{}, refusedf("no node of this cluster is of pool %s, so that there is none to capture: grow it to two nodes first; `kamino status %s` shows what it builds them from", name, meant)
-		}
+	planned, err := from.in(s).Plan(ctx, decider, pool)
+	if planned.Missing {
+		s.note("This cluster doesn't know PrototypePolicies yet (`kamino crds --apply`): this is what an empty policy would do.")
 	}
-	only := func(p policy.Pool) bool { return pool == "" || p.ID == meant }
-	plans, err := decider.Plan(ctx, policies, only)
-	if err != nil {
-		return policy.Plans{}, err
+	for _, said := range planned.Said {
+		s.note("%s.", capital(said))
 	}
-	if pool != "" {
-		if len(plans.Pools) > 0 {
-			return plans, nil
-		}
-		return s.planOther(ctx, decider, meant, policies, plans, only)
+	if planned.Unclaimed != "" {
+		s.note("No one policy decides for pool %s: this is what an empty policy would do.", planned.Unclaimed)
 	}
-	for _, p := range policies {
-		for _, trouble := range plans.Troubles[p.Name] {
-			s.note("%s.", capital(trouble.Message))
-		}
-	}
-	return plans, nil
-}
-
-// planOther plans a pool that no single one of the policies is for.
-func (s *session) planOther(ctx context.Context, decider *policy.Decider, pool cloud.PoolID, policies []v1alpha1.PrototypePolicy, found policy.Plans, only func(policy.Pool) bool) (policy.Plans, error) {
-	for _, p := range policies {
-		for _, trouble := range found.Troubles[p.Name] {
-			if trouble.Reason == v1alpha1.PolicyPoolClaimedTwice {
-				s.note("%s.", capital(trouble.Message))
-			}
-		}
-	}
-	s.note("No one policy decides for pool %s: this is what an empty policy would do.", s.provider.PoolName(pool))
-	return decider.Plan(ctx, []v1alpha1.PrototypePolicy{policy.AdHoc(adHocName, string(pool))}, only)
-}
-
-// decider makes decisions from what the cluster says now.
-func (s *session) decider(ctx context.Context) (*policy.Decider, error) {
-	return drive.NewDecider(ctx, s.cluster, s.provider, s.engine, s.options.drive(s.Getenv, s.Now))
+	return planned.Plans, misused(err)
 }
 
 // poolPlan asks what a capture would do, in full.

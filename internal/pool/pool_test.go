@@ -126,7 +126,7 @@ func TestHistory(t *testing.T) {
 	}
 	h := tell("pool1")
 	// An instance is known by its Node whatever case its ID is written in, and by its ID until it has joined.
-	if want := []string{string(pool1) + "/instances/3", "a", "upper"}; !h.Counted || len(h.Versions) != 2 || !slices.Equal(slices.Sorted(slices.Values(h.Versions[0].Nodes)), want) {
+	if want := []string{"a", string(pool1) + "/instances/3", "upper"}; !h.Counted || len(h.Versions) != 2 || !slices.Equal(slices.Sorted(slices.Values(h.Versions[0].Nodes)), want) {
 		t.Errorf("%+v", h)
 	}
 	if h = tell("shrunk"); !h.Counted || len(h.Versions[0].Nodes) != 0 {

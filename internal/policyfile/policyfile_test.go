@@ -1,0 +1,92 @@
+package policyfile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+const head = "apiVersion: kamino.dev/v1alpha1\nkind: PrototypePolicy\n"
+
+// policy is a document with one policy of the name, and more lines of its own.
+func policy(name string, more ...string) string {
+	return head + "metadata: {name: " + name + "}\n" + strings.Join(more, "\n") + "\n"
+}
+
+func TestParse(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		want []string
+		why  string
+	}{
+		"one":                           {policy("a"), []string{"a"}, ""},
+		"two":                           {policy("a") + "---\n" + policy("b"), []string{"a", "b"}, ""},
+		"two of a name, as written":     {policy("a") + "---\n" + policy("a"), []string{"a", "a"}, ""},
+		"empty documents":               {"---\n---\n" + policy("a") + "---\n\n", []string{"a"}, ""},
+		"comments around it":            {"# mine\n" + policy("a") + "# the end\n", []string{"a"}, ""},
+		"a document of comments":        {"# mine\n---\n" + policy("a"), []string{"a"}, ""},
+		"JSON":                          {`{"apiVersion": "kamino.dev/v1alpha1", "kind": "PrototypePolicy", "metadata": {"name": "a"}}`, []string{"a"}, ""},
+		"a setting":                     {policy("a", "spec: {suspend: true}"), []string{"a"}, ""},
+		"nothing":                       {"", nil, "mine.yaml holds no policy"},
+		"nothing but a line":            {"---\n", nil, "mine.yaml holds no policy"},
+		"no YAML":                       {"a: [", nil, "mine.yaml: "},
+		"a field that there is not":     {policy("a", "spec: {suspended: true}"), nil, `unknown field "suspended"`},
+		"a field twice":                 {policy("a", "spec: {suspend: true, suspend: false}"), nil, "already set"},
+		"a value of another type":       {policy("a", "spec: {suspend: 3}"), nil, "mine.yaml: "},
+		"a list":                        {"- a\n- b\n", nil, "mine.yaml: "},
+		"another kind":                  {"apiVersion: kamino.dev/v1alpha1\nkind: Prototype\n", nil, "mine.yaml holds a Prototype of kamino.dev/v1alpha1: write policies only"},
+		"another version":               {"apiVersion: kamino.dev/v9\nkind: PrototypePolicy\n", nil, "of kamino.dev/v9"},
+		"no kind":                       {"metadata: {name: a}\n", nil, "write policies only"},
+		"a good one, then another kind": {policy("a") + "---\napiVersion: v1\nkind: ConfigMap\n", nil, "holds a ConfigMap of v1"},
+		"a good one, then no YAML":      {policy("a") + "---\na: [\n", nil, "mine.yaml: "},
+		"a good one, then a typing":     {policy("a") + "---\n" + policy("b", "spek: {}"), nil, "spek"},
+	} {
+		got, err := Parse("mine.yaml", []byte(test.text))
+		var invalid *Invalid
+		switch {
+		case (err == nil) != (test.why == ""), len(got) != len(test.want):
+			t.Errorf("%s: %d policies, %v", name, len(got), err)
+		case err != nil && (!errors.As(err, &invalid) || !strings.Contains(err.Error(), test.why)):
+			t.Errorf("%s: %v does not say %q", name, err, test.why)
+		}
+		for i := range got {
+			if got[i].Name != test.want[i] {
+				t.Errorf("%s: policy %d is %s", name, i, got[i].Name)
+			}
+		}
+	}
+}
+
+// TestTheSettingsAreRead: what is parsed is what was written.
+func TestTheSettingsAreRead(t *testing.T) {
+	got, err := Parse("mine.yaml", []byte(policy("a", "spec:", "  suspend: true", "  settings: {keep: 7}")))
+	if err != nil || !got[0].Spec.Suspend || got[0].Spec.Settings.Keep != 7 || got[0].UID != "" {
+		t.Errorf("%v, %+v", err, got)
+	}
+}
+
+// TestRejected: a policy is named as its author names it, and the sentence of whoever refused it stays whole.
+func TestRejected(t *testing.T) {
+	wrong := field.ErrorList{field.Invalid(field.NewPath("spec", "settings", "keep"), 1, "should be 2 or more")}
+	refused := apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("PrototypePolicy").GroupKind(), "check-x7k2p", wrong)
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"of the trial":    {refused, "policy mine: spec.settings.keep: Invalid value: 1: should be 2 or more"},
+		"of nothing":      {errors.New("away"), "policy mine: away"},
+		"of two of these": {errors.New(`x is invalid: y is invalid: z`), "policy mine: y is invalid: z"},
+	} {
+		if got := Rejected("mine", test.err).Error(); got != test.want || strings.Contains(got, "x7k2p") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if cause := errors.New("cause"); !errors.Is(Invalidf("file: %w", cause), cause) {
+		t.Error("the cause is lost")
+	}
+}
