@@ -16,6 +16,7 @@ var (
 	_ cloud.Restorer  = (*counted)(nil)
 	_ cloud.Shelf     = (*counted)(nil)
 	_ cloud.Atlas     = (*counted)(nil)
+	_ cloud.Remover   = (*counted)(nil)
 )
 
 // behind is the power as the counted provider has it.
@@ -38,6 +39,10 @@ func (c *counted) RestoreChange(ctx context.Context, id cloud.PoolID, saved clou
 
 func (c *counted) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	return measure(c, "EnsureRebuilt", func() (cloud.Rebuild, error) { return behind[cloud.Rebuilder](c).EnsureRebuilt(ctx, id, version) })
+}
+
+func (c *counted) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+	return measure(c, "EnsureRemoved", func() (cloud.State, error) { return behind[cloud.Remover](c).EnsureRemoved(ctx, id) })
 }
 
 func (c *counted) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {

@@ -37,6 +37,7 @@ type hooks struct {
 	readPool       func(string) (cloud.PoolID, bool)
 	restoreChange  func(context.Context, cloud.PoolID, cloud.Saved) (cloud.RecipeChange, error)
 	ensureRebuilt  func(context.Context, cloud.InstanceID, string) (cloud.Rebuild, error)
+	ensureRemoved  func(context.Context, cloud.InstanceID) (cloud.State, error)
 }
 
 func (h hooks) SameInstance(a, b cloud.InstanceID) bool {
@@ -96,6 +97,10 @@ func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version s
 		return h.ensureRebuilt(ctx, id, version)
 	}
 	return h.Provider.(cloud.Rebuilder).EnsureRebuilt(ctx, id, version)
+}
+
+func (h hooks) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+	return one(h.ensureRemoved, h.Provider.(cloud.Remover).EnsureRemoved)(ctx, id)
 }
 
 func (h hooks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {

@@ -33,7 +33,7 @@ func TestSuiteCatchesMutants(t *testing.T) {
 	if os.Getenv(mutantEnv) != "" {
 		t.Skip("this process runs one mutant")
 	}
-	for _, m := range append(slices.Concat(diskMutants, recipeMutants, censusMutants, holdMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants), mutant{name: "none"}) {
+	for _, m := range append(slices.Concat(diskMutants, recipeMutants, censusMutants, holdMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants, removeMutants), mutant{name: "none"}) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMutant$", "-test.v")
@@ -64,7 +64,7 @@ func TestMutant(t *testing.T) {
 		t.Skip("run by TestSuiteCatchesMutants")
 	}
 	mutate := func(*memory.Cloud, *hooks) {}
-	for _, m := range slices.Concat(diskMutants, recipeMutants, censusMutants, holdMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants) {
+	for _, m := range slices.Concat(diskMutants, recipeMutants, censusMutants, holdMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants, removeMutants) {
 		if m.name == name {
 			mutate = m.mutate
 		}

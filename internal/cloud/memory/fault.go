@@ -90,6 +90,7 @@ var (
 	_ cloud.Rebuilder = (*Faulty)(nil)
 	_ cloud.Shelf     = (*Faulty)(nil)
 	_ cloud.Atlas     = (*Faulty)(nil)
+	_ cloud.Remover   = (*Faulty)(nil)
 )
 
 // NewFaulty puts inject between a caller and a provider; nil lets every call pass and only counts.

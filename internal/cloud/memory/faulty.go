@@ -145,6 +145,13 @@ func (f *Faulty) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Perm
 	return through(f, opPermissions, string(id), looks, func() ([]cloud.Permission, error) { return behind[cloud.Auditor](f).Permissions(ctx, id) })
 }
 
+// EnsureRemoved implements cloud.Remover, and may be lost.
+func (f *Faulty) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+	return through(f, opEnsureRemoved, string(id), writes, func() (cloud.State, error) {
+		return behind[cloud.Remover](f).EnsureRemoved(ctx, id)
+	})
+}
+
 // EnsureRebuilt implements cloud.Rebuilder, and may be lost.
 func (f *Faulty) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	return through(f, opEnsureRebuilt, string(id), writes, func() (cloud.Rebuild, error) {

@@ -29,7 +29,8 @@ type instance struct {
 	boots       int
 	// rebuilding: the cloud makes its disk anew; broken: it tried and failed.
 	rebuilding, broken bool
-	gone               bool
+	// removing: its pool is rid of it, and the cloud has it for a while yet.
+	removing, gone bool
 }
 
 func (c *machines) find(op string, id cloud.InstanceID) (*instance, error) {

@@ -142,7 +142,7 @@ func (c *pools) ScaleIn(pool cloud.PoolID) cloud.InstanceID {
 // lose takes an instance out of its pool.
 func (c *pools) lose(m *instance) {
 	c.remove(m)
-	if p, err := c.findPool(opInstance, m.owner); err == nil {
+	if p, err := c.findPool(opInstance, m.owner); err == nil && !m.removing {
 		p.capacity = max(0, p.capacity-1)
 	}
 }
@@ -155,6 +155,11 @@ func (c *machines) make(m *instance) *instance {
 }
 
 func (c *machines) remove(m *instance) {
+	c.drop(m)
+	c.record(ByStranger, EffectRemoveInstance, string(m.id))
+}
+
+func (c *machines) drop(m *instance) {
 	m.gone = true
 	for i, other := range c.instances {
 		if other == m {
@@ -162,6 +167,5 @@ func (c *machines) remove(m *instance) {
 			break
 		}
 	}
-	c.record(ByStranger, EffectRemoveInstance, string(m.id))
 	c.news = append(c.news, news{id: m.id, power: cloud.PowerUnknown})
 }

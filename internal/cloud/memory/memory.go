@@ -96,6 +96,7 @@ var (
 	_ cloud.Recipes     = (*Recipes)(nil)
 	_ cloud.Census      = (*Recipes)(nil)
 	_ cloud.Rebuilder   = (*Recipes)(nil)
+	_ cloud.Remover     = (*Recipes)(nil)
 	_ cloud.Auditor     = (*Recipes)(nil)
 	_ cloud.Atlas       = (*Recipes)(nil)
 	_ cloud.Restorer    = (*Recipes)(nil)
@@ -243,6 +244,7 @@ const (
 	opRestoreChange  = "RestoreChange"
 	opSetCapacity    = "SetCapacity"
 	opEnsureRebuilt  = "EnsureRebuilt"
+	opEnsureRemoved  = "EnsureRemoved"
 	opPermissions    = "Permissions"
 )
 
@@ -271,6 +273,7 @@ var phrases = map[string]string{
 	opRestoreChange:  "look at what can be restored of",
 	opSetCapacity:    "set capacity of",
 	opEnsureRebuilt:  "rebuild instance",
+	opEnsureRemoved:  "remove instance",
 	opPermissions:    "list permissions on",
 	opSnapshots:      "list snapshots",
 	opDropSnapshot:   "delete snapshot",

@@ -14,6 +14,7 @@ var (
 	_ cloud.Shelf     = (*Cloud)(nil)
 	_ cloud.Atlas     = (*Cloud)(nil)
 	_ cloud.Restorer  = (*Cloud)(nil)
+	_ cloud.Remover   = (*Cloud)(nil)
 )
 
 func of[Power any](c *Cloud) Power {
@@ -32,6 +33,11 @@ func (c *Cloud) MaxImages() int { return of[cloud.Census](c).MaxImages() }
 // EnsureRebuilt implements cloud.Rebuilder.
 func (c *Cloud) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	return of[cloud.Rebuilder](c).EnsureRebuilt(ctx, id, version)
+}
+
+// EnsureRemoved implements cloud.Remover.
+func (c *Cloud) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+	return of[cloud.Remover](c).EnsureRemoved(ctx, id)
 }
 
 // Permissions implements cloud.Auditor.

@@ -1,0 +1,117 @@
+package cloudtest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Removing is an optional power: a provider without it skips its sentences.
+var removeCases = []testCase{
+	{"EnsureRemoved is repeated until the instance is gone, and its pool is meant to have one node fewer", removes},
+	{"removing takes one place from the pool, however often it is asked for", removesOnce},
+	{"an instance that is off and held is removed", removesWhatIsHeld},
+	{"removing an instance that does not exist changes nothing", removesNothing},
+	{"a snapshot outlives the instance that it was made of", snapshotOutlives},
+}
+
+func (s suite) remover(t *testing.T) cloud.Remover {
+	t.Helper()
+	remover, able := cloud.As[cloud.Remover](s.p)
+	if !able {
+		t.Skip("this provider cannot remove instances")
+	}
+	return remover
+}
+
+// remove drives instance a to its end, and checks each answer on the way.
+func (s suite) remove(t *testing.T) {
+	t.Helper()
+	remover := s.remover(t)
+	s.until(t, "removed", func() bool {
+		state := got(remover.EnsureRemoved(t.Context(), s.a))(t)
+		if state != cloud.Deleting && state != cloud.Absent {
+			t.Fatalf("an instance that is removed is %q", state)
+		}
+		_, err := s.p.Instance(t.Context(), s.a)
+		if state == cloud.Absent {
+			wantError(t, err, cloud.NotFound)
+		}
+		return state == cloud.Absent
+	})
+}
+
+func removes(t *testing.T, s suite) {
+	s.remover(t)
+	other, size := got(s.p.Instance(t.Context(), s.b))(t), s.capacity(t)
+	recipe := got(s.p.Pool(t.Context(), s.Pool))(t).Recipe
+	s.remove(t)
+	if have := s.capacity(t); have != size-1 {
+		t.Errorf("the pool is meant to have %d nodes, of %d before", have, size)
+	}
+	if s.List != nil {
+		// Nothing is made in its stead, now or a while later.
+		for range 20 {
+			s.Advance(t)
+		}
+		if list := s.List(t); int64(len(list)) != size-1 {
+			t.Errorf("the pool has the instances %v", list)
+		}
+	}
+	if diff := cmp.Diff(other, got(s.p.Instance(t.Context(), s.b))(t)); diff != "" {
+		t.Errorf("another instance was changed (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(recipe, got(s.p.Pool(t.Context(), s.Pool))(t).Recipe); diff != "" {
+		t.Errorf("the recipe was changed (-before +after):\n%s", diff)
+	}
+}
+
+func removesOnce(t *testing.T, s suite) {
+	remover, size := s.remover(t), s.capacity(t)
+	for range 3 {
+		got(remover.EnsureRemoved(t.Context(), s.a))(t)
+	}
+	s.remove(t)
+	for range 3 {
+		if state := got(remover.EnsureRemoved(t.Context(), s.a))(t); state != cloud.Absent {
+			t.Errorf("asked again, it is %q", state)
+		}
+	}
+	if have := s.capacity(t); have != size-1 {
+		t.Errorf("the pool is meant to have %d nodes, of %d before", have, size)
+	}
+	got(s.p.Instance(t.Context(), s.b))(t)
+}
+
+func removesWhatIsHeld(t *testing.T, s suite) {
+	s.remover(t)
+	hold := got(s.p.HoldOf(t.Context(), s.a))(t)
+	must(t, s.p.Hold(t.Context(), s.a, hold.Token))
+	s.stop(t, s.a)
+	s.remove(t)
+}
+
+func removesNothing(t *testing.T, s suite) {
+	remover := s.remover(t)
+	before := s.look(t)
+	if state := got(remover.EnsureRemoved(t.Context(), s.Missing))(t); state != cloud.Absent {
+		t.Errorf("one that does not exist is %q", state)
+	}
+	s.Advance(t)
+	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+		t.Errorf("removing nothing changed the world (-before +after):\n%s", diff)
+	}
+}
+
+// snapshotOutlives: the image is made long after the donor is gone.
+func snapshotOutlives(t *testing.T, s suite) {
+	s.remover(t)
+	made := s.snapshot(t)
+	s.remove(t)
+	if have := got(s.p.Snapshot(t.Context(), s.a, made.Name))(t); have.State != cloud.Complete || have.ID != made.ID {
+		t.Errorf("the snapshot is %+v, and was %+v", have, made)
+	}
+	s.ensureImage(t, firstVersion, made)
+}

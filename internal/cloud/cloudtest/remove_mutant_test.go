@@ -1,0 +1,66 @@
+package cloudtest_test
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+var removeMutants = []mutant{
+	{"the place stays, and a new instance takes it", "EnsureRemoved is repeated until the instance is gone, and its pool is meant to have one node fewer", func(c *memory.Cloud, h *hooks) {
+		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+			state, err := c.EnsureRemoved(ctx, id)
+			if err == nil && state == cloud.Deleting {
+				pool := c.World().Pools[0]
+				_ = c.SetCapacity(ctx, pool.ID, pool.Capacity, pool.Capacity+1)
+			}
+			return state, err
+		}
+	}},
+	{"it is gone when its removal begins", "EnsureRemoved is repeated until the instance is gone, and its pool is meant to have one node fewer", func(c *memory.Cloud, h *hooks) {
+		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+			_, err := c.EnsureRemoved(ctx, id)
+			return cloud.Absent, err
+		}
+	}},
+	{"another instance goes", "EnsureRemoved is repeated until the instance is gone, and its pool is meant to have one node fewer", func(c *memory.Cloud, h *hooks) {
+		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+			c.ScaleIn(c.World().Pools[0].ID)
+			return c.EnsureRemoved(ctx, id)
+		}
+	}},
+	{"each call takes a place", "removing takes one place from the pool, however often it is asked for", func(c *memory.Cloud, h *hooks) {
+		asked := 0
+		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+			if asked++; asked == 2 {
+				c.ScaleIn(c.World().Pools[0].ID)
+			}
+			return c.EnsureRemoved(ctx, id)
+		}
+	}},
+	{"what is held stays", "an instance that is off and held is removed", func(c *memory.Cloud, h *hooks) {
+		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+			if hold, err := c.HoldOf(ctx, id); err == nil && hold.Held {
+				return cloud.Deleting, nil
+			}
+			return c.EnsureRemoved(ctx, id)
+		}
+	}},
+	{"one that does not exist is an error", "removing an instance that does not exist changes nothing", func(c *memory.Cloud, h *hooks) {
+		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+			if _, err := c.Instance(ctx, id); cloud.Is(err, cloud.NotFound) {
+				return cloud.Absent, err
+			}
+			return c.EnsureRemoved(ctx, id)
+		}
+	}},
+	{"its snapshots go with it", "a snapshot outlives the instance that it was made of", func(c *memory.Cloud, h *hooks) {
+		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+			for _, snapshot := range c.World().Snapshots {
+				_ = c.DeleteSnapshot(ctx, id, snapshot.Name)
+			}
+			return c.EnsureRemoved(ctx, id)
+		}
+	}},
+}
