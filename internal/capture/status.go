@@ -66,18 +66,23 @@ func report(w *world, d plan.Decision, now time.Time) {
 // its recipe names none before the first promotion.
 const NoWayBack = "NoWayBack"
 
-// NoWayBackFrom says what a pool's first promotion can't undo.
-func NoWayBackFrom(pool, image string) string {
+// NoWayBackFrom says what a rollback can't undo of a pool's first promotion, and what `kamino restore` gives back: a copy of
+// customData too, if one is kept.
+func NoWayBackFrom(pool, image string, copied bool) string {
 	if image == "" {
 		image = "what it names now"
 	}
-	return fmt.Sprintf("this is the first version that the recipe of pool %s comes to name: no rollback leads back to %s, and `kamino restore` gives back only what the cloud gives out, so keep the pool's model and its customData elsewhere before the promotion", pool, image)
+	said := fmt.Sprintf("this is the first version that the recipe of pool %s comes to name: no rollback leads back to %s, and `kamino restore` gives back ", pool, image)
+	if copied {
+		return said + "what the cloud gives out and the copy of customData that is kept"
+	}
+	return said + "only what the cloud gives out, so keep the pool's customData elsewhere before the promotion, or give a capture a copy of it (--custom-data FILE, settings.recipe.customDataFrom)"
 }
 
 // reportWayBack says before a pool's first promotion that nothing leads back from it.
 func reportWayBack(w *world, now time.Time) {
 	if w.recipe.ID != "" && w.recipe.Recipe.Version == "" && !w.facts.Refused {
-		setCondition(w.p, now, v1alpha1.ConditionReversible, metav1.ConditionFalse, NoWayBack, NoWayBackFrom(w.p.Spec.Pool, w.recipe.Recipe.Image))
+		setCondition(w.p, now, v1alpha1.ConditionReversible, metav1.ConditionFalse, NoWayBack, NoWayBackFrom(w.p.Spec.Pool, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
 	}
 }
 

@@ -42,6 +42,9 @@ const captureExample = `  # What would be done, and what is in the way
   # In a script: leave at once, the controller does the work
   kamino capture worker-3 --wait=false -o name
 
+  # A pool's first capture: keep what its nodes were bootstrapped with
+  kamino capture worker-3 --custom-data cloud-init.yaml
+
   # Grow the pool by two copies afterwards, and keep five versions
   kamino capture worker-3 --new-nodes 2 --keep 5`
 
@@ -55,8 +58,10 @@ type captureFlags struct {
 	timeout time.Duration
 	// newNodesTimeout is how long new nodes are awaited.
 	newNodesTimeout time.Duration
-	// customData names the Secret that holds a copy of the pool's customData, as NAME or NAME/KEY.
-	customData string
+	// customDataFrom names the Secret that holds a copy of the pool's customData, as NAME or NAME/KEY; customDataFile the
+	// file that one is made from, whose content customData is.
+	customDataFrom, customDataFile string
+	customData                     []byte
 
 	gracePeriod time.Duration
 	replicas    int32
@@ -86,7 +91,8 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to be Ready; exit code 4 if they do not")
 	flags.BoolVar(&c.wait, "wait", true, "follow the capture until it has ended")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
-	flags.StringVar(&c.customData, "custom-data-from", "", "Secret in Kamino's namespace, as NAME or NAME/KEY, with a copy of the pool's customData, which is kept with what the recipe loses (key customData if none is named)")
+	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` that the pool's customData was made from, or - for standard input: a copy is kept with what the recipe loses, for kamino restore")
+	flags.StringVar(&c.customDataFrom, "custom-data-from", "", "Secret in Kamino's namespace, as NAME or NAME/KEY, with a copy of the pool's customData, which is kept with what the recipe loses (key customData if none is named)")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "ask nothing: before a pool's first version, a terminal is asked whether to go on without a way back")
 	flags.DurationVar(&c.timeout, "timeout", 0, "stop following after this time; the capture itself goes on (default: never)")
 }
@@ -104,8 +110,11 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 	default:
 		return usagef("--profile %q is not known: use static or bootstrap", c.profile)
 	}
-	if c.customData != "" {
-		name, key, _ := strings.Cut(c.customData, "/")
+	if c.customDataFrom != "" && c.customDataFile != "" {
+		return usagef("--custom-data and --custom-data-from give the same thing: use one of them")
+	}
+	if c.customDataFrom != "" {
+		name, key, _ := strings.Cut(c.customDataFrom, "/")
 		c.settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: name, Key: key}
 	}
 	limit := intstr.Parse(c.maxUnavailable)
@@ -132,6 +141,10 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			if o.MaxConcurrent < 1 {
 				return usagef("--max-concurrent must be at least 1, not %d", o.MaxConcurrent)
 			}
+			var err error
+			if flags.customData, err = readCustomData(f.In, flags.customDataFile); err != nil {
+				return err
+			}
 			if image := flags.settings.Generalize.Image; image != "" {
 				o.AllowedImages = append(o.AllowedImages, image) // whoever runs this command decides what it runs
 			}
@@ -148,6 +161,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 	flags.bind(cmd.Flags())
 	bindOutput(cmd, &flags.format, print.Table, print.Wide, print.JSON, print.YAML, print.Name)
 	completeProfiles(cmd)
+	_ = cmd.MarkFlagFilename("custom-data")
 	cmd.Flags().IntVar(&o.MaxConcurrent, "max-concurrent", 1,
 		"how many nodes of the cluster may be out of service at once, each of another pool, if this command does the work")
 	return cmd
@@ -159,16 +173,19 @@ func (s *session) capture(ctx context.Context, node string, flags *captureFlags)
 		return err
 	}
 	if flags.dryRun {
-		return s.dryRun(ctx, d, flags.format)
+		return s.dryRun(ctx, d, flags)
 	}
 	holder, err := drive.LeaseHolder(ctx, s.cluster, s.options.Namespace, s.Now())
 	if err != nil {
 		return err
 	}
 	if !d.Existing {
-		if err := s.begin(ctx, node, flags, &d, holder); err != nil {
-			return err
-		}
+		err = s.begin(ctx, node, flags, &d, holder)
+	} else {
+		err = s.sameCopy(ctx, d.Prototype, flags.customData)
+	}
+	if err != nil {
+		return err
 	}
 	if !flags.wait {
 		return s.leave(d, holder, flags.format)
@@ -203,7 +220,11 @@ func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d
 	if err := s.check(ctx, d.Prototype, h); err != nil {
 		return err
 	}
-	if err := s.confirm(ctx, d.Prototype, flags.yes); err != nil {
+	kept, err := s.keepCopy(ctx, *d, flags.customData, h)
+	if err != nil {
+		return err
+	}
+	if err := s.confirm(ctx, d.Prototype, kept != nil, flags.yes); err != nil {
 		return err
 	}
 	if h.Role != drive.RoleController && flags.wait {
@@ -211,13 +232,15 @@ func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d
 			return err
 		}
 	}
-	written, err := s.beginning(node, flags).Write(ctx, *d)
-	*d = written
+	*d, err = s.write(ctx, node, flags, *d, kept)
+	if err == nil && d.Existing {
+		err = s.sameCopy(ctx, d.Prototype, flags.customData)
+	}
 	return createError(err)
 }
 
 // confirm asks whoever sits at the terminal before a promotion that no rollback undoes. Scripts are asked nothing.
-func (s *session) confirm(ctx context.Context, p *v1alpha1.Prototype, yes bool) error {
+func (s *session) confirm(ctx context.Context, p *v1alpha1.Prototype, copied, yes bool) error {
 	if yes || !s.asks() {
 		return nil
 	}
@@ -229,7 +252,7 @@ func (s *session) confirm(ctx context.Context, p *v1alpha1.Prototype, yes bool) 
 	if preview.Change != nil {
 		from = preview.Change.From
 	}
-	if s.agreed(capital(capture.NoWayBackFrom(p.Spec.Pool, from)) + ".") {
+	if s.agreed(capital(capture.NoWayBackFrom(p.Spec.Pool, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + ".") {
 		return nil
 	}
 	return refusedf("not begun, and nothing was changed: --yes begins it without a question")
@@ -265,7 +288,7 @@ func createError(err error) error {
 }
 
 // dryRun says what a capture would do. The API server checks the Prototype without keeping it.
-func (s *session) dryRun(ctx context.Context, d drive.Decision, format print.Format) error {
+func (s *session) dryRun(ctx context.Context, d drive.Decision, flags *captureFlags) error {
 	if d.Existing {
 		return refusedf("node %s is being captured already by Prototype %s, and nothing was changed: `kamino capture %s` follows it",
 			d.Prototype.Spec.Donor.NodeName, d.Prototype.Name, d.Prototype.Spec.Donor.NodeName)
@@ -281,11 +304,19 @@ func (s *session) dryRun(ctx context.Context, d drive.Decision, format print.For
 	if err != nil {
 		return err
 	}
+	kept, refusals, err := s.copyFor(ctx, d, flags.customData, preview.Change)
+	if err != nil {
+		return err
+	}
+	preview.Refusals = append(preview.Refusals, refusals...)
 	plan := print.Plan{
 		Prototype: print.Presentable(d.Prototype), Refusals: preview.Refusals, Change: preview.Change,
 		NoWayBack: preview.NoWayBack, Retires: preview.Retires, Evicts: preview.Evicts, Crowded: preview.Crowded,
 	}
-	if err := print.WritePlan(s.Out, format, plan); err != nil {
+	if kept != nil {
+		plan.CustomData = cloud.Digest(kept.Data)
+	}
+	if err := print.WritePlan(s.Out, flags.format, plan); err != nil {
 		return err
 	}
 	if len(preview.Refusals) > 0 {

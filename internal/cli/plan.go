@@ -120,6 +120,9 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	preview, err := s.engine.Preview(ctx, plan.Prototype)
 	p.Refusals, p.Change, p.Retires, p.Evicts = preview.Refusals, preview.Change, preview.Retires, preview.Evicts
 	p.NoWayBack, p.Crowded = preview.NoWayBack, preview.Crowded
+	if from := plan.Prototype.Spec.Settings.Recipe.CustomDataFrom; from != nil {
+		p.CustomDataFrom = from.Name
+	}
 	if len(p.Refusals) > 0 {
 		p.Captures = false
 		p.Decision = v1alpha1.PoolDecision{Reason: p.Refusals[0].Reason, Message: fmt.Sprintf(

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/restore"
-	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
 const restoreHelp = `Give the pool's recipe back what it lost when it was pointed at a version: the generic image that it named, the
@@ -87,13 +86,12 @@ func (s *session) restore(ctx context.Context, name string, flags *restoreFlags)
 	if err != nil {
 		return err
 	}
-	secrets := savedrecipe.Secrets{Kube: s.cluster.Kube, Namespace: s.options.Namespace}
-	found, err := restore.Look(ctx, s.provider, secrets, h, p.Prototypes, flags.Wish)
+	found, err := restore.Look(ctx, s.provider, s.secrets(), h, p.Prototypes, flags.Wish)
 	if err != nil {
 		return err
 	}
 	r := print.Restore{
-		Pool: h.Pool, Secret: secrets.Namespace + "/" + found.Kept.Secret, SavedAt: found.Kept.SavedAt, Prototype: found.Kept.Prototype, Version: found.Kept.Version,
+		Pool: h.Pool, Secret: s.options.Namespace + "/" + found.Kept.Secret, SavedAt: found.Kept.SavedAt, Prototype: found.Kept.Prototype, Version: found.Kept.Version,
 		Change: found.Change, DryRun: flags.dryRun, Refusals: found.Refusals, Others: found.Others,
 	}
 	if len(r.Refusals) > 0 {

@@ -14,6 +14,9 @@ type Part struct {
 	Note string `json:"note,omitempty"`
 }
 
+// CustomData is the kind of what a cloud hands to each node at its first boot.
+const CustomData = "customData"
+
 // String names it, such as "extension vmssCSE": the words of Recipe.Bootstrap.
 func (p Part) String() string {
 	if p.Name == "" {

@@ -63,11 +63,14 @@ func noCluster(rules *clientcmd.ClientConfigLoadingRules) string {
 	return fmt.Sprintf("no cluster is named, as there is no %s: set KUBECONFIG, or give --kubeconfig", strings.Join(missing, ", no "))
 }
 
+// qps and burst are how many requests a client sends in a second, and how many at once.
+const qps, burst = 50, 100
+
 // New makes the clients of a configuration, which call themselves as agent says. They share one HTTP client, and so one connection.
 func New(config *rest.Config, agent string) (*Connection, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = agent
-	config.QPS, config.Burst = 50, 100
+	config.QPS, config.Burst = qps, burst
 	reader := &clockReader{now: time.Now}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		reader.next = next
@@ -80,6 +83,7 @@ func New(config *rest.Config, agent string) (*Connection, error) {
 
 	// Nodes and pods are read as protobuf: a third of JSON's processor time and half of its bytes.
 	binary := rest.CopyConfig(config)
+	binary.RateLimiter = newPatient(qps, burst)
 	binary.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	kube, err := kubernetes.NewForConfigAndClient(binary, httpClient)
 	if err != nil {
@@ -89,7 +93,9 @@ func New(config *rest.Config, agent string) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, err := client.NewWithWatch(config, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: StaticMapper()})
+	plain := rest.CopyConfig(config)
+	plain.RateLimiter = newPatient(qps, burst)
+	objects, err := client.NewWithWatch(plain, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: StaticMapper()})
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ import (
 // RecipeKey is where a saved recipe stands in its Secret, and CustomDataKey the customData that goes with it.
 const (
 	RecipeKey     = "recipe.json"
-	CustomDataKey = "customData"
+	CustomDataKey = cloud.CustomData
 )
 
 // PoolIDAnnotation is the pool whose recipe lost it, as the cloud writes that, and DigestAnnotation tells what the

@@ -3,6 +3,7 @@ package print
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -23,6 +24,8 @@ type Plan struct {
 	Retires []string `json:"retires,omitempty"`
 	// Evicts names pods that would have to leave, as namespace/name.
 	Evicts []string `json:"evicts,omitempty"`
+	// CustomData tells the copy of customData that is given from others, and never its content; empty if none is.
+	CustomData string `json:"customData,omitempty"`
 	// Crowded says that the pool's nodes were built from nearly as many images as the cloud allows.
 	Crowded string `json:"crowded,omitempty"`
 }
@@ -68,14 +71,15 @@ func planLines(plan Plan) []string {
 		if len(c.Keeps) > 0 {
 			add("leave in the recipe: %s", strings.Join(cloud.SayParts(c.Keeps), ", "))
 		}
-		if lost := cloud.Unreadable(c.Removes); len(lost) > 0 {
+		copied := copiedFrom(plan)
+		if lost := lostForGood(c.Removes, copied != ""); len(lost) > 0 {
 			add("lose for good what the cloud never gives out: %s", strings.Join(cloud.SayParts(lost), ", "))
 		}
-		if from := spec.Settings.Recipe.CustomDataFrom; from != nil && len(c.Removes) > 0 {
-			add("keep with what the recipe loses the copy of customData in Secret %s", from.Name)
+		if copied != "" && len(c.Removes) > 0 {
+			add("keep with what the recipe loses the copy of customData %s", copied)
 		}
 		if plan.NoWayBack {
-			add("%s", noWayBack(c.From))
+			add("%s", noWayBack(c.From, copied != ""))
 		}
 	}
 	if len(plan.Retires) > 0 {
@@ -90,7 +94,27 @@ func planLines(plan Plan) []string {
 	return lines
 }
 
-// noWayBack says, before a pool's first prototype, what nobody can undo afterwards.
-func noWayBack(from string) string {
-	return fmt.Sprintf("have no way back to %s: `kamino rollback` leads to versions of the pool only, and `kamino restore` gives back what the cloud gives out, so keep the pool's model and its customData elsewhere first", orNone(from))
+// copiedFrom says where the copy of customData comes from that is kept; empty if there is none.
+func copiedFrom(plan Plan) string {
+	if from := plan.Prototype.Spec.Settings.Recipe.CustomDataFrom; from != nil {
+		return "in Secret " + from.Name
+	}
+	if plan.CustomData != "" {
+		return "that was given (" + plan.CustomData + ")"
+	}
+	return ""
+}
+
+// lostForGood are the parts that are saved nowhere.
+func lostForGood(removes []cloud.Part, copied bool) []cloud.Part {
+	return slices.DeleteFunc(cloud.Unreadable(removes), func(p cloud.Part) bool { return copied && p.Same(cloud.Part{Kind: cloud.CustomData}) })
+}
+
+// noWayBack says, before a pool's first prototype, what a rollback can't undo afterwards.
+func noWayBack(from string, copied bool) string {
+	said := fmt.Sprintf("have no way back to %s by `kamino rollback`, which leads to versions of the pool only: `kamino restore` gives back what the cloud gives out", orNone(from))
+	if copied {
+		return said + " and the copy of customData"
+	}
+	return said + ", so keep its customData too, with --custom-data FILE"
 }

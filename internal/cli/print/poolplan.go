@@ -33,8 +33,10 @@ type PoolPlan struct {
 	Change   *cloud.RecipeChange   `json:"change,omitempty"`
 	Retires  []string              `json:"retires,omitempty"`
 	// NoWayBack tells that a rollback does not lead back to what the recipe names now.
-	NoWayBack bool     `json:"noWayBack,omitempty"`
-	Evicts    []string `json:"evicts,omitempty"`
+	NoWayBack bool `json:"noWayBack,omitempty"`
+	// CustomDataFrom is the Secret with the copy of customData that is kept with what the recipe loses.
+	CustomDataFrom string   `json:"customDataFrom,omitempty"`
+	Evicts         []string `json:"evicts,omitempty"`
 	// Crowded says that the pool's nodes were built from nearly as many images as the cloud allows.
 	Crowded string `json:"crowded,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -190,9 +192,9 @@ func captureLines(p PoolPlan) []string {
 	}
 	if c := p.Change; c != nil {
 		add("change the recipe of pool %s:", p.Pool)
-		lines = append(lines, recipeDiff(c)...)
+		lines = append(lines, recipeDiff(c, p.CustomDataFrom)...)
 		if p.NoWayBack {
-			add("%s", noWayBack(c.From))
+			add("%s", noWayBack(c.From, p.CustomDataFrom != ""))
 		}
 	}
 	if len(p.Retires) > 0 {
@@ -213,7 +215,7 @@ func captureLines(p PoolPlan) []string {
 }
 
 // recipeDiff shows a change as a diff does.
-func recipeDiff(c *cloud.RecipeChange) []string {
+func recipeDiff(c *cloud.RecipeChange, customDataFrom string) []string {
 	if c.Done {
 		return []string{"      image " + orNone(c.To)}
 	}
@@ -223,7 +225,10 @@ func recipeDiff(c *cloud.RecipeChange) []string {
 	}
 	for _, removed := range c.Removes {
 		note := ""
-		if removed.Unreadable {
+		switch {
+		case customDataFrom != "" && removed.Same(cloud.Part{Kind: cloud.CustomData}):
+			note = "  (kept: the copy in Secret " + customDataFrom + ")"
+		case removed.Unreadable:
 			note = "  (lost for good: the cloud never gives it out)"
 		}
 		lines = append(lines, "    - "+removed.Says()+note)

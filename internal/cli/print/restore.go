@@ -39,7 +39,7 @@ func RestorePlan(r Restore) []string {
 		return append(lines, missingLines(r.Change)...)
 	}
 	lines := []string{fmt.Sprintf("The recipe of pool %s%s, from Secret %s:", r.Pool, of, r.Secret)}
-	lines = append(lines, recipeDiff(&r.Change)...)
+	lines = append(lines, recipeDiff(&r.Change, "")...)
 	return append(lines, missingLines(r.Change)...)
 }
 

@@ -17,6 +17,10 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "leave the pool out",
 	},
 	{
+		Name: customDataTooLarge, Means: "a copy of customData is given that is larger than any scale set's",
+		Remedy: "give what the pool was made with; where that was packed by gzip, pack it as well",
+	},
+	{
 		Name: "DefinitionMismatch", Means: "the image definition is of another generation, architecture, system or security type than the pool, and cannot be changed; a Trusted Launch pool needs one of type `TrustedLaunch`, for Azure refuses such a disk for `TrustedLaunchSupported`",
 		Remedy: "point the pool at another image, delete the definition and its versions, then try again",
 	},

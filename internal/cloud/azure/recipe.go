@@ -18,7 +18,7 @@ const bootstrapRemovedTag = "kamino-bootstrap-removed"
 
 // Kinds of a recipe's parts.
 const (
-	partCustomData = "customData"
+	partCustomData = cloud.CustomData
 	partExtension  = "extension"
 )
 

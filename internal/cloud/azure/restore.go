@@ -20,6 +20,12 @@ const opRestore = "restore the recipe of"
 // withoutProtected is the note on an extension that comes back as Azure gave it out.
 const withoutProtected = "without protected settings, if it had any: Azure gives them out to nobody"
 
+// maxCustomData is how many bytes Azure takes. Source: osProfile.customData in the API's reference.
+const maxCustomData = 65535
+
+// customDataTooLarge is the reason to refuse what no scale set ever had.
+const customDataTooLarge = "CustomDataTooLarge"
+
 // restoration is what a saved recipe gives back to a model, as it stands.
 type restoration struct {
 	scaleSet
@@ -97,6 +103,11 @@ func (r *restoration) read(data []byte) error {
 // that was restored with it, and by the tag that says it is gone.
 func (r *restoration) customData(change *cloud.RecipeChange, saved cloud.Saved, back bool) {
 	given, isGiven := saved.Given[customData.String()]
+	if len(given) > maxCustomData {
+		change.Refusals = append(change.Refusals, cloud.Refuse(customDataTooLarge,
+			fmt.Sprintf("what is given as customData has %d bytes, and no scale set has more than %d", len(given), maxCustomData),
+			"give what the pool was made with; where that was packed by gzip, pack it as well"))
+	}
 	switch {
 	case !cloud.HasPart(r.was.Removes, customData) || back:
 	case !isGiven:

@@ -176,3 +176,20 @@ func TestRestoreLooksAgain(t *testing.T) {
 		t.Errorf("sent %v", made)
 	}
 }
+
+// TestRestoreMoreThanAzureTakes: what no scale set ever had is refused, and that is known before a promotion as well.
+func TestRestoreMoreThanAzureTakes(t *testing.T) {
+	a := newARM(t)
+	a.pool("")
+	p := a.provider()
+	promotion, err := p.RecipeChange(t.Context(), testImage, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, refused := range map[int]bool{1: false, maxCustomData: false, maxCustomData + 1: true} {
+		back, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: map[string][]byte{"customData": make([]byte, size)}})
+		if err != nil || len(back.Refusals) > 0 != refused || refused && back.Refusals[0].Reason != customDataTooLarge {
+			t.Errorf("%d bytes: %v, %v", size, back.Refusals, err)
+		}
+	}
+}

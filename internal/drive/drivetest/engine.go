@@ -59,8 +59,11 @@ func (s *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 // Preview answers as the script says.
 func (s *Engine) Preview(_ context.Context, p *v1alpha1.Prototype) (capture.Preview, error) {
 	preview := capture.Preview{
-		Evicts:  []string{"default/web-0", "default/web-1"},
-		Change:  &cloud.RecipeChange{Pool: "pool1", From: "ubuntu:2204", To: "pool1/versions/" + p.Spec.Version, Removes: []cloud.Part{{Kind: "customData", Unreadable: true}}, Keeps: []cloud.Part{{Kind: "extension", Name: "billing"}}},
+		Evicts: []string{"default/web-0", "default/web-1"},
+		Change: &cloud.RecipeChange{
+			Pool: cloud.PoolID(p.Spec.PoolID), From: "ubuntu:2204", To: "pool1/versions/" + p.Spec.Version, Backup: fmt.Appendf(nil, `{"pool": %q, "image": "ubuntu:2204"}`, p.Spec.PoolID),
+			Removes: []cloud.Part{{Kind: "customData", Unreadable: true}}, Keeps: []cloud.Part{{Kind: "extension", Name: "billing"}},
+		},
 		Retires: []string{"2026.02.01"}, NoWayBack: true,
 	}
 	switch s.Script {
