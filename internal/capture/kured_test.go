@@ -7,6 +7,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -63,5 +64,45 @@ func TestWhatKuredsLockDoesNotTellIsTold(t *testing.T) {
 	}
 	if told != 2 { // on the Prototype and on its Node
 		t.Errorf("it was told %d times: %q", told, events)
+	}
+}
+
+// TestKuredTakesANodeBehindOurBack: between the look that let the donor be reserved and its cordon. Nothing has been taken
+// from it then, and nothing is until the other node is back.
+func TestKuredTakesANodeBehindOurBack(t *testing.T) {
+	s := newStage(t).decide()
+	s.engine.Kured = kured.Default
+	sets := appsv1.SchemeGroupVersion.WithResource("daemonsets")
+	free := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured"}}
+	s.must(s.objects.Create(sets, free, "kube-system"))
+	waited, gone := 0, false
+	s.succeeded(s.play(func(int) {
+		p := s.prototype()
+		record, err := v1alpha1.RecordOf(p)
+		s.must(err)
+		switch {
+		case waited == 0 && record.Reservation != nil:
+			held := free.DeepCopy()
+			held.Annotations = map[string]string{"weave.works/kured-node-lock": fmt.Sprintf(`{"nodeID":"peer","created":%q,"TTL":0}`, noon.Format(time.RFC3339))}
+			s.must(s.objects.Update(sets, held, "kube-system"))
+			waited++
+		case waited > 0 && !gone:
+			if waited++; waited == 2 {
+				break // the pod that looked goes first
+			}
+			if p.Status.Phase != v1alpha1.PhaseReserving || !strings.Contains(p.Status.Progress, "kured, which holds its lock for node peer") {
+				t.Errorf("in phase %s it says %q", p.Status.Phase, p.Status.Progress)
+			}
+			hold, err := s.cloud.HoldOf(t.Context(), s.donor)
+			if cordoned := s.tracked("nodes", "", donorName).(*corev1.Node).Spec.Unschedulable; err != nil || hold.Held || cordoned {
+				t.Errorf("the donor is taken: %+v, %v, cordoned: %t", hold, err, cordoned)
+			}
+			if gone = waited > 4; gone {
+				s.must(s.objects.Update(sets, free, "kube-system"))
+			}
+		}
+	}))
+	if !gone {
+		t.Error("it did not wait")
 	}
 }

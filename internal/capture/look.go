@@ -84,7 +84,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 		return w, err
 	}
 	for _, part := range []func(context.Context, *world) error{
-		podsOf(e).lookPod, e.lookCopy, e.lookInstance, ordersOf(e).lookReport, e.lookArtifacts, e.lookRecipe, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookPreflight,
+		podsOf(e).lookPod, e.lookCopy, e.lookInstance, ordersOf(e).lookReport, e.lookArtifacts, e.lookRecipe, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookPreflight, e.lookKuredAgain,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ var (
 // tempos of the waits that are not held ones.
 var tempos = map[plan.Reason]tempo{
 	plan.ForPowerOn: booting, plan.ForReady: booting,
-	plan.ForTurn: leisurely, plan.ForImage: publishing, plan.ForDeletion: leisurely, plan.ForHolder: leisurely,
+	plan.ForTurn: leisurely, plan.ForNeighbour: leisurely, plan.ForImage: publishing, plan.ForDeletion: leisurely, plan.ForHolder: leisurely,
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ var phases = map[plan.Action]v1alpha1.Phase{
 
 // waits names what a wait belongs to.
 var waits = map[plan.Reason]v1alpha1.Phase{
-	plan.ForTurn: v1alpha1.PhasePending, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
+	plan.ForTurn: v1alpha1.PhasePending, plan.ForNeighbour: v1alpha1.PhaseReserving, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
 	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
 }
@@ -140,7 +141,7 @@ func progress(w *world, d plan.Decision) string {
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)
 	case d.Do == plan.Wait && d.Why == plan.ForLook:
 		return "looking at the node's disk"
-	case d.Do == plan.Wait && d.Why == plan.ForTurn:
+	case d.Do == plan.Wait && slices.Contains(turns, d.Why):
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForProof:
 		return "generalizing"
@@ -155,6 +156,9 @@ func progress(w *world, d plan.Decision) string {
 	}
 	return ""
 }
+
+// turns are the waits for others who have a node out of service.
+var turns = []plan.Reason{plan.ForTurn, plan.ForNeighbour}
 
 // turnProgress names whoever is ahead: if nobody drives that capture, somebody must, or this one waits for good.
 func turnProgress(w *world) string {

@@ -106,17 +106,19 @@ type Reason string
 
 // What a capture waits for.
 const (
-	ForTurn     Reason = "Turn"
-	ForLook     Reason = "Look"
-	ForDonor    Reason = "Donor"
-	ForProof    Reason = "Proof"
-	ForPowerOff Reason = "PowerOff"
-	ForSnapshot Reason = "Snapshot"
-	ForPowerOn  Reason = "PowerOn"
-	ForReady    Reason = "Ready"
-	ForImage    Reason = "Image"
-	ForDeletion Reason = "Deletion"
-	ForHolder   Reason = "Holder"
+	ForTurn Reason = "Turn"
+	// ForNeighbour waits with a donor that is reserved and has lost nothing yet: somebody else took a node meanwhile.
+	ForNeighbour Reason = "Neighbour"
+	ForLook      Reason = "Look"
+	ForDonor     Reason = "Donor"
+	ForProof     Reason = "Proof"
+	ForPowerOff  Reason = "PowerOff"
+	ForSnapshot  Reason = "Snapshot"
+	ForPowerOn   Reason = "PowerOn"
+	ForReady     Reason = "Ready"
+	ForImage     Reason = "Image"
+	ForDeletion  Reason = "Deletion"
+	ForHolder    Reason = "Holder"
 )
 
 // Why a capture fails once it has begun. docs/prototype.md tells each one's remedy.

@@ -9,7 +9,7 @@ type Facts struct {
 	Failed bool
 	// Refused: the preflight found a reason not to begin. Looked at only while nothing has been done.
 	Refused bool
-	// Queued: as many captures as are allowed at once hold donors already.
+	// Queued: as many captures as are allowed at once hold donors already, or somebody else has a node out of service.
 	Queued bool
 
 	// Lock is who holds the Node, by its reservation annotation.

@@ -19,6 +19,7 @@ var mutants = []struct {
 			f.Pod = PodLooked
 		}
 	})},
+	{"does not look again for who has a node away", with(func(f *Facts) { f.Queued = f.Queued && !f.held() })},
 	{"drains beside the pod that looked", with(func(f *Facts) {
 		if f.held() && !f.MustBoot() && !f.Failed && !f.Deleting {
 			f.Pod = NoPod

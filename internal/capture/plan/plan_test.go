@@ -103,6 +103,7 @@ var properties = []struct {
 	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w world, _ Decision) bool { return w.f.Pod == PodLooked }},
 	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
 	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
+	{"nothing but the lock is taken while somebody else has a node away", "|Protect|Cordon|", func(w world, _ Decision) bool { return !w.f.Queued || w.f.Cordoned }},
 	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.held() }},
 	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.held() }},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},

@@ -83,6 +83,8 @@ func prepare(f Facts) Decision {
 		return do(Record)
 	case f.Pod != NoPod:
 		return do(DeletePod) // it has looked; the generalize pod will have its name
+	case !f.Cordoned && f.Queued:
+		return wait(ForNeighbour)
 	case !f.Protected:
 		return do(Protect)
 	case !f.Cordoned:
