@@ -38,7 +38,11 @@ func Gone(pool cloud.Pool, images []cloud.Image) *cloud.Refusal {
 func wayOut(pool cloud.Pool, images []cloud.Image) string {
 	older, newer := "", ""
 	for _, image := range images { // oldest first
-		usable := image.State == cloud.Complete && image.Tags[cloud.TagQuarantined] == ""
+		v := version(image)
+		usable := v.usable()
+		if pool.Recipe.Version == "" { // there is no version to go back from: what leads on is a promotion
+			usable = usable && v.promotable()
+		}
 		switch {
 		case !usable:
 		case pool.Recipe.Version == "" || imageversion.Compare(image.Version, pool.Recipe.Version) < 0:

@@ -28,7 +28,9 @@ func TestGone(t *testing.T) {
 		"on":                      {cloud.Recipe{Version: "2026.03.01"}, []cloud.Image{image("2026.03.02", cloud.Complete), image("2026.03.03", cloud.Complete)}, "`kamino rollback pool1 --to 2026.03.02`"},
 		"nothing left":            {cloud.Recipe{Version: "2026.03.01"}, nil, "capture a node"},
 		"a definition with none":  {cloud.Recipe{Latest: true}, nil, "no version that \"latest\" could mean"},
-		"a definition that hides": {cloud.Recipe{Latest: true}, []cloud.Image{image("2026.03.02", cloud.Complete)}, "`kamino promote pool1 2026.03.02`"},
+		"a definition that hides": {cloud.Recipe{Latest: true}, []cloud.Image{{Version: "2026.03.02", State: cloud.Complete, Tags: ours("2026.03.02").Tags}}, "`kamino promote pool1 2026.03.02`"},
+		"a definition that hides what no capture made": {cloud.Recipe{Latest: true}, []cloud.Image{image("2026.03.02", cloud.Complete)}, "capture a node"},
+		"back, past one that lost its proof":           {cloud.Recipe{Version: "2026.03.01"}, []cloud.Image{image("2026.02.01", cloud.Complete), image("2026.02.15", cloud.Complete, cloud.TagPrototype)}, "go back to version 2026.02.01"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Gone(cloud.Pool{Name: "pool1", Recipe: test.recipe}, test.images)

@@ -145,6 +145,9 @@ func Of(f Facts) History {
 		h.Versions = append(h.Versions, v)
 	}
 	h.Prior = h.prior()
+	if prior := h.Find(h.Prior); prior != nil && prior.Use == Older { // what the recipe names is gone, and told nobody which it was
+		prior.Use, prior.Why = Prior, whyPrior
+	}
 	return h
 }
 
@@ -287,6 +290,8 @@ func (h History) Bad() []Version {
 	return bad
 }
 
+const whyPrior = "a rollback goes to it"
+
 // why says in words what the verdict rests on.
 func (h History) why(v Version) string {
 	switch v.Reason {
@@ -296,7 +301,7 @@ func (h History) why(v Version) string {
 		}
 		return "the recipe names it"
 	case retention.Prior:
-		return "a rollback goes to it"
+		return whyPrior
 	case retention.Newer:
 		return "it is newer than what the recipe names"
 	case retention.InWork:
@@ -308,6 +313,8 @@ func (h History) why(v Version) string {
 		return fmt.Sprintf("it is among the %d versions to keep", h.Keep)
 	case retention.InUse:
 		return h.inUse(v)
+	case retention.Unproven:
+		return "a capture made it, and it carries no proof of that: nothing goes to it, and a person retires it"
 	case retention.Unknown:
 		return "the recipe names none of the versions, so that the one a rollback needs can't be told"
 	case retention.Surplus:

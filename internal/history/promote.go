@@ -6,6 +6,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/retention"
 )
 
 // VersionUnproven: nothing on the version says that the disk it was made from was generalized.
@@ -25,12 +26,10 @@ type Promotion struct {
 	Done bool `json:"done"`
 }
 
-// proven tells whether the version carries a proof, as a capture tags it: profile, its version, digest.
-func (v Version) proven() bool { return strings.Count(v.Proof, "/") >= 2 }
+// promotable tells whether it carries what a promotion demands: that a capture made it, and the proof of that.
+func (v Version) promotable() bool { return retention.Proven(v.Proof) && v.Prototype != "" }
 
-// lostProof tells of a version that a capture made, and that does not carry the proof which every such version carries.
-// One that no capture made was there before, and the pool may have run it.
-func (v Version) lostProof() bool { return v.Prototype != "" && !v.proven() }
+func (v Version) lostProof() bool { return retention.LostProof(v.Prototype, v.Proof) }
 
 // Promote decides about pointing the pool at a version that is complete and not in use: the end of a capture whose
 // promotion was refused, or which was called off while its image was being made. Unlike a rollback it quarantines
@@ -53,7 +52,7 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 		return p, nil
 	}
 	profile, _, _ := strings.Cut(v.Proof, "/")
-	if !v.proven() || v.Prototype == "" {
+	if !v.promotable() {
 		return Promotion{}, refuse(VersionUnproven, fmt.Sprintf("if the pool ran it before, `kamino rollback %s --to %s` goes back to it", h.Pool, v.Version),
 			"version %s of pool %s carries no proof that the disk it was made from was generalized", v.Version, h.Pool)
 	}

@@ -4,6 +4,7 @@ package retention
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
@@ -28,6 +29,9 @@ const (
 	// the image that the instance's own model names; and a quarantine stands on the version, so that with the
 	// version it would be forgotten which nodes run a bad one.
 	InUse Reason = "InUse"
+	// Unproven: a capture made it, by its tags, and the proof that every such version carries is not among them. Nothing
+	// goes to it, and what was lost may be found again: a person retires it.
+	Unproven Reason = "Unproven"
 	// Unknown: the recipe names none of the versions, so none can be told from the one that a rollback needs.
 	Unknown Reason = "Unknown"
 	// Surplus: enough newer versions are kept. Only such a version is retired.
@@ -76,6 +80,8 @@ func reasonFor(image cloud.Image, current string, kept, keep int) Reason {
 		return Newer
 	case kept == 0:
 		return Unknown // the current version is not in the list: somebody else's hand was in it
+	case image.State == cloud.Complete && image.Tags[cloud.TagQuarantined] == "" && LostProof(image.Tags[cloud.TagPrototype], image.Tags[cloud.TagProof]):
+		return Unproven
 	case !usable(image):
 		return Surplus
 	case kept == 1:
@@ -102,6 +108,13 @@ func CountInUse(instances []cloud.Instance) map[string]int {
 func usable(image cloud.Image) bool {
 	return image.State == cloud.Complete && image.Tags[cloud.TagQuarantined] == ""
 }
+
+// Proven tells whether a version's tag is a proof, as a capture writes it: profile, its version, digest.
+func Proven(tag string) bool { return strings.Count(tag, "/") >= 2 }
+
+// LostProof tells of a version that a capture made, by the Prototype among its tags, and that does not carry the proof
+// which every such version carries. One that no capture made was there before, and the pool may have run it.
+func LostProof(prototype, proof string) bool { return prototype != "" && !Proven(proof) }
 
 // Retired lists the versions that a set of verdicts retires, oldest first.
 func Retired(verdicts []Verdict) []string {

@@ -126,3 +126,29 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatLostItsProofCountsForNothing: it is not what a rollback goes to, so that the one before it stays as prior; and it
+// stays itself, for a proof that a hand took away may come back.
+func TestWhatLostItsProofCountsForNothing(t *testing.T) {
+	of := func(version, proof string) cloud.Image {
+		return cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{cloud.TagPrototype: "p", cloud.TagProof: proof}}
+	}
+	const proof = "static/1/sha256:0"
+	images := []cloud.Image{of("2026.01.01", proof), of("2026.01.02", proof), of("2026.01.03", "static"), of("2026.01.04", ""), of("2026.01.05", proof)}
+	want := []Verdict{
+		{"2026.01.05", true, Current}, {"2026.01.04", true, Unproven}, {"2026.01.03", true, Unproven}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus},
+	}
+	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 2, nil)); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
+	}
+	images[2].Tags[cloud.TagQuarantined], images[3].State = "bad", cloud.Failed
+	want[1], want[2] = Verdict{"2026.01.04", false, Surplus}, Verdict{"2026.01.03", false, Surplus}
+	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 2, nil)); diff != "" {
+		t.Errorf("quarantined and failed ones (-want +got):\n%s", diff)
+	}
+	for proof, want := range map[string]bool{"": false, "static": false, "static/1": false, proof: true} {
+		if Proven(proof) != want || LostProof("p", proof) == want || LostProof("", proof) {
+			t.Errorf("%q: proven %t, lost %t", proof, Proven(proof), LostProof("p", proof))
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package selection
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// flaw is one thing that can be the matter with n1, in the order in which the rules ask.
+type flaw struct {
+	reason string
+	node   func(*corev1.Node)
+	around func(*Pool, *Rules)
+}
+
+var flaws = []flaw{
+	{reason: NotLinux, node: func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" }},
+	{reason: ControlPlane, node: func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }},
+	{reason: OwnNode, around: func(p *Pool, _ *Rules) { p.OwnNode = "n1" }},
+	{reason: Ignored, around: func(_ *Pool, r *Rules) { r.IgnoreNodes = []string{"n1"} }},
+	{reason: DoNotDisrupt, node: annotated(v1alpha1.DoNotDisruptAnnotation, "true")},
+	{reason: Unschedulable, node: cordon},
+	{reason: RebootPending, node: annotated(pendingKey, "x")},
+	{reason: NotPatched, node: without(patchKey)},
+	{reason: SuspectPatch, around: func(p *Pool, _ *Rules) { p.BadUntil = patchedAt }},
+	{reason: NotRebootedSincePatch, node: readySince(patchedAt.Add(-time.Hour))},
+	{reason: BeingDeleted, node: func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: now} }},
+	{reason: NotReady, node: notReady},
+	{reason: DiskPressure, node: func(n *corev1.Node) {
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue})
+	}},
+	{reason: ReadyTooShort, node: readySince(now.Add(-time.Minute))},
+	{reason: Reserved, node: annotated(v1alpha1.ReservationAnnotation, `{"name":"p","uid":"u"}`)},
+	{reason: OnlyReadyNode, around: func(p *Pool, _ *Rules) { cordon(p.Nodes[1]) }},
+	{reason: RefusedByExpression, around: func(_ *Pool, r *Rules) { r.Expressions = refusing("n1") }},
+}
+
+// hides are the flaws beside which another one cannot be told: a patch that is not there was neither suspect nor before a
+// reboot, a node that is not Ready has not been so since anything, and one that Kamino holds carries Kamino's own wish.
+var hides = map[string][]string{
+	NotPatched:            {SuspectPatch, NotRebootedSincePatch},
+	NotReady:              {NotRebootedSincePatch, ReadyTooShort},
+	ReadyTooShort:         {NotRebootedSincePatch},
+	NotRebootedSincePatch: {ReadyTooShort},
+	Reserved:              {DoNotDisrupt},
+}
+
+// TestEveryPairOfRules: no rule hides another, but where one cannot be asked; the reasons come in the order of the rules,
+// and the first is the one that is counted. n1 is judged, beside n2 that takes its pods.
+func TestEveryPairOfRules(t *testing.T) {
+	for i, first := range flaws {
+		for _, second := range flaws[i+1:] {
+			pool, rules := poolOf(patchedNode("n1"), patchedNode("n2")), defaults()
+			for _, f := range []flaw{first, second} {
+				if f.node != nil {
+					f.node(pool.Nodes[0])
+				}
+				if f.around != nil {
+					f.around(&pool, &rules)
+				}
+			}
+			want := []string{first.reason, second.reason}
+			if slices.Contains(hides[second.reason], first.reason) {
+				want = want[1:]
+			} else if slices.Contains(hides[first.reason], second.reason) {
+				want = want[:1]
+			}
+			c := Choose(pool, rules, now)
+			if got := reasons(verdictOn(t, c, "n1")); !slices.Equal(got, want) {
+				t.Errorf("%s and %s refuse for %v, want %v", first.reason, second.reason, got, want)
+			}
+			counted := slices.IndexFunc(c.Refusals, func(r v1alpha1.RefusalCount) bool { return r.Reason == want[0] })
+			if counted < 0 || c.Donor != nil && c.Donor.Name == "n1" {
+				t.Errorf("%s and %s: counted are %v, the donor is %v", first.reason, second.reason, c.Refusals, c.Donor)
+			}
+		}
+	}
+}
+
+// TestTimeAloneChangesNothingBefore the moment that Changes tells: until then the same nodes are refused for the same
+// reasons, but for clocks that are ahead of ours.
+func TestTimeAloneChangesNothingBefore(t *testing.T) {
+	moved := 0
+	rapid.Check(t, func(t *rapid.T) {
+		pool, rules := drawPool(t)
+		pool.Nodes = slices.DeleteFunc(pool.Nodes, func(n *corev1.Node) bool {
+			at, err := time.Parse(time.RFC3339, n.Annotations[patchKey])
+			return err == nil && at.After(now)
+		})
+		first := Choose(pool, rules, now)
+		later := now.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "minutes")) * time.Minute)
+		if !first.Changes.IsZero() && !later.Before(first.Changes) {
+			if moved++; first.Changes.Compare(now) <= 0 {
+				t.Fatalf("it changes at %s, which is over", first.Changes)
+			}
+			later = first.Changes.Add(-time.Second)
+		}
+		second := Choose(pool, rules, later)
+		if got, want := fmt.Sprint(candidateNames(second)), fmt.Sprint(candidateNames(first)); got != want || second.Reason != first.Reason || second.Waived != first.Waived {
+			t.Fatalf("at %s the candidates are %s (%s), and were %s (%s); it was to change at %s", later, got, second.Reason, want, first.Reason, first.Changes)
+		}
+	})
+	if moved == 0 {
+		t.Error("no draw came near a change")
+	}
+}
+
+func candidateNames(c Choice) (names []string) {
+	for _, v := range c.Candidates {
+		names = append(names, v.Node)
+	}
+	return names
+}
+
+// TestPreferOnlyOrders: whatever evictions would cost, the same nodes are candidates, what has failed today stays behind
+// what has not, the donor is the first, and once more changes nothing.
+func TestPreferOnlyOrders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pool, rules := drawPool(t)
+		before, after := Choose(pool, rules, now), Choose(pool, rules, now)
+		evictions := map[string]int{}
+		for _, v := range before.Candidates {
+			if rapid.Bool().Draw(t, "known") {
+				evictions[v.Node] = rapid.IntRange(0, 3).Draw(t, "pods")
+			}
+		}
+		after.Prefer(pool, evictions)
+		if a, b := slices.Sorted(slices.Values(candidateNames(before))), slices.Sorted(slices.Values(candidateNames(after))); !slices.Equal(a, b) || before.Reason != after.Reason {
+			t.Fatalf("the candidates were %v (%s) and are %v (%s)", a, before.Reason, b, after.Reason)
+		}
+		for i := 1; i < len(after.Candidates); i++ {
+			a, b := after.Candidates[i-1], after.Candidates[i]
+			an, aKnown := evictions[a.Node]
+			bn, bKnown := evictions[b.Node]
+			switch {
+			case (a.FailedToday == "") != (b.FailedToday == ""):
+				if a.FailedToday != "" {
+					t.Fatalf("%s has failed today and comes before %s", a.Node, b.Node)
+				}
+			case a.Score < b.Score, a.Score == b.Score && bKnown && (!aKnown || bn < an):
+				t.Fatalf("%s (score %v, %d pods) comes before %s (score %v, %d pods)", a.Node, a.Score, an, b.Node, b.Score, bn)
+			}
+		}
+		if after.Donor != nil && after.Donor.Name != after.Candidates[0].Node || (after.Donor == nil) != (before.Donor == nil) {
+			t.Fatalf("the donor is %v of %v", after.Donor, candidateNames(after))
+		}
+		again := after
+		again.Candidates = slices.Clone(after.Candidates)
+		again.Prefer(pool, evictions)
+		if diff := cmp.Diff(after, again); diff != "" {
+			t.Fatalf("once more: %s", diff)
+		}
+	})
+}
