@@ -17,7 +17,7 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "leave the pool out",
 	},
 	{
-		Name: customDataTooLarge, Means: "a copy of customData is given that is larger than any scale set's",
+		Name: "CustomDataTooLarge", Means: "a copy of customData is given that is larger than any scale set's",
 		Remedy: "give what the pool was made with; where that was packed by gzip, pack it as well",
 	},
 	{

@@ -23,9 +23,6 @@ const withoutProtected = "without protected settings, if it had any: Azure gives
 // maxCustomData is how many bytes Azure takes. Source: osProfile.customData in the API's reference.
 const maxCustomData = 65535
 
-// customDataTooLarge is the reason to refuse what no scale set ever had.
-const customDataTooLarge = "CustomDataTooLarge"
-
 // restoration is what a saved recipe gives back to a model, as it stands.
 type restoration struct {
 	scaleSet
@@ -104,7 +101,7 @@ func (r *restoration) read(data []byte) error {
 func (r *restoration) customData(change *cloud.RecipeChange, saved cloud.Saved, back bool) {
 	given, isGiven := saved.Given[customData.String()]
 	if len(given) > maxCustomData {
-		change.Refusals = append(change.Refusals, cloud.Refuse(customDataTooLarge,
+		change.Refusals = append(change.Refusals, cloud.Refuse("CustomDataTooLarge",
 			fmt.Sprintf("what is given as customData has %d bytes, and no scale set has more than %d", len(given), maxCustomData),
 			"give what the pool was made with; where that was packed by gzip, pack it as well"))
 	}
