@@ -11,7 +11,11 @@ import (
 )
 
 // methodsAtMost is how many methods a type of a tree may have: more are more than one thing.
-var methodsAtMost = map[string]int{"../../sandbox": 80}
+var methodsAtMost = map[string]int{"../../internal": 40, "../../api": 40, "../../sandbox": 80}
+
+// overgrown are the types that have more yet, with how many they had when they were looked at last. They may only come nearer,
+// and go from here when they are there.
+var overgrown = map[string]int{"../../internal/cli.session": 71}
 
 func TestNoTypeHasTooManyMethods(t *testing.T) {
 	for tree, most := range methodsAtMost {
@@ -38,8 +42,12 @@ func TestNoTypeHasTooManyMethods(t *testing.T) {
 			t.Errorf("no types are found in %s", tree)
 		}
 		for name, n := range count {
-			if n > most {
-				t.Errorf("%s has %d methods, at most %d may be: split it by what they are about", name, n, most)
+			allowed, owes := overgrown[name]
+			if owes && n <= most {
+				t.Errorf("%s has few enough methods now: take it from the list of those that have too many", name)
+			}
+			if n > max(most, allowed) {
+				t.Errorf("%s has %d methods, at most %d may be: split it by what they are about", name, n, max(most, allowed))
 			}
 		}
 	}

@@ -46,6 +46,7 @@ var rooms = map[string]room{
 	"internal/estimate":     {pure: true, own: "api"},
 	"internal/held":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":      {pure: true},
+	"internal/admission":    {pure: true, own: "api cloud history imageversion selection spread", foreign: kubeTypes},
 	"internal/capture/plan": {pure: true},
 	"internal/policyfile":   {pure: true, own: "api", foreign: kubeTypes + yaml},
 
@@ -85,12 +86,12 @@ var rooms = map[string]room{
 	"internal/savedrecipe": {own: "api cloud", foreign: kubeClient},
 
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
-	"internal/capture":  {own: "api capture/plan cloud held history imageversion kured membership node nodestate retention savedrecipe selection spread", foreign: kubeLoop},
+	"internal/capture":  {own: "admission api capture/plan cloud held history imageversion kured membership node nodestate retention savedrecipe selection spread", foreign: kubeLoop},
 	"internal/replace":  {own: "api cloud kured membership node nodestate replace/plan", foreign: kubeClient},
-	"internal/doctor":   {own: "api cloud held history imageversion kured membership node nodestate spread wording", foreign: kubeClient},
+	"internal/doctor":   {own: "admission api cloud held history imageversion kured membership node nodestate spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
-	"internal/metrics":  {own: "api capture capture/plan cloud history imageversion membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "api capture cloud expression history imageversion membership nodecache nodestate schedule selection spread", foreign: kubeLoop},
+	"internal/metrics":  {own: "admission api capture capture/plan cloud history imageversion membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
+	"internal/policy":   {own: "admission api capture cloud expression history imageversion membership nodecache nodestate schedule selection spread", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +39,7 @@ func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
 func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action) error {
 	switch action {
 	case plan.Look:
-		return e.lookAtDisk(ctx, w)
+		return podsOf(e).look(ctx, w)
 	case plan.Reserve:
 		return holdOf(e).reserve(ctx, w)
 	case plan.Record:
@@ -50,17 +51,21 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Cordon:
 		return node.Cordon(ctx, e.Kube, w.node)
 	case plan.Evict:
-		return e.evict(ctx, w)
+		return drainOf(e).evict(ctx, w)
 	case plan.Order, plan.Generalize, plan.Adopt, plan.Believe, plan.DeletePod, plan.DeleteOrder:
 		return e.actOnOrder(ctx, w, action)
 	case plan.Return:
 		return holdOf(e).giveUpDisk(ctx, w)
 	case plan.Release:
-		return e.release(ctx, w)
+		if err := holdOf(e).release(ctx, w); err != nil {
+			return err
+		}
+		announcerOf(e).released(w)
+		return nil
 	case plan.Forget:
 		return ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
 	default: // plan.SaveRecipe
-		return e.saveRecipe(ctx, w)
+		return promotionOf(e).saveRecipe(ctx, w)
 	}
 }
 
@@ -68,7 +73,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 func (e *Engine) actOnOrder(ctx context.Context, w *world, action plan.Action) error {
 	switch action {
 	case plan.Order:
-		return e.order(ctx, w)
+		return ordersOf(e).order(ctx, w)
 	case plan.Generalize:
 		return podsOf(e).makePod(ctx, generalizePod(w.p, w.record, e.podNamespace(), e.Image))
 	case plan.Adopt:
@@ -113,15 +118,15 @@ func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) e
 	case plan.Unprotect:
 		err = e.Cloud.Unhold(ctx, w.id, tokenOf(w.reservation))
 	case plan.Publish:
-		_, err = e.Cloud.EnsureImage(ctx, e.imageSpec(w))
+		_, err = e.Cloud.EnsureImage(ctx, w.imageSpec(e.now()))
 	case plan.DeleteSnapshot:
 		err = e.Cloud.DeleteSnapshot(ctx, w.id, w.p.Name)
 	case plan.Promote:
 		err = e.Cloud.SetRecipe(ctx, w.change)
 	case plan.Retire:
-		err = e.retire(ctx, w)
+		err = promotionOf(e).retire(ctx, w)
 	case plan.ScaleOut:
-		err = e.scaleOut(ctx, w)
+		err = promotionOf(e).scaleOut(ctx, w)
 	default: // plan.DeleteImage
 		err = e.Cloud.DeleteImage(ctx, w.ref())
 	}
@@ -189,15 +194,6 @@ func (l ledger) patch(ctx context.Context, p, before *v1alpha1.Prototype) error 
 	return nil
 }
 
-// evict asks the pods that are left to go, once. Past the drain's timeout, with force, budgets count no more.
-func (e *Engine) evict(ctx context.Context, w *world) error {
-	drain := w.p.Spec.Settings.Defaulted().Drain
-	blocked, err := node.Evict(ctx, e.Kube, w.left, drain, drain.Force && e.drainOverdue(w))
-	w.blocked = blocked
-	reportDrain(w)
-	return err
-}
-
 // deletePod removes the generalize pod at once: its kubelet may be stopped and could not confirm.
 func (d pods) deletePod(ctx context.Context, w *world) error {
 	now := int64(0)
@@ -207,19 +203,6 @@ func (d pods) deletePod(ctx context.Context, w *world) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete pod %s/%s: %w", d.namespace, w.pod.Name, err)
 	}
-	return nil
-}
-
-func (e *Engine) release(ctx context.Context, w *world) error {
-	n := w.node
-	if w.facts.Lock == plan.Stray { // what stands there is nobody's
-		n = w.node.DeepCopy()
-		delete(n.Annotations, v1alpha1.ReservationAnnotation)
-	}
-	if err := node.Release(ctx, e.Kube, n, *w.reservation, nil); err != nil {
-		return err
-	}
-	announcerOf(e).released(w)
 	return nil
 }
 
@@ -240,36 +223,9 @@ func (w *world) tags() map[string]string {
 	return tags
 }
 
-func (e *Engine) imageSpec(w *world) cloud.ImageSpec {
+// imageSpec asks for the version that is made of the snapshot.
+func (w *world) imageSpec(now time.Time) cloud.ImageSpec {
 	tags := w.tags()
-	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.proof.At.Time, e.now())
+	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.proof.At.Time, now)
 	return cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot.ID, Tags: tags, Replicas: w.p.Spec.Settings.Replicas()}
-}
-
-func (e *Engine) retire(ctx context.Context, w *world) error {
-	for _, version := range w.retire {
-		if err := e.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: w.pool, Version: version}); err != nil {
-			return err
-		}
-		w.p.Status.Retired = append(w.p.Status.Retired, version)
-	}
-	return nil
-}
-
-// scaleOut grows the pool once, whatever happens in between: the size to reach is written down first, and
-// that it was reached afterwards.
-func (e *Engine) scaleOut(ctx context.Context, w *world) error {
-	if w.record.ScaleOut == nil {
-		target := w.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)
-		if err := ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {
-			return err
-		}
-	}
-	target := w.record.ScaleOut.Target
-	if w.recipe.Capacity < target {
-		if err := e.Cloud.SetCapacity(ctx, w.pool, w.recipe.Capacity, target); err != nil {
-			return err
-		}
-	}
-	return ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target, Done: true} })
 }

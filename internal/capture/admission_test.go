@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 )
 
 func forbidden(why string) error {
@@ -21,7 +22,7 @@ func TestAPodThatIsNotLetInIsRefusedBeforehand(t *testing.T) {
 	s := newStage(t).decide()
 	s.admits = forbidden(`violates PodSecurity "restricted:latest": privileged`)
 	p := s.play()
-	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != NotInstalled || !strings.Contains(p.Status.Failure.Message, "violates PodSecurity") {
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != admission.NotInstalled || !strings.Contains(p.Status.Failure.Message, "violates PodSecurity") {
 		t.Fatalf("it is not refused: %s", verdict(p))
 	}
 	if p.Status.Donor != nil {

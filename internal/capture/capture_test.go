@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
@@ -238,26 +239,26 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		prepare      func(*stage)
 		change       func(*v1alpha1.Prototype)
 	}{
-		{"no such node", NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.NodeName = "nobody" }},
-		{"another instance by that name", DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = string("memory:///pools/pool1/instances/9") }},
-		{"another pool", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool = "pool2" }},
-		{"another pool by its name alone", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool, p.Spec.PoolID = "pool2", "" }},
-		{"the ID of another pool", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = "memory:///pools/pool2" }},
-		{"the ID of no pool", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = "pool1" }},
-		{"the pool's ID in another case", PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = strings.ToUpper(p.Spec.PoolID) }},
-		{"not in a pool", NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID, p.Spec.PoolID = "gce://x/y", "" }},
-		{"an instance of another cloud", DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = "gce://x/y" }},
-		{"yesterday's version", VersionNotToday, nil, func(p *v1alpha1.Prototype) { p.Spec.Version = "2026.03.01" }},
-		{"decided long ago", VersionNotToday, func(s *stage) {}, func(p *v1alpha1.Prototype) {
+		{"no such node", admission.NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.NodeName = "nobody" }},
+		{"another instance by that name", admission.DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = string("memory:///pools/pool1/instances/9") }},
+		{"another pool", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool = "pool2" }},
+		{"another pool by its name alone", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool, p.Spec.PoolID = "pool2", "" }},
+		{"the ID of another pool", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = "memory:///pools/pool2" }},
+		{"the ID of no pool", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = "pool1" }},
+		{"the pool's ID in another case", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = strings.ToUpper(p.Spec.PoolID) }},
+		{"not in a pool", admission.NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID, p.Spec.PoolID = "gce://x/y", "" }},
+		{"an instance of another cloud", admission.DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = "gce://x/y" }},
+		{"yesterday's version", admission.VersionNotToday, nil, func(p *v1alpha1.Prototype) { p.Spec.Version = "2026.03.01" }},
+		{"decided long ago", admission.VersionNotToday, func(s *stage) {}, func(p *v1alpha1.Prototype) {
 			p.CreationTimestamp.Time = noon.Add(-30 * time.Hour)
 			p.Spec.Version = "2026.03.13"
 		}},
-		{"decided in the future", ClockOff, nil, func(p *v1alpha1.Prototype) { p.CreationTimestamp.Time = noon.Add(3 * time.Hour) }},
-		{"bootstrap profile", ProfileUnsupported, nil, func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap }},
-		{"not installed", NotInstalled, func(s *stage) {
+		{"decided in the future", admission.ClockOff, nil, func(p *v1alpha1.Prototype) { p.CreationTimestamp.Time = noon.Add(3 * time.Hour) }},
+		{"bootstrap profile", admission.ProfileUnsupported, nil, func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap }},
+		{"not installed", admission.NotInstalled, func(s *stage) {
 			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), ourspace, v1alpha1.GeneralizeServiceAccount))
 		}, nil},
-		{"an unmanaged pod", UnmanagedPods, func(s *stage) {
+		{"an unmanaged pod", admission.UnmanagedPods, func(s *stage) {
 			pod := appPod("lonely")
 			pod.OwnerReferences = nil
 			s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("pods"), pod, "default"))
@@ -269,7 +270,7 @@ func TestRefusalsChangeNothing(t *testing.T) {
 			s.cloud.RefusePool(s.pool, cloud.Refusal{Reason: "UpgradePolicyAutomatic", Message: "pool1 rolls out by itself"})
 		}, nil},
 		{"captured today", "VersionExists", func(s *stage) { s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.14"}) }, nil},
-		{"another capture of the pool", CaptureInFlight, func(s *stage) {
+		{"another capture of the pool", admission.CaptureInFlight, func(s *stage) {
 			s.decide(func(p *v1alpha1.Prototype) {
 				p.Name, p.Spec.Version = "pool1-2026.03.13", "2026.03.13"
 				p.CreationTimestamp.Time = noon.Add(-time.Hour)

@@ -8,6 +8,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/internal/admission"
 )
 
 // heartbeat is the donor's Lease, renewed by a clock that is so far ahead, and written so long ago.
@@ -40,7 +42,7 @@ func TestADonorsClockIsComparedBeforehand(t *testing.T) {
 				s.succeeded(p)
 				return
 			}
-			if p.Status.Failure == nil || p.Status.Failure.Reason != DonorClockOff || !strings.Contains(p.Status.Failure.Message, c.says) {
+			if p.Status.Failure == nil || p.Status.Failure.Reason != admission.DonorClockOff || !strings.Contains(p.Status.Failure.Message, c.says) {
 				t.Fatalf("it is not refused: %s", verdict(p))
 			}
 			if p.Status.Donor != nil {

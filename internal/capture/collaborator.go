@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -32,17 +33,60 @@ type (
 		Cloud cloud.Provider
 		now   func() time.Time
 	}
+	// drain sees to it that what runs on the donor goes elsewhere.
+	drain struct {
+		Kube      kubernetes.Interface
+		namespace string
+		now       func() time.Time
+	}
 	// orders makes, reads and removes the order to generalize with its key, and takes over what is said on it.
 	orders struct {
 		ledger
+		rules     ruleBook
 		namespace string
 		now       func() time.Time
+	}
+	// ruleBook reads the user's own rules.
+	ruleBook struct {
+		Kube      kubernetes.Interface
+		namespace string
 	}
 	// pods makes, reads and removes the pod on the donor.
 	pods struct {
 		ledger
+		namespace, image string
+		now              func() time.Time
+	}
+	// artifacts looks at what is made of the donor's disk: the snapshot, and the image version.
+	artifacts struct{ Cloud cloud.Provider }
+	// promotion has the pool's recipe name the version: it keeps what that loses, and retires and grows behind it.
+	promotion struct {
+		ledger
+		Cloud     cloud.Provider
 		namespace string
-		now       func() time.Time
+	}
+	// ending turns what a cloud will not do into the end of a capture.
+	ending struct {
+		announcer
+		now func() time.Time
+	}
+	// inquiry looks at all that speaks for or against a capture that has not begun.
+	inquiry struct {
+		Client        client.Client
+		Kube          kubernetes.Interface
+		Cloud         cloud.Provider
+		rules         ruleBook
+		promotion     promotion
+		preflights    *preflights
+		namespace     string
+		image         string
+		AllowedImages []string
+		CheckRules    func(v1alpha1.Profile, map[string][]byte) error
+		OwnNode       string
+		Kured         string
+		Drives        bool
+		concurrent    int
+		now           func() time.Time
 	}
 	// leftovers finds and removes what captures have left that are gone.
 	leftovers struct {
@@ -59,9 +103,27 @@ func ledgerOf(e *Engine) ledger { return ledger{e.Client, e.Kube, e.Log} }
 
 func holdOf(e *Engine) hold { return hold{ledgerOf(e), e.Cloud, e.now} }
 
-func ordersOf(e *Engine) orders { return orders{ledgerOf(e), e.podNamespace(), e.now} }
+func drainOf(e *Engine) drain { return drain{e.Kube, e.podNamespace(), e.now} }
 
-func podsOf(e *Engine) pods { return pods{ledgerOf(e), e.podNamespace(), e.now} }
+func ordersOf(e *Engine) orders { return orders{ledgerOf(e), rulesOf(e), e.podNamespace(), e.now} }
+
+func rulesOf(e *Engine) ruleBook { return ruleBook{e.Kube, e.podNamespace()} }
+
+func podsOf(e *Engine) pods { return pods{ledgerOf(e), e.podNamespace(), e.Image, e.now} }
+
+func artifactsOf(e *Engine) artifacts { return artifacts{e.Cloud} }
+
+func promotionOf(e *Engine) promotion { return promotion{ledgerOf(e), e.Cloud, e.namespace()} }
+
+func endingOf(e *Engine) ending { return ending{announcerOf(e), e.now} }
+
+func inquiryOf(e *Engine) inquiry {
+	return inquiry{
+		Client: e.Client, Kube: e.Kube, Cloud: e.Cloud, rules: rulesOf(e), promotion: promotionOf(e), preflights: &e.preflights,
+		namespace: e.podNamespace(), image: e.Image, AllowedImages: e.AllowedImages, CheckRules: e.CheckRules, OwnNode: e.OwnNode,
+		Kured: e.Kured, Drives: e.Drives, concurrent: e.concurrent(), now: e.now,
+	}
+}
 
 func leftoversOf(e *Engine) leftovers {
 	return leftovers{e.Client, e.Kube, e.Cloud, e.podNamespace()}

@@ -22,24 +22,24 @@ const lookLimit = 5 * time.Minute
 // lookName is the container that looks, and the component that its pod is labelled as.
 const lookName = "look"
 
-// lookAtDisk makes the pod that looks at the donor's disk. The finalizer and the record come first, so that a
+// look makes the pod that looks at the donor's disk. The finalizer and the record come first, so that a
 // Prototype which is deleted meanwhile leaves no pod behind, and what the preflight has read is not asked for again.
-func (e *Engine) lookAtDisk(ctx context.Context, w *world) error {
+func (d pods) look(ctx context.Context, w *world) error {
 	before := w.p.DeepCopy()
 	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
-		if err := ledgerOf(e).patch(ctx, w.p, before); err != nil {
+		if err := d.patch(ctx, w.p, before); err != nil {
 			return err
 		}
 	}
-	remember, now := w.remember(nil), metav1.NewTime(e.now())
-	err := ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) {
+	remember, now := w.remember(nil), metav1.NewTime(d.now())
+	err := d.record(ctx, w, func(r *v1alpha1.Record) {
 		remember(r)
 		r.LookingSince = &now
 	})
 	if err != nil {
 		return err
 	}
-	return podsOf(e).makePod(ctx, lookPod(w.p, e.podNamespace(), e.Image))
+	return d.makePod(ctx, lookPod(w.p, d.namespace, d.image))
 }
 
 // lookPod looks at the donor's disk while the donor serves. It is of the image and the account of the generalize pod,

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
@@ -174,12 +175,12 @@ func TestRightsThatAreMissing(t *testing.T) {
 	for _, right := range []string{"get orders", "patch orders/status"} {
 		s := newStage(t).decide()
 		s.lacks = []string{right}
-		s.refused(NotInstalled, ourspace+"/"+v1alpha1.GeneralizeServiceAccount, right, "kamino manifests")
+		s.refused(admission.NotInstalled, ourspace+"/"+v1alpha1.GeneralizeServiceAccount, right, "kamino manifests")
 	}
 	force := func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Force = true }
 	s := newStage(t).decide(force)
 	s.lacks = []string{"delete pods"}
-	s.refused(ForceNotAllowed, "rbac.force=true", "--force")
+	s.refused(admission.ForceNotAllowed, "rbac.force=true", "--force")
 
 	s = newStage(t).decide()
 	s.lacks = []string{"delete pods"}

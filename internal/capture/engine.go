@@ -55,8 +55,7 @@ type Engine struct {
 	Observe func(ctx context.Context, before, after *v1alpha1.Prototype)
 	Log     logr.Logger
 
-	// preflights are those that found nothing in the cloud's way, by what was thought of: the time of each.
-	preflights sync.Map
+	preflights preflights
 
 	// reserving lets one capture at a time go from its preflight to its reservation, so that two cannot
 	// both find a pool, or a place in the cluster, free.
@@ -153,7 +152,7 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 		return Result{After: pace(p, decision.Why, e.now())}, nil
 	}
 	if err := e.act(ctx, w, decision); err != nil {
-		return Result{}, e.verdictOf(w, decision, err)
+		return Result{}, endingOf(e).verdictOf(w, decision, err)
 	}
 	if wait, found := lasting[decision.Do]; found {
 		return Result{After: pace(p, wait, e.now())}, nil

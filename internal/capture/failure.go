@@ -150,7 +150,7 @@ func (w *world) podSentence() string {
 
 // verdictOf turns an error of the cloud into the end of the capture where waiting for its remedy would
 // keep the donor out of service. Elsewhere the error stays one and is tried again.
-func (e *Engine) verdictOf(w *world, d plan.Decision, err error) error {
+func (e ending) verdictOf(w *world, d plan.Decision, err error) error {
 	var c *cloud.Error
 	if errors.As(err, &c) && c.Kind == cloud.Refused && d.Do == plan.Promote {
 		e.unpromoted(w, c)
@@ -175,16 +175,16 @@ func (e *Engine) verdictOf(w *world, d plan.Decision, err error) error {
 
 // unpromoted ends a capture whose promotion would change nodes that run: whoever set that policy may want to keep
 // it, and a capture that waited for them would keep the pool from being captured again. The version stays.
-func (e *Engine) unpromoted(w *world, c *cloud.Error) {
+func (e ending) unpromoted(w *world, c *cloud.Error) {
 	e.fail(w, &v1alpha1.Failure{Reason: c.Code, Message: fmt.Sprintf(
 		"version %s of pool %s is complete and no recipe points at it, because that would change nodes that run: %s. The version is kept; point the pool at it later with `kamino promote %s %s`",
 		w.p.Spec.Version, w.p.Spec.Pool, c.Message, w.p.Spec.Pool, w.p.Spec.Version)})
 }
 
 // fail writes down that the capture will not succeed. Giving back follows.
-func (e *Engine) fail(w *world, f *v1alpha1.Failure) {
+func (e ending) fail(w *world, f *v1alpha1.Failure) {
 	w.p.Status.Failure = f
 	enter(&w.p.Status, v1alpha1.PhaseGivingBack, e.now())
 	reportConditions(w.p, plan.Decision{Do: plan.Fail}, e.now())
-	announcerOf(e).event(w, corev1.EventTypeWarning, f.Reason, "%s", f.Message)
+	e.event(w, corev1.EventTypeWarning, f.Reason, "%s", f.Message)
 }

@@ -157,6 +157,16 @@ func (h hold) giveUpDisk(ctx context.Context, w *world) error {
 	})
 }
 
+// release gives the node back as it was, and the lock with it.
+func (h hold) release(ctx context.Context, w *world) error {
+	n := w.node
+	if w.facts.Lock == plan.Stray { // what stands there is nobody's
+		n = w.node.DeepCopy()
+		delete(n.Annotations, v1alpha1.ReservationAnnotation)
+	}
+	return node.Release(ctx, h.Kube, n, *w.reservation, nil)
+}
+
 // lastBoot is the boot that the node has reported last, or a word that no boot has for a name.
 func lastBoot(n *corev1.Node) string {
 	if n == nil || n.Status.NodeInfo.BootID == "" {

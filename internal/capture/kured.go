@@ -7,19 +7,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/kured"
 )
 
-// KuredLockUnknown is the reason of an event: a donor was taken though nobody can tell whether kured reboots a node.
+// KuredLockUnknown is the reason of an event: a donor was taken though nobody can tell whether kured reboots a node. A lock of
+// which nothing can be told keeps no capture waiting, for kured may be no part of the cluster; that it was so is told.
 const KuredLockUnknown = "KuredLockUnknown"
-
-// lookKured finds the node for which kured holds its lock. A lock of which nothing can be told keeps no capture waiting,
-// for kured may be no part of the cluster; that it was so is told.
-func (e *Engine) lookKured(ctx context.Context, w *world) error {
-	lock, err := kured.Read(ctx, e.Kube, e.Kured, e.now())
-	w.kured = lock
-	if lock.Node != "" {
-		w.facts.Queued = true
-	}
-	return err
-}
 
 // lookKuredAgain looks once more while the donor is reserved and has lost nothing yet: to protect it takes a cloud up to
 // minutes, in which kured may have taken a node. It sees no reservation of ours; what is behind this look is left to the
@@ -29,5 +19,7 @@ func (e *Engine) lookKuredAgain(ctx context.Context, w *world) error {
 	if !w.held() || f.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Node == plan.NodeGone {
 		return nil
 	}
-	return e.lookKured(ctx, w)
+	lock, err := kured.Read(ctx, e.Kube, e.Kured, e.now())
+	w.kured, f.Queued = lock, lock.Node != ""
+	return err
 }

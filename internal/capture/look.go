@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/kured"
@@ -34,9 +35,10 @@ type world struct {
 	unproven string
 	id       cloud.InstanceID
 	pool     cloud.PoolID
-	donorOf  cloud.Membership // the pool that the donor's Node says, before a capture begins
+	unplaced string // why the donor is of no pool
 
 	node        *corev1.Node          // nil if it is gone, or now is another instance's
+	named       *corev1.Node          // that of the donor's name, whosever it is
 	orphan      bool                  // the Prototype is gone, and p stands for what its reservation tells
 	over        string                // what stands in place of our reservation
 	reservation *v1alpha1.Reservation // ours, from the node or else from the record; nil if the donor is not held
@@ -60,19 +62,22 @@ type world struct {
 	savedAs  string // the Secret that keeps what the recipe loses
 	// customData is the copy that goes with it; nil if nobody named one.
 	customData []byte
-	refusals   []cloud.Refusal
-	kured      kured.Lock           // whether kured reboots a node
-	lookWhy    string               // why the look at the disk refuses
-	peers      []corev1.Node        // the pool's other nodes, before a capture begins
-	crowded    string               // what is the matter with the number of the pool's images
-	ahead      []v1alpha1.Prototype // captures that hold donors, where only so many may
+	// admission is what speaks for or against a capture that has not begun, refusals what comes of it, and unread what of
+	// it could not be looked at; trouble is why the instance could not.
+	admission       *admission.Case
+	refusals        []cloud.Refusal
+	unread, trouble error
+	kured           kured.Lock           // whether kured reboots a node
+	lookWhy         string               // why the look at the disk refuses
+	crowded         string               // what is the matter with the number of the pool's images
+	ahead           []v1alpha1.Prototype // captures that hold donors, where only so many may
 
 	facts plan.Facts
 }
 
 // look reads as much of the world as the decision can depend on, nearest things first. What an earlier
 // stage cannot have left is not asked for: the record says which stage was reached, because it is written
-// before each effect.
+// before each effect. Beside an error is the world if only what speaks against the capture could not all be asked.
 func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (*world, error) {
 	w := &world{p: p, record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
 	w.facts.Deleting = p.DeletionTimestamp != nil
@@ -80,17 +85,21 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 	if err := e.lookNode(ctx, w); err != nil {
 		return nil, err
 	}
-	if err := e.lookPool(ctx, w); err != nil || w.pool == "" {
-		return w, err
+	if err := e.lookPool(ctx, w); err != nil {
+		return nil, err
+	}
+	if w.pool == "" {
+		return w, e.lookPreflight(ctx, w)
 	}
 	for _, part := range []func(context.Context, *world) error{
-		podsOf(e).lookPod, e.lookCopy, e.lookInstance, ordersOf(e).lookReport, e.lookArtifacts, e.lookRecipe, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookPreflight, e.lookKuredAgain,
+		podsOf(e).lookPod, artifactsOf(e).lookCopy, e.lookInstance, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
+		promotionOf(e).lookRecipe, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
 		}
 	}
-	return w, nil
+	return w, e.lookPreflight(ctx, w)
 }
 
 // lookPool tells the pool. A donor that is of none refuses a capture that has not begun.
@@ -101,16 +110,9 @@ func (e *Engine) lookPool(ctx context.Context, w *world) error {
 		return err
 	case of.Pool == "" && w.held():
 		return noPool(w.id, of)
-	case of.Pool == "":
-		w.facts.Refused = true
-		w.refusals = []cloud.Refusal{notInPool(w, of)}
 	}
-	w.pool = of.Pool
+	w.pool, w.unplaced = of.Pool, of.Why
 	return nil
-}
-
-func notInPool(w *world, of cloud.Membership) cloud.Refusal {
-	return cloud.Refuse(NotInPool, fmt.Sprintf("node %s belongs to no pool that can be captured: %s", w.p.Spec.Donor.NodeName, of.Why), "choose another node")
 }
 
 func noPool(id cloud.InstanceID, of cloud.Membership) error {
@@ -127,8 +129,11 @@ func (e *Engine) lookNode(ctx context.Context, w *world) error {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return fmt.Errorf("read node %s: %w", name, err)
-	case e.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), w.id):
-		w.node = n
+	default:
+		w.named = n
+		if e.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), w.id) {
+			w.node = n
+		}
 	}
 	f := &w.facts
 	w.reservation = w.record.Reservation
@@ -146,7 +151,7 @@ func (e *Engine) lookNode(ctx context.Context, w *world) error {
 		w.readNode()
 	}
 	holdOf(e).lookDeadlines(w)
-	return e.lookPods(ctx, w)
+	return drainOf(e).lookPods(ctx, w)
 }
 
 // readNode takes the facts from a Node that is the donor's.
@@ -162,32 +167,6 @@ func (w *world) readNode() {
 	}
 	boot := n.Status.NodeInfo.BootID
 	f.Rebooted = f.MustBoot() && boot != "" && boot != w.record.LeaveBoot()
-}
-
-// lookPods reads which pods must still leave, while the donor is being drained.
-func (e *Engine) lookPods(ctx context.Context, w *world) error {
-	f := &w.facts
-	if f.MustBoot() || !f.Recorded || !f.Cordoned || w.node == nil || f.Failed || f.Deleting {
-		f.Drained = f.MustBoot()
-		return nil
-	}
-	drain := w.p.Spec.Settings.Defaulted().Drain
-	left, err := node.Left(ctx, e.Kube, w.node.Name, drain, e.own(w.p))
-	if err != nil {
-		return err
-	}
-	w.left = left
-	f.Drained = len(left.Pods) == 0 && len(left.Stuck) == 0
-	f.DrainOverdue = !drain.Force && e.drainOverdue(w)
-	if f.DrainOverdue && !f.Drained {
-		w.blocked = node.HeldBack(ctx, e.Kube, left) // what the capture will say that it failed for
-	}
-	return nil
-}
-
-func (e *Engine) drainOverdue(w *world) bool {
-	limit := w.p.Spec.Settings.Defaulted().Drain.Timeout.Duration
-	return w.reservation != nil && e.now().Sub(w.reservation.ReservedAt.Time) > limit
 }
 
 // lookPod reads the pod on the donor: before the order the one that looks at the disk, behind it the generalize pod
@@ -246,13 +225,16 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 	switch {
 	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported) && !w.held(): // the preflight says which
 		return nil
-	case err != nil:
-		return err
+	case err == nil:
+		w.instance = instance
+		w.instance.BuiltFrom = e.Cloud.BuiltFrom(w.pool, instance)
+		f.Power = power(instance.Power)
+		err = holdOf(e).lookHold(ctx, w)
 	}
-	w.instance = instance
-	w.instance.BuiltFrom = e.Cloud.BuiltFrom(w.pool, instance)
-	f.Power = power(instance.Power)
-	return holdOf(e).lookHold(ctx, w)
+	if err != nil && !w.begun() && f.Pod == plan.NoPod {
+		w.trouble, err = err, nil // which hides nothing else that speaks against the capture
+	}
+	return err
 }
 
 // speaksForItself tells that the instance need not be asked for: while the node says by itself that it

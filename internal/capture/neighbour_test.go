@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -55,7 +56,7 @@ func TestPodsThatAskNotToBeEvicted(t *testing.T) {
 	for key, value := range map[string]string{v1alpha1.SafeToEvictAnnotation: "false", v1alpha1.DoNotDisruptAnnotation: "true"} {
 		s := newStage(t)
 		s.annotatePod("app-1", key, value)
-		s.decide().refused(ProtectedPods, "node "+donorName, "default/app-1 ("+key+")", "--disrupt")
+		s.decide().refused(admission.ProtectedPods, "node "+donorName, "default/app-1 ("+key+")", "--disrupt")
 
 		s = newStage(t)
 		s.annotatePod("app-1", key, value)

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // orderKey is the key of the order's Secret that holds the private half of its key.
@@ -22,13 +21,13 @@ const orderKey = "key"
 // order makes the order and its key, and then writes down which they are, together with the boot that they are
 // for: only what is written down is believed later, and only once it is, a pod is made. A pass that was cut off
 // in between has left an order that nobody carries out; it is made anew.
-func (e *Engine) order(ctx context.Context, w *world) error {
+func (o orders) order(ctx context.Context, w *world) error {
 	method := v1alpha1.InPlace
 	token, err := tokenFor(method, w)
 	if err != nil {
 		return err
 	}
-	rules, err := e.orderRules(ctx, w.p)
+	rules, err := o.rules.digest(ctx, w.p)
 	if err != nil {
 		return err
 	}
@@ -36,14 +35,14 @@ func (e *Engine) order(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	order := newOrder(w.p, e.podNamespace(), method, token, rules, public)
-	if err := ordersOf(e).makeOrder(ctx, order); err != nil {
+	order := newOrder(w.p, o.namespace, method, token, rules, public)
+	if err := o.makeOrder(ctx, order); err != nil {
 		return err
 	}
-	if err := ordersOf(e).makeKey(ctx, order, private); err != nil {
+	if err := o.makeKey(ctx, order, private); err != nil {
 		return err
 	}
-	return ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) {
+	return o.record(ctx, w, func(r *v1alpha1.Record) {
 		r.GeneralizeBootID, r.RulesDigest = token, rules
 		r.Order = &v1alpha1.OrderRecord{UID: order.UID, Key: public}
 	})
@@ -240,18 +239,4 @@ func (o orders) deleteOrder(ctx context.Context, w *world) error {
 		return fmt.Errorf("delete order %s/%s: %w", w.order.Namespace, w.order.Name, err)
 	}
 	return nil
-}
-
-// refuseOrder has the API server look at the order without keeping it: where the kind is not installed, that would
-// show only when the donor is drained. What this process itself may not do refuses nothing.
-func (e *Engine) refuseOrder(ctx context.Context, w *world) []cloud.Refusal {
-	order := newOrder(w.p, e.podNamespace(), v1alpha1.InPlace, "preflight", "", "preflight")
-	order.OwnerReferences = nil // a Prototype that is only thought of has no UID
-	err := e.Client.Create(ctx, order, client.DryRunAll)
-	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
-		return nil
-	}
-	return []cloud.Refusal{cloud.Refuse(NotInstalled,
-		fmt.Sprintf("the API server takes no orders for the generalize pod in namespace %s: %s. Install what this version of Kamino needs", order.Namespace, err),
-		"kamino manifests | kubectl apply -f -")}
 }

@@ -79,7 +79,7 @@ func (e *Engine) lookOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(holder.Name, w.p.Spec.Pool)
 	w.facts.Deleting = true
-	for _, part := range []func(context.Context, *world) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, e.lookOrphanSnapshot} {
+	for _, part := range []func(context.Context, *world) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, artifactsOf(e).lookOrphanSnapshot} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
 		}
@@ -105,15 +105,5 @@ func (o orders) lookOrphanOrder(ctx context.Context, w *world) error {
 	if w.order.Spec.PrototypeUID != w.p.UID {
 		w.order, w.facts.Order = nil, false
 	}
-	return nil
-}
-
-func (e *Engine) lookOrphanSnapshot(ctx context.Context, w *world) error {
-	snapshot, err := e.Cloud.Snapshot(ctx, w.id, w.p.Name)
-	if err != nil {
-		return err
-	}
-	w.snapshot = snapshot
-	w.facts.Snapshot = w.artifact(snapshot.State, snapshot.Tags)
 	return nil
 }

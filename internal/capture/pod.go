@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/node"
 )
 
 const (
@@ -35,11 +34,6 @@ func podName(p *v1alpha1.Prototype) string {
 	sum := sha256.Sum256([]byte(p.Name))
 	hash := "-" + hex.EncodeToString(sum[:4])
 	return strings.TrimRight(name[:min(len(name), maxPodName-len(hash))], "-") + hash
-}
-
-// own is the generalize pod of the Prototype.
-func (e *Engine) own(p *v1alpha1.Prototype) node.Own {
-	return node.Own{Namespace: e.podNamespace(), Name: podName(p)}
 }
 
 // generalizePod is the pod that generalizes the donor from the inside, reports its proof, and powers the

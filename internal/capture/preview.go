@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -23,8 +24,8 @@ type Preview struct {
 	Retires []string `json:"retires,omitempty"`
 }
 
-// Refusals looks for every reason against capturing the Prototype. None means that it would begin. The
-// Prototype need not exist.
+// Refusals looks for every reason against capturing the Prototype. None means that it would begin; an error, that nothing
+// is known to speak against it and not all could be looked at. The Prototype need not exist.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 	w, err := e.look(cloud.OneLook(ctx), p, v1alpha1.Record{})
 	if err != nil {
@@ -33,27 +34,28 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 	return w.refusals, nil
 }
 
-// Preview looks at what capturing the Prototype would do. The Prototype need not exist.
+// Preview looks at what capturing the Prototype would do. The Prototype need not exist. With an error it tells as much as
+// could be found.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, error) {
 	ctx = cloud.OneLook(ctx)
 	w, err := e.look(ctx, p, v1alpha1.Record{})
-	if err != nil {
+	if w == nil {
 		return Preview{}, err
 	}
 	preview := Preview{Refusals: w.refusals, Evicts: w.left.Names(), Crowded: w.crowded}
 	if w.recipe.ID == "" {
-		return preview, nil
+		return preview, w.unread
 	}
 	change, err := e.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(p))
 	if err != nil {
-		return preview, err
+		return preview, cmp.Or(w.unread, err)
 	}
 	preview.Change, preview.NoWayBack = &change, w.recipe.Recipe.Version == ""
 	images, err := e.Cloud.Images(ctx, w.pool)
 	if err != nil {
-		return preview, err
+		return preview, cmp.Or(w.unread, err)
 	}
 	images = append(images, cloud.Image{Version: p.Spec.Version, State: cloud.Complete})
-	preview.Retires, err = e.retirable(ctx, w.pool, images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep))
-	return preview, err
+	preview.Retires, err = promotionOf(e).retirable(ctx, w.pool, images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep))
+	return preview, cmp.Or(w.unread, err)
 }

@@ -3,86 +3,71 @@ package capture
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
 // lookSaved tells whether what the recipe loses is kept, as it is now. The image of a pool's first promotion is lost
 // too: no version of the pool's own leads back to it.
-func (e *Engine) lookSaved(ctx context.Context, w *world) (saved bool, err error) {
+func (m promotion) lookSaved(ctx context.Context, w *world) (saved bool, err error) {
 	own := w.recipe.Recipe.Version != "" || w.recipe.Recipe.Latest
 	if len(w.change.Removes) == 0 && own {
 		return true, nil
 	}
 	if len(w.change.Removes) > 0 {
-		if w.customData, err = e.customData(ctx, w.p); err != nil {
+		if w.customData, err = m.customData(ctx, w.p); err != nil {
 			return false, err
 		}
 	}
-	if w.savedAs, saved, err = e.savedRecipes().Look(ctx, w.p.Name, w.change.Backup, w.customData); saved && err == nil {
-		w.p.Status.SavedRecipe = e.namespace() + "/" + w.savedAs
+	if w.savedAs, saved, err = m.savedRecipes().Look(ctx, w.p.Name, w.change.Backup, w.customData); saved && err == nil {
+		w.p.Status.SavedRecipe = m.namespace + "/" + w.savedAs
 	}
 	return saved, err
 }
 
 // saveRecipe keeps what the recipe is about to lose.
-func (e *Engine) saveRecipe(ctx context.Context, w *world) error {
+func (m promotion) saveRecipe(ctx context.Context, w *world) error {
 	of := savedrecipe.Owner{Prototype: w.p.Name, UID: w.p.UID, Pool: w.p.Spec.Pool, PoolID: w.pool, Version: w.p.Spec.Version}
-	if err := e.savedRecipes().Save(ctx, w.savedAs, of, w.change.Backup, w.customData); err != nil {
+	if err := m.savedRecipes().Save(ctx, w.savedAs, of, w.change.Backup, w.customData); err != nil {
 		return err
 	}
-	w.p.Status.SavedRecipe = e.namespace() + "/" + w.savedAs
+	w.p.Status.SavedRecipe = m.namespace + "/" + w.savedAs
 	return nil
 }
 
 // customData reads the copy that the settings name; nil if they name none. Its content goes into the saved recipe, and
 // nowhere else.
-func (e *Engine) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byte, error) {
+func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byte, error) {
 	from := p.Spec.Settings.Recipe.CustomDataFrom
 	if from == nil {
 		return nil, nil
 	}
-	key, name := cmp.Or(from.Key, savedrecipe.CustomDataKey), e.namespace()+"/"+from.Name
-	secret, err := e.Kube.CoreV1().Secrets(e.namespace()).Get(ctx, from.Name, metav1.GetOptions{})
+	key, name := cmp.Or(from.Key, savedrecipe.CustomDataKey), m.namespace+"/"+from.Name
+	secret, err := m.Kube.CoreV1().Secrets(m.namespace).Get(ctx, from.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, missingCustomData("create it", "there is no Secret %s, which settings.recipe.customDataFrom names", name)
+		return nil, missingCustomData("create it", "there is no Secret %s, which settings.recipm.customDataFrom names", name)
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s: %w", name, err)
 	case len(secret.Data[key]) == 0:
-		return nil, missingCustomData("write it", "there is no key %s in Secret %s, which settings.recipe.customDataFrom names", key, name)
+		return nil, missingCustomData("write it", "there is no key %s in Secret %s, which settings.recipm.customDataFrom names", key, name)
 	}
 	return secret.Data[key], nil
 }
 
 // missingCustomData is an error that a person can mend, so that a capture which meets it waits and says so.
 func missingCustomData(remedy, obstacle string, args ...any) error {
-	r := cloud.Refuse(CustomDataMissing, fmt.Sprintf(obstacle, args...), remedy)
+	r := cloud.Refuse(admission.CustomDataMissing, fmt.Sprintf(obstacle, args...), remedy)
 	return &cloud.Error{Kind: cloud.Invalid, Op: "keep customData", Message: r.Message, Refusal: &r}
 }
 
-// refuseCustomData finds a copy of customData that is named and not there before anything is done. Once the recipe has
-// lost what it loses, nobody needs the copy.
-func (e *Engine) refuseCustomData(ctx context.Context, w *world, _ []v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	_, err := e.customData(ctx, w.p)
-	var missing *cloud.Error
-	if !errors.As(err, &missing) || missing.Refusal == nil {
-		return nil, err
-	}
-	change, err := e.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p))
-	if err != nil || len(change.Removes) == 0 {
-		return nil, err
-	}
-	return []cloud.Refusal{cloud.Refuse(CustomDataMissing, missing.Refusal.What(), missing.Refusal.Remedy+", or leave the setting out")}, nil
-}
-
-func (e *Engine) savedRecipes() savedrecipe.Secrets {
-	return savedrecipe.Secrets{Kube: e.Kube, Namespace: e.namespace()}
+func (m promotion) savedRecipes() savedrecipe.Secrets {
+	return savedrecipe.Secrets{Kube: m.Kube, Namespace: m.namespace}
 }

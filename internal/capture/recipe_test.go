@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
@@ -108,7 +109,7 @@ func TestMissingCustomData(t *testing.T) {
 				s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("secrets"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace}, Data: data}, ourspace))
 			}
 			p := s.decide(named).play()
-			s.failed(p, CustomDataMissing)
+			s.failed(p, admission.CustomDataMissing)
 			if w := s.cloud.World(); w.Instance(s.donor).Boots != 1 {
 				t.Errorf("the donor booted %d times", w.Instance(s.donor).Boots)
 			}

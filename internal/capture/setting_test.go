@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 )
 
 // TestASettingOfAnotherCloud is found before anything is done, though the API server would refuse it too: a policy's
@@ -11,7 +12,7 @@ import (
 func TestASettingOfAnotherCloud(t *testing.T) {
 	five := int32(5)
 	s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Azure = &v1alpha1.AzureSettings{Replicas: &five} })
-	s.refused(SettingOfOtherCloud, "settings.azure is for nodes of another cloud", "leave settings.azure out")
+	s.refused(admission.SettingOfOtherCloud, "settings.azure is for nodes of another cloud", "leave settings.azure out")
 }
 
 // TestReplicasReachTheCloud by either of their names.
@@ -22,7 +23,7 @@ func TestReplicasReachTheCloud(t *testing.T) {
 		"the former name": {Publish: v1alpha1.PublishSettings{Replicas: &five}},
 	} {
 		w := &world{p: &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{Settings: settings}}, proof: &v1alpha1.Proof{}}
-		if got := (&Engine{}).imageSpec(w).Replicas; got != 5 {
+		if got := w.imageSpec(noon).Replicas; got != 5 {
 			t.Errorf("%s: %d replicas are asked for", name, got)
 		}
 	}

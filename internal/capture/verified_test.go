@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
@@ -145,9 +146,9 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 		data         map[string]string
 		reason, says string
 	}{
-		"missing":        {nil, RulesNotFound, "there is no ConfigMap kamino-system/our-rules"},
-		"without a file": {map[string]string{"readme.txt": "x"}, RulesInvalid, "no key of it ends in .yaml"},
-		"wrong":          {map[string]string{"ours.yaml": "x"}, RulesInvalid, "rule x stands there twice"},
+		"missing":        {nil, admission.RulesNotFound, "there is no ConfigMap kamino-system/our-rules"},
+		"without a file": {map[string]string{"readme.txt": "x"}, admission.RulesInvalid, "no key of it ends in .yaml"},
+		"wrong":          {map[string]string{"ours.yaml": "x"}, admission.RulesInvalid, "rule x stands there twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)

@@ -301,7 +301,7 @@ func (s *session) dryRun(ctx context.Context, d drive.Decision, flags *captureFl
 		return createError(err)
 	}
 	preview, err := s.engine.Preview(ctx, d.Prototype)
-	if err != nil {
+	if err != nil && len(preview.Refusals) == 0 {
 		return err
 	}
 	kept, refusals, err := s.copyFor(ctx, d, flags.customData, preview.Change)

@@ -18,6 +18,7 @@ import (
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -183,7 +184,7 @@ func (p *press) everyVerbLeadsOn(version string, current bool) {
 	refusals, err := p.session.engine.Refusals(ctx, d.Prototype)
 	p.must(err)
 	for _, r := range refusals {
-		if strings.HasPrefix(r.Reason, "Version") || r.Reason == capture.CapturedToday {
+		if strings.HasPrefix(r.Reason, "Version") || r.Reason == admission.CapturedToday {
 			p.Errorf("the same day's second try is refused: %s", r.Message)
 		}
 	}

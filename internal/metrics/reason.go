@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -45,13 +46,13 @@ var failureReasons = setOf(
 
 // refusalReasons are those of the engine's preflight and of package selection; each cloud has some of its own.
 var refusalReasons = setOf(
-	capture.NodeNotFound, capture.NotInPool, capture.InstanceNotFound, capture.DonorChanged, capture.PoolMismatch,
+	admission.NodeNotFound, admission.NotInPool, admission.InstanceNotFound, admission.DonorChanged, admission.PoolMismatch,
 	selection.NotLinux, selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
-	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, capture.UnmanagedPods, capture.ProtectedPods, capture.CustomDataMissing, selection.DoNotDisrupt,
-	selection.TooManyUnavailable, capture.CaptureInFlight,
-	capture.CapturedToday, capture.VersionNotToday, capture.VersionNotNewer, capture.ClockOff, capture.DonorClockOff,
-	history.BuiltFromQuarantined, capture.ProfileUnsupported, capture.NoImage, capture.ForceNotAllowed, capture.ImageNotAllowed, capture.NotInstalled, capture.RulesNotFound, capture.RulesInvalid,
-	spread.TooManyImages, capture.SettingOfOtherCloud,
+	selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, admission.UnmanagedPods, admission.ProtectedPods, admission.CustomDataMissing, selection.DoNotDisrupt,
+	selection.TooManyUnavailable, admission.CaptureInFlight,
+	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
+	history.BuiltFromQuarantined, admission.ProfileUnsupported, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
+	spread.TooManyImages, admission.SettingOfOtherCloud,
 )
 
 // Refusals are the reasons for which a capture does not begin.

@@ -11,12 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/membership"
-	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 const (
@@ -25,10 +23,6 @@ const (
 	// maxDonors is how many candidates are tried where the preflight refuses a node for its own sake.
 	maxDonors = 3
 )
-
-// aboutNode are the reasons of a preflight that speak of one node: another one may do.
-var aboutNode = append(selection.Reasons(), capture.NodeNotFound, capture.InstanceNotFound, capture.DonorChanged,
-	capture.UnmanagedPods, capture.ProtectedPods, history.BuiltFromQuarantined)
 
 // begin has a capture begin that is wanted, or says in the pool's status why not. Everything is looked at once
 // more, because what was decided on may be old: the cloud, the other captures, and by the preflight the node.
@@ -142,7 +136,7 @@ func (d *Decider) propose(ctx context.Context, w *world, o *decided) (*v1alpha1.
 		if first == nil {
 			first = refusals
 		}
-		if !slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return slices.Contains(aboutNode, r.Reason) }) {
+		if !admission.AnotherMayDo(refusals) {
 			break
 		}
 	}

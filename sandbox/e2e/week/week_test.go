@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	decide "github.com/kamino-dev/kamino/internal/policy"
@@ -125,7 +125,7 @@ func (w *week) captured(day int) {
 }
 
 // begins are the decisions after which something happens at once.
-var begins = []string{capture.CaptureInFlight, decide.Capturing, decide.Queued, selection.Chosen}
+var begins = []string{admission.CaptureInFlight, decide.Capturing, decide.Queued, selection.Chosen}
 
 // waiting tells how long the policy is going to do nothing about all of the pools; zero if it does something about
 // one of them, or has not decided yet.

@@ -1,0 +1,73 @@
+package admission
+
+import (
+	"slices"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// unknown tells that the cloud does not know the donor's instance.
+func (c *Case) unknown() bool {
+	_, err := c.Cloud.Get()
+	return cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Unsupported)
+}
+
+// preflight is the provider's own.
+func preflight(c *Case) ([]cloud.Refusal, error) {
+	if c.Strayed() {
+		return nil, nil
+	}
+	refusals, err := of(c.Cloud, "what the cloud refuses")
+	if c.unknown() {
+		return refuse(InstanceNotFound, "choose another node", "the cloud does not know the instance of node %s: %s", c.node(), err), nil
+	}
+	return slices.Clone(refusals), err
+}
+
+// recipe adds what the pool itself is refused for and the preflight has not told, and a recipe that runs ahead of the
+// version.
+func recipe(c *Case) ([]cloud.Refusal, error) {
+	if c.Strayed() || c.unknown() {
+		return nil, nil
+	}
+	pool, err := of(c.Recipe, "the pool")
+	if err != nil {
+		return nil, err
+	}
+	told, _ := c.Cloud.Get()
+	var refusals []cloud.Refusal
+	for _, refusal := range pool.Refusals {
+		if !slices.ContainsFunc(told, func(r cloud.Refusal) bool { return r.Reason == refusal.Reason }) {
+			refusals = append(refusals, refusal)
+		}
+	}
+	if current, version := pool.Recipe.Version, c.Prototype.Spec.Version; current != "" && imageversion.Compare(current, version) > 0 {
+		refusals = append(refusals, refuse(VersionNotNewer, "roll back first if that one is bad",
+			"the recipe of pool %s points at version %s, which is newer than %s", c.Prototype.Spec.Pool, current, version)...)
+	}
+	return refusals, nil
+}
+
+// images refuses a pool whose nodes were built from nearly as many as its cloud allows.
+func images(c *Case) ([]cloud.Refusal, error) {
+	if c.Strayed() || c.unknown() {
+		return nil, nil
+	}
+	found, err := of(c.Images, "the images that the pool was built from")
+	if err != nil || !found.Spread.Full() {
+		return nil, err
+	}
+	pool, err := c.Recipe.Get()
+	return []cloud.Refusal{found.Told(c.PoolName, pool.Recipe)}, err
+}
+
+// Crowded says that the pool's nodes were built from nearly as many images as its cloud allows; empty if not.
+func (c *Case) Crowded() string {
+	found, err := c.Images.Get()
+	pool, poolErr := c.Recipe.Get()
+	if err != nil || poolErr != nil || !found.Spread.Near() {
+		return ""
+	}
+	return found.Told(c.PoolName, pool.Recipe).Message
+}

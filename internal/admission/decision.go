@@ -1,0 +1,124 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// created is when it was decided: now, if it is only thought of.
+func (c *Case) created() time.Time {
+	if at := c.Prototype.CreationTimestamp.Time; !at.IsZero() {
+		return at
+	}
+	return c.Now
+}
+
+// version must be of the day of its decision, or a day to either side of it.
+func version(c *Case) ([]cloud.Refusal, error) {
+	created, name := c.created(), c.Prototype.Spec.Version
+	day, err := imageversion.Day(name)
+	if err == nil && !created.Before(day.Add(-24*time.Hour)) && !created.After(day.Add(48*time.Hour)) {
+		return nil, nil
+	}
+	return refuse(VersionNotToday, "leave the version out, or name today's",
+		"version %s is not of the day of this decision (%s)", name, imageversion.Of(created)), nil
+}
+
+// clock refuses a decision that was made in the future, or long ago.
+func clock(c *Case) ([]cloud.Refusal, error) {
+	switch age := c.Now.Sub(c.created()); {
+	case age < -MaxClockDifference:
+		return refuse(ClockOff, "set it right, then try again",
+			"this process's clock is %s behind the API server's", (-age).Round(time.Minute)), nil
+	case age > 24*time.Hour:
+		return refuse(VersionNotToday, "delete it and decide again",
+			"prototype %s was decided %s ago and never begun", c.Prototype.Name, age.Round(time.Hour)), nil
+	}
+	return nil, nil
+}
+
+func profile(c *Case) ([]cloud.Refusal, error) {
+	profile := c.Prototype.Spec.Settings.Defaulted().Generalize.Profile
+	if profile.Traits().DonorMayReturn {
+		return nil, nil
+	}
+	return refuse(ProfileUnsupported, "use profile static if the pool's nodes share one credential",
+		"profile %s removes the credentials that the donor itself needs to come back, so a donor that returns to service cannot be generalized with it", profile), nil
+}
+
+// foreign refuses settings of another cloud than the donor's, which would do nothing.
+func foreign(c *Case) ([]cloud.Refusal, error) {
+	of := c.Prototype.Spec.Settings.Foreign(c.Prototype.Spec.Donor.ProviderID)
+	if of == "" {
+		return nil, nil
+	}
+	return refuse(SettingOfOtherCloud, "leave "+of+" out", "%s is for nodes of another cloud than that of node %s", of, c.Prototype.Spec.Donor.NodeName), nil
+}
+
+// image refuses one that whoever wrote the Prototype, or its policy, has named: it would run as root on a node. The
+// process's own is allowed, and what the process was told.
+func image(c *Case) ([]cloud.Refusal, error) {
+	named := c.Prototype.Spec.Settings.Generalize.Image
+	switch {
+	case named == "" && c.Image == "":
+		return refuse(NoImage, "make one of it (podman build -t REGISTRY/kamino:TAG .), push it where the nodes can pull it or load it onto them, and name it with --image, KAMINO_IMAGE or settings.generalize.image",
+			"no image is known for the generalize pod, because this build of Kamino was published nowhere"), nil
+	case named == "", named == c.Image, slices.ContainsFunc(c.AllowedImages, func(allowed string) bool { return allows(allowed, named) }):
+		return nil, nil
+	}
+	return refuse(ImageNotAllowed, "leave it out, or start Kamino with --allowed-images",
+		"settings.generalize.image names %s, which would run as root on node %s and is neither Kamino's own (%s) nor among those that Kamino was told to allow",
+		named, c.Prototype.Spec.Donor.NodeName, c.Image), nil
+}
+
+// allows tells whether an entry of the list stands for an image: exactly, as its repository, or, where it ends with
+// a slash, as what the repository lies below.
+func allows(entry, image string) bool {
+	if rest, found := strings.CutPrefix(image, entry); found && entry != "" {
+		return rest == "" || strings.HasSuffix(entry, "/") || rest[0] == '@' || rest[0] == ':' && !strings.Contains(rest, "/")
+	}
+	return false
+}
+
+// others looks for captures of the same pool. Of two that are in flight the older one goes on, so that exactly one does.
+// Pools of one name in two places are two pools.
+func others(c *Case) (refusals []cloud.Refusal, _ error) {
+	list, err := of(c.Others, "the other captures")
+	if err != nil {
+		return nil, err
+	}
+	p := c.Prototype
+	for _, other := range list {
+		theirs := other.Prototype
+		if other.Pool != c.Pool && (other.Pool != "" || theirs.Spec.Pool != p.Spec.Pool) {
+			continue
+		}
+		switch {
+		case theirs.Status.Phase == v1alpha1.PhaseSucceeded && theirs.Spec.Version == p.Spec.Version:
+			refusals = append(refusals, cloud.Refuse(CapturedToday,
+				fmt.Sprintf("pool %s was captured as version %s already, by prototype %s", p.Spec.Pool, p.Spec.Version, theirs.Name),
+				fmt.Sprintf("a pool gets one version a day, so try again tomorrow (UTC), or name another one of that day, such as %s", imageversion.Try(p.Spec.Version, 2))))
+		case !theirs.Status.Terminal() && older(theirs, p):
+			refusals = append(refusals, cloud.Refuse(CaptureInFlight,
+				fmt.Sprintf("prototype %s is capturing pool %s", theirs.Name, p.Spec.Pool), "wait until it is done, or delete it"))
+		}
+	}
+	return refusals, nil
+}
+
+// older orders Prototypes by creation; one that is not created yet is the youngest.
+func older(a, b *v1alpha1.Prototype) bool {
+	if b.CreationTimestamp.IsZero() {
+		return true
+	}
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}

@@ -1,0 +1,121 @@
+package admission
+
+import (
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+func (c *Case) node() string { return c.Prototype.Spec.Donor.NodeName }
+
+func (c *Case) notInPool(why string) cloud.Refusal {
+	return refuse(NotInPool, "choose another node", "node %s belongs to no pool that can be captured: %s", c.node(), why)[0]
+}
+
+// Strayed: the donor is not there, or not of the pool that was decided about. What is asked of pods and cloud would speak of
+// something else. Where nobody can tell, it has not.
+func (c *Case) Strayed() bool {
+	if donor, err := c.Donor.Get(); err == nil && (donor.Node == nil || donor.Replaced) {
+		return true
+	}
+	around, err := c.Surroundings.Get()
+	return err == nil && around.Of.Pool != c.Pool
+}
+
+// donor judges the node by the rules of package selection, if it is the one that was decided about.
+func donor(c *Case) ([]cloud.Refusal, error) {
+	found, err := of(c.Donor, "the donor's Node")
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case found.Node == nil:
+		return refuse(NodeNotFound, "kubectl get nodes lists them", "there is no node %s", c.node()), nil
+	case found.Replaced:
+		return refuse(DonorChanged, "decide again",
+			"node %s is now instance %s, not %s as it was decided", c.node(), found.Node.Spec.ProviderID, c.Prototype.Spec.Donor.ProviderID), nil
+	}
+	around, err := of(c.Surroundings, "the pool's nodes")
+	if err != nil {
+		return nil, err
+	}
+	if refusals := c.misplaced(around); refusals != nil {
+		return refusals, nil
+	}
+	settings := c.Prototype.Spec.Settings.Defaulted()
+	return selection.Refusals(selection.Subject{
+		Node: found.Node, Pool: c.PoolName, Peers: around.Peers, OwnNode: c.OwnNode, Prototype: c.Prototype.Name,
+		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable,
+	}), nil
+}
+
+// misplaced refuses a donor of another pool than was decided about, by its ID and by its name.
+func (c *Case) misplaced(around Surroundings) []cloud.Refusal {
+	switch at := around.Of; {
+	case at.Pool == "" && at.Why == "":
+		return refuse(NodeNotFound, "kubectl get nodes lists them", "there is no node %s any more", c.node())
+	case at.Pool == "":
+		return []cloud.Refusal{c.notInPool(at.Why)}
+	case at.Pool != c.Pool:
+		return refuse(PoolMismatch, "name the pool that the node belongs to",
+			"node %s is of pool %s (%s), and spec.poolID names %s", c.node(), around.OfName, at.Pool, c.Pool)
+	case !strings.EqualFold(around.OfName, c.Prototype.Spec.Pool):
+		return refuse(PoolMismatch, "name the pool that the node belongs to",
+			"node %s is of pool %s, not of %s", c.node(), around.OfName, c.Prototype.Spec.Pool)
+	}
+	return nil
+}
+
+// pods finds those that could never be evicted, or ask not to be.
+func pods(c *Case) ([]cloud.Refusal, error) {
+	if c.Strayed() {
+		return nil, nil
+	}
+	found, err := of(c.Pods, "the donor's pods")
+	if err != nil {
+		return nil, err
+	}
+	var refusals []cloud.Refusal
+	if len(found.Stuck) > 0 {
+		refusals = refuse(UnmanagedPods, "remove them, or use force to lose them",
+			"node %s cannot be drained: %s", c.node(), strings.Join(found.Stuck, "; "))
+	}
+	if len(found.Protected) > 0 && !c.Prototype.Spec.Settings.Drain.Disrupt {
+		refusals = append(refusals, refuse(ProtectedPods, "choose another node, wait until they have ended, or allow it with --disrupt (settings.drain.disrupt)",
+			"pods of node %s ask not to be evicted: %s", c.node(), strings.Join(found.Protected, ", "))...)
+	}
+	return refusals, nil
+}
+
+// donorClock refuses a donor whose clock is off: the proof that its disk is generalized carries that clock's time, and
+// one that seems old proves nothing.
+func donorClock(c *Case) ([]cloud.Refusal, error) {
+	if c.Strayed() {
+		return nil, nil
+	}
+	ahead, err := of(c.ClockAhead, "the donor's clock")
+	if err != nil || ahead.Abs() <= MaxClockDifference {
+		return nil, err
+	}
+	relation := "behind"
+	if ahead > 0 {
+		relation = "ahead of"
+	}
+	return refuse(DonorClockOff, "set it right, with chrony for instance, or capture another node",
+		"the clock of node %s is %s %s the API server's, so that a proof from it could not be believed", c.node(), ahead.Abs().Round(time.Minute), relation), nil
+}
+
+// lineage refuses a donor that was built from a version which must never be used.
+func lineage(c *Case) ([]cloud.Refusal, error) {
+	if c.Strayed() {
+		return nil, nil
+	}
+	builtFrom, err := of(c.BuiltFrom, "the version that the donor was built from")
+	if err != nil {
+		return nil, err
+	}
+	return history.RefuseDonor(c.node(), c.Prototype.Spec.Pool, builtFrom), nil
+}

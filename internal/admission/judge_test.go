@@ -1,0 +1,368 @@
+package admission
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/spread"
+)
+
+// TestOnceMoreOnlyWhatChangesIsAsked: behind the look at the disk the decision, the captures, the donor and its pods count.
+func TestOnceMoreOnlyWhatChangesIsAsked(t *testing.T) {
+	changing := []string{"Others", "Donor", "Surroundings", "Pods", "Queued"}
+	for _, trouble := range troubles {
+		c := sound()
+		c.Again = true
+		trouble.spoil(c)
+		asked := !slices.ContainsFunc(trouble.of, func(of string) bool { return !slices.Contains(changing, of) })
+		if v := c.Judge(); asked != (len(v.Refusals) == 1) || !asked && !v.Admitted() {
+			t.Errorf("%s: %+v", trouble.name, v)
+		}
+	}
+	bare := sound()
+	c := &Case{Now: bare.Now, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image, Again: true,
+		Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, Surroundings: bare.Surroundings, Pods: bare.Pods}
+	if v := c.Judge(); !v.Admitted() {
+		t.Errorf("it asks for more: %+v", v)
+	}
+}
+
+// TestADonorOfNoPool is refused for that first, and for what is wrong with the decision; nothing else is asked.
+func TestADonorOfNoPool(t *testing.T) {
+	p := sound().Prototype
+	c := &Case{Now: noon, Prototype: p, Unplaced: "it is alone", Image: "kamino:v1"}
+	if v := c.Judge(); !slices.Equal(reasons(v), []string{NotInPool}) || len(v.Unread) != 0 || !strings.Contains(v.Refusals[0].Message, "captured: it is alone") {
+		t.Errorf("%+v", v)
+	}
+	c.Image = ""
+	if got := reasons(c.Judge()); !slices.Equal(got, []string{NotInPool, NoImage}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestWhatIsNotNeededIsNotAsked: each of these looks may be left out where its question does not come up.
+func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
+	for name, leave := range map[string]func(*Case){
+		"no rules are named": func(c *Case) { c.Prototype.Spec.Settings.Generalize.Rules, c.Rules = "", Seen[Rules]{} },
+		"no copy is named":   func(c *Case) { c.Prototype.Spec.Settings.Recipe.CustomDataFrom, c.CustomData = nil, Seen[CustomData]{} },
+		"nothing is forced":  func(c *Case) { c.Prototype.Spec.Settings.Drain.Force, c.MayDelete = false, Seen[bool]{} },
+		"only thought of":    func(c *Case) { c.Prototype.UID, c.MayDelete = "", Seen[bool]{} },
+		"it has to wait": func(c *Case) {
+			c.Queued, c.RightLacking, c.OrderRefused, c.PodRefused = Found(true), Seen[string]{}, Seen[string]{}, Seen[string]{}
+		},
+		"the copy is useless": func(c *Case) { r := cloud.Refuse("X", "y", "z"); c.CustomData = Found(CustomData{Missing: &r}) },
+		"pods may go": func(c *Case) {
+			c.Prototype.Spec.Settings.Drain.Disrupt = true
+			c.Pods = Found(Pods{Protected: []string{"a"}})
+		},
+	} {
+		c := sound()
+		leave(c)
+		if v := c.Judge(); !v.Admitted() {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	c := sound()
+	c.Prototype.UID, c.Drives, c.MayDelete = "", true, Found(false)
+	if got := reasons(c.Judge()); !slices.Equal(got, []string{ForceNotAllowed}) {
+		t.Errorf("whoever would drive it: %v", got)
+	}
+	c = sound()
+	c.Account, c.RightLacking, c.OrderRefused, c.PodRefused = Found(false), Seen[string]{}, Seen[string]{}, Seen[string]{}
+	if v := c.Judge(); !slices.Equal(reasons(v), []string{NotInstalled}) || len(v.Unread) != 0 {
+		t.Errorf("without an account nothing is asked of it: %+v", v)
+	}
+}
+
+// TestBothKindsOfPods are told, those that can't be evicted first.
+func TestBothKindsOfPods(t *testing.T) {
+	c := sound()
+	c.Pods = Found(Pods{Stuck: []string{"a"}, Protected: []string{"b"}})
+	if got := reasons(c.Judge()); !slices.Equal(got, []string{UnmanagedPods, ProtectedPods}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestAReasonOfThePoolIsToldOnce, by the preflight; another one of the pool's is added.
+func TestAReasonOfThePoolIsToldOnce(t *testing.T) {
+	c := sound()
+	c.Cloud = Found([]cloud.Refusal{cloud.Refuse("A", "said by the preflight", "x")})
+	c.Recipe = Found(cloud.Pool{Refusals: []cloud.Refusal{cloud.Refuse("A", "said by the pool", "x"), cloud.Refuse("B", "said by the pool", "x")}})
+	v := c.Judge()
+	if !slices.Equal(reasons(v), []string{"A", "B"}) || !strings.HasPrefix(v.Refusals[0].Message, "said by the preflight") {
+		t.Errorf("%+v", v)
+	}
+	if told, _ := c.Cloud.Get(); len(told) != 1 {
+		t.Errorf("the case was changed: %+v", told)
+	}
+}
+
+func TestTheNewestVersionMayBeReplacedByOneOfItsOwnName(t *testing.T) {
+	for current, refused := range map[string]bool{"": false, "2026.03.13": false, "2026.03.14": false, "2026.03.1402": true, "2026.03.15": true} {
+		c := sound()
+		c.Recipe = Found(cloud.Pool{Recipe: cloud.Recipe{Version: current}})
+		if v := c.Judge(); v.Admitted() == refused {
+			t.Errorf("the recipe names %q: %+v", current, v)
+		}
+	}
+}
+
+// TestImages: a pool that is near its limit is told of, one that is full is refused.
+func TestImages(t *testing.T) {
+	for n := range 11 {
+		c := sound()
+		c.Images = Found(crowd(n))
+		refused := slices.Equal(reasons(c.Judge()), []string{spread.TooManyImages})
+		if refused != (n >= 9) || (c.Crowded() != "") != (n >= 7) {
+			t.Errorf("%d images: refused %t, crowded %q", n, refused, c.Crowded())
+		}
+	}
+	if got := (Images{}).name("memory:///1"); got != "memory:///1" {
+		t.Errorf("an instance without a node is %s", got)
+	}
+}
+
+// TestTheDayOfAVersion may be the day before, that of the decision, or the day behind it, wherever its author lives.
+func TestTheDayOfAVersion(t *testing.T) {
+	for version, fine := range map[string]bool{
+		"2026.03.11": false, "2026.03.12": false, "2026.03.13": true, "2026.03.14": true, "2026.03.1402": true, "2026.03.15": true, "2026.03.16": false, "": false, "14": false,
+	} {
+		c := sound()
+		c.Prototype.Spec.Version = version
+		if got := len(c.Judge().Refusals) == 0; got != fine {
+			t.Errorf("version %q: %t", version, got)
+		}
+	}
+}
+
+func TestClocks(t *testing.T) {
+	for age, reason := range map[time.Duration]string{
+		0: "", -5 * time.Minute: "", -5*time.Minute - time.Second: ClockOff, 24 * time.Hour: "", 24*time.Hour + time.Second: VersionNotToday,
+	} {
+		c := sound()
+		c.Prototype.CreationTimestamp = metav1.NewTime(noon.Add(-age))
+		if got := strings.Join(reasons(c.Judge()), " "); got != reason {
+			t.Errorf("decided %s ago: %q, want %q", age, got, reason)
+		}
+		if age < 0 || age > time.Hour {
+			continue
+		}
+		c.Prototype.CreationTimestamp = metav1.Time{}
+		if !c.Judge().Admitted() {
+			t.Error("one that is only thought of is refused")
+		}
+	}
+	for ahead, fine := range map[time.Duration]bool{0: true, 5 * time.Minute: true, -5 * time.Minute: true, 5*time.Minute + 1: false, -5*time.Minute - 1: false} {
+		c := sound()
+		c.ClockAhead = Found(ahead)
+		if c.Judge().Admitted() != fine {
+			t.Errorf("a donor that is %s ahead", ahead)
+		}
+	}
+}
+
+// TestOthers: a capture of the same pool is in the way if it is older and has not ended, or has made this version. Of a
+// Prototype whose pool nobody can tell, the name counts.
+func TestOthers(t *testing.T) {
+	const mine, not = "memory:///pool1", "memory:///elsewhere/pool1"
+	for _, c := range []struct {
+		other  Other
+		reason string
+	}{
+		{theirs("a", mine, "2026.03.13", v1alpha1.PhasePublishing, time.Hour), CaptureInFlight},
+		{theirs("a", mine, "2026.03.13", "", time.Hour), CaptureInFlight},
+		{theirs("a", mine, "2026.03.13", v1alpha1.PhaseFailed, time.Hour), ""},
+		{theirs("a", mine, "2026.03.13", v1alpha1.PhaseSucceeded, time.Hour), ""},
+		{theirs("a", mine, "2026.03.14", v1alpha1.PhaseSucceeded, time.Hour), CapturedToday},
+		{theirs("a", mine, "2026.03.14", v1alpha1.PhaseFailed, time.Hour), ""},
+		{theirs("a", mine, "2026.03.14", v1alpha1.PhaseDraining, -time.Hour), ""},
+		{theirs("a", mine, "2026.03.14", v1alpha1.PhaseDraining, 0), CaptureInFlight},
+		{theirs("z", mine, "2026.03.14", v1alpha1.PhaseDraining, 0), ""},
+		{theirs("a", not, "2026.03.14", v1alpha1.PhaseDraining, time.Hour), ""},
+		{theirs("a", not, "2026.03.14", v1alpha1.PhaseSucceeded, time.Hour), ""},
+		{theirs("a", "", "2026.03.14", v1alpha1.PhaseDraining, time.Hour), CaptureInFlight},
+	} {
+		k := sound()
+		k.Others = Found([]Other{c.other})
+		if got := strings.Join(reasons(k.Judge()), " "); got != c.reason {
+			t.Errorf("%+v: %q, want %q", c.other.Prototype, got, c.reason)
+		}
+	}
+	k := sound()
+	k.Prototype.CreationTimestamp = metav1.Time{}
+	k.Others = Found([]Other{theirs("z", mine, "2026.03.14", "", -time.Hour)})
+	if got := reasons(k.Judge()); !slices.Equal(got, []string{CaptureInFlight}) {
+		t.Errorf("one that is not created yet is the youngest: %v", got)
+	}
+	unnamed := theirs("a", "", "2026.03.14", "", time.Hour)
+	unnamed.Prototype.Spec.Pool = "pool2"
+	k = sound()
+	k.Others = Found([]Other{unnamed})
+	if !k.Judge().Admitted() {
+		t.Error("one of another name is in the way")
+	}
+}
+
+// TestAStrangerOfANodeHidesTheCloud: of a donor that is not the one that was decided about nothing is asked that would
+// speak of another.
+func TestAStrangerOfANodeHidesTheCloud(t *testing.T) {
+	for _, stray := range troubles {
+		if !stray.strays {
+			continue
+		}
+		bare := sound()
+		c := &Case{Now: noon, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image,
+			Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, Surroundings: bare.Surroundings}
+		stray.spoil(c)
+		if v := c.Judge(); !slices.Equal(reasons(v), []string{stray.reason}) || len(v.Unread) != 0 {
+			t.Errorf("%s: %+v", stray.name, v)
+		}
+	}
+}
+
+func TestAboutNode(t *testing.T) {
+	for reason, want := range map[string]bool{
+		NodeNotFound: true, InstanceNotFound: true, DonorChanged: true, DonorClockOff: true, UnmanagedPods: true, ProtectedPods: true, selection.NotReady: true,
+		VersionNotToday: false, NoImage: false, NotInstalled: false, PoolMismatch: false, "QuotaUsedUp": false, spread.TooManyImages: false,
+	} {
+		if AboutNode(reason) != want || AnotherMayDo([]cloud.Refusal{cloud.Refuse(NoImage, "a", "b"), cloud.Refuse(reason, "a", "b")}) != want {
+			t.Errorf("%s speaks of one node: %t", reason, !want)
+		}
+	}
+	if AnotherMayDo(nil) {
+		t.Error("nothing is refused")
+	}
+}
+
+// without runs a test with other questions.
+func without(t *testing.T, wrong []func(*Case) ([]cloud.Refusal, error), do func()) {
+	t.Helper()
+	right := questions
+	questions = wrong
+	defer func() { questions = right }()
+	do()
+}
+
+// TestNoQuestionIsIdle: each one that is left out lets something pass, or does not notice that something was not looked at.
+func TestNoQuestionIsIdle(t *testing.T) {
+	for i := range questions {
+		without(t, slices.Delete(slices.Clone(questions), i, i+1), func() {
+			missed := 0
+			for _, trouble := range troubles {
+				c := sound()
+				trouble.spoil(c)
+				if c.Judge().Admitted() {
+					missed++
+				}
+			}
+			for _, fail := range looks {
+				c := sound()
+				fail(c, errors.New("it is away"))
+				if c.Judge().Admitted() {
+					missed++
+				}
+			}
+			if missed == 0 {
+				t.Errorf("without question %d all is found", i)
+			}
+		})
+	}
+}
+
+// TestTheOrderIsHeld: of each two neighbours that refuse, exchanged, somebody is told in another order.
+func TestTheOrderIsHeld(t *testing.T) {
+	for i := range len(questions) - 2 { // the last one, whose turn it is, refuses nothing
+		wrong := slices.Clone(questions)
+		wrong[i], wrong[i+1] = wrong[i+1], wrong[i]
+		without(t, wrong, func() {
+			if found, _ := disordered(); len(found) == 0 {
+				t.Errorf("questions %d and %d may change places", i, i+1)
+			}
+		})
+	}
+}
+
+// TestStrayed: only what is known makes a donor another one.
+func TestStrayed(t *testing.T) {
+	donor, away := readyNode("donor"), errors.New("it is away")
+	here := Found(Surroundings{Of: cloud.Membership{Pool: "memory:///pool1"}})
+	elsewhere := Found(Surroundings{Of: cloud.Membership{Pool: "memory:///pool2"}})
+	for name, c := range map[string]struct {
+		donor  Seen[Donor]
+		around Seen[Surroundings]
+		want   bool
+	}{
+		"nobody looked":               {want: false},
+		"nobody could look":           {Unread[Donor](away), Unread[Surroundings](away), false},
+		"there":                       {Found(Donor{Node: &donor}), here, false},
+		"there, nobody knows where":   {Found(Donor{Node: &donor}), Unread[Surroundings](away), false},
+		"there, nobody looked where":  {Found(Donor{Node: &donor}), Seen[Surroundings]{}, false},
+		"elsewhere":                   {Found(Donor{Node: &donor}), elsewhere, true},
+		"elsewhere, and unread":       {Unread[Donor](away), elsewhere, true},
+		"gone":                        {Found(Donor{}), Seen[Surroundings]{}, true},
+		"gone, and once in the pool":  {Found(Donor{}), here, true},
+		"another":                     {Found(Donor{Node: &donor, Replaced: true}), here, true},
+		"another, nobody knows where": {Found(Donor{Node: &donor, Replaced: true}), Unread[Surroundings](away), true},
+	} {
+		k := sound()
+		k.Donor, k.Surroundings = c.donor, c.around
+		if got := k.Strayed(); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestSeen(t *testing.T) {
+	away := errors.New("it is away")
+	if value, err := Found(7).Get(); value != 7 || err != nil {
+		t.Errorf("%d %v", value, err)
+	}
+	if _, err := Unread[int](away).Get(); !errors.Is(err, away) {
+		t.Errorf("%v", err)
+	}
+	if _, err := (Seen[int]{}).Get(); !errors.Is(err, errNotLooked) {
+		t.Errorf("%v", err)
+	}
+	if value, err := Look(7, nil).Get(); value != 7 || err != nil {
+		t.Errorf("%d %v", value, err)
+	}
+	if value, err := Look(7, away).Get(); value != 0 || !errors.Is(err, away) {
+		t.Errorf("of a look that failed %d is believed, and %v", value, err)
+	}
+}
+
+// TestVerdicts: what is refused is refused whatever is unread, and what is unread can be told beside it.
+func TestVerdicts(t *testing.T) {
+	refused, away := []cloud.Refusal{cloud.Refuse("A", "b", "c")}, errors.New("it is away")
+	for name, c := range map[string]struct {
+		verdict  Verdict
+		admitted bool
+		err      string
+		trouble  string
+	}{
+		"nothing":           {Verdict{}, true, "", ""},
+		"refused":           {Verdict{Refusals: refused}, false, "", ""},
+		"unread":            {Verdict{Unread: []error{away}}, false, "it is away", "it is away"},
+		"twice unread":      {Verdict{Unread: []error{away, errors.New("so is that")}}, false, "it is away; so is that", "it is away; so is that"},
+		"unread, refused":   {Verdict{Refusals: refused, Unread: []error{away}}, false, "", "it is away"},
+		"unread, refused 2": {Verdict{Refusals: refused, Unread: []error{away, away}}, false, "", "it is away; it is away"},
+	} {
+		said := func(err error) string {
+			if err == nil {
+				return ""
+			}
+			return err.Error()
+		}
+		if v := c.verdict; v.Admitted() != c.admitted || said(v.Err()) != c.err || said(v.Trouble()) != c.trouble {
+			t.Errorf("%s: admitted %t, %v, %v", name, v.Admitted(), v.Err(), v.Trouble())
+		}
+	}
+}

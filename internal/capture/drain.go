@@ -1,0 +1,49 @@
+package capture
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/node"
+)
+
+// lookPods reads which pods must still leave, while the donor is being drained.
+func (d drain) lookPods(ctx context.Context, w *world) error {
+	f := &w.facts
+	if f.MustBoot() || !f.Recorded || !f.Cordoned || w.node == nil || f.Failed || f.Deleting {
+		f.Drained = f.MustBoot()
+		return nil
+	}
+	settings := w.p.Spec.Settings.Defaulted().Drain
+	left, err := node.Left(ctx, d.Kube, w.node.Name, settings, ownPod(d.namespace, w.p))
+	if err != nil {
+		return err
+	}
+	w.left = left
+	f.Drained = len(left.Pods) == 0 && len(left.Stuck) == 0
+	f.DrainOverdue = !settings.Force && d.overdue(w)
+	if f.DrainOverdue && !f.Drained {
+		w.blocked = node.HeldBack(ctx, d.Kube, left) // what the capture will say that it failed for
+	}
+	return nil
+}
+
+// overdue: the drain takes longer than it may.
+func (d drain) overdue(w *world) bool {
+	limit := w.p.Spec.Settings.Defaulted().Drain.Timeout.Duration
+	return w.reservation != nil && d.now().Sub(w.reservation.ReservedAt.Time) > limit
+}
+
+// evict asks the pods that are left to go, once. Past the drain's timeout, with force, budgets count no more.
+func (d drain) evict(ctx context.Context, w *world) error {
+	settings := w.p.Spec.Settings.Defaulted().Drain
+	blocked, err := node.Evict(ctx, d.Kube, w.left, settings, settings.Force && d.overdue(w))
+	w.blocked = blocked
+	reportDrain(w)
+	return err
+}
+
+// ownPod is the generalize pod of the Prototype, which stays.
+func ownPod(namespace string, p *v1alpha1.Prototype) node.Own {
+	return node.Own{Namespace: namespace, Name: podName(p)}
+}

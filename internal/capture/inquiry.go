@@ -1,0 +1,265 @@
+package capture
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/kured"
+	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/node"
+)
+
+// gather looks at all that speaks for or against a capture that has not begun, and refuses nothing: package admission
+// does. What cannot be looked at is part of the case, and keeps nothing else from being looked at.
+func (q inquiry) gather(ctx context.Context, w *world) *admission.Case {
+	c := &admission.Case{
+		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.unplaced, Image: q.image, AllowedImages: q.AllowedImages,
+		Namespace: q.namespace, OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Pod != plan.NoPod,
+	}
+	if c.Pool == "" {
+		return c
+	}
+	c.PoolName = q.Cloud.PoolName(w.pool)
+	c.Donor = admission.Found(admission.Donor{Node: w.named, Replaced: w.named != nil && w.node == nil})
+	q.turn(ctx, w, c)
+	if w.node != nil {
+		q.surroundings(ctx, w, c)
+	}
+	if c.Strayed() {
+		return c
+	}
+	q.pods(ctx, w, c)
+	if !c.Again {
+		q.cluster(ctx, w, c)
+		q.cloud(ctx, w, c)
+	}
+	return c
+}
+
+// turn looks at the other captures, and at kured.
+func (q inquiry) turn(ctx context.Context, w *world, c *admission.Case) {
+	list := &v1alpha1.PrototypeList{}
+	err := q.Client.List(ctx, list)
+	if err != nil {
+		err = fmt.Errorf("list prototypes: %w", err)
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(other v1alpha1.Prototype) bool { return other.Name == w.p.Name })
+	w.ahead = holding(list.Items)
+	lock, kuredErr := kured.Read(ctx, q.Kube, q.Kured, q.now())
+	w.kured = lock
+	c.Queued = admission.Look(len(w.ahead) >= q.concurrent || lock.Node != "", cmp.Or(err, kuredErr))
+	of := make([]cloud.Membership, len(list.Items))
+	if err == nil {
+		of, err = membership.OfPrototypes(ctx, q.Cloud, list.Items)
+	}
+	if err != nil {
+		c.Others = admission.Unread[[]admission.Other](err)
+		return
+	}
+	others := make([]admission.Other, len(list.Items))
+	for i := range list.Items {
+		others[i] = admission.Other{Prototype: &list.Items[i], Pool: of[i].Pool}
+	}
+	c.Others = admission.Found(others)
+}
+
+// holding tells which of the Prototypes hold a donor.
+func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
+	for i := range prototypes {
+		record, err := v1alpha1.RecordOf(&prototypes[i])
+		if err != nil || record.Reservation != nil { // an unreadable record may hold one
+			holding = append(holding, prototypes[i])
+		}
+	}
+	return holding
+}
+
+// surroundings looks at the nodes of the pool.
+func (q inquiry) surroundings(ctx context.Context, w *world, c *admission.Case) {
+	var around admission.Surroundings
+	err := membership.Each(ctx, q.Kube, q.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		switch {
+		case n.Name == w.p.Spec.Donor.NodeName:
+			around.Of = of
+		case of.Pool == w.pool:
+			around.Peers = append(around.Peers, *n)
+		}
+		return nil
+	})
+	if around.Of.Pool != "" {
+		around.OfName = q.Cloud.PoolName(around.Of.Pool)
+	}
+	c.Surroundings = admission.Look(around, err)
+}
+
+// pods looks at those that a drain would meet.
+func (q inquiry) pods(ctx context.Context, w *world, c *admission.Case) {
+	left, err := node.Left(ctx, q.Kube, w.node.Name, w.p.Spec.Settings.Drain, ownPod(q.namespace, w.p))
+	w.left = left
+	c.Pods = admission.Look(admission.Pods{Stuck: left.Stuck, Protected: left.Protected}, err)
+}
+
+// cluster looks at what else the capture needs of the cluster.
+func (q inquiry) cluster(ctx context.Context, w *world, c *admission.Case) {
+	c.ClockAhead = admission.Look(q.clockAhead(ctx, w.node.Name))
+	c.Account = admission.Look(q.account(ctx))
+	queued, _ := c.Queued.Get()
+	if there, err := c.Account.Get(); err == nil && there && !queued {
+		c.RightLacking = admission.Look(q.rightLacking(ctx))
+		c.OrderRefused = admission.Found(q.orderRefused(ctx, w.p))
+		c.PodRefused = admission.Found(q.podRefused(ctx, w))
+	}
+	c.Rules = admission.Look(q.userRules(ctx, w.p))
+	if c.AsksForce() {
+		c.MayDelete = admission.Look(q.mayDelete(ctx))
+	}
+}
+
+// clockAhead is by how much the donor's clock is ahead of the API server's, by what its kubelet writes into the node's
+// Lease every few seconds. Who may not read that, or finds none, says nothing.
+func (q inquiry) clockAhead(ctx context.Context, name string) (time.Duration, error) {
+	lease, err := q.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("read lease %s/%s: %w", corev1.NamespaceNodeLease, name, err)
+	case lease.Spec.RenewTime == nil:
+		return 0, nil
+	}
+	return lease.Spec.RenewTime.Sub(writtenAt(lease, q.now())), nil
+}
+
+// writtenAt is when the Lease was last written, by the API server's own clock; now where that is not told.
+func writtenAt(lease *coordinationv1.Lease, now time.Time) time.Time {
+	var last time.Time
+	for _, entry := range lease.ManagedFields {
+		if entry.Time != nil && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	if last.IsZero() {
+		return now
+	}
+	return last
+}
+
+// account tells whether the generalize pod's is there.
+func (q inquiry) account(ctx context.Context) (bool, error) {
+	_, err := q.Kube.CoreV1().ServiceAccounts(q.namespace).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("read service account %s/%s: %w", q.namespace, v1alpha1.GeneralizeServiceAccount, err)
+	}
+	return err == nil, nil
+}
+
+// accountRights are what the generalize pod's account must be allowed in its namespace: to read what it is ordered to
+// do, and to report on it.
+var accountRights = []authorizationv1.ResourceAttributes{
+	{Group: v1alpha1.GroupVersion.Group, Resource: "orders", Verb: "get"},
+	{Group: v1alpha1.GroupVersion.Group, Resource: "orders", Subresource: "status", Verb: "patch"},
+}
+
+// rightLacking asks the API server what the account may do. Who may not ask is told nothing.
+func (q inquiry) rightLacking(ctx context.Context) (string, error) {
+	for _, right := range accountRights {
+		right.Namespace = q.namespace
+		review, err := q.Kube.AuthorizationV1().LocalSubjectAccessReviews(q.namespace).Create(ctx, &authorizationv1.LocalSubjectAccessReview{
+			ObjectMeta: metav1.ObjectMeta{Namespace: q.namespace},
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				ResourceAttributes: &right,
+				User:               fmt.Sprintf("system:serviceaccount:%s:%s", q.namespace, v1alpha1.GeneralizeServiceAccount),
+				Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + q.namespace, "system:authenticated"},
+			},
+		}, metav1.CreateOptions{})
+		switch {
+		case apierrors.IsForbidden(err):
+			return "", nil
+		case err != nil:
+			return "", fmt.Errorf("ask what service account %s/%s may do: %w", q.namespace, v1alpha1.GeneralizeServiceAccount, err)
+		case !review.Status.Allowed:
+			resource := right.Resource
+			if right.Subresource != "" {
+				resource += "/" + right.Subresource
+			}
+			return right.Verb + " " + resource + "." + right.Group, nil
+		}
+	}
+	return "", nil
+}
+
+// orderRefused has the API server look at the order without keeping it: where the kind is not installed, that would
+// show only when the donor is drained. What this process itself may not do says nothing.
+func (q inquiry) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string {
+	order := newOrder(p, q.namespace, v1alpha1.InPlace, "preflight", "", "preflight")
+	order.OwnerReferences = nil // a Prototype that is only thought of has no UID
+	err := q.Client.Create(ctx, order, client.DryRunAll)
+	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
+		return ""
+	}
+	return err.Error()
+}
+
+// podRefused has the API server look at the generalize pod without keeping it: Pod Security, a quota or somebody's
+// webhook may not let it in. What this process itself may not do says nothing, because it may be one that only asks. Nor
+// does no answer, or that of a webhook which knows no dry run (a bad request).
+func (q inquiry) podRefused(ctx context.Context, w *world) string {
+	pod := generalizePod(w.p, w.record, q.namespace, q.image)
+	_, err := q.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || notAuthorized(err) {
+		return ""
+	}
+	return err.Error()
+}
+
+// notAuthorized tells the authorizer's refusal from those of admission, which have the same code.
+func notAuthorized(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
+}
+
+// userRules looks whether the user's own rules can be used.
+func (q inquiry) userRules(ctx context.Context, p *v1alpha1.Prototype) (admission.Rules, error) {
+	files, err := q.rules.read(ctx, p)
+	switch {
+	case apierrors.IsNotFound(err):
+		return admission.Rules{Missing: true}, nil
+	case err != nil, files == nil:
+		return admission.Rules{}, err
+	case !holdsRules(files):
+		return admission.Rules{Wrong: "no key of it ends in .yaml"}, nil
+	case q.CheckRules != nil:
+		if err := q.CheckRules(p.Spec.Settings.Defaulted().Generalize.Profile, files); err != nil {
+			return admission.Rules{Wrong: err.Error()}, nil
+		}
+	}
+	return admission.Rules{}, nil
+}
+
+// mayDelete asks whether this process may delete pods. Who may not ask is taken for one who may.
+func (q inquiry) mayDelete(ctx context.Context) (bool, error) {
+	review, err := q.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: "pods", Verb: "delete"}},
+	}, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("ask whether pods may be deleted: %w", err)
+	}
+	return review.Status.Allowed, nil
+}

@@ -1,0 +1,132 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/spread"
+)
+
+// cloud looks at what the cloud has against the capture.
+func (q inquiry) cloud(ctx context.Context, w *world, c *admission.Case) {
+	asked := talk{w.trouble}
+	c.BuiltFrom = ask(&asked, func() (cloud.Image, error) { return q.builtFrom(ctx, w) })
+	c.Cloud = ask(&asked, func() ([]cloud.Refusal, error) { return q.preflight(ctx, w) })
+	if _, err := c.Cloud.Get(); cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Unsupported) {
+		return // it does not know the instance
+	}
+	c.Recipe = ask(&asked, func() (cloud.Pool, error) { return q.Cloud.Pool(ctx, w.pool) })
+	c.Images = ask(&asked, func() (admission.Images, error) { return q.images(ctx, w, c) })
+	c.CustomData = ask(&asked, func() (admission.CustomData, error) { return q.customData(ctx, w) })
+	w.recipe, _ = c.Recipe.Get()
+}
+
+// talk is what the cloud was asked in one look: a cloud that does not answer is asked no more.
+type talk struct{ trouble error }
+
+// ask makes one look, unless the cloud has not answered one before.
+func ask[T any](t *talk, look func() (T, error)) admission.Seen[T] {
+	if silent(t.trouble) {
+		return admission.Unread[T](t.trouble)
+	}
+	value, err := look()
+	if silent(err) {
+		t.trouble = err
+	}
+	return admission.Look(value, err)
+}
+
+// silent tells of an error that it speaks of the cloud, and not of what was asked.
+func silent(err error) bool {
+	return cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) || cloud.Is(err, cloud.Unauthenticated)
+}
+
+// builtFrom is the pool's version that the donor was built from. It costs a request only where that is one.
+func (q inquiry) builtFrom(ctx context.Context, w *world) (cloud.Image, error) {
+	if w.trouble != nil || w.instance.BuiltFrom == "" {
+		return cloud.Image{}, w.trouble
+	}
+	return q.Cloud.Image(ctx, cloud.ImageRef{Pool: w.pool, Version: w.instance.BuiltFrom})
+}
+
+// images counts from how many the pool's instances were built. Only pools that are large enough for it are counted.
+func (q inquiry) images(ctx context.Context, w *world, c *admission.Case) (admission.Images, error) {
+	pool, err := c.Recipe.Get()
+	census, able := cloud.As[cloud.Census](q.Cloud)
+	if err != nil || !able || !spread.Possible(pool.Capacity, census.MaxImages()) {
+		return admission.Images{}, err
+	}
+	instances, err := census.Instances(ctx, w.pool)
+	if cloud.Is(err, cloud.Unsupported) || cloud.Is(err, cloud.NotFound) {
+		return admission.Images{}, nil
+	}
+	if err != nil {
+		return admission.Images{}, err
+	}
+	found := admission.Images{Spread: spread.Of(pool.Recipe, instances, census.MaxImages()), Names: map[cloud.InstanceID]string{}}
+	around, _ := c.Surroundings.Get()
+	for _, id := range found.Spread.Brief().Oldest(pool.Recipe).Instances {
+		for _, n := range append([]corev1.Node{*w.node}, around.Peers...) {
+			if q.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), id) {
+				found.Names[id] = n.Name
+			}
+		}
+	}
+	return found, nil
+}
+
+// customData looks for the copy that the settings name, and where it is missing whether it is needed.
+func (q inquiry) customData(ctx context.Context, w *world) (admission.CustomData, error) {
+	_, err := q.promotion.customData(ctx, w.p)
+	var missing *cloud.Error
+	if !errors.As(err, &missing) || missing.Refusal == nil {
+		return admission.CustomData{}, err
+	}
+	change, err := q.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p))
+	return admission.CustomData{Missing: missing.Refusal, Needed: len(change.Removes) > 0}, err
+}
+
+// preflightLife is how long a preflight that found nothing stands for the same capture: whoever decides asks just
+// before the capture begins.
+const preflightLife = time.Minute
+
+// preflights are those that found nothing in the cloud's way, by what was thought of: the time of each.
+type preflights struct{ sync.Map }
+
+// stands tells whether one that was made of the same found nothing a moment ago.
+func (f *preflights) stands(spec cloud.PreflightSpec, now time.Time) bool {
+	at, found := f.Load(spec)
+	return found && now.Sub(at.(time.Time)).Abs() < preflightLife
+}
+
+// passed keeps one, and forgets what stands no more.
+func (f *preflights) passed(spec cloud.PreflightSpec, now time.Time) {
+	f.Range(func(other, at any) bool {
+		if now.Sub(at.(time.Time)).Abs() >= preflightLife {
+			f.Delete(other)
+		}
+		return true
+	})
+	f.Store(spec, now)
+}
+
+// preflight asks the provider, unless it has just said that nothing is in the way. What it says of the instance with
+// each look counts in any case, and so does what it says of the pool, which is looked at after this.
+func (q inquiry) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error) {
+	spec := cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version}
+	if w.instance.ID != "" && q.preflights.stands(spec, q.now()) {
+		return slices.Clone(w.instance.Refusals), nil
+	}
+	refusals, err := q.Cloud.Preflight(ctx, spec)
+	if err == nil && len(refusals) == 0 {
+		q.preflights.passed(spec, q.now())
+	}
+	return refusals, err
+}

@@ -1,0 +1,132 @@
+package capture
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// asked are the reasons that the engine tells of a capture, as somebody asks before it is decided.
+func (s *stage) asked() (reasons []string, err error) {
+	refusals, err := s.engine.Refusals(s.t.Context(), s.prototype())
+	for _, r := range refusals {
+		reasons = append(reasons, r.Reason)
+	}
+	return reasons, err
+}
+
+// withoutAccount takes the generalize pod's account away.
+func (s *stage) withoutAccount() {
+	s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), ourspace, v1alpha1.GeneralizeServiceAccount))
+}
+
+// TestNoLookThatFailsHidesAReason: whichever call of the inquiry is lost, what was seen refuses; and where nothing was, the
+// capture is not let begin.
+func TestNoLookThatFailsHidesAReason(t *testing.T) {
+	for _, spoiled := range []bool{true, false} {
+		staged := func() *stage {
+			s := newStage(t).decide()
+			if spoiled {
+				s.withoutAccount()
+			}
+			s.calls = nil
+			return s
+		}
+		whole := staged()
+		if _, err := whole.asked(); err != nil || len(whole.calls) < 12 {
+			t.Fatalf("%d calls, %v", len(whole.calls), err)
+		}
+		for n := range whole.calls {
+			s := staged()
+			lost := ""
+			s.lose = func(i int, what string) memory.Outcome {
+				if i != n {
+					return memory.Pass()
+				}
+				lost = what
+				return memory.Outcome{Err: &cloud.Error{Kind: cloud.Denied, Op: "lose", Message: what}}
+			}
+			reasons, err := s.asked()
+			needed := slices.Contains([]string{"get nodes/", "get pods/", "get serviceaccounts/"}, lost)
+			switch {
+			case spoiled && !needed && (err != nil || !slices.Equal(reasons, []string{admission.NotInstalled})):
+				t.Errorf("without %q: %v, %v", lost, reasons, err)
+			case spoiled && needed && err == nil && len(reasons) == 0, !spoiled && err == nil && len(reasons) == 0 && !mayBeLost(lost):
+				t.Errorf("without %q the capture would begin", lost)
+			case !spoiled && len(reasons) > 0:
+				t.Errorf("without %q it is refused for %v", lost, reasons)
+			}
+		}
+	}
+}
+
+// mayBeLost tells of a call that only adds a reason where it is answered.
+func mayBeLost(what string) bool {
+	return what == "create order" || strings.HasPrefix(what, "create pods/")
+}
+
+// TestASilentCloudIsAskedNoMore in the same look, and hides nothing of the cluster.
+func TestASilentCloudIsAskedNoMore(t *testing.T) {
+	for _, kind := range []cloud.Kind{cloud.Throttled, cloud.Unavailable, cloud.Unauthenticated, cloud.Denied} {
+		s := newStage(t).decide()
+		s.withoutAccount()
+		s.calls = nil
+		s.lose = func(_ int, what string) memory.Outcome {
+			if !isCloudCall(what) || strings.HasPrefix(what, "PoolsOf") {
+				return memory.Pass()
+			}
+			return memory.Outcome{Err: &cloud.Error{Kind: kind, Op: "look", Message: "not now"}}
+		}
+		reasons, err := s.asked()
+		if err != nil || !slices.Equal(reasons, []string{admission.NotInstalled}) {
+			t.Errorf("%s: %v, %v", kind, reasons, err)
+		}
+		said := slices.DeleteFunc(slices.Clone(s.calls), func(call string) bool { return !isCloudCall(call) || strings.HasPrefix(call, "PoolsOf") })
+		if (len(said) == 1) != (kind != cloud.Denied) {
+			t.Errorf("%s: it was asked %v", kind, said)
+		}
+		preview, err := s.engine.Preview(t.Context(), s.prototype())
+		var told *cloud.Error
+		if len(preview.Refusals) != 1 || !errors.As(err, &told) || told.Kind != kind {
+			t.Errorf("%s: a preview tells both, and not %+v, %v", kind, preview.Refusals, err)
+		}
+	}
+}
+
+// isCloudCall tells a call of the provider from one of the API server.
+func isCloudCall(what string) bool { return what[0] >= 'A' && what[0] <= 'Z' }
+
+// TestAPassThatCannotSeeAllEnds: a driver refuses for what it sees while the cloud is away, and otherwise waits for it.
+func TestAPassThatCannotSeeAllEnds(t *testing.T) {
+	for _, spoiled := range []bool{true, false} {
+		s := newStage(t).decide()
+		if spoiled {
+			s.withoutAccount()
+		}
+		s.lose = func(_ int, what string) memory.Outcome {
+			if strings.HasPrefix(what, "Instance ") {
+				return memory.Outcome{Err: &cloud.Error{Kind: cloud.Unavailable, Op: "look", Message: "not now"}}
+			}
+			return memory.Pass()
+		}
+		_, err := s.engine.Pass(t.Context(), s.name)
+		p := s.prototype()
+		if spoiled && (err != nil || p.Status.Failure == nil || p.Status.Failure.Reason != admission.NotInstalled) {
+			t.Errorf("it is not refused: %v, %+v", err, p.Status.Failure)
+		}
+		if !spoiled && (!cloud.Is(err, cloud.Unavailable) || p.Status.Failure != nil) {
+			t.Errorf("it does not wait for the cloud: %v, %+v", err, p.Status.Failure)
+		}
+		if s.cloud.World().Count(memory.ByCaller, memory.EffectProtect, "") > 0 {
+			t.Error("the donor was taken")
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package capture
+
+import (
+	"context"
+	"strings"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/retention"
+)
+
+// lookRecipe reads what the pool's recipe points at, once there is an image that it could point at, and
+// then what is to be retired.
+func (m promotion) lookRecipe(ctx context.Context, w *world) error {
+	f := &w.facts
+	copied := f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting && f.Snapshot != plan.Foreign
+	if f.Image != plan.Complete || copied || f.Failed || f.Deleting {
+		return nil // the snapshot goes first
+	}
+	var err error
+	if w.recipe, err = m.Cloud.Pool(ctx, w.pool); err != nil {
+		return err
+	}
+	if w.change, err = m.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
+		return err
+	}
+	f.Recipe = w.pointsAt()
+	if f.Recipe == plan.RecipeElsewhere {
+		f.Saved, err = m.lookSaved(ctx, w)
+	}
+	if err != nil || f.Recipe != plan.RecipeHere {
+		return err
+	}
+	f.Growing = w.p.Spec.Settings.Recipe.NewNodes > 0 && (w.record.ScaleOut == nil || !w.record.ScaleOut.Done)
+	return m.lookRetirement(ctx, w)
+}
+
+// pointsAt is what the recipe names, against this Prototype's version.
+func (w *world) pointsAt() plan.Recipe {
+	now := w.recipe.Recipe.Version
+	switch {
+	case w.change.Done:
+		return plan.RecipeHere
+	case now != "" && imageversion.Compare(now, w.p.Spec.Version) > 0:
+		return plan.RecipeNewer
+	case w.changedHands():
+		return plan.RecipeChanged
+	default:
+		return plan.RecipeElsewhere
+	}
+}
+
+// changedHands tells that somebody pointed the recipe at another image since the capture began. Their reason is not
+// known here, so it is theirs to say which of the two images is meant.
+func (w *world) changedHands() bool {
+	before, now := w.record.Recipe, w.recipe.Recipe
+	return before != "" && !strings.EqualFold(now.Image, before) && imageversion.Compare(now.Version, w.p.Spec.Version) != 0
+}
+
+func (m promotion) lookRetirement(ctx context.Context, w *world) error {
+	images, err := m.Cloud.Images(ctx, w.pool)
+	if err != nil {
+		return err
+	}
+	keep := int(w.p.Spec.Settings.Defaulted().Keep)
+	if w.retire, err = m.retirable(ctx, w.pool, images, w.p.Spec.Version, keep); err != nil {
+		return err
+	}
+	w.facts.Excess = len(w.retire) > 0
+	return nil
+}
+
+// retirable lists the versions to retire. The pool's instances are counted only where some version would go:
+// one that an instance was built from stays.
+func (m promotion) retirable(ctx context.Context, pool cloud.PoolID, images []cloud.Image, current string, keep int) ([]string, error) {
+	retire := retention.Retired(retention.Decide(images, current, keep, nil))
+	census, able := cloud.As[cloud.Census](m.Cloud)
+	if len(retire) == 0 || !able {
+		return retire, nil
+	}
+	instances, err := census.Instances(ctx, pool)
+	if cloud.Is(err, cloud.Unsupported) {
+		return retire, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return retention.Retired(retention.Decide(images, current, keep, retention.CountInUse(instances))), nil
+}
+
+// removesBootstrap tells whether the profile bootstraps a node once and for all.
+func removesBootstrap(p *v1alpha1.Prototype) bool {
+	return p.Spec.Settings.Defaulted().Generalize.Profile.Traits().RemovesBootstrap
+}
+
+// retire deletes the versions that are no longer kept.
+func (m promotion) retire(ctx context.Context, w *world) error {
+	for _, version := range w.retire {
+		if err := m.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: w.pool, Version: version}); err != nil {
+			return err
+		}
+		w.p.Status.Retired = append(w.p.Status.Retired, version)
+	}
+	return nil
+}
+
+// scaleOut grows the pool once, whatever happens in between: the size to reach is written down first, and
+// that it was reached afterwards.
+func (m promotion) scaleOut(ctx context.Context, w *world) error {
+	if w.record.ScaleOut == nil {
+		target := w.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)
+		if err := m.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {
+			return err
+		}
+	}
+	target := w.record.ScaleOut.Target
+	if w.recipe.Capacity < target {
+		if err := m.Cloud.SetCapacity(ctx, w.pool, w.recipe.Capacity, target); err != nil {
+			return err
+		}
+	}
+	return m.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target, Done: true} })
+}
