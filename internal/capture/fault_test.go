@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,17 +61,24 @@ func (s *stage) changeTo(version string) cloud.RecipeChange {
 
 // TestEverySingleCallLost loses each call of a whole capture, to the cloud and to the API server, in each
 // way. One lost call may cost time, never the capture: it succeeds, with one snapshot and one reboot.
-func TestEverySingleCallLost(t *testing.T) {
-	whole := inFull(t)
+func TestEverySingleCallLost(t *testing.T) { everySingleCallLost(t) }
+
+// TestEverySingleCallLostWithRecipesApart is the same with recipes of another implementation: objects apart from the
+// disks' cloud, whose instances do not say whose they are.
+func TestEverySingleCallLostWithRecipesApart(t *testing.T) {
+	everySingleCallLost(t, func(s *stage) { s.apart = true })
+}
+
+func everySingleCallLost(t *testing.T, options ...option) {
+	whole := inFull(t, options...)
 	whole.succeeded(whole.play())
+	whole.onlyWhatWasMeant()
 	calls := len(whole.calls)
-	schedules := 0
 	for i, loss := range losses {
-		schedules += calls
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
 			for n := range calls {
-				s := inFull(t, donors[(n+i)%len(donors)])
+				s := inFull(t, append(slices.Clone(options), donors[(n+i)%len(donors)])...)
 				s.wipeStatus = loss.wipe
 				lost := ""
 				s.lose = func(i int, what string) memory.Outcome {
@@ -89,49 +97,7 @@ func TestEverySingleCallLost(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d calls, %d schedules", calls, schedules)
-}
-
-// TestEachKindOfCallLostWithRecipesApart is the same with recipes of another implementation, objects apart from the
-// disks' cloud: of each kind of call the first and the last is lost, in each way.
-func TestEachKindOfCallLostWithRecipesApart(t *testing.T) {
-	apart := func(s *stage) { s.apart = true }
-	whole := inFull(t, apart)
-	whole.succeeded(whole.play())
-	whole.onlyWhatWasMeant()
-	first, last := map[string]int{}, map[string]int{}
-	for n, call := range whole.calls {
-		kind, _, _ := strings.Cut(call, " ")
-		if _, seen := first[kind]; !seen {
-			first[kind] = n
-		}
-		last[kind] = n
-	}
-	lost := map[int]bool{}
-	for kind := range first {
-		lost[first[kind]], lost[last[kind]] = true, true
-	}
-	for i, loss := range losses {
-		t.Run(loss.name, func(t *testing.T) {
-			t.Parallel()
-			for n := range lost {
-				s := inFull(t, apart, donors[(n+i)%len(donors)])
-				s.wipeStatus = loss.wipe
-				s.lose = func(i int, _ string) memory.Outcome {
-					if i != n {
-						return memory.Pass()
-					}
-					return loss.outcome
-				}
-				s.succeeded(s.play())
-				s.onlyWhatWasMeant()
-				if t.Failed() {
-					t.Fatalf("call %d (%s) lost: %s", n, whole.calls[n], loss.name)
-				}
-			}
-		})
-	}
-	t.Logf("%d calls, %d of them lost in each way", len(whole.calls), len(lost))
+	t.Logf("%d calls, %d schedules", calls, calls*len(losses))
 }
 
 // onlyWhatWasMeant holds what a fault must not multiply.

@@ -3,7 +3,9 @@ package capture
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
@@ -152,7 +155,8 @@ func (s *stage) buildCluster(peer cloud.InstanceID) {
 	s.kube.AddReactor("*", "*", s.react)
 	scheme := runtime.NewScheme()
 	s.must(v1alpha1.AddToScheme(scheme))
-	s.clean = ctrlfake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.Order{}).Build()
+	tracker := kubetesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder()) // likewise
+	s.clean = ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.Order{}).Build()
 	s.faulty = interceptor.NewClient(s.clean.(client.WithWatch), s.interceptors())
 }
 
@@ -225,13 +229,71 @@ func (s *stage) interceptors() interceptor.Funcs {
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			return outcome(s.next("delete order"), func() error { return c.Delete(ctx, obj, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			return outcome(s.next("patch prototype"), func() error { return c.Patch(ctx, obj, patch, opts...) })
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
+			return outcome(s.next("patch prototype"), func() error {
+				return merged(ctx, c, obj, patch, func(next client.Object) error { return c.Update(ctx, next) })
+			})
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			return outcome(s.next("patch prototype status"), func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+			return outcome(s.next("patch prototype status"), func() error {
+				return merged(ctx, c, obj, patch, func(next client.Object) error { return c.SubResource(sub).Update(ctx, next) })
+			})
 		},
 	}
+}
+
+// merged carries a merge patch out as an update of what is there now: the client in memory has another way, which
+// costs as much as the rest of a capture.
+func merged(ctx context.Context, c client.Client, obj client.Object, patch client.Patch, update func(client.Object) error) error {
+	data, err := patch.Data(obj)
+	if err != nil || patch.Type() != types.MergePatchType {
+		return errors.Join(err, fmt.Errorf("the patch is a %s: %s", patch.Type(), data))
+	}
+	next := obj.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), next); err != nil {
+		return err
+	}
+	now, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	var whole, change map[string]any
+	if err := errors.Join(json.Unmarshal(now, &whole), json.Unmarshal(data, &change)); err != nil {
+		return err
+	}
+	if now, err = json.Marshal(merge(whole, change)); err != nil {
+		return err
+	}
+	to := reflect.ValueOf(next).Elem()
+	to.SetZero()
+	if err := json.Unmarshal(now, next); err != nil {
+		return err
+	}
+	if err := update(next); err != nil {
+		return err
+	}
+	reflect.ValueOf(obj).Elem().Set(to)
+	return nil
+}
+
+// merge is a merge patch, by RFC 7386: null removes, a map goes into a map, and anything else takes the place.
+func merge(whole, change map[string]any) map[string]any {
+	if whole == nil {
+		whole = map[string]any{}
+	}
+	for key, value := range change {
+		inner, isMap := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(whole, key)
+		case isMap:
+			there, _ := whole[key].(map[string]any)
+			whole[key] = merge(there, inner)
+		default:
+			whole[key] = value
+		}
+	}
+	return whole
 }
 
 // react loses calls of the clientset, and does what a real API server does and the fake one does not:

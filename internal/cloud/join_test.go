@@ -45,7 +45,7 @@ func halves(t *testing.T) (*memory.Cloud, cloud.PoolID, *counted, *molded, cloud
 	t.Helper()
 	world := memory.New(memory.Config{})
 	pool := world.AddPool(memory.PoolSpec{Name: "pool1", Location: "here", MaxSize: 7, Traits: map[string]string{"generation": "V2"}})
-	recipes, disks := &counted{Recipes: world.Recipes()}, &molded{Disks: world.Disks()}
+	recipes, disks := &counted{Recipes: world.Recipes().(*memory.Recipes)}, &molded{Disks: world.Disks()}
 	return world, pool, recipes, disks, cloud.Join(disks, recipes)
 }
 

@@ -157,16 +157,21 @@ func (w *world) connect(env map[string]string) *provider.Provider {
 
 func (w *world) load(options provider.LoadOptions) *provider.Provider {
 	w.t.Helper()
+	p, err := provider.New(w.t.Context(), w.configured(options))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+func (w *world) configured(options provider.LoadOptions) provider.Config {
+	w.t.Helper()
 	options.Transport = w.web.Client()
 	config, err := provider.LoadConfig(options)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p, err := provider.New(w.t.Context(), config)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return p
+	return config
 }
 
 // list names the instances that the pool has now, the oldest first.

@@ -12,24 +12,9 @@ import (
 func TestContract(t *testing.T) {
 	cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
 		w := newWorld(t, options{})
-		return cloudtest.Harness{
-			Provider:  w.p,
-			Pool:      w.pool,
-			Instances: w.list(),
-			Missing:   cloud.InstanceID("azure://" + string(w.pool) + "/virtualMachines/999"),
-			Advance:   advance,
-			Looks:     2000,
-			FoldsCase: true,
-			List:      func(testing.TB) []cloud.InstanceID { return w.list() },
-			PowerOffGuest: func(t testing.TB, id cloud.InstanceID) {
-				t.Helper()
-				w.powerOffGuest(id)
-			},
-			SetUpgrades: func(t testing.TB, automatic bool) {
-				t.Helper()
-				w.setUpgrades(automatic)
-			},
-		}
+		h := w.harness()
+		h.Provider, h.Pool = w.p, w.pool
+		return h
 	})
 }
 

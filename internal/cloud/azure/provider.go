@@ -117,6 +117,15 @@ func NewDisks(_ context.Context, config Config) (*Disks, error) {
 	return &Disks{shared}, nil
 }
 
+// NewRecipes makes the half of the recipes alone, for disks that are elsewhere. It does no I/O.
+func NewRecipes(_ context.Context, config Config) (*Recipes, error) {
+	shared, err := connect(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Recipes{shared}, nil
+}
+
 func connect(config Config) (*account, error) {
 	if config.Credential == nil {
 		return nil, errors.New("azure: the configuration has no credential: LoadConfig finds one")

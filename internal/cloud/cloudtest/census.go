@@ -145,7 +145,7 @@ func tooManyImages(t *testing.T, s suite) {
 	if len(distinct) != limit {
 		t.Errorf("the instances name %d images, want %d: %v", len(distinct), limit, distinct)
 	}
-	rebuilder, able := s.p.(cloud.Rebuilder)
+	rebuilder, able := cloud.As[cloud.Rebuilder](s.p)
 	if !able {
 		return
 	}

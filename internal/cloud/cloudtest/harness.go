@@ -66,6 +66,8 @@ type suite struct {
 	Harness
 	p    cloud.Provider
 	a, b cloud.InstanceID
+	// publishes, if set, makes versions in place of the provider.
+	publishes func(t *testing.T, versions ...string)
 }
 
 // until looks until done, and ends the test if that takes too many looks.

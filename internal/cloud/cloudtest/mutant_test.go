@@ -29,14 +29,37 @@ type mutant struct {
 	mutate func(c *memory.Cloud, h *hooks)
 }
 
+func allMutants() []mutant {
+	return slices.Concat(diskMutants, recipeMutants, censusMutants, holdMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants, removeMutants)
+}
+
 func TestSuiteCatchesMutants(t *testing.T) {
 	if os.Getenv(mutantEnv) != "" {
 		t.Skip("this process runs one mutant")
 	}
-	for _, m := range append(slices.Concat(diskMutants, recipeMutants, censusMutants, holdMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants, removeMutants), mutant{name: "none"}) {
+	catches(t, "TestMutant", allMutants())
+}
+
+// TestRecipesSuiteCatchesMutants: the suite for Recipes alone catches each mistake of recipes that the whole one does.
+func TestRecipesSuiteCatchesMutants(t *testing.T) {
+	if os.Getenv(mutantEnv) != "" {
+		t.Skip("this process runs one mutant")
+	}
+	theirs := slices.DeleteFunc(slices.Concat(recipeMutants, censusMutants, holdMutants, rebuildMutants, upgradeMutants, restoreMutants, removeMutants), func(m mutant) bool {
+		return slices.Contains(notOfRecipes, m.name)
+	})
+	if len(theirs) < 55 {
+		t.Fatalf("only %d mutants are tried", len(theirs))
+	}
+	catches(t, "TestRecipesMutant", theirs)
+}
+
+// catches runs the suite that a test runs on each of the mutants, and on none.
+func catches(t *testing.T, suite string, mutants []mutant) {
+	for _, m := range append(mutants, mutant{name: "none"}) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMutant$", "-test.v")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+suite+"$", "-test.v")
 			cmd.Env = append(os.Environ(), mutantEnv+"="+m.name)
 			out, err := cmd.CombinedOutput()
 			if m.breaks == "" {
@@ -49,7 +72,7 @@ func TestSuiteCatchesMutants(t *testing.T) {
 			if err == nil || !errors.As(err, &exit) {
 				t.Fatalf("the suite did not fail (%v)", err)
 			}
-			failed := "--- FAIL: TestMutant/" + strings.ReplaceAll(m.breaks, " ", "_") + " "
+			failed := "--- FAIL: " + suite + "/" + strings.ReplaceAll(m.breaks, " ", "_") + " "
 			if !strings.Contains(string(out), failed) {
 				t.Errorf("the suite failed, but not at %q:\n%s", m.breaks, out)
 			}
@@ -59,20 +82,28 @@ func TestSuiteCatchesMutants(t *testing.T) {
 
 // TestMutant runs the suite on one mutant; alone, it runs nothing.
 func TestMutant(t *testing.T) {
-	name := os.Getenv(mutantEnv)
-	if name == "" {
-		t.Skip("run by TestSuiteCatchesMutants")
-	}
-	mutate := func(*memory.Cloud, *hooks) {}
-	for _, m := range slices.Concat(diskMutants, recipeMutants, censusMutants, holdMutants, shelfMutants, rebuildMutants, upgradeMutants, restoreMutants, removeMutants) {
-		if m.name == name {
-			mutate = m.mutate
-		}
-	}
-	cloudtest.Run(t, func(*testing.T) cloudtest.Harness { return mutated(mutate) })
+	mutate := mutation(t)
+	cloudtest.Run(t, func(*testing.T) cloudtest.Harness {
+		harness, _ := mutated(mutate)
+		return harness
+	})
 }
 
-func mutated(mutate func(*memory.Cloud, *hooks)) cloudtest.Harness {
+// mutation is what the mutant of this process does wrong.
+func mutation(t *testing.T) func(*memory.Cloud, *hooks) {
+	name := os.Getenv(mutantEnv)
+	if name == "" {
+		t.Skip("run by a test of its suite")
+	}
+	for _, m := range allMutants() {
+		if m.name == name {
+			return m.mutate
+		}
+	}
+	return func(*memory.Cloud, *hooks) {}
+}
+
+func mutated(mutate func(*memory.Cloud, *hooks)) (cloudtest.Harness, *memory.Cloud) {
 	clock := memory.NewClock(time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC))
 	c := memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{
 		Stop: 3 * time.Second, GuestOff: time.Second, Start: 3 * time.Second,
@@ -92,7 +123,7 @@ func mutated(mutate func(*memory.Cloud, *hooks)) cloudtest.Harness {
 		Generalize:    func(_ testing.TB, id cloud.InstanceID) { c.MarkGeneralized(id) },
 		PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { c.GuestPowerOff(id) },
 		SetUpgrades:   func(_ testing.TB, automatic bool) { c.SetUpgrades(pool, automatic) },
-	}
+	}, c
 }
 
 func notFound(op string) error { return &cloud.Error{Kind: cloud.NotFound, Op: op} }

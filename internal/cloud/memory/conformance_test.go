@@ -60,3 +60,41 @@ func TestDisksAlone(t *testing.T) {
 		})
 	}
 }
+
+// The recipes need no more of the disks than that somebody tells what there is.
+func TestRecipesAlone(t *testing.T) {
+	for name, change := range map[string]func(*memory.Config, *memory.PoolSpec){
+		"pools of a cloud": func(c *memory.Config, _ *memory.PoolSpec) { c.MaxImages = 3 },
+		"objects apart":    func(c *memory.Config, _ *memory.PoolSpec) { c.Apart = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
+				t.Parallel()
+				r := newRig(t, change)
+				line, err := r.Recipes().Line(t.Context(), r.pool)
+				if err != nil {
+					t.Fatal(err)
+				}
+				disks := r.Disks()
+				return cloudtest.RecipesHarness{
+					Harness: cloudtest.Harness{
+						Pool: r.pool, Instances: []cloud.InstanceID{r.a, r.b}, Missing: r.a + "-not", FoldsCase: true,
+						Node: func(_ testing.TB, id cloud.InstanceID) cloud.NodeValues {
+							return cloud.NodeValues{ProviderID: id, Annotations: map[string]string{memory.PoolAnnotation: "Pool1"}}
+						},
+						Advance:     func(testing.TB) { r.clock.Advance(7 * time.Second) },
+						List:        func(testing.TB) []cloud.InstanceID { return r.InstanceIDs(r.pool) },
+						SetUpgrades: func(_ testing.TB, automatic bool) { r.SetUpgrades(r.pool, automatic) },
+					},
+					Recipes: r.Recipes(), Look: disks.Instance,
+					ImageID: func(version string) string { return disks.ImageID(cloud.LineRef{Line: line, Version: version}) },
+					Publish: func(_ testing.TB, versions ...string) {
+						for _, version := range versions {
+							r.AddVersion(r.pool, memory.VersionSpec{Version: version})
+						}
+					},
+				}
+			})
+		})
+	}
+}

@@ -125,18 +125,21 @@ func New(config Config) *Cloud {
 		config: config, apart: config.Apart,
 	}
 	pools := &pools{machines: machines}
-	recipes := cloud.Recipes(&Recipes{pools})
-	if config.Apart {
-		recipes = &Objects{pools: pools}
-	}
-	return &Cloud{Provider: cloud.Join(&Disks{machines}, recipes), machines: machines, pools: pools}
+	made := &Cloud{machines: machines, pools: pools}
+	made.Provider = cloud.Join(made.Disks(), made.Recipes())
+	return made
 }
 
 // Disks is its half of machines, disks and images, for recipes that are elsewhere.
 func (c *Cloud) Disks() *Disks { return &Disks{c.machines} }
 
 // Recipes is its half of pools and recipes, for disks that are elsewhere: they must have been made of this one's machines.
-func (c *Cloud) Recipes() *Recipes { return &Recipes{c.pools} }
+func (c *Cloud) Recipes() cloud.Recipes {
+	if c.apart {
+		return &Objects{pools: c.pools}
+	}
+	return &Recipes{c.pools}
+}
 
 // line is what there is of a line.
 func (c *shelf) line(line cloud.Line) *lineState {

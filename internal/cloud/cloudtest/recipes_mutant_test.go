@@ -1,0 +1,61 @@
+package cloudtest_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// notOfRecipes are mutants that make a mistake of the disks: what they tell of versions and instances.
+var notOfRecipes = []string{
+	"publishing promotes", "nothing is refused", "a refusal without a message", "a start takes the hold away", "what is held stays", "its snapshots go with it",
+	"nobody knows what an instance was built from", "all instances claim to be of today's version",
+}
+
+// half is the recipes of a provider some of whose calls are replaced.
+type half struct {
+	hooks
+	recipes cloud.Recipes
+}
+
+func (h half) Line(ctx context.Context, id cloud.PoolID) (cloud.Line, error) {
+	return h.recipes.Line(ctx, id)
+}
+
+func (h half) PreflightRecipe(ctx context.Context, id cloud.PoolID) ([]cloud.Refusal, error) {
+	if h.preflight == nil {
+		return h.recipes.PreflightRecipe(ctx, id)
+	}
+	return h.preflight(ctx, cloud.PreflightSpec{Pool: id})
+}
+
+func (h half) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
+	return h.hooks.RecipeChange(ctx, cloud.ImageRef{Pool: to.Pool, Version: to.Version}, removeBootstrap)
+}
+
+// TestRecipesMutant runs the suite for Recipes alone on one mutant; alone, it runs nothing.
+func TestRecipesMutant(t *testing.T) {
+	mutate := mutation(t)
+	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
+		harness, c := mutated(mutate)
+		mutant := harness.Provider.(hooks)
+		harness.Provider = nil
+		line, err := c.Recipes().Line(t.Context(), harness.Pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		disks := c.Disks()
+		return cloudtest.RecipesHarness{
+			Harness: harness, Recipes: half{mutant, c.Recipes()}, Look: disks.Instance,
+			ImageID: func(version string) string { return disks.ImageID(cloud.LineRef{Line: line, Version: version}) },
+			Publish: func(_ testing.TB, versions ...string) {
+				for _, version := range versions {
+					c.AddVersion(harness.Pool, memory.VersionSpec{Version: version})
+				}
+			},
+		}
+	})
+}
