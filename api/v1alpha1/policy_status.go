@@ -38,6 +38,8 @@ const (
 	PolicyManyImages = "ManyImages"
 	// PolicyCurrentVersionMissing: the recipe of a pool names a version that does not exist, so that it can't grow.
 	PolicyCurrentVersionMissing = "CurrentVersionMissing"
+	// PolicyNotRebuilt: a node that the policy wants rebuilt is not; the reason and a remedy are in the message.
+	PolicyNotRebuilt = "NotRebuilt"
 	// PolicyPreflightFailed: the API server does not say what speaks for or against a capture; its text is in the
 	// message.
 	PolicyPreflightFailed = "PreflightFailed"
@@ -104,6 +106,10 @@ type PoolStatus struct {
 	// cloud has no limit to it.
 	// +optional
 	Images int32 `json:"images,omitempty"`
+
+	// Rebuild is what is decided about nodes of its oldest image, and why; absent where the policy rebuilds none.
+	// +optional
+	Rebuild *PoolDecision `json:"rebuild,omitempty"`
 
 	// Refusals of the others, counted by the first reason of each: candidates and refusals add up to nodes.
 	// +optional
@@ -174,6 +180,7 @@ const (
 	DefaultMinReadyTime  = time.Hour
 	DefaultMinCandidates = 1
 	DefaultMaxConcurrent = 1
+	DefaultAtImages      = 8
 	DefaultFailureLimit  = 3
 	DefaultBackoff       = time.Hour
 	DefaultWindow        = 2 * time.Hour
@@ -194,6 +201,9 @@ func (s PrototypePolicySpec) Defaulted() PrototypePolicySpec {
 	}
 	if s.MaxConcurrent == 0 {
 		s.MaxConcurrent = DefaultMaxConcurrent
+	}
+	if s.Rebuild != nil && s.Rebuild.AtImages == 0 {
+		s.Rebuild = &RebuildSettings{AtImages: DefaultAtImages}
 	}
 	if s.Failures.Limit == 0 {
 		s.Failures.Limit = DefaultFailureLimit

@@ -64,8 +64,13 @@ type PrototypePolicySpec struct {
 	// +kubebuilder:default={}
 	Settings Settings `json:"settings,omitempty"`
 
+	// Rebuild lets the controller build the nodes of a pool's oldest image anew from its current version, one at a time,
+	// once its nodes were built from many images. Never if absent.
+	// +optional
+	Rebuild *RebuildSettings `json:"rebuild,omitempty"`
+
 	// MaxConcurrent is how many captures may run at once over the whole cluster, those of other policies and
-	// of people included.
+	// of people included. A node that a policy has rebuilt counts as one.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -265,6 +270,18 @@ type Blackout struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+/-]*$`
 	// +kubebuilder:validation:XValidation:rule="self != 'Local' && timestamp('2000-01-01T00:00:00Z').getFullYear(self) > 0",message="timeZone must be an IANA time zone, such as Europe/Berlin"
 	TimeZone string `json:"timeZone,omitempty"`
+}
+
+// RebuildSettings say when the nodes of a pool's oldest image are built anew. Cron, blackouts, maxConcurrent,
+// settings.drain, settings.outOfService and failures count for a rebuild as they do for a capture.
+type RebuildSettings struct {
+	// AtImages is from how many different images on, those of the pool's nodes and what its recipe names. It ends with the
+	// last node of the oldest one. Only clouds count that have a limit to it.
+	// +optional
+	// +kubebuilder:default=8
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=1000
+	AtImages int32 `json:"atImages,omitempty"`
 }
 
 // FailureSettings say what follows from captures that fail. Failures are counted for each pool, from its last

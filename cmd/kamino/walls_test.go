@@ -96,12 +96,13 @@ var rooms = map[string]room{
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},
 	"internal/controller/prototype": {own: "api capture nodestate", foreign: kubeLoop},
+	"internal/controller/rebuild":   {own: "api replace", foreign: kubeLoop},
 	"internal/controller/sweep":     {own: "api capture cloud held", foreign: kubeLoop},
 
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
-		own: "api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/sweep generalize held imageversion membership metrics " +
-			"node nodecache nodestate policy policyfile pool selection spread wording",
+		own: "api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize held imageversion membership metrics " +
+			"node nodecache nodestate policy policyfile pool replace replace/plan selection spread wording",
 		foreign: kubeLoop,
 	},
 

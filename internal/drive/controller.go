@@ -60,6 +60,11 @@ func (k *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	decider.Preflight, decider.Evictions = engine.Refusals, engine.Evictions
+	rebuilds := k.rebuilds(manager, provider, decider)
+	decider.Rebuild = rebuilds.Take
+	if err := manager.Add(rebuilds.Rebuilder()); err != nil {
+		return err
+	}
 	if err := k.watchPolicies(ctx, manager, decider); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/replace/plan"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -37,6 +38,14 @@ func (k *Controller) decider(manager ctrl.Manager, provider cloud.Provider, look
 			}
 			k.Counts.Decided(pool.ID, pool.Name, 0, nil) // it is there still, and nobody decides for it
 		},
+	}
+}
+
+// rebuilds has nodes rebuilt for the policies that allow it.
+func (k *Controller) rebuilds(manager ctrl.Manager, provider cloud.Provider, decider *policy.Decider) *Rebuilds {
+	return &Rebuilds{
+		Options: k.Options, Cluster: k.Cluster, Cloud: provider, Nodes: decider.Nodes, Policies: k.Cluster.Client,
+		Recorder: clipped{manager.GetEventRecorder(eventSource)}, Ended: func(a plan.Action) { k.Counts.NodeRebuilt(a == plan.Release) },
 	}
 }
 

@@ -38,8 +38,9 @@ type Metrics struct {
 	requests  *prometheus.CounterVec
 	throttled *prometheus.CounterVec
 
-	joins   *prometheus.HistogramVec
-	stalled *prometheus.GaugeVec
+	joins    *prometheus.HistogramVec
+	rebuilds *prometheus.CounterVec
+	stalled  *prometheus.GaugeVec
 
 	pools   pools
 	tallies tallies
@@ -67,6 +68,7 @@ func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 		callTimes:    histograms("cloud_call_duration_seconds", "How long calls to the cloud's provider took, its own retries included, by operation.", callBuckets, "op"),
 		requests:     counters("cloud_requests_total", "Requests to the cloud, retries included, by cloud, by what they do and by class of status.", "cloud", "operation", "status"),
 		joins:        histograms("node_join_seconds", "How long nodes took from their instance's creation until they were Ready, by what they were built from.", joinBuckets, "built_from"),
+		rebuilds:     counters("node_rebuilds_total", "Nodes that a policy had rebuilt, or that it gave up on for now, by result.", "result"),
 		stalled: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "policies_stalled",
 			Help: "Policies that cannot go on until somebody mends what their condition Stalled names, by its reason."}, []string{"reason"}),
 		throttled: counters("cloud_requests_throttled_total", "Requests that the cloud did not serve because there were too many, by cloud and by what they do.", "cloud", "operation"),
@@ -90,6 +92,9 @@ func (m *Metrics) begin() {
 	}
 	for _, built := range []string{fromGeneric, fromPrototype} {
 		m.joins.WithLabelValues(built)
+	}
+	for _, result := range []string{rebuilt, notRebuilt} {
+		m.rebuilds.WithLabelValues(result)
 	}
 	m.PoliciesStalled(nil)
 	for _, c := range m.clouds {
@@ -140,7 +145,7 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 
 func (m *Metrics) parts() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.captures, m.steps, m.outOfService, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.stalled,
+		m.captures, m.steps, m.outOfService, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.stalled,
 	}
 }
 

@@ -31,6 +31,21 @@ func (m *Metrics) PoliciesStalled(byReason map[string]int) {
 	m.stalled.WithLabelValues(OtherReason).Set(float64(all - counted))
 }
 
+// Results of a node's rebuild.
+const (
+	rebuilt    = "rebuilt"
+	notRebuilt = "not_rebuilt"
+)
+
+// NodeRebuilt counts a node that a policy had rebuilt, or that it gave up on for now.
+func (m *Metrics) NodeRebuilt(success bool) {
+	result := notRebuilt
+	if success {
+		result = rebuilt
+	}
+	m.rebuilds.WithLabelValues(result).Inc()
+}
+
 // refusedCaptures are, by the pool's name and the reason, those that are wanted. Each count takes the place of the
 // one before.
 type refusedCaptures struct {

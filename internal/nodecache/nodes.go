@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/membership"
 )
@@ -172,6 +173,25 @@ func (n *Nodes) Pools() []cloud.PoolID {
 	}
 	slices.Sort(pools)
 	return pools
+}
+
+// Reserved lists the nodes of pools that carry a reservation, by name, unpacked. They are shared: read them only.
+func (n *Nodes) Reserved() []*corev1.Node {
+	n.mu.Lock()
+	var nodes []*corev1.Node
+	for _, home := range n.pools {
+		for _, node := range home.nodes {
+			if node.Annotations[v1alpha1.ReservationAnnotation] != "" { // which is in its place on a packed node, too
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	n.mu.Unlock()
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	for i, node := range nodes {
+		nodes[i] = unpack(node)
+	}
+	return nodes
 }
 
 // Of lists a pool's nodes by name, unpacked. They are shared: read them only.

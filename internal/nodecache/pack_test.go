@@ -133,3 +133,27 @@ func TestPackHasRoomForAnyNumberOfWords(t *testing.T) {
 		t.Errorf("%d labels", len(got))
 	}
 }
+
+// TestReservedNodesAreFoundPacked: whole, by name, and no others.
+func TestReservedNodesAreFoundPacked(t *testing.T) {
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
+	for name, reservation := range map[string]string{"b": "held", "a": "held too", "c": ""} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"of": name}, Annotations: map[string]string{"other": name}}}
+		if reservation != "" {
+			n.Annotations[v1alpha1.ReservationAnnotation] = reservation
+		}
+		n.Spec.ProviderID = "memory:///pools/pool1/instances/" + name
+		nodecache.Pack(n)
+		nodes.Set(n)
+	}
+	if err := nodes.Place(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, n := range nodes.Reserved() {
+		found = append(found, n.Name+" "+n.Labels["of"]+" "+n.Annotations["other"]+" "+n.Annotations[v1alpha1.ReservationAnnotation])
+	}
+	if diff := cmp.Diff([]string{"a a a held too", "b b b held"}, found); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

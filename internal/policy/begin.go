@@ -67,13 +67,8 @@ func (o *Outcome) unasked(err error, now time.Time) {
 
 // wait tells whether as many captures run as may.
 func (d *Decider) wait(w *world, o *decided) bool {
-	limit, holding := int(o.rules.spec.MaxConcurrent), 0
-	for i := range w.all {
-		if HoldsDonor(&w.all[i]) {
-			holding++
-		}
-	}
-	if holding < limit {
+	limit := int(o.rules.spec.MaxConcurrent)
+	if d.held(w.all) < limit {
 		return false
 	}
 	o.queued = true
@@ -89,7 +84,7 @@ func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
 	if err := d.Client.List(ctx, live); err != nil {
 		return fmt.Errorf("list prototypes: %w", err)
 	}
-	w.all = live.Items
+	w.all, d.holding = live.Items, d.held(live.Items)
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
 	if err != nil {
 		return fmt.Errorf("find the pools of the prototypes: %w", err)

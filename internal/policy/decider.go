@@ -51,6 +51,8 @@ type Decider struct {
 	// Evictions, if set, counts the pods that would have to leave a node: capture.Engine's. Of candidates that the
 	// rules find alike the one with the fewest is taken.
 	Evictions func(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
+	// Rebuild, if set, takes the next node of a pool's oldest image; who carries it on is another's matter. Nil rebuilds none.
+	Rebuild func(ctx context.Context, r Rebuild) (Taken, error)
 	// OwnNode is the node that this process runs on; empty if it runs on none.
 	OwnNode string
 	// Now is the clock. time.Now if nil.
@@ -73,6 +75,8 @@ type Decider struct {
 	pools map[cloud.PoolID]*decided
 	said  map[string][]trouble
 	most  atomic.Int32
+	// holding is how many nodes of the cluster are held, as of the last look.
+	holding int
 }
 
 // decided is the last outcome for a pool, and what it was decided on.
@@ -82,6 +86,8 @@ type decided struct {
 	// inputs tells one state of the pool's Prototypes from another.
 	inputs  string
 	refusal refusal
+	// rebuildAt is when the next node may be looked for that is to be rebuilt.
+	rebuildAt time.Time
 }
 
 // world is what a pass works from.
@@ -95,6 +101,7 @@ type world struct {
 	unplaced   error             // why the pools of nodes that have come are not known
 	stalled    map[string]int    // policies by reason
 	degraded   map[[2]string]int // pools by their name and the reason
+	took       int               // nodes that were taken in this pass to be rebuilt
 }
 
 // Pass decides about every pool that has news, or is due, writes Prototypes and statuses, and says after how
@@ -116,6 +123,9 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	trouble := []error{w.unplaced}
 	for _, o := range d.wanted() {
 		trouble = append(trouble, d.begin(ctx, w, o))
+	}
+	for _, o := range d.crowded() {
+		trouble = append(trouble, d.beginRebuild(ctx, w, o))
 	}
 	for i := range w.policies {
 		trouble = append(trouble, d.report(ctx, w, &w.policies[i]))
@@ -171,6 +181,7 @@ func (d *Decider) gather(ctx context.Context, w *world) error {
 	for _, id := range d.Nodes.Pools() {
 		w.pools = append(w.pools, Pool{id, d.Cloud.PoolName(id)})
 	}
+	d.holding = d.held(w.all)
 	w.claims = claim(w.policies, w.pools, func(p Pool) []*corev1.Node { return d.Nodes.Of(p.ID) })
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
 	if err != nil {
@@ -268,6 +279,7 @@ func (d *Decider) judgeAll(ctx context.Context, w *world, due map[Pool]*rules) {
 			kept := &decided{Outcome: o, rules: r, inputs: inputsOf(w.prototypes[pool.ID])}
 			if before := d.pools[pool.ID]; before != nil && before.rules == r {
 				kept.refusal = before.refusal
+				kept.stillUnrebuilt(before, w.now)
 			}
 			d.pools[pool.ID] = kept
 		})

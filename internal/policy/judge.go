@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,11 +56,15 @@ type Outcome struct {
 	// Wanted tells that a capture of Choice.Donor should begin now.
 	Wanted bool
 
-	due     time.Time
-	queued  bool
-	trouble *trouble
-	crowded *trouble // of a pool whose nodes were built from nearly as many images as may be
-	err     error    // of the cloud
+	due    time.Time
+	queued bool
+	// rebuild tells that a node of the oldest image should be taken now, and replaced names those that are being rebuilt.
+	rebuild   bool
+	replaced  []string
+	unrebuilt *trouble // of nodes that are wanted rebuilt and are not
+	trouble   *trouble
+	crowded   *trouble // of a pool whose nodes were built from nearly as many images as may be
+	err       error    // of the cloud
 }
 
 // judge decides about one pool. prototypes are the pool's. It asks the cloud only if something can come of
@@ -76,11 +81,13 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	}
 	o.Choice = selection.Choose(withLook(subject, o.Look, now), r.choice, now)
 	o.report(prototypes, subject)
+	o.replaced = replaced(subject.Nodes)
 	o.decide(r, err, now)
 	if gone := missing(o.Look); gone != nil && o.trouble == nil {
 		o.trouble = &trouble{reason: v1alpha1.PolicyCurrentVersionMissing, message: gone.Message}
 	}
 	o.count(d.Nodes.Of(pool.ID), d.Cloud.SameInstance)
+	d.judgeRebuild(o, r, subject.InFlight, now)
 	return o
 }
 
@@ -195,6 +202,8 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		}
 	case !o.Answer.Allowed:
 		say(o.Answer.Reason, o.Answer.Message)
+	case len(o.replaced) > 0:
+		say(Rebuilding, fmt.Sprintf("%s of pool %s is being rebuilt: a capture begins once it is back", strings.Join(o.replaced, ", "), o.Pool.Name))
 	case r.spec.DryRun:
 		say(v1alpha1.PolicyDryRun, fmt.Sprintf("node %s would be captured as version %s; spec.dryRun keeps policy %s from it",
 			choice.Donor.Name, imageversion.Of(now), r.policy))

@@ -92,6 +92,9 @@ func (d *Decider) plan(ctx context.Context, w *world, r *rules, pool Pool) Plan 
 	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	_, _ = d.Looks.At(looking, pool.ID, freshLook) // judge finds what it gave
+	if r.spec.Rebuild != nil {
+		_ = d.count(looking, pool.ID) // and what this counts; the decision says if it is not known
+	}
 	plan.Outcome = d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
 	d.prefer(ctx, plan.Outcome)
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err

@@ -38,6 +38,9 @@ func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePol
 			degraded = append(degraded, *t)
 			w.degraded[[2]string{o.Pool.Name, t.reason}]++
 		}
+		if o.unrebuilt != nil {
+			degraded = append(degraded, *o.unrebuilt)
+		}
 		if o.crowded != nil && o.Status.Decision.Reason != spread.TooManyImages { // which says the same
 			degraded = append(degraded, *o.crowded)
 		}

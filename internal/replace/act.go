@@ -97,7 +97,7 @@ func (r *Replacement) noteAsked(ctx context.Context, w *world) error {
 func (r *Replacement) act(ctx context.Context, w world, step plan.Step) (plan.Step, error) {
 	var err error
 	switch step.Action {
-	case plan.Wait, plan.Ask:
+	case plan.Wait, plan.Take, plan.Ask:
 	case plan.Cordon:
 		err = node.Cordon(ctx, r.Kube, w.node)
 	case plan.Evict:

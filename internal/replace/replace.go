@@ -183,7 +183,7 @@ func (r *Replacement) begin() error {
 func (r *Report) add(step Step) {
 	r.Steps = append(r.Steps, step)
 	switch step.Action {
-	case plan.Cordon, plan.Release, plan.GiveBack, plan.Drop:
+	case plan.Take, plan.Cordon, plan.Release, plan.GiveBack, plan.Drop:
 		r.After = 0
 	case plan.Wait, plan.Evict, plan.Ask, plan.Keep:
 	}

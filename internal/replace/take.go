@@ -182,8 +182,7 @@ func (r *Replacement) takeNext(ctx context.Context, report *Report) (bool, error
 		if lock.Unknown != "" {
 			says = "is taken, though whether kured reboots another node meanwhile can't be told: " + lock.Unknown
 		}
-		report.add(Step{r.roster.choice.Take, plan.Step{Action: plan.Wait, Says: says}})
-		report.After = 0
+		report.add(Step{r.roster.choice.Take, plan.Step{Action: plan.Take, Says: says}})
 		return true, nil
 	}
 	return false, nil

@@ -195,9 +195,9 @@ func (j *judge) decide(c *Choice) (reason, message string) {
 		return CapturedToday, fmt.Sprintf("pool %s was captured today, by prototype %s: a pool gets one version a day", name, j.pool.CapturedToday)
 	case len(c.Verdicts) == 0:
 		return NoNodes, fmt.Sprintf("pool %s has no nodes, so there is nothing to capture", name)
-	case len(c.Candidates) >= enough && j.away >= mayBeAway(j.rules.MaxUnavailable, len(c.Verdicts)):
+	case len(c.Candidates) >= enough && j.away >= MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts)):
 		return TooManyUnavailable, fmt.Sprintf("no node of pool %s is taken now: %s (settings.outOfService.maxUnavailable)",
-			name, awaySentence(name, j.away, mayBeAway(j.rules.MaxUnavailable, len(c.Verdicts))))
+			name, awaySentence(name, j.away, MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts))))
 	case len(c.Candidates) >= enough:
 		return Chosen, chosen(name, c.Candidates)
 	case !j.waived && c.NewestPatch.IsZero():

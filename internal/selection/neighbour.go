@@ -40,7 +40,7 @@ func outnumbered(s Subject) *cloud.Refusal {
 			away++
 		}
 	}
-	allowed := mayBeAway(s.MaxUnavailable, len(s.Peers)+1)
+	allowed := MayBeAway(s.MaxUnavailable, len(s.Peers)+1)
 	if away < allowed || notAlone(s) != nil {
 		return nil
 	}
@@ -50,8 +50,8 @@ func outnumbered(s Subject) *cloud.Refusal {
 // unavailable tells whether a node is out of service, by whosever hand.
 func unavailable(n *corev1.Node) bool { return !nodestate.Available(n) }
 
-// mayBeAway is how many of a pool's nodes may be out of service: at least the donor, or nothing could be captured.
-func mayBeAway(limit intstr.IntOrString, nodes int) int {
+// MayBeAway is how many of a pool's nodes may be out of service: at least the donor, or nothing could be captured.
+func MayBeAway(limit intstr.IntOrString, nodes int) int {
 	n, err := intstr.GetScaledValueFromIntOrPercent(&limit, nodes, true)
 	if err != nil {
 		return 1 // The API server takes no such value.

@@ -99,6 +99,9 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	if p.Status.NextRun != nil {
 		lines = append(lines, fmt.Sprintf("A capture may begin in %s, at %s.", wording.Duration(p.Status.NextRun.Sub(now)), p.Status.NextRun.UTC().Format(time.RFC3339)))
 	}
+	if p.Status.Rebuild != nil {
+		lines = append(lines, fmt.Sprintf("Of its oldest image: %s.", p.Status.Rebuild.Message))
+	}
 	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return err
 	}

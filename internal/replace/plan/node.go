@@ -20,6 +20,8 @@ type Action string
 const (
 	// Wait: what is awaited comes by itself.
 	Wait Action = "Wait"
+	// Take is the first of them: it writes on the node who has it, and how it was. Choose says which.
+	Take Action = "Take"
 	// Cordon keeps new pods from it.
 	Cordon Action = "Cordon"
 	// Evict asks the pods that are left to go.

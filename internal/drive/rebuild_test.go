@@ -1,0 +1,270 @@
+package drive
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/replace/plan"
+)
+
+// limited is a cloud that allows a pool's instances ten images.
+type limited struct{ *memory.Faulty }
+
+func (l limited) MaxImages() int { return 10 }
+
+// yard is a real API server with a pool of eight nodes, each of another image, in a cloud in memory; and the parts of a
+// controller that decide about them and carry that out. No kubelet runs: the test follows the machines.
+type yard struct {
+	*testing.T
+	api   client.WithWatch
+	kube  *kubernetes.Clientset
+	clock *memory.Clock
+	cloud *memory.Cloud
+	pool  cloud.PoolID
+	ids   map[string]cloud.InstanceID
+	ended []plan.Action
+	// worst is the largest number of nodes that were seen out of service at once.
+	worst int
+}
+
+func newYard(t *testing.T) *yard {
+	t.Helper()
+	y := &yard{T: t, api: apitest.Client(t), kube: kubernetes.NewForConfigOrDie(apitest.Server(t)), ids: map[string]cloud.InstanceID{},
+		clock: memory.NewClock(time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour))}
+	y.clean()
+	t.Cleanup(y.clean)
+	y.cloud = memory.New(memory.Config{Now: y.clock.Now, Latency: memory.Latency{Start: time.Minute}})
+	y.pool = y.cloud.AddPool(memory.PoolSpec{Name: "crowd", Capacity: 8, MaxSize: 100})
+	for i := range 8 {
+		at := y.clock.Now().AddDate(0, 0, i-10)
+		y.cloud.AddVersion(y.pool, memory.VersionSpec{Version: imageversion.Of(at), Tags: map[string]string{cloud.TagBuiltAt: at.Format(cloud.BuiltAtLayout)}, CreatedAt: at})
+		y.cloud.ChangeRecipe(y.pool, string(y.pool)+"/versions/"+imageversion.Of(at))
+		name := fmt.Sprintf("crowd-%d", i)
+		y.ids[name] = y.cloud.AddInstance(y.pool, name)
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
+		n.Spec.ProviderID = string(y.ids[name])
+		y.must(y.api.Create(t.Context(), n))
+		y.kubelet(name)
+	}
+	p := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+	p.Spec.Rebuild = &v1alpha1.RebuildSettings{}
+	y.must(y.api.Create(t.Context(), p))
+	return y
+}
+
+func (y *yard) must(err error) {
+	y.Helper()
+	if err != nil {
+		y.Fatal(err)
+	}
+}
+
+func (y *yard) clean() {
+	for _, kind := range []client.Object{&corev1.Node{}, &v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}} {
+		y.must(y.api.DeleteAllOf(context.Background(), kind))
+	}
+}
+
+func (y *yard) node(name string) *corev1.Node {
+	y.Helper()
+	n, err := y.kube.CoreV1().Nodes().Get(y.Context(), name, metav1.GetOptions{})
+	y.must(err)
+	return n
+}
+
+// kubelet lets a node follow its machine.
+func (y *yard) kubelet(name string) {
+	y.Helper()
+	n, machine := y.node(name), y.cloud.World().Instance(y.ids[name])
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(y.clock.Now())}
+	if machine.Power == cloud.PowerRunning {
+		ready.Status, n.Status.NodeInfo.BootID = corev1.ConditionTrue, machine.BootID
+	}
+	if len(n.Status.Conditions) == 1 && n.Status.Conditions[0].Status == ready.Status && n.Status.NodeInfo.BootID == machine.BootID {
+		return
+	}
+	n.Status.Conditions = []corev1.NodeCondition{ready}
+	y.must(y.api.Status().Update(y.Context(), n))
+}
+
+// process is a controller's parts as a new process has them.
+type process struct {
+	*Rebuilds
+	decider *policy.Decider
+	pass    func(context.Context)
+}
+
+func (y *yard) process(provider cloud.Provider) *process {
+	y.Helper()
+	c := &cluster.Connection{Client: y.api, Kube: y.kube, Config: apitest.Server(y.T)}
+	options := Options{Now: y.clock.Now, Log: logr.Discard()}
+	decider, err := NewDecider(y.Context(), c, provider, NewEngine(c, provider, options, nil), options)
+	y.must(err)
+	recorder := events.NewFakeRecorder(1000)
+	rebuilds := &Rebuilds{Options: options, Cluster: c, Cloud: provider, Nodes: decider.Nodes, Policies: y.api, Recorder: recorder,
+		Ended: func(a plan.Action) { y.ended = append(y.ended, a) }}
+	decider.Read, decider.Recorder, decider.Rebuild = y.api, recorder, rebuilds.Take
+	return &process{rebuilds, decider, rebuilds.Rebuilder().Pass}
+}
+
+// turn is what a controller does in ten seconds: its cache hears of the nodes, it decides, and carries on.
+func (y *yard) turn(p *process) {
+	y.Helper()
+	y.must(ReadNodes(y.Context(), p.Cluster, p.Nodes))
+	_, err := p.decider.Pass(y.Context())
+	y.must(err)
+	y.must(ReadNodes(y.Context(), p.Cluster, p.Nodes))
+	p.pass(y.Context())
+	y.clock.Advance(10 * time.Second)
+	y.cloud.Settle()
+	out := 0
+	for name := range y.ids {
+		y.kubelet(name)
+		if n := y.node(name); n.Spec.Unschedulable || n.Status.Conditions[0].Status != corev1.ConditionTrue {
+			out++
+		}
+	}
+	y.worst = max(y.worst, out)
+}
+
+func (y *yard) builtFrom(name string) string { return y.cloud.World().Instance(y.ids[name]).BuiltFrom }
+
+// counted has a process count the images, as the hourly look does.
+func (y *yard) counted(p *process) {
+	y.Helper()
+	plans, err := p.decider.Plan(y.Context(), []v1alpha1.PrototypePolicy{y.policy()}, nil)
+	y.must(err)
+	if len(plans.Pools) != 1 || plans.Pools[0].Status.Rebuild == nil || plans.Pools[0].Status.Rebuild.Reason != policy.OldestImage && plans.Pools[0].Status.Rebuild.Reason != policy.Rebuilding &&
+		plans.Pools[0].Status.Rebuild.Reason != policy.FewImages {
+		y.Fatalf("plans: %+v", plans)
+	}
+}
+
+func (y *yard) policy() v1alpha1.PrototypePolicy {
+	y.Helper()
+	var p v1alpha1.PrototypePolicy
+	y.must(y.api.Get(y.Context(), client.ObjectKey{Name: "all"}, &p))
+	return p
+}
+
+// TestAPolicyHasTheOldestImageRebuilt: the one node of it, and no other, for seven images are left.
+func TestAPolicyHasTheOldestImageRebuilt(t *testing.T) {
+	y := newYard(t)
+	p := y.process(limited{memory.NewFaulty(y.cloud, nil)})
+	y.counted(p)
+	for range 60 {
+		y.turn(p)
+	}
+	y.wantRebuilt()
+	if len(y.ended) != 1 || y.ended[0] != plan.Release || y.worst != 1 {
+		t.Errorf("ended: %v, %d out of service at once", y.ended, y.worst)
+	}
+	if d := y.policy().Status.Pools[0].Rebuild; d == nil || d.Reason != policy.FewImages {
+		t.Errorf("the status says %+v", d)
+	}
+}
+
+// wantRebuilt holds the oldest node to being rebuilt and in service, and the others to what they were.
+func (y *yard) wantRebuilt() {
+	y.Helper()
+	newest := imageversion.Of(y.clock.Now().AddDate(0, 0, -3))
+	for name := range y.ids {
+		n := y.node(name)
+		for key := range n.Annotations {
+			if strings.Contains(key, "kamino.dev") || strings.Contains(key, "karpenter") || strings.Contains(key, "autoscaler") {
+				y.Errorf("%s carries %s", name, key)
+			}
+		}
+		if n.Spec.Unschedulable {
+			y.Errorf("%s is cordoned", name)
+		}
+		if rebuilt := y.builtFrom(name) == newest; rebuilt != (name == "crowd-0" || name == "crowd-7") {
+			y.Errorf("%s runs %s", name, y.builtFrom(name))
+		}
+	}
+	if n := y.cloud.World().Count(memory.ByCaller, memory.EffectRebuild, ""); n != 1 {
+		y.Errorf("%d rebuilds", n)
+	}
+}
+
+// TestARebuildOutlivesItsController: killed before or behind whichever call to the cloud that rebuilds, and at any other moment,
+// the next process goes on with the node, also once the policy is suspended.
+func TestARebuildOutlivesItsController(t *testing.T) {
+	for _, kill := range []int{1, 2, 3, 5, 8} {
+		t.Run(fmt.Sprintf("after %d turns", kill), func(t *testing.T) {
+			y := newYard(t)
+			provider := limited{memory.NewFaulty(y.cloud, nil)}
+			p := y.process(provider)
+			y.counted(p)
+			for range kill {
+				y.turn(p)
+			}
+			suspended := y.policy()
+			suspended.Spec.Suspend = true
+			y.must(y.api.Update(t.Context(), &suspended))
+			for range 40 {
+				y.turn(y.process(provider)) // a process that lives for ten seconds
+			}
+			y.wantRebuilt()
+		})
+	}
+	for name, outcome := range map[string]memory.Outcome{"before": memory.CrashBefore(), "behind": memory.CrashAfter()} {
+		t.Run(name+" the rebuild", func(t *testing.T) {
+			y := newYard(t)
+			died := false
+			provider := limited{memory.NewFaulty(y.cloud, func(c memory.Call) memory.Outcome {
+				if c.Op != "EnsureRebuilt" || died {
+					return memory.Pass()
+				}
+				died = true
+				return outcome
+			})}
+			p := y.process(provider)
+			y.counted(p)
+			for range 60 {
+				if memory.RunUntilCrash(func() { y.turn(p) }) {
+					p = y.process(provider)
+				}
+			}
+			if !died {
+				t.Fatal("it was never asked")
+			}
+			y.wantRebuilt()
+		})
+	}
+}
+
+// TestAPersonsNodesAreLeftToThem: what an interrupted command holds is not carried on.
+func TestAPersonsNodesAreLeftToThem(t *testing.T) {
+	y := newYard(t)
+	provider := limited{memory.NewFaulty(y.cloud, nil)}
+	held := y.node("crowd-3")
+	metav1.SetMetaDataAnnotation(&held.ObjectMeta, v1alpha1.ReservationAnnotation,
+		`{"kind":"Replacement","name":"crowd-v","uid":"u","reservedAt":"2026-03-03T12:00:00Z","rebuild":{"to":"v","startedAt":"2026-03-03T12:00:00Z"}}`)
+	y.must(y.api.Update(t.Context(), held))
+	p := y.process(provider)
+	y.counted(p)
+	for range 10 {
+		y.turn(p)
+	}
+	if n := y.cloud.World().Count(memory.ByCaller, memory.EffectRebuild, ""); n != 0 || y.node("crowd-3").Spec.Unschedulable {
+		t.Errorf("%d rebuilds; %+v", n, y.node("crowd-3").Spec)
+	}
+}

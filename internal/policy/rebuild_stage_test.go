@@ -1,0 +1,251 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/schedule"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// limited is a cloud that allows a pool's instances ten images.
+type limited struct{ *memory.Faulty }
+
+func (l limited) MaxImages() int { return 10 }
+
+// crowd adds a pool with a node of each of so many versions, the newest of which its recipe names, none of them patched.
+func (s *stage) crowd(name string, images int) cloud.PoolID {
+	s.Helper()
+	id := s.cloud.AddPool(memory.PoolSpec{Name: name, Capacity: int64(images), MaxSize: 100})
+	for i := range images {
+		at := s.clock.Now().AddDate(0, 0, i-images-1)
+		s.version(id, at, nil)
+		s.cloud.ChangeRecipe(id, string(id)+"/versions/"+imageversion.Of(at))
+		s.node(fmt.Sprintf("%s-%d", name, i), s.cloud.AddInstance(id, fmt.Sprint(i)), func(*corev1.Node) {})
+	}
+	return id
+}
+
+// takes has the decider take nodes through a function, in a cloud with a limit, and gives out what it was asked for.
+func (s *stage) takes(take func(policy.Rebuild) (policy.Taken, error)) *[]policy.Rebuild {
+	var asked []policy.Rebuild
+	s.decider.Cloud = limited{s.calls}
+	s.decider.Rebuild = func(_ context.Context, r policy.Rebuild) (policy.Taken, error) {
+		asked = append(asked, r)
+		return take(r)
+	}
+	return &asked
+}
+
+// counted makes a first pass, then has the images counted as the controller's hourly look does.
+func (s *stage) counted(id cloud.PoolID) {
+	s.Helper()
+	s.pass()
+	s.must(s.decider.Count(s.Context(), id))
+	s.clock.Advance(2 * time.Hour)
+	s.pass()
+}
+
+func rebuilds(spec *v1alpha1.PrototypePolicySpec) { spec.Rebuild = &v1alpha1.RebuildSettings{} }
+
+func (s *stage) wantRebuild(reason string, words ...string) {
+	s.Helper()
+	d := s.poolStatus("all", "pool1").Rebuild
+	if d == nil || d.Reason != reason {
+		s.Fatalf("about the oldest image is decided %+v, want %s", d, reason)
+	}
+	for _, word := range words {
+		if !strings.Contains(d.Message, word) {
+			s.Errorf("%q does not say %q", d.Message, word)
+		}
+	}
+}
+
+// TestTheOldestImageIsRebuilt where the policy allows it, and from as many images on as it says; without its leave nothing is
+// said of it.
+func TestTheOldestImageIsRebuilt(t *testing.T) {
+	for name, test := range map[string]struct {
+		images int
+		spec   func(*v1alpha1.PrototypePolicySpec)
+		asked  int
+	}{
+		"eight":            {8, rebuilds, 1},
+		"seven":            {7, rebuilds, 0},
+		"three are enough": {3, func(s *v1alpha1.PrototypePolicySpec) { s.Rebuild = &v1alpha1.RebuildSettings{AtImages: 3} }, 1},
+		"not allowed":      {9, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			id := s.crowd("pool1", test.images)
+			s.policy("all", test.spec)
+			asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: "pool1-0"}, nil })
+			s.counted(id)
+			if len(*asked) != test.asked {
+				t.Fatalf("asked for %+v; the status says %+v", *asked, s.poolStatus("all", "pool1").Rebuild)
+			}
+			if test.asked == 0 {
+				if d := s.poolStatus("all", "pool1").Rebuild; (d == nil) != (test.spec == nil) {
+					t.Errorf("the status says %+v", d)
+				}
+				return
+			}
+			oldest := imageversion.Of(s.clock.Now().AddDate(0, 0, -test.images-1))
+			if got := (*asked)[0]; got.From != oldest || got.To != s.poolStatus("all", "pool1").CurrentVersion || got.MaxUnavailable != 1 || got.Policy != "all" {
+				t.Errorf("asked for %+v, want %s to go", got, oldest)
+			}
+			s.wantRebuild(policy.Rebuilding, "node pool1-0")
+			if c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded); c.Reason == v1alpha1.PolicyManyImages {
+				t.Errorf("what the policy sees to itself is told as trouble: %s", c.Message)
+			}
+			if !s.heardOf("node pool1-0 is rebuilt: pool pool1 has many images") {
+				t.Error("no event")
+			}
+			s.pass()
+			if len(*asked) != 1 {
+				t.Errorf("another one is taken at once: %+v", *asked)
+			}
+		})
+	}
+}
+
+// TestNothingIsRebuiltWhereThePolicyRests: suspended, in a dry run, outside its schedule.
+func TestNothingIsRebuiltWhereThePolicyRests(t *testing.T) {
+	for reason, spec := range map[string]func(*v1alpha1.PrototypePolicySpec){
+		v1alpha1.PolicySuspended: func(s *v1alpha1.PrototypePolicySpec) { s.Suspend = true },
+		v1alpha1.PolicyDryRun:    func(s *v1alpha1.PrototypePolicySpec) { s.DryRun = true },
+		schedule.OutsideSchedule: func(s *v1alpha1.PrototypePolicySpec) { s.Schedule.Cron = "0 3 * * *" },
+	} {
+		s := newStage(t)
+		id := s.crowd("pool1", 8)
+		s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { rebuilds(p); spec(p) })
+		asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: "pool1-0"}, nil })
+		s.counted(id)
+		if len(*asked) > 0 {
+			t.Errorf("%s: asked for %+v", reason, *asked)
+		}
+		s.wantRebuild(reason)
+	}
+}
+
+// TestARebuildAndACaptureTakeTurns: none begins beside the other, in one pool.
+func TestARebuildAndACaptureTakeTurns(t *testing.T) {
+	s := newStage(t)
+	id := s.crowd("pool1", 8)
+	s.policy("all", rebuilds)
+	asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: "pool1-0"}, nil })
+	s.pass()
+	s.must(s.decider.Count(t.Context(), id))
+	patched := func(n *corev1.Node) {
+		n.Annotations = map[string]string{v1alpha1.KuredRebootNeededAnnotation: s.clock.Now().Add(-10 * time.Hour).Format(time.RFC3339)}
+		n.Status.Conditions[0].LastTransitionTime.Time = s.clock.Now().Add(-9 * time.Hour)
+	}
+	s.change(id, "pool1-7", patched)
+	s.pass()
+	if len(*asked) > 0 || len(s.donors()) != 1 {
+		t.Fatalf("asked for %+v, donors %v", *asked, s.donors())
+	}
+	s.pass()
+	s.wantRebuild(selection.CaptureInFlight)
+	s.end(s.prototypes()[0].Name, v1alpha1.PhaseFailed)
+	s.clock.Advance(10 * time.Minute)
+	s.pass()
+	if len(*asked) != 1 {
+		t.Fatalf("asked for %+v: %+v", *asked, s.poolStatus("all", "pool1").Rebuild)
+	}
+	s.change(id, "pool1-0", func(n *corev1.Node) {
+		n.Annotations = map[string]string{v1alpha1.ReservationAnnotation: `{"kind":"Replacement","name":"pool1-v","uid":"u","reservedAt":"2026-03-03T12:00:00Z","rebuild":{"policy":"all","startedAt":"2026-03-03T12:00:00Z"}}`}
+	})
+	s.clock.Advance(4 * time.Hour)
+	s.pass()
+	if got := s.donors(); len(got) != 1 {
+		t.Errorf("donors = %v beside a rebuild", got)
+	}
+	s.wantRebuild(policy.Rebuilding, "node pool1-0")
+	s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations = nil })
+	s.pass()
+	if got := s.donors(); len(got) != 2 {
+		t.Errorf("donors = %v once the node is back: %+v", got, s.poolStatus("all", "pool1").Decision)
+	}
+}
+
+// TestWhyNothingIsRebuiltIsTold: what is waited for in the status, and what a person must see to in the condition Degraded.
+func TestWhyNothingIsRebuiltIsTold(t *testing.T) {
+	s := newStage(t)
+	id := s.crowd("pool1", 8)
+	s.policy("all", rebuilds)
+	answer, failure := policy.Taken{Waiting: "kured reboots node x"}, error(nil)
+	asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return answer, failure })
+	s.counted(id)
+	s.wantRebuild(policy.Waiting, "kured reboots node x")
+	s.pass()
+	if len(*asked) != 1 {
+		t.Errorf("asked %d times at once", len(*asked))
+	}
+	answer = policy.Taken{Alone: map[string]cloud.Refusal{"pool1-0": cloud.Refuse("AsksToStay", "is left alone, because it asks to", "wait")}}
+	s.clock.Advance(6 * time.Minute)
+	s.pass()
+	s.degradedFor(v1alpha1.PolicyNotRebuilt, "node pool1-0 of pool pool1 is left alone, because it asks to: wait")
+	s.pass()
+	s.degradedFor(v1alpha1.PolicyNotRebuilt, "asks to")
+
+	answer, failure = policy.Taken{}, errors.New("no route")
+	s.clock.Advance(6 * time.Minute)
+	s.pass()
+	s.wantRebuild(policy.Waiting, "no route")
+	current := s.poolStatus("all", "pool1").CurrentVersion
+	for attempts, remedy := range map[int]string{1: "it is tried again by itself", 3: "kamino rebuild pool1"} {
+		s.change(id, "pool1-0", func(n *corev1.Node) {
+			n.Annotations = map[string]string{v1alpha1.NotRebuiltAnnotation: fmt.Sprintf(`{"to":%q,"reason":"NotDrained","message":"was not drained","attempts":%d}`, current, attempts)}
+		})
+		s.pass()
+		s.degradedFor(v1alpha1.PolicyNotRebuilt, "node pool1-0 of pool pool1 was not drained", remedy)
+	}
+	s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations = nil })
+	answer, failure = policy.Taken{Node: "pool1-0"}, nil
+	s.clock.Advance(6 * time.Minute)
+	s.pass()
+	if c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded); c.Reason == v1alpha1.PolicyNotRebuilt {
+		t.Errorf("%+v", c)
+	}
+}
+
+func (s *stage) degradedFor(reason string, words ...string) {
+	s.Helper()
+	c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
+	if c == nil || string(c.Status) != "True" || c.Reason != reason {
+		s.Fatalf("Degraded is %+v, want %s", c, reason)
+	}
+	for _, word := range words {
+		if !strings.Contains(c.Message, word) {
+			s.Errorf("%q does not say %q", c.Message, word)
+		}
+	}
+}
+
+// TestNoMoreAreHeldThanMayBe: captures and rebuilds of all pools count together.
+func TestNoMoreAreHeldThanMayBe(t *testing.T) {
+	s := newStage(t)
+	one, two := s.crowd("pool1", 8), s.crowd("pool2", 8)
+	s.policy("all", rebuilds)
+	asked := s.takes(func(r policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: r.Pool.Name + "-0"}, nil })
+	s.pass()
+	s.must(s.decider.Count(t.Context(), one))
+	s.must(s.decider.Count(t.Context(), two))
+	s.clock.Advance(2 * time.Hour)
+	s.pass()
+	if len(*asked) != 1 {
+		t.Errorf("%d nodes are taken at once, where one may be held", len(*asked))
+	}
+}

@@ -1,0 +1,98 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/schedule"
+	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/spread"
+)
+
+// crowdedCase is a pool that names so many images, the recipe's included, each but that one on a node.
+func crowdedCase(images int) rebuildCase {
+	c := rebuildCase{
+		pool: "pool1", policy: "all", atImages: 8, recipe: cloud.Recipe{Image: "newest", Version: "2026.03.14"},
+		calendar: schedule.Answer{Allowed: true}, maxAtOnce: 1,
+	}
+	var instances []cloud.Instance
+	for i := range images - 1 {
+		instances = append(instances, cloud.Instance{ID: cloud.InstanceID(fmt.Sprint(i)), Image: fmt.Sprintf("v%d", i), BuiltFrom: fmt.Sprintf("2026.03.%02d", i+1)})
+	}
+	c.spread = spread.Of(c.recipe, instances, 10)
+	return c
+}
+
+func TestWhetherToRebuild(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		images int
+		change func(c *rebuildCase)
+		reason string
+		words  string
+	}{
+		{"many", 8, nil, OldestImage, "the nodes of pool pool1 and its recipe name 8 different images, and those built from version 2026.03.01, the oldest, are rebuilt from version 2026.03.14"},
+		{"more", 10, nil, OldestImage, "10 different images"},
+		{"few", 7, nil, FewImages, "name 7 different images; the oldest is rebuilt from 8 on (spec.rebuild.atImages)"},
+		{"few are enough", 3, func(c *rebuildCase) { c.atImages = 3 }, OldestImage, "3 different images"},
+		{"not counted", 8, func(c *rebuildCase) { c.spread = spread.Spread{} }, NotCounted, "not counted yet"},
+		{"no node is old", 1, func(c *rebuildCase) { c.atImages = 1 }, FewImages, "1 different images"},
+		{"suspended", 8, func(c *rebuildCase) { c.suspended = true }, v1alpha1.PolicySuspended, "policy all is suspended"},
+		{"dry run", 8, func(c *rebuildCase) { c.dryRun = true }, v1alpha1.PolicyDryRun, "would be rebuilt; spec.dryRun keeps policy all from it"},
+		{"one is under way", 8, func(c *rebuildCase) { c.held = []string{"node a"} }, Rebuilding, "node a of pool pool1 is being rebuilt"},
+		{"one is under way though suspended", 8, func(c *rebuildCase) { c.held, c.suspended = []string{"node a"}, true }, Rebuilding, "node a"},
+		{"a capture runs", 8, func(c *rebuildCase) { c.inFlight = "pool1-2026.03.14" }, selection.CaptureInFlight, "prototype pool1-2026.03.14 is capturing pool pool1"},
+		{"a capture begins", 8, func(c *rebuildCase) { c.capture = true }, CaptureFirst, "about to begin"},
+		{"outside the window", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.OutsideSchedule} }, schedule.OutsideSchedule, "lets no rebuild begin"},
+		{"a blackout", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.Blackout} }, schedule.Blackout, "lets no rebuild begin"},
+		{"others hold nodes", 8, func(c *rebuildCase) { c.holding = 1 }, Queued, "as many nodes of the cluster are held as policy all allows, which is 1 (spec.maxConcurrent)"},
+		{"there is room beside others", 8, func(c *rebuildCase) { c.holding, c.maxAtOnce = 1, 2 }, OldestImage, ""},
+		{"the recipe is not ours", 8, func(c *rebuildCase) {
+			c.refusals = []cloud.Refusal{cloud.Refuse(history.RecipeNotOurs, "it is none of ours", "capture a node first")}
+		}, history.RecipeNotOurs, "capture a node first"},
+	} {
+		c := crowdedCase(test.images)
+		if test.change != nil {
+			test.change(&c)
+		}
+		wanted, decision := c.decide()
+		if wanted != (test.reason == OldestImage) || decision.Reason != test.reason || !strings.Contains(decision.Message, test.words) {
+			t.Errorf("%s: wanted %t, %+v", test.name, wanted, decision)
+		}
+	}
+}
+
+// TestNothingIsRebuiltPastAReason: whatever comes together, a node is wanted only where nothing at all speaks against it.
+func TestNothingIsRebuiltPastAReason(t *testing.T) {
+	for bits := range 1 << 9 {
+		on := func(n int) bool { return bits>>n&1 == 1 }
+		c := crowdedCase(8)
+		if on(0) {
+			c = crowdedCase(7)
+		}
+		if on(1) {
+			c.held = []string{"node a"}
+		}
+		if on(2) {
+			c.inFlight = "p"
+		}
+		c.capture, c.suspended, c.dryRun, c.calendar.Allowed = on(3), on(4), on(5), !on(6)
+		if on(7) {
+			c.holding = 1
+		}
+		if on(8) {
+			c.refusals = []cloud.Refusal{{Reason: history.VersionQuarantined, Message: "bad"}}
+		}
+		wanted, decision := c.decide()
+		if wanted != (bits == 0) {
+			t.Errorf("%09b: wanted %t, %+v", bits, wanted, decision)
+		}
+		if !on(6) && decision.Reason == "" || decision.Message == "" {
+			t.Errorf("%09b: %+v", bits, decision)
+		}
+	}
+}
