@@ -74,7 +74,7 @@ var rooms = map[string]room{
 
 	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree", foreign: kubeTypes},
 
-	"internal/pool":       {own: "api cloud cluster history imageversion membership nodestate", foreign: kubeClient},
+	"internal/pool":       {own: "api cloud cluster history imageversion membership nodestate spread", foreign: kubeClient},
 	"internal/build":      {},
 	"internal/definition": {own: "cluster manifest", foreign: kubeLoop},
 
@@ -102,7 +102,7 @@ var rooms = map[string]room{
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
 		own: "api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize held imageversion membership metrics " +
-			"node nodecache nodestate policy policyfile pool replace replace/plan selection spread wording",
+			"node nodecache nodestate policy policyfile pool replace replace/plan savedrecipe selection spread wording",
 		foreign: kubeLoop,
 	},
 

@@ -155,7 +155,11 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.capture(cmd.Context(), strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/"), &flags)
+			node := strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/")
+			return (&capturing{session: s, flags: &flags, beginning: &drive.Keeping{
+				Beginning: drive.Beginning{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings},
+				Secrets:   s.secrets(), CustomData: flags.customData, Say: s.note,
+			}}).run(cmd.Context())
 		},
 	}
 	flags.bind(cmd.Flags())
@@ -167,84 +171,81 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 	return cmd
 }
 
-func (s *session) capture(ctx context.Context, node string, flags *captureFlags) error {
-	d, err := s.decide(ctx, node, flags)
+// capturing is one `kamino capture`.
+type capturing struct {
+	*session
+	beginning *drive.Keeping
+	flags     *captureFlags
+}
+
+func (c *capturing) run(ctx context.Context) error {
+	d, err := c.beginning.Decide(ctx)
 	if err != nil {
 		return err
 	}
-	if flags.dryRun {
-		return s.dryRun(ctx, d, flags)
+	if d.Skipped != "" {
+		c.note("Version %s exists already, and no capture that has succeeded owns it: this one makes %s.", d.Skipped, d.Prototype.Spec.Version)
 	}
-	holder, err := drive.LeaseHolder(ctx, s.cluster, s.options.Namespace, s.Now())
+	if c.flags.dryRun {
+		return c.dryRun(ctx, d)
+	}
+	holder, err := drive.LeaseHolder(ctx, c.cluster, c.options.Namespace, c.Now())
 	if err != nil {
 		return err
 	}
 	if !d.Existing {
-		err = s.begin(ctx, node, flags, &d, holder)
+		err = c.begin(ctx, &d, holder)
 	} else {
-		err = s.sameCopy(ctx, d.Prototype, flags.customData)
+		err = c.beginning.Same(ctx, d.Prototype)
 	}
 	if err != nil {
 		return err
 	}
-	if !flags.wait {
-		return s.leave(d, holder, flags.format)
+	if !c.flags.wait {
+		return c.leave(d, holder)
 	}
 	if d.Existing {
-		s.note("Node %s is being captured already: following Prototype %s.", node, d.Prototype.Name)
+		c.note("Node %s is being captured already: following Prototype %s.", c.beginning.Node, d.Prototype.Name)
 	}
-	if err := s.follow(ctx, d.Prototype, flags.timeout, flags.format); err != nil {
+	if err := c.follow(ctx, d.Prototype, c.flags.timeout, c.flags.format); err != nil {
 		return err
 	}
 	if d.Prototype.Spec.Settings.Recipe.NewNodes == 0 {
 		return nil
 	}
-	return s.awaitGrowth(ctx, d.Prototype.Name, flags.newNodesTimeout)
-}
-
-// decide finds the Prototype that the capture is done under.
-func (s *session) decide(ctx context.Context, node string, flags *captureFlags) (drive.Decision, error) {
-	d, err := s.beginning(node, flags).Decide(ctx)
-	if err == nil && d.Skipped != "" {
-		s.note("Version %s exists already, and no capture that has succeeded owns it: this one makes %s.", d.Skipped, d.Prototype.Spec.Version)
-	}
-	return d, err
-}
-
-func (s *session) beginning(node string, flags *captureFlags) *drive.Beginning {
-	return &drive.Beginning{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings}
+	return c.awaitGrowth(ctx, d.Prototype.Name, c.flags.newNodesTimeout)
 }
 
 // begin makes sure that nothing is in the way, and has the Prototype written.
-func (s *session) begin(ctx context.Context, node string, flags *captureFlags, d *drive.Decision, h drive.Holder) error {
-	if err := s.check(ctx, d.Prototype, h); err != nil {
+func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder) error {
+	if err := c.check(ctx, d.Prototype, h); err != nil {
 		return err
 	}
-	kept, err := s.keepCopy(ctx, *d, flags.customData, h)
+	kept, refusals, err := c.beginning.CopyFor(ctx, *d, h)
 	if err != nil {
 		return err
 	}
-	if err := s.confirm(ctx, d.Prototype, kept != nil, flags.yes); err != nil {
+	if len(refusals) > 0 {
+		return refusal(fmt.Sprintf("node %s can't be captured", c.beginning.Node), refusals)
+	}
+	if err := c.confirm(ctx, d.Prototype, kept != nil); err != nil {
 		return err
 	}
-	if h.Role != drive.RoleController && flags.wait {
-		if err := drive.CheckLease(ctx, s.cluster, s.options.Namespace); err != nil {
+	if h.Role != drive.RoleController && c.flags.wait {
+		if err := drive.CheckLease(ctx, c.cluster, c.options.Namespace); err != nil {
 			return err
 		}
 	}
-	*d, err = s.write(ctx, node, flags, *d, kept)
-	if err == nil && d.Existing {
-		err = s.sameCopy(ctx, d.Prototype, flags.customData)
-	}
+	*d, err = c.beginning.Write(ctx, *d, kept)
 	return createError(err)
 }
 
 // confirm asks whoever sits at the terminal before a promotion that no rollback undoes. Scripts are asked nothing.
-func (s *session) confirm(ctx context.Context, p *v1alpha1.Prototype, copied, yes bool) error {
-	if yes || !s.asks() {
+func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied bool) error {
+	if c.flags.yes || !c.asks() {
 		return nil
 	}
-	preview, err := s.engine.Preview(ctx, p)
+	preview, err := c.engine.Preview(ctx, p)
 	if err != nil || !preview.NoWayBack {
 		return nil // whoever does the work asks again what there is
 	}
@@ -252,7 +253,7 @@ func (s *session) confirm(ctx context.Context, p *v1alpha1.Prototype, copied, ye
 	if preview.Change != nil {
 		from = preview.Change.From
 	}
-	if s.agreed(capital(capture.NoWayBackFrom(p.Spec.Pool, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + ".") {
+	if c.agreed(capital(capture.NoWayBackFrom(p.Spec.Pool, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + ".") {
 		return nil
 	}
 	return refusedf("not begun, and nothing was changed: --yes begins it without a question")
@@ -260,15 +261,15 @@ func (s *session) confirm(ctx context.Context, p *v1alpha1.Prototype, copied, ye
 
 // check asks the engine what is in the way. Where a controller does the work, its credential counts and
 // not this command's, so that a cloud which can't be asked from here is only worth a note.
-func (s *session) check(ctx context.Context, p *v1alpha1.Prototype, h drive.Holder) error {
-	refusals, err := s.engine.Refusals(ctx, p)
+func (c *capturing) check(ctx context.Context, p *v1alpha1.Prototype, h drive.Holder) error {
+	refusals, err := c.engine.Refusals(ctx, p)
 	var fromCloud *cloud.Error
 	switch {
 	case asCloudError(err, &fromCloud) && h.Role == drive.RoleController:
-		s.note("The cloud can't be asked from here, %s checks it: %s.", h, fromCloud.Error())
+		c.note("The cloud can't be asked from here, %s checks it: %s.", h, fromCloud.Error())
 		return nil
 	case apierrors.IsForbidden(err) && h.Role == drive.RoleController:
-		s.note("Not all can be asked from here, %s checks it: %s.", h, err)
+		c.note("Not all can be asked from here, %s checks it: %s.", h, err)
 		return nil
 	case err != nil:
 		return err
@@ -288,23 +289,23 @@ func createError(err error) error {
 }
 
 // dryRun says what a capture would do. The API server checks the Prototype without keeping it.
-func (s *session) dryRun(ctx context.Context, d drive.Decision, flags *captureFlags) error {
+func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 	if d.Existing {
 		return refusedf("node %s is being captured already by Prototype %s, and nothing was changed: `kamino capture %s` follows it",
 			d.Prototype.Spec.Donor.NodeName, d.Prototype.Name, d.Prototype.Spec.Donor.NodeName)
 	}
 	trial := d.Prototype.DeepCopy()
-	if err := s.cluster.Client.Create(ctx, trial, client.DryRunAll); err != nil {
+	if err := c.cluster.Client.Create(ctx, trial, client.DryRunAll); err != nil {
 		if !apierrors.IsInvalid(err) {
 			err = fmt.Errorf("create prototype %s: %w", d.Prototype.Name, err)
 		}
 		return createError(err)
 	}
-	preview, err := s.engine.Preview(ctx, d.Prototype)
+	preview, err := c.engine.Preview(ctx, d.Prototype)
 	if err != nil && len(preview.Refusals) == 0 {
 		return err
 	}
-	kept, refusals, err := s.copyFor(ctx, d, flags.customData, preview.Change)
+	kept, refusals, err := c.beginning.Copy(ctx, d, preview.Change)
 	if err != nil {
 		return err
 	}
@@ -316,7 +317,7 @@ func (s *session) dryRun(ctx context.Context, d drive.Decision, flags *captureFl
 	if kept != nil {
 		plan.CustomData = cloud.Digest(kept.Data)
 	}
-	if err := print.WritePlan(s.Out, flags.format, plan); err != nil {
+	if err := print.WritePlan(c.Out, c.flags.format, plan); err != nil {
 		return err
 	}
 	if len(preview.Refusals) > 0 {
@@ -326,16 +327,17 @@ func (s *session) dryRun(ctx context.Context, d drive.Decision, flags *captureFl
 }
 
 // leave says who will do the work of a capture that nobody waits for.
-func (s *session) leave(d drive.Decision, h drive.Holder, format print.Format) error {
+func (c *capturing) leave(d drive.Decision, h drive.Holder) error {
 	name := d.Prototype.Name
 	if h.Role == drive.RoleController {
-		s.note("%s does the work: `kubectl get prototype %s -w` shows how far it is.", capital(h.String()), name)
+		c.note("%s does the work: `kubectl get prototype %s -w` shows how far it is.", capital(h.String()), name)
 	} else {
-		s.note("No controller holds Kamino's Lease: nothing happens to Prototype %s until one runs (`kamino manifests --controller`) "+
+		c.note("No controller holds Kamino's Lease: nothing happens to Prototype %s until one runs (`kamino manifests --controller`) "+
 			"or `kamino capture %s` goes on with it.", name, d.Prototype.Spec.Donor.NodeName)
 	}
+	format := c.flags.format
 	if format == print.Text {
 		format = print.Name
 	}
-	return print.Prototype(s.Out, format, d.Prototype, s.Now())
+	return print.Prototype(c.Out, format, d.Prototype, c.Now())
 }

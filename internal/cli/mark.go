@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,20 +13,9 @@ import (
 )
 
 // versionCommand is a verb on one version of a pool.
-func versionCommand(f *Factory, o *Options, cmd *cobra.Command, flags *changeFlags, needsReason bool,
-	do func(s *session, ctx context.Context, pool, version string, flags changeFlags) error) *cobra.Command {
-	cmd.Args = cobra.ExactArgs(2)
-	cmd.ValidArgsFunction = completePoolVersions(f, o)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := flags.complete(needsReason); err != nil {
-			return err
-		}
-		s, err := open(cmd.Context(), f, o)
-		if err != nil {
-			return err
-		}
-		return do(s, cmd.Context(), args[0], args[1], *flags)
-	}
+func versionCommand(f *Factory, o *Options, cmd *cobra.Command, flags *changeFlags, do func(ctx context.Context, c *change, version string) error) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(2), completePoolVersions(f, o)
+	cmd.RunE = changing(f, o, flags, func(ctx context.Context, c *change, args []string) error { return do(ctx, c, args[1]) })
 	flags.bind(cmd)
 	return cmd
 }
@@ -42,12 +30,12 @@ deleted: nodes that run it stay as they are, and retention retires it in its tur
 
 The version that the recipe names is refused: "kamino rollback" quarantines that one and points the pool at another.`,
 		Example: `  kamino quarantine pool1 2026.03.02 --reason "kernel panics under load"`,
-	}, flags, true, func(s *session, ctx context.Context, pool, version string, flags changeFlags) error {
-		return s.mark(ctx, "quarantine", pool, flags, func(h history.History) (history.Mark, []cloud.Refusal) {
-			return h.Quarantine(version, flags.reason)
-		})
+	}, flags, func(ctx context.Context, c *change, version string) error {
+		m, refusals := c.history.Quarantine(version, c.reason)
+		return c.mark(ctx, "quarantine", m, refusals)
 	})
 	cmd.Flags().StringVar(&flags.reason, "reason", "", "why it must not be used; needed")
+	before(cmd, flags.checkReason)
 	return cmd
 }
 
@@ -59,10 +47,9 @@ func newReleaseCommand(f *Factory, o *Options) *cobra.Command {
 
 To take a rollback back, release the version and name it: kamino rollback POOL --to VERSION.`,
 		Example: `  kamino release pool1 2026.03.02`,
-	}, &changeFlags{}, false, func(s *session, ctx context.Context, pool, version string, flags changeFlags) error {
-		return s.mark(ctx, "release", pool, flags, func(h history.History) (history.Mark, []cloud.Refusal) {
-			return h.Release(version)
-		})
+	}, &changeFlags{}, func(ctx context.Context, c *change, version string) error {
+		m, refusals := c.history.Release(version)
+		return c.mark(ctx, "release", m, refusals)
 	})
 }
 
@@ -77,88 +64,21 @@ Refused for the version that the recipe names, for the one that a rollback goes 
 making, and where the recipe names none of the versions, so that these can't be told from the others. Nodes that
 were built from the version keep running.`,
 		Example: `  kamino retire pool1 2026.02.01 --dry-run`,
-	}, &changeFlags{}, false, (*session).retire)
+	}, &changeFlags{}, func(ctx context.Context, c *change, version string) error { return c.retire(ctx, version) })
 }
 
 // mark quarantines or releases.
-func (s *session) mark(ctx context.Context, verb, pool string, flags changeFlags, decide func(history.History) (history.Mark, []cloud.Refusal)) error {
-	p, h, err := s.lookBack(ctx, pool, 0)
-	if err != nil {
-		return err
-	}
-	m, refusals := decide(h)
+func (c *change) mark(ctx context.Context, verb string, m history.Mark, refusals []cloud.Refusal) error {
 	if refusals != nil {
-		return refusal(fmt.Sprintf("pool %s: %s is refused", h.Pool, verb), refusals)
+		return refusal(fmt.Sprintf("pool %s: %s is refused", c.history.Pool, verb), refusals)
 	}
-	deed := print.Deed{
-		Verb: verb, Pool: m.Pool, Version: m.Version, Quarantined: m.Tags[cloud.TagQuarantined], DryRun: flags.dryRun,
-		Changed: !m.Done && !flags.dryRun, Nodes: m.Nodes, Lines: markLines(m, flags.dryRun),
-	}
-	if deed.Changed {
-		if _, err := s.carryOut(ctx, rollback.OfMark(m, s.provider, p.ID)); err != nil {
-			return err
-		}
-	}
-	return print.WriteDeed(s.Out, flags.format, deed)
+	return c.end(ctx, print.Marked(verb, m, c.dryRun), rollback.OfMark(m, c.provider, c.pool.ID))
 }
 
-func markLines(m history.Mark, dryRun bool) []string {
-	why, is := m.Tags[cloud.TagQuarantined], "is"
-	switch {
-	case m.Done:
-		is = "is already"
-	case dryRun:
-		is = "would be"
-	}
-	if why == "" {
-		return []string{fmt.Sprintf("Version %s of pool %s %s free to be used.", m.Version, m.Pool, is)}
-	}
-	lines := []string{
-		fmt.Sprintf("Version %s of pool %s %s quarantined: %s", m.Version, m.Pool, is, why),
-		nodesLine(m.Version, m.Nodes),
-	}
-	if m.Prior == "" {
-		lines = append(lines, fmt.Sprintf("No version is left that a rollback of pool %s could go to.", m.Pool))
-	}
-	return lines
-}
-
-func (s *session) retire(ctx context.Context, pool, version string, flags changeFlags) error {
-	p, h, err := s.lookBack(ctx, pool, 0)
-	if err != nil {
-		return err
-	}
-	r, refusals := h.Retire(version)
+func (c *change) retire(ctx context.Context, version string) error {
+	r, refusals := c.history.Retire(version)
 	if refusals != nil {
-		return refusal(fmt.Sprintf("version %s of pool %s can't be retired", version, h.Pool), refusals)
+		return refusal(fmt.Sprintf("version %s of pool %s can't be retired", version, c.history.Pool), refusals)
 	}
-	is := "is being deleted"
-	if flags.dryRun && !r.Done {
-		is = "would be deleted"
-	}
-	deed := print.Deed{
-		Verb: "retire", Pool: r.Pool, Version: r.Version, DryRun: flags.dryRun, Changed: !r.Done && !flags.dryRun, Nodes: r.Nodes,
-		Lines: []string{fmt.Sprintf("Version %s of pool %s %s.", r.Version, r.Pool, is), nodesLine(r.Version, r.Nodes)},
-	}
-	if r.Forgets {
-		deed.Lines = append(deed.Lines, fmt.Sprintf("Its quarantine goes with it: a node that was built from version %s, or patched before that was captured, may become a donor.", r.Version))
-	}
-	if deed.Changed {
-		if _, err := s.carryOut(ctx, rollback.OfRetirement(r, s.provider, p.ID)); err != nil {
-			return err
-		}
-	}
-	return print.WriteDeed(s.Out, flags.format, deed)
-}
-
-// pause waits, or returns why the context ended.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return c.end(ctx, print.Retired(r, c.dryRun), rollback.OfRetirement(r, c.provider, c.pool.ID))
 }

@@ -31,64 +31,31 @@ func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 		Example: `  kamino rebuild pool1 --dry-run
   kamino rebuild pool1 --max-unavailable 3`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := flags.complete(false); err != nil {
-				return err
-			}
-			if err := replacing.check(); err != nil {
-				return err
-			}
-			s, err := open(cmd.Context(), f, o)
-			if err != nil {
-				return err
-			}
-			return s.rebuild(cmd.Context(), args[0], flags, replacing)
-		},
+		RunE: changing(f, o, &flags, func(ctx context.Context, c *change, _ []string) error { return c.rebuild(ctx, replacing) }),
 	}
 	flags.bind(cmd)
 	replacing.bindPace(cmd, "")
+	before(cmd, replacing.check)
 	return cmd
 }
 
-func (s *session) rebuild(ctx context.Context, name string, flags changeFlags, replacing replaceFlags) error {
-	p, h, err := s.lookBack(ctx, name, 0)
-	if err != nil {
-		return err
-	}
-	census, able := cloud.As[cloud.Census](s.provider)
-	if !able || !replace.Able(s.provider) {
+func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
+	census, able := cloud.As[cloud.Census](c.provider)
+	if !able || !replace.Able(c.provider) {
 		return refusedf("this cloud can't rebuild nodes, and nothing was changed")
 	}
-	if refusals := h.RefuseRebuild(); refusals != nil {
-		return refusal(fmt.Sprintf("no node of pool %s is rebuilt", h.Pool), refusals)
+	if refusals := c.history.RefuseRebuild(); refusals != nil {
+		return refusal(fmt.Sprintf("no node of pool %s is rebuilt", c.history.Pool), refusals)
 	}
-	instances, err := census.Instances(ctx, p.ID)
+	instances, err := census.Instances(ctx, c.pool.ID)
 	if err != nil {
 		return err
 	}
-	oldest := spread.Of(h.Recipe, instances, census.MaxImages()).Oldest(h.Recipe)
-	deed := print.Deed{Verb: "rebuild", Pool: h.Pool, Version: oldestName(oldest), To: h.Recipe.Version, DryRun: flags.dryRun}
-	if oldest.Name == "" {
-		deed.Lines = []string{fmt.Sprintf("All nodes of pool %s were built from version %s already.", h.Pool, h.Recipe.Version)}
-		return print.WriteDeed(s.Out, flags.format, deed)
-	}
-	how := "rebuilt now"
-	if flags.dryRun {
-		how = "to be rebuilt"
-	}
-	deed.Lines = []string{fmt.Sprintf("%s %s, the oldest image of pool %s: %s from version %s, %d at a time.",
-		print.Run(oldest.Count), deed.Version, h.Pool, how, deed.To, replacing.maxUnavailable)}
-	if flags.dryRun {
-		return print.WriteDeed(s.Out, flags.format, deed)
+	oldest := spread.Of(c.history.Recipe, instances, census.MaxImages()).Oldest(c.history.Recipe)
+	deed := print.Rebuilt(c.history, oldest, replacing.Pace, c.dryRun)
+	if oldest.Name == "" || c.dryRun {
+		return print.WriteDeed(c.Out, c.format, deed)
 	}
 	replacing.image = oldest.Name
-	return s.replaceNodes(ctx, p.ID, deed, flags, replacing)
-}
-
-// oldestName is an image as a sentence names it.
-func oldestName(image spread.Image) string {
-	if image.Version != "" {
-		return image.Version
-	}
-	return image.Name
+	return c.replaceNodes(ctx, deed, replacing)
 }

@@ -33,9 +33,6 @@ type restoreFlags struct {
 
 // complete reads what is given of an extension.
 func (r *restoreFlags) complete() error {
-	if err := r.changeFlags.complete(false); err != nil {
-		return err
-	}
 	if r.Version != "" && r.Prototype != "" {
 		return usagef("--version and --prototype name the same thing: give one of them")
 	}
@@ -59,16 +56,7 @@ func newRestoreCommand(f *Factory, o *Options) *cobra.Command {
 		Example: `  kamino restore pool1 --dry-run
   kamino restore pool1 --custom-data-from pool1-custom-data --protected-settings-from bootstrap=pool1-bootstrap`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := flags.complete(); err != nil {
-				return err
-			}
-			s, err := open(cmd.Context(), f, o)
-			if err != nil {
-				return err
-			}
-			return s.restore(cmd.Context(), args[0], flags)
-		},
+		RunE: changing(f, o, &flags.changeFlags, func(ctx context.Context, c *change, _ []string) error { return c.restore(ctx, flags) }),
 	}
 	flags.bind(cmd)
 	cmd.Flags().StringVar(&flags.Version, "version", "", "what was lost with this `version`")
@@ -78,38 +66,35 @@ func newRestoreCommand(f *Factory, o *Options) *cobra.Command {
 	cmd.Flags().BoolVar(&flags.Incomplete, "incomplete", false, "leave out what nobody gives")
 	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "do not ask")
 	_ = cmd.RegisterFlagCompletionFunc("version", completeVersions(f, o))
+	before(cmd, flags.complete)
 	return cmd
 }
 
-func (s *session) restore(ctx context.Context, name string, flags *restoreFlags) error {
-	p, h, err := s.lookBack(ctx, name, 0)
-	if err != nil {
-		return err
-	}
-	found, err := restore.Look(ctx, s.provider, s.secrets(), h, p.Prototypes, flags.Wish)
+func (c *change) restore(ctx context.Context, flags *restoreFlags) error {
+	found, err := restore.Look(ctx, c.provider, c.secrets(), c.history, c.pool.Prototypes, flags.Wish)
 	if err != nil {
 		return err
 	}
 	r := print.Restore{
-		Pool: h.Pool, Secret: s.options.Namespace + "/" + found.Kept.Secret, SavedAt: found.Kept.SavedAt, Prototype: found.Kept.Prototype, Version: found.Kept.Version,
+		Pool: c.history.Pool, Secret: c.options.Namespace + "/" + found.Kept.Secret, SavedAt: found.Kept.SavedAt, Prototype: found.Kept.Prototype, Version: found.Kept.Version,
 		Change: found.Change, DryRun: flags.dryRun, Refusals: found.Refusals, Others: found.Others,
 	}
 	if len(r.Refusals) > 0 {
-		if err := print.WriteRestore(s.Out, flags.format, r); err != nil {
+		if err := print.WriteRestore(c.Out, flags.format, r); err != nil {
 			return err
 		}
 		return refusal(fmt.Sprintf("pool %s can't be given back what its recipe lost", r.Pool), r.Refusals)
 	}
 	if !r.Change.Done && !flags.dryRun {
-		if !flags.yes && !s.agreed(strings.Join(print.RestorePlan(r), "\n")) {
+		if !flags.yes && !c.agreed(strings.Join(print.RestorePlan(r), "\n")) {
 			return refusedf("not done, and nothing was changed: --yes does it without a question")
 		}
 		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 		defer cancel()
-		if err := (&restore.Restoration{Cloud: s.provider, Shown: r.Change}).Run(writing, pause); err != nil {
+		if err := (&restore.Restoration{Cloud: c.provider, Shown: r.Change}).Run(writing, pause); err != nil {
 			return fmt.Errorf("the recipe of pool %s is not restored: %w", r.Pool, err)
 		}
 		r.Changed = true
 	}
-	return print.WriteRestore(s.Out, flags.format, r)
+	return print.WriteRestore(c.Out, flags.format, r)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/drive"
 )
 
 // press is a capture whose donor is back and whose image is made next: the real engine and the real verbs, over a cloud
@@ -176,7 +177,7 @@ func (p *press) everyVerbLeadsOn(version string, current bool) {
 	p.Helper()
 	ctx := context.Background()
 	// A second try on the same day makes the day's second version.
-	d, err := p.session.decide(ctx, "node-1", &captureFlags{})
+	d, err := (&drive.Beginning{Cluster: p.session.cluster, Cloud: p.cloud, Now: p.session.Now, Node: "node-1"}).Decide(ctx)
 	p.must(err)
 	if d.Prototype.Spec.Version != version+"02" {
 		p.Errorf("the same day's second try is %s", d.Prototype.Spec.Version)
@@ -192,18 +193,26 @@ func (p *press) everyVerbLeadsOn(version string, current bool) {
 		return
 	}
 	dry := changeFlags{dryRun: true, format: print.Text}
-	if err := p.session.promote(ctx, "pool1", version, dry); err != nil {
+	if err := p.changing(dry).promote(ctx, version); err != nil {
 		p.Errorf("it can't be promoted: %v", err)
 	}
-	if err := p.session.retire(ctx, "pool1", version, dry); err != nil {
+	if err := p.changing(dry).retire(ctx, version); err != nil {
 		p.Errorf("it can't be retired: %v", err)
 	}
-	err = p.session.rollback(ctx, "pool1", "", dry, replaceFlags{})
+	err = p.changing(dry).rollback(ctx, "", replaceFlags{})
 	if way := fmt.Sprintf("`kamino promote pool1 %s`", version); err == nil || !strings.Contains(err.Error(), way) {
 		p.Errorf("rollback does not say %s: %v", way, err)
 	}
-	p.must(p.session.retire(ctx, "pool1", version, changeFlags{format: print.Text}))
+	p.must(p.changing(changeFlags{format: print.Text}).retire(ctx, version))
 	if state := p.state(version); state != cloud.Absent {
 		p.Errorf("it is retired, and is %s", state)
 	}
+}
+
+// changing is a verb on the pool as it is now.
+func (p *press) changing(flags changeFlags) *change {
+	p.Helper()
+	found, h, err := p.session.lookBack(context.Background(), "pool1", 0)
+	p.must(err)
+	return &change{session: p.session, changeFlags: flags, pool: found, history: h}
 }

@@ -307,3 +307,34 @@ func TestNodesComeInPages(t *testing.T) {
 		t.Errorf("%v, %d pages, %+v", err, pages, all)
 	}
 }
+
+// TestCrowdAfter: a rollback to a version that no node runs is one image more.
+func TestCrowdAfter(t *testing.T) {
+	s := newStage(t, interceptor.Funcs{})
+	h := history.History{Pool: "pool1", PoolID: pool1, Recipe: cloud.Recipe{Image: string(pool1) + "/versions/2026.03.01", Version: "2026.03.01"}}
+	for name, test := range map[string]struct {
+		limit int
+		to    string
+		says  bool
+	}{
+		"no limit": {0, "2026.02.01", false}, "far from it": {20, "2026.02.01", false}, "near it": {2, "2026.02.01", true},
+		"to no version": {2, "2026.04.01", false},
+	} {
+		s.Cloud = limited{s.memory, test.limit}
+		if said := s.CrowdAfter(t.Context(), h, test.to); (said != "") != test.says || test.says && !strings.Contains(said, "pool1") {
+			t.Errorf("%s: %q", name, said)
+		}
+	}
+	s.memory.Forbid("Instances")
+	if said := s.CrowdAfter(t.Context(), h, "2026.02.01"); said != "" {
+		t.Errorf("uncounted: %q", said)
+	}
+}
+
+// limited allows a pool's instances only so many images.
+type limited struct {
+	*memory.Cloud
+	most int
+}
+
+func (l limited) MaxImages() int { return l.most }

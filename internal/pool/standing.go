@@ -10,9 +10,11 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // Standing is how a pool stands: its nodes in the cluster, its recipe and its versions in the cloud.
@@ -128,4 +130,28 @@ func (f *Finder) Left(ctx context.Context, p *v1alpha1.Prototype) (Left, error) 
 		left.Named = err == nil && imageversion.Compare(seen.Recipe.Version, p.Spec.Version) == 0
 	}
 	return left, nil
+}
+
+// CrowdAfter says what pointing the recipe at a version that may run on no node does to the number of the pool's images; empty
+// if that is far from what the cloud allows, or is not known.
+func (f *Finder) CrowdAfter(ctx context.Context, h history.History, to string) string {
+	census, able := cloud.As[cloud.Census](f.Cloud)
+	if !able || census.MaxImages() == 0 {
+		return ""
+	}
+	instances, err := census.Instances(ctx, h.PoolID)
+	if err != nil {
+		return ""
+	}
+	image, err := f.Cloud.Image(ctx, cloud.ImageRef{Pool: h.PoolID, Version: to})
+	if err != nil || image.ID == "" {
+		return ""
+	}
+	recipe := h.Recipe
+	recipe.Image, recipe.Version = image.ID, to
+	after := spread.Of(recipe, instances, census.MaxImages())
+	if !after.Near() {
+		return ""
+	}
+	return after.Says(h.Pool, recipe, func(id cloud.InstanceID) string { return string(id) })
 }

@@ -3,7 +3,14 @@ package print
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/spread"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Deed is what a verb has done to a pool's history, or would do.
@@ -32,7 +39,7 @@ type Deed struct {
 
 // WriteDeed writes it; a dry run says so first.
 func WriteDeed(w io.Writer, format Format, d Deed) error {
-	if format == JSON || format == YAML {
+	if format.Machine() {
 		return Value(w, format, d)
 	}
 	lines := d.Lines
@@ -41,4 +48,177 @@ func WriteDeed(w io.Writer, format Format, d Deed) error {
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
+}
+
+// Marked is what a quarantine is, or its end.
+func Marked(verb string, m history.Mark, dryRun bool) Deed {
+	why, is := m.Tags[cloud.TagQuarantined], "is"
+	switch {
+	case m.Done:
+		is = "is already"
+	case dryRun:
+		is = "would be"
+	}
+	d := Deed{Verb: verb, Pool: m.Pool, Version: m.Version, Quarantined: why, DryRun: dryRun, Changed: !m.Done && !dryRun, Nodes: m.Nodes}
+	if why == "" {
+		d.say("Version %s of pool %s %s free to be used.", m.Version, m.Pool, is)
+		return d
+	}
+	d.say("Version %s of pool %s %s quarantined: %s", m.Version, m.Pool, is, why)
+	d.say("%s", staying(m.Version, m.Nodes))
+	if m.Prior == "" {
+		d.say("No version is left that a rollback of pool %s could go to.", m.Pool)
+	}
+	return d
+}
+
+// Retired is what a retirement is.
+func Retired(r history.Retirement, dryRun bool) Deed {
+	is := "is being deleted"
+	if dryRun && !r.Done {
+		is = "would be deleted"
+	}
+	d := Deed{Verb: "retire", Pool: r.Pool, Version: r.Version, DryRun: dryRun, Changed: !r.Done && !dryRun, Nodes: r.Nodes}
+	d.say("Version %s of pool %s %s.", r.Version, r.Pool, is)
+	d.say("%s", staying(r.Version, r.Nodes))
+	if r.Forgets {
+		d.say("Its quarantine goes with it: a node that was built from version %s, or patched before that was captured, may become a donor.", r.Version)
+	}
+	return d
+}
+
+// Promoted is what a promotion is, with the Secret in which is kept what the recipe lost; empty if it lost nothing.
+func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, dryRun bool) Deed {
+	d := Deed{Verb: "promote", Pool: p.Pool, Version: p.Version, To: p.Version, DryRun: dryRun, Changed: !p.Done && !dryRun}
+	if p.Done {
+		d.say("The recipe of pool %s names version %s already.", p.Pool, p.Version)
+		return d
+	}
+	builds, loses, from := "builds its next nodes from version %s now, and no more from %s.", "The recipe lost %s.", change.From
+	if dryRun {
+		builds, loses = "would build its next nodes from version %s, and no more from %s.", "The recipe would lose %s."
+	}
+	if from == "" {
+		from = "no image"
+	}
+	d.say("Pool %s "+builds, p.Pool, p.Version, from)
+	if len(change.Removes) > 0 {
+		d.say(loses, strings.Join(cloud.SayParts(change.Removes), ", "))
+	}
+	if saved != "" {
+		d.say("What the cloud gives out of it is kept in Secret %s.", saved)
+	}
+	d.say("Nodes that run stay as they are.")
+	return d
+}
+
+// Pace is how nodes are rebuilt that run a version which must go.
+type Pace struct {
+	MaxUnavailable int
+	AllAtOnce      bool
+}
+
+// RolledBack is what a rollback is; pace is nil if the nodes that run the version stay as they are.
+func RolledBack(r history.Rollback, pace *Pace, dryRun bool) Deed {
+	d := Deed{
+		Verb: "rollback", Pool: r.Pool, Version: r.From, To: r.To, Quarantined: r.Tags[cloud.TagQuarantined],
+		DryRun: dryRun, Nodes: r.Nodes, Changed: !r.Done && !dryRun,
+	}
+	is, builds := "is quarantined", "builds its next nodes from version %s now"
+	if dryRun {
+		is, builds = "would be quarantined", "would build its next nodes from version %s"
+	}
+	if r.Done {
+		d.say("Pool %s is rolled back already: its recipe names version %s, and version %s is quarantined.", r.Pool, r.To, r.From)
+	} else {
+		if d.Quarantined != "" {
+			d.say("Version %s %s: %s", r.From, is, d.Quarantined)
+		}
+		d.say("Pool %s "+builds+".", r.Pool, r.To)
+	}
+	switch {
+	case pace != nil:
+		d.say("%s", pace.says(r, dryRun))
+	case r.Done:
+		d.say("If version %s is bad too, name the one to go to: kamino rollback %s --to VERSION", r.To, r.Pool)
+	default:
+		d.say("%s", staying(r.From, r.Nodes))
+	}
+	return d
+}
+
+// says what becomes of the nodes.
+func (p *Pace) says(r history.Rollback, dryRun bool) string {
+	are := "are rebuilt now"
+	if len(r.Nodes) == 1 {
+		are = "is rebuilt now"
+	}
+	if dryRun {
+		are = "would be rebuilt"
+	}
+	how := fmt.Sprintf("%d at a time", p.MaxUnavailable)
+	if p.AllAtOnce {
+		how = "all at once"
+	}
+	switch {
+	case r.Nodes == nil:
+		return fmt.Sprintf("Which nodes run version %s is not known yet; those that do %s from version %s, %s.", r.From, are, r.To, how)
+	case len(r.Nodes) == 0:
+		return fmt.Sprintf("No node runs version %s.", r.From)
+	}
+	return fmt.Sprintf("%s version %s and %s from version %s, %s: %s", runs(len(r.Nodes)), r.From, are, r.To, how, wording.Names(r.Nodes))
+}
+
+// Rebuilt is what rebuilding the nodes of a pool's oldest image is; that has no name if all run what the recipe names.
+func Rebuilt(h history.History, oldest spread.Image, pace Pace, dryRun bool) Deed {
+	d := Deed{Verb: "rebuild", Pool: h.Pool, Version: oldest.Version, To: h.Recipe.Version, DryRun: dryRun}
+	if d.Version == "" {
+		d.Version = oldest.Name
+	}
+	how := "rebuilt now"
+	if dryRun {
+		how = "to be rebuilt"
+	}
+	if oldest.Name == "" {
+		d.say("All nodes of pool %s were built from version %s already.", h.Pool, h.Recipe.Version)
+	} else {
+		d.say("%s %s, the oldest image of pool %s: %s from version %s, %d at a time.", runs(oldest.Count), d.Version, h.Pool, how, d.To, pace.MaxUnavailable)
+	}
+	return d
+}
+
+// Unfinished says how far the rebuilding of nodes came that did not get to its end, and what is left.
+func (d Deed) Unfinished() (done, left string) {
+	for _, name := range slices.Sorted(maps.Keys(d.NotRebuilt)) {
+		left += fmt.Sprintf("\n  node %s %s", name, d.NotRebuilt[name])
+	}
+	if d.Waiting != "" {
+		left += "\n  the others wait: " + d.Waiting
+	}
+	first := fmt.Sprintf("pool %s is rolled back", d.Pool)
+	if d.Verb == "rebuild" {
+		first = fmt.Sprintf("pool %s has nodes of its oldest image", d.Pool)
+	}
+	if len(d.Rebuilt) == 0 {
+		return first + ", but no node was rebuilt", left
+	}
+	return fmt.Sprintf("%s, and %s rebuilt, but not all", first, wording.Were(len(d.Rebuilt), "node")), left
+}
+
+func (d *Deed) say(format string, args ...any) {
+	d.Lines = append(d.Lines, fmt.Sprintf(format, args...))
+}
+
+// staying says which nodes a verb leaves as they are.
+func staying(version string, nodes []string) string {
+	switch {
+	case nodes == nil:
+		return fmt.Sprintf("Which nodes run version %s is not known.", version)
+	case len(nodes) == 0:
+		return fmt.Sprintf("No node runs version %s.", version)
+	case len(nodes) == 1:
+		return fmt.Sprintf("1 node runs version %s and stays as it is: %s", version, nodes[0])
+	default:
+		return fmt.Sprintf("%d nodes run version %s and stay as they are: %s", len(nodes), version, wording.Names(nodes))
+	}
 }

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/pool"
+	"github.com/kamino-dev/kamino/internal/rollback"
+)
+
+// changeFlags are what the verbs that change a pool's versions have in common.
+type changeFlags struct {
+	reason string
+	dryRun bool
+	format print.Format
+}
+
+func (c *changeFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
+	bindOutput(cmd, &c.format, print.JSON, print.YAML)
+}
+
+// checkReason refuses what can't stand in a tag.
+func (c *changeFlags) checkReason() error {
+	if wrong := history.CheckReason(c.reason); wrong != "" {
+		return usagef("--reason: %s", wrong)
+	}
+	return nil
+}
+
+// change is a verb on the versions of a pool: with the pool, its history, and what was asked for.
+type change struct {
+	*session
+	changeFlags
+	pool    *pool.Pool
+	history history.History
+}
+
+// changing runs a verb on the pool that its first argument means.
+func changing(f *Factory, o *Options, flags *changeFlags, do func(ctx context.Context, c *change, args []string) error) func(*cobra.Command, []string) error {
+	return inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		p, h, err := s.lookBack(ctx, args[0], 0)
+		if err != nil {
+			return err
+		}
+		return do(ctx, &change{session: s, changeFlags: *flags, pool: p, history: h}, args)
+	})
+}
+
+// writeTime is how long the writes of one command may take together.
+const writeTime = 2 * time.Minute
+
+// carryOut has a change made. An interrupt does not come between its steps; a crash may, and the same command goes on from there.
+func (c *change) carryOut(ctx context.Context, made *rollback.Change) (rollback.Result, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	defer cancel()
+	return made.Run(ctx, pause)
+}
+
+// end has a change made, unless nothing is to be done, and says what was done.
+func (c *change) end(ctx context.Context, deed print.Deed, made *rollback.Change) error {
+	if deed.Changed {
+		if _, err := c.carryOut(ctx, made); err != nil {
+			return err
+		}
+	}
+	return print.WriteDeed(c.Out, c.format, deed)
+}
+
+// pause waits, or returns why the context ended.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
