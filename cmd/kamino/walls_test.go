@@ -76,6 +76,7 @@ var rooms = map[string]room{
 
 	"internal/pool":       {own: "api cloud cluster history imageversion membership nodestate spread", foreign: kubeClient},
 	"internal/build":      {},
+	"internal/process":    {},
 	"internal/definition": {own: "cluster manifest", foreign: kubeLoop},
 
 	"internal/membership": {own: "api cloud node", foreign: kubeClient},
@@ -106,7 +107,7 @@ var rooms = map[string]room{
 		foreign: kubeLoop,
 	},
 
-	"internal/cli/print": {own: "api cloud doctor estimate generalize generalize/disk generalize/scan held history pool retention selection spread wording", foreign: kubeTypes + yaml},
+	"internal/cli/print": {own: "api build cloud cluster doctor estimate generalize generalize/disk generalize/scan held history pool retention selection spread wording", foreign: kubeTypes + yaml},
 	"internal/cli":       {own: "*", foreign: "*"},
 	"cmd/kamino":         {own: "*", foreign: "*"},
 

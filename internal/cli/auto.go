@@ -110,7 +110,7 @@ func (s *session) auto(ctx context.Context, flags autoFlags, format print.Format
 	if err := print.AutoResults(s.Out, format, results); err != nil {
 		return err
 	}
-	return s.autoEnd(results, stopped, flags.detailed)
+	return autoEnd(results, stopped, flags.detailed)
 }
 
 // allow has the engine hold as many donors as the policies allow, or the flag says.
@@ -153,13 +153,13 @@ func (s *session) autoDryRun(ctx context.Context, policies []v1alpha1.PrototypeP
 	if err := print.AutoResults(s.Out, format, results); err != nil {
 		return err
 	}
-	return s.autoEnd(results, nil, flags.detailed)
+	return autoEnd(results, nil, flags.detailed)
 }
 
 // autoEnd turns what came of the pools into an exit code. What is told is in the table already.
-func (s *session) autoEnd(report print.AutoReport, stopped error, detailed bool) error {
+func autoEnd(report print.AutoReport, stopped error, detailed bool) error {
 	if stopped != nil {
-		return s.autoStopped(stopped)
+		return cutShort(stopped, "; nothing is lost: the next run, or a controller, goes on with what was begun")
 	}
 	codes := map[int]int{}
 	for _, r := range report.Pools {
@@ -186,17 +186,4 @@ func (s *session) autoEnd(report print.AutoReport, stopped error, detailed bool)
 		return &ending{ExitNothingToDo, errors.New("there was nothing to do")}
 	}
 	return nil
-}
-
-// autoStopped is the error of a run that ended before its captures did.
-func (s *session) autoStopped(cause error) error {
-	const goOn = "nothing is lost: the next run, or a controller, goes on with what was begun"
-	switch {
-	case errors.Is(cause, errInterrupted):
-		return &ending{ExitInterrupted, fmt.Errorf("interrupted; %s", goOn)}
-	case errors.Is(cause, drive.ErrTimeout):
-		return &ending{ExitInterrupted, fmt.Errorf("%w; %s", cause, goOn)}
-	default:
-		return &ending{exitCode(cause), fmt.Errorf("%s; %s", explain(cause), goOn)}
-	}
 }

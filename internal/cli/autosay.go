@@ -69,7 +69,7 @@ func autoResult(r drive.AutoResult) print.AutoResult {
 func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
 	p := r.Capture
 	result.Prototype, result.Version, result.Donor = p.Name, p.Spec.Version, p.Spec.Donor.NodeName
-	result.Took = wording.Duration(wholeTime(p))
+	result.Took = wording.Duration(print.WholeTime(p))
 	result.Reason, result.Message = "", ""
 	switch failure := p.Status.Failure; {
 	case r.Gone:
@@ -78,7 +78,7 @@ func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
 	case drive.Succeeded(p):
 		result.Result = print.AutoCaptured
 	case !p.Status.Terminal():
-		result.Result, result.Message = print.AutoWaiting, fmt.Sprintf("prototype %s stands at %s", p.Name, phase(p))
+		result.Result, result.Message = print.AutoWaiting, fmt.Sprintf("prototype %s stands at %s", p.Name, print.Phase(p))
 	default:
 		result.Result, result.Code = print.AutoFailed, ExitFailed
 		if failure != nil {

@@ -2,13 +2,10 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -37,24 +34,9 @@ where none does. A Prototype that has ended is a record, and is left alone.`,
 }
 
 func (s *session) cancel(ctx context.Context, name string, timeout time.Duration) error {
-	all, err := s.cluster.Prototypes(ctx)
+	p, err := drive.Cancel(ctx, s.cluster, name)
 	if err != nil {
 		return err
-	}
-	if err := s.cluster.CheckClock(); err != nil {
-		return err
-	}
-	p := find(all, name)
-	switch {
-	case p == nil:
-		return refusedf("there is no Prototype %s, and nothing was changed: `kubectl get prototypes` lists them", name)
-	case p.Status.Terminal() && p.DeletionTimestamp.IsZero():
-		return refusedf("the capture of Prototype %s has ended (%s), and nothing was changed: there is nothing to stop; "+
-			"`kubectl delete prototype %s` removes the record", name, p.Status.Phase, name)
-	}
-	err = s.cluster.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete prototype %s: %w", name, err)
 	}
 	return s.followAway(ctx, p, timeout)
 }
@@ -65,19 +47,13 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype, timeout
 	fl.UntilGone = true
 	_, err := fl.Run(ctx)
 	again := fmt.Sprintf("Prototype %s stays marked for deletion: `kamino cancel %s` or a controller goes on with it.", p.Name, p.Name)
-	switch {
-	case err == nil:
+	if err == nil {
 		ctx := context.WithoutCancel(ctx)
 		_, err := fmt.Fprintf(s.Out, "Prototype %s is gone, and %s; node %s %s.\n",
-			p.Name, s.versionLeft(ctx, p), p.Spec.Donor.NodeName, s.nodeNow(ctx, p.Spec.Donor.NodeName))
+			p.Name, s.versionLeft(ctx, p), p.Spec.Donor.NodeName, drive.NodeNow(ctx, s.cluster, p.Spec.Donor.NodeName))
 		return err
-	case errors.Is(err, errInterrupted), errors.Is(err, drive.ErrTimeout):
-		return &ending{ExitInterrupted, fmt.Errorf("%w. %s", err, again)}
-	case errors.Is(err, drive.ErrAway):
-		return &ending{ExitUnreachable, fmt.Errorf("%w. %s", err, again)}
-	default:
-		return &ending{exitCode(err), fmt.Errorf("%s. %s", explain(err), again)}
 	}
+	return cutShort(err, ". "+again)
 }
 
 // versionLeft says what is there of the version that a capture which is gone was to make, from a look at the cloud.

@@ -9,6 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/drive"
 )
 
 func newDescribeCommand(f *Factory, o *Options) *cobra.Command {
@@ -41,7 +42,7 @@ func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argu
 	}
 	// As `kubectl get -o name` writes it.
 	name := argument[strings.LastIndex(argument, "/")+1:]
-	p := find(all, name)
+	p := drive.Named(all, name)
 	if p == nil {
 		return refusedf("there is no Prototype %s: `kubectl get prototypes` lists them", name)
 	}

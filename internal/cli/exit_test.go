@@ -78,7 +78,7 @@ func TestTheFirstRefusalDecidesTheCode(t *testing.T) {
 }
 
 func TestFailedTellsTouchedFromUntouched(t *testing.T) {
-	s := &session{Factory: &Factory{Now: nowUTC}}
+	f := &Factory{Now: nowUTC}
 	for name, test := range map[string]struct {
 		reason string
 		donor  bool
@@ -96,7 +96,7 @@ func TestFailedTellsTouchedFromUntouched(t *testing.T) {
 				at := metav1.NewMicroTime(testNow)
 				p.Status.Donor = &v1alpha1.DonorStatus{ReservedAt: &at, ReleasedAt: &at}
 			}
-			err := s.failed(&p)
+			err := f.failed(&p)
 			if got := exitCode(err); got != test.want {
 				t.Errorf("exit code %d, want %d: %v", got, test.want, err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // Factory is the world that the command works in. Main makes the real one; tests put parts of their own in.
@@ -55,7 +56,7 @@ func NewFactory() *Factory {
 			}
 			return width, height
 		},
-		Calm:    calm,
+		Calm:    process.Calm,
 		Connect: connect,
 		Cloud:   newCloud,
 		Engine:  newEngine,

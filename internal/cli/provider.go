@@ -5,8 +5,6 @@ import (
 	"os"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
@@ -46,26 +44,17 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 
 // chosenCloud tells which cloud it is.
 func chosenCloud(ctx context.Context, o *Options) (cloud.Description, error) {
-	return registry.All().Choose(o.Cloud, func() ([]string, error) { return providerIDs(ctx, o) })
+	return registry.All().Choose(o.Cloud, func() ([]string, error) {
+		c, err := connect(o)
+		if err != nil {
+			return nil, err
+		}
+		return c.ProviderIDs(ctx, enoughNodes)
+	})
 }
 
 // enoughNodes tell which cloud a cluster is in.
 const enoughNodes = 100
-
-func providerIDs(ctx context.Context, o *Options) (ids []string, err error) {
-	cluster, err := connect(o)
-	if err != nil {
-		return nil, err
-	}
-	nodes, err := cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: enoughNodes})
-	if err != nil {
-		return nil, err
-	}
-	for i := range nodes.Items {
-		ids = append(ids, nodes.Items[i].Spec.ProviderID)
-	}
-	return ids, nil
-}
 
 // newEngine makes the engine of a command. It records events as the controller's does; they are written by the
 // time that the command ends.

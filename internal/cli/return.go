@@ -6,14 +6,10 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/held"
-	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 type returnFlags struct {
@@ -86,20 +82,4 @@ func (s *session) clear(ctx context.Context, flags returnFlags) error {
 		return err
 	}
 	return print.ClearedAway(s.Out, flags.format, cleared)
-}
-
-// nodeNow says what a node is, from a look.
-func (s *session) nodeNow(ctx context.Context, name string) string {
-	n, err := s.cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return "has no Node any more"
-	case err != nil:
-		return "could not be looked at"
-	case n.Annotations[v1alpha1.ReservationAnnotation] != "":
-		return fmt.Sprintf("is still held: `kamino held` tells by whom, `kamino return %s` gives it back", name)
-	case nodestate.Ready(n):
-		return "is Ready"
-	}
-	return "is not Ready"
 }

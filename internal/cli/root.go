@@ -5,16 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 const rootHelp = `Kamino captures a node that is known to work and makes the next nodes of its pool copies of it.
@@ -40,35 +38,10 @@ func Main() int {
 	return NewFactory().Run(ctx, os.Args[1:])
 }
 
-// onSignal calls end at the first signal that asks the process to end. Who asks again ends it right there.
+// onSignal calls end at the first signal that asks the process to end, and ends it at the next wish.
 func onSignal(end func()) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		heed(signals, time.Now, end)
-		_, _ = fmt.Fprintln(os.Stderr, "kamino: "+killed)
-		os.Exit(ExitInterrupted)
-	}()
-}
-
-// oneWish is how long signals count as one and the same: a terminal, a shell and a supervisor may each pass on
-// what a person wished once.
-const oneWish = 2 * time.Second
-
-// killed is said where a second wish ends the process before it is through with its step.
-var killed = fmt.Sprintf("killed: nothing is lost, the capture can be gone on with; if this command held Kamino's Lease, others wait for it for up to %s", drive.LeaseDuration)
-
-// heed asks the process to end at the first signal, and returns at the next one that is a wish of its own:
-// then it is to end right there, whatever it waits for.
-func heed(signals <-chan os.Signal, now func() time.Time, end func()) {
-	<-signals
-	asked := now()
-	end()
-	for range signals {
-		if now().Sub(asked) > oneWish {
-			return
-		}
-	}
+	process.OnSignal(end, ExitInterrupted, fmt.Sprintf("kamino: killed: nothing is lost, the capture can be gone on with; "+
+		"if this command held Kamino's Lease, others wait for it for up to %s", drive.LeaseDuration))
 }
 
 // Run runs the command with the arguments and returns its exit code.

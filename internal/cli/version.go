@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,13 +11,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
-
-// about is this build, and what runs in the cluster.
-type about struct {
-	build.Info
-	// Server is nil where the cluster could not be asked, or was not to be.
-	Server *cluster.Running `json:"server,omitempty"`
-}
 
 // serverTime bounds the look at the cluster: the build is told anyway.
 const serverTime = 5 * time.Second
@@ -38,34 +29,16 @@ A cluster that can't be asked is noted, and no error.`,
   kamino version --client -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := about{Info: build.Read()}
+			v := print.Builds{Info: build.Read()}
 			if !clientOnly {
 				v.Server = f.running(cmd.Context(), o)
 			}
-			if format.Machine() {
-				return print.Value(f.Out, format, v)
-			}
-			return v.write(f.Out)
+			return print.Build(f.Out, format, v)
 		},
 	}
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "print the version of this build only")
 	bindOutput(cmd, &format, print.JSON, print.YAML)
 	return cmd
-}
-
-func (v about) write(w io.Writer) error {
-	lines := []string{"kamino " + v.String()}
-	if v.Server != nil {
-		lines = append(lines, "API server "+v.Server.Kubernetes)
-		for _, c := range v.Server.Controllers {
-			lines = append(lines, fmt.Sprintf("controller %s: %s, %d of %d ready", c.Deployment, c.Image, c.Ready, c.Replicas))
-		}
-		if len(v.Server.Controllers) == 0 {
-			lines = append(lines, "no controller")
-		}
-	}
-	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
-	return err
 }
 
 // running asks the cluster what runs there; nil, and a note, if it can't be asked.

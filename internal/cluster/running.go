@@ -53,3 +53,16 @@ func (c *Connection) Running(ctx context.Context, namespace string) (*Running, e
 	}
 	return found, nil
 }
+
+// ProviderIDs are those of the cluster's first nodes, as many as limit says.
+func (c *Connection) ProviderIDs(ctx context.Context, limit int64) ([]string, error) {
+	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(nodes.Items))
+	for i := range nodes.Items {
+		ids[i] = nodes.Items[i].Spec.ProviderID
+	}
+	return ids, nil
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,7 +45,7 @@ func newDesk(t *testing.T, given string, funcs interceptor.Funcs, objects ...cli
 		t.Fatal(err)
 	}
 	c := &cluster.Connection{
-		Kube:   d.kube,
+		Kube: d.kube, Skew: func() (time.Duration, bool) { return 0, false },
 		Client: clientfake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(objects...).Build(),
 	}
 	d.Keeping = Keeping{

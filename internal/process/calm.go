@@ -1,4 +1,4 @@
-package cli
+package process
 
 import (
 	"os"
@@ -9,10 +9,10 @@ import (
 // calmGC is the garbage collector's target, in percent: a capture leaves little garbage in its minutes.
 const calmGC = 400
 
-// calm makes a process cheap that waits nearly all the time. One thread at a time runs Go code, because others
+// Calm makes a process cheap that waits nearly all the time. One thread at a time runs Go code, because others
 // would be woken for every answer only to find nothing to do; that is a fifth of what a capture costs. What
 // the environment says of either counts more.
-func calm() {
+func Calm() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}

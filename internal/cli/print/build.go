@@ -1,0 +1,36 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/build"
+	"github.com/kamino-dev/kamino/internal/cluster"
+)
+
+// Builds are this build, and what runs in the cluster.
+type Builds struct {
+	build.Info
+	// Server is nil where the cluster could not be asked, or was not to be.
+	Server *cluster.Running `json:"server,omitempty"`
+}
+
+// Build writes which build this is, and what runs in the cluster.
+func Build(w io.Writer, format Format, b Builds) error {
+	if format.Machine() {
+		return Value(w, format, b)
+	}
+	lines := []string{"kamino " + b.String()}
+	if b.Server != nil {
+		lines = append(lines, "API server "+b.Server.Kubernetes)
+		for _, c := range b.Server.Controllers {
+			lines = append(lines, fmt.Sprintf("controller %s: %s, %d of %d ready", c.Deployment, c.Image, c.Ready, c.Replicas))
+		}
+		if len(b.Server.Controllers) == 0 {
+			lines = append(lines, "no controller")
+		}
+	}
+	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	return err
+}

@@ -1,0 +1,80 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/wording"
+)
+
+// Success writes what came of a capture that has succeeded.
+func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
+	lines := []string{fmt.Sprintf("Pool %s builds its next nodes from version %s now.", p.Spec.Pool, p.Spec.Version)}
+	if away, _ := OutOfService(p, now); away != "" {
+		lines = append(lines, fmt.Sprintf("Node %s was out of service for %s; the whole capture took %s.",
+			p.Spec.Donor.NodeName, away, wording.Duration(WholeTime(p))))
+	}
+	if len(p.Status.Retired) > 0 {
+		lines = append(lines, "Retired: "+strings.Join(p.Status.Retired, ", ")+".")
+	}
+	if p.Status.SavedRecipe != "" {
+		lines = append(lines, fmt.Sprintf("What the recipe lost is kept in Secret %s.", p.Status.SavedRecipe))
+	}
+	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	return err
+}
+
+// WholeTime is from the first step's beginning to the last one's end; zero while it has none.
+func WholeTime(p *v1alpha1.Prototype) time.Duration {
+	steps := p.Status.Steps
+	if len(steps) == 0 || steps[len(steps)-1].FinishedAt == nil {
+		return 0
+	}
+	return steps[len(steps)-1].FinishedAt.Sub(steps[0].StartedAt.Time)
+}
+
+// Failure is what is said of a capture that ended without a new recipe: why, and what became of the node, if that was touched.
+func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
+	failure := p.Status.Failure
+	if failure == nil {
+		failure = &v1alpha1.Failure{Reason: "Unknown", Message: "the Prototype's status does not say why"}
+	}
+	node := p.Spec.Donor.NodeName
+	text := fmt.Sprintf("%s: %s", failure.Reason, failure.Message)
+	if failure.CloudError != "" && !strings.Contains(failure.Message, failure.CloudError) {
+		text += fmt.Sprintf(" (the cloud says: %s)", failure.CloudError)
+	}
+	if !touched {
+		return fmt.Sprintf("node %s can't be captured, and nothing was changed (see Prototype %s):\n  %s", node, p.Name, text)
+	}
+	where := fmt.Sprintf("node %s was given back", node) + DonorFound(p)
+	if away, still := OutOfService(p, now); still {
+		where = fmt.Sprintf("node %s is still out of service", node)
+	} else if away != "" {
+		where += ", out of service for " + away
+	}
+	return fmt.Sprintf("the capture of node %s failed; %s (see Prototype %s):\n  %s", node, where, p.Name, text)
+}
+
+// GoOn says how to go on with a capture that nobody follows any more, and how to stop it.
+func GoOn(p *v1alpha1.Prototype, now time.Time) string {
+	said := fmt.Sprintf("Nothing is lost: Prototype %s stands at %s.\n"+
+		"  to go on:  kamino capture %s (or let a controller do it)\n"+
+		"  to stop:   kamino cancel %s (it gives the node back first)",
+		p.Name, Phase(p), p.Spec.Donor.NodeName, p.Name)
+	if _, still := OutOfService(p, now); still {
+		said += fmt.Sprintf("\nNode %s is out of service until somebody does one of the two.", p.Spec.Donor.NodeName)
+	}
+	return said
+}
+
+// Phase is the Prototype's; Pending until it has one.
+func Phase(p *v1alpha1.Prototype) v1alpha1.Phase {
+	if p.Status.Phase == "" {
+		return v1alpha1.PhasePending
+	}
+	return p.Status.Phase
+}
