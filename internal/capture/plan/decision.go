@@ -72,6 +72,12 @@ const (
 	Release Action = "Release"
 	// Forget removes the reservation from the Prototype.
 	Forget Action = "Forget"
+	// Enlarge grows the pool by the donor's successor.
+	Enlarge Action = "Enlarge"
+	// Remove has the cloud remove the donor's instance, with its place in the pool.
+	Remove Action = "Remove"
+	// DeleteNode removes the Node of an instance that is gone.
+	DeleteNode Action = "DeleteNode"
 	// Publish makes the image version.
 	Publish Action = "Publish"
 	// DeleteSnapshot removes the snapshot.
@@ -97,7 +103,7 @@ const (
 // Actions lists every action, for exhaustive tests and for help texts.
 var Actions = []Action{
 	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
-	Start, Unprotect, Release, Forget, Publish, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
+	Start, Unprotect, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,
 }
 
@@ -119,6 +125,9 @@ const (
 	ForImage     Reason = "Image"
 	ForDeletion  Reason = "Deletion"
 	ForHolder    Reason = "Holder"
+	// For what takes a donor's place, and for its instance to go.
+	ForSuccessor Reason = "Successor"
+	ForRemoval   Reason = "Removal"
 )
 
 // Why a capture fails once it has begun. docs/prototype.md tells each one's remedy.
@@ -140,6 +149,7 @@ const (
 	SnapshotFailed   Reason = "SnapshotFailed"
 	SnapshotLost     Reason = "SnapshotLost"
 	DonorNotReady    Reason = "DonorNotReady"
+	SuccessorFailed  Reason = "SuccessorNotReady"
 	VersionTaken     Reason = "VersionTaken"
 	ImageFailed      Reason = "ImageFailed"
 	ImageLost        Reason = "ImageLost"

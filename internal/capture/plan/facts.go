@@ -71,6 +71,16 @@ type Facts struct {
 	// Quarantined: the image must never be used.
 	Quarantined bool
 
+	// Leaves: the donor does not return, because what lets it join is taken off its disk. Once it was touched, its instance
+	// is removed, whatever becomes of the capture; until then it is given back like any other.
+	Leaves bool
+	// GrowFirst: the pool grows by one before such a donor is taken; else its place is filled when it is gone.
+	GrowFirst bool
+	// Successor is the node that takes the place of a donor that leaves.
+	Successor Successor
+	// Removing: the cloud is removing the instance.
+	Removing bool
+
 	// Recipe is what the pool's recipe points at, against this Prototype's version.
 	Recipe Recipe
 	// Saved: what the recipe will lose is kept, or it loses nothing.
@@ -114,6 +124,17 @@ const (
 	On           Power = "on"
 	Changing     Power = "changing"
 	Off          Power = "off"
+)
+
+// Successor is the node that takes the place of a donor that leaves, as far as it is wanted now.
+type Successor string
+
+const (
+	NoSuccessor      Successor = ""        // none is wanted, or none any more
+	SuccessorWanted  Successor = "wanted"  // the pool is not meant to have it yet
+	SuccessorAwaited Successor = "awaited" // it is, and the node is not Ready
+	SuccessorReady   Successor = "ready"
+	SuccessorLate    Successor = "late" // it takes longer than it may
 )
 
 // Pod is the pod on the donor.

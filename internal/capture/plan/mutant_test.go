@@ -1,13 +1,18 @@
 package plan
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
+
+type mutant struct {
+	name string
+	next planner
+}
 
 // mutants are wrong planners: each says what it gets wrong. The properties must catch every one of them;
 // a property that catches none is decoration.
-var mutants = []struct {
-	name string
-	next planner
-}{
+var mutants = []mutant{
 	{"begins although refused", with(func(f *Facts) { f.Refused = false })},
 	{"takes a donor without a look", with(func(f *Facts) {
 		if !f.held() && !f.MustBoot() && f.Pod == NoPod {
@@ -195,6 +200,53 @@ var mutants = []struct {
 	}},
 }
 
+// leavingMutants are wrong about donors that leave.
+var leavingMutants = []mutant{
+	{"gives a donor back that cannot join", with(func(f *Facts) { f.Leaves = f.Leaves && !f.Touched })},
+	{"removes a donor that was not touched", with(func(f *Facts) {
+		if f.Leaves && f.held() && (f.Failed || f.Deleting) {
+			f.Touched = true
+		}
+	})},
+	{"removes a donor before its disk is copied", func(f Facts) Decision {
+		if d := Next(f); f.Leaves && d.Why == ForSnapshot {
+			return Decision{Do: Remove}
+		}
+		return Next(f)
+	}},
+	{"takes a donor before its successor is Ready", with(func(f *Facts) {
+		if f.Successor == SuccessorAwaited {
+			f.Successor = SuccessorReady
+		}
+	})},
+	{"does not have the pool grow first", with(func(f *Facts) { f.GrowFirst = false })},
+	{"grows the pool again while the successor boots", instead(Wait, Enlarge, func(f Facts) bool { return f.Successor == SuccessorAwaited && f.held() })},
+	{"does not fill the place", with(func(f *Facts) {
+		if !f.GrowFirst {
+			f.Successor = NoSuccessor
+		}
+	})},
+	{"waits for a successor for ever", with(func(f *Facts) {
+		if f.Successor == SuccessorLate {
+			f.Successor, f.Overdue = SuccessorAwaited, false
+		}
+	})},
+	{"removes the Node while its machine is there", instead(Remove, DeleteNode, always)},
+	{"leaves the Node behind", instead(DeleteNode, Forget, always)},
+	{"removes what another holder has", with(func(f *Facts) {
+		if f.Leaves && f.Touched && f.Lock == Theirs {
+			f.Lock = Ours
+		}
+	})},
+	{"removes what the Node does not know of", with(func(f *Facts) { f.Noted = f.Noted || f.Failed || f.Deleting })},
+	{"leaves a donor that the cloud keeps", func(f Facts) Decision {
+		if d := Next(f); d.Do == Remove && f.Overdue {
+			return Decision{Do: Release}
+		}
+		return Next(f)
+	}},
+}
+
 func always(Facts) bool { return true }
 
 // with plans on facts that were changed: a planner that does not see.
@@ -234,23 +286,28 @@ func oursOnlyIfRecorded(f Facts) Lock {
 // TestWrongPlannersAreCaught proves the properties: each wrong planner breaks one in some reachable world.
 func TestWrongPlannersAreCaught(t *testing.T) {
 	caughtBy := map[string]int{}
-	for _, m := range mutants {
-		t.Run(m.name, func(t *testing.T) {
-			reached, _, bad := explore(m.next, safe)
-			if bad != nil {
-				caughtBy[bad.property]++
-				t.Logf("caught by: %s", bad.property)
-				return
-			}
-			for w := range reached {
-				if problem := live(m.next, w); problem != "" {
-					caughtBy["liveness"]++
-					t.Logf("caught by: liveness: %s", problem)
+	for _, course := range []struct {
+		starts  []world
+		mutants []mutant
+	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}} {
+		for _, m := range course.mutants {
+			t.Run(m.name, func(t *testing.T) {
+				reached, _, bad := explore(m.next, slices.Clone(course.starts), safe)
+				if bad != nil {
+					caughtBy[bad.property]++
+					t.Logf("caught by: %s", bad.property)
 					return
 				}
-			}
-			t.Error("no property noticed")
-		})
+				for w := range reached {
+					if problem := live(m.next, w); problem != "" {
+						caughtBy["liveness"]++
+						t.Logf("caught by: liveness: %s", problem)
+						return
+					}
+				}
+				t.Error("no property noticed")
+			})
+		}
 	}
-	t.Logf("%d wrong planners, caught by %d properties", len(mutants), len(caughtBy))
+	t.Logf("%d wrong planners, caught by %d properties", len(mutants)+len(leavingMutants), len(caughtBy))
 }

@@ -19,6 +19,6 @@ func Next(f Facts) Decision {
 	case f.Snapshot != Absent:
 		return publish(f)
 	default:
-		return returning(f)
+		return inPlace(f)
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -26,12 +27,11 @@ func (v violation) String() string {
 	return fmt.Sprintf("%s\n  decision: %s\n  world: %+v", v.property, v.decision, v.world)
 }
 
-// explore visits every world that can be reached under the planner, losing each action before its effect
+// explore visits every world that can be reached under the planner from those given, losing each action before its effect
 // (the world stays) or after it (the effect happens, nobody notices: the next look sees it), and lets
 // check judge each decision. It returns the worlds and the distinct facts that were seen.
-func explore(next planner, check func(world, Decision) string) (reached map[world]bool, facts map[Facts]bool, bad *violation) {
+func explore(next planner, queue []world, check func(world, Decision) string) (reached map[world]bool, facts map[Facts]bool, bad *violation) {
 	reached, facts = map[world]bool{}, map[Facts]bool{}
-	queue := start()
 	for len(queue) > 0 {
 		w := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
@@ -80,7 +80,12 @@ func (w world) gaveBack() bool {
 }
 
 // powered tells whether a donor that the capture took through a power-off was started again.
-func (w world) powered() bool { return !w.disturbed || w.booted || w.f.Power == InstanceGone }
+func (w world) powered() bool {
+	return !w.disturbed || w.booted || w.f.Power == InstanceGone
+}
+
+// leaves tells whether the donor can only be removed.
+func (w world) leaves() bool { return w.f.Leaves && w.f.Touched }
 
 // needed tells whether the donor's disk is still needed: until its snapshot is there, and as long as the
 // capture is meant to succeed.
@@ -90,7 +95,7 @@ func needed(f Facts) bool {
 
 const (
 	takes     = "|Look|Reserve|Record|Protect|Cordon|Evict|Order|Generalize|Adopt|"
-	givesBack = "|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|"
+	givesBack = "|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|Remove|DeleteNode|Enlarge|"
 )
 
 var properties = []struct {
@@ -99,7 +104,9 @@ var properties = []struct {
 	holds   func(world, Decision) bool
 }{
 	{"a refused capture changes nothing", takes, func(w world, _ Decision) bool { return !w.f.Refused || w.f.held() }},
-	{"nothing is taken once the end is decided", takes, func(w world, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
+	{"nothing is taken once the end is decided", takes, func(w world, d Decision) bool {
+		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.leaves()
+	}},
 	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w world, _ Decision) bool { return w.f.Pod == PodLooked }},
 	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
 	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
@@ -136,7 +143,26 @@ var properties = []struct {
 	{"a disturbed donor is not released before it went through a boot", "|Release|", func(w world, _ Decision) bool {
 		return !w.disturbed || w.booted || w.f.Power == InstanceGone
 	}},
-	{"a donor is released running", "|Release|", func(w world, _ Decision) bool { return w.f.Power == On || w.f.Power == InstanceGone }},
+	{"a donor is released running", "|Release|", func(w world, _ Decision) bool {
+		return w.f.Power == On || w.f.Power == InstanceGone
+	}},
+	{"a donor that leaves does not come back", "|Return|Start|Unprotect|", func(w world, _ Decision) bool { return !w.leaves() }},
+	{"a donor is never both removed and given back", "|Release|", func(w world, _ Decision) bool { return !w.removed }},
+	{"only a donor that leaves, and was touched, is removed", "|Remove|", func(w world, _ Decision) bool { return w.leaves() && w.f.held() }},
+	{"a donor is removed when its disk is not needed", "|Remove|", func(w world, _ Decision) bool {
+		return !needed(w.f) || w.f.Snapshot == Complete
+	}},
+	{"an instance is removed before its Node", "|DeleteNode|", func(w world, _ Decision) bool { return w.f.Power == InstanceGone && w.leaves() }},
+	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
+	{"a donor that leaves is taken behind its successor", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool {
+		return !w.f.Leaves || !w.f.GrowFirst || w.f.Successor == SuccessorReady
+	}},
+	{"a pool grows for its donor only, and by one", "|Enlarge|", func(w world, _ Decision) bool {
+		return w.f.Leaves && w.f.Successor == SuccessorWanted && w.f.held() && w.size < 1
+	}},
+	{"a pool is never left smaller than it was", "|Succeed|Close|", func(w world, _ Decision) bool {
+		return !w.f.Leaves || w.size+w.shrunk >= 0
+	}},
 	{"another holder's reservation stays", "|Release|Relock|Note|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
 	{"the Node knows of the order before the pod is made", "|Generalize|", func(w world, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
 	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w world, _ Decision) bool { return !w.f.Unrecorded || !w.f.begun() }},
@@ -157,14 +183,14 @@ var properties = []struct {
 	}},
 	{"a failed end leaves no half-made image", "|Close|", func(w world, _ Decision) bool { return w.f.Image != Pending && w.f.Image != Broken }},
 	{"promptness: a donor whose disk is not needed is on its way back", "", func(w world, d Decision) bool {
-		return !w.f.held() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|")
+		return !w.f.held() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") || d.Do == Record && w.leaves()
 	}},
 	{"promptness: no wait while the donor's way back is open", "|Wait|", func(w world, d Decision) bool {
 		if !w.f.held() || needed(w.f) {
 			return true
 		}
 		return d.Why == ForHolder && w.f.Lock == Theirs || d.Why == ForPowerOff && (w.f.Power == Changing || w.f.PoweringOff) || d.Why == ForPowerOn && w.f.Power == Changing ||
-			d.Why == ForReady && w.f.Power == On && !w.f.back()
+			d.Why == ForReady && w.f.Power == On && !w.f.back() || d.Why == ForRemoval && w.f.Removing
 	}},
 	{"promptness: a deadline ends what holds the donor", "", func(w world, d Decision) bool {
 		return !w.f.Overdue || !w.f.held() || !needed(w.f) || d.Do == Fail
@@ -188,6 +214,7 @@ func live(next planner, w world) string {
 			after.f.PoweringOff = false
 			after.f.Hopeless = w.f.Overdue && w.f.held()
 			after.f.Overdue = w.f.held()
+			after.locked = w.locked && !w.f.Overdue // somebody takes the lock away
 		}
 		if after == w {
 			return fmt.Sprintf("stuck at %s", d)
@@ -197,25 +224,42 @@ func live(next planner, w world) string {
 	return "never ends"
 }
 
+// exploration is what is reached under the planner from everywhere.
+type exploration struct {
+	worlds map[world]bool
+	facts  map[Facts]bool
+	bad    *violation
+}
+
+// everywhere is explored once for all tests that ask for what is reached.
+var everywhere = sync.OnceValue(func() (e exploration) {
+	e.worlds, e.facts, e.bad = explore(Next, append(returningDonors(), leavingDonors()...), safe)
+	return e
+})
+
 // TestEveryReachableWorld holds safety, promptness and liveness in every world that can be reached with
 // up to three adverse events, each action lost before or after its effect.
 func TestEveryReachableWorld(t *testing.T) {
-	reached, facts, bad := explore(Next, safe)
-	if bad != nil {
-		t.Fatal(bad)
+	e := everywhere()
+	if e.bad != nil {
+		t.Fatal(e.bad)
 	}
-	for w := range reached {
+	leaving := 0
+	for w := range e.worlds {
+		if w.f.Leaves {
+			leaving++
+		}
 		if problem := live(Next, w); problem != "" {
 			t.Fatalf("liveness: %s, from %+v", problem, w)
 		}
 	}
-	t.Logf("%d worlds, %d distinct facts", len(reached), len(facts))
+	t.Logf("%d worlds, %d of them with a donor that leaves, %d distinct facts", len(e.worlds), leaving, len(e.facts))
 }
 
 // TestDownAndTouchedAreTwoFacts: in every world that is reached, and whatever of the two is true of it, nothing is made of a
 // disk that no order has touched, and no donor is given back in the boot that it must leave.
 func TestDownAndTouchedAreTwoFacts(t *testing.T) {
-	_, reached, _ := explore(Next, func(world, Decision) string { return "" })
+	reached := everywhere().facts
 	seen := map[[2]bool]int{}
 	for f := range reached {
 		seen[[2]bool{f.Touched, f.Down}]++
@@ -247,7 +291,7 @@ func TestDownAndTouchedAreTwoFacts(t *testing.T) {
 
 // TestAPodThatDoesNotMatter: the engine does not look for it, and so decides as if there were none.
 func TestAPodThatDoesNotMatter(t *testing.T) {
-	_, reached, _ := explore(Next, func(world, Decision) string { return "" })
+	reached := everywhere().facts
 	tried := 0
 	for f := range reached {
 		if f.DonePodMatters() || f.Pod == NoPod || !f.Touched {
@@ -267,7 +311,7 @@ func TestAPodThatDoesNotMatter(t *testing.T) {
 
 // TestAnOrderThatDoesNotMatter: nor for an order that it has not looked for.
 func TestAnOrderThatDoesNotMatter(t *testing.T) {
-	_, reached, _ := explore(Next, func(world, Decision) string { return "" })
+	reached := everywhere().facts
 	tried := 0
 	for f := range reached {
 		if f.LeftOrderMatters() || f.Touched && !f.Returning || !f.Order {
@@ -285,9 +329,9 @@ func TestAnOrderThatDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestNothingGoesWrong reads the order of a whole capture aloud.
-func TestNothingGoesWrong(t *testing.T) {
-	w := world{f: Facts{Node: NodeReady, Power: On, Excess: true, Growing: true}}.derived()
+// aloud is what a planner does when nothing goes wrong.
+func aloud(f Facts) (said string, end world) {
+	w := world{f: f}.derived()
 	var got []string
 	for range patience {
 		if w.closed {
@@ -303,14 +347,28 @@ func TestNothingGoesWrong(t *testing.T) {
 		}
 		w = w.progress()
 	}
-	want := "Look, Wait: Look, Reserve, Record, DeletePod, Protect, Cordon, Evict, Order, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, " +
-		"Wait: PowerOff, TakeSnapshot, " +
-		"Wait: Snapshot, DeletePod, Return, Note, Start, Wait: Ready, Unprotect, Release, Forget, Publish, Wait: Image, " +
-		"DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"
-	if g := strings.Join(got, ", "); g != want {
-		t.Errorf("order of a capture:\n got %s\nwant %s", g, want)
-	}
-	if !w.succeeded {
-		t.Error("the capture did not succeed")
+	return strings.Join(got, ", "), w
+}
+
+// TestNothingGoesWrong reads the order of a whole capture aloud, for a donor that returns and for one that leaves.
+func TestNothingGoesWrong(t *testing.T) {
+	const (
+		taken     = "Look, Wait: Look, Reserve, Record, DeletePod, "
+		copied    = "Protect, Cordon, Evict, Order, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, Wait: PowerOff, TakeSnapshot, Wait: Snapshot, DeletePod, "
+		published = "Forget, Publish, Wait: Image, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"
+	)
+	for want, f := range map[string]Facts{
+		taken + copied + "Return, Note, Start, Wait: Ready, Unprotect, Release, " + published:             {},
+		taken + "Enlarge, Wait: Successor, " + copied + "Remove, Wait: Removal, DeleteNode, " + published: {Leaves: true, GrowFirst: true},
+		taken + copied + "Remove, Wait: Removal, Enlarge, DeleteNode, " + published:                       {Leaves: true},
+	} {
+		f.Node, f.Power, f.Excess, f.Growing = NodeReady, On, true, true
+		got, w := aloud(f)
+		if got != want {
+			t.Errorf("order of a capture:\n got %s\nwant %s", got, want)
+		}
+		if !w.succeeded {
+			t.Error("the capture did not succeed")
+		}
 	}
 }

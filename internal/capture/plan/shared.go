@@ -23,7 +23,7 @@ func publish(f Facts) Decision {
 	case f.held() && f.Returning && f.Power == On && !f.back() && f.Hopeless:
 		return fail(DonorNotReady)
 	case f.held():
-		return giveBack(f)
+		return letGo(f)
 	default:
 		return do(Publish)
 	}
@@ -34,7 +34,7 @@ func publish(f Facts) Decision {
 func finish(f Facts) Decision {
 	switch {
 	case f.held():
-		return giveBack(f)
+		return letGo(f)
 	case f.Image == Foreign:
 		return fail(VersionTaken)
 	case f.Image == Broken:
@@ -76,7 +76,7 @@ func finish(f Facts) Decision {
 func abandon(f Facts) Decision {
 	switch {
 	case f.held():
-		return giveBack(f)
+		return letGo(f)
 	case f.Pod != NoPod:
 		return do(DeletePod)
 	case f.Order:
@@ -95,8 +95,9 @@ func abandon(f Facts) Decision {
 // Orphan decides on what a capture holds whose Prototype is gone: as at the end of one that is deleted. But all that
 // tells of it is the reservation on the Node, so that the snapshot goes before that.
 func Orphan(f Facts) Decision {
-	d := giveBack(f)
-	if d.Do == Release {
+	f.Recorded = true // there is no Prototype to record it in
+	d := letGo(f)
+	if d.Do == Release || d.Do == DeleteNode {
 		switch f.Snapshot {
 		case Pending, Complete, Broken:
 			return do(DeleteSnapshot)
@@ -104,6 +105,14 @@ func Orphan(f Facts) Decision {
 		}
 	}
 	return d
+}
+
+// letGo ends what the capture has of the donor.
+func letGo(f Facts) Decision {
+	if f.leaving() {
+		return depart(f)
+	}
+	return giveBack(f)
 }
 
 // giveBack returns the donor to its owner: the power, Ready under a new boot, then every hold in the

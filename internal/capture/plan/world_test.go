@@ -21,6 +21,12 @@ type world struct {
 	// hung: the donor never becomes Ready again.
 	hung bool
 
+	// size is what the pool is meant to have, against what it had at the start; shrunk is how many of the places somebody
+	// else has taken away. joined: the successor is Ready; late: it takes too long. locked: the cloud does not let the
+	// instance go. removed: we had it removed.
+	size, shrunk                  int8
+	joined, late, locked, removed bool
+
 	// What the record says of the order and the return, and what the reservation on the Node says of them.
 	touched, down, returning, noted, notedDown, notedBack bool
 	// unrecorded: a hand has removed the record. disturbed: the pod was made.
@@ -31,8 +37,8 @@ type world struct {
 	lost int8
 }
 
-// start is every world that a capture can begin in.
-func start() []world {
+// returningDonors is every world that a capture can begin in whose donor comes back.
+func returningDonors() []world {
 	var worlds []world
 	for _, refused := range []bool{false, true} {
 		for _, cordoned := range []bool{false, true} {
@@ -43,6 +49,22 @@ func start() []world {
 					worlds = append(worlds, w.derived())
 				}
 			}
+		}
+	}
+	return worlds
+}
+
+// leavingDonors is every one whose donor does not. What it owes to a refusal and to a pool that is to grow is what one that
+// returns owes.
+func leavingDonors() []world {
+	var worlds []world
+	for _, w := range returningDonors() {
+		if w.f.Refused || w.f.Growing || w.cordonedBefore != w.protectedBefore {
+			continue
+		}
+		for _, growFirst := range []bool{false, true} {
+			w.f.Leaves, w.f.GrowFirst = true, growFirst
+			worlds = append(worlds, w.derived())
 		}
 	}
 	return worlds
@@ -72,11 +94,30 @@ func (w world) derived() world {
 	w.f.Proven = w.f.Proven && !w.proofGone
 	w.f.ProofLost = w.proofGone && (own(w.f.Snapshot) || own(w.f.Image))
 	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
+	w.f.Successor = w.successor()
+	w.f.Removing = w.f.Removing && w.f.Power != InstanceGone
 	w.f.Restored = w.f.Node == NodeGone || w.f.Lock == Unlocked && w.f.Cordoned == w.cordonedBefore
 	if w.f.Power != On || w.f.Node == NodeGone {
 		w.f.Drained = w.f.Drained || w.f.Node == NodeGone
 	}
 	return w
+}
+
+// successor is who takes a leaving donor's place: wanted beforehand until the pool has one node more, or afterwards until
+// it has as many as before.
+func (w world) successor() Successor {
+	gone := w.f.Power == InstanceGone
+	switch {
+	case !w.f.Leaves, w.f.GrowFirst && gone, !w.f.GrowFirst && !gone:
+		return NoSuccessor
+	case w.f.GrowFirst && w.size < 1, !w.f.GrowFirst && w.size+w.shrunk < 0:
+		return SuccessorWanted
+	case w.joined:
+		return SuccessorReady
+	case w.late:
+		return SuccessorLate
+	}
+	return SuccessorAwaited
 }
 
 func own(a Artifact) bool { return a != Absent && a != Foreign }
@@ -146,6 +187,12 @@ func (w world) effect(d Decision) world {
 		if f.Node != NodeGone {
 			f.Cordoned = w.cordonedBefore
 		}
+	case Enlarge:
+		w.size++
+	case Remove:
+		f.Removing, w.removed = !w.locked, true
+	case DeleteNode:
+		f.Node, f.Lock, f.Cordoned = NodeGone, Unlocked, false
 	case Publish:
 		f.Image, w.cleanImage = Pending, w.cleanSnapshot
 	case DeleteSnapshot:
@@ -185,6 +232,12 @@ func (w world) progress() world {
 		w.said, f.PoweringOff, w.clean = true, true, true
 	case w.clean && f.Power == On && !w.booted:
 		f.Power = Off // the pod powers the donor off
+	case f.Removing:
+		f.Power, f.Protected, w.size = InstanceGone, false, w.size-1
+	case f.Power == InstanceGone && f.Node == NodeReady:
+		f.Node = NodeNotReady
+	case f.Successor == SuccessorAwaited:
+		w.joined = true
 	case f.Power == Changing:
 		f.Power = Off
 	case f.Power == On && !w.hung && f.Node != NodeGone && (f.Node != NodeReady || f.Rebooted != w.booted):
@@ -242,10 +295,25 @@ func (w world) adverse() []world {
 			n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
 		}
 	})
-	add(func(n *world) {
+	add(func(n *world) { // somebody deletes the instance, with its place
+		if n.sole() && n.f.Leaves && !n.f.GrowFirst {
+			return // a place is owed, and nobody could know
+		}
+		if n.f.Power != InstanceGone {
+			n.size, n.shrunk = n.size-1, n.shrunk+1
+		}
 		n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
 		n.f.Power, n.f.Protected = InstanceGone, false
 	})
+	if w.f.Leaves {
+		add(func(n *world) { n.late = n.f.Successor == SuccessorAwaited })
+		add(func(n *world) { n.locked = n.f.Power != InstanceGone && !n.f.Removing })
+		add(func(n *world) { // an autoscaler takes the successor again
+			if n.f.Successor == SuccessorReady {
+				n.size, n.shrunk, n.joined = n.size-1, n.shrunk+1, false
+			}
+		})
+	}
 	for _, over := range []Lock{Unlocked, Stray, Theirs} {
 		add(func(n *world) { // a hand removes the annotation, or writes over it
 			if n.f.Lock == Ours && !n.sole() && (over == Unlocked || n.f.Recorded) {

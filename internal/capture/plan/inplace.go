@@ -1,10 +1,10 @@
 package plan
 
-// The course of a donor that goes back into service: from nothing to the copy of its disk. What comes behind a copy, and
-// what gives a donor back, is the same for every course.
+// From nothing to the copy of a donor's disk, in place: it is the same for a donor that returns and for one that leaves, but
+// that the pool has a successor for the latter first.
 
-// returning goes on where there is no copy yet.
-func returning(f Facts) Decision {
+// inPlace goes on where there is no copy yet.
+func inPlace(f Facts) Decision {
 	if f.MustBoot() {
 		return snapshot(f)
 	}
@@ -85,6 +85,8 @@ func prepare(f Facts) Decision {
 		return do(DeletePod) // it has looked; the generalize pod will have its name
 	case !f.Cordoned && f.Queued:
 		return wait(ForNeighbour)
+	case f.Leaves && f.GrowFirst && f.Successor != SuccessorReady:
+		return succeed(f)
 	case !f.Protected:
 		return do(Protect)
 	case !f.Cordoned:
