@@ -89,7 +89,7 @@ var rooms = map[string]room{
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":  {own: "admission api capture/plan cloud held history imageversion kured membership node nodestate retention savedrecipe selection spread", foreign: kubeLoop},
 	"internal/replace":  {own: "api cloud kured membership node nodestate replace/plan", foreign: kubeClient},
-	"internal/doctor":   {own: "admission api cloud held history imageversion kured membership node nodestate spread wording", foreign: kubeClient},
+	"internal/doctor":   {own: "admission api cloud held history imageversion kured membership node nodestate selection spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/metrics":  {own: "admission api capture capture/plan cloud history imageversion membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
 	"internal/policy":   {own: "admission api capture cloud expression history imageversion membership nodecache nodestate schedule selection spread", foreign: kubeLoop},
@@ -102,7 +102,7 @@ var rooms = map[string]room{
 
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
-		own: "api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize held imageversion membership metrics " +
+		own: "admission api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize held imageversion membership metrics " +
 			"node nodecache nodestate policy policyfile pool replace replace/plan savedrecipe selection spread wording",
 		foreign: kubeLoop,
 	},

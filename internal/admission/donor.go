@@ -15,7 +15,7 @@ func (c *Case) notInPool(why string) cloud.Refusal {
 	return refuse(NotInPool, "choose another node", "node %s belongs to no pool that can be captured: %s", c.node(), why)[0]
 }
 
-// Strayed: the donor is not there, or not of the pool that was decided about. What is asked of pods and cloud would speak of
+// Strayed tells that the donor is not there, or not of the pool that was decided about. What is asked of pods and cloud would speak of
 // something else. Where nobody can tell, it has not.
 func (c *Case) Strayed() bool {
 	if donor, err := c.Donor.Get(); err == nil && (donor.Node == nil || donor.Replaced) {

@@ -16,7 +16,7 @@ type Verdict struct {
 	Unread []error
 }
 
-// Admitted: the capture may begin.
+// Admitted tells that the capture may begin.
 func (v Verdict) Admitted() bool { return len(v.Refusals)+len(v.Unread) == 0 }
 
 // Err is why nobody can say whether the capture may begin; nil if somebody can.

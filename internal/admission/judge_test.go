@@ -59,6 +59,7 @@ func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
 			c.Queued, c.RightLacking, c.OrderRefused, c.PodRefused = Found(true), Seen[string]{}, Seen[string]{}, Seen[string]{}
 		},
 		"the copy is useless": func(c *Case) { r := cloud.Refuse("X", "y", "z"); c.CustomData = Found(CustomData{Missing: &r}) },
+		"its own image":       func(c *Case) { c.Prototype.Spec.Settings.Generalize.Image = c.Image },
 		"pods may go": func(c *Case) {
 			c.Prototype.Spec.Settings.Drain.Disrupt = true
 			c.Pods = Found(Pods{Protected: []string{"a"}})

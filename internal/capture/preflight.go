@@ -5,7 +5,6 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
@@ -44,9 +43,10 @@ func (e *Engine) Evictions(ctx context.Context, name string, drain v1alpha1.Drai
 const notEvictable = 1 << 20
 
 // Case gathers what speaks for or against capturing the Prototype, which need not exist. An error means that too little
-// could be looked at for one: the Node, or the pools of nodes.
+// could be looked at for one: the Node, or the pools of nodes. What the caller has seen under one look (cloud.OneLook) is
+// not asked again.
 func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
-	w, err := e.look(cloud.OneLook(ctx), p, v1alpha1.Record{})
+	w, err := e.look(ctx, p, v1alpha1.Record{})
 	if w == nil {
 		return nil, err
 	}

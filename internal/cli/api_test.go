@@ -106,6 +106,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%s is forbidden: User \"me\" cannot do that", resource))
 	case r.Method == http.MethodPost && resource == "selfsubjectaccessreviews":
 		s.serveReview(w, r)
+	case r.Method == http.MethodPost && resource == "localsubjectaccessreviews":
+		s.serveAccountReview(w, r)
 	case r.Method == http.MethodPost && resource == "selfsubjectreviews":
 		review := &authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: userOf(r)}}}
 		review.APIVersion, review.Kind = "authentication.k8s.io/v1", "SelfSubjectReview"
@@ -151,6 +153,19 @@ func (s *apiServer) serveReview(w http.ResponseWriter, r *http.Request) {
 	}
 	review.APIVersion, review.Kind = "authorization.k8s.io/v1", "SelfSubjectAccessReview"
 	review.Status.Allowed = !slices.Contains(s.trouble.Deny, asked) && !slices.Contains(s.trouble.Deny, userOf(r)+": "+asked)
+	answer(w, http.StatusCreated, review)
+}
+
+// serveAccountReview answers what somebody else may do in a namespace: all that is not denied to them.
+func (s *apiServer) serveAccountReview(w http.ResponseWriter, r *http.Request) {
+	review := &authorizationv1.LocalSubjectAccessReview{}
+	if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	a := review.Spec.ResourceAttributes
+	review.APIVersion, review.Kind = "authorization.k8s.io/v1", "LocalSubjectAccessReview"
+	review.Status.Allowed = !slices.Contains(s.trouble.Deny, review.Spec.User+": "+a.Verb+" "+a.Resource)
 	answer(w, http.StatusCreated, review)
 }
 

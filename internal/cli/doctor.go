@@ -67,7 +67,8 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	}
 	d.Cloud, d.CloudError = f.Cloud(ctx, o)
 	if d.Cloud != nil {
-		d.Leftovers = f.Engine(c, d.Cloud, o).Leftovers
+		engine := f.Engine(c, d.Cloud, o)
+		d.Leftovers, d.Case = engine.Leftovers, engine.Case
 	}
 	report, err := d.Examine(ctx)
 	if err != nil {

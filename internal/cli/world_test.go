@@ -32,7 +32,7 @@ func testCommand() int {
 		return testPast(os.Getenv("KAMINO_TEST_PAST")), nil
 	}
 	f.Engine = func(c *cluster.Connection, provider cloud.Provider, o *Options) drive.Engine {
-		real := &capture.Engine{Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Now: f.Now}
+		real := &capture.Engine{Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Image: o.Image, Now: f.Now}
 		return &drivetest.Engine{Engine: real, Client: c.Client, Script: os.Getenv("KAMINO_TEST_SCRIPT"), Now: f.Now, Pause: 10 * time.Millisecond}
 	}
 	return f.Run(ctx, os.Args[1:])

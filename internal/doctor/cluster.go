@@ -52,6 +52,7 @@ func (d *Doctor) installation(ctx context.Context) {
 		}
 	}
 	missing = append(missing, d.namespaces(ctx)...)
+	d.lacking = len(missing) > 0
 	switch {
 	case len(missing) > 0:
 		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: "Kamino is not installed, or not all of it: there is no " + strings.Join(missing, ", no "), Remedy: install})

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/membership"
@@ -98,6 +99,8 @@ type Doctor struct {
 	Holder func(ctx context.Context) (string, error)
 	// Prototypes lists all, as much as telling holders of nodes needs; none if the cluster does not know them.
 	Prototypes func(ctx context.Context) ([]v1alpha1.Prototype, error)
+	// Case gathers what speaks for or against a capture that is only thought of: the engine's own.
+	Case func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
 	// Leftovers lists what captures have left that are gone, in the cluster and beside the pools. Optional.
 	Leftovers func(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
 	// Kured is the DaemonSet of kured as NAMESPACE/NAME. None is looked for if it is empty.
@@ -118,6 +121,8 @@ type Doctor struct {
 	csi       int
 	captures  held.Captures
 	heldNodes []held.Node
+	// lacking: what is installed is not all, which is a finding of its own.
+	lacking bool
 	// unplaced is why the cloud did not tell the nodes' pools.
 	unplaced error
 	// unmeant says why Only means no pool.
@@ -128,8 +133,7 @@ type Doctor struct {
 type members struct {
 	name             string
 	nodes, ready     int
-	donor            cloud.InstanceID // of the first Ready node by name
-	donorName        string
+	donors           []donor
 	patched, pending int // by an annotation that says so
 	unreadable       int // with an annotation that is no time
 	system           string
@@ -138,7 +142,7 @@ type members struct {
 
 // Examine makes every check. An error means that the cluster could not be looked at at all.
 func (d *Doctor) Examine(ctx context.Context) (Report, error) {
-	d.findings, d.pools, d.heldNodes, d.unplaced = nil, map[cloud.PoolID]*members{}, nil, nil
+	d.findings, d.pools, d.heldNodes, d.unplaced, d.lacking = nil, map[cloud.PoolID]*members{}, nil, nil, false
 	all, err := d.Prototypes(ctx)
 	if err != nil {
 		return Report{}, err
@@ -272,9 +276,7 @@ func (m *members) count(n *corev1.Node) {
 	}
 	if nodestate.Ready(n) {
 		m.ready++
-		if m.donorName == "" || n.Name < m.donorName {
-			m.donor, m.donorName = cloud.InstanceID(n.Spec.ProviderID), n.Name
-		}
 	}
+	m.donors = append(m.donors, donor{n.Name, n.Spec.ProviderID, nodestate.Available(n) && n.Annotations[v1alpha1.ReservationAnnotation] == "", nodestate.Ready(n)})
 	m.readPatching(n)
 }

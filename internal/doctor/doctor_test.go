@@ -18,8 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/go-logr/logr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
@@ -43,18 +48,50 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 			t.Fatal(err)
 		}
 	}
+	kube.PrependReactor("create", "pods", func(a kubetesting.Action) (bool, runtime.Object, error) { // the tracker knows no dry run
+		return true, a.(kubetesting.CreateAction).GetObject(), nil
+	})
+	kube.PrependReactor("list", "pods", func(a kubetesting.Action) (bool, runtime.Object, error) { // nor a field selector
+		found, err := kube.Tracker().List(corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod"), a.GetNamespace())
+		list := &corev1.PodList{}
+		for _, pod := range found.(*corev1.PodList).Items {
+			if node, asked := a.(kubetesting.ListAction).GetListRestrictions().Fields.RequiresExactMatch("spec.nodeName"); !asked || pod.Spec.NodeName == node {
+				list.Items = append(list.Items, pod)
+			}
+		}
+		return true, list, err
+	})
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: v1alpha1.GeneralizeServiceAccount}}
+	if err := kube.Tracker().Add(account); err != nil {
+		t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	objects := ctrlfake.NewClientBuilder().WithScheme(scheme).Build()
 	allow(kube, true)
-	return &Doctor{
+	d := &Doctor{
 		About: registry.All()[0],
 		Kube:  kube, Cloud: world, Namespace: "ours", Now: func() time.Time { return now },
 		Served:     func(context.Context, string) (bool, error) { return true, nil },
 		Skew:       func() (time.Duration, bool) { return 0, true },
 		Holder:     func(context.Context) (string, error) { return "", nil },
 		Prototypes: func(context.Context) ([]v1alpha1.Prototype, error) { return nil, nil },
-	}, world, pool
+	}
+	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
+		engine := &capture.Engine{Client: objects, Kube: kube, Cloud: d.Cloud, Namespace: "ours", Image: "kamino:test", Now: d.Now, Log: logr.Discard()}
+		return engine.Case(ctx, p)
+	}
+	return d, world, pool
 }
 
 func allow(kube *fake.Clientset, allowed bool) {
+	kube.PrependReactor("create", "localsubjectaccessreviews", func(a kubetesting.Action) (bool, runtime.Object, error) {
+		review := a.(kubetesting.CreateAction).GetObject().(*authorizationv1.LocalSubjectAccessReview).DeepCopy()
+		review.Status.Allowed = allowed
+		return true, review, nil
+	})
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(a kubetesting.Action) (bool, runtime.Object, error) {
 		review := a.(kubetesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
 		review.Status.Allowed = allowed

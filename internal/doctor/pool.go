@@ -13,7 +13,6 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/spread"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -26,8 +25,9 @@ func (d *Doctor) credential() bool {
 	return false
 }
 
-// pool makes the checks of one pool.
+// pool makes the checks of one pool. What they have in common is asked of the cloud once.
 func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
+	ctx = cloud.OneLook(ctx)
 	seen, err := d.Cloud.Pool(ctx, id)
 	if err != nil {
 		d.add(d.refusedByCloud(m.name, err))
@@ -35,40 +35,15 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 		return
 	}
 	d.ok(CheckCredential, m.name, "the cloud knows the pool and lets it be looked at")
-	told := map[string]bool{"VersionExists": true} // today's is no trouble of the pool
 	known, missing := d.permissions(ctx, id, m.name)
-	if known {
-		told["PermissionMissing"] = true
-	}
-	fine := missing == 0
-	refuse := func(r cloud.Refusal) {
-		if told[r.Reason] {
-			return
-		}
-		told[r.Reason], fine = true, false
-		d.add(d.found(r, CheckPool, m.name))
-	}
+	t := &trial{doctor: d, pool: m.name, told: map[string]bool{cloud.PermissionMissing: known}, fine: missing == 0}
 	for _, r := range seen.Refusals {
-		refuse(r)
+		t.refuse(r)
 	}
-	if m.system != "" && m.system != string(corev1.Linux) {
-		refuse(cloud.Refuse("NotLinux", fmt.Sprintf("the pool's nodes run %s; only Linux disks can be generalized", m.system), "leave this pool out"))
-	}
-	if m.ready < 2 {
-		refuse(cloud.Refuse("OnlyReadyNode", fmt.Sprintf("%d of the pool's %d nodes are Ready; a donor's pods must find room on another", m.ready, m.nodes), "grow the pool to two"))
-	}
-	if m.donorName != "" {
-		refusals, err := d.Cloud.Preflight(ctx, cloud.PreflightSpec{Pool: id, Instance: m.donor, Version: imageversion.Of(d.Now())})
-		if err != nil {
-			d.add(d.refusedByCloud(m.name, err))
-			fine = false
-		}
-		for _, r := range refusals {
-			refuse(r)
-		}
-	}
-	if fine {
-		d.ok(CheckPool, m.name, "node %s could be captured now, as far as the cloud is concerned", m.donorName)
+	if len(m.donors) == 0 {
+		t.refuse(cloud.Refuse("OnlyReadyNode", fmt.Sprintf("%d of the pool's %d nodes are Ready; a donor's pods must find room on another", m.ready, m.nodes), "grow the pool to two"))
+	} else {
+		d.capture(ctx, id, m, t)
 	}
 	d.versions(ctx, id, m.name, seen)
 	d.spread(ctx, seen, m)

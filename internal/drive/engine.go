@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -20,6 +21,7 @@ type Engine interface {
 	Pass(ctx context.Context, name string) (capture.Result, error)
 	Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
 	Preview(ctx context.Context, p *v1alpha1.Prototype) (capture.Preview, error)
+	Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
 	Evictions(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
 	Orphan(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
 	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)

@@ -1,0 +1,146 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/spread"
+)
+
+// donor is a node that might become one.
+type donor struct {
+	name, providerID string
+	// free: it serves, and nobody holds it. ready is the less.
+	free, ready bool
+}
+
+// tried is how many nodes are asked about where one is refused for its own sake, as policies do.
+const tried = 3
+
+// likely are the nodes to ask about, by name: those that are free, else those that are Ready, else whatever there is.
+func (m *members) likely() []donor {
+	best := slices.Clone(m.donors)
+	for _, better := range []func(donor) bool{func(d donor) bool { return d.ready }, func(d donor) bool { return d.free }} {
+		if some := slices.DeleteFunc(slices.Clone(best), func(d donor) bool { return !better(d) }); len(some) > 0 {
+			best = some
+		}
+	}
+	slices.SortFunc(best, func(a, b donor) int { return cmp.Compare(a.name, b.name) })
+	return best[:min(tried, len(best))]
+}
+
+// trial is what is told of a capture of a pool.
+type trial struct {
+	doctor *Doctor
+	pool   string
+	// told are reasons that have been told, or are told elsewhere.
+	told map[string]bool
+	// fine: nothing is in the way.
+	fine bool
+}
+
+func (t *trial) refuse(r cloud.Refusal) {
+	t.fine = false
+	if !t.told[r.Reason] {
+		t.told[r.Reason] = true
+		t.doctor.add(t.doctor.found(r, CheckPool, t.pool))
+	}
+}
+
+// capture has the engine's own preflight say what is in the way of capturing a node of the pool: of the likeliest, or of the
+// next one that is not refused for its own sake.
+func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *trial) {
+	var first *admission.Verdict
+	node := ""
+	for _, candidate := range m.likely() {
+		found, err := d.Case(ctx, d.thoughtOf(id, m.name, candidate))
+		if err != nil {
+			t.fine = false
+			d.add(d.unread(m.name, candidate.name, err))
+			return
+		}
+		v := found.Judge()
+		if first == nil || !admission.AnotherMayDo(v.Refusals) {
+			first, node = &v, candidate.name
+		}
+		if !admission.AnotherMayDo(v.Refusals) {
+			break
+		}
+	}
+	d.tell(*first, node, m, t)
+}
+
+// thoughtOf is the capture of a node that is thought of: as the command without flags would make it.
+func (d *Doctor) thoughtOf(id cloud.PoolID, pool string, of donor) *v1alpha1.Prototype {
+	p := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{
+		Pool: pool, PoolID: string(id), Version: imageversion.Of(d.Now()), Donor: v1alpha1.Donor{NodeName: of.name, ProviderID: of.providerID},
+		Settings: v1alpha1.Settings{}.Defaulted(),
+	}}
+	p.Name = v1alpha1.PrototypeName(pool, p.Spec.Version, 1)
+	return p
+}
+
+// tell makes findings of a verdict. That a capture is at work, or was today, is no trouble of the pool.
+func (d *Doctor) tell(v admission.Verdict, node string, m *members, t *trial) {
+	atWork := slices.ContainsFunc(v.Refusals, func(r cloud.Refusal) bool { return r.Reason == admission.CaptureInFlight })
+	today := ""
+	for _, r := range v.Refusals {
+		switch {
+		case r.Reason == admission.CaptureInFlight, r.Reason == admission.CapturedToday, r.Reason == "VersionExists", atWork && passing(r.Reason):
+			today = cmp.Or(today, r.What())
+		case r.Reason == spread.TooManyImages: // told by a check of its own
+			t.fine = false
+		case r.Reason == admission.NotInstalled && d.lacking: // told already
+		case r.Reason == admission.NotInstalled, r.Reason == admission.NoImage:
+			d.notInstalled(r)
+		default:
+			t.refuse(r)
+		}
+	}
+	for _, err := range v.Unread {
+		if d.lacking && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
+			continue
+		}
+		t.fine = false
+		d.add(d.unread(m.name, node, err))
+	}
+	switch {
+	case t.fine && today != "":
+		d.ok(CheckPool, m.name, "nothing but this is in the way of a capture of node %s: %s", node, today)
+	case t.fine:
+		d.ok(CheckPool, m.name, "node %s could be captured now", node)
+	}
+}
+
+// passing tells of a reason that a capture which is at work gives the pool's other nodes.
+func passing(reason string) bool {
+	return reason == selection.TooManyUnavailable || reason == selection.OnlyReadyNode || reason == selection.Reserved
+}
+
+// notInstalled tells once what a capture needs beside the pool and is not there. Whoever installs Kamino brings it, so that
+// it is no failure beforehand.
+func (d *Doctor) notInstalled(r cloud.Refusal) {
+	f := Finding{Level: Warn, Check: CheckInstallation, Reason: r.Reason, Message: r.What(), Remedy: r.Remedy}
+	if !slices.Contains(d.findings, f) {
+		d.add(f)
+	}
+}
+
+// unread is what of a capture could not be looked at.
+func (d *Doctor) unread(pool, node string, err error) Finding {
+	if said := (*cloud.Error)(nil); errors.As(err, &said) {
+		return d.refusedByCloud(pool, err)
+	}
+	return Finding{Level: Warn, Check: CheckPool, Subject: pool, Message: fmt.Sprintf("whether node %s could be captured can't be told: %s", node, err)}
+}

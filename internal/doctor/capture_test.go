@@ -1,0 +1,166 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// findings of a check, as level, reason and sentence.
+func findings(r Report, check string) (list []string) {
+	for _, f := range r.Findings {
+		if f.Check == check {
+			list = append(list, strings.TrimSpace(string(f.Level)+" "+f.Reason)+": "+f.Message)
+		}
+	}
+	return list
+}
+
+func (d *Doctor) change(t *testing.T, name string, change func(*corev1.Node)) {
+	t.Helper()
+	n, err := d.Kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(n)
+	if _, err := d.Kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func bare(t *testing.T, d *Doctor, node string) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bare-" + node}, Spec: corev1.PodSpec{NodeName: node}}
+	if err := d.Kube.(*fake.Clientset).Tracker().Add(pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestItSaysWhatACaptureIsRefusedWith: sentence by sentence what the engine says of the same capture.
+func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
+	for name, spoil := range map[string]func(*Doctor, *memory.Cloud, cloud.PoolID){
+		"a node that is not Ready": func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			for _, node := range []string{"a", "b"} {
+				d.change(t, node, func(n *corev1.Node) { n.Status.Conditions = nil })
+			}
+		},
+		"a pool of one": func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.change(t, "b", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+		},
+		"an upgrade policy": func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) { world.SetUpgrades(pool, true) },
+		"a quota":           func(_ *Doctor, world *memory.Cloud, _ cloud.PoolID) { world.SetQuota(memory.Quota{Images: 1}) },
+	} {
+		d, world, pool := stage(t, memory.PoolSpec{})
+		world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+		spoil(d, world, pool)
+		report := examine(t, d)
+		gathered, err := d.Case(t.Context(), d.thoughtOf(pool, "pool1", d.pools[pool].likely()[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, r := range gathered.Judge().Refusals {
+			want = append(want, "fail "+r.Reason+": "+r.What())
+		}
+		if want == nil {
+			want = []string{"ok: node a could be captured now"}
+		}
+		got := findings(report, CheckPool)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestAnotherNodeMayDo: a node that is refused for its own sake says nothing of the pool while another one is not; if all are,
+// the first one's reasons are told.
+func TestAnotherNodeMayDo(t *testing.T) {
+	d, _, _ := stage(t, memory.PoolSpec{})
+	bare(t, d, "a")
+	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: node b could be captured now"}) {
+		t.Errorf("one of two: %q", got)
+	}
+	bare(t, d, "b")
+	if got := findings(examine(t, d), CheckPool); len(got) != 1 || !strings.HasPrefix(got[0], "fail UnmanagedPods: node a cannot be drained: ") {
+		t.Errorf("both: %q", got)
+	}
+	d, _, _ = stage(t, memory.PoolSpec{})
+	d.change(t, "a", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	if got := findings(examine(t, d), CheckPool); len(got) != 1 || !strings.HasPrefix(got[0], "fail OnlyReadyNode: node b is the only one") {
+		t.Errorf("a cordoned node is not tried first: %q", got)
+	}
+}
+
+// TestACaptureAtWorkIsNoTrouble of its pool, though no other may begin beside it.
+func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
+	d, _, pool := stage(t, memory.PoolSpec{})
+	d.change(t, "a", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	asked := d.Case
+	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
+		gathered, err := asked(ctx, p)
+		if err == nil {
+			other := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "other", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+			other.Status.Phase = v1alpha1.PhaseDraining
+			gathered.Others = admission.Found([]admission.Other{{Prototype: other, Pool: pool}})
+		}
+		return gathered, err
+	}
+	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: nothing but this is in the way of a capture of node b: prototype other is capturing pool pool1"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestWhatACaptureNeedsInstalled is told once, and not where it is told that nothing is installed.
+func TestWhatACaptureNeedsInstalled(t *testing.T) {
+	for _, served := range []bool{true, false} {
+		d, _, _ := stage(t, memory.PoolSpec{})
+		if err := d.Kube.CoreV1().ServiceAccounts("ours").Delete(t.Context(), v1alpha1.GeneralizeServiceAccount, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		d.Served = func(context.Context, string) (bool, error) { return served, nil }
+		report := examine(t, d)
+		told := slices.ContainsFunc(report.Findings, func(f Finding) bool {
+			return f.Level == Warn && f.Check == CheckInstallation && f.Reason == admission.NotInstalled && strings.Contains(f.Message, "no service account")
+		})
+		if told != served || report.Failures > 0 || report.Warnings != 1 {
+			t.Errorf("served %t: %+v", served, report.Findings)
+		}
+	}
+}
+
+// TestWhatCannotBeLookedAtHidesNothing: beside it stands what else is in the way.
+func TestWhatCannotBeLookedAtHidesNothing(t *testing.T) {
+	d, _, _ := stage(t, memory.PoolSpec{})
+	bare(t, d, "a")
+	bare(t, d, "b")
+	asked := d.Case
+	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
+		gathered, err := asked(ctx, p)
+		gathered.ClockAhead = admission.Unread[time.Duration](errors.New("the lease is away"))
+		return gathered, err
+	}
+	got := findings(examine(t, d), CheckPool)
+	if len(got) != 2 || !strings.HasPrefix(got[0], "fail UnmanagedPods") || got[1] != "warn: whether node a could be captured can't be told: the lease is away" {
+		t.Errorf("%q", got)
+	}
+	d.Case = func(context.Context, *v1alpha1.Prototype) (*admission.Case, error) {
+		return nil, errors.New("the node is away")
+	}
+	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"warn: whether node a could be captured can't be told: the node is away"}) {
+		t.Errorf("%q", got)
+	}
+}
