@@ -112,6 +112,3 @@ func runs(n int) string {
 	}
 	return fmt.Sprintf("%d nodes run", n)
 }
-
-// Run reads "1 node runs" or "3 nodes run".
-func Run(n int) string { return runs(n) }
