@@ -127,10 +127,10 @@ func called(image spread.Image) string {
 
 // judgeRebuild decides whether a node of the pool is to be rebuilt, where the policy allows it.
 func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.Time) {
-	nodes := d.Nodes.Of(o.Pool.ID)
 	if r.spec.Rebuild == nil || r.invalid != nil {
 		return
 	}
+	nodes := d.Nodes.Of(o.Pool.ID)
 	calendar := r.schedule.At(now, schedule.Past{}, r.spec.Failures)
 	c := rebuildCase{
 		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, recipe: o.Look.Pool.Recipe, held: replaced(nodes), inFlight: inFlight,
