@@ -1,0 +1,238 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/chart"
+	"github.com/kamino-dev/kamino/sandbox/site"
+)
+
+// TestFromManifestsToTheChart goes the way of docs/install.md with the commands that stand there, after the way that does
+// not work: a release that meets what the manifests made. Nothing that people have is lost on either, and the account of
+// the new release may do what the old one did. Then the release goes while a donor is held, as a person forgets it.
+func TestFromManifestsToTheChart(t *testing.T) {
+	nodes(t)
+	file := filepath.Join(t.TempDir(), "manifests.yaml")
+	write(t, file, sandbox.Must(t, "kamino", "manifests", "--controller", "--generalize-namespace", "kamino-generalize", "--image", simulated+":1"))
+	eventually(t, "an earlier release's namespace is gone", func() bool {
+		_, err := sandbox.Kube().CoreV1().Namespaces().Get(t.Context(), "kamino-generalize", metav1.GetOptions{})
+		return missing(err)
+	})
+	sandbox.Must(t, "kubectl", "apply", "--server-side", "--force-conflicts", "-f", file)
+	kept := keep(t)
+
+	helm := chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), site.KubeconfigFile), Namespace: v1alpha1.DefaultNamespace, Timeout: time.Minute}
+	values := chart.Values{"image": chart.Values{"repository": simulated}, "policies": chart.Values{"all": chart.Values{"suspend": true}}}
+	roles := clusterRoles(t)
+	err := helm.Install(t.Context(), "kamino", values, false)
+	if err == nil || !strings.Contains(err.Error(), "cannot be imported into the current release") {
+		t.Fatalf("a release over the manifests: %v", err)
+	}
+	if again := clusterRoles(t); !maps.Equal(roles, again) {
+		t.Errorf("a release that stopped has changed the ClusterRoles from %v to %v", roles, again)
+	}
+	unharmed(t, kept)
+
+	before, after := around(t, "helm install kamino charts/kamino")
+	shell(t, before)
+	if left := sandbox.Must(t, "kubectl", "get", "clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding", "-o", "name", "-l", "app.kubernetes.io/name=kamino,!app.kubernetes.io/instance"); left != "" {
+		t.Errorf("left of the manifests is %s", left)
+	}
+	eventually(t, "the pods' old namespace is gone", func() bool {
+		_, err := sandbox.Kube().CoreV1().Namespaces().Get(t.Context(), "kamino-generalize", metav1.GetOptions{})
+		return missing(err)
+	})
+	if err := helm.Install(t.Context(), "kamino", values, false); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, after)
+	unharmed(t, kept)
+	if level := namespaceOf(t, v1alpha1.DefaultNamespace).Labels[enforced]; level != "restricted" {
+		t.Errorf("namespace %s is %q", v1alpha1.DefaultNamespace, level)
+	}
+	for role := range clusterRoles(t) {
+		owner, err := sandbox.Kube().RbacV1().ClusterRoles().Get(t.Context(), role, metav1.GetOptions{})
+		if err != nil || owner.Annotations["meta.helm.sh/release-name"] != "kamino" || owner.Labels["app.kubernetes.io/managed-by"] != "Helm" {
+			t.Errorf("ClusterRole %s is not the release's: %v, %v", role, owner.Annotations, err)
+		}
+	}
+	for _, may := range [][]string{{"create", "prototypes.kamino.dev"}, {"patch", "nodes"}, {"create", "pods", "--subresource=eviction"}} {
+		said := sandbox.Run(t, nil, "kubectl", append([]string{"auth", "can-i"}, append(may, "--as", "system:serviceaccount:kamino-system:kamino", "-A")...)...)
+		if strings.TrimSpace(said.Stdout) != "yes" {
+			t.Errorf("the release's account may not %v: %s%s", may, said.Stdout, said.Stderr)
+		}
+	}
+
+	uninstalledWithADonorHeld(t, helm)
+	unharmed(t, kept)
+}
+
+// uninstalledWithADonorHeld: what a capture holds outlives the release, and is told and given back without it.
+func uninstalledWithADonorHeld(t *testing.T, helm chart.Helm) {
+	t.Helper()
+	donor := sandbox.Pool(t, "name=forgotten,nodes=2")[0].Node
+	capture := exec.Command(sandbox.Kamino, "capture", donor)
+	capture.Env = append(sandbox.Env(), "KAMINO_GENERALIZE_NAMESPACE=kamino-generalize")
+	var said bytes.Buffer
+	capture.Stdout, capture.Stderr = &said, &said
+	if err := capture.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = capture.Process.Kill() })
+	eventually(t, "the donor is held and cordoned", func() bool {
+		n := node(t, donor)
+		return n.Annotations[v1alpha1.ReservationAnnotation] != "" && n.Spec.Unschedulable
+	})
+	_ = capture.Process.Kill()
+	_ = capture.Wait()
+	if n := node(t, donor); n.Annotations[v1alpha1.ReservationAnnotation] == "" {
+		t.Fatalf("the capture ended before it was killed:\n%s", &said)
+	}
+	if err := helm.Uninstall("kamino"); err != nil {
+		t.Fatal(err)
+	}
+	held := sandbox.Run(t, nil, "kamino", "held")
+	if !strings.Contains(held.Stdout, donor) {
+		t.Errorf("nobody tells of the node that is held: %s%s", held.Stdout, held.Stderr)
+	}
+	names := regexp.MustCompile(`\S*forgotten\S*-\d{4}\.\d\d\.\d\d\S*`).FindString(sandbox.Must(t, "kubectl", "get", "prototypes", "-o", "name"))
+	name := strings.TrimPrefix(names, "prototype.kamino.dev/")
+	sandbox.Must(t, "kamino", "cancel", name)
+	if n := node(t, donor); n.Spec.Unschedulable || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
+		t.Errorf("the node is not given back: cordoned %t, %v", n.Spec.Unschedulable, n.Annotations)
+	}
+	eventually(t, "its Prototype is gone", func() bool {
+		list, err := prototypes(t)
+		return err == nil && !strings.Contains(fmt.Sprint(list.Items), name)
+	})
+}
+
+// around are the commands of docs/install.md's section before and behind the line that begins so.
+func around(t *testing.T, line string) (before, after string) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## From `kamino manifests` to the chart")
+	_, block, _ := strings.Cut(section, "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	before, rest, found := strings.Cut(block, line)
+	_, after, _ = strings.Cut(rest, "\n")
+	if !found || !strings.Contains(before, "kubectl delete clusterrole") || !strings.Contains(after, "kubectl label") {
+		t.Fatalf("the section has other commands than this test knows:\n%s", block)
+	}
+	return before, after
+}
+
+// shell runs commands as a person types them.
+func shell(t *testing.T, script string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "sh", "-ec", script)
+	command.Env = sandbox.Env()
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s\n%v\n%s", script, err, out)
+	}
+}
+
+// possession is what people have of Kamino, by its path.
+type possession map[string]types.UID
+
+// keep makes some: a policy, a Prototype that has ended, and what its recipe lost.
+func keep(t *testing.T) possession {
+	t.Helper()
+	dir := t.TempDir()
+	for name, object := range map[string]map[string]any{
+		"prototypepolicies/mine": {"apiVersion": "kamino.dev/v1alpha1", "kind": "PrototypePolicy", "metadata": map[string]any{"name": "mine"}, "spec": map[string]any{"suspend": true}},
+		"prototypes/old-2026.01.01": {
+			"apiVersion": "kamino.dev/v1alpha1", "kind": "Prototype", "metadata": map[string]any{"name": "old-2026.01.01"},
+			"spec": map[string]any{"pool": "old", "version": "2026.01.01", "donor": map[string]any{"nodeName": "n", "providerID": "azure:///subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/old/virtualMachines/0"}},
+		},
+		"secrets/old-2026.01.01-recipe": {
+			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "old-2026.01.01-recipe", "namespace": v1alpha1.DefaultNamespace},
+			"immutable": true, "stringData": map[string]any{"recipe.json": "{}"},
+		},
+	} {
+		text, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "-")+".json")
+		write(t, file, string(text))
+		eventually(t, name+" is made", func() bool { return sandbox.Run(t, nil, "kubectl", "apply", "-f", file).Code == 0 })
+	}
+	return possessions(t)
+}
+
+func possessions(t *testing.T) possession {
+	t.Helper()
+	all := possession{}
+	for _, name := range []string{"prototypepolicies/mine", "prototypes/old-2026.01.01", "secrets/old-2026.01.01-recipe", "namespaces/kamino-system", "crds/prototypes.kamino.dev", "crds/orders.kamino.dev"} {
+		all[name] = types.UID(sandbox.Must(t, "kubectl", "-n", v1alpha1.DefaultNamespace, "get", name, "-o", "jsonpath={.metadata.uid}"))
+	}
+	return all
+}
+
+func unharmed(t *testing.T, kept possession) {
+	t.Helper()
+	if now := possessions(t); !maps.Equal(kept, now) {
+		t.Errorf("of what people have there is %v, and there was %v", now, kept)
+	}
+}
+
+func clusterRoles(t *testing.T) possession {
+	t.Helper()
+	list, err := sandbox.Kube().RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=kamino"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := possession{}
+	for _, role := range list.Items {
+		all[role.Name] = role.UID
+	}
+	if len(all) == 0 {
+		t.Fatalf("there is no %s of Kamino's", rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
+	}
+	return all
+}
+
+func node(t *testing.T, name string) *corev1.Node {
+	t.Helper()
+	n, err := sandbox.Kube().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func namespaceOf(t *testing.T, name string) *corev1.Namespace {
+	t.Helper()
+	ns, err := sandbox.Kube().CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
