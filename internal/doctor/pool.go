@@ -156,14 +156,18 @@ func (d *Doctor) versions(ctx context.Context, id cloud.PoolID, pool string, see
 			return
 		}
 	}
+	versions := "there is a history of " + wording.Count(len(images), "version")
+	if len(images) == 0 {
+		versions = "there is no version yet"
+	}
 	switch {
 	case recipe.Latest:
 		d.add(Finding{Level: Warn, Check: CheckVersions, Subject: pool, Message: fmt.Sprintf("the recipe names the image definition, whose latest version is %s now; the first capture pins it to an exact one", recipe.Version),
 			Remedy: "nothing, if only Kamino makes versions from now on: see docs/moving.md"})
 	case recipe.Version != "":
-		d.ok(CheckVersions, pool, "there is a history of %s, and the recipe names %s", wording.Count(len(images), "version"), recipe.Version)
+		d.ok(CheckVersions, pool, "%s, and the recipe names %s", versions, recipe.Version)
 	default:
-		d.ok(CheckVersions, pool, "there is a history of %s, and the recipe names %s", wording.Count(len(images), "version"), recipe.Image)
+		d.ok(CheckVersions, pool, "%s, and the recipe names %s", versions, recipe.Image)
 	}
 }
 

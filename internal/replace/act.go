@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -34,9 +35,17 @@ func (r *Replacement) Advance(ctx context.Context, name string) (Step, error) {
 	case ctx.Err() != nil:
 		return Step{name, step}, ctx.Err()
 	case passes(err):
-		return Step{name, plan.Step{Action: plan.Wait, Says: "waits: " + err.Error()}}, nil
+		return Step{name, plan.Step{Action: plan.Wait, Says: "waits: " + why(err)}}, nil
 	}
 	return Step{name, step}, fmt.Errorf("node %s: %w", name, err)
+}
+
+// why says what passes by itself. An API server's sentence about a conflict tells a node's name twice and nothing else.
+func why(err error) string {
+	if apierrors.IsConflict(err) {
+		return "somebody else wrote to it at the same moment"
+	}
+	return err.Error()
 }
 
 func (r *Replacement) advance(ctx context.Context, name string) (plan.Step, error) {

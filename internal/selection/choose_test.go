@@ -3,6 +3,7 @@ package selection
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,9 @@ func verdictOn(t *testing.T, c Choice, name string) Verdict {
 	t.Fatalf("there is no verdict on %s", name)
 	return Verdict{}
 }
+
+// typed is what a person types, of all that a sentence says.
+var typed = regexp.MustCompile("`[^`]*`")
 
 // TestRules breaks one rule at a time. n1 is judged, and n2 beside it takes its pods.
 func TestRules(t *testing.T) {
@@ -173,6 +177,9 @@ func TestRules(t *testing.T) {
 			for _, r := range v.Refusals {
 				if !strings.Contains(r.Message, "node n1") || !strings.Contains(r.Message, ":") {
 					t.Errorf("%s does not name the node and a remedy: %q", r.Reason, r.Message)
+				}
+				if said := typed.ReplaceAllString(r.Message, ""); strings.Count(said, "n1") > 1 {
+					t.Errorf("%s names the node again and again: %q", r.Reason, r.Message)
 				}
 			}
 			if v.Score != 0 {

@@ -32,7 +32,7 @@ func noRebootPending(s *subject) *cloud.Refusal {
 	case !found, value == "false":
 		return nil
 	case !s.verdict.PatchedAt.IsZero() && s.verdict.ReadySince.After(s.verdict.PatchedAt):
-		return refuse(RebootPending, fmt.Sprintf("if it was rebooted by hand or by the cloud, nobody takes the annotation away, so do that: kubectl annotate node %s %s-", s.Node.Name, name), "node %s waits for its reboot (annotation %s), although it became Ready after the need for one was found", s.Node.Name, name)
+		return refuse(RebootPending, fmt.Sprintf("if it was rebooted by hand or by the cloud, nobody takes the annotation away, so do that: `kubectl annotate node %s %s-`", s.Node.Name, name), "node %s waits for its reboot (annotation %s), although it became Ready after the need for one was found", s.Node.Name, name)
 	}
 	return refuse(RebootPending, "it is a candidate once the patcher has rebooted it", "node %s waits for its reboot (annotation %s), and its disk is patched by half", s.Node.Name, name)
 }

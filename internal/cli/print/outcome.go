@@ -50,13 +50,13 @@ func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	if !touched {
 		return fmt.Sprintf("node %s can't be captured, and nothing was changed (see Prototype %s):\n  %s", node, p.Name, text)
 	}
-	where := fmt.Sprintf("node %s was given back", node) + DonorFound(p)
+	where := "it was given back" + DonorFound(p)
 	if away, still := OutOfService(p, now); still {
-		where = fmt.Sprintf("node %s is still out of service", node)
+		where = "it is still out of service"
 	} else if away != "" {
 		where += ", out of service for " + away
 	}
-	return fmt.Sprintf("the capture of node %s failed; %s (see Prototype %s):\n  %s", node, where, p.Name, text)
+	return fmt.Sprintf("the capture of node %s has failed; %s (see Prototype %s):\n  %s", node, where, p.Name, text)
 }
 
 // GoOn says how to go on with a capture that nobody follows any more, and how to stop it.

@@ -168,12 +168,20 @@ func verdictWord(v selection.Verdict, donor string) string {
 
 func verdictWhy(v selection.Verdict) string {
 	if len(v.Refusals) > 0 {
-		return v.Refusals[0].Reason + ": " + v.Refusals[0].Message
+		return v.Refusals[0].Reason + ": " + AboutIt(v.Node, v.Refusals[0].Message)
 	}
 	if v.FailedToday != "" {
 		return fmt.Sprintf("last choice: prototype %s failed with it today", v.FailedToday)
 	}
 	return ""
+}
+
+// AboutIt is a sentence about a node that stands beside the node's name.
+func AboutIt(node, sentence string) string {
+	if rest, begins := strings.CutPrefix(sentence, "node "+node+" "); begins {
+		return "it " + rest
+	}
+	return sentence
 }
 
 // captureLines say what a capture of the donor would do.

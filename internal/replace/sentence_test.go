@@ -1,0 +1,26 @@
+package replace
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// TestWhatPassesIsSaidOnce: behind the node's name stands what is waited for, and not that name again.
+func TestWhatPassesIsSaidOnce(t *testing.T) {
+	const name = "k8s-pool1-24816321-vmss000004"
+	conflict := fmt.Errorf("patch node %s: %w", name, apierrors.NewConflict(corev1.Resource("nodes"), name, errors.New("the object has been modified; please apply your changes to the latest version and try again")))
+	if !passes(conflict) {
+		t.Fatal("a conflict does not pass")
+	}
+	if said := why(conflict); strings.Contains(said, name) || !strings.Contains(said, "at the same moment") {
+		t.Errorf("it says %q", said)
+	}
+	if said := why(errors.New("the cloud is busy")); said != "the cloud is busy" {
+		t.Errorf("it says %q", said)
+	}
+}
