@@ -249,7 +249,8 @@ func (w *world) speaksForItself() bool {
 		return false
 	}
 	draining := f.Recorded && f.Cordoned && !f.MustBoot()
-	return draining || w.generalizing()
+	looked := f.Recorded && f.Lock == plan.Ours && f.Pod != plan.NoPod && !f.MustBoot() // that pod goes first, whatever the cloud says
+	return draining || looked || w.generalizing()
 }
 
 // generalizing tells that the pod is at work, and nothing else has happened since.

@@ -131,3 +131,41 @@ func TestTooManyImages(t *testing.T) {
 		}
 	}
 }
+
+// TestTheCloudIsNotAskedForAPodThatGoes: the pod that looked is removed from a reserved node whatever the cloud would say;
+// how the instance is then is seen before it is held.
+func TestTheCloudIsNotAskedForAPodThatGoes(t *testing.T) {
+	s := newStage(t).decide()
+	removed := 0
+	p := s.play(func(int) {
+		pod, p := s.generalizePod(), s.prototype()
+		record, err := v1alpha1.RecordOf(p)
+		s.must(err)
+		if pod == nil || record.Reservation == nil || pod.Labels["app.kubernetes.io/component"] != lookName {
+			return
+		}
+		before := len(s.calls)
+		if _, err := s.engine.Pass(t.Context(), s.name); err != nil {
+			t.Fatal(err)
+		}
+		if asked := slices.DeleteFunc(slices.Clone(s.calls[before:]), func(call string) bool { return !isCloudCall(call) }); len(asked) > 0 {
+			t.Errorf("the cloud was asked %v", asked)
+		}
+		if removed++; s.generalizePod() != nil {
+			t.Error("the pod that looked is still there")
+		}
+		before = len(s.calls)
+		if _, err := s.engine.Pass(t.Context(), s.name); err != nil {
+			t.Fatal(err)
+		}
+		looked := slices.IndexFunc(s.calls[before:], func(call string) bool { return strings.HasPrefix(call, "Instance ") })
+		held := slices.IndexFunc(s.calls[before:], func(call string) bool { return strings.HasPrefix(call, "Hold ") })
+		if looked < 0 || held < looked {
+			t.Errorf("it is held unseen: %v", s.calls[before:])
+		}
+	})
+	s.succeeded(p)
+	if removed != 1 {
+		t.Errorf("it was removed %d times", removed)
+	}
+}
