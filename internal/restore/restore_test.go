@@ -337,3 +337,32 @@ func TestTheAPIServerIsAway(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatNobodyHas refuses, with where to give it, unless it is to be left out or somebody gives it.
+func TestWhatNobodyHas(t *testing.T) {
+	s := &stage{T: t, cloud: memory.New(memory.Config{}), kube: fake.NewClientset(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: namespace}, Data: map[string][]byte{"customData": []byte(secretData)},
+	})}
+	s.secrets = savedrecipe.Secrets{Kube: s.kube, Namespace: namespace}
+	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Image: "generic", Bootstrap: []string{"customData"}, Unreadable: []string{"customData"}})
+	s.history = history.History{Pool: "pool1", PoolID: s.pool}
+	s.lose(version, prototype)
+	for name, test := range map[string]struct {
+		wish Wish
+		want string
+		adds int
+	}{
+		"nobody gives it":   {Wish{}, plan.PartMissing, 0},
+		"somebody gives it": {Wish{CustomData: "ours"}, "", 1},
+		"it is left out":    {Wish{Incomplete: true}, "", 0},
+	} {
+		c, err := s.look(s.cloud, test.wish)
+		reason := ""
+		for _, r := range c.Refusals {
+			reason += r.Reason
+		}
+		if err != nil || reason != test.want || len(c.Change.Adds) != test.adds {
+			t.Errorf("%s: %v, refused by %q, adds %+v", name, err, reason, c.Change.Adds)
+		}
+	}
+}
