@@ -32,6 +32,8 @@ func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
 	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
 		plan.DeleteSnapshot, plan.Promote, plan.Retire, plan.ScaleOut, plan.DeleteImage:
 		return e.actOnCloud(ctx, w, d.Do)
+	case plan.Enlarge, plan.Remove, plan.DeleteNode:
+		return fmt.Errorf("%s: a donor that does not return is refused before it is taken, so that there is none", d.Do)
 	}
 	return fmt.Errorf("no such action: %s", d.Do)
 }
