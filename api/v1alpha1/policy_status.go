@@ -155,8 +155,11 @@ type RefusalCount struct {
 type PoolDecision struct {
 	// Reason in one CamelCase word, from a closed set (docs/policy.md).
 	Reason string `json:"reason"`
-	// Message says it in a sentence.
+	// Message says it in a sentence, with what to do about it where there is something.
 	Message string `json:"message"`
+	// Remedy is what to do about the reason; absent where there is nothing to do, or nobody knows.
+	// +optional
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // CaptureResult is how a capture ended.

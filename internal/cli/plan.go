@@ -11,6 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/estimate"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -110,6 +111,9 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 		Pool: plan.Pool.Name, PoolID: string(plan.Pool.ID), Policy: plan.Policy, Captures: plan.Wanted, Decision: *plan.Status.Decision,
 		Status: plan.Status, Nodes: plan.Choice.Verdicts, Estimate: took,
 	}
+	if plan.Choice.Reason == selection.TooFewCandidates && p.Decision.Message == plan.Choice.Message {
+		p.Says = plan.Choice.Obstacle
+	}
 	if plan.Prototype == nil || plan.Trouble != nil {
 		return p
 	}
@@ -126,7 +130,7 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	if len(p.Refusals) > 0 {
 		p.Captures = false
 		p.Decision = v1alpha1.PoolDecision{Reason: p.Refusals[0].Reason, Message: fmt.Sprintf(
-			"node %s would be the donor, but its capture would be refused: %s", p.Donor, print.AboutIt(p.Donor, p.Refusals[0].Message))}
+			"node %s would be the donor, but its capture would be refused: %s", p.Donor, print.AboutIt(p.Donor, p.Refusals[0].Message)), Remedy: p.Refusals[0].Remedy}
 	}
 	if err != nil {
 		p.Error = explain(err)

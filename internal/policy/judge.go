@@ -182,11 +182,15 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		o.Status.Decision = &v1alpha1.PoolDecision{Reason: reason, Message: message}
 	}
 	choice := o.Choice
+	chosen := func() {
+		say(choice.Reason, choice.Message)
+		o.Status.Decision.Remedy = choice.Remedy
+	}
 	switch {
 	case r.invalid != nil:
 		say(r.invalid.reason, r.invalid.message)
 	case choice.Reason == selection.CaptureInFlight:
-		say(choice.Reason, choice.Message)
+		chosen()
 	case r.spec.Suspend:
 		say(v1alpha1.PolicySuspended, fmt.Sprintf("policy %s is suspended: set spec.suspend to false to have it decide", r.policy))
 		o.Status.NextRun = nil
@@ -196,7 +200,7 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 	case lookError != nil:
 		o.unavailable(lookError, now)
 	case choice.Donor == nil:
-		say(choice.Reason, choice.Message)
+		chosen()
 		if choice.Reason == selection.CapturedToday {
 			o.sooner(imageversionEnd(now), now)
 		}
@@ -208,7 +212,7 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		say(v1alpha1.PolicyDryRun, fmt.Sprintf("node %s would be captured as version %s; spec.dryRun keeps policy %s from it",
 			choice.Donor.Name, imageversion.Of(now), r.policy))
 	default:
-		say(choice.Reason, choice.Message)
+		chosen()
 		o.Wanted = true
 	}
 }

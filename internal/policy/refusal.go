@@ -53,7 +53,7 @@ func (r refusal) again(donor string, now time.Time) time.Duration {
 // refuse keeps why a capture that was wanted does not begin.
 func (o *decided) refuse(donor string, now time.Time, refusals []cloud.Refusal) {
 	r := refusal{
-		decision: &v1alpha1.PoolDecision{Reason: refusals[0].Reason, Message: sentences(refusals)},
+		decision: &v1alpha1.PoolDecision{Reason: refusals[0].Reason, Message: sentences(refusals), Remedy: refusals[0].Remedy},
 		donor:    donor, at: now, life: o.refusal.again(donor, now), denied: true,
 	}
 	for _, refused := range refusals {

@@ -120,6 +120,10 @@ type Choice struct {
 	// Reason and Message of the decision. The message carries no times, so that it stays while nothing changes.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Remedy is what to do about it, which Message ends with, and Obstacle what Message says before; without a remedy
+	// that is all of it.
+	Remedy   string `json:"remedy,omitempty"`
+	Obstacle string `json:"-"`
 	// Best is the donor that the rules for nodes would choose, were nothing to be said against the pool; nil
 	// without candidates.
 	Best *corev1.Node `json:"-"`
@@ -162,7 +166,8 @@ func Choose(pool Pool, rules Rules, now time.Time) Choice {
 	}
 	c.Refusals = count(c.Verdicts)
 	c.Changes = j.changes(c.Verdicts)
-	c.Reason, c.Message = j.decide(&c)
+	said := j.decide(&c)
+	c.Reason, c.Message, c.Remedy, c.Obstacle = said.reason, said.message, said.remedy, said.obstacle
 	if c.Reason == Chosen {
 		c.Donor = c.Best
 	}
@@ -183,31 +188,44 @@ func named(nodes []*corev1.Node, name string) *corev1.Node {
 	return nodes[i]
 }
 
+// said is a decision in words, as Choice has them.
+type said struct{ reason, message, remedy, obstacle string }
+
+// say a decision about which there is nothing to do.
+func say(reason, sentence string, args ...any) said {
+	message := fmt.Sprintf(sentence, args...)
+	return said{reason: reason, message: message, obstacle: message}
+}
+
+// mendable is a decision that somebody can change.
+func mendable(r cloud.Refusal) said { return said{r.Reason, r.Message, r.Remedy, r.What()} }
+
 // decide about the pool as a whole.
-func (j *judge) decide(c *Choice) (reason, message string) {
+func (j *judge) decide(c *Choice) said {
 	name, enough := j.pool.Name, max(j.rules.MinCandidates, 1)
 	switch {
 	case len(j.pool.Refusals) > 0:
-		return PoolRefused, fmt.Sprintf("pool %s cannot be captured: %s", name, j.pool.Refusals[0].Message)
+		refused := j.pool.Refusals[0]
+		return mendable(cloud.Refuse(PoolRefused, fmt.Sprintf("pool %s cannot be captured: %s", name, refused.What()), refused.Remedy))
 	case j.pool.InFlight != "":
-		return CaptureInFlight, fmt.Sprintf("prototype %s is capturing pool %s: the next decision comes after it", j.pool.InFlight, name)
+		return say(CaptureInFlight, "prototype %s is capturing pool %s: the next decision comes after it", j.pool.InFlight, name)
 	case j.pool.CapturedToday != "":
-		return CapturedToday, fmt.Sprintf("pool %s was captured today, by prototype %s: a pool gets one version a day", name, j.pool.CapturedToday)
+		return say(CapturedToday, "pool %s was captured today, by prototype %s: a pool gets one version a day", name, j.pool.CapturedToday)
 	case len(c.Verdicts) == 0:
-		return NoNodes, fmt.Sprintf("pool %s has no nodes, so there is nothing to capture", name)
+		return say(NoNodes, "pool %s has no nodes, so there is nothing to capture", name)
 	case len(c.Candidates) >= enough && j.away >= MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts)):
-		return TooManyUnavailable, fmt.Sprintf("no node of pool %s is taken now: %s (settings.outOfService.maxUnavailable)",
+		return say(TooManyUnavailable, "no node of pool %s is taken now: %s (settings.outOfService.maxUnavailable)",
 			name, awaySentence(name, j.away, MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts))))
 	case len(c.Candidates) >= enough:
-		return Chosen, chosen(name, c.Candidates)
+		return say(Chosen, "%s", chosen(name, c.Candidates))
 	case !j.waived && c.NewestPatch.IsZero():
-		return NothingPatched, fmt.Sprintf("no node of pool %s says in annotation %s when it was patched: see that the patcher runs and annotates nodes "+
-			"(kured does so with --annotate-nodes), or set selection.maxImageAge to go without", name, j.rules.MostRecentPatch)
+		return mendable(cloud.Refuse(NothingPatched, fmt.Sprintf("no node of pool %s says in annotation %s when it was patched", name, j.rules.MostRecentPatch),
+			"see that the patcher runs and annotates nodes (kured does so with --annotate-nodes), or set selection.maxImageAge to go without"))
 	case !j.waived && !j.pool.BuiltAt.IsZero() && !c.NewestPatch.After(j.pool.BuiltAt):
-		return UpToDate, fmt.Sprintf("no node of pool %s was patched since %s was captured", name, j.image())
+		return say(UpToDate, "no node of pool %s was patched since %s was captured", name, j.image())
 	default:
-		return TooFewCandidates, fmt.Sprintf("pool %s has %s, and the policy wants %d (selection.minCandidates); refused are %s: "+
-			"`kamino plan %s` says why for each node", name, candidates(len(c.Candidates)), enough, counts(c.Refusals), name)
+		return mendable(cloud.Refuse(TooFewCandidates, fmt.Sprintf("pool %s has %s, and the policy wants %d (selection.minCandidates); refused are %s",
+			name, candidates(len(c.Candidates)), enough, counts(c.Refusals)), fmt.Sprintf("`kamino plan %s` says why for each node", name)))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -328,8 +329,8 @@ func TestDecision(t *testing.T) {
 		{"the only one", func(p *Pool, _ *Rules) { without(patchKey)(p.Nodes[0]) }, Chosen, []string{"node n2 is the only candidate"}, true},
 		{"one too few", func(p *Pool, r *Rules) { without(patchKey)(p.Nodes[0]); r.MinCandidates = 2 }, TooFewCandidates, []string{"has 1 candidate,"}, true},
 		{"refused by the cloud", func(p *Pool, _ *Rules) {
-			p.Refusals, p.InFlight = []cloud.Refusal{{Reason: "AKSManaged", Message: "AKS owns it: leave it"}}, "p"
-		}, PoolRefused, []string{"AKS owns it: leave it"}, true},
+			p.Refusals, p.InFlight = []cloud.Refusal{cloud.Refuse("AKSManaged", "AKS owns it", "leave it")}, "p"
+		}, PoolRefused, []string{"cannot be captured: AKS owns it; leave it"}, true},
 		{"in flight", func(p *Pool, _ *Rules) { p.InFlight, p.CapturedToday = "workers-2026.01.12", "other" }, CaptureInFlight, []string{"workers-2026.01.12"}, true},
 		{"captured today", func(p *Pool, _ *Rules) { p.CapturedToday = "workers-2026.01.12" }, CapturedToday, []string{"workers-2026.01.12"}, true},
 		{"empty", func(p *Pool, _ *Rules) { p.Nodes = nil }, NoNodes, []string{"no nodes"}, false},
@@ -359,6 +360,11 @@ func TestDecision(t *testing.T) {
 				if !strings.Contains(got.Message, text) {
 					t.Errorf("%q does not say %q", got.Message, text)
 				}
+			}
+			mendable := slices.Contains([]string{PoolRefused, NothingPatched, TooFewCandidates}, c.want)
+			if (got.Remedy != "") != mendable || !strings.HasSuffix(got.Message, got.Remedy) || !strings.HasPrefix(got.Message, got.Obstacle) ||
+				mendable && strings.Contains(got.Obstacle, got.Remedy) {
+				t.Errorf("%q is %q and %q", got.Message, got.Obstacle, got.Remedy)
 			}
 			if (got.Donor != nil) != (c.want == Chosen) || (got.Best != nil) != c.best {
 				t.Errorf("donor %v, best %v", got.Donor, got.Best)

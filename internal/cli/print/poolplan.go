@@ -1,6 +1,7 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -24,14 +25,16 @@ type PoolPlan struct {
 	// Captures tells that a capture would begin now.
 	Captures bool                  `json:"captures"`
 	Decision v1alpha1.PoolDecision `json:"decision"`
-	Status   v1alpha1.PoolStatus   `json:"status"`
-	Nodes    []selection.Verdict   `json:"nodes"`
-	Donor    string                `json:"donor,omitempty"`
-	Version  string                `json:"version,omitempty"`
-	Estimate estimate.Estimate     `json:"estimate"`
-	Refusals []cloud.Refusal       `json:"refusals,omitempty"`
-	Change   *cloud.RecipeChange   `json:"change,omitempty"`
-	Retires  []string              `json:"retires,omitempty"`
+	// Says takes the place of the decision's message in full, where the remedy would be to look at what is shown here.
+	Says     string              `json:"-"`
+	Status   v1alpha1.PoolStatus `json:"status"`
+	Nodes    []selection.Verdict `json:"nodes"`
+	Donor    string              `json:"donor,omitempty"`
+	Version  string              `json:"version,omitempty"`
+	Estimate estimate.Estimate   `json:"estimate"`
+	Refusals []cloud.Refusal     `json:"refusals,omitempty"`
+	Change   *cloud.RecipeChange `json:"change,omitempty"`
+	Retires  []string            `json:"retires,omitempty"`
 	// NoWayBack tells that a rollback does not lead back to what the recipe names now.
 	NoWayBack bool `json:"noWayBack,omitempty"`
 	// CustomDataFrom is the Secret with the copy of customData that is kept with what the recipe loses.
@@ -94,8 +97,7 @@ func refusalCounts(refusals []v1alpha1.RefusalCount) string {
 
 // poolPlan writes one plan: the decision, every node, and what a capture would do.
 func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
-	message := strings.TrimSuffix(p.Decision.Message, fmt.Sprintf(": `kamino plan %s` says why for each node", p.Pool)) // as this does
-	lines := []string{fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, message)}
+	lines := []string{fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, cmp.Or(p.Says, p.Decision.Message))}
 	if p.Status.NextRun != nil {
 		lines = append(lines, fmt.Sprintf("A capture may begin in %s, at %s.", wording.Duration(p.Status.NextRun.Sub(now)), p.Status.NextRun.UTC().Format(time.RFC3339)))
 	}
