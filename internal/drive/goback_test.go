@@ -68,7 +68,7 @@ func TestARollbackOutlivesItsProcess(t *testing.T) {
 	if err := api.Create(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = api.Delete(context.Background(), n) })
+	t.Cleanup(func() { _ = api.Delete(context.WithoutCancel(t.Context()), n) })
 
 	run := func(provider cloud.Provider) {
 		t.Helper()
