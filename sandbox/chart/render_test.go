@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	appsv1 "k8s.io/api/apps/v1"
@@ -209,7 +211,10 @@ func TestCredentials(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			test.values["type"] = kind
-			pod := podOf(t, render(t, Values{"credentials": test.values}))
+			pod := podOf(t, render(t, Values{"azure": Values{"credentials": test.values}}))
+			if diff := cmp.Diff(pod, podOf(t, render(t, Values{"credentials": test.values}))); diff != "" {
+				t.Errorf("in the former place they make another pod (-want +got):\n%s", diff)
+			}
 			c := pod.Containers[0]
 			named := slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == test.env })
 			if test.env != "" && !named {
@@ -240,9 +245,11 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"an unknown policy field":   {Values{"policies": Values{"p": Values{"minReady": "1h"}}}, "minReady"},
 		"a policy's bad value":      {Values{"policies": Values{"p": Values{"settings": Values{"publish": Values{"keep": 1}}}}}, "keep"},
 		"a policy's bad name":       {Values{"policies": Values{"Bad_Name": Values{}}}, "Bad_Name"},
-		"a Secret without a name":   {Values{"credentials": Values{"type": "secret"}}, "name"},
-		"an identity without IDs":   {Values{"credentials": Values{"type": "workloadIdentity"}}, "clientID"},
-		"a relative path":           {Values{"credentials": Values{"hostFile": Values{"path": "azure.json"}}}, "path"},
+		"a Secret without a name":   {Values{"azure": Values{"credentials": Values{"type": "secret"}}}, "name"},
+		"one in the former place":   {Values{"credentials": Values{"type": "secret"}}, "secret"},
+		"an identity without IDs":   {Values{"azure": Values{"credentials": Values{"type": "workloadIdentity"}}}, "clientID"},
+		"a relative path":           {Values{"azure": Values{"credentials": Values{"hostFile": Values{"path": "azure.json"}}}}, "path"},
+		"a cloud that there is not": {Values{"azure": Values{"credentials": Values{"cloud": "Cirrus"}}}, "cloud"},
 		"a positional argument":     {Values{"extraArgs": []any{"capture"}}, "extraArgs"},
 		"one namespace for both":    {Values{"generalize": Values{"namespace": namespace}}, "own namespace"},
 		"no account to bind to":     {Values{"serviceAccount": Values{"create": false}}, "serviceAccount.name"},
@@ -300,7 +307,7 @@ func TestNotes(t *testing.T) {
 		"kamino plan":                      {"policies": Values{"all": Values{}}},
 		"create job --from=cronjob/kamino": {"mode": "cronjob"},
 		"logs job/kamino-1":                {"mode": "job"},
-		"run as root":                      {"credentials": Values{"type": "hostFile"}},
+		"run as root":                      {"azure": Values{"credentials": Values{"type": "hostFile"}}},
 	} {
 		if notes := render(t, values).Notes; !strings.Contains(notes, want) {
 			t.Errorf("the notes don't say %q:\n%s", want, notes)

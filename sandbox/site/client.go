@@ -192,9 +192,10 @@ func (s *Site) valuesFile() string {
 	return fmt.Sprintf(`# For Kamino's chart in this sandbox:  helm install kamino charts/kamino -f %[1]s …
 # The Secret, of the release's namespace:
 #   kubectl create secret generic %[2]s --from-file=%[3]s --from-file=%[4]s --from-file=%[5]s
-credentials:
-  type: secret
-  secret: {name: %[2]s}
+azure:
+  credentials:
+    type: secret
+    secret: {name: %[2]s}
 extraEnv:
 - {name: SSL_CERT_FILE, value: /etc/kamino/%[6]s}
 # Replicas share the ports of this machine, so that none may listen. A single one may: --set controller.replicas=1

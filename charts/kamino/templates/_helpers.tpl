@@ -65,11 +65,18 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
+{{/* How Kamino signs in to Azure: azure.credentials, with what still stands in its former place over it. */}}
+{{- define "kamino.azureCredentials" -}}
+{{- $azure := .Values.azure | default dict -}}
+{{- mustMergeOverwrite (deepCopy ($azure.credentials | default dict)) (deepCopy (.Values.credentials | default dict)) | toYaml -}}
+{{- end -}}
+
 {{/* Where the cloud's configuration is in the container, if it is a file. */}}
 {{- define "kamino.cloudConfig" -}}
-{{- if eq .Values.credentials.type "secret" -}}
-/etc/kamino/{{ .Values.credentials.secret.key }}
-{{- else if eq .Values.credentials.type "hostFile" -}}
+{{- $credentials := include "kamino.azureCredentials" . | fromYaml -}}
+{{- if eq $credentials.type "secret" -}}
+/etc/kamino/{{ $credentials.secret.key }}
+{{- else if eq $credentials.type "hostFile" -}}
 /etc/kamino/azure.json
 {{- end -}}
 {{- end -}}
@@ -100,7 +107,7 @@ imagePullSecrets:
 # The generalize pods run what this pod runs.
 - name: KAMINO_IMAGE
   value: {{ include "kamino.image" . | quote }}
-{{- with .Values.credentials }}
+{{- with include "kamino.azureCredentials" . | fromYaml }}
 {{- if .cloud }}
 - name: AZURE_ENVIRONMENT
   value: {{ .cloud }}
@@ -123,7 +130,7 @@ imagePullSecrets:
 {{- end -}}
 
 {{- define "kamino.volumeMounts" -}}
-{{- with .Values.credentials }}
+{{- with include "kamino.azureCredentials" . | fromYaml }}
 {{- if eq .type "secret" }}
 - name: cloud-config
   mountPath: /etc/kamino
@@ -149,7 +156,7 @@ imagePullSecrets:
 {{- end -}}
 
 {{- define "kamino.volumes" -}}
-{{- with .Values.credentials }}
+{{- with include "kamino.azureCredentials" . | fromYaml }}
 {{- if eq .type "secret" }}
 - name: cloud-config
   secret:

@@ -2,6 +2,7 @@
      (YAML, the verb first), resources, and ports and probes (YAML, may be empty). */}}
 {{- define "kamino.pod" -}}
 {{- $root := .root -}}
+{{- $credentials := include "kamino.azureCredentials" $root | fromYaml -}}
 metadata:
   labels:
     {{- include "kamino.labels" $root | nindent 4 }}
@@ -23,7 +24,7 @@ spec:
   priorityClassName: {{ . }}
   {{- end }}
   securityContext:
-    {{- if eq $root.Values.credentials.type "hostFile" }}
+    {{- if eq $credentials.type "hostFile" }}
     # The node's azure.json can be read by root only.
     runAsUser: 0
     runAsNonRoot: false
@@ -44,10 +45,10 @@ spec:
     {{- .args | nindent 4 }}
     env:
     {{- include "kamino.env" $root | nindent 4 }}
-    {{- if eq $root.Values.credentials.type "environment" }}
+    {{- if eq $credentials.type "environment" }}
     envFrom:
     - secretRef:
-        name: {{ $root.Values.credentials.environment.secretName }}
+        name: {{ $credentials.environment.secretName }}
     {{- end }}
     {{- with .ports }}
     {{- . | nindent 4 }}
