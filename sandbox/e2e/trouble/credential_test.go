@@ -125,7 +125,7 @@ func TestPermissionIsLostWhileTheDonorWaits(t *testing.T) {
 	snapshot.await(g)
 	sandbox.Fault(t, fault.Fault{Deny: action})
 	snapshot.letGo()
-	capture.ends(t, 4, action, "give it a role", "node "+g.nodes[0]+" was given back")
+	capture.ends(t, 4, action, "give it a role", "the capture of node "+g.nodes[0]+" has failed; it was given back")
 	g.givenBack(before, g.nodes[0], 1)
 	g.failed("CloudRefused")
 }

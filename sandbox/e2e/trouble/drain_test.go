@@ -63,7 +63,7 @@ func TestDrainBlockedByABudget(t *testing.T) {
 	})
 	g.age(g.nodes[0], 21*time.Minute)
 	capture.ends(t, 4, "node "+g.nodes[0]+" was not drained within 20m", g.namespace+"/"+pod, "disruption budget stay",
-		"use force", "node "+g.nodes[0]+" was given back")
+		"use force", "the capture of node "+g.nodes[0]+" has failed; it was given back")
 	// The pod has not been restarted, nor the node.
 	g.givenBack(before, g.nodes[0], 0)
 	g.failed("DrainTimeout")
