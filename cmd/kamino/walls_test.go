@@ -92,7 +92,7 @@ var rooms = map[string]room{
 	"internal/doctor":   {own: "admission api cloud held history imageversion kured membership node nodestate selection spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/metrics":  {own: "admission api capture capture/plan cloud history imageversion membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "admission api capture cloud expression history imageversion membership nodecache nodestate schedule selection spread", foreign: kubeLoop},
+	"internal/policy":   {own: "admission api capture cloud expression history imageversion membership nodecache nodestate schedule selection spread wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},

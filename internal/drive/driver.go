@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/leaderelection"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -143,13 +144,17 @@ func (d *driver) carryOn(ctx context.Context) (done bool) {
 // passes carries the capture on until it is done or the context ends. A pass that ended in an error is
 // made again after the time that the engine gives: a capture that holds a donor is not given up on.
 func (d *driver) passes(ctx context.Context, donor <-chan struct{}) (done bool) {
-	troubled := false
+	troubled, crossed := false, false
 	for ctx.Err() == nil {
 		result, err := d.engine.Pass(ctx, d.name)
 		if ctx.Err() != nil {
 			return false
 		}
+		// Somebody wrote the same object first, which the next pass takes in; one in a row is no trouble.
+		again := apierrors.IsConflict(err) && !crossed
+		crossed = apierrors.IsConflict(err)
 		switch {
+		case again:
 		case err != nil:
 			d.tell(Driving{Mine: true, Trouble: err})
 			troubled = true

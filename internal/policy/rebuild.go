@@ -17,6 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/schedule"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/spread"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Reasons of what is decided about rebuilding the nodes of a pool's oldest image. The others are those of package schedule,
@@ -95,7 +96,7 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 	}
 	oldest := c.spread.Oldest(c.recipe)
 	if n := len(c.spread.Images); n < int(c.atImages) || oldest.Name == "" {
-		return say(FewImages, "the nodes of pool %s and its recipe name %d different images; the oldest is rebuilt from %d on (spec.rebuild.atImages)", c.pool, n, c.atImages)
+		return say(FewImages, "the nodes of pool %s and its recipe name %s; the oldest is rebuilt from %d on (spec.rebuild.atImages)", c.pool, wording.Count(n, "different image"), c.atImages)
 	}
 	switch {
 	case len(c.refusals) > 0:
@@ -109,11 +110,11 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 	case c.holding >= c.maxAtOnce:
 		return say(Queued, "as many nodes of the cluster are held as policy %s allows, which is %d (spec.maxConcurrent)", c.policy, c.maxAtOnce)
 	}
-	const nodes = "the nodes of pool %s and its recipe name %d different images, and those built from %s"
+	const nodes = "the nodes of pool %s and its recipe name %s, and those built from %s"
 	if c.dryRun {
-		return say(v1alpha1.PolicyDryRun, nodes+" would be rebuilt; spec.dryRun keeps policy %s from it", c.pool, len(c.spread.Images), called(oldest), c.policy)
+		return say(v1alpha1.PolicyDryRun, nodes+" would be rebuilt; spec.dryRun keeps policy %s from it", c.pool, wording.Count(len(c.spread.Images), "different image"), called(oldest), c.policy)
 	}
-	_, decision = say(OldestImage, nodes+", the oldest, are rebuilt from version %s, one at a time", c.pool, len(c.spread.Images), called(oldest), c.recipe.Version)
+	_, decision = say(OldestImage, nodes+", the oldest, are rebuilt from version %s, one at a time", c.pool, wording.Count(len(c.spread.Images), "different image"), called(oldest), c.recipe.Version)
 	return true, decision
 }
 

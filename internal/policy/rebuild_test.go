@@ -40,7 +40,7 @@ func TestWhetherToRebuild(t *testing.T) {
 		{"few", 7, nil, FewImages, "name 7 different images; the oldest is rebuilt from 8 on (spec.rebuild.atImages)"},
 		{"few are enough", 3, func(c *rebuildCase) { c.atImages = 3 }, OldestImage, "3 different images"},
 		{"not counted", 8, func(c *rebuildCase) { c.spread = spread.Spread{} }, NotCounted, "not counted yet"},
-		{"no node is old", 1, func(c *rebuildCase) { c.atImages = 1 }, FewImages, "1 different images"},
+		{"no node is old", 1, func(c *rebuildCase) { c.atImages = 1 }, FewImages, "1 different image;"},
 		{"suspended", 8, func(c *rebuildCase) { c.suspended = true }, v1alpha1.PolicySuspended, "policy all is suspended"},
 		{"dry run", 8, func(c *rebuildCase) { c.dryRun = true }, v1alpha1.PolicyDryRun, "would be rebuilt; spec.dryRun keeps policy all from it"},
 		{"one is under way", 8, func(c *rebuildCase) { c.held = []string{"node a"} }, Rebuilding, "node a of pool pool1 is being rebuilt"},
