@@ -5,6 +5,7 @@ package policyfile
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -33,7 +34,7 @@ func Parse(name string, text []byte) ([]v1alpha1.PrototypePolicy, error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {
 		document, err := documents.Read()
-		if err == io.EOF { //nolint:errorlint // the reader gives io.EOF itself
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

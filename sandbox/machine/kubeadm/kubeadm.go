@@ -26,6 +26,8 @@ import (
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
 	"k8s.io/kubernetes/cmd/kubeadm/app/discovery/token"
 	"k8s.io/kubernetes/pkg/kubelet/certificate/bootstrap"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
 // Order is what a `kubeadm join` is told.
@@ -109,7 +111,7 @@ func Join(ctx context.Context, root, name string, order Order, patience time.Dur
 	if err != nil {
 		return err
 	}
-	if err := write(filepath.Join(root, authorityPath), cluster.CertificateAuthorityData, 0o644); err != nil {
+	if err := disk.WriteFile(filepath.Join(root, authorityPath), cluster.CertificateAuthorityData, 0o644); err != nil {
 		return err
 	}
 	// The kubelet's code names files as it finds them, so it is told of them where they are and not where the node has them.
@@ -186,7 +188,7 @@ func rename(root, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	return write(kubeconfig, []byte(strings.ReplaceAll(string(content), root+"/", "/")), 0o600)
+	return disk.WriteFile(kubeconfig, []byte(strings.ReplaceAll(string(content), root+"/", "/")), 0o600)
 }
 
 // Config is how the kubelet of a machine that has joined reaches the API server, and as whom.
@@ -214,11 +216,4 @@ func Config(root string) (*rest.Config, error) {
 	// As the kubelet's own defaults.
 	config.QPS, config.Burst = 50, 100
 	return config, nil
-}
-
-func write(path string, content []byte, mode os.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, content, mode)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/sandbox/authority"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
 func TestFind(t *testing.T) {
@@ -67,7 +68,7 @@ func TestPreflight(t *testing.T) {
 		"etc/kubernetes/manifests/pod.yaml":     "[ERROR DirAvailable--etc-kubernetes-manifests]",
 	} {
 		root := t.TempDir()
-		if err := write(filepath.Join(root, path), []byte("x"), 0o600); err != nil {
+		if err := disk.WriteFile(filepath.Join(root, path), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := Preflight(root); err == nil || !strings.Contains(err.Error(), want) {
@@ -104,10 +105,10 @@ current-context: x
 `
 	pem := filepath.Join(root, "var/lib/kubelet/pki/current.pem")
 	path := filepath.Join(root, kubeconfigPath)
-	if err := errors.Join(write(pem, nil, 0o600), write(filepath.Join(root, authorityPath), nil, 0o600)); err != nil {
+	if err := errors.Join(disk.WriteFile(pem, nil, 0o600), disk.WriteFile(filepath.Join(root, authorityPath), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(path, []byte(kubeconfig), 0o600); err != nil {
+	if err := disk.WriteFile(path, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := rename(root, path); err != nil {
