@@ -1,0 +1,50 @@
+package drive
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kamino-dev/kamino/internal/capture"
+)
+
+// scripted is an engine whose passes end as they are told, and are done behind them.
+type scripted struct {
+	Engine
+	ends []error
+}
+
+func (s *scripted) Pass(context.Context, string) (capture.Result, error) {
+	if len(s.ends) == 0 {
+		return capture.Result{Done: true}, nil
+	}
+	err := s.ends[0]
+	s.ends = s.ends[1:]
+	return capture.Result{}, err
+}
+
+// TestAWriteThatCrossedOursIsNoTrouble: the next pass takes it in. A second one in a row is told, like any other error.
+func TestAWriteThatCrossedOursIsNoTrouble(t *testing.T) {
+	crossed := apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n", nil)
+	other := apierrors.NewInternalError(context.DeadlineExceeded)
+	for name, test := range map[string]struct{ ends, told []error }{
+		"once":             {[]error{crossed, nil}, nil},
+		"now and then":     {[]error{crossed, nil, crossed, nil}, nil},
+		"twice in a row":   {[]error{crossed, crossed}, []error{crossed}},
+		"another error":    {[]error{other}, []error{other}},
+		"behind a trouble": {[]error{other, crossed}, []error{other}},
+	} {
+		var told []error
+		d := &driver{engine: &scripted{ends: test.ends}, tell: func(n Driving) {
+			if n.Trouble != nil {
+				told = append(told, n.Trouble)
+			}
+		}}
+		if done := d.passes(t.Context(), nil); !done || !slices.Equal(told, test.told) {
+			t.Errorf("%s: done %t, told %v, want %v", name, done, told, test.told)
+		}
+	}
+}
