@@ -64,6 +64,7 @@ func TestDefaultsFillGaps(t *testing.T) {
 func TestDefaultedKeepsWhatIsSet(t *testing.T) {
 	two := intstr.FromInt32(2)
 	set := v1alpha1.Settings{
+		Donor: v1alpha1.DonorSettings{Afterwards: v1alpha1.Remove, GrowFirst: new(bool)},
 		Drain: v1alpha1.DrainSettings{
 			GracePeriod: &metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: time.Minute}, Force: true,
 		},
@@ -237,4 +238,26 @@ func get(t *testing.T, c client.Client, name string) *v1alpha1.Prototype {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// TestWhatBecomesOfTheDonor walks all that can be said about it: what is not said is as the profile allows.
+func TestWhatBecomesOfTheDonor(t *testing.T) {
+	on, off := true, false
+	for _, profile := range []v1alpha1.Profile{"", v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap} {
+		for _, afterwards := range []v1alpha1.Afterwards{"", v1alpha1.Return, v1alpha1.Remove} {
+			for _, growFirst := range []*bool{nil, &on, &off} {
+				s := v1alpha1.Settings{
+					Donor:      v1alpha1.DonorSettings{Afterwards: afterwards, GrowFirst: growFirst},
+					Generalize: v1alpha1.GeneralizeSettings{Profile: profile},
+				}
+				leaves := afterwards == v1alpha1.Remove || afterwards == "" && profile == v1alpha1.ProfileBootstrap
+				if s.DonorLeaves() != leaves {
+					t.Errorf("profile %q, afterwards %q: the donor leaves: %t", profile, afterwards, !leaves)
+				}
+				if grows := leaves && growFirst != &off; s.GrowsFirst() != grows {
+					t.Errorf("profile %q, afterwards %q, growFirst %v: the pool grows first: %t", profile, afterwards, growFirst, !grows)
+				}
+			}
+		}
+	}
 }

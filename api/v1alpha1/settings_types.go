@@ -23,7 +23,13 @@ const (
 // Settings say how a capture is done. A PrototypePolicy carries them for its pools; each Prototype
 // carries the ones that it was decided with. What only one cloud has stands under that cloud's name.
 // +kubebuilder:validation:XValidation:rule="!has(self.publish) || !has(self.publish.replicas) || !has(self.azure) || !has(self.azure.replicas) || self.publish.replicas == self.azure.replicas",message="publish.replicas is the former name of azure.replicas, and they differ: leave publish.replicas out"
+// +kubebuilder:validation:XValidation:rule="!has(self.donor) || !has(self.donor.afterwards) || self.donor.afterwards != 'Return' || !has(self.generalize) || !has(self.generalize.profile) || self.generalize.profile != 'bootstrap'",message="a donor of profile bootstrap cannot return, because what it joins with is taken off its disk: leave donor.afterwards out, or set Remove"
 type Settings struct {
+	// Donor says what becomes of the donor.
+	// +optional
+	// +kubebuilder:default={}
+	Donor DonorSettings `json:"donor,omitempty"`
+
 	// Drain says how the donor's pods are asked to leave.
 	// +optional
 	// +kubebuilder:default={}
@@ -60,6 +66,31 @@ type Settings struct {
 	// Azure holds what only pools on Azure have. With a donor of another cloud it is refused. None if absent.
 	// +optional
 	Azure *AzureSettings `json:"azure,omitempty"`
+}
+
+// Afterwards is what becomes of a donor once its disk was copied.
+// +kubebuilder:validation:Enum=Return;Remove
+type Afterwards string
+
+const (
+	// Return starts the donor again, and gives it back as it was.
+	Return Afterwards = "Return"
+	// Remove takes its instance out of the pool, and its Node out of the cluster. Another node is in its place.
+	Remove Afterwards = "Remove"
+)
+
+// DonorSettings say what becomes of the donor.
+// +kubebuilder:validation:XValidation:rule="!has(self.growFirst) || !self.growFirst || !has(self.afterwards) || self.afterwards != 'Return'",message="growFirst is for a donor that is removed, and afterwards says Return: leave one of them out"
+type DonorSettings struct {
+	// Afterwards says what becomes of the donor once its disk was copied. If absent, what the profile allows: a donor that
+	// can serve again returns, another is removed.
+	// +optional
+	Afterwards Afterwards `json:"afterwards,omitempty"`
+
+	// GrowFirst has the pool grow by one before a donor that does not return is taken, and its new node be Ready; off, the
+	// pool is one node short until the donor's place is filled. On if absent.
+	// +optional
+	GrowFirst *bool `json:"growFirst,omitempty"`
 }
 
 // DrainSettings say how the donor's pods are asked to leave.
@@ -203,6 +234,22 @@ type SecretKey struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
 	Key string `json:"key,omitempty"`
+}
+
+// DonorLeaves tells whether the donor is removed once its disk was copied.
+func (s Settings) DonorLeaves() bool {
+	switch s.Donor.Afterwards {
+	case Return:
+		return false
+	case Remove:
+		return true
+	}
+	return !s.Defaulted().Generalize.Profile.Traits().DonorMayReturn
+}
+
+// GrowsFirst tells whether the pool grows by one before the donor is taken.
+func (s Settings) GrowsFirst() bool {
+	return s.DonorLeaves() && (s.Donor.GrowFirst == nil || *s.Donor.GrowFirst)
 }
 
 // Defaulted returns the settings with every absent value as the API server would fill it in. It serves

@@ -68,12 +68,15 @@ type captureFlags struct {
 
 	maxUnavailable string
 	profile        string
+	growFirst      bool
 	settings       v1alpha1.Settings
 }
 
 func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	s := &c.settings
 	flags.StringVar(&c.version, "version", "", "name of the version: a day as YYYY.MM.DD, with two more digits for a further one of the day, as YYYY.MM.DD02 (default: today in UTC)")
+	flags.StringVar((*string)(&s.Donor.Afterwards), "afterwards", "", "what becomes of the node once its disk was copied: Return or Remove (default: by the profile)")
+	flags.BoolVar(&c.growFirst, "grow-first", true, "where the node is removed, have the pool grow by one and the new node be Ready before it is taken")
 	flags.DurationVar(&c.gracePeriod, "grace-period", 0, "time that every pod gets to end (default: each pod's own)")
 	flags.DurationVar(&s.Drain.Timeout.Duration, "drain-timeout", 15*time.Minute, "time after which a drain that is not done fails the capture")
 	flags.BoolVar(&s.Drain.Force, "force", false, "also evict pods that nothing makes again, and delete against their budgets what is left at --drain-timeout")
@@ -101,6 +104,9 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 	if flags.Changed("grace-period") {
 		c.settings.Drain.GracePeriod = &metav1.Duration{Duration: c.gracePeriod}
+	}
+	if flags.Changed("grow-first") {
+		c.settings.Donor.GrowFirst = &c.growFirst
 	}
 	if flags.Changed("replicas") {
 		c.settings.Azure = &v1alpha1.AzureSettings{Replicas: &c.replicas}

@@ -184,6 +184,7 @@ func completePoolVersions(f *Factory, o *Options) cobra.CompletionFunc {
 
 // completeProfiles completes --profile.
 func completeProfiles(cmd *cobra.Command) {
+	completeWords(cmd, "afterwards", string(v1alpha1.Return), string(v1alpha1.Remove))
 	completeWords(cmd, "profile", string(v1alpha1.ProfileStatic), string(v1alpha1.ProfileBootstrap))
 }
 

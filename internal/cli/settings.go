@@ -35,6 +35,12 @@ func checkSettings(s v1alpha1.Settings) error {
 		return usagef("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
 	}
 	switch {
+	case !knownAfterwards(s.Donor.Afterwards):
+		return usagef("--afterwards must be Return or Remove, not %q", s.Donor.Afterwards)
+	case s.Donor.Afterwards == v1alpha1.Return && s.Generalize.Profile == v1alpha1.ProfileBootstrap:
+		return usagef("--afterwards Return is not for profile bootstrap: what the node joins with is taken off its disk, so that it can only be removed")
+	case s.Donor.Afterwards == v1alpha1.Return && s.Donor.GrowFirst != nil && *s.Donor.GrowFirst:
+		return usagef("--grow-first is for a node that is removed, and --afterwards says Return: leave one of them out")
 	case !knownUnknownFiles(s.Generalize.UnknownFiles):
 		return usagef("--unknown-files must be Allow or Refuse, not %q", s.Generalize.UnknownFiles)
 	case s.Drain.GracePeriod != nil && s.Drain.GracePeriod.Duration < 0:
@@ -75,4 +81,9 @@ func parseVersion(text string, now time.Time) error {
 	default:
 		return nil
 	}
+}
+
+// knownAfterwards says whether it is one of the answers there are, or none.
+func knownAfterwards(a v1alpha1.Afterwards) bool {
+	return a == "" || a == v1alpha1.Return || a == v1alpha1.Remove
 }
