@@ -1,0 +1,279 @@
+package probation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A version is gone back from when its first judged nodes fail, or later so many in a row.
+const (
+	firstFailures = 2
+	laterFailures = 3
+)
+
+// Healthy is the share, in percent, of the nodes of other versions that must be Ready: with fewer something else than the
+// image may be the cause.
+const Healthy = 80
+
+// Pause is the shortest time between two times that a pool goes back by itself.
+const Pause = 24 * time.Hour
+
+// sameTime is how far apart two joins may have begun for what befell the one to tell something of the other.
+const sameTime = time.Hour
+
+// Facts are what is known of a pool and of what surrounds it.
+type Facts struct {
+	Now  time.Time
+	Pool string
+	// Current is the version that the recipe names; empty if it is none of the pool's own.
+	Current string
+	// Prior is the version that going back goes to; empty if there is none.
+	Prior string
+	// Since is when the recipe began to name it, or a person has said that what was before is settled. Joins that began
+	// earlier do not count.
+	Since time.Time
+	// Joins as Judge tells them, of all versions.
+	Joins []Join
+	// Others are the nodes that were built from other images than Current, of this pool and of the other ones, and
+	// OthersReady how many of them are Ready.
+	Others, OthersReady int
+	// Elsewhere are the joins of other pools' nodes.
+	Elsewhere []Join
+	// Suspect is the version that the pool went back from by itself, and whose guilt is open; empty if there is none.
+	Suspect string
+	// WentBack is when the pool last went back by itself; zero if it never did.
+	WentBack time.Time
+	// Off: nobody asked for going back; what would be done is only told.
+	Off bool
+}
+
+// Action is what follows.
+type Action string
+
+const (
+	// Nothing follows.
+	Nothing Action = ""
+	// GoBack: promote the prior version, and suspect the current one.
+	GoBack Action = "GoBack"
+	// Condemn: the next node of the version that the pool went back to has joined, so that the suspect was bad. It is
+	// quarantined.
+	Condemn Action = "Condemn"
+	// Absolve: it fails as well, so that the image was not it. Suspicion ends, and a person must see to the pool.
+	Absolve Action = "Absolve"
+)
+
+// State of a pool's probation. Each is the reason of a condition.
+type State string
+
+const (
+	// Idle: the recipe names no version of the pool's own.
+	Idle State = "NotOnAVersion"
+	// Watching: its nodes join, or there are too few to say.
+	Watching State = "Watching"
+	// Suspected: the pool went back, and the next node decides about the version that it went back from.
+	Suspected State = "Suspected"
+	// Bad: the nodes of the version do not join.
+	Bad State = "NodesDoNotJoin"
+	// Convicted: the version that the pool went back from was bad.
+	Convicted State = "VersionWasBad"
+	// Innocent: it was not, for nodes of the other fail as well.
+	Innocent State = "VersionWasNotBad"
+
+	// The following say why a pool stays on a version whose nodes do not join.
+
+	// NoControl: there is no node of another image to compare with.
+	NoControl State = "NothingToCompare"
+	// Unwell: too many nodes of other images are not Ready.
+	Unwell State = "OthersNotReady"
+	// Everywhere: nodes of other pools do not join either.
+	Everywhere State = "JoinsFailEverywhere"
+	// NoPrior: there is nothing to go back to.
+	NoPrior State = "NoPrior"
+	// TooSoon: the pool went back by itself a short time ago.
+	TooSoon State = "WentBackLately"
+	// SwitchedOff: the policy does not ask for it.
+	SwitchedOff State = "RollbackOff"
+)
+
+// Frozen tells that a pool stays on a version whose nodes do not join, so that a person must know.
+func (s State) Frozen() bool {
+	switch s {
+	case NoControl, Unwell, Everywhere, NoPrior, TooSoon, SwitchedOff:
+		return true
+	case Idle, Watching, Suspected, Bad, Convicted, Innocent:
+	}
+	return false
+}
+
+// Verdict on a pool's version.
+type Verdict struct {
+	Do      Action `json:"do,omitempty"`
+	State   State  `json:"state"`
+	Message string `json:"message"`
+	// To is the version to go back to, Condemn or Absolve.
+	To string `json:"to,omitempty"`
+	// Failed are the joins that speak against the version.
+	Failed []Join `json:"failed,omitempty"`
+}
+
+// Decide what follows.
+func Decide(f Facts) Verdict {
+	switch {
+	case f.Current == "":
+		return Verdict{State: Idle, Message: fmt.Sprintf("the recipe of pool %s names no version of its own", f.Pool)}
+	case f.Suspect != "" && f.Suspect != f.Current:
+		return countertest(f)
+	}
+	judged := judgedOf(f.Joins, f.Current, f.Since)
+	failed := fires(judged)
+	if len(failed) == 0 {
+		return Verdict{State: Watching, Message: f.count()}
+	}
+	state, why := f.frozen()
+	if own := fires(f.own(judged)); len(own) > 0 {
+		failed = own
+	} else {
+		state, why = Everywhere, "the nodes that other pools got at that time did not join either, so that something else is the cause"
+	}
+	last := failed[len(failed)-1]
+	against := fmt.Sprintf("%d nodes of version %s in pool %s did not join, the last one %s: %s", len(failed), f.Current, f.Pool, last.name(), last.Why)
+	if state != "" {
+		return Verdict{State: state, Failed: failed, Message: against + "; the pool stays on it, because " + why}
+	}
+	return Verdict{Do: GoBack, State: Bad, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the one before"}
+}
+
+// own are the judged joins without the failures that befell every other pool at the time. They stay what they are once that
+// is mended, so that no version is gone back from for them then.
+func (f Facts) own(judged []Join) []Join {
+	return slices.DeleteFunc(slices.Clone(judged), func(join Join) bool {
+		return join.Outcome == Failed && allFailed(contemporaries(f.Elsewhere, join))
+	})
+}
+
+// contemporaries are the joins that began at about the same time.
+func contemporaries(joins []Join, with Join) []Join {
+	return slices.DeleteFunc(slices.Clone(joins), func(join Join) bool { return join.Running.Sub(with.Running).Abs() > sameTime })
+}
+
+// countertest has the next node of the version that the pool went back to decide about the one that it went back from.
+func countertest(f Facts) Verdict {
+	judged := judgedOf(f.Joins, f.Current, f.WentBack)
+	if len(judged) == 0 {
+		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s went back from version %s to %s: its next node tells whether the image was the cause", f.Pool, f.Suspect, f.Current)}
+	}
+	if next := judged[0]; next.Outcome == Failed {
+		return Verdict{Do: Absolve, State: Innocent, To: f.Suspect, Failed: judged[:1], Message: fmt.Sprintf(
+			"version %s of pool %s was not the cause: node %s of version %s did not join either: %s", f.Suspect, f.Pool, next.name(), f.Current, next.Why)}
+	}
+	return Verdict{Do: Condemn, State: Convicted, To: f.Suspect, Message: fmt.Sprintf(
+		"version %s of pool %s was bad: node %s of version %s has joined", f.Suspect, f.Pool, judged[0].name(), f.Current)}
+}
+
+// frozen says why a pool stays on a version whose nodes do not join; empty if it does not.
+func (f Facts) frozen() (state State, why string) {
+	switch {
+	case f.Others == 0:
+		return NoControl, "there is no node of another image that would tell whether the image is the cause"
+	case f.OthersReady*100 < f.Others*Healthy:
+		return Unwell, fmt.Sprintf("only %d of %d nodes of other images are Ready, so that something else may be the cause", f.OthersReady, f.Others)
+	case f.Prior == "", f.Prior == f.Current:
+		return NoPrior, "there is no version to go back to"
+	case !f.WentBack.IsZero() && f.Now.Sub(f.WentBack) < Pause:
+		return TooSoon, fmt.Sprintf("it has gone back by itself at %s, and does so once a day at most", f.WentBack.UTC().Format(time.RFC3339))
+	case f.Off:
+		return SwitchedOff, "its policy does not ask to go back"
+	}
+	return "", ""
+}
+
+// allFailed tells that all that were judged failed, and that there were some.
+func allFailed(joins []Join) bool {
+	judged := 0
+	for _, join := range joins {
+		switch join.Outcome {
+		case Joined:
+			return false
+		case Failed:
+			judged++
+		case Waiting, Uncounted:
+		}
+	}
+	return judged > 0
+}
+
+// judgedOf are the joins of a version that joined or failed, and began to run behind the given time, in their order.
+func judgedOf(joins []Join, version string, behind time.Time) []Join {
+	var judged []Join
+	for _, join := range joins {
+		if join.Version == version && join.Running.After(behind) && (join.Outcome == Joined || join.Outcome == Failed) {
+			judged = append(judged, join)
+		}
+	}
+	return judged
+}
+
+// fires is the rule: the joins that speak against the version, if its first two judged nodes failed, or later three in a
+// row. Else nil.
+func fires(judged []Join) []Join {
+	for end := range judged {
+		start := end
+		for start >= 0 && judged[start].Outcome == Failed {
+			start--
+		}
+		row := judged[start+1 : end+1]
+		if len(row) >= laterFailures || len(row) == firstFailures && start < 0 {
+			return row
+		}
+	}
+	return nil
+}
+
+// Tally is how the nodes of a version have joined.
+type Tally struct {
+	Joined  int `json:"joined"`
+	Failed  int `json:"failed"`
+	Waiting int `json:"waiting"`
+	// Median time from the begin of an instance until its node was Ready; zero if no node tells.
+	Median time.Duration `json:"median,omitempty"`
+}
+
+// Count how the nodes of a version have joined.
+func Count(joins []Join, version string) Tally {
+	var t Tally
+	var took []time.Duration
+	for _, join := range joins {
+		if join.Version != version {
+			continue
+		}
+		switch join.Outcome {
+		case Joined:
+			t.Joined++
+		case Failed:
+			t.Failed++
+		case Waiting:
+			t.Waiting++
+		case Uncounted:
+		}
+		if join.Outcome == Joined && join.Took > 0 {
+			took = append(took, join.Took)
+		}
+	}
+	t.Median = median(took)
+	return t
+}
+
+// count says how it stands, in a sentence without times.
+func (f Facts) count() string {
+	t := Count(f.Joins, f.Current)
+	return fmt.Sprintf("of version %s of pool %s %d nodes have joined, %d have not, %d are awaited", f.Current, f.Pool, t.Joined, t.Failed, t.Waiting)
+}
+
+func median(of []time.Duration) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	slices.Sort(of)
+	return of[len(of)/2]
+}

@@ -1,0 +1,447 @@
+package probation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+var noon = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
+
+// letters of outcomes, for histories written as words.
+var letters = map[rune]Outcome{'J': Joined, 'F': Failed, 'w': Waiting, 'u': Uncounted}
+
+// joined are the joins of a version, one a minute from a time on, as the word says.
+func joined(version, word string, from time.Time) []Join {
+	var joins []Join
+	for i, letter := range word {
+		j := Join{
+			Instance: cloud.InstanceID(fmt.Sprintf("%s/%d", version, i)), Node: fmt.Sprintf("n%d", i), Version: version,
+			Running: from.Add(time.Duration(i+1) * time.Minute), Outcome: letters[letter],
+		}
+		if j.Outcome == Failed {
+			j.Why = "its instance runs for 16 min, and there is no Node"
+		}
+		joins = append(joins, j)
+	}
+	return joins
+}
+
+// words are all of at most that many letters.
+func words(alphabet string, length int) []string {
+	all, last := []string{""}, []string{""}
+	for range length {
+		var next []string
+		for _, word := range last {
+			for _, letter := range alphabet {
+				next = append(next, word+string(letter))
+			}
+		}
+		all, last = append(all, next...), next
+	}
+	return all
+}
+
+// pool is one whose nodes do not join, with all that it takes to go back.
+func pool(word string) Facts {
+	return Facts{
+		Now: noon, Pool: "workers", Current: "2026.03.09", Prior: "2026.03.01",
+		Joins: joined("2026.03.09", word, noon.Add(-2*time.Hour)), Others: 10, OthersReady: 9,
+	}
+}
+
+// TestTheRule walks every history of up to nine joins. The rule stands here a second time, as a pattern over the letters of
+// what was judged.
+func TestTheRule(t *testing.T) {
+	rule := regexp.MustCompile(`^FF|FFF`)
+	fired := 0
+	for _, word := range words("JFw", 9) {
+		want := rule.MatchString(strings.ReplaceAll(word, "w", ""))
+		got := Decide(pool(word))
+		switch {
+		case want && (got.Do != GoBack || got.To != "2026.03.01" || got.State != Bad):
+			t.Fatalf("%s: %+v, want to go back", word, got)
+		case !want && (got.Do != Nothing || got.State != Watching || len(got.Failed) > 0):
+			t.Fatalf("%s: %+v, want nothing", word, got)
+		}
+		for _, join := range got.Failed {
+			if join.Outcome != Failed || join.Version != "2026.03.09" {
+				t.Fatalf("%s: speaks against it: %+v", word, join)
+			}
+		}
+		if want {
+			fired++
+		}
+	}
+	if fired < 1000 {
+		t.Errorf("only %d histories go back", fired)
+	}
+}
+
+// TestWhatDoesNotCount: nodes that were set aside, of other versions, and of an earlier life change no verdict.
+func TestWhatDoesNotCount(t *testing.T) {
+	for _, word := range words("JF", 5) {
+		plain := pool(word)
+		noisy := pool(word)
+		noisy.Joins = append(noisy.Joins, joined("2026.03.01", "FFF", noon.Add(-3*time.Hour))...)
+		noisy.Joins = append(noisy.Joins, joined("", "FFF", noon.Add(-3*time.Hour))...)
+		for i := range noisy.Joins[:len(word)] {
+			aside := noisy.Joins[i]
+			aside.Instance += "/aside"
+			aside.Outcome = Uncounted
+			noisy.Joins = append(noisy.Joins, aside)
+		}
+		if diff := cmp.Diff(Decide(plain), Decide(noisy)); diff != "" {
+			t.Fatalf("%s (-plain +noisy):\n%s", word, diff)
+		}
+	}
+}
+
+// TestVerdicts has a row for each state, with its sentence.
+func TestVerdicts(t *testing.T) {
+	against := "2 nodes of version 2026.03.09 in pool workers did not join, the last one n1: its instance runs for 16 min, and there is no Node"
+	stays := against + "; the pool stays on it, because "
+	after := func(word string) func(*Facts) {
+		return func(f *Facts) {
+			f.Suspect, f.Current, f.WentBack = "2026.03.09", "2026.03.01", noon.Add(-time.Hour)
+			f.Joins = append(f.Joins, joined("2026.03.01", "FF", noon.Add(-5*time.Hour))...) // before it went back
+			f.Joins = append(f.Joins, joined("2026.03.01", word, noon.Add(-time.Hour))...)
+		}
+	}
+	for name, test := range map[string]struct {
+		word   string
+		change func(*Facts)
+		do     Action
+		state  State
+		says   string
+		frozen bool
+	}{
+		"no version": {"FF", func(f *Facts) { f.Current = "" }, Nothing, Idle, "the recipe of pool workers names no version of its own", false},
+		"too few":    {"JFw", nil, Nothing, Watching, "of version 2026.03.09 of pool workers 1 nodes have joined, 1 have not, 1 are awaited", false},
+		"bad":        {"FF", nil, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
+		"no control": {"FF", func(f *Facts) { f.Others, f.OthersReady = 0, 0 }, Nothing, NoControl, stays + "there is no node of another image that would tell whether the image is the cause", true},
+		"unwell":     {"FF", func(f *Facts) { f.OthersReady = 7 }, Nothing, Unwell, stays + "only 7 of 10 nodes of other images are Ready, so that something else may be the cause", true},
+		"just well":  {"FF", func(f *Facts) { f.OthersReady = 8 }, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
+		"everywhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Everywhere, stays + "the nodes that other pools got at that time did not join either, so that something else is the cause", true},
+		"everywhere, and it is over": {"FFw", func(f *Facts) {
+			f.Elsewhere = append(joined("x", "FF", noon.Add(-2*time.Hour)), joined("y", "JJ", noon.Add(-30*time.Minute))...)
+		}, Nothing, Everywhere, stays + "the nodes that other pools got at that time did not join either, so that something else is the cause", true},
+		"long ago elsewhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "FF", noon.Add(-5*time.Hour)) }, GoBack, Bad,
+			against + "; version 2026.03.01 is the one before", false},
+		"a person has settled it": {"FFJ", func(f *Facts) { f.Since = noon.Add(-2*time.Hour + 2*time.Minute) }, Nothing, Watching,
+			"of version 2026.03.09 of pool workers 1 nodes have joined, 2 have not, 0 are awaited", false},
+		"not everywhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "FJF", noon.Add(-2*time.Hour)) }, GoBack, Bad,
+			against + "; version 2026.03.01 is the one before", false},
+		"no prior": {"FF", func(f *Facts) { f.Prior = "" }, Nothing, NoPrior, stays + "there is no version to go back to", true},
+		"too soon": {"FF", func(f *Facts) { f.WentBack = noon.Add(-Pause + time.Second) }, Nothing, TooSoon,
+			stays + "it has gone back by itself at 2026-03-08T12:00:01Z, and does so once a day at most", true},
+		"a day later":  {"FF", func(f *Facts) { f.WentBack = noon.Add(-Pause) }, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
+		"switched off": {"FF", func(f *Facts) { f.Off = true }, Nothing, SwitchedOff, stays + "its policy does not ask to go back", true},
+		"suspected":    {"FF", after("w"), Nothing, Suspected, "pool workers went back from version 2026.03.09 to 2026.03.01: its next node tells whether the image was the cause", false},
+		"convicted":    {"FF", after("wJF"), Condemn, Convicted, "version 2026.03.09 of pool workers was bad: node n1 of version 2026.03.01 has joined", false},
+		"innocent": {"FF", after("FJ"), Absolve, Innocent,
+			"version 2026.03.09 of pool workers was not the cause: node n0 of version 2026.03.01 did not join either: its instance runs for 16 min, and there is no Node", false},
+		"a person promoted the suspect again": {"FJ", func(f *Facts) { f.Suspect = f.Current }, Nothing, Watching,
+			"of version 2026.03.09 of pool workers 1 nodes have joined, 1 have not, 0 are awaited", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := pool(test.word)
+			if test.change != nil {
+				test.change(&f)
+			}
+			got := Decide(f)
+			if got.Do != test.do || got.State != test.state || got.Message != test.says || got.State.Frozen() != test.frozen {
+				t.Errorf("%s, %s, frozen %t:\n%s\nwant %s, %s, frozen %t:\n%s", got.Do, got.State, got.State.Frozen(), got.Message, test.do, test.state, test.frozen, test.says)
+			}
+		})
+	}
+}
+
+// drawn facts, with no regard to whether they can be.
+var drawn = rapid.Custom(func(t *rapid.T) Facts {
+	word := rapid.StringOfN(rapid.RuneFrom([]rune("JFwu")), 0, 8, -1)
+	others := rapid.IntRange(0, 20).Draw(t, "others")
+	f := Facts{
+		Now: noon, Pool: "workers", Current: rapid.SampledFrom([]string{"", "b", "a"}).Draw(t, "current"),
+		Prior: rapid.SampledFrom([]string{"", "a"}).Draw(t, "prior"), Suspect: rapid.SampledFrom([]string{"", "b"}).Draw(t, "suspect"),
+		Others: others, OthersReady: rapid.IntRange(0, others).Draw(t, "ready"),
+		Elsewhere: joined("x", word.Draw(t, "elsewhere"), noon.Add(-time.Hour)), Off: rapid.Bool().Draw(t, "off"),
+		Since: rapid.SampledFrom([]time.Time{{}, noon.Add(-118 * time.Minute)}).Draw(t, "since"),
+		Joins: append(joined("a", word.Draw(t, "a"), noon.Add(-5*time.Hour)), joined("b", word.Draw(t, "b"), noon.Add(-2*time.Hour))...),
+	}
+	if rapid.Bool().Draw(t, "went back") {
+		f.WentBack = noon.Add(-time.Duration(rapid.IntRange(0, 48).Draw(t, "hours ago")) * time.Hour)
+	}
+	return f
+})
+
+// rank of an action by what it holds against the current version.
+func rank(v Verdict) int {
+	switch {
+	case v.Do == GoBack:
+		return 2
+	case v.State.Frozen():
+		return 1
+	default:
+		return 0
+	}
+}
+
+// TestAFailureMoreIsNeverBetter: a node that failed in place of one that joined, or is awaited, never makes the verdict on
+// the current version a better one.
+func TestAFailureMoreIsNeverBetter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawn.Draw(t, "facts")
+		if f.Suspect != "" && f.Suspect != f.Current {
+			return // it decides about another version
+		}
+		before := Decide(f)
+		for i := range f.Joins {
+			if f.Joins[i].Version != f.Current || f.Joins[i].Outcome != Joined {
+				continue
+			}
+			worse := f
+			worse.Joins = append([]Join(nil), f.Joins...)
+			worse.Joins[i].Outcome = Failed
+			if after := Decide(worse); rank(after) < rank(before) {
+				t.Fatalf("%+v\nwas %+v\nis %+v", worse, before, after)
+			}
+		}
+	})
+}
+
+// objection is what a verdict must never be, whatever the facts are; empty if nothing is the matter. It is told from the
+// facts anew, in other words than the decision's.
+func objection(f Facts, v Verdict) string {
+	judged := ""
+	for _, join := range f.Joins {
+		if letter := string(join.Outcome[0]); join.Version == f.Current && join.Running.After(f.Since) && strings.Contains("JF", letter) {
+			judged += letter
+		}
+	}
+	open := f.Suspect != "" && f.Suspect != f.Current && f.Current != ""
+	bad := !open && f.Current != "" && regexp.MustCompile(`^FF|FFF`).MatchString(judged)
+	switch {
+	case v.State == "" || v.Message == "":
+		return "it says nothing"
+	case v.Do != Nothing && v.State.Frozen():
+		return "it acts, and says that it does not"
+	case v.Do == GoBack && !bad:
+		return "it goes back, and the nodes join"
+	case v.Do == GoBack && (v.To == "" || v.To == f.Current):
+		return "it goes back to nothing"
+	case v.Do == GoBack && (f.Others == 0 || float64(f.OthersReady)/float64(f.Others) < 0.8):
+		return "it goes back, and the others are not Ready"
+	case v.Do == GoBack && f.Off:
+		return "it goes back though it must not"
+	case v.Do == GoBack && !f.WentBack.IsZero() && f.Now.Sub(f.WentBack) < 24*time.Hour:
+		return "it goes back twice in a day"
+	case v.State == NoPrior && f.Prior != "" && f.Prior != f.Current:
+		return "it sees nothing to go back to"
+	case v.Do == Nothing && bad && !v.State.Frozen():
+		return "nodes do not join, and nobody is told"
+	case v.State.Frozen() && !bad:
+		return "it alarms, and the nodes join"
+	case (v.Do == Condemn || v.Do == Absolve) && (!open || v.To != f.Suspect):
+		return "it judges whom nobody suspects"
+	case open && v.State != Suspected && v.Do == Nothing:
+		return "the suspect is forgotten"
+	case (v.Do == Condemn || v.Do == Absolve) && afterGoingBack(f) != v.Do:
+		return "the next node has said something else"
+	}
+	return ""
+}
+
+// afterGoingBack is what the first node that was judged behind the return says.
+func afterGoingBack(f Facts) Action {
+	for _, join := range f.Joins {
+		switch {
+		case join.Version != f.Current || !f.WentBack.Before(join.Running):
+		case join.Outcome == Joined:
+			return Condemn
+		case join.Outcome == Failed:
+			return Absolve
+		}
+	}
+	return Nothing
+}
+
+// TestNothingWithoutGrounds: whatever the facts are.
+func TestNothingWithoutGrounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawn.Draw(t, "facts")
+		if v := Decide(f); objection(f, v) != "" {
+			t.Fatalf("%s: %+v", objection(f, v), v)
+		}
+	})
+}
+
+// TestWrongDeciders: each is wrong in one way, and each is objected to in some world; so the objections can find something.
+func TestWrongDeciders(t *testing.T) {
+	with := func(change func(*Facts)) func(Facts) Verdict {
+		return func(f Facts) Verdict {
+			change(&f)
+			return Decide(f)
+		}
+	}
+	for name, wrong := range map[string]func(Facts) Verdict{
+		"takes any two for enough": func(f Facts) Verdict {
+			failed := 0
+			for _, join := range judgedOf(f.Joins, f.Current, f.Since) {
+				if join.Outcome == Failed {
+					failed++
+				}
+			}
+			v := Decide(f)
+			if failed >= 2 && v.State == Watching && f.Prior != "" {
+				v = Verdict{Do: GoBack, State: Bad, Message: v.Message, To: f.Prior}
+			}
+			return v
+		},
+		"asks no others":                  with(func(f *Facts) { f.Others, f.OthersReady = 1, 1 }),
+		"has half of them do":             with(func(f *Facts) { f.OthersReady = min(f.Others, f.OthersReady*8/5) }),
+		"forgets that it went back":       with(func(f *Facts) { f.WentBack = time.Time{} }),
+		"forgets the suspect":             with(func(f *Facts) { f.Suspect = "" }),
+		"goes back unasked":               with(func(f *Facts) { f.Off = false }),
+		"takes itself for the one before": with(func(f *Facts) { f.Prior = f.Current }),
+		"invents a version":               with(func(f *Facts) { f.Prior = "z"; f.Current = "b" }),
+		"counts what is settled":          with(func(f *Facts) { f.Since = time.Time{} }),
+		"never sees a failure":            with(func(f *Facts) { f.Joins = nil }),
+		"counts who is set aside":         with(func(f *Facts) { f.Joins = renamed(f.Joins, Uncounted, Failed) }),
+		"counts who is awaited":           with(func(f *Facts) { f.Joins = renamed(f.Joins, Waiting, Failed) }),
+		"has them in a wrong order":       with(func(f *Facts) { f.Joins = slices.Clone(f.Joins); slices.Reverse(f.Joins) }),
+		"takes the nodes for joined":      with(func(f *Facts) { f.Joins = renamed(f.Joins, Failed, Joined) }),
+		"is silent when it is frozen": func(f Facts) Verdict {
+			v := Decide(f)
+			if v.State.Frozen() {
+				v.State = Watching
+			}
+			return v
+		},
+		"says nothing": func(f Facts) Verdict { return Verdict{State: Decide(f).State} },
+		"goes back, and condemns at once": func(f Facts) Verdict {
+			v := Decide(f)
+			if v.State == Suspected {
+				v.Do, v.To = Condemn, f.Suspect
+			}
+			return v
+		},
+	} {
+		found := false
+		for seed := 0; seed < 20_000 && !found; seed++ {
+			f := drawn.Example(seed)
+			found = objection(f, wrong(f)) != ""
+		}
+		if !found {
+			t.Errorf("nobody objects to a decider that %s", name)
+		}
+	}
+}
+
+func renamed(joins []Join, from, to Outcome) []Join {
+	joins = slices.Clone(joins)
+	for i := range joins {
+		if joins[i].Outcome == from {
+			joins[i].Outcome = to
+		}
+	}
+	return joins
+}
+
+// alarms is in how many of a hundred pools of so many healthy nodes, of which each fails with a probability of its own
+// account, a rule fires.
+func alarms(base float64, nodes int, rule func(string) bool) float64 {
+	const runs = 100_000
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a simulation that is the same in each run
+	fired := 0
+	word := make([]byte, nodes)
+	for range runs {
+		for i := range word {
+			word[i] = 'J'
+			if random.Float64() < base {
+				word[i] = 'F'
+			}
+		}
+		if rule(string(word)) {
+			fired++
+		}
+	}
+	return 100 * float64(fired) / runs
+}
+
+// ours is the rule as Decide has it.
+func ours(word string) bool { return Decide(pool(word)).Do == GoBack }
+
+// TestFalseAlarms: how often a good version is gone back from, over a hundred joins that fail for other reasons. The rules
+// that were not taken stand beside it.
+func TestFalseAlarms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a million histories")
+	}
+	quick := func(word string) bool { return strings.HasPrefix(word, "FF") || strings.Contains(word, "FFF") }
+	for _, word := range words("JF", 10) { // the quick form of the simulation is the rule itself
+		if quick(word) != ours(word) {
+			t.Fatalf("%s: %t", word, quick(word))
+		}
+	}
+	twice := func(word string) bool { return strings.Contains(word, "FF") }
+	for _, test := range []struct{ base, most, twiceLeast float64 }{
+		{0.01, 0.06, 0.8}, {0.02, 0.16, 3.2}, {0.05, 1.6, 19},
+	} {
+		own, other := alarms(test.base, 100, quick), alarms(test.base, 100, twice)
+		t.Logf("%.0f %% of joins fail by themselves: %.3f false alarms in 100 pools; with two in a row %.2f", 100*test.base, own, other)
+		if own > test.most {
+			t.Errorf("at a base rate of %g: %.3f, want %g at most", test.base, own, test.most)
+		}
+		if other < test.twiceLeast {
+			t.Errorf("two in a row at a base rate of %g: %.3f, and that was why the rule is another", test.base, other)
+		}
+	}
+}
+
+// TestNodesUntilItGoesBack: how many nodes a bad version costs on average.
+func TestNodesUntilItGoesBack(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a simulation that is the same in each run
+	for _, test := range []struct{ bad, least, most float64 }{{1, 2, 2}, {0.9, 2.3, 2.9}, {0.7, 4, 6}, {0.5, 9, 14}} {
+		const runs = 20_000
+		nodes := 0
+		for range runs {
+			var judged []Join
+			for fires(judged) == nil {
+				outcome := Joined
+				if random.Float64() < test.bad {
+					outcome = Failed
+				}
+				judged = append(judged, Join{Outcome: outcome})
+			}
+			nodes += len(judged)
+		}
+		mean := float64(nodes) / runs
+		t.Logf("%.0f %% of its nodes fail: %.1f nodes", 100*test.bad, mean)
+		if mean < test.least || mean > test.most {
+			t.Errorf("%.0f %% bad: %.2f nodes, want %g to %g", 100*test.bad, mean, test.least, test.most)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	joins := append(joined("b", "JJFwuJ", noon), joined("a", "J", noon)...)
+	for i, took := range []time.Duration{3 * time.Minute, time.Minute, 0, 0, 0, 2 * time.Minute} {
+		joins[i].Took = took
+	}
+	if diff := cmp.Diff(Tally{Joined: 3, Failed: 1, Waiting: 1, Median: 2 * time.Minute}, Count(joins, "b")); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(Tally{}, Count(joins, "c")); diff != "" {
+		t.Error(diff)
+	}
+}
