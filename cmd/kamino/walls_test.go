@@ -44,6 +44,7 @@ var rooms = map[string]room{
 	"internal/history":      {pure: true, own: "api cloud imageversion retention"},
 	"internal/spread":       {pure: true, own: "cloud imageversion"},
 	"internal/probation":    {pure: true, own: "cloud"},
+	"internal/trial":        {pure: true},
 	"internal/estimate":     {pure: true, own: "api"},
 	"internal/held":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":      {pure: true},

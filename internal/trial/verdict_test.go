@@ -1,0 +1,291 @@
+package trial
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+var noon = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
+
+// ago is a time so many minutes before noon.
+func ago(minutes int) time.Time { return noon.Add(-time.Duration(minutes) * time.Minute) }
+
+// good is a trial at whose end nothing is the matter.
+func good() Facts {
+	return Facts{
+		Now: noon, Begun: ago(20), Instance: Instance{Running: ago(18)},
+		Node: "trial-0", Registered: ago(17), Ready: true, WasReady: true, Changed: ago(15),
+		Daemons:       []Daemon{{Name: "kube-system/cni", Ready: true, Restarts: 1}, {Name: "kube-system/proxy", Ready: true}},
+		IdentityKnown: true, Digest: "sha256:a", Proven: "sha256:a",
+		Network: Measure{Passed, "pods reach each other"}, Images: Measure{Passed, "started without a pull"}, Job: Measure{Skipped, "none is asked for"},
+	}
+}
+
+// young is a trial whose node has been Ready for three minutes.
+func young() Facts {
+	f := good()
+	f.Begun, f.Instance.Running, f.Registered, f.Changed = ago(8), ago(6), ago(5), ago(3)
+	return f
+}
+
+// worlds are trials with one thing that is to be said of them, and what it comes to.
+var worlds = map[string]struct {
+	facts  func() Facts
+	change func(*Facts)
+	result Result
+	says   string
+}{
+	"good":                    {good, nil, Passed, "every check has passed"},
+	"a soak that is not over": {young, nil, Pending, "Soaked: node trial-0 is watched"},
+
+	"no instance yet": {young, func(f *Facts) { f.Instance = Instance{} }, Pending, "Provisioned: the cloud makes the instance"},
+	"no quota": {young, func(f *Facts) { f.Instance = Instance{Refused: "12 of 12 cores are used"} }, Inconclusive,
+		"Provisioned: the cloud has no instance to spare: 12 of 12 cores are used"},
+	"an instance that takes too long": {good, func(f *Facts) { f.Instance = Instance{} }, Inconclusive, "Provisioned: the cloud has not made an instance within 10m0s"},
+	"an image that cannot be used": {young, func(f *Facts) { f.Instance = Instance{Broken: "the image has no boot disk"} }, Failed,
+		"Provisioned: the cloud could not make an instance from the version: the image has no boot disk"},
+
+	"no Node yet":         {young, func(f *Facts) { f.Node = "" }, Pending, "Registered: the instance has no Node yet"},
+	"no Node":             {good, func(f *Facts) { f.Node = "" }, Failed, "Registered: the instance has run for 10m0s, and there is no Node"},
+	"no Node, unwatched":  {good, func(f *Facts) { f.Node, f.Blind = "", 9*time.Minute }, Pending, "Registered: the instance has no Node yet"},
+	"a Node, not Ready":   {young, func(f *Facts) { f.Ready, f.WasReady = false, false }, Pending, "Ready: node trial-0 is not Ready yet"},
+	"a Node, never Ready": {good, func(f *Facts) { f.Ready, f.WasReady = false, false }, Failed, "Ready: node trial-0 is not Ready, 10m0s after it came to be"},
+	"just Ready":          {young, func(f *Facts) { f.Changed = ago(1) }, Pending, "Ready: node trial-0 has just become Ready"},
+	"away for a moment":   {good, func(f *Facts) { f.Ready, f.Changed = false, ago(1) }, Pending, "Ready: node trial-0 was Ready, and is not at the moment"},
+	"away":                {good, func(f *Facts) { f.Ready, f.Changed = false, ago(3) }, Failed, "Ready: node trial-0 was Ready, and is not any more"},
+	"now and then": {good, func(f *Facts) {
+		f.Begun, f.Instance.Running, f.Registered, f.Changed = ago(60), ago(58), ago(57), ago(1)
+	}, Failed,
+		"Ready: node trial-0 does not stay Ready"},
+	"back for good": {good, func(f *Facts) {
+		f.Begun, f.Instance.Running, f.Registered, f.Changed = ago(60), ago(58), ago(57), ago(12)
+	}, Passed, "every check has passed"},
+
+	"no DaemonSets": {good, func(f *Facts) { f.Daemons = nil }, Passed, "every check has passed"},
+	"a DaemonSet on its way": {young, func(f *Facts) { f.Daemons[0].Ready, f.Daemons[0].Why = false, "ContainerCreating" }, Pending,
+		"DaemonSets: awaited on node trial-0: kube-system/cni (ContainerCreating)"},
+	"a DaemonSet that does not come": {good, func(f *Facts) { f.Daemons[0].Ready, f.Daemons[1].Ready = false, false }, Failed,
+		"DaemonSets: not Ready on node trial-0, and on the others: kube-system/cni; kube-system/proxy"},
+	"a DaemonSet that crashes": {young, func(f *Facts) { f.Daemons[0].Restarts, f.Daemons[0].Why = 3, "exit code 1" }, Failed,
+		"DaemonSets: DaemonSet kube-system/cni was restarted 3 times on node trial-0 (exit code 1)"},
+
+	"a twin":                {young, func(f *Facts) { f.Twins = []string{"w-1", "w-2"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1, w-2"},
+	"no identity":           {good, func(f *Facts) { f.IdentityKnown = false }, Inconclusive, "Identity: node trial-0 does not tell its machine ID and its system UUID"},
+	"another disk":          {young, func(f *Facts) { f.Digest = "sha256:b" }, Failed, "Disk: the manifest on the disk of node trial-0 is sha256:b, and the version was proven with sha256:a"},
+	"a disk to be read":     {young, func(f *Facts) { f.Digest = "" }, Pending, "Disk: the manifest on the disk of node trial-0 is read"},
+	"a disk nobody reads":   {good, func(f *Facts) { f.Digest = "" }, Inconclusive, "Disk: nobody could read the manifest on the disk of node trial-0"},
+	"no network":            {young, func(f *Facts) { f.Network = Measure{Failed, "no pod reaches 10.0.0.1"} }, Failed, "Network: no pod reaches 10.0.0.1"},
+	"a network to measure":  {young, func(f *Facts) { f.Network = Measure{} }, Pending, "Network: is measured"},
+	"an unmeasured network": {good, func(f *Facts) { f.Network = Measure{} }, Inconclusive, "Network: there is no answer after 5m0s"},
+	"no second node":        {good, func(f *Facts) { f.Network = Measure{Skipped, "there is no second node"} }, Passed, "every check has passed"},
+	"a pull":                {young, func(f *Facts) { f.Images = Measure{Failed, "was pulled"} }, Failed, "Images: was pulled"},
+	"a Job that fails":      {young, func(f *Facts) { f.Job = Measure{Failed, "exit code 1"} }, Failed, "Job: exit code 1"},
+
+	"unread once":     {young, func(f *Facts) { f.Unread = 3 }, Pending, "Soaked: node trial-0 is watched"},
+	"unread for long": {young, func(f *Facts) { f.Unread = 4 }, Inconclusive, "the last 4 looks at the trial failed"},
+	"passed, unread":  {good, func(f *Facts) { f.Unread = 9 }, Passed, "every check has passed"},
+	"failed, unread":  {young, func(f *Facts) { f.Unread, f.Twins = 9, []string{"w-1"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1"},
+}
+
+func TestJudge(t *testing.T) {
+	for name, world := range worlds {
+		t.Run(name, func(t *testing.T) {
+			f := world.facts()
+			if world.change != nil {
+				world.change(&f)
+			}
+			v := Judge(f)
+			if v.Result != world.result || v.Message != world.says {
+				t.Errorf("%s: %s\nwant %s: %s", v.Result, v.Message, world.result, world.says)
+			}
+			testChecks(t, v)
+		})
+	}
+}
+
+// testChecks holds a verdict to its checks.
+func testChecks(t *testing.T, v Verdict) {
+	t.Helper()
+	var names []Name
+	var results []Result
+	for _, check := range v.Checks {
+		names, results = append(names, check.Name), append(results, check.Result)
+		if check.Message == "" {
+			t.Errorf("%s says nothing", check.Name)
+		}
+	}
+	if diff := cmp.Diff(Names(), names); diff != "" {
+		t.Errorf("each check stands there once, in order:\n%s", diff)
+	}
+	if i := slices.Index(results, Failed); i >= 0 {
+		if v.Result != Failed || !strings.HasPrefix(v.Message, string(names[i])+": ") {
+			t.Errorf("%s has failed, and the verdict is %s: %s", names[i], v.Result, v.Message)
+		}
+		for _, behind := range results[i+1:] {
+			if behind != Pending {
+				t.Errorf("behind the first failure: %v", results)
+			}
+		}
+	} else if v.Result == Failed {
+		t.Errorf("it has failed, and no check has: %v", results)
+	}
+	if v.Result == Passed && slices.ContainsFunc(results, func(r Result) bool { return r != Passed && r != Skipped }) {
+		t.Errorf("it has passed with %v", results)
+	}
+}
+
+// TestEveryCheckCanFailAndCannotBeLeftOut: for each check some world fails by it, and one that is not done keeps every trial
+// from passing.
+func TestEveryCheckCanFailAndCannotBeLeftOut(t *testing.T) {
+	failed, open := map[Name]bool{}, map[Name]bool{}
+	for _, world := range worlds {
+		f := world.facts()
+		if world.change != nil {
+			world.change(&f)
+		}
+		for _, check := range Judge(f).Checks {
+			failed[check.Name] = failed[check.Name] || check.Result == Failed
+			open[check.Name] = open[check.Name] || check.Result == Pending || check.Result == Inconclusive
+		}
+	}
+	for _, name := range Names() {
+		if !failed[name] && name != Soaked { // who does not stay Ready fails by Ready
+			t.Errorf("no world fails by %s", name)
+		}
+		if !open[name] {
+			t.Errorf("no world waits for %s", name)
+		}
+	}
+}
+
+// drawn facts, with no regard to whether they can be.
+var drawn = rapid.Custom(func(t *rapid.T) Facts {
+	when := func(name string) time.Time { return ago(rapid.IntRange(0, 90).Draw(t, name)) }
+	measure := func(name string) Measure {
+		return Measure{rapid.SampledFrom([]Result{"", Pending, Passed, Failed, Inconclusive, Skipped}).Draw(t, name), name}
+	}
+	f := Facts{
+		Now: noon, Begun: when("begun"), Unread: rapid.IntRange(0, 5).Draw(t, "unread"), Blind: time.Duration(rapid.IntRange(0, 20).Draw(t, "blind")) * time.Minute,
+		Registered: when("registered"), Changed: when("changed"), Node: rapid.SampledFrom([]string{"", "trial-0"}).Draw(t, "node"),
+		Ready: rapid.Bool().Draw(t, "ready"), WasReady: rapid.Bool().Draw(t, "was ready"), IdentityKnown: rapid.Bool().Draw(t, "identity known"),
+		Digest: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "digest"), Proven: "a",
+		Network: measure("network"), Images: measure("images"), Job: measure("job"),
+	}
+	if rapid.Bool().Draw(t, "runs") {
+		f.Instance.Running = when("running")
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "daemons") {
+		f.Daemons = append(f.Daemons, Daemon{Name: fmt.Sprint(i), Ready: rapid.Bool().Draw(t, "daemon ready"), Restarts: int32(rapid.IntRange(0, 4).Draw(t, "restarts"))})
+	}
+	if rapid.Bool().Draw(t, "twin") {
+		f.Twins = []string{"w-1"}
+	}
+	return f
+})
+
+// objection is what a verdict must never be, whatever the facts are; empty if nothing is the matter.
+func objection(f Facts, v Verdict) string {
+	seen := !f.Instance.Running.IsZero() && f.Node != "" && f.Ready
+	switch {
+	case v.Result == Skipped || v.Message == "":
+		return "it says nothing"
+	case v.Result == Passed && (!seen || f.Now.Sub(f.Changed) < 10*time.Minute):
+		return "it passes a node that has not been Ready for long"
+	case v.Result == Passed && (len(f.Twins) > 0 || !f.IdentityKnown || f.Digest != f.Proven):
+		return "it passes a node that may be another's copy"
+	case v.Result == Passed && slices.ContainsFunc(f.Daemons, func(d Daemon) bool { return !d.Ready || d.Restarts > 2 }):
+		return "it passes a node without its DaemonSets"
+	case v.Result == Passed && slices.ContainsFunc([]Measure{f.Network, f.Images, f.Job}, func(m Measure) bool { return m.Result != Passed && m.Result != Skipped }):
+		return "it passes what was not measured"
+	case v.Result == Failed && f.Instance.Running.IsZero() && f.Instance.Broken == "":
+		return "it fails a version for what the cloud has not made"
+	case v.Result == Failed && f.Node == "" && f.Now.Sub(f.Instance.Running)-f.Blind <= 10*time.Minute && f.Instance.Broken == "":
+		return "it fails a node that is not late"
+	case v.Result == Pending && f.Unread >= 4:
+		return "it waits, and nobody looks"
+	case v.Result == Inconclusive && f.Unread < 4 && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Result == Inconclusive }):
+		return "it gives up without a reason"
+	case seen && len(f.Twins) > 0 && f.Now.Sub(f.Changed)-f.Blind >= 2*time.Minute && v.Result != Failed:
+		return "it lets a twin live"
+	}
+	return ""
+}
+
+func TestNothingWithoutGrounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawn.Draw(t, "facts")
+		if v := Judge(f); objection(f, v) != "" {
+			t.Fatalf("%s: %+v", objection(f, v), v)
+		}
+	})
+}
+
+// TestWrongJudges: each is wrong in one way, and each is objected to in some world.
+func TestWrongJudges(t *testing.T) {
+	with := func(change func(*Facts)) func(Facts) Verdict {
+		return func(f Facts) Verdict {
+			change(&f)
+			return Judge(f)
+		}
+	}
+	result := func(from, to Result) func(Facts) Verdict {
+		return func(f Facts) Verdict {
+			v := Judge(f)
+			if v.Result == from {
+				v.Result = to
+			}
+			return v
+		}
+	}
+	for name, wrong := range map[string]func(Facts) Verdict{
+		"does not soak":            with(func(f *Facts) { f.Limits.Soak = time.Second }),
+		"sees no twins":            with(func(f *Facts) { f.Twins = nil }),
+		"takes identity for given": with(func(f *Facts) { f.IdentityKnown = true }),
+		"reads no disk":            with(func(f *Facts) { f.Digest = f.Proven }),
+		"counts no restarts":       with(func(f *Facts) { f.Daemons = nil }),
+		"measures nothing": with(func(f *Facts) {
+			f.Network, f.Images, f.Job = Measure{Skipped, "-"}, Measure{Skipped, "-"}, Measure{Skipped, "-"}
+		}),
+		"has no patience":          with(func(f *Facts) { f.Limits.Register = time.Second }),
+		"blames for blindness":     with(func(f *Facts) { f.Blind = 0 }),
+		"waits for ever":           with(func(f *Facts) { f.Unread = 0 }),
+		"takes a doubt for a pass": result(Inconclusive, Passed),
+		"takes a doubt for a failure": func(f Facts) Verdict {
+			v := Judge(f)
+			if v.Checks[0].Result == Inconclusive {
+				v.Result = Failed
+			}
+			return v
+		},
+		"takes what is open for a pass": result(Pending, Passed),
+		"never fails":                   result(Failed, Passed),
+		"gives up":                      result(Pending, Inconclusive),
+	} {
+		found := false
+		for seed := 0; seed < 50_000 && !found; seed++ {
+			f := drawn.Example(seed)
+			found = objection(f, wrong(f)) != ""
+		}
+		if !found {
+			t.Errorf("nobody objects to a judge who %s", name)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	ten := 10 * time.Minute
+	want := Limits{Provision: ten, Register: ten, Ready: ten, Daemons: ten, Settle: 2 * time.Minute, Soak: ten, Measure: 5 * time.Minute, Job: ten}
+	if diff := cmp.Diff(want, Limits{Soak: -1}.Defaulted()); diff != "" {
+		t.Error(diff)
+	}
+	want.Soak = time.Minute
+	if diff := cmp.Diff(want, Limits{Soak: time.Minute}.Defaulted()); diff != "" {
+		t.Error(diff)
+	}
+}
