@@ -39,7 +39,7 @@ func (s machines) work() map[string]job {
 	return map[string]job{
 		"scaleset.apply":  {s.apply, failSettle},
 		"scaleset.delete": {s.deleteSet, failSettle},
-		"instance.delete": {s.deleteInstances, failSettle},
+		"instance.delete": {s.deleteInstances, failDelete},
 	}
 }
 
@@ -359,6 +359,20 @@ func (s machines) deleteSet(ctx context.Context, op operation) (func(*state), er
 		return nil, err
 	}
 	return func(st *state) { st.remove(op.Target) }, s.wait(op, 1)
+}
+
+// failDelete gives the instances that a deletion did not take their places back.
+func failDelete(st *state, op operation, p *problem) {
+	for _, id := range op.Targets {
+		i := st.Instances[fold(id)]
+		if i == nil {
+			continue
+		}
+		i.end(p)
+		if set := st.setOf(i); set != nil {
+			set.setCapacity(set.capacity() + 1)
+		}
+	}
 }
 
 func (s machines) deleteInstances(ctx context.Context, op operation) (func(*state), error) {

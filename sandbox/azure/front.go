@@ -19,6 +19,7 @@ type front struct {
 	faults      faults
 	logins      logins
 	permissions permissions
+	locks       locks
 	groups      groups
 	routes      []*route
 	book        *book.Book
@@ -122,12 +123,15 @@ func (s *front) answer(w http.ResponseWriter, c *call) (*reply, error) {
 	return s.act(w, c)
 }
 
-// admit checks the subscription, the resource group and the principal's permission.
+// admit checks the subscription, the principal's permission, the locks in its way and the resource group.
 func (s *front) admit(c *call) *problem {
 	if sub := c.vars["subscription"]; sub != "" && !strings.EqualFold(sub, s.config.SubscriptionID) {
 		return refuse(http.StatusNotFound, "SubscriptionNotFound", "The subscription '%s' could not be found.", sub)
 	}
 	if p := s.permissions.authorize(c, c.route.action, c.r.URL.Path); p != nil {
+		return p
+	}
+	if p := s.locks.admits(c); p != nil {
 		return p
 	}
 	if group := c.vars["group"]; group != "" && c.route.noun != "group" {

@@ -118,7 +118,11 @@ func (s models) check(st *state, body, profile object, more int64) *problem {
 	if _, p := s.resolve(st, profile); p != nil {
 		return p
 	}
-	return s.withinQuota(st, "cores", more*coresOf(text(body, "sku", "name")))
+	size := text(body, "sku", "name")
+	if p := s.withinQuota(st, "cores", more*coresOf(size)); p != nil {
+		return p
+	}
+	return s.withinQuota(st, familyOf(size), more*coresOf(size))
 }
 
 // image is what an instance is built from.

@@ -78,12 +78,16 @@ func matchTail(tail, path []string) (map[string]string, bool) {
 	if n < 1 {
 		return nil, false
 	}
+	vars := map[string]string{"scope": "/" + strings.Join(path[:n], "/")}
 	for i, s := range tail {
-		if !strings.EqualFold(s, path[n+i]) {
+		switch {
+		case strings.HasPrefix(s, "{"):
+			vars[strings.Trim(s, "{}")] = path[n+i]
+		case !strings.EqualFold(s, path[n+i]):
 			return nil, false
 		}
 	}
-	return map[string]string{"scope": "/" + strings.Join(path[:n], "/")}, true
+	return vars, true
 }
 
 // unknownType is ARM's answer to a path that leads nowhere.

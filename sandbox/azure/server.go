@@ -52,7 +52,7 @@ func New(config Config) (*Server, error) {
 
 // compose puts the nouns together: each gets the world and the others that it needs.
 func compose(w *world, sign *signer) *Server {
-	orders, rights, sets := faults{w}, permissions{w}, models{w}
+	orders, rights, locked, sets := faults{w}, permissions{w}, locks{w}, models{w}
 	fleet := machines{world: w, models: sets, rolled: &rolls{}}
 	looks, content := views{w}, contents{w}
 	pool := scaleSets{world: w, models: sets, views: looks}
@@ -61,14 +61,14 @@ func compose(w *world, sign *signer) *Server {
 	version, snapshot, disk := versions{w, rights, content}, snapshots{w, rights, content}, disks{w, content}
 	power := powers{world: w, machines: fleet}
 	all := []noun{
-		group, operations{w}, rights, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rolling{w}, instance, power,
+		group, operations{w}, rights, locked, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rolling{w}, instance, power,
 	}
 	for _, work := range []map[string]job{w.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), power.work()} {
 		maps.Copy(w.jobs, work)
 	}
 	requests := book.New()
 	return &Server{world: w, machines: fleet, pools: pools{pool}, front: &front{
-		world: w, faults: orders, permissions: rights, groups: group, routes: routes(all), book: requests,
+		world: w, faults: orders, permissions: rights, locks: locked, groups: group, routes: routes(all), book: requests,
 		logins: logins{world: w, faults: orders, signer: sign, book: requests}, buckets: &bucket.Buckets{Clock: w.config.Clock},
 	}}
 }
@@ -111,6 +111,20 @@ func (s *Server) Faults() []fault.Fault { return s.front.faults.live() }
 
 // ClearFaults removes the faults of these names; without names, all.
 func (s *Server) ClearFaults(names ...string) error { return s.front.faults.clear(names...) }
+
+// Limit changes how much of something the subscription may use, by its name in the usages list, such as "cores"; below 0 it is
+// what was configured again. It outlives a restart.
+func (s *Server) Limit(name string, n int64) error {
+	return s.world.store.Write(func(st *state) error {
+		if st.Limits == nil {
+			st.Limits = map[string]int64{}
+		}
+		if st.Limits[name] = n; n < 0 {
+			delete(st.Limits, name)
+		}
+		return nil
+	})
+}
 
 // CreatePool makes a pool in the configured resource group and waits until its machines are launched, without
 // the time that Azure takes. A pool of this name that exists is left as it is.

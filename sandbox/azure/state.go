@@ -17,24 +17,27 @@ const (
 
 // state is everything that the simulator knows. Tables are keyed by the resource ID in lower case.
 type state struct {
-	Groups      map[string]*resource   `json:"groups"`
-	Galleries   map[string]*resource   `json:"galleries"`
-	Definitions map[string]*resource   `json:"definitions"`
-	Versions    map[string]*version    `json:"versions"`
-	Snapshots   map[string]*snapshot   `json:"snapshots"`
-	Disks       map[string]*disk       `json:"disks"`
-	ScaleSets   map[string]*scaleSet   `json:"scaleSets"`
-	Instances   map[string]*instance   `json:"instances"`
-	Operations  map[string]*operation  `json:"operations"`
-	Faults      fault.List             `json:"faults"`
-	Shots       map[string][]time.Time `json:"shots"` // when snapshots of a disk were asked for
+	Groups      map[string]*resource  `json:"groups"`
+	Galleries   map[string]*resource  `json:"galleries"`
+	Definitions map[string]*resource  `json:"definitions"`
+	Versions    map[string]*version   `json:"versions"`
+	Snapshots   map[string]*snapshot  `json:"snapshots"`
+	Disks       map[string]*disk      `json:"disks"`
+	ScaleSets   map[string]*scaleSet  `json:"scaleSets"`
+	Instances   map[string]*instance  `json:"instances"`
+	Locks       map[string]*lock      `json:"locks"`
+	Operations  map[string]*operation `json:"operations"`
+	// Limits that differ from those that were configured, by their name in the usages list.
+	Limits map[string]int64       `json:"limits,omitempty"`
+	Faults fault.List             `json:"faults"`
+	Shots  map[string][]time.Time `json:"shots"` // when snapshots of a disk were asked for
 }
 
 func newState() *state {
 	return &state{
 		Groups: map[string]*resource{}, Galleries: map[string]*resource{}, Definitions: map[string]*resource{},
 		Versions: map[string]*version{}, Snapshots: map[string]*snapshot{}, Disks: map[string]*disk{},
-		ScaleSets: map[string]*scaleSet{}, Instances: map[string]*instance{},
+		ScaleSets: map[string]*scaleSet{}, Instances: map[string]*instance{}, Locks: map[string]*lock{},
 		Operations: map[string]*operation{}, Shots: map[string][]time.Time{},
 	}
 }

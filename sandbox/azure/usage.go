@@ -3,7 +3,9 @@ package azure
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // quotaCode is what Compute answers when a limit would be exceeded.
@@ -37,13 +39,20 @@ func (s usages) list(c *call) (*reply, error) {
 	s.store.Read(func(st *state) {
 		for _, l := range limits {
 			docs = append(docs, object{"name": object{"value": l.name, "localizedValue": l.title}, "unit": "Count",
-				"currentValue": st.used(l.name), "limit": s.limit(l.name)})
+				"currentValue": st.used(l.name), "limit": s.limit(st, l.name)})
+		}
+		for _, family := range st.families() {
+			docs = append(docs, object{"name": object{"value": family, "localizedValue": family + " vCPUs"}, "unit": "Count",
+				"currentValue": st.used(family), "limit": s.limit(st, family)})
 		}
 	})
 	return s.page(c, docs), nil
 }
 
-func (s *world) limit(name string) int64 {
+func (s *world) limit(st *state, name string) int64 {
+	if n, ok := st.Limits[name]; ok {
+		return n
+	}
 	if n, ok := s.config.Quota[name]; ok {
 		return n
 	}
@@ -52,18 +61,39 @@ func (s *world) limit(name string) int64 {
 			return l.limit
 		}
 	}
-	return 0
+	return familyCores
+}
+
+// familyCores is how many cores of one family of sizes a subscription may use, if nothing else is said.
+const familyCores = 20000
+
+// families of sizes that pools are of, in order.
+func (st *state) families() []string {
+	var out []string
+	for _, set := range st.ScaleSets {
+		out = append(out, familyOf(text(set.Body, "sku", "name")))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+var sizeParts = regexp.MustCompile(`^Standard_([A-Za-z]+)\d+([a-z]*)(?:_(v\d+))?$`)
+
+// familyOf names the quota of a size's family: Standard_D2s_v5 is of standardDSv5Family. Some families of older sizes have
+// names that follow no rule.
+func familyOf(size string) string {
+	m := sizeParts.FindStringSubmatch(size)
+	if m == nil {
+		return "standard" + size + "Family"
+	}
+	return "standard" + m[1] + strings.ToUpper(m[2]) + m[3] + "Family"
 }
 
 // used is how much of a limit is in use.
 func (st *state) used(name string) int64 {
 	switch name {
 	case "cores":
-		var n int64
-		for _, set := range st.ScaleSets {
-			n += set.capacity() * coresOf(text(set.Body, "sku", "name"))
-		}
-		return n
+		return st.cores(func(string) bool { return true })
 	case "virtualMachines":
 		return int64(len(st.Instances))
 	case "virtualMachineScaleSets":
@@ -79,12 +109,23 @@ func (st *state) used(name string) int64 {
 	case "GalleryImageVersions":
 		return int64(len(st.Versions))
 	}
-	return 0
+	return st.cores(func(size string) bool { return familyOf(size) == name })
+}
+
+// cores that pools of these sizes are meant to have.
+func (st *state) cores(counts func(size string) bool) int64 {
+	var n int64
+	for _, set := range st.ScaleSets {
+		if size := text(set.Body, "sku", "name"); counts(size) {
+			n += set.capacity() * coresOf(size)
+		}
+	}
+	return n
 }
 
 // withinQuota refuses what would exceed a limit.
 func (s *world) withinQuota(st *state, name string, more int64) *problem {
-	used, limit := st.used(name), s.limit(name)
+	used, limit := st.used(name), s.limit(st, name)
 	if more <= 0 || used+more <= limit {
 		return nil
 	}

@@ -64,7 +64,7 @@ type Fleet interface {
 	// Power tells the state now; a machine may power itself off.
 	Power(id string) Power
 	// Terminate powers off and forgets the machine and its Node's kubelet; the Node object is removed as
-	// a cloud's node lifecycle controller would. The disk stays until DeleteDisk.
+	// a cloud's node lifecycle controller would, unless the fleet was told that none runs. The disk stays until DeleteDisk.
 	Terminate(ctx context.Context, id string) error
 	// Reimage replaces the machine's disk by src and boots it anew with the spec's recipe.
 	Reimage(ctx context.Context, spec Spec) error

@@ -42,6 +42,9 @@ type Config struct {
 	// takes an API server and a controller manager that let them; without it their credentials are made up, and all
 	// nodes share Client.
 	Kubeadm bool
+	// KeepNodes leaves the Node of a machine that is terminated where it is, as in a cluster without its cloud's node
+	// lifecycle controller. Otherwise the Node goes with its machine.
+	KeepNodes bool
 	// Binaries maps a prefix of an image's name to the local program that its containers run; all other
 	// containers are simulated.
 	Binaries map[string]string
@@ -286,8 +289,10 @@ func (f *Fleet) Terminate(ctx context.Context, id string) error {
 	if err := m.powerOff(ctx, true); err != nil {
 		return err
 	}
-	if err := f.removeNode(ctx, m); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("terminate %s: remove its node: %w", id, err)
+	if !f.config.KeepNodes {
+		if err := f.removeNode(ctx, m); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("terminate %s: remove its node: %w", id, err)
+		}
 	}
 	f.mu.Lock()
 	delete(f.machines, fold(id))

@@ -410,6 +410,33 @@ func TestTerminateRemovesTheNodeAndKeepsTheDisk(t *testing.T) {
 	}
 }
 
+// TestNodesThatNobodyRemoves: where no controller of the cloud's runs, a Node outlives its machine, and is not Ready.
+func TestNodesThatNobodyRemoves(t *testing.T) {
+	w := newWorld(t)
+	w.fleet.Close()
+	w.keepNodes = true
+	w.open(nil)
+	s := w.donor()
+	if err := w.fleet.Terminate(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if list := w.fleet.Machines(); len(list) > 0 {
+		t.Errorf("the machine is still there: %v", list)
+	}
+	w.eventually("the node that is left is not Ready", func() bool {
+		n := w.node("pool000001")
+		if n.Name == "" {
+			t.Fatal("the node has gone")
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				return c.Status == corev1.ConditionUnknown
+			}
+		}
+		return false
+	})
+}
+
 func TestReimageBootsAnew(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()

@@ -34,6 +34,8 @@ type world struct {
 	log    *messages
 	// calendar is the wall's until a test puts it forward.
 	calendar clock.Calendar
+	// keepNodes is the fleet's.
+	keepNodes bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -48,7 +50,7 @@ func (w *world) open(binaries map[string]string) {
 	w.Helper()
 	f, err := New(w.Context(), Config{
 		Dir: w.dir, Clock: clock.Clock{Scale: 5000, Calendar: &w.calendar}, Client: w.client, Binaries: binaries,
-		RESTConfig: &rest.Config{Host: "https://192.0.2.1:6443"}, Region: "westeurope", Log: slog.New(w.log),
+		RESTConfig: &rest.Config{Host: "https://192.0.2.1:6443"}, Region: "westeurope", KeepNodes: w.keepNodes, Log: slog.New(w.log),
 	})
 	if err != nil {
 		w.Fatal(err)

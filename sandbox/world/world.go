@@ -49,6 +49,9 @@ type Options struct {
 	Kamino string
 	// NodeGrace of the control plane; 0 means what suits the time scale and the pools.
 	NodeGrace time.Duration
+	// KeepNodes has nobody remove the Node of an instance that is gone, as where the cloud's node lifecycle controller does
+	// not run.
+	KeepNodes bool
 	// Cloud and Machines override simulated durations, Throttle the cloud's patience.
 	Cloud    azure.Latencies
 	Machines machine.Latencies
@@ -283,7 +286,7 @@ func (w *World) startMachines(ctx context.Context) error {
 	}
 	config := machine.Config{
 		Dir: w.site.Path("machines"), Clock: w.clock, Client: w.kube, RESTConfig: w.plane.Admin(),
-		Latencies: w.options.Machines, Region: w.site.Location, Kubeadm: true, Log: logger,
+		Latencies: w.options.Machines, Region: w.site.Location, Kubeadm: true, KeepNodes: w.options.KeepNodes, Log: logger,
 	}
 	if w.options.Kamino != "" {
 		path, err := program(w.options.Kamino)
