@@ -45,7 +45,8 @@ func Detect(t *tree.Tree) (v1alpha1.Profile, []Evidence, error) {
 	return found[0].Profile, found, nil
 }
 
-// Agree returns a *Refused unless what is on a disk goes with a profile. A disk that tells nothing does.
+// Agree returns a *Refused, which names the right profile where there is one, unless what is on a disk goes with a
+// profile. A disk that tells nothing does.
 func Agree(t *tree.Tree, asked v1alpha1.Profile) error {
 	found, err := lookForEvidence(t)
 	if err != nil {
@@ -58,6 +59,8 @@ func Agree(t *tree.Tree, asked v1alpha1.Profile) error {
 	why := fmt.Sprintf("the profile asked for is %s, and %s speaks for profile %s", asked, found[i].Path, found[i].Profile)
 	if slices.ContainsFunc(found, func(e Evidence) bool { return e.Profile == asked }) {
 		why += " (other files speak for " + string(asked) + "; the disk is in doubt)"
+	} else {
+		why += fmt.Sprintf(": name it with --profile %s (settings.generalize.profile)", found[i].Profile)
 	}
 	return &Refused{Whys: []string{why}}
 }

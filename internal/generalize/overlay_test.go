@@ -156,8 +156,12 @@ func TestDetect(t *testing.T) {
 			t.Errorf("%s: got %s (%v), %v; want %s", c.is, got, found, err, c.want)
 		}
 		for _, asked := range Profiles() {
-			if err := Agree(open(t, dir), asked); (err == nil) != (asked == c.want) {
+			err := Agree(open(t, dir), asked)
+			if (err == nil) != (asked == c.want) {
 				t.Errorf("%s, asked for %s: %v", c.is, asked, err)
+			}
+			if right := "name it with --profile " + string(c.want); err != nil && !strings.Contains(refusedOf(t, err).Error(), right) {
+				t.Errorf("%s, asked for %s, is not told the right profile: %v", c.is, asked, err)
 			}
 		}
 	}
@@ -165,6 +169,8 @@ func TestDetect(t *testing.T) {
 		must(t, Agree(open(t, plant(t, node)), asked))
 		if err := Agree(open(t, plant(t, static, bootstrap)), asked); err == nil {
 			t.Errorf("a disk in doubt agrees with %s", asked)
+		} else if strings.Contains(err.Error(), "name it with") {
+			t.Errorf("a disk in doubt is told which profile it has: %v", err)
 		}
 	}
 }

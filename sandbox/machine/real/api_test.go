@@ -91,8 +91,8 @@ func serveAPI(t *testing.T, address string) *apiServer {
 	return s
 }
 
-// order orders the donor generalized in this boot.
-func (s *apiServer) order(t *testing.T, bootID string) {
+// order orders the donor generalized in this boot by a profile.
+func (s *apiServer) order(t *testing.T, profile v1alpha1.Profile, bootID string) {
 	t.Helper()
 	private, public, err := v1alpha1.NewOrderKey()
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *apiServer) order(t *testing.T, bootID string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: orderName, UID: orderUID},
 		Spec: v1alpha1.OrderSpec{
 			Prototype: prototype, PrototypeUID: prototypeUID, NodeName: "donor", BootID: bootID, PodName: orderName,
-			Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}, Key: public,
+			Generalize: v1alpha1.GeneralizeSettings{Profile: profile}, Key: public,
 		},
 	}
 }

@@ -3,7 +3,6 @@
 package real
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +20,7 @@ import (
 // disk as it was must fail to.
 func (l *lab) testBootstrap(t *testing.T) {
 	platform := l.platformImage(t, disk.Bootstrap)
-	donor := l.boot(t, "kubeadm", copyDisk(t, platform, filepath.Join(l.dir, "kubeadm.img")), l.joinRecipe())
+	donor := l.boot(t, "kubeadm", platform, l.joinRecipe())
 	joined := l.awaitMember(t, donor.name)
 	l.timed(t, "bootstrap, generic image", donor)
 	used := putToUse(t, donor)
@@ -34,19 +33,36 @@ func (l *lab) testBootstrap(t *testing.T) {
 	list := l.listIdentities(t, donor)
 	donor.powerOff(t)
 	was.Seed = seedOf(t, donor.image)
-	served := copyDisk(t, donor.image, filepath.Join(l.dir, "kubeadm-served.img"))
-	snapshot := copyDisk(t, served, filepath.Join(l.dir, "kubeadm-snapshot.img"))
 	l.lap("a kubeadm node has joined, was put to use and is off")
 
+	t.Run("control", func(t *testing.T) {
+		before := l.api.member(donor.name)
+		ids := l.clones(t, donor.image, "double", "", func(string) string { return l.joinRecipe() })
+		l.lap("two copies of the disk that was not generalized have been looked at")
+		testControl(t, was, ids, used, []string{"agent key", "duid", "journal", "kubelet credential", "kubelet serving key", "machine-id", "random seed"})
+		l.testFindings(t, "double", list, true)
+		for _, id := range ids {
+			m := l.api.member(id.Hostname)
+			if len(m.Keys) != 0 || m.Renewed != 0 || !slices.Contains(m.Foreign, donor.name) {
+				t.Errorf("%s, with its donor's credential, is to the API server: %+v", id.Hostname, m)
+			}
+			if !strings.Contains(id.Failed, "cloud-final.service") {
+				t.Errorf("%s: the join should have failed where it finds the donor's files; failed units: %q", id.Hostname, id.Failed)
+			}
+		}
+		if diff := cmp.Diff(before.Keys, l.api.member(donor.name).Keys); diff != "" {
+			t.Errorf("a certificate was given out under the donor's name: %s", diff)
+		}
+		discard(t, l.imageOf("double1"), l.imageOf("double2"))
+	})
 	t.Run("raw", func(t *testing.T) {
-		planted := l.generalizeOff(t, snapshot)
-		lived := copyDisk(t, snapshot+".before", filepath.Join(l.dir, "kubeadm-lived.img"))
-		l.testRaw(t, v1alpha1.ProfileBootstrap, lived, snapshot, needles, planted)
+		planted, lived := l.generalizeOff(t, donor.image)
+		l.testRaw(t, v1alpha1.ProfileBootstrap, lived, donor.image, needles, planted)
 	})
 	l.lap("its disk is generalized and searched")
 	t.Run("clones", func(t *testing.T) {
 		recipe := func(string) string { return l.joinRecipe() }
-		ids := l.clones(t, snapshot, "joiner", "bootstrap, prototype", recipe)
+		ids := l.clones(t, donor.image, "joiner", "bootstrap, prototype", recipe)
 		l.lap("two clones have joined and have been looked at")
 		for i, id := range ids {
 			want := expectation{donor: was, provisioned: []string{"kubeadm", id.Hostname}, ran: append(slices.Clone(identityModules), "config_runcmd", "config_scripts_user", "config_write_files")}
@@ -63,25 +79,7 @@ func (l *lab) testBootstrap(t *testing.T) {
 			t.Errorf("two clones share: %s", strings.Join(found, ", "))
 		}
 		l.testFindings(t, "joiner", list, false)
-	})
-	t.Run("control", func(t *testing.T) {
-		before := l.api.member(donor.name)
-		ids := l.clones(t, served, "double", "", func(string) string { return l.joinRecipe() })
-		l.lap("two copies of the disk that was not generalized have been looked at")
-		testControl(t, was, ids, used, []string{"agent key", "duid", "journal", "kubelet credential", "kubelet serving key", "machine-id", "random seed"})
-		l.testFindings(t, "double", list, true)
-		for _, id := range ids {
-			m := l.api.member(id.Hostname)
-			if len(m.Keys) != 0 || m.Renewed != 0 || !slices.Contains(m.Foreign, donor.name) {
-				t.Errorf("%s, with its donor's credential, is to the API server: %+v", id.Hostname, m)
-			}
-			if !strings.Contains(id.Failed, "cloud-final.service") {
-				t.Errorf("%s: the join should have failed where it finds the donor's files; failed units: %q", id.Hostname, id.Failed)
-			}
-		}
-		if diff := cmp.Diff(before.Keys, l.api.member(donor.name).Keys); diff != "" {
-			t.Errorf("a certificate was given out under the donor's name: %s", diff)
-		}
+		discard(t, l.imageOf("joiner1"), l.imageOf("joiner2"), donor.image)
 	})
 }
 
@@ -89,7 +87,7 @@ func (l *lab) testBootstrap(t *testing.T) {
 func (l *lab) testNotLive(t *testing.T, donor *machine) {
 	t.Helper()
 	bootID := donor.sh(t, "cat /proc/sys/kernel/random/boot_id")
-	l.api.order(t, bootID)
+	l.api.order(t, v1alpha1.ProfileBootstrap, bootID)
 	out, err := l.live(t, donor, "bootstrap", bootID)
 	if code(err) != 3 || !strings.Contains(out, "cannot join again by itself") || !strings.Contains(out, "nothing was changed") {
 		t.Errorf("the bootstrap profile was not refused on a node in service: %v\n%s", err, out)
@@ -99,12 +97,12 @@ func (l *lab) testNotLive(t *testing.T, donor *machine) {
 	}
 }
 
-// generalizeOff plants what must go on a disk of a machine that is off, copies it to IMAGE.before, and
-// generalizes it; the profile is found by what is on the disk. Then it is trimmed, as a copy of a disk is.
-func (l *lab) generalizeOff(t *testing.T, image string) (planted *plants) {
+// generalizeOff plants what must go on a disk of a machine that is off, copies it, and generalizes it; the
+// profile is found by what is on the disk. Then it is trimmed, as a copy of a disk is. The copy has what was planted.
+func (l *lab) generalizeOff(t *testing.T, image string) (planted *plants, lived string) {
 	t.Helper()
 	mounted(t, image, func(root string) { planted = plant(t, root, disk.Bootstrap) })
-	copyDisk(t, image, image+".before")
+	lived = copyDisk(t, image, image+".before")
 	mounted(t, image, func(root string) {
 		before := files(t, root)
 		t.Logf("kamino generalize --root:\n%s", run(t, l.kamino, "generalize", "--root", root))
@@ -124,7 +122,7 @@ func (l *lab) generalizeOff(t *testing.T, image string) (planted *plants) {
 	// set aside for those who write, which it keeps for as long as it is mounted.
 	mounted(t, image, func(root string) { run(t, "fstrim", root) })
 	run(t, "e2fsck", "-fn", image)
-	return planted
+	return planted, lived
 }
 
 // testJoined holds what the API server knows of a clone to what it knows of its donor and its sibling: it

@@ -49,12 +49,14 @@ func newLab(t *testing.T) *lab {
 		t.Fatal("KAMINO_BIN must name the kamino binary; `make test-machines` builds it and sets it")
 	}
 	dir := t.TempDir()
+	requireSpace(t, dir)
 	id, begun := os.Getpid()%250, time.Now()
 	l := &lab{
 		dir: dir, media: filepath.Join(dir, "media"), kamino: kamino,
 		lap:    func(what string) { t.Logf("[%3.0f s] %s", time.Since(begun).Seconds(), what) },
 		bridge: fmt.Sprintf("kmbr%d", id), address: fmt.Sprintf("198.18.%d.1", id),
 	}
+	t.Cleanup(watchSpace(t, dir))
 	l.mountMedia(t)
 	run(t, "ip", "link", "add", l.bridge, "type", "bridge")
 	t.Cleanup(func() { run(t, "ip", "link", "del", l.bridge) })
@@ -140,13 +142,6 @@ func write(t *testing.T, path, content string, mode os.FileMode) {
 	if err := os.Chmod(path, mode); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// copyDisk is what a snapshot and a new disk from it are: the same bytes, holes and all.
-func copyDisk(t *testing.T, from, to string) string {
-	t.Helper()
-	run(t, "cp", "--sparse=always", from, to)
-	return to
 }
 
 // mounted calls do with the tree of a disk of a machine that is off.

@@ -26,7 +26,7 @@ func TestMachines(t *testing.T) {
 	platform := l.platformImage(t, disk.Static)
 	l.lap("the platform image is made")
 
-	donor := l.boot(t, "donor", copyDisk(t, platform, filepath.Join(l.dir, "donor.img")), recipe)
+	donor := l.boot(t, "donor", platform, recipe)
 	l.timed(t, "static, generic image", donor)
 	l.lap("the donor has become a node")
 	used := putToUse(t, donor)
@@ -40,7 +40,15 @@ func TestMachines(t *testing.T) {
 	l.lap("the donor is patched and was rebooted")
 	donor.powerOff(t)
 	was.Seed = seedOf(t, donor.image)
-	served := copyDisk(t, donor.image, filepath.Join(l.dir, "served.img"))
+	t.Run("control", func(t *testing.T) {
+		ids := l.clones(t, donor.image, "copy", "", func(string) string { return recipe })
+		l.lap("two copies of the disk that was not generalized have been looked at")
+		// Names, host keys and the serving certificate are made anew by cloud-init, which sees a new instance.
+		testControl(t, was, ids, used, []string{"agent key", "duid", "journal", "machine-id", "random seed"})
+		l.testFindings(t, "copy", list, true)
+		t.Logf("recipe's commands ran on copy1: %v", ids[0].Provisioned)
+		discard(t, l.imageOf("copy1"), l.imageOf("copy2"))
+	})
 
 	donor = l.boot(t, "donor", donor.image, recipe)
 	planted := plant(t, donor.root, disk.Static)
@@ -49,42 +57,36 @@ func TestMachines(t *testing.T) {
 	donor.sh(t, "mount -t tmpfs hides-the-disk /tmp && test ! -e /tmp/site.sh")
 	l.generalizeLive(t, donor)
 	l.lap("the donor is generalized, its power cut")
-	snapshot := copyDisk(t, donor.image, filepath.Join(l.dir, "snapshot.img"))
 	t.Run("raw", func(t *testing.T) {
-		mounted(t, snapshot, func(root string) {
+		mounted(t, donor.image, func(root string) {
 			planted.test(t, root)
 			testManifest(t, root)
 			if found := holding(t, root, machineID(t, was.MachineID)); len(found) > 0 {
 				t.Errorf("files of the generalized disk hold the donor's machine ID: %v", found)
 			}
 		})
-		l.testRaw(t, v1alpha1.ProfileStatic, lived, snapshot, needles, planted)
+		l.testRaw(t, v1alpha1.ProfileStatic, lived, donor.image, needles, planted)
 		// An ID is no secret, and ext4's journal holds the names of directories that were called by it.
-		t.Logf("donor's machine ID in the blocks of the generalized disk: %v", leftIn(t, snapshot, machineID(t, was.MachineID)))
+		t.Logf("donor's machine ID in the blocks of the generalized disk: %v", leftIn(t, donor.image, machineID(t, was.MachineID)))
 	})
 	l.lap("the raw disks are searched")
 	want := expectation{donor: was, provisioned: []string{"donor"}, upgraded: "2.0", ran: identityModules, idle: recipeModules}
 	t.Run("clones", func(t *testing.T) {
-		ids := l.clones(t, snapshot, "clone", "static, prototype", func(string) string { return recipe })
+		ids := l.clones(t, donor.image, "clone", "static, prototype", func(string) string { return recipe })
 		l.lap("two clones have been looked at")
 		testClones(t, want, ids, used)
 		l.testFindings(t, "clone", list, false)
+		discard(t, l.imageOf("clone2"))
 		t.Run("donor", func(t *testing.T) {
 			again := l.boot(t, "donor", donor.image, recipe)
 			l.timed(t, "static, donor's own disk", again)
 			testReturned(t, want, l.look(t, again, ""), ids)
 			again.cutPower(t)
+			discard(t, again.image)
 		})
 		l.lap("the donor is back in service")
-		l.testNextGeneration(t, filepath.Join(l.dir, "clone1.img"))
-	})
-	t.Run("control", func(t *testing.T) {
-		ids := l.clones(t, served, "copy", "", func(string) string { return recipe })
-		l.lap("two copies of the disk that was not generalized have been looked at")
-		// Names, host keys and the serving certificate are made anew by cloud-init, which sees a new instance.
-		testControl(t, was, ids, used, []string{"agent key", "duid", "journal", "machine-id", "random seed"})
-		l.testFindings(t, "copy", list, true)
-		t.Logf("recipe's commands ran on copy1: %v", ids[0].Provisioned)
+		l.testNextGeneration(t, l.imageOf("clone1"))
+		discard(t, l.imageOf("clone1"))
 	})
 	t.Run("bootstrap", l.testBootstrap)
 	l.lap("done")
@@ -99,7 +101,7 @@ func (l *lab) clones(t *testing.T, image, name, kind string, recipe func(name st
 	var seeds [2]string
 	for i := range on {
 		clone := fmt.Sprintf("%s%d", name, i+1)
-		disk := copyDisk(t, image, filepath.Join(l.dir, clone+".img"))
+		disk := copyDisk(t, image, l.imageOf(clone))
 		seeds[i] = seedOf(t, disk)
 		on[i] = l.boot(t, clone, disk, recipe(clone))
 		if kind != "" {

@@ -33,28 +33,26 @@ func TestNodes(t *testing.T) {
 
 	recipe, token := c.nodeRecipe(t)
 	n.add("join token", token[strings.Index(token, ".")+1:])
-	donor := c.bootNode(t, "first-node", copyDisk(t, platform, filepath.Join(c.dir, "first-node.img")), recipe)
+	donor := c.bootNode(t, "first-node", platform, recipe)
 	pod := c.awaitPod(t, donor.name)
 	c.lap("the donor has joined and runs the workload")
 	c.use(t, n, donor, pod)
 	was := c.nodeIdentity(t, donor)
 	donor.powerOff(t)
-	served := copyDisk(t, donor.image, filepath.Join(c.dir, "node-served.img"))
-	prototype := copyDisk(t, served, filepath.Join(c.dir, "node-prototype.img"))
 	c.lap("the donor was put to use and is off")
 
+	t.Run("control", func(t *testing.T) { c.testNodeControl(t, donor.image, was) })
+	c.lap("a copy of the disk that was not generalized was refused")
 	pulled := c.registry.requests()
-	t.Run("disk", func(t *testing.T) { c.testNodeDisk(t, n, served, prototype) })
+	t.Run("disk", func(t *testing.T) { c.testNodeDisk(t, n, donor.image) })
 	c.lap("its disk is generalized and searched")
 	t.Run("clones", func(t *testing.T) {
-		c.testNodeClones(t, prototype, was)
+		c.testNodeClones(t, donor.image, was)
 		if asked := c.registry.requests()[len(pulled):]; len(asked) > 0 {
 			t.Errorf("the clones have asked the registry %d times, first: %s", len(asked), asked[0])
 		}
 	})
 	c.lap("two clones have joined and run the workload")
-	t.Run("control", func(t *testing.T) { c.testNodeControl(t, served, was) })
-	c.lap("a copy of the disk that was not generalized was refused")
 }
 
 // deploy has one pod of the workload run on every node.
@@ -139,16 +137,22 @@ func (c *cluster) use(t *testing.T, n *needles, donor *machine, pod string) {
 	})
 }
 
-// testNodeDisk generalizes a node's disk, as a copy of a disk is, and looks for what is left. The search must
-// have found what is to be found on the disk as it was.
-func (c *cluster) testNodeDisk(t *testing.T, n *needles, served, prototype string) {
-	before := n.inImage(t, served)
+// testNodeDisk generalizes a node's disk, as a copy of a disk is, and looks for what is left. Search and verifier
+// must have found what is to be found on the disk as it was.
+func (c *cluster) testNodeDisk(t *testing.T, n *needles, prototype string) {
+	before := n.inImage(t, prototype)
 	t.Logf("of %d needles %d are on the donor's disk: %s", len(n.values), len(before), strings.Join(before, ", "))
 	for _, place := range []string{"variable from a Secret", "argument", "annotation", "label", "container's log", "container's writable layer", "emptyDir"} {
 		if !slices.Contains(before, place) {
 			t.Errorf("the search does not find the needle that is in the %s", place)
 		}
 	}
+	mounted(t, prototype, func(root string) {
+		c.verify(t, 4, root, "--profile", "bootstrap")
+		if left := n.inTree(t, root); len(left) == 0 {
+			t.Error("no file of the donor has a needle: this search finds nothing")
+		}
+	})
 	manifest := filepath.Join(c.dir, "node.json")
 	mounted(t, prototype, func(root string) {
 		t.Logf("kamino generalize:\n%s", run(t, c.kamino, "generalize", "--root", root, "--profile", "bootstrap"))
@@ -169,12 +173,6 @@ func (c *cluster) testNodeDisk(t *testing.T, n *needles, served, prototype strin
 	c.verify(t, 0, prototype, "--manifest", manifest, "--free-only")
 	// The disk itself knows the keys that packages and container images brought, so blocks in use are told of as well.
 	mounted(t, prototype, func(root string) { c.verify(t, 0, prototype, "--manifest", manifest, "--tree", root) })
-	mounted(t, copyDisk(t, served, served+".control"), func(root string) {
-		c.verify(t, 4, root, "--profile", "bootstrap")
-		if left := n.inTree(t, root); len(left) == 0 {
-			t.Error("no file of the donor has a needle: this search finds nothing")
-		}
-	})
 }
 
 // nodeIdentity is what no two nodes may have in common, by where it is.
@@ -218,7 +216,7 @@ func (c *cluster) testNodeClones(t *testing.T, prototype string, was map[string]
 	for i := range on {
 		name := fmt.Sprintf("clone-%d", i+1)
 		recipe, _ := c.nodeRecipe(t)
-		on[i] = c.bootNode(t, name, copyDisk(t, prototype, filepath.Join(c.dir, name+".img")), recipe)
+		on[i] = c.bootNode(t, name, copyDisk(t, prototype, c.imageOf(name)), recipe)
 	}
 	for _, m := range on {
 		pod := c.awaitPod(t, m.name)
@@ -241,6 +239,7 @@ func (c *cluster) testNodeClones(t *testing.T, prototype string, was map[string]
 	}
 	for _, m := range on {
 		m.cutPower(t)
+		discard(t, m.image)
 	}
 }
 
@@ -248,7 +247,7 @@ func (c *cluster) testNodeClones(t *testing.T, prototype string, was map[string]
 // donor's files, and the identities must be the donor's.
 func (c *cluster) testNodeControl(t *testing.T, served string, was map[string]string) {
 	recipe, _ := c.nodeRecipe(t)
-	m := c.bootNode(t, "copy", copyDisk(t, served, filepath.Join(c.dir, "copy.img")), recipe)
+	m := c.bootNode(t, "copy", copyDisk(t, served, c.imageOf("copy")), recipe)
 	log := m.sh(t, "cat /var/log/cloud-init-output.log")
 	for _, want := range []string{"FileAvailable--etc-kubernetes-kubelet.conf", "FileAvailable--etc-kubernetes-pki-ca.crt"} {
 		if !strings.Contains(log, want) {
@@ -263,4 +262,5 @@ func (c *cluster) testNodeControl(t *testing.T, served string, was map[string]st
 		t.Error("the copy has a machine ID of its own: this comparison finds nothing")
 	}
 	m.cutPower(t)
+	discard(t, m.image)
 }

@@ -128,9 +128,9 @@ func leaderOf(nspawn int) int {
 	return 0
 }
 
-// try runs a shell command on the machine.
+// try runs a shell command on the machine, which has no directory by the name of the host's TMPDIR.
 func (m *machine) try(command string) (string, error) {
-	return attempt("nsenter", "-t", strconv.Itoa(m.leader), "-a", "sh", "-c", command)
+	return attempt("nsenter", "-t", strconv.Itoa(m.leader), "-a", "env", "-u", "TMPDIR", "sh", "-c", command)
 }
 
 // sh runs a shell command on the machine that must not fail.

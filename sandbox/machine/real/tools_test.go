@@ -75,10 +75,11 @@ func TestTools(t *testing.T) {
 			continue
 		}
 		// Each has a file of its own: a disk that was in use may be written back late.
-		copied := copyDisk(t, image, filepath.Join(l.dir, strings.Fields(tool.name)[0]+".img"))
+		copied := copyDisk(t, image, l.imageOf(strings.Fields(tool.name)[0]))
 		begun := time.Now()
 		tool.use(t, l, copied)
 		results[tool.name] = l.measure(t, copied, planted, list, time.Since(begun))
+		discard(t, copied)
 	}
 	t.Logf("\n%s", compared(t, planted, results))
 	if left := results["kamino generalize"]; len(left.left) > 0 || len(left.lost) > 0 || left.findings > 0 {

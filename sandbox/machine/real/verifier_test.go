@@ -19,8 +19,8 @@ import (
 )
 
 // testRaw searches free blocks, and has kamino's own verifier search them. Both must find nothing on the
-// disk that was generalized live, and something on the one that it was made from and on one that was
-// generalized without a trim. Used blocks are the tree's to answer for: Debian ships examples of keys, which
+// disk that was generalized live, and something on the one that it was made from and on that one when it was
+// generalized without a trim, after which it is removed. Used blocks are the tree's to answer for: Debian ships examples of keys, which
 // on a raw disk cannot be told from others.
 func (l *lab) testRaw(t *testing.T, profile v1alpha1.Profile, lived, generalized string, needles map[string][]byte, planted *plants) {
 	marker := map[string][]byte{"something that was planted": []byte(planted.marker)}
@@ -37,7 +37,8 @@ func (l *lab) testRaw(t *testing.T, profile v1alpha1.Profile, lived, generalized
 	})
 	l.verify(t, 0, generalized, "--free-only", "--manifest", manifest)
 	l.verify(t, 4, lived, "--free-only", "--manifest", manifest)
-	l.testUntrimmed(t, profile, copyDisk(t, lived, filepath.Join(l.dir, string(profile)+"-untrimmed.img")), needles, planted)
+	l.testUntrimmed(t, profile, lived, needles, planted)
+	discard(t, lived)
 }
 
 // testUntrimmed generalizes a disk as a tree, which leaves what was deleted in free blocks until it is
@@ -122,7 +123,7 @@ func (l *lab) listIdentities(t *testing.T, m *machine) string {
 func (l *lab) testFindings(t *testing.T, name, list string, want bool) {
 	t.Helper()
 	for i := range 2 {
-		image := filepath.Join(l.dir, fmt.Sprintf("%s%d.img", name, i+1))
+		image := l.imageOf(fmt.Sprintf("%s%d", name, i+1))
 		mounted(t, image, func(root string) {
 			out, err := exec.CommandContext(t.Context(), l.kamino, "verify", root, "--identities", list, "-o", "json").Output()
 			var report struct{ Findings []scan.Finding }

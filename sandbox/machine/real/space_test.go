@@ -1,0 +1,103 @@
+//go:build machines
+
+package real
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// needed is what all disks of a test may have on the host at one time, in bytes. It is asked for beforehand, and
+// a test whose disks have had more fails, so that the figure stays true.
+const needed = 4 << 30
+
+// requireSpace ends the test where its disks have no room, which would show after minutes in the middle of a copy.
+func requireSpace(t *testing.T, dir string) {
+	t.Helper()
+	var room syscall.Statfs_t
+	if err := syscall.Statfs(dir, &room); err != nil {
+		t.Fatal(err)
+	}
+	if free := room.Bavail * uint64(room.Bsize); free < needed {
+		t.Fatalf("the machines' disks need %.1f GB in %s, %.1f are free: make room, or name another place with TMPDIR", gigabytes(needed), os.TempDir(), gigabytes(float64(free)))
+	}
+}
+
+func gigabytes(bytes float64) float64 { return bytes / 1e9 }
+
+// watchSpace measures twice a second what lies in a directory, until the test is over.
+func watchSpace(t *testing.T, dir string) (end func()) {
+	t.Helper()
+	var peak atomic.Int64
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			peak.Store(max(peak.Load(), allocated(dir)))
+			select {
+			case <-over:
+				return
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-ended
+		t.Logf("the disks had %.1f GB of the host's at most", gigabytes(float64(peak.Load())))
+		if peak.Load() > needed {
+			t.Errorf("that is more than the %.1f GB that are asked for beforehand: remove what nothing needs any more", gigabytes(needed))
+		}
+	}
+}
+
+// allocated is what a directory's files take of its own file system, in bytes: holes of disks take nothing. What is
+// mounted in it is another's.
+func allocated(dir string) (sum int64) {
+	var own syscall.Stat_t
+	if err := syscall.Lstat(dir, &own); err != nil {
+		return 0
+	}
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		var file syscall.Stat_t
+		if err != nil || syscall.Lstat(path, &file) != nil {
+			return nil // It went meanwhile.
+		}
+		if file.Dev != own.Dev {
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		sum += file.Blocks * 512
+		return nil
+	})
+	return sum
+}
+
+// imageOf is where a machine's disk lies.
+func (l *lab) imageOf(machine string) string { return filepath.Join(l.dir, machine+".img") }
+
+// copyDisk is what a snapshot and a new disk from it are: the same bytes, holes and all. Where the host's file
+// system can, both share their blocks.
+func copyDisk(t *testing.T, from, to string) string {
+	t.Helper()
+	run(t, "cp", "--reflink=auto", "--sparse=always", from, to)
+	return to
+}
+
+// discard removes disks of machines that are off, as soon as nobody looks at them any more: all disks of a line
+// together are more than a host may have.
+func discard(t *testing.T, images ...string) {
+	t.Helper()
+	for _, image := range images {
+		if err := os.Remove(image); err != nil {
+			t.Error(err)
+		}
+	}
+}
