@@ -48,7 +48,7 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 	settings := c.Prototype.Spec.Settings.Defaulted()
 	return selection.Refusals(selection.Subject{
 		Node: found.Node, Pool: c.PoolName, Peers: around.Peers, OwnNode: c.OwnNode, Prototype: c.Prototype.Name,
-		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable,
+		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable, Leaves: settings.DonorLeaves(),
 	}), nil
 }
 

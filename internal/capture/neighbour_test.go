@@ -94,17 +94,17 @@ func TestWhoElseIsAwayCounts(t *testing.T) {
 	s.succeeded(s.play())
 }
 
-// TestEvictionsAreCounted tells a node that costs others little from one with pods that may not go.
-func TestEvictionsAreCounted(t *testing.T) {
+// TestTheBurdenIsTold tells a node that costs others little from one with pods that may not go.
+func TestTheBurdenIsTold(t *testing.T) {
 	s := newStage(t)
-	if n, err := s.engine.Evictions(t.Context(), donorName, v1alpha1.DrainSettings{}); err != nil || n != 3 {
-		t.Errorf("%d evictions, %v", n, err)
+	if n, err := s.engine.Burden(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions != 3 {
+		t.Errorf("%d evictions, %v", n.Evictions, err)
 	}
 	s.annotatePod("app-1", v1alpha1.SafeToEvictAnnotation, "false")
-	if n, err := s.engine.Evictions(t.Context(), donorName, v1alpha1.DrainSettings{}); err != nil || n < notEvictable {
-		t.Errorf("%d evictions, %v", n, err)
+	if n, err := s.engine.Burden(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions < notEvictable {
+		t.Errorf("%d evictions, %v", n.Evictions, err)
 	}
-	if n, err := s.engine.Evictions(t.Context(), donorName, v1alpha1.DrainSettings{Disrupt: true}); err != nil || n != 3 {
-		t.Errorf("%d evictions, %v", n, err)
+	if n, err := s.engine.Burden(t.Context(), donorName, v1alpha1.DrainSettings{Disrupt: true}, false); err != nil || n.Evictions != 3 {
+		t.Errorf("%d evictions, %v", n.Evictions, err)
 	}
 }

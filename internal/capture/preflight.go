@@ -5,7 +5,6 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
-	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // begun tells that what speaks against the capture is not asked any more: it has begun, or ends.
@@ -27,20 +26,6 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 	w.facts.Refused = len(w.refusals) > 0
 	return verdict.Err()
 }
-
-// Evictions counts the pods that would have to leave a node. Many more than any node has are told for one with pods
-// that may not be evicted.
-func (e *Engine) Evictions(ctx context.Context, name string, drain v1alpha1.DrainSettings) (int, error) {
-	left, err := node.Left(ctx, e.Kube, name, drain, node.Own{})
-	n := len(left.Pods)
-	if len(left.Stuck) > 0 || len(left.Protected) > 0 && !drain.Disrupt {
-		n += notEvictable
-	}
-	return n, err
-}
-
-// notEvictable is more pods than a node has.
-const notEvictable = 1 << 20
 
 // Case gathers what speaks for or against capturing the Prototype, which need not exist. An error means that too little
 // could be looked at for one: the Node, or the pools of nodes. What the caller has seen under one look (cloud.OneLook) is

@@ -37,6 +37,7 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&m.Force, "force", false, "also give the right to delete any pod, for drains with force")
+	cmd.Flags().BoolVar(&m.RemoveDonors, "remove-donors", false, "also give the right to delete a Node, for donors that do not return")
 	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
 	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "image of the controller and of its generalize pods")
 	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,

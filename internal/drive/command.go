@@ -19,7 +19,7 @@ import (
 func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provider, engine Engine, o Options) (*policy.Decider, error) {
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodecache.NewNodes(provider),
-		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, Evictions: engine.Evictions, OwnNode: o.OwnNode, Now: o.Now,
+		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, Burden: engine.Burden, OwnNode: o.OwnNode, Now: o.Now,
 		Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)

@@ -59,7 +59,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	if err := manager.Add(k.sweeper(engine, decider.Nodes)); err != nil {
 		return err
 	}
-	decider.Preflight, decider.Evictions = engine.Refusals, engine.Evictions
+	decider.Preflight, decider.Burden = engine.Refusals, engine.Burden
 	rebuilds := k.rebuilds(manager, provider, decider)
 	decider.Rebuild = rebuilds.Take
 	if err := manager.Add(rebuilds.Rebuilder()); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 // Engine is the part of capture.Engine that a process calls.
@@ -22,7 +23,7 @@ type Engine interface {
 	Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
 	Preview(ctx context.Context, p *v1alpha1.Prototype) (capture.Preview, error)
 	Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
-	Evictions(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
+	Burden(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.Burden, error)
 	Orphan(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
 	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
 	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)

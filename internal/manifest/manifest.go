@@ -31,6 +31,8 @@ type Options struct {
 	GeneralizeNamespace string
 	// Force adds the right to delete any pod, which a drain with force needs at its timeout.
 	Force bool
+	// RemoveDonors adds the right to delete a Node, which a donor that does not return needs.
+	RemoveDonors bool
 	// Controller adds the Deployment.
 	Controller bool
 	// Image of the controller, and through it of the generalize pods. Required with Controller.
@@ -108,6 +110,12 @@ func Write(w io.Writer, o Options) error {
 	}
 	if o.Force {
 		names = append(names, "force.yaml")
+	}
+	if o.RemoveDonors {
+		names = append(names, "remove.yaml")
+	}
+	if o.RemoveDonors && !o.NoAdmissionPolicy {
+		names = append(names, "remove-admission.yaml")
 	}
 	if o.Controller {
 		names = append(names, "controller.yaml")

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	stdcmp "cmp"
 	"os"
 	"slices"
 	"strings"
@@ -219,7 +220,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 // it had, so that an upgrade takes its own binding over.
 func TestTwoNamespaces(t *testing.T) {
 	owner := map[string]string{}
-	for _, o := range []Options{{Force: true}, {Namespace: "team-a", Force: true}, {Namespace: "team-b", Force: true}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"}} {
+	for _, o := range []Options{{Force: true, RemoveDonors: true}, {Namespace: "team-a", Force: true, RemoveDonors: true}, {Namespace: "team-b", Force: true, RemoveDonors: true}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"}} {
 		for _, object := range documents(t, o) {
 			if object.GetKind() != "ClusterRoleBinding" {
 				continue
@@ -256,6 +257,48 @@ func TestTheRightToDeletePodsIsAskedFor(t *testing.T) {
 	}
 	if got := deletes(Options{Force: true}); !slices.Equal(got, []string{"kamino-engine-force"}) {
 		t.Errorf("%v may delete any pod", got)
+	}
+}
+
+// What a donor that does not return needs is only granted where somebody asked for it, and no more than that; and where the
+// API server can hold it, to nodes that do not serve.
+func TestTheRightToDeleteNodesIsAskedFor(t *testing.T) {
+	for _, o := range []Options{{}, {Force: true}, {RemoveDonors: true}, {RemoveDonors: true, NoAdmissionPolicy: true}, {RemoveDonors: true, Namespace: "team-a"}} {
+		var deletes, walls, reads []string
+		for _, object := range documents(t, o) {
+			if object.GetKind() == "ValidatingAdmissionPolicy" && strings.HasPrefix(object.GetName(), "kamino-nodes.") {
+				walls = append(walls, object.GetName())
+			}
+			if object.GetKind() != "ClusterRole" {
+				continue
+			}
+			role := as[rbacv1.ClusterRole](t, []*unstructured.Unstructured{object}, "ClusterRole", object.GetName())
+			for _, rule := range role.Rules {
+				if slices.Contains(rule.Resources, "nodes") && slices.Contains(rule.Verbs, "delete") {
+					deletes = append(deletes, role.Name)
+				}
+				if slices.Contains(rule.Resources, "persistentvolumes") {
+					reads = append(reads, role.Name+" "+strings.Join(rule.Verbs, ","))
+				}
+			}
+		}
+		var role, wall, read []string
+		if o.RemoveDonors {
+			role, read = []string{"kamino-engine-remove"}, []string{"kamino-engine-remove get"}
+			if !o.NoAdmissionPolicy {
+				wall = []string{"kamino-nodes." + stdcmp.Or(o.Namespace, v1alpha1.DefaultNamespace)}
+			}
+		}
+		if !slices.Equal(deletes, role) || !slices.Equal(walls, wall) || !slices.Equal(reads, read) {
+			t.Errorf("%+v: %v may delete nodes, held by %v; %v", o, deletes, walls, reads)
+		}
+		if !o.RemoveDonors {
+			continue
+		}
+		bound := as[rbacv1.ClusterRoleBinding](t, documents(t, o), "ClusterRoleBinding", "kamino-engine-remove"+apart(stdcmp.Or(o.Namespace, v1alpha1.DefaultNamespace)))
+		if bound.RoleRef.Name != "kamino-engine-remove" || bound.Subjects[0].Name != "kamino-engine" {
+			t.Errorf("%+v: bound is %+v", o, bound)
+		}
 	}
 }
 

@@ -97,7 +97,7 @@ func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
 		return ctx.Err()
 	}
 	again := d.judge(ctx, o.rules, o.Pool, mine, w.now)
-	d.prefer(ctx, again)
+	d.prefer(ctx, again, w.now)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

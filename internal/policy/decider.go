@@ -48,9 +48,9 @@ type Decider struct {
 	Preflight func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
 	// Permissions, if set, lists what the credential may do for a pool: cloud.Auditor's.
 	Permissions func(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error)
-	// Evictions, if set, counts the pods that would have to leave a node: capture.Engine's. Of candidates that the
-	// rules find alike the one with the fewest is taken.
-	Evictions func(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
+	// Burden, if set, tells what taking a node would cost others: capture.Engine's. Of candidates that the rules find alike
+	// the one with the least is taken.
+	Burden func(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.Burden, error)
 	// Rebuild, if set, takes the next node of a pool's oldest image; who carries it on is another's matter. Nil rebuilds none.
 	Rebuild func(ctx context.Context, r Rebuild) (Taken, error)
 	// OwnNode is the node that this process runs on; empty if it runs on none.

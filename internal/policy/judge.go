@@ -72,6 +72,7 @@ type Outcome struct {
 func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v1alpha1.Prototype, now time.Time) *Outcome {
 	o := &Outcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.Looks.Last(pool.ID), due: now.Add(reconsider)}
 	subject := d.subject(pool, prototypes, now)
+	subject.Leaves = o.leaves
 	if r.invalid == nil {
 		o.Answer = r.schedule.At(now, schedule.PastOf(prototypes), r.spec.Failures)
 	}
@@ -209,12 +210,16 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 	case len(o.replaced) > 0:
 		say(Rebuilding, fmt.Sprintf("%s of pool %s is being rebuilt: a capture begins once it is back", strings.Join(o.replaced, ", "), o.Pool.Name))
 	case r.spec.DryRun:
-		say(v1alpha1.PolicyDryRun, fmt.Sprintf("node %s would be captured as version %s; spec.dryRun keeps policy %s from it",
-			choice.Donor.Name, imageversion.Of(now), r.policy))
+		say(v1alpha1.PolicyDryRun, o.wouldCapture(choice.Donor.Name, now))
 	default:
 		chosen()
 		o.Wanted = true
 	}
+}
+
+// wouldCapture is what a policy in a dry run says of the donor.
+func (o *Outcome) wouldCapture(donor string, now time.Time) string {
+	return fmt.Sprintf("node %s would be captured as version %s; spec.dryRun keeps policy %s from it", donor, imageversion.Of(now), o.Policy)
 }
 
 // count reports from how many images the pool's nodes were built, by what was last seen of them.

@@ -96,7 +96,7 @@ func (d *Decider) plan(ctx context.Context, w *world, r *rules, pool Pool) Plan 
 		_ = d.count(looking, pool.ID) // and what this counts; the decision says if it is not known
 	}
 	plan.Outcome = d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
-	d.prefer(ctx, plan.Outcome)
+	d.prefer(ctx, plan.Outcome, w.now)
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {
 		if p, err := d.prototype(w, plan.Outcome, plan.Choice.Best.Name); err == nil {

@@ -60,7 +60,11 @@ type Pool struct {
 	// FailedToday names, by the node's name, the Prototype that failed with that donor today. Such a donor is
 	// taken only if no other will do.
 	FailedToday map[string]string
+	// Leaves tells whether a node would not return if it were the donor (v1alpha1.Settings.DonorLeaves). Nil: all return.
+	Leaves func(*corev1.Node) bool
 }
+
+func (p Pool) leaves(n *corev1.Node) bool { return p.Leaves != nil && p.Leaves(n) }
 
 // Rules are a policy's.
 type Rules struct {

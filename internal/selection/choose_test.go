@@ -148,6 +148,7 @@ func TestRules(t *testing.T) {
 		{name: "the only one", around: func(p *Pool, _ *Rules) { p.Nodes = p.Nodes[:1] }, want: []string{OnlyReadyNode}},
 		{name: "the only one that works", around: func(p *Pool, _ *Rules) { notReady(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
 		{name: "the only one that takes pods", around: func(p *Pool, _ *Rules) { cordon(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
+		{name: "the last of its zone, and would leave", node: in("eu-1"), around: func(p *Pool, _ *Rules) { p.Leaves = allLeave; in("eu-2")(p.Nodes[1]) }, want: []string{LastOfZone}},
 		{name: "cordoned beside one that takes pods", node: cordon, around: func(p *Pool, _ *Rules) { p.Nodes = append(p.Nodes, patchedNode("n3", cordon)) }, want: []string{Unschedulable}},
 		{name: "refused by others", around: func(p *Pool, _ *Rules) {
 			p.NodeRefusals = map[string][]cloud.Refusal{"n1": {{Reason: "EphemeralOSDisk", Message: "node n1 has one: no"}}, "n2": nil}

@@ -1,10 +1,7 @@
 package selection
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -65,34 +62,4 @@ func awaySentence(pool string, away, allowed int) string {
 		nodes = "node of pool %s is"
 	}
 	return fmt.Sprintf("%d "+nodes+" not Ready or cordoned, and with the donor there may be %d", away, pool, allowed)
-}
-
-// Prefer orders a choice's candidates anew by what their capture would cost others: among those that have not failed
-// today and score alike, the one with the fewest evictions comes first. evictions counts pods by node; candidates
-// that it does not know come after those that it does, in the order that they have.
-func (c *Choice) Prefer(pool Pool, evictions map[string]int) {
-	cost := func(v Verdict) int {
-		if n, known := evictions[v.Node]; known {
-			return n
-		}
-		return math.MaxInt
-	}
-	slices.SortStableFunc(c.Candidates, func(a, b Verdict) int {
-		if (a.FailedToday == "") != (b.FailedToday == "") {
-			return cmp.Compare(len(a.FailedToday), len(b.FailedToday))
-		}
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(cost(a), cost(b)))
-	})
-	if len(c.Candidates) == 0 {
-		return
-	}
-	best := c.Candidates[0].Node
-	i := slices.IndexFunc(pool.Nodes, func(n *corev1.Node) bool { return n.Name == best })
-	if i < 0 {
-		return
-	}
-	c.Best = pool.Nodes[i]
-	if c.Donor != nil {
-		c.Donor, c.Message = c.Best, chosen(pool.Name, c.Candidates)
-	}
 }

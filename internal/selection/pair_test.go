@@ -40,6 +40,7 @@ var flaws = []flaw{
 	{reason: ReadyTooShort, node: readySince(now.Add(-time.Minute))},
 	{reason: Reserved, node: annotated(v1alpha1.ReservationAnnotation, `{"name":"p","uid":"u"}`)},
 	{reason: OnlyReadyNode, around: func(p *Pool, _ *Rules) { cordon(p.Nodes[1]) }},
+	{reason: LastOfZone, node: in("eu-1"), around: func(p *Pool, _ *Rules) { p.Leaves = allLeave; in("eu-2")(p.Nodes[1]) }},
 	{reason: RefusedByExpression, around: func(_ *Pool, r *Rules) { r.Expressions = refusing("n1") }},
 }
 
@@ -132,7 +133,7 @@ func TestPreferOnlyOrders(t *testing.T) {
 				evictions[v.Node] = rapid.IntRange(0, 3).Draw(t, "pods")
 			}
 		}
-		after.Prefer(pool, evictions)
+		after.Prefer(pool, light(evictions))
 		if a, b := slices.Sorted(slices.Values(candidateNames(before))), slices.Sorted(slices.Values(candidateNames(after))); !slices.Equal(a, b) || before.Reason != after.Reason {
 			t.Fatalf("the candidates were %v (%s) and are %v (%s)", a, before.Reason, b, after.Reason)
 		}
@@ -154,7 +155,7 @@ func TestPreferOnlyOrders(t *testing.T) {
 		}
 		again := after
 		again.Candidates = slices.Clone(after.Candidates)
-		again.Prefer(pool, evictions)
+		again.Prefer(pool, light(evictions))
 		if diff := cmp.Diff(after, again); diff != "" {
 			t.Fatalf("once more: %s", diff)
 		}

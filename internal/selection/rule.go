@@ -33,7 +33,7 @@ func Reasons() []string {
 	return []string{
 		NotLinux, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, NotPatched, PatchTimeInvalid, PatchedInFuture,
 		PatchedBeforeImage, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
-		ExpressionFailed, Reserved, OnlyReadyNode, DoNotDisrupt,
+		ExpressionFailed, Reserved, OnlyReadyNode, LastOfZone, DoNotDisrupt,
 	}
 }
 
@@ -52,7 +52,7 @@ type subject struct {
 // chooserRules, in the order in which a person would ask. The first that refuses a node counts for it.
 var chooserRules = []func(*subject) *cloud.Refusal{
 	asked(linux), asked(worker), asked(notHere), notIgnored, asked(undisrupted), schedulable, noRebootPending, patched, patchedSinceImage, goodPatch, rebootedSincePatch,
-	asked(staying), asked(ready), asked(roomy), readyLongEnough, asked(free), notAloneInPool,
+	asked(staying), asked(ready), asked(roomy), readyLongEnough, asked(free), notAloneInPool, zonedInPool,
 }
 
 // asked has a rule for named nodes asked of a node under judgement.
@@ -69,16 +69,18 @@ type judge struct {
 	ignored map[string]bool // nodes
 	takers  int             // nodes that could take another's pods
 	away    int             // nodes that are out of service
+	zones   zones
 }
 
 func newJudge(pool Pool, rules Rules, now time.Time) *judge {
-	j := &judge{pool: pool, rules: rules, now: now, ignored: make(map[string]bool, len(rules.IgnoreNodes))}
+	j := &judge{pool: pool, rules: rules, now: now, ignored: make(map[string]bool, len(rules.IgnoreNodes)), zones: zones{}}
 	// A pool without a prototype of its own has the oldest image that there is.
 	j.waived = rules.MaxImageAge > 0 && (pool.BuiltAt.IsZero() || now.Sub(pool.BuiltAt) >= rules.MaxImageAge)
 	for _, name := range rules.IgnoreNodes {
 		j.ignored[name] = true
 	}
 	for _, n := range pool.Nodes {
+		j.zones.count(n)
 		if takesPods(n) {
 			j.takers++
 		}
@@ -91,7 +93,7 @@ func newJudge(pool Pool, rules Rules, now time.Time) *judge {
 
 // judge asks every rule about a node.
 func (j *judge) judge(n *corev1.Node) Verdict {
-	s := subject{judge: j, Subject: Subject{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt}}
+	s := subject{judge: j, Subject: Subject{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt, Leaves: j.pool.leaves(n)}}
 	s.verdict = Verdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
 	if since, ready := nodestate.ReadySince(n); ready {
 		s.ready, s.verdict.ReadySince = true, since

@@ -33,6 +33,8 @@ type Subject struct {
 	Disrupt bool
 	// MaxUnavailable of the pool's nodes, the donor included. One if it is zero.
 	MaxUnavailable intstr.IntOrString
+	// Leaves: as a donor the node would not return (v1alpha1.Settings.DonorLeaves).
+	Leaves bool
 }
 
 // Reasons of the rules in this package.
@@ -48,7 +50,7 @@ const (
 )
 
 // rules, in the order in which a person would ask.
-var rules = []func(Subject) *cloud.Refusal{linux, worker, staying, ready, roomy, notAlone, outnumbered, notHere, undisrupted, free}
+var rules = []func(Subject) *cloud.Refusal{linux, worker, staying, ready, roomy, notAlone, zoned, outnumbered, notHere, undisrupted, free}
 
 // Refusals asks every rule. None means that the node may be a donor.
 func Refusals(s Subject) []cloud.Refusal {

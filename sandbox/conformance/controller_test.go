@@ -132,7 +132,7 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 	}
 	decider := &policy.Decider{
 		Read: c.api, Client: c.api, Cloud: provider, Nodes: c.nodes, Looks: c.looks, Preflight: c.engine.Refusals, Log: logr.Discard(),
-		Permissions: auditor.Permissions, Degraded: c.metrics.CapturesRefused, Evictions: c.engine.Evictions,
+		Permissions: auditor.Permissions, Degraded: c.metrics.CapturesRefused, Burden: c.engine.Burden,
 	}
 	c.decide = &policycontroller.Reconciler{Pass: decider.Pass, Nodes: c.nodes}
 	metadata := metadatafake.NewTestScheme()

@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -16,7 +17,8 @@ func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.P
 	if err != nil {
 		return nil, err
 	}
-	return append(judged(s, granted, recipeActions, ""), judged(s, granted, rebuildActions, "kamino rollback --replace-nodes")...), nil
+	return slices.Concat(judged(s, granted, recipeActions, ""), judged(s, granted, rebuildActions, "kamino rollback --replace-nodes"),
+		judged(s, granted, removeActions, cloud.ForRemoval)), nil
 }
 
 // Permissions implements cloud.LineAuditor, likewise.

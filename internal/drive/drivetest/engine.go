@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 // The captures that a scripted engine makes.
@@ -45,9 +46,9 @@ var phases = []v1alpha1.Phase{
 	v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
 }
 
-// Evictions are as many for each node.
-func (s *Engine) Evictions(context.Context, string, v1alpha1.DrainSettings) (int, error) {
-	return 1, nil
+// Burden is the same for each node.
+func (s *Engine) Burden(context.Context, string, v1alpha1.DrainSettings, bool) (selection.Burden, error) {
+	return selection.Burden{Evictions: 1}, nil
 }
 
 // Refusals answers as the script says.
