@@ -117,7 +117,7 @@ var rooms = map[string]room{
 	"internal/apitest":     {own: "api", foreign: "*"},
 	"internal/policy/week": {own: "*", foreign: "*"},
 
-	"internal/drive/drivetest": {own: "api capture cloud", foreign: kubeLoop},
+	"internal/drive/drivetest": {own: "api capture cloud selection", foreign: kubeLoop},
 }
 
 // kept is what one room has for itself, with the reason: "*" does not stand for these.
