@@ -85,6 +85,11 @@ type OrderSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	PodName string `json:"podName"`
 
+	// Afterwards says what becomes of the donor. A profile that takes off a disk what its node joins by is applied to a
+	// running donor only where that is removed. Return if absent.
+	// +optional
+	Afterwards Afterwards `json:"afterwards,omitempty"`
+
 	// Generalize says how, as the Prototype's settings do.
 	Generalize GeneralizeSettings `json:"generalize"`
 

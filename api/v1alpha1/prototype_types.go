@@ -91,7 +91,7 @@ type Donor struct {
 }
 
 // Phase says in one word what a capture is doing. It is for people: decide by conditions.
-// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Releasing;Publishing;Promoting;Retiring;ScalingOut;GivingBack;Succeeded;Failed
+// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;Promoting;Retiring;ScalingOut;GivingBack;Succeeded;Failed
 type Phase string
 
 // The phases in the order of a capture when nothing goes wrong.
@@ -105,11 +105,15 @@ const (
 	PhaseSnapshotting Phase = "Snapshotting"
 	PhaseStarting     Phase = "Starting"
 	PhaseWaitingReady Phase = "WaitingReady"
-	PhaseReleasing    Phase = "Releasing"
-	PhasePublishing   Phase = "Publishing"
-	PhasePromoting    Phase = "Promoting"
-	PhaseRetiring     Phase = "Retiring"
-	PhaseScalingOut   Phase = "ScalingOut"
+	// PhaseGrowing has the pool grow by the node that takes the place of a donor which does not return.
+	PhaseGrowing Phase = "Growing"
+	// PhaseRemoving takes such a donor out of its pool, whether the capture goes well or not.
+	PhaseRemoving   Phase = "Removing"
+	PhaseReleasing  Phase = "Releasing"
+	PhasePublishing Phase = "Publishing"
+	PhasePromoting  Phase = "Promoting"
+	PhaseRetiring   Phase = "Retiring"
+	PhaseScalingOut Phase = "ScalingOut"
 	// PhaseGivingBack is a capture that has failed or is being deleted and still holds something.
 	PhaseGivingBack Phase = "GivingBack"
 	PhaseSucceeded  Phase = "Succeeded"
@@ -276,10 +280,10 @@ type RecipeStatus struct {
 
 // DonorStatus says how long the donor was away.
 type DonorStatus struct {
-	// ReservedAt is when the capture began to hold the donor.
+	// ReservedAt is when the capture began to hold the donor, or took one out of service whose successor it had awaited.
 	// +optional
 	ReservedAt *metav1.MicroTime `json:"reservedAt,omitempty"`
-	// ReleasedAt is when the donor was given back.
+	// ReleasedAt is when the donor was given back, or was gone.
 	// +optional
 	ReleasedAt *metav1.MicroTime `json:"releasedAt,omitempty"`
 	// State in which the donor was when it was last looked at. Once it is given back it is not looked at any more.
@@ -288,7 +292,7 @@ type DonorStatus struct {
 }
 
 // DonorState is what a look finds a donor to be.
-// +kubebuilder:validation:Enum=Ready;NotReady;Off;NodeGone;Gone
+// +kubebuilder:validation:Enum=Ready;NotReady;Off;NodeGone;Gone;Removed
 type DonorState string
 
 const (
@@ -302,6 +306,8 @@ const (
 	DonorNodeGone DonorState = "NodeGone"
 	// DonorGone: there is no instance of it any more.
 	DonorGone DonorState = "Gone"
+	// DonorRemoved: the capture had its instance removed, because it does not return.
+	DonorRemoved DonorState = "Removed"
 )
 
 // Failure says why a capture ended without a new recipe.

@@ -36,8 +36,30 @@ type Reservation struct {
 	DownBootID string `json:"downBootID,omitempty"`
 	// ReturningSince is when it was written down that the disk is no longer needed and the power comes back.
 	ReturningSince *metav1.Time `json:"returningSince,omitempty"`
+	// Departure is that of a capture's donor which does not return, as in the Record; nil for any other node.
+	Departure *Departure `json:"departure,omitempty"`
 	// Rebuild is what a replacement must not forget of the node; nil where something else holds it.
 	Rebuild *Rebuild `json:"rebuild,omitempty"`
+}
+
+// Departure is how far a donor is that does not return, and how far the node that takes its place. It stands in the Record
+// and in the reservation, because either may be all that is left of a capture.
+type Departure struct {
+	// GrowFirst: the pool grows before the donor is taken; otherwise its place is filled once it is gone.
+	GrowFirst bool `json:"growFirst,omitempty"`
+	// Target is how many nodes the pool is meant to have by its growth, which goes there from one fewer; 0 before that is
+	// decided. It is decided anew where the pool has become smaller than that.
+	Target int64 `json:"target,omitempty"`
+	// DecidedAt is when a growth was first decided. The time of the node that comes by it runs from here.
+	DecidedAt *metav1.Time `json:"decidedAt,omitempty"`
+	// After is the youngest Node's age at that time, by the API server's clock: one that was made later may be the successor.
+	After *metav1.Time `json:"after,omitempty"`
+	// TakenAt is when the donor was taken out of service behind its successor. The deadline runs from here.
+	TakenAt *metav1.Time `json:"takenAt,omitempty"`
+	// Successor is the Node for which the donor was taken.
+	Successor string `json:"successor,omitempty"`
+	// Removing: the donor's disk is no longer needed, and its instance is removed.
+	Removing bool `json:"removing,omitempty"`
 }
 
 // Record is what a capture must not forget even if its status is lost. Each field is written before the
@@ -67,6 +89,8 @@ type Record struct {
 	Order *OrderRecord `json:"order,omitempty"`
 	// Returning: the donor's disk is no longer needed; its power comes back and must not be taken again.
 	Returning bool `json:"returning,omitempty"`
+	// Departure of a donor that does not return; nil before it is reserved, and for any other donor.
+	Departure *Departure `json:"departure,omitempty"`
 	// ScaleOut is the growth of the pool after the promotion.
 	ScaleOut *ScaleOut `json:"scaleOut,omitempty"`
 }

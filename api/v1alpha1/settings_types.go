@@ -28,7 +28,7 @@ type Settings struct {
 	// Donor says what becomes of the donor.
 	// +optional
 	// +kubebuilder:default={}
-	Donor DonorSettings `json:"donor,omitempty"`
+	Donor DonorSettings `json:"donor,omitzero"`
 
 	// Drain says how the donor's pods are asked to leave.
 	// +optional
@@ -169,7 +169,8 @@ type OutOfServiceSettings struct {
 	Deadline metav1.Duration `json:"deadline,omitzero"`
 
 	// ReadyTimeout is how long, past the deadline, a started donor may take to be Ready again before the
-	// capture stops waiting, gives it back as it is and fails.
+	// capture stops waiting, gives it back as it is and fails. Of a donor that does not return it is how long the node that
+	// the pool grows by first may take to be Ready; then the capture fails, and the donor was not taken.
 	// +optional
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:Type=string

@@ -84,6 +84,8 @@ type Case struct {
 	OwnNode string
 	// Drives: the asking process would carry the capture out, so that its own rights count.
 	Drives bool
+	// MayRemove: the cloud's provider knows how to remove an instance, as a donor has to be that does not return.
+	MayRemove bool
 	// Again: all was asked before the donor's disk was looked at, and what does not change by itself is not asked again.
 	Again bool
 

@@ -39,7 +39,7 @@ func sound() *Case {
 	p.Spec.Settings.Drain.Force = true
 	p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "copy"}
 	return &Case{
-		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1", Image: "kamino:v1", Namespace: "ours", OwnNode: "elsewhere",
+		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1", Image: "kamino:v1", MayRemove: true, Namespace: "ours", OwnNode: "elsewhere",
 		Queued: Found(false), Others: Found[[]Other](nil), Donor: Found(Donor{Node: &donor}),
 		Surroundings: Found(Surroundings{Of: cloud.Membership{Pool: "memory:///pool1"}, OfName: "pool1", Peers: []corev1.Node{readyNode("peer")}}),
 		Pods:         Found(Pods{}), ClockAhead: Found(time.Duration(0)), BuiltFrom: Found(cloud.Image{}),
@@ -141,8 +141,16 @@ var troubles = []spoiled{
 	},
 	{
 		name: "a profile whose donors stay away", reason: ProfileUnsupported,
-		words: "profile bootstrap removes the credentials",
-		spoil: func(c *Case) { c.Prototype.Spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap },
+		words: "profile bootstrap takes off the disk what node donor joins the cluster by, so that it cannot return: leave settings.donor.afterwards out",
+		spoil: func(c *Case) {
+			c.Prototype.Spec.Settings.Generalize.Profile, c.Prototype.Spec.Settings.Donor.Afterwards = v1alpha1.ProfileBootstrap, v1alpha1.Return
+		},
+	},
+	{
+		name: "a donor that nobody can remove", reason: RemovalUnsupported,
+		words: "node donor does not return from its capture, and Kamino cannot remove instances in its cloud",
+		spoil: func(c *Case) { c.Prototype.Spec.Settings.Donor.Afterwards, c.MayRemove = v1alpha1.Remove, false },
+		alone: "profile",
 	},
 	{
 		name: "a setting of another cloud", reason: SettingOfOtherCloud,

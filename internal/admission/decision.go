@@ -44,12 +44,16 @@ func clock(c *Case) ([]cloud.Refusal, error) {
 }
 
 func profile(c *Case) ([]cloud.Refusal, error) {
-	profile := c.Prototype.Spec.Settings.Defaulted().Generalize.Profile
-	if profile.Traits().DonorMayReturn {
-		return nil, nil
+	settings := c.Prototype.Spec.Settings
+	switch profile := settings.Defaulted().Generalize.Profile; {
+	case !settings.DonorLeaves() && !profile.Traits().DonorMayReturn:
+		return refuse(ProfileUnsupported, "leave settings.donor.afterwards out, or use profile static if the pool's nodes share one credential",
+			"profile %s takes off the disk what node %s joins the cluster by, so that it cannot return", profile, c.node()), nil
+	case settings.DonorLeaves() && !c.MayRemove:
+		return refuse(RemovalUnsupported, "capture with a profile whose donor returns, and without settings.donor.afterwards: Remove",
+			"node %s does not return from its capture, and Kamino cannot remove instances in its cloud", c.node()), nil
 	}
-	return refuse(ProfileUnsupported, "use profile static if the pool's nodes share one credential",
-		"profile %s removes the credentials that the donor itself needs to come back, so a donor that returns to service cannot be generalized with it", profile), nil
+	return nil, nil
 }
 
 // foreign refuses settings of another cloud than the donor's, which would do nothing.

@@ -23,6 +23,7 @@ const (
 	CapturedToday      = "CapturedToday"
 	CaptureInFlight    = "CaptureInFlight"
 	ProfileUnsupported = "ProfileUnsupported"
+	RemovalUnsupported = "RemovalUnsupported"
 	NoImage            = "NoImage"
 	ImageNotAllowed    = "ImageNotAllowed"
 	NotInstalled       = "NotInstalled"

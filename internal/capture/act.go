@@ -27,13 +27,11 @@ func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
 	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
 		return nil // reported in status; settle does the rest
 	case plan.Look, plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.Adopt, plan.Believe,
-		plan.DeletePod, plan.DeleteOrder, plan.Return, plan.Release, plan.Forget, plan.SaveRecipe:
+		plan.DeletePod, plan.DeleteOrder, plan.Return, plan.Release, plan.Forget, plan.SaveRecipe, plan.DeleteNode:
 		return e.actOnCluster(ctx, w, d.Do)
 	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
-		plan.DeleteSnapshot, plan.Promote, plan.Retire, plan.ScaleOut, plan.DeleteImage:
+		plan.DeleteSnapshot, plan.Promote, plan.Retire, plan.ScaleOut, plan.DeleteImage, plan.Enlarge, plan.Remove:
 		return e.actOnCloud(ctx, w, d.Do)
-	case plan.Enlarge, plan.Remove, plan.DeleteNode:
-		return fmt.Errorf("%s: a donor that does not return is refused before it is taken, so that there is none", d.Do)
 	}
 	return fmt.Errorf("no such action: %s", d.Do)
 }
@@ -51,6 +49,9 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Note:
 		return holdOf(e).note(ctx, w)
 	case plan.Cordon:
+		if err := departuresOf(e).take(ctx, w); err != nil {
+			return err
+		}
 		return node.Cordon(ctx, e.Kube, w.node)
 	case plan.Evict:
 		return drainOf(e).evict(ctx, w)
@@ -64,6 +65,8 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 		}
 		announcerOf(e).released(w)
 		return nil
+	case plan.DeleteNode:
+		return departuresOf(e).deleteNode(ctx, w)
 	case plan.Forget:
 		return ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
 	default: // plan.SaveRecipe
@@ -110,7 +113,13 @@ func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) e
 	var err error
 	switch action {
 	case plan.Protect:
-		err = e.Cloud.Hold(ctx, w.id, tokenOf(w.reservation))
+		if err = departuresOf(e).take(ctx, w); err == nil {
+			err = e.Cloud.Hold(ctx, w.id, tokenOf(w.reservation))
+		}
+	case plan.Enlarge:
+		err = departuresOf(e).enlarge(ctx, w)
+	case plan.Remove:
+		err = departuresOf(e).remove(ctx, w)
 	case plan.Stop:
 		_, err = e.Cloud.EnsureStopped(ctx, w.id)
 	case plan.TakeSnapshot:
@@ -146,6 +155,9 @@ func (h hold) reserve(ctx context.Context, w *world) error {
 		}
 	}
 	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.hold.Token, metav1.NewTime(h.now()))
+	if w.facts.Leaves {
+		reservation.Departure = &v1alpha1.Departure{GrowFirst: w.facts.GrowFirst}
+	}
 	if err := node.Reserve(ctx, h.Kube, w.node, reservation); err != nil {
 		return err
 	}
@@ -157,6 +169,9 @@ func (h hold) reserve(ctx context.Context, w *world) error {
 func (w *world) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
 	return func(r *v1alpha1.Record) {
 		r.Reservation, r.BuiltFrom, r.LookingSince = reservation, w.instance.BuiltFrom, nil
+		if reservation != nil {
+			r.Departure = reservation.Departure
+		}
 		if image := w.recipe.Recipe.Image; image != "" {
 			r.Recipe = image
 		}

@@ -16,10 +16,16 @@ func (a announcer) announce(w *world, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
 	case plan.Reserve:
-		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is taken out of service to become version %s of pool %s", node, version, pool)
+		if w.facts.Leaves && w.facts.GrowFirst {
+			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved to become version %s of pool %s; it serves until the pool has grown by the node that takes its place", node, version, pool)
+		} else {
+			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is taken out of service to become version %s of pool %s", node, version, pool)
+		}
 		if w.kured.Unknown != "" {
 			a.event(w, corev1.EventTypeWarning, KuredLockUnknown, "whether kured reboots another node meanwhile can't be told: %s", w.kured.Unknown)
 		}
+	case plan.DeleteNode:
+		a.event(w, corev1.EventTypeNormal, "Removed", "node %s does not return: its instance is removed from pool %s, and its Node object goes", node, pool)
 	case plan.TakeSnapshot:
 		a.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and off; its disk is being copied", node)
 	case plan.Promote:
@@ -39,7 +45,7 @@ func (a announcer) announce(w *world, d plan.Decision) {
 func (a announcer) announceTrouble(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
-	if a.Recorder == nil || p.Status.Failure != nil || is == nil || is.Status != metav1.ConditionTrue || was != nil && was.Reason == is.Reason {
+	if a.Recorder == nil || p.Status.Failure != nil && (is == nil || is.Reason == p.Status.Failure.Reason) || is == nil || is.Status != metav1.ConditionTrue || was != nil && was.Reason == is.Reason {
 		return
 	}
 	a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Capture", "%s", is.Message)
@@ -85,4 +91,14 @@ func (a announcer) event(w *world, kind, reason, format string, args ...any) {
 		return
 	}
 	a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
+}
+
+// grows is the event of a pool that grows for a donor which does not return.
+func (a announcer) grows(w *world) {
+	a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by the node that takes the place of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
+}
+
+// goes is the event of such a donor when it goes.
+func (a announcer) goes(w *world) {
+	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, because nothing by which it could join is left on its disk", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 }

@@ -32,7 +32,7 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *world) error {
 	if !f.Unrecorded && (!f.Touched || w.atWork()) {
 		return nil
 	}
-	if w.held() && f.Returning {
+	if w.held() && (f.Returning || w.removing()) {
 		// The way back does not depend on it, and nothing else is done before the donor is back.
 		f.Snapshot = plan.Complete
 		return nil

@@ -33,6 +33,11 @@ type (
 		Cloud cloud.Provider
 		now   func() time.Time
 	}
+	// departures has the donors leave that do not return: the pool grows by a successor, and the instance goes with its Node.
+	departures struct {
+		hold
+		announcer
+	}
 	// drain sees to it that what runs on the donor goes elsewhere.
 	drain struct {
 		Kube      kubernetes.Interface
@@ -102,6 +107,8 @@ func announcerOf(e *Engine) announcer { return announcer{e.Recorder, e.Log} }
 func ledgerOf(e *Engine) ledger { return ledger{e.Client, e.Kube, e.Log} }
 
 func holdOf(e *Engine) hold { return hold{ledgerOf(e), e.Cloud, e.now} }
+
+func departuresOf(e *Engine) departures { return departures{holdOf(e), announcerOf(e)} }
 
 func drainOf(e *Engine) drain { return drain{e.Kube, e.podNamespace(), e.now} }
 

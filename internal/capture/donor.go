@@ -15,6 +15,8 @@ import (
 func (w *world) donorState() v1alpha1.DonorState {
 	f := &w.facts
 	switch {
+	case f.Power == plan.InstanceGone && w.removing():
+		return v1alpha1.DonorRemoved
 	case f.Power == plan.InstanceGone:
 		return v1alpha1.DonorGone
 	case f.Power != plan.On:
@@ -32,7 +34,11 @@ func reportDonor(w *world, now time.Time) {
 	s := &w.p.Status
 	switch {
 	case w.held() && w.reservation != nil && s.Donor == nil:
-		at := metav1.NewMicroTime(w.reservation.ReservedAt.Time)
+		since, taken := w.takenAt()
+		if !taken {
+			return // it serves until its successor does
+		}
+		at := metav1.NewMicroTime(since)
 		for _, step := range s.Steps {
 			if step.Phase == v1alpha1.PhaseReserving && step.StartedAt.After(at.Time) {
 				at = step.StartedAt // a reservation is kept in whole seconds
@@ -70,6 +76,8 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 		set(metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorNodeGone:
 		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("somebody deleted node %s while the capture holds it; its instance runs", p.Spec.Donor.NodeName))
+	case donor.State == v1alpha1.DonorRemoved:
+		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("node %s does not return: its instance is removed", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorGone:
 		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("the instance of node %s is gone while the capture holds it", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil:
@@ -94,7 +102,7 @@ func (a announcer) announceDonor(before, p *v1alpha1.Prototype) {
 	case v1alpha1.DonorGone:
 		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "InstanceGone", "Capture",
 			"the instance of node %s is gone while the capture holds it", p.Spec.Donor.NodeName)
-	case v1alpha1.DonorReady, v1alpha1.DonorNotReady, v1alpha1.DonorOff:
+	case v1alpha1.DonorReady, v1alpha1.DonorNotReady, v1alpha1.DonorOff, v1alpha1.DonorRemoved:
 	}
 }
 
@@ -103,8 +111,8 @@ func (a announcer) released(w *world) {
 	name := w.p.Spec.Donor.NodeName
 	switch state := w.donorState(); state {
 	case v1alpha1.DonorReady:
-		a.event(w, corev1.EventTypeNormal, "Released", "node %s is back in service as it was", name)
+		a.event(w, corev1.EventTypeNormal, "Released", "node %s is back in service as it was%s", name, kept(w))
 	default:
-		a.event(w, corev1.EventTypeWarning, "Released", "node %s is given back; %s", name, donorWords[state])
+		a.event(w, corev1.EventTypeWarning, "Released", "node %s is given back; %s%s", name, donorWords[state], kept(w))
 	}
 }

@@ -31,7 +31,8 @@ func (d drain) lookPods(ctx context.Context, w *world) error {
 // overdue: the drain takes longer than it may.
 func (d drain) overdue(w *world) bool {
 	limit := w.p.Spec.Settings.Defaulted().Drain.Timeout.Duration
-	return w.reservation != nil && d.now().Sub(w.reservation.ReservedAt.Time) > limit
+	since, taken := w.takenAt()
+	return taken && d.now().Sub(since) > limit
 }
 
 // evict asks the pods that are left to go, once. Past the drain's timeout, with force, budgets count no more.

@@ -23,6 +23,7 @@ func failure(w *world, d plan.Decision) *v1alpha1.Failure {
 	}
 	f := &v1alpha1.Failure{Reason: string(d.Why)}
 	f.Message, f.CloudError = w.sentence(d.Why)
+	f.Message += aftermath(w)
 	return f
 }
 
@@ -53,11 +54,19 @@ func (w *world) sentence(why plan.Reason) (message, cloudError string) {
 		return fmt.Sprintf("the record of prototype %s was removed by somebody else while node %s was being captured: see who changes annotation %s, then try again", w.p.Name, n, v1alpha1.RecordAnnotation), ""
 	case plan.ReservationLost:
 		return fmt.Sprintf("%s while it was being captured: see who changes annotation %s, then try again", w.reservationLost(), v1alpha1.ReservationAnnotation), ""
+	case plan.SuccessorFailed:
+		return fmt.Sprintf("the node that is to take the place of node %s was not Ready within %s, so that node %s was not taken: see why new nodes of pool %s do not join, then try again", n, limits.OutOfService.ReadyTimeout.Duration, n, pool), ""
 	case plan.DeadlineExceeded:
+		if _, taken := w.takenAt(); !taken {
+			return fmt.Sprintf("node %s was reserved for longer than %s and not taken: see what it waited for, then try again", n, limits.OutOfService.Deadline.Duration+limits.OutOfService.ReadyTimeout.Duration), ""
+		}
 		return fmt.Sprintf("node %s was out of service for longer than the deadline of %s without a snapshot: see which step took long, or allow a later deadline", n, limits.OutOfService.Deadline.Duration), ""
 	case plan.DrainTimeout:
 		return fmt.Sprintf("node %s was not drained within %s; left: %s", n, limits.Drain.Timeout.Duration, w.leftovers()), ""
 	case plan.Interrupted:
+		if w.facts.Leaves {
+			return fmt.Sprintf("the capture of node %s was broken off after its disk had been touched, and the node was removed: capture another one", n), ""
+		}
 		return fmt.Sprintf("the capture of node %s was broken off after its disk had been touched and the donor given back: try again", n), ""
 	case plan.DonorRestarted:
 		return fmt.Sprintf("node %s was started by somebody else between its generalization and its snapshot, so the disk is no longer proven: keep other tools from starting it, then try again", n), ""
@@ -116,6 +125,28 @@ func (w *world) donorGone() string {
 	return fmt.Sprintf("node %s was deleted by somebody while it was being captured, and its instance is there: see who deletes nodes, and capture another one", n)
 }
 
+// aftermath says of a donor that does not return what becomes of it, and of its pool, as the end of a failure's sentence.
+func aftermath(w *world) string {
+	switch {
+	case !w.facts.Leaves || !w.held():
+		return ""
+	case w.facts.Touched && w.facts.GrowFirst:
+		return fmt.Sprintf("; node %s cannot join again, so that its instance is removed, and pool %s has grown by one node before", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
+	case w.facts.Touched:
+		return fmt.Sprintf("; node %s cannot join again, so that its instance is removed, and pool %s gets another node in its place", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
+	}
+	return kept(w)
+}
+
+// kept says that a pool has grown for a donor which was not captured, as the end of a sentence; empty if it has not.
+func kept(w *world) string {
+	d := w.departure()
+	if !w.facts.GrowFirst || d.Target == 0 || d.TakenAt == nil && w.capacity > 0 && w.capacity < d.Target {
+		return ""
+	}
+	return fmt.Sprintf("; the node that pool %s has grown by for it stays: take it away if the pool is not to keep it", w.p.Spec.Pool)
+}
+
 func orNothing(text string) string {
 	if text == "" {
 		return "it gave no reason"
@@ -156,7 +187,8 @@ func (e ending) verdictOf(w *world, d plan.Decision, err error) error {
 		e.unpromoted(w, c)
 		return nil
 	}
-	waiting := d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.facts.Failed && !w.facts.Deleting
+	ahead := d.Do == plan.Enlarge && !w.removing() // the donor waits for it, reserved
+	waiting := ahead || d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.facts.Failed && !w.facts.Deleting
 	if !errors.As(err, &c) || !waiting && d.Do != plan.Publish {
 		return err
 	}
@@ -166,10 +198,14 @@ func (e ending) verdictOf(w *world, d plan.Decision, err error) error {
 			return err // the donor is back: this can wait for its remedy
 		}
 	case cloud.Invalid, cloud.Unsupported, cloud.QuotaExceeded:
-	case cloud.NotFound, cloud.Conflict, cloud.Throttled, cloud.Unavailable, cloud.Refused:
+	case cloud.Refused:
+		if !ahead {
+			return err
+		}
+	case cloud.NotFound, cloud.Conflict, cloud.Throttled, cloud.Unavailable:
 		return err
 	}
-	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error(), CloudError: c.Message})
+	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error() + aftermath(w), CloudError: c.Message})
 	return nil
 }
 

@@ -74,7 +74,8 @@ func (h hold) readLock(ctx context.Context, w *world) error {
 func (w *world) takeOver(reservation *v1alpha1.Reservation) {
 	w.reservation = reservation
 	w.facts.Noted = (w.record.GeneralizeBootID == "" || reservation.GeneralizeBootID != "") &&
-		(w.record.LeaveBoot() == "" || reservation.LeaveBoot() != "") && (!w.record.Returning || reservation.ReturningSince != nil)
+		(w.record.LeaveBoot() == "" || reservation.LeaveBoot() != "") && (!w.record.Returning || reservation.ReturningSince != nil) &&
+		(w.record.Departure == nil || !w.record.Departure.Removing || reservation.Departure != nil && reservation.Departure.Removing)
 	if w.facts.Recorded {
 		return
 	}
@@ -82,6 +83,9 @@ func (w *world) takeOver(reservation *v1alpha1.Reservation) {
 	w.record.GeneralizeBootID = cmp.Or(w.record.GeneralizeBootID, reservation.GeneralizeBootID)
 	w.record.DownBootID = cmp.Or(w.record.DownBootID, reservation.DownBootID)
 	w.record.Returning = w.record.Returning || reservation.ReturningSince != nil
+	if w.record.Departure == nil {
+		w.record.Departure = reservation.Departure
+	}
 }
 
 // holds tells whether the holder is a capture of this very instance that has not ended. One of a kind that this version
@@ -108,7 +112,7 @@ func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.Instan
 // the pool has nothing that could be.
 func (h hold) lookHold(ctx context.Context, w *world) error {
 	f := &w.facts
-	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting {
+	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || leaves(w) {
 		return nil
 	}
 	hold, err := h.Cloud.HoldOf(ctx, w.id)
@@ -134,6 +138,7 @@ func tokenOf(r *v1alpha1.Reservation) string {
 func (h hold) note(ctx context.Context, w *world) error {
 	reservation := *w.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
+	reservation.Departure = cmp.Or(w.record.Departure, reservation.Departure)
 	if w.record.Returning && reservation.ReturningSince == nil {
 		since := metav1.NewTime(h.now())
 		reservation.ReturningSince = &since
@@ -181,11 +186,15 @@ func (h hold) lookDeadlines(w *world) {
 		return
 	}
 	f, now := &w.facts, h.now()
-	held := now.Sub(w.reservation.ReservedAt.Time)
 	limit := w.p.Spec.Settings.Defaulted().OutOfService
+	since, taken := w.takenAt()
+	held := now.Sub(since)
+	if !taken {
+		held -= limit.ReadyTimeout.Duration // it serves while its successor is awaited
+	}
 	f.Overdue = held > limit.Deadline.Duration
 	f.Hopeless = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
-	since := w.returningSince()
+	since = w.returningSince()
 	if since.IsZero() {
 		return
 	}

@@ -29,7 +29,7 @@ import (
 func (q inquiry) gather(ctx context.Context, w *world) *admission.Case {
 	c := &admission.Case{
 		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.unplaced, Image: q.image, AllowedImages: q.AllowedImages,
-		Namespace: q.namespace, OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Pod != plan.NoPod,
+		MayRemove: mayRemove(q.Cloud), Namespace: q.namespace, OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Pod != plan.NoPod,
 	}
 	if c.Pool == "" {
 		return c
@@ -49,6 +49,12 @@ func (q inquiry) gather(ctx context.Context, w *world) *admission.Case {
 		q.cloud(ctx, w, c)
 	}
 	return c
+}
+
+// mayRemove tells whether the provider knows how to.
+func mayRemove(provider cloud.Provider) bool {
+	_, able := cloud.As[cloud.Remover](provider)
+	return able
 }
 
 // turn looks at the other captures, and at kured.

@@ -53,13 +53,15 @@ type world struct {
 	reported    map[string]string
 	disbelieved string
 
-	snapshot cloud.Snapshot
-	copying  bool // the snapshot was looked at, and is being made
-	image    cloud.Image
-	recipe   cloud.Pool
-	change   cloud.RecipeChange
-	retire   []string
-	savedAs  string // the Secret that keeps what the recipe loses
+	snapshot  cloud.Snapshot
+	copying   bool // the snapshot was looked at, and is being made
+	image     cloud.Image
+	recipe    cloud.Pool
+	change    cloud.RecipeChange
+	retire    []string
+	successor string // the node that takes the donor's place, if it is there
+	capacity  int64  // of the pool, where it was looked at for a successor
+	savedAs   string // the Secret that keeps what the recipe loses
 	// customData is the copy that goes with it; nil if nobody named one.
 	customData []byte
 	// admission is what speaks for or against a capture that has not begun, refusals what comes of it, and unread what of
@@ -92,7 +94,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 		return w, e.lookPreflight(ctx, w)
 	}
 	for _, part := range []func(context.Context, *world) error{
-		podsOf(e).lookPod, artifactsOf(e).lookCopy, e.lookInstance, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
+		podsOf(e).lookPod, artifactsOf(e).lookCopy, departuresOf(e).lookAhead, e.lookInstance, departuresOf(e).lookBehind, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
 		promotionOf(e).lookRecipe, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain,
 	} {
 		if err := part(ctx, w); err != nil {
@@ -150,6 +152,7 @@ func (e *Engine) lookNode(ctx context.Context, w *world) error {
 	if w.node != nil {
 		w.readNode()
 	}
+	readDeparture(w)
 	holdOf(e).lookDeadlines(w)
 	return drainOf(e).lookPods(ctx, w)
 }
@@ -228,7 +231,10 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 	case err == nil:
 		w.instance = instance
 		w.instance.BuiltFrom = e.Cloud.BuiltFrom(w.pool, instance)
-		f.Power = power(instance.Power)
+		f.Power, f.Removing = power(instance.Power), instance.Removing
+		if w.removing() {
+			f.Power, f.Rebooted = plan.Off, false // whatever it is: its disk is not needed, and nobody starts it again
+		}
 		err = holdOf(e).lookHold(ctx, w)
 	}
 	if err != nil && !w.begun() && f.Pod == plan.NoPod {
@@ -249,8 +255,9 @@ func (w *world) speaksForItself() bool {
 		return false
 	}
 	draining := f.Recorded && f.Cordoned && !f.MustBoot()
+	awaiting := awaitsSuccessor(w) && f.Successor != plan.SuccessorReady
 	looked := f.Recorded && f.Lock == plan.Ours && f.Pod != plan.NoPod && !f.MustBoot() // that pod goes first, whatever the cloud says
-	return draining || looked || w.generalizing()
+	return draining || looked || awaiting || w.generalizing()
 }
 
 // generalizing tells that the pod is at work, and nothing else has happened since.

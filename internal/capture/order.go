@@ -72,9 +72,17 @@ func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMeth
 		},
 		Spec: v1alpha1.OrderSpec{
 			Prototype: p.Name, PrototypeUID: p.UID, NodeName: p.Spec.Donor.NodeName, Method: method, Token: token, PodName: podName(p),
-			Generalize: p.Spec.Settings.Defaulted().Generalize, RulesDigest: rules, Key: key,
+			Generalize: p.Spec.Settings.Defaulted().Generalize, RulesDigest: rules, Key: key, Afterwards: afterwards(p),
 		},
 	}
+}
+
+// afterwards is what becomes of the donor, as the pod has to know it.
+func afterwards(p *v1alpha1.Prototype) v1alpha1.Afterwards {
+	if p.Spec.Settings.DonorLeaves() {
+		return v1alpha1.Remove
+	}
+	return v1alpha1.Return
 }
 
 func (o orders) makeOrder(ctx context.Context, order *v1alpha1.Order) error {

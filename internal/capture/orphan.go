@@ -79,7 +79,7 @@ func (e *Engine) lookOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(holder.Name, w.p.Spec.Pool)
 	w.facts.Deleting = true
-	for _, part := range []func(context.Context, *world) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, artifactsOf(e).lookOrphanSnapshot} {
+	for _, part := range []func(context.Context, *world) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, departuresOf(e).lookBehind, artifactsOf(e).lookOrphanSnapshot} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
 		}

@@ -32,6 +32,7 @@ var (
 var tempos = map[plan.Reason]tempo{
 	plan.ForPowerOn: booting, plan.ForReady: booting,
 	plan.ForTurn: leisurely, plan.ForNeighbour: leisurely, plan.ForImage: publishing, plan.ForDeletion: leisurely, plan.ForHolder: leisurely,
+	plan.ForSuccessor: leisurely, plan.ForRemoval: leisurely,
 }
 
 const (

@@ -49,6 +49,7 @@ type stage struct {
 	cloud *memory.Cloud
 	pool  cloud.PoolID
 	donor cloud.InstanceID
+	peer  cloud.InstanceID
 
 	kube    *fake.Clientset
 	objects kubetesting.ObjectTracker
@@ -84,11 +85,14 @@ type stage struct {
 	// holdless pools do nothing by themselves that an instance could be held from.
 	holdless bool
 	// lineage is the version that the pool's instances were built from; empty for a generic image.
-	lineage    string
-	wipeStatus bool // lose the status at every restart
-	engine     *Engine
-	name       string
-	restarts   int
+	lineage string
+	// lonely keeps the kubelets of the pool's new instances from joining; tidy has the cluster delete the Nodes of instances
+	// that are gone.
+	lonely, tidy bool
+	wipeStatus   bool // lose the status at every restart
+	engine       *Engine
+	name         string
+	restarts     int
 }
 
 type option func(*stage)
@@ -109,11 +113,11 @@ func newStage(t testing.TB, options ...option) *stage {
 		s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.lineage, "customData", "vmssCSE")
 	}
 	s.donor = s.cloud.AddInstance(s.pool, "0")
-	peer := s.cloud.AddInstance(s.pool, "1")
+	s.peer = s.cloud.AddInstance(s.pool, "1")
 	if s.protected {
 		s.must(s.cloud.Hold(t.Context(), s.donor, cloud.Unheld))
 	}
-	s.buildCluster(peer)
+	s.buildCluster(s.peer)
 	provider := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome { return s.next(c.Op + " " + c.Resource) })
 	s.wrapped = provider
 	s.restart()
@@ -127,8 +131,12 @@ func (s *stage) must(err error) {
 	}
 }
 
-// next numbers a call and says what becomes of it.
+// next numbers a call and says what becomes of it. An instance is removed only when its disk was copied, or the capture has
+// failed or is deleted.
 func (s *stage) next(what string) memory.Outcome {
+	if strings.HasPrefix(what, "EnsureRemoved ") {
+		s.mayRemove()
+	}
 	n := len(s.calls)
 	s.calls = append(s.calls, what)
 	if s.lose == nil {
@@ -400,6 +408,7 @@ func (s *stage) tick(d time.Duration) {
 	s.cloud.Settle()
 	s.runPod()
 	s.runKubelet()
+	s.runOthers()
 }
 
 func (s *stage) tracked(resource, namespace, name string) runtime.Object {
@@ -415,6 +424,7 @@ func (s *stage) runKubelet() {
 	n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
 	machine := s.cloud.World().Instance(s.donor)
 	if machine.ID == "" {
+		s.runNone(n)
 		return
 	}
 	running := machine.Power == cloud.PowerRunning && (machine.Boots == 1 || !s.hung)
@@ -433,6 +443,34 @@ func (s *stage) runKubelet() {
 	}
 	if !equality.Semantic.DeepEqual(before.Status, n.Status) {
 		s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+	}
+}
+
+// runNone is for a Node whose instance is gone: nothing is heard of it, and a cloud's controller may delete it.
+func (s *stage) runNone(n *corev1.Node) {
+	switch {
+	case n == nil:
+	case s.tidy:
+		s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", n.Name))
+	case n.Status.Conditions[0].Status != corev1.ConditionUnknown:
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown
+		s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+	}
+}
+
+// runOthers has the pool's new instances join, each with a Node of its own.
+func (s *stage) runOthers() {
+	if s.lonely {
+		return
+	}
+	for _, m := range s.cloud.World().Instances {
+		name := "node-" + string(m.ID[strings.LastIndex(string(m.ID), "/")+1:])
+		if m.ID == s.donor || m.ID == s.peer || m.Power != cloud.PowerRunning || s.tracked("nodes", "", name) != nil {
+			continue
+		}
+		n := s.node(name, m.ID)
+		n.Annotations, n.CreationTimestamp = nil, metav1.NewTime(s.clock.Now())
+		s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
 	}
 }
 
@@ -467,7 +505,7 @@ func (s *stage) runLook(pod *corev1.Pod) {
 }
 
 func (s *stage) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {
-	return &v1alpha1.Proof{UID: order.Spec.PrototypeUID, Order: order.UID, BootID: order.Spec.Token, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1",
+	return &v1alpha1.Proof{UID: order.Spec.PrototypeUID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1",
 		Rules: 7, Met: 7, Acted: 3, Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())}
 }
 

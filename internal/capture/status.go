@@ -31,6 +31,7 @@ var phases = map[plan.Action]v1alpha1.Phase{
 	plan.Stop:         v1alpha1.PhaseStopping,
 	plan.TakeSnapshot: v1alpha1.PhaseSnapshotting,
 	plan.DeletePod:    v1alpha1.PhaseStarting, plan.Return: v1alpha1.PhaseStarting, plan.Start: v1alpha1.PhaseStarting,
+	plan.Enlarge: v1alpha1.PhaseGrowing, plan.Remove: v1alpha1.PhaseRemoving, plan.DeleteNode: v1alpha1.PhaseRemoving,
 	plan.Unprotect: v1alpha1.PhaseReleasing, plan.Release: v1alpha1.PhaseReleasing, plan.Forget: v1alpha1.PhaseReleasing,
 	plan.Publish: v1alpha1.PhasePublishing, plan.DeleteSnapshot: v1alpha1.PhasePublishing,
 	plan.SaveRecipe: v1alpha1.PhasePromoting, plan.Promote: v1alpha1.PhasePromoting,
@@ -43,7 +44,7 @@ var phases = map[plan.Action]v1alpha1.Phase{
 var waits = map[plan.Reason]v1alpha1.Phase{
 	plan.ForTurn: v1alpha1.PhasePending, plan.ForNeighbour: v1alpha1.PhaseReserving, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
-	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
+	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForSuccessor: v1alpha1.PhaseGrowing, plan.ForRemoval: v1alpha1.PhaseRemoving, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
 }
 
 // report writes what was seen and decided into the status.
@@ -98,12 +99,16 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 	switch {
 	case w.onlyLooked(d):
 		return v1alpha1.PhasePreflight
+	case w.removing() && w.held():
+		return v1alpha1.PhaseRemoving
 	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
 		return v1alpha1.PhaseGivingBack
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
 		return w.p.Status.Phase // the end of whatever was deleted, or done
 	case d.Do == plan.Wait:
 		return waits[d.Why]
+	case d.Do == plan.DeletePod && leaves(w) && w.held():
+		return v1alpha1.PhaseRemoving
 	case d.Do == plan.DeletePod && !w.facts.Touched:
 		return v1alpha1.PhaseReserving // it has looked
 	case d.Do == plan.Note && w.facts.Returning:
@@ -136,6 +141,9 @@ func enter(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
 
 // progress is a few words on what the step is at.
 func progress(w *world, d plan.Decision) string {
+	if text := departureProgress(w, d); text != "" {
+		return text
+	}
 	switch {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)
@@ -153,6 +161,25 @@ func progress(w *world, d plan.Decision) string {
 		return "waiting for " + strings.ToLower(string(d.Why))
 	case d.Do == plan.Evict:
 		return drainProgress(w)
+	}
+	return ""
+}
+
+// departureProgress is what is done for a donor that does not return.
+func departureProgress(w *world, d plan.Decision) string {
+	switch {
+	case d.Do == plan.Enlarge && w.removing():
+		return fmt.Sprintf("pool %s gets a node in the place of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
+	case d.Do == plan.Enlarge:
+		return fmt.Sprintf("pool %s grows by one", w.p.Spec.Pool)
+	case d.Why == plan.ForSuccessor:
+		return fmt.Sprintf("awaiting the node that takes the place of node %s, which serves meanwhile", w.p.Spec.Donor.NodeName)
+	case d.Do == plan.Remove:
+		return "the instance is to be removed"
+	case d.Why == plan.ForRemoval:
+		return "the instance is being removed"
+	case d.Do == plan.DeleteNode:
+		return "the instance is removed; the Node object is deleted"
 	}
 	return ""
 }
@@ -232,7 +259,8 @@ func noteRecovery(p *v1alpha1.Prototype) {
 func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 	var e *cloud.Error
 	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
-	if p.Status.Failure != nil || !errors.As(err, &e) && !inCluster {
+	departs := p.Status.Phase == v1alpha1.PhaseRemoving // what keeps it there is told, whatever the capture failed for
+	if p.Status.Failure != nil && !departs || !errors.As(err, &e) && !inCluster {
 		return
 	}
 	if p.Status.Phase == "" {

@@ -19,7 +19,7 @@ func (o orders) readUnproven(w *world) {
 	}
 	w.unproven = u.Why
 	w.facts.Proven, w.proof = false, nil
-	if w.pod != nil || !w.facts.Failed && !w.facts.Deleting {
+	if f := w.facts; w.pod != nil || !f.Failed && !f.Deleting && !f.Returning && !w.removing() {
 		w.facts.Pod = plan.PodFailed // and if somebody deleted it, there must not be another
 	}
 }

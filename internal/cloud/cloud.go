@@ -85,6 +85,8 @@ type Instance struct {
 	BuiltFrom string `json:"builtFrom,omitempty"`
 	// CreatedAt is when the cloud made it; zero if it does not say. A rebuild may leave it as it was.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
+	// Removing tells that it is being removed for good; false where the cloud does not say.
+	Removing bool `json:"removing,omitempty"`
 	// Refusals: why this instance cannot be captured, whatever its pool is.
 	Refusals []Refusal `json:"refusals,omitempty"`
 }

@@ -31,7 +31,7 @@ func setOf[T ~string](words ...T) set[T] {
 var inFlightPhases = setOf(
 	v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining,
 	v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting,
-	v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
+	v1alpha1.PhaseWaitingReady, v1alpha1.PhaseGrowing, v1alpha1.PhaseRemoving, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
 	v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut, v1alpha1.PhaseGivingBack,
 )
 
@@ -51,7 +51,7 @@ var refusalReasons = setOf(
 	selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods, admission.ProtectedPods, admission.CustomDataMissing, selection.DoNotDisrupt,
 	selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
-	history.BuiltFromQuarantined, admission.ProfileUnsupported, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
+	history.BuiltFromQuarantined, admission.ProfileUnsupported, admission.RemovalUnsupported, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
 	spread.TooManyImages, admission.SettingOfOtherCloud,
 )
 

@@ -182,6 +182,8 @@ func DonorFound(p *v1alpha1.Prototype) string {
 		return "; its Node was gone at the last look"
 	case v1alpha1.DonorGone:
 		return "; its instance was gone at the last look"
+	case v1alpha1.DonorRemoved:
+		return "; it does not return, and its instance was removed"
 	case v1alpha1.DonorReady:
 	}
 	return ""

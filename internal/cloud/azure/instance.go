@@ -40,12 +40,18 @@ func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineS
 	out := cloud.Instance{ID: id, Pool: ref.pool(), Power: powerOf(vm), Refusals: refusalsOfVM(ref, vm)}
 	if vm.Properties != nil {
 		out.CreatedAt = value(vm.Properties.TimeCreated)
+		out.Removing = beingDeleted(vm)
 	}
 	if vm.Properties != nil && vm.Properties.StorageProfile != nil {
 		out.Image = ref.imageName(vm.Properties.StorageProfile.ImageReference)
 		out.BuiltFrom = builtFrom(ref.scaleSet, vm.Properties.StorageProfile.ImageReference)
 	}
 	return out
+}
+
+// beingDeleted tells that somebody has the instance deleted.
+func beingDeleted(vm armcompute.VirtualMachineScaleSetVM) bool {
+	return vm.Properties != nil && strings.EqualFold(value(vm.Properties.ProvisioningState), "Deleting")
 }
 
 // vm reads an instance with its view, which has the power state.

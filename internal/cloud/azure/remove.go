@@ -2,7 +2,6 @@ package azure
 
 import (
 	"context"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
@@ -32,7 +31,7 @@ func (p *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud
 		return cloud.Absent, nil
 	case err != nil:
 		return cloud.Absent, err
-	case vm.Properties != nil && strings.EqualFold(value(vm.Properties.ProvisioningState), "Deleting"):
+	case beingDeleted(vm):
 		return cloud.Deleting, nil
 	}
 	clients, err := p.in(ref.scaleSet)

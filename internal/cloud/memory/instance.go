@@ -65,7 +65,7 @@ func (m *instance) view() cloud.Instance {
 	}
 	return cloud.Instance{
 		ID: m.id, Pool: owner, Power: m.power,
-		Image: m.image, BuiltFrom: m.builtFrom, CreatedAt: m.created, Refusals: slices.Clone(m.refusals),
+		Image: m.image, BuiltFrom: m.builtFrom, CreatedAt: m.created, Removing: m.removing, Refusals: slices.Clone(m.refusals),
 	}
 }
 

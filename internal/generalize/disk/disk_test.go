@@ -198,8 +198,8 @@ func TestLook(t *testing.T) {
 	}
 	never := *profile
 	never.NotLive = "it loses its credential"
-	if err := Look(root, runner(&never)); code(err) != refused || !strings.Contains(err.Error(), never.NotLive) {
-		t.Errorf("a profile that is not for a running host: %v", err)
+	if err := Look(root, runner(&never)); err != nil {
+		t.Errorf("a donor that does not return is looked at like any other: %v", err)
 	}
 	if got := read(t, root, hostKey); got == "" {
 		t.Error("a look took the key")

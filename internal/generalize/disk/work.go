@@ -34,9 +34,6 @@ func Generalize(ctx context.Context, root Root, runner *generalize.Runner, file 
 
 // Look returns why the host that works in the root could not be generalized, as far as that shows while it works.
 func Look(root Root, runner *generalize.Runner) error {
-	if why := runner.Profile.NotLive; why != "" {
-		return refusef("profile %s is not for a running host: %s", runner.Profile.Name, why)
-	}
 	t, err := root.Open()
 	if err != nil {
 		return err

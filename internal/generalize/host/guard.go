@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
@@ -22,9 +24,6 @@ const (
 // guard refuses unless this is the boot, the Prototype and the profile of the order, and the order still stands. A kubelet that comes
 // back after the donor's reboot runs the pod a second time: it must find out here, and do nothing.
 func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
-	if why := h.Runner.Profile.NotLive; why != "" {
-		return refused("profile %s is not for a running host: %s", h.Runner.Profile.Name, why)
-	}
 	s := h.Runner.Subject
 	if s.Prototype == "" || s.UID == "" || s.BootID == "" {
 		return refused("a live run needs the name and UID of its Prototype and the ID of the boot that it is meant for")
@@ -42,6 +41,9 @@ func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	}
 	if err := h.Order.check(order, s, h.Runner.Profile); err != nil {
 		return err
+	}
+	if order.Spec.Afterwards != v1alpha1.Remove { // nothing is kept for a host that does not come back
+		h.Runner.Returning = generalize.MachineKey(t)
 	}
 	if name, err := readProc(t, hostnamePath); err == nil && name != "" {
 		h.Runner.Names = append(h.Runner.Names, name)

@@ -60,7 +60,6 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.guard(ctx, t); err != nil {
 		return err
 	}
-	h.Runner.Returning = generalize.MachineKey(t)
 	bus, err := dial(context.WithoutCancel(ctx), t)
 	if err != nil {
 		return refused("systemd of the host cannot be reached, so nothing could be stopped: %v", err)

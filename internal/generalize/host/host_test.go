@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -298,7 +299,14 @@ func TestRefusals(t *testing.T) {
 			_ = os.MkdirAll(filepath.Join(m.root, "etc/kubernetes/pki"), 0o755)
 			_ = os.WriteFile(filepath.Join(m.root, "etc/kubernetes/pki/ca.key"), nil, 0o600)
 		}, 3},
-		{"profile for copies", "not for a running host", func(m *machine) { m.Runner.Profile, _ = generalize.Load(v1alpha1.ProfileBootstrap) }, 3},
+		{"a host that returns, by a profile that it could not join after", "only where that does not return", func(m *machine) {
+			m.Runner.Profile, _ = generalize.Load(v1alpha1.ProfileBootstrap)
+			m.server.order.Spec.Generalize.Profile, m.server.order.Spec.Afterwards = v1alpha1.ProfileBootstrap, v1alpha1.Return
+		}, 3},
+		{"the same by an order that says nothing of it", "does not say so", func(m *machine) {
+			m.Runner.Profile, _ = generalize.Load(v1alpha1.ProfileBootstrap)
+			m.server.order.Spec.Generalize.Profile = v1alpha1.ProfileBootstrap
+		}, 3},
 		{"no systemd", "systemd of the host cannot be reached", func(m *machine) { _ = os.Remove(filepath.Join(m.root, "run/systemd/private")) }, 3},
 		{"begun already", "has begun in this boot", func(m *machine) { _ = os.WriteFile(filepath.Join(m.root, begunPath), nil, 0o600) }, 3},
 		{"forbidden", "kamino-generalize may not", func(m *machine) { m.server.fail["GET"] = []int{403} }, 5},
@@ -315,6 +323,45 @@ func TestRefusals(t *testing.T) {
 			}
 			m.untouched(t)
 		})
+	}
+}
+
+// TestAHostThatDoesNotReturn: by an order that says so, what it joined by goes, and nothing stays that it would need to go
+// on where it was. The same host keeps that where the order says that it returns, or nothing.
+func TestAHostThatDoesNotReturn(t *testing.T) {
+	const handler, joined = "var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10/mrseq", "var/lib/kubelet/pki/kubelet-client-current.pem"
+	for afterwards, c := range map[v1alpha1.Afterwards]struct {
+		profile v1alpha1.Profile
+		kept    bool
+	}{v1alpha1.Remove: {v1alpha1.ProfileBootstrap, false}, v1alpha1.Return: {v1alpha1.ProfileStatic, true}, "": {v1alpha1.ProfileStatic, true}} {
+		m := newMachine(t)
+		for file, content := range map[string]string{
+			handler: "3", joined: "certificate and key", "sys/class/dmi/id/product_uuid": "4c4c4544-0042-3510-8052-b4c04f4d3132\n",
+			strings.TrimPrefix(generalize.ReturningPath, "/"): "of an earlier run",
+		} {
+			p := filepath.Join(m.root, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(content), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		profile, err := generalize.Load(c.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Runner.Profile, m.server.order.Spec.Generalize.Profile, m.server.order.Spec.Afterwards = profile, c.profile, afterwards
+		if err := m.Run(t.Context()); err != nil {
+			t.Fatalf("%s: %v\n%s", afterwards, err, m.log)
+		}
+		if !m.proof(t).Holds(uid, boot) {
+			t.Errorf("%s: the proof %+v does not hold", afterwards, m.proof(t))
+		}
+		content, err := os.ReadFile(filepath.Join(m.root, generalize.ReturningPath))
+		if kept := err == nil && strings.Contains(string(content), handler); kept != c.kept || !kept && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: what a donor needs is kept: %t (%v)", afterwards, kept, err)
+		}
+		if _, err := os.Stat(filepath.Join(m.root, joined)); c.profile == v1alpha1.ProfileBootstrap && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: what it joined by is there: %v", afterwards, err)
+		}
 	}
 }
 

@@ -79,6 +79,8 @@ func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *gener
 		return refused("order %s is for boot %q of the donor, not for boot %s", o, token, s.BootID)
 	case spec.Generalize.Profile != profile.Name || spec.RulesDigest != profile.RulesDigest:
 		return refused("order %s is for profile %s with the rules %q, not for %s with %q", o, spec.Generalize.Profile, spec.RulesDigest, profile.Name, profile.RulesDigest)
+	case profile.NotLive != "" && spec.Afterwards != v1alpha1.Remove:
+		return refused("profile %s is for a running host only where that does not return, and order %s does not say so: %s", profile.Name, o, profile.NotLive)
 	case spec.Key != o.public:
 		return refused("the key that this run was given is not that of order %s, so nobody would believe its proof", o)
 	}
