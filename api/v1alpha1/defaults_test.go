@@ -32,7 +32,6 @@ func TestDefaultsAgree(t *testing.T) {
 	share := intstr.FromString("10%")
 	want := v1alpha1.Settings{
 		Drain:        v1alpha1.DrainSettings{Timeout: metav1.Duration{Duration: 15 * time.Minute}},
-		Generalize:   v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic},
 		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: 30 * time.Minute}, ReadyTimeout: metav1.Duration{Duration: 15 * time.Minute}, MaxUnavailable: &share},
 		Keep:         3,
 	}

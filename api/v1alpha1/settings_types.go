@@ -124,9 +124,9 @@ type DrainSettings struct {
 
 // GeneralizeSettings say what is removed from the donor's disk.
 type GeneralizeSettings struct {
-	// Profile of the cluster. Static if absent.
+	// Profile of the pool's nodes. If a policy leaves it out, it is found by how they join, and each Prototype carries what was
+	// found. In a Prototype, static if absent.
 	// +optional
-	// +kubebuilder:default=static
 	Profile Profile `json:"profile,omitempty"`
 
 	// Rules names a ConfigMap in Kamino's namespace that adds rules, agents and exemptions to the profile:
@@ -245,7 +245,15 @@ func (s Settings) DonorLeaves() bool {
 	case Remove:
 		return true
 	}
-	return !s.Defaulted().Generalize.Profile.Traits().DonorMayReturn
+	return !s.Profile().Traits().DonorMayReturn
+}
+
+// Profile that a capture with the settings generalizes with: static if they name none.
+func (s Settings) Profile() Profile {
+	if s.Generalize.Profile == "" {
+		return ProfileStatic
+	}
+	return s.Generalize.Profile
 }
 
 // GrowsFirst tells whether the pool grows by one before the donor is taken.
@@ -258,9 +266,6 @@ func (s Settings) GrowsFirst() bool {
 func (s Settings) Defaulted() Settings {
 	if s.Drain.Timeout.Duration == 0 {
 		s.Drain.Timeout.Duration = 15 * time.Minute
-	}
-	if s.Generalize.Profile == "" {
-		s.Generalize.Profile = ProfileStatic
 	}
 	if s.OutOfService.Deadline.Duration == 0 {
 		s.OutOfService.Deadline.Duration = 30 * time.Minute

@@ -50,6 +50,7 @@ var rooms = map[string]room{
 	"internal/wording":      {pure: true},
 	"internal/admission":    {pure: true, own: "api cloud history imageversion selection spread", foreign: kubeTypes},
 	"internal/capture/plan": {pure: true},
+	"internal/joining":      {pure: true, own: "api cloud imageversion", foreign: kubeTypes},
 	"internal/policyfile":   {pure: true, own: "api", foreign: kubeTypes + yaml},
 
 	"internal/rollback/plan": {pure: true},
@@ -81,7 +82,7 @@ var rooms = map[string]room{
 	"internal/process":    {},
 	"internal/definition": {own: "cluster manifest", foreign: kubeLoop},
 
-	"internal/membership": {own: "api cloud node", foreign: kubeClient},
+	"internal/membership": {own: "api cloud joining node", foreign: kubeClient},
 	"internal/kured":      {foreign: kubeClient},
 
 	"internal/nodecache": {own: "api cloud membership", foreign: kubeLoop},
@@ -91,10 +92,10 @@ var rooms = map[string]room{
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":  {own: "admission api capture/plan cloud held history imageversion kured membership node nodestate retention savedrecipe selection spread", foreign: kubeLoop},
 	"internal/replace":  {own: "api cloud kured membership node nodestate replace/plan", foreign: kubeClient},
-	"internal/doctor":   {own: "admission api cloud held history imageversion kured membership node nodestate selection spread wording", foreign: kubeClient},
+	"internal/doctor":   {own: "admission api cloud held history imageversion joining kured membership node nodestate selection spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
-	"internal/metrics":  {own: "admission api capture capture/plan cloud history imageversion membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "admission api capture cloud expression history imageversion membership nodecache nodestate schedule selection spread wording", foreign: kubeLoop},
+	"internal/metrics":  {own: "admission api capture capture/plan cloud history imageversion joining membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
+	"internal/policy":   {own: "admission api capture cloud expression history imageversion joining membership nodecache nodestate schedule selection spread wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},
@@ -104,12 +105,13 @@ var rooms = map[string]room{
 
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
-		own: "admission api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize held imageversion membership metrics " +
+		own: "admission api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize held imageversion joining membership metrics " +
 			"node nodecache nodestate policy policyfile pool replace replace/plan savedrecipe selection spread wording",
 		foreign: kubeLoop,
 	},
 
-	"internal/cli/print": {own: "api build cloud cluster doctor estimate generalize generalize/disk generalize/scan held history pool retention selection spread wording", foreign: kubeTypes + yaml},
+	"internal/cli/limit": {own: "api imageversion", foreign: kubeTypes},
+	"internal/cli/print": {own: "api build cloud cluster doctor estimate generalize generalize/disk generalize/scan held history joining pool retention selection spread wording", foreign: kubeTypes + yaml},
 	"internal/cli":       {own: "*", foreign: "*"},
 	"cmd/kamino":         {own: "*", foreign: "*"},
 

@@ -23,7 +23,8 @@ var spoken = map[string]string{
 	"api/v1alpha1/azure.go":               "the settings of one cloud stand under its name",
 	"api/v1alpha1/settings_types.go":      "the settings of one cloud stand under its name",
 	"internal/cli/capture.go":             "the flag of such a setting",
-	"internal/cli/settings.go":            "the flag of such a setting",
+	"internal/cli/limit/limit.go":         "the flag of such a setting",
+	"internal/joining/joining.go":         "labels of a distribution, as it writes them",
 }
 
 // TestNoCloudsWordsAboveIt holds what is above the providers to words that every cloud has: what one cloud alone says,

@@ -45,7 +45,7 @@ func clock(c *Case) ([]cloud.Refusal, error) {
 
 func profile(c *Case) ([]cloud.Refusal, error) {
 	settings := c.Prototype.Spec.Settings
-	switch profile := settings.Defaulted().Generalize.Profile; {
+	switch profile := settings.Profile(); {
 	case !settings.DonorLeaves() && !profile.Traits().DonorMayReturn:
 		return refuse(ProfileUnsupported, "leave settings.donor.afterwards out, or use profile static if the pool's nodes share one credential",
 			"profile %s takes off the disk what node %s joins the cluster by, so that it cannot return", profile, c.node()), nil

@@ -249,7 +249,7 @@ func (q inquiry) userRules(ctx context.Context, p *v1alpha1.Prototype) (admissio
 	case !holdsRules(files):
 		return admission.Rules{Wrong: "no key of it ends in .yaml"}, nil
 	case q.CheckRules != nil:
-		if err := q.CheckRules(p.Spec.Settings.Defaulted().Generalize.Profile, files); err != nil {
+		if err := q.CheckRules(p.Spec.Settings.Profile(), files); err != nil {
 			return admission.Rules{Wrong: err.Error()}, nil
 		}
 	}

@@ -63,6 +63,8 @@ func tokenFor(method v1alpha1.OrderMethod, w *world) (string, error) {
 
 // newOrder is what the pod on the donor will read. Order, key and pod have one name.
 func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMethod, token, rules, key string) *v1alpha1.Order {
+	generalize := p.Spec.Settings.Generalize
+	generalize.Profile = p.Spec.Settings.Profile() // which the order names, whether or not the decision did
 	return &v1alpha1.Order{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(p), Namespace: namespace, Labels: podLabels(p),
@@ -72,7 +74,7 @@ func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMeth
 		},
 		Spec: v1alpha1.OrderSpec{
 			Prototype: p.Name, PrototypeUID: p.UID, NodeName: p.Spec.Donor.NodeName, Method: method, Token: token, PodName: podName(p),
-			Generalize: p.Spec.Settings.Defaulted().Generalize, RulesDigest: rules, Key: key, Afterwards: afterwards(p),
+			Generalize: generalize, RulesDigest: rules, Key: key, Afterwards: afterwards(p),
 		},
 	}
 }

@@ -94,7 +94,7 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 
 // settingsArgs are what the settings say of the disk.
 func settingsArgs(p *v1alpha1.Prototype) []string {
-	args := []string{"--profile", string(p.Spec.Settings.Defaulted().Generalize.Profile)}
+	args := []string{"--profile", string(p.Spec.Settings.Profile())}
 	if unknown := p.Spec.Settings.Generalize.UnknownFiles; unknown != "" {
 		args = append(args, "--unknown-files", string(unknown))
 	}

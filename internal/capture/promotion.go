@@ -92,7 +92,7 @@ func (m promotion) retirable(ctx context.Context, pool cloud.PoolID, images []cl
 
 // removesBootstrap tells whether the profile bootstraps a node once and for all.
 func removesBootstrap(p *v1alpha1.Prototype) bool {
-	return p.Spec.Settings.Defaulted().Generalize.Profile.Traits().RemovesBootstrap
+	return p.Spec.Settings.Profile().Traits().RemovesBootstrap
 }
 
 // retire deletes the versions that are no longer kept.

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +17,11 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cli/limit"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/joining"
 )
 
 const captureHelp = `Capture the node's OS disk and make the pool's next nodes copies of it.
@@ -67,7 +71,6 @@ type captureFlags struct {
 	replicas    int32
 
 	maxUnavailable string
-	profile        string
 	growFirst      bool
 	settings       v1alpha1.Settings
 }
@@ -84,7 +87,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.maxUnavailable, "max-unavailable", v1alpha1.DefaultMaxUnavailable, "how many of the pool's nodes may be not Ready or cordoned, this one included: a number or a share")
 	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the node may be out of service without a snapshot")
 	flags.DurationVar(&s.OutOfService.ReadyTimeout.Duration, "ready-timeout", 15*time.Minute, "time past --deadline that the started node may take to be Ready, before it is given back as it is")
-	flags.StringVar(&c.profile, "profile", string(v1alpha1.ProfileStatic), "how the cluster's nodes get their credentials: static or bootstrap")
+	flags.StringVar((*string)(&s.Generalize.Profile), "profile", "", "how the cluster's nodes get their credentials: static or bootstrap (default: found by how the node joined)")
 	flags.StringVar((*string)(&s.Generalize.UnknownFiles), "unknown-files", "", "what to do about files that neither a package nor an image nor the base system brought: Allow or Refuse (default Allow)")
 	flags.StringVar(&s.Generalize.Rules, "rules", "", "ConfigMap in the namespace of the pod that generalizes the disk, with rules, agents and exemptions of your own")
 	flags.StringVar(&s.Generalize.Image, "image", "", "image of the pod that generalizes the disk (default: Kamino's own)")
@@ -111,10 +114,10 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 	if flags.Changed("replicas") {
 		c.settings.Azure = &v1alpha1.AzureSettings{Replicas: &c.replicas}
 	}
-	switch c.settings.Generalize.Profile = v1alpha1.Profile(c.profile); c.settings.Generalize.Profile {
-	case v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap:
+	switch p := c.settings.Generalize.Profile; p {
+	case "", v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap:
 	default:
-		return usagef("--profile %q is not known: use static or bootstrap", c.profile)
+		return usagef("--profile %q is not known: use static or bootstrap", p)
 	}
 	if c.customDataFrom != "" && c.customDataFile != "" {
 		return usagef("--custom-data and --custom-data-from give the same thing: use one of them")
@@ -123,12 +126,12 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 		name, key, _ := strings.Cut(c.customDataFrom, "/")
 		c.settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: name, Key: key}
 	}
-	limit := intstr.Parse(c.maxUnavailable)
-	c.settings.OutOfService.MaxUnavailable = &limit
-	if err := checkSettings(c.settings); err != nil {
-		return err
+	most := intstr.Parse(c.maxUnavailable)
+	c.settings.OutOfService.MaxUnavailable = &most
+	if err := cmp.Or(limit.Settings(c.settings), limit.Version(c.version, now)); err != nil {
+		return &ending{ExitUsage, err}
 	}
-	return parseVersion(c.version, now)
+	return nil
 }
 
 func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
@@ -224,6 +227,13 @@ func (c *capturing) run(ctx context.Context) error {
 
 // begin makes sure that nothing is in the way, and has the Prototype written.
 func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder) error {
+	if unknown := d.Unknown(); len(unknown) > 0 {
+		chosen := v1alpha1.Profile(c.chosen(capital(d.Joins.Why)+".\nName the profile: "+joining.Choice+".", string(v1alpha1.ProfileStatic), string(v1alpha1.ProfileBootstrap)))
+		if chosen == "" {
+			return refusal(fmt.Sprintf("node %s can't be captured", c.beginning.Node), unknown)
+		}
+		c.beginning.Take(d, chosen)
+	}
 	if err := c.check(ctx, d.Prototype, h); err != nil {
 		return err
 	}
@@ -315,10 +325,10 @@ func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 	if err != nil {
 		return err
 	}
-	preview.Refusals = append(preview.Refusals, refusals...)
+	preview.Refusals = slices.Concat(d.Unknown(), preview.Refusals, refusals)
 	plan := print.Plan{
 		Prototype: print.Presentable(d.Prototype), Refusals: preview.Refusals, Change: preview.Change,
-		NoWayBack: preview.NoWayBack, Retires: preview.Retires, Evicts: preview.Evicts, Crowded: preview.Crowded,
+		Joins: d.Joins, NoWayBack: preview.NoWayBack, Retires: preview.Retires, Evicts: preview.Evicts, Crowded: preview.Crowded,
 	}
 	if kept != nil {
 		plan.CustomData = cloud.Digest(kept.Data)

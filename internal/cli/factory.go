@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,9 +72,31 @@ func (f *Factory) agreed(said string) bool {
 		return true
 	}
 	_, _ = fmt.Fprintf(f.Err, "%s\nGo on? [y/N] ", said)
-	answer, _ := bufio.NewReader(f.In).ReadString('\n')
-	answer = strings.ToLower(strings.TrimSpace(answer))
+	answer := f.answer()
 	return answer == "y" || answer == "yes"
+}
+
+// chosen asks whoever sits there for one of the words. It is empty for scripts, and for any other answer.
+func (f *Factory) chosen(said string, words ...string) string {
+	if !f.asks() {
+		return ""
+	}
+	_, _ = fmt.Fprintf(f.Err, "%s\nWhich? [%s] ", said, strings.Join(words, "/"))
+	if answer := f.answer(); slices.Contains(words, answer) {
+		return answer
+	}
+	return ""
+}
+
+// answer reads a line and no further: another question may follow.
+func (f *Factory) answer() string {
+	var line []byte
+	for one := make([]byte, 1); ; {
+		n, err := f.In.Read(one)
+		if line = append(line, one[:n]...); err != nil || n > 0 && one[0] == '\n' {
+			return strings.ToLower(strings.TrimSpace(string(line)))
+		}
+	}
 }
 
 // terminal tells whether Err is a terminal whose cursor can be moved.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/build"
+	"github.com/kamino-dev/kamino/internal/cli/limit"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/disk"
@@ -151,7 +152,7 @@ func (g *generalizeFlags) check() error {
 	switch {
 	case g.root == "":
 		return usagef("--root must name the directory that holds the machine's root")
-	case !knownUnknownFiles(v1alpha1.UnknownFiles(g.unknownFiles)):
+	case !limit.KnownUnknownFiles(v1alpha1.UnknownFiles(g.unknownFiles)):
 		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
 	case g.live && (g.dryRun || g.manifest != "" || g.format != ""):
 		return usagef("--live goes with none of --dry-run, --manifest and --output")

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -122,6 +124,7 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 		return p
 	}
 	preview, err := s.engine.Preview(ctx, plan.Prototype)
+	p.Joins, preview.Refusals, err = plan.Joins, slices.Concat(plan.Unknown(), preview.Refusals), cmp.Or(plan.Unjoined, err)
 	p.Refusals, p.Change, p.Retires, p.Evicts = preview.Refusals, preview.Change, preview.Retires, preview.Evicts
 	p.NoWayBack, p.Crowded = preview.NoWayBack, preview.Crowded
 	if from := plan.Prototype.Spec.Settings.Recipe.CustomDataFrom; from != nil {

@@ -69,14 +69,3 @@ func TestEverySettingHasAFlag(t *testing.T) {
 		t.Errorf("no flag of `kamino capture` sets %v", untold)
 	}
 }
-
-func TestParseVersion(t *testing.T) {
-	for version, valid := range map[string]bool{
-		"": true, "2026.03.09": true, "2024.02.29": true, "2026.03.10": false, "2027.01.01": false,
-		"2026.3.9": false, "2026.02.30": false, "2026.13.01": false, "v1": false, "2026.03.09 ": false, "26.03.09": false,
-	} {
-		if err := parseVersion(version, testNow); (err == nil) != valid {
-			t.Errorf("parseVersion(%q) = %v, want valid %t", version, err, valid)
-		}
-	}
-}

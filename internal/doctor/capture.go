@@ -9,11 +9,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/joining"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/spread"
 )
@@ -62,9 +65,15 @@ func (t *trial) refuse(r cloud.Refusal) {
 // next one that is not refused for its own sake.
 func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *trial) {
 	var first *admission.Verdict
+	var how joining.Answer
 	node := ""
 	for _, candidate := range m.likely() {
-		found, err := d.Case(ctx, d.thoughtOf(id, m.name, candidate))
+		thought := d.thoughtOf(id, m.name, candidate)
+		joins, err := d.join(ctx, thought, candidate)
+		var found *admission.Case
+		if err == nil {
+			found, err = d.Case(ctx, thought)
+		}
 		if err != nil {
 			t.fine = false
 			d.add(d.unread(m.name, candidate.name, err))
@@ -72,13 +81,26 @@ func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *tr
 		}
 		v := found.Judge()
 		if first == nil || !admission.AnotherMayDo(v.Refusals) {
-			first, node = &v, candidate.name
+			first, node, how = &v, candidate.name, joins
 		}
 		if !admission.AnotherMayDo(v.Refusals) {
 			break
 		}
 	}
 	d.tell(*first, node, m, t)
+	d.tellProfile(m.name, how)
+}
+
+// tellProfile tells how the pool's nodes join. That nobody can tell is no failure: a person names the profile.
+func (d *Doctor) tellProfile(pool string, how joining.Answer) {
+	for _, r := range how.Refusals() {
+		f := d.found(r, CheckProfile, pool)
+		f.Level = Warn
+		d.add(f)
+	}
+	if how.Profile != "" {
+		d.ok(CheckProfile, pool, "its disks are of profile %s: %s", how.Profile, how.Why)
+	}
 }
 
 // thoughtOf is the capture of a node that is thought of: as the command without flags would make it.
@@ -89,6 +111,17 @@ func (d *Doctor) thoughtOf(id cloud.PoolID, pool string, of donor) *v1alpha1.Pro
 	}}
 	p.Name = v1alpha1.PrototypeName(pool, p.Spec.Version, 1)
 	return p
+}
+
+// join tells how a node's pool joins, as the command does which names no profile, and has the thought carry it.
+func (d *Doctor) join(ctx context.Context, p *v1alpha1.Prototype, of donor) (joining.Answer, error) {
+	n, err := d.Kube.CoreV1().Nodes().Get(ctx, of.name, metav1.GetOptions{})
+	if err != nil {
+		return joining.Answer{}, fmt.Errorf("read node %s: %w", of.name, err)
+	}
+	answer, err := membership.Joins(ctx, d.Kube, membership.FactsOf(ctx, d.Cloud, n, cloud.PoolID(p.Spec.PoolID)))
+	p.Spec.Settings.Generalize.Profile = answer.Profile
+	return answer, err
 }
 
 // tell makes findings of a verdict. That a capture is at work, or was today, is no trouble of the pool.

@@ -51,6 +51,7 @@ const (
 	CheckCredential   = "credential"
 	CheckPermissions  = "permissions"
 	CheckPool         = "pool"
+	CheckProfile      = "profile"
 	CheckVersions     = "versions"
 	CheckImages       = "images"
 	CheckPatching     = "patching"
@@ -59,7 +60,7 @@ const (
 // Checks lists their names.
 func Checks() []string {
 	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckKured, CheckNodes, CheckDisks, CheckHeld, CheckCredential,
-		CheckPermissions, CheckPool, CheckVersions, CheckImages, CheckPatching}
+		CheckPermissions, CheckPool, CheckProfile, CheckVersions, CheckImages, CheckPatching}
 }
 
 // Finding is one thing that was looked at.

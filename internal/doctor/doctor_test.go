@@ -41,7 +41,7 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 	pool := world.AddPool(spec)
 	kube := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ours"}})
 	for _, name := range []string{"a", "b"} {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"weave.works/kured-most-recent-reboot-needed": now.Format(time.RFC3339)}}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"agentpool": "pool1", "kubernetes.azure.com/role": "agent"}, Annotations: map[string]string{"weave.works/kured-most-recent-reboot-needed": now.Format(time.RFC3339)}}}
 		n.Spec.ProviderID = string(world.AddInstance(pool, name))
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		if err := kube.Tracker().Add(n); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
@@ -67,31 +68,55 @@ type Beginning struct {
 	Settings      v1alpha1.Settings
 }
 
-// Decide looks at the cluster and finds the Prototype that the capture is done under.
+// Decide looks at the cluster and finds the Prototype that the capture is done under. A new one has the profile that the settings
+// name, or the one by which its nodes are seen to join.
 func (b *Beginning) Decide(ctx context.Context) (Decision, error) {
+	d, found, err := b.decide(cloud.OneLook(ctx))
+	if err != nil || d.Existing || b.Settings.Generalize.Profile != "" {
+		return d, err
+	}
+	d.Joins, err = membership.Joins(ctx, b.Cluster.Kube, membership.FactsOf(ctx, b.Cloud, found.Node, found.Pool.ID))
+	d.Prototype.Spec.Settings.Generalize.Profile = d.Joins.Profile
+	return d, err
+}
+
+// Unknown is why nobody can tell the profile of a new capture; empty where it is known.
+func (d Decision) Unknown() []cloud.Refusal {
+	if d.Existing || d.Prototype.Spec.Settings.Generalize.Profile != "" {
+		return nil
+	}
+	return d.Joins.Refusals()
+}
+
+// Take names the profile of a capture that nothing tells.
+func (b *Beginning) Take(d *Decision, profile v1alpha1.Profile) {
+	b.Settings.Generalize.Profile, d.Prototype.Spec.Settings.Generalize.Profile = profile, profile
+}
+
+func (b *Beginning) decide(ctx context.Context) (Decision, *Donor, error) {
 	all, err := b.Cluster.Prototypes(ctx)
 	if err != nil {
-		return Decision{}, err
+		return Decision{}, nil, err
 	}
 	if err := b.Cluster.CheckClock(); err != nil {
-		return Decision{}, err
+		return Decision{}, nil, err
 	}
 	found, err := FindDonor(ctx, b.Cluster, b.Cloud, b.Node, all)
 	if err != nil {
-		return Decision{}, err
+		return Decision{}, nil, err
 	}
 	d, err := Decide(found, b.Version, b.Settings, all, b.Now())
 	if err != nil || d.Existing || b.Version != "" {
-		return d, err
+		return d, found, err
 	}
 	first := d.Prototype.Spec.Version
 	free := b.freeVersion(ctx, found.Pool.ID, first)
 	if free == first {
-		return d, nil
+		return d, found, nil
 	}
 	d, err = Decide(found, free, b.Settings, all, b.Now())
 	d.Skipped = first
-	return d, err
+	return d, found, err
 }
 
 // freeVersion is the first name of a version's day that the pool has no version of: one may be there that a capture has
@@ -132,6 +157,8 @@ func (b *Beginning) Write(ctx context.Context, d Decision) (Decision, error) {
 type Decision struct {
 	Prototype *v1alpha1.Prototype
 	Existing  bool
+	// Joins tells how the pool's nodes join, for a new one whose settings name no profile.
+	Joins joining.Answer
 	// Skipped is the version that would have come first, if the pool has it already and no capture that has succeeded owns it.
 	Skipped string
 }

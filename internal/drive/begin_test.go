@@ -129,7 +129,7 @@ func TestANewPrototypeCarriesEverySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := got.Prototype.Spec.Settings
-	if s.Keep != 5 || s.Drain.Timeout.Duration != 15*time.Minute || s.Generalize.Profile != v1alpha1.ProfileStatic {
+	if s.Keep != 5 || s.Drain.Timeout.Duration != 15*time.Minute {
 		t.Errorf("settings = %+v", s)
 	}
 	if got.Prototype.Labels[v1alpha1.PoolLabel] != "pool1" {

@@ -10,6 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/joining"
+	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
@@ -20,9 +22,16 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodecache.NewNodes(provider),
 		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, Burden: engine.Burden, OwnNode: o.OwnNode, Now: o.Now,
-		Log: o.Log.WithName("policy"),
+		Joins: joins(c), Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
+}
+
+// joins tells how the nodes of a pool join, by what the cluster has.
+func joins(c *cluster.Connection) func(context.Context, joining.Facts) (joining.Answer, error) {
+	return func(ctx context.Context, facts joining.Facts) (joining.Answer, error) {
+		return membership.Joins(ctx, c.Kube, facts)
+	}
 }
 
 // ReadNodes brings nodes up to date with the cluster.

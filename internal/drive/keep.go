@@ -47,7 +47,7 @@ func (k *Keeping) CopyFor(ctx context.Context, d Decision, h Holder) (*savedreci
 		return nil, nil, nil
 	}
 	spec := d.Prototype.Spec
-	removes := spec.Settings.Defaulted().Generalize.Profile.Traits().RemovesBootstrap
+	removes := spec.Settings.Profile().Traits().RemovesBootstrap
 	change, err := k.Cloud.RecipeChange(ctx, cloud.ImageRef{Pool: cloud.PoolID(spec.PoolID), Version: spec.Version}, removes)
 	var fromCloud *cloud.Error
 	if errors.As(err, &fromCloud) && h.Role == RoleController {

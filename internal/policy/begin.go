@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
 )
 
@@ -118,6 +119,10 @@ func (d *Decider) propose(ctx context.Context, w *world, o *decided) (*v1alpha1.
 		if err != nil {
 			return nil, []cloud.Refusal{cloud.Refuse(v1alpha1.PolicyTooManyFailures, err.Error(), "see why the last one failed")}, nil
 		}
+		joins, err := d.join(ctx, o.Outcome, p)
+		if err != nil || len(joins.Refusals()) > 0 {
+			return nil, joins.Refusals(), err
+		}
 		if d.Preflight == nil {
 			return p, nil, nil
 		}
@@ -155,6 +160,22 @@ func (d *Decider) prototype(w *world, o *Outcome, name string) (*v1alpha1.Protot
 	}
 	p.Labels[v1alpha1.PolicyLabel] = v1alpha1.LabelValue(o.Policy)
 	return p, nil
+}
+
+// join has the Prototype carry the profile by which its donor is seen to join, if the policy names none.
+func (d *Decider) join(ctx context.Context, o *Outcome, p *v1alpha1.Prototype) (joining.Answer, error) {
+	g := &p.Spec.Settings.Generalize
+	if g.Profile != "" || d.Joins == nil {
+		return joining.Answer{Profile: p.Spec.Settings.Profile()}, nil
+	}
+	nodes := d.Nodes.Of(o.Pool.ID)
+	i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == p.Spec.Donor.NodeName })
+	if i < 0 {
+		return joining.Answer{}, fmt.Errorf("node %s has just gone", p.Spec.Donor.NodeName)
+	}
+	answer, err := d.Joins(ctx, joining.With(nodes[i], o.Look.Pool, o.Look.Images))
+	g.Profile = answer.Profile
+	return answer, err
 }
 
 // create writes the decision down: from here on the capture happens.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -46,6 +47,9 @@ type Decider struct {
 	// Preflight looks for every reason against a capture: capture.Engine.Refusals. A capture that it refuses is
 	// not written down. Nil asks nobody.
 	Preflight func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
+	// Joins tells how the nodes of a pool join whose settings name no profile: membership.Joins. Nil finds no profile, and a
+	// capture then has the one that stands for none.
+	Joins func(ctx context.Context, facts joining.Facts) (joining.Answer, error)
 	// Permissions, if set, lists what the credential may do for a pool: cloud.Auditor's.
 	Permissions func(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error)
 	// Burden, if set, tells what taking a node would cost others: capture.Engine's. Of candidates that the rules find alike

@@ -8,7 +8,9 @@ import (
 	"sync"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/joining"
 )
 
 // Plan is what would be decided about a pool, with all that was found out.
@@ -19,10 +21,21 @@ type Plan struct {
 	// Prototype that would be written for the best candidate, whether or not a capture may begin now; nil
 	// without a candidate.
 	Prototype *v1alpha1.Prototype
+	// Joins tells how the donor is seen to join, where the policy names no profile; and Unjoined why that could not be looked at.
+	Joins    joining.Answer
+	Unjoined error
 	// Refused tells that a person must see to something first: what the decision names.
 	Refused bool
 	// Trouble is why the cloud could not be asked, where nothing could be decided for that.
 	Trouble error
+}
+
+// Unknown is why nobody can tell the profile of the capture; empty where it is known, or could not be looked at.
+func (p Plan) Unknown() []cloud.Refusal {
+	if p.Prototype == nil || p.Unjoined != nil {
+		return nil
+	}
+	return p.Joins.Refusals()
 }
 
 // Plans are what a look at the policies gave.
@@ -101,6 +114,7 @@ func (d *Decider) plan(ctx context.Context, w *world, r *rules, pool Pool) Plan 
 	if plan.Choice.Best != nil {
 		if p, err := d.prototype(w, plan.Outcome, plan.Choice.Best.Name); err == nil {
 			plan.Prototype = p
+			plan.Joins, plan.Unjoined = d.join(ctx, plan.Outcome, p)
 		}
 	}
 	return plan

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -310,6 +311,13 @@ func (s *session) labels() map[string]string {
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable: "Standard_D2s_v5",
 		"agentpool":                    s.spec.Pool,
+	}
+	if profile, _ := disk.Joined(s.root); s.root == "" || profile == disk.Static {
+		// What AKS Engine's kubelets are told to register with beside the pool.
+		maps.Copy(labels, map[string]string{
+			"kubernetes.azure.com/role": "agent", "kubernetes.azure.com/cluster": "sandbox",
+			"storageprofile": "managed", "storagetier": "Premium_LRS",
+		})
 	}
 	if zone := s.spec.Zone; zone != "" {
 		labels[corev1.LabelTopologyZone] = zone

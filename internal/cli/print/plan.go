@@ -8,12 +8,15 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Plan is what a capture would do, and what is in its way.
 type Plan struct {
 	Prototype *v1alpha1.Prototype `json:"prototype"`
+	// Joins tells how the pool's nodes join, where the settings name no profile.
+	Joins joining.Answer `json:"joins,omitzero"`
 	// Refusals: a capture would not begin.
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
 	// Change of the pool's recipe; nil if it is not known.
@@ -59,8 +62,12 @@ func planLines(plan Plan) []string {
 	if n := len(plan.Evicts); n > 0 {
 		add("evict %s: %s", wording.Count(n, "pod"), strings.Join(plan.Evicts, ", "))
 	}
-	add("generalize its disk with the profile %s, and publish version %s", spec.Settings.Defaulted().Generalize.Profile, spec.Version)
-	if spec.Settings.Defaulted().Generalize.Profile == v1alpha1.ProfileStatic {
+	if plan.Joins.Why == "" || plan.Joins.Profile != "" {
+		add("generalize its disk with the profile %s%s, and publish version %s", spec.Settings.Profile(), because(plan.Joins), spec.Version)
+	} else {
+		add("generalize its disk with a profile that nothing tells, and publish version %s", spec.Version)
+	}
+	if spec.Settings.Generalize.Profile == v1alpha1.ProfileStatic {
 		add("keep on it the credential that all nodes join with, with AKS Engine a client certificate of system:masters: who can read the image is cluster-admin until the cluster's CA is replaced")
 	}
 	if c := plan.Change; c != nil {
@@ -92,6 +99,14 @@ func planLines(plan Plan) []string {
 		lines = append(lines, "Soon no capture may begin: "+plan.Crowded)
 	}
 	return lines
+}
+
+// because says what tells how the nodes join, in brackets; empty if nobody had to find out.
+func because(a joining.Answer) string {
+	if a.Why == "" {
+		return ""
+	}
+	return " (" + a.Why + ")"
 }
 
 // copiedFrom says where the copy of customData comes from that is kept; empty if there is none.

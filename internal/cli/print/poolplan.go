@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/estimate"
+	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/spread"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -32,6 +33,8 @@ type PoolPlan struct {
 	Donor    string              `json:"donor,omitempty"`
 	Version  string              `json:"version,omitempty"`
 	Estimate estimate.Estimate   `json:"estimate"`
+	// Joins tells how the donor is seen to join, where the policy names no profile.
+	Joins    joining.Answer      `json:"joins,omitzero"`
 	Refusals []cloud.Refusal     `json:"refusals,omitempty"`
 	Change   *cloud.RecipeChange `json:"change,omitempty"`
 	Retires  []string            `json:"retires,omitempty"`
@@ -202,6 +205,9 @@ func captureLines(p PoolPlan) []string {
 	}
 	if n := len(p.Evicts); n > 0 {
 		add("evict %s: %s", wording.Count(n, "pod"), wording.Names(p.Evicts))
+	}
+	if p.Joins.Profile != "" && p.Joins.Why != "" {
+		add("generalize its disk with the profile %s%s", p.Joins.Profile, because(p.Joins))
 	}
 	if c := p.Change; c != nil {
 		add("change the recipe of pool %s:", p.Pool)

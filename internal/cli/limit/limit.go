@@ -1,0 +1,91 @@
+// Package limit says in a flag's own name which values the API does not take: a zero would be taken by the API server for "not
+// said", and the default used without a word. Its errors are of the usage.
+package limit
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// Limits of the API.
+const (
+	minKeep     = 2
+	maxKeep     = 1000
+	maxNewNodes = 1000
+	maxReplicas = 100
+)
+
+// Settings refuses values that the API does not take.
+func Settings(s v1alpha1.Settings) error {
+	for _, limit := range []struct {
+		flag string
+		time time.Duration
+	}{
+		{"drain-timeout", s.Drain.Timeout.Duration}, {"deadline", s.OutOfService.Deadline.Duration},
+		{"ready-timeout", s.OutOfService.ReadyTimeout.Duration},
+	} {
+		if limit.time <= 0 {
+			return fmt.Errorf("--%s must be longer than nothing, such as 15m, not %s", limit.flag, limit.time)
+		}
+	}
+	if limit := s.OutOfService.MaxUnavailable; limit != nil && !meansNodes(limit) {
+		return fmt.Errorf("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
+	}
+	switch {
+	case !knownAfterwards(s.Donor.Afterwards):
+		return fmt.Errorf("--afterwards must be Return or Remove, not %q", s.Donor.Afterwards)
+	case s.Donor.Afterwards == v1alpha1.Return && s.Generalize.Profile == v1alpha1.ProfileBootstrap:
+		return fmt.Errorf("--afterwards Return is not for profile bootstrap: what the node joins with is taken off its disk, so that it can only be removed")
+	case s.Donor.Afterwards == v1alpha1.Return && s.Donor.GrowFirst != nil && *s.Donor.GrowFirst:
+		return fmt.Errorf("--grow-first is for a node that is removed, and --afterwards says Return: leave one of them out")
+	case !KnownUnknownFiles(s.Generalize.UnknownFiles):
+		return fmt.Errorf("--unknown-files must be Allow or Refuse, not %q", s.Generalize.UnknownFiles)
+	case s.Drain.GracePeriod != nil && s.Drain.GracePeriod.Duration < 0:
+		return fmt.Errorf("--grace-period must not be negative: %s", s.Drain.GracePeriod.Duration)
+	case s.Keep < minKeep || s.Keep > maxKeep:
+		return fmt.Errorf("--keep must be from %d to %d versions, not %d: the current and the prior one always stay", minKeep, maxKeep, s.Keep)
+	case s.Recipe.NewNodes < 0 || s.Recipe.NewNodes > maxNewNodes:
+		return fmt.Errorf("--new-nodes must be from 0 to %d nodes, not %d", maxNewNodes, s.Recipe.NewNodes)
+	case s.Azure != nil && s.Azure.Replicas != nil && (s.Replicas() < 1 || s.Replicas() > maxReplicas):
+		return fmt.Errorf("--replicas must be from 1 to %d, not %d", maxReplicas, s.Replicas())
+	}
+	return nil
+}
+
+// meansNodes says whether it is a number of nodes, or a share of them.
+func meansNodes(limit *intstr.IntOrString) bool {
+	n, err := intstr.GetScaledValueFromIntOrPercent(limit, 100, true)
+	return err == nil && n >= 1 && (limit.Type != intstr.String || n <= 100)
+}
+
+// KnownUnknownFiles says whether it is one of the answers there are, or none.
+func KnownUnknownFiles(u v1alpha1.UnknownFiles) bool {
+	return u == "" || u == v1alpha1.UnknownFilesAllow || u == v1alpha1.UnknownFilesRefuse
+}
+
+// Version reads the flag --version: a day as YYYY.MM.DD, or a further version of it. Empty means today. A day that is to come would be in
+// the way of all captures until then: none of them would be newer.
+func Version(text string, now time.Time) error {
+	if text == "" {
+		return nil
+	}
+	day, err := imageversion.Day(text)
+	switch today := imageversion.Of(now); {
+	case err != nil:
+		return fmt.Errorf("--version %q is not a day in the form YYYY.MM.DD, such as 2026.03.09, or 2026.03.0902 for the day's second version", text)
+	case imageversion.Compare(imageversion.Of(day), today) > 0:
+		return fmt.Errorf("--version %s is a day to come: today is %s (UTC), and no version of the days between could follow it", text, today)
+	default:
+		return nil
+	}
+}
+
+// knownAfterwards says whether it is one of the answers there are, or none.
+func knownAfterwards(a v1alpha1.Afterwards) bool {
+	return a == "" || a == v1alpha1.Return || a == v1alpha1.Remove
+}
