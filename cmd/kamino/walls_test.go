@@ -95,7 +95,7 @@ var rooms = map[string]room{
 	"internal/doctor":   {own: "admission api cloud held history imageversion joining kured membership node nodestate selection spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/metrics":  {own: "admission api capture capture/plan cloud history imageversion joining membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "admission api capture cloud expression history imageversion joining membership nodecache nodestate schedule selection spread wording", foreign: kubeLoop},
+	"internal/policy":   {own: "admission api capture cloud expression held history imageversion joining membership nodecache nodestate schedule selection spread wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},

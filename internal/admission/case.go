@@ -115,6 +115,8 @@ type Case struct {
 	CustomData Seen[CustomData]
 	// MayDelete tells whether the asking process may delete pods, if a drain is to end with that.
 	MayDelete Seen[bool]
+	// MayDeleteNode tells whether it may delete Nodes, if the donor does not return.
+	MayDeleteNode Seen[bool]
 
 	// Cloud is what the provider's preflight refuses, and Recipe the pool as it is.
 	Cloud  Seen[[]cloud.Refusal]

@@ -37,6 +37,7 @@ func sound() *Case {
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	p.Spec.Settings.Generalize.Rules = "ours"
 	p.Spec.Settings.Drain.Force = true
+	p.Spec.Settings.Donor.Afterwards = v1alpha1.Remove
 	p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "copy"}
 	return &Case{
 		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1", Image: "kamino:v1", MayRemove: true, Namespace: "ours", OwnNode: "elsewhere",
@@ -44,30 +45,31 @@ func sound() *Case {
 		Surroundings: Found(Surroundings{Of: cloud.Membership{Pool: "memory:///pool1"}, OfName: "pool1", Peers: []corev1.Node{readyNode("peer")}}),
 		Pods:         Found(Pods{}), ClockAhead: Found(time.Duration(0)), BuiltFrom: Found(cloud.Image{}),
 		Account: Found(true), RightLacking: Found(""), OrderRefused: Found(""), PodRefused: Found(""),
-		Rules: Found(Rules{}), CustomData: Found(CustomData{}), MayDelete: Found(true),
+		Rules: Found(Rules{}), CustomData: Found(CustomData{}), MayDelete: Found(true), MayDeleteNode: Found(true),
 		Cloud: Found[[]cloud.Refusal](nil), Recipe: Found(cloud.Pool{ID: "memory:///pool1"}), Images: Found(Images{}),
 	}
 }
 
 // looks have a look of a case that could not be made, by the field.
 var looks = map[string]func(*Case, error){
-	"Queued":       func(c *Case, err error) { c.Queued = Unread[bool](err) },
-	"Others":       func(c *Case, err error) { c.Others = Unread[[]Other](err) },
-	"Donor":        func(c *Case, err error) { c.Donor = Unread[Donor](err) },
-	"Surroundings": func(c *Case, err error) { c.Surroundings = Unread[Surroundings](err) },
-	"Pods":         func(c *Case, err error) { c.Pods = Unread[Pods](err) },
-	"ClockAhead":   func(c *Case, err error) { c.ClockAhead = Unread[time.Duration](err) },
-	"BuiltFrom":    func(c *Case, err error) { c.BuiltFrom = Unread[cloud.Image](err) },
-	"Account":      func(c *Case, err error) { c.Account = Unread[bool](err) },
-	"RightLacking": func(c *Case, err error) { c.RightLacking = Unread[string](err) },
-	"OrderRefused": func(c *Case, err error) { c.OrderRefused = Unread[string](err) },
-	"PodRefused":   func(c *Case, err error) { c.PodRefused = Unread[string](err) },
-	"Rules":        func(c *Case, err error) { c.Rules = Unread[Rules](err) },
-	"CustomData":   func(c *Case, err error) { c.CustomData = Unread[CustomData](err) },
-	"MayDelete":    func(c *Case, err error) { c.MayDelete = Unread[bool](err) },
-	"Cloud":        func(c *Case, err error) { c.Cloud = Unread[[]cloud.Refusal](err) },
-	"Recipe":       func(c *Case, err error) { c.Recipe = Unread[cloud.Pool](err) },
-	"Images":       func(c *Case, err error) { c.Images = Unread[Images](err) },
+	"Queued":        func(c *Case, err error) { c.Queued = Unread[bool](err) },
+	"Others":        func(c *Case, err error) { c.Others = Unread[[]Other](err) },
+	"Donor":         func(c *Case, err error) { c.Donor = Unread[Donor](err) },
+	"Surroundings":  func(c *Case, err error) { c.Surroundings = Unread[Surroundings](err) },
+	"Pods":          func(c *Case, err error) { c.Pods = Unread[Pods](err) },
+	"ClockAhead":    func(c *Case, err error) { c.ClockAhead = Unread[time.Duration](err) },
+	"BuiltFrom":     func(c *Case, err error) { c.BuiltFrom = Unread[cloud.Image](err) },
+	"Account":       func(c *Case, err error) { c.Account = Unread[bool](err) },
+	"RightLacking":  func(c *Case, err error) { c.RightLacking = Unread[string](err) },
+	"OrderRefused":  func(c *Case, err error) { c.OrderRefused = Unread[string](err) },
+	"PodRefused":    func(c *Case, err error) { c.PodRefused = Unread[string](err) },
+	"Rules":         func(c *Case, err error) { c.Rules = Unread[Rules](err) },
+	"CustomData":    func(c *Case, err error) { c.CustomData = Unread[CustomData](err) },
+	"MayDelete":     func(c *Case, err error) { c.MayDelete = Unread[bool](err) },
+	"MayDeleteNode": func(c *Case, err error) { c.MayDeleteNode = Unread[bool](err) },
+	"Cloud":         func(c *Case, err error) { c.Cloud = Unread[[]cloud.Refusal](err) },
+	"Recipe":        func(c *Case, err error) { c.Recipe = Unread[cloud.Pool](err) },
+	"Images":        func(c *Case, err error) { c.Images = Unread[Images](err) },
 }
 
 // spoiled is one thing that is the matter.
@@ -337,6 +339,12 @@ var troubles = []spoiled{
 		spoil: func(c *Case) { c.MayDelete = Found(false) },
 	},
 	{
+		name: "no right to delete nodes", reason: RemovalNotAllowed,
+		words: "node donor does not return from its capture, and Kamino may not delete nodes: give it that right",
+		of:    []string{"MayDeleteNode"},
+		spoil: func(c *Case) { c.MayDeleteNode = Found(false) },
+	},
+	{
 		name: "no instance", reason: InstanceNotFound,
 		words: "the cloud does not know the instance of node donor: ",
 		of:    []string{"Cloud"},
@@ -391,6 +399,7 @@ var troubles = []spoiled{
 // hides tells whether of two troubles the one keeps the other from being told, because they speak of one thing.
 func (s spoiled) hides(other spoiled) bool {
 	return s.strays && slices.ContainsFunc(append(other.of, s.of...), func(of string) bool { return of != "Others" && slices.Contains(append(other.of, ""), of) }) ||
+		s.reason == ProfileUnsupported && slices.Contains(other.of, "MayDeleteNode") || // a donor that returns
 		s.alone == "cloud" && slices.Contains(other.of, "Cloud") || s.alone == "account" && slices.Contains(other.of, "Account")
 }
 

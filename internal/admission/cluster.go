@@ -102,6 +102,23 @@ func force(c *Case) ([]cloud.Refusal, error) {
 		"the drain is to be forced (settings.drain.force), and Kamino may not delete pods"), nil
 }
 
+// removal needs the right to delete the donor's Node, which would be missed when its instance is gone.
+func removal(c *Case) ([]cloud.Refusal, error) {
+	if !c.AsksRemoval() || c.Strayed() {
+		return nil, nil
+	}
+	if may, err := of(c.MayDeleteNode, "whether nodes may be deleted"); err != nil || may {
+		return nil, err
+	}
+	return refuse(RemovalNotAllowed, "give it that right with rbac.removeDonors=true (kamino manifests --remove-donors)",
+		"node %s does not return from its capture, and Kamino may not delete nodes", c.node()), nil
+}
+
+// AsksRemoval tells whether the asking process's right to delete Nodes matters.
+func (c *Case) AsksRemoval() bool {
+	return c.Prototype.Spec.Settings.DonorLeaves() && (c.Prototype.UID != "" || c.Drives)
+}
+
 // AsksForce tells whether the asking process's right to delete pods matters.
 func (c *Case) AsksForce() bool {
 	return c.Prototype.Spec.Settings.Drain.Force && (c.Prototype.UID != "" || c.Drives)

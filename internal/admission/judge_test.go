@@ -28,7 +28,7 @@ func TestOnceMoreOnlyWhatChangesIsAsked(t *testing.T) {
 		}
 	}
 	bare := sound()
-	c := &Case{Now: bare.Now, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image, Again: true,
+	c := &Case{Now: bare.Now, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image, MayRemove: true, Again: true,
 		Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, Surroundings: bare.Surroundings, Pods: bare.Pods}
 	if v := c.Judge(); !v.Admitted() {
 		t.Errorf("it asks for more: %+v", v)
@@ -38,7 +38,7 @@ func TestOnceMoreOnlyWhatChangesIsAsked(t *testing.T) {
 // TestADonorOfNoPool is refused for that first, and for what is wrong with the decision; nothing else is asked.
 func TestADonorOfNoPool(t *testing.T) {
 	p := sound().Prototype
-	c := &Case{Now: noon, Prototype: p, Unplaced: "it is alone", Image: "kamino:v1"}
+	c := &Case{Now: noon, Prototype: p, Unplaced: "it is alone", Image: "kamino:v1", MayRemove: true}
 	if v := c.Judge(); !slices.Equal(reasons(v), []string{NotInPool}) || len(v.Unread) != 0 || !strings.Contains(v.Refusals[0].Message, "captured: it is alone") {
 		t.Errorf("%+v", v)
 	}
@@ -54,7 +54,8 @@ func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
 		"no rules are named": func(c *Case) { c.Prototype.Spec.Settings.Generalize.Rules, c.Rules = "", Seen[Rules]{} },
 		"no copy is named":   func(c *Case) { c.Prototype.Spec.Settings.Recipe.CustomDataFrom, c.CustomData = nil, Seen[CustomData]{} },
 		"nothing is forced":  func(c *Case) { c.Prototype.Spec.Settings.Drain.Force, c.MayDelete = false, Seen[bool]{} },
-		"only thought of":    func(c *Case) { c.Prototype.UID, c.MayDelete = "", Seen[bool]{} },
+		"the donor returns":  func(c *Case) { c.Prototype.Spec.Settings.Donor.Afterwards, c.MayDeleteNode = "", Seen[bool]{} },
+		"only thought of":    func(c *Case) { c.Prototype.UID, c.MayDelete, c.MayDeleteNode = "", Seen[bool]{}, Seen[bool]{} },
 		"it has to wait": func(c *Case) {
 			c.Queued, c.RightLacking, c.OrderRefused, c.PodRefused = Found(true), Seen[string]{}, Seen[string]{}, Seen[string]{}
 		},
@@ -72,8 +73,8 @@ func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
 		}
 	}
 	c := sound()
-	c.Prototype.UID, c.Drives, c.MayDelete = "", true, Found(false)
-	if got := reasons(c.Judge()); !slices.Equal(got, []string{ForceNotAllowed}) {
+	c.Prototype.UID, c.Drives, c.MayDelete, c.MayDeleteNode = "", true, Found(false), Found(false)
+	if got := reasons(c.Judge()); !slices.Equal(got, []string{ForceNotAllowed, RemovalNotAllowed}) {
 		t.Errorf("whoever would drive it: %v", got)
 	}
 	c = sound()
@@ -220,7 +221,7 @@ func TestAStrangerOfANodeHidesTheCloud(t *testing.T) {
 			continue
 		}
 		bare := sound()
-		c := &Case{Now: noon, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image,
+		c := &Case{Now: noon, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image, MayRemove: true,
 			Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, Surroundings: bare.Surroundings}
 		stray.spoil(c)
 		if v := c.Judge(); !slices.Equal(reasons(v), []string{stray.reason}) || len(v.Unread) != 0 {

@@ -28,6 +28,7 @@ const (
 	ImageNotAllowed    = "ImageNotAllowed"
 	NotInstalled       = "NotInstalled"
 	ForceNotAllowed    = "ForceNotAllowed"
+	RemovalNotAllowed  = "RemovalNotAllowed"
 	UnmanagedPods      = "UnmanagedPods"
 	ProtectedPods      = "ProtectedPods"
 	ClockOff           = "ClockOff"

@@ -19,9 +19,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/kured"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // gather looks at all that speaks for or against a capture that has not begun, and refuses nothing: package admission
@@ -68,7 +70,12 @@ func (q inquiry) turn(ctx context.Context, w *world, c *admission.Case) {
 	w.ahead = holding(list.Items)
 	lock, kuredErr := kured.Read(ctx, q.Kube, q.Kured, q.now())
 	w.kured = lock
-	c.Queued = admission.Look(len(w.ahead) >= q.concurrent || lock.Node != "", cmp.Or(err, kuredErr))
+	vacant, vacantErr := 0, error(nil)
+	if len(w.ahead) < q.concurrent {
+		vacant, vacantErr = q.vacant(ctx, list.Items)
+	}
+	w.vacant = vacant > 0
+	c.Queued = admission.Look(len(w.ahead)+vacant >= q.concurrent || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))
 	if err == nil {
 		of, err = membership.OfPrototypes(ctx, q.Cloud, list.Items)
@@ -93,6 +100,33 @@ func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 		}
 	}
 	return holding
+}
+
+// vacant counts the places of donors that were removed which nobody has filled yet. Nodes are looked at only where there
+// may be one.
+func (q inquiry) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
+	var vacancies []held.Vacancy
+	for i := range prototypes {
+		if v, any := held.VacancyOf(&prototypes[i]); any && v.Lasts(0, q.now()) {
+			vacancies = append(vacancies, v)
+		}
+	}
+	if len(vacancies) == 0 {
+		return 0, nil
+	}
+	ready := map[cloud.PoolID]int{}
+	err = membership.Each(ctx, q.Kube, q.Cloud, "", func(node *corev1.Node, of cloud.Membership) error {
+		if nodestate.Ready(node) {
+			ready[of.Pool]++
+		}
+		return nil
+	})
+	for _, v := range vacancies {
+		if v.Lasts(ready[cloud.PoolID(v.Pool)], q.now()) {
+			n++
+		}
+	}
+	return n, err
 }
 
 // surroundings looks at the nodes of the pool.
@@ -132,7 +166,10 @@ func (q inquiry) cluster(ctx context.Context, w *world, c *admission.Case) {
 	}
 	c.Rules = admission.Look(q.userRules(ctx, w.p))
 	if c.AsksForce() {
-		c.MayDelete = admission.Look(q.mayDelete(ctx))
+		c.MayDelete = admission.Look(q.mayDelete(ctx, "pods"))
+	}
+	if c.AsksRemoval() {
+		c.MayDeleteNode = admission.Look(q.mayDelete(ctx, "nodes"))
 	}
 }
 
@@ -256,16 +293,16 @@ func (q inquiry) userRules(ctx context.Context, p *v1alpha1.Prototype) (admissio
 	return admission.Rules{}, nil
 }
 
-// mayDelete asks whether this process may delete pods. Who may not ask is taken for one who may.
-func (q inquiry) mayDelete(ctx context.Context) (bool, error) {
+// mayDelete asks whether this process may delete pods, or whatever else. Who may not ask is taken for one who may.
+func (q inquiry) mayDelete(ctx context.Context, resource string) (bool, error) {
 	review, err := q.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: "pods", Verb: "delete"}},
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: resource, Verb: "delete"}},
 	}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("ask whether pods may be deleted: %w", err)
+		return false, fmt.Errorf("ask whether %s may be deleted: %w", resource, err)
 	}
 	return review.Status.Allowed, nil
 }

@@ -192,6 +192,8 @@ func turnProgress(w *world) string {
 	switch {
 	case w.kured.Node != "":
 		return fmt.Sprintf("waiting for kured, which holds its lock for node %s", w.kured.Node)
+	case len(w.ahead) == 0 && w.vacant:
+		return "waiting until a node is in the place of another capture's donor, which does not return"
 	case len(w.ahead) == 0:
 		return "waiting for another capture"
 	}

@@ -45,7 +45,7 @@ be refused.`,
 // examine is no session's: it works without a credential for the cloud, which is one of its findings.
 func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options, only string, format print.Format) error {
 	d := &doctor.Doctor{
-		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Only: only, Kured: o.Kured, Now: f.Now,
+		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Policies: c.Policies, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Only: only, Kured: o.Kured, Now: f.Now,
 		Holder: func(ctx context.Context) (string, error) {
 			holder, err := drive.LeaseHolder(ctx, c, o.Namespace, f.Now())
 			if err != nil || holder.Role == "" {

@@ -68,6 +68,15 @@ func (c *Connection) Prototypes(ctx context.Context) ([]v1alpha1.Prototype, erro
 	}
 }
 
+// Policies lists all. What the cluster does not know is none.
+func (c *Connection) Policies(ctx context.Context) ([]v1alpha1.PrototypePolicy, error) {
+	var list v1alpha1.PrototypePolicyList
+	if err := c.Client.List(ctx, &list); err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("list prototypepolicies: %w", err)
+	}
+	return list.Items, nil
+}
+
 // Served tells whether the API server knows a kind of Kamino's, by its plural.
 func (c *Connection) Served(ctx context.Context, resource string) (bool, error) {
 	path := fmt.Sprintf("/apis/%s/%s", v1alpha1.GroupVersion.String(), resource)

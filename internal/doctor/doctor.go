@@ -100,6 +100,8 @@ type Doctor struct {
 	Holder func(ctx context.Context) (string, error)
 	// Prototypes lists all, as much as telling holders of nodes needs; none if the cluster does not know them.
 	Prototypes func(ctx context.Context) ([]v1alpha1.Prototype, error)
+	// Policies lists all; none are known if it is nil.
+	Policies func(ctx context.Context) ([]v1alpha1.PrototypePolicy, error)
 	// Case gathers what speaks for or against a capture that is only thought of: the engine's own.
 	Case func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
 	// Leftovers lists what captures have left that are gone, in the cluster and beside the pools. Optional.
@@ -122,6 +124,8 @@ type Doctor struct {
 	csi       int
 	captures  held.Captures
 	heldNodes []held.Node
+	// leaving are the policies whose donors are removed.
+	leaving []v1alpha1.PrototypePolicy
 	// lacking: what is installed is not all, which is a finding of its own.
 	lacking bool
 	// unplaced is why the cloud did not tell the nodes' pools.
@@ -139,6 +143,7 @@ type members struct {
 	unreadable       int // with an annotation that is no time
 	system           string
 	names            map[string]string // of the nodes, by instance in lower case
+	selected         []string          // policies whose donors are removed, and that select one of the nodes
 }
 
 // Examine makes every check. An error means that the cluster could not be looked at at all.
@@ -149,6 +154,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	d.captures = held.CapturesOf(all)
+	d.leaving = removing(ctx, d.Policies)
 	if err := d.lookAtNodes(ctx); err != nil {
 		return Report{}, err
 	}
@@ -268,6 +274,7 @@ func (d *Doctor) lookAtNode(n *corev1.Node, id cloud.PoolID) {
 	}
 	d.pools[id].names[strings.ToLower(n.Spec.ProviderID)] = n.Name
 	d.pools[id].count(n)
+	d.pools[id].removed(n, d.leaving)
 }
 
 func (m *members) count(n *corev1.Node) {

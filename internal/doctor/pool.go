@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,11 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 		return
 	}
 	d.ok(CheckCredential, m.name, "the cloud knows the pool and lets it be looked at")
-	known, missing := d.permissions(ctx, id, m.name)
+	leaves := d.leaves(ctx, id, m)
+	known, missing := d.permissions(ctx, id, m.name, leaves != "")
+	if leaves != "" {
+		d.add(mayRemove(ctx, d, m.name, leaves))
+	}
 	t := &trial{doctor: d, pool: m.name, told: map[string]bool{cloud.PermissionMissing: known}, fine: missing == 0}
 	for _, r := range seen.Refusals {
 		t.refuse(r)
@@ -102,8 +107,8 @@ func sentence(err error) string {
 }
 
 // permissions lists what the credential may not do. It tells whether that could be known, and how much of what a
-// capture needs is missing.
-func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string) (known bool, missing int) {
+// capture needs is missing: what only a donor needs that does not return, where it does not.
+func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string, leaves bool) (known bool, missing int) {
 	auditor, able := cloud.As[cloud.Auditor](d.Cloud)
 	if !able {
 		return false, 0
@@ -114,12 +119,19 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string) 
 			Remedy: d.About.Remedies.Audit})
 		return false, 0
 	}
+	if !leaves { // and whoever never needs it should not have it
+		list = slices.DeleteFunc(list, func(p cloud.Permission) bool { return p.For == cloud.ForRemoval })
+	}
 	allowed, scope := 0, ""
 	for _, p := range list {
 		scope = p.Scope
 		switch {
 		case p.Allowed:
 			allowed++
+		case p.For == cloud.ForRemoval:
+			missing++
+			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: cloud.PermissionMissing, Message: fmt.Sprintf("the credential may not do %s on %s, which %s needs", p.Action, p.Scope, p.For),
+				Remedy: "give it a role with this action there; a new role assignment takes some minutes to count"})
 		case p.For != "":
 			d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: fmt.Sprintf("the credential may not do %s on %s, which %s needs; captures do without", p.Action, p.Scope, p.For),
 				Remedy: "give it a role with this action there if that is going to be used"})

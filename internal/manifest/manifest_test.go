@@ -284,7 +284,7 @@ func TestTheRightToDeleteNodesIsAskedFor(t *testing.T) {
 		}
 		var role, wall, read []string
 		if o.RemoveDonors {
-			role, read = []string{"kamino-engine-remove"}, []string{"kamino-engine-remove get"}
+			role, read = []string{"kamino-engine-remove"}, []string{"kamino-engine-remove get,list"}
 			if !o.NoAdmissionPolicy {
 				wall = []string{"kamino-nodes." + stdcmp.Or(o.Namespace, v1alpha1.DefaultNamespace)}
 			}

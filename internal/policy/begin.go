@@ -69,12 +69,14 @@ func (o *Outcome) unasked(err error, now time.Time) {
 // wait tells whether as many captures run as may.
 func (d *Decider) wait(w *world, o *decided) bool {
 	limit := int(o.rules.spec.MaxConcurrent)
-	if d.held(w.all) < limit {
+	holding, until := d.held(w.all, w.now)
+	if holding < limit {
 		return false
 	}
+	o.sooner(until, w.now)
 	o.queued = true
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
-		"node %s is to be captured once one of the captures that run has given its node back: policy %s allows %d at once (spec.maxConcurrent)",
+		"node %s is to be captured once one of the captures that run has given its node back, or another node is in its place: policy %s allows %d at once (spec.maxConcurrent)",
 		o.Choice.Donor.Name, o.Policy, limit)}
 	return true
 }
@@ -85,7 +87,8 @@ func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
 	if err := d.Client.List(ctx, live); err != nil {
 		return fmt.Errorf("list prototypes: %w", err)
 	}
-	w.all, d.holding = live.Items, d.held(live.Items)
+	w.all = live.Items
+	d.holding, _ = d.held(w.all, w.now)
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
 	if err != nil {
 		return fmt.Errorf("find the pools of the prototypes: %w", err)

@@ -74,6 +74,8 @@ type Decider struct {
 	Log      logr.Logger
 
 	rules compiled
+	// profiles that were found, by the pool's ID.
+	profiles sync.Map
 
 	mu    sync.Mutex // one pass at a time
 	pools map[cloud.PoolID]*decided
@@ -185,7 +187,7 @@ func (d *Decider) gather(ctx context.Context, w *world) error {
 	for _, id := range d.Nodes.Pools() {
 		w.pools = append(w.pools, Pool{id, d.Cloud.PoolName(id)})
 	}
-	d.holding = d.held(w.all)
+	d.holding, _ = d.held(w.all, w.now)
 	w.claims = claim(w.policies, w.pools, func(p Pool) []*corev1.Node { return d.Nodes.Of(p.ID) })
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
 	if err != nil {

@@ -72,7 +72,8 @@ type Outcome struct {
 func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v1alpha1.Prototype, now time.Time) *Outcome {
 	o := &Outcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.Looks.Last(pool.ID), due: now.Add(reconsider)}
 	subject := d.subject(pool, prototypes, now)
-	subject.Leaves = o.leaves
+	leaves := d.leaves(ctx, o, subject.Nodes)
+	subject.Leaves = func(*corev1.Node) bool { return leaves }
 	if r.invalid == nil {
 		o.Answer = r.schedule.At(now, schedule.PastOf(prototypes), r.spec.Failures)
 	}

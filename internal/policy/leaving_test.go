@@ -2,13 +2,19 @@ package policy_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/joining"
+	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -25,14 +31,18 @@ func TestALeavingDonorHasTheFewestPodsThatAreHardToMove(t *testing.T) {
 		leaves bool
 		want   string
 	}{
-		"they leave":  {leaving, true, "pool1-1"},
-		"they return": {nil, false, "pool1-0"},
+		"they leave":                  {leaving, true, "pool1-1"},
+		"they return":                 {func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Generalize.Profile = v1alpha1.ProfileStatic }, false, "pool1-0"},
+		"it is found that they leave": {nil, true, "pool1-1"},
 		"they are removed though they could return": {func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.Afterwards = v1alpha1.Remove }, true, "pool1-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			s.pool("pool1", 3, 20)
 			s.policy("all", c.policy)
+			s.decider.Joins = func(context.Context, joining.Facts) (joining.Answer, error) {
+				return joining.Answer{Profile: v1alpha1.ProfileBootstrap}, nil
+			}
 			s.decider.Burden = func(_ context.Context, node string, _ v1alpha1.DrainSettings, leaves bool) (selection.Burden, error) {
 				if leaves != c.leaves {
 					t.Errorf("asked about %s as one that leaves: %t", node, leaves)
@@ -85,6 +95,81 @@ func TestTheLastOfAZoneIsNotChosen(t *testing.T) {
 			}
 			if got := s.donors(); !slices.Equal(got, []string{want}) {
 				t.Errorf("donors = %v, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestAPlaceCountsUntilItIsFilled follows a donor that is removed, beside a pool that waits for its turn: it counts while it is
+// held, and while its place is empty, whether its capture still runs or has failed; and no longer than the pool waits for its
+// successor. A donor behind its successor counts while it is held, and no longer.
+func TestAPlaceCountsUntilItIsFilled(t *testing.T) {
+	for name, c := range map[string]struct {
+		growFirst, fails, late bool
+	}{
+		"its place is filled afterwards":            {},
+		"its capture fails meanwhile":               {fails: true},
+		"the successor does not come":               {late: true},
+		"the successor does not come, and it fails": {fails: true, late: true},
+		"its successor was there before":            {growFirst: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.pool("later", 3, 20)
+			id := s.pool("first", 3, 30)
+			s.policy("all", leaving)
+			s.pass()
+			if got := s.donors(); !slices.Equal(got, []string{"first-2"}) {
+				t.Fatalf("donors = %v", got)
+			}
+			alone := func(when string) {
+				t.Helper()
+				s.pass()
+				if got := s.donors(); len(got) != 1 {
+					t.Fatalf("%s: donors = %v", when, got)
+				}
+				s.decided("all", "later", policy.Queued, "another node is in its place")
+			}
+			at := func(reserved bool) {
+				p := s.prototypes()[0]
+				record := v1alpha1.Record{Departure: &v1alpha1.Departure{GrowFirst: c.growFirst, Removing: true, Target: 3}}
+				now := metav1.NewMicroTime(s.clock.Now())
+				status := v1alpha1.DonorStatus{ReservedAt: &now}
+				if reserved {
+					record.Reservation = &v1alpha1.Reservation{Holder: v1alpha1.Holder{Name: p.Name}}
+				} else {
+					status.ReleasedAt, status.State = &now, v1alpha1.DonorRemoved
+				}
+				text, err := json.Marshal(record)
+				s.must(err)
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.RecordAnnotation, string(text))
+				s.must(s.client.Update(s.Context(), &p))
+				p.Status.Donor = &status
+				if !reserved && c.fails {
+					p.Status.Phase = v1alpha1.PhaseFailed
+					meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Done", LastTransitionTime: metav1.NewTime(s.clock.Now())})
+				}
+				s.must(s.client.Status().Update(s.Context(), &p))
+			}
+			at(true)
+			alone("while it is held")
+			s.nodes.Delete("first-2")
+			at(false)
+			if !c.growFirst {
+				alone("while its place is empty")
+				s.clock.Advance(14 * time.Minute)
+				alone("while its successor is awaited")
+				if c.late {
+					s.clock.Advance(time.Minute)
+				} else {
+					s.node("first-3", s.cloud.AddInstance(id, "3"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
+					alone("while its successor is not Ready")
+					s.change(id, "first-3", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+				}
+			}
+			s.pass()
+			if got := s.donors(); !slices.Contains(got, "later-2") {
+				t.Errorf("donors = %v", got)
 			}
 		})
 	}

@@ -6,14 +6,33 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 // maxCompared candidates are told apart by their pods, which takes a list of each one's.
 const maxCompared = 10
 
-// leaves tells of each node whether it would not return as a donor.
-func (o *Outcome) leaves(*corev1.Node) bool { return o.Settings.DonorLeaves() }
+// leaves tells whether a donor of the pool would not return: by the settings, and where they name no profile by how the nodes
+// join, of which each of a pool's speaks for all. What is found is kept: a pool's nodes join in one way, and each Prototype is
+// given its own answer when it is decided.
+func (d *Decider) leaves(ctx context.Context, o *Outcome, nodes []*corev1.Node) bool {
+	settings := o.Settings
+	if settings.Generalize.Profile != "" || settings.Donor.Afterwards != "" || d.Joins == nil || len(nodes) == 0 {
+		return settings.DonorLeaves()
+	}
+	if known, found := d.profiles.Load(o.Pool.ID); found {
+		settings.Generalize.Profile = known.(v1alpha1.Profile)
+		return settings.DonorLeaves()
+	}
+	// Who can't be asked, or does not know, is told when the capture is to begin.
+	if answer, err := d.Joins(ctx, joining.With(nodes[0], o.Look.Pool, o.Look.Images)); err == nil && answer.Profile != "" {
+		d.profiles.Store(o.Pool.ID, answer.Profile)
+		settings.Generalize.Profile = answer.Profile
+	}
+	return settings.DonorLeaves()
+}
 
 // prefer orders the best candidates by what their capture would cost others, where the rules find them alike. A node
 // whose pods can't be listed stays behind those whose can.
@@ -21,13 +40,11 @@ func (d *Decider) prefer(ctx context.Context, o *Outcome, now time.Time) {
 	if d.Burden == nil || len(o.Choice.Candidates) < 2 {
 		return
 	}
-	pool := selection.Pool{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID), Leaves: o.leaves}
+	pool := selection.Pool{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID)}
+	leaves := d.leaves(ctx, o, pool.Nodes)
+	pool.Leaves = func(*corev1.Node) bool { return leaves }
 	burdens := map[string]selection.Burden{}
 	for _, candidate := range o.Choice.Candidates[:min(len(o.Choice.Candidates), maxCompared)] {
-		leaves := false
-		for _, n := range pool.Nodes {
-			leaves = leaves || n.Name == candidate.Node && o.leaves(n)
-		}
 		if b, err := d.Burden(ctx, candidate.Node, o.Settings.Drain, leaves); err == nil {
 			burdens[candidate.Node] = b
 		}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/schedule"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/spread"
@@ -330,11 +332,30 @@ func (d *Decider) crowded() []*decided {
 	return crowded
 }
 
-// held counts the nodes of the cluster that captures and policies' rebuilds hold.
-func (d *Decider) held(prototypes []v1alpha1.Prototype) int {
-	n := d.rebuilding()
+// held counts the nodes of the cluster that captures and policies' rebuilds hold, and the places of donors that do not return
+// which nobody has filled yet. until is when the first of those is late; zero without one.
+func (d *Decider) held(prototypes []v1alpha1.Prototype, now time.Time) (n int, until time.Time) {
+	n = d.rebuilding()
 	for i := range prototypes {
 		if HoldsDonor(&prototypes[i]) {
+			n++
+			continue
+		}
+		vacancy, any := held.VacancyOf(&prototypes[i])
+		if !any || !vacancy.Lasts(d.readyIn(cloud.PoolID(vacancy.Pool)), now) {
+			continue
+		}
+		if n++; until.IsZero() || vacancy.Until.Before(until) {
+			until = vacancy.Until
+		}
+	}
+	return n, until
+}
+
+// readyIn counts the pool's nodes that are Ready.
+func (d *Decider) readyIn(pool cloud.PoolID) (n int) {
+	for _, node := range d.Nodes.Of(pool) {
+		if nodestate.Ready(node) {
 			n++
 		}
 	}

@@ -33,7 +33,8 @@ func (c *Recipes) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Per
 		return nil, err
 	}
 	list := c.permissions(string(p.id), slices.Concat(recipeCalls, recipeLooks), "")
-	return append(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes")...), nil
+	return slices.Concat(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes"),
+		c.permissions(string(p.id), []string{opEnsureRemoved}, cloud.ForRemoval)), nil
 }
 
 func (c *credential) permissions(scope string, calls []string, purpose string) []cloud.Permission {
