@@ -120,7 +120,8 @@ func (f *preflights) passed(spec cloud.PreflightSpec, now time.Time) {
 // preflight asks the provider, unless it has just said that nothing is in the way. What it says of the instance with
 // each look counts in any case, and so does what it says of the pool, which is looked at after this.
 func (q inquiry) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error) {
-	spec := cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version}
+	spec := cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
+		Removes: w.p.Spec.Settings.DonorLeaves(), Grows: w.p.Spec.Settings.GrowsFirst()}
 	if w.instance.ID != "" && q.preflights.stands(spec, q.now()) {
 		return slices.Clone(w.instance.Refusals), nil
 	}

@@ -5,6 +5,9 @@ import "context"
 // PermissionMissing is the reason of a preflight's refusal that the credential may not do what a capture needs.
 const PermissionMissing = "PermissionMissing"
 
+// PoolAtMaximum is the reason of a refusal that the pool is to grow before its donor is taken, and may not be larger than it is.
+const PoolAtMaximum = "PoolAtMaximum"
+
 // Permission is one thing that a credential must be allowed to do.
 type Permission struct {
 	// Action and Scope in the cloud's own words.

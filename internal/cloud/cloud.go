@@ -200,6 +200,9 @@ type PreflightSpec struct {
 	Pool     PoolID
 	Instance InstanceID
 	Version  string
+	// Removes tells that the instance is going to be removed from the pool (Remover), and Grows that the pool is to grow by one
+	// before.
+	Removes, Grows bool
 }
 
 // Machines are the calls about single instances and the copies of their disks. They are the Disks' own, and a

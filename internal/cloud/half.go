@@ -97,8 +97,9 @@ type Recipes interface {
 	Pool(ctx context.Context, id PoolID) (Pool, error)
 
 	// PreflightRecipe looks for everything about the pool and its recipe that would make a capture fail later: a pool
-	// of the wrong kind, a policy that rolls changes out, a missing permission on the recipe.
-	PreflightRecipe(ctx context.Context, id PoolID) ([]Refusal, error)
+	// of the wrong kind, a policy that rolls changes out, a missing permission on the recipe. Where the capture removes its
+	// instance, that is a permission or a lock in the way of it, and where it grows the pool, a maximum or a quota.
+	PreflightRecipe(ctx context.Context, spec PreflightSpec) ([]Refusal, error)
 
 	// RecipeChange is that of Provider, to an image that need not exist yet.
 	RecipeChange(ctx context.Context, to Target, removeBootstrap bool) (RecipeChange, error)

@@ -91,7 +91,7 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 	if SightOf(ctx) == nil {
 		ctx = OneLook(ctx)
 	}
-	found, err := j.recipes.PreflightRecipe(ctx, spec.Pool)
+	found, err := j.recipes.PreflightRecipe(ctx, spec)
 	if err != nil {
 		return nil, err
 	}

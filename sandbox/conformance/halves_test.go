@@ -6,6 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
 	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // alone is what a process has that makes one half of the provider, and never the other.
@@ -23,6 +24,10 @@ func (w *world) harness() cloudtest.Harness {
 		PowerOffGuest: func(t testing.TB, id cloud.InstanceID) {
 			t.Helper()
 			w.powerOffGuest(id)
+		},
+		Crowd: func(testing.TB) { w.must(w.cloud.Limit("cores", int64(2*len(w.list())))) }, // of two cores each
+		Bind: func(testing.TB) {
+			w.fault(fault.Fault{Deny: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/delete"})
 		},
 		SetUpgrades: func(t testing.TB, automatic bool) {
 			t.Helper()

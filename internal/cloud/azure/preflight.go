@@ -12,9 +12,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// PreflightRecipe implements cloud.Recipes, in two requests.
-func (p *Recipes) PreflightRecipe(ctx context.Context, id cloud.PoolID) ([]cloud.Refusal, error) {
-	s, err := parsePool(id)
+// PreflightRecipe implements cloud.Recipes, in two requests, and two more for a donor that does not return.
+func (p *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+	s, err := parsePool(spec.Pool)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,8 @@ func (p *Recipes) PreflightRecipe(ctx context.Context, id cloud.PoolID) ([]cloud
 	if refusal != nil {
 		found = append(found, *refusal)
 	}
-	return found, nil
+	leaving, err := p.refuseLeaving(ctx, s, model, spec)
+	return append(found, leaving...), err
 }
 
 // preflight is one look ahead: what it needs at hand, and what it found.

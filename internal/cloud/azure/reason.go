@@ -49,11 +49,15 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "capture a newer node",
 	},
 	{
+		Name: "InstanceLocked", Means: "a management lock on the instance, its scale set, resource group or subscription keeps a donor that does not return from being deleted; looked for where the credential may list locks (`Microsoft.Authorization/locks/read`)",
+		Remedy: "remove the lock, or choose a pool without one",
+	},
+	{
 		Name: cloud.PermissionMissing, Means: "the credential lacks actions; each is named, with where",
 		Remedy: "give it a role with these actions there: section Permissions. A new role assignment takes some minutes to count",
 	},
 	{
-		Name: "QuotaUsedUp", Means: "no further snapshot, definition or version fits into the quota that is named",
+		Name: "QuotaUsedUp", Means: "no further snapshot, definition or version fits into the quota that is named, or no node more where the pool grows before its donor is taken",
 		Remedy: "delete what is not needed, or ask Azure for more",
 	},
 	{

@@ -59,7 +59,7 @@ func (l lender) Pool(context.Context, cloud.PoolID) (cloud.Pool, error) {
 		Capacity: l.h.Mold.Nodes, Recipe: cloud.Recipe{Image: "generic"}}, nil
 }
 
-func (l lender) PreflightRecipe(context.Context, cloud.PoolID) ([]cloud.Refusal, error) {
+func (l lender) PreflightRecipe(context.Context, cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	return nil, nil
 }
 

@@ -36,6 +36,9 @@ type Harness struct {
 	// SetUpgrades makes the pool's own policy one by which the cloud changes running instances with each write of
 	// the pool, or one by which it never does. Optional: for a cloud that has no such policy.
 	SetUpgrades func(t testing.TB, automatic bool)
+	// Crowd leaves no room in the cloud for an instance more than there are, and Bind has the credential, or the cloud, refuse to
+	// remove instances. Optional: without them, what the preflight says of a donor that does not return is not tested.
+	Crowd, Bind func(t testing.TB)
 }
 
 // Run runs the whole suite, one subtest for each sentence. It calls fresh once in each, with that

@@ -123,6 +123,8 @@ func mutated(mutate func(*memory.Cloud, *hooks)) (cloudtest.Harness, *memory.Clo
 		Generalize:    func(_ testing.TB, id cloud.InstanceID) { c.MarkGeneralized(id) },
 		PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { c.GuestPowerOff(id) },
 		SetUpgrades:   func(_ testing.TB, automatic bool) { c.SetUpgrades(pool, automatic) },
+		Crowd:         func(testing.TB) { c.SetQuota(memory.Quota{Instances: len(c.InstanceIDs(pool))}) },
+		Bind:          func(testing.TB) { c.Forbid("EnsureRemoved") },
 	}, c
 }
 

@@ -25,11 +25,11 @@ func (h half) Line(ctx context.Context, id cloud.PoolID) (cloud.Line, error) {
 	return h.recipes.Line(ctx, id)
 }
 
-func (h half) PreflightRecipe(ctx context.Context, id cloud.PoolID) ([]cloud.Refusal, error) {
+func (h half) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	if h.preflight == nil {
-		return h.recipes.PreflightRecipe(ctx, id)
+		return h.recipes.PreflightRecipe(ctx, spec)
 	}
-	return h.preflight(ctx, cloud.PreflightSpec{Pool: id})
+	return h.preflight(ctx, spec)
 }
 
 func (h half) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {

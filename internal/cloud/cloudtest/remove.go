@@ -14,6 +14,8 @@ var removeCases = []testCase{
 	{"removing takes one place from the pool, however often it is asked for", removesOnce},
 	{"an instance that is off and held is removed", removesWhatIsHeld},
 	{"removing an instance that does not exist changes nothing", removesNothing},
+	{"preflight tells of a pool that cannot grow before its donor is taken, and only then", preflightOfGrowth},
+	{"preflight tells of an instance that cannot be removed, and only where it is to be", preflightOfRemoval},
 	{"a snapshot outlives the instance that it was made of", snapshotOutlives},
 }
 
@@ -114,4 +116,55 @@ func snapshotOutlives(t *testing.T, s suite) {
 		t.Errorf("the snapshot is %+v, and was %+v", have, made)
 	}
 	s.ensureImage(t, firstVersion, made)
+}
+
+// thought is the preflight of a capture that removes its donor, or grows the pool first, or neither.
+func (s suite) thought(t *testing.T, removes, grows bool) []cloud.Refusal {
+	t.Helper()
+	found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Pool: s.Pool, Instance: s.a, Version: firstVersion, Removes: removes, Grows: grows}))(t)
+	for _, r := range found {
+		if r.Reason == "" || r.Message == "" {
+			t.Errorf("a refusal without a reason or a sentence: %+v", r)
+		}
+	}
+	return found
+}
+
+func preflightOfGrowth(t *testing.T, s suite) {
+	s.remover(t)
+	if s.Crowd == nil {
+		t.Skip("the harness cannot fill the cloud")
+	}
+	if found := s.thought(t, true, true); found != nil {
+		t.Fatalf("with room for an instance more, preflight finds %+v", found)
+	}
+	s.Crowd(t)
+	if found := s.thought(t, true, true); len(found) == 0 {
+		t.Error("preflight finds room where there is none")
+	}
+	if found := s.thought(t, true, false); found != nil {
+		t.Errorf("of a pool that is not to grow, preflight finds %+v", found)
+	}
+	if err := s.p.SetCapacity(t.Context(), s.Pool, s.capacity(t), s.capacity(t)+1); err == nil {
+		t.Error("the harness left room")
+	}
+}
+
+func preflightOfRemoval(t *testing.T, s suite) {
+	remover := s.remover(t)
+	if s.Bind == nil {
+		t.Skip("the harness cannot keep instances from being removed")
+	}
+	if found := s.thought(t, true, false); found != nil {
+		t.Fatalf("of an instance that can be removed, preflight finds %+v", found)
+	}
+	s.Bind(t)
+	if found := s.thought(t, true, false); len(found) == 0 {
+		t.Error("preflight does not tell that the instance cannot be removed")
+	}
+	if found := s.thought(t, false, false); found != nil {
+		t.Errorf("of a donor that returns, preflight finds %+v", found)
+	}
+	_, err := remover.EnsureRemoved(t.Context(), s.a)
+	wantError(t, err, cloud.Denied)
 }

@@ -62,5 +62,28 @@ var removeMutants = []mutant{
 			}
 			return c.EnsureRemoved(ctx, id)
 		}
+	}}, {"a growth is thought of that nobody asked for", "preflight tells of a pool that cannot grow before its donor is taken, and only then", func(c *memory.Cloud, h *hooks) {
+		h.preflight = func(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+			spec.Grows = true
+			return c.Preflight(ctx, spec)
+		}
+	}},
+	{"the growth is not thought of", "preflight tells of a pool that cannot grow before its donor is taken, and only then", func(c *memory.Cloud, h *hooks) {
+		h.preflight = func(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+			spec.Grows = false
+			return c.Preflight(ctx, spec)
+		}
+	}},
+	{"the removal is not thought of", "preflight tells of an instance that cannot be removed, and only where it is to be", func(c *memory.Cloud, h *hooks) {
+		h.preflight = func(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+			spec.Removes = false
+			return c.Preflight(ctx, spec)
+		}
+	}},
+	{"each donor is thought to be removed", "preflight tells of an instance that cannot be removed, and only where it is to be", func(c *memory.Cloud, h *hooks) {
+		h.preflight = func(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+			spec.Removes = true
+			return c.Preflight(ctx, spec)
+		}
 	}},
 }

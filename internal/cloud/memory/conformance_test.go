@@ -34,6 +34,8 @@ func TestConformance(t *testing.T) {
 					Generalize:    func(_ testing.TB, id cloud.InstanceID) { r.MarkGeneralized(id) },
 					PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { r.GuestPowerOff(id) },
 					SetUpgrades:   func(_ testing.TB, automatic bool) { r.SetUpgrades(r.pool, automatic) },
+					Crowd:         func(testing.TB) { r.SetQuota(memory.Quota{Instances: len(r.InstanceIDs(r.pool))}) },
+					Bind:          func(testing.TB) { r.Forbid("EnsureRemoved") },
 				}
 			})
 		})
@@ -85,6 +87,8 @@ func TestRecipesAlone(t *testing.T) {
 						Advance:     func(testing.TB) { r.clock.Advance(7 * time.Second) },
 						List:        func(testing.TB) []cloud.InstanceID { return r.InstanceIDs(r.pool) },
 						SetUpgrades: func(_ testing.TB, automatic bool) { r.SetUpgrades(r.pool, automatic) },
+						Crowd:       func(testing.TB) { r.SetQuota(memory.Quota{Instances: len(r.InstanceIDs(r.pool))}) },
+						Bind:        func(testing.TB) { r.Forbid("EnsureRemoved") },
 					},
 					Recipes: r.Recipes(), Look: disks.Instance,
 					ImageID: func(version string) string { return disks.ImageID(cloud.LineRef{Line: line, Version: version}) },

@@ -86,8 +86,8 @@ func (c *Objects) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 }
 
 // PreflightRecipe implements cloud.Recipes.
-func (c *Objects) PreflightRecipe(ctx context.Context, id cloud.PoolID) ([]cloud.Refusal, error) {
-	return (&Recipes{c.pools}).PreflightRecipe(ctx, id)
+func (c *Objects) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+	return (&Recipes{c.pools}).PreflightRecipe(ctx, spec)
 }
 
 // edition is what an object's backup holds: the whole object, with the revision that it was read at.

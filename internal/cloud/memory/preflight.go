@@ -22,16 +22,38 @@ var (
 )
 
 // PreflightRecipe implements cloud.Recipes.
-func (c *Recipes) PreflightRecipe(ctx context.Context, id cloud.PoolID) ([]cloud.Refusal, error) {
+func (c *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opPreflight, string(id)); err != nil {
+	if err := c.admit(ctx, opPreflight, string(spec.Pool)); err != nil {
 		return nil, err
 	}
-	p, err := c.findPool(opPreflight, id)
+	p, err := c.findPool(opPreflight, spec.Pool)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(p.refusals, p.rollRefusals(), c.missingPermissions(recipeCalls, p.spec.Name)), nil
+	calls := slices.Clone(recipeCalls)
+	if spec.Removes {
+		calls = append(calls, opEnsureRemoved)
+	}
+	var spent []cloud.Refusal
+	if spec.Grows {
+		calls, spent = append(calls, opSetCapacity), c.noRoom()
+	}
+	return slices.Concat(p.refusals, p.rollRefusals(), c.missingPermissions(calls, p.spec.Name), spent), nil
+}
+
+// noRoom refuses a pool that is to grow, where there may be no instance more.
+func (c *machines) noRoom() []cloud.Refusal {
+	have := 0
+	for _, m := range c.instances {
+		if !m.gone {
+			have++
+		}
+	}
+	if most := c.config.Quota.Instances; most > 0 && have >= most {
+		return []cloud.Refusal{cloud.Refuse(ReasonQuotaExceeded, fmt.Sprintf("the quota of %d instances is used up", most), "ask for more, or do not grow the pool first")}
+	}
+	return nil
 }
 
 // PreflightDisk implements cloud.Disks.

@@ -1,0 +1,157 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// locksVersion is the version of the API of management locks.
+const locksVersion = "2020-05-01"
+
+// refuseLeaving looks for what would keep the donor from being removed, and the pool from growing before. It takes up to two
+// requests. What the credential may not look at, it leaves out.
+func (p *Recipes) refuseLeaving(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+	var found []cloud.Refusal
+	if spec.Removes {
+		refusal, err := p.refusePermissions(ctx, s, removeActions)
+		if err != nil {
+			return nil, err
+		}
+		if refusal != nil {
+			found = append(found, *refusal)
+		}
+		locked, err := p.refuseLocks(ctx, spec.Instance)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, locked...)
+	}
+	if !spec.Grows {
+		return found, nil
+	}
+	if most := mostInstances(model); capacityOf(model) >= most {
+		return append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d instances, and Azure lets it have %d", s, capacityOf(model), most),
+			"leave the growth out, with --grow-first=false (settings.donor.growFirst), or use a pool with room")), nil
+	}
+	spent, err := p.refuseCores(ctx, s, model)
+	return append(found, spent...), err
+}
+
+// mostInstances is how many a scale set may have: a hundred in a single placement group, else a thousand. Source: Azure,
+// Working with large Virtual Machine Scale Sets.
+func mostInstances(model armcompute.VirtualMachineScaleSet) int64 {
+	if model.Properties != nil && value(model.Properties.SinglePlacementGroup) {
+		return 100
+	}
+	return 1000
+}
+
+// lockList is what Resource Manager answers about locks.
+type lockList struct {
+	Value []struct {
+		ID         string `json:"id"`
+		Name       string `json:"name"`
+		Properties struct {
+			Level string `json:"level"`
+		} `json:"properties"`
+	} `json:"value"`
+}
+
+// refuseLocks tells of a management lock on the instance or above it: each level of them keeps it from being deleted. Source:
+// Resource Manager, Management Locks, List By Scope; Lock your resources to protect your infrastructure.
+func (p *Recipes) refuseLocks(ctx context.Context, id cloud.InstanceID) ([]cloud.Refusal, error) {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return nil, err
+	}
+	client, err := arm.NewClient("kamino", "v1.0.0", p.credential, p.options)
+	if err != nil {
+		return nil, fail("connect to", ref, err)
+	}
+	scope := string(ref.pool()) + "/virtualMachines/" + ref.number
+	req, err := runtime.NewRequest(ctx, http.MethodGet, runtime.JoinPaths(client.Endpoint(), scope, "/providers/Microsoft.Authorization/locks"))
+	if err != nil {
+		return nil, fail("list locks of", ref, err)
+	}
+	query := req.Raw().URL.Query()
+	query.Set("api-version", locksVersion)
+	query.Set("$filter", "atScope()")
+	req.Raw().URL.RawQuery = query.Encode()
+	answer, err := client.Pipeline().Do(req)
+	if err == nil && !runtime.HasStatusCode(answer, http.StatusOK) {
+		err = runtime.NewResponseError(answer)
+	}
+	var list lockList
+	if err == nil {
+		err = runtime.UnmarshalAsJSON(answer, &list)
+	}
+	if err := fail("list locks of", ref, err); cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.NotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var found []cloud.Refusal
+	for _, lock := range list.Value {
+		on, _, _ := strings.Cut(lock.ID, "/providers/Microsoft.Authorization/")
+		found = append(found, cloud.Refuse("InstanceLocked", fmt.Sprintf("lock %s (%s) on %s keeps %s from being deleted", lock.Name, lock.Properties.Level, on, ref),
+			"remove the lock, or choose a pool without one"))
+	}
+	return found, nil
+}
+
+// sizeParts are a size's family in two parts with the number of its cores between them: Standard_D4s_v5 is of standardDSv5Family
+// and has 4. Source: Azure, virtual machine size naming conventions. Families of sizes that follow no such rule are not looked at.
+var sizeParts = regexp.MustCompile(`^Standard_([A-Za-z]+)(\d+)([a-z]*)(?:_(v\d+))?$`)
+
+// refuseCores looks whether one more instance of the pool's size fits into the region's quotas of cores and machines.
+func (p *Recipes) refuseCores(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
+	wanted := map[string]int64{"virtualmachines": 1}
+	size := ""
+	if model.SKU != nil {
+		size = value(model.SKU.Name)
+	}
+	if m := sizeParts.FindStringSubmatch(size); m != nil {
+		if cores, err := strconv.ParseInt(m[2], 10, 32); err == nil {
+			wanted["cores"], wanted[strings.ToLower("standard"+m[1]+m[3]+m[4]+"Family")] = cores, cores
+		}
+	}
+	clients, err := p.in(s)
+	if err != nil {
+		return nil, err
+	}
+	var found []cloud.Refusal
+	location := value(model.Location)
+	pager := clients.usages.NewListPager(location, nil)
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			err = fail("list quotas of", text("region "+location), err)
+			if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Invalid) {
+				return nil, nil
+			}
+			return nil, err
+		}
+		for _, usage := range page.Value {
+			if usage == nil || usage.Name == nil || usage.Limit == nil {
+				continue
+			}
+			name, used := value(usage.Name.Value), int64(value(usage.CurrentValue))
+			if more := wanted[strings.ToLower(name)]; more > 0 && used+more > *usage.Limit {
+				found = append(found, cloud.Refuse("QuotaUsedUp", fmt.Sprintf(
+					"the quota %s of region %s has no room for one more %s of %s (%d of %d are used, %d more are needed)", name, location, size, s, used, *usage.Limit, more),
+					"leave the growth out, with --grow-first=false (settings.donor.growFirst), or ask Azure for more"))
+			}
+		}
+	}
+	return found, nil
+}
