@@ -124,14 +124,7 @@ func (s *stage) onlyWhatWasMeant() {
 // TestPairsOfFaults draws pairs of lost calls, and troubles of the world in between, from fixed seeds.
 // Whatever happens, the capture ends, and the invariants hold.
 func TestPairsOfFaults(t *testing.T) {
-	schedules := 300
-	if text := os.Getenv("KAMINO_FAULT_SCHEDULES"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatalf("KAMINO_FAULT_SCHEDULES=%s is not a number", text)
-		}
-		schedules = n
-	}
+	schedules := faultSchedules(t)
 	const shards = 4
 	var mu sync.Mutex
 	ends := map[string]int{}
@@ -149,6 +142,19 @@ func TestPairsOfFaults(t *testing.T) {
 		}
 	})
 	t.Logf("%d schedules ended as %v", schedules, ends)
+}
+
+// faultSchedules is how many pairs are drawn.
+func faultSchedules(t *testing.T) int {
+	text := os.Getenv("KAMINO_FAULT_SCHEDULES")
+	if text == "" {
+		return 300
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("KAMINO_FAULT_SCHEDULES=%s is not a number", text)
+	}
+	return n
 }
 
 func pairOfFaults(t *testing.T, seed uint64) string {

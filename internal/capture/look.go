@@ -191,7 +191,9 @@ func (d pods) lookDonePod(ctx context.Context, w *world) error {
 }
 
 // podDone tells whether the pod has done its work, or its time is over.
-func (w *world) podDone() bool { return w.facts.Returning || w.proofText() != "" }
+func (w *world) podDone() bool {
+	return w.facts.Returning || leaves(w) && !w.held() || w.proofText() != ""
+}
 
 func (d pods) readPod(ctx context.Context, w *world) error {
 	pod, err := d.Kube.CoreV1().Pods(d.namespace).Get(ctx, podName(w.p), metav1.GetOptions{})

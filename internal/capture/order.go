@@ -146,7 +146,7 @@ func (o orders) lookReport(ctx context.Context, w *world) error {
 	}
 	o.readProof(w)
 	f.Outdated = w.record.Order == nil
-	if f.Returning || f.Outdated {
+	if f.Returning || f.Outdated || leaves(w) && !w.held() {
 		return nil
 	}
 	if err := o.readOrder(ctx, w); err != nil || w.order == nil {

@@ -89,10 +89,12 @@ type stage struct {
 	// lonely keeps the kubelets of the pool's new instances from joining; tidy has the cluster delete the Nodes of instances
 	// that are gone.
 	lonely, tidy bool
-	wipeStatus   bool // lose the status at every restart
-	engine       *Engine
-	name         string
-	restarts     int
+	// settings of the capture, where they are other than usual.
+	settings   func(*v1alpha1.Prototype)
+	wipeStatus bool // lose the status at every restart
+	engine     *Engine
+	name       string
+	restarts   int
 }
 
 type option func(*stage)
@@ -384,6 +386,9 @@ func (s *stage) decide(change ...func(*v1alpha1.Prototype)) *stage {
 	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", PoolID: string(s.pool), Version: "2026.03.14", Donor: v1alpha1.Donor{NodeName: donorName, ProviderID: string(s.donor)}}
 	for _, c := range change {
 		c(p)
+	}
+	if s.settings != nil {
+		s.settings(p)
 	}
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	s.name = p.Name

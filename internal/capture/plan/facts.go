@@ -180,7 +180,7 @@ func (f Facts) DonePodMatters() bool {
 	switch {
 	case !f.Touched, f.Returning && f.held():
 		return false
-	case f.Returning:
+	case f.Returning, f.gone():
 		return ends || f.Recipe == RecipeHere
 	default:
 		return ends || f.Snapshot != Pending
@@ -194,8 +194,8 @@ func (f Facts) LeftOrderMatters() bool {
 	switch {
 	case !f.Touched:
 		return ends
-	case !f.Returning:
-		return false // it was looked for, with the report
+	case !f.Returning && !f.gone():
+		return f.Leaves && f.Outdated // otherwise it was looked for, with the report
 	default:
 		return !f.held() && (ends || f.Recipe == RecipeHere)
 	}
@@ -204,6 +204,9 @@ func (f Facts) LeftOrderMatters() bool {
 // MustBoot tells whether the donor has to leave a boot before it serves again: the one that its disk was changed in, or
 // that it was last seen in before it went down.
 func (f Facts) MustBoot() bool { return f.Touched || f.Down }
+
+// gone tells that a donor which leaves has left.
+func (f Facts) gone() bool { return f.Leaves && f.Touched && !f.held() }
 
 // back tells whether the donor serves again: Ready under another boot than the one it must leave.
 func (f Facts) back() bool { return f.Node == NodeReady && f.Rebooted }

@@ -372,3 +372,40 @@ func TestNothingGoesWrong(t *testing.T) {
 		}
 	}
 }
+
+// TestWhereTheDonorsCoursesAreOne: until a donor is held, from its order to the copy of its disk, and once it is out of hands,
+// every reachable decision is the same for a donor that returns and for one that does not, whatever of its successor. Faults
+// of calls on these stretches need not be tried for both.
+func TestWhereTheDonorsCoursesAreOne(t *testing.T) {
+	tried := map[string]int{}
+	for f := range everywhere().facts {
+		open := !f.Failed && !f.Deleting
+		where := ""
+		switch {
+		case !f.held() && !f.MustBoot():
+			where = "before it is held"
+		case open && f.Touched && f.held() && f.Image == Absent && f.Snapshot == Absent:
+			where = "from the order to the copy"
+		case open && !f.held() && f.Image != Absent:
+			where = "published"
+		default:
+			continue
+		}
+		tried[where]++
+		want := Next(f)
+		for _, leaves := range []bool{false, true} {
+			for _, growFirst := range []bool{false, true} {
+				for _, successor := range []Successor{NoSuccessor, SuccessorWanted, SuccessorAwaited, SuccessorReady, SuccessorLate} {
+					other := f
+					other.Leaves, other.GrowFirst, other.Successor = leaves, growFirst, successor
+					if got := Next(other); got != want {
+						t.Fatalf("%s: %s, and %s for %+v", where, want, got, other)
+					}
+				}
+			}
+		}
+	}
+	if tried["before it is held"] == 0 || tried["from the order to the copy"] == 0 || tried["published"] == 0 {
+		t.Errorf("worlds that were tried: %v", tried)
+	}
+}

@@ -185,3 +185,11 @@ func (c *pools) freeName(p *pool) string {
 		}
 	}
 }
+
+// SetMaxSize sets the largest capacity of a pool; 0 for one that the cloud does not know. The pool stays as it is.
+func (c *pools) SetMaxSize(id cloud.PoolID, most int64) {
+	defer c.enter()()
+	if p, err := c.findPool(opPool, id); err == nil {
+		p.spec.MaxSize = most
+	}
+}
