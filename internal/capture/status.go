@@ -69,12 +69,16 @@ func report(w *world, d plan.Decision, now time.Time) {
 const NoWayBack = "NoWayBack"
 
 // NoWayBackFrom says what a rollback can't undo of a pool's first promotion, and what `kamino restore` gives back: a copy of
-// customData too, if one is kept.
-func NoWayBackFrom(pool, image string, copied bool) string {
+// customData too, if one is kept. What stays in the recipe is none of that.
+func NoWayBackFrom(p *v1alpha1.Prototype, image string, copied bool) string {
 	if image == "" {
 		image = "what it names now"
 	}
-	said := fmt.Sprintf("this is the first version that the recipe of pool %s comes to name: no rollback leads back to %s, and `kamino restore` gives back ", pool, image)
+	said := fmt.Sprintf("this is the first version that the recipe of pool %s comes to name: no rollback leads back to %s", p.Spec.Pool, image)
+	if !removesBootstrap(p) {
+		return said + "; what bootstraps its nodes stays in the recipe"
+	}
+	said += ", and `kamino restore` gives back "
 	if copied {
 		return said + "what the cloud gives out and the copy of customData that is kept"
 	}
@@ -84,7 +88,7 @@ func NoWayBackFrom(pool, image string, copied bool) string {
 // reportWayBack says before a pool's first promotion that nothing leads back from it.
 func reportWayBack(w *world, now time.Time) {
 	if w.recipe.ID != "" && w.recipe.Recipe.Version == "" && !w.facts.Refused {
-		setCondition(w.p, now, v1alpha1.ConditionReversible, metav1.ConditionFalse, NoWayBack, NoWayBackFrom(w.p.Spec.Pool, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
+		setCondition(w.p, now, v1alpha1.ConditionReversible, metav1.ConditionFalse, NoWayBack, NoWayBackFrom(w.p, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
 	}
 }
 

@@ -74,7 +74,7 @@ func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
 	switch failure := p.Status.Failure; {
 	case r.Gone:
 		result.Result, result.Code = print.AutoFailed, ExitFailed
-		result.Reason, result.Message = "Cancelled", fmt.Sprintf("prototype %s was deleted by somebody; the node was given back", p.Name)
+		result.Reason, result.Message = "Cancelled", fmt.Sprintf("prototype %s was deleted by somebody; the node was %s", p.Name, print.LetGoFirst(p))
 	case drive.Succeeded(p):
 		result.Result = print.AutoCaptured
 	case !p.Status.Terminal():

@@ -269,7 +269,7 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 	if preview.Change != nil {
 		from = preview.Change.From
 	}
-	if c.agreed(capital(capture.NoWayBackFrom(p.Spec.Pool, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + ".") {
+	if c.agreed(capital(capture.NoWayBackFrom(p, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + ".") {
 		return nil
 	}
 	return refusedf("not begun, and nothing was changed: --yes begins it without a question")

@@ -52,7 +52,8 @@ func newReturnCommand(f *Factory, o *Options) *cobra.Command {
 		Short: "Give a node back that is held by nobody who would: start it, uncordon it, and leave nothing behind",
 		Long: `Give a node back whose holder is gone, with everything: its instance is started if it is off, and booted once more if
 its disk was ordered generalized; snapshot and pod of the capture go; protection, annotations and cordon become what
-they were; and the reservation goes last. Then the node is looked at, and said to be what it is.
+they were; and the reservation goes last. Then the node is looked at, and said to be what it is. One that does not return,
+because what it joined by is off its disk, is removed instead, with its instance.
 
 With --leftovers, what captures have left which are gone is removed instead: snapshots, pods and orders. "kamino held"
 shows it beforehand.

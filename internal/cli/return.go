@@ -42,7 +42,7 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 		return refusedf("node %s is held by %s, and nothing was changed: give it back with the version that took it", name, n.Holder)
 	}
 	if flags.dryRun {
-		return print.Returned(s.Out, flags.format, print.Return{Node: name, Holder: n.Holder, DryRun: true})
+		return print.Returned(s.Out, flags.format, print.Return{Node: name, Holder: n.Holder, Leaves: n.Leaves, DryRun: true})
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, flags.timeout, drive.ErrTimeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 	if err := print.Returned(s.Out, flags.format, print.Return{Node: name, Holder: n.Holder, State: state}); err != nil {
 		return err
 	}
-	if state != v1alpha1.DonorReady {
+	if state != v1alpha1.DonorReady && state != v1alpha1.DonorRemoved {
 		return &ending{ExitFailed, fmt.Errorf("node %s is given back, and is not Ready: see `kubectl describe node %s`", name, name)}
 	}
 	return nil

@@ -72,8 +72,8 @@ func (h *Holds) Look(ctx context.Context) (Held, error) {
 	return seen, nil
 }
 
-// GiveBack gives a node back that is held by a replacement, or by a capture that is gone, and waits until it is Ready. It
-// returns what the node is at the end. A context that ends before the node is given back is an error; the same call again
+// GiveBack gives a node back that is held by a replacement, or by a capture that is gone, and waits until it is Ready; one
+// that cannot return it has removed. It returns what the node is at the end. A context that ends before the node is given back is an error; the same call again
 // goes on.
 func (h *Holds) GiveBack(ctx context.Context, n held.Node) (v1alpha1.DonorState, error) {
 	var err error
@@ -90,7 +90,11 @@ func (h *Holds) GiveBack(ctx context.Context, n held.Node) (v1alpha1.DonorState,
 	if err != nil {
 		return "", err
 	}
-	return h.awaitReady(ctx, n.Name)
+	state, err := h.awaitReady(ctx, n.Name)
+	if n.Leaves && state == v1alpha1.DonorNodeGone {
+		state = v1alpha1.DonorRemoved
+	}
+	return state, err
 }
 
 // Clear removes what captures have left that are gone. An image version that was being made of such a snapshot goes

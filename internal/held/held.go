@@ -48,6 +48,8 @@ type Node struct {
 	// order: it must go through a boot before it serves again.
 	Ordered bool `json:"ordered"`
 	Down    bool `json:"down"`
+	// Leaves tells that it does not return, because what it joined by is off its disk: its instance is removed instead.
+	Leaves bool `json:"leaves,omitempty"`
 }
 
 // Captures are the Prototypes as much as telling holders needs of them.
@@ -91,6 +93,7 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 		found.State = ByCapture
 		found.Holder = v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: donor.Name, UID: donor.UID}
 		found.Since, found.Ordered, found.Down = r.ReservedAt.Time, record.GeneralizeBootID != "", record.LeaveBoot() != ""
+		found.Leaves = found.Ordered && (record.Departure != nil || r.Departure != nil)
 		return found, true
 	case err != nil || r == nil || r.UID == "":
 		found.State = Unreadable
@@ -106,6 +109,7 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	}
 	found.Holder, found.Since = r.Holder, r.ReservedAt.Time
 	found.Ordered, found.Down = r.GeneralizeBootID != "", r.LeaveBoot() != ""
+	found.Leaves = found.Ordered && r.Departure != nil
 	return found, true
 }
 

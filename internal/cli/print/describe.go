@@ -103,7 +103,7 @@ func summary(p *v1alpha1.Prototype, now time.Time) [][2]string {
 		rows = append(rows, [2]string{"Out of service", text})
 	}
 	if !p.DeletionTimestamp.IsZero() {
-		rows = append(rows, [2]string{"Being deleted", "the donor is given back first"})
+		rows = append(rows, [2]string{"Being deleted", "the donor is first " + LetGoFirst(p)})
 	}
 	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil && p.Status.Failure == nil {
 		rows = append(rows, [2]string{"Ready", string(c.Status) + ", " + c.Message})
@@ -210,11 +210,11 @@ func failureOf(p *v1alpha1.Prototype) [][2]string {
 	if f.CloudError != "" && !strings.Contains(f.Message, f.CloudError) {
 		rows = append(rows, [2]string{"The cloud says", f.CloudError})
 	}
-	donor := "given back" + DonorFound(p)
+	donor := letGo(p)
 	if d := p.Status.Donor; d == nil || d.ReservedAt == nil {
 		donor = "never touched"
 	} else if d.ReleasedAt == nil {
-		donor = "not yet given back"
+		donor = "not yet " + LetGoFirst(p)
 	}
 	return append(rows, [2]string{"Donor", donor},
 		[2]string{"Once mended", fmt.Sprintf("`kamino capture %s` tries again", p.Spec.Donor.NodeName)})

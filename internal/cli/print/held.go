@@ -1,6 +1,7 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -62,7 +63,11 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 		if n.Cordoned {
 			state += ", cordoned"
 		}
-		rows = append(rows, []string{n.Name, holder, since, state, returns[n.State]})
+		by := returns[n.State]
+		if n.Leaves {
+			by = "never: it is removed " + cmp.Or(map[held.State]string{held.ByCapture: "by its capture"}[n.State], "by "+by)
+		}
+		rows = append(rows, []string{n.Name, holder, since, state, by})
 	}
 	if len(rows) > 0 {
 		if err := table(w, []string{"NODE", "HOLDER", "HELD FOR", "NODE IS", "GIVEN BACK"}, rows); err != nil {
@@ -99,6 +104,9 @@ func HeldLines(report HeldReport, now time.Time) []string {
 // heldBy says by whom a node is held that nobody gives back who is known to be at work, and what to do.
 func heldBy(n held.Node) string {
 	back := fmt.Sprintf("`kamino return %s` gives it back", n.Name)
+	if n.Leaves {
+		back = fmt.Sprintf("it cannot join again, and `kamino return %s` removes it", n.Name)
+	}
 	switch n.State {
 	case held.ByReplacement:
 		return fmt.Sprintf(" by %s: the same rollback again goes on, and %s", n.Holder, back)
@@ -147,6 +155,8 @@ type Return struct {
 	Node   string          `json:"node"`
 	Holder v1alpha1.Holder `json:"holder"`
 	DryRun bool            `json:"dryRun"`
+	// Leaves tells that it is removed instead.
+	Leaves bool `json:"leaves,omitempty"`
 	// State of the node at the last look; empty for a dry run.
 	State v1alpha1.DonorState `json:"state,omitempty"`
 }
@@ -158,6 +168,10 @@ func Returned(w io.Writer, format Format, r Return) error {
 	}
 	text := fmt.Sprintf("Node %s is given back, and was %s at the last look.", r.Node, r.State)
 	switch {
+	case r.DryRun && r.Leaves:
+		text = fmt.Sprintf("Dry run: nothing is changed.\nNode %s would be taken from %s and removed, with its instance, snapshot and pod: it cannot join again.", r.Node, r.Holder)
+	case r.State == v1alpha1.DonorRemoved:
+		text = fmt.Sprintf("Node %s is removed, with its instance: it could not join again.", r.Node)
 	case r.DryRun:
 		text = fmt.Sprintf("Dry run: nothing is changed.\nNode %s would be taken from %s and given back as it was: started if it is off, uncordoned, unprotected, with snapshot and pod removed.", r.Node, r.Holder)
 	case r.State == v1alpha1.DonorReady:
@@ -182,17 +196,39 @@ func DonorFound(p *v1alpha1.Prototype) string {
 		return "; its Node was gone at the last look"
 	case v1alpha1.DonorGone:
 		return "; its instance was gone at the last look"
-	case v1alpha1.DonorRemoved:
-		return "; it does not return, and its instance was removed"
-	case v1alpha1.DonorReady:
+	case v1alpha1.DonorReady, v1alpha1.DonorRemoved:
 	}
 	return ""
 }
 
 // donorIs says of a donor that is held no longer where it is.
 func donorIs(p *v1alpha1.Prototype) string {
+	if removed(p) {
+		return "is removed"
+	}
 	if DonorFound(p) != "" {
 		return "is held no longer"
 	}
 	return "is back in service"
+}
+
+// removed tells of a donor that does not return, and is gone.
+func removed(p *v1alpha1.Prototype) bool {
+	return p.Status.Donor != nil && p.Status.Donor.State == v1alpha1.DonorRemoved
+}
+
+// letGo says what became of a donor whose capture has failed, as far as it was looked at.
+func letGo(p *v1alpha1.Prototype) string {
+	if removed(p) {
+		return "removed, because it could not join again"
+	}
+	return "given back" + DonorFound(p)
+}
+
+// LetGoFirst says what a capture that is deleted does with its donor.
+func LetGoFirst(p *v1alpha1.Prototype) string {
+	if p.Spec.Settings.DonorLeaves() {
+		return "given back, or removed if its disk was touched"
+	}
+	return "given back"
 }

@@ -50,7 +50,7 @@ func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	if !touched {
 		return fmt.Sprintf("node %s can't be captured, and nothing was changed (see Prototype %s):\n  %s", node, p.Name, text)
 	}
-	where := "it was given back" + DonorFound(p)
+	where := "it was " + letGo(p)
 	if away, still := OutOfService(p, now); still {
 		where = "it is still out of service"
 	} else if away != "" {
