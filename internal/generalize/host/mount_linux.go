@@ -133,6 +133,7 @@ func (h *Host) flush(t *tree.Tree) error {
 	if err != nil {
 		return err
 	}
+	h.forgetUnlinked(t)
 	done := map[string]bool{}
 	for _, m := range mounts {
 		// What is still mounted below the kubelet is a volume's disk, not the machine's.

@@ -91,8 +91,8 @@ func serveAPI(t *testing.T, address string) *apiServer {
 	return s
 }
 
-// order orders the donor generalized in this boot by a profile.
-func (s *apiServer) order(t *testing.T, profile v1alpha1.Profile, bootID string) {
+// order orders a donor generalized in this boot by a profile, and says what becomes of it.
+func (s *apiServer) order(t *testing.T, node string, profile v1alpha1.Profile, afterwards v1alpha1.Afterwards, bootID string) {
 	t.Helper()
 	private, public, err := v1alpha1.NewOrderKey()
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *apiServer) order(t *testing.T, profile v1alpha1.Profile, bootID string)
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: orderName, UID: orderUID},
 		Spec: v1alpha1.OrderSpec{
-			Prototype: prototype, PrototypeUID: prototypeUID, NodeName: "donor", BootID: bootID, PodName: orderName,
-			Generalize: v1alpha1.GeneralizeSettings{Profile: profile}, Key: public,
+			Prototype: prototype, PrototypeUID: prototypeUID, NodeName: node, BootID: bootID, PodName: orderName,
+			Afterwards: afterwards, Generalize: v1alpha1.GeneralizeSettings{Profile: profile}, Key: public,
 		},
 	}
 }

@@ -36,6 +36,8 @@ type lab struct {
 	dhcp            *dhcpServer
 	api             *apiServer
 	kamino          string
+	// boots of nodes, each of which has cgroups of its own.
+	boots int
 	// times of all boots that were timed, and lap tells how far the test has come.
 	times []bootTime
 	lap   func(what string)

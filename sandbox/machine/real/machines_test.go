@@ -30,7 +30,7 @@ func TestMachines(t *testing.T) {
 	l.timed(t, "static, generic image", donor)
 	l.lap("the donor has become a node")
 	used := putToUse(t, donor)
-	donor = l.patch(t, donor, recipe)
+	donor = l.patch(t, donor, func() *machine { return l.boot(t, donor.name, donor.image, recipe) })
 	was := l.look(t, donor, "")
 	if err := was.complete(); err != nil {
 		t.Fatal(err)

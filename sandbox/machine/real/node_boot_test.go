@@ -35,6 +35,12 @@ kernel/panic_on_oops 1
 kernel/keys/root_maxkeys 1000000
 kernel/keys/root_maxbytes 25000000
 END
+# A machine's firmware gives it a number; that of the host would be all machines'.
+firmware=/sys/class/dmi/id/product_uuid
+if [ -e "$firmware" ]; then
+	cat /proc/sys/kernel/random/uuid >/run/kernel-settings/product_uuid
+	mount --bind /run/kernel-settings/product_uuid "$firmware" || exit 1
+fi
 mount --make-rshared /
 exec /lib/systemd/systemd "$@"
 `
@@ -47,13 +53,22 @@ const intoGroups = `while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs" || exit 
 // pods must lie apart from those of the others.
 func (l *lab) bootNode(t *testing.T, name, image, userData string) *machine {
 	t.Helper()
+	m := l.switchOnNode(t, name, image, userData)
+	m.awaitStarted(t)
+	return m
+}
+
+// switchOnNode is bootNode without waiting.
+func (l *lab) switchOnNode(t *testing.T, name, image, userData string) *machine {
+	t.Helper()
 	write(t, filepath.Join(l.media, "first-process"), firstProcess, 0o755)
 	m, options := l.insert(t, name, image, userData)
 	options = append(options, "--capability=all", "--system-call-filter=add_key keyctl request_key bpf", "--bind=/dev/kmsg",
 		"/bin/sh", "/mnt/first-process", notForOnline)
-	groups := ownGroups(t, fmt.Sprintf("%s-%d", name, os.Getpid()))
+	l.boots++
+	groups := ownGroups(t, fmt.Sprintf("%s-%d-%d", name, os.Getpid(), l.boots))
 	m.spawn = exec.Command("sh", slices.Concat([]string{"-c", intoGroups, "sh"}, groups, []string{"--"}, options)...)
-	m.start(t)
+	m.switchOn(t)
 	return m
 }
 

@@ -128,7 +128,8 @@ failCgroupV1: false
 }
 
 // nodeRecipe is the user data of one machine as Cluster API's provider for kubeadm writes it, with a token of
-// its own. SystemVerification is passed over because it takes cgroups v1, which the host may have, for an error.
+// its own. SystemVerification is passed over because it takes cgroups v1, which the host may have, for an error. What
+// kubeadm's checks say beforehand is kept apart, in preflightLog.
 func (c *cluster) nodeRecipe(t *testing.T) (userData, token string) {
 	t.Helper()
 	token = c.kubeadm(t, "token", "create", "--ttl", "1h")
@@ -157,9 +158,13 @@ runcmd:
 - hostname "{{ ds.meta_data.local_hostname }}"
 - echo "{{ ds.meta_data.local_hostname }}" >/etc/hostname
 - printf '127.0.0.1 localhost\n127.0.0.1 {{ ds.meta_data.local_hostname }}\n' >/etc/hosts
+- kubeadm join phase preflight --config /run/kubeadm/kubeadm-join-config.yaml >`+preflightLog+` 2>&1; echo "exit code $?" >>`+preflightLog+`
 - kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml && echo success >/run/cluster-api/bootstrap-success.complete
 `, c.endpoint(), c.caHash, token), token
 }
+
+// preflightLog is where a machine keeps what "kubeadm join phase preflight" said before the join; it lies in memory.
+const preflightLog = "/run/cluster-api/preflight.log"
 
 // awaitPod waits until the workload's pod runs on a node, and returns its name.
 func (c *cluster) awaitPod(t *testing.T, node string) string {

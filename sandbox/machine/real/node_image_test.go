@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
 // nodeImageSize leaves the kubelet so much free that it does not begin to evict.
 const nodeImageSize = "3G"
 
-// nodeImage makes the raw disk of a platform image for real nodes: Debian without identity, kubelet, kubeadm
-// and containerd as their packages install them. Nothing was pulled, nothing has joined.
+// nodeImage makes the raw disk of a platform image for real nodes: Debian without identity, kubelet and
+// containerd as packages, kubeadm as a program. Nothing was pulled, nothing has joined.
 func (c *cluster) nodeImage(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(c.dir, "platform-node")
@@ -24,7 +25,8 @@ func (c *cluster) nodeImage(t *testing.T) string {
 	forget(t, root)
 	for path, content := range map[string]string{
 		"etc/cloud/cloud.cfg.d/90-datasource.cfg":                  "datasource_list: [NoCloud]\n# minbase has no locales to make.\nlocale: false\n",
-		"etc/apt/sources.list":                                     "",
+		"etc/apt/sources.list":                                     "deb [trusted=yes] file:/mnt/repo ./\n",
+		"etc/apt/apt.conf.d/52kamino-test":                         "Unattended-Upgrade::Origins-Pattern { \"origin=kamino-test\"; };\n",
 		"etc/hosts":                                                "127.0.0.1 localhost\n",
 		"etc/resolv.conf":                                          "nameserver " + c.address + "\n",
 		"etc/systemd/system/containerd.service":                    containerdUnit,
@@ -40,12 +42,10 @@ func (c *cluster) nodeImage(t *testing.T) string {
 		}
 		write(t, filepath.Join(root, path), content, 0o644)
 	}
-	for program, to := range map[string]string{
-		c.programs + "/kubelet": "usr/bin", c.programs + "/kubeadm": "usr/bin", c.containerd + "/containerd": "usr/local/bin",
-		c.containerd + "/containerd-shim-runc-v2": "usr/local/bin", c.containerd + "/ctr": "usr/local/bin",
-	} {
-		run(t, "install", "-m755", program, filepath.Join(root, to))
-	}
+	c.installPackage(t, root, "kubelet", "usr/bin", c.programs+"/kubelet")
+	c.installPackage(t, root, "containerd.io", "usr/local/bin", c.containerd+"/containerd", c.containerd+"/containerd-shim-runc-v2", c.containerd+"/ctr")
+	// As from a release, so that kamino has to search it.
+	run(t, "install", "-m755", c.programs+"/kubeadm", filepath.Join(root, "usr/bin"))
 	wants := "etc/systemd/system/multi-user.target.wants/"
 	for link, target := range map[string]string{
 		"opt/cni/bin": "/usr/lib/cni", wants + "kubelet.service": "/usr/lib/systemd/system/kubelet.service",
@@ -71,6 +71,29 @@ func (c *cluster) nodeImage(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return image
+}
+
+// installPackage installs programs as a package, so that a disk knows where they are from.
+func (c *cluster) installPackage(t *testing.T, root, name, to string, programs ...string) {
+	t.Helper()
+	dir := filepath.Join(c.dir, "package-"+name)
+	var sums string
+	for _, program := range programs {
+		path := filepath.Join(to, filepath.Base(program))
+		run(t, "install", "-D", "-m755", program, filepath.Join(dir, path))
+		sum, _, _ := strings.Cut(run(t, "md5sum", program), " ")
+		sums += sum + "  " + path + "\n"
+	}
+	write(t, filepath.Join(dir, "DEBIAN/md5sums"), sums, 0o644)
+	write(t, filepath.Join(dir, "DEBIAN/control"), fmt.Sprintf("Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: programs of a node\n", name), 0o644)
+	archive := dir + ".deb"
+	run(t, "dpkg-deb", "--root-owner-group", "-Znone", "-b", dir, archive)
+	run(t, "dpkg", "--root", root, "-i", archive)
+	for _, path := range []string{dir, archive} {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // containerdUnit does what the one of containerd's release does.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // machine is a running container with a disk of its own.
@@ -19,8 +20,10 @@ type machine struct {
 	// root is where the host sees the machine's disk.
 	root string
 	// mac of its network card.
-	mac    string
-	spawn  *exec.Cmd
+	mac   string
+	spawn *exec.Cmd
+	// begun is when it was switched on.
+	begun  time.Time
 	ended  chan struct{}
 	leader int
 	off    bool
@@ -57,8 +60,15 @@ func (l *lab) insert(t *testing.T, name, image, userData string) (m *machine, op
 	}
 }
 
-// start switches a machine on, and sees to it that it is off when the test is over.
+// start switches a machine on and waits until systemd says that all is started.
 func (m *machine) start(t *testing.T) {
+	t.Helper()
+	m.switchOn(t)
+	m.awaitStarted(t)
+}
+
+// switchOn begins a machine's boot, and sees to it that it is off when the test is over.
+func (m *machine) switchOn(t *testing.T) {
 	t.Helper()
 	console, err := os.Create(m.image + ".console")
 	if err != nil {
@@ -68,7 +78,7 @@ func (m *machine) start(t *testing.T) {
 	defer console.Close()
 	// The machine's /tmp is on its disk, as Debian has it; systemd-nspawn would cover it.
 	m.spawn.Env = append(os.Environ(), "SYSTEMD_NSPAWN_TMPFS_TMP=0")
-	m.spawn.Stdout, m.spawn.Stderr = console, console
+	m.spawn.Stdout, m.spawn.Stderr, m.begun = console, console, time.Now()
 	if err := m.spawn.Start(); err != nil {
 		run(t, "umount", m.root)
 		t.Fatal(err)
@@ -84,8 +94,6 @@ func (m *machine) start(t *testing.T) {
 		}
 		m.cutPower(t)
 	})
-	m.awaitStarted(t)
-	m.mac = strings.TrimSpace(m.sh(t, "cat /sys/class/net/host0/address"))
 }
 
 func (m *machine) awaitStarted(t *testing.T) {
@@ -104,6 +112,7 @@ func (m *machine) awaitStarted(t *testing.T) {
 		state := strings.TrimSpace(out)
 		return state == "running" || state == "degraded"
 	})
+	m.mac = strings.TrimSpace(m.sh(t, "cat /sys/class/net/host0/address"))
 }
 
 // leaderOf finds the container's first process among the children of systemd-nspawn.

@@ -1,0 +1,144 @@
+//go:build machines
+
+package real
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize"
+)
+
+// captureNode generalizes a node in place, as the engine does with a donor that does not return, and ends it by a loss
+// of power. It returns a copy of its disk as that leaves it: what the kernel has not written by then is lost.
+func (c *cluster) captureNode(t *testing.T, donor *machine) (prototype string) {
+	t.Helper()
+	bootID := donor.sh(t, "cat /proc/sys/kernel/random/boot_id")
+	c.api.order(t, donor.name, v1alpha1.ProfileBootstrap, "", bootID)
+	if out, err := c.live(t, donor, "bootstrap", bootID); code(err) != 3 || !strings.Contains(out, "nothing was changed") || !strings.Contains(out, "cannot join again by itself") {
+		t.Fatalf("a donor that returns was not refused for a profile that takes what it joins by: %v\n%s", err, out)
+	}
+	c.api.order(t, donor.name, v1alpha1.ProfileBootstrap, v1alpha1.Remove, bootID)
+	begun := time.Now()
+	out, err := c.live(t, donor, "bootstrap", bootID)
+	t.Logf("kamino generalize --live, %.1f s:\n%s", time.Since(begun).Seconds(), out)
+	// The power is ours to cut; all else must have been done.
+	if err == nil || !strings.Contains(out, "the host cannot be powered off") || !strings.Contains(out, "reported the proof") {
+		t.Fatalf("the run ended otherwise than at the power-off: %v", err)
+	}
+	testTrimmed(t, out)
+	prototype = copyDisk(t, donor.image, c.imageOf("prototype"))
+	donor.cutPower(t)
+	discard(t, donor.image)
+	if proof := c.api.proof(t); !proof.Holds(prototypeUID, bootID) {
+		t.Fatalf("the proof %+v does not hold for boot %s", proof, bootID)
+	}
+	return prototype
+}
+
+// checkpoints are what a kubelet keeps of its devices, processors and memory, by their paths on a disk.
+var checkpoints = []string{"var/lib/kubelet/*_manager_state", "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"}
+
+// testNodeDisk looks for what is left on a generalized disk, on the raw one first, which nobody has mounted yet.
+// Search and verifier must find what is to be found on the disk as it was.
+func (c *cluster) testNodeDisk(t *testing.T, n *needles, served, prototype string, was nodeIdentity) {
+	before := n.inImage(t, served)
+	t.Logf("of %d needles %d are on the donor's disk: %s", len(n.values), len(before), strings.Join(before, ", "))
+	for _, place := range []string{"variable from a Secret", "argument", "annotation", "label", "container's log", "container's writable layer", "emptyDir"} {
+		if !slices.Contains(before, place) {
+			t.Errorf("the search does not find the needle that is in the %s", place)
+		}
+	}
+	if left := n.inImage(t, prototype); len(left) > 0 {
+		t.Errorf("in the blocks of the generalized disk there are still needles: %s", strings.Join(left, ", "))
+	}
+	traces := map[string][]byte{}
+	for _, number := range slices.Concat(was.traces["containers"], was.traces["pods"]) {
+		traces[number] = []byte(number)
+	}
+	mounted(t, served, func(root string) {
+		c.verify(t, 4, root, "--profile", "bootstrap")
+		if left := n.inTree(t, root); len(left) == 0 {
+			t.Error("no file of the donor has a needle: this search finds nothing")
+		}
+		if len(holding(t, root, traces)) == 0 || len(matching(t, root, checkpoints)) == 0 {
+			t.Error("the donor's disk knows nothing of its pods, or the kubelet keeps nothing: this search finds nothing")
+		}
+	})
+	replay(t, prototype)
+	manifest := filepath.Join(c.dir, "node.json")
+	mounted(t, prototype, func(root string) {
+		run(t, "cp", filepath.Join(root, generalize.ManifestPath), manifest)
+		if left := n.inTree(t, root); len(left) > 0 {
+			t.Errorf("files of the generalized disk have needles:\n%s", strings.Join(left, "\n"))
+		}
+		// The manifest says which paths were removed.
+		left := slices.DeleteFunc(holding(t, root, traces), func(path string) bool { return path == generalize.ManifestPath })
+		if len(left) > 0 {
+			t.Errorf("files of the generalized disk know numbers of the donor's pods, in %d places, first: %s", len(left), left[0])
+		}
+		if left := matching(t, root, checkpoints); len(left) > 0 {
+			t.Errorf("the kubelet's checkpoints are those of the donor: %v", left)
+		}
+		c.verify(t, 0, root)
+		// The disk itself knows the keys that packages and container images brought, so blocks in use are told of as well.
+		c.verify(t, 0, prototype, "--manifest", manifest, "--tree", root)
+		testWhole(t, root)
+	})
+}
+
+// replay does what a machine does first with a disk whose power was cut. Exit code 1 says that something was put right.
+func replay(t *testing.T, image string) {
+	t.Helper()
+	if out, err := attempt("e2fsck", "-fp", image); code(err) > 1 || code(err) < 0 {
+		t.Fatalf("the disk is damaged: %v\n%s", err, out)
+	}
+}
+
+// matching lists what patterns match in a tree, without its root.
+func matching(t *testing.T, root string, patterns []string) (found []string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			found = append(found, strings.TrimPrefix(path, root+"/"))
+		}
+	}
+	return found
+}
+
+// testNodeControl boots a copy of the disk that was not generalized. It is the donor to the API server, with which
+// its Node is anybody's who has such a copy, and kubeadm refuses to join over the donor's files.
+func (c *cluster) testNodeControl(t *testing.T, served string, was nodeIdentity) {
+	recipe, _ := c.nodeRecipe(t)
+	m := c.bootNode(t, "copy", served, recipe)
+	complaints := c.preflight(t, m)
+	t.Logf("kubeadm's checks complain of the copy: %s", strings.Join(complaints, ", "))
+	for _, want := range []string{"ERROR FileAvailable--etc-kubernetes-kubelet.conf", "ERROR FileAvailable--etc-kubernetes-pki-ca.crt"} {
+		if !slices.Contains(complaints, want) {
+			t.Errorf("kubeadm's checks do not complain with %s", want)
+		}
+	}
+	if _, err := m.try("test -e /run/cluster-api/bootstrap-success.complete"); err == nil {
+		t.Error("a copy with the donor's files has joined")
+	}
+	c.testDonorsNode(t, m)
+	content, err := os.ReadFile(filepath.Join(m.root, "etc/machine-id"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sumOf(content) != was.own["etc/machine-id"] {
+		t.Error("the copy has a machine ID of its own: this comparison finds nothing")
+	}
+	m.cutPower(t)
+	c.testBroken(t, m.image)
+	discard(t, m.image)
+}
