@@ -59,7 +59,7 @@ func TestPermissions(t *testing.T) {
 				"update secrets " + own + "/x-recipe", "patch secrets " + own + "/x-recipe", "list secrets " + pods, "update secrets " + pods + "/x",
 				"update orders.kamino.dev " + pods + "/x", "patch orders.kamino.dev/status " + pods + "/x", "create orders.kamino.dev " + own,
 				"delete pods kube-system/x", "delete pods " + own + "/x",
-				"delete nodes -/x", "create nodes", "update nodes/status", "get nodes/proxy",
+				"delete nodes -/x", "list persistentvolumes", "get persistentvolumeclaims default/x", "create nodes", "update nodes/status", "get nodes/proxy",
 				"update prototypepolicies.kamino.dev", "create prototypepolicies.kamino.dev", "delete prototypepolicies.kamino.dev",
 				"update leases.coordination.k8s.io " + own + "/other", "update leases.coordination.k8s.io kube-node-lease/x",
 				"update customresourcedefinitions.apiextensions.k8s.io -/prototypes.kamino.dev", "create serviceaccounts/token " + pods + "/kamino-generalize",

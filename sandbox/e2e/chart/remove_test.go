@@ -1,0 +1,55 @@
+package chart
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/sandbox/chart"
+)
+
+// TestNoNodeThatServesIsDeleted asks the API server as a release's account that may delete Nodes: those that are Ready it may
+// not, and it can make none seem otherwise; one that is down goes. Others are not bound by that.
+func TestNoNodeThatServesIsDeleted(t *testing.T) {
+	helm := space(t, "removes", "restricted")
+	values := chart.Values{"image": chart.Values{"repository": simulated}, "rbac": chart.Values{"removeDonors": true}}
+	if err := helm.Install(t.Context(), "may", values, false); err != nil {
+		t.Fatal(err)
+	}
+	as := impersonate(t, "system:serviceaccount:removes:may-kamino")
+	for request, want := range map[request]bool{
+		"delete nodes -/x": true, "deletecollection nodes": false, "update nodes/status -/x": false, "patch nodes/status -/x": false,
+		"get persistentvolumeclaims default/x": true, "list persistentvolumeclaims default": false, "list persistentvolumes": true,
+		"delete persistentvolumes -/x": false,
+	} {
+		if got := allowed(t, as, request); got != want {
+			t.Errorf("it may %s: %t", request, got)
+		}
+	}
+	serving := sandbox.MachinesOf(t, "ground")[0].Node
+	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	var err error
+	eventually(t, "the API server enforces the policy", func() bool {
+		err = as.CoreV1().Nodes().Delete(t.Context(), serving, dry)
+		return err != nil
+	})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "Kamino deletes no node that is Ready") {
+		t.Errorf("a node that serves: %v", err)
+	}
+	if err := sandbox.Kube().CoreV1().Nodes().Delete(t.Context(), serving, dry); err != nil {
+		t.Errorf("somebody else is bound by it: %v", err)
+	}
+	down := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "removes-down"}}
+	if _, err := sandbox.Kube().CoreV1().Nodes().Create(t.Context(), down, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := as.CoreV1().Nodes().Delete(t.Context(), down.Name, metav1.DeleteOptions{}); err != nil {
+		t.Errorf("a node that is down: %v", err)
+	}
+	if err := helm.Uninstall("may"); err != nil {
+		t.Fatal(err)
+	}
+}
