@@ -3,6 +3,7 @@ package drive
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,6 +24,19 @@ import (
 // maxTries is how often a decision is made anew because somebody else's came in between.
 const maxTries = 100
 
+// errNoNode is why a node was not found.
+var errNoNode = errors.New("`kubectl get nodes` lists them")
+
+// captureOf is the one in flight of a node, which may be gone: a donor that does not return is, before its capture is over.
+func captureOf(node string, all []v1alpha1.Prototype) *v1alpha1.Prototype {
+	for i := range all {
+		if p := &all[i]; p.Spec.Donor.NodeName == node && !p.Status.Terminal() {
+			return p
+		}
+	}
+	return nil
+}
+
 // Donor is a node that was named, and where it belongs.
 type Donor struct {
 	Node *corev1.Node
@@ -35,7 +49,7 @@ type Donor struct {
 func FindDonor(ctx context.Context, c *cluster.Connection, provider cloud.Provider, name string, all []v1alpha1.Prototype) (*Donor, error) {
 	node, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, cluster.Refusef("there is no node %s in this cluster, and nothing was changed: `kubectl get nodes` lists them", name)
+		return nil, cluster.Refusef("there is no node %s in this cluster, and nothing was changed: %w", name, errNoNode)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", name, err)
@@ -102,6 +116,11 @@ func (b *Beginning) decide(ctx context.Context) (Decision, *Donor, error) {
 		return Decision{}, nil, err
 	}
 	found, err := FindDonor(ctx, b.Cluster, b.Cloud, b.Node, all)
+	if p := captureOf(b.Node, all); p != nil && errors.Is(err, errNoNode) {
+		gone := &Donor{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.Node}}, Pool: policy.Pool{Name: p.Spec.Pool}}
+		d, err := gone.inFlight(p, b.Version)
+		return d, gone, err
+	}
 	if err != nil {
 		return Decision{}, nil, err
 	}

@@ -48,6 +48,19 @@ func refused(err error) bool {
 	return errors.As(err, &r)
 }
 
+// TestACaptureOutlivesItsNode: what is in flight of a node that is gone is gone on with, and nothing else is.
+func TestACaptureOutlivesItsNode(t *testing.T) {
+	failed := prior("pool1-2026.03.08", "2026.03.08", "n", v1alpha1.PhaseFailed)
+	flying := prior("pool1-2026.03.09", "2026.03.09", "n", v1alpha1.PhasePublishing)
+	other := prior("pool1-2026.03.10", "2026.03.10", "m", v1alpha1.PhasePublishing)
+	if p := captureOf("n", []v1alpha1.Prototype{failed, other, flying}); p == nil || p.Name != flying.Name {
+		t.Errorf("of node n it is %v", p)
+	}
+	if p := captureOf("n", []v1alpha1.Prototype{failed, other}); p != nil {
+		t.Errorf("a capture that has ended, or of another node, is %v", p.Name)
+	}
+}
+
 func TestDecide(t *testing.T) {
 	deleting := prior("pool1-2026.03.09", "2026.03.09", "n", v1alpha1.PhaseDraining)
 	deleting.DeletionTimestamp = &metav1.Time{Time: testNow}

@@ -130,8 +130,8 @@ type backup struct {
 	Pool           cloud.PoolID                                  `json:"pool"`
 	ImageReference *armcompute.ImageReference                    `json:"imageReference,omitempty"`
 	Extensions     []*armcompute.VirtualMachineScaleSetExtension `json:"extensions,omitempty"`
-	// Removes names what was lost. Recipes that were saved before it was kept name none.
-	Removes []cloud.Part `json:"removes,omitempty"`
+	// Removes names what was lost, and is empty where nothing was. Recipes that were saved before it was kept do not have it.
+	Removes []cloud.Part `json:"removes"`
 	// Waits are, by the name of an extension that stayed, the lost ones that it was provisioned after.
 	Waits map[string][]string `json:"waits,omitempty"`
 }
@@ -167,7 +167,7 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 		saved.Extensions = append(saved.Extensions, extension)
 	}
 	change.Done, change.Refusals = isVersion(image, r) && len(change.Removes) == 0, refusalsOfPolicy(r.scaleSet, model)
-	saved.Removes, saved.Waits = change.Removes, waitsFor(model, change.Removes)
+	saved.Removes, saved.Waits = append([]cloud.Part{}, change.Removes...), waitsFor(model, change.Removes)
 	var err error
 	if change.Backup, err = json.MarshalIndent(saved, "", "  "); err != nil {
 		return cloud.RecipeChange{}, fail("save the recipe of", r.scaleSet, err)

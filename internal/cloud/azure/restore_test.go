@@ -97,6 +97,31 @@ func TestRestoreProtectedSettings(t *testing.T) {
 	}
 }
 
+// TestRestoreOfARecipeThatLostNothing: where nodes join by themselves, the bootstrap stays, and nobody need give it back.
+func TestRestoreOfARecipeThatLostNothing(t *testing.T) {
+	a := newARM(t)
+	a.pool("")
+	p := a.provider()
+	promoted, err := p.RecipeChange(t.Context(), testImage, false)
+	if err == nil {
+		err = p.SetRecipe(t.Context(), promoted)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promoted.Backup})
+	if err != nil || len(change.Missing) != 0 || len(change.Adds) != 0 || change.Done {
+		t.Fatalf("%+v, %v", change, err)
+	}
+	if err := p.SetRecipe(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(a.last("PATCH", "/pool1").Body)
+	if err != nil || strings.Contains(string(text), "customData") || !strings.Contains(string(text), "ubuntu-24_04-lts") {
+		t.Errorf("sent %s, %v", text, err)
+	}
+}
+
 // TestRestoreOfAnEarlierBackup: what was saved before the parts were named in it.
 func TestRestoreOfAnEarlierBackup(t *testing.T) {
 	_, p, saved := lost(t, protectedCSE)
