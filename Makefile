@@ -51,6 +51,10 @@ help: ## List the targets.
 demo: build ## Tell the whole story in a terminal: a pool, a capture, and the copy that joins at once.
 	@$(BIN)/kamino-sandbox demo --kamino $(BIN)/kamino
 
+.PHONY: demo-kubeadm
+demo-kubeadm: build ## The same with nodes of kubeadm's, which join by themselves: the donor does not return.
+	@$(BIN)/kamino-sandbox demo --kubeadm --kamino $(BIN)/kamino
+
 .PHONY: build
 build: $(BIN)/kamino $(BIN)/kamino-sandbox ## Build bin/kamino and bin/kamino-sandbox.
 

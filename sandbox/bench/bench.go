@@ -101,6 +101,11 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 		Stops:    stopsIn(w.Cloud().Requests()),
 		Requests: Requests{Counted: stats.Reads + stats.Writes, Polls: stats.Polls + stats.Repeats, ByOperation: stats.ByOperation},
 	}
+	if !o.Defaults {
+		if report.Leaving, err = o.measureLeaving(ctx, w); err != nil {
+			return Capture{}, err
+		}
+	}
 	report.KaminoBytes, err = size(o.Kamino)
 	if err == nil {
 		report.SandboxBytes, err = size(o.Sandbox)

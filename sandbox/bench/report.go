@@ -46,6 +46,8 @@ type Capture struct {
 	SandboxBytes int64         `json:"sandboxBytes"`
 	// Stops is how often the cloud was asked to stop the donor.
 	Stops int `json:"stops"`
+	// Leaving is a capture in the same sandbox whose donor does not return; nil if none was measured.
+	Leaving *Leaving `json:"leaving,omitempty"`
 	// Latencies of the run, the sandbox's own beside them.
 	Latencies []Latency `json:"latencies"`
 }
@@ -60,7 +62,7 @@ type check struct {
 func (r Report) Markdown(w io.Writer) error {
 	var rows [][3]string
 	if r.Capture != nil {
-		rows = append(rows, r.Capture.rows()...)
+		rows = append(append(rows, r.Capture.rows()...), r.Capture.leavingRows()...)
 	}
 	if r.Defaults != nil {
 		rows = append(rows, r.Defaults.defaultRows()...)

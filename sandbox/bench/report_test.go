@@ -29,6 +29,21 @@ func TestTheLatenciesAreTold(t *testing.T) {
 			t.Errorf("%q is not in\n%s", line, &text)
 		}
 	}
+	with := *run(false)
+	with.TimeScale, with.Child = 1, Child{Wall: time.Minute, CPU: time.Second, PeakRSS: 1 << 20}
+	with.Leaving = &Leaving{Child: Child{CPU: 2 * time.Second, PeakRSS: 2 << 20}, Requests: Requests{Counted: 7, Polls: 3}, Simulated: 90 * time.Second}
+	text.Reset()
+	if err := (Report{Capture: &with}).Markdown(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"| a capture whose donor returns | CPU 1.00 s, 1.0 MiB, 0 requests and 0 polls, 1.0 min of the cloud's time |",
+		"| a capture whose donor is removed, its pool grown before | CPU 2.00 s, 2.0 MiB, 7 requests and 3 polls, 1.5 min of the cloud's time |",
+	} {
+		if !strings.Contains(text.String(), line) {
+			t.Errorf("%q is not in\n%s", line, &text)
+		}
+	}
 	dear := Capture{Child: Child{CPU: time.Second}, Yardstick: 100 * time.Millisecond, Donor: Times{OutOfService: time.Second, Drain: time.Second}}
 	if missed := (Report{Capture: &dear}).Missed(); !slices.Equal(missed, []string{"CPU"}) {
 		t.Errorf("a command that costs ten times a look at the nodes is beyond: %v", missed)

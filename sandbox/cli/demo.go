@@ -31,6 +31,7 @@ it should be. Exits with 0 only if all of it is true; leaves nothing running.`,
 		},
 	}
 	command.Flags().StringVar(&o.Kamino, "kamino", o.Kamino, "the kamino binary")
+	command.Flags().BoolVar(&o.Kubeadm, "kubeadm", false, "tell of a pool whose nodes join by themselves, and whose donor does not return")
 	command.Flags().BoolVar(&o.Keep, "keep", false, "leave the sandbox's directory")
 	return command
 }

@@ -41,7 +41,11 @@ func (s *story) checks() []check {
 
 func (s *story) everythingIsChecked(ctx context.Context) error {
 	var failed []error
-	for _, c := range s.checks() {
+	checks := s.checks()
+	if s.Kubeadm {
+		checks = s.leavingChecks()
+	}
+	for _, c := range checks {
 		err := c.holds(ctx)
 		s.tell.check(c.claim, err)
 		if err != nil {
@@ -102,7 +106,12 @@ func (s *story) notBootstrapped(ctx context.Context) error {
 	if len(pools[0].Extensions) == 0 {
 		return errors.New("the recipe has lost extensions that are none of Kamino's business")
 	}
-	for _, trace := range bootstrapTraces {
+	return s.noTrace(bootstrapTraces)
+}
+
+// noTrace demands that what a bootstrap leaves is on the generic node's disk, and not on the clone's.
+func (s *story) noTrace(traces []string) error {
+	for _, trace := range traces {
 		// The patterns are ours and well formed, so there is no error to look at.
 		if found, _ := filepath.Glob(filepath.Join(s.clone.machine.Disk, trace)); len(found) > 0 {
 			return fmt.Errorf("%s is on the disk of %s", trace, s.clone.Node)
@@ -144,15 +153,16 @@ func (s *story) imagesAreWarm(context.Context) error {
 }
 
 func (s *story) identityIsItsOwn(context.Context) error {
-	donor, err := s.machineOf(s.donor)
-	if err != nil {
-		return err
+	others := map[string]identity{"the donor at its capture": s.asDonor, s.generic.Node: s.generic.identity}
+	if !s.Kubeadm {
+		donor, err := s.machineOf(s.donor)
+		if err != nil {
+			return err
+		}
+		if others["the donor now"], err = identify(donor.Disk); err != nil {
+			return err
+		}
 	}
-	now, err := identify(donor.Disk)
-	if err != nil {
-		return err
-	}
-	others := map[string]identity{"the donor at its capture": s.asDonor, "the donor now": now, s.generic.Node: s.generic.identity}
 	for who, other := range others {
 		if shared := s.clone.identity.shared(other); len(shared) > 0 {
 			return fmt.Errorf("it shares %s with %s", strings.Join(shared, ", "), who)
@@ -179,31 +189,39 @@ func (s *story) nothingRolled(context.Context) error {
 }
 
 func (s *story) donorIsBack(ctx context.Context) error {
-	node, err := s.world.Kube().CoreV1().Nodes().Get(ctx, s.donor, metav1.GetOptions{})
+	if power := s.world.Fleet().Power(s.before[s.donor].ID); power != fleet.On {
+		return fmt.Errorf("its power is %s", power)
+	}
+	return s.isInService(ctx, s.donor)
+}
+
+// isInService demands that a node is Ready, takes pods, and that no capture has anything on it.
+func (s *story) isInService(ctx context.Context, name string) error {
+	node, err := s.world.Kube().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	for _, key := range []string{v1alpha1.ReservationAnnotation, v1alpha1.ScaleDownDisabledAnnotation, v1alpha1.DoNotDisruptAnnotation} {
 		if value, found := node.Annotations[key]; found {
-			return fmt.Errorf("it still has the annotation %s=%s", key, value)
+			return fmt.Errorf("%s still has the annotation %s=%s", name, key, value)
 		}
 	}
 	if node.Spec.Unschedulable {
-		return errors.New("it is still cordoned")
+		return fmt.Errorf("%s is still cordoned", name)
 	}
-	if power := s.world.Fleet().Power(s.before[s.donor].ID); power != fleet.On {
-		return fmt.Errorf("its power is %s", power)
-	}
-	return s.isReady(ctx, s.donor)
+	return s.isReady(ctx, name)
 }
 
 func (s *story) othersUntouched(context.Context) error {
 	for node, before := range s.before {
+		if node == s.donor {
+			continue
+		}
 		now, err := s.machineOf(node)
 		if err != nil {
 			return err
 		}
-		if node != s.donor && (now.BootID != before.BootID || now.MachineID != before.MachineID || now.Image != before.Image) {
+		if now.BootID != before.BootID || now.MachineID != before.MachineID || now.Image != before.Image {
 			return fmt.Errorf("%s was rebooted or rebuilt", node)
 		}
 	}

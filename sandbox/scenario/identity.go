@@ -17,21 +17,31 @@ type identity struct {
 	hostKey string
 	// serving is a digest of the kubelet's serving certificate.
 	serving string
+	// credential is a digest of what it joined with, where that is its own.
+	credential string
 	// vmID is the instance that cloud-init believes to be on.
 	vmID string
 }
+
+// credential of a node that joined with its own.
+const credential = "var/lib/kubelet/pki/kubelet-client-current.pem"
 
 // identify reads a disk. Everything must be there: two machines without an identity are no better than two
 // with the same.
 func identify(root string) (identity, error) {
 	var id identity
-	for path, field := range map[string]*string{
-		"etc/machine-id":                         &id.machineID,
-		"etc/hostname":                           &id.hostname,
-		"etc/ssh/ssh_host_ed25519_key.pub":       &id.hostKey,
-		"etc/kubernetes/certs/kubeletserver.crt": &id.serving,
-		"var/lib/cloud/data/instance-id":         &id.vmID,
-	} {
+	fields := map[string]*string{
+		"etc/machine-id":                   &id.machineID,
+		"etc/hostname":                     &id.hostname,
+		"etc/ssh/ssh_host_ed25519_key.pub": &id.hostKey,
+		"var/lib/cloud/data/instance-id":   &id.vmID,
+	}
+	if _, err := os.Stat(filepath.Join(root, credential)); err == nil {
+		fields[credential], fields["var/lib/kubelet/pki/kubelet.crt"] = &id.credential, &id.serving
+	} else {
+		fields["etc/kubernetes/certs/kubeletserver.crt"] = &id.serving
+	}
+	for path, field := range fields {
 		raw, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {
 			return identity{}, err
@@ -40,8 +50,12 @@ func identify(root string) (identity, error) {
 			return identity{}, fmt.Errorf("%s of %s is empty", path, root)
 		}
 	}
-	sum := sha256.Sum256([]byte(id.serving))
-	id.serving = hex.EncodeToString(sum[:8])
+	for _, field := range []*string{&id.serving, &id.credential} {
+		if *field != "" {
+			sum := sha256.Sum256([]byte(*field))
+			*field = hex.EncodeToString(sum[:8])
+		}
+	}
 	var err error
 	id.hostKey, err = fingerprint(id.hostKey)
 	return id, err
@@ -69,9 +83,10 @@ func (id identity) shared(other identity) []string {
 		{"host name", id.hostname, other.hostname},
 		{"ssh host key", id.hostKey, other.hostKey},
 		{"kubelet's serving certificate", id.serving, other.serving},
+		{"credential", id.credential, other.credential},
 		{"cloud-init's instance", id.vmID, other.vmID},
 	} {
-		if pair.a == pair.b {
+		if pair.a == pair.b && pair.a != "" {
 			out = append(out, pair.what)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -33,6 +34,8 @@ type Options struct {
 	// Out takes the story, Styled tells that it is a terminal that shows colours.
 	Out    *os.File
 	Styled bool
+	// Kubeadm tells the story of a pool whose nodes join by themselves, and whose donor does not return.
+	Kubeadm bool
 	// Keep leaves the directory.
 	Keep bool
 }
@@ -83,7 +86,11 @@ func Run(ctx context.Context, o Options) (err error) {
 	s := &story{Options: o, tell: newTeller(o.Out, o.Styled), dir: dir, pool: world.DefaultPool().Name, began: time.Now()}
 	defer func() { err = errors.Join(err, s.end()) }()
 	s.tell.title()
-	for _, chapter := range s.chapters() {
+	chapters := s.chapters()
+	if o.Kubeadm {
+		chapters = s.leavingChapters()
+	}
+	for _, chapter := range chapters {
 		s.tell.chapter(chapter.title)
 		if err := chapter.do(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
@@ -129,10 +136,14 @@ func (s *story) end() error {
 }
 
 func (s *story) clusterComesUp(ctx context.Context) (err error) {
-	s.world, err = world.Start(ctx, world.Options{
+	options := world.Options{
 		Dir: filepath.Join(s.dir, "sandbox"), TimeScale: TimeScale, Kamino: s.Kamino, Binary: s.Sandbox,
 		Progress: func(text string) { s.tell.line("%s", text) },
-	})
+	}
+	if s.Kubeadm {
+		options.Pools = []pool.Spec{kubeadmPool()}
+	}
+	s.world, err = world.Start(ctx, options)
 	if err != nil {
 		return err
 	}

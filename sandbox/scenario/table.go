@@ -26,10 +26,7 @@ func (s *story) compared(context.Context) error {
 	})
 	s.tell.gap()
 	s.tell.line("The donor, %s, was out of service for %s.", s.donor, seconds(s.capture.away.Seconds()))
-	s.tell.gap()
-	s.tell.line("These are sandbox times. Machines and waits are simulated, %d times as fast as in a cloud; in brackets,", TimeScale)
-	s.tell.line("the same figure times %d. What is compared is the work that is left to do; how long your cloud takes for it,", TimeScale)
-	s.tell.line("only your cloud can tell.")
+	s.tell.footnote()
 	return nil
 }
 

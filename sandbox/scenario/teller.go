@@ -47,6 +47,14 @@ func (t *teller) line(format string, args ...any) {
 	write(t.out, "   %s\n", t.paint(dim, fmt.Sprintf(format, args...)))
 }
 
+// footnote says what the figures are.
+func (t *teller) footnote() {
+	t.gap()
+	t.line("These are sandbox times. Machines and waits are simulated, %d times as fast as in a cloud; in brackets,", TimeScale)
+	t.line("the same figure times %d. What is compared is the work that is left to do; how long your cloud takes for it,", TimeScale)
+	t.line("only your cloud can tell.")
+}
+
 func (t *teller) gap() { write(t.out, "\n") }
 
 func (t *teller) event(e control.Event) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
 
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
@@ -54,8 +56,8 @@ func (w *World) customData(ctx context.Context, spec pool.Spec) (string, error) 
 // bootstrappers is the group that a token of kubeadm's belongs to.
 const bootstrappers = "system:bootstrappers:kubeadm:default-node-token"
 
-// letNodesJoin makes what kubeadm makes for tokens: the cluster's public information, and the right to ask for a
-// certificate and to have it signed. Source: the phases of `kubeadm init`, bootstrap-token.
+// letNodesJoin makes what kubeadm makes for tokens: the cluster's public information, its configuration, and the right to ask
+// for a certificate and to have it signed. Source: the phases of `kubeadm init`, bootstrap-token and upload-config.
 func (w *World) letNodesJoin(ctx context.Context) error {
 	for name, to := range map[string][2]string{
 		"kubeadm:kubelet-bootstrap":                     {"system:node-bootstrapper", bootstrappers},
@@ -71,7 +73,21 @@ func (w *World) letNodesJoin(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.publishClusterInfo(ctx)
+	return errors.Join(w.uploadConfig(ctx), w.publishClusterInfo(ctx))
+}
+
+// uploadConfig leaves what each `kubeadm join` reads, and what tells that the cluster is kubeadm's.
+func (w *World) uploadConfig(ctx context.Context) error {
+	config := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: constants.KubeadmConfigConfigMap, Namespace: metav1.NamespaceSystem},
+		Data: map[string]string{constants.ClusterConfigurationConfigMapKey: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: kubernetes\n" +
+			"controlPlaneEndpoint: " + strings.TrimPrefix(w.plane.URL(), "https://") + "\nkubernetesVersion: " + disk.DefaultKubelet + "\n"},
+	}
+	_, err := w.kube.CoreV1().ConfigMaps(config.Namespace).Create(ctx, config, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // publishClusterInfo lets everybody know how the API server is reached; the controller manager signs it with each token.

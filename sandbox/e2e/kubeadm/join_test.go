@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
@@ -29,7 +30,7 @@ import (
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {
-	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200}, &sandbox))
+	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200, KeepNodes: true, Cloud: azure.Latencies{Version: 10 * time.Minute}}, &sandbox))
 }
 
 // as is a client of who a node's disk says it is.

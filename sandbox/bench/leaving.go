@@ -1,0 +1,62 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+// Leaving is a capture whose donor does not return: its pool grows by a node first, and its instance is removed.
+type Leaving struct {
+	// Child is what the command cost, Requests what it sent to Azure.
+	Child    Child    `json:"command"`
+	Requests Requests `json:"requests"`
+	// Simulated is how long it took, in the cloud's time.
+	Simulated time.Duration `json:"simulated"`
+}
+
+// leavingPool is the one whose nodes join by themselves, in the sandbox of the other capture.
+var leavingPool = pool.Spec{Name: "pool2", Nodes: 2, Max: 10, Profile: "bootstrap"}
+
+// measureLeaving captures a node of a second pool.
+func (o Options) measureLeaving(ctx context.Context, w *world.World) (*Leaving, error) {
+	if err := w.AddPool(ctx, leavingPool.Complete()); err != nil {
+		return nil, err
+	}
+	donor := ""
+	for _, m := range w.Fleet().Machines() {
+		if leavingPool.Is(m.Pool) && (donor == "" || m.Node < donor) {
+			donor = m.Node
+		}
+	}
+	w.Cloud().ResetStats()
+	o.Say("capturing %s, which does not return", donor)
+	child, err := runChild(ctx, o.Kamino, environment(w), "capture", donor)
+	if err != nil {
+		return nil, err
+	}
+	stats := w.Cloud().Stats()
+	return &Leaving{
+		Child: child, Simulated: time.Duration(float64(child.Wall) * o.TimeScale),
+		Requests: Requests{Counted: stats.Reads + stats.Writes, Polls: stats.Polls + stats.Repeats, ByOperation: stats.ByOperation},
+	}, nil
+}
+
+// leavingRows set a capture with removal beside one without.
+func (r Capture) leavingRows() [][3]string {
+	if r.Leaving == nil {
+		return nil
+	}
+	l := r.Leaving
+	whole := func(c Child, counted Requests, took time.Duration) string {
+		return fmt.Sprintf("CPU %.2f s, %s, %d requests and %d polls, %.1f min of the cloud's time",
+			c.CPU.Seconds(), mebibytes(c.PeakRSS), counted.Counted, counted.Polls, took.Minutes())
+	}
+	return [][3]string{
+		{"a capture whose donor returns", whole(r.Child, r.Requests, time.Duration(float64(r.Child.Wall)*r.TimeScale)), ""},
+		{"a capture whose donor is removed, its pool grown before", whole(l.Child, l.Requests, l.Simulated), ""},
+	}
+}

@@ -1,0 +1,201 @@
+package scenario
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+// The story of a pool whose nodes join by themselves: its donor does not return.
+
+// kubeadmPool is what it is told of.
+func kubeadmPool() pool.Spec {
+	spec := world.DefaultPool()
+	spec.Nodes, spec.Profile = 2, "bootstrap"
+	return spec
+}
+
+func (s *story) leavingChapters() []chapter {
+	return []chapter{
+		{"A cluster comes up, whose nodes join with `kubeadm join`", s.clusterComesUp},
+		{"Something runs on it", s.workloadRuns},
+		{"The pool grows by one, the slow way", s.growsSlowly},
+		{"A node is patched and rebooted", s.nodeIsPatched},
+		{"kamino captures that node, which does not return: another is there before it goes", s.nodeIsCaptured},
+		{"The pool grows by one, from the prototype", s.growsFast},
+		{"What is true now", s.everythingIsChecked},
+		{"The two, side by side", s.leavingCompared},
+	}
+}
+
+func (s *story) leavingChecks() []check {
+	return []check{
+		{"the new node was built from the prototype, and is Ready", s.builtFromPrototype},
+		{"it joined by itself, with a certificate of its own that the cluster has signed", s.joinedByItself},
+		{"the recipe still has it join: the same customData, the same extensions, another image", s.recipeIsKept},
+		{"everything else was there already: it installed nothing, and pulled nothing", s.nothingInstalled},
+		{"it was not patched and not rebooted, and has the donor's patched packages and kernel", s.patchedWithoutPatching},
+		{"it shares no identity with the donor as that was: machine-id, host name, ssh key, certificate, credential", s.identityIsItsOwn},
+		{"no two machines have collided", s.nothingCollided},
+		{"the donor is gone, with its instance, its disk and its Node", s.donorIsGone},
+		{"the pool has as many nodes as it is meant to, and all of them serve", s.poolIsWhole},
+		{"the other nodes were left alone", s.othersUntouched},
+		{"the cloud rebuilt no node that ran", s.nothingRolled},
+		{"no snapshot, pod or lock is left behind", s.nothingLeftBehind},
+	}
+}
+
+// specOf is what the cloud built a machine by, with what it shows to nobody.
+func (s *story) specOf(id string) (fleet.Spec, error) {
+	for _, spec := range s.world.Cloud().Specs() {
+		if strings.EqualFold(spec.ID, id) {
+			return spec, nil
+		}
+	}
+	return fleet.Spec{}, fmt.Errorf("the cloud has no instance %s", id)
+}
+
+func (s *story) joinedByItself(context.Context) error {
+	content, err := os.ReadFile(filepath.Join(s.clone.machine.Disk, credential))
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(content)
+	if block == nil {
+		return errors.New("its credential holds no certificate")
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return err
+	}
+	if name := "system:node:" + s.clone.Node; certificate.Subject.CommonName != name {
+		return fmt.Errorf("its certificate is for %s, not for %s", certificate.Subject.CommonName, name)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.world.Config().CAData)
+	_, err = certificate.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return err
+}
+
+func (s *story) recipeIsKept(context.Context) error {
+	was, err := s.specOf(s.generic.machine.ID)
+	if err != nil {
+		return err
+	}
+	is, err := s.specOf(s.clone.machine.ID)
+	if err != nil {
+		return err
+	}
+	if _, err := kubeadm.Find(string(is.CustomData)); err != nil {
+		return err
+	}
+	if string(is.CustomData) != string(was.CustomData) {
+		return errors.New("the customData is another one")
+	}
+	if len(is.Extensions) == 0 || len(is.Extensions) != len(was.Extensions) {
+		return fmt.Errorf("it has %d extensions, and there were %d", len(is.Extensions), len(was.Extensions))
+	}
+	return nil
+}
+
+func (s *story) nothingInstalled(ctx context.Context) error {
+	if err := s.noTrace(bootstrapTraces[:1]); err != nil {
+		return err
+	}
+	return s.imagesAreWarm(ctx)
+}
+
+func (s *story) donorIsGone(ctx context.Context) error {
+	_, err := s.world.Kube().CoreV1().Nodes().Get(ctx, s.donor, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return errors.New("its Node is still there")
+	case !apierrors.IsNotFound(err):
+		return err
+	}
+	if _, err := s.machineOf(s.donor); err == nil {
+		return errors.New("its machine still runs")
+	}
+	if _, err := os.Stat(s.before[s.donor].Disk); err == nil {
+		return errors.New("its disk is still there")
+	}
+	if state := s.capture.prototype.Status.Donor.State; state != v1alpha1.DonorRemoved {
+		return fmt.Errorf("the Prototype says that it is %s", state)
+	}
+	return nil
+}
+
+// poolIsWhole counts: what there was before the capture, with another node in the donor's place, and the clone.
+func (s *story) poolIsWhole(ctx context.Context) error {
+	want := len(s.before) + 1
+	if size, err := s.size(ctx); err != nil || size != int64(want) {
+		return errors.Join(err, fmt.Errorf("the pool is meant to have %d nodes, not %d", size, want))
+	}
+	machines, err := s.world.Machines(ctx)
+	if err != nil {
+		return err
+	}
+	if len(machines) != want {
+		return fmt.Errorf("there are %d machines, not %d", len(machines), want)
+	}
+	for _, m := range machines {
+		if err := s.isInService(ctx, m.Node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// successor is the node that came in the donor's place.
+func (s *story) successor() string {
+	for _, m := range s.world.Fleet().Machines() {
+		if _, known := s.before[m.Node]; !known && m.Node != s.clone.Node {
+			return m.Node
+		}
+	}
+	return "nobody"
+}
+
+// leavingCompared closes the story.
+func (s *story) leavingCompared(ctx context.Context) error {
+	size, err := s.size(ctx)
+	if err != nil {
+		return err
+	}
+	donor := s.before[s.donor]
+	changed := changedPackage(s.generic.machine.Packages, donor.Packages)
+	s.tell.table([][3]string{
+		{"", "from the generic image", "from the prototype"},
+		{"node", s.generic.Node, s.clone.Node},
+		{"built from", imageName(s.generic.machine.Image), imageName(s.clone.machine.Image)},
+		{"asked for to Ready", seconds(s.generic.Ready), seconds(s.clone.Ready)},
+		{"asked for to first pod ready", seconds(s.generic.Serving), seconds(s.clone.Serving)},
+		{"how it joined", "kubeadm join, certificate of its own", "kubeadm join, certificate of its own"},
+		{"installed before it joined", "kubelet, containerd, packages", "nothing"},
+		{"images on disk when Ready", fmt.Sprint(len(s.generic.images)), fmt.Sprint(len(s.clone.images))},
+		{changed, s.generic.machine.Packages[changed], s.clone.machine.Packages[changed] + " (the donor's patch)"},
+		{"kernel", s.generic.machine.Kernel, s.clone.machine.Kernel},
+		{"machine-id", s.generic.identity.machineID, s.clone.identity.machineID},
+		{"ssh host key", shortKey(s.generic.identity.hostKey), shortKey(s.clone.identity.hostKey)},
+	})
+	s.tell.gap()
+	s.tell.line("The donor, %s, is gone. In its place is %s,", s.donor, s.successor())
+	s.tell.line("which was Ready before the donor took no more pods: the pool was never smaller than it was, and has %d nodes", size)
+	s.tell.line("now, the clone included.")
+	s.tell.footnote()
+	return nil
+}
