@@ -111,7 +111,7 @@ var rooms = map[string]room{
 	},
 
 	"internal/cli/limit": {own: "api imageversion", foreign: kubeTypes},
-	"internal/cli/print": {own: "api build cloud cluster doctor estimate generalize generalize/disk generalize/scan held history joining pool retention selection spread wording", foreign: kubeTypes + yaml},
+	"internal/cli/print": {own: "admission api build cloud cluster doctor estimate generalize generalize/disk generalize/scan held history joining pool retention selection spread wording", foreign: kubeTypes + yaml},
 	"internal/cli":       {own: "*", foreign: "*"},
 	"cmd/kamino":         {own: "*", foreign: "*"},
 
@@ -119,7 +119,7 @@ var rooms = map[string]room{
 	"internal/apitest":     {own: "api", foreign: "*"},
 	"internal/policy/week": {own: "*", foreign: "*"},
 
-	"internal/drive/drivetest": {own: "api capture cloud selection", foreign: kubeLoop},
+	"internal/drive/drivetest": {own: "admission api capture cloud selection", foreign: kubeLoop},
 }
 
 // kept is what one room has for itself, with the reason: "*" does not stand for these.

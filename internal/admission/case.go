@@ -118,6 +118,9 @@ type Case struct {
 	// MayDeleteNode tells whether it may delete Nodes, if the donor does not return.
 	MayDeleteNode Seen[bool]
 
+	// Leaving is what a donor that does not return takes with it, if this one does not.
+	Leaving Seen[Leaving]
+
 	// Cloud is what the provider's preflight refuses, and Recipe the pool as it is.
 	Cloud  Seen[[]cloud.Refusal]
 	Recipe Seen[cloud.Pool]

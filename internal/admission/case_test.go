@@ -45,7 +45,7 @@ func sound() *Case {
 		Surroundings: Found(Surroundings{Of: cloud.Membership{Pool: "memory:///pool1"}, OfName: "pool1", Peers: []corev1.Node{readyNode("peer")}}),
 		Pods:         Found(Pods{}), ClockAhead: Found(time.Duration(0)), BuiltFrom: Found(cloud.Image{}),
 		Account: Found(true), RightLacking: Found(""), OrderRefused: Found(""), PodRefused: Found(""),
-		Rules: Found(Rules{}), CustomData: Found(CustomData{}), MayDelete: Found(true), MayDeleteNode: Found(true),
+		Rules: Found(Rules{}), CustomData: Found(CustomData{}), MayDelete: Found(true), MayDeleteNode: Found(true), Leaving: Found(Leaving{}),
 		Cloud: Found[[]cloud.Refusal](nil), Recipe: Found(cloud.Pool{ID: "memory:///pool1"}), Images: Found(Images{}),
 	}
 }
@@ -69,6 +69,7 @@ var looks = map[string]func(*Case, error){
 	"MayDeleteNode": func(c *Case, err error) { c.MayDeleteNode = Unread[bool](err) },
 	"Cloud":         func(c *Case, err error) { c.Cloud = Unread[[]cloud.Refusal](err) },
 	"Recipe":        func(c *Case, err error) { c.Recipe = Unread[cloud.Pool](err) },
+	"Leaving":       func(c *Case, err error) { c.Leaving = Unread[Leaving](err) },
 	"Images":        func(c *Case, err error) { c.Images = Unread[Images](err) },
 }
 
@@ -394,12 +395,27 @@ var troubles = []spoiled{
 		of:    []string{"Cloud", "Recipe", "Images"},
 		spoil: func(c *Case) { c.Images = Found(crowd(9)) },
 	},
+	{
+		name: "volumes of its own", reason: LocalVolumes,
+		words: "the data of these volumes is on it alone: pv-1, pv-2",
+		of:    []string{"Leaving"},
+		spoil: func(c *Case) {
+			c.Prototype.Spec.Settings.Drain.Force, c.Leaving = false, Found(Leaving{Volumes: []string{"pv-1", "pv-2"}})
+		},
+	},
+	{
+		name: "no token", reason: BootstrapTokenExpired,
+		words: "no bootstrap token of the cluster is valid",
+		of:    []string{"Leaving"},
+		spoil: func(c *Case) { c.Leaving = Found(Leaving{NoToken: true}) },
+	},
 }
 
 // hides tells whether of two troubles the one keeps the other from being told, because they speak of one thing.
 func (s spoiled) hides(other spoiled) bool {
 	return s.strays && slices.ContainsFunc(append(other.of, s.of...), func(of string) bool { return of != "Others" && slices.Contains(append(other.of, ""), of) }) ||
-		s.reason == ProfileUnsupported && slices.Contains(other.of, "MayDeleteNode") || // a donor that returns
+		s.reason == ProfileUnsupported && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "Leaving")) || // a donor that returns
+		s.reason == ForceNotAllowed && other.reason == LocalVolumes || // a drain that is forced loses them
 		s.alone == "cloud" && slices.Contains(other.of, "Cloud") || s.alone == "account" && slices.Contains(other.of, "Account")
 }
 

@@ -55,7 +55,7 @@ func (u unread) Unwrap() []error { return u }
 // cloud. Each refuses, or says what it could not be judged by, or neither.
 var questions = []func(*Case) ([]cloud.Refusal, error){
 	version, clock, profile, foreign, image, others, donor, pods, donorClock, lineage,
-	installation, rules, customData, force, removal, preflight, recipe, images, turn,
+	installation, rules, customData, force, removal, preflight, recipe, images, leaving, turn,
 }
 
 // brief are those that are asked again once the donor's disk was looked at.

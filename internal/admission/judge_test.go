@@ -54,8 +54,10 @@ func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
 		"no rules are named": func(c *Case) { c.Prototype.Spec.Settings.Generalize.Rules, c.Rules = "", Seen[Rules]{} },
 		"no copy is named":   func(c *Case) { c.Prototype.Spec.Settings.Recipe.CustomDataFrom, c.CustomData = nil, Seen[CustomData]{} },
 		"nothing is forced":  func(c *Case) { c.Prototype.Spec.Settings.Drain.Force, c.MayDelete = false, Seen[bool]{} },
-		"the donor returns":  func(c *Case) { c.Prototype.Spec.Settings.Donor.Afterwards, c.MayDeleteNode = "", Seen[bool]{} },
-		"only thought of":    func(c *Case) { c.Prototype.UID, c.MayDelete, c.MayDeleteNode = "", Seen[bool]{}, Seen[bool]{} },
+		"the donor returns": func(c *Case) {
+			c.Prototype.Spec.Settings.Donor.Afterwards, c.MayDeleteNode, c.Leaving = "", Seen[bool]{}, Seen[Leaving]{}
+		},
+		"only thought of": func(c *Case) { c.Prototype.UID, c.MayDelete, c.MayDeleteNode = "", Seen[bool]{}, Seen[bool]{} },
 		"it has to wait": func(c *Case) {
 			c.Queued, c.RightLacking, c.OrderRefused, c.PodRefused = Found(true), Seen[string]{}, Seen[string]{}, Seen[string]{}
 		},

@@ -35,13 +35,17 @@ const (
 	CustomDataMissing  = "CustomDataMissing"
 	RulesNotFound      = "RulesNotFound"
 	RulesInvalid       = "RulesInvalid"
+	// LocalVolumes: the donor does not return, and data is on it alone.
+	LocalVolumes = "LocalVolumes"
+	// BootstrapTokenExpired: no node could join in the donor's place.
+	BootstrapTokenExpired = "BootstrapTokenExpired"
 	// SettingOfOtherCloud: the settings have a section of a cloud that the donor is not of.
 	SettingOfOtherCloud = "SettingOfOtherCloud"
 )
 
 // aboutNode are the reasons that speak of one node: another one may do.
 var aboutNode = append(selection.Reasons(), NodeNotFound, InstanceNotFound, DonorChanged, DonorClockOff,
-	UnmanagedPods, ProtectedPods, history.BuiltFromQuarantined)
+	UnmanagedPods, ProtectedPods, LocalVolumes, history.BuiltFromQuarantined)
 
 // AboutNode tells whether a refusal for the reason speaks of one node, so that another one of its pool may do.
 func AboutNode(reason string) bool { return slices.Contains(aboutNode, reason) }

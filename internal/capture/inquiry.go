@@ -49,6 +49,9 @@ func (q inquiry) gather(ctx context.Context, w *world) *admission.Case {
 	if !c.Again {
 		q.cluster(ctx, w, c)
 		q.cloud(ctx, w, c)
+		if w.p.Spec.Settings.DonorLeaves() {
+			c.Leaving = admission.Look(q.leaving(ctx, w, c))
+		}
 	}
 	return c
 }

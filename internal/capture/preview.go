@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -14,6 +15,8 @@ type Preview struct {
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
 	// Evicts are the pods that would leave the donor, as namespace/name.
 	Evicts []string `json:"evicts,omitempty"`
+	// Departure is what it costs that the donor does not return; nil if it does.
+	Departure *admission.Departure `json:"departure,omitempty"`
 	// Change is what happens to the recipe.
 	Change *cloud.RecipeChange `json:"change,omitempty"`
 	// NoWayBack tells that the recipe names no version of the pool's own, which are all that a rollback leads to.
@@ -43,6 +46,9 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, e
 		return Preview{}, err
 	}
 	preview := Preview{Refusals: w.refusals, Evicts: w.left.Names(), Crowded: w.crowded}
+	if w.admission != nil {
+		preview.Departure = w.admission.Departure()
+	}
 	if w.recipe.ID == "" {
 		return preview, w.unread
 	}

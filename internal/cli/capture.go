@@ -262,6 +262,9 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 		return nil
 	}
 	preview, err := c.engine.Preview(ctx, p)
+	if err == nil && preview.Departure != nil && !c.agreed("This capture would "+strings.Join(preview.Departure.Says(p.Spec.Donor.NodeName, p.Spec.Pool), "; ")+".") {
+		return refusedf("not begun, and nothing was changed: --yes begins it without a question")
+	}
 	if err != nil || !preview.NoWayBack {
 		return nil // whoever does the work asks again what there is
 	}
@@ -328,7 +331,7 @@ func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 	preview.Refusals = slices.Concat(d.Unknown(), preview.Refusals, refusals)
 	plan := print.Plan{
 		Prototype: print.Presentable(d.Prototype), Refusals: preview.Refusals, Change: preview.Change,
-		Joins: d.Joins, NoWayBack: preview.NoWayBack, Retires: preview.Retires, Evicts: preview.Evicts, Crowded: preview.Crowded,
+		Joins: d.Joins, Departure: preview.Departure, NoWayBack: preview.NoWayBack, Retires: preview.Retires, Evicts: preview.Evicts, Crowded: preview.Crowded,
 	}
 	if kept != nil {
 		plan.CustomData = cloud.Digest(kept.Data)

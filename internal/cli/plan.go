@@ -126,7 +126,7 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	preview, err := s.engine.Preview(ctx, plan.Prototype)
 	p.Joins, preview.Refusals, err = plan.Joins, slices.Concat(plan.Unknown(), preview.Refusals), cmp.Or(plan.Unjoined, err)
 	p.Refusals, p.Change, p.Retires, p.Evicts = preview.Refusals, preview.Change, preview.Retires, preview.Evicts
-	p.NoWayBack, p.Crowded = preview.NoWayBack, preview.Crowded
+	p.NoWayBack, p.Crowded, p.Departure = preview.NoWayBack, preview.Crowded, preview.Departure
 	if from := plan.Prototype.Spec.Settings.Recipe.CustomDataFrom; from != nil {
 		p.CustomDataFrom = from.Name
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -19,6 +20,8 @@ type Plan struct {
 	Joins joining.Answer `json:"joins,omitzero"`
 	// Refusals: a capture would not begin.
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
+	// Departure is what it costs that the donor does not return; nil if it does.
+	Departure *admission.Departure `json:"departure,omitempty"`
 	// Change of the pool's recipe; nil if it is not known.
 	Change *cloud.RecipeChange `json:"change,omitempty"`
 	// NoWayBack tells that a rollback does not lead back to what the recipe names now.
@@ -59,6 +62,9 @@ func planLines(plan Plan) []string {
 			wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)),
 	}
 	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
+	for _, said := range departing(plan.Departure, spec.Donor.NodeName, spec.Pool) {
+		add("%s", said)
+	}
 	if n := len(plan.Evicts); n > 0 {
 		add("evict %s: %s", wording.Count(n, "pod"), strings.Join(plan.Evicts, ", "))
 	}
@@ -99,6 +105,14 @@ func planLines(plan Plan) []string {
 		lines = append(lines, "Soon no capture may begin: "+plan.Crowded)
 	}
 	return lines
+}
+
+// departing says what it costs that a donor does not return; nothing if it does.
+func departing(d *admission.Departure, node, pool string) []string {
+	if d == nil {
+		return nil
+	}
+	return d.Says(node, pool)
 }
 
 // because says what tells how the nodes join, in brackets; empty if nobody had to find out.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/estimate"
 	"github.com/kamino-dev/kamino/internal/joining"
@@ -34,10 +35,12 @@ type PoolPlan struct {
 	Version  string              `json:"version,omitempty"`
 	Estimate estimate.Estimate   `json:"estimate"`
 	// Joins tells how the donor is seen to join, where the policy names no profile.
-	Joins    joining.Answer      `json:"joins,omitzero"`
-	Refusals []cloud.Refusal     `json:"refusals,omitempty"`
-	Change   *cloud.RecipeChange `json:"change,omitempty"`
-	Retires  []string            `json:"retires,omitempty"`
+	Joins joining.Answer `json:"joins,omitzero"`
+	// Departure is what it costs that the donor does not return; nil if it does.
+	Departure *admission.Departure `json:"departure,omitempty"`
+	Refusals  []cloud.Refusal      `json:"refusals,omitempty"`
+	Change    *cloud.RecipeChange  `json:"change,omitempty"`
+	Retires   []string             `json:"retires,omitempty"`
 	// NoWayBack tells that a rollback does not lead back to what the recipe names now.
 	NoWayBack bool `json:"noWayBack,omitempty"`
 	// CustomDataFrom is the Secret with the copy of customData that is kept with what the recipe loses.
@@ -202,6 +205,9 @@ func captureLines(p PoolPlan) []string {
 	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
 	for _, r := range p.Refusals {
 		add("be refused: %s", r.Message)
+	}
+	for _, said := range departing(p.Departure, p.Donor, p.Pool) {
+		add("%s", said)
 	}
 	if n := len(p.Evicts); n > 0 {
 		add("evict %s: %s", wording.Count(n, "pod"), wording.Names(p.Evicts))

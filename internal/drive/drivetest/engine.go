@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -66,6 +67,9 @@ func (s *Engine) Preview(_ context.Context, p *v1alpha1.Prototype) (capture.Prev
 			Removes: []cloud.Part{{Kind: "customData", Unreadable: true}}, Keeps: []cloud.Part{{Kind: "extension", Name: "billing"}},
 		},
 		Retires: []string{"2026.02.01"}, NoWayBack: true,
+	}
+	if settings := p.Spec.Settings; settings.DonorLeaves() {
+		preview.Departure = &admission.Departure{GrowsFirst: settings.GrowsFirst(), Nodes: 3}
 	}
 	switch s.Script {
 	case IsRefused:

@@ -1,0 +1,136 @@
+package admission
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Leaving is what is to be known of a donor that does not return, beside what its cloud says.
+type Leaving struct {
+	// Volumes whose data is on the node alone, by the names of their PersistentVolumes.
+	Volumes []string
+	// NoToken: the cluster tells by which bootstrap tokens nodes may join, and there is none.
+	NoToken bool
+	// Most is how many nodes the cluster autoscaler lets the pool have; 0 if it does not say.
+	Most int64
+}
+
+// leaving refuses to take a donor that does not return where that would lose data, or the pool could not do without it.
+func leaving(c *Case) ([]cloud.Refusal, error) {
+	settings := c.Prototype.Spec.Settings
+	if !settings.DonorLeaves() || c.Strayed() {
+		return nil, nil
+	}
+	found, err := of(c.Leaving, "what a donor that does not return takes with it")
+	if err != nil {
+		return nil, err
+	}
+	var refusals []cloud.Refusal
+	if len(found.Volumes) > 0 && !settings.Drain.Force {
+		refusals = refuse(LocalVolumes, "move their data, choose another node, or use force to lose it",
+			"node %s does not return from its capture, and the data of these volumes is on it alone: %s", c.node(), strings.Join(found.Volumes, ", "))
+	}
+	if found.NoToken {
+		refusals = append(refusals, refuse(BootstrapTokenExpired, "make one (kubeadm token create) that the pool's recipe names, then try again",
+			"no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info carries no signature by one), so that no new node of pool %s could join", c.PoolName)...)
+	}
+	pool, err := c.Recipe.Get()
+	if most := least(pool.MaxSize, found.Most); err == nil && settings.GrowsFirst() && most > 0 && pool.Capacity >= most {
+		refusals = append(refusals, refuse(cloud.PoolAtMaximum, "leave the growth out, with --grow-first=false (settings.donor.growFirst), or raise the maximum",
+			"pool %s is to grow by one before node %s is taken, and has %d of the %d nodes that its autoscaler lets it have", c.PoolName, c.node(), pool.Capacity, most)...)
+	}
+	return refusals, nil
+}
+
+// least of two numbers of which 0 is none.
+func least(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// maxSize is how both forms of the autoscaler's status write the largest size of a group.
+var maxSize = regexp.MustCompile(`(?i)maxSize[=:]\s*(\d+)`)
+
+// MostByAutoscaler reads from the cluster autoscaler's status how many nodes it lets a pool have; 0 if it does not know the pool, which
+// it then leaves alone. Until 1.29 the status is text for people ("Name: pool", "maxSize=5"), from 1.30 on YAML ("- name: pool",
+// "maxSize: 5"); both tell each group's name before its sizes. Source: cluster-autoscaler, ConfigMap cluster-autoscaler-status.
+func MostByAutoscaler(status, pool string) (most int64) {
+	group := ""
+	for line := range strings.Lines(status) {
+		line = strings.TrimSpace(line)
+		if item, begins := strings.CutPrefix(line, "- "); begins {
+			line, group = item, ""
+		}
+		if key, name, found := strings.Cut(line, ":"); found && strings.EqualFold(key, "name") {
+			group = strings.Trim(strings.TrimSpace(name), `"'`)
+			group = group[strings.LastIndex(group, "/")+1:]
+		}
+		if m := maxSize.FindStringSubmatch(line); m != nil && strings.EqualFold(group, pool) {
+			most, _ = strconv.ParseInt(m[1], 10, 64)
+		}
+	}
+	return most
+}
+
+// OnNode tells whether a volume's data is on the node alone: only that node meets what the volume demands of nodes.
+func OnNode(volume *corev1.PersistentVolume, n *corev1.Node) bool {
+	affinity := volume.Spec.NodeAffinity
+	if volume.Status.Phase != corev1.VolumeBound || affinity == nil || affinity.Required == nil {
+		return false
+	}
+	for _, term := range affinity.Required.NodeSelectorTerms {
+		for _, demand := range term.MatchExpressions {
+			if demand.Operator == corev1.NodeSelectorOpIn && len(demand.Values) == 1 &&
+				(demand.Values[0] == n.Name || demand.Key == corev1.LabelHostname && demand.Values[0] == n.Labels[corev1.LabelHostname]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Departure is what it costs that a donor does not return.
+type Departure struct {
+	// GrowsFirst: the pool has one node more before the donor is taken.
+	GrowsFirst bool `json:"growsFirst"`
+	// Nodes that the pool is meant to have; 0 if that is not known.
+	Nodes int64 `json:"nodes,omitempty"`
+	// Volumes whose data is lost with the node.
+	Volumes []string `json:"volumes,omitempty"`
+}
+
+// Departure tells what it costs that the donor does not return; nil if it does.
+func (c *Case) Departure() *Departure {
+	settings := c.Prototype.Spec.Settings
+	if !settings.DonorLeaves() {
+		return nil
+	}
+	found, _ := c.Leaving.Get()
+	pool, _ := c.Recipe.Get()
+	return &Departure{GrowsFirst: settings.GrowsFirst(), Nodes: pool.Capacity, Volumes: found.Volumes}
+}
+
+// Says it in sentences, without what a capture would do to any donor.
+func (d *Departure) Says(node, pool string) []string {
+	says := []string{fmt.Sprintf("remove node %s and its instance from pool %s once its disk is copied: it does not return", node, pool)}
+	switch {
+	case !d.GrowsFirst:
+		says = append(says, "leave the pool one node short until the place of that node is filled")
+	case d.Nodes > 0:
+		says = append(says, fmt.Sprintf("grow the pool from %d to %d nodes before, and wait until the new one is Ready: it costs one node more for about an hour", d.Nodes, d.Nodes+1))
+	default:
+		says = append(says, "grow the pool by one node before, and wait until that is Ready: it costs one node more for about an hour")
+	}
+	if len(d.Volumes) > 0 {
+		says = append(says, "lose for good the data of volumes that is on it alone: "+strings.Join(d.Volumes, ", "))
+	}
+	return says
+}

@@ -1,0 +1,72 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/internal/admission"
+)
+
+// What a cluster tells of joining and growing. Sources: kubeadm's bootstrap signer, which signs cluster-info once for each valid token
+// under jws-kubeconfig-<token ID>; the cluster autoscaler.
+const (
+	clusterInfo      = "cluster-info"
+	tokenSignature   = "jws-kubeconfig-"
+	autoscalerStatus = "cluster-autoscaler-status"
+	// machineAnnotation is on the nodes of Cluster API, which makes a token for each machine when that is made.
+	machineAnnotation = "cluster.x-k8s.io/machine"
+)
+
+// leaving looks at what a donor that does not return takes with it, and at what its pool needs in its place. What may not be looked at,
+// or is not there, says nothing.
+func (q inquiry) leaving(ctx context.Context, w *world, c *admission.Case) (admission.Leaving, error) {
+	var found admission.Leaving
+	volumes, err := q.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		volumes = &corev1.PersistentVolumeList{}
+	case err != nil:
+		return found, fmt.Errorf("list persistentvolumes: %w", err)
+	}
+	for i := range volumes.Items {
+		if admission.OnNode(&volumes.Items[i], w.node) {
+			found.Volumes = append(found.Volumes, volumes.Items[i].Name)
+		}
+	}
+	slices.Sort(found.Volumes)
+	info, err := q.told(ctx, metav1.NamespacePublic, clusterInfo)
+	if err != nil {
+		return found, err
+	}
+	signed := slices.ContainsFunc(keys(info), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
+	_, machine := w.node.Annotations[machineAnnotation]
+	found.NoToken = info != nil && !signed && !machine
+	status, err := q.told(ctx, metav1.NamespaceSystem, autoscalerStatus)
+	found.Most = admission.MostByAutoscaler(status["status"], c.PoolName)
+	return found, err
+}
+
+// told is what a ConfigMap of the cluster's says; nil if there is none, or it may not be read.
+func (q inquiry) told(ctx context.Context, namespace, name string) (map[string]string, error) {
+	found, err := q.Kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
+	}
+	return found.Data, nil
+}
+
+func keys(of map[string]string) (all []string) {
+	for key := range of {
+		all = append(all, key)
+	}
+	return all
+}
