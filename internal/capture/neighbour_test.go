@@ -17,11 +17,7 @@ import (
 // annotatePod has one of the donor's pods carry an annotation.
 func (s *stage) annotatePod(name, key, value string) {
 	s.t.Helper()
-	pod, err := s.objects.Get(corev1.SchemeGroupVersion.WithResource("pods"), "default", name)
-	s.must(err)
-	changed := pod.(*corev1.Pod).DeepCopy()
-	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, key, value)
-	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), changed, "default"))
+	s.changePod(name, func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value) })
 }
 
 // change edits a node behind the engine's back.

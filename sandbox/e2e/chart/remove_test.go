@@ -16,10 +16,10 @@ import (
 func TestNoNodeThatServesIsDeleted(t *testing.T) {
 	helm := space(t, "removes", "restricted")
 	values := chart.Values{"image": chart.Values{"repository": simulated}, "rbac": chart.Values{"removeDonors": true}}
-	if err := helm.Install(t.Context(), "may", values, false); err != nil {
+	if err := helm.Install(t.Context(), "removes", values, false); err != nil {
 		t.Fatal(err)
 	}
-	as := impersonate(t, "system:serviceaccount:removes:may-kamino")
+	as := impersonate(t, "system:serviceaccount:removes:removes-kamino")
 	for request, want := range map[request]bool{
 		"delete nodes -/x": true, "deletecollection nodes": false, "update nodes/status -/x": false, "patch nodes/status -/x": false,
 		"get persistentvolumeclaims default/x": true, "list persistentvolumeclaims default": false, "list persistentvolumes": true,
@@ -49,7 +49,7 @@ func TestNoNodeThatServesIsDeleted(t *testing.T) {
 	if err := as.CoreV1().Nodes().Delete(t.Context(), down.Name, metav1.DeleteOptions{}); err != nil {
 		t.Errorf("a node that is down: %v", err)
 	}
-	if err := helm.Uninstall("may"); err != nil {
+	if err := helm.Uninstall("removes"); err != nil {
 		t.Fatal(err)
 	}
 }
