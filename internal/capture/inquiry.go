@@ -110,7 +110,7 @@ func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 func (q inquiry) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
 	var vacancies []held.Vacancy
 	for i := range prototypes {
-		if v, any := held.VacancyOf(&prototypes[i]); any && v.Lasts(0, q.now()) {
+		if v, vacant := held.VacancyOf(&prototypes[i]); vacant && v.Lasts(0, q.now()) {
 			vacancies = append(vacancies, v)
 		}
 	}

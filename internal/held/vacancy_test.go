@@ -53,12 +53,12 @@ func TestAPlaceIsVacantUntilItIsFilled(t *testing.T) {
 					p.Status.Phase = v1alpha1.PhaseFailed
 				}
 			})
-			v, any := VacancyOf(p)
+			v, vacant := VacancyOf(p)
 			want := !held && leaves && !growFirst && removing && isReleased
-			if any != want {
-				t.Errorf("held %t, leaves %t, grew first %t, removing %t, released %t, ended %t: vacant %t", held, leaves, growFirst, removing, isReleased, ended, any)
+			if vacant != want {
+				t.Errorf("held %t, leaves %t, grew first %t, removing %t, released %t, ended %t: vacant %t", held, leaves, growFirst, removing, isReleased, ended, vacant)
 			}
-			if !any {
+			if !vacant {
 				continue
 			}
 			if v.Pool != "memory:///pool1" || v.Size != 3 {
@@ -87,7 +87,7 @@ func TestAPlaceIsVacantUntilItIsFilled(t *testing.T) {
 func TestARecordThatNobodyCanRead(t *testing.T) {
 	p := removed(t, time.Time{}, func(*v1alpha1.Prototype, *v1alpha1.Record) {})
 	p.Annotations[v1alpha1.RecordAnnotation] = "{"
-	if v, any := VacancyOf(p); any {
+	if v, vacant := VacancyOf(p); vacant {
 		t.Errorf("%+v", v)
 	}
 }

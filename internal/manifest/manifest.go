@@ -101,6 +101,16 @@ func Write(w io.Writer, o Options) error {
 	if err := CRDs(w); err != nil {
 		return err
 	}
+	for _, name := range filesOf(o) {
+		if err := render(w, name, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// filesOf are the files that the options ask for, in an order in which they can be applied.
+func filesOf(o Options) []string {
 	names := []string{"namespace.yaml", "generalize.yaml", "engine.yaml", "people.yaml"}
 	if !o.NoAdmissionPolicy {
 		names = append(names, "admission.yaml")
@@ -120,12 +130,7 @@ func Write(w io.Writer, o Options) error {
 	if o.Controller {
 		names = append(names, "controller.yaml")
 	}
-	for _, name := range names {
-		if err := render(w, name, o); err != nil {
-			return err
-		}
-	}
-	return nil
+	return names
 }
 
 // onlyWithSecret marks a line that stands for a Secret with the cloud's configuration.

@@ -341,8 +341,8 @@ func (d *Decider) held(prototypes []v1alpha1.Prototype, now time.Time) (n int, u
 			n++
 			continue
 		}
-		vacancy, any := held.VacancyOf(&prototypes[i])
-		if !any || !vacancy.Lasts(d.readyIn(cloud.PoolID(vacancy.Pool)), now) {
+		vacancy, vacant := held.VacancyOf(&prototypes[i])
+		if !vacant || !vacancy.Lasts(d.readyIn(cloud.PoolID(vacancy.Pool)), now) {
 			continue
 		}
 		if n++; until.IsZero() || vacancy.Until.Before(until) {
