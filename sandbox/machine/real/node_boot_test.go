@@ -62,11 +62,11 @@ func (l *lab) bootNode(t *testing.T, name, image, userData string) *machine {
 func (l *lab) switchOnNode(t *testing.T, name, image, userData string) *machine {
 	t.Helper()
 	write(t, filepath.Join(l.media, "first-process"), firstProcess, 0o755)
+	l.boots++
+	groups := ownGroups(t, fmt.Sprintf("%s-%d-%d", name, os.Getpid(), l.boots))
 	m, options := l.insert(t, name, image, userData)
 	options = append(options, "--capability=all", "--system-call-filter=add_key keyctl request_key bpf", "--bind=/dev/kmsg",
 		"/bin/sh", "/mnt/first-process", notForOnline)
-	l.boots++
-	groups := ownGroups(t, fmt.Sprintf("%s-%d-%d", name, os.Getpid(), l.boots))
 	m.spawn = exec.Command("sh", slices.Concat([]string{"-c", intoGroups, "sh"}, groups, []string{"--"}, options)...)
 	m.switchOn(t)
 	return m

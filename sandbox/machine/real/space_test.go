@@ -24,7 +24,7 @@ func requireSpace(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	if free := room.Bavail * uint64(room.Bsize); free < needed {
-		t.Fatalf("the machines' disks need %.1f GB in %s, %.1f are free: make room, or name another place with TMPDIR", gigabytes(needed), os.TempDir(), gigabytes(float64(free)))
+		t.Fatalf("the machines' disks need %.1f GB in %s, %.1f are free: make room, or name another place with TMPDIR", gigabytes(needed), filepath.Dir(filepath.Dir(dir)), gigabytes(float64(free)))
 	}
 }
 
