@@ -335,6 +335,9 @@ func (s *stage) effect(action kubetesting.Action) (runtime.Object, error) {
 	if create, ok := action.(kubetesting.CreateActionImpl); ok {
 		create.GetObject().(metav1.Object).SetUID(s.uid())
 	}
+	if err := s.precondition(action); err != nil {
+		return nil, err
+	}
 	_, result, err := kubetesting.ObjectReaction(s.objects)(action)
 	if list, ok := result.(*corev1.PodList); ok {
 		fields := action.(kubetesting.ListAction).GetListRestrictions().Fields
@@ -344,6 +347,22 @@ func (s *stage) effect(action kubetesting.Action) (runtime.Object, error) {
 		})
 	}
 	return result, err
+}
+
+// precondition is what an API server demands of a deletion that names a UID.
+func (s *stage) precondition(action kubetesting.Action) error {
+	deletion, is := action.(kubetesting.DeleteActionImpl)
+	if !is || deletion.DeleteOptions.Preconditions == nil || deletion.DeleteOptions.Preconditions.UID == nil {
+		return nil
+	}
+	object, err := s.objects.Get(action.GetResource(), action.GetNamespace(), deletion.Name)
+	if err != nil {
+		return err
+	}
+	if uid := object.(metav1.Object).GetUID(); uid != *deletion.DeleteOptions.Preconditions.UID {
+		return apierrors.NewConflict(action.GetResource().GroupResource(), deletion.Name, fmt.Errorf("its UID is %s", uid))
+	}
+	return nil
 }
 
 // reviewed answers who asks for rights.
