@@ -66,6 +66,9 @@ func awaitsSuccessor(w *world) bool {
 		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue
 }
 
+// awaits tells that nothing but the successor is waited for.
+func awaits(w *world) bool { return awaitsSuccessor(w) && w.facts.Successor != plan.SuccessorReady }
+
 // lookAhead looks for the successor of a donor that is to be taken. Until its pool is meant to have it, and while the node
 // that it was taken for is there, nobody else is asked.
 func (d departures) lookAhead(ctx context.Context, w *world) error {

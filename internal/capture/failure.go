@@ -43,6 +43,9 @@ func refusal(w *world) *v1alpha1.Failure {
 func (w *world) sentence(why plan.Reason) (message, cloudError string) {
 	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	limits := w.p.Spec.Settings.Defaulted()
+	if text := departureSentence(w, why); text != "" {
+		return text, ""
+	}
 	switch why {
 	case plan.LookFailed:
 		return w.lookWhy, ""
@@ -54,19 +57,11 @@ func (w *world) sentence(why plan.Reason) (message, cloudError string) {
 		return fmt.Sprintf("the record of prototype %s was removed by somebody else while node %s was being captured: see who changes annotation %s, then try again", w.p.Name, n, v1alpha1.RecordAnnotation), ""
 	case plan.ReservationLost:
 		return fmt.Sprintf("%s while it was being captured: see who changes annotation %s, then try again", w.reservationLost(), v1alpha1.ReservationAnnotation), ""
-	case plan.SuccessorFailed:
-		return fmt.Sprintf("the node that is to take the place of node %s was not Ready within %s, so that node %s was not taken: see why new nodes of pool %s do not join, then try again", n, limits.OutOfService.ReadyTimeout.Duration, n, pool), ""
 	case plan.DeadlineExceeded:
-		if _, taken := w.takenAt(); !taken {
-			return fmt.Sprintf("node %s was reserved for longer than %s and not taken: see what it waited for, then try again", n, limits.OutOfService.Deadline.Duration+limits.OutOfService.ReadyTimeout.Duration), ""
-		}
 		return fmt.Sprintf("node %s was out of service for longer than the deadline of %s without a snapshot: see which step took long, or allow a later deadline", n, limits.OutOfService.Deadline.Duration), ""
 	case plan.DrainTimeout:
 		return fmt.Sprintf("node %s was not drained within %s; left: %s", n, limits.Drain.Timeout.Duration, w.leftovers()), ""
 	case plan.Interrupted:
-		if w.facts.Leaves {
-			return fmt.Sprintf("the capture of node %s was broken off after its disk had been touched, and the node was removed: capture another one", n), ""
-		}
 		return fmt.Sprintf("the capture of node %s was broken off after its disk had been touched and the donor given back: try again", n), ""
 	case plan.DonorRestarted:
 		return fmt.Sprintf("node %s was started by somebody else between its generalization and its snapshot, so the disk is no longer proven: keep other tools from starting it, then try again", n), ""
@@ -82,6 +77,22 @@ func (w *world) sentence(why plan.Reason) (message, cloudError string) {
 		return fmt.Sprintf("node %s was started again and did not become Ready within %s past the deadline; it is given back as it is and no image is made of it: look at its boot log", n, limits.OutOfService.ReadyTimeout.Duration), ""
 	}
 	return w.artifactSentence(why, version, pool)
+}
+
+// departureSentence is what differs where the donor does not return.
+func departureSentence(w *world, why plan.Reason) string {
+	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
+	_, taken := w.takenAt()
+	switch {
+	case !w.facts.Leaves:
+	case why == plan.SuccessorFailed:
+		return fmt.Sprintf("the node that is to take the place of node %s was not Ready within %s, so that node %s was not taken: see why new nodes of pool %s do not join, then try again", n, limits.ReadyTimeout.Duration, n, w.p.Spec.Pool)
+	case why == plan.DeadlineExceeded && !taken:
+		return fmt.Sprintf("node %s was reserved for longer than %s and not taken: see what it waited for, then try again", n, limits.Deadline.Duration+limits.ReadyTimeout.Duration)
+	case why == plan.Interrupted:
+		return fmt.Sprintf("the capture of node %s was broken off after its disk had been touched, and the node was removed: capture another one", n)
+	}
+	return ""
 }
 
 func (w *world) artifactSentence(why plan.Reason, version, pool string) (message, cloudError string) {
@@ -192,21 +203,26 @@ func (e ending) verdictOf(w *world, d plan.Decision, err error) error {
 	if !errors.As(err, &c) || !waiting && d.Do != plan.Publish {
 		return err
 	}
-	switch c.Kind {
-	case cloud.Denied, cloud.Unauthenticated:
-		if d.Do == plan.Publish {
-			return err // the donor is back: this can wait for its remedy
-		}
-	case cloud.Invalid, cloud.Unsupported, cloud.QuotaExceeded:
-	case cloud.Refused:
-		if !ahead {
-			return err
-		}
-	case cloud.NotFound, cloud.Conflict, cloud.Throttled, cloud.Unavailable:
+	if !ends(c.Kind, d.Do == plan.Publish, ahead) {
 		return err
 	}
 	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error() + aftermath(w), CloudError: c.Message})
 	return nil
+}
+
+// ends tells whether the cloud's word ends a capture: with the donor back its remedy can be waited for where that is a right,
+// and ahead of taking one a pool that may not be written is not waited for.
+func ends(kind cloud.Kind, back, ahead bool) bool {
+	switch kind {
+	case cloud.Denied, cloud.Unauthenticated:
+		return !back
+	case cloud.Invalid, cloud.Unsupported, cloud.QuotaExceeded:
+		return true
+	case cloud.Refused:
+		return ahead
+	case cloud.NotFound, cloud.Conflict, cloud.Throttled, cloud.Unavailable:
+	}
+	return false
 }
 
 // unpromoted ends a capture whose promotion would change nodes that run: whoever set that policy may want to keep

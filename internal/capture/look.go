@@ -258,9 +258,8 @@ func (w *world) speaksForItself() bool {
 		return false
 	}
 	draining := f.Recorded && f.Cordoned && !f.MustBoot()
-	awaiting := awaitsSuccessor(w) && f.Successor != plan.SuccessorReady
 	looked := f.Recorded && f.Lock == plan.Ours && f.Pod != plan.NoPod && !f.MustBoot() // that pod goes first, whatever the cloud says
-	return draining || looked || awaiting || w.generalizing()
+	return draining || looked || awaits(w) || w.generalizing()
 }
 
 // generalizing tells that the pod is at work, and nothing else has happened since.

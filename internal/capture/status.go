@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func report(w *world, d plan.Decision, now time.Time) {
 		s.Failure = failure(w, d)
 	}
 	enter(s, phaseOf(w, d), now)
-	s.Progress = progress(w, d)
+	s.Progress = cmp.Or(departureProgress(w, d), progress(w, d))
 	reportDonor(w, now)
 	reportImage(w)
 	reportRecipe(w, d)
@@ -99,11 +100,17 @@ func reportDisbelief(w *world, now time.Time) {
 	}
 }
 
+// goes tells that a donor which does not return is on its way out.
+func goes(w *world, d plan.Decision) bool {
+	failing := w.facts.Failed || w.facts.Deleting || d.Do == plan.Fail
+	return w.held() && (w.removing() || d.Do == plan.DeletePod && leaves(w) && !failing)
+}
+
 func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 	switch {
 	case w.onlyLooked(d):
 		return v1alpha1.PhasePreflight
-	case w.removing() && w.held():
+	case goes(w, d):
 		return v1alpha1.PhaseRemoving
 	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
 		return v1alpha1.PhaseGivingBack
@@ -111,8 +118,6 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 		return w.p.Status.Phase // the end of whatever was deleted, or done
 	case d.Do == plan.Wait:
 		return waits[d.Why]
-	case d.Do == plan.DeletePod && leaves(w) && w.held():
-		return v1alpha1.PhaseRemoving
 	case d.Do == plan.DeletePod && !w.facts.Touched:
 		return v1alpha1.PhaseReserving // it has looked
 	case d.Do == plan.Note && w.facts.Returning:
@@ -145,9 +150,6 @@ func enter(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
 
 // progress is a few words on what the step is at.
 func progress(w *world, d plan.Decision) string {
-	if text := departureProgress(w, d); text != "" {
-		return text
-	}
 	switch {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)

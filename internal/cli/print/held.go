@@ -1,7 +1,6 @@
 package print
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -29,6 +28,17 @@ var returns = map[held.State]string{
 	held.Orphaned:      "kamino return, or a controller",
 	held.Unreadable:    "kamino return",
 	held.Stripped:      "kamino return, unless you keep it so",
+}
+
+// returnedBy says who gives the node back, or removes one that cannot return.
+func returnedBy(n held.Node) string {
+	switch {
+	case !n.Leaves:
+		return returns[n.State]
+	case n.State == held.ByCapture:
+		return "never: its capture removes it"
+	}
+	return "never: it is removed by " + returns[n.State]
 }
 
 // Held writes the nodes that are held.
@@ -63,11 +73,7 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 		if n.Cordoned {
 			state += ", cordoned"
 		}
-		by := returns[n.State]
-		if n.Leaves {
-			by = "never: it is removed " + cmp.Or(map[held.State]string{held.ByCapture: "by its capture"}[n.State], "by "+by)
-		}
-		rows = append(rows, []string{n.Name, holder, since, state, by})
+		rows = append(rows, []string{n.Name, holder, since, state, returnedBy(n)})
 	}
 	if len(rows) > 0 {
 		if err := table(w, []string{"NODE", "HOLDER", "HELD FOR", "NODE IS", "GIVEN BACK"}, rows); err != nil {
