@@ -29,7 +29,11 @@ func TestFailuresOfADeparture(t *testing.T) {
 		{name: "new nodes do not join", reason: "SuccessorNotReady", says: []string{"was not Ready within 15m0s", "was not taken", stays}, size: 3,
 			prepare: func(d *departing) { d.lonely = true }},
 		{name: "the pool cannot grow", reason: CloudRefused, says: []string{"more than the pool's maximum size of 2"}, size: 2,
-			prepare: func(d *departing) { d.cloud.SetMaxSize(d.pool, 2) }},
+			between: func(d *departing, pass int) {
+				if pass == 1 { // the preflight has seen room
+					d.cloud.SetMaxSize(d.pool, 2)
+				}
+			}},
 		{name: "growing would change nodes that run", reason: CloudRefused, says: []string{"upgrade policy"}, size: 2,
 			between: func(d *departing, pass int) { d.cloud.SetUpgrades(d.pool, pass > 0 && pass < 12) }},
 		{name: "a budget blocks the drain", reason: "DrainTimeout", says: []string{"was not drained within 15m0s", stays}, size: 3,

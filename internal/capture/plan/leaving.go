@@ -41,6 +41,8 @@ func depart(f Facts) Decision {
 		return do(Remove)
 	case f.Successor == SuccessorWanted:
 		return do(Enlarge) // before the Node goes, which may be all that knows of the hold
+	case f.Node == NodeReady:
+		return wait(ForRemoval) // its last word stands yet, and only a Node that is down may be deleted
 	case f.Node != NodeGone:
 		return do(DeleteNode)
 	default:

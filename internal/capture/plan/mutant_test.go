@@ -232,6 +232,12 @@ var leavingMutants = []mutant{
 		}
 	})},
 	{"removes the Node while its machine is there", instead(Remove, DeleteNode, always)},
+	{"deletes a Node that says it is Ready", func(f Facts) Decision {
+		if d := Next(f); f.Power == InstanceGone && d.Why == ForRemoval {
+			return Decision{Do: DeleteNode}
+		}
+		return Next(f)
+	}},
 	{"leaves the Node behind", instead(DeleteNode, Forget, always)},
 	{"removes what another holder has", with(func(f *Facts) {
 		if f.Leaves && f.Touched && f.Lock == Theirs {

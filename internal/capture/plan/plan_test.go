@@ -153,6 +153,7 @@ var properties = []struct {
 		return !needed(w.f) || w.f.Snapshot == Complete
 	}},
 	{"an instance is removed before its Node", "|DeleteNode|", func(w world, _ Decision) bool { return w.f.Power == InstanceGone && w.leaves() }},
+	{"only a Node that is down is deleted", "|DeleteNode|", func(w world, _ Decision) bool { return w.f.Node == NodeNotReady }},
 	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
 	{"a donor that leaves is taken behind its successor", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool {
 		return !w.f.Leaves || !w.f.GrowFirst || w.f.Successor == SuccessorReady
@@ -190,7 +191,7 @@ var properties = []struct {
 			return true
 		}
 		return d.Why == ForHolder && w.f.Lock == Theirs || d.Why == ForPowerOff && (w.f.Power == Changing || w.f.PoweringOff) || d.Why == ForPowerOn && w.f.Power == Changing ||
-			d.Why == ForReady && w.f.Power == On && !w.f.back() || d.Why == ForRemoval && w.f.Removing
+			d.Why == ForReady && w.f.Power == On && !w.f.back() || d.Why == ForRemoval && (w.f.Removing || w.f.Power == InstanceGone && w.f.Node == NodeReady)
 	}},
 	{"promptness: a deadline ends what holds the donor", "", func(w world, d Decision) bool {
 		return !w.f.Overdue || !w.f.held() || !needed(w.f) || d.Do == Fail
@@ -360,7 +361,7 @@ func TestNothingGoesWrong(t *testing.T) {
 	for want, f := range map[string]Facts{
 		taken + copied + "Return, Note, Start, Wait: Ready, Unprotect, Release, " + published:             {},
 		taken + "Enlarge, Wait: Successor, " + copied + "Remove, Wait: Removal, DeleteNode, " + published: {Leaves: true, GrowFirst: true},
-		taken + copied + "Remove, Wait: Removal, Enlarge, DeleteNode, " + published:                       {Leaves: true},
+		taken + copied + "Remove, Wait: Removal, Enlarge, Wait: Removal, DeleteNode, " + published:        {Leaves: true},
 	} {
 		f.Node, f.Power, f.Excess, f.Growing = NodeReady, On, true, true
 		got, w := aloud(f)
