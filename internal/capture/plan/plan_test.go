@@ -381,7 +381,7 @@ func TestWhereTheDonorsCoursesAreOne(t *testing.T) {
 	tried := map[string]int{}
 	for f := range everywhere().facts {
 		open := !f.Failed && !f.Deleting
-		where := ""
+		var where string
 		switch {
 		case !f.held() && !f.MustBoot():
 			where = "before it is held"
