@@ -22,6 +22,32 @@ const (
 
 // Settings refuses values that the API does not take.
 func Settings(s v1alpha1.Settings) error {
+	if err := times(s); err != nil {
+		return err
+	}
+	if limit := s.OutOfService.MaxUnavailable; limit != nil && !meansNodes(limit) {
+		return fmt.Errorf("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
+	}
+	if err := donor(s); err != nil {
+		return err
+	}
+	switch {
+	case !KnownUnknownFiles(s.Generalize.UnknownFiles):
+		return fmt.Errorf("--unknown-files must be Allow or Refuse, not %q", s.Generalize.UnknownFiles)
+	case s.Drain.GracePeriod != nil && s.Drain.GracePeriod.Duration < 0:
+		return fmt.Errorf("--grace-period must not be negative: %s", s.Drain.GracePeriod.Duration)
+	case s.Keep < minKeep || s.Keep > maxKeep:
+		return fmt.Errorf("--keep must be from %d to %d versions, not %d: the current and the prior one always stay", minKeep, maxKeep, s.Keep)
+	case s.Recipe.NewNodes < 0 || s.Recipe.NewNodes > maxNewNodes:
+		return fmt.Errorf("--new-nodes must be from 0 to %d nodes, not %d", maxNewNodes, s.Recipe.NewNodes)
+	case s.Azure != nil && s.Azure.Replicas != nil && (s.Replicas() < 1 || s.Replicas() > maxReplicas):
+		return fmt.Errorf("--replicas must be from 1 to %d, not %d", maxReplicas, s.Replicas())
+	}
+	return nil
+}
+
+// times refuses those that leave no time.
+func times(s v1alpha1.Settings) error {
 	for _, limit := range []struct {
 		flag string
 		time time.Duration
@@ -33,26 +59,19 @@ func Settings(s v1alpha1.Settings) error {
 			return fmt.Errorf("--%s must be longer than nothing, such as 15m, not %s", limit.flag, limit.time)
 		}
 	}
-	if limit := s.OutOfService.MaxUnavailable; limit != nil && !meansNodes(limit) {
-		return fmt.Errorf("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
-	}
+	return nil
+}
+
+// donor refuses what contradicts itself about what becomes of the node.
+func donor(s v1alpha1.Settings) error {
+	returns := s.Donor.Afterwards == v1alpha1.Return
 	switch {
 	case !knownAfterwards(s.Donor.Afterwards):
 		return fmt.Errorf("--afterwards must be Return or Remove, not %q", s.Donor.Afterwards)
-	case s.Donor.Afterwards == v1alpha1.Return && s.Generalize.Profile == v1alpha1.ProfileBootstrap:
+	case returns && s.Generalize.Profile == v1alpha1.ProfileBootstrap:
 		return fmt.Errorf("--afterwards Return is not for profile bootstrap: what the node joins with is taken off its disk, so that it can only be removed")
-	case s.Donor.Afterwards == v1alpha1.Return && s.Donor.GrowFirst != nil && *s.Donor.GrowFirst:
+	case returns && s.Donor.GrowFirst != nil && *s.Donor.GrowFirst:
 		return fmt.Errorf("--grow-first is for a node that is removed, and --afterwards says Return: leave one of them out")
-	case !KnownUnknownFiles(s.Generalize.UnknownFiles):
-		return fmt.Errorf("--unknown-files must be Allow or Refuse, not %q", s.Generalize.UnknownFiles)
-	case s.Drain.GracePeriod != nil && s.Drain.GracePeriod.Duration < 0:
-		return fmt.Errorf("--grace-period must not be negative: %s", s.Drain.GracePeriod.Duration)
-	case s.Keep < minKeep || s.Keep > maxKeep:
-		return fmt.Errorf("--keep must be from %d to %d versions, not %d: the current and the prior one always stay", minKeep, maxKeep, s.Keep)
-	case s.Recipe.NewNodes < 0 || s.Recipe.NewNodes > maxNewNodes:
-		return fmt.Errorf("--new-nodes must be from 0 to %d nodes, not %d", maxNewNodes, s.Recipe.NewNodes)
-	case s.Azure != nil && s.Azure.Replicas != nil && (s.Replicas() < 1 || s.Replicas() > maxReplicas):
-		return fmt.Errorf("--replicas must be from 1 to %d, not %d", maxReplicas, s.Replicas())
 	}
 	return nil
 }

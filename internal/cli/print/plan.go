@@ -76,24 +76,8 @@ func planLines(plan Plan) []string {
 	if spec.Settings.Generalize.Profile == v1alpha1.ProfileStatic {
 		add("keep on it the credential that all nodes join with, with AKS Engine a client certificate of system:masters: who can read the image is cluster-admin until the cluster's CA is replaced")
 	}
-	if c := plan.Change; c != nil {
-		add("point the recipe of pool %s from %s to %s", spec.Pool, orNone(c.From), orNone(c.To))
-		if len(c.Removes) > 0 {
-			add("take out of the recipe: %s", strings.Join(cloud.SayParts(c.Removes), ", "))
-		}
-		if len(c.Keeps) > 0 {
-			add("leave in the recipe: %s", strings.Join(cloud.SayParts(c.Keeps), ", "))
-		}
-		copied := copiedFrom(plan)
-		if lost := lostForGood(c.Removes, copied != ""); len(lost) > 0 {
-			add("lose for good what the cloud never gives out: %s", strings.Join(cloud.SayParts(lost), ", "))
-		}
-		if copied != "" && len(c.Removes) > 0 {
-			add("keep with what the recipe loses the copy of customData %s", copied)
-		}
-		if plan.NoWayBack {
-			add("%s", noWayBack(c.From, copied != ""))
-		}
+	for _, said := range changing(plan) {
+		add("%s", said)
 	}
 	if len(plan.Retires) > 0 {
 		add("retire %s", strings.Join(plan.Retires, ", "))
@@ -103,6 +87,33 @@ func planLines(plan Plan) []string {
 	}
 	if plan.Crowded != "" {
 		lines = append(lines, "Soon no capture may begin: "+plan.Crowded)
+	}
+	return lines
+}
+
+// changing says what becomes of the pool's recipe; nothing if it stays.
+func changing(plan Plan) (lines []string) {
+	c := plan.Change
+	if c == nil {
+		return nil
+	}
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	add("point the recipe of pool %s from %s to %s", plan.Prototype.Spec.Pool, orNone(c.From), orNone(c.To))
+	if len(c.Removes) > 0 {
+		add("take out of the recipe: %s", strings.Join(cloud.SayParts(c.Removes), ", "))
+	}
+	if len(c.Keeps) > 0 {
+		add("leave in the recipe: %s", strings.Join(cloud.SayParts(c.Keeps), ", "))
+	}
+	copied := copiedFrom(plan)
+	if lost := lostForGood(c.Removes, copied != ""); len(lost) > 0 {
+		add("lose for good what the cloud never gives out: %s", strings.Join(cloud.SayParts(lost), ", "))
+	}
+	if copied != "" && len(c.Removes) > 0 {
+		add("keep with what the recipe loses the copy of customData %s", copied)
+	}
+	if plan.NoWayBack {
+		add("%s", noWayBack(c.From, copied != ""))
 	}
 	return lines
 }
