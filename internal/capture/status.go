@@ -180,7 +180,7 @@ func departureProgress(w *world, d plan.Decision) string {
 		return fmt.Sprintf("pool %s grows by one", w.p.Spec.Pool)
 	case d.Why == plan.ForSuccessor:
 		return fmt.Sprintf("awaiting the node that takes the place of node %s, which serves meanwhile", w.p.Spec.Donor.NodeName)
-	case d.Do == plan.Remove:
+	case d.Do == plan.Remove && w.removing():
 		return "the instance is to be removed"
 	case d.Why == plan.ForRemoval:
 		return "the instance is being removed"

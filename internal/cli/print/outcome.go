@@ -14,8 +14,11 @@ import (
 func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 	lines := []string{fmt.Sprintf("Pool %s builds its next nodes from version %s now.", p.Spec.Pool, p.Spec.Version)}
 	if away, _ := OutOfService(p, now); away != "" {
-		lines = append(lines, fmt.Sprintf("Node %s was out of service for %s; the whole capture took %s.",
-			p.Spec.Donor.NodeName, away, wording.Duration(WholeTime(p))))
+		said := "was out of service for " + away
+		if p.Status.Donor != nil && p.Status.Donor.State == v1alpha1.DonorRemoved {
+			said = fmt.Sprintf("does not return: it was removed %s after it was taken out of service, and another one is in its place", away)
+		}
+		lines = append(lines, fmt.Sprintf("Node %s %s; the whole capture took %s.", p.Spec.Donor.NodeName, said, wording.Duration(WholeTime(p))))
 	}
 	if len(p.Status.Retired) > 0 {
 		lines = append(lines, "Retired: "+strings.Join(p.Status.Retired, ", ")+".")

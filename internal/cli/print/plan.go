@@ -113,7 +113,7 @@ func changing(plan Plan) (lines []string) {
 		add("keep with what the recipe loses the copy of customData %s", copied)
 	}
 	if plan.NoWayBack {
-		add("%s", noWayBack(c.From, copied != ""))
+		add("%s", noWayBack(c, copied != ""))
 	}
 	return lines
 }
@@ -151,10 +151,13 @@ func lostForGood(removes []cloud.Part, copied bool) []cloud.Part {
 }
 
 // noWayBack says, before a pool's first prototype, what a rollback can't undo afterwards.
-func noWayBack(from string, copied bool) string {
-	said := fmt.Sprintf("have no way back to %s by `kamino rollback`, which leads to versions of the pool only: `kamino restore` gives back what the cloud gives out", orNone(from))
-	if copied {
-		return said + " and the copy of customData"
+func noWayBack(c *cloud.RecipeChange, copied bool) string {
+	said := fmt.Sprintf("have no way back to %s by `kamino rollback`, which leads to versions of the pool only: `kamino restore` gives back ", orNone(c.From))
+	switch {
+	case len(c.Removes) == 0:
+		return said + "the whole recipe, of which nothing else is lost"
+	case copied:
+		return said + "what the cloud gives out and the copy of customData"
 	}
-	return said + ", so keep its customData too, with --custom-data FILE"
+	return said + "what the cloud gives out, so keep its customData too, with --custom-data FILE"
 }

@@ -219,7 +219,7 @@ func captureLines(p PoolPlan) []string {
 		add("change the recipe of pool %s:", p.Pool)
 		lines = append(lines, recipeDiff(c, p.CustomDataFrom)...)
 		if p.NoWayBack {
-			add("%s", noWayBack(c.From, p.CustomDataFrom != ""))
+			add("%s", noWayBack(c, p.CustomDataFrom != ""))
 		}
 	}
 	if len(p.Retires) > 0 {

@@ -1,0 +1,44 @@
+package print
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// TestWhatBecameOfTheNode: the end of a capture says whether its node is back or another one is in its place.
+func TestWhatBecameOfTheNode(t *testing.T) {
+	taken := metav1.NewMicroTime(time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC))
+	gone := metav1.NewMicroTime(taken.Add(5 * time.Minute))
+	for state, want := range map[v1alpha1.DonorState]string{
+		v1alpha1.DonorReady:   "Node worker-3 was out of service for 5m00s; the whole capture took 0s.\n",
+		v1alpha1.DonorRemoved: "Node worker-3 does not return: it was removed 5m00s after it was taken out of service, and another one is in its place; the whole capture took 0s.\n",
+	} {
+		p := &v1alpha1.Prototype{}
+		p.Spec.Donor.NodeName = "worker-3"
+		p.Status.Donor = &v1alpha1.DonorStatus{ReservedAt: &taken, ReleasedAt: &gone, State: state}
+		var said strings.Builder
+		if err := Success(&said, p, gone.Time); err != nil || !strings.HasSuffix(said.String(), want) {
+			t.Errorf("%s: %q (%v), want at its end %q", state, said.String(), err, want)
+		}
+	}
+}
+
+// TestNoWayBack: customData is asked for only where the promotion takes it out of the recipe.
+func TestNoWayBack(t *testing.T) {
+	loses := &cloud.RecipeChange{From: "ubuntu:2204", Removes: []cloud.Part{{}}}
+	for want, said := range map[string]string{
+		"what the cloud gives out, so keep its customData too, with --custom-data FILE": noWayBack(loses, false),
+		"what the cloud gives out and the copy of customData":                           noWayBack(loses, true),
+		"the whole recipe, of which nothing else is lost":                               noWayBack(&cloud.RecipeChange{From: "ubuntu:2204"}, false),
+	} {
+		if !strings.HasPrefix(said, "have no way back to ubuntu:2204 by `kamino rollback`") || !strings.HasSuffix(said, "`kamino restore` gives back "+want) {
+			t.Errorf("%q, want at its end %q", said, want)
+		}
+	}
+}
