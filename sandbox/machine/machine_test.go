@@ -23,6 +23,7 @@ func TestBootstrapMakesANodeOfAPlatformImage(t *testing.T) {
 	root := w.tree(s.ID)
 	want := map[string]string{
 		corev1.LabelHostname: "pool000001", corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", "agentpool": "pool",
+		"kubernetes.azure.com/role": "agent", "kubernetes.azure.com/cluster": "sandbox", "storageprofile": "managed", "storagetier": "Premium_LRS",
 		corev1.LabelTopologyZone: "westeurope-1", corev1.LabelTopologyRegion: "westeurope", corev1.LabelInstanceTypeStable: "Standard_D2s_v5",
 	}
 	if diff := cmp.Diff(want, node.Labels); diff != "" {
