@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,7 +100,10 @@ func (n *nodeWatch) until(ctx context.Context, look func() (found bool, state st
 }
 
 // awaitNodes waits for every machine that has power to have a Ready node.
-func (w *World) awaitNodes(ctx context.Context) error {
+func (w *World) awaitNodes(ctx context.Context) error { return w.awaitNodesOf(ctx, "", 0) }
+
+// awaitNodesOf waits for those of one pool, and for so many at least; of all, if none is named.
+func (w *World) awaitNodesOf(ctx context.Context, pool string, least int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
 	defer cancel()
 	said := 0
@@ -109,12 +113,15 @@ func (w *World) awaitNodes(ctx context.Context) error {
 		if err != nil {
 			return false, err.Error()
 		}
+		if pool != "" {
+			machines = slices.DeleteFunc(machines, func(m control.Machine) bool { return m.Pool != pool })
+		}
 		ready, wanted, missing := readiness(machines)
 		if ready != said && ready > 0 && (wanted < 20 || ready == wanted) {
 			said = ready
 			w.say("nodes: %d of %d Ready", ready, wanted)
 		}
-		return ready == wanted, fmt.Sprintf("%d of %d nodes are Ready, not %s (see %s)", ready, wanted, missing, w.site.Path("sandbox.log"))
+		return ready == wanted && wanted >= least, fmt.Sprintf("%d of %d nodes are Ready, not %s (see %s)", ready, wanted, missing, w.site.Path("sandbox.log"))
 	})
 }
 

@@ -73,7 +73,7 @@ func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 	if err := w.makePool(ctx, spec); err != nil {
 		return err
 	}
-	return w.awaitNodes(ctx)
+	return w.awaitNodesOf(ctx, spec.Name, spec.Nodes)
 }
 
 // scaleSetID is the resource ID of a pool's scale set.

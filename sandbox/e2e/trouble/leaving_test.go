@@ -212,7 +212,7 @@ func TestACaptureFailsOnceItsDonorCannotReturn(t *testing.T) {
 
 // TestThePoolsNewNodeDoesNotJoin: the token in the recipe has expired. The donor was not touched, and serves.
 func TestThePoolsNewNodeDoesNotJoin(t *testing.T) {
-	g := leavingGround(t, "name=expired,nodes=2")
+	g := leavingGround(t, "name=tokengone,nodes=2")
 	before, donor := g.look(), g.nodes[0]
 	g.expire()
 	g.capture(donor, bootstrap, "--ready-timeout=20s").ends(t, 4,
@@ -323,7 +323,7 @@ func TestALockThatComesTooLate(t *testing.T) {
 
 // TestQuotaForOneMoreNode has the sandbox to itself: the quota is everybody's.
 func TestQuotaForOneMoreNode(t *testing.T) {
-	g := ownGround(t, "name=quota,nodes=2,profile=bootstrap")
+	g := ownGround(t, "name=onemore,nodes=2,profile=bootstrap")
 	used := 0
 	for _, usage := range values(g, "/providers/Microsoft.Compute/locations/"+sandbox.Facts().Location+"/usages") {
 		if at(usage, "name", "value") == "cores" {
