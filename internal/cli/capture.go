@@ -31,7 +31,7 @@ at the new version or the capture has failed. If a controller holds Kamino's Lea
 this command does it, with the same engine and under the same Lease.
 
 Interrupting the command loses nothing. The same command again, or a controller, goes on from where the
-capture is; "kamino cancel" stops it and gives the node back first.
+capture is; "kamino cancel" stops it and gives the node back first, or removes it where it cannot return any more.
 
 Exit codes: 0 done; 1 unexpected; 2 wrong usage; 3 refused, nothing was changed; 4 the capture failed and the
 node was given back; 5 a credential or a permission; 6 the API server or the cloud can't be reached;
@@ -86,7 +86,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.Drain.Disrupt, "disrupt", false, "take the node, and evict pods, although they ask not to be disrupted by an annotation of Karpenter's or the cluster autoscaler's")
 	flags.StringVar(&c.maxUnavailable, "max-unavailable", v1alpha1.DefaultMaxUnavailable, "how many of the pool's nodes may be not Ready or cordoned, this one included: a number or a share")
 	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the node may be out of service without a snapshot")
-	flags.DurationVar(&s.OutOfService.ReadyTimeout.Duration, "ready-timeout", 15*time.Minute, "time past --deadline that the started node may take to be Ready, before it is given back as it is")
+	flags.DurationVar(&s.OutOfService.ReadyTimeout.Duration, "ready-timeout", 15*time.Minute, "time past --deadline that the started node may take to be Ready, before it is given back as it is; of a node that does not return, time that the one in its place may take")
 	flags.StringVar((*string)(&s.Generalize.Profile), "profile", "", "how the cluster's nodes get their credentials: static or bootstrap (default: found by how the node joined)")
 	flags.StringVar((*string)(&s.Generalize.UnknownFiles), "unknown-files", "", "what to do about files that neither a package nor an image nor the base system brought: Allow or Refuse (default Allow)")
 	flags.StringVar(&s.Generalize.Rules, "rules", "", "ConfigMap in the namespace of the pod that generalizes the disk, with rules, agents and exemptions of your own")
