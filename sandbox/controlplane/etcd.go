@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/kamino-dev/kamino/sandbox/socket"
 )
 
 // quota of etcd's store: room for tens of thousands of light nodes.
@@ -16,7 +18,7 @@ const quota = 8 << 30
 // startEtcd serves on a unix socket that only this user can reach: the store has no access control of its
 // own, and a socket needs no port.
 func (c *ControlPlane) startEtcd(ctx context.Context, o Options) (endpoint string, err error) {
-	if c.sockets, err = os.MkdirTemp("", "kamino-etcd-"); err != nil {
+	if c.sockets, err = socket.Dir("kamino-etcd-"); err != nil {
 		return "", err
 	}
 	client := url.URL{Scheme: "unix", Path: filepath.Join(c.sockets, "client")}

@@ -72,7 +72,7 @@ func TestDemoCatchesWhatIsNotTrue(t *testing.T) {
 		"machine-id, ssh host key with",
 		"NO  no two machines have collided",
 		"NO  the donor is back in service, as it was",
-		"it is still cordoned",
+		"is still cordoned",
 		"ok  the other nodes were left alone",
 		"error: it is not true that it shares no identity",
 	} {

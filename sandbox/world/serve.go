@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/socket"
 )
 
 // startCloud opens the simulated Azure on the state that the directory holds and serves it: Resource
@@ -73,19 +74,19 @@ func (w *World) cloudConfig(certificate tls.Certificate) azure.Config {
 // startControl listens for the verbs, on a socket in a directory of its own: the path of a socket must be
 // short, that of a sandbox need not be.
 func (w *World) startControl(context.Context) error {
-	dir, err := os.MkdirTemp("", "kamino-sandbox-")
+	dir, err := socket.Dir("kamino-sandbox-")
 	if err != nil {
 		return err
 	}
 	name := site.SocketFile(w.site.Dir)
 	w.onStop(func() error { return errors.Join(remove(name), os.RemoveAll(dir)) })
-	socket := filepath.Join(dir, "control")
-	listener, err := net.Listen("unix", socket)
+	path := filepath.Join(dir, "control")
+	listener, err := net.Listen("unix", path)
 	if err != nil {
 		return err
 	}
 	w.serve("the control socket", func() error { return control.Serve(w.ctx, listener, w) })
-	return os.WriteFile(name, []byte(socket+"\n"), 0o600)
+	return os.WriteFile(name, []byte(path+"\n"), 0o600)
 }
 
 func (w *World) writeFiles(context.Context) error {
