@@ -12,7 +12,7 @@ import (
 
 // TestDir listens in directories of every length around the one at which a path becomes too long.
 func TestDir(t *testing.T) {
-	root, err := os.MkdirTemp("/tmp", "s")
+	root, err := os.MkdirTemp("/tmp", "s") //nolint:usetesting // lengths are tried, from a short one on
 	if err != nil {
 		t.Fatal(err)
 	}
