@@ -33,6 +33,8 @@ func TestDefaultsAgree(t *testing.T) {
 	want := v1alpha1.Settings{
 		Drain:        v1alpha1.DrainSettings{Timeout: metav1.Duration{Duration: 15 * time.Minute}},
 		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: 30 * time.Minute}, ReadyTimeout: metav1.Duration{Duration: 15 * time.Minute}, MaxUnavailable: &share},
+		Trial:        v1alpha1.TrialSettings{Soak: &metav1.Duration{Duration: 10 * time.Minute}, Timeout: metav1.Duration{Duration: 2 * time.Hour}},
+		Promotion:    v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionAutomatic, Timeout: metav1.Duration{Duration: 168 * time.Hour}},
 		Keep:         3,
 	}
 	if diff := cmp.Diff(want, stored.Spec.Settings); diff != "" {
@@ -70,8 +72,13 @@ func TestDefaultedKeepsWhatIsSet(t *testing.T) {
 		Generalize:   v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileBootstrap, Image: "i"},
 		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: time.Minute}, ReadyTimeout: metav1.Duration{Duration: time.Hour}, MaxUnavailable: &two},
 		Publish:      v1alpha1.PublishSettings{Replicas: new(int32)},
-		Recipe:       v1alpha1.RecipeSettings{NewNodes: 2},
-		Keep:         7,
+		Trial: v1alpha1.TrialSettings{
+			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Timeout: metav1.Duration{Duration: time.Hour},
+			IgnoreDaemonSets: []string{"kube-system/agent"}, Job: "check",
+		},
+		Promotion: v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionManual, Timeout: metav1.Duration{Duration: time.Hour}},
+		Recipe:    v1alpha1.RecipeSettings{NewNodes: 2},
+		Keep:      7,
 	}
 	if diff := cmp.Diff(set, set.Defaulted()); diff != "" {
 		t.Errorf("Defaulted changed what was set (-set +got):\n%s", diff)

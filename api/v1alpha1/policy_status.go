@@ -111,6 +111,10 @@ type PoolStatus struct {
 	// +optional
 	Rebuild *PoolDecision `json:"rebuild,omitempty"`
 
+	// Probation tells how the nodes of the current version join. Absent while the recipe names no version of the pool's own.
+	// +optional
+	Probation *ProbationStatus `json:"probation,omitempty"`
+
 	// Refusals of the others, counted by the first reason of each: candidates and refusals add up to nodes.
 	// +optional
 	// +listType=map
@@ -141,6 +145,33 @@ type PoolStatus struct {
 	// Failures in a row since the last capture that succeeded.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
+}
+
+// ProbationStatus tells how the nodes of a pool's current version join, and what follows.
+type ProbationStatus struct {
+	// Version that the recipe names.
+	Version string `json:"version"`
+	// State in one CamelCase word, from a closed set (docs/probation.md).
+	State string `json:"state"`
+	// Message says it in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Joined, Failed and Waiting nodes of the version.
+	// +optional
+	Joined int32 `json:"joined,omitempty"`
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+	// +optional
+	Waiting int32 `json:"waiting,omitempty"`
+	// MedianReady is how long instances of the version ran until their nodes were Ready.
+	// +optional
+	MedianReady *metav1.Duration `json:"medianReady,omitempty"`
+	// Suspect is the version that the pool went back from by itself, until a person has acknowledged it.
+	// +optional
+	Suspect string `json:"suspect,omitempty"`
+	// WentBackAt is when it did.
+	// +optional
+	WentBackAt *metav1.Time `json:"wentBackAt,omitempty"`
 }
 
 // RefusalCount counts the nodes that one rule refuses.
@@ -214,7 +245,27 @@ func (s PrototypePolicySpec) Defaulted() PrototypePolicySpec {
 	if s.Failures.Backoff == nil {
 		s.Failures.Backoff = &metav1.Duration{Duration: DefaultBackoff}
 	}
+	s.Rollback = s.Rollback.Defaulted()
 	s.Settings = s.Settings.Defaulted()
+	return s
+}
+
+// Defaulted returns the settings with every absent value as the API server would fill it in.
+func (s RollbackSettings) Defaulted() RollbackSettings {
+	if s.Mode == "" {
+		s.Mode = RollbackAutomatic
+	}
+	for _, limit := range []struct {
+		value    *metav1.Duration
+		standard time.Duration
+	}{
+		{&s.JoinTimeout, 15 * time.Minute}, {&s.UnreadyTimeout, 5 * time.Minute},
+		{&s.Watch, time.Hour}, {&s.DaemonSetTimeout, 10 * time.Minute},
+	} {
+		if limit.value.Duration == 0 {
+			limit.value.Duration = limit.standard
+		}
+	}
 	return s
 }
 

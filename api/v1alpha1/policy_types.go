@@ -69,6 +69,11 @@ type PrototypePolicySpec struct {
 	// +optional
 	Rebuild *RebuildSettings `json:"rebuild,omitempty"`
 
+	// Rollback says what follows when the nodes of a version do not join.
+	// +optional
+	// +kubebuilder:default={}
+	Rollback RollbackSettings `json:"rollback,omitzero"`
+
 	// MaxConcurrent is how many captures may run at once over the whole cluster, those of other policies and
 	// of people included. A node that a policy has rebuilt counts as one.
 	// +optional
@@ -91,6 +96,66 @@ type PrototypePolicySpec struct {
 	// +optional
 	// +kubebuilder:default=false
 	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// RollbackMode is who goes back from a version whose nodes do not join.
+// +kubebuilder:validation:Enum=Automatic;Off
+type RollbackMode string
+
+const (
+	// RollbackAutomatic has the policy point the pool at the version before, and capture nothing of that pool until a person
+	// has acknowledged it.
+	RollbackAutomatic RollbackMode = "Automatic"
+	// RollbackOff has it only say so.
+	RollbackOff RollbackMode = "Off"
+)
+
+// RollbackSettings say when nodes of a version count as ones that do not join, and what follows.
+type RollbackSettings struct {
+	// Mode is who goes back. A policy with dryRun or suspend only says so, whatever the mode is.
+	// +optional
+	// +kubebuilder:default=Automatic
+	Mode RollbackMode `json:"mode,omitempty"`
+
+	// JoinTimeout is how long an instance may run before its node is Ready.
+	// +optional
+	// +kubebuilder:default="15m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="joinTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
+	JoinTimeout metav1.Duration `json:"joinTimeout,omitzero"`
+
+	// UnreadyTimeout is how long a node may be seen late, or not Ready again, before it counts as one that did not join.
+	// +optional
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="unreadyTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
+	UnreadyTimeout metav1.Duration `json:"unreadyTimeout,omitzero"`
+
+	// Watch is for how long a node is watched, from when its instance began to run.
+	// +optional
+	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="watch must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
+	Watch metav1.Duration `json:"watch,omitzero"`
+
+	// DaemonSetTimeout is how long a DaemonSet that is Ready on other nodes may be not Ready on the node.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="daemonSetTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
+	DaemonSetTimeout metav1.Duration `json:"daemonSetTimeout,omitzero"`
+
+	// IgnoreDaemonSets are DaemonSets, as namespace/name, that need not be Ready on a node.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	IgnoreDaemonSets []string `json:"ignoreDaemonSets,omitempty"`
 }
 
 // PoolSelector says which pools are meant. All pools if it is empty.

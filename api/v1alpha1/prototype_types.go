@@ -91,7 +91,7 @@ type Donor struct {
 }
 
 // Phase says in one word what a capture is doing. It is for people: decide by conditions.
-// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;Promoting;Retiring;ScalingOut;GivingBack;Succeeded;Failed
+// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;Trying;AwaitingPromotion;Promoting;Retiring;ScalingOut;GivingBack;Succeeded;Failed
 type Phase string
 
 // The phases in the order of a capture when nothing goes wrong.
@@ -111,9 +111,13 @@ const (
 	PhaseRemoving   Phase = "Removing"
 	PhaseReleasing  Phase = "Releasing"
 	PhasePublishing Phase = "Publishing"
-	PhasePromoting  Phase = "Promoting"
-	PhaseRetiring   Phase = "Retiring"
-	PhaseScalingOut Phase = "ScalingOut"
+	// PhaseTrying judges a node that was built from the version.
+	PhaseTrying Phase = "Trying"
+	// PhaseAwaitingPromotion waits for a person to promote the version.
+	PhaseAwaitingPromotion Phase = "AwaitingPromotion"
+	PhasePromoting         Phase = "Promoting"
+	PhaseRetiring          Phase = "Retiring"
+	PhaseScalingOut        Phase = "ScalingOut"
 	// PhaseGivingBack is a capture that has failed or is being deleted and still holds something.
 	PhaseGivingBack Phase = "GivingBack"
 	PhaseSucceeded  Phase = "Succeeded"
@@ -137,6 +141,9 @@ const (
 	ConditionGeneralized = "Generalized"
 	// ConditionPublished is True once the image version is complete.
 	ConditionPublished = "Published"
+	// ConditionTried is True once the version has passed its trial, False when it failed it, Unknown while it is tried. Absent
+	// where nothing is tried.
+	ConditionTried = "Tried"
 	// ConditionReversible is False where a rollback does not lead back to what the recipe named before: a pool's first
 	// promotion. Absent otherwise.
 	ConditionReversible = "Reversible"
@@ -156,7 +163,7 @@ type PrototypeStatus struct {
 	// +optional
 	Progress string `json:"progress,omitempty"`
 
-	// Conditions: Ready, Reconciling, Stalled, DonorInService, Generalized, Published, Reversible.
+	// Conditions: Ready, Reconciling, Stalled, DonorInService, Generalized, Published, Tried, Reversible.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -170,6 +177,10 @@ type PrototypeStatus struct {
 	// Image is the version once there is one.
 	// +optional
 	Image *ImageStatus `json:"image,omitempty"`
+
+	// Trial of the version. Absent where nothing is tried.
+	// +optional
+	Trial *TrialStatus `json:"trial,omitempty"`
 
 	// Recipe tells what the promotion changes in the pool's recipe, from shortly before it is done.
 	// +optional
@@ -202,6 +213,85 @@ type Step struct {
 	// FinishedAt is when the capture left it. Absent while it runs.
 	// +optional
 	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
+}
+
+// TrialResult is what a check, or a trial, has come to.
+// +kubebuilder:validation:Enum=Pending;Passed;Failed;Inconclusive;Skipped
+type TrialResult string
+
+const (
+	// TrialPending: nobody can say yet.
+	TrialPending TrialResult = "Pending"
+	TrialPassed  TrialResult = "Passed"
+	TrialFailed  TrialResult = "Failed"
+	// TrialInconclusive: nobody will be able to say in this attempt, and the version is not to blame.
+	TrialInconclusive TrialResult = "Inconclusive"
+	// TrialSkipped: there was nothing to check, or nobody asked for it.
+	TrialSkipped TrialResult = "Skipped"
+)
+
+// TrialStatus tells how the trial of the version stands.
+type TrialStatus struct {
+	// Mode is where the trial node is built.
+	Mode TrialMode `json:"mode"`
+	// Result of the trial.
+	Result TrialResult `json:"result"`
+	// Message is that of the check that decided, or what is waited for.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Attempt is which one it is. One that could not tell is followed by another.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+	// StartedAt is when the first attempt began, FinishedAt when there was a verdict.
+	// +optional
+	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
+	// +optional
+	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
+	// Node and Instance of the trial.
+	// +optional
+	Node string `json:"node,omitempty"`
+	// +optional
+	Instance string `json:"instance,omitempty"`
+	// Checks, each with what it found, in their order.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Checks []TrialCheck `json:"checks,omitempty"`
+	// Seen is what the trial node says of itself.
+	// +optional
+	Seen *TrialNode `json:"seen,omitempty"`
+}
+
+// TrialCheck is one thing that is looked at.
+type TrialCheck struct {
+	// Name of the check (docs/trial.md).
+	Name string `json:"name"`
+	// Result of it.
+	Result TrialResult `json:"result"`
+	// Message says what it found, or why it has not yet.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// At is when the result became this one.
+	// +optional
+	At *metav1.MicroTime `json:"at,omitempty"`
+}
+
+// TrialNode is what a trial node says of itself.
+type TrialNode struct {
+	// +optional
+	OSImage string `json:"osImage,omitempty"`
+	// +optional
+	Kernel string `json:"kernel,omitempty"`
+	// +optional
+	Kubelet string `json:"kubelet,omitempty"`
+	// +optional
+	Runtime string `json:"runtime,omitempty"`
+	// Images is how many container images were on its disk when it was first Ready.
+	// +optional
+	Images int32 `json:"images,omitempty"`
+	// ReadyAfter is how long its instance ran before it was Ready.
+	// +optional
+	ReadyAfter *metav1.Duration `json:"readyAfter,omitempty"`
 }
 
 // ImageStatus tells the image version.

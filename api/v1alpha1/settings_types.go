@@ -50,6 +50,16 @@ type Settings struct {
 	// +kubebuilder:default={}
 	Publish PublishSettings `json:"publish,omitempty"`
 
+	// Trial says how the image version is tried before the pool uses it.
+	// +optional
+	// +kubebuilder:default={}
+	Trial TrialSettings `json:"trial,omitzero"`
+
+	// Promotion says who points the pool at the image version.
+	// +optional
+	// +kubebuilder:default={}
+	Promotion PromotionSettings `json:"promotion,omitzero"`
+
 	// Recipe says what happens to the pool once the image version is complete.
 	// +optional
 	// +kubebuilder:default={}
@@ -187,6 +197,16 @@ type OutOfServiceSettings struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
 
+// Defaults of trials and promotions.
+const (
+	DefaultSoak             = 10 * time.Minute
+	DefaultTrialTimeout     = 2 * time.Hour
+	DefaultPromotionTimeout = 7 * 24 * time.Hour
+)
+
+// Tries tells whether a version is tried before the pool uses it.
+func (s Settings) Tries() bool { return s.Trial.Mode == TrialApart || s.Trial.Mode == TrialInPool }
+
 // DefaultMaxUnavailable share of a pool's nodes.
 const DefaultMaxUnavailable = "10%"
 
@@ -206,6 +226,88 @@ type PublishSettings struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Replicas *int32 `json:"replicas,omitempty"`
+}
+
+// TrialMode is where a trial node is built.
+// +kubebuilder:validation:Enum=Apart;InPool;Off
+type TrialMode string
+
+const (
+	// TrialApart builds it beside the pool, from what the pool's nodes are built from. The pool is not touched.
+	TrialApart TrialMode = "Apart"
+	// TrialInPool has the pool grow by it: its recipe names the version until the node is made, and then what it named
+	// before.
+	TrialInPool TrialMode = "InPool"
+	// TrialOff tries nothing: the pool's next node is the first that shows whether the version is good.
+	TrialOff TrialMode = "Off"
+)
+
+// TrialSettings say how an image version is tried before the pool uses it: a node is built from it, judged by named checks,
+// and removed.
+type TrialSettings struct {
+	// Mode is where the trial node is built. If a policy leaves it out, it is found by what the pool allows, and each
+	// Prototype carries what was found. In a Prototype, Off if absent.
+	// +optional
+	Mode TrialMode `json:"mode,omitempty"`
+
+	// Soak is how long the trial node must stay Ready.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="soak must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
+	Soak *metav1.Duration `json:"soak,omitempty"`
+
+	// Timeout of the trial, with every attempt that could not tell. One that has no verdict by then fails the capture, and
+	// the version stays as it is.
+	// +optional
+	// +kubebuilder:default="2h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="timeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
+	Timeout metav1.Duration `json:"timeout,omitzero"`
+
+	// IgnoreDaemonSets are DaemonSets, as namespace/name, that need not be Ready on the trial node.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	IgnoreDaemonSets []string `json:"ignoreDaemonSets,omitempty"`
+
+	// Job names a ConfigMap in Kamino's namespace whose key job.yaml is a Job that must succeed on the trial node. None if
+	// absent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Job string `json:"job,omitempty"`
+}
+
+// PromotionMode is who decides that a pool is pointed at a version.
+// +kubebuilder:validation:Enum=Automatic;Manual
+type PromotionMode string
+
+const (
+	// PromotionAutomatic points the pool at the version as soon as it is complete and has passed its trial.
+	PromotionAutomatic PromotionMode = "Automatic"
+	// PromotionManual waits for a person to: kamino promote POOL VERSION.
+	PromotionManual PromotionMode = "Manual"
+)
+
+// PromotionSettings say who points the pool at the image version.
+type PromotionSettings struct {
+	// Mode is who decides.
+	// +optional
+	// +kubebuilder:default=Automatic
+	Mode PromotionMode `json:"mode,omitempty"`
+
+	// Timeout after which a version that nobody has promoted is no longer waited for. It stays, and can still be promoted.
+	// +optional
+	// +kubebuilder:default="168h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="timeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
 // RecipeSettings say what happens to the pool once the image version is complete.
@@ -276,6 +378,18 @@ func (s Settings) Defaulted() Settings {
 	if s.OutOfService.MaxUnavailable == nil {
 		share := intstr.FromString(DefaultMaxUnavailable)
 		s.OutOfService.MaxUnavailable = &share
+	}
+	if s.Trial.Soak == nil {
+		s.Trial.Soak = &metav1.Duration{Duration: DefaultSoak}
+	}
+	if s.Trial.Timeout.Duration == 0 {
+		s.Trial.Timeout.Duration = DefaultTrialTimeout
+	}
+	if s.Promotion.Mode == "" {
+		s.Promotion.Mode = PromotionAutomatic
+	}
+	if s.Promotion.Timeout.Duration == 0 {
+		s.Promotion.Timeout.Duration = DefaultPromotionTimeout
 	}
 	if s.Keep == 0 {
 		s.Keep = 3

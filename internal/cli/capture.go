@@ -72,6 +72,7 @@ type captureFlags struct {
 
 	maxUnavailable string
 	growFirst      bool
+	soak           time.Duration
 	settings       v1alpha1.Settings
 }
 
@@ -95,6 +96,13 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool are kept, at least 2")
 	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "by how many nodes the pool grows afterwards")
 	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to be Ready; exit code 4 if they do not")
+	flags.StringVar((*string)(&s.Trial.Mode), "trial", "", "where a trial node is built from the version before the pool uses it: Apart, InPool or Off (default: by what the pool allows)")
+	flags.DurationVar(&c.soak, "soak", v1alpha1.DefaultSoak, "how long the trial node must stay Ready")
+	flags.DurationVar(&s.Trial.Timeout.Duration, "trial-timeout", v1alpha1.DefaultTrialTimeout, "how long the trial may take, with attempts that could not tell")
+	flags.StringSliceVar(&s.Trial.IgnoreDaemonSets, "trial-ignore-daemonset", nil, "DaemonSet, as NAMESPACE/NAME, that need not be Ready on the trial node; may be repeated")
+	flags.StringVar(&s.Trial.Job, "trial-job", "", "ConfigMap in Kamino's namespace whose job.yaml is a Job that must succeed on the trial node")
+	flags.StringVar((*string)(&s.Promotion.Mode), "promotion", string(v1alpha1.PromotionAutomatic), "who points the pool at the version: Automatic, or Manual to wait for kamino promote")
+	flags.DurationVar(&s.Promotion.Timeout.Duration, "promotion-timeout", v1alpha1.DefaultPromotionTimeout, "how long a version waits to be promoted by a person")
 	flags.BoolVar(&c.wait, "wait", true, "follow the capture until it has ended")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
 	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` that the pool's customData was made from, or - for standard input: a copy is kept with what the recipe loses, for kamino restore")
@@ -114,6 +122,7 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 	if flags.Changed("replicas") {
 		c.settings.Azure = &v1alpha1.AzureSettings{Replicas: &c.replicas}
 	}
+	c.settings.Trial.Soak = &metav1.Duration{Duration: c.soak}
 	switch p := c.settings.Generalize.Profile; p {
 	case "", v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap:
 	default:

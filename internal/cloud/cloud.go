@@ -150,6 +150,8 @@ const (
 	TagOS          = "kamino-os"          // the donor's operating system, as its kubelet calls it
 	TagKernel      = "kamino-kernel"      // the donor's kernel
 	TagKubelet     = "kamino-kubelet"     // the version of the donor's kubelet
+	TagTrial       = "kamino-trial"       // what a trial of the version has come to: its result, and when, in RFC 3339; absent if it was not tried
+	TagSuspect     = "kamino-suspect"     // why a pool went back from the version by itself, until a person has acknowledged it
 	TagPatchedAt   = "kamino-patched-at"  // when the donor was last patched, in RFC 3339; absent if its Node does not say
 )
 
