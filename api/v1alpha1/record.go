@@ -91,8 +91,37 @@ type Record struct {
 	Returning bool `json:"returning,omitempty"`
 	// Departure of a donor that does not return; nil before it is reserved, and for any other donor.
 	Departure *Departure `json:"departure,omitempty"`
+	// Trial of the version; nil before its first attempt is decided.
+	Trial *TrialRecord `json:"trial,omitempty"`
 	// ScaleOut is the growth of the pool after the promotion.
 	ScaleOut *ScaleOut `json:"scaleOut,omitempty"`
+}
+
+// TrialRecord is what must not be forgotten of a trial before there is a verdict, which stands on the image.
+type TrialRecord struct {
+	// Attempt is how often one was decided.
+	Attempt int32 `json:"attempt"`
+	// Name of the attempt, as the cloud was given it; empty once nothing is left of it.
+	Name string `json:"name,omitempty"`
+	// InPool: the pool grows by the instance.
+	InPool bool `json:"inPool,omitempty"`
+	// Image that the pool's recipe named and the pool's capacity when the attempt was decided. In the pool both are given back.
+	Image    string `json:"image,omitempty"`
+	Capacity int64  `json:"capacity,omitempty"`
+	// StartedAt is when the first attempt was decided, from which the timeout runs, and BegunAt when this one was.
+	StartedAt metav1.Time `json:"startedAt"`
+	BegunAt   metav1.Time `json:"begunAt"`
+	// RunningSince is when the attempt's instance was first seen to run.
+	RunningSince *metav1.Time `json:"runningSince,omitempty"`
+	// SeenAt is until when somebody has looked, to a minute, Blind for how long nobody could before that, and Unread how many
+	// looks in a row have failed.
+	SeenAt *metav1.Time    `json:"seenAt,omitempty"`
+	Blind  metav1.Duration `json:"blind,omitzero"`
+	Unread int             `json:"unread,omitempty"`
+	// Ending: whatever there is of the attempt is removed.
+	Ending bool `json:"ending,omitempty"`
+	// EndedAt is when nothing was left of the last attempt.
+	EndedAt *metav1.Time `json:"endedAt,omitempty"`
 }
 
 // LeaveBoot is the boot that the donor must leave before it serves again, because its disk was changed in it or it was

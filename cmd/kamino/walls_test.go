@@ -44,7 +44,7 @@ var rooms = map[string]room{
 	"internal/history":      {pure: true, own: "api cloud imageversion retention"},
 	"internal/spread":       {pure: true, own: "cloud imageversion"},
 	"internal/probation":    {pure: true, own: "cloud"},
-	"internal/trial":        {pure: true},
+	"internal/trial":        {pure: true, own: "api cloud"},
 	"internal/estimate":     {pure: true, own: "api"},
 	"internal/held":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":      {pure: true},
@@ -90,7 +90,7 @@ var rooms = map[string]room{
 	"internal/savedrecipe": {own: "api cloud", foreign: kubeClient},
 
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
-	"internal/capture":  {own: "admission api capture/plan cloud held history imageversion kured membership node nodestate retention savedrecipe selection spread", foreign: kubeLoop},
+	"internal/capture":  {own: "admission api capture/plan cloud held history imageversion kured membership node nodestate retention savedrecipe selection spread trial", foreign: kubeLoop},
 	"internal/replace":  {own: "api cloud kured membership node nodestate replace/plan", foreign: kubeClient},
 	"internal/doctor":   {own: "admission api cloud held history imageversion joining kured membership node nodestate selection spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},

@@ -101,6 +101,8 @@ type Instance struct {
 	Refused string
 	// Broken: the cloud could not make it from the image, in its words.
 	Broken string
+	// Gone: it was there, and somebody has removed it since.
+	Gone bool
 }
 
 // Daemon is a DaemonSet that is healthy on the other nodes, as it is on this one.
@@ -191,6 +193,8 @@ func Names() []Name {
 
 func provisioned(f Facts) (Result, string) {
 	switch {
+	case f.Instance.Gone:
+		return Inconclusive, "the instance is gone, removed by somebody else"
 	case !f.Instance.Running.IsZero():
 		return Passed, fmt.Sprintf("the instance ran %s after it was asked for", span(f.Instance.Running.Sub(f.Begun)))
 	case f.Instance.Broken != "":

@@ -51,6 +51,9 @@ var worlds = map[string]struct {
 	"an image that cannot be used": {young, func(f *Facts) { f.Instance = Instance{Broken: "the image has no boot disk"} }, Failed,
 		"Provisioned: the cloud could not make an instance from the version: the image has no boot disk"},
 
+	"an instance that somebody removed": {good, func(f *Facts) { f.Instance.Gone, f.Node = true, "" }, Inconclusive,
+		"Provisioned: the instance is gone, removed by somebody else"},
+
 	"no Node yet":         {young, func(f *Facts) { f.Node = "" }, Pending, "Registered: the instance has no Node yet"},
 	"no Node":             {good, func(f *Facts) { f.Node = "" }, Failed, "Registered: the instance has run for 10m0s, and there is no Node"},
 	"no Node, unwatched":  {good, func(f *Facts) { f.Node, f.Blind = "", 9*time.Minute }, Pending, "Registered: the instance has no Node yet"},
@@ -180,6 +183,7 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 	if rapid.Bool().Draw(t, "runs") {
 		f.Instance.Running = when("running")
 	}
+	f.Instance.Gone = rapid.IntRange(0, 9).Draw(t, "gone") == 0
 	for i := range rapid.IntRange(0, 2).Draw(t, "daemons") {
 		f.Daemons = append(f.Daemons, Daemon{Name: fmt.Sprint(i), Ready: rapid.Bool().Draw(t, "daemon ready"), Restarts: int32(rapid.IntRange(0, 4).Draw(t, "restarts"))})
 	}
@@ -191,7 +195,7 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 
 // objection is what a verdict must never be, whatever the facts are; empty if nothing is the matter.
 func objection(f Facts, v Verdict) string {
-	seen := !f.Instance.Running.IsZero() && f.Node != "" && f.Ready
+	seen := !f.Instance.Running.IsZero() && f.Node != "" && f.Ready && !f.Instance.Gone
 	switch {
 	case v.Result == Skipped || v.Message == "":
 		return "it says nothing"
@@ -203,6 +207,8 @@ func objection(f Facts, v Verdict) string {
 		return "it passes a node without its DaemonSets"
 	case v.Result == Passed && slices.ContainsFunc([]Measure{f.Network, f.Images, f.Job}, func(m Measure) bool { return m.Result != Passed && m.Result != Skipped }):
 		return "it passes what was not measured"
+	case v.Result == Failed && f.Instance.Gone:
+		return "it fails a version for what somebody removed"
 	case v.Result == Failed && f.Instance.Running.IsZero() && f.Instance.Broken == "":
 		return "it fails a version for what the cloud has not made"
 	case v.Result == Failed && f.Node == "" && f.Now.Sub(f.Instance.Running)-f.Blind <= 10*time.Minute && f.Instance.Broken == "":
@@ -254,6 +260,7 @@ func TestWrongJudges(t *testing.T) {
 		}),
 		"has no patience":          with(func(f *Facts) { f.Limits.Register = time.Second }),
 		"blames for blindness":     with(func(f *Facts) { f.Blind = 0 }),
+		"blames for what is gone":  with(func(f *Facts) { f.Instance.Gone = false }),
 		"waits for ever":           with(func(f *Facts) { f.Unread = 0 }),
 		"takes a doubt for a pass": result(Inconclusive, Passed),
 		"takes a doubt for a failure": func(f Facts) Verdict {

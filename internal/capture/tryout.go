@@ -1,0 +1,19 @@
+package capture
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// Tryout looks at the node of a trial in the cluster. It asks no cloud: what that says is part of the subject.
+type Tryout interface {
+	// Look completes the subject's facts by what the cluster says of the node, and does what measuring it needs: it cordons
+	// every instance of the trial, and keeps pods on the node. It is called again and again until there is a verdict, by one
+	// process after the other, and keeps nothing but what is in the cluster. An error says that nothing could be seen now.
+	Look(ctx context.Context, subject trial.Subject) (trial.Sight, error)
+
+	// Clean starts to remove all that Look has made for the subject, and the Nodes of its instances that are gone; left tells
+	// that some of it is still there. It is called before the instances go and behind them, and repeating it is harmless.
+	Clean(ctx context.Context, subject trial.Subject) (left bool, err error)
+}

@@ -1,0 +1,33 @@
+package trial
+
+import (
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Subject is what somebody needs to know who looks at the node of a trial.
+type Subject struct {
+	// Prototype that the version was captured by: its name, UID, pool, version and settings, defaults filled in.
+	Prototype *v1alpha1.Prototype
+	// Pool of the version, in its cloud.
+	Pool cloud.PoolID
+	// Spec of this attempt, whose name is unique for the Prototype and the attempt.
+	Spec cloud.TrialSpec
+	// Attempt, from 1 on.
+	Attempt int32
+	// Instances that were built for it, as the cloud tells. In the pool that is every one that was built from the version;
+	// none of them may get users' pods before the verdict.
+	Instances []cloud.Instance
+	// Image is the version, with its tags.
+	Image cloud.Image
+	// Facts as far as they are known without the cluster: Now, Begun, Limits, Unread, Blind, Instance and Proven.
+	Facts Facts
+}
+
+// Sight is what somebody saw of it.
+type Sight struct {
+	// Facts are the Subject's, with what the cluster says of the node.
+	Facts Facts
+	// Node is what the trial node says of itself; nil while there is none.
+	Node *v1alpha1.TrialNode
+}
