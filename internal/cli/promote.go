@@ -11,9 +11,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/rollback"
 )
 
-const promoteHelp = `Point the pool's recipe at a version that is complete and that no capture pointed it at: the promotion of a
-capture was refused (the pool's upgrade policy would have changed nodes that run), somebody pointed the recipe at
-another image meanwhile, or the capture was called off while its image was being made.
+const promoteHelp = `Point the pool's recipe at a version that is complete and that no capture pointed it at: a capture waits for that
+(settings.promotion.mode Manual), its promotion was refused (the pool's upgrade policy would have changed nodes that run), somebody pointed the
+recipe at another image meanwhile, its trial could not tell, or the capture was called off while its image was being
+made. With --dry-run it says what the recipe would lose, and what the trial of the version has found.
 
 It does to the recipe what the capture would have done, and saves what the recipe loses first. Nodes that run stay
 as they are; a pool whose upgrade policy would change them is refused. To go back to an earlier version, use

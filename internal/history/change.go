@@ -278,6 +278,9 @@ func (h History) RefuseRestore() []cloud.Refusal {
 func (h History) refuseInFlight() []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, c := range h.Captures {
+		if c.Awaits {
+			continue
+		}
 		refusals = append(refusals, refuse(CaptureInFlight, fmt.Sprintf("stop it with `kamino cancel %s`; as soon as it is marked for deletion the pool can be rolled back", c.Prototype),
 			"prototype %s is capturing node %s and would point pool %s at version %s afterwards", c.Prototype, c.Donor, h.Pool, c.Version)...)
 	}

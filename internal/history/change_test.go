@@ -104,6 +104,33 @@ func TestACaptureInFlight(t *testing.T) {
 	}
 }
 
+// TestAVersionThatAwaitsItsPromotion: its capture is in nobody's way, and the version can be promoted, once it is complete and
+// only waits.
+func TestAVersionThatAwaitsItsPromotion(t *testing.T) {
+	for phase, waits := range map[v1alpha1.Phase]bool{
+		v1alpha1.PhaseAwaitingPromotion: true, v1alpha1.PhaseTrying: false, v1alpha1.PhasePromoting: false, v1alpha1.PhasePublishing: false,
+	} {
+		p := capturing("pool1-x", v3)
+		p.Status.Phase = phase
+		waiting := ours(v3)
+		waiting.Tags[cloud.TagTrial] = "Passed 2026-03-01T10:00:00Z"
+		h := Of(Facts{
+			Pool:   cloud.Pool{Name: "pool1", Recipe: cloud.Recipe{Version: v2, Image: v2}},
+			Images: []cloud.Image{ours(v1), ours(v2), waiting}, Prototypes: []v1alpha1.Prototype{p},
+		})
+		promotion, refusals := h.Promote(v3)
+		switch {
+		case !waits && reasons(refusals) != CaptureInFlight:
+			t.Errorf("a promotion in phase %s is refused for %+v", phase, refusals)
+		case waits && (refusals != nil || promotion.Version != v3 || promotion.Trial != waiting.Tags[cloud.TagTrial]):
+			t.Errorf("a version that awaits its promotion: %+v, refused for %+v", promotion, refusals)
+		}
+		if _, refusals := h.Rollback("", "why"); waits != (refusals == nil) {
+			t.Errorf("a rollback in phase %s is refused for %+v", phase, refusals)
+		}
+	}
+}
+
 // TestRetireForgetsAQuarantine tells where deleting a version makes donors of nodes that were none.
 func TestRetireForgetsAQuarantine(t *testing.T) {
 	all := []cloud.Image{image("2026.02.28", cloud.TagQuarantined, "x"), image(v1), image(v2), image(v3, cloud.TagQuarantined, "x")}

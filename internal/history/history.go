@@ -105,7 +105,9 @@ type Version struct {
 	// Quarantined says why it must never be used; RolledBack is the version that a rollback went to from it.
 	Quarantined string `json:"quarantined,omitempty"`
 	RolledBack  string `json:"rolledBack,omitempty"`
-	Error       string `json:"error,omitempty"`
+	// Trial is what a trial of it has come to, and when; empty if it was not tried.
+	Trial string `json:"trial,omitempty"`
+	Error string `json:"error,omitempty"`
 	// Nodes that were built from it, by name; nil if nobody could count them.
 	Nodes []string `json:"nodes"`
 	// Keep tells whether the next capture leaves it there; Reason and Why say on what grounds.
@@ -119,6 +121,8 @@ type Capture struct {
 	Prototype string `json:"prototype"`
 	Version   string `json:"version"`
 	Donor     string `json:"donor"`
+	// Awaits: the version is complete, and waits for a person to promote it. By itself it points the recipe at nothing.
+	Awaits bool `json:"awaits,omitempty"`
 }
 
 // Of tells the history.
@@ -195,7 +199,8 @@ func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 		if ended || p.Status.Failure != nil || p.DeletionTimestamp != nil {
 			continue
 		}
-		captures = append(captures, Capture{Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName})
+		captures = append(captures, Capture{Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
+			Awaits: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion})
 	}
 	slices.SortFunc(captures, func(a, b Capture) int { return cmp.Compare(a.Prototype, b.Prototype) })
 	return captures
@@ -229,6 +234,7 @@ func version(image cloud.Image) Version {
 		Donor: image.Tags[cloud.TagBuiltFrom], Lineage: image.Tags[cloud.TagLineage], BuiltAt: BuiltAt(image),
 		Prototype: image.Tags[cloud.TagPrototype], Proof: image.Tags[cloud.TagProof],
 		Quarantined: image.Tags[cloud.TagQuarantined], RolledBack: image.Tags[cloud.TagRolledBack],
+		Trial: image.Tags[cloud.TagTrial],
 	}
 }
 

@@ -128,7 +128,7 @@ func TestOnlyWhatCanStillPromoteIsInFlight(t *testing.T) {
 	going.DeletionTimestamp = &now
 	flying := capturing("e", v2)
 	h := Of(Facts{Prototypes: []v1alpha1.Prototype{succeeded, failed, failing, going, flying}})
-	if diff := cmp.Diff([]Capture{{"e", v2, "node-1"}}, h.Captures); diff != "" {
+	if diff := cmp.Diff([]Capture{{Prototype: "e", Version: v2, Donor: "node-1"}}, h.Captures); diff != "" {
 		t.Errorf("captures (-want +got):\n%s", diff)
 	}
 }

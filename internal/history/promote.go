@@ -18,6 +18,8 @@ type Promotion struct {
 	Version string `json:"version"`
 	// Prototype that made the version, by name.
 	Prototype string `json:"prototype"`
+	// Trial is what a trial of the version has come to, and when; empty if it was not tried.
+	Trial string `json:"trial,omitempty"`
 	// From is what the recipe names before, as the cloud writes it.
 	From string `json:"from"`
 	// RemovesBootstrap: the version's profile bootstraps a node once and for all, so that what does it leaves the recipe.
@@ -46,7 +48,7 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	case v.State != cloud.Complete:
 		return Promotion{}, refuse(VersionIncomplete, "wait until it is, or name another", "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
 	}
-	p := Promotion{Pool: h.Pool, Version: v.Version, Prototype: v.Prototype, From: h.Recipe.Image}
+	p := Promotion{Pool: h.Pool, Version: v.Version, Prototype: v.Prototype, Trial: v.Trial, From: h.Recipe.Image}
 	if same(v.Version, h.Recipe.Version) && !h.Recipe.Latest {
 		p.Done = true
 		return p, nil

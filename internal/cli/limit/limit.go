@@ -4,6 +4,7 @@ package limit
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -31,6 +32,9 @@ func Settings(s v1alpha1.Settings) error {
 	if err := donor(s); err != nil {
 		return err
 	}
+	if err := trial(s); err != nil {
+		return err
+	}
 	switch {
 	case !KnownUnknownFiles(s.Generalize.UnknownFiles):
 		return fmt.Errorf("--unknown-files must be Allow or Refuse, not %q", s.Generalize.UnknownFiles)
@@ -53,7 +57,8 @@ func times(s v1alpha1.Settings) error {
 		time time.Duration
 	}{
 		{"drain-timeout", s.Drain.Timeout.Duration}, {"deadline", s.OutOfService.Deadline.Duration},
-		{"ready-timeout", s.OutOfService.ReadyTimeout.Duration},
+		{"ready-timeout", s.OutOfService.ReadyTimeout.Duration}, {"trial-timeout", s.Trial.Timeout.Duration},
+		{"promotion-timeout", s.Promotion.Timeout.Duration},
 	} {
 		if limit.time <= 0 {
 			return fmt.Errorf("--%s must be longer than nothing, such as 15m, not %s", limit.flag, limit.time)
@@ -72,6 +77,29 @@ func donor(s v1alpha1.Settings) error {
 		return fmt.Errorf("--afterwards Return is not for profile bootstrap: what the node joins with is taken off its disk, so that it can only be removed")
 	case returns && s.Donor.GrowFirst != nil && *s.Donor.GrowFirst:
 		return fmt.Errorf("--grow-first is for a node that is removed, and --afterwards says Return: leave one of them out")
+	}
+	return nil
+}
+
+// trial refuses what the API does not know of trials and promotions.
+func trial(s v1alpha1.Settings) error {
+	switch s.Trial.Mode {
+	case "", v1alpha1.TrialApart, v1alpha1.TrialInPool, v1alpha1.TrialOff:
+	default:
+		return fmt.Errorf("--trial must be Apart, InPool or Off, not %q", s.Trial.Mode)
+	}
+	switch s.Promotion.Mode {
+	case "", v1alpha1.PromotionAutomatic, v1alpha1.PromotionManual:
+	default:
+		return fmt.Errorf("--promotion must be Automatic or Manual, not %q", s.Promotion.Mode)
+	}
+	if s.Trial.Soak != nil && s.Trial.Soak.Duration < 0 {
+		return fmt.Errorf("--soak must not be negative: %s", s.Trial.Soak.Duration)
+	}
+	for _, name := range s.Trial.IgnoreDaemonSets {
+		if namespace, of, both := strings.Cut(name, "/"); !both || namespace == "" || of == "" {
+			return fmt.Errorf("--trial-ignore-daemonset %q must be a DaemonSet as namespace/name, such as kube-system/agent", name)
+		}
 	}
 	return nil
 }

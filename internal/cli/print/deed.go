@@ -105,6 +105,11 @@ func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, dryR
 	if len(change.Removes) > 0 {
 		d.say(loses, strings.Join(cloud.SayParts(change.Removes), ", "))
 	}
+	if p.Trial != "" {
+		d.say("Its trial: %s.", p.Trial)
+	} else {
+		d.say("It was not tried on a node of its own.")
+	}
 	if saved != "" {
 		d.say("What the cloud gives out of it is kept in Secret %s.", saved)
 	}

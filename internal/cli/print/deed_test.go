@@ -24,6 +24,8 @@ func TestDeeds(t *testing.T) {
 	one.Nodes = []string{"a"}
 	recipe := history.History{Pool: "p", Recipe: cloud.Recipe{Version: "3"}}
 	promotion := history.Promotion{Pool: "p", Version: "3"}
+	tried := promotion
+	tried.Trial = "Passed at noon"
 	there := promotion
 	there.Done = true
 	loses := cloud.RecipeChange{From: "generic", Removes: []cloud.Part{{Kind: "customData"}}}
@@ -42,11 +44,12 @@ func TestDeeds(t *testing.T) {
 			"Version 2 of pool p is being deleted.", "Which nodes run version 2 is not known.", "Its quarantine goes with it"}},
 		"retire, dry": {Retired(history.Retirement{Pool: "p", Version: "2", Nodes: []string{"a", "b"}}, true), false, []string{
 			"Version 2 of pool p would be deleted.", "2 nodes run version 2 and stay as they are: a, b"}},
-		"promote": {Promoted(promotion, loses, "ns/s", false), true, []string{
+		"promote": {Promoted(tried, loses, "ns/s", false), true, []string{
 			"Pool p builds its next nodes from version 3 now, and no more from generic.", "The recipe lost customData.",
-			"What the cloud gives out of it is kept in Secret ns/s.", "Nodes that run stay as they are."}},
+			"Its trial: Passed at noon.", "What the cloud gives out of it is kept in Secret ns/s.", "Nodes that run stay as they are."}},
 		"promote, dry, from nothing": {Promoted(promotion, cloud.RecipeChange{}, "", true), false, []string{
-			"Pool p would build its next nodes from version 3, and no more from no image.", "Nodes that run stay as they are."}},
+			"Pool p would build its next nodes from version 3, and no more from no image.",
+			"It was not tried on a node of its own.", "Nodes that run stay as they are."}},
 		"promote, already": {Promoted(there, cloud.RecipeChange{}, "", false), false, []string{"The recipe of pool p names version 3 already."}},
 		"rollback": {RolledBack(back, nil, false), true, []string{
 			"Version 2 is quarantined: it panics", "Pool p builds its next nodes from version 1 now.", "2 nodes run version 2 and stay as they are: a, b"}},

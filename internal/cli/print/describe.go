@@ -33,6 +33,7 @@ func Describe(w io.Writer, format Format, d Description, now time.Time) error {
 		func() (string, [][2]string) { return "Steps", steps(p, now) },
 		func() (string, [][2]string) { return "Verified", verified(p, d.Proof) },
 		func() (string, [][2]string) { return "Image", imageOf(p) },
+		func() (string, [][2]string) { return "Trial", trialOf(p) },
 		func() (string, [][2]string) { return "Recipe", recipeOf(p) },
 		func() (string, [][2]string) { return "Failure", failureOf(p) },
 	}

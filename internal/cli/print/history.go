@@ -101,6 +101,10 @@ func historyNotes(h history.History) []string {
 		add("%s none of these versions.", runs(len(h.Others)))
 	}
 	for _, c := range h.Captures {
+		if c.Awaits {
+			add("Version %s waits to be promoted: `kamino promote %s %s`.", c.Version, h.Pool, c.Version)
+			continue
+		}
 		add("Prototype %s is capturing node %s as version %s.", c.Prototype, c.Donor, c.Version)
 	}
 	return lines

@@ -41,6 +41,9 @@ func (v *Live) block(progress Progress, now time.Time) []string {
 		for i, step := range p.Status.Steps {
 			last := i == len(p.Status.Steps)-1
 			lines = append(lines, v.step(p, step, last, now))
+			if step.Phase == v1alpha1.PhaseTrying {
+				lines = append(lines, v.checks(p.Status.Trial)...)
+			}
 		}
 		if away, still := OutOfService(p, now); still {
 			lines = append(lines, v.style.paint(dim, "  the donor has been out of service for "+away))
@@ -69,7 +72,7 @@ func (v *Live) step(p *v1alpha1.Prototype, step v1alpha1.Step, last bool, now ti
 	case step.FinishedAt == nil:
 		sign = running[v.frame%len(running)]
 	}
-	line := fmt.Sprintf("  %s %-14s %7s", sign, step.Phase, wording.Duration(end.Sub(step.StartedAt.Time)))
+	line := fmt.Sprintf("  %s %-17s %7s", sign, step.Phase, wording.Duration(end.Sub(step.StartedAt.Time)))
 	if step.FinishedAt == nil && p.Status.Progress != "" {
 		line += "  " + p.Status.Progress
 	}

@@ -81,6 +81,52 @@ func followed() []*v1alpha1.Prototype {
 	return states
 }
 
+// tried is a capture whose version is being tried.
+func tried() *v1alpha1.Prototype {
+	p := followed()[4]
+	end := at(300)
+	p.Status.Steps[len(p.Status.Steps)-1].FinishedAt = &end
+	p.Status.Steps = append(p.Status.Steps, v1alpha1.Step{Phase: v1alpha1.PhaseTrying, StartedAt: end})
+	p.Status.Phase, p.Status.Progress = v1alpha1.PhaseTrying, "Soaked: Ready for 4m"
+	came, later := at(380), at(400)
+	p.Status.Trial = &v1alpha1.TrialStatus{
+		Mode: v1alpha1.TrialApart, Result: v1alpha1.TrialPending, Message: "Soaked: Ready for 4m", Attempt: 2, StartedAt: &end,
+		Node: "pool1-trial-0", Instance: "x://9",
+		Checks: []v1alpha1.TrialCheck{
+			{Name: "Provisioned", Result: v1alpha1.TrialPassed, Message: "it runs", At: &came},
+			{Name: "Registered", Result: v1alpha1.TrialPassed, Message: "node pool1-trial-0 is there", At: &later},
+			{Name: "Job", Result: v1alpha1.TrialSkipped, Message: "there is none", At: &came},
+			{Name: "Soaked", Result: v1alpha1.TrialPending, Message: "Ready for 4m"},
+		},
+		Seen: &v1alpha1.TrialNode{Kernel: "6.1", Kubelet: "v1.36.3", Images: 12, ReadyAfter: &metav1.Duration{Duration: 90 * time.Second}},
+	}
+	return p
+}
+
+// TestLinesOfATrial: each check is told when it has a result, and not again; another result is.
+func TestLinesOfATrial(t *testing.T) {
+	var out bytes.Buffer
+	view := NewLines(&out)
+	p := tried()
+	view.Show(Progress{Prototype: p}, now.Add(401*time.Second))
+	view.Show(Progress{Prototype: p}, now.Add(402*time.Second))
+	p = p.DeepCopy()
+	p.Status.Trial.Checks[3].Result, p.Status.Trial.Checks[3].At, p.Status.Trial.Checks[3].Message = v1alpha1.TrialFailed, new(at(600)), "it is not Ready any more"
+	view.Show(Progress{Prototype: p}, now.Add(600*time.Second))
+	golden(t, "trial.txt", out.Bytes())
+}
+
+func TestDescribeTrial(t *testing.T) {
+	var out bytes.Buffer
+	p := tried()
+	p.Status.Trial.Result, p.Status.Trial.FinishedAt = v1alpha1.TrialFailed, new(at(900))
+	if err := Describe(&out, "", Description{Prototype: p}, now.Add(1000*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(out.String(), "\nTrial:\n")
+	golden(t, "describetrial.txt", []byte(section))
+}
+
 func TestLinesSayEverythingOnce(t *testing.T) {
 	var out bytes.Buffer
 	view := NewLines(&out)
@@ -164,6 +210,7 @@ func TestLiveBlocks(t *testing.T) {
 		{Prototype: states[4], Trouble: "the API server has\nnot answered"},
 		{Prototype: states[len(states)-1]},
 		{Prototype: failed},
+		{Prototype: tried()},
 	} {
 		out.WriteString(strings.Join(view.block(shown, now.Add(50*time.Second)), "\n") + "\n\n")
 	}

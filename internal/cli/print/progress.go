@@ -44,6 +44,7 @@ type Lines struct {
 	driver   string
 	trouble  string
 	released bool
+	checks   map[string]v1alpha1.TrialResult // of a trial, as they have been told
 
 	pending []line
 }
@@ -73,6 +74,7 @@ func (l *Lines) Show(progress Progress, now time.Time) {
 	}
 	if progress.Prototype != nil {
 		l.showSteps(progress.Prototype.Status.Steps)
+		l.showTrial(progress.Prototype.Status.Trial)
 		l.showPhase(progress.Prototype, now)
 	}
 	slices.SortStableFunc(l.pending, func(a, b line) int { return a.at.Compare(b.at) })
