@@ -22,6 +22,9 @@ type Permission struct {
 // ForRemoval is what a Permission is for that only removing an instance needs (Remover).
 const ForRemoval = "a donor that does not return"
 
+// ForTrial is what a Permission is for that only a trial needs (Trialist).
+const ForTrial = "a trial of a version"
+
 // Auditor is the power to list what a credential needs and whether it has it. It is optional: a caller asks with As.
 type Auditor interface {
 	// Permissions lists everything that Kamino may do for the pool. Denied if the credential may not list its own

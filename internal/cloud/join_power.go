@@ -13,6 +13,8 @@ func (j *joined) has(power any) (able, own bool) {
 		_, able = j.recipes.(Census)
 	case *Shelf:
 		_, able = j.disks.(LineShelf)
+	case *Trialist:
+		_, able = j.recipes.(Trialist)
 	case *Auditor:
 		_, byRecipes := j.recipes.(Auditor)
 		_, byDisks := j.disks.(LineAuditor)

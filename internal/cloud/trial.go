@@ -2,6 +2,14 @@ package cloud
 
 import "context"
 
+// Reasons of refusals of a trial.
+const (
+	// PromotionRemoves: the promotion takes something out of the recipe, which a trial in the pool does not do.
+	PromotionRemoves = "PromotionRemoves"
+	// PoolNotCopyable: what an instance beside the pool would need is not given out by the cloud.
+	PoolNotCopyable = "PoolNotCopyable"
+)
+
 // TrialSpec names an instance that is built from a version for a trial alone. Whoever asks keeps it before the first call, so
 // that whoever comes later can end what was begun.
 type TrialSpec struct {
@@ -10,12 +18,15 @@ type TrialSpec struct {
 	Name string
 	// InPool has the pool grow by the instance. Otherwise it is built apart, beside the pool, and the pool is not touched.
 	InPool bool
-	// RemoveBootstrap builds it as nodes are built once the promotion has taken the bootstrap out of the recipe.
+	// RemoveBootstrap builds it as nodes are built once the promotion has taken the bootstrap out of the recipe. It cannot be
+	// had in the pool, where the recipe only changes its image.
 	RemoveBootstrap bool
-	// Image that the recipe named, as the cloud writes it, and Capacity of the pool, when the trial was decided. In the pool
-	// both are given back.
+	// Image that the recipe named, as the cloud writes it, and Capacity of the pool, when the trial was decided. The image is
+	// given back in the pool. Both are empty for a preflight.
 	Image    string
 	Capacity int64
+	// To is the image of the version, by its Disks. Join fills it in.
+	To string
 	// Tags of what is made apart: TagPrototype and TagUID tell whose it is.
 	Tags map[string]string
 }
@@ -23,12 +34,13 @@ type TrialSpec struct {
 // Trial is how far the instance of a trial is.
 type Trial struct {
 	// State is Absent where nothing is left of it, Pending until its instance runs, Complete from then on, Failed where the
-	// cloud gave up, and Deleting while it goes.
+	// cloud gave up or the instance is gone, and Deleting while it goes.
 	State State
 	// Open tells that the pool's recipe names the version for the trial, so that whatever the pool grows by is built from it.
 	// Always false apart.
 	Open bool
-	// Instances that were built for it. In the pool that is every one which it got while its recipe was open.
+	// Instances that were built for it. In the pool these are all that it got while its recipe was open: the one that was
+	// asked for, and what an autoscaler or a person asked for meanwhile.
 	Instances []Instance
 	// Trouble is the cloud's own text where State is Failed, or while it is in the way; NoRoom tells that it has no quota or
 	// capacity left, which says nothing of the version.
@@ -44,19 +56,24 @@ type Trialist interface {
 	// nothing was found. The version need not exist yet.
 	PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error)
 
-	// Trial looks how far it is. One that was never begun is Absent, which is no error.
+	// Trial looks how far it is. One that was never begun is Absent, which is no error, and so is one whose pool is gone.
 	Trial(ctx context.Context, spec TrialSpec) (Trial, error)
 
-	// EnsureTrial begins it unless it is there, and tells how far it is. It never builds a second instance for one spec,
-	// whatever became of the first. In the pool, recipe and capacity change in one write: Conflict, with nothing changed, if
-	// they are not what the spec says. Refused as SetRecipe is.
+	// EnsureTrial begins it unless it is there, and tells how far it is. Until EndTrial it never builds a second instance for
+	// one spec, whatever became of the first. NotFound if the version does not exist, and Conflict if it is not Complete. In the
+	// pool, recipe and capacity change in one write: Conflict, with nothing changed, if they are not what the spec says, if
+	// another trial is in the pool, or if instances of the version are there already. Refused as SetRecipe is, and
+	// QuotaExceeded where the cloud says at once that there is no room.
 	EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error)
 
 	// CloseTrial gives the pool's recipe the image back that it had, if it names the version and was opened for this trial;
-	// instances stay what they were built from. Apart, and where it is closed, it does nothing.
+	// instances stay what they were built from, and whatever else somebody changed stays, too. Apart, and where it is closed
+	// or names a third image, it does nothing.
 	CloseTrial(ctx context.Context, spec TrialSpec) error
 
 	// EndTrial starts to remove all that the trial has made, closes it, and tells how far that is: Deleting, or Absent once
-	// nothing is left. In the pool each of its instances goes with its place, and no other does. Repeating it is harmless.
+	// nothing is left. In the pool each of its instances goes with its place, and no other does; where its recipe names the
+	// version again since it was closed, somebody has promoted it, and the instances stay. Repeating it is harmless, and of
+	// one that was never begun it does nothing.
 	EndTrial(ctx context.Context, spec TrialSpec) (State, error)
 }

@@ -119,9 +119,9 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string, 
 			Remedy: d.About.Remedies.Audit})
 		return false, 0
 	}
-	if !leaves { // and whoever never needs it should not have it
-		list = slices.DeleteFunc(list, func(p cloud.Permission) bool { return p.For == cloud.ForRemoval })
-	}
+	list = slices.DeleteFunc(list, func(p cloud.Permission) bool { // whoever never needs it should not have it
+		return p.For == cloud.ForRemoval && !leaves || p.For == cloud.ForTrial
+	})
 	allowed, scope := 0, ""
 	for _, p := range list {
 		scope = p.Scope

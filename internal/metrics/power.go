@@ -17,6 +17,7 @@ var (
 	_ cloud.Shelf     = (*counted)(nil)
 	_ cloud.Atlas     = (*counted)(nil)
 	_ cloud.Remover   = (*counted)(nil)
+	_ cloud.Trialist  = (*counted)(nil)
 )
 
 // behind is the power as the counted provider has it.
@@ -43,6 +44,26 @@ func (c *counted) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, versio
 
 func (c *counted) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	return measure(c, "EnsureRemoved", func() (cloud.State, error) { return behind[cloud.Remover](c).EnsureRemoved(ctx, id) })
+}
+
+func (c *counted) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
+	return measure(c, "PreflightTrial", func() ([]cloud.Refusal, error) { return behind[cloud.Trialist](c).PreflightTrial(ctx, spec) })
+}
+
+func (c *counted) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	return measure(c, "Trial", func() (cloud.Trial, error) { return behind[cloud.Trialist](c).Trial(ctx, spec) })
+}
+
+func (c *counted) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	return measure(c, "EnsureTrial", func() (cloud.Trial, error) { return behind[cloud.Trialist](c).EnsureTrial(ctx, spec) })
+}
+
+func (c *counted) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
+	return measureAlone(c, "CloseTrial", func() error { return behind[cloud.Trialist](c).CloseTrial(ctx, spec) })
+}
+
+func (c *counted) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
+	return measure(c, "EndTrial", func() (cloud.State, error) { return behind[cloud.Trialist](c).EndTrial(ctx, spec) })
 }
 
 func (c *counted) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {

@@ -12,6 +12,6 @@ func Powers() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[cloud.Census](), reflect.TypeFor[cloud.Auditor](), reflect.TypeFor[cloud.Rebuilder](),
 		reflect.TypeFor[cloud.Shelf](), reflect.TypeFor[cloud.Atlas](), reflect.TypeFor[cloud.Restorer](),
-		reflect.TypeFor[cloud.Remover](),
+		reflect.TypeFor[cloud.Remover](), reflect.TypeFor[cloud.Trialist](),
 	}
 }

@@ -76,6 +76,7 @@ func RunUntilCrash(run func()) (crashed bool) {
 
 // Faulty is a provider that loses calls. Safe for concurrent use if Inject is.
 type Faulty struct {
+	losingTrials
 	provider cloud.Provider
 	inject   func(Call) Outcome
 
@@ -91,11 +92,13 @@ var (
 	_ cloud.Shelf     = (*Faulty)(nil)
 	_ cloud.Atlas     = (*Faulty)(nil)
 	_ cloud.Remover   = (*Faulty)(nil)
+	_ cloud.Trialist  = (*Faulty)(nil)
 )
 
 // NewFaulty puts inject between a caller and a provider; nil lets every call pass and only counts.
 func NewFaulty(provider cloud.Provider, inject func(Call) Outcome) *Faulty {
 	f := &Faulty{provider: provider}
+	f.losingTrials = losingTrials{f}
 	f.Inject(inject)
 	return f
 }

@@ -78,6 +78,12 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	_, _ = p.(cloud.Atlas).ReadPool(string(r.pool))
 	_, _ = p.(cloud.Restorer).RestoreChange(ctx, r.pool, cloud.Saved{})
 	_, _ = p.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: r.a}})
+	try := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}, Name: "t"}
+	_, _ = p.(cloud.Trialist).PreflightTrial(ctx, try)
+	_, _ = p.(cloud.Trialist).EnsureTrial(ctx, try)
+	_, _ = p.(cloud.Trialist).Trial(ctx, try)
+	_ = p.(cloud.Trialist).CloseTrial(ctx, try)
+	_, _ = p.(cloud.Trialist).EndTrial(ctx, try)
 	p.PoolName(r.pool)
 	p.SameInstance(r.a, r.b)
 }
@@ -111,6 +117,8 @@ func TestEveryCallIsCountedAndCanBeLost(t *testing.T) {
 		{18, "SetCapacity", string(r.pool), true}, {19, "Snapshots", "", false}, {20, "DropSnapshot", "memory:///snapshots/s", true},
 		{21, "PoolsBeside", "", false},
 		{22, "RestoreChange", string(r.pool), false}, {23, "PoolsOf", "", false},
+		{24, "PreflightTrial", string(r.pool), false}, {25, "EnsureTrial", "2026.11.21", true}, {26, "Trial", "2026.11.21", false},
+		{27, "CloseTrial", "2026.11.21", true}, {28, "EndTrial", "2026.11.21", true},
 	}
 	if diff := cmp.Diff(want, f.Calls()); diff != "" {
 		t.Error(diff)

@@ -48,7 +48,12 @@ func isInstance(id cloud.InstanceID) bool {
 		return name != "" && !strings.Contains(name, "/")
 	}
 	_, ok := poolIn(id)
-	return ok
+	return ok || isTrial(id)
+}
+
+// isTrial tells whether an ID is one of an instance that is built apart for a trial.
+func isTrial(id cloud.InstanceID) bool {
+	return strings.HasPrefix(strings.ToLower(string(id)), trialPrefix)
 }
 
 // poolIn reads the pool from memory:///pools/POOL/instances/ID.
@@ -84,6 +89,9 @@ func (c *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 func (c *pools) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
 	if pool, ok := poolIn(id); ok {
 		return pool, nil
+	}
+	if isTrial(id) {
+		return "", refused(cloud.Unsupported, opPoolsOf, string(id), "Trial", "this instance is there for a trial, and belongs to no pool")
 	}
 	message := "this is no instance of a pool in this cloud; choose a node whose providerID reads " +
 		poolPrefix + "POOL" + instancesPart + "ID"

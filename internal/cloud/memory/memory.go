@@ -85,7 +85,8 @@ type lineState struct {
 // pools is what the half of the recipes has.
 type pools struct {
 	*machines
-	all []*pool
+	all    []*pool
+	trials []*trial
 }
 
 var (
@@ -97,6 +98,7 @@ var (
 	_ cloud.Census      = (*Recipes)(nil)
 	_ cloud.Rebuilder   = (*Recipes)(nil)
 	_ cloud.Remover     = (*Recipes)(nil)
+	_ cloud.Trialist    = (*Recipes)(nil)
 	_ cloud.Auditor     = (*Recipes)(nil)
 	_ cloud.Atlas       = (*Recipes)(nil)
 	_ cloud.Restorer    = (*Recipes)(nil)
@@ -248,6 +250,11 @@ const (
 	opSetCapacity    = "SetCapacity"
 	opEnsureRebuilt  = "EnsureRebuilt"
 	opEnsureRemoved  = "EnsureRemoved"
+	opPreflightTrial = "PreflightTrial"
+	opTrial          = "Trial"
+	opEnsureTrial    = "EnsureTrial"
+	opCloseTrial     = "CloseTrial"
+	opEndTrial       = "EndTrial"
 	opPermissions    = "Permissions"
 )
 
@@ -277,6 +284,11 @@ var phrases = map[string]string{
 	opSetCapacity:    "set capacity of",
 	opEnsureRebuilt:  "rebuild instance",
 	opEnsureRemoved:  "remove instance",
+	opPreflightTrial: "preflight a trial in",
+	opTrial:          "look at the trial of",
+	opEnsureTrial:    "begin the trial of",
+	opCloseTrial:     "close the trial of",
+	opEndTrial:       "end the trial of",
 	opPermissions:    "list permissions on",
 	opSnapshots:      "list snapshots",
 	opDropSnapshot:   "delete snapshot",

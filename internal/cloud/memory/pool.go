@@ -78,10 +78,14 @@ func (c *pools) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 
 // build makes an instance that is still off.
 func (c *pools) build(p *pool, name string) *instance {
-	return c.make(&instance{
+	m := c.make(&instance{
 		id: c.instanceID(p.id, name), owner: p.id, stray: c.apart, diskGB: p.spec.DiskGB,
 		image: p.recipe.image, builtFrom: c.toldBy(p), bootstrap: slices.Clone(p.recipe.bootstrap),
 	})
+	if t := c.openIn(p); t != nil {
+		t.built = append(t.built, m)
+	}
+	return m
 }
 
 func (c *pools) members(p *pool) []*instance {

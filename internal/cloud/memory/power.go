@@ -15,6 +15,7 @@ var (
 	_ cloud.Atlas     = (*Cloud)(nil)
 	_ cloud.Restorer  = (*Cloud)(nil)
 	_ cloud.Remover   = (*Cloud)(nil)
+	_ cloud.Trialist  = (*Cloud)(nil)
 )
 
 func of[Power any](c *Cloud) Power {
@@ -66,4 +67,29 @@ func (c *Cloud) ReadPool(text string) (cloud.PoolID, bool) { return of[cloud.Atl
 // RestoreChange implements cloud.Restorer.
 func (c *Cloud) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	return of[cloud.Restorer](c).RestoreChange(ctx, id, saved)
+}
+
+// PreflightTrial implements cloud.Trialist.
+func (c *Cloud) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
+	return of[cloud.Trialist](c).PreflightTrial(ctx, spec)
+}
+
+// Trial implements cloud.Trialist.
+func (c *Cloud) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	return of[cloud.Trialist](c).Trial(ctx, spec)
+}
+
+// EnsureTrial implements cloud.Trialist.
+func (c *Cloud) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	return of[cloud.Trialist](c).EnsureTrial(ctx, spec)
+}
+
+// CloseTrial implements cloud.Trialist.
+func (c *Cloud) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
+	return of[cloud.Trialist](c).CloseTrial(ctx, spec)
+}
+
+// EndTrial implements cloud.Trialist.
+func (c *Cloud) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
+	return of[cloud.Trialist](c).EndTrial(ctx, spec)
 }

@@ -8,6 +8,10 @@ type failing struct {
 	images    int
 	starts    map[cloud.InstanceID]int
 	rebuilds  map[cloud.InstanceID]int
+	// trials, with what the cloud says of each.
+	trials  int
+	trouble string
+	noRoom  bool
 }
 
 // FailSnapshots makes the next n snapshots end as Failed.

@@ -38,6 +38,9 @@ const (
 	EffectSetRecipe      = "SetRecipe"
 	EffectSetCapacity    = "SetCapacity"
 	EffectRebuild        = "Rebuild"
+	EffectBeginTrial     = "BeginTrial"
+	EffectCloseTrial     = "CloseTrial"
+	EffectEndTrial       = "EndTrial"
 	EffectRoll           = "Roll" // a running instance was brought up to a write of its pool
 )
 
@@ -119,6 +122,19 @@ type ImageView struct {
 	InRecipe bool
 }
 
+// TrialView is a trial that was begun and has not ended.
+type TrialView struct {
+	Name    string
+	Pool    cloud.PoolID
+	Version string
+	InPool  bool
+	// Open tells that the pool's recipe names the version for it.
+	Open bool
+	// Instances that were built for it and are not gone.
+	Instances []cloud.InstanceID
+	Tags      map[string]string
+}
+
 // World is all there is at one moment. It shares nothing with the cloud.
 type World struct {
 	At         time.Time
@@ -126,6 +142,7 @@ type World struct {
 	Instances  []InstanceView
 	Snapshots  []SnapshotView
 	Images     []ImageView // by pool, oldest first
+	Trials     []TrialView
 	Effects    []Effect
 	Promotions []Promotion
 }
@@ -166,6 +183,13 @@ func (c *Cloud) World() World {
 			Name: s.name, State: s.state, Tags: maps.Clone(s.tags), Instance: s.disk.instance,
 			BootID: s.disk.bootID, Power: s.disk.power, Generalized: s.disk.clean(),
 		})
+	}
+	for _, t := range c.trials {
+		view := TrialView{Name: t.name, Pool: t.pool, Version: t.version, InPool: t.inPool, Open: t.open, Tags: maps.Clone(t.tags)}
+		for _, m := range t.left() {
+			view.Instances = append(view.Instances, m.id)
+		}
+		w.Trials = append(w.Trials, view)
 	}
 	return w
 }

@@ -1,0 +1,81 @@
+package cloud
+
+import "context"
+
+// A trial of a joined provider is that of its Recipes, which are told the image of the version by its Disks.
+
+// tried is the power of the Recipes, and the spec with the image of the version.
+func (j *joined) tried(ctx context.Context, spec TrialSpec) (Trialist, TrialSpec, error) {
+	at, err := j.ref(ctx, spec.ImageRef)
+	if err == nil {
+		spec.To = j.disks.ImageID(at)
+	}
+	return j.recipes.(Trialist), spec, err
+}
+
+// shown is a trial with what its instances were built from, which the Disks read.
+func (j *joined) shown(spec TrialSpec, trial Trial, err error) (Trial, error) {
+	for i := range trial.Instances {
+		trial.Instances[i].BuiltFrom = j.BuiltFrom(spec.Pool, trial.Instances[i])
+	}
+	return trial, err
+}
+
+// PreflightTrial implements Trialist.
+func (j *joined) PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error) {
+	power, spec, err := j.tried(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return power.PreflightTrial(ctx, spec)
+}
+
+// Trial implements Trialist.
+func (j *joined) Trial(ctx context.Context, spec TrialSpec) (Trial, error) {
+	power, spec, err := j.tried(ctx, spec)
+	if err != nil {
+		return Trial{}, err
+	}
+	trial, err := power.Trial(ctx, spec)
+	return j.shown(spec, trial, err)
+}
+
+// EnsureTrial implements Trialist. Whether the version is there the Disks are asked, before anything is begun.
+func (j *joined) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error) {
+	power, spec, err := j.tried(ctx, spec)
+	if err != nil {
+		return Trial{}, err
+	}
+	image, err := j.Image(ctx, spec.ImageRef)
+	if err != nil {
+		return Trial{}, err
+	}
+	if image.State != Complete {
+		kind, is := Conflict, string(image.State)
+		if image.State == Absent {
+			kind, is = NotFound, "absent"
+		}
+		return Trial{}, &Error{Kind: kind, Op: "begin the trial of", Resource: "version " + spec.Version + " of pool " + j.PoolName(spec.Pool),
+			Message: "the version is " + is + ": try one that is Complete"}
+	}
+	trial, err := power.EnsureTrial(ctx, spec)
+	return j.shown(spec, trial, err)
+}
+
+// CloseTrial implements Trialist.
+func (j *joined) CloseTrial(ctx context.Context, spec TrialSpec) error {
+	power, spec, err := j.tried(ctx, spec)
+	if err != nil {
+		return err
+	}
+	return power.CloseTrial(ctx, spec)
+}
+
+// EndTrial implements Trialist.
+func (j *joined) EndTrial(ctx context.Context, spec TrialSpec) (State, error) {
+	power, spec, err := j.tried(ctx, spec)
+	if err != nil {
+		return Absent, err
+	}
+	return power.EndTrial(ctx, spec)
+}

@@ -1,0 +1,311 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// trialPrefix is that of instances that are built apart for a trial, which belong to no pool.
+const trialPrefix = "memory:///trials/"
+
+// trial is one that was begun and has not ended.
+type trial struct {
+	name    string
+	pool    cloud.PoolID
+	version string
+	inPool  bool
+	// image is that of the version, and before is what the pool's recipe named.
+	image, before string
+	tags          map[string]string
+	// open tells that the pool's recipe names the version for it.
+	open bool
+	// built are all instances that were built for it, those that are gone included.
+	built []*instance
+	// ending tells that all of it goes.
+	ending bool
+	// trouble is why its instance came to nothing.
+	trouble string
+	noRoom  bool
+}
+
+func (c *pools) findTrial(spec cloud.TrialSpec) *trial {
+	for _, t := range c.trials {
+		if t.name == spec.Name && samePool(t.pool, spec.Pool) {
+			return t
+		}
+	}
+	return nil
+}
+
+// openIn is the trial that a pool's recipe is open for; nil if there is none.
+func (c *pools) openIn(p *pool) *trial {
+	for _, t := range c.trials {
+		if t.open && t.pool == p.id && t.image == p.recipe.image {
+			return t
+		}
+	}
+	return nil
+}
+
+// left are the instances of a trial that are not gone.
+func (t *trial) left() []*instance {
+	return slices.DeleteFunc(slices.Clone(t.built), func(m *instance) bool { return m.gone })
+}
+
+// view is how far the trial is.
+func (t *trial) view() cloud.Trial {
+	left := t.left()
+	view := cloud.Trial{State: cloud.Pending, Open: t.open, Trouble: t.trouble, NoRoom: t.noRoom}
+	for _, m := range left {
+		view.Instances = append(view.Instances, m.view())
+	}
+	runs := slices.ContainsFunc(left, func(m *instance) bool { return m.power == cloud.PowerRunning && !m.removing })
+	switch {
+	case t.ending || len(left) > 0 && !slices.ContainsFunc(left, func(m *instance) bool { return !m.removing }):
+		view.State = cloud.Deleting
+	case runs:
+		view.State = cloud.Complete
+	case len(left) == 0:
+		view.State, view.Trouble = cloud.Failed, "the instance of the trial is gone"
+	case t.trouble != "":
+		view.State = cloud.Failed
+	}
+	return view
+}
+
+// PreflightTrial implements cloud.Trialist.
+func (c *Recipes) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opPreflightTrial, string(spec.Pool)); err != nil {
+		return nil, err
+	}
+	p, err := c.findPool(opPreflightTrial, spec.Pool)
+	if err != nil {
+		return nil, err
+	}
+	found := slices.Concat(c.missingPermissions([]string{opEnsureTrial, opCloseTrial, opEndTrial}, p.spec.Name), c.noRoom())
+	if !spec.InPool {
+		return append(found, p.notCopyable(spec)...), nil
+	}
+	if spec.RemoveBootstrap && len(p.recipe.bootstrap) > 0 {
+		found = append(found, cloud.Refuse(cloud.PromotionRemoves,
+			"the promotion removes "+strings.Join(p.recipe.bootstrap, ", ")+" from the recipe, and a trial in the pool changes its image alone", "try versions apart"))
+	}
+	if p.spec.MaxSize > 0 && p.capacity >= p.spec.MaxSize {
+		found = append(found, cloud.Refuse(cloud.PoolAtMaximum,
+			fmt.Sprintf("pool %s has its maximum of %d nodes", p.spec.Name, p.spec.MaxSize), "raise it, or try versions apart"))
+	}
+	return append(found, p.rollRefusals()...), nil
+}
+
+// notCopyable refuses a pool whose nodes are built with what the cloud does not give out, and still would be.
+func (p *pool) notCopyable(spec cloud.TrialSpec) []cloud.Refusal {
+	if spec.RemoveBootstrap || len(p.spec.Unreadable) == 0 {
+		return nil
+	}
+	return []cloud.Refusal{cloud.Refuse(cloud.PoolNotCopyable,
+		"the cloud does not give out "+strings.Join(p.spec.Unreadable, ", ")+" of pool "+p.spec.Name, "try versions in the pool")}
+}
+
+// Trial implements cloud.Trialist.
+func (c *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opTrial, string(spec.Pool)); err != nil {
+		return cloud.Trial{}, err
+	}
+	if t := c.findTrial(spec); t != nil {
+		return t.view(), nil
+	}
+	return cloud.Trial{}, nil
+}
+
+// EnsureTrial implements cloud.Trialist. The instance boots in Latency.Start.
+func (c *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	defer c.enter()()
+	resource := string(spec.Pool)
+	p, v, err := c.target(ctx, opEnsureTrial, spec.Pool, spec.Version)
+	if err != nil {
+		return cloud.Trial{}, err
+	}
+	if t := c.findTrial(spec); t != nil {
+		return t.view(), nil
+	}
+	switch {
+	case v == nil:
+		return cloud.Trial{}, refused(cloud.NotFound, opEnsureTrial, resource, "ImageNotFound", fmt.Sprintf("version %s does not exist", spec.Version))
+	case v.state != cloud.Complete:
+		return cloud.Trial{}, refused(cloud.Conflict, opEnsureTrial, resource, "ImageNotReady", fmt.Sprintf("version %s is %s, not Complete", v.version, v.state))
+	case len(c.noRoom()) > 0:
+		return cloud.Trial{}, refused(cloud.QuotaExceeded, opEnsureTrial, resource, "OperationNotAllowed",
+			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))
+	}
+	t := &trial{name: spec.Name, pool: p.id, version: v.version, inPool: spec.InPool, image: v.id, before: p.recipe.image}
+	if spec.InPool {
+		err = c.openTrial(p, t, spec)
+	} else {
+		err = c.buildApart(p, t, spec)
+	}
+	if err != nil {
+		return cloud.Trial{}, err
+	}
+	c.bootTrial(t)
+	return t.view(), nil
+}
+
+// buildApart makes an instance beside the pool.
+func (c *pools) buildApart(p *pool, t *trial, spec cloud.TrialSpec) error {
+	if found := p.notCopyable(spec); found != nil {
+		return found[0].Error(phrases[opEnsureTrial], string(p.id))
+	}
+	bootstrap := slices.Clone(p.recipe.bootstrap)
+	if spec.RemoveBootstrap {
+		bootstrap = nil
+	}
+	owner := cloud.PoolID(trialPrefix + strings.ToLower(spec.Name))
+	t.tags = maps.Clone(spec.Tags)
+	t.built = []*instance{c.make(&instance{
+		id: instanceID(owner, "0"), owner: owner, diskGB: p.spec.DiskGB, image: t.image, builtFrom: t.version, bootstrap: bootstrap,
+	})}
+	c.trials = append(c.trials, t)
+	c.record(ByCaller, EffectBeginTrial, t.name)
+	return nil
+}
+
+// openTrial has the pool grow by an instance from the version.
+func (c *pools) openTrial(p *pool, t *trial, spec cloud.TrialSpec) error {
+	conflict := func(message string) error {
+		return refused(cloud.Conflict, opEnsureTrial, string(p.id), "PreconditionFailed", message+": look again")
+	}
+	other := slices.IndexFunc(c.trials, func(other *trial) bool { return other.inPool && other.pool == p.id })
+	switch {
+	case other >= 0:
+		return conflict("trial " + c.trials[other].name + " is in the pool")
+	case p.recipe.image != spec.Image || p.capacity != spec.Capacity:
+		return conflict(fmt.Sprintf("the recipe names %s and the capacity is %d, not %s and %d", p.recipe.image, p.capacity, spec.Image, spec.Capacity))
+	case slices.ContainsFunc(c.members(p), func(m *instance) bool { return m.image == t.image }):
+		return conflict("the pool has instances of version " + t.version)
+	case spec.RemoveBootstrap && len(p.recipe.bootstrap) > 0:
+		return refused(cloud.Refused, opEnsureTrial, string(p.id), cloud.PromotionRemoves, "a trial in the pool removes nothing from its recipe")
+	case p.spec.MaxSize > 0 && p.capacity >= p.spec.MaxSize:
+		return refused(cloud.Invalid, opEnsureTrial, string(p.id), "InvalidParameter", fmt.Sprintf("the pool has its maximum size of %d", p.spec.MaxSize))
+	}
+	if err := p.mayWrite(opEnsureTrial); err != nil {
+		return err
+	}
+	p.recipe.image, t.open = t.image, true
+	p.capacity++
+	p.revision++
+	c.trials = append(c.trials, t)
+	c.record(ByCaller, EffectBeginTrial, t.name)
+	c.build(p, c.freeName(p))
+	return nil
+}
+
+// bootTrial starts the first instance of a trial, unless the cloud has it come to nothing.
+func (c *pools) bootTrial(t *trial) {
+	m := t.built[0]
+	if c.failing.trials == 0 {
+		c.start(m)
+		return
+	}
+	c.failing.trials--
+	trouble, noRoom := c.failing.trouble, c.failing.noRoom
+	c.turn(m, cloud.PowerStarting, cloud.PowerStopped, c.config.Latency.Start)
+	c.after(c.config.Latency.Start, func() { t.trouble, t.noRoom = trouble, noRoom })
+}
+
+// FailTrials has the instances of the next n trials come to nothing, with a text of the cloud's; noRoom tells that it means
+// that no capacity is left.
+func (c *machines) FailTrials(n int, trouble string, noRoom bool) {
+	defer c.enter()()
+	c.failing.trials, c.failing.trouble, c.failing.noRoom = n, trouble, noRoom
+}
+
+// CloseTrial implements cloud.Trialist.
+func (c *Recipes) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
+	defer c.enter()()
+	if err := c.admit(ctx, opCloseTrial, string(spec.Pool)); err != nil {
+		return err
+	}
+	if t := c.findTrial(spec); t != nil {
+		return c.closeTrial(t, spec.Image)
+	}
+	return nil
+}
+
+// closeTrial gives a pool the image back that its recipe had, unless somebody has changed it.
+func (c *pools) closeTrial(t *trial, before string) error {
+	if !t.open {
+		return nil
+	}
+	p, err := c.findPool(opCloseTrial, t.pool)
+	if err == nil && p.recipe.image == t.image {
+		if err := p.mayWrite(opCloseTrial); err != nil {
+			return err
+		}
+		p.recipe.image = before
+		p.revision++
+		c.record(ByCaller, EffectCloseTrial, t.name)
+	}
+	t.open = false
+	return nil
+}
+
+// EndTrial implements cloud.Trialist. What it made is gone after Latency.Delete.
+func (c *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opEndTrial, string(spec.Pool)); err != nil {
+		return cloud.Absent, err
+	}
+	t := c.findTrial(spec)
+	if t == nil {
+		return cloud.Absent, nil
+	}
+	if err := c.closeTrial(t, spec.Image); err != nil {
+		return cloud.Absent, err
+	}
+	p, err := c.findPool(opEndTrial, t.pool)
+	promoted := t.inPool && err == nil && p.recipe.image == t.image
+	if !promoted {
+		c.removeTrial(t, p)
+	}
+	if promoted || len(t.left()) == 0 {
+		c.forgetTrial(t)
+		return cloud.Absent, nil
+	}
+	return cloud.Deleting, nil
+}
+
+// removeTrial removes the instances of a trial, in the pool with their places.
+func (c *pools) removeTrial(t *trial, p *pool) {
+	if !t.ending {
+		c.record(ByCaller, EffectEndTrial, t.name)
+	}
+	t.ending = true
+	for _, m := range t.left() {
+		if m.removing {
+			continue
+		}
+		m.removing = true
+		if t.inPool && p != nil {
+			p.capacity = max(0, p.capacity-1)
+		}
+		c.after(c.config.Latency.Delete, func() {
+			if !m.gone {
+				c.drop(m)
+			}
+			if len(t.left()) == 0 {
+				c.forgetTrial(t)
+			}
+		})
+	}
+}
+
+func (c *pools) forgetTrial(t *trial) {
+	c.trials = slices.DeleteFunc(c.trials, func(other *trial) bool { return other == t })
+}
