@@ -129,7 +129,7 @@ The verbs act on the sandbox that runs in --dir (or $` + dirVariable + `, or .ka
 		{"life", []*cobra.Command{r.up(), r.down(), r.demo()}},
 		{"look", []*cobra.Command{r.status(), r.machines(), r.pools(), r.disk(), r.requests(), r.stats()}},
 		{"act", []*cobra.Command{r.scale(), r.patch(), r.reboot(), r.age(), r.workload()}},
-		{"trouble", []*cobra.Command{r.fault(), r.crash(), r.hang(), r.unhang()}},
+		{"trouble", []*cobra.Command{r.fault(), r.crash(), r.hang(), r.unhang(), r.spoil(), r.outage()}},
 		{"tool", []*cobra.Command{r.kubectl(), r.assets()}},
 	} {
 		for _, verb := range g.verbs {

@@ -100,6 +100,17 @@ func (c *Client) Workload(ctx context.Context, tell func(Event)) error {
 	return err
 }
 
+// Spoil makes a version of a pool bad, and says which.
+func (c *Client) Spoil(ctx context.Context, pool string, s Spoil) (string, error) {
+	return order[string](ctx, c, "POST", "/pools/"+url.PathEscape(pool)+"/spoil", s, nil)
+}
+
+// Outage begins or ends one of the pod network.
+func (c *Client) Outage(ctx context.Context, o Outage) error {
+	_, err := order[any](ctx, c, "POST", "/outage", o, nil)
+	return err
+}
+
 // AddFault orders trouble and returns its name.
 func (c *Client) AddFault(ctx context.Context, f fault.Fault) (string, error) {
 	return order[string](ctx, c, "POST", "/faults", f, nil)

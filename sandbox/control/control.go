@@ -9,6 +9,8 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
@@ -91,6 +93,20 @@ type Patch struct {
 	Reboot bool `json:"reboot"`
 }
 
+// Spoil asks for a bad version.
+type Spoil struct {
+	// Version that is meant; empty means the next one that is made for the pool.
+	Version string `json:"version,omitempty"`
+	disk.Defect
+}
+
+// Outage asks for one of the pod network in the whole cluster.
+type Outage struct {
+	What kubelet.Outage `json:"what"`
+	// For is how long it lasts, in simulated time; 0 means until another order.
+	For time.Duration `json:"for,omitempty"`
+}
+
 // World is a running sandbox. Methods that take a tell function call it with each thing that happens, in
 // order, and return when the order is carried out. A node is named by its Node's name.
 type World interface {
@@ -105,6 +121,9 @@ type World interface {
 	Crash(ctx context.Context, node string) error
 	Hang(ctx context.Context, node string) error
 	Unhang(ctx context.Context, node string) error
+	// Spoil makes a version of a pool bad, and says which.
+	Spoil(ctx context.Context, pool string, s Spoil) (string, error)
+	Outage(ctx context.Context, o Outage) error
 
 	Scale(ctx context.Context, pool string, s Scale, tell func(Event)) ([]Join, error)
 	Workload(ctx context.Context, tell func(Event)) error

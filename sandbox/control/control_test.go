@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/site"
 )
@@ -50,6 +53,14 @@ func (w *scripted) Age(_ context.Context, node string, by time.Duration, _ func(
 func (w *scripted) Crash(_ context.Context, node string) error  { w.note("crash", node); return nil }
 func (w *scripted) Hang(_ context.Context, node string) error   { w.note("hang", node); return nil }
 func (w *scripted) Unhang(_ context.Context, node string) error { w.note("unhang", node); return nil }
+func (w *scripted) Spoil(_ context.Context, pool string, s Spoil) (string, error) {
+	w.note("spoil", pool, s.Version, string(s.Kind), strconv.Itoa(s.Share))
+	return "spoiled", nil
+}
+func (w *scripted) Outage(_ context.Context, o Outage) error {
+	w.note("outage", string(o.What), o.For.String())
+	return nil
+}
 func (w *scripted) Scale(_ context.Context, pool string, s Scale, _ func(Event)) ([]Join, error) {
 	w.note("scale", pool)
 	return []Join{{Node: "new", Ready: float64(s.Nodes)}}, nil
@@ -115,6 +126,7 @@ func TestAnswersArriveAsTheyWereGiven(t *testing.T) {
 		result(client.Pools(ctx))("pools", []Pool{{Spec: pool.Spec{Name: "pool1"}, Capacity: 3}}),
 		result(client.Scale(ctx, "pool1", Scale{Nodes: 4}, nil))("scale", []Join{{Node: "new", Ready: 4}}),
 		result(client.AddFault(ctx, fault.Fault{Name: "f", Status: 500}))("add fault", "f"),
+		result(client.Spoil(ctx, "pool1", Spoil{Version: "1.2.3", Defect: disk.Defect{Kind: disk.NeverJoins, Share: 70}}))("spoil", "spoiled"),
 		result(client.Faults(ctx))("faults", []fault.Fault{{Name: "f", Status: 500}}),
 		result(client.Stats(ctx))("stats", book.Stats{Reads: 2}),
 	} {
@@ -146,13 +158,13 @@ func TestOrdersReachTheWorld(t *testing.T) {
 	err := errors.Join(
 		client.Patch(ctx, "a/b", Patch{Packages: []string{"x", "y=2"}}, tell),
 		client.Age(ctx, "n", 26*time.Hour, nil),
-		client.Trouble(ctx, "n", "crash"), client.Trouble(ctx, "n", "hang"), client.Trouble(ctx, "n", "unhang"),
+		client.Trouble(ctx, "n", "crash"), client.Trouble(ctx, "n", "hang"), client.Trouble(ctx, "n", "unhang"), client.Outage(ctx, Outage{What: kubelet.NewNodes, For: time.Minute}),
 		client.Workload(ctx, nil), client.ClearFaults(ctx, "f", "g"), client.ResetStats(ctx), client.Stop(ctx),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"patch a/b x+y=2", "age n 26h0m0s", "crash n", "hang n", "unhang n", "workload", "clear f+g", "reset", "stop"}
+	want := []string{"patch a/b x+y=2", "age n 26h0m0s", "crash n", "hang n", "unhang n", "outage new-nodes 1m0s", "workload", "clear f+g", "reset", "stop"}
 	if diff := cmp.Diff(want, world.notes); diff != "" {
 		t.Errorf("orders (-want +got):\n%s", diff)
 	}

@@ -81,6 +81,20 @@ func orders(w World) map[string]work {
 			}
 			return w.Scale(ctx, r.PathValue("pool"), s, tell)
 		},
+		"POST /pools/{pool}/spoil": func(ctx context.Context, r *http.Request, _ func(Event)) (any, error) {
+			s, err := body[Spoil](r)
+			if err != nil {
+				return nil, err
+			}
+			return w.Spoil(ctx, r.PathValue("pool"), s)
+		},
+		"POST /outage": func(ctx context.Context, r *http.Request, _ func(Event)) (any, error) {
+			o, err := body[Outage](r)
+			if err != nil {
+				return nil, err
+			}
+			return nil, w.Outage(ctx, o)
+		},
 		"POST /workload": func(ctx context.Context, _ *http.Request, tell func(Event)) (any, error) {
 			return nil, w.Workload(ctx, tell)
 		},

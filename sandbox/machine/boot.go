@@ -192,6 +192,9 @@ func (s *session) join() error {
 	if err := errors.Join(disk.CollectGarbage(s.root), disk.Serve(s.root, facts), disk.Agents(s.root, facts)); err != nil {
 		return err
 	}
+	if s.defect.Kind == disk.NeverJoins {
+		return errors.New("its kubelet does not start: the disk has the defect " + string(s.defect.Kind))
+	}
 	if err := s.sleep(s.latencies().KubeletStart); err != nil {
 		return err
 	}
@@ -263,6 +266,7 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 	node := kubelet.Node{
 		Name: name, ProviderID: s.spec.ProviderID, IP: s.machine.address(), Root: s.root, Labels: s.labels(), Info: s.info(),
 	}
+	s.afflict(&node)
 	var err error
 	if node.Client, err = s.client(); err != nil {
 		return nil, err
@@ -293,7 +297,7 @@ func (s *session) client() (kubernetes.Interface, error) {
 // info is what the node tells of its system.
 func (s *session) info() corev1.NodeSystemInfo {
 	info := corev1.NodeSystemInfo{
-		MachineID: strings.ReplaceAll(s.spec.VMID, "-", ""), SystemUUID: s.spec.VMID, BootID: s.bootID,
+		MachineID: strings.ReplaceAll(s.spec.VMID, "-", ""), SystemUUID: s.uuid(), BootID: s.bootID,
 		KernelVersion: disk.DefaultKernel, OSImage: "Ubuntu 22.04.5 LTS", KubeletVersion: s.machine.fleet.config.KubeletVersion,
 		ContainerRuntimeVersion: "containerd://1.7.25", OperatingSystem: "linux", Architecture: "amd64",
 	}

@@ -75,6 +75,9 @@ type Fleet struct {
 	// publishing is held while a platform image is made.
 	publishing sync.Mutex
 
+	// spoiling is held while ordered defects change.
+	spoiling sync.Mutex
+
 	collisions ledger
 }
 
@@ -185,7 +188,10 @@ func (f *Fleet) CopyDisk(ctx context.Context, dst, src fleet.DiskID) error {
 			return fmt.Errorf("make platform image %s: %w", src, err)
 		}
 	}
-	return disk.Copy(f.path(dst), f.path(src))
+	if err := disk.Copy(f.path(dst), f.path(src)); err != nil {
+		return err
+	}
+	return f.spoilMade(dst)
 }
 
 // publish makes a platform image unless it is there. It is made once: replacing it under a copy that is

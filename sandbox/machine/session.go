@@ -30,6 +30,8 @@ type session struct {
 	// root of the disk's tree; empty for a light machine.
 	root   string
 	bootID string
+	// defect of the disk, if this machine has it.
+	defect disk.Defect
 
 	// ctx ends with the power; booting ends with it, or when an orderly way down begins.
 	ctx     context.Context
@@ -61,6 +63,10 @@ func newSession(m *machine) (*session, error) {
 		return s, nil
 	}
 	s.root = m.fleet.path(s.spec.Disk)
+	if err := s.readDefect(); err != nil {
+		s.cancel()
+		return nil, err
+	}
 	s.units = systemd.New(systemd.Default(), s.unitChanges)
 	if err := s.mountVolatile(); err != nil {
 		s.cancel()
@@ -85,7 +91,7 @@ func (s *session) mountVolatile() error {
 		"proc/sys/kernel/random/boot_id": s.bootID + "\n",
 		"proc/cmdline":                   "BOOT_IMAGE=/boot/vmlinuz-" + disk.Kernel(s.root) + " root=LABEL=cloudimg-rootfs ro\n",
 		"proc/sys/kernel/osrelease":      disk.Kernel(s.root) + "\n",
-		"sys/class/dmi/id/product_uuid":  s.spec.VMID + "\n",
+		"sys/class/dmi/id/product_uuid":  s.uuid() + "\n",
 		"run/lock/.keep":                 "",
 		"run/containerd/.keep":           "",
 		"run/systemd/system/.keep":       "",

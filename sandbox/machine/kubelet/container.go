@@ -83,6 +83,9 @@ func containerID(c *container) string {
 func (w *worker) run(ctx context.Context, pod *corev1.Pod, c *container) error {
 	service := w.kubelet.service
 	program := service.program(c.spec.Image)
+	if w.crashes(pod, c) {
+		return w.crash(ctx, c)
+	}
 	if program == "" {
 		if err := service.Clock.Sleep(ctx, service.Latencies.ContainerStart); err != nil {
 			return err
@@ -194,7 +197,7 @@ func (w *worker) observe(ctx context.Context, pod *corev1.Pod) error {
 	ctx, cancel := w.wait(ctx)
 	defer cancel()
 	for _, c := range w.containers {
-		if c.state.Terminated == nil || c.process == nil || !c.lasting() || !restarts(pod, c) {
+		if c.state.Terminated == nil || !c.lasting() || !restarts(pod, c) {
 			continue
 		}
 		c.last, c.restarts = c.state, c.restarts+1

@@ -26,6 +26,13 @@ type Node struct {
 	Root string
 	// Client is what the node's own credential gives it; nil where all nodes share the service's.
 	Client kubernetes.Interface
+
+	// What ails the node: Isolated leaves the processes of pods without any network, but for those on the host's. Crashes
+	// tells of which DaemonSets, as namespace/name, no pod lasts here; nil is none. ReadyFor is after how much simulated time
+	// its network fails for good, and the Node is not Ready any more; 0 is never.
+	Isolated bool
+	Crashes  func(daemonSet string) bool
+	ReadyFor time.Duration
 }
 
 // Kubelet is one machine's, from its start until the power goes.
@@ -45,10 +52,14 @@ type Kubelet struct {
 	// cache is held while the warm cache on the disk changes.
 	cache sync.Mutex
 
-	mu      sync.Mutex
-	closed  bool
-	active  bool
-	workers map[types.UID]*worker
+	mu     sync.Mutex
+	closed bool
+	active bool
+	// unplugged: the node's own network has failed for good.
+	unplugged bool
+	// stranded: an outage that spares nodes which were there before it does not spare this one.
+	stranded bool
+	workers  map[types.UID]*worker
 }
 
 // Prepare makes a machine's kubelet, which does nothing before Start.
@@ -71,6 +82,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(k.ctx, cancel)()
 	if !k.enlisted {
+		k.strand()
 		if err := k.register(ctx); err != nil {
 			k.service.watchSilence(k.node.Name)
 			return err
@@ -86,6 +98,9 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	} else {
 		k.enlisted = true
 		k.service.enlist(k)
+		if k.node.ReadyFor > 0 {
+			k.spawn(k.failLater)
+		}
 		if k.node.Root != "" {
 			k.spawn(k.heartbeat)
 		}

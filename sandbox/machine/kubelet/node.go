@@ -30,7 +30,8 @@ func (k *Kubelet) register(ctx context.Context) error {
 		Spec: corev1.NodeSpec{ProviderID: k.node.ProviderID},
 	}
 	k.fillStatus(&fresh.Status)
-	k.service.setConditions(&fresh.Status, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+	status, reason, message := k.says()
+	k.service.setConditions(&fresh.Status, status, reason, message)
 	_, err := nodes.Create(ctx, fresh, metav1.CreateOptions{})
 	if err == nil {
 		return k.renewLease(ctx)
@@ -67,7 +68,8 @@ func (k *Kubelet) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.setReady(ctx, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+	status, reason, message := k.says()
+	return k.setReady(ctx, status, reason, message)
 }
 
 func (k *Kubelet) labels() map[string]string {
@@ -188,12 +190,13 @@ func (k *Kubelet) beat(ctx context.Context) {
 	}
 	err := k.renewLease(ctx)
 	if err == nil {
+		ready, reason, message := k.says()
 		err = updateNode(ctx, k.client, k.node.Name, func(status *corev1.NodeStatus) bool {
-			if k.service.saidLately(status) && status.NodeInfo.BootID == k.node.Info.BootID && len(status.Images) == len(k.images()) {
+			if k.service.saidLately(status, ready) && status.NodeInfo.BootID == k.node.Info.BootID && len(status.Images) == len(k.images()) {
 				return false
 			}
 			k.fillStatus(status)
-			k.service.setConditions(status, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+			k.service.setConditions(status, ready, reason, message)
 			return true
 		})
 	}
@@ -211,11 +214,11 @@ func isReady(status *corev1.NodeStatus) bool {
 // statusReport is how old a kubelet lets the times of its heartbeats in the status become, by its own default.
 const statusReport = 5 * time.Minute
 
-// saidLately tells whether the status says that the node is Ready, and not too long ago: there are tools that take a
+// saidLately tells whether the status says this of the node's being Ready, and not too long ago: there are tools that take a
 // node whose last heartbeat is older for one that is lost.
-func (s *Service) saidLately(status *corev1.NodeStatus) bool {
+func (s *Service) saidLately(status *corev1.NodeStatus, ready corev1.ConditionStatus) bool {
 	return slices.ContainsFunc(status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && s.Clock.Now().Sub(c.LastHeartbeatTime.Time) < statusReport
+		return c.Type == corev1.NodeReady && c.Status == ready && s.Clock.Now().Sub(c.LastHeartbeatTime.Time) < statusReport
 	})
 }
 

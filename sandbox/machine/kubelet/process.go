@@ -24,6 +24,8 @@ type order struct {
 	dir       string
 	// log gets stdout and stderr; message is where the termination message may be written.
 	log, message string
+	// isolated processes have a network of their own, with nothing in it.
+	isolated bool
 }
 
 // process is a container that is a real program. It leads a process group of its own, which dies with it.
@@ -52,7 +54,7 @@ func startProcess(o order) (*process, error) {
 	cmd.Env, cmd.Dir = o.env, o.dir
 	// Files, not pipes: waiting for the process must not mean waiting for its children.
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = processAttributes()
+	cmd.SysProcAttr = processAttributes(o.isolated)
 	p := &process{order: o, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {

@@ -79,6 +79,8 @@ type Service struct {
 	kubelets map[string][]*Kubelet
 	// silent nodes that will be marked as lost.
 	silent map[string]*time.Timer
+	// outage of the pod network; empty is none.
+	outage Outage
 	closed bool
 }
 

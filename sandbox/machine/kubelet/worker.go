@@ -139,6 +139,9 @@ func (w *worker) begin(ctx context.Context, pod *corev1.Pod) error {
 		}
 		return w.report(ctx, pod)
 	}
+	if !pod.Spec.HostNetwork && !w.kubelet.networkReady() {
+		return errNoNetwork
+	}
 	w.ip = w.kubelet.podIP(pod)
 	if err := w.report(ctx, pod); err != nil {
 		return stopped(ctx, err)

@@ -1,0 +1,170 @@
+package machine
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
+)
+
+// spoiling is the order to give the next image version of a pool a defect.
+type spoiling struct {
+	// Pool is the scale set's name. Version is the one that is meant; empty means whichever is made next.
+	Pool    string      `json:"pool"`
+	Version string      `json:"version,omitempty"`
+	Defect  disk.Defect `json:"defect"`
+}
+
+// meets tells whether a disk is a version of the pool's, and the one that is meant. A pool's image definition has the scale
+// set's name in its own.
+func (s spoiling) meets(id fleet.DiskID) bool {
+	_, rest, found := strings.Cut(fold(string(id)), "/images/")
+	definition, version, isVersion := strings.Cut(rest, "/versions/")
+	return found && isVersion && strings.Contains(definition, fold(s.Pool)) && (s.Version == "" || version == fold(s.Version))
+}
+
+// Spoil gives the content of a disk a defect. Machines that boot from it, or from a copy that is made from now on, have it.
+func (f *Fleet) Spoil(id fleet.DiskID, pool string, d disk.Defect) error {
+	d, err := d.Checked()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(f.path(id)); err != nil {
+		return fmt.Errorf("there is no disk %s in the sandbox: %w", id, err)
+	}
+	return f.spoil(id, pool, d)
+}
+
+func (f *Fleet) spoil(id fleet.DiskID, pool string, d disk.Defect) error {
+	identity := ""
+	if d.Kind == disk.SharedIdentity {
+		donor := f.joinedOf(pool)
+		if donor == nil {
+			return fmt.Errorf("no machine of pool %s runs whose identity disk %s could have", pool, id)
+		}
+		donor.mu.Lock()
+		identity = donor.machineID
+		donor.mu.Unlock()
+		d.SystemUUID = donor.spec.VMID
+	}
+	return disk.Spoil(f.path(id), d, identity)
+}
+
+// joinedOf is the present boot of the first machine of a pool that has joined; nil if there is none.
+func (f *Fleet) joinedOf(pool string) *session {
+	f.mu.Lock()
+	machines := f.all()
+	f.mu.Unlock()
+	slices.SortFunc(machines, func(a, b *machine) int { return cmp.Compare(a.specification().ID, b.specification().ID) })
+	for _, m := range machines {
+		if s := m.now(); s != nil && !s.spec.Light && fold(s.spec.Pool) == fold(pool) && s.agent() != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// SpoilNext gives the next version that is made for a pool a defect, or the next one of a name. An order that was not carried
+// out yet is replaced; NoDefect takes it back. It outlives a restart.
+func (f *Fleet) SpoilNext(pool, version string, d disk.Defect) error {
+	d, err := d.Checked()
+	if err != nil {
+		return err
+	}
+	return f.changeSpoilings(func(all []spoiling) []spoiling {
+		all = slices.DeleteFunc(all, func(s spoiling) bool { return fold(s.Pool) == fold(pool) && fold(s.Version) == fold(version) })
+		if d.Kind == disk.NoDefect {
+			return all
+		}
+		return append(all, spoiling{Pool: pool, Version: version, Defect: d})
+	})
+}
+
+// spoilMade carries out what was ordered for a version that has just been made.
+func (f *Fleet) spoilMade(id fleet.DiskID) error {
+	var due *spoiling
+	err := f.changeSpoilings(func(all []spoiling) []spoiling {
+		i := slices.IndexFunc(all, func(s spoiling) bool { return s.meets(id) })
+		if i < 0 {
+			return all
+		}
+		order := all[i]
+		due = &order
+		return slices.Delete(all, i, i+1)
+	})
+	if err != nil || due == nil {
+		return err
+	}
+	f.config.Log.Info("version is bad, as ordered", "disk", string(id), "defect", string(due.Defect.Kind))
+	return f.spoil(id, due.Pool, due.Defect)
+}
+
+// changeSpoilings alters the orders, which are kept in the fleet's directory.
+func (f *Fleet) changeSpoilings(alter func([]spoiling) []spoiling) error {
+	f.spoiling.Lock()
+	defer f.spoiling.Unlock()
+	path := filepath.Join(f.config.Dir, "defects.json")
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var all []spoiling
+	if len(before) > 0 {
+		if err := json.Unmarshal(before, &all); err != nil {
+			return fmt.Errorf("ordered defects in %s: %w", path, err)
+		}
+	}
+	after, err := json.Marshal(alter(all))
+	if err != nil || string(after) == string(before) || len(before) == 0 && string(after) == "null" {
+		return err
+	}
+	if err := os.WriteFile(path+".new", after, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// readDefect has the boot take its disk's defect, if this machine is one of those that have it.
+func (s *session) readDefect() error {
+	d, err := disk.DefectOf(s.root)
+	if err != nil || d.Kind == "" || !d.Strikes(s.spec.ComputerName) {
+		return err
+	}
+	s.defect = d
+	s.machine.fleet.config.Log.Info("machine has its disk's defect", "machine", s.spec.ID, "defect", string(d.Kind))
+	return nil
+}
+
+// uuid is what the firmware seems to tell.
+func (s *session) uuid() string {
+	if s.defect.Kind == disk.SharedIdentity && s.defect.SystemUUID != "" {
+		return s.defect.SystemUUID
+	}
+	return s.spec.VMID
+}
+
+// afflict gives the kubelet what it has of the disk's defect.
+func (s *session) afflict(node *kubelet.Node) {
+	switch s.defect.Kind {
+	case disk.NoNetwork:
+		node.Isolated = true
+	case disk.NotReadyLater:
+		node.ReadyFor = s.defect.After
+	case disk.CrashingDaemonSet:
+		node.Crashes = func(daemonSet string) bool { return s.defect.DaemonSet == "" || s.defect.DaemonSet == daemonSet }
+	case disk.NeverJoins, disk.SharedIdentity, disk.NoDefect:
+	}
+}
+
+// Outage takes the pod network away from the whole cluster, in one of the ways that package kubelet knows; kubelet.NoOutage
+// gives it back. It does not outlive the sandbox's process.
+func (f *Fleet) Outage(o kubelet.Outage) error { return f.kubelets.Suffer(o) }

@@ -1,0 +1,136 @@
+package disk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// DefectKind is what is wrong with machines that are built from a disk.
+type DefectKind string
+
+const (
+	// NeverJoins: the kubelet does not start, so that there is no Node.
+	NeverJoins DefectKind = "never-joins"
+	// NoNetwork: the Node is Ready, and pods on it reach nothing and are not reached, but for those on the host's network.
+	NoNetwork DefectKind = "no-network"
+	// CrashingDaemonSet: pods of DaemonSets end with an error as soon as they have started.
+	CrashingDaemonSet DefectKind = "crashing-daemonset"
+	// SharedIdentity: machine ID and system UUID are those of a node that runs.
+	SharedIdentity DefectKind = "shared-identity"
+	// NotReadyLater: the Node is Ready first, and after a while it is not any more.
+	NotReadyLater DefectKind = "not-ready-later"
+	// NoDefect takes one back.
+	NoDefect DefectKind = "none"
+)
+
+// DefectKinds that a disk can have, in the order in which help lists them, NoDefect last.
+func DefectKinds() []DefectKind {
+	return []DefectKind{NeverJoins, NoNetwork, CrashingDaemonSet, SharedIdentity, NotReadyLater, NoDefect}
+}
+
+// Defect is carried by a disk, and by every copy of it: machines that boot from it have it.
+type Defect struct {
+	Kind DefectKind `json:"kind"`
+	// Share is how many in a hundred machines have it; 0 means all. Seed decides which: the same machines for the same seed.
+	Share int    `json:"share,omitempty"`
+	Seed  uint64 `json:"seed,omitempty"`
+	// After is how long a Node is Ready at each boot before it is not, in simulated time; 0 means five minutes.
+	After time.Duration `json:"after,omitempty"`
+	// DaemonSet that crashes, as namespace/name; empty means all.
+	DaemonSet string `json:"daemonSet,omitempty"`
+	// SystemUUID that the firmware seems to tell, where the identity is another machine's.
+	SystemUUID string `json:"systemUUID,omitempty"`
+}
+
+// defaultAfter is how long a node with NotReadyLater is Ready if nothing else is said.
+const defaultAfter = 5 * time.Minute
+
+// Checked is the defect with what it leaves out, or what is wrong with it.
+func (d Defect) Checked() (Defect, error) {
+	switch {
+	case !slices.Contains(DefectKinds(), d.Kind):
+		return d, fmt.Errorf("there is no defect %q, only %s", d.Kind, listed(DefectKinds()))
+	case d.Share < 0 || d.Share > 100:
+		return d, fmt.Errorf("the share is %d: give a number from 1 to 100", d.Share)
+	case d.After < 0 || d.After > 0 && d.Kind != NotReadyLater:
+		return d, fmt.Errorf("only %s takes a time, and one above 0", NotReadyLater)
+	case d.DaemonSet != "" && d.Kind != CrashingDaemonSet:
+		return d, fmt.Errorf("only %s takes a DaemonSet", CrashingDaemonSet)
+	case d.DaemonSet != "" && strings.Count(d.DaemonSet, "/") != 1:
+		return d, fmt.Errorf("the DaemonSet is %q: give it as namespace/name", d.DaemonSet)
+	}
+	if d.Share == 0 {
+		d.Share = 100
+	}
+	if d.Kind == NotReadyLater && d.After == 0 {
+		d.After = defaultAfter
+	}
+	return d, nil
+}
+
+func listed(kinds []DefectKind) string {
+	words := make([]string, len(kinds))
+	for i, kind := range kinds {
+		words[i] = string(kind)
+	}
+	return strings.Join(words, ", ")
+}
+
+// Strikes tells whether the machine of this name has the defect. The same name always gets the same answer.
+func (d Defect) Strikes(machine string) bool {
+	hash := fnv.New64a()
+	_, _ = fmt.Fprintf(hash, "%d/%s", d.Seed, strings.ToLower(machine))
+	// The last letters of names differ the most, and a hash's low bits by them alone.
+	sum := hash.Sum64()
+	sum ^= sum >> 33
+	sum *= 0xff51afd7ed558ccd
+	sum ^= sum >> 33
+	return int(sum%100) < d.Share
+}
+
+const defectFile = "usr/lib/sandbox/defect.json"
+
+// Spoil gives a disk a defect, in the place of one that it has; NoDefect takes that away. identity is the machine ID that
+// SharedIdentity puts on it.
+func Spoil(root string, d Defect, identity string) error {
+	path := filepath.Join(root, defectFile)
+	if d.Kind == NoDefect {
+		err := os.Remove(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	if err := WriteFile(path, append(text, '\n'), 0o644); err != nil || d.Kind != SharedIdentity {
+		return err
+	}
+	return WriteFile(filepath.Join(root, "etc/machine-id"), []byte(identity+"\n"), machineIDMode)
+}
+
+// DefectOf a disk; of the zero Kind if it has none.
+func DefectOf(root string) (Defect, error) {
+	text, err := os.ReadFile(filepath.Join(root, defectFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Defect{}, nil
+	}
+	if err != nil {
+		return Defect{}, err
+	}
+	var d Defect
+	if err := json.Unmarshal(text, &d); err != nil {
+		return Defect{}, fmt.Errorf("defect on the disk %s: %w", root, err)
+	}
+	return d, nil
+}

@@ -1,0 +1,110 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Outage of the pod network in the whole cluster, whatever the nodes were built from.
+type Outage string
+
+const (
+	NoOutage Outage = "none"
+	// EveryNode is not Ready, and none starts a pod that needs the network.
+	EveryNode Outage = "all-nodes"
+	// NewNodes are not Ready, which are those whose kubelet starts while it lasts; the others go on.
+	NewNodes Outage = "new-nodes"
+)
+
+// Outages there are, in the order in which help lists them.
+func Outages() []Outage { return []Outage{EveryNode, NewNodes, NoOutage} }
+
+// Suffer begins an outage in the place of one that lasts, or ends it. All nodes say so at once.
+func (s *Service) Suffer(o Outage) error {
+	if o != NoOutage && o != EveryNode && o != NewNodes {
+		return fmt.Errorf("there is no outage %q, only %s, %s, %s", o, EveryNode, NewNodes, NoOutage)
+	}
+	s.mu.Lock()
+	s.outage = o
+	var all []*Kubelet
+	for _, kubelets := range s.kubelets {
+		all = append(all, kubelets...)
+	}
+	s.mu.Unlock()
+	for _, k := range all {
+		if o == NoOutage {
+			k.setStranded(false)
+		}
+		k.spawn(k.beat)
+	}
+	return nil
+}
+
+func (s *Service) suffers() Outage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outage
+}
+
+// strand leaves a kubelet that starts during an outage without a network until that is over.
+func (k *Kubelet) strand() { k.setStranded(k.service.suffers() == NewNodes) }
+
+func (k *Kubelet) setStranded(stranded bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stranded = stranded
+}
+
+// failLater takes the node's network away for good once its time is over.
+func (k *Kubelet) failLater(ctx context.Context) {
+	if k.service.Clock.Sleep(ctx, k.node.ReadyFor) != nil {
+		return
+	}
+	k.mu.Lock()
+	k.unplugged = true
+	k.mu.Unlock()
+	k.beat(ctx)
+}
+
+func (k *Kubelet) networkReady() bool {
+	outage := k.service.suffers()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return outage != EveryNode && !k.stranded && !k.unplugged
+}
+
+var errNoNetwork = errors.New("network is not ready: container runtime network not ready")
+
+// says is what the kubelet tells of the node's being Ready, in a real one's words.
+func (k *Kubelet) says() (ready corev1.ConditionStatus, reason, message string) {
+	if k.networkReady() {
+		return corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"
+	}
+	return corev1.ConditionFalse, "KubeletNotReady", "container runtime network not ready: NetworkReady=false " +
+		"reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
+}
+
+// crashes tells whether a container of the pod ends as soon as it has started on this node.
+func (w *worker) crashes(pod *corev1.Pod, c *container) bool {
+	owner := metav1.GetControllerOf(pod)
+	return w.kubelet.node.Crashes != nil && c.lasting() && owner != nil && owner.Kind == "DaemonSet" &&
+		w.kubelet.node.Crashes(pod.Namespace+"/"+owner.Name)
+}
+
+// crash is the run of such a container. The next round starts it again.
+func (w *worker) crash(ctx context.Context, c *container) error {
+	service := w.kubelet.service
+	if err := service.Clock.Sleep(ctx, service.Latencies.ContainerStart); err != nil {
+		return err
+	}
+	c.started = metav1.Now()
+	c.state, c.ready = terminated(c, 1, "Error", "", c.started), false
+	w.mu.Lock()
+	w.again = true
+	w.mu.Unlock()
+	return nil
+}
