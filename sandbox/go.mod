@@ -11,6 +11,7 @@ require (
 	github.com/prometheus/prometheus v0.311.3
 	github.com/rogpeppe/go-internal v1.14.1
 	go.etcd.io/etcd/server/v3 v3.7.0
+	golang.org/x/net v0.58.0
 	helm.sh/helm/v4 v4.2.4
 	k8s.io/kubectl v0.37.1
 	k8s.io/kubernetes v1.37.1
@@ -214,7 +215,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.55.0
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
-	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0
@@ -237,7 +237,7 @@ require (
 	k8s.io/cli-runtime v0.37.1
 	k8s.io/client-go v0.37.1
 	k8s.io/cloud-provider v0.37.1 // indirect
-	k8s.io/cluster-bootstrap v0.0.0 // indirect
+	k8s.io/cluster-bootstrap v0.0.0
 	k8s.io/component-base v0.37.1
 	k8s.io/component-helpers v0.37.1 // indirect
 	k8s.io/controller-manager v0.37.1 // indirect

@@ -80,6 +80,7 @@ var rooms = map[string]room{
 	"internal/pool":       {own: "api cloud cluster history imageversion membership nodestate spread", foreign: kubeClient},
 	"internal/build":      {},
 	"internal/process":    {},
+	"internal/probe":      {},
 	"internal/definition": {own: "cluster manifest", foreign: kubeLoop},
 
 	"internal/membership": {own: "api cloud joining node", foreign: kubeClient},

@@ -39,7 +39,8 @@ func (s *Service) program(image string) string {
 func (v *volumes) order(ctx context.Context, pod *corev1.Pod, c *container, program string) (order, error) {
 	mounts := v.mounts(c.spec)
 	home := filepath.Join(v.dir, "containers", c.spec.Name)
-	if err := os.MkdirAll(home, 0o700); err != nil {
+	err := os.MkdirAll(home, 0o700)
+	if err != nil {
 		return order{}, err
 	}
 	name := fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID)
@@ -50,6 +51,9 @@ func (v *volumes) order(ctx context.Context, pod *corev1.Pod, c *container, prog
 	}
 	if path := c.spec.TerminationMessagePath; path != "" {
 		mounts[path] = o.message
+	}
+	if mounts[resolverMount], err = v.resolver(pod); err != nil {
+		return order{}, err
 	}
 	variables, err := v.variables(ctx, pod, c.spec, mounts)
 	if err != nil {
@@ -186,7 +190,7 @@ func (v *volumes) field(pod *corev1.Pod, path string) (string, error) {
 	case "status.hostIP", "status.hostIPs":
 		return v.kubelet.node.IP, nil
 	case "status.podIP", "status.podIPs":
-		return pod.Status.PodIP, nil
+		return v.ip, nil
 	default:
 		return fieldpath.ExtractFieldPathAsString(pod, path)
 	}

@@ -3,6 +3,8 @@ package kubelet
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,6 +75,8 @@ type Service struct {
 	Config
 	informer cache.SharedIndexInformer
 	nextIP   atomic.Uint32
+	// base is where its pods' reachable addresses begin, so that those of two sandboxes differ.
+	base uint32
 
 	mu sync.Mutex
 	// kubelets by node name. More than one of a name is a collision: the last one has the pods.
@@ -81,6 +85,8 @@ type Service struct {
 	silent map[string]*time.Timer
 	// outage of the pod network; empty is none.
 	outage Outage
+	// names is the name server of the cluster; nil before Run.
+	names  net.PacketConn
 	closed bool
 }
 
@@ -94,7 +100,7 @@ func New(config Config) *Service {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
 	_ = os.RemoveAll(filepath.Join(config.Dir, volumeDir))
-	s := &Service{Config: config, kubelets: map[string][]*Kubelet{}, silent: map[string]*time.Timer{}}
+	s := &Service{Config: config, kubelets: map[string][]*Kubelet{}, silent: map[string]*time.Timer{}, base: rand.Uint32()}
 	s.informer = cache.NewSharedIndexInformer(podSource(config.Client), &corev1.Pod{}, 0, cache.Indexers{
 		byNode: func(object any) ([]string, error) { return []string{object.(*corev1.Pod).Spec.NodeName}, nil },
 	})
@@ -109,6 +115,9 @@ func (s *Service) Run(ctx context.Context) error {
 		DeleteFunc: func(object any) { s.notice(object) },
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.serveNames(ctx); err != nil {
 		return err
 	}
 	s.informer.RunWithContext(ctx)

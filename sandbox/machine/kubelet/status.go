@@ -165,12 +165,16 @@ func gatesOpen(pod *corev1.Pod) bool {
 	return true
 }
 
-// podIP gives the pod an address of the simulated pod network, or the node's own.
+// podIP gives the pod an address of the simulated pod network, or the node's own. A pod that is a real process gets one
+// that this machine has, so that it is really reached.
 func (k *Kubelet) podIP(pod *corev1.Pod) string {
 	if pod.Spec.HostNetwork {
 		return k.node.IP
 	}
 	n := k.service.nextIP.Add(1)
+	if slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return k.service.program(c.Image) != "" }) {
+		return k.service.reachable(n)
+	}
 	return fmt.Sprintf("10.%d.%d.%d", 244+(n>>16)%8, n>>8&0xff, n&0xff)
 }
 

@@ -24,6 +24,8 @@ import (
 type volumes struct {
 	kubelet *Kubelet
 	dir     string
+	// ip is the pod's own address.
+	ip string
 	// paths of the volumes by name.
 	paths map[string]string
 }
@@ -40,7 +42,7 @@ func (w *worker) mount(ctx context.Context, pod *corev1.Pod) error {
 	if !real {
 		return nil
 	}
-	v := &volumes{kubelet: w.kubelet, dir: filepath.Join(w.kubelet.service.Dir, volumeDir, string(w.uid)), paths: map[string]string{}}
+	v := &volumes{kubelet: w.kubelet, ip: w.ip, dir: filepath.Join(w.kubelet.service.Dir, volumeDir, string(w.uid)), paths: map[string]string{}}
 	w.volumes = v
 	for i := range pod.Spec.Volumes {
 		if err := v.make(ctx, pod, &pod.Spec.Volumes[i]); err != nil {

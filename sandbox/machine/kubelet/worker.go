@@ -203,6 +203,11 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 		if k.node.Root != "" && disk.HasImage(k.node.Root, c.spec.Image) {
 			continue
 		}
+		if c.spec.ImagePullPolicy == corev1.PullNever {
+			c.state = waiting("ErrImageNeverPull", fmt.Sprintf("Container image %q is not present with pull policy of Never", c.spec.Image))
+			w.begun = true
+			return false, w.report(ctx, pod)
+		}
 		if err := k.service.Clock.Sleep(ctx, k.service.Latencies.ImagePull); err != nil {
 			return false, err
 		}

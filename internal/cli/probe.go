@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/internal/probe"
+)
+
+// newProbeCommand is what pods of a trial run; nobody else has a use for it.
+func newProbeCommand(f *Factory) *cobra.Command {
+	var (
+		o      probe.Options
+		report string
+	)
+	cmd := &cobra.Command{
+		Use: "probe", Short: "Measure what a node's pods reach", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if host := f.Getenv("KUBERNETES_SERVICE_HOST"); o.Peer != "" && host != "" {
+				o.Service = net.JoinHostPort(host, f.Getenv("KUBERNETES_SERVICE_PORT"))
+			}
+			found, err := o.Run(cmd.Context())
+			if err != nil || report == "" {
+				return err
+			}
+			return found.Leave(report)
+		},
+	}
+	o.Bind(cmd.Flags().StringVar)
+	cmd.Flags().BoolVar(&o.Serve, "serve", false, "answer other pods until the end")
+	cmd.Flags().StringVar(&report, "report", "", "write what was found to this file")
+	return cmd
+}
