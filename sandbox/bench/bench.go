@@ -17,6 +17,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/untried"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -83,7 +84,7 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 	}
 	w.Cloud().ResetStats()
 	o.Say("capturing %s; this takes as long as on a real cloud, less the publishing", donor.Node)
-	child, err := runChild(ctx, o.Kamino, environment(w), "capture", donor.Node)
+	child, err := runChild(ctx, o.Kamino, environment(w), untried.Capture(donor.Node)...)
 	if err != nil {
 		return Capture{}, err
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/sandbox/untried"
 )
 
 // install makes Kamino's objects in the sandbox, once.
@@ -32,7 +34,7 @@ func TestPoolsThatAreRefused(t *testing.T) {
 			machines := sandbox.Pool(t, c.pool)
 			node := machines[0].Node
 			before := nodeSpec(t, node)
-			result := sandbox.Run(t, nil, "kamino", "capture", node)
+			result := sandbox.Run(t, nil, "kamino", untried.Capture(node)...)
 			if result.Code != 3 || !strings.Contains(result.Stderr, c.sentence) {
 				t.Errorf("exit code %d, want 3, and it should say %q:\n%s", result.Code, c.sentence, result.Stderr)
 			}

@@ -11,11 +11,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/untried"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -182,9 +184,9 @@ func (s *story) nodeIsCaptured(ctx context.Context) (err error) {
 	if s.asDonor, err = identify(s.before[s.donor].Disk); err != nil {
 		return err
 	}
-	s.tell.line("kamino capture %s", s.donor)
+	s.tell.line("kamino %s", strings.Join(untried.Capture(s.donor), " "))
 	s.tell.gap()
-	if err := s.run(ctx, s.Out, s.Kamino, "capture", s.donor); err != nil {
+	if err := s.run(ctx, s.Out, s.Kamino, untried.Capture(s.donor)...); err != nil {
 		return fmt.Errorf("kamino capture: %w", err)
 	}
 	s.tell.gap()

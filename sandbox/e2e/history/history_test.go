@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+	"github.com/kamino-dev/kamino/sandbox/untried"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -90,10 +91,10 @@ func TestHistory(t *testing.T) {
 	// decided just before midnight is.
 	now := time.Now().UTC()
 	first, second := now.AddDate(0, 0, -1).Format("2006.01.02"), now.Format("2006.01.02")
-	sandbox.Must(t, "kamino", "capture", nodes[0].Node, "--version", first)
+	sandbox.Must(t, "kamino", untried.Capture(nodes[0].Node, "--version", first)...)
 	refused(t, "NoPrior", "rollback", set)
 	child := grow(t, "3")
-	sandbox.Must(t, "kamino", "capture", child, "--version", second)
+	sandbox.Must(t, "kamino", untried.Capture(child, "--version", second)...)
 	grandchild := grow(t, "4")
 
 	want := []version{

@@ -22,6 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+	"github.com/kamino-dev/kamino/sandbox/untried"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -104,7 +105,7 @@ func prototypesOf(t *testing.T, set string) []string {
 func TestSecretStopsTheCapture(t *testing.T) {
 	t.Parallel()
 	d := newDonor(t, "secretive")
-	result := sandbox.Run(t, nil, "kamino", "capture", d.node)
+	result := sandbox.Run(t, nil, "kamino", untried.Capture(d.node)...)
 	if want := "private key (PEM) in " + keyPath + "; no rule knows the path"; result.Code != 4 || !strings.Contains(result.Stderr, want) {
 		t.Fatalf("exit code %d, want 4 and the sentence %q:\n%s", result.Code, want, result.Stderr)
 	}
@@ -155,7 +156,7 @@ agents:
 func TestRulesOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	d := newDonor(t, "ruled")
-	result := sandbox.Run(t, nil, "kamino", "capture", d.node, "--rules", "acme-rules")
+	result := sandbox.Run(t, nil, "kamino", untried.Capture(d.node, "--rules", "acme-rules")...)
 	if result.Code != 3 || !strings.Contains(result.Stderr, "there is no ConfigMap kamino-system/acme-rules") {
 		t.Fatalf("exit code %d, want 3:\n%s", result.Code, result.Stderr)
 	}
@@ -169,12 +170,12 @@ func TestRulesOfOnesOwn(t *testing.T) {
 		sandbox.Must(t, "kubectl", "-n", "kamino-system", "create", "configmap", "acme-rules", "--from-file", file)
 	}
 	apply("version: ours1\nruls: []\n")
-	result = sandbox.Run(t, nil, "kamino", "capture", d.node, "--rules", "acme-rules")
+	result = sandbox.Run(t, nil, "kamino", untried.Capture(d.node, "--rules", "acme-rules")...)
 	if result.Code != 3 || !strings.Contains(result.Stderr, "RulesInvalid") || !strings.Contains(result.Stderr, "ruls") {
 		t.Fatalf("exit code %d, want 3:\n%s", result.Code, result.Stderr)
 	}
 	apply(ours)
-	sandbox.Must(t, "kamino", "capture", d.node, "--rules", "acme-rules")
+	sandbox.Must(t, "kamino", untried.Capture(d.node, "--rules", "acme-rules")...)
 
 	names := prototypesOf(t, d.set)
 	got := describe(t, names[len(names)-1])

@@ -24,6 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
+	"github.com/kamino-dev/kamino/sandbox/untried"
 )
 
 // own is what of a node's disk is one node's, by path: identity and credential.
@@ -184,7 +185,7 @@ func TestCapture(t *testing.T) {
 }
 
 // captureOf is how a person asks for one: how the node joins is found.
-func captureOf(node string) []string { return []string{"capture", node} }
+func captureOf(node string) []string { return untried.Capture(node) }
 
 // testGone demands that nothing is left of a donor.
 func testGone(t *testing.T, donor machine.Status) {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+	"github.com/kamino-dev/kamino/sandbox/untried"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -78,7 +79,7 @@ func TestMoving(t *testing.T) {
 
 	// The first capture pins the recipe to an exact version, in the same gallery and definition.
 	today := now.Format("2006.01.02")
-	sandbox.Must(t, "kamino", "capture", nodes[1].Node, "--version", today)
+	sandbox.Must(t, "kamino", untried.Capture(nodes[1].Node, "--version", today)...)
 	if got, want := imageOf(c.scaleSet(t)), c.definition+"/versions/"+today; !strings.EqualFold(got, want) {
 		t.Errorf("the recipe names %s, want %s", got, want)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/untried"
 )
 
 // thief has a token of the generalize pod's account, as root on a donor has.
@@ -204,7 +205,7 @@ func (g *ground) queued() *bystander {
 	other.namespace = "kamino-" + other.pool.Name
 	other.install()
 	b := &bystander{ground: other, before: other.look()}
-	b.child = other.start("capture", other.nodes[0], "--max-concurrent", "1")
+	b.child = other.start(untried.Capture(other.nodes[0], "--max-concurrent", "1")...)
 	other.reaches("it waits for its turn", func(p *v1alpha1.Prototype) bool {
 		b.p = p
 		return p.Status.Progress != "" && len(p.Finalizers) == 0

@@ -24,6 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/untried"
 )
 
 // ground is where a test takes place: a pool, and a namespace with what Kamino needs.
@@ -129,7 +130,7 @@ func (g *ground) start(args ...string) *child {
 // capture runs a capture of a node, and does not wait. It waits for no other test's donor, either.
 func (g *ground) capture(node string, flags ...string) *child {
 	g.Helper()
-	return g.start(append([]string{"capture", node, "--max-concurrent", "100"}, flags...)...)
+	return g.start(append(untried.Capture(node, "--max-concurrent", "100"), flags...)...)
 }
 
 // today is the version of a test with several captures, which midnight must not come between.

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+
+	"github.com/kamino-dev/kamino/sandbox/untried"
 )
 
 // bothWrite lets two commands write their Prototypes only once each has decided to, and so without a sight
@@ -46,9 +48,9 @@ func TestOneNodeOfTheClusterAtATime(t *testing.T) {
 	second.install()
 	snapshot := first.hold(first.cloudGate(), http.MethodPut, "/snapshots/")
 	atFirst, then := first.look(), second.look()
-	ahead := first.start("capture", first.nodes[0])
+	ahead := first.start(untried.Capture(first.nodes[0])...)
 	snapshot.await(first)
-	behind := second.start("capture", second.nodes[0])
+	behind := second.start(untried.Capture(second.nodes[0])...)
 	eventually(t, "the second waits for the first", func() (bool, string) {
 		return behind.heard("waiting for prototype " + first.prototype().Name + ", which holds node " + first.nodes[0]), behind.stderr.String()
 	})

@@ -24,6 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/untried"
 )
 
 // within is how long anything may take before the test gives up on it. Nothing comes near it on an idle
@@ -72,6 +73,7 @@ spec:
     window: 6h
   settings:
     keep: %d
+    ` + untried.Settings + `
 `
 
 func newWeek(t *testing.T, seed uint64) *week {
