@@ -136,17 +136,6 @@ func (s *Server) Scale(ctx context.Context, name string, nodes int64) error {
 	return s.pools.scale(ctx, name, nodes)
 }
 
-// Versions lists the resource IDs of all image versions.
-func (s *Server) Versions() []string {
-	var ids []string
-	s.world.store.Read(func(st *state) {
-		for _, v := range st.Versions {
-			ids = append(ids, v.ID)
-		}
-	})
-	return ids
-}
-
 // Specs lists every machine that the fleet was told to launch, as it would be told today.
 func (s *Server) Specs() []fleet.Spec { return s.machines.specs() }
 

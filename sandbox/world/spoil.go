@@ -11,12 +11,16 @@ import (
 )
 
 // Spoil implements control.World.
-func (w *World) Spoil(_ context.Context, pool string, s control.Spoil) (string, error) {
+func (w *World) Spoil(ctx context.Context, pool string, s control.Spoil) (string, error) {
 	spec, err := w.poolNamed(pool)
 	if err != nil {
 		return "", err
 	}
-	if id, found := w.versionOf(spec.ScaleSet(), s.Version); found {
+	id, err := w.versionOf(ctx, spec.Name, s.Version)
+	if err != nil {
+		return "", err
+	}
+	if id != "" {
 		if err := w.fleet.Spoil(id, spec.ScaleSet(), s.Defect); err != nil {
 			return "", err
 		}
@@ -32,14 +36,21 @@ func (w *World) Spoil(_ context.Context, pool string, s control.Spoil) (string, 
 	return fmt.Sprintf("%s of pool %s: %s", which, spec.Name, s.Kind), nil
 }
 
-// versionOf finds the disk of a pool's version that is there.
-func (w *World) versionOf(scaleSet, version string) (fleet.DiskID, bool) {
-	for _, id := range w.cloud.Versions() {
-		if definition, name, _ := strings.Cut(strings.ToLower(id), "/versions/"); name == strings.ToLower(version) && strings.Contains(definition, strings.ToLower(scaleSet)) {
-			return fleet.DiskID(strings.ToLower(id)), true
+// versionOf finds the disk of a pool's version that is there; empty if it is not.
+func (w *World) versionOf(ctx context.Context, pool, version string) (fleet.DiskID, error) {
+	if version == "" {
+		return "", nil
+	}
+	all, err := w.Versions(ctx, pool)
+	if err != nil {
+		return "", err
+	}
+	for _, v := range all {
+		if *v.Name == version {
+			return fleet.DiskID(strings.ToLower(*v.ID)), nil
 		}
 	}
-	return "", false
+	return "", nil
 }
 
 // Outage implements control.World.
