@@ -82,6 +82,18 @@ const (
 	Publish Action = "Publish"
 	// DeleteSnapshot removes the snapshot.
 	DeleteSnapshot Action = "DeleteSnapshot"
+	// BeginTrial writes an attempt at a trial down, and then has the cloud build its instance.
+	BeginTrial Action = "BeginTrial"
+	// CloseTrial has the recipe of a pool that a trial has opened name again what it named before.
+	CloseTrial Action = "CloseTrial"
+	// WatchTrial looks at the trial node, and notes what must not be forgotten of that.
+	WatchTrial Action = "WatchTrial"
+	// PassTrial writes on the image that the version has passed its trial.
+	PassTrial Action = "PassTrial"
+	// Quarantine writes on the image that the version has failed its trial and must never be used.
+	Quarantine Action = "Quarantine"
+	// EndTrial removes all that an attempt has made.
+	EndTrial Action = "EndTrial"
 	// SaveRecipe keeps what the recipe is about to lose.
 	SaveRecipe Action = "SaveRecipe"
 	// Promote points the recipe at the version.
@@ -103,7 +115,8 @@ const (
 // Actions lists every action, for exhaustive tests and for help texts.
 var Actions = []Action{
 	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
-	Start, Unprotect, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
+	Start, Unprotect, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
+	BeginTrial, CloseTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,
 }
 
@@ -128,6 +141,9 @@ const (
 	// For what takes a donor's place, and for its instance to go.
 	ForSuccessor Reason = "Successor"
 	ForRemoval   Reason = "Removal"
+	// ForTrial waits between two attempts at a trial, ForPromotion for a person to promote the version.
+	ForTrial     Reason = "Trial"
+	ForPromotion Reason = "Promotion"
 )
 
 // Why a capture fails once it has begun. docs/prototype.md tells each one's remedy.
@@ -154,6 +170,10 @@ const (
 	ImageFailed      Reason = "ImageFailed"
 	ImageLost        Reason = "ImageLost"
 	Quarantined      Reason = "Quarantined"
-	Superseded       Reason = "Superseded"
-	RecipeTaken      Reason = "RecipeChanged"
+	// TrialFailed: the version is bad. TrialInconclusive: nobody could say. PromotionStale: nobody has promoted it.
+	TrialFailed       Reason = "TrialFailed"
+	TrialInconclusive Reason = "TrialInconclusive"
+	PromotionStale    Reason = "PromotionStale"
+	Superseded        Reason = "Superseded"
+	RecipeTaken       Reason = "RecipeChanged"
 )

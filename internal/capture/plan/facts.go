@@ -81,6 +81,24 @@ type Facts struct {
 	// Removing: the cloud is removing the instance.
 	Removing bool
 
+	// Tries: the version is tried before the pool uses it.
+	Tries bool
+	// Tried is the verdict on the version, as the image's own tags tell it. One that has failed is Quarantined.
+	Tried Verdict
+	// Trial is how far an attempt at it is.
+	Trial Trial
+	// Opened: the pool's recipe names the version for the attempt alone. Recipe is then what it names apart from that.
+	Opened bool
+	// Judged is what the attempt has come to.
+	Judged Verdict
+	// Paused: the last attempt could not tell, and the next one is not due yet.
+	Paused bool
+	// TrialOver: the attempts have taken as long as they may.
+	TrialOver bool
+
+	// Manual: a person promotes the version. Stale: nobody has for as long as that is waited for.
+	Manual, Stale bool
+
 	// Recipe is what the pool's recipe points at, against this Prototype's version.
 	Recipe Recipe
 	// Saved: what the recipe will lose is kept, or it loses nothing.
@@ -157,6 +175,27 @@ const (
 	Broken   Artifact = "broken" // the cloud gave up on it
 	Deleting Artifact = "deleting"
 	Foreign  Artifact = "foreign" // made by somebody else under our name
+)
+
+// Verdict on a version, or what an attempt has come to.
+type Verdict string
+
+const (
+	NoVerdict           Verdict = ""
+	VerdictPassed       Verdict = "passed"
+	VerdictFailed       Verdict = "failed"
+	VerdictInconclusive Verdict = "inconclusive" // of an attempt alone: it will not tell
+)
+
+// Trial is how far an attempt at a trial is.
+type Trial string
+
+const (
+	NoTrial      Trial = ""        // there is none, or none any more
+	TrialDecided Trial = "decided" // written down, and the cloud has nothing of it
+	TrialMaking  Trial = "making"  // the cloud makes its instance
+	TrialBuilt   Trial = "built"   // its instance is there, or was
+	TrialEnding  Trial = "ending"  // it was written down that all of it goes
 )
 
 // Recipe is what the pool's recipe points at.

@@ -295,7 +295,7 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 	for _, course := range []struct {
 		starts  []world
 		mutants []mutant
-	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}} {
+	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {publishedVersions(), trialMutants}} {
 		for _, m := range course.mutants {
 			t.Run(m.name, func(t *testing.T) {
 				reached, _, bad := explore(m.next, slices.Clone(course.starts), safe)
@@ -315,5 +315,5 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d wrong planners, caught by %d properties", len(mutants)+len(leavingMutants), len(caughtBy))
+	t.Logf("%d wrong planners, caught by %d properties", len(mutants)+len(leavingMutants)+len(trialMutants), len(caughtBy))
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +58,11 @@ func explore(next planner, queue []world, check func(world, Decision) string) (r
 
 // safe names the safety property that the decision breaks in this world, or nothing.
 func safe(w world, d Decision) string {
-	for _, p := range properties {
+	held := properties
+	if w.tried.published {
+		held = publishedProperties
+	}
+	for _, p := range held {
 		if p.actions != "" && !strings.Contains(p.actions, "|"+string(d.Do)+"|") {
 			continue
 		}
@@ -67,6 +72,9 @@ func safe(w world, d Decision) string {
 	}
 	return ""
 }
+
+// publishedProperties are held where a version is tried or waits for a person.
+var publishedProperties = append(slices.Clone(properties), trialProperties...)
 
 // gaveBack tells whether the donor is as it was: invariant 1.
 func (w world) gaveBack() bool {
@@ -98,11 +106,14 @@ const (
 	givesBack = "|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|Remove|DeleteNode|Enlarge|"
 )
 
-var properties = []struct {
+// property is what is held of decisions.
+type property struct {
 	name    string
 	actions string // the actions that it speaks of; all if empty
 	holds   func(world, Decision) bool
-}{
+}
+
+var properties = []property{
 	{"a refused capture changes nothing", takes, func(w world, _ Decision) bool { return !w.f.Refused || w.f.held() }},
 	{"nothing is taken once the end is decided", takes, func(w world, d Decision) bool {
 		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.leaves()

@@ -29,10 +29,12 @@ func publish(f Facts) Decision {
 	}
 }
 
-// finish goes on from an image version that exists: give the donor back if that is still open, then
-// point the pool at the version.
+// finish goes on from an image version that exists: give the donor back if that is still open, have the
+// version tried, then point the pool at it.
 func finish(f Facts) Decision {
 	switch {
+	case f.Opened && !f.opening():
+		return do(CloseTrial)
 	case f.held():
 		return letGo(f)
 	case f.Image == Foreign:
@@ -44,15 +46,23 @@ func finish(f Facts) Decision {
 	case f.Image == Pending:
 		return wait(ForImage)
 	case f.Quarantined:
-		return fail(Quarantined)
+		return quarantined(f)
 	case f.ProofLost && f.Recipe != RecipeHere:
 		return fail(ProofLost)
 	case f.Snapshot != Absent && f.Snapshot != Deleting && f.Snapshot != Foreign:
 		return do(DeleteSnapshot)
+	case f.Trial != NoTrial:
+		return attempt(f)
 	case f.Recipe == RecipeNewer:
 		return fail(Superseded)
 	case f.Recipe == RecipeChanged:
 		return fail(RecipeTaken)
+	case f.Tries && f.Tried != VerdictPassed:
+		return try(f)
+	case f.Recipe == RecipeElsewhere && f.Manual && f.Stale:
+		return fail(PromotionStale)
+	case f.Recipe == RecipeElsewhere && f.Manual:
+		return wait(ForPromotion)
 	case f.Recipe == RecipeElsewhere && !f.Saved:
 		return do(SaveRecipe)
 	case f.Recipe == RecipeElsewhere:
@@ -75,8 +85,12 @@ func finish(f Facts) Decision {
 // abandon ends a capture that failed or is being deleted: the donor first, then what is left behind.
 func abandon(f Facts) Decision {
 	switch {
+	case f.Opened:
+		return do(CloseTrial)
 	case f.held():
 		return letGo(f)
+	case f.Trial != NoTrial:
+		return do(EndTrial)
 	case f.Pod != NoPod:
 		return do(DeletePod)
 	case f.Order:

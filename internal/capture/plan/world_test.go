@@ -32,6 +32,9 @@ type world struct {
 	// unrecorded: a hand has removed the record. disturbed: the pod was made.
 	unrecorded, disturbed bool
 
+	// tried is what only worlds with a trial or a gate have.
+	tried trialWorld
+
 	closed, succeeded bool
 	// lost counts adverse events, to keep the exploration finite and the paths readable.
 	lost int8
@@ -93,6 +96,7 @@ func (w world) derived() world {
 	w.f.Reported = w.adopted && !w.f.Outdated && (w.said && !w.f.Proven && !w.retracted && !w.proofGone || w.retracted && (w.f.Proven || w.f.Pod != PodFailed))
 	w.f.Proven = w.f.Proven && !w.proofGone
 	w.f.ProofLost = w.proofGone && (own(w.f.Snapshot) || own(w.f.Image))
+	w.deriveTrial()
 	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
 	w.f.Successor = w.successor()
 	w.f.Removing = w.f.Removing && w.f.Power != InstanceGone
@@ -207,6 +211,8 @@ func (w world) effect(d Decision) world {
 		f.Growing = false
 	case DeleteImage:
 		f.Image = Deleting
+	default:
+		w.effectOfTrial(d.Do)
 	}
 	return w.derived()
 }
@@ -256,6 +262,7 @@ func (w world) progress() world {
 		f.Image = Absent
 	case f.Queued:
 		f.Queued = false
+	case w.progressOfTrial():
 	case f.Power == Off && f.Node == NodeReady:
 		f.Node = NodeNotReady // noticed late: until now the node's last word stood
 	}
@@ -272,18 +279,26 @@ func notReady(n Node) Node {
 	return NodeNotReady
 }
 
-// adverse is every bad thing that can happen to this world from outside.
-func (w world) adverse() []world {
-	var out []world
-	add := func(change func(*world)) {
+// adding appends what becomes of the world by something adverse, if it becomes another one.
+func (w world) adding(out *[]world) func(change func(*world)) {
+	return func(change func(*world)) {
 		next := w
 		change(&next)
 		next = next.derived()
 		if next != w {
 			next.lost++
-			out = append(out, next)
+			*out = append(*out, next)
 		}
 	}
+}
+
+// adverse is every bad thing that can happen to this world from outside.
+func (w world) adverse() []world {
+	if w.tried.published {
+		return w.adverseToTrial()
+	}
+	var out []world
+	add := w.adding(&out)
 	add(func(n *world) { n.f.Deleting = true })
 	add(func(n *world) { n.f.Failed = false }) // the status is lost
 	add(func(n *world) { n.f.Queued = !n.f.MustBoot() })

@@ -1,0 +1,98 @@
+package plan
+
+// trialMutants are wrong about trials, and about who promotes.
+var trialMutants = []mutant{
+	{"promotes without a trial", with(func(f *Facts) { f.Tries = false })},
+	{"takes what is not judged for good", func(f Facts) Decision {
+		if d := Next(f); d.Do == WatchTrial && f.Trial == TrialBuilt && !f.Opened {
+			return do(PassTrial)
+		}
+		return Next(f)
+	}},
+	{"takes the judgement for the verdict", with(func(f *Facts) {
+		if f.Judged == VerdictPassed && !f.Opened {
+			f.Tried = VerdictPassed
+		}
+	})},
+	{"takes a doubt for a pass", with(func(f *Facts) {
+		if f.Judged == VerdictInconclusive {
+			f.Judged = VerdictPassed
+		}
+	})},
+	{"takes a doubt for a failure", with(func(f *Facts) {
+		if f.Judged == VerdictInconclusive {
+			f.Judged = VerdictFailed
+		}
+	})},
+	{"takes the open recipe for a promotion", func(f Facts) Decision {
+		if f.Opened && f.Trial == TrialBuilt && !f.Failed && !f.Deleting {
+			f.Opened, f.Trial, f.Tried, f.Recipe = false, NoTrial, VerdictPassed, RecipeHere
+		}
+		return Next(f)
+	}},
+	{"promotes while the trial node is there", with(func(f *Facts) {
+		if f.Tried == VerdictPassed && !f.Opened {
+			f.Trial = NoTrial
+		}
+	})},
+	{"leaves the recipe open until the verdict", func(f Facts) Decision {
+		if d := Next(f); d.Do == CloseTrial && f.Judged == NoVerdict && f.Trial == TrialBuilt {
+			return do(WatchTrial)
+		}
+		return Next(f)
+	}},
+	{"closes the recipe before the instance is made", func(f Facts) Decision {
+		if d := Next(f); d.Do == WatchTrial && f.Opened {
+			return do(CloseTrial)
+		}
+		return Next(f)
+	}},
+	{"ends the trial before it closes the recipe", with(func(f *Facts) { f.Opened = f.Opened && f.Trial == TrialMaking })},
+	{"leaves the recipe open when it is deleted", with(func(f *Facts) {
+		if f.Deleting {
+			f.Opened, f.Trial = false, NoTrial
+		}
+	})},
+	{"leaves the trial node when it fails", with(func(f *Facts) {
+		if f.Failed && !f.Opened {
+			f.Trial = NoTrial
+		}
+	})},
+	{"ends a trial before it writes the verdict", replace(do(Quarantine), do(EndTrial))},
+	{"ends a trial that passed before it writes that", replace(do(PassTrial), do(EndTrial))},
+	{"ends a trial that may come to something", replace(do(WatchTrial), do(EndTrial))},
+	{"goes on trying behind the end", with(func(f *Facts) {
+		if f.Trial == TrialBuilt && !f.Opened {
+			f.Deleting = false
+		}
+	})},
+	{"does not pause", with(func(f *Facts) { f.Paused = false })},
+	{"tries for ever", with(func(f *Facts) { f.TrialOver = false })},
+	{"waits for a node that nobody can judge", with(func(f *Facts) {
+		if f.Judged == VerdictInconclusive {
+			f.Judged = NoVerdict
+		}
+	})},
+	{"begins again while the last attempt goes", with(func(f *Facts) {
+		if f.Trial == TrialEnding && f.Tried == NoVerdict {
+			f.Trial = NoTrial
+		}
+	})},
+	{"quarantines for want of a verdict", replace(fail(TrialInconclusive), do(Quarantine))},
+	{"calls a failed trial a quarantine by somebody else", replace(fail(TrialFailed), fail(Quarantined))},
+	{"calls a quarantine a failed trial", replace(fail(Quarantined), fail(TrialFailed))},
+	{"promotes where a person does", with(func(f *Facts) { f.Manual = false })},
+	{"waits for a person for ever", with(func(f *Facts) { f.Stale = false })},
+	{"asks a person before the trial", func(f Facts) Decision {
+		if d := Next(f); d.Do == BeginTrial && f.Manual && f.Trial == NoTrial {
+			return wait(ForPromotion)
+		}
+		return Next(f)
+	}},
+	{"gives a person no time", with(func(f *Facts) { f.Stale = f.Stale || f.Manual })},
+	{"takes a promotion by hand for a verdict", with(func(f *Facts) {
+		if f.Recipe == RecipeHere && f.Trial == NoTrial {
+			f.Tries = false
+		}
+	})},
+}

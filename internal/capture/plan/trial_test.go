@@ -1,0 +1,168 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+)
+
+// ofTrials are the actions that belong to trials.
+const ofTrials = "|BeginTrial|CloseTrial|WatchTrial|PassTrial|Quarantine|EndTrial|"
+
+// goesOn are the actions that leave a trial behind, or end the capture.
+const goesOn = "|SaveRecipe|Promote|Retire|ScaleOut|Succeed|Close|"
+
+// trialProperties are those of trials and of the gate in front of a promotion.
+var trialProperties = []property{
+	{"nothing is tried that nobody asked to try", ofTrials, func(w world, _ Decision) bool { return w.f.Tries }},
+	{"nothing of a trial is left when the capture goes on or ends", goesOn, func(w world, _ Decision) bool {
+		return w.f.Trial == NoTrial && !w.tried.made && !w.f.Opened
+	}},
+	{"only what has passed its trial is promoted", "|SaveRecipe|Promote|", func(w world, _ Decision) bool {
+		return !w.f.Tries || w.tried.passed && w.f.Tried == VerdictPassed
+	}},
+	{"a pool is never left on an untried version", "|Succeed|Close|", func(w world, _ Decision) bool {
+		return !w.f.Tries || w.f.Recipe != RecipeHere && !w.f.Opened || w.tried.passed || w.tried.byHand
+	}},
+	{"an untried version is no success", "|Retire|ScaleOut|Succeed|", func(w world, _ Decision) bool {
+		return !w.f.Tries || w.tried.passed && w.f.Tried == VerdictPassed
+	}},
+	{"an open recipe is closed before anything else of the trial", "|PassTrial|Quarantine|EndTrial|", func(w world, _ Decision) bool { return !w.f.Opened }},
+	{"a recipe is open only until its instance is made", "|WatchTrial|Wait|Fail|", func(w world, d Decision) bool {
+		return !w.f.Opened || d.Do == WatchTrial && w.f.Trial == TrialMaking || d.Do == Fail
+	}},
+	{"promptness: whoever finds a recipe open that need not be closes it", "", func(w world, d Decision) bool {
+		needed := w.f.Trial == TrialMaking && w.f.Judged == NoVerdict && w.f.Tried == NoVerdict && !w.f.TrialOver && !w.f.Deleting && !w.f.Failed
+		return !w.f.Opened || needed || d.Do == CloseTrial || d.Do == Fail && w.f.Image != Complete
+	}},
+	{"a recipe is closed only where it is open, and not before its instance is made", "|CloseTrial|", func(w world, _ Decision) bool {
+		wanted := w.f.Trial == TrialMaking && w.f.Judged == NoVerdict && w.f.Tried == NoVerdict && !w.f.TrialOver && !w.f.Deleting && !w.f.Failed && w.f.Image == Complete
+		return w.f.Opened && !wanted
+	}},
+	{"one attempt at a time", "|BeginTrial|", func(w world, _ Decision) bool {
+		return !w.tried.made && (w.f.Trial == NoTrial || w.f.Trial == TrialDecided) && w.f.Tried == NoVerdict
+	}},
+	{"no attempt behind the end", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w world, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
+	{"no attempt before the pause is over, or behind the last", "|BeginTrial|", func(w world, _ Decision) bool { return !w.f.Paused && !w.f.TrialOver }},
+	{"only a judged version gets a verdict", "|PassTrial|Quarantine|", func(w world, d Decision) bool {
+		return w.f.Judged == VerdictPassed && d.Do == PassTrial || w.f.Judged == VerdictFailed && d.Do == Quarantine
+	}},
+	{"a verdict is written before the trial is ended", "|EndTrial|", func(w world, _ Decision) bool {
+		judged := w.f.Judged == VerdictPassed || w.f.Judged == VerdictFailed
+		return !judged || w.f.Tried != NoVerdict || w.f.Quarantined || w.f.Deleting || w.f.Failed
+	}},
+	{"a trial is not ended while it may come to something", "|EndTrial|", func(w world, _ Decision) bool {
+		return w.f.Trial == TrialEnding || w.f.Tried != NoVerdict || w.f.Judged != NoVerdict || w.f.TrialOver || w.f.Deleting || w.f.Failed
+	}},
+	{"nobody waits for a node that was judged", "|WatchTrial|", func(w world, _ Decision) bool { return w.f.Judged == NoVerdict && !w.f.TrialOver }},
+	{"a version that failed says so", "|Fail|", func(w world, d Decision) bool {
+		return (d.Why != TrialFailed || w.f.Quarantined && w.f.Tried == VerdictFailed) && (d.Why != Quarantined || w.f.Tried != VerdictFailed)
+	}},
+	{"nobody who could say is not a failure", "|Fail|", func(w world, d Decision) bool {
+		return d.Why != TrialInconclusive || w.f.TrialOver && !w.f.Quarantined && w.f.Tried == NoVerdict && w.f.Trial == NoTrial
+	}},
+	{"nothing is quarantined that has not failed", "", func(w world, _ Decision) bool { return !w.tried.wronged }},
+	{"where a person promotes nobody else does", "|SaveRecipe|Promote|", func(w world, _ Decision) bool { return !w.f.Manual }},
+	{"a person is waited for only behind the trial", "|Wait|", func(w world, d Decision) bool {
+		return d.Why != ForPromotion || w.f.Manual && !w.f.Stale && w.f.Trial == NoTrial && (!w.f.Tries || w.f.Tried == VerdictPassed)
+	}},
+	{"a version is stale only where a person was waited for", "|Fail|", func(w world, d Decision) bool { return d.Why != PromotionStale || w.f.Stale }},
+}
+
+// TestEveryReachableTrial holds the properties, and liveness, in every world that can be reached from a complete image.
+func TestEveryReachableTrial(t *testing.T) {
+	reached, facts, bad := explore(Next, publishedVersions(), safe)
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	attempts := int8(0)
+	for w := range reached {
+		if problem := live(Next, w); problem != "" {
+			t.Fatalf("liveness: %s, from %+v", problem, w)
+		}
+		attempts = max(attempts, w.tried.attempts)
+	}
+	if attempts < 3 {
+		t.Errorf("at most %d attempts were made", attempts)
+	}
+	t.Logf("%d worlds, %d distinct facts", len(reached), len(facts))
+}
+
+// TestWhereATrialMakesNoDifference: before the image is complete, and while its snapshot is there, whether a version is tried, and
+// who promotes it, changes no reachable decision. Faults of calls on that stretch need not be tried for both.
+func TestWhereATrialMakesNoDifference(t *testing.T) {
+	tried := 0
+	for f := range everywhere().facts {
+		copied := f.Snapshot != Absent && f.Snapshot != Deleting && f.Snapshot != Foreign
+		if f.Image == Complete && !copied && !f.held() && !f.Failed && !f.Deleting && !f.Quarantined {
+			continue
+		}
+		want := Next(f)
+		tried++
+		for _, manual := range []bool{false, true} {
+			other := f
+			other.Tries, other.Manual = true, manual
+			if got := Next(other); got != want {
+				t.Fatalf("%s, and %s for %+v", want, got, other)
+			}
+		}
+	}
+	if tried == 0 {
+		t.Error("no world was tried")
+	}
+}
+
+// TestATrialDoesNotAskTheDonor: once the donor is out of hands, nothing that can be seen of it changes a decision.
+func TestATrialDoesNotAskTheDonor(t *testing.T) {
+	_, facts, _ := explore(Next, publishedVersions(), safe)
+	for f := range facts {
+		want := Next(f)
+		for _, node := range []Node{NodeGone, NodeNotReady, NodeReady} {
+			for _, power := range []Power{InstanceGone, On, Changing, Off} {
+				other := f
+				other.Node, other.Power, other.Cordoned, other.Protected, other.Queued, other.Refused = node, power, !f.Cordoned, !f.Protected, !f.Queued, !f.Refused
+				if got := Next(other); got != want {
+					t.Fatalf("%s, and %s for %+v", want, got, other)
+				}
+			}
+		}
+	}
+}
+
+// TestATrialAloud reads what is done from a complete image on, for each way in which a version is tried and promoted.
+func TestATrialAloud(t *testing.T) {
+	const before, after = "DeleteSnapshot, ", "Retire, Succeed"
+	watched := "BeginTrial, WatchTrial, PassTrial, EndTrial, "
+	opened := "BeginTrial, WatchTrial, CloseTrial, WatchTrial, PassTrial, EndTrial, "
+	for _, w := range publishedVersions() {
+		want := before
+		switch {
+		case w.tried.inPool:
+			want += opened
+		case w.f.Tries:
+			want += watched
+		}
+		if w.f.Manual {
+			want += "Wait: Promotion, " + after
+		} else {
+			want += "SaveRecipe, Promote, " + after
+		}
+		var got []string
+		for range patience {
+			if w.closed {
+				break
+			}
+			d := Next(w.f)
+			if len(got) == 0 || got[len(got)-1] != d.String() {
+				got = append(got, d.String())
+			}
+			if next := w.effect(d); next != w {
+				w = next
+				continue
+			}
+			w = w.progress()
+		}
+		if said := strings.Join(got, ", "); said != want || !w.succeeded {
+			t.Errorf("in the pool %t, tried %t, by a person %t:\n got %s\nwant %s", w.tried.inPool, w.f.Tries, w.f.Manual, said, want)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package plan
+
+// trialWorld is what the model knows of a trial beside the facts.
+type trialWorld struct {
+	// published: the world begins with a complete image, and its donor is out of hands.
+	published bool
+	// inPool: the pool grows by the instance, and its recipe is open until that is made.
+	inPool bool
+	// made: something of the attempt is there, in the cloud or in the cluster; going: the cloud removes it.
+	made, going bool
+	// passed is the truth behind Tried: some attempt did pass. wronged: a version was quarantined that had not failed.
+	passed, wronged bool
+	// byHand: a person has pointed the recipe at the version.
+	byHand bool
+	// attempts that had something made.
+	attempts int8
+}
+
+// publishedVersions is every world in which a version is complete that is tried before it is promoted, or that a person
+// promotes. What came before is the same for every version: TestWhereATrialMakesNoDifference.
+func publishedVersions() []world {
+	w := world{f: Facts{Node: NodeReady, Power: On, Excess: true}}.derived()
+	for w.f.Image != Complete {
+		if after := w.effect(Next(w.f)); after != w {
+			w = after
+		} else {
+			w = w.progress()
+		}
+	}
+	w.tried.published = true
+	var worlds []world
+	for _, tries := range []bool{false, true} {
+		for _, inPool := range []bool{false, true} {
+			for _, manual := range []bool{false, true} {
+				if !tries && (inPool || !manual) {
+					continue
+				}
+				w.f.Tries, w.tried.inPool, w.f.Manual = tries, inPool, manual
+				worlds = append(worlds, w.derived())
+			}
+		}
+	}
+	return worlds
+}
+
+// deriveTrial fills in what follows of a trial's facts from others.
+func (w *world) deriveTrial() {
+	f := &w.f
+	if f.Trial == NoTrial || f.Trial == TrialEnding {
+		f.Judged = NoVerdict
+	}
+	if f.Image == Absent {
+		f.Tried = NoVerdict
+	}
+	f.Opened = f.Opened && f.Trial != NoTrial
+	f.Paused = f.Paused && f.Trial == NoTrial
+	f.Stale = f.Stale && f.Recipe == RecipeElsewhere
+	w.tried.going = w.tried.going && w.tried.made
+}
+
+func (w *world) effectOfTrial(action Action) {
+	f, t := &w.f, &w.tried
+	switch action {
+	case BeginTrial:
+		if f.Trial == NoTrial {
+			f.Trial = TrialDecided
+			return
+		}
+		f.Trial, f.Opened, t.made, t.attempts = TrialMaking, t.inPool, true, t.attempts+1
+	case CloseTrial:
+		f.Opened = false
+	case PassTrial:
+		f.Tried = VerdictPassed
+		t.passed = t.passed || f.Judged == VerdictPassed
+	case Quarantine:
+		f.Tried, f.Quarantined = VerdictFailed, true
+		t.wronged = t.wronged || f.Judged != VerdictFailed
+	case EndTrial:
+		switch {
+		case f.Trial != TrialEnding:
+			f.Trial = TrialEnding
+		case t.made:
+			t.going, f.Opened = true, false
+		default:
+			f.Trial, f.Paused = NoTrial, f.Tried == NoVerdict
+		}
+	default:
+	}
+}
+
+// progressOfTrial tells whether the world has moved.
+func (w *world) progressOfTrial() bool {
+	f, t := &w.f, &w.tried
+	switch {
+	case t.going:
+		t.made = false
+	case f.Trial == TrialMaking:
+		f.Trial = TrialBuilt
+	case f.Trial == TrialBuilt && f.Judged == NoVerdict && f.Tried == NoVerdict:
+		f.Judged = VerdictPassed
+	case f.Paused:
+		f.Paused = false
+	case f.Manual && f.Recipe == RecipeElsewhere && f.Trial == NoTrial && f.Image == Complete && !f.Quarantined && (!f.Tries || f.Tried == VerdictPassed):
+		f.Recipe, t.byHand = RecipeHere, true
+	default:
+		return false
+	}
+	return true
+}
+
+// adverseToTrial is every bad thing that can happen to a published version, its trial and its pool.
+func (w world) adverseToTrial() []world {
+	var out []world
+	add := w.adding(&out)
+	add(func(n *world) { n.f.Deleting = true })
+	add(func(n *world) { n.f.Failed = false }) // the status is lost
+	add(func(n *world) { n.proofGone = true })
+	add(func(n *world) { n.f.Quarantined = true })
+	add(func(n *world) { // no cloud deletes an image that a recipe names
+		if n.f.Recipe != RecipeHere && !n.f.Opened {
+			n.f.Image = Deleting
+		}
+	})
+	for _, other := range []Recipe{RecipeNewer, RecipeChanged} {
+		add(func(n *world) {
+			if n.f.Recipe == RecipeElsewhere {
+				n.f.Recipe, n.f.Opened = other, false
+			}
+		})
+	}
+	add(func(n *world) { // a person does not wait for the verdict
+		if n.f.Recipe == RecipeElsewhere && n.f.Image == Complete && !n.f.Opened {
+			n.f.Recipe, n.tried.byHand = RecipeHere, true
+		}
+	})
+	add(func(n *world) { n.f.Stale = n.f.Manual && n.f.Trial == NoTrial })
+	if w.f.Trial != NoTrial && w.f.Trial != TrialEnding {
+		add(func(n *world) { n.f.Judged = VerdictInconclusive })
+		add(func(n *world) { n.f.Judged = NoVerdict }) // what could not be seen can be
+		add(func(n *world) {
+			if n.f.Trial != TrialDecided && n.f.Judged == NoVerdict {
+				n.f.Judged = VerdictFailed
+			}
+		})
+		add(func(n *world) { // somebody removes the instance
+			if n.f.Trial == TrialBuilt {
+				n.f.Judged, n.tried.made = VerdictInconclusive, n.f.Opened
+			}
+		})
+	}
+	add(func(n *world) { n.f.TrialOver = n.f.Trial != NoTrial || n.f.Paused })
+	add(func(n *world) { // a hand removes the verdict
+		if n.f.Tried == VerdictPassed && n.f.Recipe == RecipeElsewhere {
+			n.f.Tried = NoVerdict
+		}
+	})
+	return out
+}
