@@ -32,6 +32,8 @@ func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
 	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
 		plan.DeleteSnapshot, plan.Promote, plan.Retire, plan.ScaleOut, plan.DeleteImage, plan.Enlarge, plan.Remove:
 		return e.actOnCloud(ctx, w, d.Do)
+	case plan.BeginTrial, plan.CloseTrial, plan.WatchTrial, plan.PassTrial, plan.Quarantine, plan.EndTrial:
+		return e.actOnTrial(ctx, w, d.Do)
 	}
 	return fmt.Errorf("no such action: %s", d.Do)
 }
@@ -71,6 +73,24 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 		return ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
 	default: // plan.SaveRecipe
 		return promotionOf(e).saveRecipe(ctx, w)
+	}
+}
+
+// actOnTrial does what concerns the trial of the version.
+func (e *Engine) actOnTrial(ctx context.Context, w *world, action plan.Action) error {
+	switch action {
+	case plan.BeginTrial:
+		return trialsOf(e).begin(ctx, w)
+	case plan.CloseTrial:
+		return trialsOf(e).closeRecipe(ctx, w)
+	case plan.WatchTrial:
+		return trialsOf(e).watch(ctx, w)
+	case plan.PassTrial:
+		return trialsOf(e).pass(ctx, w)
+	case plan.Quarantine:
+		return trialsOf(e).quarantine(ctx, w)
+	default: // plan.EndTrial
+		return trialsOf(e).end(ctx, w)
 	}
 }
 

@@ -63,6 +63,37 @@ func (a announcer) announceWayBack(before, p *v1alpha1.Prototype) {
 	}
 }
 
+// announceAwaiting records once that a version waits for a person.
+func (a announcer) announceAwaiting(before, p *v1alpha1.Prototype) {
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)
+	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	if a.Recorder != nil && is != nil && is.Reason == AwaitingPromotion && (was == nil || was.Reason != is.Reason) {
+		a.Recorder.Eventf(p, nil, corev1.EventTypeNormal, AwaitingPromotion, "Capture", "%s", is.Message)
+	}
+}
+
+// begins is the event of an attempt at a trial.
+func (a announcer) begins(w *world) {
+	where := "beside"
+	if w.record.Trial.InPool {
+		where = "in"
+	}
+	a.event(w, corev1.EventTypeNormal, "Trying", "a node is built from version %s %s pool %s to try the version", w.p.Spec.Version, where, w.p.Spec.Pool)
+}
+
+// passed is the event of a verdict. That of the other one is the failure's.
+func (a announcer) passed(w *world) {
+	a.event(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
+}
+
+// ends is the event of an attempt that could not tell.
+func (a announcer) ends(w *world) {
+	if w.facts.Tried == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
+		a.event(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d could not tell whether version %s of pool %s is good: %s",
+			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, w.doubt())
+	}
+}
+
 // announceDisbelief logs and records once for each cause that a report is not believed: every pass finds it anew.
 func (a announcer) announceDisbelief(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionGeneralized)

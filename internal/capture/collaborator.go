@@ -70,6 +70,14 @@ type (
 		Cloud     cloud.Provider
 		namespace string
 	}
+	// trials have a node built from a version, and the version judged by it.
+	trials struct {
+		ledger
+		announcer
+		Cloud  cloud.Provider
+		tryout Tryout
+		now    func() time.Time
+	}
 	// ending turns what a cloud will not do into the end of a capture.
 	ending struct {
 		announcer
@@ -82,6 +90,7 @@ type (
 		Cloud         cloud.Provider
 		rules         ruleBook
 		promotion     promotion
+		trials        trials
 		preflights    *preflights
 		namespace     string
 		image         string
@@ -122,11 +131,15 @@ func artifactsOf(e *Engine) artifacts { return artifacts{e.Cloud} }
 
 func promotionOf(e *Engine) promotion { return promotion{ledgerOf(e), e.Cloud, e.namespace()} }
 
+func trialsOf(e *Engine) trials {
+	return trials{ledgerOf(e), announcerOf(e), e.Cloud, e.Tryout, e.now}
+}
+
 func endingOf(e *Engine) ending { return ending{announcerOf(e), e.now} }
 
 func inquiryOf(e *Engine) inquiry {
 	return inquiry{
-		Client: e.Client, Kube: e.Kube, Cloud: e.Cloud, rules: rulesOf(e), promotion: promotionOf(e), preflights: &e.preflights,
+		Client: e.Client, Kube: e.Kube, Cloud: e.Cloud, rules: rulesOf(e), promotion: promotionOf(e), trials: trialsOf(e), preflights: &e.preflights,
 		namespace: e.podNamespace(), image: e.Image, AllowedImages: e.AllowedImages, CheckRules: e.CheckRules, OwnNode: e.OwnNode,
 		Kured: e.Kured, Drives: e.Drives, concurrent: e.concurrent(), now: e.now,
 	}

@@ -46,6 +46,8 @@ type Engine struct {
 	// PolicyConcurrent, if set, tells how many the policies of the cluster allow; the larger number counts. It
 	// must be quick and safe for concurrent use.
 	PolicyConcurrent func() int
+	// Tryout looks at trial nodes. Without it nothing is tried, and a Prototype that asks for a trial is refused.
+	Tryout Tryout
 	// Now is the clock. time.Now if nil.
 	Now func() time.Time
 	// Recorder of events, which must take notes of any length; none are recorded if nil.
@@ -102,6 +104,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 		announcerOf(e).announceDisbelief(before, p)
 		announcerOf(e).announceWayBack(before, p)
 		announcerOf(e).announceDonor(before, p)
+		announcerOf(e).announceAwaiting(before, p)
 	}
 	if err != nil {
 		return Result{After: e.backOff(name, err)}, err

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/spread"
@@ -97,17 +98,23 @@ func (q inquiry) customData(ctx context.Context, w *world) (admission.CustomData
 // before the capture begins.
 const preflightLife = time.Minute
 
+// thought is a capture that is thought of.
+type thought struct {
+	cloud.PreflightSpec
+	trial v1alpha1.TrialMode
+}
+
 // preflights are those that found nothing in the cloud's way, by what was thought of: the time of each.
 type preflights struct{ sync.Map }
 
 // stands tells whether one that was made of the same found nothing a moment ago.
-func (f *preflights) stands(spec cloud.PreflightSpec, now time.Time) bool {
+func (f *preflights) stands(spec thought, now time.Time) bool {
 	at, found := f.Load(spec)
 	return found && now.Sub(at.(time.Time)).Abs() < preflightLife
 }
 
 // passed keeps one, and forgets what stands no more.
-func (f *preflights) passed(spec cloud.PreflightSpec, now time.Time) {
+func (f *preflights) passed(spec thought, now time.Time) {
 	f.Range(func(other, at any) bool {
 		if now.Sub(at.(time.Time)).Abs() >= preflightLife {
 			f.Delete(other)
@@ -120,13 +127,17 @@ func (f *preflights) passed(spec cloud.PreflightSpec, now time.Time) {
 // preflight asks the provider, unless it has just said that nothing is in the way. What it says of the instance with
 // each look counts in any case, and so does what it says of the pool, which is looked at after this.
 func (q inquiry) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error) {
-	spec := cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
-		Removes: w.p.Spec.Settings.DonorLeaves(), Grows: w.p.Spec.Settings.GrowsFirst()}
+	spec := thought{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
+		Removes: w.p.Spec.Settings.DonorLeaves(), Grows: w.p.Spec.Settings.GrowsFirst()}, trial: w.p.Spec.Settings.Trial.Mode}
 	if w.instance.ID != "" && q.preflights.stands(spec, q.now()) {
 		return slices.Clone(w.instance.Refusals), nil
 	}
-	refusals, err := q.Cloud.Preflight(ctx, spec)
-	if err == nil && len(refusals) == 0 {
+	refusals, err := q.Cloud.Preflight(ctx, spec.PreflightSpec)
+	if err != nil {
+		return refusals, err
+	}
+	ofTrial, err := q.trials.preflight(ctx, w)
+	if refusals = append(refusals, ofTrial...); err == nil && len(refusals) == 0 {
 		q.preflights.passed(spec, q.now())
 	}
 	return refusals, err

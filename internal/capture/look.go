@@ -61,6 +61,7 @@ type world struct {
 	retire    []string
 	successor string // the node that takes the donor's place, if it is there
 	capacity  int64  // of the pool, where it was looked at for a successor
+	trial     sighting
 	savedAs   string // the Secret that keeps what the recipe loses
 	// customData is the copy that goes with it; nil if nobody named one.
 	customData []byte
@@ -96,7 +97,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 	}
 	for _, part := range []func(context.Context, *world) error{
 		podsOf(e).lookPod, artifactsOf(e).lookCopy, departuresOf(e).lookAhead, e.lookInstance, departuresOf(e).lookBehind, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
-		promotionOf(e).lookRecipe, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain,
+		trialsOf(e).lookTrial, trialsOf(e).lookGate, trialsOf(e).judge, promotionOf(e).lookRecipe, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err

@@ -24,6 +24,10 @@ var (
 	booting = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 2}
 	// leisurely is for what keeps nobody out of service.
 	leisurely = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
+	// trying keeps nobody out of service, and takes from a quarter of an hour to two.
+	trying = tempo{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.2}
+	// awaiting is for a person.
+	awaiting = tempo{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
 	// publishing keeps nobody out of service either, and takes from half an hour to two.
 	publishing = tempo{shortest: 2 * time.Second, longest: time.Minute, share: 0.5}
 )
@@ -32,6 +36,7 @@ var (
 var tempos = map[plan.Reason]tempo{
 	plan.ForPowerOn: booting, plan.ForReady: booting,
 	plan.ForTurn: leisurely, plan.ForNeighbour: leisurely, plan.ForImage: publishing, plan.ForDeletion: leisurely, plan.ForHolder: leisurely,
+	plan.ForTrial: trying, plan.ForPromotion: awaiting,
 	plan.ForSuccessor: leisurely, plan.ForRemoval: leisurely,
 }
 
@@ -43,9 +48,10 @@ const (
 )
 
 // lasting are the actions that begin what takes a while, with the wait whose pace they go at: nobody needs to look
-// right behind them. Two of them are decided again until it is done.
+// right behind them. Some of them are decided again until it is done.
 var lasting = map[plan.Action]plan.Reason{
 	plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage, plan.TakeSnapshot: plan.ForSnapshot, plan.Start: plan.ForPowerOn,
+	plan.WatchTrial: plan.ForTrial, plan.EndTrial: plan.ForTrial,
 }
 
 // pace says how long to wait before the next look, so that short work is noticed at once and long work is

@@ -16,8 +16,8 @@ import (
 func (m promotion) lookRecipe(ctx context.Context, w *world) error {
 	f := &w.facts
 	copied := f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting && f.Snapshot != plan.Foreign
-	if f.Image != plan.Complete || copied || f.Failed || f.Deleting {
-		return nil // the snapshot goes first
+	if f.Image != plan.Complete || copied || f.Failed || f.Deleting || f.Trial != plan.NoTrial {
+		return nil // the snapshot goes first, and the trial
 	}
 	var err error
 	if w.recipe, err = m.Cloud.Pool(ctx, w.pool); err != nil {

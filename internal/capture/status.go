@@ -35,6 +35,8 @@ var phases = map[plan.Action]v1alpha1.Phase{
 	plan.Enlarge: v1alpha1.PhaseGrowing, plan.Remove: v1alpha1.PhaseRemoving, plan.DeleteNode: v1alpha1.PhaseRemoving,
 	plan.Unprotect: v1alpha1.PhaseReleasing, plan.Release: v1alpha1.PhaseReleasing, plan.Forget: v1alpha1.PhaseReleasing,
 	plan.Publish: v1alpha1.PhasePublishing, plan.DeleteSnapshot: v1alpha1.PhasePublishing,
+	plan.BeginTrial: v1alpha1.PhaseTrying, plan.CloseTrial: v1alpha1.PhaseTrying, plan.WatchTrial: v1alpha1.PhaseTrying,
+	plan.PassTrial: v1alpha1.PhaseTrying, plan.Quarantine: v1alpha1.PhaseTrying, plan.EndTrial: v1alpha1.PhaseTrying,
 	plan.SaveRecipe: v1alpha1.PhasePromoting, plan.Promote: v1alpha1.PhasePromoting,
 	plan.Retire: v1alpha1.PhaseRetiring, plan.ScaleOut: v1alpha1.PhaseScalingOut,
 	plan.Succeed: v1alpha1.PhaseSucceeded,
@@ -46,6 +48,7 @@ var waits = map[plan.Reason]v1alpha1.Phase{
 	plan.ForTurn: v1alpha1.PhasePending, plan.ForNeighbour: v1alpha1.PhaseReserving, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
 	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForSuccessor: v1alpha1.PhaseGrowing, plan.ForRemoval: v1alpha1.PhaseRemoving, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
+	plan.ForTrial: v1alpha1.PhaseTrying, plan.ForPromotion: v1alpha1.PhaseAwaitingPromotion,
 }
 
 // report writes what was seen and decided into the status.
@@ -56,11 +59,13 @@ func report(w *world, d plan.Decision, now time.Time) {
 		s.Failure = failure(w, d)
 	}
 	enter(s, phaseOf(w, d), now)
-	s.Progress = cmp.Or(departureProgress(w, d), progress(w, d))
+	s.Progress = cmp.Or(departureProgress(w, d), trialProgress(w, d), progress(w, d))
 	reportDonor(w, now)
 	reportImage(w)
 	reportRecipe(w, d)
+	reportTrial(w, now)
 	reportConditions(w.p, d, now)
+	reportTried(w, d, now)
 	reportDisbelief(w, now)
 	reportWayBack(w, now)
 }
@@ -234,10 +239,14 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 		set(v1alpha1.ConditionReady, metav1.ConditionTrue, "Promoted", "the recipe of pool "+p.Spec.Pool+" points at version "+p.Spec.Version)
 	case s.Failure != nil:
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, s.Failure.Reason, s.Failure.Message)
+	case d.Why == plan.ForPromotion:
+		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, AwaitingPromotion, awaited(p))
 	default:
 		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InProgress", "the capture is in progress")
 	}
-	if p.Status.Terminal() {
+	if d.Why == plan.ForPromotion {
+		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, AwaitingPromotion, awaited(p))
+	} else if p.Status.Terminal() {
 		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, "Ended", "the capture has ended")
 	} else {
 		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, string(s.Phase), "the capture is in progress")
@@ -267,7 +276,9 @@ func noteRecovery(p *v1alpha1.Prototype) {
 func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 	var e *cloud.Error
 	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
-	departs := p.Status.Phase == v1alpha1.PhaseRemoving // what keeps it there is told, whatever the capture failed for
+	record, _ := v1alpha1.RecordOf(p)
+	trying := record.Trial != nil && record.Trial.Name != ""
+	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying // what keeps it there is told, whatever the capture failed for
 	if p.Status.Failure != nil && !departs || !errors.As(err, &e) && !inCluster {
 		return
 	}

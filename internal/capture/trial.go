@@ -1,0 +1,341 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+const (
+	// firstPause is how long nothing is tried behind an attempt that could not tell. Each further pause is twice as long.
+	firstPause = 5 * time.Minute
+	// seenEvery is how often it is written down that somebody looks, and blindAfter what is no pause between two looks.
+	seenEvery, blindAfter = time.Minute, 3 * time.Minute
+)
+
+// TrialUnsupported is the reason of a refusal: nobody can build a trial node, or look at it.
+const TrialUnsupported = "TrialUnsupported"
+
+// sighting is what one look found of a trial.
+type sighting struct {
+	cloud cloud.Trial
+	// subject of whoever looks at its node, and what that one saw.
+	subject trial.Subject
+	sight   trial.Sight
+	// verdict on this attempt; nil where nothing is judged.
+	verdict *trial.Verdict
+	// blind tells that its node could not be looked at.
+	blind bool
+}
+
+// lookGate tells who promotes the version, and since when that is waited for: since it has passed its trial, or was made.
+func (t trials) lookGate(_ context.Context, w *world) error {
+	f, settings := &w.facts, w.p.Spec.Settings.Defaulted()
+	result, since := trial.Read(w.image.Tags[cloud.TagTrial])
+	_, blamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
+	switch {
+	case f.Quarantined && blamed:
+		f.Tried = plan.VerdictFailed
+	case result == trial.Passed:
+		f.Tried = plan.VerdictPassed
+	}
+	f.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
+	if !f.Tries {
+		since = history.BuiltAt(w.image)
+	}
+	f.Stale = f.Manual && !since.IsZero() && t.now().Sub(since) > settings.Promotion.Timeout.Duration
+	return nil
+}
+
+// lookTrial looks how far the trial is that the record tells of, whatever else is the matter: what it has opened must be
+// closed.
+func (t trials) lookTrial(ctx context.Context, w *world) error {
+	f, r := &w.facts, w.record.Trial
+	f.Tries = w.p.Spec.Settings.Tries()
+	if r == nil || w.orphan {
+		return nil
+	}
+	now := t.now()
+	f.TrialOver = now.Sub(r.StartedAt.Time)-blindness(r, now) > w.p.Spec.Settings.Defaulted().Trial.Timeout.Duration
+	if r.Name == "" {
+		f.Paused = r.EndedAt != nil && now.Sub(r.EndedAt.Time) < pauseBehind(r.Attempt)
+		return nil
+	}
+	trialist, err := t.trialist()
+	if err != nil {
+		return err
+	}
+	if w.trial.cloud, err = trialist.Trial(ctx, w.trialSpec()); err != nil {
+		return err
+	}
+	f.Opened, f.Trial = w.trial.cloud.Open, howFar(w.trial.cloud, r)
+	return nil
+}
+
+// pauseBehind is how long nothing is tried behind so many attempts.
+func pauseBehind(attempts int32) time.Duration { return firstPause << min(max(attempts-1, 0), 8) }
+
+// blindness is for how long nobody has looked since the attempt began.
+func blindness(r *v1alpha1.TrialRecord, now time.Time) time.Duration {
+	if r.SeenAt == nil || r.Name == "" {
+		return 0
+	}
+	if gap := now.Sub(r.SeenAt.Time); gap > blindAfter {
+		return r.Blind.Duration + gap
+	}
+	return r.Blind.Duration
+}
+
+func howFar(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
+	switch {
+	case r.Ending:
+		return plan.TrialEnding
+	case len(seen.Instances) > 0, r.RunningSince != nil:
+		return plan.TrialBuilt
+	case seen.State == cloud.Absent:
+		return plan.TrialDecided
+	case seen.State == cloud.Pending:
+		return plan.TrialMaking
+	}
+	return plan.TrialBuilt // it runs, or came to nothing
+}
+
+// judge an attempt, where that is asked for: not behind a verdict, or the end.
+func (t trials) judge(ctx context.Context, w *world) error {
+	f := &w.facts
+	open := f.Trial == plan.TrialDecided || f.Trial == plan.TrialMaking || f.Trial == plan.TrialBuilt
+	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.Tried != plan.NoVerdict || f.Quarantined || w.held() {
+		return nil
+	}
+	w.trial.subject = w.subject(t.now())
+	verdict := t.see(ctx, w)
+	w.trial.verdict = &verdict
+	switch verdict.Result {
+	case trial.Passed:
+		f.Judged = plan.VerdictPassed
+	case trial.Failed:
+		f.Judged = plan.VerdictFailed
+	case trial.Inconclusive:
+		f.Judged = plan.VerdictInconclusive
+	case trial.Pending, trial.Skipped:
+	}
+	return nil
+}
+
+// see has the node looked at, as soon as there is an instance.
+func (t trials) see(ctx context.Context, w *world) trial.Verdict {
+	subject := w.trial.subject
+	if len(subject.Instances) == 0 || subject.Facts.Instance.Gone {
+		return trial.Judge(subject.Facts)
+	}
+	sight, err := t.tryout.Look(ctx, subject)
+	if err != nil {
+		w.trial.blind = true
+		return trial.Unseen(w.record.Trial.Unread+1, err.Error())
+	}
+	w.trial.sight = sight
+	return trial.Judge(sight.Facts)
+}
+
+// subject is what is known of the attempt without the cluster.
+func (w *world) subject(now time.Time) trial.Subject {
+	p, r, seen := w.p.DeepCopy(), w.record.Trial, w.trial.cloud
+	p.Spec.Settings = p.Spec.Settings.Defaulted()
+	f := trial.Facts{Now: now, Begun: r.BegunAt.Time, Blind: blindness(r, now)}
+	f.Limits.Soak = max(p.Spec.Settings.Trial.Soak.Duration, 1) // none at all is not the default
+	if w.proof != nil {
+		f.Proven = w.proof.ManifestDigest
+	}
+	switch gone := len(seen.Instances) == 0 && (seen.State == cloud.Failed || seen.State == cloud.Absent && r.RunningSince != nil); {
+	case seen.NoRoom:
+		f.Instance.Refused = orNothing(seen.Trouble)
+	case gone, seen.State == cloud.Deleting:
+		f.Instance.Gone = true
+	case seen.State == cloud.Failed:
+		f.Instance.Broken = orNothing(seen.Trouble)
+	case r.RunningSince != nil:
+		f.Instance.Running = r.RunningSince.Time
+	case seen.State == cloud.Complete:
+		f.Instance.Running = now
+	}
+	return trial.Subject{Prototype: p, Pool: w.pool, Spec: w.trialSpec(), Attempt: r.Attempt, Instances: seen.Instances, Image: w.image, Facts: f}
+}
+
+func (w *world) trialSpec() cloud.TrialSpec {
+	spec := cloud.TrialSpec{
+		ImageRef: w.ref(), InPool: w.p.Spec.Settings.Trial.Mode == v1alpha1.TrialInPool, RemoveBootstrap: removesBootstrap(w.p),
+		Tags: map[string]string{cloud.TagPrototype: w.p.Name, cloud.TagUID: string(w.p.UID)},
+	}
+	if r := w.record.Trial; r != nil {
+		spec.Name, spec.InPool, spec.Image, spec.Capacity = r.Name, r.InPool, r.Image, r.Capacity
+	}
+	return spec
+}
+
+// trialist is the provider's, for whom there is somebody to look at what it builds.
+func (t trials) trialist() (cloud.Trialist, error) {
+	trialist, able := cloud.As[cloud.Trialist](t.Cloud)
+	if !able || t.tryout == nil {
+		r := trialUnsupported()
+		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
+	}
+	return trialist, nil
+}
+
+func trialUnsupported() cloud.Refusal {
+	return cloud.Refuse(TrialUnsupported, "nothing here can build a node from a version to try it", "do not try versions (settings.trial.mode: Off)")
+}
+
+// preflight looks whether a trial could be made that the settings ask for.
+func (t trials) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error) {
+	if !w.p.Spec.Settings.Tries() {
+		return nil, nil
+	}
+	trialist, err := t.trialist()
+	if err != nil {
+		return []cloud.Refusal{trialUnsupported()}, nil
+	}
+	spec := w.trialSpec()
+	spec.Name = trialName(w.p, 1)
+	return trialist.PreflightTrial(ctx, spec)
+}
+
+func trialName(p *v1alpha1.Prototype, attempt int32) string {
+	return fmt.Sprintf("%s-trial-%d", p.Name, attempt)
+}
+
+// note changes the trial's record.
+func (t trials) note(ctx context.Context, w *world, change func(*v1alpha1.TrialRecord)) error {
+	var r v1alpha1.TrialRecord
+	if w.record.Trial != nil {
+		r = *w.record.Trial
+	}
+	change(&r)
+	return t.record(ctx, w, func(record *v1alpha1.Record) { record.Trial = &r })
+}
+
+// begin writes an attempt down, and what the pool has then to come back to. Where that is written down, it has the cloud build the
+// instance; a pool that somebody has changed in between is written down again.
+func (t trials) begin(ctx context.Context, w *world) error {
+	if w.record.Trial == nil || w.record.Trial.Name == "" {
+		return t.decide(ctx, w)
+	}
+	trialist, err := t.trialist()
+	if err != nil {
+		return err
+	}
+	_, err = trialist.EnsureTrial(ctx, w.trialSpec())
+	if cloud.Is(err, cloud.Conflict) {
+		pool, poolErr := t.Cloud.Pool(cloud.Anew(ctx), w.pool)
+		if poolErr != nil || pool.Recipe.Image == w.record.Trial.Image && pool.Capacity == w.record.Trial.Capacity {
+			return err
+		}
+		return t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Image, r.Capacity = pool.Recipe.Image, pool.Capacity })
+	}
+	return err
+}
+
+func (t trials) decide(ctx context.Context, w *world) error {
+	pool, err := t.Cloud.Pool(ctx, w.pool)
+	if err != nil {
+		return err
+	}
+	now := metav1.NewTime(t.now())
+	err = t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
+		started := r.StartedAt
+		if started.IsZero() {
+			started = now
+		}
+		*r = v1alpha1.TrialRecord{
+			Attempt: r.Attempt + 1, Name: trialName(w.p, r.Attempt+1), InPool: w.p.Spec.Settings.Trial.Mode == v1alpha1.TrialInPool,
+			Image: pool.Recipe.Image, Capacity: pool.Capacity, StartedAt: started, BegunAt: now, SeenAt: &now,
+		}
+	})
+	if err == nil {
+		t.begins(w)
+	}
+	return err
+}
+
+// closeRecipe gives the pool's recipe back what it named.
+func (t trials) closeRecipe(ctx context.Context, w *world) error {
+	trialist, err := t.trialist()
+	if err != nil {
+		return err
+	}
+	return trialist.CloseTrial(ctx, w.trialSpec())
+}
+
+// watch writes down what a later look needs of this one.
+func (t trials) watch(ctx context.Context, w *world) error {
+	r, now := w.record.Trial, t.now()
+	running := w.trial.subject.Facts.Instance.Running
+	news := r.RunningSince == nil && !running.IsZero() || w.trial.blind || r.Unread > 0 || r.SeenAt == nil || now.Sub(r.SeenAt.Time) >= seenEvery
+	if !news {
+		return nil
+	}
+	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
+		if r.RunningSince == nil && !running.IsZero() {
+			since := metav1.NewTime(running)
+			r.RunningSince = &since
+		}
+		if w.trial.blind {
+			r.Unread++
+			return
+		}
+		seen := metav1.NewTime(now)
+		r.Blind.Duration, r.SeenAt, r.Unread = blindness(r, now), &seen, 0
+	})
+}
+
+// pass writes on the image that the version has passed.
+func (t trials) pass(ctx context.Context, w *world) error {
+	err := t.Cloud.TagImage(ctx, w.ref(), map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, t.now())})
+	if err == nil {
+		t.passed(w)
+	}
+	return err
+}
+
+// quarantine writes on the image that the version has failed, and why.
+func (t trials) quarantine(ctx context.Context, w *world) error {
+	return t.Cloud.TagImage(ctx, w.ref(), map[string]string{
+		cloud.TagQuarantined: trial.Blame(w.trial.verdict.Message), cloud.TagTrial: trial.Mark(trial.Failed, t.now()),
+	})
+}
+
+// end removes all that an attempt has made. That it goes is written down first, and that nothing is left last: once a look has
+// found nothing in the cloud, and whoever looked at the node has nothing in the cluster.
+func (t trials) end(ctx context.Context, w *world) error {
+	if !w.record.Trial.Ending {
+		err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Ending = true })
+		if err == nil {
+			t.ends(w)
+		}
+		return err
+	}
+	trialist, err := t.trialist()
+	if err != nil {
+		return err
+	}
+	left, err := t.tryout.Clean(ctx, w.subject(t.now()))
+	if err != nil {
+		return err
+	}
+	state, err := trialist.EndTrial(ctx, w.trialSpec())
+	if err != nil || left || state != cloud.Absent || w.trial.cloud.State != cloud.Absent {
+		return err
+	}
+	now := metav1.NewTime(t.now())
+	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
+		r.Name, r.Ending, r.RunningSince, r.EndedAt = "", false, nil, &now
+	})
+}

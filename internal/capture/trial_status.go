@@ -1,0 +1,170 @@
+package capture
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+const (
+	// TrialPassed is the reason of condition Tried, and of an event, once the version has passed.
+	TrialPassed = "TrialPassed"
+	// AwaitingPromotion is the reason of conditions Ready and Reconciling, and of an event, while a person is waited for.
+	AwaitingPromotion = "AwaitingPromotion"
+)
+
+// reportTrial writes what is known of the trial. What an earlier look has found stays, so that who reads the status of a
+// trial that has ended sees what it came to.
+func reportTrial(w *world, now time.Time) {
+	f, r := &w.facts, w.record.Trial
+	if !f.Tries || r == nil && f.Tried == plan.NoVerdict || f.Image != plan.Complete {
+		return
+	}
+	s := w.p.Status.Trial
+	if s == nil {
+		s = &v1alpha1.TrialStatus{Mode: w.p.Spec.Settings.Trial.Mode, Result: v1alpha1.TrialPending}
+	}
+	if r != nil {
+		started := metav1.NewMicroTime(r.StartedAt.Time)
+		if s.Attempt != r.Attempt {
+			s = &v1alpha1.TrialStatus{Mode: s.Mode, Result: v1alpha1.TrialPending}
+		}
+		s.Attempt, s.StartedAt = r.Attempt, &started
+	}
+	w.p.Status.Trial = s
+	if w.trial.verdict != nil {
+		takeSight(s, w, now)
+	}
+	result, at := trial.Read(w.image.Tags[cloud.TagTrial])
+	blamed, isBlamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
+	switch {
+	case f.Tried == plan.VerdictFailed && isBlamed:
+		s.Result, s.Message = v1alpha1.TrialFailed, blamed
+	case f.Tried == plan.VerdictPassed:
+		s.Result = v1alpha1.TrialPassed
+		s.Message = "every check has passed"
+	case r != nil && (r.Name == "" || r.Ending):
+		s.Result = v1alpha1.TrialInconclusive
+		return
+	default:
+		return
+	}
+	if finished := metav1.NewMicroTime(at); result != "" {
+		s.FinishedAt = &finished
+	}
+}
+
+// takeSight takes over what was seen of an attempt. A verdict on the version is one only once it stands on the image.
+func takeSight(s *v1alpha1.TrialStatus, w *world, now time.Time) {
+	verdict, sight := w.trial.verdict, w.trial.sight
+	s.Result, s.Message = v1alpha1.TrialPending, verdict.Message
+	if verdict.Result == trial.Inconclusive {
+		s.Result = v1alpha1.TrialInconclusive
+	}
+	if len(w.trial.cloud.Instances) > 0 {
+		s.Instance = string(w.trial.cloud.Instances[0].ID)
+	}
+	s.Node = cmp.Or(sight.Facts.Node, s.Node)
+	if sight.Node != nil {
+		s.Seen = sight.Node
+	}
+	if len(verdict.Checks) > 0 {
+		s.Checks = checksSince(s.Checks, verdict.Checks, now)
+	}
+}
+
+// checksSince are the checks, each with the time since which it has its result.
+func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Time) []v1alpha1.TrialCheck {
+	since := map[string]v1alpha1.TrialCheck{}
+	for _, check := range before {
+		since[check.Name] = check
+	}
+	next := make([]v1alpha1.TrialCheck, len(checks))
+	for i, check := range checks {
+		at := metav1.NewMicroTime(now)
+		next[i] = v1alpha1.TrialCheck{Name: string(check.Name), Result: v1alpha1.TrialResult(check.Result), Message: check.Message, At: &at}
+		if was, known := since[string(check.Name)]; known && was.Result == next[i].Result {
+			next[i].At = was.At
+		}
+	}
+	return next
+}
+
+// doubt is why the attempt, or the last one, could not tell.
+func (w *world) doubt() string {
+	switch {
+	case w.trial.verdict != nil && w.trial.verdict.Result == trial.Inconclusive:
+		return w.trial.verdict.Message
+	case w.trial.verdict != nil:
+		return fmt.Sprintf("time is up, and %s", w.trial.verdict.Message)
+	case w.p.Status.Trial != nil && w.p.Status.Trial.Message != "":
+		return w.p.Status.Trial.Message
+	}
+	return "nobody has written down why"
+}
+
+// trialProgress is what a trial, or the promotion by a person, is at.
+func trialProgress(w *world, d plan.Decision) string {
+	switch {
+	case d.Do == plan.BeginTrial && w.facts.Trial == plan.NoTrial:
+		return "a trial is begun"
+	case d.Do == plan.BeginTrial:
+		return "the trial node is ordered"
+	case d.Do == plan.CloseTrial:
+		return "the recipe is given back what it named before the trial"
+	case d.Do == plan.WatchTrial && w.trial.verdict != nil:
+		return w.trial.verdict.Message
+	case d.Do == plan.EndTrial:
+		return "the trial node is removed"
+	case d.Why == plan.ForTrial:
+		return "the last attempt could not tell, and another follows: " + w.doubt()
+	case d.Why == plan.ForPromotion:
+		return fmt.Sprintf("waiting for `kamino promote %s %s`", w.p.Spec.Pool, w.p.Spec.Version)
+	}
+	return ""
+}
+
+// reportTried sets the condition of the trial.
+func reportTried(w *world, d plan.Decision, now time.Time) {
+	p, f := w.p, &w.facts
+	of := fmt.Sprintf("version %s of pool %s", p.Spec.Version, p.Spec.Pool)
+	switch {
+	case p.Status.Trial == nil:
+	case f.Tried == plan.VerdictPassed:
+		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionTrue, TrialPassed, of+" has passed its trial")
+	case f.Tried == plan.VerdictFailed:
+		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionFalse, string(plan.TrialFailed), of+" has failed its trial: "+p.Status.Trial.Message)
+	case d.Why == plan.ForTrial, d.Why == plan.TrialInconclusive:
+		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionUnknown, string(plan.TrialInconclusive), "nobody could tell yet whether "+of+" is good")
+	case !f.Failed && !f.Deleting && d.Do != plan.Fail:
+		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionUnknown, string(v1alpha1.PhaseTrying), of+" is tried")
+	}
+}
+
+// awaited says what a version waits for that a person promotes.
+func awaited(p *v1alpha1.Prototype) string {
+	return fmt.Sprintf("version %s of pool %s is complete and waits for a person to promote it: kamino promote %s %s", p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version)
+}
+
+// trialSentence says why a version that is complete is not used.
+func trialSentence(w *world, why plan.Reason) string {
+	version, pool, settings := w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted()
+	later := fmt.Sprintf("`kamino promote %s %s` points the pool at it", pool, version)
+	switch why {
+	case plan.TrialFailed:
+		blamed, _ := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
+		return fmt.Sprintf("version %s of pool %s has failed its trial and is quarantined, and the pool is left as it is: %s; mend that on the nodes, then capture again", version, pool, blamed)
+	case plan.TrialInconclusive:
+		return fmt.Sprintf("nobody could tell within %s whether version %s of pool %s is good, and the pool is left as it is: %s; mend that and capture again, or use the version untried: %s",
+			settings.Trial.Timeout.Duration, version, pool, w.doubt(), later)
+	default: // plan.PromotionStale
+		return fmt.Sprintf("nobody has promoted version %s of pool %s within %s; the version is kept: %s", version, pool, settings.Promotion.Timeout.Duration, later)
+	}
+}
