@@ -72,25 +72,32 @@ func (a announcer) announceAwaiting(before, p *v1alpha1.Prototype) {
 	}
 }
 
+// ofVersion records an event on the Prototype alone: its donor has no part in what it speaks of.
+func (a announcer) ofVersion(w *world, kind, reason, format string, args ...any) {
+	if a.Recorder != nil {
+		a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
+	}
+}
+
 // begins is the event of an attempt at a trial.
 func (a announcer) begins(w *world) {
 	where := "beside"
 	if w.record.Trial.InPool {
 		where = "in"
 	}
-	a.event(w, corev1.EventTypeNormal, "Trying", "a node is built from version %s %s pool %s to try the version", w.p.Spec.Version, where, w.p.Spec.Pool)
+	a.ofVersion(w, corev1.EventTypeNormal, "Trying", "a node is built from version %s %s pool %s to try the version", w.p.Spec.Version, where, w.p.Spec.Pool)
 }
 
 // passed is the event of a verdict. That of the other one is the failure's.
 func (a announcer) passed(w *world) {
-	a.event(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
+	a.ofVersion(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
 }
 
 // ends is the event of an attempt that could not tell.
 func (a announcer) ends(w *world) {
 	if w.facts.Tried == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
-		a.event(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d could not tell whether version %s of pool %s is good: %s",
-			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, w.doubt())
+		a.ofVersion(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d could not tell whether version %s of pool %s is good: %s",
+			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, doubt(w))
 	}
 }
 

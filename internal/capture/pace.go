@@ -24,8 +24,8 @@ var (
 	booting = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 2}
 	// leisurely is for what keeps nobody out of service.
 	leisurely = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
-	// trying keeps nobody out of service, and takes from a quarter of an hour to two.
-	trying = tempo{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.2}
+	// whileTried keeps nobody out of service, and takes from a quarter of an hour to two.
+	whileTried = tempo{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.2}
 	// awaiting is for a person.
 	awaiting = tempo{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
 	// publishing keeps nobody out of service either, and takes from half an hour to two.
@@ -36,7 +36,7 @@ var (
 var tempos = map[plan.Reason]tempo{
 	plan.ForPowerOn: booting, plan.ForReady: booting,
 	plan.ForTurn: leisurely, plan.ForNeighbour: leisurely, plan.ForImage: publishing, plan.ForDeletion: leisurely, plan.ForHolder: leisurely,
-	plan.ForTrial: trying, plan.ForPromotion: awaiting,
+	plan.ForTrial: whileTried, plan.ForPromotion: awaiting,
 	plan.ForSuccessor: leisurely, plan.ForRemoval: leisurely,
 }
 

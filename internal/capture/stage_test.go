@@ -89,6 +89,8 @@ type stage struct {
 	// lonely keeps the kubelets of the pool's new instances from joining; tidy has the cluster delete the Nodes of instances
 	// that are gone.
 	lonely, tidy bool
+	// tryout looks at trial nodes; nobody does if it is nil.
+	tryout Tryout
 	// settings of the capture, where they are other than usual.
 	settings   func(*v1alpha1.Prototype)
 	wipeStatus bool // lose the status at every restart
@@ -195,7 +197,7 @@ func appPod(name string) *corev1.Pod {
 
 // restart is a new process: a new engine that knows nothing.
 func (s *stage) restart() {
-	s.engine = &Engine{Client: s.faulty, Kube: s.kube, Cloud: s.wrapped, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard()}
+	s.engine = &Engine{Client: s.faulty, Kube: s.kube, Cloud: s.wrapped, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), Tryout: s.tryout}
 	if s.restarts++; s.restarts > 1 && s.wipeStatus {
 		p := s.prototype()
 		if p != nil && !p.Status.Terminal() {

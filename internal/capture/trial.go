@@ -73,7 +73,7 @@ func (t trials) lookTrial(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	if w.trial.cloud, err = trialist.Trial(ctx, w.trialSpec()); err != nil {
+	if w.trial.cloud, err = trialist.Trial(ctx, trialSpec(w)); err != nil {
 		return err
 	}
 	f.Opened, f.Trial = w.trial.cloud.Open, howFar(w.trial.cloud, r)
@@ -115,7 +115,7 @@ func (t trials) judge(ctx context.Context, w *world) error {
 	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.Tried != plan.NoVerdict || f.Quarantined || w.held() {
 		return nil
 	}
-	w.trial.subject = w.subject(t.now())
+	w.trial.subject = subjectOf(w, t.now())
 	verdict := t.see(ctx, w)
 	w.trial.verdict = &verdict
 	switch verdict.Result {
@@ -145,8 +145,8 @@ func (t trials) see(ctx context.Context, w *world) trial.Verdict {
 	return trial.Judge(sight.Facts)
 }
 
-// subject is what is known of the attempt without the cluster.
-func (w *world) subject(now time.Time) trial.Subject {
+// subjectOf is what is known of the attempt without the cluster.
+func subjectOf(w *world, now time.Time) trial.Subject {
 	p, r, seen := w.p.DeepCopy(), w.record.Trial, w.trial.cloud
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	f := trial.Facts{Now: now, Begun: r.BegunAt.Time, Blind: blindness(r, now)}
@@ -166,10 +166,10 @@ func (w *world) subject(now time.Time) trial.Subject {
 	case seen.State == cloud.Complete:
 		f.Instance.Running = now
 	}
-	return trial.Subject{Prototype: p, Pool: w.pool, Spec: w.trialSpec(), Attempt: r.Attempt, Instances: seen.Instances, Image: w.image, Facts: f}
+	return trial.Subject{Prototype: p, Pool: w.pool, Spec: trialSpec(w), Attempt: r.Attempt, Instances: seen.Instances, Image: w.image, Facts: f}
 }
 
-func (w *world) trialSpec() cloud.TrialSpec {
+func trialSpec(w *world) cloud.TrialSpec {
 	spec := cloud.TrialSpec{
 		ImageRef: w.ref(), InPool: w.p.Spec.Settings.Trial.Mode == v1alpha1.TrialInPool, RemoveBootstrap: removesBootstrap(w.p),
 		Tags: map[string]string{cloud.TagPrototype: w.p.Name, cloud.TagUID: string(w.p.UID)},
@@ -203,7 +203,7 @@ func (t trials) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error
 	if err != nil {
 		return []cloud.Refusal{trialUnsupported()}, nil
 	}
-	spec := w.trialSpec()
+	spec := trialSpec(w)
 	spec.Name = trialName(w.p, 1)
 	return trialist.PreflightTrial(ctx, spec)
 }
@@ -232,7 +232,7 @@ func (t trials) begin(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	_, err = trialist.EnsureTrial(ctx, w.trialSpec())
+	_, err = trialist.EnsureTrial(ctx, trialSpec(w))
 	if cloud.Is(err, cloud.Conflict) {
 		pool, poolErr := t.Cloud.Pool(cloud.Anew(ctx), w.pool)
 		if poolErr != nil || pool.Recipe.Image == w.record.Trial.Image && pool.Capacity == w.record.Trial.Capacity {
@@ -271,7 +271,7 @@ func (t trials) closeRecipe(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	return trialist.CloseTrial(ctx, w.trialSpec())
+	return trialist.CloseTrial(ctx, trialSpec(w))
 }
 
 // watch writes down what a later look needs of this one.
@@ -326,11 +326,11 @@ func (t trials) end(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	left, err := t.tryout.Clean(ctx, w.subject(t.now()))
+	left, err := t.tryout.Clean(ctx, subjectOf(w, t.now()))
 	if err != nil {
 		return err
 	}
-	state, err := trialist.EndTrial(ctx, w.trialSpec())
+	state, err := trialist.EndTrial(ctx, trialSpec(w))
 	if err != nil || left || state != cloud.Absent || w.trial.cloud.State != cloud.Absent {
 		return err
 	}

@@ -50,7 +50,7 @@ func reportTrial(w *world, now time.Time) {
 	case f.Tried == plan.VerdictPassed:
 		s.Result = v1alpha1.TrialPassed
 		s.Message = "every check has passed"
-	case r != nil && (r.Name == "" || r.Ending):
+	case r != nil && (r.Name == "" || r.Ending) && !f.Failed && !f.Deleting:
 		s.Result = v1alpha1.TrialInconclusive
 		return
 	default:
@@ -98,7 +98,7 @@ func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Ti
 }
 
 // doubt is why the attempt, or the last one, could not tell.
-func (w *world) doubt() string {
+func doubt(w *world) string {
 	switch {
 	case w.trial.verdict != nil && w.trial.verdict.Result == trial.Inconclusive:
 		return w.trial.verdict.Message
@@ -124,7 +124,7 @@ func trialProgress(w *world, d plan.Decision) string {
 	case d.Do == plan.EndTrial:
 		return "the trial node is removed"
 	case d.Why == plan.ForTrial:
-		return "the last attempt could not tell, and another follows: " + w.doubt()
+		return "the last attempt could not tell, and another follows: " + doubt(w)
 	case d.Why == plan.ForPromotion:
 		return fmt.Sprintf("waiting for `kamino promote %s %s`", w.p.Spec.Pool, w.p.Spec.Version)
 	}
@@ -163,7 +163,7 @@ func trialSentence(w *world, why plan.Reason) string {
 		return fmt.Sprintf("version %s of pool %s has failed its trial and is quarantined, and the pool is left as it is: %s; mend that on the nodes, then capture again", version, pool, blamed)
 	case plan.TrialInconclusive:
 		return fmt.Sprintf("nobody could tell within %s whether version %s of pool %s is good, and the pool is left as it is: %s; mend that and capture again, or use the version untried: %s",
-			settings.Trial.Timeout.Duration, version, pool, w.doubt(), later)
+			settings.Trial.Timeout.Duration, version, pool, doubt(w), later)
 	default: // plan.PromotionStale
 		return fmt.Sprintf("nobody has promoted version %s of pool %s within %s; the version is kept: %s", version, pool, settings.Promotion.Timeout.Duration, later)
 	}

@@ -77,6 +77,12 @@ func (m *Metrics) observe(before, after *v1alpha1.Prototype) Observation {
 	for _, step := range news.Steps {
 		m.steps.WithLabelValues(string(step.Phase)).Observe(step.Took.Seconds())
 	}
+	if tried := news.Tried; tried != nil {
+		m.trials.WithLabelValues(tried.Result).Inc()
+		if tried.Took != nil {
+			m.trialTimes.Observe(tried.Took.Seconds())
+		}
+	}
 	if news.OutOfService != nil {
 		m.outOfService.Observe(news.OutOfService.Seconds())
 	}

@@ -28,6 +28,8 @@ type Metrics struct {
 	captures     *prometheus.CounterVec
 	steps        *prometheus.HistogramVec
 	outOfService prometheus.Histogram
+	trials       *prometheus.CounterVec
+	trialTimes   prometheus.Histogram
 	flights      flights
 
 	passes     prometheus.Counter
@@ -62,6 +64,8 @@ func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 		captures:     counters("captures_total", "Captures that ended, by result and, unless they succeeded, by reason.", "result", "reason"),
 		steps:        histograms("capture_step_duration_seconds", "How long the steps of captures took, by phase.", stepBuckets, "phase"),
 		outOfService: prometheus.NewHistogram(histogramOptions("donor_out_of_service_seconds", "How long donors were held, from the reservation until they were given back.", serviceBuckets)),
+		trials:       counters("trials_total", "Attempts at trials of versions, by what they came to.", "result"),
+		trialTimes:   prometheus.NewHistogram(histogramOptions("trial_duration_seconds", "How long trials took until there was a verdict, attempts that could not tell included.", serviceBuckets)),
 		passes:       prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "passes_total", Help: "Passes of the capture engine, those that ended in an error included."}),
 		passErrors:   counters("pass_errors_total", "Passes of the capture engine that did not get through, by who refused and what kind of error it was.", "source", "kind"),
 		calls:        counters("cloud_calls_total", "Calls to the cloud's provider, by operation and result.", "op", "result"),
@@ -86,6 +90,9 @@ func (m *Metrics) begin() {
 		for reason := range reasons {
 			m.captures.WithLabelValues(result, reason)
 		}
+	}
+	for _, result := range trialResults {
+		m.trials.WithLabelValues(result)
 	}
 	for phase := range inFlightPhases {
 		m.steps.WithLabelValues(string(phase))
@@ -145,7 +152,7 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 
 func (m *Metrics) parts() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.captures, m.steps, m.outOfService, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.stalled,
+		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.stalled,
 	}
 }
 

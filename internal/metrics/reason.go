@@ -43,7 +43,7 @@ var failureReasons = setOf(
 	string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
 	string(plan.NotProven), string(plan.ProofLost), string(plan.OrderOutdated), string(plan.SnapshotTaken), string(plan.SnapshotFailed), string(plan.SnapshotLost),
 	string(plan.DonorNotReady), string(plan.SuccessorFailed), string(plan.VersionTaken), string(plan.ImageFailed), string(plan.ImageLost),
-	string(plan.Quarantined), string(plan.Superseded), string(plan.RecipeTaken),
+	string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive), string(plan.PromotionStale), string(plan.Superseded), string(plan.RecipeTaken),
 )
 
 // refusalReasons are those of the engine's preflight and of package selection; each cloud has some of its own.
@@ -54,7 +54,7 @@ var refusalReasons = setOf(
 	selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
 	history.BuiltFromQuarantined, admission.ProfileUnsupported, joining.ProfileUnknown, cloud.PoolAtMaximum, admission.RemovalUnsupported, admission.RemovalNotAllowed, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
-	spread.TooManyImages, admission.SettingOfOtherCloud,
+	capture.TrialUnsupported, spread.TooManyImages, admission.SettingOfOtherCloud,
 )
 
 // Refusals are the reasons for which a capture does not begin.

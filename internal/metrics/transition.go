@@ -38,14 +38,48 @@ type Observation struct {
 	Ended *Ending
 	// Steps that were left, in order.
 	Steps []StepTime
+	// Tried is nil unless an attempt at a trial came to something.
+	Tried *TrialEnd
 	// OutOfService is how long the donor was held; nil unless it was given back.
 	OutOfService *time.Duration
+}
+
+// TrialEnd is what an attempt at a trial came to.
+type TrialEnd struct {
+	// Result is trialPassed, trialFailed or trialInconclusive.
+	Result string
+	// Took is how long the trial has taken, from its first attempt to the verdict; nil if there is none yet.
+	Took *time.Duration
+}
+
+// Values of label result of what attempts at trials come to.
+const (
+	trialPassed       = "passed"
+	trialFailed       = "failed"
+	trialInconclusive = "inconclusive"
+)
+
+var trialResults = map[v1alpha1.TrialResult]string{
+	v1alpha1.TrialPassed: trialPassed, v1alpha1.TrialFailed: trialFailed, v1alpha1.TrialInconclusive: trialInconclusive,
+}
+
+// triedBetween tells what an attempt came to since.
+func triedBetween(before, after *v1alpha1.TrialStatus) *TrialEnd {
+	if after == nil || trialResults[after.Result] == "" || before != nil && before.Result == after.Result && before.Attempt == after.Attempt {
+		return nil
+	}
+	end := &TrialEnd{Result: trialResults[after.Result]}
+	if after.StartedAt != nil && after.FinishedAt != nil {
+		took := max(after.FinishedAt.Sub(after.StartedAt.Time), 0)
+		end.Took = &took
+	}
+	return end
 }
 
 // Between tells what happened from one status of a Prototype to a later one of the same. What both say is
 // no news; neither is what a status that was lost in between said before.
 func (r Refusals) Between(before, after *v1alpha1.PrototypeStatus) Observation {
-	o := Observation{Steps: stepsLeft(before.Steps, after.Steps)}
+	o := Observation{Steps: stepsLeft(before.Steps, after.Steps), Tried: triedBetween(before.Trial, after.Trial)}
 	if after.Terminal() && !before.Terminal() {
 		ended := r.endingOf(after)
 		o.Ended = &ended

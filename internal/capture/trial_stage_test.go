@@ -1,0 +1,244 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// triedVersion is what the stage's Prototypes make.
+const triedVersion = "2026.03.14"
+
+// proving is a stage whose version is tried, with those who look at the trial node.
+type proving struct {
+	*stage
+	mode v1alpha1.TrialMode
+	// finds is what they find of a node that is Ready, on top of its being good, in the attempt.
+	finds func(attempt int32, f *trial.Facts)
+	// dark keeps them from looking.
+	dark error
+	// capacity that the pool had when the version was complete, and byHand whether a person has promoted it.
+	capacity int64
+	byHand   bool
+	// looks, and most is how many trial nodes there were at once.
+	looks, most int
+}
+
+// probe is the name of the pod that they keep on the trial node.
+func probe(subject trial.Subject) string { return "probe-" + subject.Spec.Name }
+
+// Look implements Tryout: by the Nodes that are there.
+func (v *proving) Look(ctx context.Context, subject trial.Subject) (sight trial.Sight, err error) {
+	err = outcome(v.next("look at "+subject.Spec.Name), func() error {
+		sight, err = v.look(subject)
+		return err
+	})
+	return sight, err
+}
+
+func (v *proving) look(subject trial.Subject) (trial.Sight, error) {
+	if v.dark != nil {
+		return trial.Sight{}, v.dark
+	}
+	v.looks++
+	sight := trial.Sight{Facts: subject.Facts}
+	for _, n := range v.nodesOf(subject) {
+		if !n.Spec.Unschedulable {
+			n.Spec.Unschedulable = true
+			v.must(v.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), &n, ""))
+		}
+		f := &sight.Facts
+		f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = n.Name, n.CreationTimestamp.Time, true, true, n.CreationTimestamp.Time
+		f.IdentityKnown, f.Digest = true, f.Proven
+		f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}, trial.Measure{Result: trial.Skipped, Says: "none"}
+		sight.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
+		if v.tracked("pods", ourspace, probe(subject)) == nil {
+			v.must(v.objects.Create(corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: probe(subject), Namespace: ourspace}}, ourspace))
+		}
+		if v.finds != nil {
+			v.finds(subject.Attempt, f)
+		}
+	}
+	return sight, nil
+}
+
+func (v *proving) nodesOf(subject trial.Subject) (nodes []corev1.Node) {
+	for _, m := range subject.Instances {
+		if n, _ := v.tracked("nodes", "", nodeNameOf(m.ID)).(*corev1.Node); n != nil {
+			nodes = append(nodes, *n)
+		}
+	}
+	return nodes
+}
+
+func nodeNameOf(id cloud.InstanceID) string {
+	return "node-" + string(id[strings.LastIndex(string(id), "/")+1:])
+}
+
+// Clean implements Tryout.
+func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left bool, err error) {
+	err = outcome(v.next("clean up behind "+subject.Spec.Name), func() error {
+		if v.tracked("pods", ourspace, probe(subject)) != nil {
+			left = true
+			return v.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, probe(subject))
+		}
+		return nil
+	})
+	return left, err
+}
+
+// trying is a stage whose version is tried, from the beginning: apart with a donor that returns, in the pool with one that does
+// not.
+func trying(t testing.TB, mode v1alpha1.TrialMode, change ...func(*v1alpha1.Prototype)) *proving {
+	v := &proving{mode: mode}
+	v.stage = newStage(t, func(s *stage) { s.settings = v.settle(change) })
+	v.tryout = v
+	v.restart()
+	v.decide()
+	return v
+}
+
+func (v *proving) settle(change []func(*v1alpha1.Prototype)) func(*v1alpha1.Prototype) {
+	return func(p *v1alpha1.Prototype) {
+		if v.mode == v1alpha1.TrialInPool {
+			leaving(true)(p)
+		}
+		p.Spec.Settings.Trial = v1alpha1.TrialSettings{Mode: v.mode, Soak: &metav1.Duration{Duration: time.Minute}}
+		for _, c := range change {
+			c(p)
+		}
+	}
+}
+
+// published is a stage whose version is complete and was not tried: what a capture has written down by then.
+func published(t testing.TB, mode v1alpha1.TrialMode, change ...func(*v1alpha1.Prototype)) *proving {
+	v := &proving{mode: mode}
+	v.stage = newStage(t)
+	v.stage.settings = v.settle(change)
+	v.tryout = v
+	v.restart()
+	v.decide()
+	p := v.prototype()
+	proof := v1alpha1.Proof{UID: p.UID, Order: "order", BootID: "boot", Profile: p.Spec.Settings.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, ManifestDigest: "sha256:0", At: metav1.NewTime(noon)}
+	record := v1alpha1.Record{GeneralizeBootID: "boot", Order: &v1alpha1.OrderRecord{UID: "order", Key: "key"}, Returning: true, Recipe: v.cloud.World().Pools[0].Recipe.Image}
+	text, err := json.Marshal(record)
+	v.must(err)
+	v.onPrototype(func(p *v1alpha1.Prototype) {
+		controllerutil.AddFinalizer(p, v1alpha1.CaptureFinalizer)
+		p.Annotations = map[string]string{v1alpha1.RecordAnnotation: string(text), v1alpha1.ProofAnnotation: v.text(proof)}
+	})
+	v.cloud.AddVersion(v.pool, memory.VersionSpec{Version: triedVersion, Tags: map[string]string{
+		cloud.TagPrototype: p.Name, cloud.TagUID: string(p.UID), cloud.TagProof: proof.Tag(), cloud.TagBuiltAt: noon.UTC().Format(cloud.BuiltAtLayout)}})
+	return v
+}
+
+// drive plays the capture to its end, and holds on the way what must be true of a trial at any moment.
+func (v *proving) drive(between ...func(pass int)) *v1alpha1.Prototype {
+	v.t.Helper()
+	return v.play(append([]func(int){func(int) { v.watch() }}, between...)...)
+}
+
+// watch holds that the pool's recipe names a version that has not passed only while a trial is open, that there is one trial at a
+// time, and that nobody may get pods on its node.
+func (v *proving) watch() {
+	v.t.Helper()
+	w := v.cloud.World()
+	open := slices.ContainsFunc(w.Trials, func(t memory.TrialView) bool { return t.Open })
+	if w.Pools[0].Recipe.Version == triedVersion && !open && !v.byHand && !v.tagged(cloud.TagTrial, "Passed ") {
+		v.t.Error("the recipe names a version that has not passed, and no trial is open")
+	}
+	if v.most = max(v.most, len(w.Trials)); v.most > 1 {
+		v.t.Errorf("there are %d trials", v.most)
+	}
+}
+
+// tagged tells whether the version's tag begins so.
+func (v *proving) tagged(tag, begins string) bool {
+	for _, image := range v.cloud.World().Images {
+		if image.Version == triedVersion {
+			return strings.HasPrefix(image.Tags[tag], begins)
+		}
+	}
+	return false
+}
+
+// nothingLeft holds that nothing of the trial is left, wherever it might be, and that the recipe names the version if it has
+// passed alone.
+func (v *proving) nothingLeft(p *v1alpha1.Prototype) {
+	v.t.Helper()
+	w := v.cloud.World()
+	if len(w.Trials) > 0 {
+		v.t.Errorf("trials are left: %+v", w.Trials)
+	}
+	for _, m := range w.Instances {
+		if m.Pool != v.pool {
+			v.t.Errorf("instance %s of no pool is left", m.ID)
+		}
+		if m.BuiltFrom == triedVersion && !v.byHand && p == nil {
+			v.t.Errorf("instance %s was built from a version that nobody promoted", m.ID)
+		}
+	}
+	pods, err := v.objects.List(corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod"), ourspace)
+	v.must(err)
+	for _, pod := range pods.(*corev1.PodList).Items {
+		if strings.HasPrefix(pod.Name, "probe-") {
+			v.t.Errorf("pod %s is left", pod.Name)
+		}
+	}
+	v.watch()
+	promoted := w.Pools[0].Recipe.Version == triedVersion
+	if succeeded := p != nil && p.Status.Phase == v1alpha1.PhaseSucceeded; promoted != succeeded && !v.byHand {
+		v.t.Errorf("the recipe names the version: %t; %s", promoted, verdict(p))
+	}
+	if p != nil {
+		record, err := v1alpha1.RecordOf(p)
+		if v.must(err); record.Trial != nil && (record.Trial.Name != "" || record.Trial.Ending) {
+			v.t.Errorf("the record tells of a trial: %+v", record.Trial)
+		}
+	}
+	if v.capacity != 0 && w.Pools[0].Capacity != v.capacity {
+		v.t.Errorf("the pool is meant to have %d nodes, want %d", w.Pools[0].Capacity, v.capacity)
+	}
+}
+
+func (v *proving) promoteByHand() {
+	change, err := v.cloud.RecipeChange(context.Background(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, v.mode != v1alpha1.TrialInPool)
+	v.must(err)
+	v.must(v.cloud.SetRecipe(context.Background(), change))
+	v.byHand = true
+}
+
+// modes are those in which something is tried.
+var modes = []v1alpha1.TrialMode{v1alpha1.TrialApart, v1alpha1.TrialInPool}
+
+// inEach runs a test in both.
+func inEach(t *testing.T, test func(t *testing.T, mode v1alpha1.TrialMode)) {
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) { test(t, mode) })
+	}
+}
+
+var errDark = errors.New("nobody answers")
+
+// trialChecks are the results of a status's checks, by name.
+func trialChecks(p *v1alpha1.Prototype) map[string]string {
+	results := map[string]string{}
+	for _, check := range p.Status.Trial.Checks {
+		results[check.Name] = fmt.Sprintf("%s: %s", check.Result, check.Message)
+	}
+	return results
+}
