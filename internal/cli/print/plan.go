@@ -76,7 +76,7 @@ func planLines(plan Plan) []string {
 	if spec.Settings.Generalize.Profile == v1alpha1.ProfileStatic {
 		add("keep on it the credential that all nodes join with, with AKS Engine a client certificate of system:masters: who can read the image is cluster-admin until the cluster's CA is replaced")
 	}
-	for _, said := range changing(plan) {
+	for _, said := range append(trying(spec), changing(plan)...) {
 		add("%s", said)
 	}
 	if len(plan.Retires) > 0 {
@@ -87,6 +87,23 @@ func planLines(plan Plan) []string {
 	}
 	if plan.Crowded != "" {
 		lines = append(lines, "Soon no capture may begin: "+plan.Crowded)
+	}
+	return lines
+}
+
+// trying says how the version is tried, and who promotes it; nothing if that goes by itself.
+func trying(spec v1alpha1.PrototypeSpec) (lines []string) {
+	s := spec.Settings.Defaulted()
+	judged := fmt.Sprintf("is judged, must stay Ready for %s, and is removed again", wording.Duration(s.Trial.Soak.Duration))
+	switch s.Trial.Mode {
+	case v1alpha1.TrialApart:
+		lines = append(lines, "try the version on a node that is built beside the pool, "+judged)
+	case v1alpha1.TrialInPool:
+		lines = append(lines, fmt.Sprintf("try the version on a node that pool %s grows by, which takes no pods, %s; what else the pool grows by while that node is made is built from the version, too", spec.Pool, judged))
+	case v1alpha1.TrialOff:
+	}
+	if s.Promotion.Mode == v1alpha1.PromotionManual {
+		lines = append(lines, fmt.Sprintf("wait for %s until a person says `kamino promote %s %s`", wording.Duration(s.Promotion.Timeout.Duration), spec.Pool, spec.Version))
 	}
 	return lines
 }

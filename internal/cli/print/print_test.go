@@ -116,6 +116,25 @@ func TestLinesOfATrial(t *testing.T) {
 	golden(t, "trial.txt", out.Bytes())
 }
 
+func TestPlanOfATrial(t *testing.T) {
+	for mode, want := range map[v1alpha1.TrialMode]string{
+		"": "", v1alpha1.TrialOff: "", v1alpha1.TrialApart: "  try the version on a node that is built beside the pool, is judged, must stay Ready for 10m00s, and is removed again",
+		v1alpha1.TrialInPool: "  try the version on a node that pool pool1 grows by, which takes no pods, is judged, must stay Ready for 10m00s",
+	} {
+		for promotion, waits := range map[v1alpha1.PromotionMode]bool{"": false, v1alpha1.PromotionAutomatic: false, v1alpha1.PromotionManual: true} {
+			p := followed()[0]
+			p.Spec.Settings.Trial.Mode, p.Spec.Settings.Promotion.Mode = mode, promotion
+			said := strings.Join(planLines(Plan{Prototype: p}), "\n")
+			if strings.Contains(said, "try the version") != (want != "") || !strings.Contains(said, want) {
+				t.Errorf("trial %q is not told as %q:\n%s", mode, want, said)
+			}
+			if strings.Contains(said, "wait for 7d") != waits || strings.Contains(said, "kamino promote pool1 2026.03.09") != waits {
+				t.Errorf("promotion %q:\n%s", promotion, said)
+			}
+		}
+	}
+}
+
 func TestDescribeTrial(t *testing.T) {
 	var out bytes.Buffer
 	p := tried()
