@@ -178,6 +178,9 @@ func (w *world) configured(options provider.LoadOptions) provider.Config {
 func (w *world) list() []cloud.InstanceID {
 	specs := map[string]cloud.InstanceID{}
 	for _, spec := range w.cloud.Specs() {
+		if spec.Pool != poolName {
+			continue // a trial's
+		}
 		specs[spec.ComputerName] = cloud.InstanceID(spec.ProviderID)
 	}
 	var out []cloud.InstanceID

@@ -18,7 +18,7 @@ func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.P
 		return nil, err
 	}
 	return slices.Concat(judged(s, granted, recipeActions, ""), judged(s, granted, rebuildActions, "kamino rollback --replace-nodes"),
-		judged(s, granted, removeActions, cloud.ForRemoval)), nil
+		judged(s, granted, removeActions, cloud.ForRemoval), judged(s, granted, trialActions, cloud.ForTrial)), nil
 }
 
 // Permissions implements cloud.LineAuditor, likewise.

@@ -12,13 +12,13 @@ const permissionsOf = testScope + "/providers/Microsoft.Authorization/permission
 func TestPermissions(t *testing.T) {
 	a := newARM(t)
 	a.lists[fold(permissionsOf)] = []any{map[string]any{
-		"actions": []any{"Microsoft.Compute/*"}, "notActions": []any{"Microsoft.Compute/snapshots/delete", "*/reimage/action", "*/virtualMachines/delete"},
+		"actions": []any{"Microsoft.Compute/*"}, "notActions": []any{"Microsoft.Compute/snapshots/delete", "*/reimage/action", "*/virtualMachines/delete", "*/virtualMachineScaleSets/delete"},
 	}}
 	got, err := as[cloud.Auditor](a.provider()).Permissions(t.Context(), testPool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != len(RequiredActions())+len(RebuildActions())+len(RemoveActions()) {
+	if len(got) != len(RequiredActions())+len(RebuildActions())+len(RemoveActions())+len(TrialActions()) {
 		t.Errorf("%d permissions are told", len(got))
 	}
 	var missing []cloud.Permission
@@ -30,8 +30,9 @@ func TestPermissions(t *testing.T) {
 			missing = append(missing, p)
 		}
 	}
-	if len(missing) != 3 || missing[2].Action != "Microsoft.Compute/snapshots/delete" || missing[2].For != "" || missing[0].For == "" ||
-		missing[1].Action != RemoveActions()[0] || missing[1].For != cloud.ForRemoval {
+	if len(missing) != 4 || missing[3].Action != "Microsoft.Compute/snapshots/delete" || missing[3].For != "" || missing[0].For == "" ||
+		missing[1].Action != RemoveActions()[0] || missing[1].For != cloud.ForRemoval ||
+		missing[2].Action != TrialActions()[0] || missing[2].For != cloud.ForTrial {
 		t.Errorf("missing: %+v", missing)
 	}
 }

@@ -43,7 +43,7 @@ func (p *Recipes) refuseLeaving(ctx context.Context, s scaleSet, model armcomput
 		return append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d instances, and Azure lets it have %d", s, capacityOf(model), most),
 			"leave the growth out, with --grow-first=false (settings.donor.growFirst), or use a pool with room")), nil
 	}
-	spent, err := p.refuseCores(ctx, s, model)
+	spent, err := p.refuseCores(ctx, s, model, false, "leave the growth out, with --grow-first=false (settings.donor.growFirst), or ask Azure for more")
 	return append(found, spent...), err
 }
 
@@ -74,11 +74,16 @@ func (p *Recipes) refuseLocks(ctx context.Context, id cloud.InstanceID) ([]cloud
 	if err != nil {
 		return nil, err
 	}
+	return p.refuseLocksOn(ctx, string(ref.pool())+"/virtualMachines/"+ref.number, ref.String())
+}
+
+// refuseLocksOn tells of a management lock on the scope or above it, which keeps what is named there from being deleted.
+func (p *Recipes) refuseLocksOn(ctx context.Context, scope, what string) ([]cloud.Refusal, error) {
+	ref := text(what)
 	client, err := arm.NewClient("kamino", "v1.0.0", p.credential, p.options)
 	if err != nil {
 		return nil, fail("connect to", ref, err)
 	}
-	scope := string(ref.pool()) + "/virtualMachines/" + ref.number
 	req, err := runtime.NewRequest(ctx, http.MethodGet, runtime.JoinPaths(client.Endpoint(), scope, "/providers/Microsoft.Authorization/locks"))
 	if err != nil {
 		return nil, fail("list locks of", ref, err)
@@ -113,9 +118,13 @@ func (p *Recipes) refuseLocks(ctx context.Context, id cloud.InstanceID) ([]cloud
 // and has 4. Source: Azure, virtual machine size naming conventions. Families of sizes that follow no such rule are not looked at.
 var sizeParts = regexp.MustCompile(`^Standard_([A-Za-z]+)(\d+)([a-z]*)(?:_(v\d+))?$`)
 
-// refuseCores looks whether one more instance of the pool's size fits into the region's quotas of cores and machines.
-func (p *Recipes) refuseCores(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
+// refuseCores looks whether one more instance of the pool's size fits into the region's quotas of cores and machines, and
+// one more scale set if it is to be in one of its own.
+func (p *Recipes) refuseCores(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, apart bool, remedy string) ([]cloud.Refusal, error) {
 	wanted := map[string]int64{"virtualmachines": 1}
+	if apart {
+		wanted["virtualmachinescalesets"] = 1
+	}
 	size := ""
 	if model.SKU != nil {
 		size = value(model.SKU.Name)
@@ -148,8 +157,7 @@ func (p *Recipes) refuseCores(ctx context.Context, s scaleSet, model armcompute.
 			name, used := value(usage.Name.Value), int64(value(usage.CurrentValue))
 			if more := wanted[strings.ToLower(name)]; more > 0 && used+more > *usage.Limit {
 				found = append(found, cloud.Refuse("QuotaUsedUp", fmt.Sprintf(
-					"the quota %s of region %s has no room for one more %s of %s (%d of %d are used, %d more are needed)", name, location, size, s, used, *usage.Limit, more),
-					"leave the growth out, with --grow-first=false (settings.donor.growFirst), or ask Azure for more"))
+					"the quota %s of region %s has no room for one more %s of %s (%d of %d are used, %d more are needed)", name, location, size, s, used, *usage.Limit, more), remedy))
 			}
 		}
 	}

@@ -28,6 +28,10 @@ func (p *Recipes) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.
 			found[i].Why = none.Message
 			continue
 		}
+		if ref.forTrial() {
+			found[i].Why = fmt.Sprintf("%s is there for a trial, and belongs to no pool", ref.scaleSet)
+			continue
+		}
 		found[i].Pool = ref.pool()
 	}
 	return found, nil

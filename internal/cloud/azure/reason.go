@@ -49,7 +49,7 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "capture a newer node",
 	},
 	{
-		Name: "InstanceLocked", Means: "a management lock on the instance, its scale set, resource group or subscription keeps a donor that does not return from being deleted; looked for where the credential may list locks (`Microsoft.Authorization/locks/read`)",
+		Name: "InstanceLocked", Means: "a management lock on the instance, its scale set, resource group or subscription keeps a donor that does not return, or what a trial has made, from being deleted; looked for where the credential may list locks (`Microsoft.Authorization/locks/read`)",
 		Remedy: "remove the lock, or choose a pool without one",
 	},
 	{
@@ -57,7 +57,7 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "give it a role with these actions there: section Permissions. A new role assignment takes some minutes to count",
 	},
 	{
-		Name: "QuotaUsedUp", Means: "no further snapshot, definition or version fits into the quota that is named, or no node more where the pool grows before its donor is taken",
+		Name: "QuotaUsedUp", Means: "no further snapshot, definition or version fits into the quota that is named, or no node more where the pool grows before its donor is taken, or a version is tried",
 		Remedy: "delete what is not needed, or ask Azure for more",
 	},
 	{

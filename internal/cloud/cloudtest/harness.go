@@ -44,7 +44,7 @@ type Harness struct {
 // Run runs the whole suite, one subtest for each sentence. It calls fresh once in each, with that
 // subtest's t: fresh may call t.Parallel, t.Cleanup or t.Skip.
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
-	for _, c := range slices.Concat(lookCases, memberCases, instanceCases, holdCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases, restoreCases, censusCases, shelfCases, atlasCases, rebuildCases, removeCases) {
+	for _, c := range slices.Concat(lookCases, memberCases, instanceCases, holdCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases, restoreCases, censusCases, shelfCases, atlasCases, rebuildCases, removeCases, trialCases) {
 		t.Run(c.sentence, func(t *testing.T) {
 			h := fresh(t)
 			if h.Looks == 0 {

@@ -38,6 +38,11 @@ type hooks struct {
 	restoreChange  func(context.Context, cloud.PoolID, cloud.Saved) (cloud.RecipeChange, error)
 	ensureRebuilt  func(context.Context, cloud.InstanceID, string) (cloud.Rebuild, error)
 	ensureRemoved  func(context.Context, cloud.InstanceID) (cloud.State, error)
+	preflightTrial func(context.Context, cloud.TrialSpec) ([]cloud.Refusal, error)
+	trial          func(context.Context, cloud.TrialSpec) (cloud.Trial, error)
+	ensureTrial    func(context.Context, cloud.TrialSpec) (cloud.Trial, error)
+	closeTrial     func(context.Context, cloud.TrialSpec) error
+	endTrial       func(context.Context, cloud.TrialSpec) (cloud.State, error)
 }
 
 func (h hooks) SameInstance(a, b cloud.InstanceID) bool {
@@ -101,6 +106,29 @@ func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version s
 
 func (h hooks) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	return one(h.ensureRemoved, h.Provider.(cloud.Remover).EnsureRemoved)(ctx, id)
+}
+
+func (h hooks) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
+	return one(h.preflightTrial, h.Provider.(cloud.Trialist).PreflightTrial)(ctx, spec)
+}
+
+func (h hooks) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	return one(h.trial, h.Provider.(cloud.Trialist).Trial)(ctx, spec)
+}
+
+func (h hooks) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	return one(h.ensureTrial, h.Provider.(cloud.Trialist).EnsureTrial)(ctx, spec)
+}
+
+func (h hooks) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
+	if h.closeTrial != nil {
+		return h.closeTrial(ctx, spec)
+	}
+	return h.Provider.(cloud.Trialist).CloseTrial(ctx, spec)
+}
+
+func (h hooks) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
+	return one(h.endTrial, h.Provider.(cloud.Trialist).EndTrial)(ctx, spec)
 }
 
 func (h hooks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {

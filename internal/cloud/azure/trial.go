@@ -1,0 +1,300 @@
+package azure
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+var _ cloud.Trialist = (*Recipes)(nil)
+
+const opTrial = "begin the trial in"
+
+// trialPrefix opens the names of the scale sets that are made for trials.
+const trialPrefix = "kamino-trial-"
+
+// trialMarkTag stands on a scale set with the name of the trial in it, and on one that was made for a trial.
+const trialMarkTag = "kamino-trying"
+
+// closedMark ends the mark of a trial whose recipe was given back.
+const closedMark = " closed"
+
+// trials are the Recipes at work on one.
+type trials struct{ *Recipes }
+
+// tryRef is a trial with the pool and the version that it is of.
+type tryRef struct {
+	versionRef
+	spec cloud.TrialSpec
+}
+
+func tryOf(spec cloud.TrialSpec) (tryRef, error) {
+	r, err := versionOfPool(spec.Pool, spec.Version)
+	return tryRef{r, spec}, err
+}
+
+// digest tells the trial from every other one, in ten letters that any name takes.
+func (t tryRef) digest() string {
+	sum := sha256.Sum256([]byte(t.scaleSet.id() + " " + t.spec.Name))
+	return hex.EncodeToString(sum[:5])
+}
+
+// apart is the scale set that is made for the trial.
+func (t tryRef) apart() scaleSet {
+	return scaleSet{subscription: t.subscription, group: t.group, name: trialPrefix + t.digest()}
+}
+
+// names tells whether an image reference is of the version.
+func (t tryRef) names(image *armcompute.ImageReference) bool { return isVersion(image, t.versionRef) }
+
+var trialName = regexp.MustCompile(`^` + trialPrefix + `[0-9a-f]{10}$`)
+
+// forTrial tells whether a scale set was made for a trial, by its name.
+func (s scaleSet) forTrial() bool { return trialName.MatchString(s.name) }
+
+// mark is what a scale set says of the trial in it.
+type mark struct {
+	name string
+	open bool
+}
+
+func markOf(model armcompute.VirtualMachineScaleSet) mark {
+	for tag, text := range model.Tags {
+		if strings.EqualFold(tag, trialMarkTag) {
+			name, closed := strings.CutSuffix(value(text), closedMark)
+			return mark{name, name != "" && !closed}
+		}
+	}
+	return mark{}
+}
+
+// marked are all tags of a scale set, with another mark: those of a patch may be merged or not. An empty one is as good as
+// none.
+func marked(model armcompute.VirtualMachineScaleSet, text string) map[string]*string {
+	tags := map[string]*string{}
+	for name, kept := range model.Tags {
+		if !strings.EqualFold(name, trialMarkTag) {
+			tags[name] = kept
+		}
+	}
+	tags[trialMarkTag] = to.Ptr(text)
+	return tags
+}
+
+// Trial implements cloud.Trialist.
+func (p *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	t, err := tryOf(spec)
+	if err != nil {
+		return cloud.Trial{}, err
+	}
+	at := t.scaleSet
+	if !spec.InPool {
+		at = t.apart()
+	}
+	model, err := p.model(ctx, at)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return cloud.Trial{}, nil
+	case err != nil:
+		return cloud.Trial{}, err
+	}
+	return trials{p}.tried(ctx, t, at, model)
+}
+
+// tried is how far a trial is, by the scale set that its instances are in.
+func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompute.VirtualMachineScaleSet) (cloud.Trial, error) {
+	if markOf(model).name != t.spec.Name {
+		return cloud.Trial{}, nil
+	}
+	out := cloud.Trial{Open: t.spec.InPool && markOf(model).open && t.names(imageReference(model))}
+	vms, err := p.triedVMs(ctx, t, at)
+	if err != nil {
+		return cloud.Trial{}, err
+	}
+	runs, works := false, provisioning(model) != "" && changing(provisioning(model))
+	var troubles []string
+	for _, vm := range vms {
+		out.Instances = append(out.Instances, vm.seen)
+		runs = runs || vm.seen.Power == cloud.PowerRunning && !vm.seen.Removing
+		works = works || vm.works
+		if vm.trouble != "" {
+			troubles = append(troubles, vm.trouble)
+		}
+	}
+	if strings.EqualFold(provisioning(model), "Failed") && len(vms) == 0 {
+		trouble, err := p.troubleOf(ctx, at)
+		if err != nil {
+			return cloud.Trial{}, err
+		}
+		troubles = append(troubles, trouble)
+	}
+	if len(troubles) > 0 {
+		out.Trouble, out.NoRoom = troubles[0], noRoom(troubles[0])
+	}
+	out.State = stateOfTrial(provisioning(model), vms, runs, works, len(troubles) > 0)
+	if out.State == cloud.Failed && out.Trouble == "" {
+		out.Trouble = "the instance of the trial is gone: somebody has removed it"
+	}
+	return out, nil
+}
+
+func stateOfTrial(set string, vms []triedVM, runs, works, troubled bool) cloud.State {
+	left := 0
+	for _, vm := range vms {
+		if !vm.seen.Removing {
+			left++
+		}
+	}
+	switch {
+	case strings.EqualFold(set, "Deleting"), len(vms) > 0 && left == 0:
+		return cloud.Deleting
+	case troubled:
+		return cloud.Failed
+	case runs:
+		return cloud.Complete
+	case works || left > 0:
+		return cloud.Pending
+	}
+	return cloud.Failed
+}
+
+func provisioning(model armcompute.VirtualMachineScaleSet) string {
+	if model.Properties == nil {
+		return ""
+	}
+	return value(model.Properties.ProvisioningState)
+}
+
+// triedVM is an instance that was built for a trial.
+type triedVM struct {
+	seen    cloud.Instance
+	works   bool
+	trouble string
+}
+
+// triedVMs lists the instances of the version, each with its view.
+func (p trials) triedVMs(ctx context.Context, t tryRef, at scaleSet) ([]triedVM, error) {
+	ids, err := p.builtFrom(ctx, t, at)
+	if err != nil {
+		return nil, err
+	}
+	var out []triedVM
+	for _, ref := range ids {
+		vm, err := p.vm(ctx, ref)
+		if cloud.Is(err, cloud.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		seen := instanceOf(ref.providerID(), ref, vm)
+		if seen.BuiltFrom == "" {
+			seen.BuiltFrom = t.version
+		}
+		one := triedVM{seen: seen}
+		if vm.Properties != nil {
+			one.works = changing(value(vm.Properties.ProvisioningState))
+			if strings.EqualFold(value(vm.Properties.ProvisioningState), "Failed") {
+				one.trouble = troubleOfVM(vm)
+			}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// builtFrom lists the instances of a scale set that were built from the version.
+func (p trials) builtFrom(ctx context.Context, t tryRef, at scaleSet) ([]instance, error) {
+	clients, err := p.in(at)
+	if err != nil {
+		return nil, err
+	}
+	var out []instance
+	pager := clients.instances.NewListPager(at.group, at.name, nil)
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err := fail("list instances of", at, err); cloud.Is(err, cloud.NotFound) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+		for _, vm := range page.Value {
+			if vm == nil || value(vm.InstanceID) == "" || vm.Properties == nil || vm.Properties.StorageProfile == nil ||
+				!t.names(vm.Properties.StorageProfile.ImageReference) {
+				continue
+			}
+			out = append(out, instance{scaleSet: at, number: value(vm.InstanceID)})
+		}
+	}
+	return out, nil
+}
+
+// EnsureTrial implements cloud.Trialist.
+func (p *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	t, err := tryOf(spec)
+	if err != nil {
+		return cloud.Trial{}, err
+	}
+	if spec.InPool {
+		err = trials{p}.open(ctx, t)
+	} else {
+		err = trials{p}.buildApart(ctx, t)
+	}
+	if err != nil {
+		return cloud.Trial{}, roomless(err)
+	}
+	return p.Trial(cloud.Anew(ctx), spec)
+}
+
+// roomless tells of an answer that says at once that no capacity is left.
+func roomless(err error) error {
+	var e *cloud.Error
+	if errors.As(err, &e) && noRoom(e.Code) {
+		out := *e
+		out.Kind = cloud.QuotaExceeded
+		return &out
+	}
+	return err
+}
+
+// CloseTrial implements cloud.Trialist.
+func (p *Recipes) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
+	t, err := tryOf(spec)
+	if err != nil || !spec.InPool {
+		return err
+	}
+	model, err := p.modelToWrite(ctx, t.scaleSet)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return trials{p}.close(ctx, t, model)
+}
+
+// EndTrial implements cloud.Trialist.
+func (p *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
+	t, err := tryOf(spec)
+	if err != nil {
+		return cloud.Absent, err
+	}
+	if spec.InPool {
+		return trials{p}.shrink(ctx, t)
+	}
+	return trials{p}.removeApart(ctx, t)
+}
+
+// notOurs is the error of a scale set of the trial's name that was not made for it.
+func notOurs(op string, s scaleSet) error {
+	return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: s.String(), Message: fmt.Sprintf("its tag %s does not name the trial: rename or delete it by hand", trialMarkTag)}
+}

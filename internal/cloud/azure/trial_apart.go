@@ -1,0 +1,213 @@
+package azure
+
+import (
+	"context"
+	"encoding/base64"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// buildApart makes the scale set of the trial unless it is there. The condition keeps two processes from making it twice.
+func (p trials) buildApart(ctx context.Context, t tryRef) error {
+	at := t.apart()
+	existing, err := p.model(ctx, at)
+	switch {
+	case err == nil && markOf(existing).name != t.spec.Name:
+		return notOurs(opTrial, at)
+	case err == nil:
+		return nil
+	case !cloud.Is(err, cloud.NotFound):
+		return err
+	}
+	model, err := p.model(ctx, t.scaleSet)
+	if err != nil {
+		return err
+	}
+	if found := notCopyable(t, model); len(found) > 0 {
+		return found[0].Error(opTrial, t.scaleSet.String())
+	}
+	clients, err := p.in(at)
+	if err != nil {
+		return err
+	}
+	poller, err := clients.scaleSets.BeginCreateOrUpdate(ctx, at.group, at.name, copied(t, model),
+		&armcompute.VirtualMachineScaleSetsClientBeginCreateOrUpdateOptions{IfNoneMatch: to.Ptr("*")})
+	if isStatus(err, http.StatusPreconditionFailed) {
+		return nil // somebody else has just made it
+	}
+	if err != nil {
+		return fail(opTrial, t.scaleSet, err)
+	}
+	remember(p.account, at.id(), poller)
+	return nil
+}
+
+// removeApart deletes the scale set of the trial with all that is in it. With force a machine that hangs does not hold its
+// deletion up. Source: Compute REST API, Virtual Machine Scale Sets, Delete.
+func (p trials) removeApart(ctx context.Context, t tryRef) (cloud.State, error) {
+	const op = "delete"
+	at := t.apart()
+	model, err := p.model(cloud.Anew(ctx), at)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		p.forget(at.id())
+		return cloud.Absent, nil
+	case err != nil:
+		return cloud.Absent, err
+	case markOf(model).name != t.spec.Name:
+		return cloud.Absent, notOurs(op, at)
+	case strings.EqualFold(provisioning(model), "Deleting"):
+		return cloud.Deleting, nil
+	}
+	clients, err := p.in(at)
+	if err != nil {
+		return cloud.Absent, err
+	}
+	poller, err := clients.scaleSets.BeginDelete(ctx, at.group, at.name, &armcompute.VirtualMachineScaleSetsClientBeginDeleteOptions{ForceDeletion: to.Ptr(true)})
+	if err := fail(op, at, err); cloud.Is(err, cloud.NotFound) {
+		return cloud.Absent, nil
+	} else if err != nil {
+		return cloud.Absent, err
+	}
+	remember(p.account, at.id(), poller)
+	return cloud.Deleting, nil
+}
+
+// copied is the scale set of a trial: what the pool's next node would be, once, and nothing that has it found by anybody
+// who looks for the pool: no tags of the autoscaler, no load balancer but for egress, no repairs, upgrades or rules of
+// scale-in. Extensions are left out: the promotion removes those that bootstrap, and of the others nobody can read the
+// protected settings. Its prefix of host names is its own, for the cloud provider of Kubernetes finds a node's scale set
+// by that. Sources: Compute REST API, Virtual Machine Scale Sets, Create Or Update; cloud-provider-azure.
+func copied(t tryRef, model armcompute.VirtualMachineScaleSet) armcompute.VirtualMachineScaleSet {
+	was := model.Properties
+	if was == nil {
+		was = &armcompute.VirtualMachineScaleSetProperties{}
+	}
+	profile := profileOf(model)
+	out := armcompute.VirtualMachineScaleSet{
+		Location: model.Location, ExtendedLocation: model.ExtendedLocation, Zones: model.Zones, Plan: model.Plan, Identity: assigned(model.Identity),
+		Tags: tagsOfTrial(t, model),
+		Properties: &armcompute.VirtualMachineScaleSetProperties{
+			OrchestrationMode: to.Ptr(armcompute.OrchestrationModeUniform), Overprovision: to.Ptr(false),
+			UpgradePolicy:        &armcompute.UpgradePolicy{Mode: to.Ptr(armcompute.UpgradeModeManual)},
+			SinglePlacementGroup: was.SinglePlacementGroup, PlatformFaultDomainCount: was.PlatformFaultDomainCount, ZoneBalance: was.ZoneBalance,
+			ProximityPlacementGroup: was.ProximityPlacementGroup, HostGroup: was.HostGroup, AdditionalCapabilities: was.AdditionalCapabilities,
+			VirtualMachineProfile: &armcompute.VirtualMachineScaleSetVMProfile{
+				BillingProfile: profile.BillingProfile, CapacityReservation: profile.CapacityReservation, DiagnosticsProfile: profile.DiagnosticsProfile,
+				EvictionPolicy: profile.EvictionPolicy, HardwareProfile: profile.HardwareProfile, LicenseType: profile.LicenseType,
+				Priority: profile.Priority, SecurityProfile: profile.SecurityProfile,
+				OSProfile: hostOf(t, profile.OSProfile), StorageProfile: disksOf(t, profile.StorageProfile), NetworkProfile: networkOf(profile.NetworkProfile),
+			},
+		},
+	}
+	if model.SKU != nil {
+		out.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr[int64](1)}
+	}
+	return out
+}
+
+// assigned is an identity as it may be sent: the IDs alone.
+func assigned(identity *armcompute.VirtualMachineScaleSetIdentity) *armcompute.VirtualMachineScaleSetIdentity {
+	if identity == nil || len(identity.UserAssignedIdentities) == 0 {
+		return nil
+	}
+	out := &armcompute.VirtualMachineScaleSetIdentity{Type: to.Ptr(armcompute.ResourceIdentityTypeUserAssigned), UserAssignedIdentities: map[string]*armcompute.UserAssignedIdentitiesValue{}}
+	for id := range identity.UserAssignedIdentities {
+		out.UserAssignedIdentities[id] = &armcompute.UserAssignedIdentitiesValue{}
+	}
+	return out
+}
+
+// tagsOfTrial are the pool's, for a policy of the subscription may demand them, without those by which an autoscaler finds
+// its scale sets, and with those of the trial. Source: the cluster autoscaler's Azure provider.
+func tagsOfTrial(t tryRef, model armcompute.VirtualMachineScaleSet) map[string]*string {
+	tags := maps.Clone(model.Tags)
+	maps.DeleteFunc(tags, func(name string, _ *string) bool {
+		name = strings.ToLower(name)
+		return name == "min" || name == maxSizeTag || strings.Contains(name, "cluster-autoscaler") || strings.HasPrefix(name, "kamino-")
+	})
+	if tags == nil {
+		tags = map[string]*string{}
+	}
+	maps.Copy(tags, toTags(t.spec.Tags))
+	tags[trialMarkTag] = to.Ptr(t.spec.Name)
+	return tags
+}
+
+// hostOf is who logs in and how hosts are named. Nodes are built as after the promotion: their customData does nothing.
+func hostOf(t tryRef, was *armcompute.VirtualMachineScaleSetOSProfile) *armcompute.VirtualMachineScaleSetOSProfile {
+	out := &armcompute.VirtualMachineScaleSetOSProfile{}
+	if was != nil {
+		out.AdminUsername, out.AllowExtensionOperations, out.LinuxConfiguration = was.AdminUsername, was.AllowExtensionOperations, was.LinuxConfiguration
+		out.RequireGuestProvisionSignal, out.Secrets = was.RequireGuestProvisionSignal, was.Secrets
+	}
+	out.ComputerNamePrefix = to.Ptr("kt" + t.digest() + "-")
+	out.CustomData = to.Ptr(base64.StdEncoding.EncodeToString([]byte(emptyCloudConfig)))
+	return out
+}
+
+// disksOf are the disks, the OS disk made from the version.
+func disksOf(t tryRef, was *armcompute.VirtualMachineScaleSetStorageProfile) *armcompute.VirtualMachineScaleSetStorageProfile {
+	out := &armcompute.VirtualMachineScaleSetStorageProfile{ImageReference: &armcompute.ImageReference{ID: to.Ptr(t.versionRef.id())}}
+	if was != nil {
+		out.DataDisks, out.DiskControllerType, out.OSDisk = was.DataDisks, was.DiskControllerType, was.OSDisk
+	}
+	return out
+}
+
+// networkOf is the network without what leads traffic to an instance. A pool of addresses stays that is named for what goes
+// out; a public address gives up the name that it would share with those of the pool.
+func networkOf(was *armcompute.VirtualMachineScaleSetNetworkProfile) *armcompute.VirtualMachineScaleSetNetworkProfile {
+	if was == nil {
+		return nil
+	}
+	out := &armcompute.VirtualMachineScaleSetNetworkProfile{NetworkAPIVersion: was.NetworkAPIVersion}
+	for _, card := range was.NetworkInterfaceConfigurations {
+		if card == nil {
+			continue
+		}
+		sent := *card
+		if card.Properties != nil {
+			properties := *card.Properties
+			properties.IPConfigurations = nil
+			for _, address := range card.Properties.IPConfigurations {
+				properties.IPConfigurations = append(properties.IPConfigurations, addressOf(address))
+			}
+			sent.Properties = &properties
+		}
+		out.NetworkInterfaceConfigurations = append(out.NetworkInterfaceConfigurations, &sent)
+	}
+	return out
+}
+
+func addressOf(was *armcompute.VirtualMachineScaleSetIPConfiguration) *armcompute.VirtualMachineScaleSetIPConfiguration {
+	if was == nil || was.Properties == nil {
+		return was
+	}
+	sent, properties := *was, *was.Properties
+	properties.ApplicationGatewayBackendAddressPools, properties.LoadBalancerInboundNatPools = nil, nil
+	properties.LoadBalancerBackendAddressPools = slices.DeleteFunc(slices.Clone(properties.LoadBalancerBackendAddressPools), func(pool *armcompute.SubResource) bool {
+		return pool == nil || !isOutbound(value(pool.ID))
+	})
+	if public := properties.PublicIPAddressConfiguration; public != nil && public.Properties != nil {
+		nameless, inside := *public, *public.Properties
+		inside.DNSSettings = nil
+		nameless.Properties = &inside
+		properties.PublicIPAddressConfiguration = &nameless
+	}
+	sent.Properties = &properties
+	return &sent
+}
+
+// isOutbound tells whether a backend pool of a load balancer is there for egress, by its own name: aksOutboundBackendPool
+// of AKS, CLUSTER-outboundBackendPool of Cluster API.
+func isOutbound(id string) bool {
+	return strings.Contains(strings.ToLower(id[strings.LastIndex(id, "/")+1:]), "outbound")
+}

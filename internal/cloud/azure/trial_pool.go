@@ -1,0 +1,139 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// open has the pool grow by an instance from the version: image, capacity and mark in one write, on condition that nobody
+// changed the scale set since it was read. With the Manual policy running instances stay as they are.
+func (p trials) open(ctx context.Context, t tryRef) error {
+	conflict := func(format string, args ...any) error {
+		return &cloud.Error{Kind: cloud.Conflict, Op: opTrial, Resource: t.scaleSet.String(), Message: fmt.Sprintf(format, args...)}
+	}
+	model, err := p.modelToWrite(ctx, t.scaleSet)
+	if err != nil {
+		return err
+	}
+	have := markOf(model)
+	image := t.imageName(imageReference(model))
+	switch {
+	case have.name == t.spec.Name:
+		return nil
+	case have.name != "":
+		return conflict("trial %s is in it: wait until that has ended", have.name)
+	case !strings.EqualFold(image, t.spec.Image):
+		return conflict("its image is %s, not %s: somebody else changed it", image, t.spec.Image)
+	case capacityOf(model) != t.spec.Capacity:
+		return conflict("it has %d nodes, not %d: somebody else changed its size", capacityOf(model), t.spec.Capacity)
+	}
+	if refusal, err := promotionRemoves(t, model); err != nil {
+		return err
+	} else if refusal != nil {
+		return refusal.Error(opTrial, t.scaleSet.String())
+	}
+	there, err := p.builtFrom(ctx, t, t.scaleSet)
+	if err != nil {
+		return err
+	}
+	if len(there) > 0 {
+		return conflict("%s was built from version %s already", there[0], t.version)
+	}
+	patch := recipePatch(t.versionRef, model, nil)
+	patch.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(t.spec.Capacity + 1)}
+	patch.Tags = marked(model, t.spec.Name)
+	return p.write(ctx, opTrial, t.scaleSet, model, patch)
+}
+
+// promotionRemoves refuses a trial in the pool where the promotion takes something out of the recipe.
+func promotionRemoves(t tryRef, model armcompute.VirtualMachineScaleSet) (*cloud.Refusal, error) {
+	change, err := recipeChange(t.versionRef, model, t.spec.RemoveBootstrap)
+	if err != nil || len(change.Removes) == 0 {
+		return nil, err
+	}
+	var names []string
+	for _, part := range change.Removes {
+		names = append(names, part.String())
+	}
+	refusal := cloud.Refuse(cloud.PromotionRemoves, fmt.Sprintf(
+		"the promotion takes %s out of the recipe of %s, and a trial in the pool changes its image alone", strings.Join(names, ", "), t.scaleSet), "try versions apart")
+	return &refusal, nil
+}
+
+// close gives the recipe the image back, if it still names the version for this trial. Whatever image it names otherwise
+// stays, and the mark says from then on that the trial has let go of it.
+func (p trials) close(ctx context.Context, t tryRef, model armcompute.VirtualMachineScaleSet) error {
+	if have := markOf(model); have.name != t.spec.Name || !have.open {
+		return nil
+	}
+	var patch armcompute.VirtualMachineScaleSetUpdate
+	if t.names(imageReference(model)) {
+		back := restoration{scaleSet: t.scaleSet, was: backup{ImageReference: imageNamed(t.spec.Image)}}
+		patch = back.patch(model)
+	}
+	patch.Tags = marked(model, t.spec.Name+closedMark)
+	return p.write(ctx, "close the trial in", t.scaleSet, model, patch)
+}
+
+// imageNamed reads what imageName has written.
+func imageNamed(text string) *armcompute.ImageReference {
+	parts := strings.Split(text, ":")
+	switch {
+	case strings.HasPrefix(strings.ToLower(text), "/sharedgalleries/"):
+		return &armcompute.ImageReference{SharedGalleryImageID: to.Ptr(text)}
+	case strings.HasPrefix(strings.ToLower(text), "/communitygalleries/"):
+		return &armcompute.ImageReference{CommunityGalleryImageID: to.Ptr(text)}
+	case strings.HasPrefix(text, "/") || len(parts) != 4:
+		return &armcompute.ImageReference{ID: to.Ptr(text)}
+	}
+	return &armcompute.ImageReference{Publisher: &parts[0], Offer: &parts[1], SKU: &parts[2], Version: &parts[3]}
+}
+
+// shrink ends a trial in the pool: its recipe is given back, then its instances go with their places, then its mark.
+func (p trials) shrink(ctx context.Context, t tryRef) (cloud.State, error) {
+	model, err := p.modelToWrite(cloud.Anew(ctx), t.scaleSet)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return cloud.Absent, nil
+	case err != nil:
+		return cloud.Absent, err
+	}
+	have := markOf(model)
+	promoted := !have.open && t.names(imageReference(model))
+	switch {
+	case have.name != t.spec.Name:
+		return cloud.Absent, nil
+	case have.open: // the next call goes on, with what the scale set is then
+		return cloud.Deleting, p.close(ctx, t, model)
+	}
+	if !promoted {
+		left, err := p.builtFrom(cloud.Anew(ctx), t, t.scaleSet)
+		if err != nil {
+			return cloud.Absent, err
+		}
+		gone := true
+		for _, vm := range left {
+			state, err := p.EnsureRemoved(ctx, vm.providerID())
+			if err != nil {
+				return cloud.Absent, err
+			}
+			gone = gone && state == cloud.Absent
+		}
+		if !gone {
+			return cloud.Deleting, nil
+		}
+		if model, err = p.modelToWrite(cloud.Anew(ctx), t.scaleSet); err != nil {
+			return cloud.Absent, err
+		}
+	}
+	if err := p.write(ctx, "end the trial in", t.scaleSet, model, armcompute.VirtualMachineScaleSetUpdate{Tags: marked(model, "")}); err != nil {
+		return cloud.Absent, err
+	}
+	return cloud.Absent, nil
+}
