@@ -40,6 +40,8 @@ const (
 	PolicyCurrentVersionMissing = "CurrentVersionMissing"
 	// PolicyNotRebuilt: a node that the policy wants rebuilt is not; the reason and a remedy are in the message.
 	PolicyNotRebuilt = "NotRebuilt"
+	// PolicyWentBack: a pool went back from a version by itself, and no person has acknowledged it.
+	PolicyWentBack = "WentBack"
 	// PolicyPreflightFailed: the API server does not say what speaks for or against a capture; its text is in the
 	// message.
 	PolicyPreflightFailed = "PreflightFailed"
@@ -172,6 +174,34 @@ type ProbationStatus struct {
 	// WentBackAt is when it did.
 	// +optional
 	WentBackAt *metav1.Time `json:"wentBackAt,omitempty"`
+	// Joins are those of the version that decide, for whoever goes on with the watch: the first and the last that were judged,
+	// and those that are late.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Joins []JoinStatus `json:"joins,omitempty"`
+}
+
+// JoinStatus is what became of one node.
+type JoinStatus struct {
+	// Instance as its cloud names it.
+	Instance string `json:"instance"`
+	// Node is the Node's name; absent if there never was one.
+	// +optional
+	Node string `json:"node,omitempty"`
+	// RunningSince is when the instance was made.
+	RunningSince metav1.Time `json:"runningSince"`
+	// Outcome in one CamelCase word: Joined, Failed or Waiting.
+	Outcome string `json:"outcome"`
+	// Message says why it failed.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// ReadyAfter is how long its instance ran before the node was Ready.
+	// +optional
+	ReadyAfter *metav1.Duration `json:"readyAfter,omitempty"`
+	// LateSince is since when looks have found it late.
+	// +optional
+	LateSince *metav1.Time `json:"lateSince,omitempty"`
 }
 
 // RefusalCount counts the nodes that one rule refuses.

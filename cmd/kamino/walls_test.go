@@ -87,7 +87,7 @@ var rooms = map[string]room{
 	"internal/membership": {own: "api cloud joining node", foreign: kubeClient},
 	"internal/kured":      {foreign: kubeClient},
 
-	"internal/nodecache": {own: "api cloud membership", foreign: kubeLoop},
+	"internal/nodecache": {own: "api cloud membership nodestate", foreign: kubeLoop},
 
 	"internal/savedrecipe": {own: "api cloud", foreign: kubeClient},
 
@@ -96,8 +96,9 @@ var rooms = map[string]room{
 	"internal/replace":  {own: "api cloud kured membership node nodestate replace/plan", foreign: kubeClient},
 	"internal/doctor":   {own: "admission api cloud held history imageversion joining kured membership node nodestate selection spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
+	"internal/newcomer": {own: "api cloud history imageversion nodestate probation", foreign: kubeClient},
 	"internal/metrics":  {own: "admission api capture capture/plan cloud history imageversion joining membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "admission api capture cloud expression held history imageversion joining membership nodecache nodestate schedule selection spread wording", foreign: kubeLoop},
+	"internal/policy":   {own: "admission api capture cloud expression held history imageversion joining membership newcomer nodecache nodestate probation rollback schedule selection spread wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},

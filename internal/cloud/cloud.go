@@ -152,6 +152,8 @@ const (
 	TagKubelet     = "kamino-kubelet"     // the version of the donor's kubelet
 	TagTrial       = "kamino-trial"       // what a trial of the version has come to: its result, and when, in RFC 3339; absent if it was not tried
 	TagSuspect     = "kamino-suspect"     // why a pool went back from the version by itself, until a person has acknowledged it
+	TagWentBack    = "kamino-went-back"   // when a pool went back from the version by itself, in RFC 3339, and when a person acknowledged it; history.Return
+	TagPromotedAt  = "kamino-promoted-at" // when a pool that went back by itself came to the version, in RFC 3339
 	TagPatchedAt   = "kamino-patched-at"  // when the donor was last patched, in RFC 3339; absent if its Node does not say
 )
 

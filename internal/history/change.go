@@ -107,6 +107,8 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 	case v.Quarantined != "":
 		return nil, refuse(VersionQuarantined, fmt.Sprintf("name another one, or lift that with `kamino release %s %s`", h.Pool, v.Version),
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
+	case v.Suspect != "":
+		return nil, h.refuseSuspect(v)
 	case v.State != cloud.Complete:
 		return nil, refuse(VersionIncomplete, "wait until it is, or name another", "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
 	case v.lostProof():
@@ -222,7 +224,11 @@ func (h History) Release(name string) (Mark, []cloud.Refusal) {
 	if v == nil || v.State == cloud.Deleting {
 		return Mark{}, h.refuseAbsent(name)
 	}
-	return h.mark(v, map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBack: ""}, v.Quarantined == "" && v.RolledBack == ""), nil
+	tags := map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBack: ""}
+	if v.Suspect != "" {
+		tags[cloud.TagSuspect] = "" // with the quarantine it is cleared of what led to it
+	}
+	return h.mark(v, tags, v.Quarantined == "" && v.RolledBack == "" && v.Suspect == ""), nil
 }
 
 func (h History) mark(v *Version, tags map[string]string, done bool) Mark {

@@ -78,6 +78,8 @@ type History struct {
 	Others []string `json:"otherNodes,omitempty"`
 	// Captures in flight that may still point the recipe at their version, by name.
 	Captures []Capture `json:"captures,omitempty"`
+	// Returns are the times that the pool went back from a version by itself, the latest first.
+	Returns []Return `json:"returns,omitempty"`
 }
 
 // Version is one version of the pool's image.
@@ -107,7 +109,9 @@ type Version struct {
 	RolledBack  string `json:"rolledBack,omitempty"`
 	// Trial is what a trial of it has come to, and when; empty if it was not tried.
 	Trial string `json:"trial,omitempty"`
-	Error string `json:"error,omitempty"`
+	// Suspect says why the pool went back from it by itself, until a person has acknowledged it.
+	Suspect string `json:"suspect,omitempty"`
+	Error   string `json:"error,omitempty"`
 	// Nodes that were built from it, by name; nil if nobody could count them.
 	Nodes []string `json:"nodes"`
 	// Keep tells whether the next capture leaves it there; Reason and Why say on what grounds.
@@ -130,7 +134,7 @@ func Of(f Facts) History {
 	h := History{
 		Pool: f.Pool.Name, PoolID: f.Pool.ID, Recipe: f.Pool.Recipe, Keep: keep(f),
 		Versions: []Version{}, Counted: f.Counted, Captures: inFlight(f.Prototypes),
-		Gone: Gone(f.Pool, f.Images),
+		Gone: Gone(f.Pool, f.Images), Returns: Returns(f.Images),
 	}
 	images := map[string]cloud.Image{}
 	for _, image := range f.Images {
@@ -234,7 +238,7 @@ func version(image cloud.Image) Version {
 		Donor: image.Tags[cloud.TagBuiltFrom], Lineage: image.Tags[cloud.TagLineage], BuiltAt: BuiltAt(image),
 		Prototype: image.Tags[cloud.TagPrototype], Proof: image.Tags[cloud.TagProof],
 		Quarantined: image.Tags[cloud.TagQuarantined], RolledBack: image.Tags[cloud.TagRolledBack],
-		Trial: image.Tags[cloud.TagTrial],
+		Trial: image.Tags[cloud.TagTrial], Suspect: image.Tags[cloud.TagSuspect],
 	}
 }
 
@@ -259,7 +263,7 @@ func useOf(v Version, reason retention.Reason, current string) Use {
 
 // usable tells whether the recipe could be pointed at it.
 func (v Version) usable() bool {
-	return v.State == cloud.Complete && v.Quarantined == "" && !v.lostProof()
+	return v.State == cloud.Complete && v.Quarantined == "" && v.Suspect == "" && !v.lostProof()
 }
 
 // prior is the newest usable version that is older than what the recipe names. It is found even where the

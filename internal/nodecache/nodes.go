@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // Nodes keeps a cluster's nodes by pool, and which pools have news. Safe for concurrent use.
@@ -207,4 +209,33 @@ func (n *Nodes) Of(pool cloud.PoolID) []*corev1.Node {
 		nodes[i] = unpack(node)
 	}
 	return nodes
+}
+
+// Sum is how a pool's nodes stand, without what each of them says.
+type Sum struct {
+	// Nodes of the pool, and how many of them are Ready.
+	Nodes, Ready int
+	// Youngest is when the last one came; zero without nodes.
+	Youngest time.Time
+}
+
+// Sum counts a pool's nodes. It costs next to nothing.
+func (n *Nodes) Sum(pool cloud.PoolID) Sum {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var sum Sum
+	home := n.pools[pool]
+	if home == nil {
+		return sum
+	}
+	for _, node := range home.nodes {
+		sum.Nodes++
+		if nodestate.Ready(node) { // which is in its place on a packed node, too
+			sum.Ready++
+		}
+		if at := node.CreationTimestamp.Time; at.After(sum.Youngest) {
+			sum.Youngest = at
+		}
+	}
+	return sum
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/newcomer"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
@@ -57,6 +58,15 @@ type Decider struct {
 	Burden func(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.Burden, error)
 	// Rebuild, if set, takes the next node of a pool's oldest image; who carries it on is another's matter. Nil rebuilds none.
 	Rebuild func(ctx context.Context, r Rebuild) (Taken, error)
+	// Lacks, if set, tells which of a pool's new nodes lack a DaemonSet that is healthy elsewhere: newcomer.Lacks.
+	Lacks func(ctx context.Context, nodes, ignore []string) (map[string]newcomer.Lack, error)
+	// Calm is since when the nodes have been read without a break, which is not before a controller's start; zero if nobody
+	// knows of a break. Time before it is held against no node.
+	Calm time.Time
+	// WentBack, if set, is told of each pool that went back from a version by itself, and Probation after each pass of all
+	// pools whose nodes are watched.
+	WentBack  func(Pool)
+	Probation func([]Probation)
 	// OwnNode is the node that this process runs on; empty if it runs on none.
 	OwnNode string
 	// Now is the clock. time.Now if nil.
@@ -83,6 +93,8 @@ type Decider struct {
 	most  atomic.Int32
 	// holding is how many nodes of the cluster are held, as of the last look.
 	holding int
+	// probes watch how nodes join.
+	probes *prober
 }
 
 // decided is the last outcome for a pool, and what it was decided on.
@@ -123,6 +135,7 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	d.said = w.claims.troubles
 	d.forget(w)
 	d.judgeAll(ctx, w, d.due(w))
+	probe(ctx, d, w)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
@@ -142,10 +155,20 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	if d.Degraded != nil {
 		d.Degraded(w.degraded)
 	}
+	d.probes.tell()
 	if err := errors.Join(trouble...); err != nil {
 		return retry, err
 	}
 	return d.next(), nil
+}
+
+// probe looks at the nodes that are joining.
+func probe(ctx context.Context, d *Decider, w *world) {
+	if d.probes == nil {
+		d.probes = &prober{Decider: d, watches: map[cloud.PoolID]*watched{}, calm: d.Calm}
+	}
+	d.probes.watchAll(ctx, w)
+	d.probes.report()
 }
 
 // MaxConcurrent is how many captures the policies allow at once, at the last pass: the largest number that one
@@ -312,6 +335,9 @@ func (d *Decider) next() time.Duration {
 	after, now := reconsider, d.now()
 	for _, o := range d.pools {
 		after = min(after, o.due.Sub(now))
+	}
+	for _, t := range d.probes.watches {
+		after = min(after, t.due.Sub(now))
 	}
 	return max(after, time.Second)
 }

@@ -40,6 +40,8 @@ const (
 	Queued = "Queued"
 	// Capturing: a Prototype was written.
 	Capturing = "Capturing"
+	// WentBack: the pool went back from a version by itself, and no person has acknowledged it yet.
+	WentBack = v1alpha1.PolicyWentBack
 )
 
 // Outcome is what was found out and decided about one pool.
@@ -63,6 +65,7 @@ type Outcome struct {
 	replaced  []string
 	unrebuilt *trouble // of nodes that are wanted rebuilt and are not
 	trouble   *trouble
+	unjoined  *trouble // of a pool that stays on a version whose nodes do not join
 	crowded   *trouble // of a pool whose nodes were built from nearly as many images as may be
 	err       error    // of the cloud
 }
@@ -201,6 +204,10 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		o.trouble = &trouble{reason: v1alpha1.PolicyTooManyFailures, message: fmt.Sprintf("pool %s: %s", o.Pool.Name, o.Answer.Message)}
 	case lookError != nil:
 		o.unavailable(lookError, now)
+	case o.wentBack() != nil:
+		went := o.wentBack()
+		o.Status.Decision = &v1alpha1.PoolDecision{Reason: WentBack, Message: went.Message, Remedy: went.Remedy}
+		o.trouble = &trouble{reason: WentBack, message: went.Message}
 	case choice.Donor == nil:
 		chosen()
 		if choice.Reason == selection.CapturedToday {
@@ -216,6 +223,16 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		chosen()
 		o.Wanted = true
 	}
+}
+
+// wentBack says, with the remedy, that the pool went back by itself and nobody has acknowledged it; nil if that is not so.
+func (o *Outcome) wentBack() *cloud.Refusal {
+	went := history.Unacknowledged(o.Look.Images)
+	if went == nil {
+		return nil
+	}
+	said := went.Says(o.Pool.Name)
+	return &said
 }
 
 // wouldCapture is what a policy in a dry run says of the donor.

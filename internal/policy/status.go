@@ -41,6 +41,9 @@ func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePol
 		if o.unrebuilt != nil {
 			degraded = append(degraded, *o.unrebuilt)
 		}
+		if o.unjoined != nil {
+			degraded = append(degraded, *o.unjoined)
+		}
 		if o.crowded != nil && o.Status.Decision.Reason != spread.TooManyImages { // which says the same
 			degraded = append(degraded, *o.crowded)
 		}

@@ -121,7 +121,7 @@ func Judge(now, calm time.Time, nodes []Node, before []Join, limits Limits) []Jo
 		delete(known, n.Instance)
 	}
 	for _, gone := range known {
-		joins = append(joins, gone.left())
+		joins = append(joins, gone.left(now, calm, limits))
 	}
 	slices.SortFunc(joins, func(a, b Join) int {
 		return cmp.Or(a.Running.Compare(b.Running), cmp.Compare(a.Instance, b.Instance))
@@ -134,11 +134,21 @@ func (j Join) of(n Node) bool {
 	return j.Version == n.Version && (j.Running.IsZero() || j.Running.Equal(n.Running))
 }
 
-// left is what remains of a node whose instance is gone.
-func (j Join) left() Join {
-	if j.Outcome == Waiting {
-		j.Outcome, j.Why = Uncounted, "is gone, and nobody saw whether it would join"
+// left is what remains of a node whose instance is gone. One that had all its time and was never Ready did not join, whoever
+// removed it: the cluster autoscaler does so.
+func (j Join) left(now, calm time.Time, limits Limits) Join {
+	if j.Outcome != Waiting {
+		return j
 	}
+	began := j.Running
+	if began.Before(calm) {
+		began = calm
+	}
+	if j.Took == 0 && !j.Running.IsZero() && now.Sub(began) > limits.Join {
+		j.Outcome, j.Why = Failed, "its instance was removed, and its node was never Ready"
+		return j
+	}
+	j.Outcome, j.Why = Uncounted, "is gone, and nobody saw whether it would join"
 	return j
 }
 

@@ -73,12 +73,22 @@ func TestWhoIsGone(t *testing.T) {
 	before := []Join{
 		{Instance: "f", Version: "v", Running: ago(60), Outcome: Failed, Why: "of old"},
 		{Instance: "j", Version: "v", Running: ago(50), Outcome: Joined, Took: time.Minute},
+		{Instance: "n", Version: "v", Running: ago(20), Outcome: Waiting},
+		{Instance: "r", Version: "v", Running: ago(19), Outcome: Waiting, Took: time.Minute},
 		{Instance: "w", Version: "v", Running: ago(10), Outcome: Waiting},
+		{Instance: "x", Version: "v", Running: ago(9), Outcome: Uncounted, Why: "is cordoned"},
 	}
+	const unseen = "is gone, and nobody saw whether it would join"
 	want := append([]Join(nil), before...)
-	want[2].Outcome, want[2].Why = Uncounted, "is gone, and nobody saw whether it would join"
+	want[2].Outcome, want[2].Why = Failed, "its instance was removed, and its node was never Ready"
+	want[3].Outcome, want[3].Why = Uncounted, unseen
+	want[4].Outcome, want[4].Why = Uncounted, unseen
 	if diff := cmp.Diff(want, Judge(noon, time.Time{}, nil, before, Limits{})); diff != "" {
 		t.Error(diff)
+	}
+	want[2].Outcome, want[2].Why = Uncounted, unseen
+	if diff := cmp.Diff(want, Judge(noon, ago(14), nil, before, Limits{})); diff != "" {
+		t.Errorf("after an outage: %s", diff)
 	}
 }
 

@@ -88,6 +88,8 @@ const (
 	Unwell State = "OthersNotReady"
 	// Everywhere: nodes of other pools do not join either.
 	Everywhere State = "JoinsFailEverywhere"
+	// Awaited: nodes that other pools got at that time are awaited, and none has joined.
+	Awaited State = "JoinsElsewhereAwaited"
 	// NoPrior: there is nothing to go back to.
 	NoPrior State = "NoPrior"
 	// TooSoon: the pool went back by itself a short time ago.
@@ -99,7 +101,7 @@ const (
 // Frozen tells that a pool stays on a version whose nodes do not join, so that a person must know.
 func (s State) Frozen() bool {
 	switch s {
-	case NoControl, Unwell, Everywhere, NoPrior, TooSoon, SwitchedOff:
+	case NoControl, Unwell, Everywhere, Awaited, NoPrior, TooSoon, SwitchedOff:
 		return true
 	case Idle, Watching, Suspected, Bad, Convicted, Innocent:
 	}
@@ -131,10 +133,13 @@ func Decide(f Facts) Verdict {
 		return Verdict{State: Watching, Message: f.count()}
 	}
 	state, why := f.frozen()
-	if own := fires(f.own(judged)); len(own) > 0 {
-		failed = own
-	} else {
+	switch own, sure := fires(f.own(judged, allFailed)), fires(f.own(judged, noneJoined)); {
+	case len(own) == 0:
 		state, why = Everywhere, "the nodes that other pools got at that time did not join either, so that something else is the cause"
+	case len(sure) == 0:
+		state, why = Awaited, "of the nodes that other pools got at that time none has joined yet, so that something else may be the cause"
+	default:
+		failed = sure
 	}
 	last := failed[len(failed)-1]
 	against := fmt.Sprintf("%d nodes of version %s in pool %s did not join, the last one %s: %s", len(failed), f.Current, f.Pool, last.name(), last.Why)
@@ -146,9 +151,9 @@ func Decide(f Facts) Verdict {
 
 // own are the judged joins without the failures that befell every other pool at the time. They stay what they are once that
 // is mended, so that no version is gone back from for them then.
-func (f Facts) own(judged []Join) []Join {
+func (f Facts) own(judged []Join, befell func([]Join) bool) []Join {
 	return slices.DeleteFunc(slices.Clone(judged), func(join Join) bool {
-		return join.Outcome == Failed && allFailed(contemporaries(f.Elsewhere, join))
+		return join.Outcome == Failed && befell(contemporaries(f.Elsewhere, join))
 	})
 }
 
@@ -201,6 +206,21 @@ func allFailed(joins []Join) bool {
 		}
 	}
 	return judged > 0
+}
+
+// noneJoined tells that none has joined, and that some failed or are awaited.
+func noneJoined(joins []Join) bool {
+	counted := 0
+	for _, join := range joins {
+		switch join.Outcome {
+		case Joined:
+			return false
+		case Failed, Waiting:
+			counted++
+		case Uncounted:
+		}
+	}
+	return counted > 0
 }
 
 // judgedOf are the joins of a version that joined or failed, and began to run behind the given time, in their order.

@@ -135,6 +135,10 @@ func TestVerdicts(t *testing.T) {
 		"everywhere, and it is over": {"FFw", func(f *Facts) {
 			f.Elsewhere = append(joined("x", "FF", noon.Add(-2*time.Hour)), joined("y", "JJ", noon.Add(-30*time.Minute))...)
 		}, Nothing, Everywhere, stays + "the nodes that other pools got at that time did not join either, so that something else is the cause", true},
+		"nobody knows elsewhere yet": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "wwu", noon.Add(-2*time.Hour)) }, Nothing, Awaited,
+			stays + "of the nodes that other pools got at that time none has joined yet, so that something else may be the cause", true},
+		"one joins elsewhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "wJw", noon.Add(-2*time.Hour)) }, GoBack, Bad,
+			against + "; version 2026.03.01 is the one before", false},
 		"long ago elsewhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "FF", noon.Add(-5*time.Hour)) }, GoBack, Bad,
 			against + "; version 2026.03.01 is the one before", false},
 		"a person has settled it": {"FFJ", func(f *Facts) { f.Since = noon.Add(-2*time.Hour + 2*time.Minute) }, Nothing, Watching,

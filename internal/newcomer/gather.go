@@ -1,0 +1,179 @@
+package newcomer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/probation"
+)
+
+// Taints by which others say that a node goes, or stands still.
+const (
+	autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
+	shutdownTaint   = "node.cloudprovider.kubernetes.io/shutdown"
+)
+
+// forgotten is how old an instance without a Node may be to count: of an older one nobody knows whether it ever joined.
+const forgotten = 24 * time.Hour
+
+// Seen is a pool as one look saw it.
+type Seen struct {
+	Now       time.Time
+	Instances []cloud.Instance
+	// Nodes of the pool.
+	Nodes []*corev1.Node
+	// Images are the pool's versions.
+	Images []cloud.Image
+	// Lacks are by the node's name.
+	Lacks map[string]Lack
+	// Same compares two IDs of instances, as the cloud does.
+	Same func(a, b cloud.InstanceID) bool
+}
+
+// Lack is a DaemonSet's pod that is not Ready on a node, though the DaemonSet is healthy elsewhere.
+type Lack struct {
+	// DaemonSet as namespace/name, and Since when it is so.
+	DaemonSet string
+	Since     time.Time
+}
+
+// Nodes are the pool's instances that are there to stay, each with its node.
+func Nodes(s Seen) []probation.Node {
+	byID := make(map[cloud.InstanceID]*corev1.Node, len(s.Nodes))
+	for _, node := range s.Nodes {
+		byID[fold(cloud.InstanceID(node.Spec.ProviderID))] = node
+	}
+	made := map[string]time.Time{}
+	for _, image := range s.Images {
+		made[image.Version] = history.BuiltAt(image)
+	}
+	all := make([]probation.Node, 0, len(s.Instances))
+	for i := range s.Instances {
+		instance := &s.Instances[i]
+		if instance.Removing {
+			continue // it is gone, as far as joining goes
+		}
+		all = append(all, s.one(instance, s.nodeOf(byID, instance.ID), made[instance.BuiltFrom]))
+	}
+	return all
+}
+
+func fold(id cloud.InstanceID) cloud.InstanceID { return cloud.InstanceID(strings.ToLower(string(id))) }
+
+// nodeOf is the instance's node, however the cloud writes its ID; nil if it has none.
+func (s Seen) nodeOf(byID map[cloud.InstanceID]*corev1.Node, id cloud.InstanceID) *corev1.Node {
+	if node := byID[fold(id)]; node != nil || s.Same == nil {
+		return node
+	}
+	if len(byID) >= len(s.Instances) { // else it is one of those that have none
+		for other, node := range byID {
+			if s.Same(other, id) {
+				return node
+			}
+		}
+	}
+	return nil
+}
+
+// one is an instance with its node, which may be nil, and the moment from which on its image can have been there.
+func (s Seen) one(instance *cloud.Instance, node *corev1.Node, made time.Time) probation.Node {
+	n := probation.Node{Instance: instance.ID, Version: instance.BuiltFrom, Running: instance.CreatedAt.UTC().Truncate(time.Second)}
+	if node != nil && instance.CreatedAt.IsZero() {
+		n.Running = node.CreationTimestamp.UTC() // its cloud does not say
+	}
+	n.Aside = s.aside(instance, node, made)
+	if node == nil {
+		return n
+	}
+	n.Name = node.Name
+	n.Changed, n.Ready = nodestate.ReadySince(node)
+	if lack, lacking := s.Lacks[node.Name]; lacking {
+		n.Lacks, n.LacksSince = lack.DaemonSet, lack.Since
+	}
+	return n
+}
+
+// aside says why a node tells nothing of its version; empty if it does.
+func (s Seen) aside(instance *cloud.Instance, node *corev1.Node, made time.Time) string {
+	switch {
+	case instance.Power == cloud.PowerStopped || instance.Power == cloud.PowerStopping:
+		return "its instance is stopped"
+	case instance.CreatedAt.Before(made) && !instance.CreatedAt.IsZero():
+		return "its instance was rebuilt, and its cloud does not tell when"
+	case node == nil && !instance.CreatedAt.IsZero() && s.Now.Sub(instance.CreatedAt) > forgotten:
+		return "is without a Node for so long that nobody knows whether it ever had one"
+	case node == nil:
+		return ""
+	case node.DeletionTimestamp != nil:
+		return "its Node is being deleted"
+	case node.Annotations[v1alpha1.ReservationAnnotation] != "":
+		return "is held by Kamino"
+	case node.Spec.Unschedulable:
+		return "is cordoned"
+	}
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == autoscalerTaint || taint.Key == shutdownTaint {
+			return fmt.Sprintf("has the taint %s", taint.Key)
+		}
+	}
+	return ""
+}
+
+// Young tells whether something may be said of a join still: it is awaited, or joined a short time ago.
+func Young(joins []probation.Join, version string, now time.Time, limits probation.Limits) bool {
+	watch := limits.Defaulted().Watch
+	for _, join := range joins {
+		if same(join.Version, version) && !join.Running.IsZero() && (join.Outcome == probation.Waiting || join.Outcome == probation.Joined && now.Sub(join.Running) <= watch) {
+			return true
+		}
+	}
+	return false
+}
+
+// Remembered is how many joins of a version are kept: the first ones and the last ones, by which the rule judges.
+const (
+	rememberedFirst = 2
+	rememberedLast  = 18
+)
+
+// Memory is what must be known of a version's joins at the next look, whoever makes it: how those ended that were judged first
+// and last, and since when others have been late. What else there was to say is seen again.
+func Memory(joins []probation.Join, version string) []probation.Join {
+	var judged, late []probation.Join
+	for _, join := range joins {
+		switch {
+		case !same(join.Version, version):
+		case join.Outcome == probation.Joined || join.Outcome == probation.Failed:
+			judged = append(judged, join)
+		case join.Outcome == probation.Waiting && !join.Late.IsZero():
+			late = append(late, join)
+		}
+	}
+	if len(judged) > rememberedFirst+rememberedLast {
+		judged = append(judged[:rememberedFirst:rememberedFirst], judged[len(judged)-rememberedLast:]...)
+	}
+	return append(judged, late[:min(len(late), rememberedLast)]...)
+}
+
+func same(a, b string) bool { return a != "" && b != "" && imageversion.Compare(a, b) == 0 }
+
+// Keep drops the joins of instances that are gone, but for those that must be remembered.
+func Keep(joins []probation.Join, nodes []probation.Node, version string) []probation.Join {
+	wanted := map[cloud.InstanceID]bool{}
+	for _, n := range nodes {
+		wanted[n.Instance] = true
+	}
+	for _, join := range Memory(joins, version) {
+		wanted[join.Instance] = true
+	}
+	return slices.DeleteFunc(joins, func(join probation.Join) bool { return !wanted[join.Instance] })
+}

@@ -1,0 +1,79 @@
+package newcomer
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/probation"
+)
+
+// Limits are those of a policy.
+func Limits(s v1alpha1.RollbackSettings) probation.Limits {
+	return probation.Limits{
+		Join: s.JoinTimeout.Duration, Unready: s.UnreadyTimeout.Duration, Watch: s.Watch.Duration, Daemons: s.DaemonSetTimeout.Duration,
+	}.Defaulted()
+}
+
+// Status is the report on a pool's version, with what the next look must not forget.
+func Status(version string, verdict probation.Verdict, joins []probation.Join, went *history.Return) *v1alpha1.ProbationStatus {
+	if version == "" {
+		return nil
+	}
+	t := probation.Count(joins, version)
+	s := &v1alpha1.ProbationStatus{
+		Version: version, State: string(verdict.State), Message: verdict.Message,
+		Joined: int32(t.Joined), Failed: int32(t.Failed), Waiting: int32(t.Waiting), MedianReady: span(t.Median),
+	}
+	if went != nil {
+		s.Suspect, s.WentBackAt = went.Version, stamp(went.At)
+	}
+	for _, join := range Memory(joins, version) {
+		s.Joins = append(s.Joins, v1alpha1.JoinStatus{
+			Instance: string(join.Instance), Node: join.Node, RunningSince: metav1.NewTime(join.Running.UTC()), Outcome: string(join.Outcome),
+			Message: join.Why, ReadyAfter: span(join.Took), LateSince: stamp(join.Late),
+		})
+	}
+	return s
+}
+
+// Before are the joins that a report remembers.
+func Before(s *v1alpha1.ProbationStatus) []probation.Join {
+	if s == nil {
+		return nil
+	}
+	var joins []probation.Join
+	for _, join := range s.Joins {
+		j := probation.Join{
+			Instance: cloud.InstanceID(join.Instance), Node: join.Node, Version: s.Version, Running: join.RunningSince.UTC(),
+			Outcome: probation.Outcome(join.Outcome), Why: join.Message,
+		}
+		if join.ReadyAfter != nil {
+			j.Took = join.ReadyAfter.Duration
+		}
+		if join.LateSince != nil {
+			j.Late = join.LateSince.UTC()
+		}
+		joins = append(joins, j)
+	}
+	return joins
+}
+
+// stamp is a time as the API server keeps it; nil for the zero time.
+func stamp(at time.Time) *metav1.Time {
+	if at.IsZero() {
+		return nil
+	}
+	t := metav1.NewTime(at.UTC().Truncate(time.Second))
+	return &t
+}
+
+func span(d time.Duration) *metav1.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &metav1.Duration{Duration: d.Round(time.Second)}
+}

@@ -1,0 +1,321 @@
+package policy_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/rollback"
+)
+
+// trust is a stage with a pool that has just been pointed at a new version, and another pool.
+type trust struct {
+	*stage
+	pool      cloud.PoolID
+	good, bad string
+	grown     int
+}
+
+func newTrust(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *trust {
+	s := &trust{stage: newStage(t)}
+	s.pool = s.stage.pool("pool1", 4, 3)
+	s.stage.pool("pool2", 4, 3)
+	s.good, s.bad = imageversion.Of(s.clock.Now().AddDate(0, 0, -3)), imageversion.Of(s.clock.Now().AddDate(0, 0, -1))
+	s.version(s.pool, s.clock.Now().AddDate(0, 0, -1), nil)
+	s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.bad)
+	s.policy("all", func(spec *v1alpha1.PrototypePolicySpec) {
+		spec.Schedule.Cron = "0 3 1 1 *" // no capture comes in between
+		if change != nil {
+			change(spec)
+		}
+	})
+	s.pass()
+	return s
+}
+
+// grow adds instances to the pool; a node of theirs is there and Ready if they join.
+func (s *trust) grow(n int, joins bool) {
+	s.Helper()
+	for range n {
+		s.grown++
+		name := fmt.Sprintf("new%d", s.grown)
+		id := s.cloud.AddInstance(s.pool, name)
+		if joins {
+			s.node(name, id, func(node *corev1.Node) {
+				node.CreationTimestamp = metav1.NewTime(s.clock.Now())
+				node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(s.clock.Now())
+			})
+		}
+	}
+	seen := s.seen()
+	s.must(s.cloud.SetCapacity(s.Context(), s.pool, seen.Capacity, int64(len(s.cloud.InstanceIDs(s.pool)))))
+	s.decider.Looks.Forget(s.pool) // as whoever watches the pools' capacity does
+	s.decider.Nodes.News()
+}
+
+func (s *trust) seen() cloud.Pool {
+	s.Helper()
+	seen, err := s.cloud.Pool(s.Context(), s.pool)
+	s.must(err)
+	return seen
+}
+
+func (s *trust) tags(version string) map[string]string {
+	s.Helper()
+	image, err := s.cloud.Image(s.Context(), cloud.ImageRef{Pool: s.pool, Version: version})
+	s.must(err)
+	return image.Tags
+}
+
+// last lets so many minutes go by, with a pass in each.
+func (s *trust) last(minutes int) {
+	s.Helper()
+	for range minutes {
+		s.clock.Advance(time.Minute)
+		_, err := s.decider.Pass(s.Context())
+		s.must(err)
+	}
+}
+
+// writes counts the calls that changed something, by their names.
+func (s *trust) writes() map[string]int {
+	counts := map[string]int{}
+	for _, c := range s.calls.Calls() {
+		if c.Writes {
+			counts[c.Op]++
+		}
+	}
+	return counts
+}
+
+func (s *trust) probation() *v1alpha1.ProbationStatus {
+	s.Helper()
+	p := s.poolStatus("all", "pool1").Probation
+	if p == nil {
+		s.Fatal("nothing is said about the nodes of pool1")
+	}
+	return p
+}
+
+// TestAPoolGoesBack follows a bad version from its first node to its quarantine, and the person who comes then.
+func TestAPoolGoesBack(t *testing.T) {
+	s := newTrust(t, nil)
+	s.grow(2, false)
+	s.last(12)
+	if p := s.probation(); p.State != "Watching" || p.Waiting != 2 || p.Version != s.bad {
+		t.Fatalf("after 12 minutes: %+v", p)
+	}
+	s.last(15)
+	if recipe := s.seen().Recipe.Version; recipe != s.good {
+		t.Fatalf("the recipe names %s: %+v", recipe, s.probation())
+	}
+	tags := s.tags(s.bad)
+	if tags[cloud.TagSuspect] == "" || tags[cloud.TagRolledBack] != s.good || tags[cloud.TagQuarantined] != "" || s.tags(s.good)[cloud.TagPromotedAt] == "" {
+		t.Fatalf("the versions carry %v and %v", tags, s.tags(s.good))
+	}
+	if w := s.writes(); w["SetRecipe"] != 1 || w["TagImage"] != 2 {
+		t.Errorf("writes: %v", w)
+	}
+	s.last(1)
+	s.decided("all", "pool1", "WentBack", s.bad, "tells whether")
+	s.stalled("all", "WentBack", s.bad)
+	if !s.heardOf("went back from version " + s.bad) {
+		t.Error("no event tells of it")
+	}
+	s.grow(1, true)
+	s.last(5)
+	if tags := s.tags(s.bad); !strings.HasPrefix(tags[cloud.TagQuarantined], "probation: ") || tags[cloud.TagSuspect] == "" {
+		t.Fatalf("the next node has joined, and the version carries %v", tags)
+	}
+	s.last(30)
+	if w := s.writes(); w["SetRecipe"] != 1 || w["TagImage"] != 3 {
+		t.Errorf("writes: %v", w)
+	}
+	s.decided("all", "pool1", "WentBack", "quarantined")
+	s.acknowledge()
+	s.last(31) // nobody tells the controller
+	if d := s.poolStatus("all", "pool1").Decision; d.Reason == "WentBack" || s.probation().Suspect != "" {
+		t.Errorf("acknowledged, and still %+v", d)
+	}
+	s.well("all")
+	if s.tags(s.bad)[cloud.TagQuarantined] == "" {
+		t.Error("the version is no longer quarantined")
+	}
+}
+
+// acknowledge is `kamino release pool1`.
+func (s *trust) acknowledge() {
+	s.Helper()
+	images, err := s.cloud.Images(s.Context(), s.pool)
+	s.must(err)
+	a := history.Of(history.Facts{Pool: s.seen(), Images: images}).Acknowledge(s.clock.Now())
+	if a.Done {
+		s.Fatal("there is nothing to acknowledge")
+	}
+	for _, mark := range a.Marks {
+		for !func() bool {
+			r, err := rollback.OfMark(mark, s.cloud, s.pool).Pass(s.Context())
+			s.must(err)
+			return r.Done()
+		}() {
+		}
+	}
+}
+
+// TestTheImageWasNotTheCause: the next node of the version before fails as well.
+func TestTheImageWasNotTheCause(t *testing.T) {
+	s := newTrust(t, nil)
+	s.grow(2, false)
+	s.last(30)
+	if s.seen().Recipe.Version != s.good {
+		t.Fatalf("it did not go back: %+v", s.probation())
+	}
+	s.grow(1, false)
+	s.last(30)
+	if tags := s.tags(s.bad); tags[cloud.TagSuspect] != "" || tags[cloud.TagQuarantined] != "" || tags[cloud.TagWentBack] == "" {
+		t.Fatalf("it carries %v", tags)
+	}
+	s.decided("all", "pool1", "WentBack", "not the cause")
+	s.grow(3, false)
+	s.last(60)
+	if w := s.writes(); w["SetRecipe"] != 1 {
+		t.Errorf("writes: %v", w)
+	}
+}
+
+// TestWhatKeepsAPool on a version whose nodes do not join: that is told, and nothing is written.
+func TestWhatKeepsAPool(t *testing.T) {
+	for name, test := range map[string]struct {
+		policy func(*v1alpha1.PrototypePolicySpec)
+		world  func(*trust)
+		reason string
+	}{
+		"switched off": {func(s *v1alpha1.PrototypePolicySpec) { s.Rollback.Mode = v1alpha1.RollbackOff }, nil, "RollbackOff"},
+		"dry run":      {func(s *v1alpha1.PrototypePolicySpec) { s.DryRun = true }, nil, "RollbackOff"},
+		"no prior": {nil, func(s *trust) {
+			s.must(s.cloud.TagImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.good}, map[string]string{cloud.TagQuarantined: "why"}))
+		}, "NoPrior"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTrust(t, test.policy)
+			if test.world != nil {
+				test.world(s)
+			}
+			s.grow(2, false)
+			s.last(40)
+			if p := s.probation(); p.State != test.reason || p.Failed != 2 {
+				t.Errorf("%+v", p)
+			}
+			if w := s.writes(); len(w) > 0 || s.seen().Recipe.Version != s.bad {
+				t.Errorf("writes: %v", w)
+			}
+			c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
+			if c.Status != metav1.ConditionTrue || c.Reason != test.reason {
+				t.Errorf("condition: %+v", c)
+			}
+		})
+	}
+}
+
+// TestEveryCallOfGoingBackLost: each call is lost once, before or after its effect, and the controller is killed at that
+// moment. In the end the pool has gone back once, and the version is quarantined.
+func TestEveryCallOfGoingBackLost(t *testing.T) {
+	for name, loss := range map[string]memory.Outcome{
+		"before": memory.FailBefore(cloud.Unavailable), "after": memory.FailAfter(cloud.Unavailable), "conflict": memory.FailAfter(cloud.Conflict),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := 0; ; n++ {
+				s := newTrust(t, nil)
+				s.grow(2, false)
+				s.last(14)
+				writes, lost := 0, false
+				s.calls.Inject(func(c memory.Call) memory.Outcome {
+					if c.Writes {
+						if writes++; writes == n+1 && !lost {
+							lost = true
+							return loss
+						}
+					}
+					return memory.Pass()
+				})
+				for range 30 {
+					before := lost
+					s.last(1)
+					if lost && !before {
+						s.restart()
+					}
+				}
+				s.grow(1, true)
+				for range 12 {
+					before := lost
+					s.last(1)
+					if lost && !before {
+						s.restart()
+					}
+				}
+				s.wantOneReturn(n)
+				if !lost {
+					break
+				}
+				if n > 10 {
+					t.Fatal("it does not end")
+				}
+			}
+		})
+	}
+}
+
+func (s *trust) wantOneReturn(n int) {
+	s.Helper()
+	tags := s.tags(s.bad)
+	if s.seen().Recipe.Version != s.good || tags[cloud.TagQuarantined] == "" || tags[cloud.TagRolledBack] != s.good || tags[cloud.TagWentBack] == "" {
+		s.Errorf("write %d lost: the recipe names %s, %s carries %v: %+v", n, s.seen().Recipe.Version, s.bad, tags, s.probation())
+	}
+	images, err := s.cloud.Images(s.Context(), s.pool)
+	s.must(err)
+	if returns := history.Returns(images); len(returns) != 1 {
+		s.Errorf("write %d lost: %d returns: %+v", n, len(returns), returns)
+	}
+}
+
+// TestKilledAtAnyMinute: a controller that is killed comes to the same verdict, whenever that was, and of nodes that somebody
+// removes meanwhile as well.
+func TestKilledAtAnyMinute(t *testing.T) {
+	for _, minute := range []int{1, 5, 14, 16, 18, 20, 21, 22, 23} {
+		s := newTrust(t, nil)
+		s.grow(2, false)
+		s.last(minute)
+		s.restart()
+		s.last(32 - minute)
+		s.grow(1, true)
+		s.restart()
+		s.last(6)
+		s.wantOneReturn(minute)
+	}
+	s := newTrust(t, nil)
+	s.grow(1, false)
+	s.last(25)
+	s.cloud.RemoveInstance(s.newest())
+	s.restart() // knows of the first failure by the report alone
+	s.grow(1, false)
+	s.last(25)
+	s.grow(1, true)
+	s.last(6)
+	s.wantOneReturn(-1)
+}
+
+func (s *trust) newest() cloud.InstanceID {
+	ids := s.cloud.InstanceIDs(s.pool)
+	return slices.MaxFunc(ids, func(a, b cloud.InstanceID) int { return strings.Compare(string(a), string(b)) })
+}
