@@ -188,6 +188,8 @@ func TestReasons(t *testing.T) {
 		{"prototype.md", "../internal/cloud/azure/*.go", `(?:[rR]efuse\(|Reason: )"([A-Z]\w+)"`},
 		{"history.md", "../internal/history/change.go", constants},
 		{"history.md", "../internal/history/promote.go", constants},
+		{"history.md", "../internal/history/goback.go", constants},
+		{"probation.md", "../internal/probation/verdict.go", `(?m)^\t[A-Z]\w+ State = "([A-Z]\w+)"$`},
 		{"prototype.md", "../internal/history/donor.go", constants},
 		{"policy.md", "../internal/history/gone.go", constants},
 		{"prototype.md", "../internal/spread/*.go", constants},

@@ -41,7 +41,7 @@ var rooms = map[string]room{
 	"internal/expression":   {pure: true, foreign: kubeTypes + " github.com/google/cel-go"},
 	"internal/retention":    {pure: true, own: "cloud imageversion"},
 	"internal/selection":    {pure: true, own: "api cloud nodestate", foreign: kubeTypes},
-	"internal/history":      {pure: true, own: "api cloud imageversion retention"},
+	"internal/history":      {pure: true, own: "api cloud imageversion probation retention"},
 	"internal/spread":       {pure: true, own: "cloud imageversion"},
 	"internal/probation":    {pure: true, own: "cloud"},
 	"internal/trial":        {pure: true, own: "api cloud"},
@@ -78,7 +78,7 @@ var rooms = map[string]room{
 
 	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree", foreign: kubeTypes},
 
-	"internal/pool":       {own: "api cloud cluster history imageversion membership nodestate spread", foreign: kubeClient},
+	"internal/pool":       {own: "api cloud cluster history imageversion membership newcomer nodestate probation spread", foreign: kubeClient},
 	"internal/build":      {},
 	"internal/process":    {},
 	"internal/probe":      {},
@@ -97,8 +97,8 @@ var rooms = map[string]room{
 	"internal/doctor":   {own: "admission api cloud held history imageversion joining kured membership node nodestate selection spread wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/newcomer": {own: "api cloud history imageversion nodestate probation", foreign: kubeClient},
-	"internal/metrics":  {own: "admission api capture capture/plan cloud history imageversion joining membership selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "admission api capture cloud expression held history imageversion joining membership newcomer nodecache nodestate probation rollback schedule selection spread wording", foreign: kubeLoop},
+	"internal/metrics":  {own: "admission api capture capture/plan cloud history imageversion joining membership probation selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
+	"internal/policy":   {own: "admission api capture cloud expression held history imageversion joining membership newcomer nodecache nodestate probation rollback rollback/plan schedule selection spread wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},
@@ -109,12 +109,12 @@ var rooms = map[string]room{
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
 		own: "admission api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize held imageversion joining membership metrics " +
-			"node nodecache nodestate policy policyfile pool replace replace/plan savedrecipe selection spread wording",
+			"newcomer node nodecache nodestate policy policyfile pool replace replace/plan savedrecipe selection spread wording",
 		foreign: kubeLoop,
 	},
 
 	"internal/cli/limit": {own: "api imageversion", foreign: kubeTypes},
-	"internal/cli/print": {own: "admission api build cloud cluster doctor estimate generalize generalize/disk generalize/scan held history joining pool retention selection spread wording", foreign: kubeTypes + yaml},
+	"internal/cli/print": {own: "admission api build cloud cluster doctor estimate generalize generalize/disk generalize/scan held history joining pool probation retention selection spread wording", foreign: kubeTypes + yaml},
 	"internal/cli":       {own: "*", foreign: "*"},
 	"cmd/kamino":         {own: "*", foreign: "*"},
 

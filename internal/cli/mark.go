@@ -40,17 +40,43 @@ The version that the recipe names is refused: "kamino rollback" quarantines that
 }
 
 func newReleaseCommand(f *Factory, o *Options) *cobra.Command {
-	return versionCommand(f, o, &cobra.Command{
-		Use:   "release POOL VERSION",
-		Short: "Lift a version's quarantine",
+	flags := &changeFlags{}
+	cmd := &cobra.Command{
+		Use:   "release POOL [VERSION]",
+		Short: "Lift a version's quarantine, or acknowledge that a pool went back by itself",
 		Long: `Lift a version's quarantine: a rollback may go to it again. The recipe stays as it is.
 
+Without a version, acknowledge that the pool went back from one by itself, because its nodes did not join: the
+policy captures nodes of the pool again. A version that was bad stays quarantined.
+
 To take a rollback back, release the version and name it: kamino rollback POOL --to VERSION.`,
-		Example: `  kamino release pool1 2026.03.02`,
-	}, &changeFlags{}, func(ctx context.Context, c *change, version string) error {
-		m, refusals := c.history.Release(version)
+		Example: `  kamino release pool1 2026.03.02
+  kamino release pool1`,
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completePoolVersions(f, o),
+	}
+	cmd.RunE = changing(f, o, flags, func(ctx context.Context, c *change, args []string) error {
+		if len(args) == 1 {
+			return c.acknowledge(ctx)
+		}
+		m, refusals := c.history.Release(args[1])
 		return c.mark(ctx, "release", m, refusals)
 	})
+	flags.bind(cmd)
+	return cmd
+}
+
+func (c *change) acknowledge(ctx context.Context) error {
+	a := c.history.Acknowledge(c.Now())
+	deed := print.Acknowledged(a, c.dryRun)
+	for _, m := range a.Marks {
+		if c.dryRun {
+			break
+		}
+		if _, err := c.carryOut(ctx, rollback.OfMark(m, c.provider, c.pool.ID)); err != nil {
+			return err
+		}
+	}
+	return print.WriteDeed(c.Out, c.format, deed)
 }
 
 func newRetireCommand(f *Factory, o *Options) *cobra.Command {

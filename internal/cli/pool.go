@@ -9,7 +9,7 @@ import (
 
 // pools finds the pools that a person means.
 func (s *session) pools() *pool.Finder {
-	return &pool.Finder{Cluster: s.cluster, Cloud: s.provider, Uncounted: func(err error) {
+	return &pool.Finder{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Uncounted: func(err error) {
 		s.note("Which nodes run which version can't be told: %s.", explain(err))
 	}}
 }

@@ -143,7 +143,8 @@ func (r *Auto) look(ctx context.Context) (done bool, err error) {
 	}
 	r.away = time.Time{}
 	r.see(all)
-	if state := capturesState(all); state != r.seen {
+	acts := slices.ContainsFunc(r.Decider.Results(), func(p policy.Result) bool { return r.ours(p) && p.Acts })
+	if state := capturesState(all); state != r.seen || acts {
 		if err := ReadNodes(ctx, r.Cluster, r.Decider.Nodes); err != nil {
 			return false, err
 		}

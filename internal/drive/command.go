@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/newcomer"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
@@ -22,9 +23,16 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodecache.NewNodes(provider),
 		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, Burden: engine.Burden, OwnNode: o.OwnNode, Now: o.Now,
-		Joins: joins(c), Log: o.Log.WithName("policy"),
+		Joins: joins(c), Lacks: lacks(c), Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
+}
+
+// lacks tells which new nodes lack a DaemonSet that is healthy on the others.
+func lacks(c *cluster.Connection) func(context.Context, []string, []string) (map[string]newcomer.Lack, error) {
+	return func(ctx context.Context, nodes, ignore []string) (map[string]newcomer.Lack, error) {
+		return newcomer.Lacks(ctx, c.Kube, nodes, ignore)
+	}
 }
 
 // joins tells how the nodes of a pool join, by what the cluster has.

@@ -3,6 +3,7 @@ package drive
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -10,6 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
+	"github.com/kamino-dev/kamino/internal/metrics"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/replace/plan"
@@ -29,7 +31,8 @@ func (k *Controller) decider(manager ctrl.Manager, provider cloud.Provider, look
 		Observe: func(pool policy.Pool, choice selection.Choice) {
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
-		Stalled:  k.Counts.PoliciesStalled,
+		Stalled: k.Counts.PoliciesStalled,
+		Lacks:   lacks(k.Cluster), Calm: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.tellJoins,
 		Degraded: k.Counts.CapturesRefused, Permissions: permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {
@@ -39,6 +42,23 @@ func (k *Controller) decider(manager ctrl.Manager, provider cloud.Provider, look
 			k.Counts.Decided(pool.ID, pool.Name, 0, nil) // it is there still, and nobody decides for it
 		},
 	}
+}
+
+// now is the controller's clock.
+func (k *Controller) now() time.Time {
+	if k.Now == nil {
+		return time.Now()
+	}
+	return k.Now()
+}
+
+// tellJoins tells Prometheus how the nodes of the pools' versions join.
+func (k *Controller) tellJoins(told []policy.Probation) {
+	pools := make([]metrics.PoolJoins, len(told))
+	for i, p := range told {
+		pools[i] = metrics.PoolJoins{Pool: p.Pool.Name, Version: p.Version, Of: p.Tally, Suspect: p.Suspect, OfSuspect: p.SuspectTally, WentBack: p.Frozen, Stays: p.Stays}
+	}
+	k.Counts.Joins(pools)
 }
 
 // rebuilds has nodes rebuilt for the policies that allow it.

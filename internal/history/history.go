@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/probation"
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
@@ -52,6 +53,8 @@ type Facts struct {
 	// Members of the pool; Counted is false if the cloud could not tell them.
 	Members []Member
 	Counted bool
+	// Joins of the pool's nodes, if they are counted.
+	Joins []probation.Join
 	// Prototypes of this pool, of any age.
 	Prototypes []v1alpha1.Prototype
 	// Keep is how many versions the next capture keeps; that of the newest Prototype if it is zero.
@@ -109,6 +112,8 @@ type Version struct {
 	RolledBack  string `json:"rolledBack,omitempty"`
 	// Trial is what a trial of it has come to, and when; empty if it was not tried.
 	Trial string `json:"trial,omitempty"`
+	// Joins are how its nodes have joined, those that are gone not counted; nil if nobody could count them.
+	Joins *probation.Tally `json:"joins,omitempty"`
 	// Suspect says why the pool went back from it by itself, until a person has acknowledged it.
 	Suspect string `json:"suspect,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -149,6 +154,9 @@ func Of(f Facts) History {
 		v.SavedRecipe = savedFor(v.Version, f.Prototypes)
 		if f.Counted {
 			v.Nodes = append([]string{}, nodes[v.Version]...)
+			if joins := probation.Count(f.Joins, v.Version); joins != (probation.Tally{}) {
+				v.Joins = &joins
+			}
 		}
 		h.Versions = append(h.Versions, v)
 	}

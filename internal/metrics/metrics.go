@@ -47,6 +47,9 @@ type Metrics struct {
 	pools   pools
 	tallies tallies
 	refused refusedCaptures
+
+	returns  *prometheus.CounterVec
+	newNodes newNodes
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -72,6 +75,7 @@ func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 		callTimes:    histograms("cloud_call_duration_seconds", "How long calls to the cloud's provider took, its own retries included, by operation.", callBuckets, "op"),
 		requests:     counters("cloud_requests_total", "Requests to the cloud, retries included, by cloud, by what they do and by class of status.", "cloud", "operation", "status"),
 		joins:        histograms("node_join_seconds", "How long nodes took from their instance's creation until they were Ready, by what they were built from.", joinBuckets, "built_from"),
+		returns:      counters("rollbacks_total", "How often pools went back from a version by themselves, by pool.", "pool"),
 		rebuilds:     counters("node_rebuilds_total", "Nodes that a policy had rebuilt, or that it gave up on for now, by result.", "result"),
 		stalled: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "policies_stalled",
 			Help: "Policies that cannot go on until somebody mends what their condition Stalled names, by its reason."}, []string{"reason"}),
@@ -133,7 +137,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, part := range m.parts() {
 		part.Describe(descriptions)
 	}
-	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc} {
+	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc, poolJoinsDesc, poolWentBackDesc, poolStaysDesc} {
 		descriptions <- d
 	}
 }
@@ -148,11 +152,12 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 	m.tallies.collect(samples)
 	m.tallies.collectImages(samples)
 	m.refused.collect(samples)
+	m.newNodes.collect(samples)
 }
 
 func (m *Metrics) parts() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.stalled,
+		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.returns, m.stalled,
 	}
 }
 

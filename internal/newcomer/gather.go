@@ -177,3 +177,19 @@ func Keep(joins []probation.Join, nodes []probation.Node, version string) []prob
 	}
 	return slices.DeleteFunc(joins, func(join probation.Join) bool { return !wanted[join.Instance] })
 }
+
+// Strip is a Node as far as it is told from it how it joined, for whoever keeps many.
+func Strip(n *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{}
+	kept.Name, kept.CreationTimestamp, kept.DeletionTimestamp = n.Name, n.CreationTimestamp, n.DeletionTimestamp
+	kept.Spec.ProviderID, kept.Spec.Unschedulable, kept.Spec.Taints = n.Spec.ProviderID, n.Spec.Unschedulable, n.Spec.Taints
+	if held := n.Annotations[v1alpha1.ReservationAnnotation]; held != "" {
+		kept.Annotations = map[string]string{v1alpha1.ReservationAnnotation: held}
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			kept.Status.Conditions = []corev1.NodeCondition{c}
+		}
+	}
+	return kept
+}

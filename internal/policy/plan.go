@@ -110,6 +110,7 @@ func (d *Decider) plan(ctx context.Context, w *world, r *rules, pool Pool) Plan 
 	}
 	plan.Outcome = d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
 	d.prefer(ctx, plan.Outcome, w.now)
+	foresee(looking, d, w, r, plan.Outcome)
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {
 		if p, err := d.prototype(w, plan.Outcome, plan.Choice.Best.Name); err == nil {

@@ -425,3 +425,28 @@ func (o *Outcome) probation(t *watched) {
 		o.unjoined = &trouble{reason: string(t.verdict.State), message: t.verdict.Message}
 	}
 }
+
+// foresee says how a pool's nodes join, and what would follow, and changes nothing.
+func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
+	census, able := cloud.As[cloud.Census](d.Cloud)
+	if !able || !o.Look.Known() || r.invalid != nil {
+		return
+	}
+	probes := &prober{Decider: d, calm: d.Calm}
+	t := &watched{pool: o.Pool, look: o.Look, version: current(o.Look, w.prototypes[o.Pool.ID])}
+	for i := range w.policies {
+		if w.policies[i].Name == r.policy {
+			t.joins = newcomer.Before(probationOf(&w.policies[i], o.Pool))
+		}
+	}
+	var err error
+	if t.instances, err = census.Instances(ctx, o.Pool.ID); err == nil {
+		err = probes.judgeJoins(ctx, r, t, probes.sums(), w.now)
+	}
+	if err != nil {
+		o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "how its nodes join can't be looked at: " + err.Error()}
+		return
+	}
+	t.verdict = probation.Decide(probes.facts(t, r, w.now))
+	o.probation(t)
+}

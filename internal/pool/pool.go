@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,12 +19,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/newcomer"
+	"github.com/kamino-dev/kamino/internal/probation"
 )
 
 // Finder looks at one cluster and its cloud.
 type Finder struct {
 	Cluster *cluster.Connection
 	Cloud   cloud.Provider
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
 	// Uncounted is told why a pool's instances could not be counted, which is no reason against going back. Nil for nobody.
 	Uncounted func(error)
 }
@@ -35,6 +40,8 @@ type Pool struct {
 	Prototypes []v1alpha1.Prototype
 	// nodes names the pool's Nodes by their instance.
 	nodes map[cloud.InstanceID]string
+	// stripped are the Nodes, as far as it is told from them how they joined.
+	stripped []*corev1.Node
 }
 
 func newPool(id cloud.PoolID) *Pool { return &Pool{ID: id, nodes: map[cloud.InstanceID]string{}} }
@@ -50,7 +57,9 @@ func (f *Finder) All(ctx context.Context) (map[cloud.PoolID]*Pool, error) {
 		return pools[id]
 	}
 	err := f.eachNode(ctx, func(n *corev1.Node, id cloud.PoolID) {
-		at(id).nodes[fold(cloud.InstanceID(n.Spec.ProviderID))] = n.Name
+		p := at(id)
+		p.nodes[fold(cloud.InstanceID(n.Spec.ProviderID))] = n.Name
+		p.stripped = append(p.stripped, newcomer.Strip(n))
 	})
 	if err != nil {
 		return nil, err
@@ -162,6 +171,13 @@ func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.Histor
 	for _, instance := range instances {
 		facts.Members = append(facts.Members, history.Member{Name: f.nodeOf(p, instance.ID), BuiltFrom: instance.BuiltFrom})
 	}
+	now := time.Now()
+	if f.Now != nil {
+		now = f.Now()
+	}
+	seen := newcomer.Seen{Now: now, Instances: instances, Nodes: p.stripped, Images: facts.Images, Same: f.Cloud.SameInstance}
+	facts.Joins = probation.Judge(seen.Now, time.Time{}, newcomer.Nodes(seen), nil, probation.Limits{})
+	facts.Joins = slices.DeleteFunc(facts.Joins, func(join probation.Join) bool { return join.Running.IsZero() }) // nobody knows since when
 	return history.Of(facts), nil
 }
 

@@ -72,6 +72,34 @@ func Marked(verb string, m history.Mark, dryRun bool) Deed {
 	return d
 }
 
+// Acknowledged is what it is to acknowledge that a pool went back by itself.
+func Acknowledged(a history.Acknowledgement, dryRun bool) Deed {
+	d := Deed{Verb: "release", Pool: a.Pool, DryRun: dryRun, Changed: !a.Done && !dryRun}
+	if a.Done {
+		d.say("Nothing of pool %s is to be acknowledged.", a.Pool)
+		return d
+	}
+	is := "is"
+	if dryRun {
+		is = "would be"
+	}
+	for i, r := range a.Returns {
+		if i == 0 {
+			d.Version, d.To = r.Version, r.To
+		}
+		d.say("That pool %s went back from version %s %s acknowledged.", a.Pool, r.Version, is)
+		if r.Bad {
+			d.say("Version %s stays quarantined; `kamino release %s %s` lifts that.", r.Version, a.Pool, r.Version)
+		}
+	}
+	if dryRun {
+		d.say("The policy of pool %s would capture its nodes again.", a.Pool)
+	} else {
+		d.say("The policy of pool %s captures its nodes again, within half an hour.", a.Pool)
+	}
+	return d
+}
+
 // Retired is what a retirement is.
 func Retired(r history.Retirement, dryRun bool) Deed {
 	is := "is being deleted"

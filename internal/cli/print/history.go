@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/probation"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -84,6 +85,16 @@ func historyNotes(h history.History) []string {
 			add("Version %s: %s", v.Version, orNone(v.Error))
 		}
 	}
+	for _, r := range h.Returns {
+		if r.Acknowledged.IsZero() {
+			add("%s%s.", strings.ToUpper(r.Says(h.Pool).Message[:1]), r.Says(h.Pool).Message[1:])
+		}
+	}
+	for _, v := range h.Versions {
+		if v.Joins != nil && v.Joins.Joined+v.Joins.Failed > 0 && (v.Use == history.Current || v.Suspect != "" || v.Joins.Failed > 0) {
+			add("Of version %s %s.", v.Version, joined(*v.Joins))
+		}
+	}
 	for _, v := range h.Versions {
 		if v.SavedRecipe != "" {
 			add("What the recipe lost with version %s is kept in Secret %s: `kamino restore %s --version %s` gives it back.", v.Version, v.SavedRecipe, h.Pool, v.Version)
@@ -108,6 +119,15 @@ func historyNotes(h history.History) []string {
 		add("Prototype %s is capturing node %s as version %s.", c.Prototype, c.Donor, c.Version)
 	}
 	return lines
+}
+
+// joined says how the nodes of a version have joined.
+func joined(t probation.Tally) string {
+	said := fmt.Sprintf("%s joined, %d did not, %d are awaited", wording.Count(t.Joined, "node"), t.Failed, t.Waiting)
+	if t.Median > 0 {
+		said += fmt.Sprintf("; half of them were Ready after %s", wording.Duration(t.Median))
+	}
+	return said
 }
 
 func runs(n int) string {

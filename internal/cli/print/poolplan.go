@@ -110,6 +110,9 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	if p.Status.Rebuild != nil {
 		lines = append(lines, fmt.Sprintf("Of its oldest image: %s.", p.Status.Rebuild.Message))
 	}
+	if told := p.Status.Probation; told != nil && told.Message != "" && (told.Joined+told.Failed+told.Waiting > 0 || told.Suspect != "") {
+		lines = append(lines, fmt.Sprintf("New nodes: %s.", told.Message))
+	}
 	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return err
 	}

@@ -1,0 +1,56 @@
+package metrics
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/kamino-dev/kamino/internal/probation"
+)
+
+// TestPoolJoins: what is told takes the place of what was told before; of two pools of one name the worse one is shown.
+func TestPoolJoins(t *testing.T) {
+	m := New(nil)
+	m.Joins([]PoolJoins{{Pool: "gone", Version: "1"}})
+	m.Joins([]PoolJoins{
+		{Pool: "a", Version: "3", Of: probation.Tally{Joined: 2, Failed: 1, Waiting: 4, Median: time.Minute}, Stays: true},
+		{Pool: "a", Version: "9"},
+		{Pool: "b", Version: "1", Of: probation.Tally{Joined: 1}, Suspect: "2", OfSuspect: probation.Tally{Failed: 2}, WentBack: true},
+		{Pool: "c"},
+	})
+	m.PoolWentBack("b")
+	want := `
+# HELP kamino_pool_joins Nodes of the version that the pool's recipe names, and of one that it went back from, by pool, version and what became of their joining.
+# TYPE kamino_pool_joins gauge
+kamino_pool_joins{outcome="failed",pool="a",version="3"} 1
+kamino_pool_joins{outcome="joined",pool="a",version="3"} 2
+kamino_pool_joins{outcome="waiting",pool="a",version="3"} 4
+kamino_pool_joins{outcome="failed",pool="b",version="1"} 0
+kamino_pool_joins{outcome="joined",pool="b",version="1"} 1
+kamino_pool_joins{outcome="waiting",pool="b",version="1"} 0
+kamino_pool_joins{outcome="failed",pool="b",version="2"} 2
+kamino_pool_joins{outcome="joined",pool="b",version="2"} 0
+kamino_pool_joins{outcome="waiting",pool="b",version="2"} 0
+# HELP kamino_pool_nodes_do_not_join 1 while the pool stays on a version whose nodes do not join, else 0, by pool.
+# TYPE kamino_pool_nodes_do_not_join gauge
+kamino_pool_nodes_do_not_join{pool="a"} 1
+kamino_pool_nodes_do_not_join{pool="b"} 0
+kamino_pool_nodes_do_not_join{pool="c"} 0
+# HELP kamino_pool_went_back 1 from when the pool went back from a version by itself until a person has acknowledged it, else 0, by pool.
+# TYPE kamino_pool_went_back gauge
+kamino_pool_went_back{pool="a"} 0
+kamino_pool_went_back{pool="b"} 1
+kamino_pool_went_back{pool="c"} 0
+# HELP kamino_rollbacks_total How often pools went back from a version by themselves, by pool.
+# TYPE kamino_rollbacks_total counter
+kamino_rollbacks_total{pool="a"} 0
+kamino_rollbacks_total{pool="b"} 1
+kamino_rollbacks_total{pool="c"} 0
+kamino_rollbacks_total{pool="gone"} 0
+`
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "kamino_pool_joins", "kamino_pool_nodes_do_not_join", "kamino_pool_went_back", "kamino_rollbacks_total"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,272 @@
+package newcomer
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/probation"
+)
+
+var noon = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
+
+func ago(minutes int) time.Time { return noon.Add(-time.Duration(minutes) * time.Minute) }
+
+func ready(n *corev1.Node, since time.Time) {
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(since)}}
+}
+
+// TestNodes has a row for each thing that an instance and its node can be.
+func TestNodes(t *testing.T) {
+	made := cloud.Image{Version: "2026.03.08", Tags: map[string]string{cloud.TagBuiltAt: ago(600).Format(cloud.BuiltAtLayout)}}
+	fresh := cloud.Instance{ID: "X://1", BuiltFrom: "2026.03.08", CreatedAt: ago(30).Add(123 * time.Millisecond), Power: cloud.PowerRunning}
+	for name, test := range map[string]struct {
+		instance func(*cloud.Instance)
+		node     func(*corev1.Node) // nil: there is none
+		change   func(*probation.Node)
+		gone     bool
+	}{
+		"Ready":         {nil, func(*corev1.Node) {}, nil, false},
+		"without Node":  {nil, nil, func(n *probation.Node) { n.Name, n.Ready, n.Changed = "", false, time.Time{} }, false},
+		"being removed": {func(i *cloud.Instance) { i.Removing = true }, func(*corev1.Node) {}, nil, true},
+		"stopped": {func(i *cloud.Instance) { i.Power = cloud.PowerStopped }, func(*corev1.Node) {},
+			func(n *probation.Node) { n.Aside = "its instance is stopped" }, false},
+		"rebuilt": {func(i *cloud.Instance) { i.CreatedAt = ago(900) }, func(*corev1.Node) {},
+			func(n *probation.Node) {
+				n.Running, n.Aside = ago(900), "its instance was rebuilt, and its cloud does not tell when"
+			}, false},
+		"long without Node": {func(i *cloud.Instance) { i.CreatedAt, i.BuiltFrom = ago(2000), "" }, nil, func(n *probation.Node) {
+			*n = probation.Node{Instance: "X://1", Running: ago(2000), Aside: "is without a Node for so long that nobody knows whether it ever had one"}
+		}, false},
+		"Node being deleted": {nil, func(n *corev1.Node) { at := metav1.NewTime(noon); n.DeletionTimestamp = &at },
+			func(n *probation.Node) { n.Aside = "its Node is being deleted" }, false},
+		"held": {nil, func(n *corev1.Node) {
+			n.Annotations, n.Spec.Unschedulable = map[string]string{v1alpha1.ReservationAnnotation: "{}"}, true
+		}, func(n *probation.Node) { n.Aside = "is held by Kamino" }, false},
+		"cordoned": {nil, func(n *corev1.Node) { n.Spec.Unschedulable = true }, func(n *probation.Node) { n.Aside = "is cordoned" }, false},
+		"evicted": {nil, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: shutdownTaint}} },
+			func(n *probation.Node) { n.Aside = "has the taint " + shutdownTaint }, false},
+		"scaled in": {nil, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "mine"}, {Key: autoscalerTaint}} },
+			func(n *probation.Node) { n.Aside = "has the taint " + autoscalerTaint }, false},
+		"a taint of others": {nil, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "mine"}} }, nil, false},
+		"a cloud without times": {func(i *cloud.Instance) { i.CreatedAt = time.Time{} }, func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(ago(20)) },
+			func(n *probation.Node) { n.Running = ago(20) }, false},
+		"lacks a DaemonSet": {nil, func(n *corev1.Node) { n.Name = "lame" },
+			func(n *probation.Node) { n.Name, n.Lacks, n.LacksSince = "lame", "kube-system/cni", ago(12) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			instance := fresh
+			if test.instance != nil {
+				test.instance(&instance)
+			}
+			seen := Seen{Now: noon, Instances: []cloud.Instance{instance}, Images: []cloud.Image{made}, Lacks: map[string]Lack{"lame": {"kube-system/cni", ago(12)}}}
+			if test.node != nil {
+				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "x://1"}}
+				ready(n, ago(28))
+				test.node(n)
+				seen.Nodes = []*corev1.Node{n}
+			}
+			want := probation.Node{Instance: "X://1", Name: "n", Version: "2026.03.08", Running: ago(30), Ready: true, Changed: ago(28)}
+			if test.change != nil {
+				test.change(&want)
+			}
+			got := Nodes(seen)
+			if test.gone {
+				if len(got) > 0 {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			if diff := cmp.Diff([]probation.Node{want}, got); diff != "" {
+				t.Error(diff)
+			}
+			for i := range seen.Nodes {
+				seen.Nodes[i] = Strip(seen.Nodes[i])
+			}
+			if diff := cmp.Diff(got, Nodes(seen)); diff != "" {
+				t.Errorf("stripped, it says something else: %s", diff)
+			}
+		})
+	}
+}
+
+// TestNodesOfAnotherSpelling are found by the cloud's own comparison.
+func TestNodesOfAnotherSpelling(t *testing.T) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "x://one"}}
+	same := func(a, b cloud.InstanceID) bool { return a == "x://one" && b == "x://1" || a == b }
+	got := Nodes(Seen{Now: noon, Instances: []cloud.Instance{{ID: "x://1", CreatedAt: ago(1)}}, Nodes: []*corev1.Node{n}, Same: same})
+	if len(got) != 1 || got[0].Name != "n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestMemory: of many joins the first and the last are remembered, and a report gives them back as they were.
+func TestMemory(t *testing.T) {
+	var joins []probation.Join
+	for i := range 40 {
+		joins = append(joins, probation.Join{
+			Instance: cloud.InstanceID(fmt.Sprint(i)), Node: "n", Version: "2026.3.8", Running: ago(200 - i), Outcome: probation.Joined, Took: time.Minute,
+		})
+	}
+	joins[39].Outcome, joins[39].Why, joins[39].Late = probation.Failed, "there is no Node", ago(3)
+	joins = append(joins,
+		probation.Join{Instance: "late", Version: "2026.03.08", Running: ago(20), Outcome: probation.Waiting, Late: ago(2)},
+		probation.Join{Instance: "new", Version: "2026.03.08", Running: ago(2), Outcome: probation.Waiting},
+		probation.Join{Instance: "aside", Version: "2026.03.08", Running: ago(2), Outcome: probation.Uncounted},
+		probation.Join{Instance: "old", Version: "2026.03.01", Running: ago(2), Outcome: probation.Failed})
+	memory := Memory(joins, "2026.03.08")
+	var ids []string
+	for _, join := range memory {
+		ids = append(ids, string(join.Instance))
+	}
+	if len(ids) != 21 || !slices.Equal(ids[:3], []string{"0", "1", "22"}) || !slices.Equal(ids[19:], []string{"39", "late"}) {
+		t.Errorf("%v", ids)
+	}
+	back := Before(Status("2026.03.08", probation.Verdict{State: probation.Watching}, joins, nil))
+	for i := range memory {
+		memory[i].Version = "2026.03.08"
+	}
+	if diff := cmp.Diff(memory, back); diff != "" {
+		t.Error(diff)
+	}
+	kept := Keep(slices.Clone(joins), []probation.Node{{Instance: "5"}, {Instance: "new"}}, "2026.03.08")
+	if len(kept) != 23 || !slices.ContainsFunc(kept, func(j probation.Join) bool { return j.Instance == "5" }) {
+		t.Errorf("%d are kept", len(kept))
+	}
+	if Before(nil) != nil || Status("", probation.Verdict{}, joins, nil) != nil {
+		t.Error("something is said of no version")
+	}
+}
+
+func TestStatus(t *testing.T) {
+	s := Status("2026.03.08", probation.Verdict{State: probation.Bad, Message: "so"}, []probation.Join{
+		{Instance: "1", Version: "2026.03.08", Running: ago(9), Outcome: probation.Joined, Took: 90 * time.Second},
+		{Instance: "2", Version: "2026.03.08", Running: ago(8), Outcome: probation.Failed, Why: "late"},
+		{Instance: "3", Version: "2026.03.08", Running: ago(7), Outcome: probation.Waiting},
+	}, &history.Return{Version: "2026.03.07", At: ago(60)})
+	if s.State != "NodesDoNotJoin" || s.Message != "so" || s.Joined != 1 || s.Failed != 1 || s.Waiting != 1 || s.MedianReady.Duration != 90*time.Second ||
+		s.Suspect != "2026.03.07" || !s.WentBackAt.Time.Equal(ago(60)) || len(s.Joins) != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestYoung(t *testing.T) {
+	for name, test := range map[string]struct {
+		join probation.Join
+		want bool
+	}{
+		"awaited":             {probation.Join{Version: "1.0.0", Running: ago(500), Outcome: probation.Waiting}, true},
+		"awaited, never made": {probation.Join{Version: "1.0.0", Outcome: probation.Waiting}, false},
+		"joined":              {probation.Join{Version: "1.0.0", Running: ago(59), Outcome: probation.Joined}, true},
+		"joined long ago":     {probation.Join{Version: "1.0.0", Running: ago(61), Outcome: probation.Joined}, false},
+		"failed":              {probation.Join{Version: "1.0.0", Running: ago(20), Outcome: probation.Failed}, false},
+		"of another":          {probation.Join{Version: "1.0.1", Running: ago(20), Outcome: probation.Waiting}, false},
+	} {
+		if got := Young([]probation.Join{test.join}, "1.0.0", noon, probation.Limits{}); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// daemons is an API server with a DaemonSet on ten nodes; the pods of the nodes new0 and so on are given.
+func daemons(desired, ready int32, pods ...*corev1.Pod) *fake.Clientset {
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cni", UID: "set"}}
+	set.Status.DesiredNumberScheduled, set.Status.NumberReady = desired, ready
+	objects := []runtime.Object{set}
+	for _, pod := range pods {
+		objects = append(objects, pod)
+	}
+	kube := fake.NewClientset(objects...)
+	kube.PrependReactor("list", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
+		node, _ := action.(kubetesting.ListAction).GetListRestrictions().Fields.RequiresExactMatch("spec.nodeName")
+		list := &corev1.PodList{}
+		for _, pod := range pods {
+			if pod.Spec.NodeName == node {
+				list.Items = append(list.Items, *pod)
+			}
+		}
+		return true, list, nil
+	})
+	return kube
+}
+
+func podOn(node string, is corev1.ConditionStatus, restarts int32) *corev1.Pod {
+	yes := true
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kube-system", Name: "cni-" + node, CreationTimestamp: metav1.NewTime(ago(40)),
+		OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", UID: types.UID("set"), Controller: &yes}},
+	}}
+	pod.Spec.NodeName = node
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: is, LastTransitionTime: metav1.NewTime(ago(3))}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: restarts}}
+	return pod
+}
+
+func TestLacks(t *testing.T) {
+	not := Lack{"kube-system/cni", ago(3)}
+	for name, test := range map[string]struct {
+		kube   *fake.Clientset
+		ignore []string
+		want   map[string]Lack
+	}{
+		"Ready":                    {daemons(10, 10, podOn("new0", corev1.ConditionTrue, 0)), nil, map[string]Lack{}},
+		"not Ready":                {daemons(10, 9, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]Lack{"new0": not}},
+		"crashes":                  {daemons(10, 9, podOn("new0", corev1.ConditionFalse, 3)), nil, map[string]Lack{"new0": {"kube-system/cni", ago(40)}}},
+		"ignored":                  {daemons(10, 9, podOn("new0", corev1.ConditionFalse, 0)), []string{"kube-system/cni"}, map[string]Lack{}},
+		"nowhere Ready":            {daemons(10, 0, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]Lack{}},
+		"Ready on few of others":   {daemons(11, 7, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]Lack{}},
+		"on no other node":         {daemons(1, 0, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]Lack{}},
+		"both new ones, not Ready": {daemons(10, 8, podOn("new0", corev1.ConditionFalse, 0), podOn("new1", corev1.ConditionFalse, 0)), nil, map[string]Lack{"new0": not, "new1": not}},
+		"none there yet":           {daemons(9, 9), nil, map[string]Lack{}},
+	} {
+		got, err := Lacks(t.Context(), test.kube, []string{"new0", "new1"}, test.ignore)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for node, lack := range got {
+			lack.Since = lack.Since.UTC()
+			got[node] = lack
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestLacksIsBounded: of however many nodes, the pods of a few are listed.
+func TestLacksIsBounded(t *testing.T) {
+	kube := daemons(100, 100)
+	var nodes []string
+	for i := range 100 {
+		nodes = append(nodes, fmt.Sprint(i))
+	}
+	if _, err := Lacks(t.Context(), kube, nodes, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(kube.Actions()); n != MaxNodes+1 {
+		t.Errorf("%d requests", n)
+	}
+	if _, err := Lacks(t.Context(), kube, nil, nil); err != nil || len(kube.Actions()) != MaxNodes+1 {
+		t.Errorf("no nodes: %d requests, %v", len(kube.Actions()), err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	got := Limits(v1alpha1.RollbackSettings{JoinTimeout: metav1.Duration{Duration: time.Minute}})
+	if got.Join != time.Minute || got.Watch != time.Hour {
+		t.Errorf("%+v", got)
+	}
+}
