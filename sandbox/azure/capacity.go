@@ -37,9 +37,24 @@ type machines struct {
 
 func (s machines) work() map[string]job {
 	return map[string]job{
-		"scaleset.apply":  {s.apply, failSettle},
+		"scaleset.apply":  {s.apply, failApply},
 		"scaleset.delete": {s.deleteSet, failSettle},
 		"instance.delete": {s.deleteInstances, failDelete},
+	}
+}
+
+// failApply notes that a scale set could not be brought up to its model. A failure that was ordered to have its effect first is
+// that of the instances which were made, such as a guest that does not report in time.
+func failApply(st *state, op operation, p *problem) {
+	failSettle(st, op, p)
+	set := st.ScaleSets[fold(op.Target)]
+	if set == nil || !op.Effect {
+		return
+	}
+	for _, i := range st.instancesOf(set) {
+		if i.State != stateDeleting && !i.Created.Before(op.Began) {
+			i.end(p)
+		}
 	}
 }
 

@@ -246,9 +246,13 @@ func (s scaleSets) getView(c *call) (*reply, error) {
 	id := c.scaleSetID()
 	known := false
 	var all []instance
+	own := object{"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded"}
 	s.store.Read(func(st *state) {
 		if set := st.ScaleSets[id.key()]; set != nil {
 			known = true
+			if set.Error != nil {
+				own = object{"code": provisioningText[stateFailed][0] + "/" + set.Error.Code, "level": "Error", "displayStatus": provisioningText[stateFailed][1], "message": set.Error.Message}
+			}
 			for _, i := range st.instancesOf(set) {
 				all = append(all, *i)
 			}
@@ -271,6 +275,5 @@ func (s scaleSets) getView(c *call) (*reply, error) {
 	for _, code := range order {
 		summary = append(summary, object{"code": code, "count": counts[code]})
 	}
-	return ok(object{"virtualMachine": object{"statusesSummary": summary}, "statuses": []any{object{
-		"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded"}}, "extensions": []any{}}), nil
+	return ok(object{"virtualMachine": object{"statusesSummary": summary}, "statuses": []any{own}, "extensions": []any{}}), nil
 }

@@ -76,9 +76,34 @@ func (p trials) close(ctx context.Context, t tryRef, model armcompute.VirtualMac
 	if t.names(imageReference(model)) {
 		back := restoration{scaleSet: t.scaleSet, was: backup{ImageReference: imageNamed(t.spec.Image)}}
 		patch = back.patch(model)
+		vacant, err := p.vacant(ctx, t, model)
+		if err != nil {
+			return err
+		}
+		if vacant { // or the pool would fill the place from the image that it gets back
+			patch.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(capacityOf(model) - 1)}
+		}
 	}
 	patch.Tags = marked(model, t.spec.Name+closedMark)
 	return p.write(ctx, "close the trial in", t.scaleSet, model, patch)
+}
+
+// vacant tells that the place of the trial has no instance, because Azure could not make one: the scale set failed, has none of
+// the version, and fewer than it is meant to have, so that one place less takes none away.
+func (p trials) vacant(ctx context.Context, t tryRef, model armcompute.VirtualMachineScaleSet) (bool, error) {
+	if !strings.EqualFold(provisioning(model), "Failed") {
+		return false, nil
+	}
+	all, err := p.Instances(cloud.Anew(ctx), t.pool())
+	if err != nil {
+		return false, err
+	}
+	for _, m := range all {
+		if m.BuiltFrom == t.version {
+			return false, nil
+		}
+	}
+	return int64(len(all)) < capacityOf(model), nil
 }
 
 // imageNamed reads what imageName has written.

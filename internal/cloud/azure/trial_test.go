@@ -1,0 +1,342 @@
+package azure
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+const (
+	theTrial   = "uid-1"
+	apartScope = testScope + "/providers/Microsoft.Authorization/locks"
+	poolLocks  = string(testPool) + "/providers/Microsoft.Authorization/locks"
+	networks   = "/subscriptions/" + testSubscription + "/resourceGroups/net/providers/Microsoft.Network"
+	balancer   = networks + "/loadBalancers/lb/backendAddressPools"
+)
+
+// trialOf is the spec of a trial of the pool as fakeARM.pool has it.
+func trialOf(inPool bool) cloud.TrialSpec {
+	return cloud.TrialSpec{
+		ImageRef: cloud.ImageRef{Pool: testPool, Version: testVersion}, Name: theTrial, InPool: inPool, RemoveBootstrap: !inPool,
+		Image: "Canonical:ubuntu-24_04-lts:server:latest", Capacity: 3, Tags: map[string]string{cloud.TagPrototype: "it", cloud.TagUID: "uid"},
+	}
+}
+
+func attempt(t *testing.T, spec cloud.TrialSpec) tryRef {
+	t.Helper()
+	try, err := tryOf(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return try
+}
+
+// modelOf reads a scale set as the SDK does.
+func modelOf(t *testing.T, document any) armcompute.VirtualMachineScaleSet {
+	t.Helper()
+	data, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var model armcompute.VirtualMachineScaleSet
+	if err := json.Unmarshal(data, &model); err != nil {
+		t.Fatal(err)
+	}
+	return model
+}
+
+// TestWhatATrialCopies holds the whole scale set of a trial to what a pool with everything has: what makes its next node,
+// and nothing by which anybody finds an instance.
+func TestWhatATrialCopies(t *testing.T) {
+	a := newARM(t)
+	a.pool(`{
+		"zones": ["1", "2"], "plan": {"name": "p", "publisher": "q", "product": "r"}, "sku": {"capacity": 40},
+		"identity": {"type": "UserAssigned", "userAssignedIdentities": {"/ids/one": {"principalId": "x", "clientId": "y"}}},
+		"tags": {"cluster": "one", "min": "1", "max": "9", "cluster-autoscaler-enabled": "true", "k8s.io_cluster-autoscaler_node-template_label_a": "b", "kamino-bootstrap-removed": "1"},
+		"properties": {
+			"uniqueId": "u", "timeCreated": "2026-01-01T00:00:00Z", "overprovision": true, "singlePlacementGroup": false, "platformFaultDomainCount": 5, "zoneBalance": true,
+			"upgradePolicy": {"mode": "Manual", "rollingUpgradePolicy": {"maxBatchInstancePercent": 20}, "automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}},
+			"automaticRepairsPolicy": {"enabled": true}, "scaleInPolicy": {"rules": ["OldestVM"]},
+			"virtualMachineProfile": {
+				"priority": "Spot", "evictionPolicy": "Delete", "securityProfile": {"encryptionAtHost": true},
+				"osProfile": {"adminUsername": "ops", "allowExtensionOperations": true},
+				"storageProfile": {"osDisk": {"caching": "ReadWrite", "diskSizeGB": 128, "managedDisk": {"diskEncryptionSet": {"id": "/set"}}}, "dataDisks": [{"lun": 0, "createOption": "Empty", "diskSizeGB": 10}]},
+				"networkProfile": {"healthProbe": {"id": "/probe"}, "networkInterfaceConfigurations": [{"name": "nic", "properties": {
+					"primary": true, "enableAcceleratedNetworking": true, "networkSecurityGroup": {"id": "/nsg"},
+					"ipConfigurations": [{"name": "ip", "properties": {"primary": true, "subnet": {"id": "/subnet"},
+						"publicIPAddressConfiguration": {"name": "pub", "properties": {"dnsSettings": {"domainNameLabel": "pool"}, "idleTimeoutInMinutes": 4}},
+						"applicationGatewayBackendAddressPools": [{"id": "/gateway"}], "loadBalancerInboundNatPools": [{"id": "/nat"}],
+						"loadBalancerBackendAddressPools": [{"id": "/lb/kubernetes"}, {"id": "/lb/aksOutboundBackendPool"}]}}]}}]}
+			}
+		}
+	}`)
+	try := attempt(t, trialOf(false))
+	data, err := json.Marshal(copied(try, modelOf(t, a.documents[fold(string(testPool))])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := object(t, `{
+		"location": "westus2", "zones": ["1", "2"], "plan": {"name": "p", "publisher": "q", "product": "r"},
+		"sku": {"name": "Standard_D2s_v5", "tier": "Standard", "capacity": 1},
+		"identity": {"type": "UserAssigned", "userAssignedIdentities": {"/ids/one": {}}},
+		"tags": {"cluster": "one", "kamino-prototype": "it", "kamino-uid": "uid", "kamino-trying": "uid-1"},
+		"properties": {
+			"orchestrationMode": "Uniform", "overprovision": false, "upgradePolicy": {"mode": "Manual"},
+			"singlePlacementGroup": false, "platformFaultDomainCount": 5, "zoneBalance": true,
+			"virtualMachineProfile": {
+				"priority": "Spot", "evictionPolicy": "Delete", "securityProfile": {"encryptionAtHost": true},
+				"osProfile": {"adminUsername": "ops", "allowExtensionOperations": true, "computerNamePrefix": "kt`+try.digest()+`-",
+					"customData": "`+base64.StdEncoding.EncodeToString([]byte(emptyCloudConfig))+`", "linuxConfiguration": {"disablePasswordAuthentication": true}},
+				"storageProfile": {"imageReference": {"id": "`+testDefinition+`/versions/`+testVersion+`"},
+					"osDisk": {"createOption": "FromImage", "osType": "Linux", "caching": "ReadWrite", "diskSizeGB": 128, "managedDisk": {"storageAccountType": "Premium_LRS", "diskEncryptionSet": {"id": "/set"}}},
+					"dataDisks": [{"lun": 0, "createOption": "Empty", "diskSizeGB": 10}]},
+				"networkProfile": {"networkInterfaceConfigurations": [{"name": "nic", "properties": {
+					"primary": true, "enableAcceleratedNetworking": true, "networkSecurityGroup": {"id": "/nsg"},
+					"ipConfigurations": [{"name": "ip", "properties": {"primary": true, "subnet": {"id": "/subnet"},
+						"publicIPAddressConfiguration": {"name": "pub", "properties": {"idleTimeoutInMinutes": 4}},
+						"loadBalancerBackendAddressPools": [{"id": "/lb/aksOutboundBackendPool"}]}}]}}]}
+			}
+		}
+	}`)
+	if diff := cmp.Diff(want, object(t, string(data))); diff != "" {
+		t.Errorf("the copy (-want +got):\n%s", diff)
+	}
+	if name := try.apart().name; !trialName.MatchString(name) || len(name) > 64 || len("kt"+try.digest()+"-") > 15 {
+		t.Errorf("it is called %s", name)
+	}
+	other := trialOf(false)
+	other.Name = "uid-2"
+	if attempt(t, other).apart().name == try.apart().name {
+		t.Error("two trials have one scale set")
+	}
+}
+
+// TestRoom tells Azure's errors of quota and capacity from those of what runs in the guest.
+func TestRoom(t *testing.T) {
+	for trouble, want := range map[string]bool{
+		"AllocationFailed: We do not have sufficient capacity":                                        true,
+		"ZonalAllocationFailed: Allocation failed":                                                    true,
+		"OverconstrainedAllocationRequest: The VM(s) ...":                                             true,
+		"OverconstrainedZonalAllocationRequest: ...":                                                  true,
+		"SkuNotAvailable: The requested size is currently not available":                              true,
+		"OperationNotAllowed: Operation results in exceeding approved standardDSv5Family Cores quota": true,
+		"OperationNotAllowed: The scale set is being deleted":                                         false,
+		"QuotaExceeded: ...": true,
+		"OSProvisioningTimedOut: OS Provisioning for VM did not finish in the allotted time": false,
+		"OSProvisioningInternalError: OS Provisioning failed":                                false,
+		"VMExtensionProvisioningError: ...":                                                  false,
+		"VMMarketplaceInvalidInput: ...":                                                     false,
+		"AllocationFailed":                                                                   true,
+		untold:                                                                               false,
+		"":                                                                                   false,
+	} {
+		if got := noRoom(trouble); got != want {
+			t.Errorf("%q: no room %t, want %t", trouble, got, want)
+		}
+	}
+}
+
+// TestImageNamed reads back each way in which an image is written.
+func TestImageNamed(t *testing.T) {
+	s, err := parsePool(testPool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"Canonical:ubuntu-24_04-lts:server:latest", s.versionID("2026.01.01"), s.definitionID(), testScope + "/providers/Microsoft.Compute/images/own",
+		"/SharedGalleries/g/Images/i/Versions/1.0.0", "/CommunityGalleries/g/Images/i/Versions/1.0.0",
+	} {
+		if got := s.imageName(imageNamed(text)); got != text {
+			t.Errorf("%s reads as %s", text, got)
+		}
+	}
+}
+
+// TestATrialInThePool holds each write to what it is sent with: one at a time, for the model that was read, and never over
+// somebody else's.
+func TestATrialInThePool(t *testing.T) {
+	const pool = "PATCH virtualMachineScaleSets/pool1"
+	instances := fold(string(testPool) + "/virtualMachines")
+	ours := `"storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/` + testVersion + `", "publisher": null, "offer": null, "sku": null, "version": null}}`
+	open := `{"tags": {"kamino-trying": "` + theTrial + `"}, "sku": {"capacity": 4}, "properties": {"virtualMachineProfile": {` + ours + `}}}`
+	closed := `{"tags": {"kamino-trying": "` + theTrial + ` closed"}, "sku": {"capacity": 4}}`
+	begin := func(p cloud.Trialist) error { _, err := p.EnsureTrial(t.Context(), trialOf(true)); return err }
+	end := func(p cloud.Trialist) error { _, err := p.EndTrial(t.Context(), trialOf(true)); return err }
+	shut := func(p cloud.Trialist) error { return p.CloseTrial(t.Context(), trialOf(true)) }
+	for _, test := range []struct {
+		name, pool string
+		do         func(cloud.Trialist) error
+		sent       string
+		kind       cloud.Kind
+	}{
+		{name: "begun", pool: `{"properties": {"virtualMachineProfile": {"extensionProfile": null}}}`, do: begin, sent: pool},
+		{name: "somebody writes at the same moment", do: begin, kind: cloud.Conflict, sent: pool},
+		{name: "another image", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"imageReference": {"version": "1"}}}}}`, do: begin, kind: cloud.Conflict},
+		{name: "another size", pool: `{"sku": {"capacity": 4}}`, do: begin, kind: cloud.Conflict},
+		{name: "another trial", pool: `{"tags": {"kamino-trying": "uid-2"}}`, do: begin, kind: cloud.Conflict},
+		{name: "Automatic", pool: `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`, do: begin, kind: cloud.Refused},
+		{name: "begun before", pool: open, do: begin},
+		{name: "begun and closed before", pool: closed, do: begin},
+		{name: "closed", pool: open, do: shut, sent: pool},
+		{name: "closed before", pool: closed, do: shut},
+		{name: "closed for another", pool: `{"tags": {"kamino-trying": "uid-2"}}`, do: shut},
+		{name: "never begun", do: shut},
+		{name: "ended while open", pool: open, do: end, sent: pool},
+		{name: "ended with nothing left", pool: closed, do: end, sent: pool},
+		{name: "ended before", pool: `{"tags": {"kamino-trying": ""}}`, do: end},
+		{name: "ended for another", pool: `{"tags": {"kamino-trying": "uid-2 closed"}}`, do: end},
+		{name: "never ended", do: end},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := newARM(t)
+			a.pool(test.pool)
+			a.lists[instances] = []any{}
+			a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
+			if test.name == "somebody writes at the same moment" {
+				a.next("PATCH", string(testPool), armError(412, "PreconditionFailed", "no"))
+			}
+			err := test.do(as[cloud.Trialist](a.provider()))
+			if cloud.KindOf(err) != test.kind {
+				t.Fatalf("got %v, want an error of kind %q", err, test.kind)
+			}
+			if sent := strings.Join(a.made(), ", "); sent != test.sent {
+				t.Fatalf("sent %q, want %q", sent, test.sent)
+			}
+			if test.sent == "" {
+				return
+			}
+			last := a.last("PATCH", "pool1")
+			if last.IfMatch != `"1"` {
+				t.Errorf("the write holds for %q", last.IfMatch)
+			}
+			if last.Body["tags"].(map[string]any)["cluster"] != "one" {
+				t.Errorf("tags of others are lost: %v", last.Body["tags"])
+			}
+			sku, _ := last.Body["sku"].(map[string]any)
+			begins := !strings.Contains(test.pool, trialMarkTag)
+			if size := sku["capacity"]; begins != (size == 4.0) {
+				t.Errorf("the write sets the size %v", size)
+			}
+		})
+	}
+}
+
+// TestPreflightTrial tells beforehand of everything that would make a trial fail for another reason than its version.
+func TestPreflightTrial(t *testing.T) {
+	network := `{"properties": {"virtualMachineProfile": {"networkProfile": {"networkInterfaceConfigurations": [{"name": "nic", "properties": {
+		"networkSecurityGroup": {"id": "` + networks + `/networkSecurityGroups/nsg"},
+		"ipConfigurations": [{"name": "ip", "properties": {"subnet": {"id": "` + networks + `/virtualNetworks/v/subnets/s"},
+			"applicationSecurityGroups": [{"id": "` + networks + `/applicationSecurityGroups/asg"}],
+			"loadBalancerBackendAddressPools": [{"id": "` + balancer + `/in"}, {"id": "` + balancer + `/outbound"}]}}]}}]}}},
+		"identity": {"type": "UserAssigned", "userAssignedIdentities": {"/subscriptions/` + testSubscription + `/resourceGroups/net/providers/Microsoft.ManagedIdentity/userAssignedIdentities/one": {}}}}`
+	lock := func(path, on string) func(*fakeARM) {
+		return func(a *fakeARM) {
+			a.lists[fold(path)] = []any{object(a.t, `{"id": "`+on+`/providers/Microsoft.Authorization/locks/keep", "name": "keep", "properties": {"level": "CanNotDelete"}}`)}
+		}
+	}
+	without := func(actions ...string) func(*fakeARM) {
+		return func(a *fakeARM) {
+			for _, path := range []string{permissionsPath, "/subscriptions/" + testSubscription + "/resourceGroups/net/providers/Microsoft.Authorization/permissions"} {
+				a.lists[fold(path)] = []any{map[string]any{"actions": []any{"*"}, "notActions": anys(actions)}}
+			}
+		}
+	}
+	usage := func(name string) func(*fakeARM) {
+		return func(a *fakeARM) {
+			a.lists[fold(usagesPath)] = []any{object(a.t, `{"name": {"value": "`+name+`"}, "currentValue": 10, "limit": 10, "unit": "Count"}`)}
+		}
+	}
+	static := `{"properties": {"virtualMachineProfile": {"extensionProfile": null}}}`
+	for _, test := range []struct {
+		name, pool    string
+		keeps         bool // the bootstrap stays, as with profile bootstrap
+		world         func(*fakeARM)
+		apart, inPool []string
+		says          []string
+	}{
+		{name: "nodes that join once and for all", inPool: []string{cloud.PromotionRemoves}, says: []string{"customData, extension vmssCSE"}},
+		{name: "nodes that join by themselves", keeps: true, pool: static, apart: []string{cloud.PoolNotCopyable}, says: []string{"customData, which Azure gives out to nobody"}},
+		{name: "with a script", keeps: true, apart: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable}},
+		{name: "promoted before", keeps: true, pool: `{"tags": {"kamino-bootstrap-removed": "1"}, "properties": {"virtualMachineProfile": {"extensionProfile": null, "storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/1.0.0", "publisher": null, "offer": null, "sku": null, "version": null}}}}}`},
+		{name: "an identity of its own", keeps: true, pool: `{"identity": {"type": "SystemAssigned, UserAssigned"}}`, apart: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable, cloud.PoolNotCopyable}},
+		{name: "a password", pool: `{"properties": {"virtualMachineProfile": {"osProfile": {"linuxConfiguration": {"disablePasswordAuthentication": false}}}}}`, apart: []string{cloud.PoolNotCopyable}, inPool: []string{cloud.PromotionRemoves}},
+		{name: "Automatic", keeps: true, pool: `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`, apart: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable}, inPool: []string{"UpgradePolicyAutomatic"}},
+		{name: "the autoscaler's maximum", keeps: true, pool: `{"tags": {"max": "3"}}`, apart: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable}, inPool: []string{cloud.PoolAtMaximum}},
+		{name: "Azure's maximum", keeps: true, pool: `{"sku": {"capacity": 1000}}`, apart: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable}, inPool: []string{cloud.PoolAtMaximum}},
+		{name: "a lock on the group", world: lock(apartScope, testScope), apart: []string{"InstanceLocked"}, inPool: []string{cloud.PromotionRemoves}, says: []string{"lock keep (CanNotDelete) on " + testScope}},
+		{name: "a lock on the pool", keeps: true, world: lock(poolLocks, string(testPool)), apart: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable}, inPool: []string{"InstanceLocked"}},
+		{name: "no right to delete scale sets", world: without("*/virtualMachineScaleSets/delete"), apart: []string{cloud.PermissionMissing}, inPool: []string{cloud.PromotionRemoves}, says: []string{"Microsoft.Compute/virtualMachineScaleSets/delete on " + testScope}},
+		{name: "no right to delete instances", keeps: true, world: without("*/virtualMachines/delete"), apart: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable}, inPool: []string{cloud.PermissionMissing}},
+		{name: "no right to join", pool: network, world: without("*/join/action", "*/joinIpConfiguration/action", "*/assign/action"), apart: []string{cloud.PermissionMissing}, inPool: []string{cloud.PromotionRemoves}, says: append(JoinActions(), "resourceGroups/net")},
+		{name: "cores", world: usage("cores"), apart: []string{"QuotaUsedUp"}, inPool: []string{cloud.PromotionRemoves, "QuotaUsedUp"}},
+		{name: "scale sets", world: usage("virtualMachineScaleSets"), apart: []string{"QuotaUsedUp"}, inPool: []string{cloud.PromotionRemoves}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			said := ""
+			for _, way := range []struct {
+				inPool bool
+				want   []string
+			}{{false, test.apart}, {true, test.inPool}} {
+				a := ready(t, test.pool, "")
+				a.lists[fold(apartScope)], a.lists[fold(poolLocks)] = []any{}, []any{}
+				if test.world != nil {
+					test.world(a)
+				}
+				spec := trialOf(way.inPool)
+				spec.RemoveBootstrap = !test.keeps
+				found, err := as[cloud.Trialist](a.provider()).PreflightTrial(t.Context(), spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(append([]string{}, way.want...), append([]string{}, reasons(found)...)); diff != "" {
+					t.Errorf("in the pool %t (-want +got):\n%s", way.inPool, diff)
+				}
+				for _, refusal := range found {
+					said += refusal.Message + "\n"
+				}
+				if made := a.made(); len(made) != 0 {
+					t.Errorf("a look sent %v", made)
+				}
+			}
+			for _, text := range test.says {
+				if !strings.Contains(said, text) {
+					t.Errorf("it does not say %q:\n%s", text, said)
+				}
+			}
+		})
+	}
+}
+
+func anys(texts []string) []any {
+	out := []any{}
+	for _, text := range texts {
+		out = append(out, text)
+	}
+	return out
+}
+
+// TestApartIsNobodyElses: a scale set of the trial's name that was not made for it is neither used nor deleted.
+func TestApartIsNobodyElses(t *testing.T) {
+	try := attempt(t, trialOf(false))
+	a := newARM(t)
+	a.pool("")
+	a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
+	a.has(try.apart().id(), `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
+	power := as[cloud.Trialist](a.provider())
+	_, err := power.EnsureTrial(t.Context(), trialOf(false))
+	wantKind(t, err, cloud.Conflict)
+	_, err = power.EndTrial(t.Context(), trialOf(false))
+	wantKind(t, err, cloud.Conflict)
+	if have, err := power.Trial(t.Context(), trialOf(false)); err != nil || have.State != cloud.Absent {
+		t.Errorf("it is %+v, %v", have, err)
+	}
+	if made := a.made(); len(made) != 0 {
+		t.Errorf("sent %v", made)
+	}
+}

@@ -1,0 +1,154 @@
+package conformance
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+)
+
+// trying is a world with a version to try, and the spec of a trial of it.
+func trying(t *testing.T, inPool bool) (*world, cloud.TrialSpec) {
+	t.Helper()
+	w := newWorld(t, options{})
+	w.publish(w.snapshot())
+	pool, err := w.p.Pool(t.Context(), w.pool)
+	w.must(err)
+	return w, cloud.TrialSpec{
+		ImageRef: w.ref(), Name: "uid-1", InPool: inPool, RemoveBootstrap: !inPool, Image: pool.Recipe.Image, Capacity: pool.Capacity,
+		Tags: map[string]string{cloud.TagPrototype: "it", cloud.TagUID: "uid"},
+	}
+}
+
+// TestWhatAFailedTrialSays has Azure refuse, or accept and fail, the instance of a trial, either way. What Azure has no room
+// for says nothing of the version, what the guest does says it all; a process that did not begin the trial knows it, too;
+// and nothing is left at the end.
+func TestWhatAFailedTrialSays(t *testing.T) {
+	const words = "Azure's own words."
+	for name, test := range map[string]struct {
+		fault  fault.Fault
+		atOnce bool
+		noRoom bool
+	}{
+		"no capacity":               {fault: fault.Fault{Long: true, Code: "AllocationFailed"}, noRoom: true},
+		"no capacity in the zone":   {fault: fault.Fault{Long: true, Code: "ZonalAllocationFailed"}, noRoom: true},
+		"no such size":              {fault: fault.Fault{Status: http.StatusConflict, Code: "SkuNotAvailable"}, atOnce: true, noRoom: true},
+		"no quota":                  {fault: fault.Fault{Status: http.StatusConflict, Code: "OperationNotAllowed", Message: words + " Exceeding approved quota."}, atOnce: true, noRoom: true},
+		"the guest does not report": {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningTimedOut"}},
+		"the guest fails":           {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningInternalError"}},
+	} {
+		for way, inPool := range map[string]bool{"apart": false, "in the pool": true} {
+			t.Run(name+" "+way, func(t *testing.T) {
+				t.Parallel()
+				w, spec := trying(t, inPool)
+				f := test.fault
+				f.Resource, f.Operation, f.Count = "pool", map[bool]string{false: "put", true: "patch"}[inPool], 1
+				if f.Message == "" {
+					f.Message = words
+				}
+				w.fault(f)
+				trialist := as[cloud.Trialist](w.p)
+				have, err := trialist.EnsureTrial(t.Context(), spec)
+				if test.atOnce {
+					w.wantError(err, cloud.QuotaExceeded, test.fault.Code, words)
+				} else {
+					w.must(err)
+					w.until("failed", func() bool {
+						have, err = trialist.Trial(t.Context(), spec)
+						w.must(err)
+						return have.State == cloud.Failed
+					})
+					other, err := as[cloud.Trialist](w.connect(w.environment(w.secret))).Trial(t.Context(), spec)
+					w.must(err)
+					for who, seen := range map[string]cloud.Trial{"who began it": have, "another process": other} {
+						if seen.NoRoom != test.noRoom || !strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
+							t.Errorf("%s sees %+v", who, seen)
+						}
+					}
+				}
+				w.until("ended", func() bool {
+					state, err := trialist.EndTrial(t.Context(), spec)
+					w.must(err)
+					return state == cloud.Absent
+				})
+				w.standsAsBefore(spec, 2)
+			})
+		}
+	}
+}
+
+// standsAsBefore demands that the pool is as it was before a trial, and that there is no other scale set.
+func (w *world) standsAsBefore(before cloud.TrialSpec, nodes int) {
+	w.t.Helper()
+	pool, err := w.p.Pool(w.t.Context(), w.pool)
+	w.must(err)
+	if pool.Capacity != before.Capacity || pool.Recipe.Image != before.Image || len(w.list()) != nodes {
+		w.t.Errorf("the pool is %+v with %d machines, and had %d nodes from %s", pool, len(w.list()), before.Capacity, before.Image)
+	}
+	if sets := w.scaleSets(); len(sets) != 1 {
+		w.t.Errorf("there are the scale sets %v", sets)
+	}
+	if machines := len(w.cloud.Specs()); machines != nodes {
+		w.t.Errorf("there are %d machines, want %d", machines, nodes)
+	}
+}
+
+func (w *world) scaleSets() []string {
+	w.t.Helper()
+	list := w.document("/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/virtualMachineScaleSets")
+	var names []string
+	for _, set := range list["value"].([]any) {
+		names = append(names, set.(map[string]any)["name"].(string))
+	}
+	return names
+}
+
+// TestATrialsMachine is built from the exact version, named by a prefix of its own, and carries the Prototype's tags; whoever
+// begins it twice at the same moment has one.
+func TestATrialsMachine(t *testing.T) {
+	w, spec := trying(t, false)
+	ends := make(chan error)
+	for _, p := range []cloud.Provider{w.p, w.connect(w.environment(w.secret))} {
+		trialist, able := cloud.As[cloud.Trialist](p)
+		if !able {
+			t.Fatal("the provider cannot try")
+		}
+		go func() {
+			_, err := trialist.EnsureTrial(t.Context(), spec)
+			ends <- err
+		}()
+	}
+	for range 2 {
+		w.must(<-ends)
+	}
+	var have cloud.Trial
+	w.until("running", func() bool {
+		var err error
+		have, err = as[cloud.Trialist](w.p).Trial(t.Context(), spec)
+		w.must(err)
+		return have.State == cloud.Complete
+	})
+	if sets := w.scaleSets(); len(sets) != 2 || len(have.Instances) != 1 {
+		t.Fatalf("there are the scale sets %v, and the trial is %+v", sets, have)
+	}
+	set := w.document(strings.TrimPrefix(strings.Split(string(have.Instances[0].ID), "/virtualMachines/")[0], "azure://"))
+	if tags := set["tags"].(map[string]any); tags[cloud.TagUID] != "uid" || tags[cloud.TagPrototype] != "it" || tags["max"] != nil {
+		t.Errorf("its tags are %v", tags)
+	}
+	for _, m := range w.cloud.Specs() {
+		if m.Pool == poolName {
+			continue
+		}
+		if !strings.HasPrefix(m.ComputerName, "kt") || !strings.HasSuffix(strings.ToLower(m.Image), "/versions/"+version) || len(m.Extensions) != 0 {
+			t.Errorf("its machine is %+v", m)
+		}
+	}
+	w.until("ended", func() bool {
+		state, err := as[cloud.Trialist](w.p).EndTrial(t.Context(), spec)
+		w.must(err)
+		return state == cloud.Absent
+	})
+	w.standsAsBefore(spec, 2)
+}
