@@ -124,8 +124,8 @@ type Doctor struct {
 	csi       int
 	captures  held.Captures
 	heldNodes []held.Node
-	// leaving are the policies whose donors are removed.
-	leaving []v1alpha1.PrototypePolicy
+	// policies of the cluster, as far as they may be read.
+	policies []v1alpha1.PrototypePolicy
 	// lacking: what is installed is not all, which is a finding of its own.
 	lacking bool
 	// unplaced is why the cloud did not tell the nodes' pools.
@@ -143,7 +143,7 @@ type members struct {
 	unreadable       int // with an annotation that is no time
 	system           string
 	names            map[string]string // of the nodes, by instance in lower case
-	selected         []string          // policies whose donors are removed, and that select one of the nodes
+	selected         []string          // policies that select one of the nodes
 }
 
 // Examine makes every check. An error means that the cluster could not be looked at at all.
@@ -154,7 +154,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	d.captures = held.CapturesOf(all)
-	d.leaving = removing(ctx, d.Policies)
+	d.policies = policiesOf(ctx, d.Policies)
 	if err := d.lookAtNodes(ctx); err != nil {
 		return Report{}, err
 	}
@@ -274,7 +274,7 @@ func (d *Doctor) lookAtNode(n *corev1.Node, id cloud.PoolID) {
 	}
 	d.pools[id].names[strings.ToLower(n.Spec.ProviderID)] = n.Name
 	d.pools[id].count(n)
-	d.pools[id].removed(n, d.leaving)
+	d.pools[id].selectedBy(n, d.policies)
 }
 
 func (m *members) count(n *corev1.Node) {

@@ -16,9 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// removing are the policies whose donors are removed, by what their settings say. Those that may not be read, or that the
-// cluster does not know, tell nothing.
-func removing(ctx context.Context, policies func(context.Context) ([]v1alpha1.PrototypePolicy, error)) []v1alpha1.PrototypePolicy {
+// policiesOf are those of the cluster. Those that may not be read, or that the cluster does not know, tell nothing.
+func policiesOf(ctx context.Context, policies func(context.Context) ([]v1alpha1.PrototypePolicy, error)) []v1alpha1.PrototypePolicy {
 	if policies == nil {
 		return nil
 	}
@@ -26,11 +25,11 @@ func removing(ctx context.Context, policies func(context.Context) ([]v1alpha1.Pr
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.PrototypePolicy) bool { return !p.Spec.Settings.DonorLeaves() })
+	return all
 }
 
-// removed notes the policies that select a pool by one of its nodes.
-func (m *members) removed(n *corev1.Node, by []v1alpha1.PrototypePolicy) {
+// selectedBy notes the policies that select a pool by one of its nodes.
+func (m *members) selectedBy(n *corev1.Node, by []v1alpha1.PrototypePolicy) {
 	for i := range by {
 		if s := by[i].Spec.Pools.NodeSelector; s != nil {
 			if selector, err := metav1.LabelSelectorAsSelector(s); err == nil && selector.Matches(labels.Set(n.Labels)) {
@@ -40,14 +39,30 @@ func (m *members) removed(n *corev1.Node, by []v1alpha1.PrototypePolicy) {
 	}
 }
 
+// policy is the first that is for the pool and as is asked for; nil if there is none.
+func (d *Doctor) policy(id cloud.PoolID, m *members, is func(v1alpha1.Settings) bool) *v1alpha1.PrototypePolicy {
+	for i := range d.policies {
+		p := &d.policies[i]
+		named := slices.ContainsFunc(p.Spec.Pools.Names, func(name string) bool { return strings.EqualFold(name, m.name) || strings.EqualFold(name, string(id)) })
+		selects := named || slices.Contains(m.selected, p.Name) || len(p.Spec.Pools.Names) == 0 && p.Spec.Pools.NodeSelector == nil
+		if selects && is(p.Spec.Settings) {
+			return p
+		}
+	}
+	return nil
+}
+
+// tries tells what a pool needs for trials: nothing unless a policy for it may try versions apart, and everything where one
+// says that it does. Where none says how, a trial may be in the pool instead.
+func (d *Doctor) tries(id cloud.PoolID, m *members) (apart, must bool) {
+	must = d.policy(id, m, func(s v1alpha1.Settings) bool { return s.Trial.Mode == v1alpha1.TrialApart }) != nil
+	return must || d.policy(id, m, func(s v1alpha1.Settings) bool { return s.Trial.Mode == "" }) != nil, must
+}
+
 // leaves says why a donor of the pool would not return: what a policy for it says, or how its nodes join; empty if it would.
 func (d *Doctor) leaves(ctx context.Context, id cloud.PoolID, m *members) string {
-	for i := range d.leaving {
-		p := &d.leaving[i]
-		named := slices.ContainsFunc(p.Spec.Pools.Names, func(name string) bool { return strings.EqualFold(name, m.name) || strings.EqualFold(name, string(id)) })
-		if named || slices.Contains(m.selected, p.Name) || len(p.Spec.Pools.Names) == 0 && p.Spec.Pools.NodeSelector == nil {
-			return fmt.Sprintf("policy %s has it removed", p.Name)
-		}
+	if p := d.policy(id, m, v1alpha1.Settings.DonorLeaves); p != nil {
+		return fmt.Sprintf("policy %s has it removed", p.Name)
 	}
 	for _, of := range m.likely()[:min(len(m.donors), 1)] {
 		thought := d.thoughtOf(id, m.name, of)

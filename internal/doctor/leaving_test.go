@@ -117,3 +117,46 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatATrialNeeds is looked for where a policy for the pool may try versions apart: it fails where the policy says that it
+// does, and is a warning where it says nothing, for a trial may be in the pool instead.
+func TestWhatATrialNeeds(t *testing.T) {
+	const says = ": the credential may not do EnsureTrial on memory:///pools/pool1, which a trial of a version needs"
+	for name, c := range map[string]struct {
+		mode  v1alpha1.TrialMode
+		pools []string
+		none  bool
+		level string
+	}{
+		"no policy":             {none: true},
+		"nothing said":          {level: "warn"},
+		"apart":                 {mode: v1alpha1.TrialApart, level: "fail PermissionMissing"},
+		"apart in others":       {mode: v1alpha1.TrialApart, pools: []string{"other"}},
+		"in the pool":           {mode: v1alpha1.TrialInPool},
+		"never":                 {mode: v1alpha1.TrialOff},
+		"apart in this by name": {mode: v1alpha1.TrialApart, pools: []string{"POOL1"}, level: "fail PermissionMissing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, world, _ := stage(t, memory.PoolSpec{})
+			d.Policies = func(context.Context) ([]v1alpha1.PrototypePolicy, error) {
+				if c.none {
+					return nil, nil
+				}
+				p := v1alpha1.PrototypePolicy{}
+				p.Name, p.Spec.Settings.Trial.Mode, p.Spec.Pools.Names = "tries", c.mode, c.pools
+				return []v1alpha1.PrototypePolicy{p}, nil
+			}
+			world.Forbid("EnsureTrial")
+			told := strings.Join(findings(examine(t, d), CheckPermissions), "\n")
+			if c.level == "" {
+				if strings.Contains(told, "trial") {
+					t.Errorf("it speaks of what is not needed: %s", told)
+				}
+				return
+			}
+			if !strings.Contains(told, c.level+says) {
+				t.Errorf("it does not say %q of\n%s", c.level+says, told)
+			}
+		})
+	}
+}

@@ -37,7 +37,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	}
 	d.ok(CheckCredential, m.name, "the cloud knows the pool and lets it be looked at")
 	leaves := d.leaves(ctx, id, m)
-	known, missing := d.permissions(ctx, id, m.name, leaves != "")
+	known, missing := d.permissions(ctx, id, m, leaves != "")
 	if leaves != "" {
 		d.add(mayRemove(ctx, d, m.name, leaves))
 	}
@@ -107,8 +107,10 @@ func sentence(err error) string {
 }
 
 // permissions lists what the credential may not do. It tells whether that could be known, and how much of what a
-// capture needs is missing: what only a donor needs that does not return, where it does not.
-func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string, leaves bool) (known bool, missing int) {
+// capture needs is missing: what only a donor needs that does not return, where it does not, and what only a trial needs, where
+// versions are tried.
+func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, leaves bool) (known bool, missing int) {
+	pool := m.name
 	auditor, able := cloud.As[cloud.Auditor](d.Cloud)
 	if !able {
 		return false, 0
@@ -119,8 +121,9 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string, 
 			Remedy: d.About.Remedies.Audit})
 		return false, 0
 	}
+	tries, must := d.tries(id, m)
 	list = slices.DeleteFunc(list, func(p cloud.Permission) bool { // whoever never needs it should not have it
-		return p.For == cloud.ForRemoval && !leaves || p.For == cloud.ForTrial
+		return p.For == cloud.ForRemoval && !leaves || p.For == cloud.ForTrial && !tries
 	})
 	allowed, scope := 0, ""
 	for _, p := range list {
@@ -128,7 +131,7 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, pool string, 
 		switch {
 		case p.Allowed:
 			allowed++
-		case p.For == cloud.ForRemoval:
+		case p.For == cloud.ForRemoval, p.For == cloud.ForTrial && must:
 			missing++
 			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: cloud.PermissionMissing, Message: fmt.Sprintf("the credential may not do %s on %s, which %s needs", p.Action, p.Scope, p.For),
 				Remedy: "give it a role with this action there; a new role assignment takes some minutes to count"})
