@@ -27,6 +27,7 @@ type instance struct {
 	// generalized tells whether the disk was generalized since the machine last booted.
 	generalized bool
 	boots       int
+	booted      time.Time
 	// rebuilding: the cloud makes its disk anew; broken: it tried and failed.
 	rebuilding, broken bool
 	// removing: its pool is rid of it, and the cloud has it for a while yet.

@@ -26,6 +26,7 @@ func (c *machines) setPower(m *instance, p cloud.Power) {
 		m.generalized = false
 	case cloud.PowerRunning:
 		m.boots++
+		m.booted = c.at
 		c.record(ByCloud, EffectBoot, string(m.id))
 	case cloud.PowerStopped, cloud.PowerStopping, cloud.PowerUnknown:
 	}

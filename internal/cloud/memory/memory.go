@@ -72,6 +72,8 @@ type machines struct {
 	effects   []Effect
 	promotion []Promotion
 	failing   failing
+	// joining is how the machines of an image become nodes.
+	joining map[string]Joining
 }
 
 // lineState is what there is of a line beside its images.
