@@ -39,10 +39,10 @@ func (m *members) selectedBy(n *corev1.Node, by []v1alpha1.PrototypePolicy) {
 	}
 }
 
-// policy is the first that is for the pool and as is asked for; nil if there is none.
-func (d *Doctor) policy(id cloud.PoolID, m *members, is func(v1alpha1.Settings) bool) *v1alpha1.PrototypePolicy {
-	for i := range d.policies {
-		p := &d.policies[i]
+// policy is the first of all that is for the pool and as is asked for; nil if there is none.
+func (m *members) policy(all []v1alpha1.PrototypePolicy, id cloud.PoolID, is func(v1alpha1.Settings) bool) *v1alpha1.PrototypePolicy {
+	for i := range all {
+		p := &all[i]
 		named := slices.ContainsFunc(p.Spec.Pools.Names, func(name string) bool { return strings.EqualFold(name, m.name) || strings.EqualFold(name, string(id)) })
 		selects := named || slices.Contains(m.selected, p.Name) || len(p.Spec.Pools.Names) == 0 && p.Spec.Pools.NodeSelector == nil
 		if selects && is(p.Spec.Settings) {
@@ -54,14 +54,14 @@ func (d *Doctor) policy(id cloud.PoolID, m *members, is func(v1alpha1.Settings) 
 
 // tries tells what a pool needs for trials: nothing unless a policy for it may try versions apart, and everything where one
 // says that it does. Where none says how, a trial may be in the pool instead.
-func (d *Doctor) tries(id cloud.PoolID, m *members) (apart, must bool) {
-	must = d.policy(id, m, func(s v1alpha1.Settings) bool { return s.Trial.Mode == v1alpha1.TrialApart }) != nil
-	return must || d.policy(id, m, func(s v1alpha1.Settings) bool { return s.Trial.Mode == "" }) != nil, must
+func (m *members) tries(all []v1alpha1.PrototypePolicy, id cloud.PoolID) (apart, must bool) {
+	must = m.policy(all, id, func(s v1alpha1.Settings) bool { return s.Trial.Mode == v1alpha1.TrialApart }) != nil
+	return must || m.policy(all, id, func(s v1alpha1.Settings) bool { return s.Trial.Mode == "" }) != nil, must
 }
 
 // leaves says why a donor of the pool would not return: what a policy for it says, or how its nodes join; empty if it would.
 func (d *Doctor) leaves(ctx context.Context, id cloud.PoolID, m *members) string {
-	if p := d.policy(id, m, v1alpha1.Settings.DonorLeaves); p != nil {
+	if p := m.policy(d.policies, id, v1alpha1.Settings.DonorLeaves); p != nil {
 		return fmt.Sprintf("policy %s has it removed", p.Name)
 	}
 	for _, of := range m.likely()[:min(len(m.donors), 1)] {

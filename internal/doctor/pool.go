@@ -121,7 +121,7 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 			Remedy: d.About.Remedies.Audit})
 		return false, 0
 	}
-	tries, must := d.tries(id, m)
+	tries, must := m.tries(d.policies, id)
 	list = slices.DeleteFunc(list, func(p cloud.Permission) bool { // whoever never needs it should not have it
 		return p.For == cloud.ForRemoval && !leaves || p.For == cloud.ForTrial && !tries
 	})
