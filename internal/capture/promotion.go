@@ -16,12 +16,18 @@ import (
 func (m promotion) lookRecipe(ctx context.Context, w *world) error {
 	f := &w.facts
 	copied := f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting && f.Snapshot != plan.Foreign
-	if f.Image != plan.Complete || copied || f.Failed || f.Deleting || f.Trial != plan.NoTrial {
+	if f.Image != plan.Complete || copied || f.Failed || f.Deleting || f.Trial == plan.TrialEnding {
 		return nil // the snapshot goes first, and the trial
 	}
 	var err error
 	if w.recipe, err = m.Cloud.Pool(ctx, w.pool); err != nil {
 		return err
+	}
+	if f.Trial != plan.NoTrial { // all that matters is whether a person has promoted the version
+		if !f.Opened && w.recipe.Recipe.Version == w.p.Spec.Version {
+			f.Recipe = plan.RecipeHere
+		}
+		return nil
 	}
 	if w.change, err = m.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
 		return err

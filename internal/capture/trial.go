@@ -112,7 +112,7 @@ func howFar(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 func (t trials) judge(ctx context.Context, w *world) error {
 	f := &w.facts
 	open := f.Trial == plan.TrialDecided || f.Trial == plan.TrialMaking || f.Trial == plan.TrialBuilt
-	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.Tried != plan.NoVerdict || f.Quarantined || w.held() {
+	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.Tried != plan.NoVerdict || f.Quarantined || f.Recipe == plan.RecipeHere || w.held() {
 		return nil
 	}
 	w.trial.subject = subjectOf(w, t.now())
@@ -230,6 +230,9 @@ func (t trials) begin(ctx context.Context, w *world) error {
 	}
 	trialist, err := t.trialist()
 	if err != nil {
+		return err
+	}
+	if err := t.watch(ctx, w); err != nil { // a cloud that refuses for long is no blindness
 		return err
 	}
 	_, err = trialist.EnsureTrial(ctx, trialSpec(w))

@@ -170,7 +170,8 @@ func (v *proving) watch() {
 func (v *proving) tagged(tag, begins string) bool {
 	for _, image := range v.cloud.World().Images {
 		if image.Version == triedVersion {
-			return strings.HasPrefix(image.Tags[tag], begins)
+			text, there := image.Tags[tag]
+			return there && strings.HasPrefix(text, begins)
 		}
 	}
 	return false

@@ -57,7 +57,7 @@ func finish(f Facts) Decision {
 		return fail(Superseded)
 	case f.Recipe == RecipeChanged:
 		return fail(RecipeTaken)
-	case f.Tries && f.Tried != VerdictPassed:
+	case f.Tries && f.Tried != VerdictPassed && f.Recipe != RecipeHere:
 		return try(f)
 	case f.Recipe == RecipeElsewhere && f.Manual && f.Stale:
 		return fail(PromotionStale)

@@ -7,8 +7,8 @@ package plan
 // attempt goes on with one that is under way, whose recipe is open only as long as it has to be.
 func attempt(f Facts) Decision {
 	switch {
-	case f.Trial == TrialEnding, f.Tried != NoVerdict:
-		return do(EndTrial)
+	case f.Trial == TrialEnding, f.Tried != NoVerdict, f.Recipe == RecipeHere:
+		return do(EndTrial) // or a person has decided meanwhile
 	case f.Judged == VerdictFailed:
 		return do(Quarantine)
 	case f.Judged == VerdictPassed:

@@ -90,9 +90,15 @@ var trialMutants = []mutant{
 		return Next(f)
 	}},
 	{"gives a person no time", with(func(f *Facts) { f.Stale = f.Stale || f.Manual })},
-	{"takes a promotion by hand for a verdict", with(func(f *Facts) {
-		if f.Recipe == RecipeHere && f.Trial == NoTrial {
-			f.Tries = false
+	{"takes a promotion by hand for a verdict", func(f Facts) Decision {
+		if f.Tries && f.Recipe == RecipeHere && f.Trial == TrialBuilt && f.Tried == NoVerdict && !f.Failed && !f.Deleting {
+			return do(PassTrial)
+		}
+		return Next(f)
+	}},
+	{"condemns what a person has promoted", with(func(f *Facts) {
+		if f.Trial == TrialBuilt && f.Recipe == RecipeHere {
+			f.Recipe = RecipeElsewhere
 		}
 	})},
 }

@@ -23,8 +23,11 @@ var trialProperties = []property{
 	{"a pool is never left on an untried version", "|Succeed|Close|", func(w world, _ Decision) bool {
 		return !w.f.Tries || w.f.Recipe != RecipeHere && !w.f.Opened || w.tried.passed || w.tried.byHand
 	}},
-	{"an untried version is no success", "|Retire|ScaleOut|Succeed|", func(w world, _ Decision) bool {
-		return !w.f.Tries || w.tried.passed && w.f.Tried == VerdictPassed
+	{"an untried version is no success, unless a person has promoted it", "|Retire|ScaleOut|Succeed|", func(w world, _ Decision) bool {
+		return !w.f.Tries || w.tried.byHand || w.tried.passed && w.f.Tried == VerdictPassed
+	}},
+	{"nobody tries, or condemns, what a person has promoted", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w world, _ Decision) bool {
+		return w.f.Recipe != RecipeHere
 	}},
 	{"an open recipe is closed before anything else of the trial", "|PassTrial|Quarantine|EndTrial|", func(w world, _ Decision) bool { return !w.f.Opened }},
 	{"a recipe is open only until its instance is made", "|WatchTrial|Wait|Fail|", func(w world, d Decision) bool {
@@ -48,10 +51,10 @@ var trialProperties = []property{
 	}},
 	{"a verdict is written before the trial is ended", "|EndTrial|", func(w world, _ Decision) bool {
 		judged := w.f.Judged == VerdictPassed || w.f.Judged == VerdictFailed
-		return !judged || w.f.Tried != NoVerdict || w.f.Quarantined || w.f.Deleting || w.f.Failed
+		return !judged || w.f.Recipe == RecipeHere || w.f.Tried != NoVerdict || w.f.Quarantined || w.f.Deleting || w.f.Failed
 	}},
 	{"a trial is not ended while it may come to something", "|EndTrial|", func(w world, _ Decision) bool {
-		return w.f.Trial == TrialEnding || w.f.Tried != NoVerdict || w.f.Judged != NoVerdict || w.f.TrialOver || w.f.Deleting || w.f.Failed
+		return w.f.Trial == TrialEnding || w.f.Recipe == RecipeHere || w.f.Tried != NoVerdict || w.f.Judged != NoVerdict || w.f.TrialOver || w.f.Deleting || w.f.Failed
 	}},
 	{"nobody waits for a node that was judged", "|WatchTrial|", func(w world, _ Decision) bool { return w.f.Judged == NoVerdict && !w.f.TrialOver }},
 	{"a version that failed says so", "|Fail|", func(w world, d Decision) bool {
@@ -88,7 +91,8 @@ func TestEveryReachableTrial(t *testing.T) {
 }
 
 // TestWhereATrialMakesNoDifference: before the image is complete, and while its snapshot is there, whether a version is tried, and
-// who promotes it, changes no reachable decision. Faults of calls on that stretch need not be tried for both.
+// who promotes it, changes no reachable decision; nor does it behind a trial that has passed. Faults of calls on those stretches
+// need not be tried for both.
 func TestWhereATrialMakesNoDifference(t *testing.T) {
 	tried := 0
 	for f := range everywhere().facts {
@@ -108,6 +112,22 @@ func TestWhereATrialMakesNoDifference(t *testing.T) {
 	}
 	if tried == 0 {
 		t.Error("no world was tried")
+	}
+	_, facts, _ := explore(Next, publishedVersions(), safe)
+	behind := 0
+	for f := range facts {
+		if f.Tried != VerdictPassed || f.Trial != NoTrial {
+			continue
+		}
+		behind++
+		other := f
+		other.Tries, other.Tried = false, NoVerdict
+		if got, want := Next(other), Next(f); got != want {
+			t.Fatalf("behind a trial that has passed %s, and %s without one: %+v", want, got, f)
+		}
+	}
+	if behind == 0 {
+		t.Error("no world has passed its trial")
 	}
 }
 
