@@ -150,7 +150,7 @@ func subjectOf(w *world, now time.Time) trial.Subject {
 	p, r, seen := w.p.DeepCopy(), w.record.Trial, w.trial.cloud
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	f := trial.Facts{Now: now, Begun: r.BegunAt.Time, Blind: blindness(r, now)}
-	f.Limits.Soak = max(p.Spec.Settings.Trial.Soak.Duration, 1) // none at all is not the default
+	f.Limits = trial.Within(p.Spec.Settings.Trial.Timeout.Duration, p.Spec.Settings.Trial.Soak.Duration)
 	if w.proof != nil {
 		f.Proven = w.proof.ManifestDigest
 	}

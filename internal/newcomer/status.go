@@ -11,10 +11,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/probation"
 )
 
+// settled is how long a node must have been Ready to count as joined, unless one that is late may be seen so for less.
+const settled = 2 * time.Minute
+
 // Limits are those of a policy.
 func Limits(s v1alpha1.RollbackSettings) probation.Limits {
 	return probation.Limits{
-		Join: s.JoinTimeout.Duration, Unready: s.UnreadyTimeout.Duration, Watch: s.Watch.Duration, Daemons: s.DaemonSetTimeout.Duration,
+		Settle: min(settled, s.UnreadyTimeout.Duration),
+		Join:   s.JoinTimeout.Duration, Unready: s.UnreadyTimeout.Duration, Watch: s.Watch.Duration, Daemons: s.DaemonSetTimeout.Duration,
 	}.Defaulted()
 }
 

@@ -142,11 +142,11 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	if err := d.read(ctx, census, t, sum, active, w.now); err != nil {
+	if err := d.read(ctx, census, t, sum, active, limits, w.now); err != nil {
 		t.unread(err, w.now)
 		return
 	}
-	t.err, t.due, t.version = nil, w.now.Add(sleepPace), current(t.look, w.prototypes[t.pool.ID])
+	t.err, t.due, t.version = nil, w.now.Add(within(sleepPace, limits.Join)), current(t.look, w.prototypes[t.pool.ID])
 	if t.listed.IsZero() {
 		return
 	}
@@ -155,7 +155,7 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 		return
 	}
 	if newcomer.Young(t.joins, t.version, w.now, limits) {
-		t.due = w.now.Add(judgePace)
+		t.due = w.now.Add(within(judgePace, limits.Unready/2))
 	} else {
 		t.instances, t.listed = nil, time.Time{}
 	}
@@ -189,12 +189,15 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 	return nil
 }
 
+// within is a pace, or a quicker one where what is waited for takes less.
+func within(pace, wait time.Duration) time.Duration { return max(min(pace, wait), actPace) }
+
 // read has the cloud tell of the pool and, if something may be said of them, of its instances, as seldom as may be.
-func (d *prober) read(ctx context.Context, census cloud.Census, t *watched, sum nodecache.Sum, active bool, now time.Time) error {
-	life := idleLookLife
+func (d *prober) read(ctx context.Context, census cloud.Census, t *watched, sum nodecache.Sum, active bool, limits probation.Limits, now time.Time) error {
+	life, listing := idleLookLife, within(censusPace, limits.Join/3)
 	switch {
 	case active:
-		life = censusPace
+		life = listing
 	case history.Unacknowledged(t.look.Images) != nil:
 		life = frozenLife
 	}
@@ -204,7 +207,7 @@ func (d *prober) read(ctx context.Context, census cloud.Census, t *watched, sum 
 	}
 	sign := t.signOf(sum)
 	news := sign != t.sign && (active || t.look.Pool.Capacity > int64(sum.Nodes))
-	if news || active && now.Sub(t.listed) >= censusPace {
+	if news || active && now.Sub(t.listed) >= listing {
 		if t.instances, err = census.Instances(ctx, t.pool.ID); err != nil {
 			return err
 		}

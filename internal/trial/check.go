@@ -84,6 +84,18 @@ func (l Limits) Defaulted() Limits {
 	return l
 }
 
+// Within are the limits of a trial that may take so long with every attempt, whose node must stay Ready for the time of the
+// soak: no single check takes more than half of the timeout, lest a trial end without the verdict that it could have had, and
+// nothing is waited for longer than for the soak before a node counts as Ready.
+func Within(timeout, soak time.Duration) Limits {
+	l := Limits{Soak: max(soak, 1)}.Defaulted() // no soak at all is not the default
+	for _, limit := range []*time.Duration{&l.Provision, &l.Register, &l.Ready, &l.Daemons, &l.Measure, &l.Job} {
+		*limit = min(*limit, timeout/2)
+	}
+	l.Settle = min(l.Settle, l.Soak)
+	return l
+}
+
 const (
 	// mostRestarts of a DaemonSet's pod on the node.
 	mostRestarts = 2
