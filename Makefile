@@ -55,6 +55,10 @@ demo: build ## Tell the whole story in a terminal: a pool, a capture, and the co
 demo-kubeadm: build ## The same with nodes of kubeadm's, which join by themselves: the donor does not return.
 	@$(BIN)/kamino-sandbox demo --kubeadm --kamino $(BIN)/kamino
 
+.PHONY: demo-rollback
+demo-rollback: build ## Let a bad image through, untried: its nodes do not join, and the pool goes back by itself.
+	@$(BIN)/kamino-sandbox demo --rollback --kamino $(BIN)/kamino
+
 .PHONY: build
 build: $(BIN)/kamino $(BIN)/kamino-sandbox ## Build bin/kamino and bin/kamino-sandbox.
 

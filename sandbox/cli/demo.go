@@ -32,6 +32,8 @@ it should be. Exits with 0 only if all of it is true; leaves nothing running.`,
 	}
 	command.Flags().StringVar(&o.Kamino, "kamino", o.Kamino, "the kamino binary")
 	command.Flags().BoolVar(&o.Kubeadm, "kubeadm", false, "tell of a pool whose nodes join by themselves, and whose donor does not return")
+	command.Flags().BoolVar(&o.Rollback, "rollback", false, "tell of a bad version that nobody has tried: its nodes do not join, and the pool goes back by itself")
+	command.MarkFlagsMutuallyExclusive("kubeadm", "rollback")
 	command.Flags().BoolVar(&o.Keep, "keep", false, "leave the sandbox's directory")
 	return command
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // demo tells the story with a kamino, in a temporary directory that the test looks at afterwards.
-func demo(t *testing.T, kamino string) (result string, code int) {
+func demo(t *testing.T, kamino string, flags ...string) (result string, code int) {
 	t.Helper()
 	temp := t.TempDir()
-	got := sandbox.Run(t, []string{"TMPDIR=" + temp}, "kamino-sandbox", "demo", "--kamino", kamino)
+	got := sandbox.Run(t, []string{"TMPDIR=" + temp}, "kamino-sandbox", append([]string{"demo", "--kamino", kamino}, flags...)...)
 	left, err := os.ReadDir(temp)
 	if err != nil {
 		t.Fatal(err)

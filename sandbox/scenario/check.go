@@ -42,7 +42,10 @@ func (s *story) checks() []check {
 func (s *story) everythingIsChecked(ctx context.Context) error {
 	var failed []error
 	checks := s.checks()
-	if s.Kubeadm {
+	switch {
+	case s.Rollback:
+		checks = s.rollbackChecks()
+	case s.Kubeadm:
 		checks = s.leavingChecks()
 	}
 	for _, c := range checks {

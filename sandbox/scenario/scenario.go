@@ -38,6 +38,8 @@ type Options struct {
 	Styled bool
 	// Kubeadm tells the story of a pool whose nodes join by themselves, and whose donor does not return.
 	Kubeadm bool
+	// Rollback tells the story of a bad version that nobody has tried: its nodes do not join, and the pool goes back by itself.
+	Rollback bool
 	// Keep leaves the directory.
 	Keep bool
 }
@@ -59,6 +61,7 @@ type story struct {
 	generic joined
 	clone   joined
 	capture outcome
+	relapse relapse
 }
 
 // joined is a node that came with a growth of the pool.
@@ -89,7 +92,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, s.end()) }()
 	s.tell.title()
 	chapters := s.chapters()
-	if o.Kubeadm {
+	switch {
+	case o.Rollback:
+		chapters = s.rollbackChapters()
+	case o.Kubeadm:
 		chapters = s.leavingChapters()
 	}
 	for _, chapter := range chapters {
@@ -124,7 +130,7 @@ func (s *story) chapters() []chapter {
 }
 
 func (s *story) end() error {
-	var errs []error
+	errs := []error{s.stopController()}
 	if s.world != nil {
 		errs = append(errs, s.world.Stop())
 	}
@@ -144,6 +150,9 @@ func (s *story) clusterComesUp(ctx context.Context) (err error) {
 	}
 	if s.Kubeadm {
 		options.Pools = []pool.Spec{kubeadmPool()}
+	}
+	if s.Rollback {
+		options.Cloud = quickVersions
 	}
 	s.world, err = world.Start(ctx, options)
 	if err != nil {

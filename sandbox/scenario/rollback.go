@@ -1,0 +1,386 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/untried"
+)
+
+// The story of a bad image that nobody has tried: its nodes do not join, and the pool goes back from it by itself.
+
+// unused are nodes that are built from the bad version. Two are enough for the pool to go back.
+const unused = 2
+
+// patience with a pool that is to go back, or to make up its mind about a version.
+const patience = time.Minute
+
+// rollbackPolicy is one that captures nothing here, as no node has been Ready for an hour since it was patched. What it waits
+// for is a matter of minutes in a cloud; a node of this pool joins within a second.
+const rollbackPolicy = `apiVersion: kamino.dev/v1alpha1
+kind: PrototypePolicy
+metadata:
+  name: all
+spec:
+  rollback:
+    joinTimeout: 6s
+    unreadyTimeout: 2s
+    daemonSetTimeout: 6s
+  settings:
+    ` + untried.Settings + "\n"
+
+// relapse is what the story of a rollback hands on from step to step.
+type relapse struct {
+	good, bad string
+	// built from the bad version, by instance.
+	built      []string
+	controller *exec.Cmd
+	// wentBack is how long it took from the order to grow until the recipe named the good version again.
+	wentBack time.Duration
+}
+
+func (s *story) rollbackChapters() []chapter {
+	return []chapter{
+		{"A cluster comes up, its pool built from a generic image", s.clusterComesUp},
+		{"A node is captured, and the pool grows by a copy that joins", s.goodVersion},
+		{"Another node is captured. The image is bad, and nobody tries it", s.badVersion},
+		{"A policy watches how the pool's nodes join", s.policyWatches},
+		{"The pool grows by two: they do not join, and the pool goes back by itself", s.goesBack},
+		{"The pool grows by one more, which tells whether the image was to blame", s.condemns},
+		{"What kamino says", s.kaminoSays},
+		{"What is true now", s.everythingIsChecked},
+	}
+}
+
+func (s *story) rollbackChecks() []check {
+	return []check{
+		{fmt.Sprintf("%d nodes were built from the bad version, none since, and none of them ever joined", unused), s.builtBad},
+		{"the pool went back once, by itself", s.wentBackOnce},
+		{"the recipe names the version before, and the newest node was built from it, and is Ready", s.builtFromGood},
+		{"the bad version is quarantined, and says why", s.badIsCondemned},
+		{"the good version is blamed for nothing", s.goodIsBlameless},
+		{"the policy captures nothing of this pool until a person has acknowledged it", s.capturesStopped},
+		{"the nodes that ran were left alone", s.othersUntouched},
+		{"the cloud rebuilt no node that ran", s.nothingRolled},
+		{"no snapshot, pod or lock is left behind", s.nothingLeftBehind},
+	}
+}
+
+// capturesVersion patches the n-th node and captures it as a version, which the pool uses from then on.
+func (s *story) capturesVersion(ctx context.Context, n int, version string) error {
+	machines, err := s.world.Machines(ctx)
+	if err != nil {
+		return err
+	}
+	donor := machines[n].Node
+	s.tell.line("%s is patched, as by kured", donor)
+	if err := s.world.Patch(ctx, donor, control.Patch{Reboot: true}, func(control.Event) {}); err != nil {
+		return err
+	}
+	order := untried.Capture(donor, "--version", version)
+	s.tell.line("kamino %s", strings.Join(order, " "))
+	said, err := s.output(ctx, nil, s.Kamino, order...)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+	s.tell.line("%s", lines[len(lines)-1])
+	if now, err := s.version(ctx); err != nil || now != version {
+		return fmt.Errorf("the pool's next nodes are built from version %q, not from %s: %w", now, version, err)
+	}
+	return nil
+}
+
+func (s *story) goodVersion(ctx context.Context) (err error) {
+	today := time.Now().UTC().Format("2006.01.02")
+	s.relapse.good, s.relapse.bad = today, today+"02"
+	if err := s.capturesVersion(ctx, 0, s.relapse.good); err != nil {
+		return err
+	}
+	size, err := s.size(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.world.Scale(ctx, s.pool, control.Scale{Nodes: size + 1, Wait: true}, s.tell.event)
+	return err
+}
+
+func (s *story) badVersion(ctx context.Context) error {
+	s.tell.line("kamino-sandbox spoil %s --with %s", s.pool, disk.NeverJoins)
+	if _, err := s.world.Spoil(ctx, s.pool, control.Spoil{Defect: disk.Defect{Kind: disk.NeverJoins}}); err != nil {
+		return err
+	}
+	if err := s.capturesVersion(ctx, 1, s.relapse.bad); err != nil {
+		return err
+	}
+	s.before = map[string]machine.Status{}
+	for _, m := range s.world.Fleet().Machines() {
+		s.before[m.Node] = m
+	}
+	return nil
+}
+
+func (s *story) policyWatches(ctx context.Context) error {
+	for line := range strings.Lines(rollbackPolicy) {
+		s.tell.line("%s", strings.TrimRight(line, "\n"))
+	}
+	if _, err := s.output(ctx, strings.NewReader(rollbackPolicy), s.Sandbox, "--dir", s.world.Dir(), "kubectl", "apply", "-f", "-"); err != nil {
+		return err
+	}
+	return s.startController(ctx)
+}
+
+// startController leaves one running until the story ends.
+func (s *story) startController(ctx context.Context) error {
+	log, err := os.Create(filepath.Join(s.dir, "controller.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // the child has its own
+	c := s.command(ctx, s.Kamino, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:demo")
+	c.Stdout, c.Stderr = log, log
+	s.tell.line("kamino controller")
+	if err := c.Start(); err != nil {
+		return err
+	}
+	s.relapse.controller = c
+	return nil
+}
+
+// stopController asks it to end, and waits.
+func (s *story) stopController() error {
+	c := s.relapse.controller
+	if c == nil {
+		return nil
+	}
+	s.relapse.controller = nil
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		return err
+	}
+	var exit *exec.ExitError
+	if err := c.Wait(); err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	return nil
+}
+
+func (s *story) goesBack(ctx context.Context) error {
+	size, err := s.size(ctx)
+	if err != nil {
+		return err
+	}
+	s.world.Cloud().ResetStats()
+	began := time.Now()
+	if _, err := s.world.Scale(ctx, s.pool, control.Scale{Nodes: size + unused}, s.tell.event); err != nil {
+		return err
+	}
+	err = s.await(ctx, "the pool goes back to version "+s.relapse.good, func(ctx context.Context) (bool, error) {
+		version, err := s.version(ctx)
+		return version == s.relapse.good, err
+	})
+	if err != nil {
+		return err
+	}
+	s.relapse.wentBack = time.Since(began)
+	for _, m := range s.world.Fleet().Machines() {
+		if path.Base(m.Image) == s.relapse.bad {
+			s.relapse.built = append(s.relapse.built, m.ID)
+		}
+	}
+	s.tell.event(control.Event{Subject: s.pool, Seconds: s.relapse.wentBack.Seconds(), Text: fmt.Sprintf(
+		"%d instances run and have no Node; the next ones are built from version %s again", len(s.relapse.built), s.relapse.good)})
+	return nil
+}
+
+func (s *story) condemns(ctx context.Context) error {
+	size, err := s.size(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if _, err := s.world.Scale(ctx, s.pool, control.Scale{Nodes: size + 1}, s.tell.event); err != nil {
+		return err
+	}
+	err = s.await(ctx, "version "+s.relapse.bad+" is condemned", func(ctx context.Context) (bool, error) {
+		tags, err := s.tagsOf(ctx, s.relapse.bad)
+		return tags[cloud.TagQuarantined] != "", err
+	})
+	if err != nil {
+		return err
+	}
+	s.tell.event(control.Event{Subject: s.pool, Text: "version " + s.relapse.bad + " is quarantined", Seconds: time.Since(began).Seconds()})
+	return nil
+}
+
+func (s *story) kaminoSays(ctx context.Context) error {
+	if err := s.stopController(); err != nil {
+		return fmt.Errorf("kamino controller: %w", err)
+	}
+	set := s.set()
+	for _, args := range [][]string{{"history", set}, {"status"}, {"plan", set}} {
+		s.tell.line("kamino %s", strings.Join(args, " "))
+		s.tell.gap()
+		if err := s.run(ctx, s.Out, s.Kamino, args...); err != nil {
+			return fmt.Errorf("kamino %s: %w", args[0], err)
+		}
+		s.tell.gap()
+	}
+	return nil
+}
+
+// await looks until it is so.
+func (s *story) await(ctx context.Context, what string, so func(context.Context) (bool, error)) error {
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, so); err != nil {
+		said, _ := os.ReadFile(filepath.Join(s.dir, "controller.log"))
+		return fmt.Errorf("it does not happen that %s: %w; the controller says:\n%s", what, err, said[max(0, len(said)-4000):])
+	}
+	return nil
+}
+
+// set is the cloud's name of the pool, which is Kamino's.
+func (s *story) set() string { return pool.Spec{Name: s.pool}.ScaleSet() }
+
+// version that the pool's next node is built from; empty if it is none of its own.
+func (s *story) version(ctx context.Context) (string, error) {
+	pools, err := s.world.Pools(ctx)
+	if err != nil {
+		return "", err
+	}
+	if _, version, found := strings.Cut(pools[0].Image, "/versions/"); found {
+		return version, nil
+	}
+	return "", nil
+}
+
+// tagsOf a version, as the cloud has them.
+func (s *story) tagsOf(ctx context.Context, version string) (map[string]string, error) {
+	all, err := s.world.Versions(ctx, s.pool)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range all {
+		if *v.Name != version {
+			continue
+		}
+		tags := map[string]string{}
+		for key, value := range v.Tags {
+			tags[key] = *value
+		}
+		return tags, nil
+	}
+	return nil, fmt.Errorf("there is no version %s", version)
+}
+
+func (s *story) builtBad(context.Context) error {
+	var now []string
+	for _, m := range s.world.Fleet().Machines() {
+		if path.Base(m.Image) != s.relapse.bad {
+			continue
+		}
+		now = append(now, m.ID)
+		if m.Node != "" {
+			return fmt.Errorf("%s has joined as %s", m.ID, m.Node)
+		}
+	}
+	if len(now) != unused || !slices.Equal(now, s.relapse.built) {
+		return fmt.Errorf("they are %v, and were %v when the pool went back", now, s.relapse.built)
+	}
+	return nil
+}
+
+// wentBackOnce counts the changes of the pool that the cloud made since: the two growths, and the way back.
+func (s *story) wentBackOnce(ctx context.Context) error {
+	tags, err := s.tagsOf(ctx, s.relapse.bad)
+	if err != nil {
+		return err
+	}
+	if tags[cloud.TagRolledBack] != s.relapse.good {
+		return fmt.Errorf("version %s says that the pool went from it to %q", s.relapse.bad, tags[cloud.TagRolledBack])
+	}
+	const growths = 2
+	changes := 0
+	for _, r := range s.world.Cloud().Requests() {
+		if r.Noun == "pool" && r.Method != http.MethodGet && r.Status < http.StatusMultipleChoices {
+			changes++
+		}
+	}
+	if changes != growths+1 {
+		return fmt.Errorf("the pool was changed %d times, %d of which were growths", changes, growths)
+	}
+	return nil
+}
+
+func (s *story) builtFromGood(ctx context.Context) error {
+	version, err := s.version(ctx)
+	if err != nil {
+		return err
+	}
+	if version != s.relapse.good {
+		return fmt.Errorf("the recipe names %q", version)
+	}
+	var newest machine.Status
+	for _, m := range s.world.Fleet().Machines() {
+		if m.Node != "" && s.before[m.Node].Node == "" {
+			newest = m
+		}
+	}
+	if path.Base(newest.Image) != s.relapse.good {
+		return fmt.Errorf("node %q was built from %s", newest.Node, newest.Image)
+	}
+	return s.isReady(ctx, newest.Node)
+}
+
+func (s *story) badIsCondemned(ctx context.Context) error {
+	tags, err := s.tagsOf(ctx, s.relapse.bad)
+	if err != nil {
+		return err
+	}
+	if why := tags[cloud.TagQuarantined]; !strings.Contains(why, "probation") || !strings.Contains(why, s.relapse.bad) {
+		return fmt.Errorf("it is quarantined for %q", why)
+	}
+	return nil
+}
+
+func (s *story) goodIsBlameless(ctx context.Context) error {
+	tags, err := s.tagsOf(ctx, s.relapse.good)
+	if err != nil {
+		return err
+	}
+	for _, tag := range []string{cloud.TagQuarantined, cloud.TagSuspect, cloud.TagRolledBack} {
+		if tags[tag] != "" {
+			return fmt.Errorf("it has the tag %s=%s", tag, tags[tag])
+		}
+	}
+	return nil
+}
+
+func (s *story) capturesStopped(ctx context.Context) error {
+	plan, err := s.output(ctx, nil, s.Kamino, "plan", s.set())
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(plan), "kamino release") {
+		return fmt.Errorf("its plan does not ask for that:\n%s", plan)
+	}
+	return nil
+}
+
+// quickVersions is a cloud that publishes an image in six minutes: half an hour of it would show nothing more.
+var quickVersions = azure.Latencies{Version: 6 * time.Minute}
