@@ -178,7 +178,7 @@ func (w *world) configured(options provider.LoadOptions) provider.Config {
 func (w *world) list() []cloud.InstanceID {
 	specs := map[string]cloud.InstanceID{}
 	for _, spec := range w.cloud.Specs() {
-		if spec.Pool != poolName {
+		if strings.HasPrefix(spec.Pool, "kamino-trial-") {
 			continue // a trial's
 		}
 		specs[spec.ComputerName] = cloud.InstanceID(spec.ProviderID)

@@ -118,21 +118,27 @@ func (p *Recipes) refuseLocksOn(ctx context.Context, scope, what string) ([]clou
 // and has 4. Source: Azure, virtual machine size naming conventions. Families of sizes that follow no such rule are not looked at.
 var sizeParts = regexp.MustCompile(`^Standard_([A-Za-z]+)(\d+)([a-z]*)(?:_(v\d+))?$`)
 
-// refuseCores looks whether one more instance of the pool's size fits into the region's quotas of cores and machines, and
-// one more scale set if it is to be in one of its own.
-func (p *Recipes) refuseCores(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, apart bool, remedy string) ([]cloud.Refusal, error) {
+// wantedOf is how much of each quota an instance of a size takes, by names in lower case.
+func wantedOf(size string) map[string]int64 {
 	wanted := map[string]int64{"virtualmachines": 1}
-	if apart {
-		wanted["virtualmachinescalesets"] = 1
-	}
-	size := ""
-	if model.SKU != nil {
-		size = value(model.SKU.Name)
-	}
 	if m := sizeParts.FindStringSubmatch(size); m != nil {
 		if cores, err := strconv.ParseInt(m[2], 10, 32); err == nil {
 			wanted["cores"], wanted[strings.ToLower("standard"+m[1]+m[3]+m[4]+"Family")] = cores, cores
 		}
+	}
+	return wanted
+}
+
+// refuseCores looks whether one more instance of the pool's size fits into the region's quotas of cores and machines, and
+// one more scale set if it is to be in one of its own.
+func (p *Recipes) refuseCores(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, apart bool, remedy string) ([]cloud.Refusal, error) {
+	size := ""
+	if model.SKU != nil {
+		size = value(model.SKU.Name)
+	}
+	wanted := wantedOf(size)
+	if apart {
+		wanted["virtualmachinescalesets"] = 1
 	}
 	clients, err := p.in(s)
 	if err != nil {

@@ -120,38 +120,32 @@ func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompu
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	runs, works := false, provisioning(model) != "" && changing(provisioning(model))
-	var troubles []string
 	for _, vm := range vms {
 		out.Instances = append(out.Instances, vm.seen)
-		runs = runs || vm.seen.Power == cloud.PowerRunning && !vm.seen.Removing
-		works = works || vm.works
-		if vm.trouble != "" {
-			troubles = append(troubles, vm.trouble)
+		if out.Trouble == "" {
+			out.Trouble = vm.trouble
 		}
 	}
 	if strings.EqualFold(provisioning(model), "Failed") && len(vms) == 0 {
-		trouble, err := p.troubleOf(ctx, at)
-		if err != nil {
+		if out.Trouble, err = p.troubleOf(ctx, at); err != nil {
 			return cloud.Trial{}, err
 		}
-		troubles = append(troubles, trouble)
 	}
-	if len(troubles) > 0 {
-		out.Trouble, out.NoRoom = troubles[0], noRoom(troubles[0])
-	}
-	out.State = stateOfTrial(provisioning(model), vms, runs, works, len(troubles) > 0)
+	out.NoRoom = noRoom(out.Trouble)
+	out.State = stateOfTrial(provisioning(model), vms, out.Trouble != "")
 	if out.State == cloud.Failed && out.Trouble == "" {
 		out.Trouble = "the instance of the trial is gone: somebody has removed it"
 	}
 	return out, nil
 }
 
-func stateOfTrial(set string, vms []triedVM, runs, works, troubled bool) cloud.State {
-	left := 0
+// stateOfTrial is read off the state of the scale set and those of the instances.
+func stateOfTrial(set string, vms []triedVM, troubled bool) cloud.State {
+	left, runs := 0, false
 	for _, vm := range vms {
 		if !vm.seen.Removing {
 			left++
+			runs = runs || vm.seen.Power == cloud.PowerRunning
 		}
 	}
 	switch {
@@ -161,7 +155,7 @@ func stateOfTrial(set string, vms []triedVM, runs, works, troubled bool) cloud.S
 		return cloud.Failed
 	case runs:
 		return cloud.Complete
-	case works || left > 0:
+	case changing(set) || left > 0:
 		return cloud.Pending
 	}
 	return cloud.Failed
@@ -177,7 +171,6 @@ func provisioning(model armcompute.VirtualMachineScaleSet) string {
 // triedVM is an instance that was built for a trial.
 type triedVM struct {
 	seen    cloud.Instance
-	works   bool
 	trouble string
 }
 
@@ -201,11 +194,8 @@ func (p trials) triedVMs(ctx context.Context, t tryRef, at scaleSet) ([]triedVM,
 			seen.BuiltFrom = t.version
 		}
 		one := triedVM{seen: seen}
-		if vm.Properties != nil {
-			one.works = changing(value(vm.Properties.ProvisioningState))
-			if strings.EqualFold(value(vm.Properties.ProvisioningState), "Failed") {
-				one.trouble = troubleOfVM(vm)
-			}
+		if vm.Properties != nil && strings.EqualFold(value(vm.Properties.ProvisioningState), "Failed") {
+			one.trouble = troubleOfVM(vm)
 		}
 		out = append(out, one)
 	}

@@ -12,7 +12,7 @@ import (
 // notOfRecipes are mutants that make a mistake of the disks: what they tell of versions and instances.
 var notOfRecipes = []string{
 	"publishing promotes", "nothing is refused", "a refusal without a message", "a start takes the hold away", "what is held stays", "its snapshots go with it",
-	"nobody knows what an instance was built from", "all instances claim to be of today's version",
+	"nobody knows what an instance was built from", "all instances claim to be of today's version", "a version that is gone is tried",
 }
 
 // half is the recipes of a provider some of whose calls are replaced.

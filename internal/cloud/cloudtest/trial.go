@@ -104,14 +104,14 @@ func endTrial(t *testing.T, s suite, power cloud.Trialist, spec cloud.TrialSpec,
 }
 
 // stands is everything of the pool that a trial must leave as it was.
-func stands(t *testing.T, s suite) (before view, compare func(t *testing.T)) {
+func stands(t *testing.T, s suite) (compare func(t *testing.T)) {
 	t.Helper()
-	before = s.look(t)
+	before := s.look(t)
 	var list []cloud.InstanceID
 	if s.List != nil {
 		list = s.List(t)
 	}
-	return before, func(t *testing.T) {
+	return func(t *testing.T) {
 		t.Helper()
 		if diff := cmp.Diff(before, s.look(t)); diff != "" {
 			t.Errorf("the pool was changed (-before +after):\n%s", diff)
@@ -128,7 +128,7 @@ var bothWays = []bool{false, true}
 
 func trialOfNothing(t *testing.T, s suite) {
 	power, _ := toTry(t, s, false)
-	_, unchanged := stands(t, s)
+	unchanged := stands(t, s)
 	for _, inPool := range bothWays {
 		spec := trialSpec(t, s, "never", inPool)
 		if diff := cmp.Diff(cloud.Trial{}, got(power.Trial(t.Context(), spec))(t)); diff != "" {
@@ -143,7 +143,7 @@ func trialOfNothing(t *testing.T, s suite) {
 
 func triesApart(t *testing.T, s suite) {
 	power, spec := toTry(t, s, false)
-	_, unchanged := stands(t, s)
+	unchanged := stands(t, s)
 	have := beginTrial(t, s, power, spec)
 	if have.Open || len(have.Instances) != 1 || slices.Contains(s.Instances, have.Instances[0].ID) {
 		t.Errorf("apart, it is %+v", have)
@@ -222,7 +222,7 @@ func triesOnce(t *testing.T, s suite) {
 
 func triesConflict(t *testing.T, s suite) {
 	power, spec := toTry(t, s, true)
-	_, unchanged := stands(t, s)
+	unchanged := stands(t, s)
 	for name, change := range map[string]func(*cloud.TrialSpec){
 		"image":    func(spec *cloud.TrialSpec) { spec.Image += "-other" },
 		"capacity": func(spec *cloud.TrialSpec) { spec.Capacity++ },
@@ -243,7 +243,7 @@ func triesAlone(t *testing.T, s suite) {
 	power, spec := toTry(t, s, true)
 	built := beginTrial(t, s, power, spec)
 	must(t, power.CloseTrial(t.Context(), spec))
-	_, unchanged := stands(t, s)
+	unchanged := stands(t, s)
 	second := trialSpec(t, s, "another", true)
 	_, err := power.EnsureTrial(t.Context(), second)
 	wantError(t, err, cloud.Conflict)
@@ -296,7 +296,7 @@ func closesOwn(t *testing.T, s suite) {
 
 func endsOpen(t *testing.T, s suite) {
 	power, spec := toTry(t, s, true)
-	_, unchanged := stands(t, s)
+	unchanged := stands(t, s)
 	built := beginTrial(t, s, power, spec)
 	endTrial(t, s, power, spec, built.Instances...)
 	unchanged(t)
@@ -347,7 +347,7 @@ func endsOnce(t *testing.T, s suite) {
 	if s.List != nil {
 		s.until(t, "grown", func() bool { return int64(len(s.List(t))) == size+1 })
 	}
-	_, unchanged := stands(t, s)
+	unchanged := stands(t, s)
 	for _, spec := range ended {
 		endTrial(t, s, power, spec)
 		must(t, power.CloseTrial(t.Context(), spec))
@@ -375,7 +375,7 @@ func endsPromoted(t *testing.T, s suite) {
 
 func triesMissing(t *testing.T, s suite) {
 	power, _ := toTry(t, s, false)
-	_, unchanged := stands(t, s)
+	unchanged := stands(t, s)
 	for _, inPool := range bothWays {
 		spec := trialSpec(t, s, "missing", inPool)
 		spec.Version = secondVersion
@@ -406,7 +406,7 @@ func foreseen(t *testing.T, s suite, power cloud.Trialist, inPool, removeBootstr
 
 func preflightsTrial(t *testing.T, s suite) {
 	power := trialist(t, s)
-	_, unchanged := stands(t, s)
+	unchanged := stands(t, s)
 	for _, inPool := range bothWays {
 		if found := foreseen(t, s, power, inPool, !inPool); found != nil {
 			t.Errorf("in the pool %t: preflight finds %v", inPool, found)
@@ -439,7 +439,7 @@ func triesWithoutRoom(t *testing.T, s suite) {
 	if s.Crowd == nil {
 		t.Skip("the harness cannot fill the cloud")
 	}
-	_, unchanged := stands(t, s)
+	unchanged := stands(t, s)
 	s.Crowd(t)
 	for _, inPool := range bothWays {
 		spec := trialSpec(t, s, "roomless", inPool)

@@ -66,8 +66,12 @@ func (j Joining) node(m *instance, now time.Time) (NodeView, bool) {
 	if j.Twin {
 		node.MachineID = identity(m.image)
 	}
-	if turns := now.Sub(since) / max(j.Flap, 1); j.Flap > 0 {
-		node.Ready, node.Changed = turns%2 == 0, since.Add(turns*j.Flap)
+	if j.Flap > 0 {
+		inTurn := now.Sub(since) % (2 * j.Flap)
+		if node.Ready = inTurn < j.Flap; !node.Ready {
+			inTurn -= j.Flap
+		}
+		node.Changed = now.Add(-inTurn)
 	}
 	if lost := since.Add(j.Lost); j.Lost > 0 && !now.Before(lost) {
 		node.Ready, node.Changed = false, lost
