@@ -23,10 +23,8 @@ func (m promotion) lookRecipe(ctx context.Context, w *world) error {
 	if w.recipe, err = m.Cloud.Pool(ctx, w.pool); err != nil {
 		return err
 	}
-	if f.Trial != plan.NoTrial { // all that matters is whether a person has promoted the version
-		if !f.Opened && w.recipe.Recipe.Version == w.p.Spec.Version {
-			f.Recipe = plan.RecipeHere
-		}
+	if f.Trial != plan.NoTrial {
+		f.Recipe = promotedInTrial(w)
 		return nil
 	}
 	if w.change, err = m.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
@@ -41,6 +39,14 @@ func (m promotion) lookRecipe(ctx context.Context, w *world) error {
 	}
 	f.Growing = w.p.Spec.Settings.Recipe.NewNodes > 0 && (w.record.ScaleOut == nil || !w.record.ScaleOut.Done)
 	return m.lookRetirement(ctx, w)
+}
+
+// promotedInTrial tells whether a person has promoted the version in mid-trial, which is all of the recipe that matters then.
+func promotedInTrial(w *world) plan.Recipe {
+	if !w.facts.Opened && w.recipe.Recipe.Version == w.p.Spec.Version {
+		return plan.RecipeHere
+	}
+	return plan.RecipeElsewhere
 }
 
 // pointsAt is what the recipe names, against this Prototype's version.

@@ -42,6 +42,12 @@ func reportTrial(w *world, now time.Time) {
 	if w.trial.verdict != nil {
 		takeSight(s, w, now)
 	}
+	reportVerdict(s, w)
+}
+
+// reportVerdict writes the verdict on the version, or that the attempt has none.
+func reportVerdict(s *v1alpha1.TrialStatus, w *world) {
+	f, r := &w.facts, w.record.Trial
 	result, at := trial.Read(w.image.Tags[cloud.TagTrial])
 	blamed, isBlamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
 	switch {
