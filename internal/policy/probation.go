@@ -303,6 +303,10 @@ func (d *prober) conclude(ctx context.Context, w *world, r *rules, t *watched) {
 	if begun == nil && (t.verdict.Do == probation.Nothing || f.Off) {
 		return
 	}
+	if begun == nil && t.verdict.Do == probation.GoBack && d.askElsewhere(t, w.now) {
+		t.due = w.now.Add(actPace)
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	look, err := d.Looks.At(ctx, t.pool.ID, actPace)
@@ -320,6 +324,20 @@ func (d *prober) conclude(ctx context.Context, w *world, r *rules, t *watched) {
 		}
 	}
 	d.step(ctx, w, t, begun)
+}
+
+// askElsewhere has all other pools looked at anew before one goes back, where what is known of them is old: they may have got
+// nodes that nobody has heard of yet, and which tell whether something else is the cause. It tells whether there are any.
+func (d *prober) askElsewhere(t *watched, now time.Time) bool {
+	asks := false
+	for id, other := range d.watches {
+		if id == t.pool.ID || other.err != nil || now.Sub(other.look.At) <= censusPace {
+			continue
+		}
+		d.Looks.Forget(id)
+		other.due, asks = now, true
+	}
+	return asks
 }
 
 // unfinished is a return that was begun and is not written to its end; nil if there is none.

@@ -157,9 +157,12 @@ func (f Facts) own(judged []Join, befell func([]Join) bool) []Join {
 	})
 }
 
-// contemporaries are the joins that began at about the same time.
+// contemporaries are the joins that began at about the same time. One that was Ready before the other began tells nothing of
+// what kept that one.
 func contemporaries(joins []Join, with Join) []Join {
-	return slices.DeleteFunc(slices.Clone(joins), func(join Join) bool { return join.Running.Sub(with.Running).Abs() > sameTime })
+	return slices.DeleteFunc(slices.Clone(joins), func(join Join) bool {
+		return join.Running.Sub(with.Running).Abs() > sameTime || join.Outcome == Joined && join.Took > 0 && join.Running.Add(join.Took).Before(with.Running)
+	})
 }
 
 // countertest has the next node of the version that the pool went back to decide about the one that it went back from.
