@@ -123,3 +123,7 @@ func LabelValue(name string) string {
 	hash := "-" + hex.EncodeToString(sum[:4])
 	return strings.TrimRight(name[:maxLabelValue-len(hash)], "-.") + hash
 }
+
+// TrialKey names two things on the Node of a trial: a label whose value is the UID of the Prototype that the version was
+// captured by, and an annotation in which whoever looks at the node keeps what it has done to it.
+const TrialKey = "kamino.dev/trial"

@@ -1,0 +1,146 @@
+package tryout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// healthyShare of the other nodes' pods, in percent, must be Ready for a DaemonSet to count as healthy there.
+const healthyShare = 80
+
+// daemonTaints are tolerated by every DaemonSet's pods, because their controller adds that.
+// Source: k8s.io/kubernetes pkg/controller/daemon/util, AddOrUpdateDaemonPodTolerations.
+var daemonTaints = []string{
+	corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure,
+	corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable,
+}
+
+// daemons are the DaemonSets that belong on the node and are healthy on the others, as they are on this one.
+func (a *attempt) daemons(ctx context.Context, node *corev1.Node) ([]trial.Daemon, error) {
+	sets, err := a.Kube.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("list daemonsets: %w", err)
+	}
+	pods, err := a.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node.Name).String()})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of node %s: %w", node.Name, err)
+	}
+	return daemonsOn(node, sets.Items, pods.Items, a.Prototype.Spec.Settings.Trial.IgnoreDaemonSets), nil
+}
+
+func daemonsOn(node *corev1.Node, sets []appsv1.DaemonSet, pods []corev1.Pod, ignored []string) []trial.Daemon {
+	var found []trial.Daemon
+	for i := range sets {
+		set := &sets[i]
+		name := set.Namespace + "/" + set.Name
+		pod := podOf(set, pods)
+		if slices.Contains(ignored, name) || set.DeletionTimestamp != nil || pod == nil && !belongs(set, node) || !healthyElsewhere(set, pod) {
+			continue
+		}
+		found = append(found, daemon(name, pod))
+	}
+	slices.SortFunc(found, func(x, y trial.Daemon) int { return cmp.Compare(x.Name, y.Name) })
+	return found
+}
+
+// podOf a DaemonSet on the node: the youngest that is not on its way out, for a rollout replaces one by another.
+func podOf(set *appsv1.DaemonSet, pods []corev1.Pod) *corev1.Pod {
+	var youngest *corev1.Pod
+	for i := range pods {
+		owner := metav1.GetControllerOf(&pods[i])
+		if owner == nil || owner.UID != set.UID || pods[i].DeletionTimestamp != nil {
+			continue
+		}
+		if youngest == nil || youngest.CreationTimestamp.Before(&pods[i].CreationTimestamp) {
+			youngest = &pods[i]
+		}
+	}
+	return youngest
+}
+
+// belongs tells whether the DaemonSet's controller would make a pod on the node.
+func belongs(set *appsv1.DaemonSet, node *corev1.Node) bool {
+	spec := set.Spec.Template.Spec
+	fits, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(node)
+	if err != nil || !fits {
+		return false
+	}
+	tolerations := slices.Clone(spec.Tolerations)
+	for _, taint := range daemonTaints {
+		tolerations = append(tolerations, corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists})
+	}
+	if spec.HostNetwork {
+		tolerations = append(tolerations, corev1.Toleration{Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists})
+	}
+	_, kept := schedulingv1.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, tolerations, func(t *corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	}, true)
+	return !kept
+}
+
+// healthyElsewhere reckons without the node's own pod, or without the one that is missing there.
+func healthyElsewhere(set *appsv1.DaemonSet, here *corev1.Pod) bool {
+	wanted, ready := set.Status.DesiredNumberScheduled, set.Status.NumberReady
+	if here != nil || set.Status.CurrentNumberScheduled < wanted {
+		wanted--
+	}
+	if here != nil && podReady(here) {
+		ready--
+	}
+	return wanted > 0 && int64(ready)*100 >= int64(wanted)*healthyShare
+}
+
+func podReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// daemon as its pod on the node is.
+func daemon(name string, pod *corev1.Pod) trial.Daemon {
+	d := trial.Daemon{Name: name, Why: "it has no pod there"}
+	if pod == nil {
+		return d
+	}
+	d.Ready, d.Why = podReady(pod), ""
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if d.Restarts = max(d.Restarts, s.RestartCount); d.Why != "" {
+			continue
+		}
+		switch {
+		case s.LastTerminationState.Terminated != nil:
+			d.Why = fmt.Sprintf("container %s ended with exit code %d", s.Name, s.LastTerminationState.Terminated.ExitCode)
+		case s.State.Waiting != nil && s.State.Waiting.Reason != "":
+			d.Why = strings.TrimSuffix(fmt.Sprintf("container %s: %s: %s", s.Name, s.State.Waiting.Reason, brief(s.State.Waiting.Message)), ": ")
+		}
+	}
+	if d.Ready && d.Restarts == 0 {
+		d.Why = ""
+	}
+	return d
+}
+
+// mostSaid of another's sentence, in characters.
+const mostSaid = 200
+
+// brief is another's sentence in one line, and not too long.
+func brief(text string) string {
+	runes := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " "))
+	if len(runes) > mostSaid {
+		return string(runes[:mostSaid]) + "…"
+	}
+	return string(runes)
+}

@@ -1,0 +1,239 @@
+package tryout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podsecurity "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// JobKey is the key of a ConfigMap that holds the user's Job.
+const JobKey = "job.yaml"
+
+// mostJobTime that the user's Job gets, and mostBackoff how often its pod is made anew.
+const (
+	mostJobTime = 10 * time.Minute
+	mostBackoff = 3
+)
+
+// ErrJob is of a Job that is not there or that would not be run; a trial could not tell then.
+var ErrJob = errors.New("the Job of settings.trial.job")
+
+// Check the settings' Job, as a capture does before it begins. An error that is an ErrJob says what is wrong with it; any
+// other says that nobody could look.
+func (t *Tryout) Check(ctx context.Context, settings v1alpha1.Settings) error {
+	if settings.Trial.Job == "" || !settings.Tries() {
+		return nil
+	}
+	_, err := t.userJob(ctx, settings.Trial.Job)
+	return err
+}
+
+// userJob reads and checks it.
+func (t *Tryout) userJob(ctx context.Context, name string) (*batchv1.Job, error) {
+	where := fmt.Sprintf("ConfigMap %s/%s", t.Namespace, name)
+	config, err := t.Kube.CoreV1().ConfigMaps(t.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%w: there is no %s", ErrJob, where)
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", where, err)
+	}
+	text, found := config.Data[JobKey]
+	if !found {
+		return nil, fmt.Errorf("%w: %s has no key %s", ErrJob, where, JobKey)
+	}
+	made, err := parseJob(text, t.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s, key %s: %w", ErrJob, where, JobKey, err)
+	}
+	return made, nil
+}
+
+// parseJob reads a Job strictly, and refuses what would give whoever may write the ConfigMap more than that: the namespace
+// allows privileged pods, and has Secrets and accounts.
+func parseJob(text, namespace string) (*batchv1.Job, error) {
+	made := &batchv1.Job{}
+	if err := yaml.UnmarshalStrict([]byte(text), made); err != nil {
+		return nil, err
+	}
+	if made.APIVersion != "batch/v1" || made.Kind != "Job" {
+		return nil, fmt.Errorf("it is a %q of %q, and a Job of batch/v1 is wanted", made.Kind, made.APIVersion)
+	}
+	spec, pod := made.Spec, made.Spec.Template.Spec
+	refusals := []struct {
+		refused bool
+		why     string
+	}{
+		{made.Namespace != "" && made.Namespace != namespace, fmt.Sprintf("metadata.namespace is %s: leave it out, the Job runs in %s", made.Namespace, namespace)},
+		{made.GenerateName != "", "metadata.generateName: leave it out"},
+		{pointed(spec.Parallelism, 1) != 1 || pointed(spec.Completions, 1) != 1, "spec.parallelism and spec.completions: one pod runs"},
+		{spec.Selector != nil || spec.ManualSelector != nil, "spec.selector: leave it out"},
+		{spec.ManagedBy != nil, "spec.managedBy: leave it out"},
+		{spec.Suspend != nil && *spec.Suspend, "spec.suspend: it would never run"},
+		{len(pod.Containers) == 0, "spec.template.spec.containers: there is none"},
+		{pod.ServiceAccountName != "" || pod.DeprecatedServiceAccount != "", "serviceAccountName: the Job gets no account"},
+		{pod.AutomountServiceAccountToken != nil && *pod.AutomountServiceAccountToken, "automountServiceAccountToken: the Job gets no account"},
+		{len(pod.ResourceClaims) > 0, "resourceClaims: a Job of a trial gets no devices"},
+	}
+	var whys []string
+	for _, r := range refusals {
+		if r.refused {
+			whys = append(whys, r.why)
+		}
+	}
+	whys = append(whys, secretsOf(&pod)...)
+	whys = append(whys, privileges(&made.Spec.Template)...)
+	if len(whys) > 0 {
+		return nil, errors.New(strings.Join(whys, "; "))
+	}
+	return made, nil
+}
+
+func pointed(p *int32, standard int32) int32 {
+	if p == nil {
+		return standard
+	}
+	return *p
+}
+
+// secretsOf a pod are the ways in which it would read a Secret, or a volume that nobody knows what it holds.
+func secretsOf(pod *corev1.PodSpec) (whys []string) {
+	for _, v := range pod.Volumes {
+		if v.EmptyDir == nil && v.ConfigMap == nil && v.DownwardAPI == nil {
+			whys = append(whys, fmt.Sprintf("volume %s: only emptyDir, configMap and downwardAPI are allowed", v.Name))
+		}
+	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+				whys = append(whys, fmt.Sprintf("container %s: variable %s is of a Secret", c.Name, e.Name))
+			}
+		}
+		for _, e := range c.EnvFrom {
+			if e.SecretRef != nil {
+				whys = append(whys, fmt.Sprintf("container %s: variables of a Secret", c.Name))
+			}
+		}
+	}
+	return whys
+}
+
+// privileges are what Pod Security's level "baseline" does not allow, by its own reckoning.
+func privileges(pod *corev1.PodTemplateSpec) (whys []string) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	level := podsecurity.LevelVersion{Level: podsecurity.LevelBaseline, Version: podsecurity.LatestVersion()}
+	for _, r := range evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec) {
+		if !r.Allowed {
+			whys = append(whys, strings.TrimSpace(r.ForbiddenReason+" "+r.ForbiddenDetail))
+		}
+	}
+	return whys
+}
+
+// jobFor the trial node: what places it, names it and limits it is the trial's.
+func (a *attempt) jobFor(user *batchv1.Job, node string) *batchv1.Job {
+	no := false
+	made := user.DeepCopy()
+	made.ObjectMeta = metav1.ObjectMeta{Name: a.name(job), Namespace: a.Namespace, Labels: a.labels(), OwnerReferences: a.owner()}
+	made.Status = batchv1.JobStatus{}
+	spec := &made.Spec
+	spec.TTLSecondsAfterFinished = nil
+	backoff := min(pointed(spec.BackoffLimit, mostBackoff), mostBackoff)
+	spec.BackoffLimit = &backoff
+	seconds := int64(mostJobTime / time.Second)
+	if spec.ActiveDeadlineSeconds != nil {
+		seconds = min(seconds, *spec.ActiveDeadlineSeconds)
+	}
+	spec.ActiveDeadlineSeconds = &seconds
+	labels := maps.Clone(spec.Template.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, a.labels())
+	spec.Template.ObjectMeta = metav1.ObjectMeta{Labels: labels, Annotations: spec.Template.Annotations}
+	pod := &spec.Template.Spec
+	pod.NodeName, pod.NodeSelector, pod.Affinity, pod.SchedulerName, pod.TopologySpreadConstraints = node, nil, nil, "", nil
+	pod.PriorityClassName, pod.Priority, pod.SchedulingGates = "", nil, nil
+	pod.AutomountServiceAccountToken, pod.EnableServiceLinks = &no, &no
+	pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	pod.RestartPolicy = cmp.Or(pod.RestartPolicy, corev1.RestartPolicyNever)
+	return made
+}
+
+// job makes the user's Job on the node, and tells what it came to.
+func (a *attempt) job(ctx context.Context, node *corev1.Node, k kept) (trial.Measure, error) {
+	name := a.Prototype.Spec.Settings.Trial.Job
+	if name == "" {
+		return trial.Measure{Result: trial.Skipped, Says: "none is asked for"}, nil
+	}
+	jobs := a.Kube.BatchV1().Jobs(a.Namespace)
+	found, err := jobs.Get(ctx, a.name(job), metav1.GetOptions{})
+	switch {
+	case err == nil && (found.DeletionTimestamp != nil || k.Pods[job] != found.UID):
+		// It is another's, or the note of it was lost: neither is believed.
+		return trial.Measure{Result: trial.Pending}, a.removeJob(ctx)
+	case err == nil:
+		return verdict(found), nil
+	case !apierrors.IsNotFound(err):
+		return trial.Measure{}, fmt.Errorf("read job %s/%s of the trial: %w", a.Namespace, a.name(job), err)
+	}
+	user, err := a.userJob(ctx, name)
+	if errors.Is(err, ErrJob) {
+		return trial.Measure{Result: trial.Inconclusive, Says: err.Error()}, nil
+	}
+	if err != nil {
+		return trial.Measure{}, err
+	}
+	made, err := jobs.Create(ctx, a.jobFor(user, node.Name), metav1.CreateOptions{})
+	switch {
+	case apierrors.IsInvalid(err):
+		return trial.Measure{Result: trial.Inconclusive, Says: fmt.Sprintf("%v: %v", ErrJob, err)}, nil
+	case err != nil:
+		return trial.Measure{}, fmt.Errorf("make job %s/%s of the trial: %w", a.Namespace, a.name(job), err)
+	}
+	return trial.Measure{Result: trial.Pending}, a.noted(ctx, node, job, made.UID)
+}
+
+// verdict of a Job on the version. One that had no end says nothing.
+func verdict(of *batchv1.Job) trial.Measure {
+	for _, c := range of.Status.Conditions {
+		switch {
+		case c.Status != corev1.ConditionTrue:
+		case c.Type == batchv1.JobComplete:
+			return trial.Measure{Result: trial.Passed, Says: "the Job has succeeded"}
+		case c.Type == batchv1.JobFailed && c.Reason == batchv1.JobReasonDeadlineExceeded:
+			return trial.Measure{Result: trial.Inconclusive, Says: "the Job did not end in its time"}
+		case c.Type == batchv1.JobFailed:
+			return trial.Measure{Result: trial.Failed, Says: "the Job has failed: " + brief(c.Reason+": "+c.Message)}
+		}
+	}
+	return trial.Measure{Result: trial.Pending}
+}
+
+func (a *attempt) removeJob(ctx context.Context) error {
+	behind := metav1.DeletePropagationBackground
+	err := a.Kube.BatchV1().Jobs(a.Namespace).Delete(ctx, a.name(job), metav1.DeleteOptions{PropagationPolicy: &behind})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete job %s/%s of the trial: %w", a.Namespace, a.name(job), err)
+	}
+	return nil
+}

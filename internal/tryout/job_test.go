@@ -1,0 +1,199 @@
+package tryout
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+const goodJob = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: mine, labels: {app.kubernetes.io/component: controller}}
+spec:
+  backoffLimit: 9
+  ttlSecondsAfterFinished: 0
+  template:
+    metadata: {labels: {app: mine, app.kubernetes.io/component: controller}}
+    spec:
+      nodeName: elsewhere
+      nodeSelector: {disk: ssd}
+      priorityClassName: system-node-critical
+      restartPolicy: Never
+      containers:
+      - {name: check, image: registry.example.com/check:1, command: [check]}
+`
+
+func (w *world) userJob(text string) {
+	w.Helper()
+	_, err := w.kube.CoreV1().ConfigMaps(w.tryout.Namespace).Create(w.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "check"}, Data: map[string]string{JobKey: text},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) jobs() int {
+	w.Helper()
+	list, err := w.kube.BatchV1().Jobs(w.tryout.Namespace).List(w.T.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	n := 0
+	for _, j := range list.Items {
+		if j.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// TestJobsThatAreRefused: each would give who may write a ConfigMap more than that, or could not be told of.
+func TestJobsThatAreRefused(t *testing.T) {
+	replace := func(old, by string) string {
+		if !strings.Contains(goodJob, old) {
+			t.Fatalf("there is no %q", old)
+		}
+		return strings.Replace(goodJob, old, by, 1)
+	}
+	pod := func(line string) string {
+		return replace("      restartPolicy: Never\n", "      restartPolicy: Never\n      "+line+"\n")
+	}
+	container := func(fields string) string { return replace("command: [check]", "command: [check], "+fields) }
+	for name, test := range map[string]struct{ text, says string }{
+		"no YAML":             {"a: b: c", "mapping values"},
+		"an unknown field":    {pod("hostNetwrk: true"), "unknown field"},
+		"another kind":        {replace("kind: Job", "kind: CronJob"), `"CronJob"`},
+		"another namespace":   {replace("name: mine,", "name: mine, namespace: kube-system,"), "kube-system"},
+		"two pods":            {replace("spec:\n", "spec:\n  parallelism: 2\n"), "one pod"},
+		"no pod":              {replace("spec:\n", "spec:\n  completions: 0\n"), "one pod"},
+		"never":               {replace("spec:\n", "spec:\n  suspend: true\n"), "never run"},
+		"others' pods":        {replace("spec:\n", "spec:\n  manualSelector: true\n"), "selector"},
+		"another controller":  {replace("spec:\n", "spec:\n  managedBy: example.com/mine\n"), "managedBy"},
+		"no container":        {replace("      containers:\n      - {name: check, image: registry.example.com/check:1, command: [check]}\n", ""), "there is none"},
+		"Kamino's account":    {pod("serviceAccountName: kamino-engine"), "no account"},
+		"its former name":     {pod("serviceAccount: kamino-engine"), "no account"},
+		"a token":             {pod("automountServiceAccountToken: true"), "no account"},
+		"a projected token":   {pod("volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}]}}]"), "volume v"},
+		"a Secret":            {pod("volumes: [{name: v, secret: {secretName: cloud}}]"), "volume v"},
+		"the host's disk":     {pod("volumes: [{name: v, hostPath: {path: /}}]"), "volume v"},
+		"a claim":             {pod("volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]"), "volume v"},
+		"a Secret's variable": {container("env: [{name: A, valueFrom: {secretKeyRef: {name: cloud, key: k}}}]"), "variable A"},
+		"a Secret's all":      {container("envFrom: [{secretRef: {name: cloud}}]"), "variables of a Secret"},
+		"an init container's": {pod("initContainers: [{name: i, image: i, envFrom: [{secretRef: {name: cloud}}]}]"), "container i"},
+		"privilege":           {container("securityContext: {privileged: true}"), "privileged"},
+		"a capability":        {container("securityContext: {capabilities: {add: [SYS_ADMIN]}}"), "capabilities"},
+		"the host's network":  {pod("hostNetwork: true"), "host namespaces"},
+		"the host's PIDs":     {pod("hostPID: true"), "host namespaces"},
+		"the host's port":     {container("ports: [{containerPort: 80, hostPort: 80}]"), "hostPort"},
+		"a device":            {pod("resourceClaims: [{name: r, resourceClaimName: c}]"), "devices"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseJob(test.text, "kamino-system")
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v, want %q", err, test.says)
+			}
+		})
+	}
+	if _, err := parseJob(replace("name: mine,", "name: mine, namespace: kamino-system,"), "kamino-system"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheUsersJob runs on the trial node alone, and what it comes to is believed of the one that was made.
+func TestTheUsersJob(t *testing.T) {
+	w := newWorld(t)
+	w.subject.Prototype.Spec.Settings.Trial.Job = "check"
+	w.userJob(goodJob)
+	w.node("t-0", true)
+	w.look("a Job", func(trial.Facts) bool { return w.jobs() == 1 })
+	a := &attempt{Tryout: w.tryout, Subject: w.subject}
+	made, err := w.kube.BatchV1().Jobs(w.tryout.Namespace).Get(t.Context(), a.name(job), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := made.Spec.Template
+	if pod.Spec.NodeName != "t-0" || pod.Spec.NodeSelector != nil || pod.Spec.PriorityClassName != "" || *pod.Spec.AutomountServiceAccountToken || pod.Spec.Tolerations[0].Operator != corev1.TolerationOpExists {
+		t.Errorf("its pod is %+v", pod.Spec)
+	}
+	if pod.Labels["app"] != "mine" || pod.Labels["app.kubernetes.io/component"] != component || made.OwnerReferences[0].Kind != "Prototype" {
+		t.Errorf("it is marked %v %v", pod.Labels, made.OwnerReferences)
+	}
+	if *made.Spec.BackoffLimit != mostBackoff || *made.Spec.ActiveDeadlineSeconds != 600 || made.Spec.TTLSecondsAfterFinished != nil {
+		t.Errorf("its limits are %+v", made.Spec)
+	}
+	now := metav1.Now()
+	made.Status = batchv1.JobStatus{StartTime: &now, CompletionTime: &now, Succeeded: 1, Conditions: []batchv1.JobCondition{
+		{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
+	}}
+	if _, err := w.kube.BatchV1().Jobs(w.tryout.Namespace).UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.look("its end", func(f trial.Facts) bool { return f.Job.Result == trial.Passed })
+	// Another of its name is not believed.
+	if err := a.removeJob(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	forged := a.jobFor(made, "t-0")
+	forged.Spec.Selector, forged.Spec.Template.Labels = nil, nil
+	w.look("its removal", func(f trial.Facts) bool { return f.Job.Result == trial.Pending })
+	w.clean()
+	if w.jobs() > 0 {
+		t.Error("it is left")
+	}
+}
+
+func TestWhatAJobComesTo(t *testing.T) {
+	for name, test := range map[string]struct {
+		conditions []batchv1.JobCondition
+		want       trial.Result
+	}{
+		"nothing yet":      {nil, trial.Pending},
+		"not yet":          {[]batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionFalse}}, trial.Pending},
+		"success":          {[]batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}, trial.Passed},
+		"failure":          {[]batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded"}}, trial.Failed},
+		"no end":           {[]batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded"}}, trial.Inconclusive},
+		"about to fail":    {[]batchv1.JobCondition{{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}}, trial.Pending},
+		"about to succeed": {[]batchv1.JobCondition{{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}}, trial.Pending},
+	} {
+		if got := verdict(&batchv1.Job{Status: batchv1.JobStatus{Conditions: test.conditions}}); got.Result != test.want || (got.Says == "") != (test.want == trial.Pending) {
+			t.Errorf("%s: %+v, want %s", name, got, test.want)
+		}
+	}
+}
+
+// TestCheck is what a capture asks before it begins.
+func TestCheck(t *testing.T) {
+	w := newWorld(t)
+	settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialApart}}
+	check := func() error { return w.tryout.Check(t.Context(), settings) }
+	if err := check(); err != nil {
+		t.Error(err)
+	}
+	settings.Trial.Job = "check"
+	if err := check(); !errors.Is(err, ErrJob) || !strings.Contains(err.Error(), w.tryout.Namespace+"/check") {
+		t.Errorf("without a ConfigMap: %v", err)
+	}
+	w.userJob("kind: Pod")
+	if err := check(); !errors.Is(err, ErrJob) || !strings.Contains(err.Error(), JobKey) {
+		t.Errorf("with another kind: %v", err)
+	}
+	// A Job that went bad since says nothing of the version.
+	w.subject.Prototype.Spec.Settings.Trial.Job = "check"
+	w.node("t-0", true)
+	w.look("a word on it", func(f trial.Facts) bool {
+		return f.Job.Result == trial.Inconclusive && strings.Contains(f.Job.Says, JobKey)
+	})
+	settings.Trial.Mode = v1alpha1.TrialOff
+	if err := check(); err != nil {
+		t.Errorf("nobody asks for a trial: %v", err)
+	}
+}

@@ -1,0 +1,386 @@
+package tryout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podsecurity "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/probe"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// TestANodeComesAndGoes: what is seen of it, by the clock of who looks.
+func TestANodeComesAndGoes(t *testing.T) {
+	w := newWorld(t)
+	if f := w.look("nothing", nil); f.Node != "" || f.Ready || f.Begun != w.subject.Facts.Begun {
+		t.Errorf("without a node: %+v", f)
+	}
+	// The node's clock is an hour behind, which must not pass for an hour of being Ready.
+	w.node("t-0", false)
+	w.ready("t-0", false, noon.Add(-time.Hour))
+	f := w.at(time.Minute).look("the node", func(f trial.Facts) bool { return f.Node == "t-0" })
+	if f.Ready || f.WasReady || f.Registered.IsZero() || !f.IdentityKnown {
+		t.Errorf("not Ready yet: %+v", f)
+	}
+	node := w.get("t-0")
+	if !node.Spec.Unschedulable || node.Labels[excludeLabel] == "" || node.Labels[v1alpha1.TrialKey] != string(w.subject.Prototype.UID) {
+		t.Errorf("users' pods are not kept away: %t %v", node.Spec.Unschedulable, node.Labels)
+	}
+	if len(w.parts()) > 0 {
+		t.Errorf("pods on a node that never was Ready: %v", w.parts())
+	}
+
+	w.ready("t-0", true, noon.Add(-time.Hour))
+	f = w.at(2*time.Minute).look("Ready", nil)
+	if !f.Ready || !f.WasReady || !f.Changed.Equal(noon.Add(2*time.Minute)) {
+		t.Errorf("Ready: %+v", f)
+	}
+	written := w.get("t-0").ResourceVersion
+	f = w.at(3*time.Minute).look("Ready, still", nil)
+	if !f.Changed.Equal(noon.Add(2 * time.Minute)) {
+		t.Errorf("it is Ready since %s", f.Changed)
+	}
+	if len(w.parts()) == 0 {
+		t.Error("nothing is measured")
+	}
+	// It was away for a moment between two looks: only the kubelet's stamp tells.
+	w.ready("t-0", true, noon.Add(-time.Minute))
+	if f = w.at(5*time.Minute).look("back", nil); !f.Ready || !f.Changed.Equal(noon.Add(5*time.Minute)) {
+		t.Errorf("back: %+v", f)
+	}
+	w.ready("t-0", false, noon)
+	if f = w.at(6*time.Minute).look("away", nil); f.Ready || !f.WasReady || !f.Changed.Equal(noon.Add(6*time.Minute)) {
+		t.Errorf("away: %+v", f)
+	}
+	// Who takes the cordon off has it put on again.
+	node = w.get("t-0")
+	node.Spec.Unschedulable = false
+	if _, err := w.kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.look("again", nil)
+	if !w.get("t-0").Spec.Unschedulable || written == "" {
+		t.Error("it takes pods")
+	}
+	sight, err := w.tryout.Look(t.Context(), w.subject)
+	want := &v1alpha1.TrialNode{Kernel: "6.1", Images: 2, ReadyAfter: &metav1.Duration{Duration: 5 * time.Minute}}
+	if diff := cmp.Diff(want, sight.Node); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+// TestALookThatSeesNothingNewWritesNothing.
+func TestALookThatSeesNothingNewWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.node("t-0", true)
+	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	for range 3 {
+		w.look("again", nil)
+	}
+	before := w.get("t-0").ResourceVersion
+	w.at(time.Minute).look("again", nil)
+	if after := w.get("t-0").ResourceVersion; after != before {
+		t.Errorf("it was written: %s, %s", before, after)
+	}
+}
+
+// TestAPoolGetsMoreThanOne: none of the version's instances takes pods, and the oldest is judged.
+func TestAPoolGetsMoreThanOne(t *testing.T) {
+	w := newWorld(t)
+	w.subject.Instances = append(w.subject.Instances, cloud.Instance{ID: "cloud:///t-1", CreatedAt: noon})
+	w.node("t-1", true)
+	bystander := w.node("w-1", true)
+	for range 3 {
+		if f := w.look("the younger", nil); f.Node != "" {
+			t.Fatalf("judged is %s", f.Node)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if !w.get("t-1").Spec.Unschedulable {
+		t.Error("the younger takes pods")
+	}
+	w.node("t-0", true)
+	w.look("the older", func(f trial.Facts) bool { return f.Node == "t-0" })
+	w.untouched(bystander)
+}
+
+// TestWhatBecomesOfTheNodes at the end.
+func TestWhatBecomesOfTheNodes(t *testing.T) {
+	w := newWorld(t)
+	w.subject.Instances = append(w.subject.Instances, cloud.Instance{ID: "cloud:///t-1", CreatedAt: noon}, cloud.Instance{ID: "cloud:///t-2", CreatedAt: noon})
+	w.node("t-0", true)
+	free := w.node("t-1", true)
+	cordoned := w.node("t-2", true, func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Labels[excludeLabel] = "by-hand"
+	})
+	w.look("three", func(trial.Facts) bool { return len(w.trialNodes()) == 3 })
+	// Two of them turn out to be none of the trial's.
+	w.subject.Instances = w.subject.Instances[:1]
+	if w.clean() {
+		t.Error("something is left, and the instance is there")
+	}
+	w.untouched(free)
+	w.untouched(cordoned)
+	if !w.get("t-0").Spec.Unschedulable {
+		t.Error("the trial's node takes pods before its instance goes")
+	}
+	// The instance goes. Its Node says for a moment that it is Ready.
+	w.subject.Instances = nil
+	if !w.clean() || len(w.trialNodes()) != 1 {
+		t.Error("the Node of an instance that is gone is forgotten")
+	}
+	w.ready("t-0", false, noon)
+	if w.clean() || len(w.trialNodes()) != 0 || len(w.nodes()) != 2 {
+		t.Errorf("%d nodes are there", len(w.nodes()))
+	}
+	if w.clean() {
+		t.Error("a second time finds something")
+	}
+}
+
+// TestANewMachineUnderTheNameIsNotTheTrials: it is given back and not deleted.
+func TestANewMachineUnderTheNameIsNotTheTrials(t *testing.T) {
+	w := newWorld(t)
+	before := w.node("t-0", true)
+	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	w.clean()
+	w.subject.Instances = nil
+	node := w.get("t-0")
+	node.Status.NodeInfo.BootID = "another"
+	if _, err := w.kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if w.clean() {
+		t.Error("it is waited for")
+	}
+	w.untouched(before)
+}
+
+func (w *world) trialNodes() (names []string) {
+	for _, n := range w.nodes() {
+		if _, tried := n.Labels[v1alpha1.TrialKey]; tried {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// measured plays a good cluster until everything was measured.
+func (w *world) measured() trial.Facts {
+	w.Helper()
+	w.look("pods", func(trial.Facts) bool { return slices.Equal(w.parts(), []string{onDisk, peer}) })
+	w.becomes(onDisk, ended(0, "{}"))
+	w.becomes(peer, running("10.0.0.7"))
+	w.look("more pods", func(trial.Facts) bool { return len(w.parts()) == 4 })
+	w.becomes(measuring, reported("sha256:a"))
+	w.becomes(control, reported(""))
+	return w.look("an end", func(f trial.Facts) bool { return f.Network.Result != trial.Pending })
+}
+
+// TestTheWholeStory ends with a verdict, and leaves nothing.
+func TestTheWholeStory(t *testing.T) {
+	w := newWorld(t)
+	w.subject.Facts.Proven = "sha256:a"
+	w.node("w-1", true)
+	w.node("w-2", true)
+	w.node("w-3", true, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	w.node("t-0", true)
+	f := w.measured()
+	for part, node := range map[string]string{onDisk: "t-0", measuring: "t-0", peer: "w-1", control: "w-2"} {
+		pod := w.part(part)
+		if pod.Spec.NodeName != node || pod.OwnerReferences[0].UID != w.subject.Prototype.UID || pod.OwnerReferences[0].Kind != "Prototype" {
+			t.Errorf("%s is on %s, and %v has it", part, pod.Spec.NodeName, pod.OwnerReferences)
+		}
+		w.privileges(part, pod)
+	}
+	for _, part := range []string{measuring, control} {
+		pod, key := w.part(part), keyOf(w.part(peer))
+		if args := pod.Spec.Containers[0].Args; keyOf(pod) != key || len(key) < 20 || !slices.Contains(args, "--peer=10.0.0.7") || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
+			t.Errorf("%s: %v", part, args)
+		}
+	}
+	f.Now = noon.Add(11 * time.Minute)
+	if v := trial.Judge(f); v.Result != trial.Passed {
+		t.Errorf("%s: %s", v.Result, v.Message)
+	}
+	w.clean()
+	if left := w.parts(); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// privileges of the pods are none: but for the one directory of the host, they are of Pod Security's strictest level.
+func (w *world) privileges(part string, pod *corev1.Pod) {
+	w.Helper()
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var whys []string
+	for _, r := range evaluator.EvaluatePod(podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+		if !r.Allowed {
+			whys = append(whys, r.ForbiddenReason)
+		}
+	}
+	want := ""
+	if part == measuring {
+		want = "restricted volume types"
+		if v := pod.Spec.Volumes[0].HostPath; len(pod.Spec.Volumes) != 1 || v == nil || v.Path != "/var/lib/kamino" || !pod.Spec.Containers[0].VolumeMounts[0].ReadOnly {
+			w.Errorf("it mounts %+v", pod.Spec.Volumes)
+		}
+	}
+	if got := strings.Join(whys, " "); got != want {
+		w.Errorf("%s is not allowed where nothing is: %q, want %q", part, got, want)
+	}
+	if auto := pod.Spec.AutomountServiceAccountToken; auto == nil || *auto {
+		w.Errorf("%s has a token", part)
+	}
+}
+
+// TestANodeThatIsAlone measures what it can by itself.
+func TestANodeThatIsAlone(t *testing.T) {
+	w := newWorld(t)
+	w.node("t-0", true)
+	w.node("w-1", false)
+	w.look("a pod", func(trial.Facts) bool { return slices.Equal(w.parts(), []string{onDisk}) })
+	w.becomes(onDisk, waitingFor("ErrImageNeverPull"))
+	w.look("another pod", func(trial.Facts) bool { return slices.Equal(w.parts(), []string{onDisk, measuring}) })
+	if args := strings.Join(w.part(measuring).Spec.Containers[0].Args, " "); strings.Contains(args, "--peer") {
+		t.Errorf("it looks for %s", args)
+	}
+	w.becomes(measuring, ended(0, `{"digest":"sha256:a"}`))
+	f := w.look("an end", func(f trial.Facts) bool { return f.Digest != "" })
+	if f.Network.Result != trial.Skipped || f.Images.Result != trial.Passed || f.Digest != "sha256:a" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestOnlyItsOwnPodsAreBelieved: what somebody else made under the name is removed, whatever it says.
+func TestOnlyItsOwnPodsAreBelieved(t *testing.T) {
+	w := newWorld(t)
+	w.node("t-0", true)
+	w.node("w-1", true)
+	a := &attempt{Tryout: w.tryout, Subject: w.subject}
+	forged := a.pod(measuring, "t-0", probe.Options{}, corev1.PullNever)
+	if _, err := w.kube.CoreV1().Pods(forged.Namespace).Create(t.Context(), forged, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.becomes(measuring, reported("sha256:forged"))
+	uid := w.part(measuring).UID
+	for range 5 {
+		if f := w.look("a look", nil); f.Digest != "" || f.Network.Result == trial.Passed {
+			t.Fatalf("it was believed: %+v", f)
+		}
+	}
+	f := w.measured()
+	if f.Digest != "sha256:a" || w.part(measuring).UID == uid {
+		t.Errorf("the digest is %s", f.Digest)
+	}
+}
+
+// TestAPeerThatWaitedInVain is made anew.
+func TestAPeerThatWaitedInVain(t *testing.T) {
+	w := newWorld(t)
+	w.node("t-0", true)
+	w.node("w-1", true)
+	w.look("pods", func(trial.Facts) bool { return len(w.parts()) == 2 })
+	old := w.part(peer).UID
+	w.becomes(peer, corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"})
+	w.look("another", func(trial.Facts) bool { p := w.part(peer); return p != nil && p.UID != old })
+	if f := w.measured(); f.Network.Result != trial.Passed {
+		t.Errorf("%+v", f.Network)
+	}
+}
+
+// TestLostCalls: each call that writes is lost in turn, before its effect and behind it. The trial still ends, by pods that
+// are believed, and leaves nothing.
+func TestLostCalls(t *testing.T) {
+	for _, behind := range []bool{false, true} {
+		for n, more := 1, true; more; n++ {
+			t.Run(fmt.Sprintf("%d behind %t", n, behind), func(t *testing.T) {
+				more = loseCall(t, n, behind)
+			})
+			if !more && n < 10 {
+				t.Errorf("only %d calls were lost", n-1)
+			}
+		}
+	}
+}
+
+// loseCall tells whether there was an n-th call to lose.
+func loseCall(t *testing.T, n int, behind bool) bool {
+	w := newWorld(t)
+	w.subject.Prototype.Spec.Settings.Trial.Job = "check"
+	w.userJob(goodJob)
+	w.node("t-0", true)
+	w.node("w-1", true)
+	w.faults.arm(n, behind)
+	w.persist()
+	lost := w.faults.what()
+	if k := w.kept("t-0"); !k.Going || !w.get("t-0").Spec.Unschedulable {
+		t.Errorf("%s lost: it says %+v", lost, k)
+	}
+	w.subject.Instances = nil
+	w.ready("t-0", false, noon)
+	w.until("an end", func() (bool, error) {
+		left, err := w.tryout.Clean(t.Context(), w.subject)
+		return err == nil && !left, err
+	})
+	if len(w.parts()) > 0 || len(w.nodes()) != 1 || w.jobs() > 0 {
+		t.Errorf("%s lost: left are %v, %d nodes, %d jobs", lost, w.parts(), len(w.nodes()), w.jobs())
+	}
+	return w.faults.what() != ""
+}
+
+// persist plays a good cluster, and looks again whatever comes in between, up to the first Clean.
+func (w *world) persist() {
+	w.Helper()
+	w.until("a verdict", func() (bool, error) {
+		sight, err := w.tryout.Look(w.T.Context(), w.subject)
+		if err != nil {
+			return false, err
+		}
+		for part, status := range map[string]corev1.PodStatus{
+			onDisk: ended(0, "{}"), peer: running("10.0.0.7"), measuring: reported("sha256:a"), control: reported(""),
+		} {
+			if pod := w.part(part); pod != nil && pod.DeletionTimestamp == nil && len(pod.Status.ContainerStatuses) == 0 {
+				w.becomes(part, status)
+			}
+		}
+		f := sight.Facts
+		return f.Network.Result == trial.Passed && f.Images.Result == trial.Passed && f.Digest == "sha256:a" && f.Job.Result == trial.Pending && w.jobs() == 1, nil
+	})
+	w.until("the going", func() (bool, error) {
+		_, err := w.tryout.Clean(w.T.Context(), w.subject)
+		return err == nil, err
+	})
+}
+
+// until it is done, whatever is lost meanwhile.
+func (w *world) until(what string, try func() (bool, error)) {
+	w.Helper()
+	for range 300 {
+		done, err := try()
+		var lost lostCall
+		if err != nil && !errors.As(err, &lost) {
+			w.Fatal(err)
+		}
+		if done {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	w.Fatalf("never: %s (lost: %s; there are %v)", what, w.faults.what(), w.parts())
+}
