@@ -110,7 +110,7 @@ var rooms = map[string]room{
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
 		own: "admission api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize held imageversion joining membership metrics " +
-			"newcomer node nodecache nodestate policy policyfile pool replace replace/plan savedrecipe selection spread wording",
+			"newcomer node nodecache nodestate policy policyfile pool replace replace/plan savedrecipe selection spread tryout wording",
 		foreign: kubeLoop,
 	},
 

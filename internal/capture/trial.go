@@ -24,6 +24,9 @@ const (
 // TrialUnsupported is the reason of a refusal: nobody can build a trial node, or look at it.
 const TrialUnsupported = "TrialUnsupported"
 
+// TrialJobInvalid is the reason of a refusal: the Job that the settings name is not there, or would not be run.
+const TrialJobInvalid = "TrialJobInvalid"
+
 // sighting is what one look found of a trial.
 type sighting struct {
 	cloud cloud.Trial
@@ -205,7 +208,15 @@ func (t trials) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error
 	}
 	spec := trialSpec(w)
 	spec.Name = trialName(w.p, 1)
-	return trialist.PreflightTrial(ctx, spec)
+	refusals, err := trialist.PreflightTrial(ctx, spec)
+	if err != nil {
+		return refusals, err
+	}
+	why, err := t.tryout.Check(ctx, w.p.Spec.Settings)
+	if why != "" {
+		refusals = append(refusals, cloud.Refuse(TrialJobInvalid, why, "put it right, or leave settings.trial.job out"))
+	}
+	return refusals, err
 }
 
 func trialName(p *v1alpha1.Prototype, attempt int32) string {

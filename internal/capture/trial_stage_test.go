@@ -29,6 +29,8 @@ type proving struct {
 	mode v1alpha1.TrialMode
 	// finds is what they find of a node that is Ready, on top of its being good, in the attempt.
 	finds func(attempt int32, f *trial.Facts)
+	// job is what speaks against the user's Job.
+	job string
 	// dark keeps them from looking.
 	dark error
 	// capacity that the pool had when the version was complete, and byHand whether a person has promoted it.
@@ -88,6 +90,9 @@ func (v *proving) nodesOf(subject trial.Subject) (nodes []corev1.Node) {
 func nodeNameOf(id cloud.InstanceID) string {
 	return "node-" + string(id[strings.LastIndex(string(id), "/")+1:])
 }
+
+// Check implements Tryout.
+func (v *proving) Check(context.Context, v1alpha1.Settings) (why string, err error) { return v.job, nil }
 
 // Clean implements Tryout.
 func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left bool, err error) {

@@ -222,6 +222,12 @@ func TestATrialThatNobodyCanMake(t *testing.T) {
 	if p.Status.Failure == nil || p.Status.Failure.Reason != TrialUnsupported || !strings.Contains(p.Status.Failure.Message, "settings.trial.mode: Off") {
 		t.Error(verdict(p))
 	}
+	v = trying(t, v1alpha1.TrialApart)
+	v.job = "there is no ConfigMap check"
+	p = v.play()
+	if p.Status.Failure == nil || p.Status.Failure.Reason != TrialJobInvalid || !strings.Contains(p.Status.Failure.Message, v.job) {
+		t.Error(verdict(p))
+	}
 	v = trying(t, v1alpha1.TrialInPool, func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Profile = v1alpha1.ProfileStatic })
 	p = v.play()
 	if p.Status.Failure == nil || p.Status.Failure.Reason != cloud.PromotionRemoves {

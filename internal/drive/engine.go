@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/tryout"
 )
 
 // Engine is the part of capture.Engine that a process calls.
@@ -52,6 +54,7 @@ func NewEngine(c *cluster.Connection, provider cloud.Provider, o Options, record
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.PodNamespace, Image: o.Image,
 		AllowedImages: o.AllowedImages, MaxConcurrent: o.MaxConcurrent, Now: o.Now, OwnNode: o.OwnNode, Log: o.Log.WithName("capture"),
 		CheckRules: checkRules, Kured: o.Kured, Recorder: recorder,
+		Tryout: &tryout.Tryout{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, o.Namespace, v1alpha1.DefaultNamespace), Image: o.Image, Same: provider.SameInstance},
 	}
 }
 

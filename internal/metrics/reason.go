@@ -54,7 +54,7 @@ var refusalReasons = setOf(
 	selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
 	history.BuiltFromQuarantined, admission.ProfileUnsupported, joining.ProfileUnknown, cloud.PoolAtMaximum, cloud.PromotionRemoves, cloud.PoolNotCopyable, admission.RemovalUnsupported, admission.RemovalNotAllowed, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
-	capture.TrialUnsupported, spread.TooManyImages, admission.SettingOfOtherCloud,
+	capture.TrialUnsupported, capture.TrialJobInvalid, spread.TooManyImages, admission.SettingOfOtherCloud,
 )
 
 // Refusals are the reasons for which a capture does not begin.

@@ -31,17 +31,19 @@ const (
 	mostBackoff = 3
 )
 
-// ErrJob is of a Job that is not there or that would not be run; a trial could not tell then.
-var ErrJob = errors.New("the Job of settings.trial.job")
+// errJob is of a Job that is not there or that would not be run; a trial could not tell then.
+var errJob = errors.New("the Job of settings.trial.job cannot be run")
 
-// Check the settings' Job, as a capture does before it begins. An error that is an ErrJob says what is wrong with it; any
-// other says that nobody could look.
-func (t *Tryout) Check(ctx context.Context, settings v1alpha1.Settings) error {
+// Check the settings' Job, as a capture does before it begins. why is what is wrong with it, empty if nothing is.
+func (t *Tryout) Check(ctx context.Context, settings v1alpha1.Settings) (why string, err error) {
 	if settings.Trial.Job == "" || !settings.Tries() {
-		return nil
+		return "", nil
 	}
-	_, err := t.userJob(ctx, settings.Trial.Job)
-	return err
+	_, err = t.userJob(ctx, settings.Trial.Job)
+	if errors.Is(err, errJob) {
+		return err.Error(), nil
+	}
+	return "", err
 }
 
 // userJob reads and checks it.
@@ -50,17 +52,17 @@ func (t *Tryout) userJob(ctx context.Context, name string) (*batchv1.Job, error)
 	config, err := t.Kube.CoreV1().ConfigMaps(t.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w: there is no %s", ErrJob, where)
+		return nil, fmt.Errorf("%w: there is no %s", errJob, where)
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", where, err)
 	}
 	text, found := config.Data[JobKey]
 	if !found {
-		return nil, fmt.Errorf("%w: %s has no key %s", ErrJob, where, JobKey)
+		return nil, fmt.Errorf("%w: %s has no key %s", errJob, where, JobKey)
 	}
 	made, err := parseJob(text, t.Namespace)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s, key %s: %w", ErrJob, where, JobKey, err)
+		return nil, fmt.Errorf("%w: %s, key %s: %w", errJob, where, JobKey, err)
 	}
 	return made, nil
 }
@@ -197,7 +199,7 @@ func (a *attempt) job(ctx context.Context, node *corev1.Node, k kept) (trial.Mea
 		return trial.Measure{}, fmt.Errorf("read job %s/%s of the trial: %w", a.Namespace, a.name(job), err)
 	}
 	user, err := a.userJob(ctx, name)
-	if errors.Is(err, ErrJob) {
+	if errors.Is(err, errJob) {
 		return trial.Measure{Result: trial.Inconclusive, Says: err.Error()}, nil
 	}
 	if err != nil {
@@ -206,7 +208,7 @@ func (a *attempt) job(ctx context.Context, node *corev1.Node, k kept) (trial.Mea
 	made, err := jobs.Create(ctx, a.jobFor(user, node.Name), metav1.CreateOptions{})
 	switch {
 	case apierrors.IsInvalid(err):
-		return trial.Measure{Result: trial.Inconclusive, Says: fmt.Sprintf("%v: %v", ErrJob, err)}, nil
+		return trial.Measure{Result: trial.Inconclusive, Says: fmt.Sprintf("%v: %v", errJob, err)}, nil
 	case err != nil:
 		return trial.Measure{}, fmt.Errorf("make job %s/%s of the trial: %w", a.Namespace, a.name(job), err)
 	}

@@ -50,7 +50,9 @@ func (a *attempt) pod(part, node string, o probe.Options, pull corev1.PullPolicy
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name(part), Namespace: a.Namespace, Labels: a.labels(), OwnerReferences: a.owner()},
 		Spec: corev1.PodSpec{
-			NodeName: node, RestartPolicy: corev1.RestartPolicyOnFailure, ActiveDeadlineSeconds: &seconds,
+			// The account's pull secrets are wanted, and no token of it.
+			ServiceAccountName: v1alpha1.GeneralizeServiceAccount,
+			NodeName:           node, RestartPolicy: corev1.RestartPolicyOnFailure, ActiveDeadlineSeconds: &seconds,
 			AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 			Tolerations:     []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},

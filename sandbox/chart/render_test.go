@@ -14,9 +14,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/internal/probe"
 )
 
 const (
@@ -312,5 +315,35 @@ func TestNotes(t *testing.T) {
 		if notes := render(t, values).Notes; !strings.Contains(notes, want) {
 			t.Errorf("the notes don't say %q:\n%s", want, notes)
 		}
+	}
+}
+
+// TestPodsOfATrialReachEachOther through the policies: on the port on which they listen, and by the labels that they have.
+func TestPodsOfATrialReachEachOther(t *testing.T) {
+	r := render(t, Values{"networkPolicy": map[string]any{"enabled": true}})
+	var found []string
+	for _, object := range r.Objects {
+		if object.GetKind() != "NetworkPolicy" {
+			continue
+		}
+		policy := as[networkingv1.NetworkPolicy](t, object)
+		if policy.Spec.PodSelector.MatchLabels["app.kubernetes.io/component"] != "trial" {
+			continue
+		}
+		found = append(found, policy.Name)
+		to := policy.Spec.Egress[0]
+		for _, port := range []networkingv1.NetworkPolicyPort{policy.Spec.Ingress[0].Ports[0], to.Ports[0]} {
+			if port.Port.IntValue() != probe.Port {
+				t.Errorf("%s opens port %s, and they listen on %d", policy.Name, port.Port, probe.Port)
+			}
+		}
+		for _, peer := range []networkingv1.NetworkPolicyPeer{policy.Spec.Ingress[0].From[0], to.To[0]} {
+			if diff := cmp.Diff(&policy.Spec.PodSelector, peer.PodSelector); diff != "" {
+				t.Errorf("%s: pods reach others than themselves:\n%s", policy.Name, diff)
+			}
+		}
+	}
+	if len(found) != 1 {
+		t.Errorf("policies for a trial's pods: %v", found)
 	}
 }
