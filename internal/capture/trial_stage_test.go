@@ -92,7 +92,9 @@ func nodeNameOf(id cloud.InstanceID) string {
 }
 
 // Check implements Tryout.
-func (v *proving) Check(context.Context, v1alpha1.Settings) (why string, err error) { return v.job, nil }
+func (v *proving) Check(context.Context, v1alpha1.Settings) (why string, err error) {
+	return v.job, nil
+}
 
 // Clean implements Tryout.
 func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left bool, err error) {

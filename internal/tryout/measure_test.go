@@ -132,9 +132,9 @@ func TestDaemons(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "t-0", Labels: map[string]string{"disk": "ssd"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
 		{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, {Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, {Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule},
 	}}}
-	any := corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}}
+	tolerant := corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}}
 	with := func(change func(*corev1.PodSpec)) corev1.PodSpec {
-		s := *any.DeepCopy()
+		s := *tolerant.DeepCopy()
 		change(&s)
 		return s
 	}
@@ -156,26 +156,26 @@ func TestDaemons(t *testing.T) {
 		ignored []string
 		want    []trial.Daemon
 	}{
-		"none there":             {set("a", 4, 3, any), nil, nil, absent},
-		"fine":                   {set("a", 4, 4, any), []corev1.Pod{daemonPod("a", true, 0, time.Minute)}, nil, fine},
-		"ignored":                {set("a", 4, 3, any), nil, []string{name}, nil},
-		"another is ignored":     {set("a", 4, 4, any), nil, []string{"default/a"}, absent},
-		"ill elsewhere":          {set("a", 5, 3, any), nil, nil, nil},
-		"well enough elsewhere":  {set("a", 6, 4, any), nil, nil, absent},
-		"ill but for here":       {set("a", 5, 4, any), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, nil},
-		"well but for here":      {set("a", 5, 4, any), []corev1.Pod{daemonPod("a", false, 0, 0)}, nil, []trial.Daemon{{Name: name}}},
-		"nowhere else":           {set("a", 1, 1, any), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, nil},
+		"none there":             {set("a", 4, 3, tolerant), nil, nil, absent},
+		"fine":                   {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("a", true, 0, time.Minute)}, nil, fine},
+		"ignored":                {set("a", 4, 3, tolerant), nil, []string{name}, nil},
+		"another is ignored":     {set("a", 4, 4, tolerant), nil, []string{"default/a"}, absent},
+		"ill elsewhere":          {set("a", 5, 3, tolerant), nil, nil, nil},
+		"well enough elsewhere":  {set("a", 6, 4, tolerant), nil, nil, absent},
+		"ill but for here":       {set("a", 5, 4, tolerant), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, nil},
+		"well but for here":      {set("a", 5, 4, tolerant), []corev1.Pod{daemonPod("a", false, 0, 0)}, nil, []trial.Daemon{{Name: name}}},
+		"nowhere else":           {set("a", 1, 1, tolerant), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, nil},
 		"not for the taint":      {set("a", 4, 4, corev1.PodSpec{}), nil, nil, nil},
 		"there for all that":     {set("a", 4, 4, corev1.PodSpec{}), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, fine},
 		"not for the label":      {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "hdd"} })), nil, nil, nil},
 		"for the label":          {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} })), nil, nil, absent},
 		"not for the affinity":   {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.Affinity = required("gone") })), nil, nil, nil},
 		"for the affinity":       {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.Affinity = required("disk") })), nil, nil, absent},
-		"restarted":              {set("a", 4, 4, any), []corev1.Pod{daemonPod("a", true, 3, 0)}, nil, []trial.Daemon{{Name: name, Ready: true, Restarts: 3, Why: "container c ended with exit code 7"}}},
-		"another's pod":          {set("a", 4, 4, any), []corev1.Pod{daemonPod("b", true, 0, 0)}, nil, absent},
-		"a pod on its way out":   {set("a", 4, 4, any), []corev1.Pod{leaving}, nil, absent},
-		"replaced":               {set("a", 4, 4, any), []corev1.Pod{daemonPod("a", false, 9, time.Hour), daemonPod("a", true, 0, 0)}, nil, fine},
-		"does not get its image": {set("a", 4, 3, any), []corev1.Pod{pulling}, nil, []trial.Daemon{{Name: name, Why: "container c: ImagePullBackOff: " + strings.Repeat("x", 200) + "…"}}},
+		"restarted":              {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("a", true, 3, 0)}, nil, []trial.Daemon{{Name: name, Ready: true, Restarts: 3, Why: "container c ended with exit code 7"}}},
+		"another's pod":          {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("b", true, 0, 0)}, nil, absent},
+		"a pod on its way out":   {set("a", 4, 4, tolerant), []corev1.Pod{leaving}, nil, absent},
+		"replaced":               {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("a", false, 9, time.Hour), daemonPod("a", true, 0, 0)}, nil, fine},
+		"does not get its image": {set("a", 4, 3, tolerant), []corev1.Pod{pulling}, nil, []trial.Daemon{{Name: name, Why: "container c: ImagePullBackOff: " + strings.Repeat("x", 200) + "…"}}},
 	} {
 		test.set.Status.CurrentNumberScheduled = test.set.Status.DesiredNumberScheduled
 		if len(test.pods) == 0 {
