@@ -39,7 +39,7 @@ if [ "$1" = history ]; then
 	{
 		"$REAL_KAMINO" release "$set"
 		"$REAL_KAMINO" release "$set" "$bad"
-		"$REAL_KAMINO" promote "$set" "$bad" --yes
+		"$REAL_KAMINO" promote "$set" "$bad"
 		kamino-sandbox scale pool1 8
 		kamino-sandbox reboot "${set}000002"
 	} >&2
