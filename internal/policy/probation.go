@@ -138,6 +138,7 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 	}
 	active := newcomer.Young(t.joins, t.version, w.now, limits) || t.acts || w.now.Sub(sum.Youngest) < limits.Watch
 	if !active && !t.look.Known() {
+		t.due = w.now.Add(sleepPace)
 		return // whoever decides about captures asks first
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
