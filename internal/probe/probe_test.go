@@ -175,7 +175,8 @@ func TestAServerIsNobodysHand(t *testing.T) {
 		_, _ = conn.Write(make([]byte, payload))
 		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
 		buffer := make([]byte, 1<<10)
-		for n := 0; err == nil; {
+		for err == nil {
+			var n int
 			n, err = conn.Read(buffer)
 			if strings.Contains(string(buffer[:n]), "ok") {
 				t.Errorf("%q was served", header)

@@ -67,8 +67,7 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 	if serving != nil && over(serving) && absent(measuring) {
 		return a.removePod(ctx, serving) // it waited in vain
 	}
-	answers := serving != nil && serving.Status.PodIP != "" && serving.Status.Phase == corev1.PodRunning
-	if !read(pods[onDisk], now).over() || len(neighbours) > 0 && !answers {
+	if !read(pods[onDisk], now).over() || len(neighbours) > 0 && !answers(serving) {
 		return nil
 	}
 	if absent(measuring) {
@@ -80,6 +79,11 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 		return a.make(ctx, node, control, a.measuringPod(control, controlling(neighbours, serving.Spec.NodeName), serving))
 	}
 	return nil
+}
+
+// answers tells whether the pod is there to be measured from.
+func answers(pod *corev1.Pod) bool {
+	return pod != nil && pod.Status.PodIP != "" && pod.Status.Phase == corev1.PodRunning
 }
 
 // controlling is the node to measure from, best another than the one that answers.
