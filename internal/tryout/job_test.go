@@ -137,13 +137,29 @@ func TestTheUsersJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.look("its end", func(f trial.Facts) bool { return f.Job.Result == trial.Passed })
-	// Another of its name is not believed.
+	// Another of its name is removed, whatever it came to, and one of the trial's own takes its place.
 	if err := a.removeJob(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	forged := a.jobFor(made, "t-0")
-	forged.Spec.Selector, forged.Spec.Template.Labels = nil, nil
-	w.look("its removal", func(f trial.Facts) bool { return f.Job.Result == trial.Pending })
+	user, err := parseJob(goodJob, w.tryout.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, err := w.kube.BatchV1().Jobs(w.tryout.Namespace).Create(t.Context(), a.jobFor(user, "t-0"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged.Status = made.Status
+	if forged, err = w.kube.BatchV1().Jobs(w.tryout.Namespace).UpdateStatus(t.Context(), forged, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.look("another", func(f trial.Facts) bool {
+		if f.Job.Result != trial.Pending {
+			t.Errorf("the forged one is believed: %+v", f.Job)
+		}
+		now, err := w.kube.BatchV1().Jobs(w.tryout.Namespace).Get(t.Context(), a.name(job), metav1.GetOptions{})
+		return err == nil && now.UID != forged.UID
+	})
 	w.clean()
 	if w.jobs() > 0 {
 		t.Error("it is left")
