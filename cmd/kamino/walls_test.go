@@ -45,7 +45,6 @@ var rooms = map[string]room{
 	"internal/spread":       {pure: true, own: "cloud imageversion"},
 	"internal/probation":    {pure: true, own: "cloud"},
 	"internal/trial":        {pure: true, own: "api cloud"},
-	"internal/trialmode":    {own: "api cloud"},
 	"internal/estimate":     {pure: true, own: "api"},
 	"internal/held":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":      {pure: true},

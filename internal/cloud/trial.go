@@ -77,22 +77,3 @@ type Trialist interface {
 	// one that was never begun it does nothing.
 	EndTrial(ctx context.Context, spec TrialSpec) (State, error)
 }
-
-// TrialMode is one way of trying versions in a pool, with what stands against it: nothing where it can be had.
-type TrialMode struct {
-	InPool   bool
-	Refusals []Refusal
-}
-
-// TrialModes tells of both ways what stands against them, the one apart first: it does not touch the pool.
-func TrialModes(ctx context.Context, power Trialist, ref ImageRef, removeBootstrap bool) ([]TrialMode, error) {
-	modes := []TrialMode{{InPool: false}, {InPool: true}}
-	for i := range modes {
-		var err error
-		modes[i].Refusals, err = power.PreflightTrial(ctx, TrialSpec{ImageRef: ref, InPool: modes[i].InPool, RemoveBootstrap: removeBootstrap})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return modes, nil
-}

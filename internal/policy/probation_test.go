@@ -36,6 +36,7 @@ func newTrust(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *trust {
 	s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.bad)
 	s.policy("all", func(spec *v1alpha1.PrototypePolicySpec) {
 		spec.Schedule.Cron = "0 3 1 1 *" // no capture comes in between
+		spec.Rollback.Mode = v1alpha1.RollbackAutomatic
 		if change != nil {
 			change(spec)
 		}
@@ -164,11 +165,10 @@ func (s *trust) acknowledge() {
 		s.Fatal("there is nothing to acknowledge")
 	}
 	for _, mark := range a.Marks {
-		for !func() bool {
+		for done := false; !done; {
 			r, err := rollback.OfMark(mark, s.cloud, s.pool).Pass(s.Context())
 			s.must(err)
-			return r.Done()
-		}() {
+			done = r.Done()
 		}
 	}
 }

@@ -40,6 +40,7 @@ metadata:
   name: all
 spec:
   rollback:
+    mode: Automatic
     joinTimeout: 6s
     unreadyTimeout: 2s
     daemonSetTimeout: 6s

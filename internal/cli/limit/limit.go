@@ -23,19 +23,14 @@ const (
 
 // Settings refuses values that the API does not take.
 func Settings(s v1alpha1.Settings) error {
-	if err := times(s); err != nil {
-		return err
+	for _, refuse := range []func(v1alpha1.Settings) error{times, donor, trial} {
+		if err := refuse(s); err != nil {
+			return err
+		}
 	}
-	if limit := s.OutOfService.MaxUnavailable; limit != nil && !meansNodes(limit) {
+	switch limit := s.OutOfService.MaxUnavailable; {
+	case limit != nil && !meansNodes(limit):
 		return fmt.Errorf("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
-	}
-	if err := donor(s); err != nil {
-		return err
-	}
-	if err := trial(s); err != nil {
-		return err
-	}
-	switch {
 	case !KnownUnknownFiles(s.Generalize.UnknownFiles):
 		return fmt.Errorf("--unknown-files must be Allow or Refuse, not %q", s.Generalize.UnknownFiles)
 	case s.Drain.GracePeriod != nil && s.Drain.GracePeriod.Duration < 0:

@@ -67,58 +67,84 @@ func moment(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
+// sentences, one a line.
+type sentences []string
+
+func (n *sentences) add(format string, args ...any) { *n = append(*n, fmt.Sprintf(format, args...)) }
+
 func historyNotes(h history.History) []string {
-	var lines []string
-	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	if h.Gone != nil {
-		add("%s%s.", strings.ToUpper(h.Gone.Message[:1]), h.Gone.Message[1:])
-	} else if len(h.Versions) == 0 {
-		add("Pool %s has no versions yet; its recipe names %s.", h.Pool, orNone(h.Recipe.Image))
-	} else if h.Recipe.Version == "" {
-		add("The recipe of pool %s names %s, which is none of these.", h.Pool, orNone(h.Recipe.Image))
+	var n sentences
+	n.recipe(h)
+	n.versions(h)
+	n.trust(h)
+	for _, v := range h.Versions {
+		if v.SavedRecipe != "" {
+			n.add("What the recipe lost with version %s is kept in Secret %s: `kamino restore %s --version %s` gives it back.", v.Version, v.SavedRecipe, h.Pool, v.Version)
+		}
 	}
+	n.bad(h)
+	if len(h.Versions) > 0 && len(h.Others) > 0 {
+		n.add("%s none of these versions.", runs(len(h.Others)))
+	}
+	for _, c := range h.Captures {
+		if c.Awaits {
+			n.add("Version %s waits to be promoted: `kamino promote %s %s`.", c.Version, h.Pool, c.Version)
+			continue
+		}
+		n.add("Prototype %s is capturing node %s as version %s.", c.Prototype, c.Donor, c.Version)
+	}
+	return n
+}
+
+// recipe says what it names, where that is no version that is there.
+func (n *sentences) recipe(h history.History) {
+	switch {
+	case h.Gone != nil:
+		n.add("%s%s.", strings.ToUpper(h.Gone.Message[:1]), h.Gone.Message[1:])
+	case len(h.Versions) == 0:
+		n.add("Pool %s has no versions yet; its recipe names %s.", h.Pool, orNone(h.Recipe.Image))
+	case h.Recipe.Version == "":
+		n.add("The recipe of pool %s names %s, which is none of these.", h.Pool, orNone(h.Recipe.Image))
+	}
+}
+
+// versions says which must not be used, and what is the matter with the others.
+func (n *sentences) versions(h history.History) {
 	for _, v := range h.Versions {
 		if v.Quarantined != "" {
-			add("Version %s is quarantined: %s", v.Version, orNone(v.Quarantined))
+			n.add("Version %s is quarantined: %s", v.Version, orNone(v.Quarantined))
 		}
 		if v.Error != "" {
-			add("Version %s: %s", v.Version, orNone(v.Error))
+			n.add("Version %s: %s", v.Version, orNone(v.Error))
 		}
 	}
+}
+
+// trust says when the pool went back by itself, and how nodes have joined.
+func (n *sentences) trust(h history.History) {
 	for _, r := range h.Returns {
 		if r.Acknowledged.IsZero() {
-			add("%s%s.", strings.ToUpper(r.Says(h.Pool).Message[:1]), r.Says(h.Pool).Message[1:])
+			said := r.Says(h.Pool).Message
+			n.add("%s%s.", strings.ToUpper(said[:1]), said[1:])
 		}
 	}
 	for _, v := range h.Versions {
 		if v.Joins != nil && v.Joins.Joined+v.Joins.Failed > 0 && (v.Use == history.Current || v.Suspect != "" || v.Joins.Failed > 0) {
-			add("Of version %s %s.", v.Version, joined(*v.Joins))
+			n.add("Of version %s %s.", v.Version, joined(*v.Joins))
 		}
 	}
-	for _, v := range h.Versions {
-		if v.SavedRecipe != "" {
-			add("What the recipe lost with version %s is kept in Secret %s: `kamino restore %s --version %s` gives it back.", v.Version, v.SavedRecipe, h.Pool, v.Version)
-		}
-	}
+}
+
+// bad says which quarantined versions are still in use.
+func (n *sentences) bad(h history.History) {
 	for _, v := range h.Bad() {
 		if v.Use == history.Current {
-			add("New nodes are still built from version %s, which is quarantined: `kamino rollback %s`.", v.Version, h.Pool)
+			n.add("New nodes are still built from version %s, which is quarantined: `kamino rollback %s`.", v.Version, h.Pool)
 		}
 		if len(v.Nodes) > 0 {
-			add("%s the quarantined version %s: %s", runs(len(v.Nodes)), v.Version, wording.Names(v.Nodes))
+			n.add("%s the quarantined version %s: %s", runs(len(v.Nodes)), v.Version, wording.Names(v.Nodes))
 		}
 	}
-	if len(h.Versions) > 0 && len(h.Others) > 0 {
-		add("%s none of these versions.", runs(len(h.Others)))
-	}
-	for _, c := range h.Captures {
-		if c.Awaits {
-			add("Version %s waits to be promoted: `kamino promote %s %s`.", c.Version, h.Pool, c.Version)
-			continue
-		}
-		add("Prototype %s is capturing node %s as version %s.", c.Prototype, c.Donor, c.Version)
-	}
-	return lines
 }
 
 // joined says how the nodes of a version have joined.
