@@ -151,8 +151,8 @@ func restoreWouldRoll(t *testing.T, s suite) {
 	if change.Done {
 		t.Skip("the harness's recipe loses nothing")
 	}
-	before, recipe := s.instances(t), s.recipe(t)
 	mend := s.rolling(t)
+	before, recipe := s.instances(t), s.recipe(t)
 	wantRefusal(t, s.p.SetRecipe(t.Context(), change))
 	if told := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t); len(told.Refusals) == 0 {
 		t.Errorf("a change that would be refused is %+v", told)

@@ -33,8 +33,8 @@ func setRecipeWouldRoll(t *testing.T, s suite) {
 	if len(change.Refusals) > 0 {
 		t.Fatalf("a pool that can be pointed at a version says %+v", change.Refusals)
 	}
-	before, recipe := s.instances(t), s.recipe(t)
 	mend := s.rolling(t)
+	before, recipe := s.instances(t), s.recipe(t)
 	wantRefusal(t, s.p.SetRecipe(t.Context(), change))
 	told := s.change(t, firstVersion, true)
 	if len(told.Refusals) == 0 || told.Refusals[0].Reason == "" || told.Refusals[0].Message == "" {
@@ -56,8 +56,8 @@ func setRecipeWouldRoll(t *testing.T, s suite) {
 
 func setCapacityWouldRoll(t *testing.T, s suite) {
 	s.start(t, s.a)
-	before, size := s.instances(t), s.capacity(t)
 	mend := s.rolling(t)
+	before, size := s.instances(t), s.capacity(t)
 	wantRefusal(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
 	s.Advance(t)
 	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
