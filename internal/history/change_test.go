@@ -125,6 +125,14 @@ func TestAVersionThatAwaitsItsPromotion(t *testing.T) {
 		case waits && (refusals != nil || promotion.Version != v3 || promotion.Trial != waiting.Tags[cloud.TagTrial]):
 			t.Errorf("a version that awaits its promotion: %+v, refused for %+v", promotion, refusals)
 		}
+		// In the pool, a trial has the recipe name the version for a while.
+		h.Recipe = cloud.Recipe{Version: v3, Image: v3}
+		if open, refusals := h.Promote(v3); phase == v1alpha1.PhaseTrying && (open.Done || reasons(refusals) != CaptureInFlight) {
+			t.Errorf("what the recipe names for a trial is promoted already: %+v, refused for %+v", open, refusals)
+		} else if phase == v1alpha1.PhasePromoting && !open.Done {
+			t.Errorf("what the recipe names is refused for %+v", refusals)
+		}
+		h.Recipe = cloud.Recipe{Version: v2, Image: v2}
 		if _, refusals := h.Rollback("", "why"); waits != (refusals == nil) {
 			t.Errorf("a rollback in phase %s is refused for %+v", phase, refusals)
 		}

@@ -132,6 +132,8 @@ type Capture struct {
 	Donor     string `json:"donor"`
 	// Awaits: the version is complete, and waits for a person to promote it. By itself it points the recipe at nothing.
 	Awaits bool `json:"awaits,omitempty"`
+	// Tries: the version is being tried. In the pool the recipe names it meanwhile, and then again what it named before.
+	Tries bool `json:"tries,omitempty"`
 }
 
 // Of tells the history.
@@ -212,7 +214,7 @@ func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 			continue
 		}
 		captures = append(captures, Capture{Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
-			Awaits: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion})
+			Awaits: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion, Tries: p.Status.Phase == v1alpha1.PhaseTrying})
 	}
 	slices.SortFunc(captures, func(a, b Capture) int { return cmp.Compare(a.Prototype, b.Prototype) })
 	return captures

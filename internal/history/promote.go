@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -33,6 +34,11 @@ func (v Version) promotable() bool { return retention.Proven(v.Proof) && v.Proto
 
 func (v Version) lostProof() bool { return retention.LostProof(v.Prototype, v.Proof) }
 
+// tries tells whether a capture is trying the version, so that the recipe names it for a while at most.
+func (h History) tries(version string) bool {
+	return slices.ContainsFunc(h.Captures, func(c Capture) bool { return c.Tries && same(c.Version, version) })
+}
+
 // Promote decides about pointing the pool at a version that is complete and not in use: the end of a capture whose
 // promotion was refused, or which was called off while its image was being made. Unlike a rollback it quarantines
 // nothing, needs no version of the pool's own to start from, and does to the recipe all that the capture would have
@@ -51,7 +57,7 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 		return Promotion{}, refuse(VersionIncomplete, "wait until it is, or name another", "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
 	}
 	p := Promotion{Pool: h.Pool, Version: v.Version, Prototype: v.Prototype, Trial: v.Trial, From: h.Recipe.Image}
-	if same(v.Version, h.Recipe.Version) && !h.Recipe.Latest {
+	if same(v.Version, h.Recipe.Version) && !h.Recipe.Latest && !h.tries(v.Version) {
 		p.Done = true
 		return p, nil
 	}

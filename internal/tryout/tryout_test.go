@@ -101,15 +101,12 @@ func TestAPoolGetsMoreThanOne(t *testing.T) {
 	w.subject.Instances = append(w.subject.Instances, cloud.Instance{ID: "cloud:///t-1", CreatedAt: noon})
 	w.node("t-1", true)
 	bystander := w.node("w-1", true)
-	for range 3 {
-		if f := w.look("the younger", nil); f.Node != "" {
+	w.look("the younger takes no pods", func(f trial.Facts) bool {
+		if f.Node != "" {
 			t.Fatalf("judged is %s", f.Node)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if !w.get("t-1").Spec.Unschedulable {
-		t.Error("the younger takes pods")
-	}
+		return w.get("t-1").Spec.Unschedulable
+	})
 	w.node("t-0", true)
 	w.look("the older", func(f trial.Facts) bool { return f.Node == "t-0" })
 	w.untouched(bystander)

@@ -37,25 +37,6 @@ func (w *World) Snapshots(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// ScaleSets lists the names of the scale sets that are in the resource group, of the sandbox's pools and of others.
-func (w *World) ScaleSets(ctx context.Context) ([]string, error) {
-	client, err := w.scaleSets()
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for pager := client.NewListPager(w.site.ResourceGroup, nil); pager.More(); {
-		page, err := pager.NextPage(ctx)
-		if err != nil {
-			return nil, brief(err)
-		}
-		for _, s := range page.Value {
-			names = append(names, *s.Name)
-		}
-	}
-	return names, nil
-}
-
 // Versions of the images that a pool's captures published, in no order, as the SDK tells of them: none for a pool
 // that was never captured.
 func (w *World) Versions(ctx context.Context, pool string) ([]*armcompute.GalleryImageVersion, error) {
