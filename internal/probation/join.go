@@ -146,6 +146,9 @@ func (j Join) left(now, calm time.Time, limits Limits) Join {
 	}
 	if j.Took == 0 && !j.Running.IsZero() && now.Sub(began) > limits.Join {
 		j.Outcome, j.Why = Failed, "its instance was removed, and its node was never Ready"
+		if j.Late.IsZero() {
+			j.Late = began.Add(limits.Join)
+		}
 		return j
 	}
 	j.Outcome, j.Why = Uncounted, "is gone, and nobody saw whether it would join"

@@ -80,13 +80,13 @@ func TestWhoIsGone(t *testing.T) {
 	}
 	const unseen = "is gone, and nobody saw whether it would join"
 	want := append([]Join(nil), before...)
-	want[2].Outcome, want[2].Why = Failed, "its instance was removed, and its node was never Ready"
+	want[2].Outcome, want[2].Why, want[2].Late = Failed, "its instance was removed, and its node was never Ready", ago(5)
 	want[3].Outcome, want[3].Why = Uncounted, unseen
 	want[4].Outcome, want[4].Why = Uncounted, unseen
 	if diff := cmp.Diff(want, Judge(noon, time.Time{}, nil, before, Limits{})); diff != "" {
 		t.Error(diff)
 	}
-	want[2].Outcome, want[2].Why = Uncounted, unseen
+	want[2].Outcome, want[2].Why, want[2].Late = Uncounted, unseen, time.Time{}
 	if diff := cmp.Diff(want, Judge(noon, ago(14), nil, before, Limits{})); diff != "" {
 		t.Errorf("after an outage: %s", diff)
 	}

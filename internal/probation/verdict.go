@@ -19,9 +19,6 @@ const Healthy = 80
 // Pause is the shortest time between two times that a pool goes back by itself.
 const Pause = 24 * time.Hour
 
-// sameTime is how far apart two joins may have begun for what befell the one to tell something of the other.
-const sameTime = time.Hour
-
 // Facts are what is known of a pool and of what surrounds it.
 type Facts struct {
 	Now  time.Time
@@ -133,7 +130,7 @@ func Decide(f Facts) Verdict {
 		return Verdict{State: Watching, Message: f.count()}
 	}
 	state, why := f.frozen()
-	switch own, sure := fires(f.own(judged, allFailed)), fires(f.own(judged, noneJoined)); {
+	switch own, sure := fires(f.own(judged, Failed)), fires(f.own(judged, Failed, Waiting)); {
 	case len(own) == 0:
 		state, why = Everywhere, "the nodes that other pools got at that time did not join either, so that something else is the cause"
 	case len(sure) == 0:
@@ -147,22 +144,6 @@ func Decide(f Facts) Verdict {
 		return Verdict{State: state, Failed: failed, Message: against + "; the pool stays on it, because " + why}
 	}
 	return Verdict{Do: GoBack, State: Bad, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the one before"}
-}
-
-// own are the judged joins without the failures that befell every other pool at the time. They stay what they are once that
-// is mended, so that no version is gone back from for them then.
-func (f Facts) own(judged []Join, befell func([]Join) bool) []Join {
-	return slices.DeleteFunc(slices.Clone(judged), func(join Join) bool {
-		return join.Outcome == Failed && befell(contemporaries(f.Elsewhere, join))
-	})
-}
-
-// contemporaries are the joins that began at about the same time. One that was Ready before the other began tells nothing of
-// what kept that one.
-func contemporaries(joins []Join, with Join) []Join {
-	return slices.DeleteFunc(slices.Clone(joins), func(join Join) bool {
-		return join.Running.Sub(with.Running).Abs() > sameTime || join.Outcome == Joined && join.Took > 0 && join.Running.Add(join.Took).Before(with.Running)
-	})
 }
 
 // countertest has the next node of the version that the pool went back to decide about the one that it went back from.
@@ -194,36 +175,6 @@ func (f Facts) frozen() (state State, why string) {
 		return SwitchedOff, "its policy does not ask to go back"
 	}
 	return "", ""
-}
-
-// allFailed tells that all that were judged failed, and that there were some.
-func allFailed(joins []Join) bool {
-	judged := 0
-	for _, join := range joins {
-		switch join.Outcome {
-		case Joined:
-			return false
-		case Failed:
-			judged++
-		case Waiting, Uncounted:
-		}
-	}
-	return judged > 0
-}
-
-// noneJoined tells that none has joined, and that some failed or are awaited.
-func noneJoined(joins []Join) bool {
-	counted := 0
-	for _, join := range joins {
-		switch join.Outcome {
-		case Joined:
-			return false
-		case Failed, Waiting:
-			counted++
-		case Uncounted:
-		}
-	}
-	return counted > 0
 }
 
 // judgedOf are the joins of a version that joined or failed, and began to run behind the given time, in their order.

@@ -1,0 +1,49 @@
+package probation
+
+import (
+	"slices"
+	"time"
+)
+
+// sameTime is how far apart two joins may have begun for the failure of the one to excuse that of the other.
+const sameTime = time.Hour
+
+// own are the judged joins without the failures that befell other pools at the time, which those of the named outcomes show
+// unless joins worked meanwhile. They stay what they are once that is mended, so that no version is gone back from for them then.
+func (f Facts) own(judged []Join, excuses ...Outcome) []Join {
+	return slices.DeleteFunc(slices.Clone(judged), func(join Join) bool {
+		return join.Outcome == Failed && !join.couldHave(f.Elsewhere) && slices.ContainsFunc(f.Elsewhere, func(other Join) bool {
+			return slices.Contains(excuses, other.Outcome) && join.sharesFate(other)
+		})
+	})
+}
+
+// couldHave tells whether a node elsewhere became Ready when this one might have: it had itself run for at least half as long as
+// that one took, and a third of its own time still lay ahead. One that was Ready earlier tells nothing of what kept this one; one
+// that became so later may only tell that what kept both is over, and that nobody waited for this one any more.
+func (j Join) couldHave(elsewhere []Join) bool {
+	late := j.late()
+	last := late.Add(-late.Sub(j.Running) / 3)
+	return slices.ContainsFunc(elsewhere, func(other Join) bool {
+		ready := other.Running.Add(other.Took)
+		return other.Outcome == Joined && !ready.Before(j.Running.Add(other.Took/2)) && !ready.After(last)
+	})
+}
+
+// sharesFate tells whether the one that did not join, or is awaited, was kept from it at the same time. What is awaited counts
+// only if it began before this one had been late for long: later there is always something awaited.
+func (j Join) sharesFate(other Join) bool {
+	if other.Outcome == Waiting {
+		late := j.late()
+		return other.Running.Sub(j.Running) >= -sameTime && !other.Running.After(late.Add(late.Sub(j.Running)/3))
+	}
+	return other.Running.Sub(j.Running).Abs() <= sameTime
+}
+
+// late is since when a join that failed was late: until then it was seen to be there, and not Ready.
+func (j Join) late() time.Time {
+	if j.Late.After(j.Running) {
+		return j.Late
+	}
+	return j.Running.Add(Limits{}.Defaulted().Join) // nobody looked at that time
+}

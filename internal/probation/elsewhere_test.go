@@ -1,0 +1,100 @@
+package probation
+
+import (
+	"testing"
+	"time"
+)
+
+// minute of an hour in which pools get nodes.
+func minute(m float64) time.Time { return noon.Add(time.Duration(m * float64(time.Minute))) }
+
+// readyAt is a join elsewhere that began at one minute and was Ready at another.
+func readyAt(began, ready float64) Join {
+	return Join{Version: "x", Running: minute(began), Outcome: Joined, Took: minute(ready).Sub(minute(began))}
+}
+
+// notReady is one that began at a minute, and is not.
+func notReady(outcome Outcome, began float64) Join {
+	return Join{Version: "x", Running: minute(began), Outcome: outcome, Late: minute(began + 14)}
+}
+
+// lateAt are joins of a version's first nodes that began at those minutes, and were late a quarter of an hour later.
+func lateAt(minutes ...float64) []Join {
+	var joins []Join
+	for _, m := range minutes {
+		joins = append(joins, Join{Version: "2026.03.09", Running: minute(m), Outcome: Failed, Late: minute(m + 15)})
+	}
+	return joins
+}
+
+// TestWhatOtherPoolsTell of nodes that began at 0 and 3 and were late at 15 and 18: whether joins worked when they might have joined.
+func TestWhatOtherPoolsTell(t *testing.T) {
+	for name, test := range map[string]struct {
+		elsewhere []Join
+		want      State
+	}{
+		"nothing":                                  {nil, Bad},
+		"others joined meanwhile":                  {[]Join{readyAt(3, 6), notReady(Failed, 1)}, Bad},
+		"others began a little earlier":            {[]Join{readyAt(2, 6), notReady(Failed, 1)}, Bad},
+		"others were Ready before":                 {[]Join{readyAt(-3, -1), notReady(Failed, 1)}, Everywhere},
+		"others had hardly more to do":             {[]Join{readyAt(-8, 3.5), notReady(Failed, 1)}, Everywhere},
+		"only the second one could have":           {[]Join{readyAt(8, 11.5), notReady(Failed, 1)}, Everywhere},
+		"at the last moment":                       {[]Join{readyAt(6, 10), notReady(Failed, 1)}, Bad},
+		"it was over when these were late":         {[]Join{readyAt(5, 17), notReady(Failed, 1)}, Everywhere},
+		"it was over when these were gone":         {[]Join{readyAt(20, 32), notReady(Failed, 1)}, Everywhere},
+		"over, and nobody else failed":             {[]Join{readyAt(20, 32)}, Bad},
+		"some join afterwards":                     {[]Join{readyAt(40, 43), notReady(Failed, 1)}, Everywhere},
+		"others failed within the hour":            {[]Join{notReady(Failed, 60)}, Everywhere},
+		"others failed longer ago":                 {[]Join{notReady(Failed, -61)}, Bad},
+		"others are awaited":                       {[]Join{notReady(Waiting, 10)}, Awaited},
+		"others are awaited that began just then":  {[]Join{notReady(Waiting, 20)}, Awaited},
+		"others are awaited that began much later": {[]Join{notReady(Waiting, 25)}, Bad},
+		"others have been awaited for hours":       {[]Join{notReady(Waiting, -100)}, Bad},
+		"some failed, some are awaited":            {[]Join{notReady(Waiting, 10), notReady(Failed, 1)}, Everywhere},
+		"others tell nothing":                      {[]Join{notReady(Uncounted, 1)}, Bad},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := pool("")
+			f.Joins, f.Elsewhere = lateAt(0, 3), test.elsewhere
+			if got := Decide(f); got.State != test.want {
+				t.Errorf("%s: %s, want %s", got.State, got.Message, test.want)
+			}
+		})
+	}
+}
+
+// TestAnOutageExcusesAllIn: whenever it begins and ends, however long nodes take by themselves, and whoever removes them behind a
+// quarter of an hour: no pool whose nodes failed within it goes back, as long as some of another pool were kept as well.
+func TestAnOutageExcusesAllIn(t *testing.T) {
+	const begins = 0.0
+	for ends := 16.0; ends <= 120; ends += 4 {
+		for began := begins; began+15 <= ends; began++ { // the last of those that were kept until they were late
+			f := pool("")
+			f.Joins = lateAt(began, began+0.5)
+			f.Elsewhere = []Join{notReady(Failed, max(began-10, begins))}
+			for other := began - 20; other <= ends+30; other += 2 { // all that others got, and what became of those
+				switch {
+				case other+3 <= begins:
+					f.Elsewhere = append(f.Elsewhere, readyAt(other, other+3))
+				case other+15 > ends:
+					f.Elsewhere = append(f.Elsewhere, readyAt(other, max(other+3, ends)))
+				default:
+					f.Elsewhere = append(f.Elsewhere, notReady(Failed, other))
+				}
+			}
+			if got := Decide(f); got.State != Everywhere {
+				t.Fatalf("an outage of %g minutes, nodes that began at %g: %s, %s", ends, began, got.State, got.Message)
+			}
+		}
+	}
+}
+
+// TestTheLateOfLimits: what nobody saw late has the standard time.
+func TestTheLateOfLimits(t *testing.T) {
+	if got := (Join{Running: noon}).late().Sub(noon); got != (Limits{}).Defaulted().Join {
+		t.Errorf("late after %s", got)
+	}
+	if got := (Join{Running: noon, Late: noon.Add(time.Second)}).late().Sub(noon); got != time.Second {
+		t.Errorf("late after %s", got)
+	}
+}
