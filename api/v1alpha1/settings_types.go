@@ -245,7 +245,8 @@ const (
 // TrialSettings say how an image version is tried before the pool uses it: a node is built from it, judged by named checks,
 // and removed.
 type TrialSettings struct {
-	// Mode is where the trial node is built. Off if absent.
+	// Mode is where the trial node is built. If a policy leaves it out, it is found by what the pool allows, and each
+	// Prototype carries what was found. In a Prototype, Off if absent: it was decided before there were trials.
 	// +optional
 	Mode TrialMode `json:"mode,omitempty"`
 

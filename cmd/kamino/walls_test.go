@@ -45,6 +45,7 @@ var rooms = map[string]room{
 	"internal/spread":       {pure: true, own: "cloud imageversion"},
 	"internal/probation":    {pure: true, own: "cloud"},
 	"internal/trial":        {pure: true, own: "api cloud"},
+	"internal/trialmode":    {own: "api cloud"},
 	"internal/estimate":     {pure: true, own: "api"},
 	"internal/held":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":      {pure: true},
@@ -94,11 +95,11 @@ var rooms = map[string]room{
 	"internal/capture":  {own: "admission api capture/plan cloud held history imageversion kured membership node nodestate retention savedrecipe selection spread trial", foreign: kubeLoop},
 	"internal/tryout":   {own: "api cloud nodestate probe trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/replace":  {own: "api cloud kured membership node nodestate replace/plan", foreign: kubeClient},
-	"internal/doctor":   {own: "admission api cloud held history imageversion joining kured membership node nodestate selection spread wording", foreign: kubeClient},
+	"internal/doctor":   {own: "admission api cloud held history imageversion joining kured membership node nodestate selection spread trialmode wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/newcomer": {own: "api cloud history imageversion nodestate probation", foreign: kubeClient},
 	"internal/metrics":  {own: "admission api capture capture/plan cloud history imageversion joining membership probation selection spread", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "admission api capture cloud expression held history imageversion joining membership newcomer nodecache nodestate probation rollback rollback/plan schedule selection spread wording", foreign: kubeLoop},
+	"internal/policy":   {own: "admission api capture cloud expression held history imageversion joining membership newcomer nodecache nodestate probation rollback rollback/plan schedule selection spread trialmode wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},
@@ -109,7 +110,7 @@ var rooms = map[string]room{
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
 		own: "admission api capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize held imageversion joining membership metrics " +
-			"newcomer node nodecache nodestate policy policyfile pool replace replace/plan savedrecipe selection spread tryout wording",
+			"newcomer node nodecache nodestate policy policyfile pool replace replace/plan savedrecipe selection spread trialmode tryout wording",
 		foreign: kubeLoop,
 	},
 

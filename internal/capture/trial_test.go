@@ -244,3 +244,24 @@ func TestAVersionThatHasPassedIsNotTriedAgain(t *testing.T) {
 		t.Error(verdict(p))
 	}
 }
+
+// TestAPrototypeThatSaysNoModeIsNotTried: it was decided before there were trials, and goes on as it was decided, wherever it is.
+// What was decided is the Prototype's spec, which nobody can change; so no process that comes later takes it for another.
+func TestAPrototypeThatSaysNoModeIsNotTried(t *testing.T) {
+	for name, begin := range map[string]func(testing.TB, v1alpha1.TrialMode, ...func(*v1alpha1.Prototype)) *proving{"from its beginning": trying, "its version is complete": published} {
+		t.Run(name, func(t *testing.T) {
+			v := begin(t, "", func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial = v1alpha1.TrialSettings{} })
+			p := v.play()
+			w := v.cloud.World()
+			if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || w.Pools[0].Recipe.Version != triedVersion {
+				t.Fatalf("%s; the recipe names %q", verdict(p), w.Pools[0].Recipe.Version)
+			}
+			if begun := w.Count(memory.ByCaller, memory.EffectBeginTrial, ""); begun != 0 || p.Status.Trial != nil || v.tagged(cloud.TagTrial, "") {
+				t.Errorf("%d trials were begun, and the status has %+v", begun, p.Status.Trial)
+			}
+			if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTried); c != nil {
+				t.Errorf("it says of a trial: %+v", c)
+			}
+		})
+	}
+}

@@ -96,7 +96,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool are kept, at least 2")
 	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "by how many nodes the pool grows afterwards")
 	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to be Ready; exit code 4 if they do not")
-	flags.StringVar((*string)(&s.Trial.Mode), "trial", "", "where a trial node is built from the version before the pool uses it: Apart, InPool or Off (default Off)")
+	flags.StringVar((*string)(&s.Trial.Mode), "trial", "", "where a trial node is built from the version before the pool uses it: Apart, InPool or Off (default: by what the pool allows)")
 	flags.DurationVar(&c.soak, "soak", v1alpha1.DefaultSoak, "how long the trial node must stay Ready")
 	flags.DurationVar(&s.Trial.Timeout.Duration, "trial-timeout", v1alpha1.DefaultTrialTimeout, "how long the trial may take, with attempts that could not tell")
 	flags.StringSliceVar(&s.Trial.IgnoreDaemonSets, "trial-ignore-daemonset", nil, "DaemonSet, as NAMESPACE/NAME, that need not be Ready on the trial node; may be repeated")
@@ -241,7 +241,9 @@ func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder
 		if chosen == "" {
 			return refusal(fmt.Sprintf("node %s can't be captured", c.beginning.Node), unknown)
 		}
-		c.beginning.Take(d, chosen)
+		if err := c.beginning.Take(ctx, d, chosen); err != nil {
+			return err
+		}
 	}
 	if err := c.check(ctx, d.Prototype, h); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/drive/drivetest"
+	"github.com/kamino-dev/kamino/internal/tryout"
 )
 
 // testNow is the time in every transcript.
@@ -32,7 +33,8 @@ func testCommand() int {
 		return testPast(os.Getenv("KAMINO_TEST_PAST")), nil
 	}
 	f.Engine = func(c *cluster.Connection, provider cloud.Provider, o *Options) drive.Engine {
-		real := &capture.Engine{Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Image: o.Image, Now: f.Now}
+		look := &tryout.Tryout{Kube: c.Kube, Namespace: o.Namespace, Image: o.Image, Same: provider.SameInstance}
+		real := &capture.Engine{Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Image: o.Image, Now: f.Now, Tryout: look}
 		return &drivetest.Engine{Engine: real, Client: c.Client, Script: os.Getenv("KAMINO_TEST_SCRIPT"), Now: f.Now, Pause: 10 * time.Millisecond}
 	}
 	return f.Run(ctx, os.Args[1:])

@@ -19,6 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/spread"
+	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
 // donor is a node that might become one.
@@ -121,6 +122,10 @@ func (d *Doctor) join(ctx context.Context, p *v1alpha1.Prototype, of donor) (joi
 	}
 	answer, err := membership.Joins(ctx, d.Kube, membership.FactsOf(ctx, d.Cloud, n, cloud.PoolID(p.Spec.PoolID)))
 	p.Spec.Settings.Generalize.Profile = answer.Profile
+	if err != nil {
+		return answer, err
+	}
+	p.Spec.Settings.Trial.Mode, err = trialmode.Find(ctx, d.Cloud, cloud.PoolID(p.Spec.PoolID), p.Spec.Version, p.Spec.Settings)
 	return answer, err
 }
 

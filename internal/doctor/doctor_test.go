@@ -29,6 +29,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/tryout"
 )
 
 var now = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
@@ -80,7 +81,8 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 		Prototypes: func(context.Context) ([]v1alpha1.Prototype, error) { return nil, nil },
 	}
 	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
-		engine := &capture.Engine{Client: objects, Kube: kube, Cloud: d.Cloud, Namespace: "ours", Image: "kamino:test", Now: d.Now, Log: logr.Discard()}
+		engine := &capture.Engine{Client: objects, Kube: kube, Cloud: d.Cloud, Namespace: "ours", Image: "kamino:test", Now: d.Now, Log: logr.Discard(),
+			Tryout: &tryout.Tryout{Kube: kube, Namespace: "ours", Image: "kamino:test", Same: d.Cloud.SameInstance}}
 		return engine.Case(ctx, p)
 	}
 	return d, world, pool

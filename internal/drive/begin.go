@@ -19,6 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
 // maxTries is how often a decision is made anew because somebody else's came in between.
@@ -83,15 +84,34 @@ type Beginning struct {
 }
 
 // Decide looks at the cluster and finds the Prototype that the capture is done under. A new one has the profile that the settings
-// name, or the one by which its nodes are seen to join.
+// name, or the one by which its nodes are seen to join, and the trial that they name, or the one that its pool allows.
 func (b *Beginning) Decide(ctx context.Context) (Decision, error) {
-	d, found, err := b.decide(cloud.OneLook(ctx))
-	if err != nil || d.Existing || b.Settings.Generalize.Profile != "" {
+	ctx = cloud.OneLook(ctx)
+	d, found, err := b.decide(ctx)
+	if err != nil || d.Existing {
 		return d, err
 	}
-	d.Joins, err = membership.Joins(ctx, b.Cluster.Kube, membership.FactsOf(ctx, b.Cloud, found.Node, found.Pool.ID))
-	d.Prototype.Spec.Settings.Generalize.Profile = d.Joins.Profile
-	return d, err
+	if b.Settings.Generalize.Profile == "" {
+		d.Joins, err = membership.Joins(ctx, b.Cluster.Kube, membership.FactsOf(ctx, b.Cloud, found.Node, found.Pool.ID))
+		d.Prototype.Spec.Settings.Generalize.Profile = d.Joins.Profile
+		if err != nil {
+			return d, err
+		}
+	}
+	return d, b.findTrial(ctx, &d)
+}
+
+// findTrial has a new Prototype say where its version is tried. A cloud that can't be asked is asked again by the preflight.
+func (b *Beginning) findTrial(ctx context.Context, d *Decision) error {
+	spec := &d.Prototype.Spec
+	settings := spec.Settings
+	settings.Trial.Mode = b.Settings.Trial.Mode
+	mode, err := trialmode.Find(ctx, b.Cloud, cloud.PoolID(spec.PoolID), spec.Version, settings)
+	if said := (*cloud.Error)(nil); err != nil && !errors.As(err, &said) {
+		return err
+	}
+	spec.Settings.Trial.Mode = mode
+	return nil
 }
 
 // Unknown is why nobody can tell the profile of a new capture; empty where it is known.
@@ -103,8 +123,9 @@ func (d Decision) Unknown() []cloud.Refusal {
 }
 
 // Take names the profile of a capture that nothing tells.
-func (b *Beginning) Take(d *Decision, profile v1alpha1.Profile) {
+func (b *Beginning) Take(ctx context.Context, d *Decision, profile v1alpha1.Profile) error {
 	b.Settings.Generalize.Profile, d.Prototype.Spec.Settings.Generalize.Profile = profile, profile
+	return b.findTrial(ctx, d)
 }
 
 func (b *Beginning) decide(ctx context.Context) (Decision, *Donor, error) {

@@ -310,7 +310,7 @@ func (f Facts) measured(m Measure, limit time.Duration) (Result, string) {
 
 func soaked(f Facts) (Result, string) {
 	if f.since(f.Changed) < f.Limits.Soak {
-		return Pending, fmt.Sprintf("node %s is watched", f.Node)
+		return Pending, fmt.Sprintf("node %s is watched for %s more", f.Node, minutes(f.Limits.Soak-f.since(f.Changed)))
 	}
 	return Passed, fmt.Sprintf("node %s has stayed Ready for %s", f.Node, span(f.Limits.Soak))
 }
@@ -320,6 +320,14 @@ func because(why string) string {
 		return ""
 	}
 	return " (" + why + ")"
+}
+
+// minutes that are left, the begun one counted: a status that tells it is not to be written at each look.
+func minutes(left time.Duration) string {
+	if n := int((left + time.Minute - 1) / time.Minute); n > 1 {
+		return fmt.Sprintf("at most %d minutes", n)
+	}
+	return "at most a minute"
 }
 
 // span is a time as sentences have it.

@@ -42,7 +42,8 @@ var worlds = map[string]struct {
 	says   string
 }{
 	"good":                    {good, nil, Passed, "every check has passed"},
-	"a soak that is not over": {young, nil, Pending, "Soaked: node trial-0 is watched"},
+	"a soak that is not over": {young, nil, Pending, "Soaked: node trial-0 is watched for at most 7 minutes more"},
+	"a soak's last minute":    {young, func(f *Facts) { f.Limits.Soak = 3*time.Minute + time.Second }, Pending, "Soaked: node trial-0 is watched for at most a minute more"},
 
 	"no instance yet": {young, func(f *Facts) { f.Instance = Instance{} }, Pending, "Provisioned: the cloud makes the instance"},
 	"no quota": {young, func(f *Facts) { f.Instance = Instance{Refused: "12 of 12 cores are used"} }, Inconclusive,
@@ -90,7 +91,7 @@ var worlds = map[string]struct {
 	"a pull":                {young, func(f *Facts) { f.Images = Measure{Failed, "was pulled"} }, Failed, "Images: was pulled"},
 	"a Job that fails":      {young, func(f *Facts) { f.Job = Measure{Failed, "exit code 1"} }, Failed, "Job: exit code 1"},
 
-	"unread once":     {young, func(f *Facts) { f.Unread = 3 }, Pending, "Soaked: node trial-0 is watched"},
+	"unread once":     {young, func(f *Facts) { f.Unread = 3 }, Pending, "Soaked: node trial-0 is watched for at most 7 minutes more"},
 	"unread for long": {young, func(f *Facts) { f.Unread = 4 }, Inconclusive, "the last 4 looks at the trial failed"},
 	"passed, unread":  {good, func(f *Facts) { f.Unread = 9 }, Passed, "every check has passed"},
 	"failed, unread":  {young, func(f *Facts) { f.Unread, f.Twins = 9, []string{"w-1"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1"},
