@@ -106,6 +106,9 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 		if report.Leaving, err = o.measureLeaving(ctx, w); err != nil {
 			return Capture{}, err
 		}
+		if report.Trying, err = o.measureTrying(ctx, w, donor); err != nil {
+			return Capture{}, err
+		}
 	}
 	report.KaminoBytes, err = size(o.Kamino)
 	if err == nil {

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -48,6 +49,8 @@ type Capture struct {
 	Stops int `json:"stops"`
 	// Leaving is a capture in the same sandbox whose donor does not return; nil if none was measured.
 	Leaving *Leaving `json:"leaving,omitempty"`
+	// Trying is a capture in the same sandbox whose version is tried; nil if none was measured.
+	Trying *Trying `json:"trying,omitempty"`
 	// Latencies of the run, the sandbox's own beside them.
 	Latencies []Latency `json:"latencies"`
 }
@@ -62,7 +65,7 @@ type check struct {
 func (r Report) Markdown(w io.Writer) error {
 	var rows [][3]string
 	if r.Capture != nil {
-		rows = append(append(rows, r.Capture.rows()...), r.Capture.leavingRows()...)
+		rows = slices.Concat(rows, r.Capture.rows(), r.Capture.leavingRows(), r.Capture.tryingRows())
 	}
 	if r.Defaults != nil {
 		rows = append(rows, r.Defaults.defaultRows()...)
@@ -146,12 +149,12 @@ func (r Capture) rows() [][3]string {
 func (r Capture) cost() float64 { return r.Child.CPU.Seconds() / r.Yardstick.Seconds() }
 
 func (r Capture) checks() []check {
-	return []check{
-		{"ratio", r.Donor.Ratio() > maxRatio},
-		{"CPU", r.cost() > maxCPU},
-		{"memory", r.Child.PeakRSS > maxRSS},
-		{"requests", r.Requests.Counted > maxRequests},
-	}
+	return append(r.tryingChecks(),
+		check{"ratio", r.Donor.Ratio() > maxRatio},
+		check{"CPU", r.cost() > maxCPU},
+		check{"memory", r.Child.PeakRSS > maxRSS},
+		check{"requests", r.Requests.Counted > maxRequests},
+	)
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -32,6 +32,10 @@ func TestTheLatenciesAreTold(t *testing.T) {
 	with := *run(false)
 	with.TimeScale, with.Child = 1, Child{Wall: time.Minute, CPU: time.Second, PeakRSS: 1 << 20}
 	with.Leaving = &Leaving{Child: Child{CPU: 2 * time.Second, PeakRSS: 2 << 20}, Requests: Requests{Counted: 7, Polls: 3}, Simulated: 90 * time.Second}
+	with.Trying = &Trying{
+		Child: Child{CPU: 3 * time.Second, PeakRSS: 3 << 20}, Requests: Requests{Counted: 9, Polls: 4},
+		Trial: 3 * time.Minute, Join: 40 * time.Second, Soak: 2 * time.Minute,
+	}
 	text.Reset()
 	if err := (Report{Capture: &with}).Markdown(&text); err != nil {
 		t.Fatal(err)
@@ -39,6 +43,9 @@ func TestTheLatenciesAreTold(t *testing.T) {
 	for _, line := range []string{
 		"| a capture whose donor returns | CPU 1.00 s, 1.0 MiB, 0 requests and 0 polls, 1.0 min of the cloud's time |",
 		"| a capture whose donor is removed, its pool grown before | CPU 2.00 s, 2.0 MiB, 7 requests and 3 polls, 1.5 min of the cloud's time |",
+		"| a trial beside the pool, from its begin to its verdict | 180.0 s (node Ready after 40.0 s, soak 120.0 s) |  |",
+		"| of it beyond the cloud, the node and the soak | 20.0 s | at most 60 s |",
+		"| what the trial adds to a capture | CPU 2.00 s, 9 requests and 4 polls |  |",
 	} {
 		if !strings.Contains(text.String(), line) {
 			t.Errorf("%q is not in\n%s", line, &text)
@@ -51,6 +58,10 @@ func TestTheLatenciesAreTold(t *testing.T) {
 	dear.Yardstick = 300 * time.Millisecond
 	if missed := (Report{Capture: &dear}).Missed(); len(missed) > 0 {
 		t.Errorf("one that costs three times is beyond: %v", missed)
+	}
+	slow := Capture{Yardstick: time.Second, Donor: Times{OutOfService: time.Second, Drain: time.Second}, Trying: &Trying{Trial: time.Hour, Child: Child{PeakRSS: maxRSS + 1}}}
+	if missed := (Report{Capture: &slow}).Missed(); !slices.Equal(missed, []string{"trial's own time", "memory with a trial"}) {
+		t.Errorf("a trial that nobody waits for an hour is beyond: %v", missed)
 	}
 	for _, l := range set(azure.Latencies{}, machine.Latencies{}) {
 		if !strings.Contains(text.String(), "\n| "+l.Of+" | ") {
