@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -166,6 +167,9 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	case v.Version == h.Prior, v.Version == h.fallback():
 		return Retirement{}, refuse(VersionPrior, "keep it, or quarantine it first if it is bad",
 			"version %s is what a rollback of pool %s goes to", v.Version, h.Pool)
+	case slices.ContainsFunc(h.Returns, func(back Return) bool { return back.Version == v.Version && back.Acknowledged.IsZero() }):
+		return Retirement{}, refuse(WentBack, fmt.Sprintf("acknowledge that first: `kamino release %s`", h.Pool),
+			"pool %s went back from version %s by itself, and what stops its captures until a person has seen to it would go with the version", h.Pool, v.Version)
 	case v.State == cloud.Pending:
 		return Retirement{}, refuse(VersionIncomplete, "wait until it is done",
 			"the cloud is still making version %s of pool %s", v.Version, h.Pool)

@@ -3,11 +3,11 @@ package history
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/retention"
 )
 
 // VersionSuspect: a pool went back from the version by itself, and nobody has acknowledged that.
@@ -38,9 +38,9 @@ type Return struct {
 func Returns(images []cloud.Image) []Return {
 	var all []Return
 	for _, image := range images {
-		at, acknowledged, _ := strings.Cut(image.Tags[cloud.TagWentBack], " ")
+		at, acknowledged := retention.WentBack(image.Tags[cloud.TagWentBack])
 		r := Return{
-			Version: image.Version, To: image.Tags[cloud.TagRolledBack], At: moment(at), Acknowledged: moment(acknowledged), Why: image.Tags[cloud.TagSuspect],
+			Version: image.Version, To: image.Tags[cloud.TagRolledBack], At: at, Acknowledged: acknowledged, Why: image.Tags[cloud.TagSuspect],
 		}
 		if image.State == cloud.Absent || image.State == cloud.Deleting || r.At.IsZero() && r.Why == "" {
 			continue

@@ -192,6 +192,29 @@ func TestSuspectsAreNotUsed(t *testing.T) {
 	}
 }
 
+// TestAVersionThatAPoolWentBackFromIsNotRetired, by nobody, until that was acknowledged: what stops the pool's captures would go with it.
+func TestAVersionThatAPoolWentBackFromIsNotRetired(t *testing.T) {
+	for name, tags := range map[string]map[string]string{
+		"suspect":       {cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0)},
+		"quarantined":   {cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0), cloud.TagQuarantined: "bad"},
+		"not the cause": {cloud.TagWentBack: clock(0)},
+	} {
+		p := &pool{images: []cloud.Image{ours(v1), withTags(v2, tags), ours(v3), ours("2026.03.04")}, current: "2026.03.04"}
+		if _, refusals := p.told().Retire(v2); len(refusals) != 1 || refusals[0].Reason != WentBack || !strings.Contains(refusals[0].Remedy, "`kamino release pool1`") {
+			t.Errorf("%s: %v", name, refusals)
+		}
+		if v := p.told().Find(v2); !v.Keep || v.Suspect != "" && !strings.Contains(v.Why, "`kamino release pool1`") {
+			t.Errorf("%s: the next capture keeps it: %t, because %s", name, v.Keep, v.Why)
+		}
+		for _, m := range p.told().Acknowledge(midday).Marks {
+			p.tag(m.Version, m.Tags)
+		}
+		if _, refusals := p.told().Retire(v2); refusals != nil {
+			t.Errorf("%s, and acknowledged: %v", name, refusals)
+		}
+	}
+}
+
 // TestAReturnFromItsBeginToItsEnd plays all that can follow each other, one write at a time. Whoever looks in between is told
 // the same goal, and in the end a person has acknowledged it and nothing keeps captures any more.
 func TestAReturnFromItsBeginToItsEnd(t *testing.T) {

@@ -333,6 +333,8 @@ func (h History) why(v Version) string {
 		return fmt.Sprintf("it is among the %d versions to keep", h.Keep)
 	case retention.InUse:
 		return h.inUse(v)
+	case retention.Unacknowledged:
+		return fmt.Sprintf("the pool went back from it by itself, and captures stop until a person has acknowledged that: `kamino release %s`", h.Pool)
 	case retention.Unproven:
 		return "a capture made it, and it carries no proof of that: nothing goes to it, and a person retires it"
 	case retention.Unknown:

@@ -5,6 +5,7 @@ package retention
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
@@ -29,6 +30,9 @@ const (
 	// the image that the instance's own model names; and a quarantine stands on the version, so that with the
 	// version it would be forgotten which nodes run a bad one.
 	InUse Reason = "InUse"
+	// Unacknowledged: the pool went back from it by itself, and no person has acknowledged that. The tags that stop the pool's
+	// captures stand on the version, and with it they would be gone.
+	Unacknowledged Reason = "Unacknowledged"
 	// Unproven: a capture made it, by its tags, and the proof that every such version carries is not among them. Nothing
 	// goes to it, and what was lost may be found again: a person retires it.
 	Unproven Reason = "Unproven"
@@ -61,6 +65,9 @@ func Decide(images []cloud.Image, current string, keep int, inUse map[string]int
 		}
 		if reason == Surplus && inUse[image.Version] > 0 {
 			reason = InUse
+		}
+		if reason == Surplus && unacknowledged(image) {
+			reason = Unacknowledged
 		}
 		verdicts = append(verdicts, Verdict{image.Version, reason != Surplus, reason})
 	}
@@ -106,7 +113,27 @@ func CountInUse(instances []cloud.Instance) map[string]int {
 
 // usable tells whether a rollback could go to the image.
 func usable(image cloud.Image) bool {
-	return image.State == cloud.Complete && image.Tags[cloud.TagQuarantined] == ""
+	return image.State == cloud.Complete && image.Tags[cloud.TagQuarantined] == "" && image.Tags[cloud.TagSuspect] == ""
+}
+
+// WentBack reads the tag of a version that the pool went back from by itself: when it did, and when a person has acknowledged it.
+// Either is zero if the tag does not tell it.
+func WentBack(tag string) (at, acknowledged time.Time) {
+	first, second, _ := strings.Cut(tag, " ")
+	return moment(first), moment(second)
+}
+
+func moment(text string) time.Time {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+func unacknowledged(image cloud.Image) bool {
+	at, acknowledged := WentBack(image.Tags[cloud.TagWentBack])
+	return acknowledged.IsZero() && (!at.IsZero() || image.Tags[cloud.TagSuspect] != "")
 }
 
 // Proven tells whether a version's tag is a proof, as a capture writes it: profile, its version, digest.

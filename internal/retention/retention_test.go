@@ -18,6 +18,47 @@ func quarantined(version string) cloud.Image {
 	return cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{cloud.TagQuarantined: "bad"}}
 }
 
+// wentBack is the tag of a version that a pool went back from by itself, and acknowledgedBack once a person has acknowledged that.
+const (
+	wentBack         = "2026-01-09T03:00:00Z"
+	acknowledgedBack = wentBack + " 2026-01-09T08:00:00Z"
+)
+
+// TestWhatThePoolWentBackFromStays until a person has acknowledged it: with the version its captures would begin again. While it is
+// suspect, nothing goes to it, and it takes no place among those that are kept.
+func TestWhatThePoolWentBackFromStays(t *testing.T) {
+	for name, c := range map[string]struct {
+		state cloud.State
+		tags  map[string]string
+		want  Verdict
+		prior bool // it is what a rollback goes to
+	}{
+		"suspect":                            {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack}, want: Verdict{Keep: true, Reason: Unacknowledged}},
+		"quarantined for it":                 {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack, cloud.TagQuarantined: "bad"}, want: Verdict{Keep: true, Reason: Unacknowledged}},
+		"suspect since nobody knows when":    {tags: map[string]string{cloud.TagSuspect: "why"}, want: Verdict{Keep: true, Reason: Unacknowledged}},
+		"not the cause":                      {tags: map[string]string{cloud.TagWentBack: wentBack}, want: Verdict{Keep: true, Reason: Prior}, prior: true},
+		"not the cause, and failed since":    {state: cloud.Failed, tags: map[string]string{cloud.TagWentBack: wentBack}, want: Verdict{Keep: true, Reason: Unacknowledged}},
+		"acknowledged and bad":               {tags: map[string]string{cloud.TagWentBack: acknowledgedBack, cloud.TagQuarantined: "bad"}, want: Verdict{Reason: Surplus}},
+		"acknowledged and good":              {tags: map[string]string{cloud.TagWentBack: acknowledgedBack}, want: Verdict{Keep: true, Reason: Prior}, prior: true},
+		"quarantined by a person or a trial": {tags: map[string]string{cloud.TagQuarantined: "bad"}, want: Verdict{Reason: Surplus}},
+		"a tag that is no time":              {tags: map[string]string{cloud.TagWentBack: "lately", cloud.TagQuarantined: "bad"}, want: Verdict{Reason: Surplus}},
+	} {
+		state := cloud.Complete
+		if c.state != "" {
+			state = c.state
+		}
+		c.want.Version = "2026.01.03"
+		images := []cloud.Image{image("2026.01.04", cloud.Complete), {Version: "2026.01.03", State: state, Tags: c.tags}, image("2026.01.02", cloud.Complete)}
+		verdicts := Decide(images, "2026.01.04", 2, nil)
+		if diff := cmp.Diff(c.want, verdicts[1]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if before := verdicts[2]; before.Keep != !c.prior || (before.Reason == Prior) == c.prior {
+			t.Errorf("%s: the one before is %+v", name, before)
+		}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	complete := func(versions ...string) (images []cloud.Image) {
 		for _, v := range versions {
@@ -95,8 +136,12 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 		days := rapid.SliceOfNDistinct(rapid.IntRange(1, 28), 0, 12, rapid.ID).Draw(t, "days")
 		for _, day := range days {
 			i := image(fmt.Sprintf("2026.01.%02d", day), rapid.SampledFrom(states).Draw(t, "state"))
+			i.Tags = map[string]string{
+				cloud.TagSuspect:  rapid.SampledFrom([]string{"", "", "its nodes do not join"}).Draw(t, "suspect"),
+				cloud.TagWentBack: rapid.SampledFrom([]string{"", "", wentBack, acknowledgedBack, "no time"}).Draw(t, "went back"),
+			}
 			if rapid.Bool().Draw(t, "quarantined") {
-				i.Tags = map[string]string{cloud.TagQuarantined: "bad"}
+				i.Tags[cloud.TagQuarantined] = "bad"
 			}
 			images = append(images, i)
 		}
@@ -116,6 +161,9 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 			}
 			if !v.Keep && inUse[i.Version] > 0 {
 				t.Fatalf("%s is retired, and instances were built from it", i.Version)
+			}
+			if open := i.Tags[cloud.TagSuspect] != "" || i.Tags[cloud.TagWentBack] == wentBack; !v.Keep && open && i.Tags[cloud.TagWentBack] != acknowledgedBack {
+				t.Fatalf("%s is retired, and nobody has acknowledged that the pool went back from it", i.Version)
 			}
 			if usable(i) && i.Version < current && i.Version > prior {
 				prior = i.Version
