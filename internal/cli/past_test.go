@@ -48,6 +48,18 @@ func testPast(what string) *memory.Cloud {
 		point("2026.02.15")
 		c.RemoveInstance(cloud.InstanceID(pool + "/instances/2"))
 		c.RemoveInstance(cloud.InstanceID(pool + "/instances/3"))
+	case "tried in the pool":
+		tag("2026.03.01", map[string]string{cloud.TagPrototype: "pool1-2026.03.01"})
+	case "went back", "went back rightly", "went back in vain":
+		tag("2026.03.01", map[string]string{cloud.TagSuspect: "2 of its first 2 nodes did not join", cloud.TagWentBack: "2026-03-09T10:00:00Z", cloud.TagRolledBack: "2026.02.15"})
+		point("2026.02.15")
+		tag("2026.02.15", map[string]string{cloud.TagPromotedAt: "2026-03-09T10:00:00Z"})
+		switch what {
+		case "went back rightly":
+			tag("2026.03.01", map[string]string{cloud.TagQuarantined: "probation: 2 of its first 2 nodes did not join"})
+		case "went back in vain":
+			tag("2026.03.01", map[string]string{cloud.TagSuspect: "", cloud.TagRolledBack: ""})
+		}
 	case "no prior":
 		tag("2026.02.15", map[string]string{cloud.TagQuarantined: "bad too"})
 	case "generic":

@@ -162,6 +162,9 @@ func (d *Doctor) versions(ctx context.Context, id cloud.PoolID, pool string, see
 		d.add(d.found(*gone, CheckVersions, pool))
 		return
 	}
+	if went := history.Unacknowledged(images); went != nil {
+		d.add(d.found(went.Says(pool), CheckVersions, pool))
+	}
 	for _, image := range images {
 		if image.Version != recipe.Version {
 			continue

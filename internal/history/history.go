@@ -113,7 +113,7 @@ type Version struct {
 	// Trial is what a trial of it has come to, and when; empty if it was not tried.
 	Trial string `json:"trial,omitempty"`
 	// Joins are how its nodes have joined, those that are gone not counted; nil if nobody could count them.
-	Joins *probation.Tally `json:"joins,omitempty"`
+	Joins *Joins `json:"joins,omitempty"`
 	// Suspect says why the pool went back from it by itself, until a person has acknowledged it.
 	Suspect string `json:"suspect,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -123,6 +123,28 @@ type Version struct {
 	Keep   bool             `json:"keep"`
 	Reason retention.Reason `json:"reason"`
 	Why    string           `json:"why"`
+}
+
+// Joins are how the nodes of a version have joined the cluster, in numbers.
+type Joins struct {
+	// Judged nodes: those that joined and those that failed to.
+	Judged  int `json:"judged"`
+	Joined  int `json:"joined"`
+	Failed  int `json:"failed"`
+	Waiting int `json:"waiting"`
+	// MedianSeconds from the begin of an instance until its node was Ready; zero if no node tells.
+	MedianSeconds int64 `json:"medianSeconds,omitempty"`
+}
+
+// joinsOf counts them; nil if there is none to count.
+func joinsOf(all []probation.Join, version string) *Joins {
+	t := probation.Count(all, version)
+	if t == (probation.Tally{}) {
+		return nil
+	}
+	return &Joins{
+		Judged: t.Joined + t.Failed, Joined: t.Joined, Failed: t.Failed, Waiting: t.Waiting, MedianSeconds: int64(t.Median.Round(time.Second).Seconds()),
+	}
 }
 
 // Capture is one in flight.
@@ -156,9 +178,7 @@ func Of(f Facts) History {
 		v.SavedRecipe = savedFor(v.Version, f.Prototypes)
 		if f.Counted {
 			v.Nodes = append([]string{}, nodes[v.Version]...)
-			if joins := probation.Count(f.Joins, v.Version); joins != (probation.Tally{}) {
-				v.Joins = &joins
-			}
+			v.Joins = joinsOf(f.Joins, v.Version)
 		}
 		h.Versions = append(h.Versions, v)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/probation"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -19,9 +18,9 @@ func History(w io.Writer, format Format, h history.History, now time.Time) error
 	}
 	wide := format == Wide
 	if len(h.Versions) > 0 {
-		heading := []string{"VERSION", "USE", "STATE", "DONOR", "LINEAGE", "NODES", "AGE", "PROOF", "VERDICT"}
+		heading := []string{"VERSION", "USE", "STATE", "DONOR", "LINEAGE", "NODES", "JOINED", "WAITING", "READY AFTER", "AGE", "PROOF", "VERDICT"}
 		if wide {
-			heading = append(heading, "OS", "KERNEL", "KUBELET", "PATCHED AT", "BUILT AT", "SIZE", "WHY", "PROTOTYPE", "ID")
+			heading = append(heading, "JUDGED", "FAILED", "OS", "KERNEL", "KUBELET", "PATCHED AT", "BUILT AT", "SIZE", "WHY", "PROTOTYPE", "ID")
 		}
 		rows := make([][]string, 0, len(h.Versions))
 		for _, v := range h.Versions {
@@ -53,11 +52,41 @@ func historyRow(v history.Version, wide bool, now time.Time) []string {
 	if v.Quarantined != "" && v.Use != history.Quarantined {
 		use += ",quarantined"
 	}
-	row := []string{v.Version, use, versionState(v.State, v.Percent), orNone(v.Donor), orNone(v.Lineage), nodes, Age(v.BuiltAt, now), proof(v.Proof, wide), verdict}
+	if v.Suspect != "" && v.Quarantined == "" {
+		use += ",suspect"
+	}
+	row := []string{v.Version, use, versionState(v.State, v.Percent), orNone(v.Donor), orNone(v.Lineage), nodes}
+	row = append(row, joinColumns(v.Joins)...)
+	row = append(row, Age(v.BuiltAt, now), proof(v.Proof, wide), verdict)
 	if wide {
+		row = append(row, joinNumbers(v.Joins)...)
 		row = append(row, orNone(v.OS), orNone(v.Kernel), orNone(v.Kubelet), moment(v.PatchedAt), moment(v.BuiltAt), size(v.SizeGB), orNone(v.Why), orNone(v.Prototype), orNone(v.ID))
 	}
 	return row
+}
+
+// joinColumns are how many of a version's nodes have joined of those that were judged, how many are awaited, and the median time
+// until they were Ready.
+func joinColumns(j *history.Joins) []string {
+	if j == nil {
+		return []string{None, None, None}
+	}
+	of, after := None, None
+	if j.Judged > 0 {
+		of = fmt.Sprintf("%d/%d", j.Joined, j.Judged)
+	}
+	if j.MedianSeconds > 0 {
+		after = wording.Duration(time.Duration(j.MedianSeconds) * time.Second)
+	}
+	return []string{of, strconv.Itoa(j.Waiting), after}
+}
+
+// joinNumbers are how many of a version's nodes were judged, and how many of them failed to join.
+func joinNumbers(j *history.Joins) []string {
+	if j == nil {
+		return []string{None, None}
+	}
+	return []string{strconv.Itoa(j.Judged), strconv.Itoa(j.Failed)}
 }
 
 func moment(at time.Time) string {
@@ -120,17 +149,12 @@ func (n *sentences) versions(h history.History) {
 	}
 }
 
-// trust says when the pool went back by itself, and how nodes have joined.
+// trust says when the pool went back by itself.
 func (n *sentences) trust(h history.History) {
 	for _, r := range h.Returns {
 		if r.Acknowledged.IsZero() {
 			said := r.Says(h.Pool).Message
 			n.add("%s%s.", strings.ToUpper(said[:1]), said[1:])
-		}
-	}
-	for _, v := range h.Versions {
-		if v.Joins != nil && v.Joins.Joined+v.Joins.Failed > 0 && (v.Use == history.Current || v.Suspect != "" || v.Joins.Failed > 0) {
-			n.add("Of version %s %s.", v.Version, joined(*v.Joins))
 		}
 	}
 }
@@ -145,15 +169,6 @@ func (n *sentences) bad(h history.History) {
 			n.add("%s the quarantined version %s: %s", runs(len(v.Nodes)), v.Version, wording.Names(v.Nodes))
 		}
 	}
-}
-
-// joined says how the nodes of a version have joined.
-func joined(t probation.Tally) string {
-	said := fmt.Sprintf("%s joined, %d did not, %d are awaited", wording.Count(t.Joined, "node"), t.Failed, t.Waiting)
-	if t.Median > 0 {
-		said += fmt.Sprintf("; half of them were Ready after %s", wording.Duration(t.Median))
-	}
-	return said
 }
 
 func runs(n int) string {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -323,5 +324,31 @@ func TestParseFormat(t *testing.T) {
 	}
 	if _, err := ParseFormat("wide", JSON, YAML); err == nil || !strings.Contains(err.Error(), "use json, yaml") {
 		t.Errorf("an unknown format: %v", err)
+	}
+}
+
+// TestHistoryTellsHowNodesJoined in columns; what nobody has judged yet is no zero.
+func TestHistoryTellsHowNodesJoined(t *testing.T) {
+	h := history.History{Pool: "pool1", Counted: true, Versions: []history.Version{
+		{Version: "2026.03.03", Use: history.Newer, State: cloud.Complete, Joins: &history.Joins{Judged: 3, Joined: 1, Failed: 2, Waiting: 4, MedianSeconds: 48}, Suspect: "its nodes did not join", Nodes: []string{}},
+		{Version: "2026.03.02", Use: history.Current, State: cloud.Complete, Joins: &history.Joins{Waiting: 1}, Nodes: []string{}},
+		{Version: "2026.03.01", Use: history.Prior, State: cloud.Complete, Nodes: []string{}},
+	}}
+	var out strings.Builder
+	for format, want := range map[Format][]string{
+		Table: {"2026.03.03 newer,suspect Complete - - - 0 1/3 4 48s", "2026.03.02 current Complete - - 0 - 1 -", "2026.03.01 prior Complete - - 0 - - -"},
+		Wide:  {"2026.03.03 newer,suspect Complete - - - 0 1/3 4 48s - - retire 3 2", "2026.03.01 prior Complete - - 0 - - - - - retire - -"},
+		JSON:  {`"joins": { "judged": 3, "joined": 1, "failed": 2, "waiting": 4, "medianSeconds": 48 }`},
+	} {
+		out.Reset()
+		if err := History(&out, format, h, now); err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Join(strings.Fields(out.String()), " ")
+		for _, part := range want {
+			if !strings.Contains(said, part) {
+				t.Errorf("%q does not say %q:\n%s", format, part, out.String())
+			}
+		}
 	}
 }

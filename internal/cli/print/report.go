@@ -34,6 +34,11 @@ type Pool struct {
 	Versions []Version `json:"versions,omitempty"`
 	// Gone says, with the remedy, that the recipe names a version that does not exist; nil if it does.
 	Gone *cloud.Refusal `json:"gone,omitempty"`
+	// Frozen says, with what a person is to do, that the pool went back from a version by itself and no capture of it begins;
+	// nil if that is not so, or was acknowledged.
+	Frozen *cloud.Refusal `json:"frozen,omitempty"`
+	// Awaits are versions that are complete and wait for a person to promote them.
+	Awaits []string `json:"awaits,omitempty"`
 	// Error says why the cloud could not be asked about this pool.
 	Error string `json:"error,omitempty"`
 }
@@ -51,8 +56,10 @@ type Version struct {
 	// Verified is what the proof stands for, as it stands in the version's tags.
 	Verified    string `json:"verified,omitempty"`
 	Quarantined string `json:"quarantined,omitempty"`
-	SizeGB      int32  `json:"sizeGB,omitempty"`
-	Error       string `json:"error,omitempty"`
+	// Suspect says why the pool went back from it by itself, until a person has acknowledged that.
+	Suspect string `json:"suspect,omitempty"`
+	SizeGB  int32  `json:"sizeGB,omitempty"`
+	Error   string `json:"error,omitempty"`
 	// Current is what the recipe names. Prior is what a rollback would go to.
 	Current bool `json:"current,omitempty"`
 	Prior   bool `json:"prior,omitempty"`
@@ -72,6 +79,10 @@ func PoolsOf(standings []pool.Standing, explain func(error) string) []Pool {
 			reasons[v.Version] = v.Reason
 		}
 		pools[i].Gone = history.Gone(s.Pool, s.Images)
+		if went := history.Unacknowledged(s.Images); went != nil {
+			said := went.Says(s.Name)
+			pools[i].Frozen = &said
+		}
 		for _, image := range slices.Backward(s.Images) {
 			pools[i].Versions = append(pools[i].Versions, versionOf(image, reasons[image.Version]))
 		}
@@ -83,13 +94,13 @@ func versionOf(image cloud.Image, reason retention.Reason) Version {
 	return Version{
 		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
 		Donor: image.Tags[cloud.TagBuiltFrom], BuiltAt: history.BuiltAt(image), Prototype: image.Tags[cloud.TagPrototype],
-		Proof: image.Tags[cloud.TagProof], Verified: image.Tags[cloud.TagVerified], Quarantined: image.Tags[cloud.TagQuarantined],
+		Proof: image.Tags[cloud.TagProof], Verified: image.Tags[cloud.TagVerified], Quarantined: image.Tags[cloud.TagQuarantined], Suspect: image.Tags[cloud.TagSuspect],
 		Current: reason == retention.Current, Prior: reason == retention.Prior,
 	}
 }
 
 // Latest is what is worth showing of all captures: those in flight, and the last one of each pool. Only those of the pools
-// count, if only is set.
+// count, if only is set. The pools learn which of their versions wait to be promoted.
 func Latest(all []v1alpha1.Prototype, pools []Pool, only bool) []v1alpha1.Prototype {
 	slices.SortFunc(all, func(a, b v1alpha1.Prototype) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(b.Name, a.Name))
@@ -98,7 +109,11 @@ func Latest(all []v1alpha1.Prototype, pools []Pool, only bool) []v1alpha1.Protot
 	seen := map[string]bool{}
 	for i := range all {
 		p := &all[i]
-		known := slices.ContainsFunc(pools, func(pool Pool) bool { return pool.Name == p.Spec.Pool })
+		at := slices.IndexFunc(pools, func(pool Pool) bool { return pool.Name == p.Spec.Pool })
+		known := at >= 0
+		if known && p.Status.Phase == v1alpha1.PhaseAwaitingPromotion {
+			pools[at].Awaits = append(pools[at].Awaits, p.Spec.Version)
+		}
 		if only && !known || seen[p.Spec.Pool] && p.Status.Terminal() {
 			continue
 		}
@@ -218,8 +233,11 @@ func use(v Version) string {
 	if v.Prior {
 		marks = append(marks, "prior")
 	}
-	if v.Quarantined != "" {
+	switch {
+	case v.Quarantined != "":
 		marks = append(marks, "quarantined")
+	case v.Suspect != "":
+		marks = append(marks, "suspect")
 	}
 	return orNone(strings.Join(marks, ","))
 }
@@ -253,6 +271,12 @@ func notes(w io.Writer, report Report, now time.Time) error {
 		}
 		if p.Gone != nil {
 			lines = append(lines, strings.ToUpper(p.Gone.Message[:1])+p.Gone.Message[1:])
+		}
+		if p.Frozen != nil {
+			lines = append(lines, strings.ToUpper(p.Frozen.Message[:1])+p.Frozen.Message[1:])
+		}
+		for _, version := range p.Awaits {
+			lines = append(lines, fmt.Sprintf("Version %s of pool %s waits for a person to promote it: `kamino promote %s %s`", version, p.Name, p.Name, version))
 		}
 		for _, r := range p.Refusals {
 			lines = append(lines, fmt.Sprintf("No node of pool %s can be captured: %s", p.Name, r.Message))
