@@ -162,8 +162,10 @@ func subjectOf(w *world, now time.Time) trial.Subject {
 		f.Instance.Refused = orNothing(seen.Trouble)
 	case gone, seen.State == cloud.Deleting:
 		f.Instance.Gone = true
-	case seen.State == cloud.Failed:
+	case seen.State == cloud.Failed && seen.Blames:
 		f.Instance.Broken = orNothing(seen.Trouble)
+	case seen.State == cloud.Failed:
+		f.Instance.Unclear = orNothing(seen.Trouble)
 	case r.RunningSince != nil:
 		f.Instance.Running = r.RunningSince.Time
 	case seen.State == cloud.Complete:

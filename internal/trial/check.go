@@ -111,8 +111,9 @@ type Instance struct {
 	Running time.Time
 	// Refused: the cloud has no room or quota for it, in its words. Nothing is known of the version then.
 	Refused string
-	// Broken: the cloud could not make it from the image, in its words.
-	Broken string
+	// Broken: the cloud could not make it from the image, in its words. Unclear: it could not make it, and does not say that the
+	// image is at fault.
+	Broken, Unclear string
 	// Gone: it was there, and somebody has removed it since.
 	Gone bool
 }
@@ -213,6 +214,8 @@ func provisioned(f Facts) (Result, string) {
 		return Failed, "the cloud could not make an instance from the version: " + f.Instance.Broken
 	case f.Instance.Refused != "":
 		return Inconclusive, "the cloud has no instance to spare: " + f.Instance.Refused
+	case f.Instance.Unclear != "":
+		return Inconclusive, "the cloud could not make an instance, and does not say that the version is at fault: " + f.Instance.Unclear
 	case f.since(f.Begun) > f.Limits.Provision:
 		return Inconclusive, fmt.Sprintf("the cloud has not made an instance within %s", span(f.Limits.Provision))
 	default:

@@ -51,6 +51,8 @@ var worlds = map[string]struct {
 	"an instance that takes too long": {good, func(f *Facts) { f.Instance = Instance{} }, Inconclusive, "Provisioned: the cloud has not made an instance within 10m0s"},
 	"an image that cannot be used": {young, func(f *Facts) { f.Instance = Instance{Broken: "the image has no boot disk"} }, Failed,
 		"Provisioned: the cloud could not make an instance from the version: the image has no boot disk"},
+	"an instance that cannot be made, and nobody says why": {good, func(f *Facts) { f.Instance = Instance{Unclear: "NetworkingInternalOperationError: no"} }, Inconclusive,
+		"Provisioned: the cloud could not make an instance, and does not say that the version is at fault: NetworkingInternalOperationError: no"},
 
 	"an instance that somebody removed": {good, func(f *Facts) { f.Instance.Gone, f.Node = true, "" }, Inconclusive,
 		"Provisioned: the instance is gone, removed by somebody else"},

@@ -23,7 +23,7 @@ func trying(t *testing.T, inPool bool) (*world, cloud.TrialSpec) {
 }
 
 // TestWhatAFailedTrialSays has Azure refuse, or accept and fail, the instance of a trial, either way. What Azure has no room
-// for says nothing of the version, what the guest does says it all; a process that did not begin the trial knows it, too;
+// for says nothing of the version, nor what it did itself; what the guest does says it all; a process that did not begin the trial knows it, too;
 // and nothing is left at the end.
 func TestWhatAFailedTrialSays(t *testing.T) {
 	const words = "Azure's own words."
@@ -31,13 +31,15 @@ func TestWhatAFailedTrialSays(t *testing.T) {
 		fault  fault.Fault
 		atOnce bool
 		noRoom bool
+		blames bool
 	}{
 		"no capacity":               {fault: fault.Fault{Long: true, Code: "AllocationFailed"}, noRoom: true},
 		"no capacity in the zone":   {fault: fault.Fault{Long: true, Code: "ZonalAllocationFailed"}, noRoom: true},
 		"no such size":              {fault: fault.Fault{Status: http.StatusConflict, Code: "SkuNotAvailable"}, atOnce: true, noRoom: true},
 		"no quota":                  {fault: fault.Fault{Status: http.StatusConflict, Code: "OperationNotAllowed", Message: words + " Exceeding approved quota."}, atOnce: true, noRoom: true},
-		"the guest does not report": {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningTimedOut"}},
-		"the guest fails":           {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningInternalError"}},
+		"the guest does not report": {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningTimedOut"}, blames: true},
+		"the guest fails":           {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningClientError"}, blames: true},
+		"Azure fails":               {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningInternalError"}},
 	} {
 		for way, inPool := range map[string]bool{"apart": false, "in the pool": true} {
 			t.Run(name+" "+way, func(t *testing.T) {
@@ -63,7 +65,7 @@ func TestWhatAFailedTrialSays(t *testing.T) {
 					other, err := as[cloud.Trialist](w.connect(w.environment(w.secret))).Trial(t.Context(), spec)
 					w.must(err)
 					for who, seen := range map[string]cloud.Trial{"who began it": have, "another process": other} {
-						if seen.NoRoom != test.noRoom || !strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
+						if seen.NoRoom != test.noRoom || seen.Blames != test.blames || !strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
 							t.Errorf("%s sees %+v", who, seen)
 						}
 					}

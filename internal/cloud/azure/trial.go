@@ -131,7 +131,7 @@ func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompu
 			return cloud.Trial{}, err
 		}
 	}
-	out.NoRoom = noRoom(out.Trouble)
+	out.NoRoom, out.Blames = noRoom(out.Trouble), blames(out.Trouble)
 	out.State = stateOfTrial(provisioning(model), vms, out.Trouble != "")
 	if out.State == cloud.Failed && out.Trouble == "" {
 		out.Trouble = "the instance of the trial is gone: somebody has removed it"

@@ -117,27 +117,49 @@ func TestWhatATrialCopies(t *testing.T) {
 	}
 }
 
-// TestRoom tells Azure's errors of quota and capacity from those of what runs in the guest.
-func TestRoom(t *testing.T) {
-	for trouble, want := range map[string]bool{
-		"AllocationFailed: We do not have sufficient capacity":                                        true,
-		"ZonalAllocationFailed: Allocation failed":                                                    true,
-		"OverconstrainedAllocationRequest: The VM(s) ...":                                             true,
-		"OverconstrainedZonalAllocationRequest: ...":                                                  true,
-		"SkuNotAvailable: The requested size is currently not available":                              true,
-		"OperationNotAllowed: Operation results in exceeding approved standardDSv5Family Cores quota": true,
-		"OperationNotAllowed: The scale set is being deleted":                                         false,
-		"QuotaExceeded: ...": true,
-		"OSProvisioningTimedOut: OS Provisioning for VM did not finish in the allotted time": false,
-		"OSProvisioningInternalError: OS Provisioning failed":                                false,
-		"VMExtensionProvisioningError: ...":                                                  false,
-		"VMMarketplaceInvalidInput: ...":                                                     false,
-		"AllocationFailed":                                                                   true,
-		untold:                                                                               false,
-		"":                                                                                   false,
+// TestWhomAnErrorBlames tells Azure's errors of quota and capacity and those that are the image's fault from all others.
+func TestWhomAnErrorBlames(t *testing.T) {
+	const nobody, room, image = "nobody", "room", "the image"
+	for trouble, want := range map[string]string{
+		"AllocationFailed: We do not have sufficient capacity":                                        room,
+		"ZonalAllocationFailed: Allocation failed":                                                    room,
+		"OverconstrainedAllocationRequest: The VM(s) ...":                                             room,
+		"OverconstrainedZonalAllocationRequest: ...":                                                  room,
+		"SkuNotAvailable: The requested size is currently not available":                              room,
+		"OperationNotAllowed: Operation results in exceeding approved standardDSv5Family Cores quota": room,
+		"QuotaExceeded: ...": room,
+		"AllocationFailed":   room,
+		"OperationNotAllowed: The scale set is being deleted":  nobody,
+		"OSProvisioningTimedOut: OS Provisioning did not end":  image,
+		"osprovisioningtimedout":                               image,
+		"OSProvisioningClientError: the image ...":             image,
+		"VMExtensionProvisioningError: ...":                    image,
+		"VMExtensionProvisioningTimeout: ...":                  image,
+		"VMExtensionHandlerNonTransientError: ...":             image,
+		"VMExtensionManagementInternalError: ...":              nobody,
+		"OSProvisioningInternalError: OS Provisioning failed":  nobody,
+		"VMStartTimedOut: VM did not start":                    nobody,
+		"VMAgentStatusCommunicationError: ...":                 nobody,
+		"InternalExecutionError: An internal execution error":  nobody,
+		"NetworkingInternalOperationError: ...":                nobody,
+		"VMMarketplaceInvalidInput: ...":                       nobody,
+		"KeyVaultAccessForbidden: ...":                         nobody,
+		"Canceled: see OSProvisioningTimedOut: of another one": nobody,
+		"a text: without a code":                               nobody,
+		untold:                                                 nobody,
+		"":                                                     nobody,
 	} {
-		if got := noRoom(trouble); got != want {
-			t.Errorf("%q: no room %t, want %t", trouble, got, want)
+		got := nobody
+		switch {
+		case noRoom(trouble) && blames(trouble):
+			got = "both"
+		case noRoom(trouble):
+			got = room
+		case blames(trouble):
+			got = image
+		}
+		if got != want {
+			t.Errorf("%q blames %s, want %s", trouble, got, want)
 		}
 	}
 }

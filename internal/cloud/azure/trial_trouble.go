@@ -10,9 +10,8 @@ import (
 )
 
 // roomCodes are the errors by which Azure says that it has no quota or capacity for a VM, in lower case. That says nothing of
-// the image. Every other one may: OSProvisioningTimedOut, OSProvisioningInternalError, VMExtensionProvisioningError and
-// the like are of what runs in the guest. Sources: Azure, "Troubleshoot allocation failures", "Resolve errors for SKU not
-// available", "Error codes for VM provisioning", "Resolve errors for resource quotas".
+// the image. Sources: Azure, "Troubleshoot allocation failures", "Resolve errors for SKU not available", "Resolve errors for
+// resource quotas".
 var roomCodes = []string{
 	"allocationfailed", "zonalallocationfailed", "overconstrainedallocationrequest", "overconstrainedzonalallocationrequest",
 	"skunotavailable", "quotaexceeded", "resourcequotaexceeded", "spotvmallocationfailed", "lowprioritycapacityexceeded",
@@ -22,6 +21,23 @@ var roomCodes = []string{
 func noRoom(trouble string) bool {
 	code, message, _ := strings.Cut(trouble, ": ")
 	return slices.Contains(roomCodes, strings.ToLower(code)) || isQuota(code, message)
+}
+
+// imageCodes are the errors by which Azure says that what runs in the guest failed, in lower case: its provisioning did not end,
+// or reported a failure, for which Azure's texts send people to how the image was prepared; or its agent reported that an
+// extension failed, or did not. Left out is what Azure says of itself (OSProvisioningInternalError,
+// VMExtensionManagementInternalError, InternalExecutionError, NetworkingInternalOperationError), and what may as well be the
+// host's or the network's doing (VMStartTimedOut, VMAgentStatusCommunicationError). Source: Azure, "Understand common error
+// messages when you manage virtual machines in Azure".
+var imageCodes = []string{
+	"osprovisioningtimedout", "osprovisioningclienterror",
+	"vmextensionprovisioningerror", "vmextensionprovisioningtimeout", "vmextensionhandlernontransienterror",
+}
+
+// blames tells whether Azure's code is one of those that are known to be the image's fault.
+func blames(trouble string) bool {
+	code, _, _ := strings.Cut(trouble, ": ")
+	return slices.Contains(imageCodes, strings.ToLower(code))
 }
 
 // failedStatus opens the status of what Azure has failed to provision; its code follows.

@@ -29,8 +29,8 @@ type trial struct {
 	// ending tells that all of it goes.
 	ending bool
 	// trouble is why its instance came to nothing.
-	trouble string
-	noRoom  bool
+	trouble        string
+	noRoom, blames bool
 }
 
 func (c *pools) findTrial(spec cloud.TrialSpec) *trial {
@@ -60,7 +60,7 @@ func (t *trial) left() []*instance {
 // view is how far the trial is.
 func (t *trial) view() cloud.Trial {
 	left := t.left()
-	view := cloud.Trial{State: cloud.Pending, Open: t.open, Trouble: t.trouble, NoRoom: t.noRoom}
+	view := cloud.Trial{State: cloud.Pending, Open: t.open, Trouble: t.trouble, NoRoom: t.noRoom, Blames: t.blames}
 	for _, m := range left {
 		view.Instances = append(view.Instances, m.view())
 	}
@@ -214,16 +214,22 @@ func (c *pools) bootTrial(t *trial) {
 		return
 	}
 	c.failing.trials--
-	trouble, noRoom := c.failing.trouble, c.failing.noRoom
+	failing := c.failing
 	c.turn(m, cloud.PowerStarting, cloud.PowerStopped, c.config.Latency.Start)
-	c.after(c.config.Latency.Start, func() { t.trouble, t.noRoom = trouble, noRoom })
+	c.after(c.config.Latency.Start, func() { t.trouble, t.noRoom, t.blames = failing.trouble, failing.noRoom, failing.blames })
 }
 
 // FailTrials has the instances of the next n trials come to nothing, with a text of the cloud's; noRoom tells that it means
-// that no capacity is left.
+// that no capacity is left, and otherwise it means that the image is at fault.
 func (c *machines) FailTrials(n int, trouble string, noRoom bool) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom = n, trouble, noRoom
+	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames = n, trouble, noRoom, !noRoom
+}
+
+// BreakTrials has the instances of the next n trials come to nothing, with a text of the cloud's that blames nobody.
+func (c *machines) BreakTrials(n int, trouble string) {
+	defer c.enter()()
+	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames = n, trouble, false, false
 }
 
 // CloseTrial implements cloud.Trialist.

@@ -133,7 +133,7 @@ func TestATrialThatComesToNothing(t *testing.T) {
 				_, err := r.EnsureTrial(t.Context(), spec)
 				must(t, err)
 				r.clock.Advance(latency.Start)
-				if trial := r.trial(t, spec); trial.State != cloud.Failed || trial.NoRoom != noRoom || trial.Trouble != "no" {
+				if trial := r.trial(t, spec); trial.State != cloud.Failed || trial.NoRoom != noRoom || trial.Blames == noRoom || trial.Trouble != "no" {
 					t.Errorf("it is %+v", trial)
 				}
 				_, err = r.EndTrial(t.Context(), spec)

@@ -12,6 +12,7 @@ type failing struct {
 	trials  int
 	trouble string
 	noRoom  bool
+	blames  bool
 }
 
 // FailSnapshots makes the next n snapshots end as Failed.
