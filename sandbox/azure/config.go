@@ -65,17 +65,6 @@ type Identity struct {
 	ObjectID   string `json:"objectID"`
 }
 
-// Federation is a workload identity: tokens of this issuer for this subject stand for the service principal.
-type Federation struct {
-	Issuer  string
-	Subject string
-	// Audience is what the token must be meant for; empty means "api://AzureADTokenExchange".
-	Audience string
-	// KeyFile holds the issuer's public keys (PEM, RSA or ECDSA). It is read at every use, since issuers
-	// rotate keys.
-	KeyFile string
-}
-
 // Latencies are simulated durations of what takes time on Azure; 0 means the default, below 0 none.
 // Stop, Snapshot and Version are as measured by the authors of the Python original; the others are what
 // people commonly see.

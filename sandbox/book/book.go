@@ -44,6 +44,8 @@ type Request struct {
 	// Noun and Operation as in a fault; empty for an unknown path.
 	Noun      string `json:"noun,omitempty"`
 	Operation string `json:"operation,omitempty"`
+	// Throttled tells that the answer asked for patience; where its status is 429 that is known without.
+	Throttled bool `json:"throttled,omitempty"`
 }
 
 // Stats counts requests since the start or the last Reset.
@@ -86,17 +88,35 @@ func (b *Book) Reset() {
 }
 
 // Enter records a request, whose URI tells repeats. The class of a login or a poll comes with it; all others are told
-// by the method and by what was asked before.
+// by the method, or by a class of Read or Write where the method does not tell, and by what was asked before.
 func (b *Book) Enter(r Request, uri string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r.Class == "" {
+	if r.Class == "" || r.Class == Read || r.Class == Write {
 		r.Class = b.classify(r, uri)
 	}
-	if r.Class != Login {
+	b.count(r.Class)
+	if (r.Class == Read || r.Class == Write) && r.Noun != "" {
+		b.stats.ByOperation[r.Noun+" "+r.Operation]++
+	}
+	switch {
+	case r.Throttled || r.Status == http.StatusTooManyRequests:
+		b.stats.Throttled++
+	case r.Status >= http.StatusBadRequest:
+		b.stats.Failed++
+	}
+	if len(b.requests) >= keptRequests {
+		b.requests = append(b.requests[:0], b.requests[keptRequests/2:]...)
+	}
+	b.requests = append(b.requests, r)
+}
+
+// count counts a request of a class.
+func (b *Book) count(c Class) {
+	if c != Login {
 		b.stats.Requests++
 	}
-	switch r.Class {
+	switch c {
 	case Login:
 		b.stats.Logins++
 	case Poll:
@@ -108,23 +128,10 @@ func (b *Book) Enter(r Request, uri string) {
 	case Write:
 		b.stats.Writes++
 	}
-	if (r.Class == Read || r.Class == Write) && r.Noun != "" {
-		b.stats.ByOperation[r.Noun+" "+r.Operation]++
-	}
-	switch {
-	case r.Status == http.StatusTooManyRequests:
-		b.stats.Throttled++
-	case r.Status >= http.StatusBadRequest:
-		b.stats.Failed++
-	}
-	if len(b.requests) >= keptRequests {
-		b.requests = append(b.requests[:0], b.requests[keptRequests/2:]...)
-	}
-	b.requests = append(b.requests, r)
 }
 
 func (b *Book) classify(r Request, uri string) Class {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if r.Class == Write || r.Class == "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		b.writes++
 		return Write
 	}

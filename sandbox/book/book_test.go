@@ -46,6 +46,20 @@ func TestEachRequestCountsAsWhatItIs(t *testing.T) {
 	}
 }
 
+// TestWhereTheMethodDoesNotTell: some clouds take every request as a POST.
+func TestWhereTheMethodDoesNotTell(t *testing.T) {
+	b := New()
+	look := Request{Method: "POST", Class: Read, Noun: "instance", Operation: "Describe", Status: 200}
+	write := Request{Method: "POST", Class: Write, Noun: "instance", Operation: "Stop", Status: 503, Throttled: true}
+	for _, r := range []Request{look, look, write, look} {
+		b.Enter(r, r.Operation)
+	}
+	want := Stats{Requests: 4, Reads: 2, Writes: 1, Repeats: 1, Throttled: 1, ByOperation: map[string]int{"instance Describe": 2, "instance Stop": 1}}
+	if diff := cmp.Diff(want, b.Stats()); diff != "" {
+		t.Errorf("counted otherwise than wanted (-want +got):\n%s", diff)
+	}
+}
+
 func TestTheOldestOfVeryManyAreForgotten(t *testing.T) {
 	b := New()
 	for n := range keptRequests + 1 {

@@ -19,28 +19,31 @@ type Buckets struct {
 type bucket struct {
 	tokens float64
 	filled time.Time
+	ahead  time.Duration // of the wall, when it was filled
 }
 
 // Take takes a token from the named bucket, which holds burst at most and gets rate in a simulated second. It returns
-// what is left, or how long (simulated) it takes to have a token again.
+// what is left, or how long (simulated) it takes to have a token again. A calendar that is put forward fills it, too.
 func (s *Buckets) Take(name string, burst, rate float64) (left int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	ahead := s.Clock.At(now).Sub(now)
 	if s.name == nil {
 		s.name = map[string]*bucket{}
 	}
 	b := s.name[name]
 	if b == nil {
-		b = &bucket{tokens: burst, filled: now}
+		b = &bucket{tokens: burst, filled: now, ahead: ahead}
 		s.name[name] = b
 	}
 	scale := s.Clock.Scale
 	if scale <= 0 {
 		scale = 1
 	}
-	b.tokens = min(burst, b.tokens+now.Sub(b.filled).Seconds()*scale*rate)
-	b.filled = now
+	passed := now.Sub(b.filled).Seconds()*scale + (ahead - b.ahead).Seconds()
+	b.tokens = min(burst, b.tokens+passed*rate)
+	b.filled, b.ahead = now, ahead
 	if b.tokens < 1 {
 		return 0, time.Duration((1 - b.tokens) / rate * float64(time.Second))
 	}

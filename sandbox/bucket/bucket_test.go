@@ -32,3 +32,17 @@ func TestABucketIsEmptiedAndFilledAtTheClocksPace(t *testing.T) {
 		}
 	})
 }
+
+func TestACalendarThatIsPutForwardFillsIt(t *testing.T) {
+	calendar := &clock.Calendar{}
+	b := Buckets{Clock: clock.Clock{Calendar: calendar}}
+	b.Take("a", 2, 0.001)
+	b.Take("a", 2, 0.001)
+	if _, wait := b.Take("a", 2, 0.001); wait == 0 {
+		t.Fatal("a third token was there of two")
+	}
+	calendar.Skip(1500 * time.Second)
+	if left, wait := b.Take("a", 2, 0.001); left != 0 || wait != 0 {
+		t.Errorf("%d are left, wait %v, want the one of 1500 s", left, wait)
+	}
+}
