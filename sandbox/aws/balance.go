@@ -1,0 +1,93 @@
+package aws
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// balance brings a group to its size: launches what is missing, ends what is too much.
+func (s groups) balance(st *state, e event) *work {
+	g := st.Groups[e.Target]
+	if g == nil || g.Deleting {
+		return nil
+	}
+	for g.size() < g.Desired && !slices.Contains(g.Suspended, "Launch") {
+		cause := fmt.Sprintf("an instance was started in response to a difference between desired and actual capacity, increasing the capacity from %d to %d", g.size(), g.size()+1)
+		if s.thaw(st, g, cause) {
+			continue
+		}
+		if p := s.members.launch(st, g, lifePending, cause); p != nil {
+			st.unplan("group.balance", g.Name)
+			st.plan(e.At+s.config.Latencies.Retry, "group.balance", g.Name, "")
+			break
+		}
+	}
+	for g.size() > g.Desired && !slices.Contains(g.Suspended, "Terminate") {
+		m := surplus(st, g)
+		if m == nil {
+			break
+		}
+		s.members.terminate(st, g, m, fmt.Sprintf("an instance was taken out of service in response to a difference between desired and actual capacity, shrinking the capacity from %d to %d", g.size(), g.size()-1), e.At)
+	}
+	s.fillWarm(st, g)
+	return nil
+}
+
+// thaw takes an instance from the warm pool; false if there is none that could be taken.
+func (s groups) thaw(st *state, g *group, cause string) bool {
+	for _, m := range g.warmed() {
+		i := st.Instances[m.ID]
+		if i == nil || m.Lifecycle != lifeWarmedStopped && m.Lifecycle != lifeWarmedRunning {
+			continue
+		}
+		a := s.members.begin(g, "Launching a new EC2 instance from warm pool: "+m.ID, cause)
+		m.Activity, m.Protected = a.ID, g.Protect
+		now := st.moment
+		if m.Lifecycle == lifeWarmedStopped {
+			m.Lifecycle = lifePending
+			i.State, i.Reason, i.Launched = pending, "", s.stamp()
+			st.plan(now+s.config.Latencies.Start, "instance.start", m.ID, "")
+		} else {
+			m.Lifecycle = lifePending
+			st.plan(now, "member.launched", m.ID, "")
+		}
+		return true
+	}
+	return false
+}
+
+// surplus is the instance that goes first: in the zone that has most, of the oldest template version, the oldest. Those
+// that are protected stay.
+func surplus(st *state, g *group) *member {
+	zones := map[string]int{}
+	for _, m := range g.Members {
+		if i := st.Instances[m.ID]; i != nil && m.counts() {
+			zones[i.Zone]++
+		}
+	}
+	var best *member
+	rank := func(m *member) (int, int, int64) {
+		version, _ := strconv.Atoi(m.Template.Version)
+		zone := 0
+		if i := st.Instances[m.ID]; i != nil {
+			zone = zones[i.Zone]
+		}
+		return zone, version, int64(m.Joined)
+	}
+	for _, m := range membersOf(g) {
+		if m.Protected || !m.counts() {
+			continue
+		}
+		if best == nil {
+			best = m
+			continue
+		}
+		zone, version, joined := rank(m)
+		bestZone, bestVersion, bestJoined := rank(best)
+		if zone > bestZone || zone == bestZone && (version < bestVersion || version == bestVersion && joined < bestJoined) {
+			best = m
+		}
+	}
+	return best
+}

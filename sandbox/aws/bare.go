@@ -1,0 +1,57 @@
+package aws
+
+import (
+	"context"
+	"sync"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+)
+
+// bare is a fleet whose machines are nothing but a power state. One that it was told nothing of is on.
+type bare struct {
+	mu  sync.Mutex
+	off map[string]bool
+}
+
+func (b *bare) set(id string, off bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.off[id] = off
+	return nil
+}
+
+// CopyDisk implements fleet.Fleet.
+func (b *bare) CopyDisk(context.Context, fleet.DiskID, fleet.DiskID) error { return nil }
+
+// DeleteDisk implements fleet.Fleet.
+func (b *bare) DeleteDisk(context.Context, fleet.DiskID) error { return nil }
+
+// Launch implements fleet.Fleet.
+func (b *bare) Launch(_ context.Context, spec fleet.Spec) error { return b.set(spec.ID, false) }
+
+// PowerOn implements fleet.Fleet.
+func (b *bare) PowerOn(_ context.Context, id string) error { return b.set(id, false) }
+
+// PowerOff implements fleet.Fleet.
+func (b *bare) PowerOff(_ context.Context, id string, _ bool) error { return b.set(id, true) }
+
+// Power implements fleet.Fleet.
+func (b *bare) Power(id string) fleet.Power {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.off[id] {
+		return fleet.Off
+	}
+	return fleet.On
+}
+
+// Terminate implements fleet.Fleet.
+func (b *bare) Terminate(_ context.Context, id string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.off, id)
+	return nil
+}
+
+// Reimage implements fleet.Fleet.
+func (b *bare) Reimage(_ context.Context, spec fleet.Spec) error { return b.set(spec.ID, false) }

@@ -1,0 +1,305 @@
+package aws
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/bucket"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/query"
+	"github.com/kamino-dev/kamino/sandbox/sigv4"
+	"github.com/kamino-dev/kamino/sandbox/web"
+)
+
+// maxBody is more than any service takes of a query.
+const maxBody = 4 << 20
+
+// service is one of AWS's, told by the scope of a signature.
+type service struct {
+	name    string
+	version string
+	space   string
+	actions map[string]*action
+}
+
+// action is what a request can ask for.
+type action struct {
+	name, noun string
+	// reads tells that it changes nothing; open that it needs no signature.
+	reads, open bool
+	handle      func(c *call, st *state) (query.Element, error)
+}
+
+// noun is a type over the world that has actions.
+type noun interface{ actions() []*action }
+
+// call is one request on its way through.
+type call struct {
+	r       *http.Request
+	service *service
+	action  *action
+	in      *query.Value
+	who     principal
+	request string
+	// fault that was ordered for it; nil if none.
+	fault *fault.Fault
+}
+
+// done is the answer of an EC2 call that has nothing to tell.
+func done() query.Element { return query.Of("", query.Bool("return", true)) }
+
+// front is what stands before every handler: it finds out who asks for what, whether that is allowed, and what trouble
+// was ordered, and enters it all in the book.
+type front struct {
+	*world
+	faults      faults
+	permissions permissions
+	sessions    sessions
+	services    map[string]*service
+	book        *book.Book
+	buckets     *bucket.Buckets
+}
+
+// serve answers a request and enters it in the book.
+func (s *front) serve(w http.ResponseWriter, r *http.Request) {
+	entry := book.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
+	counted := &web.StatusWriter{ResponseWriter: w}
+	c := &call{r: r, request: newUUID(), service: s.services["ec2"]}
+	defer func() { // also when a fault drops the connection, which is a panic
+		s.enter(entry, c, counted.Status)
+	}()
+	answer, err := s.answer(c)
+	counted.Header().Set("Content-Type", "text/xml;charset=UTF-8")
+	counted.Header().Set("x-amzn-RequestId", c.request)
+	if p := asProblem(err); p != nil {
+		s.send(counted, p.Status, p.document(c.service, c.request))
+		return
+	}
+	s.send(counted, http.StatusOK, answer)
+}
+
+func (s *front) enter(entry book.Request, c *call, status int) {
+	entry.Status, entry.Took, entry.Principal = status, time.Since(entry.Time), c.who.name
+	uri := ""
+	if c.action != nil {
+		entry.Noun, entry.Operation, entry.Class = c.action.noun, c.action.name, book.Write
+		entry.Path = "/" + c.service.name + "/" + c.action.name
+		if c.action.reads {
+			entry.Class = book.Read
+		}
+		if c.service.name == "sts" {
+			entry.Class = book.Login
+		}
+		uri = c.in.String()
+	}
+	entry.Throttled = status == http.StatusServiceUnavailable || c.throttled()
+	s.book.Enter(entry, uri)
+}
+
+func (s *front) send(w http.ResponseWriter, status int, e query.Element) {
+	w.WriteHeader(status)
+	_, _ = w.Write(e.Document()) // a client that has gone is no fault of ours
+}
+
+// answer takes a request through everything that stands before its handler.
+func (s *front) answer(c *call) (query.Element, error) {
+	none := query.Element{}
+	body, err := io.ReadAll(io.LimitReader(c.r.Body, maxBody))
+	if err != nil {
+		return none, bad("MalformedQueryString", "The request could not be read: %v", err)
+	}
+	if err := s.understand(c, body); err != nil {
+		return none, err
+	}
+	if !c.action.open {
+		if c.who, err = s.sessions.authenticate(c, body); err != nil {
+			return none, err
+		}
+	}
+	s.advance()
+	c.fault = s.faults.take(c.r.Method, "/"+c.service.name+"/"+c.action.name, c.action.noun, c.action.name)
+	if err := s.faults.trouble(c, fault.Before); err != nil {
+		return none, err
+	}
+	if p := s.throttle(c); p != nil {
+		return none, p
+	}
+	if p := s.permissions.authorize(c); p != nil {
+		return none, p
+	}
+	if c.in.True("DryRun") && c.service.name == "ec2" {
+		return none, refuse(http.StatusPreconditionFailed, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+	}
+	answer, err := s.act(c)
+	if err != nil {
+		return none, err
+	}
+	s.advance()
+	if err := s.faults.trouble(c, fault.After); err != nil {
+		return none, err
+	}
+	return s.wrap(c, answer), nil
+}
+
+// understand reads the parameters, and finds the service and the action that they are for. The service is told by the
+// scope of the signature, or by the API's version where there is none.
+func (s *front) understand(c *call, body []byte) error {
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return bad("MalformedQueryString", "The query string is malformed: %v", err)
+	}
+	for name, values := range c.r.URL.Query() {
+		form[name] = values
+	}
+	c.in = query.Parse(form)
+	scope, _ := sigv4.Read(c.r)
+	version := c.in.Get("Version")
+	for _, known := range s.services {
+		if known.name == scope.Service || scope.Service == "" && known.version == version {
+			c.service = known
+		}
+	}
+	name := c.in.Get("Action")
+	if name == "" {
+		return bad("MissingAction", "The request must contain the parameter Action")
+	}
+	if version != "" && version != c.service.version {
+		return bad("InvalidAction", "Could not find operation %s for version %s", name, version)
+	}
+	a := c.service.actions[name]
+	if a == nil {
+		return bad("InvalidAction", "The action %s is not valid for this web service.", name)
+	}
+	c.action = a
+	return nil
+}
+
+// act does what was asked. A fault may have it done to a copy of the world, which is thrown away.
+func (s *front) act(c *call) (answer query.Element, err error) {
+	switch {
+	case c.fault != nil && c.fault.Ignore:
+		other := newState()
+		s.store.Read(func(st *state) { err = clone(st, other) })
+		if err != nil {
+			return query.Element{}, err
+		}
+		other.moment = s.time.now()
+		return c.action.handle(c, other)
+	case c.action.reads:
+		s.store.Read(func(st *state) { answer, err = c.action.handle(c, st) })
+		return answer, err
+	}
+	err = s.store.Write(func(st *state) error {
+		var p error
+		st.Elapsed = s.time.now()
+		st.moment = st.Elapsed
+		answer, p = c.action.handle(c, st)
+		return p
+	})
+	return answer, err
+}
+
+func clone(from, to *state) error {
+	data, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, to)
+}
+
+// wrap puts an answer into the service's form: EC2 has the fields in the response itself, the others in a result.
+func (s *front) wrap(c *call, answer query.Element) query.Element {
+	out := query.Element{Name: c.action.name + "Response", Space: c.service.space}
+	if c.service.name == "ec2" {
+		out.Kids = append([]query.Element{query.Text("requestId", c.request)}, answer.Kids...)
+		return out
+	}
+	answer.Name = c.action.name + "Result"
+	out.Kids = []query.Element{answer, query.Of("ResponseMetadata", query.Text("RequestId", c.request))}
+	return out
+}
+
+// throttled tells whether a fault or the lack of patience is what answered.
+func (c *call) throttled() bool {
+	return c.fault != nil && (c.fault.Code == "Throttling" || c.fault.Code == "RequestLimitExceeded")
+}
+
+// throttle takes a token for the call.
+func (s *front) throttle(c *call) *problem {
+	t := s.config.Throttle
+	switch c.service.name {
+	case "autoscaling":
+		if _, wait := s.buckets.Take("autoscaling", t.GroupBurst, t.GroupRate); wait > 0 {
+			c.fault = &fault.Fault{Code: "Throttling"}
+			return bad("Throttling", "Rate exceeded")
+		}
+	case "ec2":
+		name, burst, rate := "ec2 writes", t.WriteBurst, t.WriteRate
+		if c.action.reads {
+			name, burst, rate = "ec2 reads", t.ReadBurst, t.ReadRate
+		}
+		if _, wait := s.buckets.Take(name, burst, rate); wait > 0 {
+			c.fault = &fault.Fault{Code: "RequestLimitExceeded"}
+			return refuse(http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded.")
+		}
+	}
+	return nil
+}
+
+// services are the four that are simulated, with the actions of the nouns.
+func services(ec2, autoscaling, sts, iam []noun) map[string]*service {
+	out := map[string]*service{}
+	for _, s := range []struct {
+		service service
+		nouns   []noun
+	}{
+		{service{name: "ec2", version: "2016-11-15", space: "http://ec2.amazonaws.com/doc/2016-11-15/"}, ec2},
+		{service{name: "autoscaling", version: "2011-01-01", space: "http://autoscaling.amazonaws.com/doc/2011-01-01/"}, autoscaling},
+		{service{name: "sts", version: "2011-06-15", space: "https://sts.amazonaws.com/doc/2011-06-15/"}, sts},
+		{service{name: "iam", version: "2010-05-08", space: "https://iam.amazonaws.com/doc/2010-05-08/"}, iam},
+	} {
+		s.service.actions = map[string]*action{}
+		for _, n := range s.nouns {
+			for _, a := range n.actions() {
+				s.service.actions[a.name] = a
+			}
+		}
+		out[s.service.name] = &s.service
+	}
+	return out
+}
+
+// refusal turns a signature's error into the service's own.
+func refusal(c *call, err error) *problem {
+	var e *sigv4.Error
+	if !errors.As(err, &e) {
+		return asProblem(err)
+	}
+	if c.service.name == "ec2" {
+		switch e.Reason {
+		case sigv4.Missing:
+			return bad("MissingAuthenticationToken", "%s", e.Text)
+		case sigv4.Expired:
+			return bad("RequestExpired", "Request has expired.")
+		case sigv4.Malformed, sigv4.Mismatch:
+			return refuse(http.StatusUnauthorized, "AuthFailure", "AWS was not able to validate the provided access credentials")
+		}
+	}
+	code := map[sigv4.Reason]string{sigv4.Missing: "MissingAuthenticationToken", sigv4.Malformed: "IncompleteSignature"}[e.Reason]
+	if code == "" {
+		code = "SignatureDoesNotMatch"
+	}
+	return refuse(http.StatusForbidden, code, "%s", e.Text)
+}
+
+// resourceName is the path by which permissions name what a call is about.
+func (c *call) resourceName() string {
+	return fmt.Sprintf("%s:%s", c.service.name, strings.TrimSpace(c.action.name))
+}

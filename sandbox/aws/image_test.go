@@ -1,0 +1,295 @@
+package aws
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+)
+
+// like is what must be said of an image so that today's machines boot from it.
+func like(name, snapshot string) *ec2.RegisterImageInput {
+	return &ec2.RegisterImageInput{Name: &name, Architecture: types.ArchitectureValuesX8664, VirtualizationType: sdk.String("hvm"), EnaSupport: sdk.Bool(true),
+		RootDeviceName: sdk.String("/dev/xvda"), BootMode: types.BootModeValuesUefiPreferred, ImdsSupport: types.ImdsSupportValuesV20, SriovNetSupport: sdk.String("simple"),
+		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"), Ebs: &types.EbsBlockDevice{SnapshotId: &snapshot, VolumeType: types.VolumeTypeGp3}}}}
+}
+
+func (c *testCloud) image(t *testing.T, id string) types.Image {
+	t.Helper()
+	return ok(c.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{id}}))(t).Images[0]
+}
+
+// register makes an image of a snapshot and waits for it.
+func (c *testCloud) register(t *testing.T, name, snapshot string) string {
+	t.Helper()
+	out := ok(c.ec2.RegisterImage(t.Context(), like(name, snapshot)))(t)
+	c.pass(time.Minute)
+	return *out.ImageId
+}
+
+// TestACopyOfADonor: a snapshot is of the moment in which it was asked for, and what boots from its image is that disk.
+func TestACopyOfADonor(t *testing.T) {
+	c := newCloud(t, nil)
+	donor := c.run(t, 1, nil)[0]
+	disk := fleet.DiskID(root(c.look(t, *donor.InstanceId)))
+	c.fleet.writeFile(t, disk, "layers", "cached")
+	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{*donor.InstanceId}}))(t)
+	c.pass(time.Minute)
+	snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: sdk.String(string(disk)), Description: sdk.String("d"),
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: []types.Tag{{Key: sdk.String("for"), Value: sdk.String("2026.11.22")}}}}}))(t)
+	if snap.State != types.SnapshotStatePending || *snap.VolumeSize != 20 {
+		t.Errorf("snapshot is %s of %d GiB", snap.State, *snap.VolumeSize)
+	}
+	c.rest()
+	c.fleet.writeFile(t, disk, "layers", "after")
+	_, err := c.ec2.RegisterImage(t.Context(), like("early", *snap.SnapshotId))
+	wantCode(t, err, refused, "InvalidSnapshot.NotReady")
+	c.pass(2 * time.Minute)
+	byTag := &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{{Name: sdk.String("tag:for"), Values: []string{"2026.*"}}, {Name: sdk.String("volume-id"), Values: []string{string(disk)}}}}
+	found := ok(c.ec2.DescribeSnapshots(t.Context(), byTag))(t).Snapshots
+	if len(found) != 1 || found[0].State != types.SnapshotStatePending || *found[0].Progress == "0%" || *found[0].Progress == "100%" {
+		t.Fatalf("by tag and volume is found %+v", found)
+	}
+	c.pass(5 * time.Minute)
+	if found = ok(c.ec2.DescribeSnapshots(t.Context(), byTag))(t).Snapshots; found[0].State != types.SnapshotStateCompleted || *found[0].Progress != "100%" {
+		t.Fatalf("after its time it is %s, %s", found[0].State, *found[0].Progress)
+	}
+	// Who asks twice has two: there is no client token.
+	ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: sdk.String(string(disk))}))(t)
+	if all := ok(c.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}}))(t).Snapshots; len(all) != 2 {
+		t.Errorf("%d snapshots are there, want 2", len(all))
+	}
+	image := c.register(t, "copy", *snap.SnapshotId)
+	if got := c.image(t, image); got.State != types.ImageStateAvailable || !*got.EnaSupport || got.BootMode != types.BootModeValuesUefiPreferred || *got.OwnerId != testAccount {
+		t.Errorf("image is %+v", got)
+	}
+	clone := c.run(t, 1, func(in *ec2.RunInstancesInput) { in.ImageId = &image })[0]
+	if got := c.fleet.file(t, fleet.DiskID(root(c.look(t, *clone.InstanceId))), "layers"); got != "cached" {
+		t.Errorf("the clone has %q on its disk, want what was there when the snapshot was asked for", got)
+	}
+}
+
+// TestRegisterImagesDefaultsFitNoMachine: what is not said is i386, paravirtual and without enhanced networking.
+func TestRegisterImagesDefaultsFitNoMachine(t *testing.T) {
+	c := newCloud(t, nil)
+	donor := c.run(t, 1, nil)[0]
+	snap := c.shoot(t, *donor.InstanceId)
+	bare := ok(c.ec2.RegisterImage(t.Context(), &ec2.RegisterImageInput{Name: sdk.String("bare"), RootDeviceName: sdk.String("/dev/xvda"), BlockDeviceMappings: like("", snap).BlockDeviceMappings}))(t)
+	c.pass(time.Minute)
+	got := c.image(t, *bare.ImageId)
+	if got.Architecture != types.ArchitectureValuesI386 || got.VirtualizationType != types.VirtualizationTypeParavirtual || *got.EnaSupport || got.BootMode != "" || got.ImdsSupport != "" {
+		t.Errorf("defaults are %+v", got)
+	}
+	for name, forget := range map[string]func(*ec2.RegisterImageInput){
+		"no architecture": func(in *ec2.RegisterImageInput) { in.Architecture = "" },
+		"no ENA":          func(in *ec2.RegisterImageInput) { in.EnaSupport = nil },
+		"no virtualization": func(in *ec2.RegisterImageInput) {
+			in.VirtualizationType, in.EnaSupport, in.SriovNetSupport = nil, nil, nil
+		},
+	} {
+		in := like(name, snap)
+		forget(in)
+		out := ok(c.ec2.RegisterImage(t.Context(), in))(t)
+		c.pass(time.Minute)
+		_, err := c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: out.ImageId, InstanceType: testType, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
+		if err == nil || !strings.Contains(err.Error(), "InvalidParameter") {
+			t.Errorf("%s: an instance runs: %v", name, err)
+		}
+	}
+	for name, wrong := range map[string]struct {
+		change func(*ec2.RegisterImageInput)
+		code   string
+	}{
+		"a name with a colon":     {func(in *ec2.RegisterImageInput) { in.Name = sdk.String("a:b") }, "InvalidAMIName.Malformed"},
+		"a name that is taken":    {func(in *ec2.RegisterImageInput) { in.Name = sdk.String("bare") }, "InvalidAMIName.Duplicate"},
+		"no root":                 {func(in *ec2.RegisterImageInput) { in.RootDeviceName = nil }, "MissingParameter"},
+		"another root":            {func(in *ec2.RegisterImageInput) { in.RootDeviceName = sdk.String("/dev/sda1") }, "InvalidBlockDeviceMapping"},
+		"encryption that is said": {func(in *ec2.RegisterImageInput) { in.BlockDeviceMappings[0].Ebs.Encrypted = sdk.Bool(false) }, "InvalidParameterCombination"},
+		"no such snapshot":        {func(in *ec2.RegisterImageInput) { in.BlockDeviceMappings[0].Ebs.SnapshotId = sdk.String("snap-0") }, "InvalidSnapshot.NotFound"},
+		"a rate that is too low": {func(in *ec2.RegisterImageInput) {
+			in.BlockDeviceMappings[0].Ebs.VolumeInitializationRate = sdk.Int32(50)
+		}, "InvalidParameterValue"},
+	} {
+		in := like("good", snap)
+		wrong.change(in)
+		_, err := c.ec2.RegisterImage(t.Context(), in)
+		t.Log(name)
+		wantCode(t, err, refused, wrong.code)
+	}
+}
+
+// TestAnImageStaysBackedByItsSnapshot until it is deregistered, with which the snapshot can go.
+func TestAnImageStaysBackedByItsSnapshot(t *testing.T) {
+	c := newCloud(t, nil)
+	donor := c.run(t, 1, nil)[0]
+	snap := c.shoot(t, *donor.InstanceId)
+	first, second := c.register(t, "first", snap), c.register(t, "second", snap)
+	remove := &ec2.DeleteSnapshotInput{SnapshotId: &snap}
+	_, err := c.ec2.DeleteSnapshot(t.Context(), remove)
+	wantCode(t, err, refused, "InvalidSnapshot.InUse")
+	out := ok(c.ec2.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: &first, DeleteAssociatedSnapshots: sdk.Bool(true)}))(t)
+	if len(out.DeleteSnapshotResults) != 1 || out.DeleteSnapshotResults[0].ReturnCode != types.SnapshotReturnCodesWarnSkipped {
+		t.Errorf("snapshots went: %+v, while another image is backed by it", out.DeleteSnapshotResults)
+	}
+	if !c.fleet.hasDisk(fleet.DiskID(snap)) {
+		t.Fatal("its content is gone")
+	}
+	out = ok(c.ec2.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: &second, DeleteAssociatedSnapshots: sdk.Bool(true)}))(t)
+	if out.DeleteSnapshotResults[0].ReturnCode != types.SnapshotReturnCodesSuccess {
+		t.Errorf("snapshots went: %+v", out.DeleteSnapshotResults)
+	}
+	c.rest()
+	_, err = c.ec2.DeleteSnapshot(t.Context(), remove)
+	wantCode(t, err, refused, "InvalidSnapshot.NotFound")
+	if c.fleet.hasDisk(fleet.DiskID(snap)) {
+		t.Error("its content is still there")
+	}
+	// It lingers for who asks by its ID, and its name is free.
+	if got := c.image(t, second); got.State != "deregistered" {
+		t.Errorf("image is %s", got.State)
+	}
+	if all := ok(c.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}}))(t).Images; len(all) != 0 {
+		t.Errorf("%d images are listed", len(all))
+	}
+	c.register(t, "second", c.shoot(t, *donor.InstanceId))
+	c.pass(2 * time.Hour)
+	_, err = c.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{second}})
+	wantCode(t, err, refused, "InvalidAMIID.NotFound")
+}
+
+func TestDeregistrationIsForbidden(t *testing.T) {
+	c := newCloud(t, nil)
+	donor := c.run(t, 1, nil)[0]
+	id := c.register(t, "kept", c.shoot(t, *donor.InstanceId))
+	ok(c.ec2.EnableImageDeregistrationProtection(t.Context(), &ec2.EnableImageDeregistrationProtectionInput{ImageId: &id}))(t)
+	_, err := c.ec2.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: &id})
+	wantCode(t, err, refused, "OperationNotPermitted")
+	ok(c.ec2.DisableImageDeregistrationProtection(t.Context(), &ec2.DisableImageDeregistrationProtectionInput{ImageId: &id}))(t)
+	ok(c.ec2.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: &id}))(t)
+	_, err = c.ec2.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: &id})
+	wantCode(t, err, refused, "InvalidAMIID.Unavailable")
+	_, err = c.ec2.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: sdk.String(testImage)})
+	wantCode(t, err, refused, "AuthFailure")
+}
+
+// TestCreateImage has all of the instance's properties, and reboots it unless it is told not to.
+func TestCreateImage(t *testing.T) {
+	c := newCloud(t, nil)
+	i := c.run(t, 1, nil)[0]
+	image := func(name string, noReboot bool) string {
+		out := ok(c.ec2.CreateImage(t.Context(), &ec2.CreateImageInput{InstanceId: i.InstanceId, Name: &name, NoReboot: &noReboot}))(t)
+		return *out.ImageId
+	}
+	first := image("first", true)
+	c.pass(2 * time.Minute)
+	got := c.image(t, first)
+	if got.State != types.ImageStatePending || *got.SourceInstanceId != *i.InstanceId {
+		t.Errorf("before its snapshot is complete the image is %s of %s", got.State, *got.SourceInstanceId)
+	}
+	c.pass(10 * time.Minute)
+	if got = c.image(t, first); got.State != types.ImageStateAvailable || got.Architecture != types.ArchitectureValuesX8664 || !*got.EnaSupport || got.BootMode != types.BootModeValuesUefiPreferred {
+		t.Errorf("image is %+v", got)
+	}
+	if boots := c.fleet.machine(t, *i.InstanceId).boots; boots != 1 {
+		t.Errorf("the machine has booted %d times though it was not to", boots)
+	}
+	image("second", false)
+	c.pass(10 * time.Minute)
+	if boots := c.fleet.machine(t, *i.InstanceId).boots; boots != 2 {
+		t.Errorf("the machine has booted %d times, want a second", boots)
+	}
+	clone := c.run(t, 1, func(in *ec2.RunInstancesInput) { in.ImageId = &first })[0]
+	c.wantState(t, *clone.InstanceId, types.InstanceStateNameRunning)
+}
+
+func TestQuotaOfImages(t *testing.T) {
+	c := newCloud(t, func(c *Config) { c.ImageQuota = 1 })
+	donor := c.run(t, 1, nil)[0]
+	snap := c.shoot(t, *donor.InstanceId)
+	first := c.register(t, "first", snap)
+	_, err := c.ec2.RegisterImage(t.Context(), like("second", snap))
+	wantCode(t, err, refused, "AMIQuotaExceeded")
+	ok(c.ec2.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: &first}))(t)
+	c.register(t, "second", snap)
+}
+
+func TestWhatIsOrderedToFailLater(t *testing.T) {
+	c := newCloud(t, nil)
+	donor := c.run(t, 1, nil)[0]
+	volume := root(c.look(t, *donor.InstanceId))
+	order := func(noun string) {
+		if _, err := c.AddFault(fault.Fault{Resource: noun, Long: true, Count: 1, Method: http.MethodPost, Operation: map[string]string{"snapshot": "CreateSnapshot", "image": "RegisterImage", "instance": "RunInstances"}[noun]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	order("snapshot")
+	snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: &volume}))(t)
+	c.pass(10 * time.Minute)
+	if got := ok(c.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{*snap.SnapshotId}}))(t).Snapshots[0]; got.State != types.SnapshotStateError || *got.StateMessage == "" {
+		t.Errorf("snapshot is %s", got.State)
+	}
+	order("image")
+	image := c.register(t, "bad", c.shoot(t, *donor.InstanceId))
+	if got := c.image(t, image); got.State != types.ImageStateFailed || *got.StateReason.Message == "" {
+		t.Errorf("image is %s", got.State)
+	}
+	order("instance")
+	i := c.run(t, 1, nil)[0]
+	c.pass(time.Minute)
+	if got := c.look(t, *i.InstanceId); got.State.Name != types.InstanceStateNameTerminated || *got.StateReason.Code != "Server.InternalError" {
+		t.Errorf("instance is %s for %+v", got.State.Name, got.StateReason)
+	}
+}
+
+func TestAKeyThatMayNotBeUsed(t *testing.T) {
+	const key = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+	c := newCloud(t, nil)
+	i := c.run(t, 1, func(in *ec2.RunInstancesInput) {
+		in.BlockDeviceMappings = []types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"), Ebs: &types.EbsBlockDevice{Encrypted: sdk.Bool(true), KmsKeyId: sdk.String(key)}}}
+	})[0]
+	volume := root(c.look(t, *i.InstanceId))
+	image := c.register(t, "sealed", c.shoot(t, *i.InstanceId))
+	if got := c.image(t, image).BlockDeviceMappings[0].Ebs; !*got.Encrypted {
+		t.Error("an image of an encrypted snapshot is not encrypted")
+	}
+	c.world.config.DeniedKeys = []string{"key/11111111-2222-3333-4444-555555555555"}
+	_, err := c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: &volume})
+	wantCode(t, err, refused, "KMSKeyNotAccessibleFault")
+	_, err = c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: &image, InstanceType: testType, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
+	wantCode(t, err, refused, "Client.InternalError")
+}
+
+func TestVolumes(t *testing.T) {
+	c := newCloud(t, nil)
+	i := c.run(t, 1, nil)[0]
+	snap := c.shoot(t, *i.InstanceId)
+	in := &ec2.CreateVolumeInput{AvailabilityZone: sdk.String(testRegion + "a"), SnapshotId: &snap, Size: sdk.Int32(30), ClientToken: sdk.String("v")}
+	v := ok(c.ec2.CreateVolume(t.Context(), in))(t)
+	if again := ok(c.ec2.CreateVolume(t.Context(), in))(t); *again.VolumeId != *v.VolumeId {
+		t.Error("the same token made another volume")
+	}
+	c.pass(time.Minute)
+	got := ok(c.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{*v.VolumeId}}))(t).Volumes[0]
+	if got.State != types.VolumeStateAvailable || *got.Size != 30 || c.fleet.file(t, fleet.DiskID(*v.VolumeId), "origin") != "platform:x86" {
+		t.Errorf("volume is %s of %d GiB", got.State, *got.Size)
+	}
+	used := root(c.look(t, *i.InstanceId))
+	_, err := c.ec2.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: &used})
+	wantCode(t, err, refused, "VolumeInUse")
+	ok(c.ec2.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: v.VolumeId}))(t)
+	c.rest()
+	if c.fleet.hasDisk(fleet.DiskID(*v.VolumeId)) {
+		t.Error("its content is still there")
+	}
+	attached := ok(c.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{Filters: []types.Filter{{Name: sdk.String("attachment.instance-id"), Values: []string{*i.InstanceId}}}}))(t).Volumes
+	if len(attached) != 1 || attached[0].State != types.VolumeStateInUse || *attached[0].Attachments[0].Device != "/dev/xvda" {
+		t.Errorf("attached are %+v", attached)
+	}
+}

@@ -1,0 +1,255 @@
+package aws
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/query"
+)
+
+// instanceState is an instance's state with EC2's number for it.
+type instanceState string
+
+const (
+	pending      instanceState = "pending"
+	running      instanceState = "running"
+	shuttingDown instanceState = "shutting-down"
+	terminated   instanceState = "terminated"
+	stopping     instanceState = "stopping"
+	stopped      instanceState = "stopped"
+)
+
+var stateCodes = map[instanceState]int{pending: 0, running: 16, shuttingDown: 32, terminated: 48, stopping: 64, stopped: 80}
+
+// instance is a machine.
+type instance struct {
+	resource
+	Reservation string        `json:"reservation"`
+	Index       int           `json:"index"`
+	State       instanceState `json:"state"`
+	// Reason is why it is in its state, as "Client.UserInitiatedShutdown: User initiated shutdown".
+	Reason       string    `json:"reason,omitempty"`
+	Launched     time.Time `json:"launched"`
+	Image        string    `json:"image"`
+	Type         string    `json:"type"`
+	Architecture string    `json:"architecture"`
+	Details      string    `json:"details"`
+	BootMode     string    `json:"bootMode,omitempty"`
+	Tpm          string    `json:"tpm,omitempty"`
+	RootDevice   string    `json:"rootDevice"`
+	Subnet       string    `json:"subnet"`
+	Zone         string    `json:"zone"`
+	Address      string    `json:"address"`
+	Token        string    `json:"token,omitempty"`
+	Spot         bool      `json:"spot,omitempty"`
+	// Data is what it was launched with: the template's data and what the request laid over it.
+	Data *query.Value `json:"data"`
+	// Shutdown is what a shutdown by the guest does: "stop" or "terminate".
+	Shutdown  string `json:"shutdown"`
+	KeepOn    bool   `json:"keepOn,omitempty"`    // disableApiStop
+	KeepAlive bool   `json:"keepAlive,omitempty"` // disableApiTermination
+	// Devices are still to be made at its first start; Store are instance stores.
+	Devices []device `json:"devices,omitempty"`
+	Store   []device `json:"store,omitempty"`
+	// Machine tells that the fleet has it, Off that its guest is down while EC2 has not done anything about it.
+	Machine bool `json:"machine,omitempty"`
+	// Settled is when its way to stopped or terminated is over at the earliest; Hard that it was forced.
+	Settled time.Duration `json:"settled,omitempty"`
+	Hard    bool          `json:"hard,omitempty"`
+	Fails   string        `json:"fails,omitempty"`
+}
+
+// instances are machines.
+type instances struct{ *world }
+
+func (s instances) actions() []*action {
+	return []*action{
+		{name: "DescribeInstances", noun: "instance", reads: true, handle: s.describe},
+		{name: "DescribeInstanceStatus", noun: "instance", reads: true, handle: s.status},
+	}
+}
+
+func noInstance(id string) *problem {
+	if !strings.HasPrefix(id, "i-") {
+		return bad("InvalidInstanceID.Malformed", "Invalid id: \"%s\"", id)
+	}
+	return bad("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+}
+
+func wrongState(i *instance) *problem {
+	return bad("IncorrectInstanceState", "The instance '%s' is not in a state from which it can do that (it is '%s').", i.ID, i.State)
+}
+
+// instance is one that a call names and that its caller may change.
+func (w *world) instance(c *call, st *state, id string) (*instance, *problem) {
+	i := st.Instances[id]
+	if i == nil || !w.sees(i) {
+		return nil, noInstance(id)
+	}
+	if !c.action.reads {
+		if p := w.changeable(c, i); p != nil {
+			return nil, p
+		}
+	}
+	return i, nil
+}
+
+// named are the instances that a call names: all of them, or an error.
+func (s instances) named(c *call, st *state) ([]*instance, *problem) {
+	ids := c.in.Texts("InstanceId")
+	if len(ids) == 0 {
+		return nil, missing("InstanceId")
+	}
+	var out []*instance
+	for _, id := range ids {
+		i, p := s.instance(c, st, id)
+		if p != nil {
+			return nil, p
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+// reserved are instances of one reservation.
+type reserved struct {
+	id  string
+	all []*instance
+}
+
+func (s instances) describe(c *call, st *state) (query.Element, error) {
+	ids := c.in.Texts("InstanceId")
+	if len(ids) > 0 && c.in.Has("MaxResults") {
+		return query.Element{}, bad("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
+	}
+	all, p := byID(s.world, st.Instances, ids, noInstance)
+	if p != nil {
+		return query.Element{}, p
+	}
+	if all, p = filtered(c, all, instanceFilters(st), func(i *instance) map[string]string { return i.Tags }); p != nil {
+		return query.Element{}, p
+	}
+	page, next, p := s.page(c, len(all), 5, 1000)
+	if p != nil {
+		return query.Element{}, p
+	}
+	var out []reserved
+	for _, i := range all[page.from:page.to] {
+		if n := len(out); n > 0 && out[n-1].id == i.Reservation {
+			out[n-1].all = append(out[n-1].all, i)
+		} else {
+			out = append(out, reserved{i.Reservation, []*instance{i}})
+		}
+	}
+	return query.Of("", query.List("reservationSet", "item", out, func(r reserved) query.Element { return s.reservation(st, r) }), next), nil
+}
+
+func instanceFilters(st *state) map[string]func(*instance) []string {
+	one := func(f func(*instance) string) func(*instance) []string {
+		return func(i *instance) []string { return []string{f(i)} }
+	}
+	return map[string]func(*instance) []string{
+		"instance-id": one(func(i *instance) string { return i.ID }), "instance-state-name": one(func(i *instance) string { return string(i.State) }),
+		"instance-state-code": one(func(i *instance) string { return strconv.Itoa(stateCodes[i.State]) }),
+		"image-id":            one(func(i *instance) string { return i.Image }), "instance-type": one(func(i *instance) string { return i.Type }),
+		"subnet-id": one(func(i *instance) string { return i.Subnet }), "availability-zone": one(func(i *instance) string { return i.Zone }),
+		"private-ip-address": one(func(i *instance) string { return i.Address }), "private-dns-name": one(dnsName),
+		"client-token": one(func(i *instance) string { return i.Token }), "reservation-id": one(func(i *instance) string { return i.Reservation }),
+		"architecture": one(func(i *instance) string { return i.Architecture }), "instance-lifecycle": one(lifecycle),
+		"block-device-mapping.volume-id": func(i *instance) []string {
+			var out []string
+			for _, v := range volumesOf(st, i) {
+				out = append(out, v.ID)
+			}
+			return out
+		},
+	}
+}
+
+func lifecycle(i *instance) string {
+	if i.Spot {
+		return "spot"
+	}
+	return ""
+}
+
+func dnsName(i *instance) string {
+	return "ip-" + strings.ReplaceAll(i.Address, ".", "-") + "." + i.Zone[:len(i.Zone)-1] + ".compute.internal"
+}
+
+func (s instances) status(c *call, st *state) (query.Element, error) {
+	all, p := byID(s.world, st.Instances, c.in.Texts("InstanceId"), noInstance)
+	if p != nil {
+		return query.Element{}, p
+	}
+	if !c.in.True("IncludeAllInstances") {
+		all = slices.DeleteFunc(all, func(i *instance) bool { return i.State != running })
+	}
+	if all, p = filtered(c, all, instanceFilters(st), func(i *instance) map[string]string { return i.Tags }); p != nil {
+		return query.Element{}, p
+	}
+	page, next, p := s.page(c, len(all), 5, 1000)
+	if p != nil {
+		return query.Element{}, p
+	}
+	return query.Of("", query.List("instanceStatusSet", "item", all[page.from:page.to], func(i *instance) query.Element {
+		health := map[bool]string{true: "ok", false: "not-applicable"}[i.State == running]
+		return query.Of("", query.Text("instanceId", i.ID), query.Text("availabilityZone", i.Zone), stateElement("instanceState", i.State),
+			query.Of("instanceStatus", query.Text("status", health)), query.Of("systemStatus", query.Text("status", health)))
+	}), next), nil
+}
+
+func (s instances) reservation(st *state, r reserved) query.Element {
+	return query.Of("", query.Text("reservationId", r.id), query.Text("ownerId", s.config.Account), query.Of("groupSet"),
+		query.List("instancesSet", "item", r.all, func(i *instance) query.Element { return s.element(st, i) }))
+}
+
+func stateElement(name string, state instanceState) query.Element {
+	return query.Of(name, query.Int("code", stateCodes[state]), query.Text("name", string(state)))
+}
+
+// element is an instance as DescribeInstances tells of it.
+func (s instances) element(st *state, i *instance) query.Element {
+	e := query.Of("", query.Text("instanceId", i.ID), query.Text("imageId", i.Image), stateElement("instanceState", i.State),
+		query.Int("amiLaunchIndex", i.Index), query.Text("instanceType", i.Type), query.Date("launchTime", i.Launched),
+		query.Of("placement", query.Text("availabilityZone", i.Zone), query.Text("tenancy", "default")),
+		query.Of("monitoring", query.Text("state", "disabled")), query.Text("architecture", i.Architecture),
+		query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", i.RootDevice), query.Text("virtualizationType", "hvm"), query.Text("hypervisor", "xen"),
+		query.Bool("enaSupport", true), query.Text("clientToken", i.Token), query.Text("instanceLifecycle", lifecycle(i)), query.Text("platformDetails", i.Details),
+		query.Text("bootMode", i.BootMode), query.Text("tpmSupport", i.Tpm), query.Text("keyName", i.Data.Get("KeyName")), tagSet(i.Tags), operatorElement(i.Operator),
+		s.profile(i), s.devices(st, i), dataElement("metadataOptions", i.Data.At("MetadataOptions")))
+	if code, text, found := strings.Cut(i.Reason, ": "); found {
+		e.Kids = append(e.Kids, query.Of("stateReason", query.Text("code", code), query.Text("message", code+": "+text)), query.Text("reason", text))
+	}
+	if i.State == terminated {
+		return e
+	}
+	return query.Of("", append(e.Kids, query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)),
+		query.Text("subnetId", i.Subnet), query.Text("vpcId", "vpc-00000000000000001"), securityGroups(i))...)
+}
+
+func securityGroups(i *instance) query.Element {
+	return query.List("groupSet", "item", i.Data.Texts("SecurityGroupId"), func(id string) query.Element {
+		return query.Of("", query.Text("groupId", id), query.Text("groupName", id))
+	})
+}
+
+func (s instances) profile(i *instance) query.Element {
+	arn, name := i.Data.Get("IamInstanceProfile.Arn"), i.Data.Get("IamInstanceProfile.Name")
+	if name != "" {
+		arn = "arn:aws:iam::" + s.config.Account + ":instance-profile/" + name
+	}
+	if arn == "" {
+		return query.Element{}
+	}
+	return query.Of("iamInstanceProfile", query.Text("arn", arn), query.Text("id", "AIPA"+strings.ToUpper(hexOf(arn[strings.LastIndex(arn, "/")+1:]))))
+}
+
+func (s instances) devices(st *state, i *instance) query.Element {
+	return query.List("blockDeviceMapping", "item", volumesOf(st, i), func(v *volume) query.Element {
+		return query.Of("", query.Text("deviceName", v.Device), query.Of("ebs", query.Text("volumeId", v.ID), query.Text("status", "attached"),
+			query.Date("attachTime", v.Attached), query.Bool("deleteOnTermination", v.Temporary)))
+	})
+}

@@ -1,0 +1,142 @@
+package aws
+
+import (
+	"encoding/base64"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/query"
+)
+
+// span is a page of a list.
+type span struct{ from, to int }
+
+// page cuts a list of n into pages. With least 0 it is Auto Scaling's (MaxRecords, NextToken); EC2's page holds least
+// to most, all if nobody asks for fewer.
+func (w *world) page(c *call, n, least, most int) (span, query.Element, *problem) {
+	name, token, size := "MaxResults", "nextToken", most
+	if c.service.name == "autoscaling" {
+		name, token, size = "MaxRecords", "NextToken", 50
+	}
+	if text := c.in.Get(name); text != "" {
+		asked, err := strconv.Atoi(text)
+		if err != nil || asked < max(least, 1) || asked > most && least > 0 {
+			return span{}, query.Element{}, c.wrong("InvalidParameterValue", "Value ( "+text+" ) for parameter maxResults is invalid. Expecting a value in the range "+
+				strconv.Itoa(max(least, 1))+" to "+strconv.Itoa(most)+".")
+		}
+		size = min(asked, most)
+	}
+	if w.config.PageSize > 0 {
+		size = min(size, w.config.PageSize)
+	}
+	from := 0
+	if text := c.in.Get("NextToken"); text != "" {
+		data, err := base64.StdEncoding.DecodeString(text)
+		rest, ok := strings.CutPrefix(string(data), c.action.name+"/")
+		at, wrong := strconv.Atoi(rest)
+		if err != nil || wrong != nil || !ok || at < 0 {
+			code := "InvalidParameterValue"
+			if c.service.name == "autoscaling" {
+				code = "InvalidNextToken"
+			}
+			return span{}, query.Element{}, bad(code, "Unable to parse pagination token")
+		}
+		from = min(at, n)
+	}
+	to := min(from+size, n)
+	if to == n {
+		return span{from, to}, query.Element{}, nil
+	}
+	return span{from, to}, query.Text(token, base64.StdEncoding.EncodeToString([]byte(c.action.name+"/"+strconv.Itoa(to)))), nil
+}
+
+// wrong is an error about a parameter's value, in the service's own code.
+func (c *call) wrong(code, text string) *problem {
+	if c.service.name == "autoscaling" {
+		code = "ValidationError"
+	}
+	return bad(code, "%s", text)
+}
+
+// filtered keeps what fits all of EC2's filters: each names values, of which one must fit, with * and ? in them. tagsOf
+// tells the tags of what has any.
+func filtered[T any](c *call, all []T, fields map[string]func(T) []string, tagsOf func(T) map[string]string) ([]T, *problem) {
+	for _, f := range c.in.List("Filter") {
+		name, wanted := f.Get("Name"), f.Texts("Value")
+		has := fields[name]
+		if key, ok := strings.CutPrefix(name, "tag:"); ok && tagsOf != nil {
+			has = func(v T) []string {
+				if value, there := tagsOf(v)[key]; there {
+					return []string{value}
+				}
+				return nil
+			}
+		}
+		if name == "tag-key" && tagsOf != nil {
+			has = func(v T) []string {
+				var keys []string
+				for key := range tagsOf(v) {
+					keys = append(keys, key)
+				}
+				return keys
+			}
+		}
+		if has == nil {
+			return nil, bad("InvalidParameterValue", "The filter '%s' is invalid", name)
+		}
+		var kept []T
+		for _, v := range all {
+			if fits(wanted, has(v)) {
+				kept = append(kept, v)
+			}
+		}
+		all = kept
+	}
+	return all, nil
+}
+
+func fits(wanted, has []string) bool {
+	for _, w := range wanted {
+		for _, h := range has {
+			if w == h || strings.ContainsAny(w, "*?") && wild(w, h) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wild matches * and ? over any characters.
+func wild(pattern, text string) bool {
+	// path.Match has * stop at a slash, and knows brackets.
+	plain := strings.NewReplacer("/", "\x00", "[", "\x01", `\`, "\x02")
+	ok, err := path.Match(plain.Replace(pattern), plain.Replace(text))
+	return err == nil && ok
+}
+
+// byID picks what was asked for by ID, all of it or an error, or everything if no IDs were given. What the client does
+// not see yet is not found, and left out.
+func byID[T owned](w *world, table map[string]T, ids []string, notFound func(string) *problem) ([]T, *problem) {
+	if len(ids) == 0 {
+		var out []T
+		for _, v := range sorted(table) {
+			if w.sees(v) {
+				out = append(out, v)
+			}
+		}
+		return out, nil
+	}
+	var out []T
+	for _, id := range ids {
+		v, there := table[id]
+		if !there || !w.sees(v) {
+			return nil, notFound(id)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// sees tells whether clients see something yet.
+func (w *world) sees(o owned) bool { return o.base().Seen <= w.time.now() }

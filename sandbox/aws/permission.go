@@ -1,0 +1,140 @@
+package aws
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/query"
+)
+
+// permissions are who may do what: everybody everything, but for what faults deny.
+type permissions struct{ *world }
+
+func (s permissions) actions() []*action {
+	return []*action{{name: "SimulatePrincipalPolicy", noun: "permission", reads: true, handle: s.simulate}}
+}
+
+// further are actions that a call needs beside its own.
+func (s permissions) further(c *call) []string {
+	if c.action.name == "RunInstances" && c.in.Has("IamInstanceProfile") {
+		return []string{"iam:PassRole"}
+	}
+	return nil
+}
+
+func (s permissions) authorize(c *call) *problem {
+	if c.action.open {
+		return nil
+	}
+	for _, name := range append([]string{c.resourceName()}, s.further(c)...) {
+		if p := s.denied(c, name); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// denied is the refusal of an action; nil if nothing denies it.
+func (s permissions) denied(c *call, name string) *problem {
+	var found *fault.Ordered
+	s.store.Read(func(st *state) {
+		if f := st.Faults.Denying(name); f != nil {
+			copied := *f
+			found = &copied
+		}
+	})
+	if found == nil {
+		return nil
+	}
+	service, _, _ := strings.Cut(name, ":")
+	text := fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s %s", c.who.arn, name, s.arn(service, "*"), why(found.Fault, name))
+	if c.service.name != "ec2" {
+		return refuse(http.StatusForbidden, "AccessDenied", "%s", text)
+	}
+	return refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. %s. Encoded authorization failure message: %s", text, encoded())
+}
+
+// why says whose policy denies an action.
+func why(f fault.Fault, name string) string {
+	switch f.Code {
+	case "scp":
+		return "with an explicit deny in a service control policy"
+	case "boundary":
+		return "with an explicit deny in a permissions boundary"
+	}
+	return "because no identity-based policy allows the " + name + " action"
+}
+
+// encoded is a message that only sts:DecodeAuthorizationMessage can read.
+func encoded() string {
+	var b [150]byte
+	_, _ = rand.Read(b[:]) // never fails, by its contract
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// simulate says what a principal may do. As on AWS, a policy of the organization is not simulated but told apart.
+func (s permissions) simulate(c *call, st *state) (query.Element, error) {
+	source := c.in.Get("PolicySourceArn")
+	known := false
+	for _, u := range s.config.Users {
+		known = known || source == "arn:aws:iam::"+s.config.Account+":user/"+u.Name
+	}
+	for _, r := range s.config.Roles {
+		known = known || source == "arn:aws:iam::"+s.config.Account+":role/"+r.Name
+	}
+	if !known {
+		return query.Element{}, refuse(http.StatusNotFound, "NoSuchEntity", "The entity with ARN %s cannot be found.", source)
+	}
+	resources := c.in.Texts("ResourceArns")
+	if len(resources) == 0 {
+		resources = []string{"*"}
+	}
+	type result struct{ action, resource, decision string }
+	var all []result
+	for _, name := range c.in.Texts("ActionNames") {
+		for _, resource := range resources {
+			all = append(all, result{name, resource, decide(st, name)})
+		}
+	}
+	page, next, p := s.page(c, len(all), 0, 1000)
+	if p != nil {
+		return query.Element{}, p
+	}
+	next.Name = marker(next)
+	return query.Of("", query.Bool("IsTruncated", next.Name != ""), next,
+		query.List("EvaluationResults", "member", all[page.from:page.to], func(r result) query.Element {
+			return query.Of("", query.Text("EvalActionName", r.action), query.Text("EvalResourceName", r.resource), query.Text("EvalDecision", r.decision),
+				query.Of("MatchedStatements"), query.Of("MissingContextValues"))
+		})), nil
+}
+
+// marker is IAM's name for where to go on.
+func marker(next query.Element) string {
+	if next.Name == "" {
+		return ""
+	}
+	return "Marker"
+}
+
+func decide(st *state, name string) string {
+	f := st.Faults.Denying(name)
+	switch {
+	case f == nil || f.Code == "scp":
+		return "allowed"
+	case f.Code == "boundary":
+		return "explicitDeny"
+	}
+	return "implicitDeny"
+}
+
+// changeable refuses changes of what only its operator may change.
+func (w *world) changeable(_ *call, o owned) *problem {
+	if by := o.base().Operator; by != "" {
+		return bad("OperationNotPermitted", "The resource '%s' is managed by the service provider '%s' and can be changed by it only.", o.base().ID, by)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package aws
+
+import (
+	"slices"
+
+	"github.com/kamino-dev/kamino/sandbox/query"
+)
+
+// everyProcess is what a group does by itself.
+var everyProcess = []string{"Launch", "Terminate", "AddToLoadBalancer", "AlarmNotification", "AZRebalance", "HealthCheck", "InstanceRefresh", "ReplaceUnhealthy", "ScheduledActions"}
+
+// processes can be suspended.
+type processes struct {
+	*world
+	groups groups
+}
+
+func (s processes) actions() []*action {
+	return []*action{
+		{name: "SuspendProcesses", noun: "group", handle: s.suspend},
+		{name: "ResumeProcesses", noun: "group", handle: s.resume},
+	}
+}
+
+func (s processes) wanted(c *call) ([]string, *problem) {
+	names := c.in.Texts("ScalingProcesses")
+	for _, name := range names {
+		if !slices.Contains(everyProcess, name) {
+			return nil, invalid("1 validation error detected: the process name %s is not valid", name)
+		}
+	}
+	if len(names) == 0 {
+		return everyProcess, nil
+	}
+	return names, nil
+}
+
+func (s processes) suspend(c *call, st *state) (query.Element, error) {
+	g, p := s.groups.named(c, st)
+	if p != nil {
+		return query.Element{}, p
+	}
+	names, p := s.wanted(c)
+	if p != nil {
+		return query.Element{}, p
+	}
+	for _, name := range names {
+		if !slices.Contains(g.Suspended, name) {
+			g.Suspended = append(g.Suspended, name)
+		}
+	}
+	slices.Sort(g.Suspended)
+	return query.Element{}, nil
+}
+
+func (s processes) resume(c *call, st *state) (query.Element, error) {
+	g, p := s.groups.named(c, st)
+	if p != nil {
+		return query.Element{}, p
+	}
+	names, p := s.wanted(c)
+	if p != nil {
+		return query.Element{}, p
+	}
+	g.Suspended = slices.DeleteFunc(g.Suspended, func(name string) bool { return slices.Contains(names, name) })
+	st.rebalance(g, st.moment)
+	return query.Element{}, nil
+}

@@ -1,0 +1,174 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/bucket"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/lane"
+	"github.com/kamino-dev/kamino/sandbox/store"
+	"github.com/kamino-dev/kamino/sandbox/web"
+)
+
+// Server is a simulated cloud with one account in one region. Its methods can be called from any goroutine.
+type Server struct {
+	world    *world
+	front    *front
+	runs     runs
+	metadata metadata
+}
+
+// New opens the state in config.Dir and goes on at once with what is in flight there: the fleet must be ready, with the
+// machines that it had. The caller closes the server.
+func New(config Config) (*Server, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	fresh := newState()
+	st, err := store.Open(filepath.Join(config.Dir, "aws.json"), fresh)
+	if err != nil {
+		return nil, fmt.Errorf("aws simulator: %w", err)
+	}
+	w := &world{config: config, store: st, lanes: lane.New(), time: newTimeline(config.Clock, fresh.Elapsed), turns: map[string]turn{},
+		bell: make(chan struct{}, 1), done: make(chan struct{})}
+	s := compose(w)
+	err = st.Write(func(st *state) error {
+		images{world: w}.seed(st)
+		for _, e := range st.Events {
+			e.Busy = false
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("aws simulator: %w", err)
+	}
+	w.advance()
+	go w.run()
+	return s, nil
+}
+
+// compose puts the nouns together: each gets the world and the others that it needs.
+func compose(w *world) *Server {
+	held := sessions{w}
+	machine := instances{w}
+	run := runs{w, machine}
+	snapshot := snapshots{w}
+	image := images{w, snapshot}
+	power := powers{w, run, machine}
+	root := roots{w, run}
+	member := members{w, run}
+	group := groups{w, member}
+	refresh := refreshes{w, group}
+	warm := warmPools{w, group}
+	rights := permissions{w}
+	for _, turns := range []map[string]turn{
+		run.turns(), power.turns(), volumes{w}.turns(), snapshot.turns(), image.turns(), root.turns(), member.turns(), group.turns(), refresh.turns(), warm.turns(),
+	} {
+		maps.Copy(w.turns, turns)
+	}
+	known := services(
+		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, snapshot, image, root, tags{w}},
+		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, configurations{w}, groupTags{w}},
+		[]noun{tokens{w, held}}, []noun{rights})
+	return &Server{world: w, runs: run, metadata: metadata{w, held}, front: &front{world: w, faults: faults{w}, permissions: rights, sessions: held,
+		services: known, book: book.New(), buckets: &bucket.Buckets{Clock: w.config.Clock}}}
+}
+
+// Close stops what is in flight and waits for it; a server that is opened on the same Dir goes on with it.
+func (s *Server) Close() {
+	s.world.lanes.Close()
+	<-s.world.done
+}
+
+// Handler serves EC2, Auto Scaling, STS and IAM under one address. Clients insist on HTTPS.
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.front.serve) }
+
+// MetadataHandler serves the instance metadata of an instance, version 2 only, with the credentials of a role; an empty role
+// means that the instance has none. It is meant for plain HTTP on an address that the instance alone reaches.
+func (s *Server) MetadataHandler(instance, role string) http.Handler {
+	return s.metadata.handler(instance, role)
+}
+
+// Serve answers on the listener with config.Certificate, until the context ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	if err := web.Serve(ctx, l, s.Handler(), s.world.config.Certificate); err != nil {
+		return fmt.Errorf("aws simulator: serve: %w", err)
+	}
+	return nil
+}
+
+// Stats counts the requests so far.
+func (s *Server) Stats() book.Stats { return s.front.book.Stats() }
+
+// ResetStats starts counting and recording anew.
+func (s *Server) ResetStats() { s.front.book.Reset() }
+
+// Requests lists the requests so far, oldest first; the oldest of very many are forgotten.
+func (s *Server) Requests() []book.Request { return s.front.book.Requests() }
+
+// AddFault orders a fault and returns its name. One of the same name is replaced. Faults outlive a restart.
+func (s *Server) AddFault(f fault.Fault) (string, error) { return s.front.faults.add(f) }
+
+// Faults lists the faults that can still strike.
+func (s *Server) Faults() []fault.Fault { return s.front.faults.live() }
+
+// ClearFaults removes the faults of these names; without names, all.
+func (s *Server) ClearFaults(names ...string) error { return s.front.faults.clear(names...) }
+
+// SetLag changes how long what is made is not found. It outlives a restart.
+func (s *Server) SetLag(lag time.Duration) error {
+	return s.world.store.Write(func(st *state) error { st.Lag = &lag; return nil })
+}
+
+// Exhaust says of which instance types there are no machines any more: "m6i.large", "m6i.large/eu-central-1a", or "*" for
+// all; none means that there are enough of all again. It outlives a restart.
+func (s *Server) Exhaust(types ...string) error {
+	return s.world.store.Write(func(st *state) error { st.Full = types; return nil })
+}
+
+// ExpireSessions ends every session that STS and the metadata service gave out so far.
+func (s *Server) ExpireSessions() error { return s.front.sessions.expire() }
+
+// Shutdown has a guest power its machine off, as poweroff does on it.
+func (s *Server) Shutdown(ctx context.Context, instance string) error {
+	if err := s.world.config.Fleet.PowerOff(ctx, instance, false); err != nil {
+		return err
+	}
+	s.world.advance()
+	return nil
+}
+
+// Interrupt takes a spot instance away: its metadata tells so at once, and two simulated minutes later it is terminated.
+func (s *Server) Interrupt(instance string) error {
+	err := s.world.store.Write(func(st *state) error {
+		if i := st.Instances[instance]; i == nil || !i.Spot {
+			return fmt.Errorf("%s is no spot instance", instance)
+		}
+		st.plan(s.world.time.now()+spotNotice, "spot.end", instance, "")
+		return nil
+	})
+	s.world.advance()
+	return err
+}
+
+// Specs lists every machine that the fleet was told to launch, as it would be told today.
+func (s *Server) Specs() []fleet.Spec {
+	var out []fleet.Spec
+	s.world.store.Read(func(st *state) {
+		for _, i := range sorted(st.Instances) {
+			if i.Machine {
+				out = append(out, s.runs.spec(st, i))
+			}
+		}
+	})
+	return out
+}

@@ -1,0 +1,220 @@
+package aws
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/query"
+)
+
+// Statuses of snapshots.
+const (
+	snapshotPending = "pending"
+	snapshotDone    = "completed"
+	snapshotFailed  = "error"
+)
+
+// snapshot is a copy of a volume as it was when that was asked for.
+type snapshot struct {
+	resource
+	Volume      string        `json:"volume"`
+	Size        int64         `json:"size"`
+	Description string        `json:"description,omitempty"`
+	Key         string        `json:"key,omitempty"`
+	Owner       string        `json:"owner"`
+	State       string        `json:"state"`
+	Message     string        `json:"message,omitempty"`
+	Asked       time.Duration `json:"asked"`
+	Due         time.Duration `json:"due"`
+	Done        time.Time     `json:"done"`
+	// Content is where the fleet has it, if not under its own ID.
+	Content fleet.DiskID `json:"content,omitempty"`
+	// Copied tells that the content is there, Fails why it will come to nothing, Hidden that clients do not see it.
+	Copied bool   `json:"copied,omitempty"`
+	Fails  string `json:"fails,omitempty"`
+	Hidden bool   `json:"hidden,omitempty"`
+}
+
+// snapshots are copies of volumes.
+type snapshots struct{ *world }
+
+func (s snapshots) actions() []*action {
+	return []*action{
+		{name: "CreateSnapshot", noun: "snapshot", handle: s.create},
+		{name: "DeleteSnapshot", noun: "snapshot", handle: s.delete},
+		{name: "DescribeSnapshots", noun: "snapshot", reads: true, handle: s.describe},
+	}
+}
+
+func (s snapshots) turns() map[string]turn {
+	return map[string]turn{"snapshot.copy": s.copy, "snapshot.end": s.end}
+}
+
+func noSnapshot(id string) *problem {
+	return bad("InvalidSnapshot.NotFound", "The snapshot '%s' does not exist.", id)
+}
+
+// create asks for a snapshot. There is no client token: who asks twice has two.
+func (s snapshots) create(c *call, st *state) (query.Element, error) {
+	id := c.in.Get("VolumeId")
+	v := st.Volumes[id]
+	if v == nil || !s.sees(v) {
+		return query.Element{}, noVolume(id)
+	}
+	if v.Key != "" && s.keyDenied(v.Key) {
+		return query.Element{}, keyRefusal()
+	}
+	all, p := tagsOnly(c.in, "snapshot")
+	if p != nil {
+		return query.Element{}, p
+	}
+	snap := s.begin(st, v, c.in.Get("Description"), c.fails())
+	snap.Tags = all
+	return s.element(snap), nil
+}
+
+// begin makes a snapshot of a volume, which is copied as it is now.
+func (s snapshots) begin(st *state, v *volume, description, fails string) *snapshot {
+	now := st.moment
+	snap := &snapshot{resource: s.fresh(st, "snap"), Volume: v.ID, Size: v.Size, Key: v.Key, Owner: s.config.Account, Description: description,
+		State: snapshotPending, Asked: now, Due: now + s.config.Latencies.Snapshot, Fails: fails}
+	st.Snapshots[snap.ID] = snap
+	st.plan(now, "snapshot.copy", snap.ID, "")
+	return snap
+}
+
+// copy takes the content at the time of the request; what takes long is its way to where it is kept.
+func (s snapshots) copy(st *state, e event) *work {
+	snap := st.Snapshots[e.Target]
+	if snap == nil || snap.Copied {
+		return nil
+	}
+	from := disk(snap.Volume)
+	return &work{
+		do: func(ctx context.Context) error { return s.config.Fleet.CopyDisk(ctx, disk(e.Target), from) },
+		then: func(st *state, now time.Duration, err error) {
+			snap := st.Snapshots[e.Target]
+			if snap == nil {
+				st.plan(now, "volume.drop", e.Target, "")
+				return
+			}
+			snap.Copied = true
+			if err != nil {
+				snap.Fails = err.Error()
+			}
+			st.plan(snap.Due, "snapshot.end", e.Target, "")
+		},
+	}
+}
+
+func (s snapshots) end(st *state, e event) *work {
+	snap := st.Snapshots[e.Target]
+	if snap == nil {
+		return nil
+	}
+	snap.State, snap.Message, snap.Done = snapshotDone, snap.Fails, s.stamp()
+	if snap.Fails != "" {
+		snap.State = snapshotFailed
+	}
+	for _, im := range st.Images {
+		if im.State == imagePending && slices.ContainsFunc(im.Devices, func(d device) bool { return d.Snapshot == snap.ID }) {
+			st.plan(e.At, "image.look", im.ID, "")
+		}
+	}
+	return nil
+}
+
+// delete refuses while an image is backed by the snapshot.
+func (s snapshots) delete(c *call, st *state) (query.Element, error) {
+	id := c.in.Get("SnapshotId")
+	snap := st.Snapshots[id]
+	if snap == nil || !s.sees(snap) || snap.Owner != s.config.Account {
+		return query.Element{}, noSnapshot(id)
+	}
+	if p := s.changeable(c, snap); p != nil {
+		return query.Element{}, p
+	}
+	if im := backedBy(st, id); im != nil {
+		return query.Element{}, bad("InvalidSnapshot.InUse", "The snapshot %s is currently in use by %s", id, im.ID)
+	}
+	s.remove(st, snap)
+	return done(), nil
+}
+
+// remove forgets a snapshot, and has its content go.
+func (s snapshots) remove(st *state, snap *snapshot) {
+	delete(st.Snapshots, snap.ID)
+	if snap.Content == "" {
+		st.plan(st.moment, "volume.drop", snap.ID, "")
+	}
+}
+
+// backedBy is the image that a snapshot backs; nil if none does.
+func backedBy(st *state, snap string) *image {
+	for _, im := range sorted(st.Images) {
+		if im.State != imageGone && slices.ContainsFunc(im.Devices, func(d device) bool { return d.Snapshot == snap }) {
+			return im
+		}
+	}
+	return nil
+}
+
+func (s snapshots) describe(c *call, st *state) (query.Element, error) {
+	all, p := byID(s.world, st.Snapshots, c.in.Texts("SnapshotId"), noSnapshot)
+	if p != nil {
+		return query.Element{}, p
+	}
+	owners := c.in.Texts("Owner")
+	all = slices.DeleteFunc(all, func(v *snapshot) bool { return v.Hidden || !ownedBy(owners, v.Owner, s.config.Account) })
+	one := func(f func(*snapshot) string) func(*snapshot) []string {
+		return func(v *snapshot) []string { return []string{f(v)} }
+	}
+	all, p = filtered(c, all, map[string]func(*snapshot) []string{
+		"snapshot-id": one(func(v *snapshot) string { return v.ID }), "status": one(func(v *snapshot) string { return v.State }),
+		"volume-id": one(func(v *snapshot) string { return v.Volume }), "owner-id": one(func(v *snapshot) string { return v.Owner }),
+		"description": one(func(v *snapshot) string { return v.Description }),
+	}, func(v *snapshot) map[string]string { return v.Tags })
+	if p != nil {
+		return query.Element{}, p
+	}
+	page, next, p := s.page(c, len(all), 5, 1000)
+	if p != nil {
+		return query.Element{}, p
+	}
+	return query.Of("", query.List("snapshotSet", "item", all[page.from:page.to], s.element), next), nil
+}
+
+// ownedBy tells whether an owner is one of those asked for; without any, all are.
+func ownedBy(asked []string, owner, self string) bool {
+	if len(asked) == 0 {
+		return true
+	}
+	return slices.Contains(asked, owner) || owner == self && slices.Contains(asked, "self") || owner != self && slices.Contains(asked, "amazon")
+}
+
+func (s snapshots) element(v *snapshot) query.Element {
+	progress := int64(100)
+	if v.State == snapshotPending {
+		progress = 0
+		if total := v.Due - v.Asked; total > 0 {
+			progress = min(99, int64(100*(s.time.now()-v.Asked)/total))
+		}
+	}
+	return query.Of("", query.Text("snapshotId", v.ID), query.Text("volumeId", v.Volume), query.Text("status", v.State), query.Text("statusMessage", v.Message),
+		query.Date("startTime", v.Created), query.Date("completionTime", v.Done), query.Element{Name: "progress", Text: strconv.FormatInt(progress, 10) + "%"},
+		query.Text("ownerId", v.Owner), query.Int("volumeSize", v.Size), query.Element{Name: "description", Text: v.Description},
+		query.Bool("encrypted", v.Key != ""), query.Text("kmsKeyId", v.Key), query.Text("storageTier", "standard"), tagSet(v.Tags))
+}
+
+// keyDenied tells whether the caller may not use a KMS key.
+func (w *world) keyDenied(key string) bool {
+	return slices.ContainsFunc(w.config.DeniedKeys, func(denied string) bool { return strings.HasSuffix(key, denied) })
+}
+
+func keyRefusal() *problem {
+	return bad("KMSKeyNotAccessibleFault", "The specified KMS key is not accessible: the ciphertext refers to a customer master key that does not exist, or which you do not have access to.")
+}

@@ -1,0 +1,200 @@
+package aws
+
+import (
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+func (c *testCloud) enter(t *testing.T, id string, decrement bool) error {
+	t.Helper()
+	_, err := c.asg.EnterStandby(t.Context(), &autoscaling.EnterStandbyInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}, ShouldDecrementDesiredCapacity: &decrement})
+	return err
+}
+
+func (c *testCloud) exit(t *testing.T, id string) error {
+	t.Helper()
+	_, err := c.asg.ExitStandby(t.Context(), &autoscaling.ExitStandbyInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}})
+	return err
+}
+
+// TestADonorsWayThroughStandby: it can be stopped for as long as it takes, and nothing is launched for it.
+func TestADonorsWayThroughStandby(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 3, nil)
+	id := *c.see(t).Instances[1].InstanceId
+	if err := c.enter(t, id, true); err != nil {
+		t.Fatal(err)
+	}
+	c.wantLives(t, "2: EnteringStandby InService InService")
+	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
+	wantCode(t, c.exit(t, id), refused, "ValidationError") // not before it has come to its end
+	c.pass(time.Minute)
+	c.wantLives(t, "2: InService InService Standby")
+	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
+	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
+	c.pass(24 * time.Hour)
+	c.wantLives(t, "2: InService InService Standby")
+	if got := c.member(t, id); *got.HealthStatus != "HEALTHY" || c.fleet.size() != 3 {
+		t.Errorf("it is %s, of %d machines", *got.HealthStatus, c.fleet.size())
+	}
+	ok(c.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}}))(t)
+	c.pass(time.Minute)
+	if err := c.exit(t, id); err != nil {
+		t.Fatal(err)
+	}
+	c.wantLives(t, "3: InService InService Pending")
+	c.pass(10 * time.Minute)
+	c.wantLives(t, "3: InService InService InService")
+	if a := c.last(t); a.StatusCode != types.ScalingActivityStatusCodeSuccessful || *a.Description != "Moving EC2 instance out of Standby: "+id {
+		t.Errorf("the last activity is %s: %s", a.StatusCode, *a.Description)
+	}
+}
+
+// TestStandbyWithoutDecrement has another launched, and is one more when it is over.
+func TestStandbyWithoutDecrement(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 2, nil)
+	id := *c.see(t).Instances[0].InstanceId
+	if err := c.enter(t, id, false); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(time.Minute)
+	c.wantLives(t, "2: InService InService Standby")
+	if err := c.exit(t, id); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(time.Minute)
+	c.wantLives(t, "3: InService InService InService")
+}
+
+func TestStandbyAtTheBounds(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 2, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MinSize, in.MaxSize = sdk.Int32(2), sdk.Int32(2) })
+	id := *c.see(t).Instances[0].InstanceId
+	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
+	c.wantLives(t, "2: InService InService")
+	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(1)}))(t)
+	if err := c.enter(t, id, true); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(time.Minute)
+	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
+	c.pass(time.Minute)
+	wantCode(t, c.exit(t, id), refused, "ValidationError") // there is no room at the maximum
+	wantCode(t, c.enter(t, "i-00000000000000000", true), refused, "ValidationError")
+}
+
+// TestWhatIsTerminatedInStandbyLeaves: there is nothing to hold any more.
+func TestWhatIsTerminatedInStandbyLeaves(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 2, nil)
+	id := *c.see(t).Instances[0].InstanceId
+	if err := c.enter(t, id, true); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(time.Minute)
+	ok(c.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}))(t)
+	c.pass(10 * time.Minute)
+	c.wantLives(t, "1: InService")
+}
+
+func (c *testCloud) protect(t *testing.T, id string, value bool) error {
+	t.Helper()
+	_, err := c.asg.SetInstanceProtection(t.Context(), &autoscaling.SetInstanceProtectionInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}, ProtectedFromScaleIn: &value})
+	return err
+}
+
+// TestProtectionIsForScaleInOnly: what is unhealthy is replaced, protected or not.
+func TestProtectionIsForScaleInOnly(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 3, nil)
+	g := c.see(t)
+	first, second := *g.Instances[0].InstanceId, *g.Instances[1].InstanceId
+	for _, id := range []string{first, second} {
+		if err := c.protect(t, id, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(0)}))(t)
+	c.pass(5 * time.Minute)
+	c.wantLives(t, "0: InService InService")
+	if got := c.member(t, first); got == nil || !*got.ProtectedFromScaleIn {
+		t.Errorf("member is %+v", got)
+	}
+	if err := c.protect(t, first, false); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(5 * time.Minute)
+	c.wantLives(t, "0: InService")
+	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{second}}))(t)
+	c.pass(10 * time.Minute)
+	if c.member(t, second) != nil {
+		t.Error("a protected instance that was stopped is still there")
+	}
+}
+
+func TestTerminatingInAGroup(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 3, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MinSize = sdk.Int32(2) })
+	end := func(decrement bool) (string, error) {
+		id := *c.see(t).Instances[0].InstanceId
+		out, err := c.asg.TerminateInstanceInAutoScalingGroup(t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &id, ShouldDecrementDesiredCapacity: &decrement})
+		if err == nil && *out.Activity.Description != "Terminating EC2 instance: "+id {
+			t.Errorf("activity is %s", *out.Activity.Description)
+		}
+		return id, err
+	}
+	id, err := end(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.pass(5 * time.Minute)
+	c.wantLives(t, "2: InService InService")
+	c.wantState(t, id, ec2types.InstanceStateNameTerminated)
+	_, err = end(true)
+	wantCode(t, err, refused, "ValidationError")
+	if _, err := end(false); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(5 * time.Minute)
+	c.wantLives(t, "2: InService InService")
+}
+
+func TestDetachAndAttach(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 2, nil)
+	id := *c.see(t).Instances[0].InstanceId
+	in := &autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}, ShouldDecrementDesiredCapacity: sdk.Bool(true)}
+	ok(c.asg.DetachInstances(t.Context(), in))(t)
+	c.pass(time.Minute)
+	c.wantLives(t, "1: InService")
+	c.wantState(t, id, ec2types.InstanceStateNameRunning)
+	for _, tag := range c.look(t, id).Tags {
+		if *tag.Key == "aws:autoscaling:groupName" {
+			t.Error("it still says that it is of the group")
+		}
+	}
+	attach := &autoscaling.AttachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}}
+	ok(c.asg.AttachInstances(t.Context(), attach))(t)
+	c.pass(time.Minute)
+	c.wantLives(t, "2: InService InService")
+	_, err := c.asg.AttachInstances(t.Context(), attach)
+	wantCode(t, err, refused, "ValidationError")
+	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MaxSize: sdk.Int32(2)}))(t)
+	other := c.run(t, 1, nil)[0]
+	_, err = c.asg.AttachInstances(t.Context(), &autoscaling.AttachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{*other.InstanceId}})
+	wantCode(t, err, refused, "ValidationError")
+	in.ShouldDecrementDesiredCapacity = sdk.Bool(false)
+	ok(c.asg.DetachInstances(t.Context(), in))(t)
+	c.pass(time.Minute)
+	c.wantLives(t, "2: InService InService") // another in its place
+	if c.fleet.size() != 4 {
+		t.Errorf("%d machines run, want the two of the group, the one that left and the one that never was in it", c.fleet.size())
+	}
+}

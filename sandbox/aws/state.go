@@ -1,0 +1,124 @@
+package aws
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/query"
+)
+
+// state is everything that the simulator knows. Tables are keyed by ID, those of Auto Scaling by name.
+type state struct {
+	// Elapsed is the timeline's time at the last change.
+	Elapsed        time.Duration             `json:"elapsed"`
+	Events         []*event                  `json:"events"`
+	Templates      map[string]*template      `json:"templates"`
+	Instances      map[string]*instance      `json:"instances"`
+	Volumes        map[string]*volume        `json:"volumes"`
+	Snapshots      map[string]*snapshot      `json:"snapshots"`
+	Images         map[string]*image         `json:"images"`
+	Roots          map[string]*rootTask      `json:"roots"`
+	Groups         map[string]*group         `json:"groups"`
+	Configurations map[string]*configuration `json:"configurations"`
+	// Once are the requests that came with a client token, by action and token.
+	Once     map[string]*once    `json:"once"`
+	Sessions map[string]*session `json:"sessions"`
+	Faults   fault.List          `json:"faults"`
+	// Lag and Full differ from what was configured: the lag, and the instance types (or "type/zone") without capacity.
+	Lag  *time.Duration `json:"lag,omitempty"`
+	Full []string       `json:"full,omitempty"`
+	// moment is the time of what is being done to the state: the request's, or the event's.
+	moment time.Duration
+}
+
+func newState() *state {
+	return &state{
+		Templates: map[string]*template{}, Instances: map[string]*instance{}, Volumes: map[string]*volume{}, Snapshots: map[string]*snapshot{},
+		Images: map[string]*image{}, Roots: map[string]*rootTask{}, Groups: map[string]*group{}, Configurations: map[string]*configuration{},
+		Once: map[string]*once{}, Sessions: map[string]*session{},
+	}
+}
+
+// resource is what everything of EC2's has.
+type resource struct {
+	ID      string            `json:"id"`
+	Tags    map[string]string `json:"tags"`
+	Created time.Time         `json:"created"`
+	// Seen is when clients that look begin to see it.
+	Seen time.Duration `json:"seen"`
+	// Operator is the service that alone may change it; empty for most.
+	Operator string `json:"operator,omitempty"`
+}
+
+func (r *resource) base() *resource { return r }
+
+// owned is anything with an ID and tags.
+type owned interface{ base() *resource }
+
+// sorted are a table's values in the order in which they were made.
+func sorted[T owned](table map[string]T) []T {
+	return slices.SortedFunc(maps.Values(table), func(a, b T) int {
+		if c := a.base().Created.Compare(b.base().Created); c != 0 {
+			return c
+		}
+		if a.base().ID < b.base().ID {
+			return -1
+		}
+		return 1
+	})
+}
+
+// owned finds anything that can carry tags.
+func (st *state) owned(id string) (owned, string) {
+	switch {
+	case st.Instances[id] != nil:
+		return st.Instances[id], "instance"
+	case st.Volumes[id] != nil:
+		return st.Volumes[id], "volume"
+	case st.Snapshots[id] != nil:
+		return st.Snapshots[id], "snapshot"
+	case st.Images[id] != nil:
+		return st.Images[id], "image"
+	case st.Templates[id] != nil:
+		return st.Templates[id], "launch-template"
+	case st.Roots[id] != nil:
+		return st.Roots[id], "replace-root-volume-task"
+	}
+	return nil, ""
+}
+
+// once is what a request with a client token has made.
+type once struct {
+	// Form is what was asked for, Made the IDs.
+	Form string   `json:"form"`
+	Made []string `json:"made"`
+}
+
+// repeated finds what a request with the same client token has made before; nil if there was none.
+func (st *state) repeated(c *call) ([]string, *problem) {
+	token := c.in.Get("ClientToken")
+	if token == "" {
+		return nil, nil
+	}
+	before := st.Once[c.action.name+"/"+token]
+	if before == nil {
+		return nil, nil
+	}
+	if before.Form != asked(c.in) {
+		return nil, bad("IdempotentParameterMismatch", "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).")
+	}
+	return before.Made, nil
+}
+
+// remember keeps what a request with a client token has made.
+func (st *state) remember(c *call, made ...string) {
+	if token := c.in.Get("ClientToken"); token != "" {
+		st.Once[c.action.name+"/"+token] = &once{Form: asked(c.in), Made: made}
+	}
+}
+
+func asked(in *query.Value) string {
+	return in.Copy("ClientToken", "Action", "Version", "DryRun").String()
+}

@@ -1,0 +1,239 @@
+package aws
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/query"
+)
+
+// volume is a disk. Its content is the fleet's under its ID.
+type volume struct {
+	resource
+	Zone     string `json:"zone"`
+	Size     int64  `json:"size"` // GiB
+	Type     string `json:"type"`
+	Snapshot string `json:"snapshot,omitempty"`
+	// Key is the KMS key; empty for a volume that is not encrypted.
+	Key string `json:"key,omitempty"`
+	// Rate of initialization in MiB/s; 0 means lazily.
+	Rate int64 `json:"rate,omitempty"`
+	// Ready tells that its content is there. Instance and Device are where it is attached.
+	Ready    bool   `json:"ready"`
+	Instance string `json:"instance,omitempty"`
+	Device   string `json:"device,omitempty"`
+	// Temporary volumes go with their instance.
+	Temporary bool      `json:"temporary,omitempty"`
+	Attached  time.Time `json:"attached"`
+}
+
+func (v *volume) state() string {
+	switch {
+	case !v.Ready:
+		return "creating"
+	case v.Instance != "":
+		return "in-use"
+	}
+	return "available"
+}
+
+// volumes are disks, attached to instances or not.
+type volumes struct{ *world }
+
+func (s volumes) actions() []*action {
+	return []*action{
+		{name: "CreateVolume", noun: "volume", handle: s.create},
+		{name: "DeleteVolume", noun: "volume", handle: s.delete},
+		{name: "DescribeVolumes", noun: "volume", reads: true, handle: s.describe},
+	}
+}
+
+func (s volumes) turns() map[string]turn {
+	return map[string]turn{"volume.fill": s.fill, "volume.drop": s.drop}
+}
+
+func noVolume(id string) *problem {
+	return bad("InvalidVolume.NotFound", "The volume '%s' does not exist.", id)
+}
+
+// disk is what the fleet calls a volume's or a snapshot's content.
+func disk(id string) fleet.DiskID { return fleet.DiskID(strings.ToLower(id)) }
+
+// create makes a volume from a snapshot or an empty one.
+func (s volumes) create(c *call, st *state) (query.Element, error) {
+	made, p := st.repeated(c)
+	if p != nil {
+		return query.Element{}, p
+	}
+	if len(made) > 0 && st.Volumes[made[0]] != nil {
+		return s.element(st.Volumes[made[0]]), nil
+	}
+	v := &volume{resource: s.fresh(st, "vol"), Zone: c.in.Get("AvailabilityZone"), Type: "gp3"}
+	if v.Zone == "" {
+		return query.Element{}, missing("availabilityZone")
+	}
+	if v.Tags, p = tagsOnly(c.in, "volume"); p != nil {
+		return query.Element{}, p
+	}
+	if kind := c.in.Get("VolumeType"); kind != "" {
+		v.Type = kind
+	}
+	v.Size, _ = strconv.ParseInt(c.in.Get("Size"), 10, 64)
+	if id := c.in.Get("SnapshotId"); id != "" {
+		snap := st.Snapshots[id]
+		switch {
+		case snap == nil || !s.sees(snap):
+			return query.Element{}, noSnapshot(id)
+		case snap.State != snapshotDone:
+			return query.Element{}, bad("IncorrectState", "Snapshot '%s' is not 'completed'.", id)
+		case v.Size != 0 && v.Size < snap.Size:
+			return query.Element{}, smaller(v.Size, snap.Size)
+		}
+		v.Snapshot, v.Size, v.Key = id, max(v.Size, snap.Size), snap.Key
+	}
+	if v.Size == 0 {
+		return query.Element{}, missing("size/snapshot")
+	}
+	st.Volumes[v.ID] = v
+	st.plan(st.moment+s.config.Latencies.Volume, "volume.fill", v.ID, "")
+	st.remember(c, v.ID)
+	return s.element(v), nil
+}
+
+func smaller(size, least int64) *problem {
+	return bad("InvalidBlockDeviceMapping", "Volume of size %dGB is smaller than snapshot, expect size>= %dGB", size, least)
+}
+
+// fill copies a snapshot's content into a volume that nobody has attached yet.
+func (s volumes) fill(st *state, e event) *work {
+	v := st.Volumes[e.Target]
+	if v == nil || v.Ready {
+		return nil
+	}
+	from := contentOf(st, v.Snapshot)
+	return &work{
+		do: func(ctx context.Context) error {
+			if from == "" {
+				return nil
+			}
+			return s.config.Fleet.CopyDisk(ctx, disk(e.Target), from)
+		},
+		then: func(st *state, _ time.Duration, _ error) {
+			if v := st.Volumes[e.Target]; v != nil {
+				v.Ready = true
+			}
+		},
+	}
+}
+
+// contentOf is where the fleet has a snapshot's content; empty if it has none.
+func contentOf(st *state, snap string) fleet.DiskID {
+	found := st.Snapshots[snap]
+	switch {
+	case found == nil:
+		return ""
+	case found.Content != "":
+		return found.Content
+	}
+	return disk(snap)
+}
+
+func (s volumes) delete(c *call, st *state) (query.Element, error) {
+	id := c.in.Get("VolumeId")
+	v := st.Volumes[id]
+	if v == nil || !s.sees(v) {
+		return query.Element{}, noVolume(id)
+	}
+	if p := s.changeable(c, v); p != nil {
+		return query.Element{}, p
+	}
+	if v.Instance != "" {
+		return query.Element{}, bad("VolumeInUse", "Volume %s is currently attached to %s", id, v.Instance)
+	}
+	s.remove(st, v)
+	return done(), nil
+}
+
+// remove forgets a volume, and has its content go.
+func (s volumes) remove(st *state, v *volume) {
+	delete(st.Volumes, v.ID)
+	st.plan(st.moment, "volume.drop", v.ID, "")
+}
+
+// drop deletes a volume's or a snapshot's content.
+func (s volumes) drop(_ *state, e event) *work {
+	return &work{
+		do:   func(ctx context.Context) error { return s.config.Fleet.DeleteDisk(ctx, disk(e.Target)) },
+		then: func(*state, time.Duration, error) {},
+	}
+}
+
+func (s volumes) describe(c *call, st *state) (query.Element, error) {
+	ids := c.in.Texts("VolumeId")
+	all, p := byID(s.world, st.Volumes, ids, noVolume)
+	if p != nil {
+		return query.Element{}, p
+	}
+	one := func(f func(*volume) string) func(*volume) []string {
+		return func(v *volume) []string { return []string{f(v)} }
+	}
+	all, p = filtered(c, all, map[string]func(*volume) []string{
+		"volume-id": one(func(v *volume) string { return v.ID }), "status": one((*volume).state),
+		"snapshot-id":                      one(func(v *volume) string { return v.Snapshot }),
+		"availability-zone":                one(func(v *volume) string { return v.Zone }),
+		"attachment.instance-id":           one(func(v *volume) string { return v.Instance }),
+		"attachment.device":                one(func(v *volume) string { return v.Device }),
+		"encrypted":                        one(func(v *volume) string { return strconv.FormatBool(v.Key != "") }),
+		"volume-type":                      one(func(v *volume) string { return v.Type }),
+		"attachment.delete-on-termination": one(func(v *volume) string { return strconv.FormatBool(v.Temporary) }),
+	}, func(v *volume) map[string]string { return v.Tags })
+	if p != nil {
+		return query.Element{}, p
+	}
+	page, next, p := s.page(c, len(all), 5, 1000)
+	if p != nil {
+		return query.Element{}, p
+	}
+	return query.Of("", query.List("volumeSet", "item", all[page.from:page.to], s.element), next), nil
+}
+
+func (s volumes) element(v *volume) query.Element {
+	attachments := query.Of("attachmentSet")
+	if v.Instance != "" {
+		attachments.Kids = []query.Element{query.Of("item", query.Text("volumeId", v.ID), query.Text("instanceId", v.Instance), query.Text("device", v.Device),
+			query.Text("status", "attached"), query.Date("attachTime", v.Attached), query.Bool("deleteOnTermination", v.Temporary))}
+	}
+	e := query.Of("", query.Text("volumeId", v.ID), query.Int("size", v.Size), query.Text("snapshotId", v.Snapshot), query.Text("availabilityZone", v.Zone),
+		query.Text("status", v.state()), query.Date("createTime", v.Created), attachments, query.Bool("encrypted", v.Key != ""), query.Text("kmsKeyId", v.Key),
+		query.Text("volumeType", v.Type), query.Bool("multiAttachEnabled", false), tagSet(v.Tags))
+	if v.Rate > 0 {
+		e.Kids = append(e.Kids, query.Int("volumeInitializationRate", v.Rate))
+	}
+	return e
+}
+
+// rootOf is an instance's root volume; nil if it has none.
+func rootOf(st *state, i *instance) *volume {
+	for _, v := range st.Volumes {
+		if v.Instance == i.ID && v.Device == i.RootDevice {
+			return v
+		}
+	}
+	return nil
+}
+
+// volumesOf are what is attached to an instance, by device.
+func volumesOf(st *state, i *instance) []*volume {
+	var out []*volume
+	for _, v := range st.Volumes {
+		if v.Instance == i.ID {
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b *volume) int { return strings.Compare(a.Device, b.Device) })
+	return out
+}
