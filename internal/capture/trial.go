@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// firstPause is how long nothing is tried behind an attempt that could not tell. Each further pause is twice as long.
-	firstPause = 5 * time.Minute
+	// firstPause is how long nothing is tried behind an attempt that could not tell. Each further pause is twice as long, and
+	// none longer than the timeout's pauseShare-th part, lest a short one hold a single attempt.
+	firstPause, pauseShare = 5 * time.Minute, 8
 	// seenEvery is how often it is written down that somebody looks, and blindAfter what is no pause between two looks.
 	seenEvery, blindAfter = time.Minute, 3 * time.Minute
 )
@@ -67,9 +68,10 @@ func (t trials) lookTrial(ctx context.Context, w *world) error {
 		return nil
 	}
 	now := t.now()
-	f.TrialOver = now.Sub(r.StartedAt.Time)-blindness(r, now) > w.p.Spec.Settings.Defaulted().Trial.Timeout.Duration
+	timeout := w.p.Spec.Settings.Defaulted().Trial.Timeout.Duration
+	f.TrialOver = now.Sub(r.StartedAt.Time)-blindness(r, now) > timeout
 	if r.Name == "" {
-		f.Paused = r.EndedAt != nil && now.Sub(r.EndedAt.Time) < pauseBehind(r.Attempt)
+		f.Paused = r.EndedAt != nil && now.Sub(r.EndedAt.Time) < pauseBehind(r.Attempt, timeout)
 		return nil
 	}
 	trialist, err := t.trialist()
@@ -83,8 +85,10 @@ func (t trials) lookTrial(ctx context.Context, w *world) error {
 	return nil
 }
 
-// pauseBehind is how long nothing is tried behind so many attempts.
-func pauseBehind(attempts int32) time.Duration { return firstPause << min(max(attempts-1, 0), 8) }
+// pauseBehind is how long nothing is tried behind so many attempts of a trial that may take so long with all of them.
+func pauseBehind(attempts int32, timeout time.Duration) time.Duration {
+	return min(firstPause<<min(max(attempts-1, 0), 8), timeout/pauseShare)
+}
 
 // blindness is for how long nobody has looked since the attempt began.
 func blindness(r *v1alpha1.TrialRecord, now time.Time) time.Duration {

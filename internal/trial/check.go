@@ -267,7 +267,7 @@ func daemons(f Facts) (Result, string) {
 	case len(f.Daemons) == 0:
 		return Skipped, "no DaemonSet is healthy on the other nodes"
 	case len(waiting) == 0:
-		return Passed, fmt.Sprintf("%d DaemonSets that are healthy on the other nodes are so on node %s", len(f.Daemons), f.Node)
+		return Passed, fmt.Sprintf("of %d DaemonSets that are healthy on the other nodes, each is so on node %s", len(f.Daemons), f.Node)
 	case f.since(f.Changed) > f.Limits.Daemons:
 		return Failed, fmt.Sprintf("not Ready on node %s, and on the others: %s", f.Node, strings.Join(waiting, "; "))
 	default:

@@ -37,6 +37,23 @@ func (w *World) Snapshots(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// ScaleSets are those of the resource group, in no order, as the SDK tells of them: the pools' and all others.
+func (w *World) ScaleSets(ctx context.Context) ([]*armcompute.VirtualMachineScaleSet, error) {
+	client, err := w.scaleSets()
+	if err != nil {
+		return nil, err
+	}
+	var all []*armcompute.VirtualMachineScaleSet
+	for pager := client.NewListPager(w.site.ResourceGroup, nil); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, brief(err)
+		}
+		all = append(all, page.Value...)
+	}
+	return all, nil
+}
+
 // Versions of the images that a pool's captures published, in no order, as the SDK tells of them: none for a pool
 // that was never captured.
 func (w *World) Versions(ctx context.Context, pool string) ([]*armcompute.GalleryImageVersion, error) {

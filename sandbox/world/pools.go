@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -133,6 +134,10 @@ func (w *World) Pools(ctx context.Context) ([]control.Pool, error) {
 	var out []control.Pool
 	for _, spec := range w.pools() {
 		got, err := client.Get(ctx, w.site.ResourceGroup, spec.ScaleSet(), nil)
+		var answer *azcore.ResponseError
+		if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
+			continue // somebody makes the pool at this moment
+		}
 		if err != nil {
 			return nil, fmt.Errorf("pool %s: %w", spec.Name, err)
 		}

@@ -1,0 +1,66 @@
+package trial
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/trial"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+)
+
+// TestKilledWhileANodeIsTried: the next command goes on with the node that is there.
+func TestKilledWhileANodeIsTried(t *testing.T) {
+	g := newGround(t, "killed", apart)
+	first := g.capture(ample)
+	g.reaches("the trial has a node", triesOn)
+	g.dies(first)
+	built := g.built()
+	second := g.capture(ample)
+	second.ends(t, 0)
+	if p := g.prototype(); len(built) != 1 || p.Status.Trial.Attempt != 1 {
+		t.Errorf("%d machines were built from the version when the command died, and there were %d attempts", len(built), p.Status.Trial.Attempt)
+	}
+	g.hasPassed(0)
+}
+
+// TestKilledWhileTheRecipeIsOpen: the next command gives the recipe back before anything else, and builds no second node.
+func TestKilledWhileTheRecipeIsOpen(t *testing.T) {
+	g := newGround(t, "opened", inPool)
+	closing := g.fault(fault.Fault{Skip: grows + 1, Drop: true})
+	first := g.capture(ample)
+	g.eventually("the recipe names the version", func() (bool, string) { return g.opened(), first.said.String() })
+	g.dies(first)
+	closing.mend()
+	if !g.opened() {
+		t.Fatal("the recipe was given back by nobody")
+	}
+	second := g.capture(ample)
+	g.eventually("the recipe is given back", func() (bool, string) { return !g.opened(), second.said.String() })
+	g.recipeUntouched()
+	second.ends(t, 0)
+	g.hasPassed(0)
+	if n := g.writes(); n != grows+4 {
+		t.Errorf("the pool was written %d times, want the growth, the trial's begin, its closing, its end, and the promotion", n)
+	}
+}
+
+// TestPromotedByAPerson: behind the trial the capture waits for one, who is told what it found.
+func TestPromotedByAPerson(t *testing.T) {
+	g := newGround(t, "manual", apart)
+	capture := g.capture(ample, "--promotion", "Manual")
+	p := g.reaches("a person is waited for", func(p *v1alpha1.Prototype) bool { return p.Status.Phase == v1alpha1.PhaseAwaitingPromotion })
+	g.tagged(trial.Passed)
+	g.recipeUntouched()
+	g.nothingLeft(0)
+	dry := g.run("promote", g.set, p.Spec.Version, "--dry-run")
+	if said := dry.Stdout + dry.Stderr; dry.Code != 0 || !strings.Contains(said, p.Spec.Version) || !strings.Contains(said, "assed") {
+		t.Errorf("the dry run ended with %d, and should tell of the trial:\n%s", dry.Code, said)
+	}
+	g.recipeUntouched()
+	if done := g.run("promote", g.set, p.Spec.Version); done.Code != 0 {
+		t.Errorf("the promotion ended with %d:\n%s%s", done.Code, done.Stdout, done.Stderr)
+	}
+	capture.ends(t, 0)
+	g.hasPassed(0)
+}
