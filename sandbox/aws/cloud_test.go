@@ -85,10 +85,25 @@ func (c *testCloud) use(provider sdk.CredentialsProvider) {
 	c.ec2, c.asg, c.sts = ec2.NewFromConfig(config), autoscaling.NewFromConfig(config), sts.NewFromConfig(config)
 }
 
-// pass lets simulated time pass, with all that comes of it.
+// pass lets simulated time pass, from event to event.
 func (c *testCloud) pass(d time.Duration) {
-	c.calendar.Skip(d)
+	w := c.world
 	c.rest()
+	for end := w.time.now() + d; ; {
+		next := end
+		w.store.Read(func(st *state) {
+			for _, e := range st.Events {
+				next = min(next, e.At)
+			}
+		})
+		if wait := next - w.time.now(); wait > 0 {
+			c.calendar.Skip(wait)
+		}
+		c.rest()
+		if next == end {
+			return
+		}
+	}
 }
 
 // rest lets everything come to its end that is due now.

@@ -1,5 +1,5 @@
 // Package aws simulates the part of AWS that nodes in Auto Scaling groups live on, over HTTPS, faithfully enough for
-// aws-sdk-go-v2 and for the aws command: EC2's query protocol (launch templates, instances, volumes, snapshots,
+// aws-sdk-go-v2: EC2's query protocol (launch templates, instances, volumes, snapshots,
 // images), Auto Scaling's (groups and what they do by themselves), STS, IAM's simulation of policies, and an instance's
 // metadata service, version 2.
 //

@@ -1,0 +1,168 @@
+package aws
+
+import (
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// bump makes a second version of the group's template.
+func (c *testCloud) bump(t *testing.T, id string) *types.LaunchTemplateSpecification {
+	t.Helper()
+	ok(c.ec2.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id, SourceVersion: sdk.String("1"),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{KeyName: sdk.String("second")}}))(t)
+	return &types.LaunchTemplateSpecification{LaunchTemplateId: &id, Version: sdk.String("2")}
+}
+
+// refresh is the group's latest refresh.
+func (c *testCloud) refresh(t *testing.T) types.InstanceRefresh {
+	t.Helper()
+	return ok(c.asg.DescribeInstanceRefreshes(t.Context(), &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t).InstanceRefreshes[0]
+}
+
+// versions are how many of the group's instances are of which version.
+func (c *testCloud) versions(t *testing.T) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for _, i := range c.see(t).Instances {
+		out[*i.LaunchTemplate.Version]++
+	}
+	return out
+}
+
+func TestARefreshReplacesOneAfterTheOther(t *testing.T) {
+	c := newCloud(t, nil)
+	next := c.bump(t, c.group(t, 3, nil))
+	start := &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup), DesiredConfiguration: &types.DesiredConfiguration{LaunchTemplate: next},
+		Preferences: &types.RefreshPreferences{SkipMatching: sdk.Bool(true), BakeTime: sdk.Int32(600)}}
+	ok(c.asg.StartInstanceRefresh(t.Context(), start))(t)
+	_, err := c.asg.StartInstanceRefresh(t.Context(), start)
+	wantCode(t, err, refused, "InstanceRefreshInProgress")
+	c.pass(30 * time.Second)
+	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusInProgress || c.versions(t)["1"] != 3 && c.versions(t)["1"] != 2 {
+		t.Errorf("refresh is %s, versions %v: want one instance at a time", got.Status, c.versions(t))
+	}
+	for range 20 {
+		c.pass(time.Minute)
+		if c.refresh(t).Status == types.InstanceRefreshStatusBaking {
+			break
+		}
+	}
+	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusBaking || c.versions(t)["2"] != 3 {
+		t.Fatalf("refresh is %s, versions %v", got.Status, c.versions(t))
+	}
+	if *c.see(t).LaunchTemplate.Version != "1" {
+		t.Error("the group names the new version before the refresh is over")
+	}
+	c.pass(11 * time.Minute)
+	got := c.refresh(t)
+	if got.Status != types.InstanceRefreshStatusSuccessful || *got.PercentageComplete != 100 || *c.see(t).LaunchTemplate.Version != "2" {
+		t.Errorf("refresh is %s at %d %%, the group at %s", got.Status, *got.PercentageComplete, *c.see(t).LaunchTemplate.Version)
+	}
+	c.wantLives(t, "3: InService InService InService")
+}
+
+func TestARefreshIsCancelled(t *testing.T) {
+	c := newCloud(t, nil)
+	c.bump(t, c.group(t, 2, nil))
+	cancel := &autoscaling.CancelInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup)}
+	_, err := c.asg.CancelInstanceRefresh(t.Context(), cancel)
+	wantCode(t, err, refused, "ActiveInstanceRefreshNotFound")
+	ok(c.asg.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
+	c.pass(time.Second)
+	ok(c.asg.CancelInstanceRefresh(t.Context(), cancel))(t)
+	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusCancelling {
+		t.Errorf("refresh is %s", got.Status)
+	}
+	c.pass(5 * time.Minute)
+	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusCancelled || got.EndTime == nil {
+		t.Errorf("refresh is %s", got.Status)
+	}
+	c.wantLives(t, "2: InService InService")
+}
+
+// TestARefreshWaitsForStandby unless it is told to pass over it.
+func TestARefreshWaitsForStandby(t *testing.T) {
+	for preference, want := range map[types.StandbyInstances]types.InstanceRefreshStatus{
+		types.StandbyInstancesWait: types.InstanceRefreshStatusInProgress, types.StandbyInstancesIgnore: types.InstanceRefreshStatusSuccessful,
+		types.StandbyInstancesTerminate: types.InstanceRefreshStatusSuccessful,
+	} {
+		c := newCloud(t, nil)
+		next := c.bump(t, c.group(t, 2, nil))
+		id := *c.see(t).Instances[0].InstanceId
+		if err := c.enter(t, id, true); err != nil {
+			t.Fatal(err)
+		}
+		c.pass(time.Minute)
+		ok(c.asg.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup),
+			DesiredConfiguration: &types.DesiredConfiguration{LaunchTemplate: next}, Preferences: &types.RefreshPreferences{StandbyInstances: preference}}))(t)
+		c.pass(time.Hour)
+		if got := c.refresh(t); got.Status != want {
+			t.Errorf("%s: refresh is %s (%s), want %s", preference, got.Status, sdk.ToString(got.StatusReason), want)
+		}
+		if there := c.member(t, id) != nil; there != (preference != types.StandbyInstancesTerminate) {
+			t.Errorf("%s: the instance in standby is there: %v", preference, there)
+		}
+	}
+}
+
+func TestARefreshGoesBack(t *testing.T) {
+	c := newCloud(t, nil)
+	next := c.bump(t, c.group(t, 3, nil))
+	ok(c.asg.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup),
+		DesiredConfiguration: &types.DesiredConfiguration{LaunchTemplate: next}}))(t)
+	for c.versions(t)["2"] == 0 {
+		c.pass(time.Minute)
+	}
+	ok(c.asg.RollbackInstanceRefresh(t.Context(), &autoscaling.RollbackInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
+	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusRollbackInProgress {
+		t.Errorf("refresh is %s", got.Status)
+	}
+	c.pass(time.Hour)
+	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusRollbackSuccessful || c.versions(t)["1"] != 3 {
+		t.Errorf("refresh is %s, versions %v", got.Status, c.versions(t))
+	}
+}
+
+func TestAWarmPool(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 1, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MaxSize = sdk.Int32(3) })
+	ok(c.asg.PutWarmPool(t.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(1)}))(t)
+	c.pass(5 * time.Minute)
+	pool := func() *autoscaling.DescribeWarmPoolOutput {
+		return ok(c.asg.DescribeWarmPool(t.Context(), &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
+	}
+	warm := pool()
+	if len(warm.Instances) != 2 || warm.Instances[0].LifecycleState != types.LifecycleStateWarmedStopped || *warm.WarmPoolConfiguration.MinSize != 1 {
+		t.Fatalf("pool is %+v", warm)
+	}
+	c.wantLives(t, "1: InService")
+	if g := c.see(t); g.WarmPoolConfiguration == nil || *g.WarmPoolSize != 2 {
+		t.Error("the group does not tell of its warm pool")
+	}
+	id := *warm.Instances[0].InstanceId
+	c.wantState(t, id, ec2types.InstanceStateNameStopped)
+	wantCode(t, c.protect(t, id, true), refused, "ValidationError")
+	// The next node comes from the pool, whatever the template says by now.
+	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), LaunchTemplate: c.bump(t, *c.see(t).LaunchTemplate.LaunchTemplateId)}))(t)
+	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
+	c.pass(5 * time.Minute)
+	c.wantLives(t, "2: InService InService")
+	if got := c.member(t, id); got.LaunchTemplate == nil || *got.LaunchTemplate.Version != "1" || *got.LifecycleState != "InService" {
+		t.Errorf("from the pool came %+v", got)
+	}
+	remove := &autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup)}
+	_, err := c.asg.DeleteWarmPool(t.Context(), remove)
+	wantCode(t, err, refused, "ResourceInUse")
+	remove.ForceDelete = sdk.Bool(true)
+	ok(c.asg.DeleteWarmPool(t.Context(), remove))(t)
+	c.pass(5 * time.Minute)
+	if warm := pool(); len(warm.Instances) != 0 || warm.WarmPoolConfiguration != nil || c.fleet.size() != 2 {
+		t.Errorf("pool is %+v, %d machines", warm, c.fleet.size())
+	}
+}
