@@ -22,8 +22,11 @@ type Permission struct {
 // ForRemoval is what a Permission is for that only removing an instance needs (Remover).
 const ForRemoval = "a donor that does not return"
 
-// ForTrial is what a Permission is for that only a trial needs (Trialist).
-const ForTrial = "a trial of a version"
+// What a Permission is for that only a trial needs (Trialist), by where the trial node is built.
+const (
+	ForTrialApart  = "a trial beside the pool"
+	ForTrialInPool = "a trial in the pool"
+)
 
 // Auditor is the power to list what a credential needs and whether it has it. It is optional: a caller asks with As.
 type Auditor interface {

@@ -66,10 +66,11 @@ func (t *trial) refuse(r cloud.Refusal) {
 // next one that is not refused for its own sake.
 func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *trial) {
 	var first *admission.Verdict
+	var mode v1alpha1.TrialMode
 	var how joining.Answer
 	node := ""
 	for _, candidate := range m.likely() {
-		thought := d.thoughtOf(id, m.name, candidate)
+		thought := d.thoughtOf(id, m, candidate)
 		joins, err := d.join(ctx, thought, candidate)
 		var found *admission.Case
 		if err == nil {
@@ -82,13 +83,13 @@ func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *tr
 		}
 		v := found.Judge()
 		if first == nil || !admission.AnotherMayDo(v.Refusals) {
-			first, node, how = &v, candidate.name, joins
+			first, node, how, mode = &v, candidate.name, joins, thought.Spec.Settings.Trial.Mode
 		}
 		if !admission.AnotherMayDo(v.Refusals) {
 			break
 		}
 	}
-	d.tell(*first, node, m, t)
+	d.tell(*first, node, mode, m, t)
 	d.tellProfile(m.name, how)
 }
 
@@ -104,13 +105,17 @@ func (d *Doctor) tellProfile(pool string, how joining.Answer) {
 	}
 }
 
-// thoughtOf is the capture of a node that is thought of: as the command without flags would make it.
-func (d *Doctor) thoughtOf(id cloud.PoolID, pool string, of donor) *v1alpha1.Prototype {
+// thoughtOf is the capture of a node that is thought of: as the command without flags would make it, but for where its version is
+// tried, which the first policy that is for the pool may say.
+func (d *Doctor) thoughtOf(id cloud.PoolID, m *members, of donor) *v1alpha1.Prototype {
 	p := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{
-		Pool: pool, PoolID: string(id), Version: imageversion.Of(d.Now()), Donor: v1alpha1.Donor{NodeName: of.name, ProviderID: of.providerID},
+		Pool: m.name, PoolID: string(id), Version: imageversion.Of(d.Now()), Donor: v1alpha1.Donor{NodeName: of.name, ProviderID: of.providerID},
 		Settings: v1alpha1.Settings{}.Defaulted(),
 	}}
-	p.Name = v1alpha1.PrototypeName(pool, p.Spec.Version, 1)
+	p.Name = v1alpha1.PrototypeName(m.name, p.Spec.Version, 1)
+	if by := m.policy(d.policies, id, func(v1alpha1.Settings) bool { return true }); by != nil {
+		p.Spec.Settings.Trial.Mode = by.Spec.Settings.Trial.Mode
+	}
 	return p
 }
 
@@ -130,7 +135,7 @@ func (d *Doctor) join(ctx context.Context, p *v1alpha1.Prototype, of donor) (joi
 }
 
 // tell makes findings of a verdict. That a capture is at work, or was today, is no trouble of the pool.
-func (d *Doctor) tell(v admission.Verdict, node string, m *members, t *trial) {
+func (d *Doctor) tell(v admission.Verdict, node string, mode v1alpha1.TrialMode, m *members, t *trial) {
 	atWork := slices.ContainsFunc(v.Refusals, func(r cloud.Refusal) bool { return r.Reason == admission.CaptureInFlight })
 	today := ""
 	for _, r := range v.Refusals {
@@ -157,8 +162,20 @@ func (d *Doctor) tell(v admission.Verdict, node string, m *members, t *trial) {
 	case t.fine && today != "":
 		d.ok(CheckPool, m.name, "nothing but this is in the way of a capture of node %s: %s", node, today)
 	case t.fine:
-		d.ok(CheckPool, m.name, "node %s could be captured now", node)
+		d.ok(CheckPool, m.name, "node %s could be captured now, and its version would be tried %s", node, triedWhere(mode))
 	}
+}
+
+// triedWhere says where a version is tried.
+func triedWhere(mode v1alpha1.TrialMode) string {
+	switch mode {
+	case v1alpha1.TrialApart:
+		return "on a node beside the pool"
+	case v1alpha1.TrialInPool:
+		return "on a node that the pool grows by"
+	case v1alpha1.TrialOff:
+	}
+	return "by nobody before the pool uses it"
 }
 
 // passing tells of a reason that a capture which is at work gives the pool's other nodes.

@@ -66,7 +66,7 @@ func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
 		world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
 		spoil(d, world, pool)
 		report := examine(t, d)
-		gathered, err := d.Case(t.Context(), d.thoughtOf(pool, "pool1", d.pools[pool].likely()[0]))
+		gathered, err := d.Case(t.Context(), d.thoughtOf(pool, &members{name: "pool1"}, d.pools[pool].likely()[0]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
 			want = append(want, "fail "+r.Reason+": "+r.What())
 		}
 		if want == nil {
-			want = []string{"ok: node a could be captured now"}
+			want = []string{"ok: node a could be captured now, and its version would be tried on a node beside the pool"}
 		}
 		got := findings(report, CheckPool)
 		slices.Sort(got)
@@ -91,7 +91,7 @@ func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
 func TestAnotherNodeMayDo(t *testing.T) {
 	d, _, _ := stage(t, memory.PoolSpec{})
 	bare(t, d, "a")
-	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: node b could be captured now"}) {
+	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: node b could be captured now, and its version would be tried on a node beside the pool"}) {
 		t.Errorf("one of two: %q", got)
 	}
 	bare(t, d, "b")

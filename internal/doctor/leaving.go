@@ -52,11 +52,23 @@ func (m *members) policy(all []v1alpha1.PrototypePolicy, id cloud.PoolID, is fun
 	return nil
 }
 
-// tries tells what a pool needs for trials: nothing unless a policy for it may try versions apart, and everything where one
-// says that it does. Where none says how, a trial may be in the pool instead.
-func (m *members) tries(all []v1alpha1.PrototypePolicy, id cloud.PoolID) (apart, must bool) {
-	must = m.policy(all, id, func(s v1alpha1.Settings) bool { return s.Trial.Mode == v1alpha1.TrialApart }) != nil
-	return must || m.policy(all, id, func(s v1alpha1.Settings) bool { return s.Trial.Mode == "" }) != nil, must
+// modes are where the versions of a pool are tried: where the policies that are for it say, and as it is found where one says
+// nothing, or none is for it.
+func modes(ctx context.Context, d *Doctor, id cloud.PoolID, m *members) map[v1alpha1.TrialMode]bool {
+	in := map[v1alpha1.TrialMode]bool{}
+	m.policy(d.policies, id, func(s v1alpha1.Settings) bool { in[s.Trial.Mode] = true; return false })
+	if len(in) > 0 && !in[""] {
+		return in
+	}
+	delete(in, "")
+	for _, of := range m.likely()[:min(len(m.donors), 1)] {
+		thought := d.thoughtOf(id, m, of)
+		thought.Spec.Settings.Trial.Mode = ""
+		if _, err := d.join(ctx, thought, of); err == nil { // what went wrong is told where a capture is looked at
+			in[thought.Spec.Settings.Trial.Mode] = true
+		}
+	}
+	return in
 }
 
 // leaves says why a donor of the pool would not return: what a policy for it says, or how its nodes join; empty if it would.
@@ -65,7 +77,7 @@ func (d *Doctor) leaves(ctx context.Context, id cloud.PoolID, m *members) string
 		return fmt.Sprintf("policy %s has it removed", p.Name)
 	}
 	for _, of := range m.likely()[:min(len(m.donors), 1)] {
-		thought := d.thoughtOf(id, m.name, of)
+		thought := d.thoughtOf(id, m, of)
 		if _, err := d.join(ctx, thought, of); err == nil && thought.Spec.Settings.DonorLeaves() { // what went wrong is told where a capture is looked at
 			return fmt.Sprintf("nodes of profile %s join with what is taken off the disk", thought.Spec.Settings.Profile())
 		}

@@ -118,44 +118,57 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 	}
 }
 
-// TestWhatATrialNeeds is looked for where a policy for the pool may try versions apart: it fails where the policy says that it
-// does, and is a warning where it says nothing, for a trial may be in the pool instead.
+// TestWhatATrialNeeds is looked for by where the versions of the pool are tried: where the policies that are for it say, and as the
+// pool allows where one says nothing, or none is for it. What is missing fails, each action by itself, for captures are refused for it.
 func TestWhatATrialNeeds(t *testing.T) {
-	const says = ": the credential may not do EnsureTrial on memory:///pools/pool1, which a trial of a version needs"
+	apart, inPool := []v1alpha1.TrialMode{v1alpha1.TrialApart}, []v1alpha1.TrialMode{v1alpha1.TrialInPool}
 	for name, c := range map[string]struct {
-		mode  v1alpha1.TrialMode
-		pools []string
-		none  bool
-		level string
+		modes  []v1alpha1.TrialMode // of a policy each
+		joins  string               // what the nodes carry
+		pools  []string
+		of     memory.PoolSpec
+		needed []v1alpha1.TrialMode
 	}{
-		"no policy":             {none: true},
-		"nothing said":          {level: "warn"},
-		"apart":                 {mode: v1alpha1.TrialApart, level: "fail PermissionMissing"},
-		"apart in others":       {mode: v1alpha1.TrialApart, pools: []string{"other"}},
-		"in the pool":           {mode: v1alpha1.TrialInPool},
-		"never":                 {mode: v1alpha1.TrialOff},
-		"apart in this by name": {mode: v1alpha1.TrialApart, pools: []string{"POOL1"}, level: "fail PermissionMissing"},
+		"no policy":                  {needed: apart},
+		"nothing said":               {modes: []v1alpha1.TrialMode{""}, needed: apart},
+		"nothing said, and no copy":  {modes: []v1alpha1.TrialMode{""}, joins: "cluster.x-k8s.io/machine", of: memory.PoolSpec{Unreadable: []string{"customData"}}, needed: inPool},
+		"apart":                      {modes: apart, needed: apart},
+		"apart in others":            {modes: apart, pools: []string{"other"}, needed: apart},
+		"never in others":            {modes: []v1alpha1.TrialMode{v1alpha1.TrialOff}, pools: []string{"other"}, needed: apart},
+		"in the pool":                {modes: inPool, needed: inPool},
+		"never":                      {modes: []v1alpha1.TrialMode{v1alpha1.TrialOff}},
+		"apart in this by name":      {modes: apart, pools: []string{"POOL1"}, needed: apart},
+		"one says so, another never": {modes: []v1alpha1.TrialMode{v1alpha1.TrialOff, v1alpha1.TrialInPool}, needed: inPool},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, world, _ := stage(t, memory.PoolSpec{})
-			d.Policies = func(context.Context) ([]v1alpha1.PrototypePolicy, error) {
-				if c.none {
-					return nil, nil
-				}
-				p := v1alpha1.PrototypePolicy{}
-				p.Name, p.Spec.Settings.Trial.Mode, p.Spec.Pools.Names = "tries", c.mode, c.pools
-				return []v1alpha1.PrototypePolicy{p}, nil
+			d, world, _ := stage(t, c.of)
+			for _, node := range []string{"a", "b"} {
+				d.change(t, node, func(n *corev1.Node) {
+					if c.joins != "" {
+						n.Labels, n.Annotations[c.joins] = nil, "m"
+					}
+				})
 			}
-			world.Forbid("EnsureTrial")
+			d.Policies = func(context.Context) (all []v1alpha1.PrototypePolicy, _ error) {
+				for _, mode := range c.modes {
+					p := v1alpha1.PrototypePolicy{}
+					p.Name, p.Spec.Settings.Trial.Mode, p.Spec.Pools.Names = "tries", mode, c.pools
+					all = append(all, p)
+				}
+				return all, nil
+			}
+			world.Forbid("EnsureTrial", "EndTrial")
 			told := strings.Join(findings(examine(t, d), CheckPermissions), "\n")
-			if c.level == "" {
-				if strings.Contains(told, "trial") {
-					t.Errorf("it speaks of what is not needed: %s", told)
+			for mode, what := range map[v1alpha1.TrialMode]string{v1alpha1.TrialApart: "a trial beside the pool", v1alpha1.TrialInPool: "a trial in the pool"} {
+				for _, action := range []string{"EnsureTrial", "EndTrial"} {
+					says := "fail PermissionMissing: the credential may not do " + action + " on memory:///pools/pool1, which " + what + " needs"
+					if strings.Contains(told, says) != slices.Contains(c.needed, mode) {
+						t.Errorf("it says %q: %t\n%s", says, strings.Contains(told, says), told)
+					}
 				}
-				return
 			}
-			if !strings.Contains(told, c.level+says) {
-				t.Errorf("it does not say %q of\n%s", c.level+says, told)
+			if len(c.needed) == 0 && strings.Contains(told, "trial") {
+				t.Errorf("it speaks of what is not needed: %s", told)
 			}
 		})
 	}

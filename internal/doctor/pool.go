@@ -121,9 +121,11 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 			Remedy: d.About.Remedies.Audit})
 		return false, 0
 	}
-	tries, must := m.tries(d.policies, id)
+	in := modes(ctx, d, id, m)
+	tries := map[string]bool{cloud.ForTrialApart: in[v1alpha1.TrialApart], cloud.ForTrialInPool: in[v1alpha1.TrialInPool]}
 	list = slices.DeleteFunc(list, func(p cloud.Permission) bool { // whoever never needs it should not have it
-		return p.For == cloud.ForRemoval && !leaves || p.For == cloud.ForTrial && !tries
+		of, trial := tries[p.For]
+		return p.For == cloud.ForRemoval && !leaves || trial && !of
 	})
 	allowed, scope := 0, ""
 	for _, p := range list {
@@ -131,7 +133,7 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 		switch {
 		case p.Allowed:
 			allowed++
-		case p.For == cloud.ForRemoval, p.For == cloud.ForTrial && must:
+		case p.For == cloud.ForRemoval, tries[p.For]:
 			missing++
 			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: cloud.PermissionMissing, Message: fmt.Sprintf("the credential may not do %s on %s, which %s needs", p.Action, p.Scope, p.For),
 				Remedy: "give it a role with this action there; a new role assignment takes some minutes to count"})

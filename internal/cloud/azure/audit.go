@@ -7,7 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Permissions implements cloud.Auditor, in one request for each page of the credential's roles.
+// Permissions implements cloud.Auditor, in one request for each page of the credential's roles, one for the pool's model, and
+// those for the roles in the other resource groups that a trial apart would join something of.
 func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	s, err := parsePool(pool)
 	if err != nil {
@@ -17,8 +18,33 @@ func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.P
 	if err != nil {
 		return nil, err
 	}
+	joining, err := p.joining(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	return slices.Concat(judged(s, granted, recipeActions, ""), judged(s, granted, rebuildActions, "kamino rollback --replace-nodes"),
-		judged(s, granted, removeActions, cloud.ForRemoval), judged(s, granted, trialActions, cloud.ForTrial)), nil
+		judged(s, granted, removeActions, cloud.ForRemoval), judged(s, granted, removeActions, cloud.ForTrialInPool),
+		judged(s, granted, trialActions, cloud.ForTrialApart), joining), nil
+}
+
+// joining is what a trial apart needs on what the pool refers to. A resource group in which the credential may not list its
+// permissions is left out, as the preflight of a trial does.
+func (p *Recipes) joining(ctx context.Context, s scaleSet) (list []cloud.Permission, err error) {
+	model, err := p.model(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range joins(model) {
+		granted, err := p.grants(ctx, at.scaleSet)
+		switch {
+		case cloud.Is(err, cloud.Denied), cloud.Is(err, cloud.NotFound):
+		case err != nil:
+			return nil, err
+		default:
+			list = append(list, judged(at.scaleSet, granted, at.actions, cloud.ForTrialApart)...)
+		}
+	}
+	return list, nil
 }
 
 // Permissions implements cloud.LineAuditor, likewise.

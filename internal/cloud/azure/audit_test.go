@@ -1,6 +1,8 @@
 package azure
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -14,11 +16,17 @@ func TestPermissions(t *testing.T) {
 	a.lists[fold(permissionsOf)] = []any{map[string]any{
 		"actions": []any{"Microsoft.Compute/*"}, "notActions": []any{"Microsoft.Compute/snapshots/delete", "*/reimage/action", "*/virtualMachines/delete", "*/virtualMachineScaleSets/delete"},
 	}}
+	a.has(string(testPool), `{"properties": {"virtualMachineProfile": {"networkProfile": {"networkInterfaceConfigurations": [{"name": "nic", "properties": {
+		"networkSecurityGroup": {"id": "`+networks+`/networkSecurityGroups/nsg"},
+		"ipConfigurations": [{"name": "ip", "properties": {"subnet": {"id": "`+networks+`/virtualNetworks/v/subnets/s"}}}]}}]}}}}`)
+	a.lists["/subscriptions/"+testSubscription+"/resourcegroups/net/providers/microsoft.authorization/permissions"] = []any{map[string]any{
+		"actions": []any{joinSubnet},
+	}}
 	got, err := as[cloud.Auditor](a.provider()).Permissions(t.Context(), testPool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != len(RequiredActions())+len(RebuildActions())+len(RemoveActions())+len(TrialActions()) {
+	if len(got) != len(RequiredActions())+len(RebuildActions())+2*len(RemoveActions())+len(TrialActions())+2 {
 		t.Errorf("%d permissions are told", len(got))
 	}
 	var missing []cloud.Permission
@@ -30,10 +38,23 @@ func TestPermissions(t *testing.T) {
 			missing = append(missing, p)
 		}
 	}
-	if len(missing) != 4 || missing[3].Action != "Microsoft.Compute/snapshots/delete" || missing[3].For != "" || missing[0].For == "" ||
-		missing[1].Action != RemoveActions()[0] || missing[1].For != cloud.ForRemoval ||
-		missing[2].Action != TrialActions()[0] || missing[2].For != cloud.ForTrial {
+	slices.SortFunc(missing, func(a, b cloud.Permission) int {
+		return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.For, b.For))
+	})
+	want := []cloud.Permission{
+		{Action: "Microsoft.Compute/snapshots/delete"}, {Action: TrialActions()[0], For: cloud.ForTrialApart},
+		{Action: RemoveActions()[0], For: cloud.ForRemoval}, {Action: RemoveActions()[0], For: cloud.ForTrialInPool},
+		{Action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/reimage/action", For: "kamino rollback --replace-nodes"},
+		{Action: joinSecurity, For: cloud.ForTrialApart},
+	}
+	if !slices.EqualFunc(missing, want, func(a, b cloud.Permission) bool { return a.Action == b.Action && a.For == b.For }) {
 		t.Errorf("missing: %+v", missing)
+	}
+	// Where it may not list its permissions in the other resource group, the calls themselves will tell.
+	a.next("GET", "/subscriptions/"+testSubscription+"/resourceGroups/net/providers/Microsoft.Authorization/permissions", armError(403, "AuthorizationFailed", "no"))
+	got, err = as[cloud.Auditor](a.provider()).Permissions(t.Context(), testPool)
+	if err != nil || slices.ContainsFunc(got, func(p cloud.Permission) bool { return p.Action == joinSecurity }) {
+		t.Errorf("%v: %+v", err, got)
 	}
 }
 

@@ -35,7 +35,8 @@ func (c *Recipes) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Per
 	list := c.permissions(string(p.id), slices.Concat(recipeCalls, recipeLooks), "")
 	return slices.Concat(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes"),
 		c.permissions(string(p.id), []string{opEnsureRemoved}, cloud.ForRemoval),
-		c.permissions(string(p.id), []string{opEnsureTrial, opCloseTrial, opEndTrial}, cloud.ForTrial)), nil
+		c.permissions(string(p.id), []string{opEnsureTrial, opCloseTrial, opEndTrial}, cloud.ForTrialApart),
+		c.permissions(string(p.id), []string{opEnsureTrial, opCloseTrial, opEndTrial}, cloud.ForTrialInPool)), nil
 }
 
 func (c *credential) permissions(scope string, calls []string, purpose string) []cloud.Permission {
