@@ -35,7 +35,7 @@ func TestPolicyDefaults(t *testing.T) {
 		Settings:  v1alpha1.Settings{}.Defaulted(),
 		Rollback: v1alpha1.RollbackSettings{
 			Mode:        v1alpha1.RollbackOff,
-			JoinTimeout: metav1.Duration{Duration: 15 * time.Minute}, UnreadyTimeout: metav1.Duration{Duration: 5 * time.Minute},
+			JoinTimeout: metav1.Duration{Duration: 14 * time.Minute}, UnreadyTimeout: metav1.Duration{Duration: 5 * time.Minute},
 			Watch: metav1.Duration{Duration: time.Hour}, DaemonSetTimeout: metav1.Duration{Duration: 10 * time.Minute},
 		},
 		MaxConcurrent: 1,

@@ -289,7 +289,7 @@ func (s RollbackSettings) Defaulted() RollbackSettings {
 		value    *metav1.Duration
 		standard time.Duration
 	}{
-		{&s.JoinTimeout, 15 * time.Minute}, {&s.UnreadyTimeout, 5 * time.Minute},
+		{&s.JoinTimeout, 14 * time.Minute}, {&s.UnreadyTimeout, 5 * time.Minute},
 		{&s.Watch, time.Hour}, {&s.DaemonSetTimeout, 10 * time.Minute},
 	} {
 		if limit.value.Duration == 0 {

@@ -117,9 +117,10 @@ type RollbackSettings struct {
 	// +kubebuilder:default=Off
 	Mode RollbackMode `json:"mode,omitempty"`
 
-	// JoinTimeout is how long an instance may run before its node is Ready.
+	// JoinTimeout is how long an instance may run before its node is Ready. The default is a minute less than what the cluster
+	// autoscaler waits before it removes one.
 	// +optional
-	// +kubebuilder:default="15m"
+	// +kubebuilder:default="14m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="joinTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"

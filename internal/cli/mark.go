@@ -9,6 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/rollback"
 )
 
@@ -68,13 +69,13 @@ To take a rollback back, release the version and name it: kamino rollback POOL -
 func (c *change) acknowledge(ctx context.Context) error {
 	a := c.history.Acknowledge(c.Now())
 	deed := print.Acknowledged(a, c.dryRun)
-	for _, m := range a.Marks {
-		if c.dryRun {
-			break
+	if !c.dryRun {
+		for _, m := range a.Marks {
+			if _, err := c.carryOut(ctx, rollback.OfMark(m, c.provider, c.pool.ID)); err != nil {
+				return err
+			}
 		}
-		if _, err := c.carryOut(ctx, rollback.OfMark(m, c.provider, c.pool.ID)); err != nil {
-			return err
-		}
+		print.Unlooked(c.Err, policy.LookAgain(ctx, c.cluster.Client, c.history.Pool, c.Now()))
 	}
 	return print.WriteDeed(c.Out, c.format, deed)
 }

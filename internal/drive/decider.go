@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/newcomer"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/replace/plan"
@@ -89,5 +90,6 @@ func (k *Controller) watchPolicies(ctx context.Context, manager ctrl.Manager, de
 	case err != nil:
 		return fmt.Errorf("list prototypepolicies: %w", err)
 	}
-	return (&policycontroller.Reconciler{Pass: decider.Pass, Nodes: decider.Nodes}).SetupWithManager(manager)
+	waits := func(ctx context.Context) (bool, error) { return newcomer.PodsWait(ctx, k.Cluster.Kube, k.now()) }
+	return (&policycontroller.Reconciler{Pass: decider.Pass, Nodes: decider.Nodes, PodsWait: waits, Expect: decider.Expect}).SetupWithManager(manager)
 }

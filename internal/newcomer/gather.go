@@ -50,7 +50,10 @@ type Lack struct {
 func Nodes(s Seen) []probation.Node {
 	byID := make(map[cloud.InstanceID]*corev1.Node, len(s.Nodes))
 	for _, node := range s.Nodes {
-		byID[fold(cloud.InstanceID(node.Spec.ProviderID))] = node
+		id := fold(cloud.InstanceID(node.Spec.ProviderID))
+		if other := byID[id]; other == nil || !nodestate.Ready(other) { // a node that takes another's ID makes it fail by no means
+			byID[id] = node
+		}
 	}
 	made := map[string]time.Time{}
 	for _, image := range s.Images {

@@ -93,6 +93,8 @@ type Decider struct {
 	most  atomic.Int32
 	// holding is how many nodes of the cluster are held, as of the last look.
 	holding int
+	// expected is when it was last said that pods wait for nodes, and heeded when a pass was last made because of that, in nanoseconds.
+	expected, heeded atomic.Int64
 	// probes watch how nodes join.
 	probes *prober
 }

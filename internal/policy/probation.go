@@ -30,6 +30,8 @@ const (
 	sleepPace = 10 * time.Minute
 	// frozenLife is how old what is known of a pool may be that waits for a person to acknowledge that it went back.
 	frozenLife = 20 * time.Minute
+	// latePace is how often it is asked while a node is late: who removes such nodes does so about now.
+	latePace = 2 * time.Minute
 	// actPace is the pause between two steps of going back.
 	actPace = time.Second
 )
@@ -52,6 +54,8 @@ type watched struct {
 	// nodes and instances of the last census, while something may be said of them.
 	instances []cloud.Instance
 	listed    time.Time
+	// census is when the instances were last listed, and asked when the pool was last asked whether it grows.
+	census, asked time.Time
 	// others are the nodes of other images, and ready those of them that are Ready; own are those of this pool among them.
 	others, ready       int
 	ownOthers, ownReady int
@@ -133,7 +137,8 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 	limits, sum := newcomer.Limits(r.spec.Rollback), sums[t.pool.ID]
 	t.look = d.Looks.Last(t.pool.ID)
 	t.compare(sums)
-	if t.due.After(w.now) && t.signOf(sum) == t.sign {
+	grows := d.expects(w.now) && w.now.Sub(t.asked) >= listingPace(limits)
+	if t.due.After(w.now) && t.signOf(sum) == t.sign && !grows {
 		return
 	}
 	active := newcomer.Young(t.joins, t.version, w.now, limits) || t.acts || w.now.Sub(sum.Youngest) < limits.Watch
@@ -143,6 +148,12 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
+	if grows {
+		if err := d.askGrowth(ctx, t, sum, w.now); err != nil {
+			t.unread(err, w.now)
+			return
+		}
+	}
 	if err := d.read(ctx, census, t, sum, active, limits, w.now); err != nil {
 		t.unread(err, w.now)
 		return
@@ -193,9 +204,41 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 // within is a pace, or a quicker one where what is waited for takes less.
 func within(pace, wait time.Duration) time.Duration { return max(min(pace, wait), actPace) }
 
+// listingPace is how often instances are listed while something may be said of them.
+func listingPace(limits probation.Limits) time.Duration { return within(censusPace, limits.Join/3) }
+
+// Expect says that pods wait for nodes, so that pools may grow, and tells whether it is time for a pass because of that.
+func (d *Decider) Expect() bool {
+	now := d.now().UnixNano()
+	d.expected.Store(now)
+	if before := d.heeded.Load(); now-before < int64(censusPace) {
+		return false
+	}
+	d.heeded.Store(now)
+	return true
+}
+
+// expects tells whether that was said a short time ago.
+func (d *Decider) expects(now time.Time) bool {
+	return now.UnixNano()-d.expected.Load() <= int64(latePace)
+}
+
+// askGrowth asks for the pool alone, which is one request, whether it has become larger than its nodes.
+func (d *prober) askGrowth(ctx context.Context, t *watched, sum nodecache.Sum, now time.Time) error {
+	t.asked = now
+	seen, err := d.Cloud.Pool(ctx, t.pool.ID)
+	if err != nil {
+		return err
+	}
+	if seen.Capacity > int64(sum.Nodes) || seen.Capacity != t.look.Pool.Capacity || seen.Recipe.Image != t.look.Pool.Recipe.Image {
+		d.Looks.Forget(t.pool.ID)
+	}
+	return nil
+}
+
 // read has the cloud tell of the pool and, if something may be said of them, of its instances, as seldom as may be.
 func (d *prober) read(ctx context.Context, census cloud.Census, t *watched, sum nodecache.Sum, active bool, limits probation.Limits, now time.Time) error {
-	life, listing := idleLookLife, within(censusPace, limits.Join/3)
+	life, listing := idleLookLife, listingPace(limits)
 	switch {
 	case active:
 		life = listing
@@ -206,16 +249,33 @@ func (d *prober) read(ctx context.Context, census cloud.Census, t *watched, sum 
 	if t.look, err = d.Looks.At(ctx, t.pool.ID, life); err != nil {
 		return err
 	}
-	sign := t.signOf(sum)
-	news := sign != t.sign && (active || t.look.Pool.Capacity > int64(sum.Nodes))
-	if news || active && now.Sub(t.listed) >= listing {
-		if t.instances, err = census.Instances(ctx, t.pool.ID); err != nil {
-			return err
-		}
-		t.listed = now
+	if sign := t.signOf(sum); sign != t.sign {
+		t.sign = sign
+		active = active || t.look.Pool.Capacity > int64(sum.Nodes)
+	} else if active && now.Sub(t.listed) < listing && !latecomers(t.joins, t.listed, now, limits) {
+		return nil
 	}
-	t.sign = sign
+	// What never becomes a Node, and is removed and ordered anew, leaves no other sign than that the pool lacks nodes.
+	lacks := t.look.Pool.Capacity > int64(sum.Nodes) && t.look.At.After(t.census)
+	if !active && !lacks {
+		return nil
+	}
+	if t.instances, err = census.Instances(ctx, t.pool.ID); err != nil {
+		return err
+	}
+	t.listed, t.census = now, now
 	return nil
+}
+
+// latecomers tells whether an instance has run for all its time since they were listed, or one is late and may be gone.
+func latecomers(joins []probation.Join, listed, now time.Time, limits probation.Limits) bool {
+	return slices.ContainsFunc(joins, func(join probation.Join) bool {
+		if join.Outcome != probation.Waiting || join.Running.IsZero() {
+			return false
+		}
+		due := join.Running.Add(limits.Join)
+		return due.After(listed) && !due.After(now) || !join.Late.IsZero() && now.Sub(listed) >= within(latePace, limits.Unready/2)
+	})
 }
 
 // unread has a pool looked at again soon, because something could not be. That time is held against nobody.

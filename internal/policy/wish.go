@@ -59,3 +59,18 @@ func Meant(ctx context.Context, c client.Reader, name string) ([]string, error) 
 	}
 	return names, nil
 }
+
+// LookAgain asks the policies that report on a pool of that name to look at it at once, because something about it was changed by
+// hand. Without policies nobody need look.
+func LookAgain(ctx context.Context, c client.Client, pool string, now time.Time) error {
+	names, err := Meant(ctx, c, pool)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := Retry(ctx, c, name, now, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}

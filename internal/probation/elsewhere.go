@@ -12,21 +12,27 @@ const sameTime = time.Hour
 // unless joins worked meanwhile. They stay what they are once that is mended, so that no version is gone back from for them then.
 func (f Facts) own(judged []Join, excuses ...Outcome) []Join {
 	return slices.DeleteFunc(slices.Clone(judged), func(join Join) bool {
-		return join.Outcome == Failed && !join.couldHave(f.Elsewhere) && slices.ContainsFunc(f.Elsewhere, func(other Join) bool {
+		return join.Outcome == Failed && !join.couldHave(f.Elsewhere, join.late().Sub(join.Running)/3) && slices.ContainsFunc(f.Elsewhere, func(other Join) bool {
 			return slices.Contains(excuses, other.Outcome) && join.sharesFate(other)
 		})
 	})
 }
 
 // couldHave tells whether a node elsewhere became Ready when this one might have: it had itself run for at least half as long as
-// that one took, and a third of its own time still lay ahead. One that was Ready earlier tells nothing of what kept this one; one
+// that one took, and so much of its own time still lay ahead. One that was Ready earlier tells nothing of what kept this one; one
 // that became so later may only tell that what kept both is over, and that nobody waited for this one any more.
-func (j Join) couldHave(elsewhere []Join) bool {
-	late := j.late()
-	last := late.Add(-late.Sub(j.Running) / 3)
+func (j Join) couldHave(elsewhere []Join, ahead time.Duration) bool {
+	last := j.late().Add(-ahead)
 	return slices.ContainsFunc(elsewhere, func(other Join) bool {
 		ready := other.Running.Add(other.Took)
 		return other.Outcome == Joined && !ready.Before(j.Running.Add(other.Took/2)) && !ready.After(last)
+	})
+}
+
+// only tells whether no other pool's node has joined, or not, in the day before.
+func (f Facts) only(at time.Time) bool {
+	return !slices.ContainsFunc(f.Elsewhere, func(other Join) bool {
+		return (other.Outcome == Joined || other.Outcome == Failed) && at.Sub(other.Running).Abs() < Pause
 	})
 }
 

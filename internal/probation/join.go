@@ -17,8 +17,8 @@ import (
 
 // Limits are what is taken for a failure to join. A field that is zero has its default.
 type Limits struct {
-	// Join is how long an instance may run before its node is Ready: 15 minutes. The cluster autoscaler removes nodes that
-	// have not registered by then.
+	// Join is how long an instance may run before its node is Ready: 14 minutes. The cluster autoscaler removes what has
+	// not registered behind 15, so that a look finds the node late before it is gone.
 	Join time.Duration
 	// Settle is how long a node must have been Ready to count as joined: two minutes.
 	Settle time.Duration
@@ -37,7 +37,7 @@ func (l Limits) Defaulted() Limits {
 		value    *time.Duration
 		standard time.Duration
 	}{
-		{&l.Join, 15 * time.Minute}, {&l.Settle, 2 * time.Minute}, {&l.Unready, 5 * time.Minute},
+		{&l.Join, 14 * time.Minute}, {&l.Settle, 2 * time.Minute}, {&l.Unready, 5 * time.Minute},
 		{&l.Watch, time.Hour}, {&l.Daemons, 10 * time.Minute},
 	} {
 		if *limit.value <= 0 {

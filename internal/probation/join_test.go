@@ -80,7 +80,7 @@ func TestWhoIsGone(t *testing.T) {
 	}
 	const unseen = "is gone, and nobody saw whether it would join"
 	want := append([]Join(nil), before...)
-	want[2].Outcome, want[2].Why, want[2].Late = Failed, "its instance was removed, and its node was never Ready", ago(5)
+	want[2].Outcome, want[2].Why, want[2].Late = Failed, "its instance was removed, and its node was never Ready", ago(6)
 	want[3].Outcome, want[3].Why = Uncounted, unseen
 	want[4].Outcome, want[4].Why = Uncounted, unseen
 	if diff := cmp.Diff(want, Judge(noon, time.Time{}, nil, before, Limits{})); diff != "" {
@@ -214,7 +214,7 @@ func TestOrder(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	want := Limits{Join: 15 * time.Minute, Settle: 2 * time.Minute, Unready: 5 * time.Minute, Watch: time.Hour, Daemons: 10 * time.Minute}
+	want := Limits{Join: 14 * time.Minute, Settle: 2 * time.Minute, Unready: 5 * time.Minute, Watch: time.Hour, Daemons: 10 * time.Minute}
 	if diff := cmp.Diff(want, Limits{Join: -1}.Defaulted()); diff != "" {
 		t.Error(diff)
 	}

@@ -10,6 +10,9 @@ import (
 const (
 	firstFailures = 2
 	laterFailures = 3
+	// alone is over how many times the time that a node has failures must have begun to count although no join elsewhere tells
+	// that it is not the time's fault: nearly an hour and a half.
+	alone = 6
 )
 
 // Healthy is the share, in percent, of the nodes of other versions that must be Ready: with fewer something else than the
@@ -87,6 +90,8 @@ const (
 	Everywhere State = "JoinsFailEverywhere"
 	// Awaited: nodes that other pools got at that time are awaited, and none has joined.
 	Awaited State = "JoinsElsewhereAwaited"
+	// Alone: other pools' nodes, or the version's own, have joined before, and none of another pool since that would tell that one can.
+	Alone State = "NoOtherJoins"
 	// NoPrior: there is nothing to go back to.
 	NoPrior State = "NoPrior"
 	// TooSoon: the pool went back by itself a short time ago.
@@ -98,7 +103,7 @@ const (
 // Frozen tells that a pool stays on a version whose nodes do not join, so that a person must know.
 func (s State) Frozen() bool {
 	switch s {
-	case NoControl, Unwell, Everywhere, Awaited, NoPrior, TooSoon, SwitchedOff:
+	case NoControl, Unwell, Everywhere, Awaited, Alone, NoPrior, TooSoon, SwitchedOff:
 		return true
 	case Idle, Watching, Suspected, Bad, Convicted, Innocent:
 	}
@@ -137,6 +142,11 @@ func Decide(f Facts) Verdict {
 		state, why = Awaited, "of the nodes that other pools got at that time none has joined yet, so that something else may be the cause"
 	default:
 		failed = sure
+		if row := f.row(f.own(judged, Failed, Waiting)); len(row) > 0 {
+			failed = row
+		} else {
+			state, why = Alone, "no node of another pool joined when these might have, so that something else may be the cause"
+		}
 	}
 	last := failed[len(failed)-1]
 	against := fmt.Sprintf("%d nodes of version %s in pool %s did not join, the last one %s: %s", len(failed), f.Current, f.Pool, last.name(), last.Why)
@@ -191,13 +201,27 @@ func judgedOf(joins []Join, version string, behind time.Time) []Join {
 // fires is the rule: the joins that speak against the version, if its first two judged nodes failed, or later three in a
 // row. Else nil.
 func fires(judged []Join) []Join {
+	return firesIf(judged, func([]Join, bool) bool { return true })
+}
+
+// row is the rule where something tells that it is not the time's fault: a node of another pool joined when the last of these
+// might have; or they are the first ones and nobody else gets nodes these days; or it lasts longer than most of what befalls a cluster.
+func (f Facts) row(judged []Join) []Join {
+	return firesIf(judged, func(row []Join, first bool) bool {
+		given := row[0].late().Sub(row[0].Running)
+		return row[len(row)-1].Running.Sub(row[0].Running) >= alone*given || first && f.only(row[0].Running) ||
+			row[len(row)-1].couldHave(f.Elsewhere, 0) // of the ones before, an outage may have begun just behind the other's
+	})
+}
+
+func firesIf(judged []Join, counts func(row []Join, first bool) bool) []Join {
 	for end := range judged {
 		start := end
 		for start >= 0 && judged[start].Outcome == Failed {
 			start--
 		}
 		row := judged[start+1 : end+1]
-		if len(row) >= laterFailures || len(row) == firstFailures && start < 0 {
+		if (start < 0 && len(row) >= firstFailures || len(row) >= laterFailures) && counts(row, start < 0) {
 			return row
 		}
 	}

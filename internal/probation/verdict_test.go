@@ -51,11 +51,12 @@ func words(alphabet string, length int) []string {
 	return all
 }
 
-// pool is one whose nodes do not join, with all that it takes to go back.
+// pool is one whose nodes do not join, with all that it takes to go back: other pools' nodes do.
 func pool(word string) Facts {
 	return Facts{
 		Now: noon, Pool: "workers", Current: "2026.03.09", Prior: "2026.03.01",
 		Joins: joined("2026.03.09", word, noon.Add(-2*time.Hour)), Others: 10, OthersReady: 9,
+		Elsewhere: joined("x", strings.Repeat("J", 12), noon.Add(-2*time.Hour)),
 	}
 }
 
@@ -139,12 +140,25 @@ func TestVerdicts(t *testing.T) {
 			stays + "of the nodes that other pools got at that time none has joined yet, so that something else may be the cause", true},
 		"one joins elsewhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "wJw", noon.Add(-2*time.Hour)) }, GoBack, Bad,
 			against + "; version 2026.03.01 is the one before", false},
-		"long ago elsewhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "FF", noon.Add(-5*time.Hour)) }, GoBack, Bad,
+		"long ago elsewhere": {"FF", func(f *Facts) { f.Elsewhere = append(f.Elsewhere, joined("x", "FF", noon.Add(-5*time.Hour))...) }, GoBack, Bad,
 			against + "; version 2026.03.01 is the one before", false},
 		"a person has settled it": {"FFJ", func(f *Facts) { f.Since = noon.Add(-2*time.Hour + 2*time.Minute) }, Nothing, Watching,
 			"of version 2026.03.09 of pool workers 1 nodes have joined, 2 have not, 0 are awaited", false},
 		"not everywhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "FJF", noon.Add(-2*time.Hour)) }, GoBack, Bad,
 			against + "; version 2026.03.01 is the one before", false},
+		"three in a row, and nobody tells whether a node can join": {"JFFF", func(f *Facts) { f.Elsewhere = nil }, Nothing, Alone,
+			"3 nodes of version 2026.03.09 in pool workers did not join, the last one n3: its instance runs for 16 min, and there is no Node; the pool stays on it, because " +
+				"no node of another pool joined when these might have, so that something else may be the cause", true},
+		"three in a row, and one joined elsewhere before": {"JFFF", func(f *Facts) { f.Elsewhere = joined("x", "J", noon.Add(-2*time.Hour)) }, Nothing, Alone,
+			"3 nodes of version 2026.03.09 in pool workers did not join, the last one n3: its instance runs for 16 min, and there is no Node; the pool stays on it, because " +
+				"no node of another pool joined when these might have, so that something else may be the cause", true},
+		"three in a row for hours": {"JFFF", func(f *Facts) { f.Elsewhere, f.Joins[3].Running = nil, noon.Add(50*time.Minute) }, GoBack, Bad,
+			"3 nodes of version 2026.03.09 in pool workers did not join, the last one n3: its instance runs for 16 min, and there is no Node; version 2026.03.01 is the one before", false},
+		"the first two, and others got nodes an hour before": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "J", noon.Add(-3*time.Hour)) }, Nothing, Alone,
+			stays + "no node of another pool joined when these might have, so that something else may be the cause", true},
+		"the first two, and others got nodes two days before": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "J", noon.Add(-50*time.Hour)) }, GoBack, Bad,
+			against + "; version 2026.03.01 is the one before", false},
+		"the first two, and nobody else got a node": {"FF", func(f *Facts) { f.Elsewhere = nil }, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
 		"no prior": {"FF", func(f *Facts) { f.Prior = "" }, Nothing, NoPrior, stays + "there is no version to go back to", true},
 		"too soon": {"FF", func(f *Facts) { f.WentBack = noon.Add(-Pause + time.Second) }, Nothing, TooSoon,
 			stays + "it has gone back by itself at 2026-03-08T12:00:01Z, and does so once a day at most", true},

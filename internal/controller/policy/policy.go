@@ -41,6 +41,10 @@ type Reconciler struct {
 	Pass func(ctx context.Context) (after time.Duration, err error)
 	// Nodes are what Pass decides on. The controller keeps them up to date.
 	Nodes *nodecache.Nodes
+	// PodsWait, if set, tells whether pods wait for nodes: newcomer.PodsWait. Expect is policy.Decider's then: it is told, and says
+	// whether that is worth a pass.
+	PodsWait func(ctx context.Context) (bool, error)
+	Expect   func() bool
 
 	begun   sync.Once
 	hurries bool
@@ -65,6 +69,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).
 		Named("policy").
 		WatchesRawSource(source.Func(r.hurry)).
+		WatchesRawSource(source.Func(r.watchGrowth)).
 		WatchesRawSource(source.Kind(cached, &corev1.Node{}, r.onNode())).
 		WatchesRawSource(source.Kind(cached, &v1alpha1.PrototypePolicy{}, onChange(policyNews))).
 		WatchesRawSource(source.Kind(cached, &v1alpha1.Prototype{}, onChange(decide.News))).

@@ -1,0 +1,50 @@
+package newcomer
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/probation"
+)
+
+// TestAKubeletSpeaksForItsOwnNodeOnly: whatever a kubelet may write on its Node has no other one fail, and nothing that it writes
+// beside its conditions has its own fail.
+func TestAKubeletSpeaksForItsOwnNodeOnly(t *testing.T) {
+	node := func(name, id string, isReady bool) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(ago(38))}}
+		n.Spec.ProviderID = id
+		if ready(n, ago(37)); !isReady {
+			n.Status.Conditions[0].Status = corev1.ConditionFalse
+		}
+		return n
+	}
+	seen := Seen{Now: noon, Instances: []cloud.Instance{
+		{ID: "x://1", BuiltFrom: "2026.03.08", CreatedAt: ago(40), Power: cloud.PowerRunning},
+		{ID: "x://2", BuiltFrom: "2026.03.08", CreatedAt: ago(40), Power: cloud.PowerRunning},
+	}}
+	honest, liar := node("honest", "x://1", true), node("liar", "X://1", false)
+	for _, nodes := range [][]*corev1.Node{{honest, liar}, {liar, honest}} { // the liar takes the other's ID
+		seen.Nodes = nodes
+		for _, join := range probation.Judge(noon, ago(600), Nodes(seen), []probation.Join{
+			{Instance: "x://1", Version: "2026.03.08", Running: ago(40), Outcome: probation.Waiting, Late: ago(20)},
+		}, probation.Limits{}) {
+			if join.Instance == "x://1" && join.Outcome != probation.Joined {
+				t.Errorf("another node's word counts: %+v", join)
+			}
+		}
+	}
+	written := node("written", "x://2", true)
+	written.Annotations = map[string]string{v1alpha1.ReservationAnnotation: "{}", "kamino.dev/probation": "Failed", "kamino.dev/trial": "Failed"}
+	written.Labels = map[string]string{"kamino.dev/version": "2026.03.08", "kamino.dev/trial": "x"}
+	written.Spec.Taints = []corev1.Taint{{Key: autoscalerTaint}, {Key: shutdownTaint}}
+	seen.Nodes = []*corev1.Node{honest, written}
+	for _, join := range probation.Judge(noon, ago(600), Nodes(seen), nil, probation.Limits{}) {
+		if join.Outcome == probation.Failed {
+			t.Errorf("what it writes speaks against its version: %+v", join)
+		}
+	}
+}

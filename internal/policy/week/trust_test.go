@@ -1,0 +1,119 @@
+package week
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// trustSeeds is how many weeks are played; each begins anew. KAMINO_WEEKS says another number.
+const trustSeeds = 5
+
+// tally is what weeks come to.
+type tally struct {
+	latency                    []time.Duration
+	held, stays                int // bad versions that stay: a person is told why, or too few of their nodes failed in a row
+	detections, alarms, missed int
+	built, after               map[int][]int // of a bad version, by how many of a hundred of its nodes are bad
+	builtSlowly, afterSlowly   []int         // of a fully bad one in a pool that gets one node at a time
+}
+
+// TestAWeekOfBadVersions: every second day some pools get a version of which all nodes, or 70 or 90 in 100, never join; pools
+// grow by one node at a time, or by several; the autoscaler removes what does not join and orders others; the API server is away
+// for a while, the cloud throttles, and nothing joins anywhere for up to three hours. No pool goes back for anything else than its
+// version, and none stays on a bad one that its nodes speak against.
+func TestAWeekOfBadVersions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("weeks, minute by minute")
+	}
+	seeds := trustSeeds
+	if n, err := strconv.Atoi(os.Getenv("KAMINO_WEEKS")); err == nil {
+		seeds = n
+	}
+	all := tally{built: map[int][]int{}, after: map[int][]int{}}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // weeks of small garbage
+	for seed := range seeds {
+		w := newTrust(t, uint64(seed), 4)
+		for day := 1; day <= days; day++ {
+			w.day(day)
+		}
+		all.add(t, seed, w)
+	}
+	all.tell(t, seeds)
+}
+
+// fires is the rule, over the letters of what becomes of nodes.
+var fires = regexp.MustCompile(`^FF|FFF`)
+
+// add judges a week.
+func (a *tally) add(t *testing.T, seed int, w *trust) {
+	for k, ill := range w.bad {
+		seen := strings.ReplaceAll(string(ill.word), "x", "")
+		told := fmt.Sprintf("seed %d: %s, of which %d %% are bad: %s, ordered at %s, %s; %v", seed, k, ill.percent, ill.word, ill.times(), ill.states, w.troubles)
+		switch gone := !ill.back.IsZero(); {
+		case !gone && fires.MatchString(seen) && ill.frozen:
+			a.held++
+			t.Logf("the pool stays, and a person is told: %s", told)
+			continue
+		case !gone && fires.MatchString(seen):
+			a.missed++
+			t.Errorf("nobody went back: %s", told)
+			continue
+		case !gone:
+			a.stays++
+			t.Logf("the rule lets it stay: %s", told)
+			continue
+		}
+		a.built[ill.percent], a.after[ill.percent] = append(a.built[ill.percent], len(ill.births)), append(a.after[ill.percent], ill.after())
+		if ill.percent == 100 && w.step == 1 {
+			a.builtSlowly, a.afterSlowly = append(a.builtSlowly, len(ill.births)), append(a.afterSlowly, ill.after())
+		}
+		if ill.percent == 100 && ill.after() > 0 {
+			said := t.Logf
+			if !ill.hindered {
+				said = t.Errorf
+			}
+			said("seed %d: of %s %d nodes were ordered when two could have been judged: %s, ordered at %s, back at %s", seed, k, ill.after(), ill.states, ill.times(), ill.back.Format("15:04"))
+		}
+	}
+	for i, said := range w.alarmed {
+		t.Errorf("seed %d: false alarm: %s; troubles %v%s", seed, said, w.troubles, w.stories[i])
+	}
+	a.detections, a.alarms, a.latency = a.detections+len(w.detected), a.alarms+len(w.alarmed), append(a.latency, w.latency...)
+	t.Logf("seed %d: %d bad versions, %d detected, %d false alarms, %d nodes built, up to %d at once, %d killings", seed, len(w.bad), len(w.detected), len(w.alarmed), w.made, w.step, w.killed)
+}
+
+// tell what the weeks came to.
+func (a *tally) tell(t *testing.T, seeds int) {
+	if len(a.latency) == 0 {
+		t.Fatal("nothing was bad: such weeks show nothing")
+	}
+	slices.Sort(a.latency)
+	t.Logf("%d weeks: %d detections, %d missed, %d false alarms, %d kept with a person told, %d of which too few failed; from the first node until the pool went back: median %s, nine of ten within %s",
+		seeds, a.detections, a.missed, a.alarms, a.held, a.stays, a.latency[len(a.latency)/2], a.latency[len(a.latency)*9/10])
+	for _, percent := range []int{70, 90, 100} {
+		describe(t, strconv.Itoa(percent)+" % bad", a.built[percent], a.after[percent])
+	}
+	describe(t, "100 % bad, one node at a time", a.builtSlowly, a.afterSlowly)
+}
+
+func describe(t *testing.T, of string, built, after []int) {
+	if len(built) == 0 {
+		return
+	}
+	sum := func(of []int) float64 {
+		n := 0
+		for _, m := range of {
+			n += m
+		}
+		return float64(n) / float64(len(of))
+	}
+	t.Logf("%s: %d versions, %.1f nodes built from each until the pool went back, %d at most; of those ordered when two could have been judged %.1f, %d at most",
+		of, len(built), sum(built), slices.Max(built), sum(after), slices.Max(after))
+}
