@@ -332,6 +332,18 @@ func (t trials) quarantine(ctx context.Context, w *world) error {
 	})
 }
 
+// stay tells whether the trial's instances stay in the pool, because its recipe names the version again without the trial's doing.
+func (t trials) stay(ctx context.Context, w *world) (bool, error) {
+	if !w.record.Trial.InPool || w.trial.cloud.Open {
+		return false, nil
+	}
+	pool, err := t.Cloud.Pool(ctx, w.pool)
+	if cloud.Is(err, cloud.NotFound) {
+		return false, nil
+	}
+	return err == nil && pool.Recipe.Version == w.p.Spec.Version, err
+}
+
 // end removes all that an attempt has made. That it goes is written down first, and that nothing is left last: once a look has
 // found nothing in the cloud, and whoever looked at the node has nothing in the cluster.
 func (t trials) end(ctx context.Context, w *world) error {
@@ -346,7 +358,11 @@ func (t trials) end(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	left, err := t.tryout.Clean(ctx, subjectOf(w, t.now()))
+	subject := subjectOf(w, t.now())
+	if subject.Stay, err = t.stay(ctx, w); err != nil {
+		return err
+	}
+	left, err := t.tryout.Clean(ctx, subject)
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,8 @@ type proving struct {
 	// capacity that the pool had when the version was complete, and byHand whether a person has promoted it.
 	capacity int64
 	byHand   bool
+	// stayed is how often they were told that the instances stay.
+	stayed int
 	// looks, and most is how many trial nodes there were at once.
 	looks, most int
 }
@@ -99,6 +101,14 @@ func (v *proving) Check(context.Context, v1alpha1.Settings) (why string, err err
 // Clean implements Tryout.
 func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left bool, err error) {
 	err = outcome(v.next("clean up behind "+subject.Spec.Name), func() error {
+		w := v.cloud.World()
+		open := slices.ContainsFunc(w.Trials, func(t memory.TrialView) bool { return t.Open })
+		if stays := subject.Spec.InPool && !open && w.Pools[0].Recipe.Version == triedVersion; subject.Stay != stays {
+			v.t.Errorf("%s is cleaned up as one whose instances stay: %t", subject.Spec.Name, subject.Stay)
+		}
+		if subject.Stay {
+			v.stayed++
+		}
 		if v.tracked("pods", ourspace, probe(subject)) != nil {
 			left = true
 			return v.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, probe(subject))

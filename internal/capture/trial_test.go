@@ -100,6 +100,27 @@ func TestAVersionThatFails(t *testing.T) {
 	})
 }
 
+// TestPromotedBehindATrialsBack: a person promotes the version once the trial has let go of the recipe. Its instance stays, and
+// whoever looked at its node is told so before the trial is at its end.
+func TestPromotedBehindATrialsBack(t *testing.T) {
+	v := published(t, v1alpha1.TrialInPool)
+	v.capacity = 3
+	var built []cloud.InstanceID
+	p := v.drive(func(int) {
+		if w := v.cloud.World(); len(built) == 0 && len(w.Trials) == 1 && !w.Trials[0].Open {
+			built = w.Trials[0].Instances
+			v.promoteByHand()
+		}
+	})
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || len(built) != 1 {
+		t.Fatalf("%v: %s", built, verdict(p))
+	}
+	v.nothingLeft(p)
+	if m := v.cloud.World().Instance(built[0]); m.Pool != v.pool || v.stayed == 0 {
+		t.Errorf("the instance is %+v; it was told %d times that it stays", m, v.stayed)
+	}
+}
+
 // TestAnAttemptThatCannotTell is followed by another, after a pause.
 func TestAnAttemptThatCannotTell(t *testing.T) {
 	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {

@@ -18,6 +18,8 @@ type Subject struct {
 	// Instances that were built for it, as the cloud tells. In the pool that is every one that was built from the version;
 	// none of them may get users' pods before the verdict.
 	Instances []cloud.Instance
+	// Stay tells that they stay in the pool: a person has promoted the version since the trial let go of the recipe.
+	Stay bool
 	// Image is the version, with its tags.
 	Image cloud.Image
 	// Facts as far as they are known without the cluster: Now, Begun, Limits, Unread, Blind, Instance and Proven.

@@ -167,7 +167,8 @@ func (t *Tryout) Clean(ctx context.Context, subject trial.Subject) (left bool, e
 	return left, nil
 }
 
-// letGo of a node: one that goes with its instance stays as it is until that is gone, and its Node behind it.
+// letGo of a node: one that goes with its instance stays as it is until that is gone, and its Node behind it. One whose instance
+// stays in the pool serves from now on, whatever was meant to become of it.
 func (a *attempt) letGo(ctx context.Context, node *corev1.Node) (left bool, err error) {
 	ours := slices.ContainsFunc(a.Instances, func(i cloud.Instance) bool { return a.Same(i.ID, cloud.InstanceID(node.Spec.ProviderID)) })
 	k, err := keptOn(node)
@@ -175,6 +176,8 @@ func (a *attempt) letGo(ctx context.Context, node *corev1.Node) (left bool, err 
 		return true, err
 	}
 	switch {
+	case a.Stay:
+		return false, a.giveBack(ctx, node)
 	case ours && k.Going:
 		return false, nil
 	case ours:
