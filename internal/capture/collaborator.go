@@ -107,6 +107,7 @@ type (
 		Client    client.Client
 		Kube      kubernetes.Interface
 		Cloud     cloud.Provider
+		trials    trials
 		namespace string
 	}
 )
@@ -146,5 +147,5 @@ func inquiryOf(e *Engine) inquiry {
 }
 
 func leftoversOf(e *Engine) leftovers {
-	return leftovers{e.Client, e.Kube, e.Cloud, e.podNamespace()}
+	return leftovers{e.Client, e.Kube, e.Cloud, trialsOf(e), e.podNamespace()}
 }

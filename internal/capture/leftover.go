@@ -16,8 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/held"
 )
 
-// Leftovers looks for generalize pods and their orders, and with pools for snapshots, that no Prototype owns which is still at work.
-// A snapshot must be named for one of the pools: what else lies there may be another cluster's.
+// Leftovers looks for generalize pods and their orders, and with pools for snapshots and trials, that no Prototype owns which is
+// still at work. A snapshot must be named for one of the pools: what else lies there may be another cluster's.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
 	candidates, err := leftoversOf(e).strayPods(ctx)
 	if err != nil {
@@ -31,7 +31,11 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 	if err != nil {
 		return nil, err
 	}
-	candidates = slices.Concat(candidates, orders, snapshots)
+	tried, err := leftoversOf(e).strayTrials(ctx, pools)
+	if err != nil {
+		return nil, err
+	}
+	candidates = slices.Concat(candidates, orders, snapshots, tried)
 	if len(candidates) == 0 {
 		return nil, nil
 	}
@@ -130,6 +134,8 @@ func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]he
 
 func (r leftovers) remove(ctx context.Context, l held.Leftover, pools []cloud.PoolID) error {
 	switch namespace, name, _ := strings.Cut(l.Name, "/"); l.Kind {
+	case held.Trial:
+		return r.endTrial(ctx, l, pools)
 	case held.Pod:
 		now := int64(0)
 		err := r.Kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})

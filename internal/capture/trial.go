@@ -254,6 +254,9 @@ func (t trials) begin(ctx context.Context, w *world) error {
 	}
 	_, err = trialist.EnsureTrial(ctx, trialSpec(w))
 	if cloud.Is(err, cloud.Conflict) {
+		if lost, lostErr := t.endLost(ctx, w, trialist); lost || lostErr != nil {
+			return lostErr
+		}
 		pool, poolErr := t.Cloud.Pool(cloud.Anew(ctx), w.pool)
 		if poolErr != nil || pool.Recipe.Image == w.record.Trial.Image && pool.Capacity == w.record.Trial.Capacity {
 			return err
@@ -261,6 +264,21 @@ func (t trials) begin(ctx context.Context, w *world) error {
 		return t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Image, r.Capacity = pool.Recipe.Image, pool.Capacity })
 	}
 	return err
+}
+
+// endLost ends an attempt of this capture's own that its record does not tell of any more, because somebody has removed that.
+func (t trials) endLost(ctx context.Context, w *world, trialist cloud.Trialist) (lost bool, err error) {
+	specs, err := trialist.Trials(cloud.Anew(ctx), w.pool)
+	if err != nil {
+		return false, err
+	}
+	for _, spec := range specs {
+		if spec.InPool && spec.Name != w.record.Trial.Name && spec.Tags[cloud.TagUID] == string(w.p.UID) {
+			_, err := trialist.EndTrial(cloud.Anew(ctx), spec)
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 func (t trials) decide(ctx context.Context, w *world) error {
@@ -333,15 +351,15 @@ func (t trials) quarantine(ctx context.Context, w *world) error {
 }
 
 // stay tells whether the trial's instances stay in the pool, because its recipe names the version again without the trial's doing.
-func (t trials) stay(ctx context.Context, w *world) (bool, error) {
-	if !w.record.Trial.InPool || w.trial.cloud.Open {
+func (t trials) stay(ctx context.Context, spec cloud.TrialSpec, seen cloud.Trial) (bool, error) {
+	if !spec.InPool || seen.Open {
 		return false, nil
 	}
-	pool, err := t.Cloud.Pool(ctx, w.pool)
+	pool, err := t.Cloud.Pool(ctx, spec.Pool)
 	if cloud.Is(err, cloud.NotFound) {
 		return false, nil
 	}
-	return err == nil && pool.Recipe.Version == w.p.Spec.Version, err
+	return err == nil && pool.Recipe.Version == spec.Version, err
 }
 
 // end removes all that an attempt has made. That it goes is written down first, and that nothing is left last: once a look has
@@ -359,7 +377,7 @@ func (t trials) end(ctx context.Context, w *world) error {
 		return err
 	}
 	subject := subjectOf(w, t.now())
-	if subject.Stay, err = t.stay(ctx, w); err != nil {
+	if subject.Stay, err = t.stay(ctx, trialSpec(w), w.trial.cloud); err != nil {
 		return err
 	}
 	left, err := t.tryout.Clean(ctx, subject)

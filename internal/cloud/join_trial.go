@@ -40,6 +40,11 @@ func (j *joined) Trial(ctx context.Context, spec TrialSpec) (Trial, error) {
 	return j.shown(spec, trial, err)
 }
 
+// Trials implements Trialist.
+func (j *joined) Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error) {
+	return j.recipes.(Trialist).Trials(ctx, pools...)
+}
+
 // EnsureTrial implements Trialist. Whether the version is there the Disks are asked, before anything is begun.
 func (j *joined) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error) {
 	power, spec, err := j.tried(ctx, spec)

@@ -60,6 +60,11 @@ type Trialist interface {
 	// Trial looks how far it is. One that was never begun is Absent, which is no error, and so is one whose pool is gone.
 	Trial(ctx context.Context, spec TrialSpec) (Trial, error)
 
+	// Trials lists the trials of the pools that were begun and have not ended, by what the cloud carries of them: whoever began
+	// them may be gone. Each is the spec to look at it and to end it by, but for Capacity, RemoveBootstrap and Tags other than
+	// TagPrototype and TagUID. It is a look.
+	Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error)
+
 	// EnsureTrial begins it unless it is there, and tells how far it is. Until EndTrial it never builds a second instance for
 	// one spec, whatever became of the first. NotFound if the version does not exist, and Conflict if it is not Complete. In the
 	// pool, recipe and capacity change in one write: Conflict, with nothing changed, if they are not what the spec says, if
@@ -77,4 +82,15 @@ type Trialist interface {
 	// version again since it was closed, somebody has promoted it, and the instances stay. Repeating it is harmless, and of
 	// one that was never begun it does nothing.
 	EndTrial(ctx context.Context, spec TrialSpec) (State, error)
+}
+
+// OwnerTags are those of the tags that tell whose a trial is.
+func OwnerTags(tags map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, name := range []string{TagPrototype, TagUID} {
+		if tags[name] != "" {
+			out[name] = tags[name]
+		}
+	}
+	return out
 }

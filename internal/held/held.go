@@ -130,13 +130,14 @@ const (
 	Pod      = "pod"
 	Order    = "order"
 	Snapshot = "snapshot"
+	Trial    = "trial"
 )
 
 // Leftover is a thing that a capture made, whose Prototype is gone or has ended.
 type Leftover struct {
-	// Kind is "pod", "order" or "snapshot".
+	// Kind is "pod", "order", "snapshot" or "trial".
 	Kind string `json:"kind"`
-	// Name of the pod or order, as namespace/name, or the ID of the snapshot.
+	// Name of the pod or order, as namespace/name, of the trial, or the ID of the snapshot.
 	Name string `json:"name"`
 	// Prototype that it was made for, and its UID.
 	Prototype string    `json:"prototype"`

@@ -54,6 +54,10 @@ func (c *counted) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial,
 	return measure(c, "Trial", func() (cloud.Trial, error) { return behind[cloud.Trialist](c).Trial(ctx, spec) })
 }
 
+func (c *counted) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+	return measure(c, "Trials", func() ([]cloud.TrialSpec, error) { return behind[cloud.Trialist](c).Trials(ctx, pools...) })
+}
+
 func (c *counted) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	return measure(c, "EnsureTrial", func() (cloud.Trial, error) { return behind[cloud.Trialist](c).EnsureTrial(ctx, spec) })
 }

@@ -28,6 +28,18 @@ const trialMarkTag = "kamino-trying"
 // closedMark ends the mark of a trial whose recipe was given back.
 const closedMark = " closed"
 
+// What stands on a pool beside the mark, for whoever ends the trial and has not begun it: the version, the image that the recipe is
+// to name again, and whose the trial is.
+const (
+	trialVersionTag   = trialMarkTag + "-version"
+	trialBeforeTag    = trialMarkTag + "-before"
+	trialPrototypeTag = trialMarkTag + "-prototype"
+	trialUIDTag       = trialMarkTag + "-uid"
+)
+
+// longestTag is the most that Azure takes for the value of a tag.
+const longestTag = 256
+
 // trials are the Recipes at work on one.
 type trials struct{ *Recipes }
 
@@ -87,6 +99,31 @@ func marked(model armcompute.VirtualMachineScaleSet, text string) map[string]*st
 		}
 	}
 	tags[trialMarkTag] = to.Ptr(text)
+	return tags
+}
+
+// opened are all tags of a scale set, with all that tells of a trial in it.
+func opened(model armcompute.VirtualMachineScaleSet, spec cloud.TrialSpec) map[string]*string {
+	tags := marked(model, spec.Name)
+	for name, text := range map[string]string{
+		trialVersionTag: spec.Version, trialBeforeTag: spec.Image, trialPrototypeTag: spec.Tags[cloud.TagPrototype], trialUIDTag: spec.Tags[cloud.TagUID],
+	} {
+		if len(text) > longestTag {
+			text = ""
+		}
+		tags[name] = to.Ptr(text)
+	}
+	return tags
+}
+
+// ended are all tags of a scale set, with nothing that tells of a trial in it.
+func ended(model armcompute.VirtualMachineScaleSet) map[string]*string {
+	tags := marked(model, "")
+	for name := range tags {
+		if len(name) > len(trialMarkTag) && strings.EqualFold(name[:len(trialMarkTag)], trialMarkTag) {
+			tags[name] = to.Ptr("")
+		}
+	}
 	return tags
 }
 

@@ -47,7 +47,7 @@ func (p trials) open(ctx context.Context, t tryRef) error {
 	}
 	patch := recipePatch(t.versionRef, model, nil)
 	patch.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(t.spec.Capacity + 1)}
-	patch.Tags = marked(model, t.spec.Name)
+	patch.Tags = opened(model, t.spec)
 	return p.write(ctx, opTrial, t.scaleSet, model, patch)
 }
 
@@ -157,7 +157,7 @@ func (p trials) shrink(ctx context.Context, t tryRef) (cloud.State, error) {
 			return cloud.Absent, err
 		}
 	}
-	if err := p.write(ctx, "end the trial in", t.scaleSet, model, armcompute.VirtualMachineScaleSetUpdate{Tags: marked(model, "")}); err != nil {
+	if err := p.write(ctx, "end the trial in", t.scaleSet, model, armcompute.VirtualMachineScaleSetUpdate{Tags: ended(model)}); err != nil {
 		return cloud.Absent, err
 	}
 	return cloud.Absent, nil

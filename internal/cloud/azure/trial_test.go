@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	"github.com/google/go-cmp/cmp"
 
@@ -161,6 +162,57 @@ func TestWhomAnErrorBlames(t *testing.T) {
 		if got != want {
 			t.Errorf("%q blames %s, want %s", trouble, got, want)
 		}
+	}
+}
+
+// TestTrialOf reads trials off scale sets: one in the pool by its tags, one apart by its name, and none off anything else.
+func TestTrialOf(t *testing.T) {
+	inside, beside := attempt(t, trialOf(true)), attempt(t, trialOf(false))
+	inside.spec.Tags = map[string]string{cloud.TagPrototype: "p", cloud.TagUID: "u"}
+	pool, other := inside.scaleSet, inside.scaleSet
+	other.name += "2"
+	set := func(name string, tags map[string]*string, image string) armcompute.VirtualMachineScaleSet {
+		return armcompute.VirtualMachineScaleSet{Name: to.Ptr(name), Tags: tags, Properties: &armcompute.VirtualMachineScaleSetProperties{
+			VirtualMachineProfile: &armcompute.VirtualMachineScaleSetVMProfile{StorageProfile: &armcompute.VirtualMachineScaleSetStorageProfile{ImageReference: &armcompute.ImageReference{ID: to.Ptr(image)}}},
+		}}
+	}
+	tags := opened(armcompute.VirtualMachineScaleSet{Tags: map[string]*string{"team": to.Ptr("a")}}, inside.spec)
+	closed := marked(armcompute.VirtualMachineScaleSet{Tags: tags}, inside.spec.Name+closedMark)
+	apart := map[string]*string{trialMarkTag: to.Ptr(beside.spec.Name), cloud.TagUID: to.Ptr("u")}
+	stranger := inside.spec
+	stranger.Image = strings.Repeat("i", longestTag+1)
+	for name, test := range map[string]struct {
+		set    armcompute.VirtualMachineScaleSet
+		pools  []scaleSet
+		inPool bool
+		found  bool
+	}{
+		"open in the pool":                {set(pool.name, tags, inside.id()), []scaleSet{pool}, true, true},
+		"closed in the pool":              {set(pool.name, closed, "before"), []scaleSet{other, pool}, true, true},
+		"ended in the pool":               {set(pool.name, ended(armcompute.VirtualMachineScaleSet{Tags: closed}), "before"), []scaleSet{pool}, true, false},
+		"in another pool":                 {set(pool.name, tags, inside.id()), []scaleSet{other}, true, false},
+		"of an older Kamino":              {set(pool.name, map[string]*string{trialMarkTag: to.Ptr("n")}, inside.id()), []scaleSet{pool}, true, false},
+		"an image that no tag takes":      {set(pool.name, opened(armcompute.VirtualMachineScaleSet{}, stranger), inside.id()), []scaleSet{pool}, true, false},
+		"apart":                           {set(beside.apart().name, apart, beside.id()), []scaleSet{other, pool}, false, true},
+		"apart from another pool":         {set(beside.apart().name, apart, beside.id()), []scaleSet{other}, false, false},
+		"by another name":                 {set("kamino-trial-0000000000", apart, beside.id()), []scaleSet{pool}, false, false},
+		"without a mark":                  {set(beside.apart().name, nil, beside.id()), []scaleSet{pool}, false, false},
+		"an empty mark, and nothing else": {set(pool.name, map[string]*string{trialMarkTag: to.Ptr("")}, ""), []scaleSet{pool}, true, false},
+	} {
+		spec, found := trialIn(test.set, pool, test.pools)
+		if found != test.found {
+			t.Errorf("%s: found %t: %+v", name, found, spec)
+		}
+		want := beside.spec
+		if test.inPool {
+			want = inside.spec
+		}
+		if found && (spec.Name != want.Name || spec.InPool != test.inPool || spec.Version != want.Version || spec.Tags[cloud.TagUID] != "u" || test.inPool && spec.Image != want.Image) {
+			t.Errorf("%s: it is %+v, want %+v", name, spec, want)
+		}
+	}
+	if left := tagsOf(ended(armcompute.VirtualMachineScaleSet{Tags: closed})); len(left) != 1 || left["team"] != "a" {
+		t.Errorf("ended, the pool has the tags %v", left)
 	}
 }
 

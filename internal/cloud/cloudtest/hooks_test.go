@@ -41,6 +41,7 @@ type hooks struct {
 	preflightTrial func(context.Context, cloud.TrialSpec) ([]cloud.Refusal, error)
 	trial          func(context.Context, cloud.TrialSpec) (cloud.Trial, error)
 	ensureTrial    func(context.Context, cloud.TrialSpec) (cloud.Trial, error)
+	trials         func(context.Context, ...cloud.PoolID) ([]cloud.TrialSpec, error)
 	closeTrial     func(context.Context, cloud.TrialSpec) error
 	endTrial       func(context.Context, cloud.TrialSpec) (cloud.State, error)
 }
@@ -114,6 +115,13 @@ func (h hooks) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]clou
 
 func (h hooks) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	return one(h.trial, h.Provider.(cloud.Trialist).Trial)(ctx, spec)
+}
+
+func (h hooks) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+	if h.trials != nil {
+		return h.trials(ctx, pools...)
+	}
+	return h.Provider.(cloud.Trialist).Trials(ctx, pools...)
 }
 
 func (h hooks) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {

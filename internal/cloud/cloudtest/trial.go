@@ -24,6 +24,7 @@ var trialCases = []testCase{
 	{"ending a trial in the pool removes its instances with their places, and what grew meanwhile stays", endsOwn},
 	{"ending a trial again removes nothing, even if its version is used by then", endsOnce},
 	{"what was promoted while a trial was closed stays", endsPromoted},
+	{"the trials of a pool are listed until they have ended, each as it can be ended by", listsTrials},
 	{"a trial of a version that does not exist is not found and changes nothing", triesMissing},
 	{"preflight of a trial tells of what stands against it", preflightsTrial},
 	{"a trial for which there is no room says so and leaves nothing", triesWithoutRoom},

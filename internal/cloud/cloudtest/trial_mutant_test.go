@@ -2,6 +2,7 @@ package cloudtest_test
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
@@ -10,6 +11,7 @@ import (
 const (
 	apartAlone = "a trial apart builds an instance from the version and does not touch the pool"
 	poolOpens  = "a trial in the pool opens its recipe and grows it by an instance of the version"
+	listsThem  = "the trials of a pool are listed until they have ended, each as it can be ended by"
 	endsItsOwn = "ending a trial in the pool removes its instances with their places, and what grew meanwhile stays"
 )
 
@@ -167,6 +169,41 @@ var trialMutants = []mutant{
 				}
 			}
 			return c.EndTrial(ctx, spec)
+		}
+	}},
+	{"trials are forgotten", listsThem, func(_ *memory.Cloud, h *hooks) {
+		h.trials = func(context.Context, ...cloud.PoolID) ([]cloud.TrialSpec, error) { return nil, nil }
+	}},
+	{"what is closed is not listed", listsThem, func(c *memory.Cloud, h *hooks) {
+		h.trials = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+			list, err := c.Trials(ctx, pools...)
+			return slices.DeleteFunc(list, func(spec cloud.TrialSpec) bool {
+				have, _ := c.Trial(ctx, spec)
+				return spec.InPool && !have.Open
+			}), err
+		}
+	}},
+	{"a trial is listed without its owner", listsThem, func(c *memory.Cloud, h *hooks) {
+		h.trials = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+			list, err := c.Trials(ctx, pools...)
+			for i := range list {
+				list[i].Tags = nil
+			}
+			return list, err
+		}
+	}},
+	{"a trial is listed without what the recipe named", listsThem, func(c *memory.Cloud, h *hooks) {
+		h.trials = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+			list, err := c.Trials(ctx, pools...)
+			for i := range list {
+				list[i].Image = ""
+			}
+			return list, err
+		}
+	}},
+	{"the trials of every pool are listed", listsThem, func(c *memory.Cloud, h *hooks) {
+		h.trials = func(ctx context.Context, _ ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+			return c.Trials(ctx, c.World().Pools[0].ID)
 		}
 	}},
 	{"a version that is gone is tried", "a trial of a version that does not exist is not found and changes nothing", func(c *memory.Cloud, h *hooks) {

@@ -21,6 +21,11 @@ func (l losingTrials) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Tr
 	return through(l.f, opTrial, spec.Version, looks, func() (cloud.Trial, error) { return behind[cloud.Trialist](l.f).Trial(ctx, spec) })
 }
 
+// Trials implements cloud.Trialist, and may be lost.
+func (l losingTrials) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+	return through(l.f, opTrials, "", looks, func() ([]cloud.TrialSpec, error) { return behind[cloud.Trialist](l.f).Trials(ctx, pools...) })
+}
+
 // EnsureTrial implements cloud.Trialist, and may be lost.
 func (l losingTrials) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	return through(l.f, opEnsureTrial, spec.Version, writes, func() (cloud.Trial, error) { return behind[cloud.Trialist](l.f).EnsureTrial(ctx, spec) })

@@ -254,6 +254,7 @@ const (
 	opEnsureRemoved  = "EnsureRemoved"
 	opPreflightTrial = "PreflightTrial"
 	opTrial          = "Trial"
+	opTrials         = "Trials"
 	opEnsureTrial    = "EnsureTrial"
 	opCloseTrial     = "CloseTrial"
 	opEndTrial       = "EndTrial"
@@ -288,6 +289,7 @@ var phrases = map[string]string{
 	opEnsureRemoved:  "remove instance",
 	opPreflightTrial: "preflight a trial in",
 	opTrial:          "look at the trial of",
+	opTrials:         "list the trials of",
 	opEnsureTrial:    "begin the trial of",
 	opCloseTrial:     "close the trial of",
 	opEndTrial:       "end the trial of",

@@ -79,6 +79,11 @@ func (c *Cloud) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, e
 	return of[cloud.Trialist](c).Trial(ctx, spec)
 }
 
+// Trials implements cloud.Trialist.
+func (c *Cloud) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+	return of[cloud.Trialist](c).Trials(ctx, pools...)
+}
+
 // EnsureTrial implements cloud.Trialist.
 func (c *Cloud) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	return of[cloud.Trialist](c).EnsureTrial(ctx, spec)

@@ -124,6 +124,23 @@ func (c *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial,
 	return cloud.Trial{}, nil
 }
 
+// Trials implements cloud.Trialist.
+func (c *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opTrials, ""); err != nil {
+		return nil, err
+	}
+	var out []cloud.TrialSpec
+	for _, t := range c.trials {
+		if slices.ContainsFunc(pools, func(id cloud.PoolID) bool { return samePool(id, t.pool) }) {
+			out = append(out, cloud.TrialSpec{
+				ImageRef: cloud.ImageRef{Pool: t.pool, Version: t.version}, Name: t.name, InPool: t.inPool, Image: t.before, Tags: cloud.OwnerTags(t.tags),
+			})
+		}
+	}
+	return out, nil
+}
+
 // EnsureTrial implements cloud.Trialist. The instance boots in Latency.Start.
 func (c *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	defer c.enter()()
@@ -144,7 +161,7 @@ func (c *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.
 		return cloud.Trial{}, refused(cloud.QuotaExceeded, opEnsureTrial, resource, "OperationNotAllowed",
 			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))
 	}
-	t := &trial{name: spec.Name, pool: p.id, version: v.version, inPool: spec.InPool, image: v.id, before: p.recipe.image}
+	t := &trial{name: spec.Name, pool: p.id, version: v.version, inPool: spec.InPool, image: v.id, before: p.recipe.image, tags: maps.Clone(spec.Tags)}
 	if spec.InPool {
 		err = c.openTrial(p, t, spec)
 	} else {
@@ -167,7 +184,6 @@ func (c *pools) buildApart(p *pool, t *trial, spec cloud.TrialSpec) error {
 		bootstrap = nil
 	}
 	owner := cloud.PoolID(trialPrefix + strings.ToLower(spec.Name))
-	t.tags = maps.Clone(spec.Tags)
 	t.built = []*instance{c.make(&instance{
 		id: instanceID(owner, "0"), owner: owner, diskGB: p.spec.DiskGB, image: t.image, builtFrom: t.version, bootstrap: bootstrap,
 	})}

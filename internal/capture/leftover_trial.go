@@ -1,0 +1,71 @@
+package capture
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// strayTrials lists the trials that the cloud carries for the pools. Whether somebody is at work on one is told by its Prototype's
+// UID; one that has none there was begun by nobody of whom it could be told.
+func (r leftovers) strayTrials(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
+	specs, err := r.tried(ctx, pools)
+	if err != nil {
+		return nil, err
+	}
+	var found []held.Leftover
+	for _, spec := range specs {
+		if uid := spec.Tags[cloud.TagUID]; uid != "" {
+			found = append(found, held.Leftover{Kind: held.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid)})
+		}
+	}
+	return found, nil
+}
+
+func (r leftovers) tried(ctx context.Context, pools []cloud.PoolID) ([]cloud.TrialSpec, error) {
+	trialist, able := cloud.As[cloud.Trialist](r.Cloud)
+	if !able || len(pools) == 0 {
+		return nil, nil
+	}
+	return trialist.Trials(ctx, pools...)
+}
+
+// endTrial moves the end of a trial on that no capture ends any more: what was made on its Nodes, and what the cloud has made.
+func (r leftovers) endTrial(ctx context.Context, l held.Leftover, pools []cloud.PoolID) error {
+	specs, err := r.tried(ctx, pools)
+	if err != nil {
+		return err
+	}
+	for _, spec := range specs {
+		if spec.Name == l.Name && spec.Tags[cloud.TagUID] == string(l.UID) {
+			return r.endTrialOf(ctx, l, spec)
+		}
+	}
+	return nil
+}
+
+func (r leftovers) endTrialOf(ctx context.Context, l held.Leftover, spec cloud.TrialSpec) error {
+	trialist, _ := cloud.As[cloud.Trialist](r.Cloud) // it found the trial
+	seen, err := trialist.Trial(ctx, spec)
+	if err != nil {
+		return err
+	}
+	if r.trials.tryout != nil {
+		p := &v1alpha1.Prototype{}
+		p.Name, p.UID = l.Prototype, l.UID
+		subject := trial.Subject{Prototype: p, Pool: spec.Pool, Spec: spec, Instances: seen.Instances}
+		if subject.Stay, err = r.trials.stay(ctx, spec, seen); err != nil {
+			return err
+		}
+		if _, err := r.trials.tryout.Clean(ctx, subject); err != nil {
+			return err
+		}
+	}
+	_, err = trialist.EndTrial(ctx, spec)
+	return err
+}

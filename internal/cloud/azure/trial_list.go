@@ -1,0 +1,85 @@
+package azure
+
+import (
+	"context"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Trials implements cloud.Trialist: a request for each resource group, and one more for each full page.
+func (p *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+	sets := make([]scaleSet, len(pools))
+	for i, pool := range pools {
+		var err error
+		if sets[i], err = parsePool(pool); err != nil {
+			return nil, err
+		}
+	}
+	var found []cloud.TrialSpec
+	err := p.eachGroup(sets, func(at scaleSet, clients *clients) error {
+		pager := clients.scaleSets.NewListPager(at.group, nil)
+		for pager.More() {
+			page, err := pager.NextPage(ctx)
+			if err := fail("list the scale sets beside", at, err); cloud.Is(err, cloud.NotFound) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			for _, model := range page.Value {
+				if model == nil {
+					continue
+				}
+				if spec, is := trialIn(*model, at, sets); is {
+					found = append(found, spec)
+				}
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// trialIn reads off a scale set which trial it carries: of one of the pools, if it is that, or beside one of them, whose name and
+// that of the trial are what its own name is made of.
+func trialIn(model armcompute.VirtualMachineScaleSet, at scaleSet, pools []scaleSet) (cloud.TrialSpec, bool) {
+	at.name = value(model.Name)
+	tags, have := tagsOf(model.Tags), markOf(model)
+	if have.name == "" {
+		return cloud.TrialSpec{}, false
+	}
+	for _, pool := range pools {
+		if pool.scope() != at.scope() {
+			continue
+		}
+		spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: pool.pool()}, Name: have.name}
+		if strings.EqualFold(pool.name, at.name) {
+			spec.InPool, spec.Version, spec.Image = true, tagIn(tags, trialVersionTag), tagIn(tags, trialBeforeTag)
+			spec.Tags = cloud.OwnerTags(map[string]string{cloud.TagPrototype: tagIn(tags, trialPrototypeTag), cloud.TagUID: tagIn(tags, trialUIDTag)})
+			return spec, spec.Version != "" && spec.Image != ""
+		}
+		if (tryRef{versionRef{scaleSet: pool}, spec}).apart().name != strings.ToLower(at.name) {
+			continue
+		}
+		id := ""
+		if image := imageReference(model); image != nil {
+			id = value(image.ID)
+		}
+		spec.Version = id[strings.LastIndex(id, "/")+1:]
+		spec.Tags = cloud.OwnerTags(map[string]string{cloud.TagPrototype: tagIn(tags, cloud.TagPrototype), cloud.TagUID: tagIn(tags, cloud.TagUID)})
+		return spec, spec.Version != ""
+	}
+	return cloud.TrialSpec{}, false
+}
+
+// tagIn finds a tag, whose name Azure compares without case.
+func tagIn(tags map[string]string, name string) string {
+	for have, text := range tags {
+		if strings.EqualFold(have, name) {
+			return text
+		}
+	}
+	return ""
+}
