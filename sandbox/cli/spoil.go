@@ -26,6 +26,7 @@ that does not exist yet gets the defect when it is made.
   crashing-daemonset   pods of DaemonSets crash as soon as they have started (--daemonset for a single one)
   shared-identity      machine ID and system UUID are those of a node of the pool that runs
   not-ready-later      the Node is Ready, and --after a while it is not any more
+  joins-late           the kubelet starts --after a while, and all is well then
   none                 takes it back, for machines that are built from then on
 
 A version that is captured from a node with a defect has it, too.`,
@@ -45,7 +46,7 @@ A version that is captured from a node with a defect has it, too.`,
 	flags.StringVar(&kind, "with", "", "what is wrong: "+joined(disk.DefectKinds()))
 	flags.IntVar(&d.Share, "share", 100, "how many in a hundred machines have it")
 	flags.Uint64Var(&d.Seed, "seed", 0, "which machines do, with --share; the same for the same seed")
-	flags.DurationVar(&d.After, "after", 0, "with not-ready-later: for how long the node is Ready, in simulated time (default 5m)")
+	flags.DurationVar(&d.After, "after", 0, "with not-ready-later: for how long the node is Ready; with joins-late: how late the kubelet starts; in simulated time (default 5m)")
 	flags.StringVar(&d.DaemonSet, "daemonset", "", "with crashing-daemonset: which one, as namespace/name (default: all)")
 	_ = command.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(words(disk.DefectKinds()), cobra.ShellCompDirectiveNoFileComp))
 	command.RunE = func(command *cobra.Command, args []string) error {

@@ -195,7 +195,7 @@ func (s *session) join() error {
 	if s.defect.Kind == disk.NeverJoins {
 		return errors.New("its kubelet does not start: the disk has the defect " + string(s.defect.Kind))
 	}
-	if err := s.sleep(s.latencies().KubeletStart); err != nil {
+	if err := s.sleep(s.latencies().KubeletStart + s.late()); err != nil {
 		return err
 	}
 	return s.keepTrying(func() error {

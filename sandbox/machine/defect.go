@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
@@ -144,6 +145,14 @@ func (s *session) readDefect() error {
 	return nil
 }
 
+// late is how much later than others the kubelet starts.
+func (s *session) late() time.Duration {
+	if s.defect.Kind == disk.JoinsLate {
+		return s.defect.After
+	}
+	return 0
+}
+
 // uuid is what the firmware seems to tell.
 func (s *session) uuid() string {
 	if s.defect.Kind == disk.SharedIdentity && s.defect.SystemUUID != "" {
@@ -161,7 +170,7 @@ func (s *session) afflict(node *kubelet.Node) {
 		node.ReadyFor = s.defect.After
 	case disk.CrashingDaemonSet:
 		node.Crashes = func(daemonSet string) bool { return s.defect.DaemonSet == "" || s.defect.DaemonSet == daemonSet }
-	case disk.NeverJoins, disk.SharedIdentity, disk.NoDefect:
+	case disk.NeverJoins, disk.SharedIdentity, disk.JoinsLate, disk.NoDefect:
 	}
 }
 

@@ -153,6 +153,18 @@ func TestVersionGoesBadThatIsThereAlready(t *testing.T) {
 	}
 }
 
+// TestSlowVersionJoinsInTheEnd: later than the others, and is Ready then as they are.
+func TestSlowVersionJoinsInTheEnd(t *testing.T) {
+	w := newWorld(t)
+	w.versions(w.spoilNext(disk.Defect{Kind: disk.JoinsLate, After: time.Hour}))
+	slow := w.built(2, bad)
+	w.ready("pool000003", w.built(3, good).ID)
+	if node := w.node("pool000002"); node.Name != "" {
+		t.Error("the slow one has a Node already")
+	}
+	w.ready("pool000002", slow.ID)
+}
+
 // TestShareOfTheMachinesIsBad: the same ones at each boot, and on each copy of the disk.
 func TestShareOfTheMachinesIsBad(t *testing.T) {
 	w := newWorld(t)

@@ -27,13 +27,15 @@ const (
 	SharedIdentity DefectKind = "shared-identity"
 	// NotReadyLater: the Node is Ready first, and after a while it is not any more.
 	NotReadyLater DefectKind = "not-ready-later"
+	// JoinsLate: the kubelet starts late, and all is well from then on.
+	JoinsLate DefectKind = "joins-late"
 	// NoDefect takes one back.
 	NoDefect DefectKind = "none"
 )
 
 // DefectKinds that a disk can have, in the order in which help lists them, NoDefect last.
 func DefectKinds() []DefectKind {
-	return []DefectKind{NeverJoins, NoNetwork, CrashingDaemonSet, SharedIdentity, NotReadyLater, NoDefect}
+	return []DefectKind{NeverJoins, NoNetwork, CrashingDaemonSet, SharedIdentity, NotReadyLater, JoinsLate, NoDefect}
 }
 
 // Defect is carried by a disk, and by every copy of it: machines that boot from it have it.
@@ -42,7 +44,8 @@ type Defect struct {
 	// Share is how many in a hundred machines have it; 0 means all. Seed decides which: the same machines for the same seed.
 	Share int    `json:"share,omitempty"`
 	Seed  uint64 `json:"seed,omitempty"`
-	// After is how long a Node is Ready at each boot before it is not, in simulated time; 0 means five minutes.
+	// After is how long a Node is Ready at each boot before it is not, or how late its kubelet starts, in simulated time; 0 means
+	// five minutes.
 	After time.Duration `json:"after,omitempty"`
 	// DaemonSet that crashes, as namespace/name; empty means all.
 	DaemonSet string `json:"daemonSet,omitempty"`
@@ -50,7 +53,7 @@ type Defect struct {
 	SystemUUID string `json:"systemUUID,omitempty"`
 }
 
-// defaultAfter is how long a node with NotReadyLater is Ready if nothing else is said.
+// defaultAfter is how long a node with NotReadyLater is Ready, and how late one with JoinsLate is, if nothing else is said.
 const defaultAfter = 5 * time.Minute
 
 // Checked is the defect with what it leaves out, or what is wrong with it.
@@ -60,8 +63,8 @@ func (d Defect) Checked() (Defect, error) {
 		return d, fmt.Errorf("there is no defect %q, only %s", d.Kind, listed(DefectKinds()))
 	case d.Share < 0 || d.Share > 100:
 		return d, fmt.Errorf("the share is %d: give a number from 1 to 100", d.Share)
-	case d.After < 0 || d.After > 0 && d.Kind != NotReadyLater:
-		return d, fmt.Errorf("only %s takes a time, and one above 0", NotReadyLater)
+	case d.After < 0 || d.After > 0 && !d.takesTime():
+		return d, fmt.Errorf("only %s and %s take a time, and one above 0", NotReadyLater, JoinsLate)
 	case d.DaemonSet != "" && d.Kind != CrashingDaemonSet:
 		return d, fmt.Errorf("only %s takes a DaemonSet", CrashingDaemonSet)
 	case d.DaemonSet != "" && strings.Count(d.DaemonSet, "/") != 1:
@@ -70,11 +73,13 @@ func (d Defect) Checked() (Defect, error) {
 	if d.Share == 0 {
 		d.Share = 100
 	}
-	if d.Kind == NotReadyLater && d.After == 0 {
+	if d.takesTime() && d.After == 0 {
 		d.After = defaultAfter
 	}
 	return d, nil
 }
+
+func (d Defect) takesTime() bool { return d.Kind == NotReadyLater || d.Kind == JoinsLate }
 
 func listed(kinds []DefectKind) string {
 	words := make([]string, len(kinds))

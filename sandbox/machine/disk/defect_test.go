@@ -85,7 +85,7 @@ func TestDefectsThatMeanNothingAreRefused(t *testing.T) {
 	for want, d := range map[string]disk.Defect{
 		"there is no defect":      {Kind: "haunted"},
 		"the share is 101":        {Kind: disk.NeverJoins, Share: 101},
-		"takes a time":            {Kind: disk.NeverJoins, After: time.Minute},
+		"take a time":             {Kind: disk.NeverJoins, After: time.Minute},
 		"takes a DaemonSet":       {Kind: disk.NoNetwork, DaemonSet: "a/b"},
 		"give it as namespace/na": {Kind: disk.CrashingDaemonSet, DaemonSet: "b"},
 	} {
@@ -93,8 +93,9 @@ func TestDefectsThatMeanNothingAreRefused(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", d, err, want)
 		}
 	}
-	d, err := disk.Defect{Kind: disk.NotReadyLater}.Checked()
-	if err != nil || d.Share != 100 || d.After != 5*time.Minute {
-		t.Errorf("the defaults are %+v (%v)", d, err)
+	for _, kind := range []disk.DefectKind{disk.NotReadyLater, disk.JoinsLate} {
+		if d, err := (disk.Defect{Kind: kind}).Checked(); err != nil || d.Share != 100 || d.After != 5*time.Minute {
+			t.Errorf("the defaults are %+v (%v)", d, err)
+		}
 	}
 }
