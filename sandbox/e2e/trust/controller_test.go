@@ -1,0 +1,153 @@
+package trust
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+)
+
+// controllers are the processes of one Deployment, one after another. All they ask goes through gates.
+type controllers struct {
+	*testing.T
+	env []string
+
+	mu      sync.Mutex
+	command *exec.Cmd
+	exited  chan struct{}
+	log     bytes.Buffer
+	// away: the API server answers nobody. present is closed when that begins.
+	away    bool
+	present chan struct{}
+	// murders are by the scale set whose writes they come with.
+	murders map[string]*murder
+}
+
+// murder kills the controller around each change that it makes to a pool and to the pool's versions: before that has its
+// effect, and again when it has, and nobody was told.
+type murder struct {
+	killed bool
+	// writes that had their effect, by what they changed.
+	writes []string
+}
+
+// run starts the first controller. The last one ends with the test.
+func run(t *testing.T) *controllers {
+	t.Helper()
+	c := &controllers{T: t, murders: map[string]*murder{}, present: make(chan struct{})}
+	c.env = append(sandbox.Env(), sandbox.Gates(t, c.pass)...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.start()
+	t.Cleanup(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.murders = nil
+		c.kill()
+		if t.Failed() {
+			said := c.log.Bytes()
+			t.Logf("the controllers said:\n%s", said[max(0, len(said)-20000):])
+		}
+	})
+	return c
+}
+
+// start needs mu.
+func (c *controllers) start() {
+	command := exec.Command(sandbox.Kamino, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:trust")
+	command.Env, command.Stdout, command.Stderr = c.env, &c.log, &c.log
+	if err := command.Start(); err != nil {
+		c.Errorf("start a controller: %v", err)
+		return
+	}
+	c.command, c.exited = command, make(chan struct{})
+	go func(exited chan struct{}) {
+		defer close(exited)
+		_ = command.Wait()
+	}(c.exited)
+}
+
+// kill ends it with SIGKILL and takes its Lease, as half a minute would. It needs mu.
+func (c *controllers) kill() {
+	if c.command == nil {
+		return
+	}
+	_ = c.command.Process.Signal(syscall.SIGKILL)
+	<-c.exited
+	c.command = nil
+	err := sandbox.Kube().CoordinationV1().Leases(v1alpha1.DefaultNamespace).Delete(context.Background(), v1alpha1.LeaseName, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.Errorf("the Lease: %v", err)
+	}
+}
+
+// replace has another take the place of one that dies. It needs mu.
+func (c *controllers) replace() {
+	c.kill()
+	c.start()
+}
+
+// cut takes the API server away from the controller, and its running watches with it; or gives it back.
+func (c *controllers) cut(away bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away = away; away {
+		close(c.present)
+		return
+	}
+	c.present = make(chan struct{})
+}
+
+// haunt has the controller killed around each change of a scale set and its versions.
+func (c *controllers) haunt(set string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.murders[strings.ToLower(set)] = &murder{}
+}
+
+// spare ends that, and tells what was written meanwhile: before each of these, and behind it, the controller was killed.
+func (c *controllers) spare(set string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.murders[strings.ToLower(set)]
+	delete(c.murders, strings.ToLower(set))
+	return m.writes
+}
+
+func (c *controllers) pass(server sandboxtest.Server, r *http.Request) sandboxtest.Passage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if server == sandboxtest.APIServer {
+		return sandboxtest.Passage{Lost: c.away, Until: c.present}
+	}
+	if r.Method != http.MethodPatch && r.Method != http.MethodPut {
+		return sandboxtest.Passage{}
+	}
+	path := strings.ToLower(r.URL.Path)
+	for set, m := range c.murders {
+		if !strings.Contains(path, set) {
+			continue
+		}
+		if m.killed = !m.killed; m.killed {
+			c.replace()
+			return sandboxtest.Passage{Lost: true}
+		}
+		return sandboxtest.Passage{After: func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			m.writes = append(m.writes, path[strings.LastIndex(path, "/")+1:])
+			c.replace()
+		}}
+	}
+	return sandboxtest.Passage{}
+}
