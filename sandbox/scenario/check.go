@@ -26,6 +26,8 @@ type check struct {
 
 func (s *story) checks() []check {
 	return []check{
+		{"the image passed its trial, check by check, and says so", s.tried},
+		{"the trial's node is gone, with its machine", s.trialNodeIsGone},
 		{"the new node was built from the prototype, and is Ready", s.builtFromPrototype},
 		{"it ran no bootstrap: the recipe orders none, and its disk shows none", s.notBootstrapped},
 		{"it was not patched and not rebooted, and has the donor's patched packages and kernel", s.patchedWithoutPatching},

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
@@ -382,6 +381,3 @@ func (s *story) capturesStopped(ctx context.Context) error {
 	}
 	return nil
 }
-
-// quickVersions is a cloud that publishes an image in six minutes: half an hour of it would show nothing more.
-var quickVersions = azure.Latencies{Version: 6 * time.Minute}

@@ -29,7 +29,7 @@ const within = 3 * time.Minute
 
 // What nodes are given here. They join within a second or two.
 const (
-	joinTimeout    = 8 * time.Second
+	joinTimeout    = 10 * time.Second
 	unreadyTimeout = 2 * time.Second
 )
 

@@ -1,0 +1,77 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/trial"
+	"github.com/kamino-dev/kamino/sandbox/untried"
+)
+
+// soak of the story's trial: ten minutes of it would show nothing more.
+const soak = "3s"
+
+// order is how the node is captured. The pool of nodes that join by themselves has another point to make, and is not tried.
+func (s *story) order() []string {
+	if s.Kubeadm {
+		return untried.Capture(s.donor)
+	}
+	return []string{"capture", s.donor, "--trial", string(v1alpha1.TrialApart), "--soak", soak}
+}
+
+// tried demands that the version says of itself that it has passed, before the pool used it, and that no check is open.
+func (s *story) tried(ctx context.Context) error {
+	p := s.capture.prototype
+	t := p.Status.Trial
+	if t == nil || t.Result != v1alpha1.TrialPassed || t.FinishedAt == nil {
+		return fmt.Errorf("its trial is %+v", t)
+	}
+	if len(t.Checks) != len(trial.Names()) {
+		return fmt.Errorf("%d checks were made, and there are %d", len(t.Checks), len(trial.Names()))
+	}
+	for _, c := range t.Checks {
+		if c.Result != v1alpha1.TrialPassed && c.Result != v1alpha1.TrialSkipped {
+			return fmt.Errorf("check %s is %s: %s", c.Name, c.Result, c.Message)
+		}
+	}
+	tags, err := s.tagsOf(ctx, p.Spec.Version)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(tags[cloud.TagTrial], string(v1alpha1.TrialPassed)) {
+		return fmt.Errorf("version %s has the tag %s=%q", p.Spec.Version, cloud.TagTrial, tags[cloud.TagTrial])
+	}
+	return nil
+}
+
+// trialNodeIsGone demands that every machine is one of the pool's, and every Node a machine's.
+func (s *story) trialNodeIsGone(ctx context.Context) error {
+	t := s.capture.prototype.Status.Trial
+	if t == nil || t.Node == "" {
+		return errors.New("there never was one")
+	}
+	machines := map[string]bool{}
+	for _, m := range s.world.Fleet().Machines() {
+		machines[m.Node] = true
+		if !strings.EqualFold(path.Base(m.Pool), s.set()) {
+			return fmt.Errorf("machine %s is none of the pool's", m.ID)
+		}
+	}
+	nodes, err := s.world.Kube().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes.Items {
+		if !machines[node.Name] || node.Name == t.Node {
+			return fmt.Errorf("the Node %s is left", node.Name)
+		}
+	}
+	return nil
+}
