@@ -53,10 +53,6 @@ func (s *story) tried(ctx context.Context) error {
 
 // trialNodeIsGone demands that every machine is one of the pool's, and every Node a machine's.
 func (s *story) trialNodeIsGone(ctx context.Context) error {
-	t := s.capture.prototype.Status.Trial
-	if t == nil || t.Node == "" {
-		return errors.New("there never was one")
-	}
 	machines := map[string]bool{}
 	for _, m := range s.world.Fleet().Machines() {
 		machines[m.Node] = true
@@ -69,9 +65,12 @@ func (s *story) trialNodeIsGone(ctx context.Context) error {
 		return err
 	}
 	for _, node := range nodes.Items {
-		if !machines[node.Name] || node.Name == t.Node {
+		if !machines[node.Name] {
 			return fmt.Errorf("the Node %s is left", node.Name)
 		}
+	}
+	if t := s.capture.prototype.Status.Trial; t == nil || t.Node == "" {
+		return errors.New("there never was one")
 	}
 	return nil
 }
