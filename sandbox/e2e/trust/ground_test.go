@@ -56,9 +56,9 @@ type ground struct {
 	pool, set     string
 	first, second string
 	// before are its machines when the second version was there and no node built from it, by ID, and changes is how often the
-	// pool had been changed in the cloud by then.
-	before  map[string]machine.Status
-	changes int
+	// pool had been changed in the cloud by then; orders is how often it was told to grow since.
+	before          map[string]machine.Status
+	changes, orders int
 }
 
 // newGround captures two versions of a pool, the second of which has the defect, and has a policy watch it.
@@ -96,8 +96,13 @@ func (g *ground) watch() {
 	sandbox.Must(g.T, "kubectl", "apply", "--server-side", "-f", file)
 }
 
+// donors may be captured at once. More would only take longer, each for itself.
+var donors = make(chan struct{}, 3)
+
 func (g *ground) captures(node, version string) {
 	g.Helper()
+	donors <- struct{}{}
+	defer func() { <-donors }()
 	sandbox.Must(g.T, "kamino", untried.Capture(node, "--version", version, "--max-concurrent", "100")...)
 	if got := g.recipe(); got != version {
 		g.Fatalf("pool %s is built from version %q, want %s", g.pool, got, version)
@@ -136,6 +141,7 @@ func (g *ground) recipe() string {
 // order adds instances, and waits for nothing.
 func (g *ground) order(by int64) {
 	g.Helper()
+	g.orders++
 	if _, err := sandbox.Scale(g.Context(), g.pool, control.Scale{Nodes: g.cloudPool().Capacity + by}, func(control.Event) {}); err != nil {
 		g.Fatal(err)
 	}
@@ -288,9 +294,9 @@ func (g *ground) testBlameless(version string) {
 	}
 }
 
-// testUnharmed demands that the nodes which were there before run as they did, and that besides the orders to grow the cloud
-// made so many changes of the pool.
-func (g *ground) testUnharmed(orders, returns int) {
+// testUnharmed demands that the nodes which were there before run as they did, and that besides the orders to grow there
+// were so many changes of the pool.
+func (g *ground) testUnharmed(returns int) {
 	g.Helper()
 	now := g.machines()
 	for id, before := range g.before {
@@ -298,7 +304,7 @@ func (g *ground) testUnharmed(orders, returns int) {
 			g.Errorf("machine %s of pool %s was touched", before.Node, g.pool)
 		}
 	}
-	if got := g.changed() - g.changes - orders; got != returns {
-		g.Errorf("pool %s was changed %d times beside %d growths, want %d", g.pool, got, orders, returns)
+	if got := g.changed() - g.changes - g.orders; got != returns {
+		g.Errorf("pool %s was changed %d times beside %d growths, want %d", g.pool, got, g.orders, returns)
 	}
 }

@@ -116,7 +116,7 @@ func (g *ground) testBack(bad int) {
 		g.Errorf("pool %s names %s, and %d nodes were built from the bad version, want %d", g.pool, g.recipe(), len(g.built(g.second)), bad)
 	}
 	g.testBlameless(g.first)
-	g.testUnharmed(2, 1)
+	g.testUnharmed(1)
 	g.eventually("its policy says so", func() bool { return g.trouble(v1alpha1.ConditionStalled) == "WentBack" })
 	release := "`kamino release " + g.set + "`"
 	if said := sandbox.Must(g.T, "kamino", "plan", g.set); !strings.Contains(said, release) {
@@ -183,7 +183,7 @@ func testMostlyBad(t *testing.T, healthy *neighbour) {
 		t.Errorf("%d nodes were built from the version, want 4", n)
 	}
 	g.testBlameless(g.first)
-	g.testUnharmed(2, 1)
+	g.testUnharmed(1)
 }
 
 // testThePriorFailsToo: what keeps the nodes from joining is not the version, and it is suspected no more. The pool does not
@@ -207,7 +207,7 @@ func testThePriorFailsToo(t *testing.T, healthy *neighbour) {
 	if g.recipe() != g.first {
 		t.Errorf("pool %s names %s", g.pool, g.recipe())
 	}
-	g.testUnharmed(2, 1)
+	g.testUnharmed(1)
 }
 
 // testSlow: nodes that take their time, though not more than they are given, are no reason.
@@ -223,7 +223,7 @@ func testSlow(t *testing.T, healthy *neighbour) {
 		t.Errorf("pool %s names %s: %s", g.pool, g.recipe(), g.said())
 	}
 	g.testBlameless(g.second)
-	g.testUnharmed(1, 0)
+	g.testUnharmed(0)
 }
 
 // patience is longer than a node of a bad version lasts.
@@ -245,45 +245,46 @@ func outage(t *testing.T, what kubelet.Outage) (end func()) {
 // testNetworkAway: while the network of all nodes is away nothing is gone back from, and neither is it afterwards for what
 // happened then.
 func testNetworkAway(t *testing.T, g *ground) {
-	end := outage(t, kubelet.EveryNode)
+	end, joined := outage(t, kubelet.EveryNode), g.probation().Joined
 	g.order(2)
 	g.lasts(patience, g.second)
 	end()
-	g.eventually("its nodes have joined", func() bool { return g.probation().Joined == 2 })
-	g.staysGood(1)
+	g.eventually("its nodes have joined", func() bool { return g.probation().Joined == joined+2 })
+	g.staysGood()
 }
 
 // testAPIServerAway: nodes register long after their time, because nobody could, and the controller saw nothing of it.
 func testAPIServerAway(t *testing.T, c *controllers, g *ground) {
 	g.spoil(g.second, disk.Defect{Kind: disk.JoinsLate, After: scale * patience})
 	defer g.spoil(g.second, disk.Defect{Kind: disk.NoDefect})
+	joined := g.probation().Joined
 	c.cut(true)
 	g.order(2)
 	g.lasts(patience, g.second)
 	c.cut(false)
-	g.eventually("its nodes have joined", func() bool { return g.probation().Joined == 4 })
-	g.staysGood(2)
+	g.eventually("its nodes have joined", func() bool { return g.probation().Joined == joined+2 })
+	g.staysGood()
 }
 
 // testNewNodesAway: no new node of any pool joins, while those that were there do well. That is said, and a person is asked.
 func testNewNodesAway(t *testing.T, healthy *neighbour, g *ground) {
-	end := outage(t, kubelet.NewNodes)
+	end, joined := outage(t, kubelet.NewNodes), g.probation().Joined
 	healthy.order(g, 3) // in a row, as others of the version have joined
 	g.eventually("it is said that nodes join nowhere", func() bool {
 		return g.probation().State == string(probation.Everywhere) && g.trouble(v1alpha1.ConditionDegraded) == string(probation.Everywhere)
 	})
 	end()
 	healthy.order(g, 1)
-	g.eventually("the next node has joined", func() bool { return g.probation().Joined == 5 })
-	g.staysGood(4)
+	g.eventually("the next node has joined", func() bool { return g.probation().Joined == joined+1 })
+	g.staysGood()
 }
 
-// staysGood demands that the version stays, and is blamed for nothing, after so many orders to grow.
-func (g *ground) staysGood(orders int) {
+// staysGood demands that the version stays, and is blamed for nothing, whatever happened.
+func (g *ground) staysGood() {
 	g.Helper()
 	g.lasts(2*unreadyTimeout, g.second)
 	for _, version := range []string{g.first, g.second} {
 		g.testBlameless(version)
 	}
-	g.testUnharmed(orders, 0)
+	g.testUnharmed(0)
 }
