@@ -91,5 +91,5 @@ func (k *Controller) watchPolicies(ctx context.Context, manager ctrl.Manager, de
 		return fmt.Errorf("list prototypepolicies: %w", err)
 	}
 	waits := func(ctx context.Context) (bool, error) { return newcomer.PodsWait(ctx, k.Cluster.Kube, k.now()) }
-	return (&policycontroller.Reconciler{Pass: decider.Pass, Nodes: decider.Nodes, PodsWait: waits, Expect: decider.Expect}).SetupWithManager(manager)
+	return (&policycontroller.Reconciler{Pass: decider.Pass, Nodes: decider.Nodes, PodsWait: waits, Expect: func() bool { return decider.Growth.Expect(k.now()) }}).SetupWithManager(manager)
 }

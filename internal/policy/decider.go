@@ -67,6 +67,8 @@ type Decider struct {
 	// pools whose nodes are watched.
 	WentBack  func(Pool)
 	Probation func([]Probation)
+	// Growth is told when pods wait for nodes. Without that it is the half-hourly look at a pool that tells of its growth.
+	Growth Growth
 	// OwnNode is the node that this process runs on; empty if it runs on none.
 	OwnNode string
 	// Now is the clock. time.Now if nil.
@@ -93,8 +95,6 @@ type Decider struct {
 	most  atomic.Int32
 	// holding is how many nodes of the cluster are held, as of the last look.
 	holding int
-	// expected is when it was last said that pods wait for nodes, and heeded when a pass was last made because of that, in nanoseconds.
-	expected, heeded atomic.Int64
 	// probes watch how nodes join.
 	probes *prober
 }

@@ -137,7 +137,7 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 	limits, sum := newcomer.Limits(r.spec.Rollback), sums[t.pool.ID]
 	t.look = d.Looks.Last(t.pool.ID)
 	t.compare(sums)
-	grows := d.expects(w.now) && w.now.Sub(t.asked) >= listingPace(limits)
+	grows := d.Growth.lately(w.now) && w.now.Sub(t.asked) >= listingPace(limits)
 	if t.due.After(w.now) && t.signOf(sum) == t.sign && !grows {
 		return
 	}
@@ -203,80 +203,6 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 
 // within is a pace, or a quicker one where what is waited for takes less.
 func within(pace, wait time.Duration) time.Duration { return max(min(pace, wait), actPace) }
-
-// listingPace is how often instances are listed while something may be said of them.
-func listingPace(limits probation.Limits) time.Duration { return within(censusPace, limits.Join/3) }
-
-// Expect says that pods wait for nodes, so that pools may grow, and tells whether it is time for a pass because of that.
-func (d *Decider) Expect() bool {
-	now := d.now().UnixNano()
-	d.expected.Store(now)
-	if before := d.heeded.Load(); now-before < int64(censusPace) {
-		return false
-	}
-	d.heeded.Store(now)
-	return true
-}
-
-// expects tells whether that was said a short time ago.
-func (d *Decider) expects(now time.Time) bool {
-	return now.UnixNano()-d.expected.Load() <= int64(latePace)
-}
-
-// askGrowth asks for the pool alone, which is one request, whether it has become larger than its nodes.
-func (d *prober) askGrowth(ctx context.Context, t *watched, sum nodecache.Sum, now time.Time) error {
-	t.asked = now
-	seen, err := d.Cloud.Pool(ctx, t.pool.ID)
-	if err != nil {
-		return err
-	}
-	if seen.Capacity > int64(sum.Nodes) || seen.Capacity != t.look.Pool.Capacity || seen.Recipe.Image != t.look.Pool.Recipe.Image {
-		d.Looks.Forget(t.pool.ID)
-	}
-	return nil
-}
-
-// read has the cloud tell of the pool and, if something may be said of them, of its instances, as seldom as may be.
-func (d *prober) read(ctx context.Context, census cloud.Census, t *watched, sum nodecache.Sum, active bool, limits probation.Limits, now time.Time) error {
-	life, listing := idleLookLife, listingPace(limits)
-	switch {
-	case active:
-		life = listing
-	case history.Unacknowledged(t.look.Images) != nil:
-		life = frozenLife
-	}
-	var err error
-	if t.look, err = d.Looks.At(ctx, t.pool.ID, life); err != nil {
-		return err
-	}
-	if sign := t.signOf(sum); sign != t.sign {
-		t.sign = sign
-		active = active || t.look.Pool.Capacity > int64(sum.Nodes)
-	} else if active && now.Sub(t.listed) < listing && !latecomers(t.joins, t.listed, now, limits) {
-		return nil
-	}
-	// What never becomes a Node, and is removed and ordered anew, leaves no other sign than that the pool lacks nodes.
-	lacks := t.look.Pool.Capacity > int64(sum.Nodes) && t.look.At.After(t.census)
-	if !active && !lacks {
-		return nil
-	}
-	if t.instances, err = census.Instances(ctx, t.pool.ID); err != nil {
-		return err
-	}
-	t.listed, t.census = now, now
-	return nil
-}
-
-// latecomers tells whether an instance has run for all its time since they were listed, or one is late and may be gone.
-func latecomers(joins []probation.Join, listed, now time.Time, limits probation.Limits) bool {
-	return slices.ContainsFunc(joins, func(join probation.Join) bool {
-		if join.Outcome != probation.Waiting || join.Running.IsZero() {
-			return false
-		}
-		due := join.Running.Add(limits.Join)
-		return due.After(listed) && !due.After(now) || !join.Late.IsZero() && now.Sub(listed) >= within(latePace, limits.Unready/2)
-	})
-}
 
 // unread has a pool looked at again soon, because something could not be. That time is held against nobody.
 func (t *watched) unread(err error, now time.Time) {

@@ -44,7 +44,7 @@ func TestRequestsOfAPoolThatIsWatched(t *testing.T) {
 	if quiet >= 10 {
 		t.Errorf("%d requests in a quiet hour", quiet)
 	}
-	waiting := s.hour(func(int) { s.decider.Expect() })
+	waiting := s.hour(func(int) { s.decider.Growth.Expect(s.clock.Now()) })
 	if waiting <= quiet || waiting > quiet+12 {
 		t.Errorf("%d requests in an hour in which pods wait, %d in a quiet one", waiting, quiet)
 	}
@@ -68,7 +68,7 @@ func TestWhatIsRemovedBeforeItRegistersIsCounted(t *testing.T) {
 			s := newTrust(t, nil)
 			s.hour(func(minute int) {
 				if minute >= 30 {
-					s.decider.Expect() // long before, and for something else
+					s.decider.Growth.Expect(s.clock.Now()) // long before, and for something else
 				}
 			})
 			var ill cloud.InstanceID
@@ -76,7 +76,7 @@ func TestWhatIsRemovedBeforeItRegistersIsCounted(t *testing.T) {
 			round := func(minute int) {
 				age := minute - offset
 				if age >= 0 && s.seen().Recipe.Version == s.bad {
-					if s.decider.Expect(); age%20 == 0 { // a quarter of an hour, and five minutes' pause
+					if s.decider.Growth.Expect(s.clock.Now()); age%20 == 0 { // a quarter of an hour, and five minutes' pause
 						orders++
 						ill = s.cloud.AddInstance(s.pool, "lost"+string(rune('a'+orders)))
 						s.resize()
@@ -109,7 +109,7 @@ func TestExpectingIsWorthAPassNowAndThen(t *testing.T) {
 	s := newTrust(t, nil)
 	passes := 0
 	for range 60 {
-		if s.decider.Expect() {
+		if s.decider.Growth.Expect(s.clock.Now()) {
 			passes++
 		}
 		s.clock.Advance(time.Minute)
@@ -129,7 +129,7 @@ func TestAThrottledCloudIsAskedForGrowthLater(t *testing.T) {
 		}
 		return memory.Pass()
 	})
-	s.decider.Expect()
+	s.decider.Growth.Expect(s.clock.Now())
 	before := len(s.calls.Calls())
 	s.last(10)
 	asked := 0

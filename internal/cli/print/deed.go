@@ -259,6 +259,6 @@ func staying(version string, nodes []string) string {
 // Unlooked says that a controller could not be told of what was done, if err is not nil: it sees it by itself.
 func Unlooked(w io.Writer, err error) {
 	if err != nil {
-		fmt.Fprintf(w, "The controller was not told, and sees it within half an hour: %v\n", err) //nolint:errcheck // it is done, and nothing else is to be said
+		fmt.Fprintf(w, "The controller was not told, and sees it within half an hour: %v\n", err)
 	}
 }

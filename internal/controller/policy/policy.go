@@ -41,7 +41,7 @@ type Reconciler struct {
 	Pass func(ctx context.Context) (after time.Duration, err error)
 	// Nodes are what Pass decides on. The controller keeps them up to date.
 	Nodes *nodecache.Nodes
-	// PodsWait, if set, tells whether pods wait for nodes: newcomer.PodsWait. Expect is policy.Decider's then: it is told, and says
+	// PodsWait, if set, tells whether pods wait for nodes: newcomer.PodsWait. Expect is policy.Growth's then: it is told, and says
 	// whether that is worth a pass.
 	PodsWait func(ctx context.Context) (bool, error)
 	Expect   func() bool

@@ -340,7 +340,7 @@ func (w *trust) minute() {
 
 // look lets the controller make a pass if it is due.
 func (w *trust) look(now time.Time) {
-	if w.wanting() && w.policy.Expect() {
+	if w.wanting() && w.policy.Growth.Expect(now) {
 		w.next = now
 	}
 	if now.Before(w.next) {
