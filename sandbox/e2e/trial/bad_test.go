@@ -27,6 +27,7 @@ var bad = map[string]struct {
 }
 
 func TestBadVersionFails(t *testing.T) {
+	t.Parallel()
 	for _, w := range []way{apart, inPool} {
 		t.Run(string(w.mode), func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 // TestPrototypeIsDeletedMeanwhile: nothing is left of it, and the version has no verdict.
 func TestPrototypeIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
 	t.Run("apart", func(t *testing.T) {
 		g := newGround(t, "gone", apart)
 		capture := g.capture(ample)

@@ -232,7 +232,7 @@ const patience = joinTimeout + 3*unreadyTimeout
 func outage(t *testing.T, what kubelet.Outage) (end func()) {
 	t.Helper()
 	order := func(what kubelet.Outage) {
-		if err := sandbox.Outage(context.Background(), control.Outage{What: what}); err != nil {
+		if err := sandbox.Outage(context.WithoutCancel(t.Context()), control.Outage{What: what}); err != nil {
 			t.Error(err)
 		}
 	}
