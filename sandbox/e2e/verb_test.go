@@ -9,9 +9,15 @@ import (
 
 // TestVerbs tells sessions with kamino-sandbox, each with a pool of three nodes of its own: $POOL, whose
 // nodes are $N0, $N1 and $N2.
-func TestVerbs(t *testing.T) {
+func TestVerbs(t *testing.T) { sessions(t, "testdata") }
+
+// TestVerbsOfTheWholeSandbox tells those that an outage, or a fault of all pools, would let others fail.
+func TestVerbsOfTheWholeSandbox(t *testing.T) { sessions(t, "testdata/alone") }
+
+// sessions are told side by side.
+func sessions(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			for _, pair := range sandbox.Env() {
 				if name, value, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "AZURE_") || name == "PATH" ||
