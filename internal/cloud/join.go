@@ -88,9 +88,7 @@ func (j *joined) BuiltFrom(id PoolID, instance Instance) string {
 // Preflight implements Provider. What both halves look at is looked at once. A reason that the pool has is not told
 // again of its instance; what a credential may not do is told by each half.
 func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error) {
-	if SightOf(ctx) == nil {
-		ctx = OneLook(ctx)
-	}
+	ctx = WithinLook(ctx)
 	found, err := j.recipes.PreflightRecipe(ctx, spec)
 	if err != nil {
 		return nil, err

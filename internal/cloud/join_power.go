@@ -75,9 +75,7 @@ func (j *joined) DropSnapshot(ctx context.Context, id string) error {
 
 // Permissions implements Auditor: what either half needs, each once.
 func (j *joined) Permissions(ctx context.Context, pool PoolID) ([]Permission, error) {
-	if SightOf(ctx) == nil {
-		ctx = OneLook(ctx)
-	}
+	ctx = WithinLook(ctx)
 	var all []Permission
 	if recipes, able := j.recipes.(Auditor); able {
 		list, err := recipes.Permissions(ctx, pool)

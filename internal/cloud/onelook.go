@@ -12,6 +12,14 @@ func OneLook(ctx context.Context) context.Context {
 	return context.WithValue(ctx, lookKey{}, &Sight{seen: map[string]any{}})
 }
 
+// WithinLook is the context if its reads are of one look already, and one of a new look otherwise.
+func WithinLook(ctx context.Context) context.Context {
+	if SightOf(ctx) != nil {
+		return ctx
+	}
+	return OneLook(ctx)
+}
+
 // Anew has the reads under the context asked of the cloud itself, for a look that guards a write.
 func Anew(ctx context.Context) context.Context {
 	return context.WithValue(ctx, lookKey{}, (*Sight)(nil))

@@ -114,6 +114,7 @@ func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
 // propose makes the Prototype of the best candidate that the preflight does not refuse. The refusals are those
 // of the best one.
 func (d *Decider) propose(ctx context.Context, w *world, o *decided) (*v1alpha1.Prototype, []cloud.Refusal, error) {
+	ctx = cloud.OneLook(ctx)
 	var first []cloud.Refusal
 	for i, candidate := range o.Choice.Candidates {
 		if i == maxDonors {

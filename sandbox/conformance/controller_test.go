@@ -33,6 +33,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/metrics"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/tryout"
 )
 
 // wire is a listener whose connections are pipes in memory. Who reads from one waits as a bubble of synctest
@@ -125,7 +126,8 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 	}
 	cluster := fake.NewClientset(known...)
 	cluster.PrependReactor("create", "*", keepNoDryRun)
-	c.engine = &capture.Engine{Client: c.api, Kube: cluster, Cloud: provider, Observe: c.observe, Image: "kamino:test", Log: logr.Discard()}
+	c.engine = &capture.Engine{Client: c.api, Kube: cluster, Cloud: provider, Observe: c.observe, Image: "kamino:test", Log: logr.Discard(),
+		Tryout: &tryout.Tryout{Kube: cluster, Namespace: v1alpha1.DefaultNamespace, Image: "kamino:test", Same: provider.SameInstance}}
 	auditor, able := cloud.As[cloud.Auditor](provider)
 	if !able {
 		w.t.Fatal("the provider behind its counter lists no permissions")

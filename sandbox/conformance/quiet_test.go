@@ -295,15 +295,15 @@ func (c *controller) wantDecisions(pools []calm) {
 	c.t.Helper()
 	policies := &v1alpha1.PrototypePolicyList{}
 	c.must(c.api.List(c.ctx, policies))
-	reasons := map[string]string{}
+	reasons, messages := map[string]string{}, map[string]string{}
 	for _, p := range policies.Items {
 		for _, s := range p.Status.Pools {
-			reasons[s.Name] = s.Decision.Reason
+			reasons[s.Name], messages[s.Name] = s.Decision.Reason, s.Decision.Message
 		}
 	}
 	for _, p := range pools {
 		if reasons[p.name] != p.reason {
-			c.t.Errorf("the decision about pool %s is %q, want %q", p.name, reasons[p.name], p.reason)
+			c.t.Errorf("the decision about pool %s is %q, want %q: %v", p.name, reasons[p.name], p.reason, messages[p.name])
 		}
 	}
 }

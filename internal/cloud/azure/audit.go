@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Permissions implements cloud.Auditor, in one request for each page of the credential's roles, one for the pool's model, and
-// those for the roles in the other resource groups that a trial apart would join something of.
+// Permissions implements cloud.Auditor, in one request for each page of the credential's roles, one for the pool's model unless
+// it was read before, and those for the roles in the other resource groups that a trial apart would join something of.
 func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	s, err := parsePool(pool)
 	if err != nil {
@@ -30,11 +30,15 @@ func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.P
 // joining is what a trial apart needs on what the pool refers to. A resource group in which the credential may not list its
 // permissions is left out, as the preflight of a trial does.
 func (p *Recipes) joining(ctx context.Context, s scaleSet) (list []cloud.Permission, err error) {
-	model, err := p.model(ctx, s)
-	if err != nil {
-		return nil, err
+	needs, known := p.joined.Load(s)
+	if !known {
+		model, err := p.model(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		needs = joins(model)
 	}
-	for _, at := range joins(model) {
+	for _, at := range needs.([]need) {
 		granted, err := p.grants(ctx, at.scaleSet)
 		switch {
 		case cloud.Is(err, cloud.Denied), cloud.Is(err, cloud.NotFound):

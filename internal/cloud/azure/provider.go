@@ -62,6 +62,9 @@ type account struct {
 	// the resource says Failed. Those of the last maxOperations resources are kept, begun in the order of recent.
 	operations map[string]outcome
 	recent     []string
+	// joined is what a trial beside a scale set would join, as its model said last, by scaleSet: []need. Whoever asks for
+	// permissions alone does not read the model again.
+	joined sync.Map
 	// makers are the snapshots for whose images this process makes a gallery or a definition, by the latter's ID.
 	makers map[string]string
 	// defined image definitions, by ID: seen complete and fitting their pool.
