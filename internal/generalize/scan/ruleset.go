@@ -116,11 +116,7 @@ func (r *rules) keeps(rule config.Rule, whole, secret string) bool {
 		return false
 	}
 	for _, list := range slices.Concat(rule.Allowlists, r.general) {
-		target := secret
-		if list.RegexTarget != "" {
-			target = whole
-		}
-		if list.RegexAllowed(target) {
+		if list.RegexTarget == "" && covers(list, secret) || list.RegexTarget != "" && list.RegexAllowed(whole) {
 			return false
 		}
 		if stop, _ := list.ContainsStopWord(secret); stop {
@@ -128,6 +124,15 @@ func (r *rules) keeps(rule config.Rule, whole, secret string) bool {
 		}
 	}
 	return true
+}
+
+// covers says whether an expression of the list is met by the secret as a whole. One that is met by a part of it, such as 24
+// letters in a token of a hundred characters, says nothing of the rest.
+func covers(list *config.Allowlist, secret string) bool {
+	return slices.ContainsFunc(list.Regexes, func(expression *regexp.Regexp) bool {
+		at := expression.FindStringIndex(secret)
+		return at != nil && at[0] == 0 && at[1] == len(secret)
+	})
 }
 
 // generated says whether a path is one of those that the set leaves alone: lock files, libraries of

@@ -42,6 +42,9 @@ func letters(n int) string {
 	return hex.EncodeToString(b)[:n]
 }
 
+// lettersOnly are 24 letters: behind `s.` a word of a program, and at the begin of a longer token nothing of the kind.
+const lettersOnly = "kQwErTyUiOpAsDfGhJkLzXcV"
+
 func base64ed(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)
@@ -72,27 +75,28 @@ func secrets(t testing.TB) map[string]string {
 	payload := base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"kubernetes/serviceaccount","sub":"x"}`))
 	encrypted := strings.Replace(text("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)), "\n", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,"+strings.ToUpper(letters(32))+"\n\n", 1)
 	return map[string]string{
-		"PKCS #1 in PEM":   text("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)),
-		"PKCS #8 in PEM":   text("PRIVATE KEY", pkcs8),
-		"SEC 1 in PEM":     text("EC PRIVATE KEY", sec1),
-		"OpenSSH":          text("OPENSSH PRIVATE KEY", openssh),
-		"encrypted":        encrypted,
-		"PEM in JSON":      strings.ReplaceAll(text("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)), "\n", `\n`),
-		"PEM, indented":    strings.ReplaceAll(text("EC PRIVATE KEY", sec1), "\n", "\n      "),
-		"PEM, CR LF":       strings.ReplaceAll(text("EC PRIVATE KEY", sec1), "\n", "\r\n"),
-		"kubeconfig":       "client-key-data: " + base64.StdEncoding.EncodeToString([]byte(text("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)))),
-		"service account":  header + "." + payload + "." + base64.RawURLEncoding.EncodeToString([]byte(base64ed(96))),
-		"SAS":              "https://x.blob.core.example/c/b?sv=2021-08-06&se=2030-01-01T00%3A00%3A00Z&sp=r&sig=" + strings.TrimRight(strings.ReplaceAll(base64ed(36), "/", "%2F"), "=") + "%3D",
-		"SAS, other order": "https://x.blob.core.example/c/b?sig=" + strings.NewReplacer("/", "%2F", "+", "%2B", "=", "").Replace(base64ed(48)) + "&se=2030&sv=2021-08-06",
-		"storage key":      "DefaultEndpointsProtocol=https;AccountKey=" + base64ed(64),
-		"bootstrap token":  "token: " + letters(6) + "." + letters(16) + "\n",
-		"kubeadm join":     "kubeadm join 10.0.0.1:6443 --token " + letters(6) + "." + letters(16) + " --discovery-token-ca-cert-hash sha256:x",
-		"bearer":           "Authorization: Bearer " + letters(40) + "\n",
-		"docker config":    `{"auths":{"r.example":{"auth": "` + base64.StdEncoding.EncodeToString([]byte("user:"+letters(12))) + `"}}}`,
-		"identity token":   `{"auths":{"r.example":{"identitytoken": "` + letters(40) + `"}}}`,
-		"azure.json":       `{"aadClientId":"x","aadClientSecret": "` + letters(32) + `"}`,
-		"AWS":              "[default]\naws_secret_access_key = " + letters(40) + "\n",
-		"GitHub":           "ghp_" + letters(36),
+		"Vault token that begins with letters": "VAULT_TOKEN=" + "hvs." + lettersOnly + letters(71) + "\n",
+		"PKCS #1 in PEM":                       text("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)),
+		"PKCS #8 in PEM":                       text("PRIVATE KEY", pkcs8),
+		"SEC 1 in PEM":                         text("EC PRIVATE KEY", sec1),
+		"OpenSSH":                              text("OPENSSH PRIVATE KEY", openssh),
+		"encrypted":                            encrypted,
+		"PEM in JSON":                          strings.ReplaceAll(text("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)), "\n", `\n`),
+		"PEM, indented":                        strings.ReplaceAll(text("EC PRIVATE KEY", sec1), "\n", "\n      "),
+		"PEM, CR LF":                           strings.ReplaceAll(text("EC PRIVATE KEY", sec1), "\n", "\r\n"),
+		"kubeconfig":                           "client-key-data: " + base64.StdEncoding.EncodeToString([]byte(text("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)))),
+		"service account":                      header + "." + payload + "." + base64.RawURLEncoding.EncodeToString([]byte(base64ed(96))),
+		"SAS":                                  "https://x.blob.core.example/c/b?sv=2021-08-06&se=2030-01-01T00%3A00%3A00Z&sp=r&sig=" + strings.TrimRight(strings.ReplaceAll(base64ed(36), "/", "%2F"), "=") + "%3D",
+		"SAS, other order":                     "https://x.blob.core.example/c/b?sig=" + strings.NewReplacer("/", "%2F", "+", "%2B", "=", "").Replace(base64ed(48)) + "&se=2030&sv=2021-08-06",
+		"storage key":                          "DefaultEndpointsProtocol=https;AccountKey=" + base64ed(64),
+		"bootstrap token":                      "token: " + letters(6) + "." + letters(16) + "\n",
+		"kubeadm join":                         "kubeadm join 10.0.0.1:6443 --token " + letters(6) + "." + letters(16) + " --discovery-token-ca-cert-hash sha256:x",
+		"bearer":                               "Authorization: Bearer " + letters(40) + "\n",
+		"docker config":                        `{"auths":{"r.example":{"auth": "` + base64.StdEncoding.EncodeToString([]byte("user:"+letters(12))) + `"}}}`,
+		"identity token":                       `{"auths":{"r.example":{"identitytoken": "` + letters(40) + `"}}}`,
+		"azure.json":                           `{"aadClientId":"x","aadClientSecret": "` + letters(32) + `"}`,
+		"AWS":                                  "[default]\naws_secret_access_key = " + letters(40) + "\n",
+		"GitHub":                               "ghp_" + letters(36),
 	}
 }
 
@@ -109,6 +113,7 @@ func lookalikes(t testing.TB) map[string]string {
 	begin, end := "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
 	return map[string]string{
 		"certificate":            certificate,
+		"24 letters behind s.":   "is." + "s." + lettersOnly + "\n",
 		"certificate in DER":     string(der),
 		"public key":             string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
 		"certificate-authority":  "certificate-authority-data: " + base64.StdEncoding.EncodeToString([]byte(certificate)),

@@ -100,7 +100,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		}
 	}
 	w.must(w.clean.Create(t.Context(), &v1alpha1.PrototypePolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: policyName, UID: "policy"}, Spec: v1alpha1.PrototypePolicySpec{MaxConcurrent: atOnce},
+		ObjectMeta: metav1.ObjectMeta{Name: policyName, UID: "policy"}, Spec: v1alpha1.PrototypePolicySpec{MaxConcurrent: atOnce, Settings: v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}}},
 	}))
 	w.runKubelets()
 	w.restart()
