@@ -77,8 +77,9 @@ func (o *decided) refused(donor string, now time.Time) bool {
 	return true
 }
 
-// stillDenied looks, in one request, whether the permissions are there that alone spoke against a capture. While
-// they are not, no whole preflight is made. Where nobody can tell, the preflight itself will.
+// stillDenied looks, in one request, whether the permissions are there that alone spoke against a capture: those that every
+// capture needs, and those for one purpose, such as a trial, that the refusal names. While they are not, no whole preflight is
+// made. Where nobody can tell, the preflight itself will.
 func (d *Decider) stillDenied(ctx context.Context, w *world, o *decided) bool {
 	if !o.refusal.denied || d.Permissions == nil {
 		return false
@@ -88,7 +89,7 @@ func (d *Decider) stillDenied(ctx context.Context, w *world, o *decided) bool {
 		return false
 	}
 	for _, p := range permissions {
-		if !p.Allowed && p.For == "" {
+		if !p.Allowed && (p.For == "" || strings.Contains(o.refusal.decision.Message, p.Action)) {
 			o.refusal.at, o.refusal.life = w.now, deniedLife
 			return o.refused(o.Choice.Donor.Name, w.now)
 		}

@@ -107,8 +107,9 @@ func TestQuietTrouble(t *testing.T) {
 		// bursts: the hour of the start may have more, in which the whole preflight is made.
 		bursts bool
 	}{
-		"credential taken away": {reason: v1alpha1.PolicyCloudUnavailable, fault: fault.Fault{Deny: "Microsoft.Compute/virtualMachineScaleSets/read"}},
-		"captures are refused":  {reason: "PermissionMissing", fault: fault.Fault{Deny: "Microsoft.Compute/snapshots/write"}, bursts: true},
+		"credential taken away":      {reason: v1alpha1.PolicyCloudUnavailable, fault: fault.Fault{Deny: "Microsoft.Compute/virtualMachineScaleSets/read"}},
+		"captures are refused":       {reason: "PermissionMissing", fault: fault.Fault{Deny: "Microsoft.Compute/snapshots/write"}, bursts: true},
+		"a trial's right is missing": {reason: "PermissionMissing", fault: fault.Fault{Deny: "Microsoft.Compute/virtualMachineScaleSets/delete"}, bursts: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -132,10 +133,18 @@ func TestQuietTrouble(t *testing.T) {
 // TestAMendedPermissionIsFoundSoon takes a permission away for a day and gives it back: that is not silent
 // meanwhile, and the capture begins within twenty minutes although nobody tells the controller.
 func TestAMendedPermissionIsFoundSoon(t *testing.T) {
+	for whose, action := range map[string]string{
+		"a capture's": "Microsoft.Compute/snapshots/write", "a trial's": "Microsoft.Compute/virtualMachineScaleSets/delete",
+	} {
+		t.Run(whose, func(t *testing.T) { testMendedPermission(t, action) })
+	}
+}
+
+func testMendedPermission(t *testing.T, action string) {
 	synctest.Test(t, func(t *testing.T) {
 		pools := []calm{{name: "only-vmss", nodes: 3, version: old, fresh: true, reason: cloud.PermissionMissing}}
 		c := newQuiet(t, pools)
-		c.fault(fault.Fault{Name: "taken", Deny: "Microsoft.Compute/snapshots/write"})
+		c.fault(fault.Fault{Name: "taken", Deny: action})
 		c.run()
 		time.Sleep(quiet)
 		synctest.Wait()
@@ -143,7 +152,7 @@ func TestAMendedPermissionIsFoundSoon(t *testing.T) {
 		policy := &v1alpha1.PrototypePolicy{}
 		c.must(c.api.Get(c.ctx, kube.ObjectKey{Name: "common"}, policy))
 		if got := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionDegraded); got == nil || got.Reason != cloud.PermissionMissing ||
-			!strings.Contains(got.Message, "Microsoft.Compute/snapshots/write") {
+			!strings.Contains(got.Message, action) {
 			t.Errorf("the policy does not say what is missing: %+v", got)
 		}
 		series := `
