@@ -39,10 +39,12 @@ type Passage struct {
 	Until <-chan struct{}
 	// After is called when it has had its effect. Its answer is lost then, and the connection breaks.
 	After func()
+	// Answer may change the answer, where there is one; nil leaves it. One that fails breaks the connection.
+	Answer func(*http.Response) error
 }
 
 // Gates puts one in front of the API server and one in front of Resource Manager, until the test ends. pass is asked about each
-// request, and may take its time; it must stand being called from many goroutines. What it returns is an environment that
+// request, may change it, and may take its time; it must stand being called from many goroutines. What it returns is an environment that
 // leads a program through them, on top of Env. The addresses that the cloud gives out for long operations lead around them.
 func (s *Sandbox) Gates(t testing.TB, pass func(Server, *http.Request) Passage) []string {
 	t.Helper()
@@ -138,11 +140,15 @@ func (s *Sandbox) gate(t testing.TB, server Server, target string, transport htt
 		ErrorLog:      quiet,
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ModifyResponse: func(r *http.Response) error {
-			if p, _ := r.Request.Context().Value(passageKey{}).(Passage); p.After != nil {
+			switch p, _ := r.Request.Context().Value(passageKey{}).(Passage); {
+			case p.After != nil:
 				p.After()
 				return http.ErrAbortHandler
+			case p.Answer != nil:
+				return p.Answer(r)
+			default:
+				return nil
 			}
-			return nil
 		},
 	}
 	front := &http.Server{ErrorLog: quiet, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
