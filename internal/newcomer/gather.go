@@ -142,10 +142,14 @@ func Young(joins []probation.Join, version string, now time.Time, limits probati
 	return false
 }
 
-// Remembered is how many joins of a version are kept: the first ones and the last ones, by which the rule judges.
+// Remembered is how many joins of a version are kept: the first ones and the last ones, by which the rule judges. Of those in
+// between the last failures are, for they may excuse what befell other pools at the time, and of joins in a row as many as settle
+// what was before.
 const (
-	rememberedFirst = 2
-	rememberedLast  = 18
+	rememberedFirst   = 2
+	rememberedBetween = 26
+	rememberedLast    = 18
+	rememberedRow     = 3
 )
 
 // Memory is what must be known of a version's joins at the next look, whoever makes it: how those ended that were judged first
@@ -161,10 +165,30 @@ func Memory(joins []probation.Join, version string) []probation.Join {
 			late = append(late, join)
 		}
 	}
-	if len(judged) > rememberedFirst+rememberedLast {
-		judged = append(judged[:rememberedFirst:rememberedFirst], judged[len(judged)-rememberedLast:]...)
+	if last := len(judged) - rememberedLast; last > rememberedFirst {
+		judged = slices.Concat(judged[:rememberedFirst], between(judged[rememberedFirst:last]), judged[last:])
 	}
 	return append(judged, late[:min(len(late), rememberedLast)]...)
+}
+
+// between are those that are remembered of the joins that are neither the first nor the last ones.
+func between(judged []probation.Join) []probation.Join {
+	var kept []probation.Join
+	row := 0
+	for _, join := range judged {
+		if row++; join.Outcome == probation.Failed {
+			row = 0
+		}
+		if row <= rememberedRow {
+			kept = append(kept, join)
+		}
+	}
+	if len(kept) <= rememberedBetween {
+		return kept
+	}
+	kept = kept[len(kept)-rememberedBetween:]
+	// What failed before the first join of these must not make a row with what stands in front of it now.
+	return kept[max(0, slices.IndexFunc(kept, func(join probation.Join) bool { return join.Outcome == probation.Joined })):]
 }
 
 func same(a, b string) bool { return a != "" && b != "" && imageversion.Compare(a, b) == 0 }

@@ -3,6 +3,7 @@ package newcomer
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
@@ -132,7 +134,7 @@ func TestMemory(t *testing.T) {
 	for _, join := range memory {
 		ids = append(ids, string(join.Instance))
 	}
-	if len(ids) != 21 || !slices.Equal(ids[:3], []string{"0", "1", "22"}) || !slices.Equal(ids[19:], []string{"39", "late"}) {
+	if len(ids) != 24 || !slices.Equal(ids[:6], []string{"0", "1", "2", "3", "4", "22"}) || !slices.Equal(ids[22:], []string{"39", "late"}) {
 		t.Errorf("%v", ids)
 	}
 	back := Before(Status("2026.03.08", probation.Verdict{State: probation.Watching}, joins, nil))
@@ -143,11 +145,54 @@ func TestMemory(t *testing.T) {
 		t.Error(diff)
 	}
 	kept := Keep(slices.Clone(joins), []probation.Node{{Instance: "5"}, {Instance: "new"}}, "2026.03.08")
-	if len(kept) != 23 || !slices.ContainsFunc(kept, func(j probation.Join) bool { return j.Instance == "5" }) {
+	if len(kept) != 26 || !slices.ContainsFunc(kept, func(j probation.Join) bool { return j.Instance == "5" }) {
 		t.Errorf("%d are kept", len(kept))
 	}
 	if Before(nil) != nil || Status("", probation.Verdict{}, joins, nil) != nil {
 		t.Error("something is said of no version")
+	}
+}
+
+// TestMemoryKeepsTheVerdict: whatever becomes of nodes, what is remembered of them fires as the whole does, and no sooner; and it
+// fits into a report.
+func TestMemoryKeepsTheVerdict(t *testing.T) {
+	verdict := func(joins []probation.Join) probation.State {
+		return probation.Decide(probation.Facts{Now: noon, Current: "v", Joins: joins}).State
+	}
+	of := func(word string) (joins []probation.Join) {
+		for i, letter := range word {
+			outcome := probation.Joined
+			if letter == 'F' {
+				outcome = probation.Failed
+			}
+			joins = append(joins, probation.Join{Instance: cloud.InstanceID(fmt.Sprint(i)), Version: "v", Running: ago(400 - i), Outcome: outcome})
+		}
+		return joins
+	}
+	if cut := Memory(of("JFJFF"+strings.Repeat("JJF", 14)), "v"); verdict(cut) != probation.Watching {
+		t.Errorf("what is forgotten makes a row of others: %v", cut)
+	}
+	fired := 0
+	rapid.Check(t, func(t *rapid.T) {
+		length := rapid.IntRange(0, 100).Draw(t, "length")
+		often := rapid.SampledFrom([]string{"JJJJF", "JJF", "JF"}).Draw(t, "often")
+		joins := of(rapid.StringOfN(rapid.RuneFrom([]rune(often)), length, length, -1).Draw(t, "word"))
+		kept := Memory(joins, "v")
+		if len(kept)+rememberedLast > 64 {
+			t.Fatalf("%d are kept", len(kept))
+		}
+		whole, remembered := verdict(joins), verdict(kept)
+		if whole == probation.Watching && remembered != whole {
+			t.Fatalf("%s is made of %s: %v", remembered, whole, kept)
+		}
+		if whole != probation.Watching && len(joins) <= rememberedFirst+rememberedBetween+rememberedLast {
+			if fired++; remembered != whole {
+				t.Fatalf("%s is made of %s: %v", remembered, whole, kept)
+			}
+		}
+	})
+	if fired == 0 {
+		t.Error("nothing fired, so that nothing is shown")
 	}
 }
 

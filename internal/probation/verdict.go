@@ -10,6 +10,8 @@ import (
 const (
 	firstFailures = 2
 	laterFailures = 3
+	// settling joins in a row, behind that, show that it has passed.
+	settling = 3
 	// alone is over how many times the time that a node has failures must have begun to count although no join elsewhere tells
 	// that it is not the time's fault: nearly an hour and a half.
 	alone = 6
@@ -21,6 +23,9 @@ const Healthy = 80
 
 // Pause is the shortest time between two times that a pool goes back by itself.
 const Pause = 24 * time.Hour
+
+// memory is how old a failure may be for a pool to go back for it: what else was wrong at the time is forgotten by then.
+const memory = 24 * time.Hour
 
 // Facts are what is known of a pool and of what surrounds it.
 type Facts struct {
@@ -92,6 +97,8 @@ const (
 	Awaited State = "JoinsElsewhereAwaited"
 	// Alone: other pools' nodes, or the version's own, have joined before, and none of another pool since that would tell that one can.
 	Alone State = "NoOtherJoins"
+	// LongAgo: the last one that did not join is more than a day ago.
+	LongAgo State = "FailedLongAgo"
 	// NoPrior: there is nothing to go back to.
 	NoPrior State = "NoPrior"
 	// TooSoon: the pool went back by itself a short time ago.
@@ -103,7 +110,7 @@ const (
 // Frozen tells that a pool stays on a version whose nodes do not join, so that a person must know.
 func (s State) Frozen() bool {
 	switch s {
-	case NoControl, Unwell, Everywhere, Awaited, Alone, NoPrior, TooSoon, SwitchedOff:
+	case NoControl, Unwell, Everywhere, Awaited, Alone, LongAgo, NoPrior, TooSoon, SwitchedOff:
 		return true
 	case Idle, Watching, Suspected, Bad, Convicted, Innocent:
 	}
@@ -135,18 +142,18 @@ func Decide(f Facts) Verdict {
 		return Verdict{State: Watching, Message: f.count()}
 	}
 	state, why := f.frozen()
-	switch own, sure := fires(f.own(judged, Failed)), fires(f.own(judged, Failed, Waiting)); {
-	case len(own) == 0:
+	own := f.own(judged, Failed, Waiting)
+	switch sure, row := fires(own), f.row(own); {
+	case len(fires(f.own(judged, Failed))) == 0:
 		state, why = Everywhere, "the nodes that other pools got at that time did not join either, so that something else is the cause"
 	case len(sure) == 0:
 		state, why = Awaited, "of the nodes that other pools got at that time none has joined yet, so that something else may be the cause"
+	case len(row) == 0:
+		failed, state, why = sure, Alone, "no node of another pool joined when these might have, so that something else may be the cause"
+	case f.old(own):
+		failed, state, why = row, LongAgo, "that is more than a day ago, and what else was the matter then is forgotten; its next nodes tell"
 	default:
-		failed = sure
-		if row := f.row(f.own(judged, Failed, Waiting)); len(row) > 0 {
-			failed = row
-		} else {
-			state, why = Alone, "no node of another pool joined when these might have, so that something else may be the cause"
-		}
+		failed = row
 	}
 	last := failed[len(failed)-1]
 	against := fmt.Sprintf("%d nodes of version %s in pool %s did not join, the last one %s: %s", len(failed), f.Current, f.Pool, last.name(), last.Why)
@@ -198,8 +205,13 @@ func judgedOf(joins []Join, version string, behind time.Time) []Join {
 	return judged
 }
 
+// old tells whether nothing of what failed is new enough to go back for.
+func (f Facts) old(judged []Join) bool {
+	return !slices.ContainsFunc(judged, func(join Join) bool { return join.Outcome == Failed && f.Now.Sub(join.late()) <= memory })
+}
+
 // fires is the rule: the joins that speak against the version, if its first two judged nodes failed, or later three in a
-// row. Else nil.
+// row, and not so many have joined in a row since. Else nil.
 func fires(judged []Join) []Join {
 	return firesIf(judged, func([]Join, bool) bool { return true })
 }
@@ -221,11 +233,25 @@ func firesIf(judged []Join, counts func(row []Join, first bool) bool) []Join {
 			start--
 		}
 		row := judged[start+1 : end+1]
-		if (start < 0 && len(row) >= firstFailures || len(row) >= laterFailures) && counts(row, start < 0) {
+		if (start < 0 && len(row) >= firstFailures || len(row) >= laterFailures) && counts(row, start < 0) && !passed(judged[end+1:]) {
 			return row
 		}
 	}
 	return nil
+}
+
+// passed tells whether so many have joined in a row that what kept the ones before is over, whatever it was.
+func passed(since []Join) bool {
+	row := 0
+	for _, join := range since {
+		if row++; join.Outcome == Failed {
+			row = 0
+		}
+		if row == settling {
+			return true
+		}
+	}
+	return false
 }
 
 // Tally is how the nodes of a version have joined.

@@ -60,10 +60,12 @@ func pool(word string) Facts {
 	}
 }
 
+// rule is a row of failures, behind which never three in a row have joined.
+var rule = regexp.MustCompile(`(^FF|FFF)(F|JF|JJF)*J?J?$`)
+
 // TestTheRule walks every history of up to nine joins. The rule stands here a second time, as a pattern over the letters of
 // what was judged.
 func TestTheRule(t *testing.T) {
-	rule := regexp.MustCompile(`^FF|FFF`)
 	fired := 0
 	for _, word := range words("JFw", 9) {
 		want := rule.MatchString(strings.ReplaceAll(word, "w", ""))
@@ -159,6 +161,13 @@ func TestVerdicts(t *testing.T) {
 		"the first two, and others got nodes two days before": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "J", noon.Add(-50*time.Hour)) }, GoBack, Bad,
 			against + "; version 2026.03.01 is the one before", false},
 		"the first two, and nobody else got a node": {"FF", func(f *Facts) { f.Elsewhere = nil }, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
+		"they join now":                     {"JFFFJJJ", nil, Nothing, Watching, "of version 2026.03.09 of pool workers 4 nodes have joined, 3 have not, 0 are awaited", false},
+		"the first two, and they join now":  {"FFJJJF", nil, Nothing, Watching, "of version 2026.03.09 of pool workers 3 nodes have joined, 3 have not, 0 are awaited", false},
+		"some do, and nobody knows of more": {"FFJJFJJ", nil, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
+		"more than a day ago": {"FF", func(f *Facts) { f.Now = f.Now.Add(23 * time.Hour) }, Nothing, LongAgo,
+			stays + "that is more than a day ago, and what else was the matter then is forgotten; its next nodes tell", true},
+		"more than a day ago, and another now": {"FFF", func(f *Facts) { f.Now, f.Joins[2].Running = f.Now.Add(23*time.Hour), noon.Add(22*time.Hour) }, GoBack, Bad,
+			against + "; version 2026.03.01 is the one before", false},
 		"no prior": {"FF", func(f *Facts) { f.Prior = "" }, Nothing, NoPrior, stays + "there is no version to go back to", true},
 		"too soon": {"FF", func(f *Facts) { f.WentBack = noon.Add(-Pause + time.Second) }, Nothing, TooSoon,
 			stays + "it has gone back by itself at 2026-03-08T12:00:01Z, and does so once a day at most", true},
@@ -247,7 +256,7 @@ func objection(f Facts, v Verdict) string {
 		}
 	}
 	open := f.Suspect != "" && f.Suspect != f.Current && f.Current != ""
-	bad := !open && f.Current != "" && regexp.MustCompile(`^FF|FFF`).MatchString(judged)
+	bad := !open && f.Current != "" && rule.MatchString(judged)
 	switch {
 	case v.State == "" || v.Message == "":
 		return "it says nothing"
@@ -406,8 +415,10 @@ func TestFalseAlarms(t *testing.T) {
 		t.Skip("half a million histories")
 	}
 	quick := func(word string) bool { return strings.HasPrefix(word, "FF") || strings.Contains(word, "FFF") }
-	for _, word := range words("JF", 10) { // the quick form of the simulation is the rule itself
-		if quick(word) != ours(word) {
+	gone := map[string]bool{}              // whether the pool has gone back by then; the words come by their length
+	for _, word := range words("JF", 10) { // the quick form of the simulation is the rule itself, asked at each join
+		gone[word] = word != "" && gone[word[:len(word)-1]] || ours(word)
+		if quick(word) != gone[word] {
 			t.Fatalf("%s: %t", word, quick(word))
 		}
 	}

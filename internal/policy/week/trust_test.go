@@ -48,8 +48,8 @@ func TestAWeekOfBadVersions(t *testing.T) {
 	all.tell(t, seeds)
 }
 
-// fires is the rule, over the letters of what becomes of nodes.
-var fires = regexp.MustCompile(`^FF|FFF`)
+// fires is the rule, over the letters of what becomes of nodes: a row of failures, behind which never three in a row have joined.
+var fires = regexp.MustCompile(`(^FF|FFF)(F|JF|JJF)*J?J?$`)
 
 // add judges a week.
 func (a *tally) add(t *testing.T, seed int, w *trust) {
