@@ -34,7 +34,7 @@ func TestPolicyDefaults(t *testing.T) {
 		Selection: v1alpha1.SelectionSettings{MinReadyTime: &metav1.Duration{Duration: time.Hour}, MinCandidates: 1},
 		Settings:  v1alpha1.Settings{}.Defaulted(),
 		Rollback: v1alpha1.RollbackSettings{
-			Mode:        v1alpha1.RollbackOff,
+			Mode:        v1alpha1.RollbackAutomatic,
 			JoinTimeout: metav1.Duration{Duration: 14 * time.Minute}, UnreadyTimeout: metav1.Duration{Duration: 5 * time.Minute},
 			Watch: metav1.Duration{Duration: time.Hour}, DaemonSetTimeout: metav1.Duration{Duration: 10 * time.Minute},
 		},

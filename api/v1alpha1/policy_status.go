@@ -283,7 +283,7 @@ func (s PrototypePolicySpec) Defaulted() PrototypePolicySpec {
 // Defaulted returns the settings with every absent value as the API server would fill it in.
 func (s RollbackSettings) Defaulted() RollbackSettings {
 	if s.Mode == "" {
-		s.Mode = RollbackOff
+		s.Mode = RollbackAutomatic
 	}
 	for _, limit := range []struct {
 		value    *metav1.Duration

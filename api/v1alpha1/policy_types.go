@@ -114,7 +114,7 @@ const (
 type RollbackSettings struct {
 	// Mode is who goes back. A policy with dryRun or suspend only says so, whatever the mode is.
 	// +optional
-	// +kubebuilder:default=Off
+	// +kubebuilder:default=Automatic
 	Mode RollbackMode `json:"mode,omitempty"`
 
 	// JoinTimeout is how long an instance may run before its node is Ready. The default is a minute less than what the cluster

@@ -36,7 +36,6 @@ func newTrust(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *trust {
 	s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.bad)
 	s.policy("all", func(spec *v1alpha1.PrototypePolicySpec) {
 		spec.Schedule.Cron = "0 3 1 1 *" // no capture comes in between
-		spec.Rollback.Mode = v1alpha1.RollbackAutomatic
 		if change != nil {
 			change(spec)
 		}

@@ -39,7 +39,6 @@ metadata:
   name: all
 spec:
   rollback:
-    mode: Automatic
     joinTimeout: 6s
     unreadyTimeout: 2s
     daemonSetTimeout: 6s

@@ -169,7 +169,7 @@ func newTrust(t *testing.T, seed uint64, pools int) *trust {
 	api := &kube{}
 	w.api = api
 	api.policy.Name, api.policy.UID = policyName, "policy"
-	api.policy.Spec.Schedule.Cron, api.policy.Spec.Rollback.Mode = "0 3 1 1 *", v1alpha1.RollbackAutomatic
+	api.policy.Spec.Schedule.Cron = "0 3 1 1 *"
 	w.make = func() *policy.Decider {
 		return &policy.Decider{
 			Read: api, Client: api, Cloud: w.calls, Nodes: w.nodes, Looks: policy.NewLooks(w.calls, w.clock.Now), Now: w.clock.Now,

@@ -41,7 +41,6 @@ metadata:
 spec:
   pools: {names: [%s]}
   rollback:
-    mode: Automatic
     joinTimeout: %s
     unreadyTimeout: %s
     daemonSetTimeout: %s
