@@ -270,6 +270,9 @@ func (d *prober) facts(t *watched, r *rules, now time.Time) probation.Facts {
 			f.Suspect = went.Version
 		}
 	}
+	if !slices.ContainsFunc(t.joins, func(join probation.Join) bool { return join.Outcome == probation.Failed }) {
+		return f // nothing is to be excused, and of many pools the others' joins are many
+	}
 	for id, other := range d.watches {
 		if id != t.pool.ID {
 			f.Elsewhere = append(f.Elsewhere, other.joins...)

@@ -102,7 +102,7 @@ func (s kubeStatus) Patch(_ context.Context, object client.Object, _ client.Patc
 // trust is a week of pools that get a new version a day, some of which are bad, with nobody watching but a policy. Nothing is
 // tried and nothing captured: it is about what comes behind a promotion.
 type trust struct {
-	t      *testing.T
+	t      testing.TB
 	random *rand.Rand
 	clock  *memory.Clock
 	cloud  *memory.Cloud
@@ -150,7 +150,7 @@ type newborn struct {
 func key(pool cloud.PoolID, version string) string { return string(pool) + " " + version }
 
 // newTrust is a week of so many pools.
-func newTrust(t *testing.T, seed uint64, pools int) *trust {
+func newTrust(t testing.TB, seed uint64, pools int) *trust {
 	w := &trust{
 		t: t, random: rand.New(rand.NewPCG(seed, 11)), clock: memory.NewClock(start), bad: map[string]*ailing{}, //nolint:gosec // a simulation
 		owed: map[cloud.PoolID]int{}, pause: map[cloud.PoolID]time.Duration{}, rest: map[cloud.PoolID]time.Time{},

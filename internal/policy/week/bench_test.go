@@ -1,0 +1,92 @@
+package week
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/probation"
+)
+
+// A cluster as large as the controller is made for, and how many nodes of each pool were ordered within the last minutes.
+const (
+	benchPools = 100
+	benchNodes = 150
+	benchFresh = 30
+)
+
+// BenchmarkProbation is a pass over 15,000 nodes in 100 pools whose versions are watched: quiet, when all nodes have been there for a day,
+// and joining, when 3,000 came within the last ten minutes, half of which are not Ready. What the passes remember is told in MiB.
+func BenchmarkProbation(b *testing.B) {
+	for _, bench := range []struct {
+		name  string
+		fresh int
+	}{{"quiet", 0}, {"joining", benchFresh}} {
+		b.Run(bench.name, func(b *testing.B) {
+			w := newTrust(b, 0, benchPools)
+			clear(w.troubles)
+			for _, id := range w.pools {
+				for range benchNodes - bench.fresh - 6 {
+					w.add(id)
+				}
+			}
+			w.settle()
+			w.clock.Advance(24 * time.Hour)
+			for _, id := range w.pools {
+				w.promote(id, 1, 0)
+			}
+			w.pass()
+			before := heap()
+			for _, id := range w.pools {
+				for i := range bench.fresh {
+					w.add(id)
+					if i%2 == 0 {
+						w.newborns[len(w.newborns)-1].joins = w.clock.Now()
+					}
+				}
+			}
+			w.kubelets()
+			w.clock.Advance(10 * time.Minute)
+			w.pass()
+			after := heap()
+			b.ResetTimer()
+			for range b.N {
+				w.clock.Advance(time.Minute)
+				w.pass()
+			}
+			b.StopTimer()
+			watched := 0
+			for _, pool := range w.api.policy.Status.Pools {
+				if pool.Probation != nil && pool.Probation.State == string(probation.Watching) {
+					watched++
+				}
+			}
+			if watched != benchPools {
+				b.Fatalf("%d of %d pools are watched", watched, benchPools)
+			}
+			b.ReportMetric(float64(after-before)/(1<<20), "MiB")
+		})
+	}
+}
+
+// settle has all nodes be there.
+func (w *trust) settle() {
+	for _, m := range w.newborns {
+		m.joins = w.clock.Now()
+	}
+	w.kubelets()
+}
+
+func (w *trust) pass() {
+	if _, err := w.policy.Pass(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// heap is what is reachable, in bytes.
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc) //nolint:gosec // no heap is so large
+}
