@@ -74,7 +74,7 @@ func TestDefaultedKeepsWhatIsSet(t *testing.T) {
 		Publish:      v1alpha1.PublishSettings{Replicas: new(int32)},
 		Trial: v1alpha1.TrialSettings{
 			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Timeout: metav1.Duration{Duration: time.Hour},
-			IgnoreDaemonSets: []string{"kube-system/agent"}, Job: "check",
+			IgnoreDaemonSets: []string{"kube-system/agent"}, Job: "check", Outside: "example.com",
 		},
 		Promotion: v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionManual, Timeout: metav1.Duration{Duration: time.Hour}},
 		Recipe:    v1alpha1.RecipeSettings{NewNodes: 2},

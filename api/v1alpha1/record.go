@@ -120,8 +120,24 @@ type TrialRecord struct {
 	Unread int             `json:"unread,omitempty"`
 	// Ending: whatever there is of the attempt is removed.
 	Ending bool `json:"ending,omitempty"`
+	// EndingAt is since when. Absent where an earlier version of Kamino wrote the end down.
+	EndingAt *metav1.Time `json:"endingAt,omitempty"`
 	// EndedAt is when nothing was left of the last attempt.
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
+	// Trouble is what the cloud said of an instance that it did not make, as long as no instance of a later attempt has run.
+	Trouble *TrialTrouble `json:"trouble,omitempty"`
+}
+
+// TrialTrouble is a cloud's answer to whoever asked for the instance of a trial. It is kept because the cloud forgets it: a pool whose
+// recipe has been given back no longer says why it did not grow.
+type TrialTrouble struct {
+	// Attempt that it was said of.
+	Attempt int32 `json:"attempt"`
+	// Text is the cloud's own, its code in front.
+	Text string `json:"text"`
+	// NoRoom: it has no quota or capacity left. Blames: it is known to say this of images that are at fault.
+	NoRoom bool `json:"noRoom,omitempty"`
+	Blames bool `json:"blames,omitempty"`
 }
 
 // LeaveBoot is the boot that the donor must leave before it serves again, because its disk was changed in it or it was

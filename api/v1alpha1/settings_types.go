@@ -281,6 +281,13 @@ type TrialSettings struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Job string `json:"job,omitempty"`
+
+	// Outside is a name that is none of the cluster's, such as example.com, whose address pods on the trial node must find. It is
+	// only looked up, and nothing is connected to. None is looked for if absent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Outside string `json:"outside,omitempty"`
 }
 
 // PromotionMode is who decides that a pool is pointed at a version.

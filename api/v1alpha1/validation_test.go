@@ -72,6 +72,8 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.recipe.newNodes", []any{int64(1001)}, "should be less than or equal to 1000"},
 		{"settings.recipe.customDataFrom.name", []any{"", "A", "a/b", "-a"}, "spec.settings.recipe.customDataFrom.name"},
 		{"settings.recipe.customDataFrom.key", []any{"a/b", "a b"}, "spec.settings.recipe.customDataFrom.key"},
+		{"settings.trial.outside", []any{"https://example.com", "example.com/", "Example.com", "example..com", ".example.com", "-a.b", "a b", "example.com:443"}, "spec.settings.trial.outside: Invalid value"},
+		{"settings.trial.outside", []any{strings.Repeat("a.", 126) + "ab"}, "spec.settings.trial.outside: Too long"},
 		{"settings.donor.afterwards", []any{"", "return", "Keep"}, `supported values: "Return", "Remove"`},
 		{"settings.donor.growFirst", []any{"yes"}, "must be of type boolean"},
 		{"settings.donor", []any{map[string]any{"afterwards": "Return", "growFirst": true}}, "growFirst is for a donor that is removed"},

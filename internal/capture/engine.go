@@ -157,10 +157,7 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 	if err := e.act(ctx, w, decision); err != nil {
 		return Result{}, endingOf(e).verdictOf(w, decision, err)
 	}
-	if wait, found := lasting[decision.Do]; found {
-		return Result{After: pace(p, wait, e.now())}, nil
-	}
-	return Result{}, nil
+	return Result{After: paceBehind(p, w.record.Trial, decision.Do, e.now())}, nil
 }
 
 func (e *Engine) observe(ctx context.Context, before, after *v1alpha1.Prototype) {

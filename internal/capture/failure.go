@@ -111,7 +111,9 @@ func (w *world) artifactSentence(why plan.Reason, version, pool string) (message
 		return fmt.Sprintf("version %s of pool %s was deleted by somebody else before the recipe pointed at it: try again", version, pool), ""
 	case plan.Quarantined:
 		return fmt.Sprintf("version %s of pool %s is quarantined (%s) and will not be used", version, pool, w.image.Tags[cloud.TagQuarantined]), ""
-	case plan.TrialFailed, plan.TrialInconclusive, plan.PromotionStale:
+	case plan.TrialFailed, plan.TrialInconclusive:
+		return trialSentence(w, why), w.told()
+	case plan.PromotionStale:
 		return trialSentence(w, why), ""
 	case plan.RecipeTaken:
 		return fmt.Sprintf("somebody pointed the recipe of pool %s at %s while version %s was being made, and that is left as it is: the version is complete and kept; `kamino promote %s %s` points the pool at it",

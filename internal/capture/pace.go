@@ -26,6 +26,8 @@ var (
 	leisurely = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
 	// whileTried keeps nobody out of service, and takes from a quarter of an hour to two.
 	whileTried = tempo{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.2}
+	// whileEnding is for what is removed behind a trial, which takes minutes however long the trial was.
+	whileEnding = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
 	// awaiting is for a person.
 	awaiting = tempo{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
 	// publishing keeps nobody out of service either, and takes from half an hour to two.
@@ -51,7 +53,7 @@ const (
 // right behind them. Some of them are decided again until it is done.
 var lasting = map[plan.Action]plan.Reason{
 	plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage, plan.TakeSnapshot: plan.ForSnapshot, plan.Start: plan.ForPowerOn,
-	plan.WatchTrial: plan.ForTrial, plan.EndTrial: plan.ForTrial,
+	plan.WatchTrial: plan.ForTrial,
 }
 
 // pace says how long to wait before the next look, so that short work is noticed at once and long work is
@@ -65,7 +67,27 @@ func pace(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
 	if n := len(p.Status.Steps); n > 0 {
 		waited = now.Sub(p.Status.Steps[n-1].StartedAt.Time)
 	}
+	return t.pause(waited)
+}
+
+// pause behind a wait that has taken so long.
+func (t tempo) pause(waited time.Duration) time.Duration {
 	return min(max(time.Duration(t.share*float64(waited)), t.shortest), t.longest)
+}
+
+// paceBehind an action that begins what takes a while; none where nobody needs to wait. The end of a trial is a wait of its own, whose
+// looks do not grow rare with the time that the trial has taken before.
+func paceBehind(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action, now time.Time) time.Duration {
+	switch {
+	case done == plan.EndTrial && r != nil && r.EndingAt != nil:
+		return whileEnding.pause(now.Sub(r.EndingAt.Time))
+	case done == plan.EndTrial && r != nil && r.Ending:
+		return whileEnding.longest
+	}
+	if wait, found := lasting[done]; found {
+		return pace(p, wait, now)
+	}
+	return 0
 }
 
 // backOff says how long to wait after an error: what the cloud asked for, or twice as long as the last time.

@@ -154,21 +154,24 @@ func (t trials) see(ctx context.Context, w *world) trial.Verdict {
 
 // subjectOf is what is known of the attempt without the cluster.
 func subjectOf(w *world, now time.Time) trial.Subject {
-	p, r, seen := w.p.DeepCopy(), w.record.Trial, w.trial.cloud
+	p, r, seen := w.p.DeepCopy(), w.record.Trial, recalled(w.trial.cloud, w.record.Trial)
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	f := trial.Facts{Now: now, Begun: r.BegunAt.Time, Blind: blindness(r, now)}
 	f.Limits = trial.Within(p.Spec.Settings.Trial.Timeout.Duration, p.Spec.Settings.Trial.Soak.Duration)
 	if w.proof != nil {
 		f.Proven = w.proof.ManifestDigest
 	}
-	switch gone := len(seen.Instances) == 0 && (seen.State == cloud.Failed || seen.State == cloud.Absent && r.RunningSince != nil); {
+	none := len(seen.Instances) == 0
+	switch failed := seen.State == cloud.Failed; {
 	case seen.NoRoom:
 		f.Instance.Refused = orNothing(seen.Trouble)
-	case gone, seen.State == cloud.Deleting:
+	case none && failed && seen.Trouble != "": // who blames an image that nothing was built from is not believed
+		f.Instance.Unclear = seen.Trouble
+	case none && (failed || seen.State == cloud.Absent && r.RunningSince != nil), seen.State == cloud.Deleting:
 		f.Instance.Gone = true
-	case seen.State == cloud.Failed && seen.Blames:
+	case failed && seen.Blames:
 		f.Instance.Broken = orNothing(seen.Trouble)
-	case seen.State == cloud.Failed:
+	case failed:
 		f.Instance.Unclear = orNothing(seen.Trouble)
 	case r.RunningSince != nil:
 		f.Instance.Running = r.RunningSince.Time
@@ -253,6 +256,9 @@ func (t trials) begin(ctx context.Context, w *world) error {
 		return err
 	}
 	_, err = trialist.EnsureTrial(ctx, trialSpec(w))
+	if cloud.Is(err, cloud.QuotaExceeded) {
+		return t.noteRefused(ctx, w, err)
+	}
 	if cloud.Is(err, cloud.Conflict) {
 		if lost, lostErr := t.endLost(ctx, w, trialist); lost || lostErr != nil {
 			return lostErr
@@ -294,7 +300,7 @@ func (t trials) decide(ctx context.Context, w *world) error {
 		}
 		*r = v1alpha1.TrialRecord{
 			Attempt: r.Attempt + 1, Name: trialName(w.p, r.Attempt+1), InPool: w.p.Spec.Settings.Trial.Mode == v1alpha1.TrialInPool,
-			Image: pool.Recipe.Image, Capacity: pool.Capacity, StartedAt: started, BegunAt: now, SeenAt: &now,
+			Image: pool.Recipe.Image, Capacity: pool.Capacity, StartedAt: started, BegunAt: now, SeenAt: &now, Trouble: r.Trouble,
 		}
 	})
 	if err == nil {
@@ -307,6 +313,9 @@ func (t trials) decide(ctx context.Context, w *world) error {
 func (t trials) closeRecipe(ctx context.Context, w *world) error {
 	trialist, err := t.trialist()
 	if err != nil {
+		return err
+	}
+	if err := t.noteTrouble(ctx, w); err != nil {
 		return err
 	}
 	return trialist.CloseTrial(ctx, trialSpec(w))
@@ -323,7 +332,7 @@ func (t trials) watch(ctx context.Context, w *world) error {
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
 		if r.RunningSince == nil && !running.IsZero() {
 			since := metav1.NewTime(running)
-			r.RunningSince = &since
+			r.RunningSince, r.Trouble = &since, nil
 		}
 		if w.trial.blind {
 			r.Unread++
@@ -366,7 +375,11 @@ func (t trials) stay(ctx context.Context, spec cloud.TrialSpec, seen cloud.Trial
 // found nothing in the cloud, and whoever looked at the node has nothing in the cluster.
 func (t trials) end(ctx context.Context, w *world) error {
 	if !w.record.Trial.Ending {
-		err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Ending = true })
+		now := metav1.NewTime(t.now())
+		err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
+			r.Trouble = troubleOf(w)
+			r.Ending, r.EndingAt = true, &now
+		})
 		if err == nil {
 			t.ends(w)
 		}
@@ -390,6 +403,6 @@ func (t trials) end(ctx context.Context, w *world) error {
 	}
 	now := metav1.NewTime(t.now())
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-		r.Name, r.Ending, r.RunningSince, r.EndedAt = "", false, nil, &now
+		r.Name, r.Ending, r.EndingAt, r.RunningSince, r.EndedAt = "", false, nil, nil, &now
 	})
 }

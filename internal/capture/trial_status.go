@@ -3,6 +3,7 @@ package capture
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,8 +104,16 @@ func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Ti
 	return next
 }
 
-// doubt is why the attempt, or the last one, could not tell.
+// doubt is why the attempt, or the last one, could not tell, with what the cloud said of it or of one before.
 func doubt(w *world) string {
+	said := doubted(w)
+	if told := w.told(); told != "" && !strings.Contains(said, told) {
+		said += "; the cloud made no instance: " + told
+	}
+	return said
+}
+
+func doubted(w *world) string {
 	switch {
 	case w.trial.verdict != nil && w.trial.verdict.Result == trial.Inconclusive:
 		return w.trial.verdict.Message

@@ -42,7 +42,8 @@ type Trial struct {
 	// Instances that were built for it. In the pool these are all that it got while its recipe was open: the one that was
 	// asked for, and what an autoscaler or a person asked for meanwhile.
 	Instances []Instance
-	// Trouble is the cloud's own text where State is Failed, or while it is in the way. NoRoom tells that it has no quota or
+	// Trouble is the cloud's own text where State is Failed, or while it is in the way; empty where the instance is gone, of which
+	// the cloud says nothing. NoRoom tells that it has no quota or
 	// capacity left, which says nothing of the version; Blames that the cloud is known to say this of images that are at fault.
 	// With neither, nobody knows what is to blame.
 	Trouble        string

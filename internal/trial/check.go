@@ -241,7 +241,7 @@ func ready(f Facts) (Result, string) {
 	case f.WasReady && f.since(f.Registered) > f.Limits.Ready+tries*f.Limits.Soak:
 		return Failed, fmt.Sprintf("node %s does not stay Ready", f.Node)
 	case f.Ready:
-		return Pending, fmt.Sprintf("node %s has just become Ready", f.Node)
+		return Pending, fmt.Sprintf("node %s has just become Ready, and is watched for %s more", f.Node, minutes(max(f.Limits.Settle, f.Limits.Soak)-f.since(f.Changed)))
 	case f.WasReady && f.since(f.Changed) > f.Limits.Settle:
 		return Failed, fmt.Sprintf("node %s was Ready, and is not any more", f.Node)
 	case f.WasReady:
@@ -266,6 +266,8 @@ func daemons(f Facts) (Result, string) {
 	switch {
 	case len(f.Daemons) == 0:
 		return Skipped, "no DaemonSet is healthy on the other nodes"
+	case len(waiting) == 0 && len(f.Daemons) == 1:
+		return Passed, fmt.Sprintf("the one DaemonSet that is healthy on the other nodes is so on node %s", f.Node)
 	case len(waiting) == 0:
 		return Passed, fmt.Sprintf("of %d DaemonSets that are healthy on the other nodes, each is so on node %s", len(f.Daemons), f.Node)
 	case f.since(f.Changed) > f.Limits.Daemons:

@@ -62,9 +62,11 @@ var worlds = map[string]struct {
 	"no Node, unwatched":  {good, func(f *Facts) { f.Node, f.Blind = "", 9*time.Minute }, Pending, "Registered: the instance has no Node yet"},
 	"a Node, not Ready":   {young, func(f *Facts) { f.Ready, f.WasReady = false, false }, Pending, "Ready: node trial-0 is not Ready yet"},
 	"a Node, never Ready": {good, func(f *Facts) { f.Ready, f.WasReady = false, false }, Failed, "Ready: node trial-0 is not Ready, 10m0s after it came to be"},
-	"just Ready":          {young, func(f *Facts) { f.Changed = ago(1) }, Pending, "Ready: node trial-0 has just become Ready"},
-	"away for a moment":   {good, func(f *Facts) { f.Ready, f.Changed = false, ago(1) }, Pending, "Ready: node trial-0 was Ready, and is not at the moment"},
-	"away":                {good, func(f *Facts) { f.Ready, f.Changed = false, ago(3) }, Failed, "Ready: node trial-0 was Ready, and is not any more"},
+	"just Ready":          {young, func(f *Facts) { f.Changed = ago(1) }, Pending, "Ready: node trial-0 has just become Ready, and is watched for at most 9 minutes more"},
+	"just Ready, to soak for a while": {young, func(f *Facts) { f.Changed, f.Limits = ago(1), Within(2*time.Hour, 100*time.Second) }, Pending,
+		"Ready: node trial-0 has just become Ready, and is watched for at most a minute more"},
+	"away for a moment": {good, func(f *Facts) { f.Ready, f.Changed = false, ago(1) }, Pending, "Ready: node trial-0 was Ready, and is not at the moment"},
+	"away":              {good, func(f *Facts) { f.Ready, f.Changed = false, ago(3) }, Failed, "Ready: node trial-0 was Ready, and is not any more"},
 	"now and then": {good, func(f *Facts) {
 		f.Begun, f.Instance.Running, f.Registered, f.Changed = ago(60), ago(58), ago(57), ago(1)
 	}, Failed,
@@ -297,5 +299,20 @@ func TestLimits(t *testing.T) {
 	want.Soak = time.Minute
 	if diff := cmp.Diff(want, Limits{Soak: time.Minute}.Defaulted()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestOneDaemonSet is one, and several are several.
+func TestOneDaemonSet(t *testing.T) {
+	for n, want := range map[int]string{
+		1: "the one DaemonSet that is healthy on the other nodes is so on node trial-0",
+		2: "of 2 DaemonSets that are healthy on the other nodes, each is so on node trial-0",
+	} {
+		f := good()
+		f.Daemons = f.Daemons[:n]
+		checks := Judge(f).Checks
+		if i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == Daemons }); checks[i].Result != Passed || checks[i].Message != want {
+			t.Errorf("%d: %+v, want %q", n, checks[i], want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package tryout
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +31,7 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	}
 	there, here, other := read(pods[onDisk], f.Now), read(pods[measuring], f.Now), read(pods[control], f.Now)
 	alone := pods[peer] == nil && pods[control] == nil && len(a.neighbours(node)) == 0
-	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control])), images(there, here, other, alone)
+	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control]), a.asked()), images(there, here, other, alone)
 	if here.report != nil {
 		f.Digest = here.report.Digest
 	}
@@ -171,9 +172,18 @@ var subjects = map[probe.Subject]string{
 	probe.Outside: "a name outside the cluster is not found",
 }
 
+// asked are the subjects that a pod which measures has to speak of.
+func (a *attempt) asked() []probe.Subject {
+	asked := []probe.Subject{probe.Pod, probe.Back, probe.Service, probe.Inside}
+	if a.outside() != "" {
+		asked = append(asked, probe.Outside)
+	}
+	return asked
+}
+
 // network is what the node's pods reach. Only what works on another node, by the same means and at the same time, is held
 // against this one.
-func network(here, control sight, node string, alone bool, from string) trial.Measure {
+func network(here, control sight, node string, alone bool, from string, asked []probe.Subject) trial.Measure {
 	switch {
 	case alone:
 		return trial.Measure{Result: trial.Skipped, Says: "there is no other node to measure with"}
@@ -202,7 +212,7 @@ func network(here, control sight, node string, alone bool, from string) trial.Me
 	if doubt != "" {
 		return trial.Measure{Result: trial.Inconclusive, Says: doubt}
 	}
-	if !works(here.report, probe.Pod) || !works(here.report, probe.Back) || !works(here.report, probe.Service) || !works(here.report, probe.Inside) {
+	if slices.ContainsFunc(asked, func(s probe.Subject) bool { return !works(here.report, s) }) {
 		return trial.Measure{Result: trial.Inconclusive, Says: "the pod that measures did not say all that it was asked"}
 	}
 	return trial.Measure{Result: trial.Passed, Says: fmt.Sprintf("pods on node %s reach a pod of another node, a Service and names, and are reached", node)}

@@ -88,13 +88,16 @@ func (a *attempt) peerPod(node string) *corev1.Pod {
 func (a *attempt) measuringPod(part, node string, peer *corev1.Pod) *corev1.Pod {
 	o := probe.Options{}
 	if peer != nil {
-		o = probe.Options{Listen: "$(POD_IP)", Peer: peer.Status.PodIP, Key: keyOf(peer), Inside: insideName, Outside: a.Outside, Resolver: resolver}
+		o = probe.Options{Listen: "$(POD_IP)", Peer: peer.Status.PodIP, Key: keyOf(peer), Inside: insideName, Outside: a.outside(), Resolver: resolver}
 	}
 	if part == measuring {
 		o.Manifest = manifestFile
 	}
 	return a.pod(part, node, o, corev1.PullAlways)
 }
+
+// outside is a name that is none of the cluster's; empty if the settings name none.
+func (a *attempt) outside() string { return a.Prototype.Spec.Settings.Trial.Outside }
 
 func keyOf(pod *corev1.Pod) string {
 	for _, arg := range pod.Spec.Containers[0].Args {

@@ -31,8 +31,6 @@ type Tryout struct {
 	Namespace string
 	// Image of Kamino, unless the settings name one.
 	Image string
-	// Outside is a name that is none of the cluster's, which pods must find. None is looked for if it is empty.
-	Outside string
 	// Same tells whether two IDs name one instance.
 	Same func(a, b cloud.InstanceID) bool
 }

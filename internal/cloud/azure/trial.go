@@ -170,9 +170,6 @@ func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompu
 	}
 	out.NoRoom, out.Blames = noRoom(out.Trouble), blames(out.Trouble)
 	out.State = stateOfTrial(provisioning(model), vms, out.Trouble != "")
-	if out.State == cloud.Failed && out.Trouble == "" {
-		out.Trouble = "the instance of the trial is gone: somebody has removed it"
-	}
 	return out, nil
 }
 

@@ -31,6 +31,8 @@ type trial struct {
 	// trouble is why its instance came to nothing.
 	trouble        string
 	noRoom, blames bool
+	// vacant tells that the cloud could not make the instance at all, which it says as long as the pool's recipe is open for it.
+	vacant bool
 }
 
 func (c *pools) findTrial(spec cloud.TrialSpec) *trial {
@@ -70,8 +72,13 @@ func (t *trial) view() cloud.Trial {
 		view.State = cloud.Deleting
 	case runs:
 		view.State = cloud.Complete
+	case t.vacant && t.trouble == "":
+		view.State = cloud.Pending
 	case len(left) == 0:
-		view.State, view.Trouble = cloud.Failed, "the instance of the trial is gone"
+		view.State = cloud.Failed
+		if !t.vacant {
+			view.Trouble, view.NoRoom, view.Blames = "", false, false
+		}
 	case t.trouble != "":
 		view.State = cloud.Failed
 	}
@@ -231,21 +238,33 @@ func (c *pools) bootTrial(t *trial) {
 	}
 	c.failing.trials--
 	failing := c.failing
-	c.turn(m, cloud.PowerStarting, cloud.PowerStopped, c.config.Latency.Start)
+	if t.vacant = failing.vacant; t.vacant {
+		c.drop(m)
+	} else {
+		c.turn(m, cloud.PowerStarting, cloud.PowerStopped, c.config.Latency.Start)
+	}
 	c.after(c.config.Latency.Start, func() { t.trouble, t.noRoom, t.blames = failing.trouble, failing.noRoom, failing.blames })
+}
+
+// StarveTrials has the cloud fail to make the instances of the next n trials, with a text of its own: nothing comes to be. In the
+// pool the place stays empty until the recipe is given back, and with that the cloud forgets the text.
+// As Azure's scale sets do. Source: Compute REST API, Virtual Machine Scale Sets, provisioningState; "Troubleshoot allocation failures".
+func (c *machines) StarveTrials(n int, trouble string) {
+	defer c.enter()()
+	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, true, false, true
 }
 
 // FailTrials has the instances of the next n trials come to nothing, with a text of the cloud's; noRoom tells that it means
 // that no capacity is left, and otherwise it means that the image is at fault.
 func (c *machines) FailTrials(n int, trouble string, noRoom bool) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames = n, trouble, noRoom, !noRoom
+	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, noRoom, !noRoom, false
 }
 
 // BreakTrials has the instances of the next n trials come to nothing, with a text of the cloud's that blames nobody.
 func (c *machines) BreakTrials(n int, trouble string) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames = n, trouble, false, false
+	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, false, false, false
 }
 
 // CloseTrial implements cloud.Trialist.
@@ -271,6 +290,9 @@ func (c *pools) closeTrial(t *trial, before string) error {
 			return err
 		}
 		p.recipe.image = before
+		if t.vacant { // or the pool would fill the place from the image that it gets back
+			p.capacity, t.vacant = max(0, p.capacity-1), false
+		}
 		p.revision++
 		c.record(ByCaller, EffectCloseTrial, t.name)
 	}

@@ -13,6 +13,8 @@ type failing struct {
 	trouble string
 	noRoom  bool
 	blames  bool
+	// vacant tells that no instance comes to be.
+	vacant bool
 }
 
 // FailSnapshots makes the next n snapshots end as Failed.

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,9 @@ func TestNoQuota(t *testing.T) {
 	if p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" || p.Status.Trial.Result != v1alpha1.TrialInconclusive {
 		t.Errorf("the Prototype is %s, with %+v and the trial %+v", p.Status.Phase, p.Status.Failure, p.Status.Trial)
 	}
+	if text := p.Status.Failure.CloudError; !strings.Contains(text, "OperationNotAllowed") || !strings.Contains(text, "The quota of the family is used up.") {
+		t.Errorf("the cloud's own text is %q", text)
+	}
 	missing.mend()
 	g.tagged("")
 	g.recipeUntouched()
@@ -34,4 +38,21 @@ func TestNoRoomAtFirst(t *testing.T) {
 		t.Errorf("the trial is %+v, want a second attempt", p.Status.Trial)
 	}
 	g.hasPassed(0)
+}
+
+// TestNoRoomToTheEnd: each attempt is accepted and could not be made. Once time is up the end says what the cloud said, and nobody is
+// said to have removed anything.
+func TestNoRoomToTheEnd(t *testing.T) {
+	g := newGround(t, "nevernoroom", inPool)
+	missing := g.fault(fault.Fault{Skip: grows, Long: true, Code: "AllocationFailed", Message: "There is no capacity in the zone."})
+	g.capture(40*time.Second).ends(t, exitFailed, "TrialInconclusive", "There is no capacity in the zone.")
+	p := g.prototype()
+	if f := p.Status.Failure; f == nil || f.Reason != "TrialInconclusive" || strings.Contains(f.Message, "somebody") ||
+		!strings.Contains(f.Message, "AllocationFailed") || !strings.Contains(f.CloudError, "AllocationFailed: There is no capacity in the zone.") {
+		t.Errorf("the Prototype is %s, with %+v and the trial %+v", p.Status.Phase, f, p.Status.Trial)
+	}
+	missing.mend()
+	g.tagged("")
+	g.recipeUntouched()
+	g.nothingLeft(0)
 }
