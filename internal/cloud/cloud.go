@@ -183,7 +183,7 @@ type RecipeChange struct {
 	// Keeps are extensions and the like that stay.
 	Keeps []Part `json:"keeps,omitempty"`
 	// Adds is what the recipe gets back, and Missing what it had lost and does not get back, because nobody has it.
-	// Only a change of a Restorer has them.
+	// Only a change of a Restorer has them. What is Unreadable of Adds comes back as the cloud gave it out, which may not be all of it.
 	Adds    []Part `json:"adds,omitempty"`
 	Missing []Part `json:"missing,omitempty"`
 	// Backup is the part of the recipe that changes, as the cloud gives it out (JSON). It may hold

@@ -43,9 +43,12 @@ func RestorePlan(r Restore) []string {
 	return append(lines, missingLines(r.Change)...)
 }
 
-// missingLines name what does not come back.
+// missingLines name what does not come back: parts that nobody gave, and what may be missing of those that do.
 func missingLines(c cloud.RecipeChange) []string {
 	var lines []string
+	for _, part := range cloud.Unreadable(c.Adds) {
+		lines = append(lines, "    ? protected settings of "+part.String()+"  (lost if it had any: nobody gave them)")
+	}
 	for _, part := range c.Missing {
 		lines = append(lines, "    ? "+part.Says()+"  (lost: nobody gave it)")
 	}

@@ -129,7 +129,7 @@ func (r *restoration) extensions(change *cloud.RecipeChange, saved cloud.Saved) 
 			continue
 		}
 		sent := sendable(extension)
-		part.Note = withoutProtected
+		part.Note, part.Unreadable = withoutProtected, true
 		if isGiven {
 			var settings map[string]any
 			if err := json.Unmarshal(given, &settings); err != nil {
@@ -137,6 +137,7 @@ func (r *restoration) extensions(change *cloud.RecipeChange, saved cloud.Saved) 
 					Message: fmt.Sprintf("the protected settings that are given for %s are no JSON object", part)}
 			}
 			sent.Properties.ProtectedSettings = settings
+			part.Unreadable = false
 			part.Note = "with protected settings of " + cloud.Digest(given)
 		}
 		r.adds = append(r.adds, sent)

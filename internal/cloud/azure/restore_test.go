@@ -42,6 +42,13 @@ func TestRestorePatch(t *testing.T) {
 	if want := "customData (21 bytes, sha256 "; !strings.HasPrefix(says, want) || !strings.Contains(says, "extension vmssCSE ("+withoutProtected) || strings.Contains(says, "needle") {
 		t.Errorf("it says %s", says)
 	}
+	if doubtful := cloud.Unreadable(change.Adds); len(doubtful) != 1 || doubtful[0].Name != "vmssCSE" {
+		t.Errorf("of these more may have been lost: %+v", doubtful)
+	}
+	whole := cloud.Saved{Backup: saved.Backup, Given: map[string][]byte{"customData": given["customData"], "extension vmssCSE": []byte(`{"a": "needle"}`)}}
+	if change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, whole); err != nil || len(cloud.Unreadable(change.Adds)) != 0 {
+		t.Errorf("with all that was lost given: %+v, %v", change.Adds, err)
+	}
 	if err := p.SetRecipe(t.Context(), change); err != nil {
 		t.Fatal(err)
 	}

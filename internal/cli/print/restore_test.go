@@ -1,0 +1,41 @@
+package print
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// TestWhatDoesNotComeBack stands in the plan, in a dry run, in a refusal, at the end, and for programs.
+func TestWhatDoesNotComeBack(t *testing.T) {
+	change := cloud.RecipeChange{
+		From: "version", To: "generic", Adds: []cloud.Part{{Kind: "extension", Name: "whole"}, {Kind: "extension", Name: "half", Unreadable: true}}, Missing: []cloud.Part{{Kind: "customData"}},
+	}
+	const half, none = "    ? protected settings of extension half  (lost if it had any: nobody gave them)", "    ? customData  (lost: nobody gave it)"
+	for name, r := range map[string]Restore{
+		"asked":   {},
+		"dry run": {DryRun: true},
+		"refused": {Refusals: []cloud.Refusal{{Reason: "PartMissing"}}},
+		"done":    {Changed: true},
+	} {
+		r.Pool, r.Change = "pool1", change
+		var text, object strings.Builder
+		if err := WriteRestore(&text, "", r); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteRestore(&object, JSON, r); err != nil {
+			t.Fatal(err)
+		}
+		for where, said := range map[string]string{"plan": strings.Join(RestorePlan(r), "\n"), "text": text.String()} {
+			if strings.Count(said, "    ? ") != 2 || !strings.Contains(said, half) || !strings.Contains(said, none) {
+				t.Errorf("%s: the %s is\n%s", name, where, said)
+			}
+		}
+		var told struct{ Change cloud.RecipeChange }
+		if err := json.Unmarshal([]byte(object.String()), &told); err != nil || len(told.Change.Missing) != 1 || len(cloud.Unreadable(told.Change.Adds)) != 1 {
+			t.Errorf("%s: programs are told %s (%v)", name, object.String(), err)
+		}
+	}
+}
