@@ -86,6 +86,23 @@ const WentBack = "WentBack"
 // PromotedAt is when a pool that went back by itself came to the version; zero if it never did.
 func PromotedAt(image cloud.Image) time.Time { return moment(image.Tags[cloud.TagPromotedAt]) }
 
+// LastReturn is when a pool last went back by itself; zero if it never did, as far as anybody can tell. Both versions tell it, the one that
+// it went back from and the one that it came to, so that it is not forgotten with either.
+func LastReturn(images []cloud.Image) time.Time {
+	var last time.Time
+	for _, r := range Returns(images) {
+		if r.At.After(last) {
+			last = r.At
+		}
+	}
+	for _, image := range images {
+		if at := PromotedAt(image); image.State != cloud.Absent && image.State != cloud.Deleting && at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
 // Since is from when on joins of the version count: since the pool came to it by itself, or a person has acknowledged that it
 // went back from it. Zero for any.
 func Since(images []cloud.Image, version string) time.Time {

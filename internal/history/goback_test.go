@@ -274,3 +274,25 @@ func TestShort(t *testing.T) {
 		}
 	}
 }
+
+// TestLastReturn is told by both versions, and by none that is gone.
+func TestLastReturn(t *testing.T) {
+	from, to := map[string]string{cloud.TagWentBack: clock(0) + " " + clock(3)}, map[string]string{cloud.TagPromotedAt: clock(0)}
+	gone := func(image cloud.Image) cloud.Image { image.State = cloud.Deleting; return image }
+	for name, test := range map[string]struct {
+		images []cloud.Image
+		want   time.Time
+	}{
+		"never":            {[]cloud.Image{withTags(v1, nil)}, time.Time{}},
+		"both":             {[]cloud.Image{withTags(v1, to), withTags(v2, from)}, midday},
+		"one was retired":  {[]cloud.Image{withTags(v1, to)}, midday},
+		"the other was":    {[]cloud.Image{withTags(v2, from)}, midday},
+		"goes":             {[]cloud.Image{gone(withTags(v1, to)), gone(withTags(v2, from))}, time.Time{}},
+		"on its way":       {[]cloud.Image{withTags(v1, map[string]string{cloud.TagPromotedAt: clock(-48)}), withTags(v2, from)}, midday},
+		"somebody's words": {[]cloud.Image{withTags(v1, map[string]string{cloud.TagPromotedAt: "lately"})}, time.Time{}},
+	} {
+		if got := LastReturn(test.images); !got.Equal(test.want) {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}

@@ -260,10 +260,8 @@ func (d *prober) facts(t *watched, r *rules, now time.Time) probation.Facts {
 	h := history.Of(history.Facts{Pool: t.look.Pool, Images: t.look.Images})
 	f := probation.Facts{
 		Now: now, Pool: t.pool.Name, Current: t.version, Prior: h.Prior, Since: history.Since(t.look.Images, t.version), Joins: t.joins,
-		Others: t.others, OthersReady: t.ready, Off: r.spec.Rollback.Mode == v1alpha1.RollbackOff || r.spec.Suspend || r.spec.DryRun,
-	}
-	if len(h.Returns) > 0 {
-		f.WentBack = h.Returns[0].At
+		WentBack: history.LastReturn(t.look.Images), Others: t.others, OthersReady: t.ready,
+		Off: r.spec.Rollback.Mode == v1alpha1.RollbackOff || r.spec.Suspend || r.spec.DryRun,
 	}
 	for _, went := range h.Returns {
 		if went.Open && went.Acknowledged.IsZero() && f.Suspect == "" {

@@ -154,6 +154,34 @@ func TestAPoolGoesBack(t *testing.T) {
 	}
 }
 
+// TestAReturnOutlivesItsVersion: the version that a pool went back from is acknowledged and retired, and the next one is as bad on the
+// same day. The pool stays, and a person is told; a day after the first time it goes back.
+func TestAReturnOutlivesItsVersion(t *testing.T) {
+	s := newTrust(t, nil)
+	s.grow(2, false)
+	s.last(28)
+	s.grow(1, true)
+	s.last(10)
+	s.acknowledge()
+	s.must(s.cloud.DeleteImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.bad}))
+	s.last(5)
+	next := imageversion.Of(s.clock.Now())
+	s.version(s.pool, s.clock.Now(), nil)
+	s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+next)
+	s.last(31)
+	s.grow(2, false)
+	s.last(40)
+	if p := s.probation(); p.State != "WentBackLately" || s.seen().Recipe.Version != next {
+		t.Fatalf("%+v, and the recipe names %s", p, s.seen().Recipe.Version)
+	}
+	s.clock.Advance(23 * time.Hour)
+	s.grow(2, false)
+	s.last(40)
+	if s.seen().Recipe.Version != s.good {
+		t.Errorf("a day later: %+v, and the recipe names %s", s.probation(), s.seen().Recipe.Version)
+	}
+}
+
 // acknowledge is `kamino release pool1`.
 func (s *trust) acknowledge() {
 	s.Helper()

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -36,6 +37,10 @@ const (
 	trialPrototypeTag = trialMarkTag + "-prototype"
 	trialUIDTag       = trialMarkTag + "-uid"
 )
+
+// beforeParts hold, one behind the other, the image that is too long for a single tag: the ID of a gallery's version has up to some
+// 400 characters. Sources: "Naming rules and restrictions for Azure resources" (resource groups 90, galleries and images 80 each).
+var beforeParts = []string{trialBeforeTag + "-1", trialBeforeTag + "-2"}
 
 // longestTag is the most that Azure takes for the value of a tag.
 const longestTag = 256
@@ -104,9 +109,11 @@ func marked(model armcompute.VirtualMachineScaleSet, text string) map[string]*st
 
 // opened are all tags of a scale set, with all that tells of a trial in it.
 func opened(model armcompute.VirtualMachineScaleSet, spec cloud.TrialSpec) map[string]*string {
-	tags := marked(model, spec.Name)
+	tags := ended(model)
+	tags[trialMarkTag] = to.Ptr(spec.Name)
+	maps.Copy(tags, toTags(beforeTags(spec.Image)))
 	for name, text := range map[string]string{
-		trialVersionTag: spec.Version, trialBeforeTag: spec.Image, trialPrototypeTag: spec.Tags[cloud.TagPrototype], trialUIDTag: spec.Tags[cloud.TagUID],
+		trialVersionTag: spec.Version, trialPrototypeTag: spec.Tags[cloud.TagPrototype], trialUIDTag: spec.Tags[cloud.TagUID],
 	} {
 		if len(text) > longestTag {
 			text = ""
@@ -114,6 +121,38 @@ func opened(model armcompute.VirtualMachineScaleSet, spec cloud.TrialSpec) map[s
 		tags[name] = to.Ptr(text)
 	}
 	return tags
+}
+
+// beforeTags keep the image that the recipe is to name again, in one tag, or in parts: a former Kamino reads the one alone, and takes
+// what is cut off for nothing. What is too long for all of them together is not kept.
+func beforeTags(image string) map[string]string {
+	tags := map[string]string{trialBeforeTag: image}
+	for _, name := range beforeParts {
+		tags[name] = ""
+	}
+	if len(image) <= longestTag {
+		return tags
+	}
+	if tags[trialBeforeTag] = ""; len(image) > longestTag*len(beforeParts) {
+		return tags
+	}
+	for _, name := range beforeParts {
+		n := min(len(image), longestTag)
+		tags[name], image = image[:n], image[n:]
+	}
+	return tags
+}
+
+// beforeIn reads what beforeTags keep.
+func beforeIn(tags map[string]string) string {
+	if image := tagIn(tags, trialBeforeTag); image != "" {
+		return image
+	}
+	var image strings.Builder
+	for _, name := range beforeParts {
+		image.WriteString(tagIn(tags, name))
+	}
+	return image.String()
 }
 
 // ended are all tags of a scale set, with nothing that tells of a trial in it.

@@ -56,7 +56,7 @@ func trialIn(model armcompute.VirtualMachineScaleSet, at scaleSet, pools []scale
 		}
 		spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: pool.pool()}, Name: have.name}
 		if strings.EqualFold(pool.name, at.name) {
-			spec.InPool, spec.Version, spec.Image = true, tagIn(tags, trialVersionTag), tagIn(tags, trialBeforeTag)
+			spec.InPool, spec.Version, spec.Image = true, tagIn(tags, trialVersionTag), beforeIn(tags)
 			spec.Tags = cloud.OwnerTags(map[string]string{cloud.TagPrototype: tagIn(tags, trialPrototypeTag), cloud.TagUID: tagIn(tags, trialUIDTag)})
 			return spec, spec.Version != "" && spec.Image != ""
 		}

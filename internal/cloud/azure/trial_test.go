@@ -180,7 +180,7 @@ func TestTrialOf(t *testing.T) {
 	closed := marked(armcompute.VirtualMachineScaleSet{Tags: tags}, inside.spec.Name+closedMark)
 	apart := map[string]*string{trialMarkTag: to.Ptr(beside.spec.Name), cloud.TagUID: to.Ptr("u")}
 	stranger := inside.spec
-	stranger.Image = strings.Repeat("i", longestTag+1)
+	stranger.Image = strings.Repeat("i", 2*longestTag+1)
 	for name, test := range map[string]struct {
 		set    armcompute.VirtualMachineScaleSet
 		pools  []scaleSet

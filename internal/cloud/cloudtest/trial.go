@@ -208,7 +208,7 @@ func triesOnce(t *testing.T, s suite) {
 				return got(remover.EnsureRemoved(t.Context(), first.Instances[0].ID))(t) == cloud.Absent
 			})
 			for range 3 {
-				if again := got(power.EnsureTrial(t.Context(), spec))(t); len(again.Instances) > 0 || again.State != cloud.Failed || again.Trouble == "" {
+				if again := got(power.EnsureTrial(t.Context(), spec))(t); len(again.Instances) > 0 || again.State != cloud.Failed || again.Trouble != "" {
 					t.Errorf("its instance is gone, and it is %+v", again)
 				}
 				s.Advance(t)

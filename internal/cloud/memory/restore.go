@@ -48,6 +48,7 @@ func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
 		case isGiven:
 			part.Note = cloud.Digest(given)
 		}
+		part.Unreadable = false // it is given whole
 		change.Adds = append(change.Adds, part)
 	}
 	change.Done = change.From == change.To && len(change.Adds) == 0
