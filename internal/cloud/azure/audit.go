@@ -36,7 +36,7 @@ func (p *Recipes) joining(ctx context.Context, s scaleSet) (list []cloud.Permiss
 		if err != nil {
 			return nil, err
 		}
-		needs = joins(model)
+		needs = joinsOrReads(model)
 	}
 	for _, at := range needs.([]need) {
 		granted, err := p.grants(ctx, at.scaleSet)

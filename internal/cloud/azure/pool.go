@@ -85,7 +85,7 @@ func (p *Recipes) model(ctx context.Context, s scaleSet) (armcompute.VirtualMach
 	if err != nil {
 		return armcompute.VirtualMachineScaleSet{}, fail("look at", s, err)
 	}
-	p.joined.Store(s, joins(got.VirtualMachineScaleSet))
+	p.joined.Store(s, joinsOrReads(got.VirtualMachineScaleSet))
 	return got.VirtualMachineScaleSet, nil
 }
 

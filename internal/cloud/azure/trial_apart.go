@@ -33,11 +33,18 @@ func (p trials) buildApart(ctx context.Context, t tryRef) error {
 	if found := notCopyable(t, model); len(found) > 0 {
 		return found[0].Error(opTrial, t.scaleSet.String())
 	}
+	out, refusal, err := p.egressOf(ctx, model)
+	switch {
+	case err != nil:
+		return err
+	case refusal != nil:
+		return refusal.Error(opTrial, t.scaleSet.String())
+	}
 	clients, err := p.in(at)
 	if err != nil {
 		return err
 	}
-	poller, err := clients.scaleSets.BeginCreateOrUpdate(ctx, at.group, at.name, copied(t, model),
+	poller, err := clients.scaleSets.BeginCreateOrUpdate(ctx, at.group, at.name, copied(t, model, out),
 		&armcompute.VirtualMachineScaleSetsClientBeginCreateOrUpdateOptions{IfNoneMatch: to.Ptr("*")})
 	if isStatus(err, http.StatusPreconditionFailed) {
 		return nil // somebody else has just made it
@@ -85,13 +92,13 @@ func (p trials) removeApart(ctx context.Context, t tryRef) (cloud.State, error) 
 // scale-in. Extensions are left out: the promotion removes those that bootstrap, and of the others nobody can read the
 // protected settings. Its prefix of host names is its own, for the cloud provider of Kubernetes finds a node's scale set
 // by that. Sources: Compute REST API, Virtual Machine Scale Sets, Create Or Update; cloud-provider-azure.
-func copied(t tryRef, model armcompute.VirtualMachineScaleSet) armcompute.VirtualMachineScaleSet {
+func copied(t tryRef, model armcompute.VirtualMachineScaleSet, out egress) armcompute.VirtualMachineScaleSet {
 	was := model.Properties
 	if was == nil {
 		was = &armcompute.VirtualMachineScaleSetProperties{}
 	}
 	profile := profileOf(model)
-	out := armcompute.VirtualMachineScaleSet{
+	made := armcompute.VirtualMachineScaleSet{
 		Location: model.Location, ExtendedLocation: model.ExtendedLocation, Zones: model.Zones, Plan: model.Plan, Identity: assigned(model.Identity),
 		Tags: tagsOfTrial(t, model),
 		Properties: &armcompute.VirtualMachineScaleSetProperties{
@@ -103,14 +110,14 @@ func copied(t tryRef, model armcompute.VirtualMachineScaleSet) armcompute.Virtua
 				BillingProfile: profile.BillingProfile, CapacityReservation: profile.CapacityReservation, DiagnosticsProfile: profile.DiagnosticsProfile,
 				EvictionPolicy: profile.EvictionPolicy, HardwareProfile: profile.HardwareProfile, LicenseType: profile.LicenseType,
 				Priority: profile.Priority, SecurityProfile: profile.SecurityProfile,
-				OSProfile: hostOf(t, profile.OSProfile), StorageProfile: disksOf(t, profile.StorageProfile), NetworkProfile: networkOf(profile.NetworkProfile),
+				OSProfile: hostOf(t, profile.OSProfile), StorageProfile: disksOf(t, profile.StorageProfile), NetworkProfile: networkOf(profile.NetworkProfile, out.has),
 			},
 		},
 	}
 	if model.SKU != nil {
-		out.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr[int64](1)}
+		made.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr[int64](1)}
 	}
-	return out
+	return made
 }
 
 // assigned is an identity as it may be sent: the IDs alone.
@@ -162,9 +169,9 @@ func disksOf(t tryRef, was *armcompute.VirtualMachineScaleSetStorageProfile) *ar
 	return out
 }
 
-// networkOf is the network without what leads traffic to an instance. A pool of addresses stays that is named for what goes
+// networkOf is the network without what leads traffic to an instance. A pool of a load balancer stays that is kept, for what goes
 // out; a public address gives up the name that it would share with those of the pool.
-func networkOf(was *armcompute.VirtualMachineScaleSetNetworkProfile) *armcompute.VirtualMachineScaleSetNetworkProfile {
+func networkOf(was *armcompute.VirtualMachineScaleSetNetworkProfile, keeps func(*armcompute.SubResource) bool) *armcompute.VirtualMachineScaleSetNetworkProfile {
 	if was == nil {
 		return nil
 	}
@@ -178,7 +185,7 @@ func networkOf(was *armcompute.VirtualMachineScaleSetNetworkProfile) *armcompute
 			properties := *card.Properties
 			properties.IPConfigurations = nil
 			for _, address := range card.Properties.IPConfigurations {
-				properties.IPConfigurations = append(properties.IPConfigurations, addressOf(address))
+				properties.IPConfigurations = append(properties.IPConfigurations, addressOf(address, keeps))
 			}
 			sent.Properties = &properties
 		}
@@ -187,14 +194,14 @@ func networkOf(was *armcompute.VirtualMachineScaleSetNetworkProfile) *armcompute
 	return out
 }
 
-func addressOf(was *armcompute.VirtualMachineScaleSetIPConfiguration) *armcompute.VirtualMachineScaleSetIPConfiguration {
+func addressOf(was *armcompute.VirtualMachineScaleSetIPConfiguration, keeps func(*armcompute.SubResource) bool) *armcompute.VirtualMachineScaleSetIPConfiguration {
 	if was == nil || was.Properties == nil {
 		return was
 	}
 	sent, properties := *was, *was.Properties
 	properties.ApplicationGatewayBackendAddressPools, properties.LoadBalancerInboundNatPools = nil, nil
 	properties.LoadBalancerBackendAddressPools = slices.DeleteFunc(slices.Clone(properties.LoadBalancerBackendAddressPools), func(pool *armcompute.SubResource) bool {
-		return pool == nil || !isOutbound(value(pool.ID))
+		return !keeps(pool)
 	})
 	if public := properties.PublicIPAddressConfiguration; public != nil && public.Properties != nil {
 		nameless, inside := *public, *public.Properties
@@ -204,10 +211,4 @@ func addressOf(was *armcompute.VirtualMachineScaleSetIPConfiguration) *armcomput
 	}
 	sent.Properties = &properties
 	return &sent
-}
-
-// isOutbound tells whether a backend pool of a load balancer is there for egress, by its own name: aksOutboundBackendPool
-// of AKS, CLUSTER-outboundBackendPool of Cluster API.
-func isOutbound(id string) bool {
-	return strings.Contains(strings.ToLower(id[strings.LastIndex(id, "/")+1:]), "outbound")
 }

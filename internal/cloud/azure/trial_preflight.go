@@ -88,8 +88,15 @@ func (p trials) refuseInPool(ctx context.Context, t tryRef, model armcompute.Vir
 
 func (p trials) refuseApart(ctx context.Context, t tryRef, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
 	found := notCopyable(t, model)
+	out, refusal, err := p.egressOf(ctx, model)
+	if err != nil {
+		return nil, err
+	}
+	if refusal != nil {
+		found = append(found, *refusal)
+	}
 	needs := []need{{t.scaleSet, slices.Concat(recipeActions, trialActions)}}
-	for _, at := range slices.Concat(needs, joins(model)) {
+	for _, at := range slices.Concat(needs, joins(model, out.has)) {
 		lacks, err := p.refusePermissions(ctx, at.scaleSet, at.actions)
 		if err != nil {
 			return nil, err
@@ -131,8 +138,19 @@ type need struct {
 	actions []string
 }
 
-// joins is what a copy of a scale set needs on what it refers to, by resource groups.
-func joins(model armcompute.VirtualMachineScaleSet) []need {
+// joinsOrReads is joins where nobody has asked the load balancers yet: they are to be read, and any pool of theirs may be one to join.
+func joinsOrReads(model armcompute.VirtualMachineScaleSet) []need {
+	all := joins(model, func(pool *armcompute.SubResource) bool { return pool != nil })
+	for i := range all {
+		if slices.Contains(all[i].actions, joinBalancer) {
+			all[i].actions = append(all[i].actions, readBalancer)
+		}
+	}
+	return all
+}
+
+// joins is what a copy of a scale set needs on what it refers to, by resource groups, if it keeps these pools of load balancers.
+func joins(model armcompute.VirtualMachineScaleSet, keeps func(*armcompute.SubResource) bool) []need {
 	var out []need
 	add := func(id, action string) {
 		rid, err := arm.ParseResourceID(id)
@@ -148,7 +166,7 @@ func joins(model armcompute.VirtualMachineScaleSet) []need {
 			out[i].actions = append(out[i].actions, action)
 		}
 	}
-	if network := networkOf(profileOf(model).NetworkProfile); network != nil {
+	if network := networkOf(profileOf(model).NetworkProfile, keeps); network != nil {
 		for _, card := range network.NetworkInterfaceConfigurations {
 			joinsOfCard(card, add)
 		}

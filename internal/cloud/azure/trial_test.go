@@ -78,7 +78,7 @@ func TestWhatATrialCopies(t *testing.T) {
 		}
 	}`)
 	try := attempt(t, trialOf(false))
-	data, err := json.Marshal(copied(try, modelOf(t, a.documents[fold(string(testPool))])))
+	data, err := json.Marshal(copied(try, modelOf(t, a.documents[fold(string(testPool))]), egress{"/lb/aksoutboundbackendpool": true}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,6 +359,7 @@ func TestPreflightTrial(t *testing.T) {
 			}{{false, test.apart}, {true, test.inPool}} {
 				a := ready(t, test.pool, "")
 				a.lists[fold(apartScope)], a.lists[fold(poolLocks)] = []any{}, []any{}
+				a.has(networks+"/loadBalancers/lb", `{"properties": {"outboundRules": [{"properties": {"backendAddressPool": {"id": "`+balancer+`/outbound"}}}]}}`)
 				if test.world != nil {
 					test.world(a)
 				}

@@ -1,0 +1,141 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// balancersVersion is the version of the API of load balancers.
+const balancersVersion = "2024-05-01"
+
+// readBalancer is the action by which a load balancer tells its rules.
+const readBalancer = "Microsoft.Network/loadBalancers/read"
+
+// egress are the backend pools by which instances reach out and nobody reaches them, by their IDs in lower case: those that an
+// outbound rule of their load balancer names, and no rule that leads traffic in. Source: Azure, "Outbound rules"; Network REST API,
+// Load Balancers, Get.
+type egress map[string]bool
+
+func (e egress) has(pool *armcompute.SubResource) bool {
+	return pool != nil && e[strings.ToLower(value(pool.ID))]
+}
+
+// loadBalancer is what Azure answers about a load balancer.
+type loadBalancer struct {
+	Properties struct {
+		OutboundRules []struct {
+			Properties struct {
+				BackendAddressPool poolRef `json:"backendAddressPool"`
+			} `json:"properties"`
+		} `json:"outboundRules"`
+		LoadBalancingRules []struct {
+			Properties struct {
+				BackendAddressPool  poolRef   `json:"backendAddressPool"`
+				BackendAddressPools []poolRef `json:"backendAddressPools"`
+			} `json:"properties"`
+		} `json:"loadBalancingRules"`
+	} `json:"properties"`
+}
+
+type poolRef struct {
+	ID string `json:"id"`
+}
+
+// balancerOf is the load balancer that a backend pool is of; empty if it is of none.
+func balancerOf(pool *armcompute.SubResource) string {
+	if pool == nil {
+		return ""
+	}
+	id, _, found := strings.Cut(strings.ToLower(value(pool.ID)), "/backendaddresspools/")
+	if !found {
+		return ""
+	}
+	return id
+}
+
+// balancersOf are the load balancers that a scale set's instances are behind.
+func balancersOf(model armcompute.VirtualMachineScaleSet) []string {
+	var all []string
+	seen := map[string]bool{}
+	network := profileOf(model).NetworkProfile
+	if network == nil {
+		return nil
+	}
+	for _, card := range network.NetworkInterfaceConfigurations {
+		if card == nil || card.Properties == nil {
+			continue
+		}
+		for _, address := range card.Properties.IPConfigurations {
+			if address == nil || address.Properties == nil {
+				continue
+			}
+			for _, pool := range address.Properties.LoadBalancerBackendAddressPools {
+				if id := balancerOf(pool); id != "" && !seen[id] {
+					seen[id], all = true, append(all, id)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// egressOf asks each load balancer of a scale set, one request each. Which of its pools are for egress nobody guesses: where one may
+// not be read, that is refused.
+func (p trials) egressOf(ctx context.Context, model armcompute.VirtualMachineScaleSet) (egress, *cloud.Refusal, error) {
+	out := egress{}
+	for _, id := range balancersOf(model) {
+		told, err := p.balancer(ctx, id)
+		switch {
+		case cloud.Is(err, cloud.NotFound):
+			continue
+		case cloud.Is(err, cloud.Denied):
+			refusal := cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("%s on %s is missing, without which nobody can tell by which of its pools nodes reach out", readBalancer, id),
+				"grant it (docs/azure.md), or try versions in the pool (settings.trial.mode: InPool)")
+			return nil, &refusal, nil
+		case err != nil:
+			return nil, nil, err
+		}
+		for _, rule := range told.Properties.OutboundRules {
+			out[strings.ToLower(rule.Properties.BackendAddressPool.ID)] = true
+		}
+		for _, rule := range told.Properties.LoadBalancingRules {
+			for _, in := range append(rule.Properties.BackendAddressPools, rule.Properties.BackendAddressPool) {
+				delete(out, strings.ToLower(in.ID))
+			}
+		}
+	}
+	return out, nil, nil
+}
+
+func (p trials) balancer(ctx context.Context, id string) (loadBalancer, error) {
+	const op = "look at"
+	ref := text("load balancer " + id)
+	client, err := arm.NewClient("kamino", "v1.0.0", p.credential, p.options)
+	if err != nil {
+		return loadBalancer{}, fail("connect to", ref, err)
+	}
+	req, err := runtime.NewRequest(ctx, http.MethodGet, runtime.JoinPaths(client.Endpoint(), id))
+	if err != nil {
+		return loadBalancer{}, fail(op, ref, err)
+	}
+	query := req.Raw().URL.Query()
+	query.Set("api-version", balancersVersion)
+	req.Raw().URL.RawQuery = query.Encode()
+	answer, err := client.Pipeline().Do(req)
+	if err == nil && !runtime.HasStatusCode(answer, http.StatusOK) {
+		err = runtime.NewResponseError(answer)
+	}
+	var told loadBalancer
+	if err == nil {
+		err = runtime.UnmarshalAsJSON(answer, &told)
+	}
+	return told, fail(op, ref, err)
+}
