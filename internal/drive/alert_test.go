@@ -37,7 +37,9 @@ type alarmed struct {
 func newAlarmed(t *testing.T) *alarmed {
 	clock := memory.NewClock(time.Now().UTC().Truncate(time.Second))
 	a := &alarmed{T: t, api: apitest.Client(t), clock: clock, cloud: memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{Start: time.Second}}), counts: metrics.New(clock.Now)}
-	t.Cleanup(func() {
+	kube := kubernetes.NewForConfigOrDie(apitest.Server(t))
+	t.Cleanup(func() { // behind the controller, which has ended by then
+		a.must(kube.EventsV1().Events("default").DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 		for _, kind := range []client.Object{&v1alpha1.PrototypePolicy{}, &v1alpha1.Prototype{}, &corev1.Node{}} {
 			list := &v1alpha1.PrototypeList{}
 			a.must(a.api.List(context.Background(), list))
@@ -172,7 +174,7 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 		a.cloud.AddInstance(frozen, number)
 	}
 	policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
-	policy.Spec.Schedule.Cron = "0 3 1 1 *"
+	policy.Spec.Schedule.Cron, policy.Spec.Rollback.Mode = "0 3 1 1 *", v1alpha1.RollbackOff
 	a.must(a.api.Create(t.Context(), policy))
 	a.run()
 

@@ -61,7 +61,7 @@ func compose(w *world, sign *signer) *Server {
 	version, snapshot, disk := versions{w, rights, content}, snapshots{w, rights, content}, disks{w, content}
 	power := powers{world: w, machines: fleet}
 	all := []noun{
-		group, operations{w}, rights, locked, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rolling{w}, instance, power,
+		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rolling{w}, instance, power,
 	}
 	for _, work := range []map[string]job{w.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), power.work()} {
 		maps.Copy(w.jobs, work)

@@ -26,6 +26,7 @@ type state struct {
 	ScaleSets   map[string]*scaleSet  `json:"scaleSets"`
 	Instances   map[string]*instance  `json:"instances"`
 	Locks       map[string]*lock      `json:"locks"`
+	Balancers   map[string]*balancer  `json:"balancers"`
 	Operations  map[string]*operation `json:"operations"`
 	// Limits that differ from those that were configured, by their name in the usages list.
 	Limits map[string]int64       `json:"limits,omitempty"`
@@ -37,7 +38,7 @@ func newState() *state {
 	return &state{
 		Groups: map[string]*resource{}, Galleries: map[string]*resource{}, Definitions: map[string]*resource{},
 		Versions: map[string]*version{}, Snapshots: map[string]*snapshot{}, Disks: map[string]*disk{},
-		ScaleSets: map[string]*scaleSet{}, Instances: map[string]*instance{}, Locks: map[string]*lock{},
+		ScaleSets: map[string]*scaleSet{}, Instances: map[string]*instance{}, Locks: map[string]*lock{}, Balancers: map[string]*balancer{},
 		Operations: map[string]*operation{}, Shots: map[string][]time.Time{},
 	}
 }
