@@ -213,14 +213,14 @@ func (n *Nodes) Of(pool cloud.PoolID) []*corev1.Node {
 
 // Sum is how a pool's nodes stand, without what each of them says.
 type Sum struct {
-	// Nodes of the pool, and how many of them are Ready.
-	Nodes, Ready int
+	// Nodes of the pool, how many of them are Ready, and how many have only just come.
+	Nodes, Ready, Arriving int
 	// Youngest is when the last one came; zero without nodes.
 	Youngest time.Time
 }
 
 // Sum counts a pool's nodes. It costs next to nothing.
-func (n *Nodes) Sum(pool cloud.PoolID) Sum {
+func (n *Nodes) Sum(pool cloud.PoolID, now time.Time) Sum {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var sum Sum
@@ -230,8 +230,11 @@ func (n *Nodes) Sum(pool cloud.PoolID) Sum {
 	}
 	for _, node := range home.nodes {
 		sum.Nodes++
-		if nodestate.Ready(node) { // which is in its place on a packed node, too
+		switch {
+		case nodestate.Ready(node): // which is in its place on a packed node, too
 			sum.Ready++
+		case nodestate.Arriving(node, now):
+			sum.Arriving++
 		}
 		if at := node.CreationTimestamp.Time; at.After(sum.Youngest) {
 			sum.Youngest = at

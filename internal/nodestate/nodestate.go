@@ -26,6 +26,17 @@ func ReadySince(n *corev1.Node) (since time.Time, ready bool) {
 	return time.Time{}, false
 }
 
+// arrival is for how long a node that was never Ready counts as one that has just come.
+const arrival = time.Hour
+
+// Arriving tells whether a node has come within the last hour and not been Ready yet: its condition is the one that it came with.
+// Both times are in whole seconds.
+func Arriving(n *corev1.Node, now time.Time) bool {
+	changed, ready := ReadySince(n)
+	came := n.CreationTimestamp.Time
+	return !ready && now.Sub(came) < arrival && changed.Sub(came) <= 2*time.Second
+}
+
 // Available tells whether a node takes pods: it is Ready and not cordoned.
 func Available(n *corev1.Node) bool { return Ready(n) && !n.Spec.Unschedulable }
 

@@ -47,6 +47,32 @@ func TestState(t *testing.T) {
 	}
 }
 
+// TestArriving: of those that are not Ready only such as came lately and never were.
+func TestArriving(t *testing.T) {
+	came := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		ready   corev1.ConditionStatus
+		changed time.Duration
+		age     time.Duration
+		want    bool
+	}{
+		"has just come":         {corev1.ConditionFalse, time.Second, time.Minute, true},
+		"its status is to come": {"", -1, time.Second, true},
+		"is Ready":              {corev1.ConditionTrue, time.Second, time.Minute, false},
+		"was Ready":             {corev1.ConditionFalse, 30 * time.Second, time.Minute, false},
+		"has fallen silent":     {corev1.ConditionUnknown, 10 * time.Minute, 20 * time.Minute, false},
+		"came an hour ago":      {corev1.ConditionFalse, time.Second, time.Hour, false},
+	} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(came)}}
+		if test.ready != "" {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: test.ready, LastTransitionTime: metav1.NewTime(came.Add(test.changed))}}
+		}
+		if got := Arriving(n, came.Add(test.age)); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // TestBootOf: a donor that is Ready or no longer, or has booted anew, is another one to whoever waits for it; labels,
 // other conditions and heartbeats are no news.
 func TestBootOf(t *testing.T) {

@@ -76,7 +76,7 @@ func (d *prober) watchAll(ctx context.Context, w *world) {
 	if !able {
 		return
 	}
-	sums := d.sums()
+	sums := d.sums(w.now)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	rulesOf := map[cloud.PoolID]*rules{}
@@ -114,10 +114,10 @@ func (d *prober) watchAll(ctx context.Context, w *world) {
 }
 
 // sums count the nodes of all pools.
-func (d *prober) sums() map[cloud.PoolID]nodecache.Sum {
+func (d *prober) sums(now time.Time) map[cloud.PoolID]nodecache.Sum {
 	sums := map[cloud.PoolID]nodecache.Sum{}
 	for _, id := range d.Nodes.Pools() {
-		sums[id] = d.Nodes.Sum(id)
+		sums[id] = d.Nodes.Sum(id, now)
 	}
 	return sums
 }
@@ -185,8 +185,12 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 	}
 	all := newcomer.Nodes(seen)
 	t.ownOthers, t.ownReady = 0, 0
+	arriving := map[string]bool{}
+	for _, node := range nodes {
+		arriving[node.Name] = nodestate.Arriving(node, now)
+	}
 	for _, n := range all {
-		if n.Version != t.version && n.Name != "" && n.Aside == "" {
+		if n.Version != t.version && n.Name != "" && n.Aside == "" && !arriving[n.Name] {
 			t.ownOthers++
 			if n.Ready {
 				t.ownReady++
@@ -245,12 +249,14 @@ func young(nodes []*corev1.Node, now time.Time, limits probation.Limits) []strin
 	return names
 }
 
-// compare counts the nodes that were built from other images than the pool's version, of this pool and of all others.
+// compare counts the nodes that were built from other images than the pool's version, of this pool and of all others. Those that have
+// only just come are not among them: whether such nodes join is what is asked, and in a small cluster a few of them would be taken
+// for an outage of all.
 func (t *watched) compare(sums map[cloud.PoolID]nodecache.Sum) {
 	t.others, t.ready = t.ownOthers, t.ownReady
 	for id, sum := range sums {
 		if id != t.pool.ID {
-			t.others, t.ready = t.others+sum.Nodes, t.ready+sum.Ready
+			t.others, t.ready = t.others+sum.Nodes-sum.Arriving, t.ready+sum.Ready
 		}
 	}
 }
@@ -450,7 +456,7 @@ func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
 	}
 	var err error
 	if t.instances, err = census.Instances(ctx, o.Pool.ID); err == nil {
-		err = probes.judgeJoins(ctx, r, t, probes.sums(), w.now)
+		err = probes.judgeJoins(ctx, r, t, probes.sums(w.now), w.now)
 	}
 	if err != nil {
 		o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "how its nodes join can't be looked at: " + err.Error()}

@@ -200,6 +200,29 @@ func (s *trust) acknowledge() {
 	}
 }
 
+// TestNewNodesAreNoOutage: in a small cluster nodes that come and never are Ready, of two pools, are not taken for the illness of all,
+// in which nothing is held against anybody: a person is told.
+func TestNewNodesAreNoOutage(t *testing.T) {
+	s := newTrust(t, nil)
+	other := s.stage.pool("pool3", 0, 3)
+	for i := range 8 {
+		pool := []cloud.PoolID{s.pool, other}[i%2]
+		name := fmt.Sprintf("came%d", i)
+		s.node(name, s.cloud.AddInstance(pool, name), func(node *corev1.Node) {
+			node.CreationTimestamp = metav1.NewTime(s.clock.Now())
+			node.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(s.clock.Now())}
+		})
+	}
+	s.decider.Looks.Forget(s.pool)
+	s.decider.Looks.Forget(other)
+	s.decider.Nodes.News()
+	s.last(40)
+	if p := s.probation(); p.State != "JoinsFailEverywhere" || p.Failed != 4 {
+		t.Errorf("%+v", p)
+	}
+	s.degradedFor("JoinsFailEverywhere")
+}
+
 // TestTheImageWasNotTheCause: the next node of the version before fails as well.
 func TestTheImageWasNotTheCause(t *testing.T) {
 	s := newTrust(t, nil)

@@ -66,6 +66,7 @@ func TestProbation(t *testing.T) {
 	away.T = t
 	t.Run("network of all nodes away", func(t *testing.T) { testNetworkAway(t, away) })
 	t.Run("API server away", func(t *testing.T) { testAPIServerAway(t, c, away) })
+	t.Run("network of new nodes away", func(t *testing.T) { testNewNodesAway(t, healthy, away) })
 }
 
 // install makes Kamino's objects and a workload.
@@ -262,6 +263,23 @@ func testAPIServerAway(t *testing.T, c *controllers, g *ground) {
 	g.lasts(patience, g.second)
 	c.cut(false)
 	g.eventually("its nodes have joined", func() bool { return g.probation().Joined == joined+2 })
+	g.staysGood()
+}
+
+// testNewNodesAway: no new node of any pool joins, while those that were there do well. That is said, and a person is asked; and
+// once it is over nothing is gone back from for what happened then.
+func testNewNodesAway(t *testing.T, healthy *neighbour, g *ground) {
+	end, joined := outage(t, kubelet.NewNodes), g.probation().Joined
+	healthy.order(g, 3) // in a row, as others of the version have joined
+	g.eventually("it is said that nodes join nowhere", func() bool {
+		return g.probation().State == string(probation.Everywhere) && g.trouble(v1alpha1.ConditionDegraded) == string(probation.Everywhere)
+	})
+	end()
+	healthy.order(g, 1)
+	g.eventually("the next node has joined", func() bool { return g.probation().Joined == joined+1 })
+	g.staysGood()
+	healthy.order(g, 2)
+	g.eventually("nobody is asked any more", func() bool { return g.probation().Joined == joined+3 && g.trouble(v1alpha1.ConditionDegraded) == "" })
 	g.staysGood()
 }
 
