@@ -29,6 +29,14 @@ func (j Join) couldHave(elsewhere []Join, ahead time.Duration) bool {
 	})
 }
 
+// outdone tells whether a node elsewhere that began no earlier than this one became Ready before this one was late. It went through
+// all that this one did, and so nothing that both need can have been away.
+func (j Join) outdone(elsewhere []Join) bool {
+	return slices.ContainsFunc(elsewhere, func(other Join) bool {
+		return other.Outcome == Joined && !other.Running.Before(j.Running) && !other.Running.Add(other.Took).After(j.late())
+	})
+}
+
 // only tells whether no other pool's node has joined, or not, in the day before.
 func (f Facts) only(at time.Time) bool {
 	return !slices.ContainsFunc(f.Elsewhere, func(other Join) bool {

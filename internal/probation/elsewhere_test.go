@@ -35,7 +35,8 @@ func TestWhatOtherPoolsTell(t *testing.T) {
 	}{
 		"nothing":                                  {nil, Bad},
 		"others joined meanwhile":                  {[]Join{readyAt(3, 6), notReady(Failed, 1)}, Bad},
-		"others began a little earlier":            {[]Join{readyAt(2, 6), notReady(Failed, 1)}, Bad},
+		"others began a little earlier":            {[]Join{readyAt(2, 6), notReady(Failed, 1)}, Alone},
+		"others began with the last one":           {[]Join{readyAt(3, 5), notReady(Failed, 1)}, Bad},
 		"others were Ready before":                 {[]Join{readyAt(-3, -1), notReady(Failed, 1)}, Everywhere},
 		"others had hardly more to do":             {[]Join{readyAt(-8, 3.5), notReady(Failed, 1)}, Everywhere},
 		"only the second one could have":           {[]Join{readyAt(8, 11.5), notReady(Failed, 1)}, Everywhere},

@@ -216,13 +216,13 @@ func fires(judged []Join) []Join {
 	return firesIf(judged, func([]Join, bool) bool { return true })
 }
 
-// row is the rule where something tells that it is not the time's fault: a node of another pool joined when the last of these
-// might have; or they are the first ones and nobody else gets nodes these days; or it lasts longer than most of what befalls a cluster.
+// row is the rule where something tells that it is not the time's fault: a node of another pool that was ordered no earlier than the
+// last of these joined in its time; or they are the first ones and nobody else gets nodes these days; or it lasts longer than most of what befalls a cluster.
 func (f Facts) row(judged []Join) []Join {
 	return firesIf(judged, func(row []Join, first bool) bool {
 		given := row[0].late().Sub(row[0].Running)
 		return row[len(row)-1].Running.Sub(row[0].Running) >= alone*given || first && f.only(row[0].Running) ||
-			row[len(row)-1].couldHave(f.Elsewhere, 0) // of the ones before, an outage may have begun just behind the other's
+			row[len(row)-1].outdone(f.Elsewhere) // of the ones before, an outage may have begun just behind the other's
 	})
 }
 
