@@ -63,6 +63,10 @@ type world struct {
 	// inUse are the versions that nodes of a pool ran when its last capture, retiring, retired versions.
 	inUse    map[cloud.PoolID]map[string]bool
 	retiring map[cloud.PoolID]string
+	// foundOut are the Prototypes whose versions fail their trials, and nextIsBad has the next one be such.
+	foundOut  map[string]bool
+	nextIsBad bool
+	shortages int
 
 	mu                 sync.Mutex // guards random and the counts against calls at the same time
 	released           int
@@ -78,7 +82,7 @@ func levelKey(pool cloud.PoolID, version string) string { return string(pool) + 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), clock: memory.NewClock(start), machines: map[string]*machine{}, levels: map[string]int{},
-		inUse: map[cloud.PoolID]map[string]bool{}, retiring: map[cloud.PoolID]string{},
+		inUse: map[cloud.PoolID]map[string]bool{}, retiring: map[cloud.PoolID]string{}, foundOut: map[string]bool{},
 		kube: fake.NewClientset(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultNamespace}}),
 	}
 	w.cloud = memory.New(memory.Config{Now: w.clock.Now, Latency: memory.Latency{
@@ -100,7 +104,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		}
 	}
 	w.must(w.clean.Create(t.Context(), &v1alpha1.PrototypePolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: policyName, UID: "policy"}, Spec: v1alpha1.PrototypePolicySpec{MaxConcurrent: atOnce, Settings: v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}}},
+		ObjectMeta: metav1.ObjectMeta{Name: policyName, UID: "policy"}, Spec: v1alpha1.PrototypePolicySpec{MaxConcurrent: atOnce},
 	}))
 	w.runKubelets()
 	w.restart()
@@ -119,7 +123,7 @@ func (w *world) must(err error) {
 func (w *world) restart() {
 	w.engine = &capture.Engine{
 		Client: w.api, Kube: w.kube, Cloud: memory.NewFaulty(w.cloud, w.trouble(true)), Image: "kamino:test", MaxConcurrent: 1,
-		PolicyConcurrent: func() int { return w.decider.MaxConcurrent() }, Now: w.clock.Now, Log: logr.Discard(),
+		PolicyConcurrent: func() int { return w.decider.MaxConcurrent() }, Now: w.clock.Now, Log: logr.Discard(), Tryout: witness{w},
 	}
 	provider := memory.NewFaulty(w.cloud, w.trouble(false))
 	w.decider = &policy.Decider{
@@ -295,8 +299,10 @@ func (w *world) runKubelets() {
 	for _, n := range w.allNodes() {
 		known[n.Name] = &n
 	}
+	there := map[string]bool{}
 	for _, m := range w.cloud.World().Instances {
 		name := nodeName(m.ID)
+		there[name] = true
 		n := known[name]
 		if n == nil && m.Power == cloud.PowerRunning {
 			w.join(name, m)
@@ -321,6 +327,11 @@ func (w *world) runKubelets() {
 			w.update(n)
 		} else {
 			w.show(n)
+		}
+	}
+	for name := range known {
+		if !there[name] {
+			w.forget(name)
 		}
 	}
 }
@@ -453,8 +464,12 @@ func (w *world) newest(id cloud.PoolID) cloud.InstanceID {
 }
 
 func (w *world) remove(name string) {
-	m := w.machines[name]
-	w.cloud.RemoveInstance(m.id)
+	w.cloud.RemoveInstance(w.machines[name].id)
+	w.forget(name)
+}
+
+// forget removes the Node of an instance that is gone, with its pods, as the cloud's node controller does.
+func (w *world) forget(name string) {
 	w.must(w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", name))
 	for _, pod := range w.podsOf("default") {
 		if pod.Spec.NodeName == name {

@@ -1,0 +1,111 @@
+package week
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// witness looks at trial nodes: each that is there is a good one, unless its version is among those that are found out.
+type witness struct{ *world }
+
+// Check implements capture.Tryout.
+func (w witness) Check(context.Context, v1alpha1.Settings) (why string, err error) { return "", nil }
+
+// Look implements capture.Tryout.
+func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Sight, error) {
+	sight := trial.Sight{Facts: subject.Facts}
+	for _, n := range w.allNodes() {
+		if !slices.ContainsFunc(subject.Instances, func(m cloud.Instance) bool { return nodeName(m.ID) == n.Name }) {
+			continue
+		}
+		if !n.Spec.Unschedulable {
+			n.Spec.Unschedulable = true
+			w.update(&n)
+		}
+		f := &sight.Facts
+		f.Node, f.Registered, f.Changed = n.Name, ready(&n).LastTransitionTime.Time, ready(&n).LastTransitionTime.Time
+		f.Ready, f.WasReady = ready(&n).Status == corev1.ConditionTrue, true
+		f.IdentityKnown, f.Digest = true, f.Proven
+		f.Network, f.Images = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}
+		f.Job = trial.Measure{Result: trial.Skipped, Says: "none"}
+		if w.foundOut[subject.Prototype.Name] {
+			f.Twins = []string{"its donor"}
+		}
+		sight.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
+	}
+	return sight, nil
+}
+
+// Clean implements capture.Tryout. The Nodes of instances that are gone are the cloud's controller's business here.
+func (w witness) Clean(context.Context, trial.Subject) (left bool, err error) { return false, nil }
+
+// temptFate has the cloud lack capacity for a trial or two, and on the days around the bad one has the next version of some pool be
+// one that its trial finds out. On the bad day and on the last one every pool is to get its version.
+func (w *world) temptFate(day int) {
+	w.nextIsBad = day == badDay-1 || day == badDay+1
+	short := w.random.IntN(3)
+	if day == badDay || day == days {
+		short = 0
+	}
+	w.shortages += short
+	w.cloud.FailTrials(short, "12 of 12 cores are used", true)
+}
+
+// judgeTrials demands that what was found out is quarantined and used by nobody, and that nothing of a trial is left.
+func (w *world) judgeTrials() {
+	if left := w.cloud.World().Trials; len(left) > 0 {
+		w.t.Errorf("trials are left behind: %+v", left)
+	}
+	tried := 0
+	for _, p := range w.prototypes() {
+		failed := p.Status.Failure != nil && p.Status.Failure.Reason == "TrialFailed"
+		if w.foundOut[p.Name] != failed && p.Status.Phase == v1alpha1.PhaseSucceeded {
+			w.t.Errorf("the version of %s is bad, and its capture %s", p.Name, p.Status.Phase)
+		}
+		if t := p.Status.Trial; t != nil {
+			tried++
+		}
+		if !failed {
+			continue
+		}
+		for _, m := range w.cloud.World().Instances {
+			if m.Pool == w.poolOf(&p) && m.BuiltFrom == p.Spec.Version {
+				w.t.Errorf("%s was built from version %s, which failed its trial", m.ID, p.Spec.Version)
+			}
+		}
+	}
+	if tried == 0 || w.shortages == 0 || len(w.foundOut) == 0 {
+		w.t.Errorf("%d trials, %d shortages, %d bad versions: that shows nothing", tried, w.shortages, len(w.foundOut))
+	}
+	w.t.Logf("%d versions tried; for %d trials there was no room, and %d versions were found out", tried, w.shortages, len(w.foundOut))
+}
+
+// wasFoundOut tells whether a pool's version was to fail its trial.
+func (w *world) wasFoundOut(id cloud.PoolID, version string) bool {
+	return slices.ContainsFunc(w.prototypes(), func(p v1alpha1.Prototype) bool {
+		return w.foundOut[p.Name] && p.Spec.Version == version && w.poolOf(&p) == id
+	})
+}
+
+func (w *world) poolOf(p *v1alpha1.Prototype) cloud.PoolID {
+	id, err := w.cloud.PoolOf(cloud.InstanceID(p.Spec.Donor.ProviderID))
+	w.must(err)
+	return id
+}
+
+// trying counts the captures whose versions are being tried.
+func (w *world) trying() int {
+	n := 0
+	for _, p := range w.prototypes() {
+		if p.Status.Phase == v1alpha1.PhaseTrying {
+			n++
+		}
+	}
+	return n
+}
