@@ -27,6 +27,9 @@ const Pause = 24 * time.Hour
 // memory is how old a failure may be for a pool to go back for it: what else was wrong at the time is forgotten by then.
 const memory = 24 * time.Hour
 
+// overdueAfter is how long a node that is awaited must run for somebody to be told that nothing is held against its version.
+const overdueAfter = 30 * time.Minute
+
 // Facts are what is known of a pool and of what surrounds it.
 type Facts struct {
 	Now  time.Time
@@ -139,7 +142,7 @@ func Decide(f Facts) Verdict {
 	judged := judgedOf(f.Joins, f.Current, f.Since)
 	failed := fires(judged)
 	if len(failed) == 0 {
-		return Verdict{State: Watching, Message: f.count()}
+		return f.watch()
 	}
 	state, why := f.frozen()
 	own := f.own(judged, Failed, Waiting)
@@ -163,6 +166,24 @@ func Decide(f Facts) Verdict {
 	return Verdict{Do: GoBack, State: Bad, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the one before"}
 }
 
+// watch is the verdict while nothing speaks against the version. Where nothing can, because the time is held against nobody, that is
+// told as soon as there is a node which it would be held against.
+func (f Facts) watch() Verdict {
+	overdue := 0
+	for _, join := range f.Joins {
+		if join.Version == f.Current && join.Outcome == Waiting && join.Running.After(f.Since) && f.Now.Sub(join.Running) > overdueAfter {
+			overdue++
+		}
+	}
+	if overdue == 0 || !f.unwell() {
+		return Verdict{State: Watching, Message: f.count()}
+	}
+	return Verdict{State: Unwell, Message: fmt.Sprintf("%s, %d of them for more than %s; nothing is held against the version while only %d of %d nodes of other images are Ready",
+		f.count(), overdue, minutes(overdueAfter), f.OthersReady, f.Others)}
+}
+
+func (f Facts) unwell() bool { return f.OthersReady*100 < f.Others*Healthy }
+
 // countertest has the next node of the version that the pool went back to decide about the one that it went back from.
 func countertest(f Facts) Verdict {
 	judged := judgedOf(f.Joins, f.Current, f.WentBack)
@@ -182,7 +203,7 @@ func (f Facts) frozen() (state State, why string) {
 	switch {
 	case f.Others == 0:
 		return NoControl, "there is no node of another image that would tell whether the image is the cause"
-	case f.OthersReady*100 < f.Others*Healthy:
+	case f.unwell():
 		return Unwell, fmt.Sprintf("only %d of %d nodes of other images are Ready, so that something else may be the cause", f.OthersReady, f.Others)
 	case f.Prior == "", f.Prior == f.Current:
 		return NoPrior, "there is no version to go back to"

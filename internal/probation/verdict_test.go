@@ -161,6 +161,10 @@ func TestVerdicts(t *testing.T) {
 		"the first two, and others got nodes two days before": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "J", noon.Add(-50*time.Hour)) }, GoBack, Bad,
 			against + "; version 2026.03.01 is the one before", false},
 		"the first two, and nobody else got a node": {"FF", func(f *Facts) { f.Elsewhere = nil }, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
+		"too many are not Ready for anything to count": {"Jww", func(f *Facts) { f.OthersReady = 7 }, Nothing, Unwell, "of version 2026.03.09 of pool workers 1 nodes have joined, 0 have not, 2 are awaited, " +
+			"2 of them for more than 30 min; nothing is held against the version while only 7 of 10 nodes of other images are Ready", true},
+		"too many are not Ready, and nobody is late": {"Jww", func(f *Facts) { f.OthersReady, f.Now = 7, f.Now.Add(-90*time.Minute) }, Nothing, Watching,
+			"of version 2026.03.09 of pool workers 1 nodes have joined, 0 have not, 2 are awaited", false},
 		"they join now":                     {"JFFFJJJ", nil, Nothing, Watching, "of version 2026.03.09 of pool workers 4 nodes have joined, 3 have not, 0 are awaited", false},
 		"the first two, and they join now":  {"FFJJJF", nil, Nothing, Watching, "of version 2026.03.09 of pool workers 3 nodes have joined, 3 have not, 0 are awaited", false},
 		"some do, and nobody knows of more": {"FFJJFJJ", nil, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
@@ -249,11 +253,12 @@ func TestAFailureMoreIsNeverBetter(t *testing.T) {
 // objection is what a verdict must never be, whatever the facts are; empty if nothing is the matter. It is told from the
 // facts anew, in other words than the decision's.
 func objection(f Facts, v Verdict) string {
-	judged := ""
+	judged, waits := "", false
 	for _, join := range f.Joins {
 		if letter := string(join.Outcome[0]); join.Version == f.Current && join.Running.After(f.Since) && strings.Contains("JF", letter) {
 			judged += letter
 		}
+		waits = waits || join.Version == f.Current && join.Outcome == Waiting
 	}
 	open := f.Suspect != "" && f.Suspect != f.Current && f.Current != ""
 	bad := !open && f.Current != "" && rule.MatchString(judged)
@@ -276,7 +281,7 @@ func objection(f Facts, v Verdict) string {
 		return "it sees nothing to go back to"
 	case v.Do == Nothing && bad && !v.State.Frozen():
 		return "nodes do not join, and nobody is told"
-	case v.State.Frozen() && !bad:
+	case v.State.Frozen() && !bad && !(v.State == Unwell && waits && float64(f.OthersReady)/float64(f.Others) < 0.8):
 		return "it alarms, and the nodes join"
 	case (v.Do == Condemn || v.Do == Absolve) && (!open || v.To != f.Suspect):
 		return "it judges whom nobody suspects"
