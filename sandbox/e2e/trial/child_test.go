@@ -44,7 +44,7 @@ func (t *text) String() string {
 func (g *ground) start(args ...string) *child {
 	g.Helper()
 	c := &child{command: exec.Command(sandbox.Kamino, append(args, "--namespace", g.namespace)...), exited: make(chan struct{})}
-	c.command.Env, c.command.Stdout, c.command.Stderr = sandbox.Env(), &c.said, &c.said
+	c.command.Env, c.command.Stdout, c.command.Stderr = append(sandbox.Env(), g.env...), &c.said, &c.said
 	if err := c.command.Start(); err != nil {
 		g.Fatal(err)
 	}

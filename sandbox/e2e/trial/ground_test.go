@@ -41,6 +41,10 @@ type ground struct {
 	before                      control.Pool
 	nodes                       []machine.Status
 	mark                        time.Time
+	// env of commands, on top of the sandbox's.
+	env []string
+	// job: the trial runs one of the user's.
+	job bool
 }
 
 // newGround makes the ground of a test that runs beside others.
