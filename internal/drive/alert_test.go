@@ -38,16 +38,17 @@ func newAlarmed(t *testing.T) *alarmed {
 	clock := memory.NewClock(time.Now().UTC().Truncate(time.Second))
 	a := &alarmed{T: t, api: apitest.Client(t), clock: clock, cloud: memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{Start: time.Second}}), counts: metrics.New(clock.Now)}
 	kube := kubernetes.NewForConfigOrDie(apitest.Server(t))
+	ctx := context.WithoutCancel(t.Context())
 	t.Cleanup(func() { // behind the controller, which has ended by then
-		a.must(kube.EventsV1().Events("default").DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+		a.must(kube.EventsV1().Events("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 		for _, kind := range []client.Object{&v1alpha1.PrototypePolicy{}, &v1alpha1.Prototype{}, &corev1.Node{}} {
 			list := &v1alpha1.PrototypeList{}
-			a.must(a.api.List(context.Background(), list))
+			a.must(a.api.List(ctx, list))
 			for i := range list.Items {
 				list.Items[i].Finalizers = nil
-				_ = a.api.Update(context.Background(), &list.Items[i])
+				_ = a.api.Update(ctx, &list.Items[i])
 			}
-			a.must(a.api.DeleteAllOf(context.Background(), kind))
+			a.must(a.api.DeleteAllOf(ctx, kind))
 		}
 	})
 	return a
