@@ -62,6 +62,7 @@ var rooms = map[string]room{
 	"internal/restore":      {own: "api cloud cluster history imageversion restore/plan savedrecipe", foreign: kubeClient},
 
 	"internal/cloud":           {},
+	"internal/cloud/aws":       {own: "cloud imageversion", foreign: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 	"internal/cloud/azure":     {own: "cloud imageversion", foreign: "github.com/Azure/azure-sdk-for-go"},
 	"internal/cloud/memory":    {own: "cloud imageversion"},
 	"internal/cloud/registry":  {own: "cloud cloud/azure"},

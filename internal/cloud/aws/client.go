@@ -1,0 +1,129 @@
+package aws
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Config is what a Disks is made of.
+type Config struct {
+	// AWS says how AWS is reached: credentials, endpoint, HTTP client. The region is each resource's own.
+	AWS sdk.Config
+	// Now is the time; time.Now if nil.
+	Now func() time.Time
+}
+
+// Load finds the configuration as every AWS tool does: environment, shared files, web identity, Pod Identity, instance metadata.
+// The SDK's own HTTP client is left in its place, for it alone reads AWS_CA_BUNDLE. Nothing is tried twice by the SDK: whoever calls
+// knows its deadline, and repeats.
+func Load(ctx context.Context) (Config, error) {
+	loaded, err := config.LoadDefaultConfig(ctx, config.WithRetryer(func() sdk.Retryer { return sdk.NopRetryer{} }))
+	if err != nil {
+		return Config{}, &cloud.Error{Kind: cloud.Invalid, Op: "read", Resource: "AWS's configuration", Message: oneLine(err.Error()), Err: err}
+	}
+	return Config{AWS: loaded}, nil
+}
+
+// account is what all calls of one process share.
+type account struct {
+	config Config
+
+	mu      sync.Mutex
+	clients map[string]*ec2.Client
+	// names are what images are called that were seen, by the region and the ID: an image's name never changes.
+	names map[string]string
+	// made are the resources that this process has asked for, by what they were asked for as, and gone those that it has deleted, by
+	// their region and ID: for a while AWS may show the one not yet, and the other still.
+	made map[string]trace
+	gone map[string]time.Time
+}
+
+// trace is what this process has made.
+type trace struct {
+	id string
+	at time.Time
+}
+
+// settled is how long after a change EC2 may still answer as if it had not been made: "a few minutes" at most, by its "Eventual
+// consistency" page.
+const settled = 5 * time.Minute
+
+func newAccount(c Config) *account {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &account{config: c, clients: map[string]*ec2.Client{}, names: map[string]string{}, made: map[string]trace{}, gone: map[string]time.Time{}}
+}
+
+// in is the client of a region.
+func (a *account) in(region string) *ec2.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	client := a.clients[region]
+	if client == nil {
+		client = ec2.NewFromConfig(a.config.AWS, func(o *ec2.Options) { o.Region, o.Retryer = region, sdk.NopRetryer{} })
+		a.clients[region] = client
+	}
+	return client
+}
+
+// remember that something was asked for, and got the ID.
+func (a *account) remember(as, id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.made[as] = trace{id, a.config.Now()}
+}
+
+// lately is the ID of what this process asked for a short time ago, unless it has deleted it since; empty if there is none.
+func (a *account) lately(as string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t, found := a.made[as]
+	if found && a.config.Now().Sub(t.at) > settled {
+		delete(a.made, as)
+		return ""
+	}
+	return t.id
+}
+
+// bury notes that something was deleted.
+func (a *account) bury(region, id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone[region+"/"+id] = a.config.Now()
+	for as, t := range a.made {
+		if t.id == id {
+			delete(a.made, as)
+		}
+	}
+}
+
+// buried tells whether this process deleted it a short time ago.
+func (a *account) buried(region, id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, found := a.gone[region+"/"+id]
+	if found && a.config.Now().Sub(at) > settled {
+		delete(a.gone, region+"/"+id)
+		return false
+	}
+	return found
+}
+
+// Disks implements cloud.Disks, cloud.LineShelf and, as far as calls can be tried, cloud.LineAuditor's preflight.
+type Disks struct{ *account }
+
+var _ interface {
+	cloud.Disks
+	cloud.LineShelf
+} = (*Disks)(nil)
+
+// NewDisks makes the half of AWS that instances, snapshots and images belong to. It asks nobody.
+func NewDisks(c Config) *Disks { return &Disks{newAccount(c)} }

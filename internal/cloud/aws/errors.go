@@ -1,0 +1,139 @@
+package aws
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// kindByCode is what EC2's error codes mean. The end of the code and the status decide for every other one.
+// Source: "Error codes for the Amazon EC2 API" and "Common Errors" of the AWS APIs.
+var kindByCode = map[string]cloud.Kind{
+	"UnauthorizedOperation": cloud.Denied, "AccessDenied": cloud.Denied, "AccessDeniedException": cloud.Denied,
+	"OptInRequired": cloud.Denied, "Blocked": cloud.Denied,
+	"AuthFailure": cloud.Unauthenticated, "InvalidClientTokenId": cloud.Unauthenticated, "UnrecognizedClientException": cloud.Unauthenticated,
+	"SignatureDoesNotMatch": cloud.Unauthenticated, "IncompleteSignature": cloud.Unauthenticated, "MissingAuthenticationToken": cloud.Unauthenticated,
+	"ExpiredToken": cloud.Unauthenticated, "ExpiredTokenException": cloud.Unauthenticated, "RequestExpired": cloud.Unauthenticated,
+	"RequestLimitExceeded": cloud.Throttled, "Throttling": cloud.Throttled, "ThrottlingException": cloud.Throttled,
+	"SnapshotCreationPerVolumeRateExceeded": cloud.Throttled, "ConcurrentSnapshotLimitExceeded": cloud.Throttled,
+	"AMIQuotaExceeded": cloud.QuotaExceeded, "ResourceCountExceeded": cloud.QuotaExceeded,
+	"IncorrectInstanceState": cloud.Conflict, "IncorrectState": cloud.Conflict, "InvalidAMIName.Duplicate": cloud.Conflict,
+	"InvalidSnapshot.InUse": cloud.Conflict, "InvalidSnapshot.NotReady": cloud.Conflict,
+	"InsufficientInstanceCapacity": cloud.Unavailable, "InsufficientCapacity": cloud.Unavailable, "InsufficientHostCapacity": cloud.Unavailable,
+	"InternalError": cloud.Unavailable, "InternalFailure": cloud.Unavailable, "ServiceUnavailable": cloud.Unavailable, "Unavailable": cloud.Unavailable,
+}
+
+// kindOf reads a code that the table does not know.
+func kindOf(code string, status int) cloud.Kind {
+	switch kind, known := kindByCode[code]; {
+	case known:
+		return kind
+	case strings.HasSuffix(code, ".NotFound"):
+		return cloud.NotFound
+	case strings.HasSuffix(code, "LimitExceeded"):
+		return cloud.QuotaExceeded
+	case status == http.StatusUnauthorized:
+		return cloud.Unauthenticated
+	case status == http.StatusForbidden:
+		return cloud.Denied
+	case status == http.StatusNotFound:
+		return cloud.NotFound
+	case status == http.StatusTooManyRequests:
+		return cloud.Throttled
+	case status == 0, status == http.StatusRequestTimeout, status >= http.StatusInternalServerError:
+		return cloud.Unavailable
+	default:
+		return cloud.Invalid
+	}
+}
+
+// fail turns what the SDK returned into the contract's error. It returns nil for nil, and one of ours as it is.
+func fail(op string, resource fmt.Stringer, err error) error {
+	var ours *cloud.Error
+	if err == nil || errors.As(err, &ours) {
+		return err
+	}
+	out := &cloud.Error{Op: op, Resource: resource.String(), Err: err}
+	var said smithy.APIError
+	var authority x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &said):
+		out.Code, out.Message = said.ErrorCode(), oneLine(said.ErrorMessage())
+		var response *smithyhttp.ResponseError
+		status := 0
+		if errors.As(err, &response) {
+			status = response.HTTPStatusCode()
+			out.RetryAfter = retryAfter(response)
+		}
+		out.Kind = kindOf(out.Code, status)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		out.Kind, out.Message = cloud.Unavailable, "given up while waiting for AWS: "+oneLine(err.Error())
+	case errors.As(err, &authority):
+		out.Kind, out.Message = cloud.Unavailable, "the server's certificate is not trusted: name its CA in AWS_CA_BUNDLE, or check the proxy"
+	case strings.Contains(err.Error(), "get identity") || strings.Contains(err.Error(), "refresh cached credentials"): // no type tells it
+		out.Kind, out.Message = cloud.Unauthenticated, "no AWS credential was found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile in AWS_PROFILE, "+
+			"or run where a role is given (IRSA, Pod Identity, an instance profile)"
+	default:
+		out.Kind, out.Message = cloud.Unavailable, "AWS cannot be reached: "+oneLine(err.Error())
+	}
+	out.Message += remedyOf(out)
+	return out
+}
+
+// remedyOf is what to do about an answer of AWS's, for those whose text does not say it.
+func remedyOf(e *cloud.Error) string {
+	switch {
+	case e.Kind == cloud.Denied && strings.Contains(e.Message, "explicit deny"):
+		return "; an explicit deny, in a service control policy or a permissions boundary, is above every policy of the account: have who owns it make an exception"
+	case e.Kind == cloud.Denied:
+		return "; allow the action in the IAM policy of the credential"
+	case e.Kind == cloud.Unauthenticated && e.Code != "":
+		return "; get a new credential, or check this machine's clock"
+	case e.Kind == cloud.QuotaExceeded:
+		return "; ask AWS for a larger quota, or free what is not needed"
+	}
+	return ""
+}
+
+// retryAfter reads the header of that name, in seconds; zero if absent.
+func retryAfter(response *smithyhttp.ResponseError) time.Duration {
+	if response.Response == nil {
+		return 0
+	}
+	if s, err := strconv.Atoi(response.Response.Header.Get("Retry-After")); err == nil && s > 0 {
+		return time.Duration(s) * time.Second
+	}
+	return 0
+}
+
+// isCode tells whether an SDK error carries one of the codes.
+func isCode(err error, codes ...string) bool {
+	var said smithy.APIError
+	if !errors.As(err, &said) {
+		return false
+	}
+	for _, code := range codes {
+		if said.ErrorCode() == code {
+			return true
+		}
+	}
+	return false
+}
+
+// isNotFound tells whether an SDK error says that the resource is not there.
+func isNotFound(err error) bool {
+	var said smithy.APIError
+	return errors.As(err, &said) && strings.HasSuffix(said.ErrorCode(), ".NotFound")
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,273 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// versionRef is a version of a line, for sentences.
+type versionRef cloud.LineRef
+
+func (r versionRef) String() string { return "image " + imageName(cloud.LineRef(r)) }
+
+func (r versionRef) key() string { return r.Line.Place + "/image/" + imageName(cloud.LineRef(r)) }
+
+// Latest implements cloud.Disks. No image of AWS's means the latest one.
+func (p *Disks) Latest(context.Context, cloud.Line, string) (string, error) { return "", nil }
+
+// Image implements cloud.Disks.
+func (p *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, error) {
+	im, err := p.image(ctx, ref)
+	if err != nil {
+		return cloud.Image{}, err
+	}
+	if im == nil {
+		out := cloud.Image{Version: ref.Version}
+		if p.lately(versionRef(ref).key()) != "" {
+			out.ID, out.State = p.ImageID(ref), cloud.Pending
+		}
+		return out, nil
+	}
+	return p.imageOf(ref, *im), nil
+}
+
+// image is the version's image as AWS tells it; nil if it shows none. An image of its name that is not Kamino's is a Conflict.
+func (p *Disks) image(ctx context.Context, ref cloud.LineRef) (*types.Image, error) {
+	all, err := p.images(ctx, ref.Line.Place, versionRef(ref), types.Filter{Name: sdk.String("name"), Values: []string{imageName(ref)}})
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	// One that has failed does not keep its name, so that there may be another.
+	slices.SortStableFunc(all, func(a, b types.Image) int { return cmp.Compare(rank(a), rank(b)) })
+	if im := all[0]; tagOf(im.Tags, tagLine) != short(ref.Line.Name, maxTagValue) {
+		return nil, &cloud.Error{Kind: cloud.Conflict, Op: "look at", Resource: versionRef(ref).String(),
+			Message: fmt.Sprintf("%s has this name and is not an image of Kamino's for this pool: rename it by copying it, or deregister it", sdk.ToString(im.ImageId))}
+	}
+	return &all[0], nil
+}
+
+func rank(im types.Image) int {
+	if imageState(im) == cloud.Failed {
+		return 1
+	}
+	return 0
+}
+
+// images lists own images of a region, a page after the other, without those that are deregistered, which show for a while.
+func (a *account) images(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Image, error) {
+	pages := ec2.NewDescribeImagesPaginator(a.in(region), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []types.Filter{filter}})
+	var all []types.Image
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fail("look at", of, err)
+		}
+		for _, im := range page.Images {
+			if im.State != types.ImageStateDeregistered && !a.buried(region, sdk.ToString(im.ImageId)) {
+				all = append(all, im)
+			}
+		}
+	}
+	return all, nil
+}
+
+// imageOf reads an image as AWS tells it.
+func (p *Disks) imageOf(ref cloud.LineRef, im types.Image) cloud.Image {
+	out := cloud.Image{Version: ref.Version, ID: p.ImageID(ref), State: imageState(im), Tags: tagsOf(im.Tags)}
+	out.CreatedAt, _ = time.Parse("2006-01-02T15:04:05.000Z", sdk.ToString(im.CreationDate))
+	for _, d := range im.BlockDeviceMappings {
+		if d.Ebs != nil && sdk.ToString(d.DeviceName) == sdk.ToString(im.RootDeviceName) {
+			out.SizeGB = sdk.ToInt32(d.Ebs.VolumeSize)
+		}
+	}
+	switch out.State {
+	case cloud.Complete:
+		out.Percent = 100
+	case cloud.Failed:
+		out.Error = "AWS gave no reason"
+		if im.StateReason != nil {
+			out.Error = oneLine(sdk.ToString(im.StateReason.Message))
+		}
+	case cloud.Absent, cloud.Pending, cloud.Deleting:
+	}
+	return out
+}
+
+// imageState reads an image's state. A disabled one can't be launched, and was disabled by a person.
+func imageState(im types.Image) cloud.State {
+	switch im.State {
+	case types.ImageStateAvailable:
+		return cloud.Complete
+	case types.ImageStateFailed, types.ImageStateError, types.ImageStateInvalid, types.ImageStateDisabled:
+		return cloud.Failed
+	case types.ImageStateDeregistered:
+		return cloud.Absent
+	default:
+		return cloud.Pending
+	}
+}
+
+// Images implements cloud.Disks.
+func (p *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, error) {
+	all, err := p.images(ctx, line.Place, region(line.Place), types.Filter{Name: sdk.String("tag:" + tagLine), Values: []string{short(line.Name, maxTagValue)}})
+	if err != nil {
+		return nil, err
+	}
+	var out []cloud.Image
+	for _, im := range all {
+		ref := cloud.LineRef{Line: line, Version: tagOf(im.Tags, tagVersion)}
+		if sdk.ToString(im.Name) == imageName(ref) { // else somebody has given a copy these tags
+			out = append(out, p.imageOf(ref, im))
+		}
+	}
+	slices.SortFunc(out, func(a, b cloud.Image) int { return imageversion.Compare(a.Version, b.Version) })
+	return out, nil
+}
+
+// EnsureImage implements cloud.Disks. RegisterImage takes no client token: the name is the lock.
+func (p *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
+	found, err := p.Image(ctx, spec.LineRef)
+	if err != nil || found.State != cloud.Absent {
+		return found, err
+	}
+	of := versionRef(spec.LineRef)
+	in, id, ok := parseSnapshot(spec.SnapshotID)
+	if !ok || in != spec.Line.Place {
+		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(), Message: fmt.Sprintf("%q is not a snapshot in %s", spec.SnapshotID, spec.Line.Place)}
+	}
+	client := p.in(in)
+	snapshots, err := client.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
+	if err != nil {
+		return cloud.Image{}, fail("look at the snapshot of", of, err)
+	}
+	like, err := machine{}, fmt.Errorf("it is not there")
+	for _, s := range snapshots.Snapshots {
+		like, err = machineOf(tagOf(s.Tags, tagMachine))
+	}
+	if err != nil {
+		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
+			Message: fmt.Sprintf("the tag %s of snapshot %s does not tell what machine the disk is of (%s): capture again", tagMachine, id, err)}
+	}
+	made, err := client.RegisterImage(ctx, like.registration(spec.LineRef, id, toTags(spec.Tags, map[string]string{
+		tagLine: spec.Line.Name, tagVersion: spec.Version, tagName: imageName(spec.LineRef),
+	})))
+	switch {
+	case isCode(err, "InvalidAMIName.Duplicate"): // somebody was faster, and it does not show yet
+		return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.LineRef), State: cloud.Pending}, nil
+	case err != nil:
+		return cloud.Image{}, fail("make", of, err)
+	}
+	p.remember(of.key(), sdk.ToString(made.ImageId))
+	return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.LineRef), State: cloud.Pending, Tags: spec.Tags}, nil
+}
+
+// TagImage implements cloud.Disks.
+func (p *Disks) TagImage(ctx context.Context, ref cloud.LineRef, tags map[string]string) error {
+	im, err := p.image(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if im == nil {
+		return &cloud.Error{Kind: cloud.NotFound, Op: "tag", Resource: versionRef(ref).String(), Message: "there is no such image"}
+	}
+	set, gone := map[string]string{}, []types.Tag(nil)
+	for key, value := range tags {
+		if value == "" {
+			gone = append(gone, types.Tag{Key: sdk.String(key)})
+		} else {
+			set[key] = value
+		}
+	}
+	client, on := p.in(ref.Line.Place), []string{sdk.ToString(im.ImageId)}
+	if len(set) > 0 {
+		if _, err := client.CreateTags(ctx, &ec2.CreateTagsInput{Resources: on, Tags: toTags(set, nil)}); err != nil {
+			return fail("tag", versionRef(ref), err)
+		}
+	}
+	if len(gone) > 0 {
+		if _, err := client.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: on, Tags: gone}); err != nil {
+			return fail("tag", versionRef(ref), err)
+		}
+	}
+	return nil
+}
+
+// DeleteImage implements cloud.Disks. The snapshot goes with the image if it was handed over to it, and AWS keeps one that backs
+// another image, too. One that a capture still holds stays for that.
+func (p *Disks) DeleteImage(ctx context.Context, ref cloud.LineRef) error {
+	im, err := p.image(ctx, ref)
+	if err != nil || im == nil {
+		return err
+	}
+	of, client := versionRef(ref), p.in(ref.Line.Place)
+	handed, err := p.handedOver(ctx, ref, *im)
+	if err != nil {
+		return err
+	}
+	_, err = client.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: im.ImageId, DeleteAssociatedSnapshots: sdk.Bool(handed)})
+	if err != nil && !isNotFound(err) && !isCode(err, "InvalidAMIID.Unavailable") {
+		return fail("delete", of, err)
+	}
+	p.bury(ref.Line.Place, sdk.ToString(im.ImageId))
+	return nil
+}
+
+// handedOver tells whether the snapshots behind an image are its own.
+func (p *Disks) handedOver(ctx context.Context, ref cloud.LineRef, im types.Image) (bool, error) {
+	var ids []string
+	for _, d := range im.BlockDeviceMappings {
+		if d.Ebs != nil && d.Ebs.SnapshotId != nil {
+			ids = append(ids, *d.Ebs.SnapshotId)
+		}
+	}
+	if len(ids) == 0 {
+		return false, nil
+	}
+	out, err := p.in(ref.Line.Place).DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: ids})
+	if isNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fail("look at the snapshots of", versionRef(ref), err)
+	}
+	return !slices.ContainsFunc(out.Snapshots, func(s types.Snapshot) bool { return tagOf(s.Tags, tagBacks) == "" }), nil
+}
+
+// written is how an image that AWS names by its ID is written: by region and name if it is one of ours, else as it is. That of an
+// image that is gone stays unknown, and is written as it is.
+func (p *Disks) written(ctx context.Context, in, id string) (string, error) {
+	p.mu.Lock()
+	known, found := p.names[in+"/"+id]
+	p.mu.Unlock()
+	if found || id == "" {
+		return cmp.Or(known, id), nil
+	}
+	out, err := p.in(in).DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
+	if isNotFound(err) || isCode(err, "InvalidAMIID.Unavailable") {
+		return id, nil
+	}
+	if err != nil {
+		return "", fail("look at", region(in), err)
+	}
+	text := id
+	for _, im := range out.Images {
+		ref := cloud.LineRef{Line: cloud.Line{Place: in, Name: tagOf(im.Tags, tagLine)}, Version: tagOf(im.Tags, tagVersion)}
+		if ref.Line.Name != "" && sdk.ToString(im.Name) == imageName(ref) {
+			text = p.ImageID(ref)
+		}
+	}
+	p.mu.Lock()
+	p.names[in+"/"+id] = text
+	p.mu.Unlock()
+	return text, nil
+}

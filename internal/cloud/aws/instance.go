@@ -1,0 +1,150 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// SameInstance implements cloud.Disks. An instance's ID is unique in its region, and zone and case are part of none.
+func (p *Disks) SameInstance(a, b cloud.InstanceID) bool {
+	x, errX := parseInstance(a)
+	y, errY := parseInstance(b)
+	if errX != nil || errY != nil {
+		return a == b
+	}
+	return x.region == y.region && x.id == y.id
+}
+
+// Instance implements cloud.Disks. The image of an own line costs one request more, once for each image.
+func (p *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	m, err := p.machine(ctx, ref)
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	image, err := p.written(ctx, ref.region, sdk.ToString(m.ImageId))
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	return cloud.Instance{
+		ID: id, Power: powerOf(m), Image: image, CreatedAt: launchedAt(m), Refusals: refusalsOf(ref, m),
+		Removing: stateOf(m) == types.InstanceStateNameShuttingDown,
+	}, nil
+}
+
+// machine reads an instance. One that is terminated shows for about an hour, and is not there.
+func (a *account) machine(ctx context.Context, ref instance) (types.Instance, error) {
+	out, err := a.in(ref.region).DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{ref.id}})
+	if err != nil {
+		return types.Instance{}, fail("look at", ref, err)
+	}
+	for _, reservation := range out.Reservations {
+		for _, m := range reservation.Instances {
+			if sdk.ToString(m.InstanceId) == ref.id && stateOf(m) != types.InstanceStateNameTerminated {
+				return m, nil
+			}
+		}
+	}
+	return types.Instance{}, &cloud.Error{Kind: cloud.NotFound, Op: "look at", Resource: ref.String(), Message: "there is no such instance in " + ref.region}
+}
+
+func stateOf(m types.Instance) types.InstanceStateName {
+	if m.State == nil {
+		return ""
+	}
+	return m.State.Name
+}
+
+// powerOf reads an instance's state. Source: "Amazon EC2 instance state changes".
+func powerOf(m types.Instance) cloud.Power {
+	switch stateOf(m) {
+	case types.InstanceStateNameRunning:
+		return cloud.PowerRunning
+	case types.InstanceStateNamePending:
+		return cloud.PowerStarting
+	case types.InstanceStateNameStopped, types.InstanceStateNameTerminated:
+		return cloud.PowerStopped
+	case types.InstanceStateNameStopping, types.InstanceStateNameShuttingDown:
+		return cloud.PowerStopping
+	default:
+		return cloud.PowerUnknown
+	}
+}
+
+// refusalsOf says why an instance cannot be captured, as far as it shows itself.
+func refusalsOf(ref instance, m types.Instance) []cloud.Refusal {
+	var found []cloud.Refusal
+	if m.InstanceLifecycle == types.InstanceLifecycleTypeSpot {
+		found = append(found, cloud.Refuse("SpotInstance", fmt.Sprintf("%s is a spot instance, which AWS may end while it is stopped or refuse to start again", ref), "capture a node of an on-demand instance"))
+	}
+	if m.RootDeviceType == types.DeviceTypeInstanceStore {
+		found = append(found, cloud.Refuse("InstanceStoreRoot", fmt.Sprintf("%s has its root disk on an instance store, which goes when it stops and cannot be copied", ref), "use an image whose root is an EBS volume"))
+	}
+	if m.Platform == types.PlatformValuesWindows {
+		found = append(found, cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", ref), "leave this pool out"))
+	}
+	for _, code := range m.ProductCodes {
+		if code.ProductCodeType == types.ProductCodeValuesMarketplace {
+			found = append(found, cloud.Refuse("MarketplaceImage", fmt.Sprintf("%s was built from a Marketplace image (product code %s), and an image registered from its disk would lose that",
+				ref, sdk.ToString(code.ProductCodeId)), "use an image without a product code"))
+		}
+	}
+	return found
+}
+
+// EnsureStopped implements cloud.Disks.
+func (p *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	return p.turn(ctx, id, cloud.PowerRunning, func(client *ec2.Client, ref instance) (cloud.Power, error) {
+		out, err := client.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{ref.id}})
+		if err != nil {
+			return cloud.PowerRunning, fail("stop", ref, err)
+		}
+		return after(out.StoppingInstances, cloud.PowerStopping), nil
+	})
+}
+
+// EnsureStarted implements cloud.Disks. Where AWS has no room for the instance, that is Unavailable, and the same call may work later.
+func (p *Disks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+	return p.turn(ctx, id, cloud.PowerStopped, func(client *ec2.Client, ref instance) (cloud.Power, error) {
+		out, err := client.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{ref.id}})
+		if err != nil {
+			return cloud.PowerStopped, fail("start", ref, err)
+		}
+		return after(out.StartingInstances, cloud.PowerStarting), nil
+	})
+}
+
+// turn changes the power of an instance that is in one state, and leaves every other one to go on.
+func (p *Disks) turn(ctx context.Context, id cloud.InstanceID, from cloud.Power, change func(*ec2.Client, instance) (cloud.Power, error)) (cloud.Power, error) {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return cloud.PowerUnknown, err
+	}
+	m, err := p.machine(ctx, ref)
+	if err != nil {
+		return cloud.PowerUnknown, err
+	}
+	if power := powerOf(m); power != from {
+		return power, nil
+	}
+	return change(p.in(ref.region), ref)
+}
+
+// after is the state that AWS says the instance is in now.
+func after(changes []types.InstanceStateChange, otherwise cloud.Power) cloud.Power {
+	for _, change := range changes {
+		if change.CurrentState != nil {
+			return powerOf(types.Instance{State: change.CurrentState})
+		}
+	}
+	return otherwise
+}

@@ -1,0 +1,108 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// PreflightDisk implements cloud.Disks. What may be asked for without being done is tried by a dry run, which every call of EC2's has:
+// its answer is DryRunOperation where the call would have gone through.
+func (p *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
+	ref, err := parseInstance(spec.Instance)
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.machine(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	found := refusalsOf(ref, m)
+	settings, err := p.settings(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, settings...)
+	image, err := p.Image(ctx, spec.LineRef)
+	if err != nil {
+		return nil, err
+	}
+	if image.State != cloud.Absent {
+		found = append(found, cloud.Refuse("VersionExists", fmt.Sprintf("version %s of %s exists", spec.Version, spec.Line.Name), "name another version"))
+	}
+	root := rootOf(m)
+	if root == nil {
+		return found, nil
+	}
+	denied, err := p.denied(ctx, ref, sdk.ToString(root.VolumeId), spec.LineRef, m)
+	return append(found, denied...), err
+}
+
+// settings are those of the instance that stand in the way, which only a request for each tells.
+func (p *Disks) settings(ctx context.Context, ref instance) ([]cloud.Refusal, error) {
+	client := p.in(ref.region)
+	off, err := client.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: sdk.String(ref.id), Attribute: types.InstanceAttributeNameInstanceInitiatedShutdownBehavior})
+	if err != nil {
+		return nil, fail("look at the shutdown behavior of", ref, err)
+	}
+	kept, err := client.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: sdk.String(ref.id), Attribute: types.InstanceAttributeNameDisableApiStop})
+	if err != nil {
+		return nil, fail("look at the stop protection of", ref, err)
+	}
+	var found []cloud.Refusal
+	if b := off.InstanceInitiatedShutdownBehavior; b != nil && sdk.ToString(b.Value) == string(types.ShutdownBehaviorTerminate) {
+		found = append(found, cloud.Refuse("ShutdownTerminates", fmt.Sprintf("%s is terminated when its system powers off", ref), "set its shutdown behavior, and that of its launch template, to stop"))
+	}
+	if b := kept.DisableApiStop; b != nil && sdk.ToBool(b.Value) {
+		found = append(found, cloud.Refuse("StopProtected", fmt.Sprintf("%s is protected from being stopped", ref), "switch its stop protection off, or capture another node"))
+	}
+	return found, nil
+}
+
+// denied tries what a capture does, without doing it.
+func (p *Disks) denied(ctx context.Context, ref instance, volume string, version cloud.LineRef, m types.Instance) ([]cloud.Refusal, error) {
+	client, try := p.in(ref.region), sdk.Bool(true)
+	attempts := []struct {
+		action string
+		do     func() error
+	}{
+		{"ec2:StopInstances", func() error {
+			_, err := client.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{ref.id}, DryRun: try})
+			return err
+		}},
+		{"ec2:StartInstances", func() error {
+			_, err := client.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{ref.id}, DryRun: try})
+			return err
+		}},
+		{"ec2:CreateSnapshot", func() error {
+			_, err := client.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{VolumeId: sdk.String(volume), DryRun: try})
+			return err
+		}},
+		{"ec2:RegisterImage", func() error {
+			// Of a snapshot that cannot be: who may not do it is told so before anybody looks at that.
+			like := machine{Architecture: string(m.Architecture), Root: sdk.ToString(m.RootDeviceName)}
+			in := like.registration(version, "snap-00000000000000000", nil)
+			in.TagSpecifications, in.DryRun = nil, try
+			_, err := client.RegisterImage(ctx, in)
+			return err
+		}},
+	}
+	var found []cloud.Refusal
+	for _, attempt := range attempts {
+		err := fail("try "+attempt.action+" on", ref, attempt.do())
+		switch {
+		case err == nil || cloud.KindOf(err) != cloud.Denied:
+			if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled || kind == cloud.Unavailable && !isCode(err, "DryRunOperation") {
+				return nil, err
+			}
+		default:
+			found = append(found, cloud.Refuse("PermissionMissing", fmt.Sprintf("the credential may not do %s on %s", attempt.action, ref), "allow it in its IAM policy"))
+		}
+	}
+	return found, nil
+}

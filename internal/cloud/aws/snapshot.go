@@ -1,0 +1,175 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// snapshotRef names a snapshot by what it was asked for as, in its region.
+type snapshotRef struct{ region, name string }
+
+func (r snapshotRef) String() string { return "snapshot " + r.name }
+
+func (r snapshotRef) key() string { return r.region + "/snapshot/" + r.name }
+
+// Snapshot implements cloud.Disks.
+func (p *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
+	owner, err := parseInstance(id)
+	if err != nil {
+		return cloud.Snapshot{}, err
+	}
+	ref := snapshotRef{owner.region, name}
+	all, err := p.called(ctx, ref)
+	switch {
+	case err != nil:
+		return cloud.Snapshot{}, err
+	case len(all) > 0:
+		return p.snapshotOf(ref.region, name, all[0]), nil
+	}
+	if made := p.lately(ref.key()); made != "" {
+		return cloud.Snapshot{Name: name, ID: snapshotID(ref.region, made), State: cloud.Pending}, nil
+	}
+	return cloud.Snapshot{Name: name}, nil
+}
+
+// called are the snapshots of that name, the oldest first: it counts, if two processes made one each.
+func (a *account) called(ctx context.Context, ref snapshotRef) ([]types.Snapshot, error) {
+	all, err := a.snapshots(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagSnapshot), Values: []string{short(ref.name, maxTagValue)}})
+	slices.SortFunc(all, func(x, y types.Snapshot) int {
+		return cmp.Or(sdk.ToTime(x.StartTime).Compare(sdk.ToTime(y.StartTime)), cmp.Compare(sdk.ToString(x.SnapshotId), sdk.ToString(y.SnapshotId)))
+	})
+	return all, err
+}
+
+// snapshots lists own snapshots of a region, a page after the other.
+func (a *account) snapshots(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Snapshot, error) {
+	pages := ec2.NewDescribeSnapshotsPaginator(a.in(region), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}})
+	var all []types.Snapshot
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fail("look at", of, err)
+		}
+		all = append(all, page.Snapshots...)
+	}
+	return all, nil
+}
+
+// snapshotOf reads a snapshot as AWS tells it.
+func (a *account) snapshotOf(region, name string, s types.Snapshot) cloud.Snapshot {
+	out := cloud.Snapshot{Name: name, ID: snapshotID(region, sdk.ToString(s.SnapshotId)), State: snapshotState(s), Tags: tagsOf(s.Tags)}
+	if a.buried(region, sdk.ToString(s.SnapshotId)) {
+		out.State = cloud.Deleting // and AWS does not show it yet
+	}
+	if out.State == cloud.Failed {
+		out.Error = cmp.Or(oneLine(sdk.ToString(s.StateMessage)), "AWS gave no reason; a key that may not be used is a common one")
+	}
+	return out
+}
+
+// snapshotState reads a snapshot's state. What is in the recycle bin, or being brought back from it or from the archive, is of no use.
+func snapshotState(s types.Snapshot) cloud.State {
+	switch s.State {
+	case types.SnapshotStateCompleted:
+		return cloud.Complete
+	case types.SnapshotStatePending:
+		return cloud.Pending
+	case types.SnapshotStateError, types.SnapshotStateRecoverable, types.SnapshotStateRecovering:
+		return cloud.Failed
+	default:
+		return cloud.Pending
+	}
+}
+
+// EnsureSnapshot implements cloud.Disks. CreateSnapshot takes no client token: what has the name counts, and what this process has
+// asked for a moment ago, for a new snapshot may not show yet.
+func (p *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+	owner, err := parseInstance(spec.Instance)
+	if err != nil {
+		return cloud.Snapshot{}, err
+	}
+	found, err := p.Snapshot(ctx, spec.Instance, spec.Name)
+	if err != nil || found.State != cloud.Absent {
+		return found, err
+	}
+	m, err := p.machine(ctx, owner)
+	if err != nil {
+		return cloud.Snapshot{}, err
+	}
+	ref, root := snapshotRef{owner.region, spec.Name}, rootOf(m)
+	if root == nil {
+		return cloud.Snapshot{}, &cloud.Error{Kind: cloud.Unsupported, Op: "make", Resource: ref.String(),
+			Message: fmt.Sprintf("the root disk of %s is no EBS volume: only such can be copied", owner)}
+	}
+	like, err := p.describe(ctx, owner, m, sdk.ToString(root.VolumeId))
+	if err != nil {
+		return cloud.Snapshot{}, err
+	}
+	made, err := p.in(ref.region).CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
+		VolumeId: root.VolumeId, Description: sdk.String("Kamino's, of the node's root disk"),
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: toTags(spec.Tags, map[string]string{
+			tagSnapshot: spec.Name, tagName: spec.Name, tagMachine: like.String(),
+		})}},
+	})
+	if err != nil {
+		return cloud.Snapshot{}, fail("make", ref, err)
+	}
+	p.remember(ref.key(), sdk.ToString(made.SnapshotId))
+	return cloud.Snapshot{Name: spec.Name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Tags: tagsOf(made.Tags)}, nil
+}
+
+// DeleteSnapshot implements cloud.Disks. An image stays backed by its snapshot: then the snapshot is the image's from now on, and goes
+// with it.
+func (p *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
+	owner, err := parseInstance(id)
+	if err != nil {
+		return err
+	}
+	ref := snapshotRef{owner.region, name}
+	all, err := p.called(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if made := p.lately(ref.key()); len(all) == 0 && made != "" {
+		all = []types.Snapshot{{SnapshotId: sdk.String(made)}}
+	}
+	for _, s := range all {
+		if err := p.deleteSnapshot(ctx, ref.region, sdk.ToString(s.SnapshotId), ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteSnapshot deletes one, or hands it over to the images that it backs.
+func (a *account) deleteSnapshot(ctx context.Context, region, id string, of fmt.Stringer) error {
+	client := a.in(region)
+	_, err := client.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
+	switch {
+	case err == nil, isNotFound(err):
+		a.bury(region, id)
+		return nil
+	case !isCode(err, "InvalidSnapshot.InUse"):
+		return fail("delete", of, err)
+	}
+	if _, err := client.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagBacks: "true"})}); err != nil {
+		return fail("hand over", of, err)
+	}
+	var gone []types.Tag
+	for _, key := range []string{tagSnapshot, cloud.TagUID} {
+		gone = append(gone, types.Tag{Key: sdk.String(key)})
+	}
+	if _, err := client.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{id}, Tags: gone}); err != nil {
+		return fail("hand over", of, err)
+	}
+	a.bury(region, id)
+	return nil
+}
