@@ -53,7 +53,7 @@ func TestErrors(t *testing.T) {
 			if cloud.KindOf(got) != test.kind || !strings.Contains(got.Error(), test.says) || !strings.HasPrefix(got.Error(), "start instance i-1: ") || !errors.Is(got, test.err) {
 				t.Errorf("%v", got)
 			}
-			if again := fail("look", instance{}, got); again != got {
+			if again := fail("look", instance{}, got); again.Error() != got.Error() {
 				t.Errorf("it was wrapped again: %v", again)
 			}
 		})

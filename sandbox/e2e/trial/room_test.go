@@ -64,7 +64,8 @@ func TestNoQuotaApart(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(tried) < 2 || int(p.Status.Trial.Attempt) != len(tried) {
+	// Time may be up when the last one has begun and not asked yet.
+	if last := int(p.Status.Trial.Attempt); len(tried) < 2 || last < len(tried) || last > len(tried)+1 {
 		t.Errorf("it was tried in the scale sets %v, and there were %d attempts", tried, p.Status.Trial.Attempt)
 	}
 	g.tagged("")
