@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,7 +25,8 @@ func TestKilledWhileANodeIsTried(t *testing.T) {
 	g.hasPassed(0)
 }
 
-// TestKilledWhileTheRecipeIsOpen: the next command gives the recipe back before anything else, and builds no second node.
+// TestKilledWhileTheRecipeIsOpen: the next command gives the recipe back before anything else, and builds no second node. What grew
+// meanwhile is built from the version, is cordoned, and goes; what grows afterwards is built as before, serves, and stays.
 func TestKilledWhileTheRecipeIsOpen(t *testing.T) {
 	g := newGround(t, "opened", inPool)
 	closing := g.fault(fault.Fault{Skip: grows + 1, Drop: true})
@@ -35,14 +37,18 @@ func TestKilledWhileTheRecipeIsOpen(t *testing.T) {
 	if !g.opened() {
 		t.Fatal("the recipe was given back by nobody")
 	}
+	g.order(1)
+	g.eventually("both machines of the version join", func() (bool, string) { return len(g.joined()) == 2, fmt.Sprintf("%+v", g.built()) })
 	second := g.capture(ample)
 	g.eventually("the recipe is given back", func() (bool, string) { return !g.opened(), second.said.String() })
 	g.recipeUntouched()
-	second.ends(t, 0)
-	g.hasPassed(0)
-	if n := g.writes(); n != grows+4 {
-		t.Errorf("the pool was written %d times, want the growth, the trial's begin, its closing, its end, and the promotion", n)
+	g.order(1)
+	g.eventually("both nodes of the version are cordoned", func() (bool, string) { return g.cordoned() == 2, second.said.String() })
+	if built := g.built(); len(built) != 2 {
+		t.Errorf("%d machines were built from the version, want the trial's and the one that was ordered meanwhile", len(built))
 	}
+	second.ends(t, 0)
+	g.hasPassed(1)
 }
 
 // TestPromotedByAPerson: behind the trial the capture waits for one, who is told what it found.
