@@ -15,9 +15,12 @@ type span struct{ from, to int }
 // page cuts a list of n into pages. With least 0 it is Auto Scaling's (MaxRecords, NextToken); EC2's page holds least
 // to most, all if nobody asks for fewer.
 func (w *world) page(c *call, n, least, most int) (span, query.Element, *problem) {
-	name, token, size := "MaxResults", "nextToken", most
-	if c.service.name == "autoscaling" {
+	name, token, begins, size := "MaxResults", "nextToken", "NextToken", most
+	switch c.service.name {
+	case "autoscaling":
 		name, token, size = "MaxRecords", "NextToken", 50
+	case "iam":
+		name, token, begins, size = "MaxItems", "Marker", "Marker", 100
 	}
 	if text := c.in.Get(name); text != "" {
 		asked, err := strconv.Atoi(text)
@@ -31,7 +34,7 @@ func (w *world) page(c *call, n, least, most int) (span, query.Element, *problem
 		size = min(size, w.config.PageSize)
 	}
 	from := 0
-	if text := c.in.Get("NextToken"); text != "" {
+	if text := c.in.Get(begins); text != "" {
 		data, err := base64.StdEncoding.DecodeString(text)
 		rest, ok := strings.CutPrefix(string(data), c.action.name+"/")
 		at, wrong := strconv.Atoi(rest)

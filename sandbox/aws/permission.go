@@ -104,20 +104,11 @@ func (s permissions) simulate(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	next.Name = marker(next)
 	return query.Of("", query.Bool("IsTruncated", next.Name != ""), next,
 		query.List("EvaluationResults", "member", all[page.from:page.to], func(r result) query.Element {
 			return query.Of("", query.Text("EvalActionName", r.action), query.Text("EvalResourceName", r.resource), query.Text("EvalDecision", r.decision),
 				query.Of("MatchedStatements"), query.Of("MissingContextValues"))
 		})), nil
-}
-
-// marker is IAM's name for where to go on.
-func marker(next query.Element) string {
-	if next.Name == "" {
-		return ""
-	}
-	return "Marker"
 }
 
 func decide(st *state, name string) string {

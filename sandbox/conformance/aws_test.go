@@ -12,6 +12,7 @@ import (
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -35,12 +36,37 @@ type amazon struct {
 	server   *aws.Server
 	calendar *clock.Calendar
 	disks    *provider.Disks
+	recipes  *provider.Recipes
 	raw      *ec2.Client
+	scaling  *autoscaling.Client
 	ids      []cloud.InstanceID
 }
 
-// newAmazon starts one whose new resources do not show for a while. image is what the instances are built from.
+// newAmazon starts one with two instances of no group's, built from an image.
 func newAmazon(t *testing.T, image string) *amazon {
+	t.Helper()
+	w := startAmazon(t, 0)
+	size := map[string]ec2types.InstanceType{awsImage: "m6i.large", awsArm: "m6g.large"}[image]
+	out, err := w.raw.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(image), InstanceType: size, MinCount: sdk.Int32(2), MaxCount: sdk.Int32(2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range out.Instances {
+		w.ids = append(w.ids, awsID(m))
+	}
+	w.until("running", func() bool {
+		m, err := w.disks.Instance(t.Context(), w.ids[1])
+		return err == nil && m.Power == cloud.PowerRunning
+	})
+	return w
+}
+
+func awsID(m ec2types.Instance) cloud.InstanceID {
+	return cloud.InstanceID("aws:///" + sdk.ToString(m.Placement.AvailabilityZone) + "/" + sdk.ToString(m.InstanceId))
+}
+
+// startAmazon starts one whose new resources do not show for a while. standby is how long entering and leaving it takes; below 0, none.
+func startAmazon(t *testing.T, standby time.Duration) *amazon {
 	t.Helper()
 	key, secret := "AKIAIOSFODNN7EXAMPLE", rand.Text()
 	w := &amazon{T: t, calendar: &clock.Calendar{}}
@@ -50,7 +76,8 @@ func newAmazon(t *testing.T, image string) *amazon {
 		Users: []aws.User{{Name: "kamino", KeyID: key, Secret: secret}},
 		Images: []aws.Platform{{ID: awsImage, Name: "al2023", Content: "platform:x86", Tpm: "v2.0"},
 			{ID: awsArm, Name: "al2023-arm", Content: "platform:arm", Architecture: "arm64", BootMode: "uefi", RootDevice: "/dev/sda1"}},
-		Throttle: aws.Throttle{ReadBurst: 1e6, WriteBurst: 1e6, GroupBurst: 1e6},
+		Latencies: aws.Latencies{Standby: standby},
+		Throttle:  aws.Throttle{ReadBurst: 1e6, WriteBurst: 1e6, GroupBurst: 1e6},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,23 +95,9 @@ func newAmazon(t *testing.T, image string) *amazon {
 	config, err := provider.Load(t.Context())
 	w.must(err)
 	config.Now = now.Now
-	w.server, w.raw, w.disks = server, ec2.NewFromConfig(config.AWS), provider.NewDisks(config)
-	size := map[string]ec2types.InstanceType{awsImage: "m6i.large", awsArm: "m6g.large"}[image]
-	out, err := w.raw.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(image), InstanceType: size, MinCount: sdk.Int32(2), MaxCount: sdk.Int32(2)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range out.Instances {
-		w.ids = append(w.ids, cloud.InstanceID("aws:///"+sdk.ToString(m.Placement.AvailabilityZone)+"/"+sdk.ToString(m.InstanceId)))
-	}
-	for range 100 {
-		if power, err := w.disks.Instance(t.Context(), w.ids[1]); err == nil && power.Power == cloud.PowerRunning {
-			return w
-		}
-		w.pass(10 * time.Second)
-	}
-	t.Fatal("the instances do not come up")
-	return nil
+	w.server, w.raw, w.scaling = server, ec2.NewFromConfig(config.AWS), autoscaling.NewFromConfig(config.AWS)
+	w.disks, w.recipes = provider.New(config)
+	return w
 }
 
 func (w *amazon) pass(d time.Duration) { w.calendar.Skip(d) }

@@ -69,7 +69,7 @@ func TestErrors(t *testing.T) {
 
 // TestImageNames: each version of each line has one of its own, which AWS takes and from which the version is read again.
 func TestImageNames(t *testing.T) {
-	p := NewDisks(Config{})
+	p := newDisks()
 	seen := map[string]cloud.LineRef{}
 	rapid.Check(t, func(t *rapid.T) {
 		ref := cloud.LineRef{
@@ -159,4 +159,9 @@ func TestWhatWasDoneLately(t *testing.T) {
 	if a.lately("x") != "" || a.buried("eu-central-1", "snap-2") || len(a.made)+len(a.gone) > 0 {
 		t.Errorf("%+v, %+v", a.made, a.gone)
 	}
+}
+
+func newDisks() *Disks {
+	disks, _ := New(Config{})
+	return disks
 }

@@ -7,6 +7,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -37,12 +38,15 @@ type account struct {
 
 	mu      sync.Mutex
 	clients map[string]*ec2.Client
+	scaling map[string]*autoscaling.Client
 	// names are what images are called that were seen, by the region and the ID: an image's name never changes.
 	names map[string]string
 	// made are the resources that this process has asked for, by what they were asked for as, and gone those that it has deleted, by
 	// their region and ID: for a while AWS may show the one not yet, and the other still.
 	made map[string]trace
 	gone map[string]time.Time
+	// members are the pools of instances, or why they have none, by region and ID.
+	members map[string]membership
 }
 
 // trace is what this process has made.
@@ -59,7 +63,10 @@ func newAccount(c Config) *account {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &account{config: c, clients: map[string]*ec2.Client{}, names: map[string]string{}, made: map[string]trace{}, gone: map[string]time.Time{}}
+	return &account{
+		config: c, clients: map[string]*ec2.Client{}, scaling: map[string]*autoscaling.Client{}, names: map[string]string{},
+		made: map[string]trace{}, gone: map[string]time.Time{}, members: map[string]membership{},
+	}
 }
 
 // in is the client of a region.
@@ -68,8 +75,26 @@ func (a *account) in(region string) *ec2.Client {
 	defer a.mu.Unlock()
 	client := a.clients[region]
 	if client == nil {
-		client = ec2.NewFromConfig(a.config.AWS, func(o *ec2.Options) { o.Region, o.Retryer = region, sdk.NopRetryer{} })
+		client = ec2.NewFromConfig(a.config.AWS, func(o *ec2.Options) {
+			o.Region, o.Retryer = region, sdk.NopRetryer{}
+			o.APIOptions = append(o.APIOptions, onelook(region))
+		})
 		a.clients[region] = client
+	}
+	return client
+}
+
+// groups is the client of a region for Auto Scaling.
+func (a *account) groups(region string) *autoscaling.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	client := a.scaling[region]
+	if client == nil {
+		client = autoscaling.NewFromConfig(a.config.AWS, func(o *autoscaling.Options) {
+			o.Region, o.Retryer = region, sdk.NopRetryer{}
+			o.APIOptions = append(o.APIOptions, onelook(region))
+		})
+		a.scaling[region] = client
 	}
 	return client
 }
@@ -117,13 +142,29 @@ func (a *account) buried(region, id string) bool {
 	return found
 }
 
-// Disks implements cloud.Disks, cloud.LineShelf and, as far as calls can be tried, cloud.LineAuditor's preflight.
+// Disks implements cloud.Disks and its powers.
 type Disks struct{ *account }
 
 var _ interface {
 	cloud.Disks
 	cloud.LineShelf
+	cloud.LineAuditor
 } = (*Disks)(nil)
 
-// NewDisks makes the half of AWS that instances, snapshots and images belong to. It asks nobody.
-func NewDisks(c Config) *Disks { return &Disks{newAccount(c)} }
+// Recipes implements cloud.Recipes for Auto Scaling groups with launch templates, and its powers.
+type Recipes struct{ *account }
+
+var _ interface {
+	cloud.Recipes
+	cloud.Auditor
+	cloud.Census
+	cloud.Atlas
+	cloud.Remover
+	cloud.Restorer
+} = (*Recipes)(nil)
+
+// New makes both halves of AWS, which share what they know. It asks nobody.
+func New(c Config) (*Disks, *Recipes) {
+	a := newAccount(c)
+	return &Disks{a}, &Recipes{a}
+}

@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// kindByCode is what EC2's error codes mean. The end of the code and the status decide for every other one.
+// kindByCode is what the error codes of EC2 and Auto Scaling mean. The end of the code and the status decide for every other one.
 // Source: "Error codes for the Amazon EC2 API" and "Common Errors" of the AWS APIs.
 var kindByCode = map[string]cloud.Kind{
 	"UnauthorizedOperation": cloud.Denied, "AccessDenied": cloud.Denied, "AccessDeniedException": cloud.Denied,
@@ -30,6 +30,8 @@ var kindByCode = map[string]cloud.Kind{
 	"IncorrectInstanceState": cloud.Conflict, "IncorrectState": cloud.Conflict, "InvalidAMIName.Duplicate": cloud.Conflict,
 	"InvalidSnapshot.InUse": cloud.Conflict, "InvalidSnapshot.NotReady": cloud.Conflict,
 	"InsufficientInstanceCapacity": cloud.Unavailable, "InsufficientCapacity": cloud.Unavailable, "InsufficientHostCapacity": cloud.Unavailable,
+	"InvalidLaunchTemplateId.VersionNotFound": cloud.NotFound, "InvalidLaunchTemplateName.NotFoundException": cloud.NotFound,
+	"ResourceContention": cloud.Conflict, "ScalingActivityInProgress": cloud.Conflict, "ResourceInUse": cloud.Conflict,
 	"InternalError": cloud.Unavailable, "InternalFailure": cloud.Unavailable, "ServiceUnavailable": cloud.Unavailable, "Unavailable": cloud.Unavailable,
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -245,29 +246,44 @@ func (p *Disks) handedOver(ctx context.Context, ref cloud.LineRef, im types.Imag
 
 // written is how an image that AWS names by its ID is written: by region and name if it is one of ours, else as it is. That of an
 // image that is gone stays unknown, and is written as it is.
-func (p *Disks) written(ctx context.Context, in, id string) (string, error) {
-	p.mu.Lock()
-	known, found := p.names[in+"/"+id]
-	p.mu.Unlock()
-	if found || id == "" {
+func (a *account) written(ctx context.Context, in, id string) (string, error) {
+	a.mu.Lock()
+	known, found := a.names[in+"/"+id]
+	a.mu.Unlock()
+	if found || !strings.HasPrefix(id, "ami-") {
 		return cmp.Or(known, id), nil
 	}
-	out, err := p.in(in).DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
+	im, err := a.imageByID(ctx, in, id)
+	if err != nil || im == nil {
+		return id, err
+	}
+	text := textOf(in, *im)
+	a.mu.Lock()
+	a.names[in+"/"+id] = text
+	a.mu.Unlock()
+	return text, nil
+}
+
+// imageByID is an image of anybody's; nil if there is none.
+func (a *account) imageByID(ctx context.Context, in, id string) (*types.Image, error) {
+	out, err := a.in(in).DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
 	if isNotFound(err) || isCode(err, "InvalidAMIID.Unavailable") {
-		return id, nil
+		return nil, nil
 	}
 	if err != nil {
-		return "", fail("look at", region(in), err)
+		return nil, fail("look at", region(in), err)
 	}
-	text := id
-	for _, im := range out.Images {
-		ref := cloud.LineRef{Line: cloud.Line{Place: in, Name: tagOf(im.Tags, tagLine)}, Version: tagOf(im.Tags, tagVersion)}
-		if ref.Line.Name != "" && sdk.ToString(im.Name) == imageName(ref) {
-			text = p.ImageID(ref)
-		}
+	for i := range out.Images {
+		return &out.Images[i], nil
 	}
-	p.mu.Lock()
-	p.names[in+"/"+id] = text
-	p.mu.Unlock()
-	return text, nil
+	return nil, nil
+}
+
+// textOf is how an image is written. Tags of others' images show to nobody else, so that none of them passes for one of ours.
+func textOf(in string, im types.Image) string {
+	ref := cloud.LineRef{Line: cloud.Line{Place: in, Name: tagOf(im.Tags, tagLine)}, Version: tagOf(im.Tags, tagVersion)}
+	if ref.Line.Name != "" && sdk.ToString(im.Name) == imageName(ref) {
+		return imageText(ref)
+	}
+	return sdk.ToString(im.ImageId)
 }

@@ -31,14 +31,9 @@ func (p *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instan
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	image, err := p.written(ctx, ref.region, sdk.ToString(m.ImageId))
-	if err != nil {
-		return cloud.Instance{}, err
-	}
-	return cloud.Instance{
-		ID: id, Power: powerOf(m), Image: image, CreatedAt: launchedAt(m), Refusals: refusalsOf(ref, m),
-		Removing: stateOf(m) == types.InstanceStateNameShuttingDown,
-	}, nil
+	out, err := p.instanceOf(ctx, ref.region, m)
+	out.ID = id
+	return out, err
 }
 
 // machine reads an instance. One that is terminated shows for about an hour, and is not there.

@@ -62,15 +62,23 @@ func imageName(ref cloud.LineRef) string {
 	return imagePrefix + short(line, maxName-len(imagePrefix)-1-len(ref.Version)) + "/" + ref.Version
 }
 
-// ImageID implements cloud.Disks. AWS gives an image its ID when it is registered, so that an image of ours is written by its region
-// and name: "eu-central-1/kamino/workers/2026.03.14". Any other is written as AWS does, "ami-0123456789abcdef0".
-func (p *Disks) ImageID(ref cloud.LineRef) string { return ref.Line.Place + "/" + imageName(ref) }
+// imageText is how a recipe, as Kamino writes it, names an image of ours. AWS gives an image its ID when it is registered, so that it is
+// told by its region and name: "eu-central-1/kamino/workers/2026.03.14". Any other is written as AWS does, "ami-0123456789abcdef0".
+func imageText(ref cloud.LineRef) string { return ref.Line.Place + "/" + imageName(ref) }
+
+// versionOf reads which version of the line an image is; empty if it is none.
+func versionOf(line cloud.Line, image string) string {
+	at := strings.LastIndexByte(image, '/')
+	if at < 0 || imageText(cloud.LineRef{Line: line, Version: image[at+1:]}) != image {
+		return ""
+	}
+	return image[at+1:]
+}
+
+// ImageID implements cloud.Disks.
+func (p *Disks) ImageID(ref cloud.LineRef) string { return imageText(ref) }
 
 // VersionOf implements cloud.Disks. Nothing names "the latest" image.
 func (p *Disks) VersionOf(line cloud.Line, image string) (version string, latest bool) {
-	at := strings.LastIndexByte(image, '/')
-	if at < 0 || p.ImageID(cloud.LineRef{Line: line, Version: image[at+1:]}) != image {
-		return "", false
-	}
-	return image[at+1:], false
+	return versionOf(line, image), false
 }

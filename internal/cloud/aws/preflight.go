@@ -94,14 +94,12 @@ func (p *Disks) denied(ctx context.Context, ref instance, volume string, version
 	}
 	var found []cloud.Refusal
 	for _, attempt := range attempts {
-		err := fail("try "+attempt.action+" on", ref, attempt.do())
-		switch {
-		case err == nil || cloud.KindOf(err) != cloud.Denied:
-			if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled || kind == cloud.Unavailable && !isCode(err, "DryRunOperation") {
-				return nil, err
-			}
-		default:
-			found = append(found, cloud.Refuse("PermissionMissing", fmt.Sprintf("the credential may not do %s on %s", attempt.action, ref), "allow it in its IAM policy"))
+		denied, err := refusedDry("try "+attempt.action+" on", ref, attempt.do())
+		if err != nil {
+			return nil, err
+		}
+		if denied {
+			found = append(found, permissionMissing(attempt.action, ref))
 		}
 	}
 	return found, nil

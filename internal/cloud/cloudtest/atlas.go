@@ -53,9 +53,14 @@ func atlasReadsIDs(t *testing.T, s suite) {
 			t.Errorf("%s is read as %q (%t), not as %s", text, id, ok, s.Pool)
 		}
 	}
-	for _, text := range []string{"", s.p.PoolName(s.Pool), string(s.a), string(s.Pool) + "/more"} {
+	for _, text := range []string{"", s.p.PoolName(s.Pool), string(s.a), "more/" + string(s.Pool)} {
 		if id, ok := atlas.ReadPool(text); ok {
 			t.Errorf("%q is read as pool %s", text, id)
 		}
+	}
+	// What follows an ID makes it none, or another pool's where names may go on like that.
+	longer := s.Pool + "/more"
+	if id, ok := atlas.ReadPool(string(longer)); ok && id != longer {
+		t.Errorf("%q is read as pool %s", longer, id)
 	}
 }

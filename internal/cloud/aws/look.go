@@ -1,0 +1,62 @@
+package aws
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// onelook answers a question in a region that was answered before in the same cloud.OneLook. A failure is asked again. Answers are
+// shared: nobody changes one.
+func onelook(region string) func(*middleware.Stack) error {
+	return func(stack *middleware.Stack) error {
+		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoOneLook", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+			sight := cloud.SightOf(ctx)
+			switch {
+			case sight == nil || tries(in.Parameters):
+				return next.HandleInitialize(ctx, in)
+			case !asks(in.Parameters):
+				sight.Written()
+				return next.HandleInitialize(ctx, in)
+			}
+			what, err := json.Marshal(in.Parameters)
+			if err != nil {
+				return next.HandleInitialize(ctx, in)
+			}
+			key := fmt.Sprintf("%s %T %s", region, in.Parameters, what)
+			if kept, found := sight.Seen(key); found {
+				return middleware.InitializeOutput{Result: kept}, middleware.Metadata{}, nil
+			}
+			out, meta, err := next.HandleInitialize(ctx, in)
+			if err == nil {
+				sight.Keep(key, out.Result)
+			}
+			return out, meta, err
+		}), middleware.After)
+	}
+}
+
+// asks tells whether a request changes nothing, by the name of its parameters' type.
+func asks(parameters any) bool {
+	_, name, _ := strings.Cut(fmt.Sprintf("%T", parameters), ".")
+	return strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "Simulate")
+}
+
+// tries tells whether a request is a dry run.
+func tries(parameters any) bool {
+	v := reflect.Indirect(reflect.ValueOf(parameters))
+	if v.Kind() != reflect.Struct {
+		return false
+	}
+	dry, is := v.FieldByName("DryRun"), false
+	if dry.IsValid() && dry.Kind() == reflect.Pointer && !dry.IsNil() {
+		is = dry.Elem().Kind() == reflect.Bool && dry.Elem().Bool()
+	}
+	return is
+}

@@ -1,0 +1,233 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// membership is what an instance was told to belong to, and when.
+type membership struct {
+	cloud.Membership
+	at time.Time
+}
+
+// believed is how long what group an instance is in is taken as known: nothing acts on it without a look at the instance itself.
+const believed = 20 * time.Minute
+
+// AWS's limits. Sources: DescribeAutoScalingInstances, InstanceIds; DescribeAutoScalingGroups, MaxRecords.
+const (
+	maxInstances = 50
+	maxGroups    = 100
+)
+
+// PoolsOf implements cloud.Recipes: for nodes that are not known a request for each 50, and one for the groups that they are in.
+func (p *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+	out, refs, unknown := make([]cloud.Membership, len(nodes)), make([]instance, len(nodes)), map[string][]string{}
+	for i, node := range nodes {
+		ref, err := parseInstance(node.ProviderID)
+		if err != nil {
+			out[i].Why = sentence(err)
+			continue
+		}
+		refs[i] = ref
+		if _, known := p.member(ref); !known && !slices.Contains(unknown[ref.region], ref.id) {
+			unknown[ref.region] = append(unknown[ref.region], ref.id)
+		}
+	}
+	for in, ids := range unknown {
+		for batch := range slices.Chunk(ids, maxInstances) {
+			if err := p.learn(ctx, in, batch); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i, ref := range refs {
+		if ref.id != "" {
+			out[i], _ = p.member(ref)
+		}
+	}
+	return out, nil
+}
+
+func sentence(err error) string {
+	var ours *cloud.Error
+	if errors.As(err, &ours) {
+		return ours.Message
+	}
+	return err.Error()
+}
+
+// member is what is known of an instance's pool.
+func (a *account) member(ref instance) (cloud.Membership, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m, found := a.members[ref.region+"/"+ref.id]
+	if found && a.config.Now().Sub(m.at) > believed {
+		return cloud.Membership{}, false
+	}
+	return m.Membership, found
+}
+
+// learn asks which groups instances are in.
+func (p *Recipes) learn(ctx context.Context, in string, ids []string) error {
+	found, err := p.groups(in).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: ids})
+	if err != nil {
+		return fail("look at the groups of", instances(ids), err)
+	}
+	names := map[string]string{}
+	for _, m := range found.AutoScalingInstances {
+		names[sdk.ToString(m.InstanceId)] = sdk.ToString(m.AutoScalingGroupName)
+	}
+	arns := map[string]cloud.PoolID{}
+	if err := p.eachGroup(ctx, in, slices.Compact(slices.Sorted(values(names))), func(name string, id cloud.PoolID) { arns[name] = id }); err != nil {
+		return err
+	}
+	now := p.config.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for known, m := range p.members { // of nodes that are gone
+		if now.Sub(m.at) > believed {
+			delete(p.members, known)
+		}
+	}
+	for _, id := range ids {
+		m := cloud.Membership{Pool: arns[names[id]]}
+		if m.Pool == "" {
+			m.Why = "instance " + id + " is in no Auto Scaling group: only nodes of groups can be captured"
+		}
+		p.members[in+"/"+id] = membership{m, now}
+	}
+	return nil
+}
+
+func values(of map[string]string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, v := range of {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// instances are told by their IDs, for sentences.
+type instances []string
+
+func (i instances) String() string {
+	const told = 3
+	if len(i) > told {
+		return strings.Join(i[:told], ", ") + " and others"
+	}
+	return strings.Join(i, ", ")
+}
+
+// eachGroup tells the pools of a region: those of the names, or all if there are none.
+func (p *Recipes) eachGroup(ctx context.Context, in string, names []string, tell func(name string, id cloud.PoolID)) error {
+	if names != nil && len(names) == 0 {
+		return nil
+	}
+	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(p.groups(in), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: names, MaxRecords: sdk.Int32(maxGroups)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fail("look at the groups in", region(in), err)
+		}
+		for _, g := range page.AutoScalingGroups {
+			tell(sdk.ToString(g.AutoScalingGroupName), cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN)))
+		}
+	}
+	return nil
+}
+
+// PoolsBeside implements cloud.Atlas: all groups of the regions.
+func (p *Recipes) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+	var in []string
+	for _, id := range pools {
+		ref, err := parsePool(id)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(in, ref.region) {
+			in = append(in, ref.region)
+		}
+	}
+	var all []cloud.PoolID
+	for _, region := range in {
+		if err := p.eachGroup(ctx, region, nil, func(_ string, id cloud.PoolID) { all = append(all, id) }); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// ReadPool implements cloud.Atlas.
+func (p *Recipes) ReadPool(text string) (cloud.PoolID, bool) {
+	ref, err := parsePool(cloud.PoolID(text))
+	return ref.pool(), err == nil
+}
+
+// Instances implements cloud.Census. EC2 tags what a group launches, or takes in, with the group's name.
+func (p *Recipes) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
+	ref, err := parsePool(pool)
+	if err != nil {
+		return nil, err
+	}
+	g, err := p.group(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]bool{}
+	for _, m := range g.Instances {
+		of[sdk.ToString(m.InstanceId)] = true
+	}
+	var all []cloud.Instance
+	pages := ec2.NewDescribeInstancesPaginator(p.in(ref.region), &ec2.DescribeInstancesInput{
+		Filters: []ec2types.Filter{{Name: sdk.String("tag:aws:autoscaling:groupName"), Values: []string{ref.name}}}, MaxResults: sdk.Int32(1000),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fail("look at the instances of", ref, err)
+		}
+		for _, reservation := range page.Reservations {
+			for _, m := range reservation.Instances {
+				if !of[sdk.ToString(m.InstanceId)] || stateOf(m) == ec2types.InstanceStateNameTerminated {
+					continue
+				}
+				one, err := p.instanceOf(ctx, ref.region, m)
+				if err != nil {
+					return nil, err
+				}
+				one.Pool = pool
+				all = append(all, one)
+			}
+		}
+	}
+	return all, nil
+}
+
+// instanceOf is an instance as EC2 tells it, under the ID that its Node has.
+func (a *account) instanceOf(ctx context.Context, in string, m ec2types.Instance) (cloud.Instance, error) {
+	ref := instance{region: in, id: sdk.ToString(m.InstanceId)}
+	if m.Placement != nil {
+		ref.zone = sdk.ToString(m.Placement.AvailabilityZone)
+	}
+	image, err := a.written(ctx, in, sdk.ToString(m.ImageId))
+	return cloud.Instance{
+		ID: ref.providerID(), Power: powerOf(m), Image: image, CreatedAt: launchedAt(m), Refusals: refusalsOf(ref, m),
+		Removing: stateOf(m) == ec2types.InstanceStateNameShuttingDown,
+	}, err
+}
+
+// MaxImages implements cloud.Census.
+func (p *Recipes) MaxImages() int { return 0 }

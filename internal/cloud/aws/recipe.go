@@ -1,0 +1,198 @@
+package aws
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+const (
+	opRecipe  = "set the recipe of"
+	opRestore = "restore the recipe of"
+)
+
+// recipeTries is how often a group is pointed at a version in one call, if it shows another one afterwards.
+const recipeTries = 3
+
+// backup is what RecipeChange.Backup holds: how the group named what it was built from. A launch template keeps its versions, so that
+// nothing is lost.
+type backup struct {
+	Pool     cloud.PoolID `json:"pool"`
+	Template string       `json:"launchTemplate"`
+	// Version as the group named it, and Number what that meant.
+	Version string `json:"version"`
+	Number  int64  `json:"number"`
+	// Image as Kamino writes it.
+	Image string `json:"image"`
+}
+
+// RecipeChange implements cloud.Recipes. User data always stays.
+func (p *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cloud.RecipeChange, error) {
+	ref, err := parsePool(to.Pool)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	r, err := p.recipe(ctx, ref)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	change, err := p.changeTo(ctx, ref, r, to.Image)
+	change.Version = to.Version
+	return change, err
+}
+
+// changeTo is what pointing the group at an image does.
+func (p *Recipes) changeTo(ctx context.Context, ref group, r recipe, image string) (cloud.RecipeChange, error) {
+	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.image == image && r.pinned()}
+	running, err := p.refreshing(ctx, ref)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	if running != nil {
+		change.Refusals = append(change.Refusals, *running)
+	}
+	saved := backup{Pool: ref.pool(), Number: r.number, Image: r.image}
+	if r.spec != nil {
+		saved.Template, saved.Version = sdk.ToString(r.spec.LaunchTemplateId), sdk.ToString(r.spec.Version)
+	}
+	change.Backup, err = json.MarshalIndent(saved, "", "  ")
+	return change, fail("save the recipe of", ref, err)
+}
+
+// SetRecipe implements cloud.Recipes: a version of the launch template that differs in its image alone, and the group pointed at it by
+// number. A group that takes whatever is newest is pinned first to what that is today: else the new version would be used as soon as it
+// is there. AWS knows no condition on such a write, so that the group is read before and after it.
+func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+	ref, err := parsePool(change.Pool)
+	if err != nil {
+		return err
+	}
+	op := opRecipe
+	if change.Restores != nil {
+		op = opRestore
+		if _, err := readBackup(ref, change.Restores.Backup); err != nil {
+			return err
+		}
+	}
+	ctx = cloud.Anew(ctx)
+	for try := 1; ; try++ {
+		r, err := p.recipe(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if err := p.mayWrite(ctx, op, ref, r); err != nil {
+			return err
+		}
+		switch {
+		case r.image == change.To && r.pinned():
+			return nil
+		case r.data == nil && try > 1: // what this call has pointed it at
+			return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "AWS does not show the new version of its launch template yet: look again"}
+		case r.data == nil:
+			return refusalsOfTemplate(ref, r)[0].Error(op, ref.String())
+		case r.image != change.From && r.image != change.To:
+			return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
+				Message: fmt.Sprintf("its image is %s, not %s as when the change was made: somebody else changed it", r.image, change.From)}
+		case try > recipeTries:
+			return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
+				Message: fmt.Sprintf("it was pointed at %s %d times and shows %s: look for who puts it back", change.To, recipeTries, r.image)}
+		}
+		if err := p.set(ctx, op, ref, r, change.To); err != nil {
+			return err
+		}
+	}
+}
+
+// set points a group, which is as it was read, at an image.
+func (p *Recipes) set(ctx context.Context, op string, ref group, r recipe, image string) error {
+	ami, err := p.ami(ctx, op, ref, image)
+	if err != nil {
+		return err
+	}
+	if !r.pinned() {
+		if err := p.point(ctx, op, ref, r, r.number); err != nil || r.image == image {
+			return err
+		}
+	}
+	number, err := p.withImage(ctx, op, ref, r, ami, image)
+	if err != nil {
+		return err
+	}
+	now, err := p.group(ctx, ref)
+	if err != nil {
+		return err
+	}
+	pinned := *r.spec
+	pinned.Version = sdk.String(r.text())
+	if !sameSpec(specOf(now), &pinned) { // whoever calls looks again, and decides
+		return nil
+	}
+	r.group = now
+	return p.point(ctx, op, ref, r, number)
+}
+
+// ami is AWS's ID of an image that Kamino writes. It must be there and usable.
+func (p *Recipes) ami(ctx context.Context, op string, ref group, image string) (string, error) {
+	var all []ec2types.Image
+	if name, own := strings.CutPrefix(image, ref.region+"/"); own {
+		found, err := p.images(ctx, ref.region, region(ref.region), ec2types.Filter{Name: sdk.String("name"), Values: []string{name}})
+		if err != nil {
+			return "", err
+		}
+		all = found
+	} else if im, err := p.imageByID(ctx, ref.region, image); err != nil {
+		return "", err
+	} else if im != nil {
+		all = append(all, *im)
+	}
+	for _, im := range all {
+		if imageState(im) == cloud.Complete && textOf(ref.region, im) == image {
+			return sdk.ToString(im.ImageId), nil
+		}
+	}
+	return "", &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: ref.String(), Message: fmt.Sprintf("image %s is not there, or not available: name one that is", image)}
+}
+
+// RestoreChange implements cloud.Restorer. Nothing but the image ever leaves a recipe.
+func (p *Recipes) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+	ref, err := parsePool(pool)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	was, err := readBackup(ref, saved.Backup)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	r, err := p.recipe(ctx, ref)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	image := was.Image
+	if versionOf(cloud.Line{Place: ref.region, Name: ref.name}, image) != "" { // going back to a version of the pool's own is a rollback's
+		image = r.image
+	}
+	change, err := p.changeTo(ctx, ref, r, image)
+	change.Restores = &saved
+	return change, err
+}
+
+// readBackup reads what was saved of a group, and refuses what is not of this one.
+func readBackup(ref group, data []byte) (backup, error) {
+	var was backup
+	invalid := func(message string) error {
+		return &cloud.Error{Kind: cloud.Invalid, Op: opRestore, Resource: ref.String(), Message: message}
+	}
+	if err := json.Unmarshal(data, &was); err != nil || was.Pool == "" || was.Image == "" {
+		return was, invalid("what was saved is no recipe of an Auto Scaling group")
+	}
+	if was.Pool != ref.pool() {
+		return was, invalid("what was saved is of " + string(was.Pool))
+	}
+	return was, nil
+}

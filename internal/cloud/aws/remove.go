@@ -1,0 +1,52 @@
+package aws
+
+import (
+	"context"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+const opRemove = "remove"
+
+// EnsureRemoved implements cloud.Remover. What is in standby has left its place already, and takes none along.
+func (p *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return cloud.Absent, err
+	}
+	ctx = cloud.Anew(ctx)
+	now, err := p.stance(ctx, ref)
+	if err != nil {
+		return cloud.Absent, err
+	}
+	if now == nil || strings.HasPrefix(now.lifecycle, string(types.LifecycleStateTerminating)) || now.lifecycle == string(types.LifecycleStateTerminated) {
+		return p.leaving(ctx, ref, now != nil)
+	}
+	_, err = p.groups(ref.region).TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
+		InstanceId: sdk.String(ref.id), ShouldDecrementDesiredCapacity: sdk.Bool(!now.standby()),
+	})
+	if err = fail(opRemove, ref, err); err != nil {
+		return cloud.Absent, err
+	}
+	return cloud.Deleting, nil
+}
+
+// leaving is how far an instance is that its group ends, or that is in no group any more.
+func (p *Recipes) leaving(ctx context.Context, ref instance, ends bool) (cloud.State, error) {
+	m, err := p.machine(ctx, ref)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return cloud.Absent, nil
+	case err != nil:
+		return cloud.Absent, err
+	case ends || stateOf(m) == ec2types.InstanceStateNameShuttingDown:
+		return cloud.Deleting, nil
+	}
+	return cloud.Absent, &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: ref.String(), Message: "it is in no Auto Scaling group any more: whoever detached it is the one to terminate it"}
+}

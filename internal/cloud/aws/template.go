@@ -1,0 +1,176 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// recipe is what a group's next instance is built from: a version of a launch template, by number or as $Latest or $Default.
+type recipe struct {
+	group types.AutoScalingGroup
+	// spec is how the group names the version; nil if it names none.
+	spec *types.LaunchTemplateSpecification
+	// number and data are those of the version; 0 and nil if it is not there.
+	number int64
+	data   *ec2types.ResponseLaunchTemplateData
+	// image as Kamino writes it; empty if nobody can tell.
+	image string
+	// operator is the service that alone may change the template; empty for most.
+	operator string
+}
+
+// pinned tells whether the group names the version by its number.
+func (r recipe) pinned() bool { return r.spec != nil && sdk.ToString(r.spec.Version) == r.text() }
+
+// text is the number as a group writes it.
+func (r recipe) text() string { return strconv.FormatInt(r.number, 10) }
+
+// userData is the kind of the one part of a recipe on AWS. It always stays: whether it makes a node or finds one already made is its own
+// affair, as on every cloud where an image has cloud-init.
+const userData = "userData"
+
+// parts are what the recipe holds beside its image.
+func (r recipe) parts() []cloud.Part {
+	if r.data == nil || sdk.ToString(r.data.UserData) == "" {
+		return nil
+	}
+	return []cloud.Part{{Kind: userData}}
+}
+
+// specOf is how a group names its launch template; nil if it has a launch configuration.
+func specOf(g types.AutoScalingGroup) *types.LaunchTemplateSpecification {
+	if m := g.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
+		return m.LaunchTemplate.LaunchTemplateSpecification
+	}
+	return g.LaunchTemplate
+}
+
+// sameSpec tells whether two name one version in one way.
+func sameSpec(a, b *types.LaunchTemplateSpecification) bool {
+	return a != nil && b != nil && sdk.ToString(a.LaunchTemplateId) == sdk.ToString(b.LaunchTemplateId) && sdk.ToString(a.Version) == sdk.ToString(b.Version)
+}
+
+// recipe reads what a group's next instance is built from. A version of a launch template that is not there is no error: the group is,
+// and grows no more.
+func (p *Recipes) recipe(ctx context.Context, ref group) (recipe, error) {
+	g, err := p.group(ctx, ref)
+	if err != nil {
+		return recipe{}, err
+	}
+	r := recipe{group: g, spec: specOf(g)}
+	if r.spec == nil {
+		return r, nil
+	}
+	out, err := p.in(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{
+		LaunchTemplateId: r.spec.LaunchTemplateId, Versions: []string{sdk.ToString(r.spec.Version)},
+	})
+	switch {
+	case isCode(err, templateGone...):
+		return r, nil
+	case err != nil:
+		return recipe{}, fail("look at the launch template of", ref, err)
+	}
+	for _, v := range out.LaunchTemplateVersions {
+		r.number, r.data = sdk.ToInt64(v.VersionNumber), v.LaunchTemplateData
+		if v.Operator != nil && sdk.ToBool(v.Operator.Managed) {
+			r.operator = sdk.ToString(v.Operator.Principal)
+		}
+	}
+	if r.data != nil {
+		r.image, err = p.written(ctx, ref.region, sdk.ToString(r.data.ImageId))
+	}
+	return r, err
+}
+
+// templateGone are the codes of a launch template, or a version of one, that is not there.
+// Source: "Error codes for the Amazon EC2 API".
+var templateGone = []string{"InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId.VersionNotFound", "InvalidLaunchTemplateName.NotFoundException"}
+
+// refusalsOfTemplate says what of a template keeps the recipe from naming another image.
+func refusalsOfTemplate(ref group, r recipe) []cloud.Refusal {
+	of := func(reason, obstacle, remedy string) cloud.Refusal {
+		return cloud.Refuse(reason, fmt.Sprintf("%s: %s", ref, obstacle), remedy)
+	}
+	switch {
+	case r.spec == nil:
+		return []cloud.Refusal{of(reasonConfiguration, "it has a launch configuration, which can't be changed", "give it a launch template")}
+	case r.data == nil:
+		return []cloud.Refusal{of(reasonNoTemplate, fmt.Sprintf("version %s of its launch template %s is not there, so that it cannot grow", sdk.ToString(r.spec.Version), sdk.ToString(r.spec.LaunchTemplateId)),
+			"point it at a version that is")}
+	}
+	var found []cloud.Refusal
+	switch image := sdk.ToString(r.data.ImageId); {
+	case strings.HasPrefix(image, "resolve:"):
+		found = append(found, of(reasonParameter, "its launch template takes the image from "+image, "name the image's ID in the launch template"))
+	case image == "":
+		found = append(found, of(reasonParameter, "its launch template names no image", "name the image's ID in the launch template"))
+	}
+	if m := r.group.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
+		for _, o := range m.LaunchTemplate.Overrides {
+			if o.LaunchTemplateSpecification != nil || sdk.ToString(o.ImageId) != "" {
+				found = append(found, of(reasonOverride, fmt.Sprintf("its mixed instances policy overrides the launch template for %s, which would keep its image", or(sdk.ToString(o.InstanceType), "some instances")),
+					"use one launch template for all of its instances"))
+				break
+			}
+		}
+	}
+	for _, d := range r.data.BlockDeviceMappings {
+		if d.Ebs != nil && sdk.ToString(d.Ebs.SnapshotId) != "" {
+			found = append(found, of(reasonSnapshot, fmt.Sprintf("its launch template makes %s from snapshot %s, which a new version of it would lose", sdk.ToString(d.DeviceName), sdk.ToString(d.Ebs.SnapshotId)),
+				"take the snapshot out of the launch template's block device mappings"))
+		}
+	}
+	return found
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// point has the group name a version of its template by number, and leaves all else of it as it is. There is no condition on such a
+// write: the group is read before and after it.
+func (p *Recipes) point(ctx context.Context, op string, ref group, r recipe, number int64) error {
+	spec := &types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(strconv.FormatInt(number, 10))}
+	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(ref.name), LaunchTemplate: spec}
+	if m := r.group.MixedInstancesPolicy; m != nil {
+		template := *m.LaunchTemplate
+		template.LaunchTemplateSpecification = spec
+		in.LaunchTemplate, in.MixedInstancesPolicy = nil, &types.MixedInstancesPolicy{InstancesDistribution: m.InstancesDistribution, LaunchTemplate: &template}
+	}
+	_, err := p.groups(ref.region).UpdateAutoScalingGroup(ctx, in)
+	return fail(op, ref, err)
+}
+
+// withImage makes a version of the template that differs from the group's in its image alone, and tells its number. The token makes a
+// call that is repeated give the same one.
+func (p *Recipes) withImage(ctx context.Context, op string, ref group, r recipe, ami, image string) (int64, error) {
+	out, err := p.in(ref.region).CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
+		LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()), ClientToken: sdk.String("kamino-" + digest(sdk.ToString(r.spec.LaunchTemplateId)+" "+r.text()+" "+ami)),
+		VersionDescription: sdk.String(short("Kamino: version "+r.text()+" with "+image, maxDescription)),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)},
+	})
+	if err != nil {
+		return 0, fail(op, ref, err)
+	}
+	made := out.LaunchTemplateVersion
+	if made == nil || made.LaunchTemplateData == nil || sdk.ToString(made.LaunchTemplateData.ImageId) != ami {
+		return 0, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "AWS made a version of the launch template that does not name " + ami + ": look again"}
+	}
+	return sdk.ToInt64(made.VersionNumber), nil
+}
+
+// maxDescription is how long the description of a template's version may be. Source: CreateLaunchTemplateVersion, VersionDescription.
+const maxDescription = 255

@@ -1,0 +1,121 @@
+package conformance
+
+import (
+	"context"
+	"path"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+)
+
+const awsGroup = "workers"
+
+// atOnce is how long it takes to enter standby where a suite goes on without looking.
+const atOnce = -1
+
+// amazonGroup is a simulated AWS with an Auto Scaling group of two.
+type amazonGroup struct {
+	*amazon
+	template string
+	pool     cloud.PoolID
+}
+
+// newGroup starts one whose launch template is named as the group's version says.
+func newGroup(t *testing.T, standby time.Duration, version string) *amazonGroup {
+	t.Helper()
+	w := &amazonGroup{amazon: startAmazon(t, standby)}
+	made, err := w.raw.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(awsGroup), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+		ImageId: sdk.String(awsImage), InstanceType: "m6i.large", UserData: sdk.String("I2Nsb3VkLWNvbmZpZwo="),
+	}})
+	w.must(err)
+	w.template = sdk.ToString(made.LaunchTemplate.LaunchTemplateId)
+	w.pass(time.Minute)
+	_, err = w.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: sdk.String(awsGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(10), DesiredCapacity: sdk.Int32(2), AvailabilityZones: []string{awsRegion + "a"},
+		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: made.LaunchTemplate.LaunchTemplateId, Version: sdk.String(version)},
+	})
+	w.must(err)
+	w.until("in service", func() bool {
+		g := w.group()
+		w.pool = cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN))
+		n := 0
+		for _, m := range g.Instances {
+			if m.LifecycleState == scalingtypes.LifecycleStateInService {
+				n++
+			}
+		}
+		return n == 2
+	})
+	w.pass(time.Minute)
+	w.ids = w.list()
+	return w
+}
+
+func (w *amazonGroup) group() scalingtypes.AutoScalingGroup {
+	w.Helper()
+	out, err := w.scaling.DescribeAutoScalingGroups(context.Background(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{awsGroup}})
+	w.must(err)
+	if len(out.AutoScalingGroups) != 1 {
+		w.Fatalf("there are %d groups", len(out.AutoScalingGroups))
+	}
+	return out.AutoScalingGroups[0]
+}
+
+// list names the instances that the group has now, as far as EC2 shows them.
+func (w *amazonGroup) list() []cloud.InstanceID {
+	w.Helper()
+	out, err := w.raw.DescribeInstances(context.Background(), &ec2.DescribeInstancesInput{
+		Filters: []ec2types.Filter{{Name: sdk.String("tag:aws:autoscaling:groupName"), Values: []string{awsGroup}}, {Name: sdk.String("instance-state-name"), Values: []string{"pending", "running", "stopping", "stopped"}}},
+	})
+	w.must(err)
+	var ids []cloud.InstanceID
+	for _, r := range out.Reservations {
+		for _, m := range r.Instances {
+			ids = append(ids, awsID(m))
+		}
+	}
+	return ids
+}
+
+func (w *amazonGroup) harness() cloudtest.Harness {
+	return cloudtest.Harness{
+		Provider: cloud.Join(w.disks, w.recipes), Pool: w.pool, Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
+		Advance: func(testing.TB) { w.pass(10 * time.Second) }, Looks: 2000,
+		List:          func(testing.TB) []cloud.InstanceID { return w.list() },
+		PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(w.Context(), path.Base(string(id)))) },
+		Crowd: func(testing.TB) {
+			_, err := w.scaling.UpdateAutoScalingGroup(w.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MaxSize: w.group().DesiredCapacity})
+			w.must(err)
+		},
+		Bind: func(testing.TB) {
+			_, err := w.server.AddFault(fault.Fault{Deny: "autoscaling:TerminateInstanceInAutoScalingGroup"})
+			w.must(err)
+		},
+	}
+}
+
+// leavesAlone has the group replace nothing: the suite stops instances that nobody holds.
+func (w *amazonGroup) leavesAlone() *amazonGroup {
+	w.Helper()
+	_, err := w.scaling.SuspendProcesses(w.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(awsGroup), ScalingProcesses: []string{"ReplaceUnhealthy"}})
+	w.must(err)
+	return w
+}
+
+// TestAWS: groups, launch templates, instances, snapshots and images together, however the group names its template's version.
+func TestAWS(t *testing.T) {
+	for _, version := range []string{"1", "$Latest", "$Default"} {
+		t.Run(version, func(t *testing.T) {
+			cloudtest.Run(t, func(t *testing.T) cloudtest.Harness { return newGroup(t, atOnce, version).leavesAlone().harness() })
+		})
+	}
+}
