@@ -12,7 +12,9 @@ import (
 
 // group is an Auto Scaling group.
 type group struct {
-	Name     string    `json:"name"`
+	Name string `json:"name"`
+	// Unique tells it from another of the name that was made after this one was deleted.
+	Unique   string    `json:"unique"`
 	Created  time.Time `json:"created"`
 	Min      int       `json:"min"`
 	Max      int       `json:"max"`
@@ -103,7 +105,7 @@ func (s groups) create(c *call, st *state) (query.Element, error) {
 	case st.Groups[name] != nil:
 		return query.Element{}, bad("AlreadyExists", "AutoScalingGroup by this name already exists - A group with the name %s already exists", name)
 	}
-	g := &group{Name: name, Created: s.stamp(), Settings: map[string]string{}, Members: map[string]*member{}, Operator: c.in.Get("Operator")}
+	g := &group{Name: name, Unique: newUUID(), Created: s.stamp(), Settings: map[string]string{}, Members: map[string]*member{}, Operator: c.in.Get("Operator")}
 	for _, d := range settings {
 		g.Settings[d.name] = d.value
 	}
@@ -408,8 +410,8 @@ func (s groups) instances(c *call, st *state) (query.Element, error) {
 	}), next), nil
 }
 
-func (s groups) groupARN(name string) string {
-	return s.arn("autoscaling", fmt.Sprintf("autoScalingGroup:%s:autoScalingGroupName/%s", "00000000-0000-0000-0000-"+hexOf(name)[:12], name))
+func (s groups) groupARN(g *group) string {
+	return s.arn("autoscaling", fmt.Sprintf("autoScalingGroup:%s:autoScalingGroupName/%s", g.Unique, g.Name))
 }
 
 func (s groups) element(st *state, g *group) query.Element {
@@ -423,7 +425,7 @@ func (s groups) element(st *state, g *group) query.Element {
 	if len(policies) == 0 {
 		policies = []string{"Default"}
 	}
-	e := query.Of("", query.Text("AutoScalingGroupName", g.Name), query.Text("AutoScalingGroupARN", s.groupARN(g.Name)), query.Int("MinSize", g.Min),
+	e := query.Of("", query.Text("AutoScalingGroupName", g.Name), query.Text("AutoScalingGroupARN", s.groupARN(g)), query.Int("MinSize", g.Min),
 		query.Int("MaxSize", g.Max), query.Int("DesiredCapacity", g.Desired), query.Texts("AvailabilityZones", "member", slices.Compact(zones)),
 		query.Text("VPCZoneIdentifier", strings.Join(g.Subnets, ",")), query.Date("CreatedTime", g.Created),
 		query.List("Instances", "member", shown(g), func(m *member) query.Element { return s.members.element(st, m) }),

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"path"
+	"reflect"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
@@ -117,5 +120,13 @@ func TestAWS(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			cloudtest.Run(t, func(t *testing.T) cloudtest.Harness { return newGroup(t, atOnce, version).leavesAlone().harness() })
 		})
+	}
+}
+
+// wantSame demands that two answers of AWS's are of the same content.
+func wantSame[T any](t *testing.T, want, have T) {
+	t.Helper()
+	if diff := cmp.Diff(want, have, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
+		t.Errorf("(-want +have):\n%s", diff)
 	}
 }

@@ -1,0 +1,141 @@
+package conformance
+
+import (
+	"path"
+	"slices"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// standbyTime is how long entering and leaving standby takes.
+const standbyTime = 10 * time.Second
+
+func (w *amazonGroup) lifecycle(id cloud.InstanceID) scalingtypes.LifecycleState {
+	w.Helper()
+	for _, m := range w.group().Instances {
+		if *m.InstanceId == path.Base(string(id)) {
+			return m.LifecycleState
+		}
+	}
+	return ""
+}
+
+func (w *amazonGroup) settled(id cloud.InstanceID, want scalingtypes.LifecycleState) {
+	w.Helper()
+	w.until(string(want), func() bool { return w.lifecycle(id) == want })
+}
+
+func (w *amazonGroup) stop(id cloud.InstanceID) {
+	w.Helper()
+	w.until("stopped", func() bool {
+		power, err := w.disks.EnsureStopped(w.Context(), id)
+		w.must(err)
+		return power == cloud.PowerStopped
+	})
+}
+
+// TestAWSLeavesAHeldInstanceAlone: a group replaces whatever stops, unless it is in standby; and what it is meant to have stays as it was.
+func TestAWSLeavesAHeldInstanceAlone(t *testing.T) {
+	w := newGroup(t, standbyTime, "1")
+	w.must(w.recipes.Hold(t.Context(), w.ids[0], cloud.Unheld))
+	w.settled(w.ids[0], scalingtypes.LifecycleStateStandby)
+	w.stop(w.ids[0])
+	w.pass(3 * time.Hour)
+	if list := w.list(); !slices.Contains(list, w.ids[0]) || len(list) != 2 {
+		t.Errorf("held, it was replaced: %v, was %v", list, w.ids)
+	}
+	if p, err := w.recipes.Pool(t.Context(), w.pool); err != nil || p.Capacity != 2 || p.MaxSize < 10 {
+		t.Errorf("the pool is %+v, %v", p, err)
+	}
+	if err := w.recipes.Unhold(t.Context(), w.ids[0], cloud.Unheld); !cloud.Is(err, cloud.Conflict) {
+		t.Errorf("given back while it is off, which would have it replaced: %v", err)
+	}
+	w.until("running", func() bool {
+		power, err := w.disks.EnsureStarted(t.Context(), w.ids[0])
+		w.must(err)
+		return power == cloud.PowerRunning
+	})
+	w.must(w.recipes.Unhold(t.Context(), w.ids[0], cloud.Unheld))
+	w.settled(w.ids[0], scalingtypes.LifecycleStateInService)
+	w.stop(w.ids[1])
+	w.pass(3 * time.Hour)
+	if list := w.list(); slices.Contains(list, w.ids[1]) || !slices.Contains(list, w.ids[0]) {
+		t.Errorf("what nobody held should have been replaced: %v, was %v", list, w.ids)
+	}
+}
+
+// TestAWSHoldsOnTheWay: what enters standby, or has just left it, is not turned back before it has settled.
+func TestAWSHoldsOnTheWay(t *testing.T) {
+	w := newGroup(t, standbyTime, "1")
+	w.must(w.recipes.Hold(t.Context(), w.ids[0], cloud.Unheld))
+	if err := w.recipes.Unhold(t.Context(), w.ids[0], cloud.Unheld); !cloud.Is(err, cloud.Unavailable) {
+		t.Errorf("given back on the way into standby: %v", err)
+	}
+	w.settled(w.ids[0], scalingtypes.LifecycleStateStandby)
+	w.must(w.recipes.Unhold(t.Context(), w.ids[0], cloud.Unheld))
+	if hold, err := w.recipes.HoldOf(t.Context(), w.ids[0]); err != nil || hold.Held || hold.Token != cloud.Unheld {
+		t.Errorf("on its way back it is %+v, %v", hold, err)
+	}
+	if err := w.recipes.Hold(t.Context(), w.ids[0], cloud.Unheld); !cloud.Is(err, cloud.Unavailable) {
+		t.Errorf("held before it is in service: %v", err)
+	}
+	w.settled(w.ids[0], scalingtypes.LifecycleStateInService)
+	w.must(w.recipes.Hold(t.Context(), w.ids[0], cloud.Unheld))
+}
+
+// TestAWSGivesProtectionBack: an instance that was protected from scale-in is so again, whatever was done to it in between.
+func TestAWSGivesProtectionBack(t *testing.T) {
+	w := newGroup(t, atOnce, "1")
+	protect := func(value bool) {
+		_, err := w.scaling.SetInstanceProtection(t.Context(), &autoscaling.SetInstanceProtectionInput{AutoScalingGroupName: sdk.String(awsGroup),
+			InstanceIds: []string{path.Base(string(w.ids[0]))}, ProtectedFromScaleIn: sdk.Bool(value)})
+		w.must(err)
+	}
+	protect(true)
+	before, err := w.recipes.HoldOf(t.Context(), w.ids[0])
+	w.must(err)
+	if before.Held || before.Token != cloud.Protected {
+		t.Fatalf("protected, and replaced when it stops, it is %+v", before)
+	}
+	w.must(w.recipes.Hold(t.Context(), w.ids[0], before.Token))
+	if now, err := w.recipes.HoldOf(t.Context(), w.ids[0]); err != nil || !now.Held {
+		t.Errorf("held, it is %+v, %v", now, err)
+	}
+	w.pass(time.Minute)
+	protect(false)
+	w.must(w.recipes.Unhold(t.Context(), w.ids[0], before.Token))
+	if now, err := w.recipes.HoldOf(t.Context(), w.ids[0]); err != nil || now != before {
+		t.Errorf("given back, it is %+v, %v; want %+v", now, err, before)
+	}
+}
+
+// TestAWSHoldsNobodyElses: an instance that a person has detached is in no group any more. There is nothing to hold, and nothing of the
+// group's is given back to it.
+func TestAWSHoldsNobodyElses(t *testing.T) {
+	w := newGroup(t, atOnce, "1")
+	_, err := w.scaling.DetachInstances(t.Context(), &autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(awsGroup), InstanceIds: []string{path.Base(string(w.ids[0]))},
+		ShouldDecrementDesiredCapacity: sdk.Bool(true)})
+	w.must(err)
+	w.pass(time.Minute)
+	if hold, err := w.recipes.HoldOf(t.Context(), w.ids[0]); err != nil || hold != (cloud.Hold{}) {
+		t.Errorf("%+v, %v", hold, err)
+	}
+	if err := w.recipes.Unhold(t.Context(), w.ids[0], cloud.Unheld); !cloud.Is(err, cloud.Conflict) {
+		t.Errorf("%v", err)
+	}
+	if _, err := w.recipes.EnsureRemoved(t.Context(), w.ids[0]); !cloud.Is(err, cloud.Conflict) {
+		t.Errorf("what was detached is not the group's to end: %v", err)
+	}
+	_, err = w.raw.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{path.Base(string(w.ids[0]))}})
+	w.must(err)
+	if state, err := w.recipes.EnsureRemoved(t.Context(), w.ids[0]); err != nil || state != cloud.Deleting {
+		t.Errorf("%q, %v", state, err)
+	}
+}

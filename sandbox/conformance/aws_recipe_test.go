@@ -1,0 +1,244 @@
+package conformance
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+)
+
+// change is what pointing the group at a version does; the version need not be there.
+func (w *amazonGroup) change(version string) cloud.RecipeChange {
+	w.Helper()
+	ref := cloud.LineRef{Line: amazonLine, Version: version}
+	change, err := w.recipes.RecipeChange(w.Context(), cloud.Target{Pool: w.pool, Version: version, Image: w.disks.ImageID(ref)}, false)
+	w.must(err)
+	return change
+}
+
+// versions of the group's launch template, with the image of each.
+func (w *amazonGroup) versions() map[int64]string {
+	w.Helper()
+	out, err := w.raw.DescribeLaunchTemplateVersions(w.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(w.template)})
+	w.must(err)
+	all := map[int64]string{}
+	for _, v := range out.LaunchTemplateVersions {
+		all[*v.VersionNumber] = sdk.ToString(v.LaunchTemplateData.ImageId)
+	}
+	return all
+}
+
+func (w *amazonGroup) fault(f fault.Fault) {
+	w.Helper()
+	_, err := w.server.AddFault(f)
+	w.must(err)
+}
+
+// TestAWSPinsTheNewestFirst: a group that takes whatever is newest would use a new version of its template as soon as that is there,
+// whatever becomes of the one who made it.
+func TestAWSPinsTheNewestFirst(t *testing.T) {
+	w := newGroup(t, atOnce, "$Latest").leavesAlone()
+	w.published("2026.03.14")
+	w.pass(time.Minute)
+	w.fault(fault.Fault{Name: "dies", Operation: "UpdateAutoScalingGroup", Skip: 1, Drop: true})
+	if err := w.recipes.SetRecipe(t.Context(), w.change("2026.03.14")); err == nil {
+		t.Fatal("it was carried out")
+	}
+	if version := sdk.ToString(w.group().LaunchTemplate.Version); len(w.versions()) != 2 || version != "1" {
+		t.Errorf("the template has the versions %v, and the group names %s", w.versions(), version)
+	}
+	w.server.ClearFaults("dies")
+	change := w.change("2026.03.14")
+	for range 2 {
+		w.must(w.recipes.SetRecipe(t.Context(), change))
+	}
+	if version := sdk.ToString(w.group().LaunchTemplate.Version); len(w.versions()) != 2 || version != "2" {
+		t.Errorf("asked for again, the template has the versions %v, and the group names %s", w.versions(), version)
+	}
+}
+
+// TestAWSKeepsTheRest of a group and its template: nothing but the image is another one.
+func TestAWSKeepsTheRest(t *testing.T) {
+	w := newGroup(t, atOnce, "1").leavesAlone()
+	rate := int32(200)
+	made, err := w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{KeyName: sdk.String("key"), BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
+			{DeviceName: sdk.String("/dev/xvda"), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(50), VolumeInitializationRate: &rate}}}}})
+	w.must(err)
+	policy := &scalingtypes.MixedInstancesPolicy{
+		InstancesDistribution: &scalingtypes.InstancesDistribution{OnDemandBaseCapacity: sdk.Int32(1), OnDemandPercentageAboveBaseCapacity: sdk.Int32(50), SpotAllocationStrategy: sdk.String("price-capacity-optimized")},
+		LaunchTemplate: &scalingtypes.LaunchTemplate{
+			LaunchTemplateSpecification: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("2")},
+			Overrides:                   []scalingtypes.LaunchTemplateOverrides{{InstanceType: sdk.String("m6i.large")}, {InstanceType: sdk.String("m5.large"), WeightedCapacity: sdk.String("1")}},
+		},
+	}
+	_, err = w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MixedInstancesPolicy: policy})
+	w.must(err)
+	w.published("2026.03.14")
+	w.pass(time.Minute)
+	before := w.group()
+	w.must(w.recipes.SetRecipe(t.Context(), w.change("2026.03.14")))
+	after := w.group()
+	if got := sdk.ToString(after.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification.Version); got != "3" {
+		t.Errorf("the group names version %s", got)
+	}
+	after.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification.Version = sdk.String("2")
+	wantSame(t, before, after)
+	out, err := w.raw.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(w.template), Versions: []string{"3"}})
+	w.must(err)
+	was, is := made.LaunchTemplateVersion.LaunchTemplateData, out.LaunchTemplateVersions[0].LaunchTemplateData
+	if sdk.ToString(is.ImageId) == awsImage {
+		t.Error("the image is the old one")
+	}
+	is.ImageId = was.ImageId
+	wantSame(t, was, is)
+}
+
+// TestAWSRefuses: what cannot be done is told beforehand by its reason, and no write is made of it.
+func TestAWSRefuses(t *testing.T) {
+	tag := func(key, value string) func(*amazonGroup) {
+		return func(w *amazonGroup) {
+			_, err := w.scaling.CreateOrUpdateTags(w.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []scalingtypes.Tag{{Key: sdk.String(key), Value: sdk.String(value), PropagateAtLaunch: sdk.Bool(true),
+				ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")}}})
+			w.must(err)
+		}
+	}
+	update := func(change func(*autoscaling.UpdateAutoScalingGroupInput)) func(*amazonGroup) {
+		return func(w *amazonGroup) {
+			in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup)}
+			change(in)
+			_, err := w.scaling.UpdateAutoScalingGroup(w.Context(), in)
+			w.must(err)
+		}
+	}
+	template := func(data *ec2types.RequestLaunchTemplateData) func(*amazonGroup) {
+		return func(w *amazonGroup) {
+			_, err := w.raw.CreateLaunchTemplateVersion(w.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"), LaunchTemplateData: data})
+			w.must(err)
+			update(func(in *autoscaling.UpdateAutoScalingGroupInput) {
+				in.LaunchTemplate = &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("2")}
+			})(w)
+		}
+	}
+	for name, test := range map[string]struct {
+		make   func(*amazonGroup)
+		reason string
+		// written: it stands against a capture only, and the recipe may be set.
+		written bool
+	}{
+		"EKS":         {tag("eks:nodegroup-name", "workers"), "EKSManaged", false},
+		"kOps":        {tag("kops.k8s.io/instancegroup", "nodes"), "KopsManaged", false},
+		"Cluster API": {tag("sigs.k8s.io/cluster-api-provider-aws/cluster/c", "owned"), "CAPAManaged", false},
+		"launch configuration": {func(w *amazonGroup) {
+			_, err := w.scaling.CreateLaunchConfiguration(w.Context(), &autoscaling.CreateLaunchConfigurationInput{LaunchConfigurationName: sdk.String("old"), ImageId: sdk.String(awsImage), InstanceType: sdk.String("m6i.large")})
+			w.must(err)
+			update(func(in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchConfigurationName = sdk.String("old") })(w)
+		}, "LaunchConfiguration", false},
+		"warm pool": {func(w *amazonGroup) {
+			_, err := w.scaling.PutWarmPool(w.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(awsGroup)})
+			w.must(err)
+		}, "WarmPool", false},
+		"override": {update(func(in *autoscaling.UpdateAutoScalingGroupInput) {
+			in.MixedInstancesPolicy = &scalingtypes.MixedInstancesPolicy{LaunchTemplate: &scalingtypes.LaunchTemplate{
+				LaunchTemplateSpecification: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(awsGroup), Version: sdk.String("1")},
+				Overrides:                   []scalingtypes.LaunchTemplateOverrides{{InstanceType: sdk.String("m6g.large"), ImageId: sdk.String(awsArm)}},
+			}}
+		}), "OverrideNamesImage", false},
+		"snapshot": {template(&ec2types.RequestLaunchTemplateData{BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: sdk.String("/dev/xvdb"),
+			Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{SnapshotId: sdk.String("snap-0123456789abcdef0")}}}}), "SnapshotInTemplate", false},
+		"parameter": {template(&ec2types.RequestLaunchTemplateData{ImageId: sdk.String("resolve:ssm:/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id")}), "ImageFromParameter", false},
+		"refresh": {func(w *amazonGroup) {
+			_, err := w.scaling.StartInstanceRefresh(w.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(awsGroup)})
+			w.must(err)
+		}, "InstanceRefreshRunning", false},
+		"at its minimum": {update(func(in *autoscaling.UpdateAutoScalingGroupInput) { in.MinSize = sdk.Int32(2) }), "AtMinimum", true},
+		"may not write":  {func(w *amazonGroup) { w.fault(fault.Fault{Deny: "autoscaling:UpdateAutoScalingGroup"}) }, "PermissionMissing", true},
+		"may not launch": {func(w *amazonGroup) { w.fault(fault.Fault{Deny: "ec2:RunInstances"}) }, "PermissionMissing", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroup(t, atOnce, "1")
+			test.make(w)
+			found, err := w.recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.14"})
+			w.must(err)
+			if len(found) != 1 || found[0].Reason != test.reason || found[0].Remedy == "" || !strings.Contains(found[0].Message, awsGroup) {
+				t.Fatalf("%+v, want %s", found, test.reason)
+			}
+			if test.written {
+				return
+			}
+			before, versions := w.group(), w.versions()
+			change := w.change("2026.03.14")
+			if len(change.Refusals) == 0 || change.Refusals[0].Reason != test.reason {
+				t.Errorf("the change says %+v", change.Refusals)
+			}
+			if err := w.recipes.SetRecipe(t.Context(), change); !cloud.Is(err, cloud.Refused) {
+				t.Errorf("the recipe was set: %v", err)
+			}
+			if err := w.recipes.SetCapacity(t.Context(), w.pool, 2, 3); !cloud.Is(err, cloud.Refused) {
+				t.Errorf("the pool has grown: %v", err)
+			}
+			after := w.group()
+			before.Instances, after.Instances = nil, nil
+			wantSame(t, before, after)
+			wantSame(t, versions, w.versions())
+		})
+	}
+}
+
+// TestAWSKnowsAGroupAgain: one that was made under the name of a deleted one is another pool, and nobody touches it in the other's name.
+func TestAWSKnowsAGroupAgain(t *testing.T) {
+	w := newGroup(t, atOnce, "1")
+	_, err := w.scaling.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), ForceDelete: sdk.Bool(true)})
+	w.must(err)
+	w.pass(10 * time.Minute)
+	_, err = w.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: sdk.String(awsGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(10), DesiredCapacity: sdk.Int32(2), AvailabilityZones: []string{awsRegion + "a"},
+		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("1")},
+	})
+	w.must(err)
+	if _, err := w.recipes.Pool(t.Context(), w.pool); !cloud.Is(err, cloud.NotFound) {
+		t.Errorf("the pool is another one: %v", err)
+	}
+	if err := w.recipes.SetCapacity(t.Context(), w.pool, 2, 3); !cloud.Is(err, cloud.NotFound) {
+		t.Errorf("another pool has grown: %v", err)
+	}
+}
+
+// TestAWSWithoutItsTemplate: a group whose launch template was deleted is there, and grows no more. It says so, and is not taken for one
+// that is gone.
+func TestAWSWithoutItsTemplate(t *testing.T) {
+	w := newGroup(t, atOnce, "1")
+	_, err := w.raw.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: sdk.String(w.template)})
+	w.must(err)
+	pool, err := w.recipes.Pool(t.Context(), w.pool)
+	if err != nil || len(pool.Refusals) != 1 || pool.Refusals[0].Reason != "TemplateMissing" || pool.Recipe.Image != "" {
+		t.Errorf("%+v, %v", pool, err)
+	}
+	if err := w.recipes.SetRecipe(t.Context(), w.change("2026.03.14")); !cloud.Is(err, cloud.Refused) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAWSTellsWhatItWasBuiltFrom: the user data of a template is a part of the recipe that stays, and is shown to nobody.
+func TestAWSTellsWhatItWasBuiltFrom(t *testing.T) {
+	w := newGroup(t, atOnce, "1")
+	change := w.change("2026.03.14")
+	if !slices.Equal(cloud.SayParts(change.Keeps), []string{"userData"}) || len(change.Removes) > 0 {
+		t.Errorf("%+v", change)
+	}
+	for _, text := range []string{"I2Nsb3VkLWNvbmZpZwo=", "#cloud-config"} {
+		if strings.Contains(string(change.Backup), text) {
+			t.Errorf("the backup has %q, which the template keeps: %s", text, base64.StdEncoding.EncodeToString(change.Backup))
+		}
+	}
+}
