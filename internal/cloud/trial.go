@@ -8,6 +8,8 @@ const (
 	PromotionRemoves = "PromotionRemoves"
 	// PoolNotCopyable: what an instance beside the pool would need is not given out by the cloud.
 	PoolNotCopyable = "PoolNotCopyable"
+	// TrialBesideOnly: in this cloud a version is tried beside the pool, and never in it.
+	TrialBesideOnly = "TrialBesideOnly"
 )
 
 // TrialSpec names an instance that is built from a version for a trial alone. Whoever asks keeps it before the first call, so

@@ -10,7 +10,7 @@ import (
 )
 
 // impossible are reasons for which no trial of a mode can be had in a pool, whatever is granted or mended. Another mode may do.
-var impossible = []string{cloud.PromotionRemoves, cloud.PoolNotCopyable, cloud.PoolAtMaximum}
+var impossible = []string{cloud.PromotionRemoves, cloud.PoolNotCopyable, cloud.PoolAtMaximum, cloud.TrialBesideOnly}
 
 // Find tells where a version of the pool is tried that is captured with the settings: where they say; else apart if its
 // promotion takes the bootstrap out of the recipe, since nothing is missing beside the pool then, and in the pool if it does not;

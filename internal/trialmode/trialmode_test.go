@@ -45,6 +45,7 @@ func TestFind(t *testing.T) {
 		"bootstrap at its maximum":          {profile: bootstrap, inPool: cloud.PoolAtMaximum, want: v1alpha1.TrialApart},
 		"an identity of the pool's own":     {profile: static, apart: cloud.PoolNotCopyable, want: v1alpha1.TrialInPool},
 		"neither, static":                   {profile: static, apart: cloud.PoolNotCopyable, inPool: cloud.PromotionRemoves, want: v1alpha1.TrialApart},
+		"beside it only":                    {profile: bootstrap, inPool: cloud.TrialBesideOnly, want: v1alpha1.TrialApart},
 		"neither, bootstrap":                {profile: bootstrap, apart: cloud.PoolNotCopyable, inPool: cloud.PoolAtMaximum, want: v1alpha1.TrialInPool},
 		"what can be granted is not evaded": {profile: static, apart: cloud.PermissionMissing, want: v1alpha1.TrialApart},
 		"what was said stays":               {profile: static, said: v1alpha1.TrialOff, want: v1alpha1.TrialOff},

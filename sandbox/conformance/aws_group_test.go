@@ -92,12 +92,13 @@ func (w *amazonGroup) list() []cloud.InstanceID {
 func (w *amazonGroup) harness() cloudtest.Harness {
 	return cloudtest.Harness{
 		Provider: cloud.Join(w.disks, w.recipes), Pool: w.pool, Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
-		Advance: func(testing.TB) { w.pass(10 * time.Second) }, Looks: 2000,
+		Apart: true, Advance: func(testing.TB) { w.pass(10 * time.Second) }, Looks: 2000,
 		List:          func(testing.TB) []cloud.InstanceID { return w.list() },
 		PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(w.Context(), path.Base(string(id)))) },
 		Crowd: func(testing.TB) {
 			_, err := w.scaling.UpdateAutoScalingGroup(w.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MaxSize: w.group().DesiredCapacity})
 			w.must(err)
+			w.must(w.server.Exhaust("*"))
 		},
 		Bind: func(testing.TB) {
 			_, err := w.server.AddFault(fault.Fault{Deny: "autoscaling:TerminateInstanceInAutoScalingGroup"})

@@ -100,6 +100,8 @@ func startAmazon(t *testing.T, standby time.Duration) *amazon {
 	return w
 }
 
+func (w *amazon) now() time.Time { return clock.Clock{Calendar: w.calendar}.Now() }
+
 func (w *amazon) pass(d time.Duration) { w.calendar.Skip(d) }
 
 func (w *amazon) must(err error) {

@@ -45,6 +45,8 @@ type account struct {
 	// their region and ID: for a while AWS may show the one not yet, and the other still.
 	made map[string]trace
 	gone map[string]time.Time
+	// begun are the trials that this process has begun, by their keys.
+	begun map[string]cloud.TrialSpec
 	// members are the pools of instances, or why they have none, by region and ID.
 	members map[string]membership
 }
@@ -65,7 +67,7 @@ func newAccount(c Config) *account {
 	}
 	return &account{
 		config: c, clients: map[string]*ec2.Client{}, scaling: map[string]*autoscaling.Client{}, names: map[string]string{},
-		made: map[string]trace{}, gone: map[string]time.Time{}, members: map[string]membership{},
+		made: map[string]trace{}, gone: map[string]time.Time{}, members: map[string]membership{}, begun: map[string]cloud.TrialSpec{},
 	}
 }
 
@@ -161,6 +163,7 @@ var _ interface {
 	cloud.Atlas
 	cloud.Remover
 	cloud.Restorer
+	cloud.Trialist
 } = (*Recipes)(nil)
 
 // New makes both halves of AWS, which share what they know. It asks nobody.

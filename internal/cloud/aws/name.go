@@ -25,7 +25,7 @@ const (
 )
 
 // ownTags are those that no caller has given.
-var ownTags = map[string]bool{tagSnapshot: true, tagMachine: true, tagLine: true, tagVersion: true, tagName: true, tagBacks: true}
+var ownTags = map[string]bool{tagSnapshot: true, tagMachine: true, tagLine: true, tagVersion: true, tagName: true, tagBacks: true, tagTrial: true, tagPool: true, tagEnding: true}
 
 // Limits of AWS's: a tag's value has 256 characters at most, and an image's name 3 to 128 of these.
 // Source: "Tag your Amazon EC2 resources"; RegisterImage, Name.

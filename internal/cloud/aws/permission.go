@@ -53,7 +53,7 @@ func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.P
 	if err != nil {
 		return nil, err
 	}
-	more, err := p.audit(ctx, ref.region, everything, templateNeeds)
+	more, err := p.audit(ctx, ref.region, everything, slices.Concat(templateNeeds, trialNeeds))
 	return append(all, more...), err
 }
 

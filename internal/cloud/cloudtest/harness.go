@@ -39,6 +39,8 @@ type Harness struct {
 	// Crowd leaves no room in the cloud for an instance more than there are, and Bind has the credential, or the cloud, refuse to
 	// remove instances. Optional: without them, what the preflight says of a donor that does not return is not tested.
 	Crowd, Bind func(t testing.TB)
+	// Apart tells that versions are tried beside the pool only, in a cloud that tells nobody beforehand whether there is room.
+	Apart bool
 }
 
 // Run runs the whole suite, one subtest for each sentence. It calls fresh once in each, with that

@@ -29,6 +29,7 @@ var trialCases = []testCase{
 	{"preflight of a trial tells of what stands against it", preflightsTrial},
 	{"a trial for which there is no room says so and leaves nothing", triesWithoutRoom},
 	{"a trial in the pool is refused where it would change running instances", triesRolling},
+	{"a trial in the pool is refused where versions are tried beside it only, and changes nothing", triesBesideOnly},
 }
 
 func trialist(t *testing.T, s suite) cloud.Trialist {
@@ -44,6 +45,9 @@ func trialist(t *testing.T, s suite) cloud.Trialist {
 func toTry(t *testing.T, s suite, inPool bool) (cloud.Trialist, cloud.TrialSpec) {
 	t.Helper()
 	power := trialist(t, s)
+	if inPool && s.Apart {
+		t.Skip("this provider tries versions beside the pool only")
+	}
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
 	return power, trialSpec(t, s, "trial-of-it", inPool)
@@ -125,12 +129,18 @@ func stands(t *testing.T, s suite) (compare func(t *testing.T)) {
 	}
 }
 
-var bothWays = []bool{false, true}
+// ways are where versions can be tried: in the pool, or not.
+func (s suite) ways() []bool {
+	if s.Apart {
+		return []bool{false}
+	}
+	return []bool{false, true}
+}
 
 func trialOfNothing(t *testing.T, s suite) {
 	power, _ := toTry(t, s, false)
 	unchanged := stands(t, s)
-	for _, inPool := range bothWays {
+	for _, inPool := range s.ways() {
 		spec := trialSpec(t, s, "never", inPool)
 		if diff := cmp.Diff(cloud.Trial{}, got(power.Trial(t.Context(), spec))(t)); diff != "" {
 			t.Errorf("a trial that was never begun (-want +got):\n%s", diff)
@@ -192,7 +202,7 @@ func triesInPool(t *testing.T, s suite) {
 
 func triesOnce(t *testing.T, s suite) {
 	power, _ := toTry(t, s, false)
-	for _, inPool := range bothWays {
+	for _, inPool := range s.ways() {
 		spec := trialSpec(t, s, "once", inPool)
 		for range 3 {
 			got(power.EnsureTrial(t.Context(), spec))(t)
@@ -337,7 +347,7 @@ func endsOwn(t *testing.T, s suite) {
 func endsOnce(t *testing.T, s suite) {
 	power, _ := toTry(t, s, false)
 	var ended []cloud.TrialSpec
-	for _, inPool := range bothWays {
+	for _, inPool := range s.ways() {
 		spec := trialSpec(t, s, "once", inPool)
 		endTrial(t, s, power, spec, beginTrial(t, s, power, spec).Instances...)
 		ended = append(ended, spec)
@@ -377,7 +387,7 @@ func endsPromoted(t *testing.T, s suite) {
 func triesMissing(t *testing.T, s suite) {
 	power, _ := toTry(t, s, false)
 	unchanged := stands(t, s)
-	for _, inPool := range bothWays {
+	for _, inPool := range s.ways() {
 		spec := trialSpec(t, s, "missing", inPool)
 		spec.Version = secondVersion
 		_, err := power.EnsureTrial(t.Context(), spec)
@@ -408,9 +418,14 @@ func foreseen(t *testing.T, s suite, power cloud.Trialist, inPool, removeBootstr
 func preflightsTrial(t *testing.T, s suite) {
 	power := trialist(t, s)
 	unchanged := stands(t, s)
-	for _, inPool := range bothWays {
+	for _, inPool := range s.ways() {
 		if found := foreseen(t, s, power, inPool, !inPool); found != nil {
 			t.Errorf("in the pool %t: preflight finds %v", inPool, found)
+		}
+	}
+	if s.Apart {
+		if found := foreseen(t, s, power, true, false); len(found) == 0 {
+			t.Error("in the pool, where it cannot be had, preflight finds nothing")
 		}
 	}
 	if change := s.change(t, firstVersion, true); len(change.Removes) > 0 {
@@ -424,11 +439,11 @@ func preflightsTrial(t *testing.T, s suite) {
 		}
 	}
 	unchanged(t)
-	if s.Crowd == nil {
+	if s.Crowd == nil || s.Apart {
 		return
 	}
 	s.Crowd(t)
-	for _, inPool := range bothWays {
+	for _, inPool := range s.ways() {
 		if found := foreseen(t, s, power, inPool, !inPool); len(found) == 0 {
 			t.Errorf("in the pool %t: preflight finds room where there is none", inPool)
 		}
@@ -440,9 +455,9 @@ func triesWithoutRoom(t *testing.T, s suite) {
 	if s.Crowd == nil {
 		t.Skip("the harness cannot fill the cloud")
 	}
-	unchanged := stands(t, s)
 	s.Crowd(t)
-	for _, inPool := range bothWays {
+	unchanged := stands(t, s)
+	for _, inPool := range s.ways() {
 		spec := trialSpec(t, s, "roomless", inPool)
 		have, err := power.EnsureTrial(t.Context(), spec)
 		if err != nil {
@@ -474,4 +489,18 @@ func triesRolling(t *testing.T, s suite) {
 		t.Errorf("refused, it is %+v", have)
 	}
 	beginTrial(t, s, power, spec)
+}
+
+func triesBesideOnly(t *testing.T, s suite) {
+	if !s.Apart {
+		t.Skip("this provider tries versions in the pool, too")
+	}
+	power, _ := toTry(t, s, false)
+	unchanged := stands(t, s)
+	spec := trialSpec(t, s, "in-the-pool", true)
+	_, err := power.EnsureTrial(t.Context(), spec)
+	wantRefusal(t, err)
+	endTrial(t, s, power, spec)
+	s.Advance(t)
+	unchanged(t)
 }

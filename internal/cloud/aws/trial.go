@@ -1,0 +1,361 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// A trial is an instance beside the group: of the version of the launch template that the group names, and with the image that is tried.
+// The group is not touched, so that nothing of a trial can be left in it.
+
+// Tags of a trial's instance.
+const (
+	tagTrial = "kamino-trial-name"
+	tagPool  = "kamino-pool"
+	// tagEnding tells that the trial is being ended: it was not lost.
+	tagEnding = "kamino-trial-ending"
+)
+
+const opTry = "try a version of"
+
+// trialRef names a trial.
+type trialRef struct {
+	group
+	name string
+}
+
+func (r trialRef) String() string { return "trial " + r.name + " of " + r.group.String() }
+
+func (r trialRef) key() string { return r.region + "/trial/" + string(r.pool()) + "/" + r.name }
+
+func trialOf(spec cloud.TrialSpec) (trialRef, error) {
+	ref, err := parsePool(spec.Pool)
+	return trialRef{ref, spec.Name}, err
+}
+
+// noRoom are the codes of an instance for which there is no room. Source: "Error codes for the Amazon EC2 API".
+var noRoom = []string{
+	"InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientHostCapacity", "InsufficientFreeAddressesInSubnet", "InstanceLimitExceeded", "VcpuLimitExceeded", "MaxSpotInstanceCountExceeded",
+	"SpotMaxPriceTooLow", "Server.InsufficientInstanceCapacity", "Server.SpotInstanceTermination", "Client.VolumeLimitExceeded", "VolumeLimitExceeded",
+}
+
+// blaming are the reasons of an instance's end that lie in its image. Source: EC2 User Guide, "Troubleshoot instance launch issues".
+var blaming = []string{"Client.InvalidSnapshot.NotFound"}
+
+// PreflightTrial implements cloud.Trialist. Whether there will be room AWS tells nobody.
+func (p *Recipes) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
+	ref, err := trialOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	if spec.InPool {
+		return []cloud.Refusal{besideOnly(ref)}, nil
+	}
+	r, err := p.recipe(ctx, ref.group)
+	if err != nil {
+		return nil, err
+	}
+	if found := refusalsOfTemplate(ref.group, r); len(found) > 0 {
+		return found, nil
+	}
+	var found []cloud.Refusal
+	in := launch(ref, r, sdk.ToString(r.data.ImageId), spec)
+	in.DryRun = sdk.Bool(true)
+	_, err = p.in(ref.region).RunInstances(ctx, in)
+	denied, err := refusedDry("try to launch for", ref, err)
+	if err != nil {
+		return nil, err
+	}
+	if denied {
+		found = append(found, permissionMissing("ec2:RunInstances, or iam:PassRole for the instance profile,", ref))
+	}
+	all, err := p.audit(ctx, ref.region, everything, trialNeeds)
+	if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled {
+		return nil, err
+	}
+	for _, permission := range all {
+		if !permission.Allowed {
+			found = append(found, permissionMissing(permission.Action, ref))
+		}
+	}
+	return found, nil
+}
+
+// trialNeeds are permissions for a trial alone.
+var trialNeeds = []need{{"ec2:TerminateInstances", cloud.ForTrialApart}}
+
+func besideOnly(ref trialRef) cloud.Refusal {
+	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: on AWS a version is tried by an instance beside its group", ref), "try it Apart")
+}
+
+// launch is how the instance of a trial is asked for: as the group would, in one of its subnets.
+func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunInstancesInput {
+	tags := map[string]string{}
+	for _, t := range r.group.Tags {
+		if key := sdk.ToString(t.Key); sdk.ToBool(t.PropagateAtLaunch) && !strings.HasPrefix(key, "aws:") {
+			tags[key] = sdk.ToString(t.Value)
+		}
+	}
+	own := map[string]string{tagTrial: spec.Name, tagPool: string(ref.pool()), tagVersion: spec.Version}
+	for key, value := range spec.Tags {
+		own[key] = value
+	}
+	in := &ec2.RunInstancesInput{
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(r.text())}, ImageId: sdk.String(ami),
+		MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), ClientToken: sdk.String("kamino-" + digest(ref.key())),
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: toTags(own, tags)}},
+	}
+	if m := r.group.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil && len(m.LaunchTemplate.Overrides) > 0 {
+		in.InstanceType = types.InstanceType(sdk.ToString(m.LaunchTemplate.Overrides[0].InstanceType))
+	}
+	subnets := strings.FieldsFunc(sdk.ToString(r.group.VPCZoneIdentifier), func(c rune) bool { return c == ',' || c == ' ' })
+	if len(subnets) == 0 {
+		return in
+	}
+	subnet := sdk.String(subnets[turnOf(spec.Name)%len(subnets)])
+	if len(r.data.NetworkInterfaces) == 0 {
+		in.SubnetId = subnet
+		return in
+	}
+	for _, n := range r.data.NetworkInterfaces { // a subnet beside network interfaces is refused
+		in.NetworkInterfaces = append(in.NetworkInterfaces, types.InstanceNetworkInterfaceSpecification{
+			AssociatePublicIpAddress: n.AssociatePublicIpAddress, DeleteOnTermination: n.DeleteOnTermination, Description: n.Description, DeviceIndex: n.DeviceIndex, Groups: n.Groups,
+			InterfaceType: n.InterfaceType, Ipv6AddressCount: n.Ipv6AddressCount, NetworkCardIndex: n.NetworkCardIndex, SubnetId: subnet,
+		})
+	}
+	return in
+}
+
+// turnOf spreads trials over the subnets by their names: the next attempt may find room where this one has not.
+func turnOf(name string) int {
+	n := 0
+	for _, c := range name {
+		n += int(c)
+	}
+	return n
+}
+
+// Trial implements cloud.Trialist.
+func (p *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	ref, err := trialOf(spec)
+	if err != nil || spec.InPool {
+		return cloud.Trial{}, err
+	}
+	all, err := p.tried(ctx, ref)
+	if err != nil {
+		return cloud.Trial{}, err
+	}
+	if len(all) == 0 && p.lately(ref.key()) != "" {
+		return cloud.Trial{State: cloud.Pending}, nil
+	}
+	for _, m := range all {
+		one, err := p.instanceOf(ctx, ref.region, m)
+		if err != nil {
+			return cloud.Trial{}, err
+		}
+		return trialFrom(m, one), nil
+	}
+	return cloud.Trial{}, nil
+}
+
+// trialFrom reads how far a trial is off its instance. What is gone shows for about an hour.
+func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
+	state, ending := stateOf(m), tagOf(m.Tags, tagEnding) != ""
+	switch {
+	case ending && state == types.InstanceStateNameTerminated:
+		return cloud.Trial{}
+	case ending:
+		return cloud.Trial{State: cloud.Deleting, Instances: []cloud.Instance{one}}
+	case state == types.InstanceStateNameTerminated, state == types.InstanceStateNameShuttingDown:
+		out := cloud.Trial{State: cloud.Failed}
+		if why := m.StateReason; why != nil && !strings.HasPrefix(sdk.ToString(why.Code), "Client.User") {
+			out.Trouble = oneLine(sdk.ToString(why.Message))
+			out.NoRoom, out.Blames = slices.Contains(noRoom, sdk.ToString(why.Code)), slices.Contains(blaming, sdk.ToString(why.Code))
+		}
+		return out
+	case state == types.InstanceStateNamePending:
+		return cloud.Trial{State: cloud.Pending, Instances: []cloud.Instance{one}}
+	}
+	return cloud.Trial{State: cloud.Complete, Instances: []cloud.Instance{one}}
+}
+
+// tried are the instances of a trial, of which there is one at most, also when it is gone.
+func (p *Recipes) tried(ctx context.Context, ref trialRef) ([]types.Instance, error) {
+	return p.tagged(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagTrial), Values: []string{short(ref.name, maxTagValue)}},
+		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{short(string(ref.pool()), maxTagValue)}})
+}
+
+// tagged are the instances that fit the filters.
+func (p *Recipes) tagged(ctx context.Context, in string, of fmt.Stringer, filters ...types.Filter) ([]types.Instance, error) {
+	pages := ec2.NewDescribeInstancesPaginator(p.in(in), &ec2.DescribeInstancesInput{Filters: filters})
+	var all []types.Instance
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fail("look at", of, err)
+		}
+		for _, reservation := range page.Reservations {
+			all = append(all, reservation.Instances...)
+		}
+	}
+	return all, nil
+}
+
+// Trials implements cloud.Trialist: a request for each region.
+func (p *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+	wanted, of := map[string][]cloud.PoolID{}, []string(nil)
+	for _, id := range pools {
+		ref, err := parsePool(id)
+		if err != nil {
+			return nil, err
+		}
+		if len(wanted[ref.region]) == 0 {
+			of = append(of, ref.region)
+		}
+		wanted[ref.region] = append(wanted[ref.region], id)
+	}
+	var found []cloud.TrialSpec
+	for _, in := range of {
+		all, err := p.tagged(ctx, in, region(in), types.Filter{Name: sdk.String("tag-key"), Values: []string{tagTrial}})
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range all {
+			at := slices.IndexFunc(wanted[in], func(id cloud.PoolID) bool { return short(string(id), maxTagValue) == tagOf(m.Tags, tagPool) })
+			if at < 0 || stateOf(m) == types.InstanceStateNameTerminated {
+				continue
+			}
+			found = append(found, cloud.TrialSpec{
+				ImageRef: cloud.ImageRef{Pool: wanted[in][at], Version: tagOf(m.Tags, tagVersion)}, Name: tagOf(m.Tags, tagTrial), Tags: cloud.OwnerTags(tagsOf(m.Tags)),
+			})
+		}
+	}
+	return append(found, p.unseen(found, pools)...), nil
+}
+
+// unseen are the trials of the pools that this process has begun a short time ago, and that AWS does not show yet.
+func (p *Recipes) unseen(seen []cloud.TrialSpec, pools []cloud.PoolID) []cloud.TrialSpec {
+	p.mu.Lock()
+	begun := maps.Clone(p.begun)
+	p.mu.Unlock()
+	var more []cloud.TrialSpec
+	for _, key := range slices.Sorted(maps.Keys(begun)) {
+		spec := begun[key]
+		switch {
+		case p.lately(key) == "":
+			p.mu.Lock()
+			delete(p.begun, key)
+			p.mu.Unlock()
+		case slices.Contains(pools, spec.Pool) && !slices.ContainsFunc(seen, func(s cloud.TrialSpec) bool { return s.Pool == spec.Pool && s.Name == spec.Name }):
+			more = append(more, spec)
+		}
+	}
+	return more
+}
+
+// EnsureTrial implements cloud.Trialist. The client token makes a call that is repeated give the same instance, whatever became of it.
+func (p *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	ref, err := trialOf(spec)
+	if err != nil {
+		return cloud.Trial{}, err
+	}
+	if spec.InPool {
+		return cloud.Trial{}, besideOnly(ref).Error(opTry, ref.String())
+	}
+	ctx = cloud.Anew(ctx)
+	found, err := p.Trial(ctx, spec)
+	if err != nil || found.State != cloud.Absent {
+		return found, err
+	}
+	r, err := p.recipe(ctx, ref.group)
+	if err != nil {
+		return cloud.Trial{}, err
+	}
+	if refusals := refusalsOfTemplate(ref.group, r); len(refusals) > 0 {
+		return cloud.Trial{}, refusals[0].Error(opTry, ref.String())
+	}
+	ami, err := p.ami(ctx, opTry, ref.group, spec.To)
+	if err != nil {
+		return cloud.Trial{}, err
+	}
+	out, err := p.in(ref.region).RunInstances(ctx, launch(ref, r, ami, spec))
+	switch {
+	case isCode(err, "IdempotentParameterMismatch"): // it was asked for before, when the template or the group was another one
+		return cloud.Trial{State: cloud.Pending}, nil
+	case isCode(err, noRoom...):
+		return cloud.Trial{}, asNoRoom(fail(opTry, ref, err))
+	case err != nil:
+		return cloud.Trial{}, fail(opTry, ref, err)
+	}
+	for _, m := range out.Instances {
+		p.remember(ref.key(), sdk.ToString(m.InstanceId))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun[ref.key()] = cloud.TrialSpec{ImageRef: spec.ImageRef, Name: spec.Name, Tags: cloud.OwnerTags(spec.Tags)}
+	return cloud.Trial{State: cloud.Pending}, nil
+}
+
+// asNoRoom is the error of a launch for which AWS has no room now.
+func asNoRoom(err error) error {
+	ours, is := err.(*cloud.Error) //nolint:errorlint // it comes from fail
+	if !is {
+		return err
+	}
+	out := *ours
+	out.Kind = cloud.QuotaExceeded
+	return &out
+}
+
+// CloseTrial implements cloud.Trialist. The group was not touched.
+func (p *Recipes) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
+
+// EndTrial implements cloud.Trialist. That it ends is written first: else what is terminated would look as if it had been lost.
+func (p *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
+	ref, err := trialOf(spec)
+	if err != nil || spec.InPool {
+		return cloud.Absent, err
+	}
+	ctx = cloud.Anew(ctx)
+	all, err := p.tried(ctx, ref)
+	if err != nil {
+		return cloud.Absent, err
+	}
+	if id := p.lately(ref.key()); len(all) == 0 && id != "" {
+		all = []types.Instance{{InstanceId: sdk.String(id)}}
+	}
+	out := cloud.Absent
+	for _, m := range all {
+		state, id := stateOf(m), sdk.ToString(m.InstanceId)
+		if tagOf(m.Tags, tagEnding) == "" {
+			_, err := p.in(ref.region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagEnding: "true"})})
+			if err != nil && !isNotFound(err) {
+				return cloud.Absent, fail("end", ref, err)
+			}
+		}
+		if state == types.InstanceStateNameTerminated {
+			continue
+		}
+		out = cloud.Deleting
+		if state == types.InstanceStateNameShuttingDown {
+			continue
+		}
+		_, err := p.in(ref.region).TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+		switch {
+		case err == nil:
+			p.bury(ref.region, id)
+		case !isNotFound(err): // else it does not show yet
+			return cloud.Absent, fail("end", ref, err)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,109 @@
+package conformance
+
+import (
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	provider "github.com/kamino-dev/kamino/internal/cloud/aws"
+)
+
+// toTry is a group with a version, and a trial of it.
+func toTry(t *testing.T) (*amazonGroup, cloud.TrialSpec) {
+	t.Helper()
+	w := newGroup(t, atOnce, "1").leavesAlone()
+	ref := w.published("2026.03.14")
+	w.pass(time.Minute)
+	return w, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: w.pool, Version: ref.Version}, Name: "it", To: w.disks.ImageID(ref), Tags: map[string]string{cloud.TagUID: "u", cloud.TagPrototype: "it"}}
+}
+
+// of the trial are its instances, whatever their states.
+func (w *amazonGroup) ofTrial() []ec2types.Instance {
+	w.Helper()
+	w.pass(time.Minute)
+	out, err := w.raw.DescribeInstances(w.Context(), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("tag-key"), Values: []string{"kamino-trial-name"}}}})
+	w.must(err)
+	var all []ec2types.Instance
+	for _, r := range out.Reservations {
+		all = append(all, r.Instances...)
+	}
+	return all
+}
+
+// TestAWSTriesAsTheGroupBuilds: the instance has the template, the subnet and the tags that the group would give it, and is in no group.
+func TestAWSTriesAsTheGroupBuilds(t *testing.T) {
+	w, spec := toTry(t)
+	_, err := w.scaling.CreateOrUpdateTags(t.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []scalingtypes.Tag{
+		{Key: sdk.String("kubernetes.io/cluster/c"), Value: sdk.String("owned"), PropagateAtLaunch: sdk.Bool(true), ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")},
+		{Key: sdk.String("k8s.io/cluster-autoscaler/enabled"), Value: sdk.String("true"), PropagateAtLaunch: sdk.Bool(false), ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")},
+	}})
+	w.must(err)
+	_, err = w.recipes.EnsureTrial(t.Context(), spec)
+	w.must(err)
+	all := w.ofTrial()
+	if len(all) != 1 {
+		t.Fatalf("there are %d instances", len(all))
+	}
+	tags := map[string]string{}
+	for _, tag := range all[0].Tags {
+		tags[*tag.Key] = *tag.Value
+	}
+	if tags["kubernetes.io/cluster/c"] != "owned" || tags["k8s.io/cluster-autoscaler/enabled"] != "" || tags["aws:autoscaling:groupName"] != "" || tags[cloud.TagUID] != "u" {
+		t.Errorf("its tags are %v", tags)
+	}
+	if subnets := sdk.ToString(w.group().VPCZoneIdentifier); !strings.Contains(subnets, sdk.ToString(all[0].SubnetId)) || all[0].InstanceType != "m6i.large" || sdk.ToString(all[0].ImageId) == awsImage {
+		t.Errorf("it is in %s of %s, of type %s, and of image %s", sdk.ToString(all[0].SubnetId), subnets, all[0].InstanceType, sdk.ToString(all[0].ImageId))
+	}
+}
+
+// TestAWSTriesOnceForAll: whoever comes after one that was killed asks again, and gets the same instance, shown yet or not.
+func TestAWSTriesOnceForAll(t *testing.T) {
+	w, spec := toTry(t)
+	_, err := w.recipes.EnsureTrial(t.Context(), spec)
+	w.must(err)
+	config, err := provider.Load(t.Context())
+	w.must(err)
+	config.Now = w.now
+	_, second := provider.New(config)
+	if have, err := second.EnsureTrial(t.Context(), spec); err != nil || have.State != cloud.Pending {
+		t.Errorf("%+v, %v", have, err)
+	}
+	if all := w.ofTrial(); len(all) != 1 {
+		t.Fatalf("there are %d instances", len(all))
+	}
+	w.until("gone", func() bool {
+		state, err := second.EndTrial(t.Context(), spec)
+		w.must(err)
+		return state == cloud.Absent
+	})
+	if have, err := w.recipes.Trial(t.Context(), spec); err != nil || have.State != cloud.Absent {
+		t.Errorf("ended, it is %+v, %v", have, err)
+	}
+}
+
+// TestAWSTellsHowATrialWasLost: an instance that a person has ended says nothing of the version.
+func TestAWSTellsHowATrialWasLost(t *testing.T) {
+	w, spec := toTry(t)
+	_, err := w.recipes.EnsureTrial(t.Context(), spec)
+	w.must(err)
+	id := sdk.ToString(w.ofTrial()[0].InstanceId)
+	_, err = w.raw.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	w.must(err)
+	for range 3 {
+		if have, err := w.recipes.EnsureTrial(t.Context(), spec); err != nil || have.State != cloud.Failed || have.Trouble != "" || have.NoRoom || have.Blames {
+			t.Errorf("%+v, %v", have, err)
+		}
+		w.pass(time.Minute)
+	}
+	if all := w.ofTrial(); len(all) != 1 || path.Base(sdk.ToString(all[0].InstanceId)) != id {
+		t.Errorf("another instance was built: %d", len(all))
+	}
+}
