@@ -3,6 +3,7 @@
 package docs
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/api/crds"
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/aws"
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/expression"
@@ -41,6 +43,46 @@ func TestAzurePermissions(t *testing.T) {
 	}
 	if diff := cmp.Diff(slices.Concat(azure.RequiredActions(), azure.RebuildActions(), azure.RemoveActions(), azure.TrialActions()), listed); diff != "" {
 		t.Errorf("docs/azure.md lists other actions than the provider needs (-provider +page):\n%s", diff)
+	}
+}
+
+// TestAWSPermissions compares table and policy with what the provider asks IAM about.
+func TestAWSPermissions(t *testing.T) {
+	text := page(t, "aws.md")
+	var listed []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `((?:autoscaling|ec2):[^`]+)`").FindAllStringSubmatch(text, -1) {
+		listed = append(listed, match[1])
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(aws.RequiredActions())), slices.Sorted(slices.Values(listed))); diff != "" {
+		t.Errorf("docs/aws.md lists other actions than the provider needs (-provider +page):\n%s", diff)
+	}
+	_, block, _ := strings.Cut(text, "```json\n")
+	block, _, _ = strings.Cut(block, "```")
+	var policy struct {
+		Statement []struct {
+			Sid    string
+			Action any
+		}
+	}
+	if err := json.Unmarshal([]byte(block), &policy); err != nil {
+		t.Fatal(err)
+	}
+	granted := map[string]bool{}
+	for _, s := range policy.Statement {
+		if s.Sid == "Capture" {
+			for _, action := range s.Action.([]any) {
+				granted[action.(string)] = true
+			}
+		}
+	}
+	for _, action := range aws.RequiredActions() {
+		if reads := strings.Contains(action, ":Describe"); granted[action] == reads {
+			t.Errorf("the policy of docs/aws.md: %s is granted %t", action, granted[action])
+		}
+		delete(granted, action)
+	}
+	if len(granted) > 0 {
+		t.Errorf("the policy of docs/aws.md grants more than is needed: %v", granted)
 	}
 }
 

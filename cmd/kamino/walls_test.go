@@ -65,7 +65,7 @@ var rooms = map[string]room{
 	"internal/cloud/aws":       {own: "cloud imageversion", foreign: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 	"internal/cloud/azure":     {own: "cloud imageversion", foreign: "github.com/Azure/azure-sdk-for-go"},
 	"internal/cloud/memory":    {own: "cloud imageversion"},
-	"internal/cloud/registry":  {own: "cloud cloud/azure"},
+	"internal/cloud/registry":  {own: "cloud cloud/aws cloud/azure"},
 	"internal/cloud/cloudtest": {own: "cloud imageversion", foreign: "github.com/google/go-cmp"},
 
 	"internal/generalize/tree":  {foreign: unix},

@@ -128,7 +128,8 @@ func (f *preflights) passed(spec thought, now time.Time) {
 // each look counts in any case, and so does what it says of the pool, which is looked at after this.
 func (q inquiry) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error) {
 	spec := thought{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
-		Removes: w.p.Spec.Settings.DonorLeaves(), Grows: w.p.Spec.Settings.GrowsFirst()}, trial: w.p.Spec.Settings.Trial.Mode}
+		Removes: w.p.Spec.Settings.DonorLeaves(), Grows: w.p.Spec.Settings.GrowsFirst(),
+		RemovesBootstrap: removesBootstrap(w.p)}, trial: w.p.Spec.Settings.Trial.Mode}
 	if w.instance.ID != "" && q.preflights.stands(spec, q.now()) {
 		return slices.Clone(w.instance.Refusals), nil
 	}

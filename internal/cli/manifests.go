@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"errors"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
@@ -19,12 +22,14 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 
   # With the controller as well: the namespace is there now, and takes a Secret that says how to reach the cloud
   kubectl -n kamino-system create secret generic kamino-cloud-config --from-file=` + registry.All()[0].ConfigFile + `
-  kamino manifests --controller --cloud-config-secret kamino-cloud-config | kubectl apply -f -`,
+  kamino manifests --controller --cloud ` + registry.All()[0].Name + ` --cloud-config-secret kamino-cloud-config | kubectl apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m.Namespace, m.GeneralizeNamespace = o.Namespace, o.GeneralizeNamespace
 			if m.CloudConfigSecret != "" {
-				about, err := registry.All().Choose(o.Cloud, func() ([]string, error) { return nil, nil })
+				about, err := registry.All().Choose(o.Cloud, func() ([]string, error) {
+					return nil, errors.New("this command asks no cluster: name it with --cloud " + strings.Join(registry.All().Names(), " or --cloud "))
+				})
 				if err != nil {
 					return &ending{ExitUsage, err}
 				}

@@ -207,6 +207,8 @@ type PreflightSpec struct {
 	// Removes tells that the instance is going to be removed from the pool (Remover), and Grows that the pool is to grow by one
 	// before.
 	Removes, Grows bool
+	// RemovesBootstrap tells that the promotion is to take out of the recipe what bootstraps a generic image.
+	RemovesBootstrap bool
 }
 
 // Machines are the calls about single instances and the copies of their disks. They are the Disks' own, and a

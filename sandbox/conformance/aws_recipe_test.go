@@ -229,6 +229,15 @@ func TestAWSWithoutItsTemplate(t *testing.T) {
 	}
 }
 
+// TestAWSKeepsUserData: a disk that carries what user data did is no image for nodes that run it again.
+func TestAWSKeepsUserData(t *testing.T) {
+	w := newGroup(t, atOnce, "1")
+	found, err := w.recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.14", RemovesBootstrap: true})
+	if err != nil || len(found) != 1 || found[0].Reason != "UserDataStays" || found[0].Remedy == "" {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 // TestAWSTellsWhatItWasBuiltFrom: the user data of a template is a part of the recipe that stays, and is shown to nobody.
 func TestAWSTellsWhatItWasBuiltFrom(t *testing.T) {
 	w := newGroup(t, atOnce, "1")

@@ -92,7 +92,7 @@ func startAmazon(t *testing.T, standby time.Duration) *amazon {
 	} {
 		t.Setenv(name, value)
 	}
-	config, err := provider.Load(t.Context())
+	config, err := provider.Load(t.Context(), "")
 	w.must(err)
 	config.Now = now.Now
 	w.server, w.raw, w.scaling = server, ec2.NewFromConfig(config.AWS), autoscaling.NewFromConfig(config.AWS)
@@ -131,7 +131,7 @@ func TestDisksOfAWS(t *testing.T) {
 // TestAWSWithoutItsFiles: what can't be read is told before anything is asked.
 func TestAWSWithoutItsFiles(t *testing.T) {
 	t.Setenv("AWS_CA_BUNDLE", filepath.Join(t.TempDir(), "none.pem"))
-	if _, err := provider.Load(t.Context()); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), "none.pem") {
+	if _, err := provider.Load(t.Context(), ""); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), "none.pem") {
 		t.Errorf("%v", err)
 	}
 }

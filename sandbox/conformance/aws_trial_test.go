@@ -69,7 +69,7 @@ func TestAWSTriesOnceForAll(t *testing.T) {
 	w, spec := toTry(t)
 	_, err := w.recipes.EnsureTrial(t.Context(), spec)
 	w.must(err)
-	config, err := provider.Load(t.Context())
+	config, err := provider.Load(t.Context(), "")
 	w.must(err)
 	config.Now = w.now
 	_, second := provider.New(config)

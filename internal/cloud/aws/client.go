@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"os"
 	"sync"
 	"time"
 
@@ -19,13 +20,22 @@ type Config struct {
 	AWS sdk.Config
 	// Now is the time; time.Now if nil.
 	Now func() time.Time
+	// OnRequest is that of cloud.Config.
+	OnRequest func(class string, status int, throttled bool)
 }
 
 // Load finds the configuration as every AWS tool does: environment, shared files, web identity, Pod Identity, instance metadata.
 // The SDK's own HTTP client is left in its place, for it alone reads AWS_CA_BUNDLE. Nothing is tried twice by the SDK: whoever calls
-// knows its deadline, and repeats.
-func Load(ctx context.Context) (Config, error) {
-	loaded, err := config.LoadDefaultConfig(ctx, config.WithRetryer(func() sdk.Retryer { return sdk.NopRetryer{} }))
+// knows its deadline, and repeats. A file, if one is named, takes the place of the shared configuration file ("~/.aws/config").
+func Load(ctx context.Context, file string) (Config, error) {
+	options := []func(*config.LoadOptions) error{config.WithRetryer(func() sdk.Retryer { return sdk.NopRetryer{} })}
+	if file != "" {
+		if _, err := os.Stat(file); err != nil {
+			return Config{}, &cloud.Error{Kind: cloud.Invalid, Op: "read", Resource: "AWS's configuration", Message: oneLine(err.Error()), Err: err}
+		}
+		options = append(options, config.WithSharedConfigFiles([]string{file}))
+	}
+	loaded, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
 		return Config{}, &cloud.Error{Kind: cloud.Invalid, Op: "read", Resource: "AWS's configuration", Message: oneLine(err.Error()), Err: err}
 	}
@@ -79,7 +89,7 @@ func (a *account) in(region string) *ec2.Client {
 	if client == nil {
 		client = ec2.NewFromConfig(a.config.AWS, func(o *ec2.Options) {
 			o.Region, o.Retryer = region, sdk.NopRetryer{}
-			o.APIOptions = append(o.APIOptions, onelook(region))
+			o.APIOptions = append(o.APIOptions, onelook(region), a.counting)
 		})
 		a.clients[region] = client
 	}
@@ -94,7 +104,7 @@ func (a *account) groups(region string) *autoscaling.Client {
 	if client == nil {
 		client = autoscaling.NewFromConfig(a.config.AWS, func(o *autoscaling.Options) {
 			o.Region, o.Retryer = region, sdk.NopRetryer{}
-			o.APIOptions = append(o.APIOptions, onelook(region))
+			o.APIOptions = append(o.APIOptions, onelook(region), a.counting)
 		})
 		a.scaling[region] = client
 	}

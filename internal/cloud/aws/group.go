@@ -132,7 +132,8 @@ const (
 	reasonRefresh       = "InstanceRefreshRunning"
 	reasonWarmPool      = "WarmPool"
 	reasonMinimum       = "AtMinimum"
-	reasonDeleted       = "BeingDeleted"
+	reasonDeleted       = "GroupBeingDeleted"
+	reasonUserData      = "UserDataStays"
 )
 
 // owner is who else writes a group's template, told by a tag of the group.
@@ -204,8 +205,8 @@ func (p *Recipes) mayWrite(ctx context.Context, op string, ref group, r recipe) 
 }
 
 // refreshing is the refusal of a group that an instance refresh is at work on; nil if there is none.
-func (p *Recipes) refreshing(ctx context.Context, ref group) (*cloud.Refusal, error) {
-	out, err := p.groups(ref.region).DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(ref.name), MaxRecords: sdk.Int32(1)}) // the newest
+func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, error) {
+	out, err := a.groups(ref.region).DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(ref.name), MaxRecords: sdk.Int32(1)}) // the newest
 	if err != nil {
 		return nil, fail("look at the instance refreshes of", ref, err)
 	}
@@ -245,6 +246,10 @@ func (p *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec)
 		found = append(found, atMaximum(ref, most))
 	case !spec.Grows && desired-1 < least:
 		found = append(found, cloud.Refuse(reasonMinimum, fmt.Sprintf("%s is at its minimum of %d instances, and the donor must leave its service for a while", ref, least), "lower its minimum size, or grow it by one"))
+	}
+	if spec.RemovesBootstrap && len(r.parts()) > 0 {
+		found = append(found, cloud.Refuse(reasonUserData, fmt.Sprintf("%s: its launch template has user data, which stays, and would run on nodes whose disk carries already what it did", ref),
+			"capture with the profile bootstrap, or join nodes without user data"))
 	}
 	denied, err := p.deniedOfGroup(ctx, ref, r, spec)
 	return append(found, denied...), err

@@ -79,8 +79,8 @@ func (a *account) member(ref instance) (cloud.Membership, bool) {
 }
 
 // learn asks which groups instances are in.
-func (p *Recipes) learn(ctx context.Context, in string, ids []string) error {
-	found, err := p.groups(in).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: ids})
+func (a *account) learn(ctx context.Context, in string, ids []string) error {
+	found, err := a.groups(in).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: ids})
 	if err != nil {
 		return fail("look at the groups of", instances(ids), err)
 	}
@@ -89,15 +89,15 @@ func (p *Recipes) learn(ctx context.Context, in string, ids []string) error {
 		names[sdk.ToString(m.InstanceId)] = sdk.ToString(m.AutoScalingGroupName)
 	}
 	arns := map[string]cloud.PoolID{}
-	if err := p.eachGroup(ctx, in, slices.Compact(slices.Sorted(values(names))), func(name string, id cloud.PoolID) { arns[name] = id }); err != nil {
+	if err := a.eachGroup(ctx, in, slices.Compact(slices.Sorted(values(names))), func(name string, id cloud.PoolID) { arns[name] = id }); err != nil {
 		return err
 	}
-	now := p.config.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for known, m := range p.members { // of nodes that are gone
+	now := a.config.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for known, m := range a.members { // of nodes that are gone
 		if now.Sub(m.at) > believed {
-			delete(p.members, known)
+			delete(a.members, known)
 		}
 	}
 	for _, id := range ids {
@@ -105,7 +105,7 @@ func (p *Recipes) learn(ctx context.Context, in string, ids []string) error {
 		if m.Pool == "" {
 			m.Why = "instance " + id + " is in no Auto Scaling group: only nodes of groups can be captured"
 		}
-		p.members[in+"/"+id] = membership{m, now}
+		a.members[in+"/"+id] = membership{m, now}
 	}
 	return nil
 }
@@ -132,11 +132,11 @@ func (i instances) String() string {
 }
 
 // eachGroup tells the pools of a region: those of the names, or all if there are none.
-func (p *Recipes) eachGroup(ctx context.Context, in string, names []string, tell func(name string, id cloud.PoolID)) error {
+func (a *account) eachGroup(ctx context.Context, in string, names []string, tell func(name string, id cloud.PoolID)) error {
 	if names != nil && len(names) == 0 {
 		return nil
 	}
-	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(p.groups(in), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: names, MaxRecords: sdk.Int32(maxGroups)})
+	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(a.groups(in), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: names, MaxRecords: sdk.Int32(maxGroups)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

@@ -43,6 +43,15 @@ var (
 	}
 )
 
+// RequiredActions are all that Kamino may do, in the order of docs/aws.md, which lists them.
+func RequiredActions() []string {
+	var all []string
+	for _, n := range slices.Concat(groupNeeds, templateNeeds, diskNeeds, trialNeeds) {
+		all = append(all, n.action)
+	}
+	return all
+}
+
 // Permissions implements cloud.Auditor.
 func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	ref, err := parsePool(pool)
@@ -99,7 +108,7 @@ var assumed = regexp.MustCompile(`^arn:([a-z-]+):sts::([0-9]+):assumed-role/([^/
 func (a *account) principal(ctx context.Context, in string) (string, error) {
 	client := sts.NewFromConfig(a.config.AWS, func(o *sts.Options) {
 		o.Region, o.Retryer = in, sdk.NopRetryer{}
-		o.APIOptions = append(o.APIOptions, onelook(in))
+		o.APIOptions = append(o.APIOptions, onelook(in), a.counting)
 	})
 	out, err := client.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
@@ -124,7 +133,7 @@ func (a *account) simulate(ctx context.Context, in, who, scope string, names []s
 	defer cancel()
 	client := iam.NewFromConfig(a.config.AWS, func(o *iam.Options) {
 		o.Region, o.Retryer = in, sdk.NopRetryer{}
-		o.APIOptions = append(o.APIOptions, onelook(in))
+		o.APIOptions = append(o.APIOptions, onelook(in), a.counting)
 	})
 	var denied []string
 	pages := iam.NewSimulatePrincipalPolicyPaginator(client, &iam.SimulatePrincipalPolicyInput{PolicySourceArn: sdk.String(who), ActionNames: names, ResourceArns: []string{scope}})

@@ -62,8 +62,8 @@ func sameSpec(a, b *types.LaunchTemplateSpecification) bool {
 
 // recipe reads what a group's next instance is built from. A version of a launch template that is not there is no error: the group is,
 // and grows no more.
-func (p *Recipes) recipe(ctx context.Context, ref group) (recipe, error) {
-	g, err := p.group(ctx, ref)
+func (a *account) recipe(ctx context.Context, ref group) (recipe, error) {
+	g, err := a.group(ctx, ref)
 	if err != nil {
 		return recipe{}, err
 	}
@@ -71,7 +71,7 @@ func (p *Recipes) recipe(ctx context.Context, ref group) (recipe, error) {
 	if r.spec == nil {
 		return r, nil
 	}
-	out, err := p.in(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{
+	out, err := a.in(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{
 		LaunchTemplateId: r.spec.LaunchTemplateId, Versions: []string{sdk.ToString(r.spec.Version)},
 	})
 	switch {
@@ -87,7 +87,7 @@ func (p *Recipes) recipe(ctx context.Context, ref group) (recipe, error) {
 		}
 	}
 	if r.data != nil {
-		r.image, err = p.written(ctx, ref.region, sdk.ToString(r.data.ImageId))
+		r.image, err = a.written(ctx, ref.region, sdk.ToString(r.data.ImageId))
 	}
 	return r, err
 }

@@ -189,14 +189,14 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 }
 
 // tried are the instances of a trial, of which there is one at most, also when it is gone.
-func (p *Recipes) tried(ctx context.Context, ref trialRef) ([]types.Instance, error) {
-	return p.tagged(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagTrial), Values: []string{short(ref.name, maxTagValue)}},
+func (a *account) tried(ctx context.Context, ref trialRef) ([]types.Instance, error) {
+	return a.tagged(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagTrial), Values: []string{short(ref.name, maxTagValue)}},
 		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{short(string(ref.pool()), maxTagValue)}})
 }
 
 // tagged are the instances that fit the filters.
-func (p *Recipes) tagged(ctx context.Context, in string, of fmt.Stringer, filters ...types.Filter) ([]types.Instance, error) {
-	pages := ec2.NewDescribeInstancesPaginator(p.in(in), &ec2.DescribeInstancesInput{Filters: filters})
+func (a *account) tagged(ctx context.Context, in string, of fmt.Stringer, filters ...types.Filter) ([]types.Instance, error) {
+	pages := ec2.NewDescribeInstancesPaginator(a.in(in), &ec2.DescribeInstancesInput{Filters: filters})
 	var all []types.Instance
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -243,18 +243,18 @@ func (p *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Tr
 }
 
 // unseen are the trials of the pools that this process has begun a short time ago, and that AWS does not show yet.
-func (p *Recipes) unseen(seen []cloud.TrialSpec, pools []cloud.PoolID) []cloud.TrialSpec {
-	p.mu.Lock()
-	begun := maps.Clone(p.begun)
-	p.mu.Unlock()
+func (a *account) unseen(seen []cloud.TrialSpec, pools []cloud.PoolID) []cloud.TrialSpec {
+	a.mu.Lock()
+	begun := maps.Clone(a.begun)
+	a.mu.Unlock()
 	var more []cloud.TrialSpec
 	for _, key := range slices.Sorted(maps.Keys(begun)) {
 		spec := begun[key]
 		switch {
-		case p.lately(key) == "":
-			p.mu.Lock()
-			delete(p.begun, key)
-			p.mu.Unlock()
+		case a.lately(key) == "":
+			a.mu.Lock()
+			delete(a.begun, key)
+			a.mu.Unlock()
 		case slices.Contains(pools, spec.Pool) && !slices.ContainsFunc(seen, func(s cloud.TrialSpec) bool { return s.Pool == spec.Pool && s.Name == spec.Name }):
 			more = append(more, spec)
 		}

@@ -130,7 +130,7 @@ func stands(t *testing.T, s suite) (compare func(t *testing.T)) {
 }
 
 // ways are where versions can be tried: in the pool, or not.
-func (s suite) ways() []bool {
+func ways(s suite) []bool {
 	if s.Apart {
 		return []bool{false}
 	}
@@ -140,7 +140,7 @@ func (s suite) ways() []bool {
 func trialOfNothing(t *testing.T, s suite) {
 	power, _ := toTry(t, s, false)
 	unchanged := stands(t, s)
-	for _, inPool := range s.ways() {
+	for _, inPool := range ways(s) {
 		spec := trialSpec(t, s, "never", inPool)
 		if diff := cmp.Diff(cloud.Trial{}, got(power.Trial(t.Context(), spec))(t)); diff != "" {
 			t.Errorf("a trial that was never begun (-want +got):\n%s", diff)
@@ -202,7 +202,7 @@ func triesInPool(t *testing.T, s suite) {
 
 func triesOnce(t *testing.T, s suite) {
 	power, _ := toTry(t, s, false)
-	for _, inPool := range s.ways() {
+	for _, inPool := range ways(s) {
 		spec := trialSpec(t, s, "once", inPool)
 		for range 3 {
 			got(power.EnsureTrial(t.Context(), spec))(t)
@@ -347,7 +347,7 @@ func endsOwn(t *testing.T, s suite) {
 func endsOnce(t *testing.T, s suite) {
 	power, _ := toTry(t, s, false)
 	var ended []cloud.TrialSpec
-	for _, inPool := range s.ways() {
+	for _, inPool := range ways(s) {
 		spec := trialSpec(t, s, "once", inPool)
 		endTrial(t, s, power, spec, beginTrial(t, s, power, spec).Instances...)
 		ended = append(ended, spec)
@@ -387,7 +387,7 @@ func endsPromoted(t *testing.T, s suite) {
 func triesMissing(t *testing.T, s suite) {
 	power, _ := toTry(t, s, false)
 	unchanged := stands(t, s)
-	for _, inPool := range s.ways() {
+	for _, inPool := range ways(s) {
 		spec := trialSpec(t, s, "missing", inPool)
 		spec.Version = secondVersion
 		_, err := power.EnsureTrial(t.Context(), spec)
@@ -418,7 +418,7 @@ func foreseen(t *testing.T, s suite, power cloud.Trialist, inPool, removeBootstr
 func preflightsTrial(t *testing.T, s suite) {
 	power := trialist(t, s)
 	unchanged := stands(t, s)
-	for _, inPool := range s.ways() {
+	for _, inPool := range ways(s) {
 		if found := foreseen(t, s, power, inPool, !inPool); found != nil {
 			t.Errorf("in the pool %t: preflight finds %v", inPool, found)
 		}
@@ -443,7 +443,7 @@ func preflightsTrial(t *testing.T, s suite) {
 		return
 	}
 	s.Crowd(t)
-	for _, inPool := range s.ways() {
+	for _, inPool := range ways(s) {
 		if found := foreseen(t, s, power, inPool, !inPool); len(found) == 0 {
 			t.Errorf("in the pool %t: preflight finds room where there is none", inPool)
 		}
@@ -457,7 +457,7 @@ func triesWithoutRoom(t *testing.T, s suite) {
 	}
 	s.Crowd(t)
 	unchanged := stands(t, s)
-	for _, inPool := range s.ways() {
+	for _, inPool := range ways(s) {
 		spec := trialSpec(t, s, "roomless", inPool)
 		have, err := power.EnsureTrial(t.Context(), spec)
 		if err != nil {

@@ -24,7 +24,7 @@ func listsTrials(t *testing.T, s suite) {
 		return list
 	}
 	listed("before")
-	for _, inPool := range s.ways() {
+	for _, inPool := range ways(s) {
 		unchanged := stands(t, s)
 		spec := trialSpec(t, s, "listed", inPool)
 		must(t, func() error { _, err := power.EnsureTrial(t.Context(), spec); return err }())

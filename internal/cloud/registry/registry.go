@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/aws"
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
 )
 
@@ -15,7 +16,7 @@ import (
 type Registry []cloud.Description
 
 // All are the clouds that this program knows.
-func All() Registry { return Registry{azure.Describe()} }
+func All() Registry { return Registry{azure.Describe(), aws.Describe()} }
 
 // Names of the clouds, in the order of the registry.
 func (r Registry) Names() (names []string) {
