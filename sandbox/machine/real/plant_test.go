@@ -148,6 +148,22 @@ var plantRows = []plantRow{
 		stays: []string{"usr/local/bin/kubeadm", "etc/systemd/system/kubelet.service.d/10-kubeadm.conf", "etc/default/kubelet"},
 	},
 	{
+		what: "EKS: what nodeadm writes at each boot, beside nodeadm itself",
+		only: disk.Bootstrap,
+		gone: []string{"etc/systemd/network/80-ec2.network.d/10-eks_primary_eni_only.conf", "etc/systemd/network/70-eni-0d15ea5e0ff1ce000.network",
+			"etc/eks/nodeadm/udev-net-manager/i-0a1b2c3d4e5f60718/ens5", "etc/eks/kubelet/environment", "etc/kubernetes/kubelet/config.json", "etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf",
+			"var/lib/kubelet/kubeconfig", ".aws/mdadm.conf", "etc/systemd/system/mnt-k8s\\x2ddisks-0.mount"},
+		stays: []string{"usr/bin/nodeadm", "etc/systemd/system/nodeadm-run.service", "etc/eks/nodeadm.d/site.yaml", "etc/eks/image-credential-provider/config.json"},
+	},
+	{
+		what: "kOps: what nodeup writes at each boot, beside nodeup and its downloads",
+		only: disk.Bootstrap,
+		gone: []string{"srv/kubernetes/kubelet-server.key", "srv/kubernetes/kubelet-server.crt", "srv/kubernetes/ca.crt", "var/lib/kube-proxy/kubeconfig", "var/lib/kube-router/kubeconfig",
+			"etc/kubernetes/pki/cilium/etcd-client-cilium.pem", "var/lib/kubelet/kubelet.conf", "etc/sysconfig/kubelet", "opt/kops/conf/kube_env.yaml", "etc/sysconfig/kops-configuration",
+			"lib/systemd/system/kops-configuration.service"},
+		stays: []string{"opt/kops/bin/nodeup", "var/cache/nodeup/extracted/kubelet"},
+	},
+	{
 		what: "k3s and RKE2: what an agent is known by",
 		only: disk.Bootstrap,
 		gone: []string{"var/lib/rancher/k3s/agent/client-kubelet.key", "var/lib/rancher/k3s/agent/serving-kubelet.crt", "var/lib/rancher/rke2/agent/client-kube-proxy.key",
