@@ -80,7 +80,7 @@ var joins = map[string]way{
 			return map[string]string{
 				"opt/kops/conf/kube_env.yaml":                                           "ClusterName: c.example\nInstanceGroupName: nodes-eu-west-1a\n",
 				"etc/sysconfig/kops-configuration":                                      "AWS_REGION=eu-west-1\n",
-				"lib/systemd/system/kops-configuration.service":                         "[Service]\nExecStart=/opt/kops/bin/nodeup --conf=/opt/kops/conf/kube_env.yaml --v=8\n",
+				"usr/lib/systemd/system/kops-configuration.service":                     "[Service]\nExecStart=/opt/kops/bin/nodeup --conf=/opt/kops/conf/kube_env.yaml --v=8\n",
 				"etc/systemd/system/multi-user.target.wants/kops-configuration.service": "-> /lib/systemd/system/kops-configuration.service",
 				"srv/kubernetes/kubelet-server.key":                                     key,
 				"srv/kubernetes/kubelet-server.crt":                                     "certificate for " + m.id + ", " + m.name + " and " + m.address + "\n",

@@ -10,6 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/middleware"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -46,9 +49,9 @@ func Load(ctx context.Context, file string) (Config, error) {
 type account struct {
 	config Config
 
-	mu      sync.Mutex
-	clients map[string]*ec2.Client
-	scaling map[string]*autoscaling.Client
+	mu sync.Mutex
+	// clients by their service and region.
+	clients map[string]any
 	// names are what images are called that were seen, by the region and the ID: an image's name never changes.
 	names map[string]string
 	// made are the resources that this process has asked for, by what they were asked for as, and gone those that it has deleted, by
@@ -76,39 +79,62 @@ func newAccount(c Config) *account {
 		c.Now = time.Now
 	}
 	return &account{
-		config: c, clients: map[string]*ec2.Client{}, scaling: map[string]*autoscaling.Client{}, names: map[string]string{},
+		config: c, clients: map[string]any{}, names: map[string]string{},
 		made: map[string]trace{}, gone: map[string]time.Time{}, members: map[string]membership{}, begun: map[string]cloud.TrialSpec{},
 	}
 }
 
 // in is the client of a region.
 func (a *account) in(region string) *ec2.Client {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	client := a.clients[region]
-	if client == nil {
-		client = ec2.NewFromConfig(a.config.AWS, func(o *ec2.Options) {
-			o.Region, o.Retryer = region, sdk.NopRetryer{}
-			o.APIOptions = append(o.APIOptions, onelook(region), a.counting)
+	return client(a, "ec2", region, func() *ec2.Client {
+		return ec2.NewFromConfig(a.config.AWS, func(o *ec2.Options) {
+			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.around(o.APIOptions, region)
 		})
-		a.clients[region] = client
-	}
-	return client
+	})
 }
 
 // groups is the client of a region for Auto Scaling.
 func (a *account) groups(region string) *autoscaling.Client {
+	return client(a, "autoscaling", region, func() *autoscaling.Client {
+		return autoscaling.NewFromConfig(a.config.AWS, func(o *autoscaling.Options) {
+			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.around(o.APIOptions, region)
+		})
+	})
+}
+
+// tokens is the client of a region for STS.
+func (a *account) tokens(region string) *sts.Client {
+	return client(a, "sts", region, func() *sts.Client {
+		return sts.NewFromConfig(a.config.AWS, func(o *sts.Options) {
+			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.around(o.APIOptions, region)
+		})
+	})
+}
+
+// policies is the client for IAM, whose endpoint is that of the region's partition.
+func (a *account) policies(region string) *iam.Client {
+	return client(a, "iam", region, func() *iam.Client {
+		return iam.NewFromConfig(a.config.AWS, func(o *iam.Options) {
+			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.around(o.APIOptions, region)
+		})
+	})
+}
+
+// client is the one of a service and a region, which has connections of its own, and so is made once.
+func client[Client any](a *account, service, region string, fresh func() *Client) *Client {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	client := a.scaling[region]
-	if client == nil {
-		client = autoscaling.NewFromConfig(a.config.AWS, func(o *autoscaling.Options) {
-			o.Region, o.Retryer = region, sdk.NopRetryer{}
-			o.APIOptions = append(o.APIOptions, onelook(region), a.counting)
-		})
-		a.scaling[region] = client
+	made, found := a.clients[service+" "+region].(*Client)
+	if !found {
+		made = fresh()
+		a.clients[service+" "+region] = made
 	}
-	return client
+	return made
+}
+
+// around are what each request goes through, in this order.
+func (a *account) around(own []func(*middleware.Stack) error, region string) []func(*middleware.Stack) error {
+	return append(own, onelook(region), a.counting)
 }
 
 // remember that something was asked for, and got the ID.
@@ -171,6 +197,7 @@ var _ interface {
 	cloud.Auditor
 	cloud.Census
 	cloud.Atlas
+	cloud.Rebuilder
 	cloud.Remover
 	cloud.Restorer
 	cloud.Trialist

@@ -106,11 +106,7 @@ var assumed = regexp.MustCompile(`^arn:([a-z-]+):sts::([0-9]+):assumed-role/([^/
 
 // principal is the ARN that policies are attached to; empty for the account's root.
 func (a *account) principal(ctx context.Context, in string) (string, error) {
-	client := sts.NewFromConfig(a.config.AWS, func(o *sts.Options) {
-		o.Region, o.Retryer = in, sdk.NopRetryer{}
-		o.APIOptions = append(o.APIOptions, onelook(in), a.counting)
-	})
-	out, err := client.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	out, err := a.tokens(in).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
 		return "", fail("look at", identity("itself"), err)
 	}
@@ -131,12 +127,8 @@ const simulated = 5 * time.Second
 func (a *account) simulate(ctx context.Context, in, who, scope string, names []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, simulated)
 	defer cancel()
-	client := iam.NewFromConfig(a.config.AWS, func(o *iam.Options) {
-		o.Region, o.Retryer = in, sdk.NopRetryer{}
-		o.APIOptions = append(o.APIOptions, onelook(in), a.counting)
-	})
 	var denied []string
-	pages := iam.NewSimulatePrincipalPolicyPaginator(client, &iam.SimulatePrincipalPolicyInput{PolicySourceArn: sdk.String(who), ActionNames: names, ResourceArns: []string{scope}})
+	pages := iam.NewSimulatePrincipalPolicyPaginator(a.policies(in), &iam.SimulatePrincipalPolicyInput{PolicySourceArn: sdk.String(who), ActionNames: names, ResourceArns: []string{scope}})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

@@ -46,7 +46,7 @@ func rebuilds(t *testing.T, s suite) {
 	before := got(s.p.Instance(t.Context(), s.a))(t)
 	s.rebuild(t, firstVersion)
 	after := got(s.p.Instance(t.Context(), s.a))(t)
-	if after.BuiltFrom != firstVersion || after.Power != cloud.PowerRunning {
+	if s.p.BuiltFrom(s.Pool, after) != firstVersion || after.Power != cloud.PowerRunning {
 		t.Errorf("it is complete, and the instance is %+v", after)
 	}
 	after.Image, after.BuiltFrom, after.CreatedAt = before.Image, before.BuiltFrom, before.CreatedAt

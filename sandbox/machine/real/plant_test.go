@@ -160,7 +160,7 @@ var plantRows = []plantRow{
 		only: disk.Bootstrap,
 		gone: []string{"srv/kubernetes/kubelet-server.key", "srv/kubernetes/kubelet-server.crt", "srv/kubernetes/ca.crt", "var/lib/kube-proxy/kubeconfig", "var/lib/kube-router/kubeconfig",
 			"etc/kubernetes/pki/cilium/etcd-client-cilium.pem", "var/lib/kubelet/kubelet.conf", "etc/sysconfig/kubelet", "opt/kops/conf/kube_env.yaml", "etc/sysconfig/kops-configuration",
-			"lib/systemd/system/kops-configuration.service"},
+			"usr/lib/systemd/system/kops-configuration.service"},
 		stays: []string{"opt/kops/bin/nodeup", "var/cache/nodeup/extracted/kubelet"},
 	},
 	{

@@ -1,0 +1,118 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+const opRebuild = "rebuild"
+
+// EnsureRebuilt implements cloud.Rebuilder: EC2 replaces the root volume of an instance that runs by one of the image, and boots it. The
+// user data is the one that the instance was launched with.
+func (p *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return cloud.Rebuild{}, err
+	}
+	ctx = cloud.Anew(ctx)
+	m, err := p.machine(ctx, ref)
+	if err != nil {
+		return cloud.Rebuild{}, err
+	}
+	of, want, err := p.rebuiltFrom(ctx, ref, version)
+	if err != nil {
+		return cloud.Rebuild{}, err
+	}
+	now, err := p.written(ctx, ref.region, sdk.ToString(m.ImageId))
+	if err != nil {
+		return cloud.Rebuild{}, err
+	}
+	last, err := p.lastRebuild(ctx, ref)
+	if err != nil {
+		return cloud.Rebuild{}, err
+	}
+	switch {
+	case last != nil && underway(last.TaskState):
+		return cloud.Rebuild{State: cloud.Pending}, nil
+	case last == nil && p.lately(rebuildKey(ref, want)) != "": // it does not show yet
+		return cloud.Rebuild{State: cloud.Pending}, nil
+	case now == want && (last == nil || last.TaskState == types.ReplaceRootVolumeTaskStateSucceeded):
+		return cloud.Rebuild{State: cloud.Complete}, nil
+	}
+	ami, err := p.ami(ctx, opRebuild, of, want)
+	if err != nil {
+		return cloud.Rebuild{}, err
+	}
+	out, err := p.in(ref.region).CreateReplaceRootVolumeTask(ctx, &ec2.CreateReplaceRootVolumeTaskInput{
+		InstanceId: sdk.String(ref.id), ImageId: sdk.String(ami), DeleteReplacedRootVolume: sdk.Bool(true),
+	})
+	if err != nil {
+		return cloud.Rebuild{}, fail(opRebuild, ref, err)
+	}
+	if out.ReplaceRootVolumeTask != nil {
+		p.remember(rebuildKey(ref, want), sdk.ToString(out.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId))
+	}
+	have := cloud.Rebuild{State: cloud.Pending}
+	if last != nil && last.TaskState != types.ReplaceRootVolumeTaskStateSucceeded {
+		have.Trouble = fmt.Sprintf("replacing the root volume ended as %s; EC2 gives no reason", last.TaskState)
+	}
+	return have, nil
+}
+
+func rebuildKey(ref instance, image string) string {
+	return ref.region + "/rebuild/" + ref.id + "/" + image
+}
+
+// rebuiltFrom is the group of an instance, and the image of the version, which the group's recipe must name.
+func (p *Recipes) rebuiltFrom(ctx context.Context, ref instance, version string) (group, string, error) {
+	found, err := p.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: ref.providerID()}})
+	if err != nil {
+		return group{}, "", err
+	}
+	if found[0].Pool == "" {
+		return group{}, "", &cloud.Error{Kind: cloud.Conflict, Op: opRebuild, Resource: ref.String(), Message: found[0].Why}
+	}
+	of, err := parsePool(found[0].Pool)
+	if err != nil {
+		return of, "", err
+	}
+	r, err := p.recipe(ctx, of)
+	if err != nil {
+		return of, "", err
+	}
+	want := imageText(cloud.LineRef{Line: cloud.Line{Place: of.region, Name: of.name}, Version: version})
+	if r.image != want {
+		return of, "", &cloud.Error{Kind: cloud.Conflict, Op: opRebuild, Resource: ref.String(), Message: fmt.Sprintf("%s builds its next instances from %s, not from %s: point it at the version first", of, or(r.image, "nothing"), want)}
+	}
+	return of, want, nil
+}
+
+// lastRebuild is the newest replacement of an instance's root volume; nil if there is none.
+func (a *account) lastRebuild(ctx context.Context, ref instance) (*types.ReplaceRootVolumeTask, error) {
+	pages := ec2.NewDescribeReplaceRootVolumeTasksPaginator(a.in(ref.region), &ec2.DescribeReplaceRootVolumeTasksInput{Filters: []types.Filter{{Name: sdk.String("instance-id"), Values: []string{ref.id}}}})
+	var last *types.ReplaceRootVolumeTask
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fail("look at the root volume of", ref, err)
+		}
+		for i, task := range page.ReplaceRootVolumeTasks {
+			// The time is a text of one form, so that it sorts as it is.
+			if last == nil || sdk.ToString(task.StartTime) >= sdk.ToString(last.StartTime) {
+				last = &page.ReplaceRootVolumeTasks[i]
+			}
+		}
+	}
+	return last, nil
+}
+
+// underway tells whether a replacement still goes on.
+func underway(state types.ReplaceRootVolumeTaskState) bool {
+	return state == types.ReplaceRootVolumeTaskStatePending || state == types.ReplaceRootVolumeTaskStateInProgress || state == types.ReplaceRootVolumeTaskStateFailing
+}
