@@ -38,7 +38,7 @@ func (c *testCloud) chain(t *testing.T, environment map[string]string) sdk.Confi
 	nothing := filepath.Join(t.TempDir(), "nothing")
 	t.Setenv("AWS_CONFIG_FILE", nothing)
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", nothing)
-	config, err := awsconfig.LoadDefaultConfig(t.Context(), awsconfig.WithHTTPClient(c.web.Client()), awsconfig.WithBaseEndpoint(c.web.URL), awsconfig.WithEC2IMDSRegion())
+	config, err := awsconfig.LoadDefaultConfig(t.Context(), awsconfig.WithHTTPClient(c.client()), awsconfig.WithBaseEndpoint(c.web.URL), awsconfig.WithEC2IMDSRegion())
 	if err != nil {
 		t.Fatal(err)
 	}

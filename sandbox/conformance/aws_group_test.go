@@ -131,3 +131,77 @@ func wantSame[T any](t *testing.T, want, have T) {
 		t.Errorf("(-want +have):\n%s", diff)
 	}
 }
+
+// mostAmazonRequests is how many requests a whole capture may take on AWS, those apart that only look whether something has gone on.
+const mostAmazonRequests = 52
+
+// TestRequestsOfACaptureOnAWS does once what a capture does whose donor comes back.
+func TestRequestsOfACaptureOnAWS(t *testing.T) {
+	w := newGroup(t, atOnce, "1")
+	counted := map[string]int{}
+	begun := len(w.server.Requests())
+	p, ctx, ref := cloud.Join(w.disks, w.recipes), t.Context(), cloud.ImageRef{Pool: w.pool, Version: "2026.03.14"}
+	first := true // of a state that is waited for
+	await := func(what string, done func() bool) {
+		first = true
+		w.until(what, func() bool {
+			from := len(w.server.Requests())
+			over := done()
+			if !first { // a look again
+				for _, r := range w.server.Requests()[from:] {
+					counted[r.Operation]--
+				}
+			}
+			first = false
+			return over
+		})
+	}
+	look := cloud.OneLook(ctx)
+	found, err := p.Preflight(look, cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: ref.Version})
+	w.must(err)
+	if len(found) > 0 {
+		t.Fatalf("%+v", found)
+	}
+	before, err := p.HoldOf(look, w.ids[0])
+	w.must(err)
+	w.must(p.Hold(ctx, w.ids[0], before.Token))
+	await("stopped", func() bool {
+		power, err := p.EnsureStopped(ctx, w.ids[0])
+		w.must(err)
+		return power == cloud.PowerStopped
+	})
+	var snapshot cloud.Snapshot
+	await("copied", func() bool {
+		snapshot, err = p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "it", Instance: w.ids[0]})
+		w.must(err)
+		return snapshot.State == cloud.Complete
+	})
+	await("started", func() bool {
+		power, err := p.EnsureStarted(ctx, w.ids[0])
+		w.must(err)
+		return power == cloud.PowerRunning
+	})
+	w.must(p.Unhold(ctx, w.ids[0], before.Token))
+	await("published", func() bool {
+		im, err := p.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref, SnapshotID: snapshot.ID})
+		w.must(err)
+		return im.State == cloud.Complete
+	})
+	w.must(p.DeleteSnapshot(ctx, w.ids[0], "it"))
+	change, err := p.RecipeChange(ctx, ref, false)
+	w.must(err)
+	w.must(p.SetRecipe(ctx, change))
+	_, err = p.Images(ctx, w.pool)
+	w.must(err)
+	for _, r := range w.server.Requests()[begun:] {
+		counted[r.Operation]++
+	}
+	all := 0
+	for _, n := range counted {
+		all += n
+	}
+	t.Logf("%d requests: %v", all, counted)
+	if all > mostAmazonRequests {
+		t.Errorf("a capture takes %d requests, more than %d: %v", all, mostAmazonRequests, counted)
+	}
+}

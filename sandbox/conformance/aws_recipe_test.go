@@ -57,7 +57,7 @@ func TestAWSPinsTheNewestFirst(t *testing.T) {
 	if version := sdk.ToString(w.group().LaunchTemplate.Version); len(w.versions()) != 2 || version != "1" {
 		t.Errorf("the template has the versions %v, and the group names %s", w.versions(), version)
 	}
-	w.server.ClearFaults("dies")
+	w.must(w.server.ClearFaults("dies"))
 	change := w.change("2026.03.14")
 	for range 2 {
 		w.must(w.recipes.SetRecipe(t.Context(), change))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -42,6 +43,10 @@ func Load(ctx context.Context, file string) (Config, error) {
 	if err != nil {
 		return Config{}, &cloud.Error{Kind: cloud.Invalid, Op: "read", Resource: "AWS's configuration", Message: oneLine(err.Error()), Err: err}
 	}
+	if loaded.HTTPClient == nil {
+		loaded.HTTPClient = awshttp.NewBuildableClient()
+	}
+	loaded.HTTPClient = wire{loaded.HTTPClient}
 	return Config{AWS: loaded}, nil
 }
 
@@ -120,7 +125,7 @@ func (a *account) policies(region string) *iam.Client {
 	})
 }
 
-// client is the one of a service and a region, which has connections of its own, and so is made once.
+// client is the one of a service and a region, made once.
 func client[Client any](a *account, service, region string, fresh func() *Client) *Client {
 	a.mu.Lock()
 	defer a.mu.Unlock()

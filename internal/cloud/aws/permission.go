@@ -46,7 +46,7 @@ var (
 // RequiredActions are all that Kamino may do, in the order of docs/aws.md, which lists them.
 func RequiredActions() []string {
 	var all []string
-	for _, n := range slices.Concat(groupNeeds, templateNeeds, diskNeeds, trialNeeds) {
+	for _, n := range slices.Concat(groupNeeds, templateNeeds, diskNeeds, trialNeeds, rebuildNeeds) {
 		all = append(all, n.action)
 	}
 	return all
@@ -62,7 +62,7 @@ func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.P
 	if err != nil {
 		return nil, err
 	}
-	more, err := p.audit(ctx, ref.region, everything, slices.Concat(templateNeeds, trialNeeds))
+	more, err := p.audit(ctx, ref.region, everything, slices.Concat(templateNeeds, trialNeeds, rebuildNeeds))
 	return append(all, more...), err
 }
 

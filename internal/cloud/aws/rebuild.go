@@ -13,6 +13,11 @@ import (
 
 const opRebuild = "rebuild"
 
+// rebuildNeeds are permissions for rebuilding alone.
+var rebuildNeeds = []need{{"ec2:CreateReplaceRootVolumeTask", forRebuild}, {"ec2:DescribeReplaceRootVolumeTasks", forRebuild}}
+
+const forRebuild = "rebuilding nodes"
+
 // EnsureRebuilt implements cloud.Rebuilder: EC2 replaces the root volume of an instance that runs by one of the image, and boots it. The
 // user data is the one that the instance was launched with.
 func (p *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
@@ -45,7 +50,12 @@ func (p *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, versio
 	case now == want && (last == nil || last.TaskState == types.ReplaceRootVolumeTaskStateSucceeded):
 		return cloud.Rebuild{State: cloud.Complete}, nil
 	}
-	ami, err := p.ami(ctx, opRebuild, of, want)
+	return p.replaceRoot(ctx, ref, of, want, last)
+}
+
+// replaceRoot starts to replace an instance's root volume, and tells how the last replacement has failed, if it has.
+func (p *Recipes) replaceRoot(ctx context.Context, ref instance, of group, image string, last *types.ReplaceRootVolumeTask) (cloud.Rebuild, error) {
+	ami, err := p.ami(ctx, opRebuild, of, image)
 	if err != nil {
 		return cloud.Rebuild{}, err
 	}
@@ -56,7 +66,7 @@ func (p *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, versio
 		return cloud.Rebuild{}, fail(opRebuild, ref, err)
 	}
 	if out.ReplaceRootVolumeTask != nil {
-		p.remember(rebuildKey(ref, want), sdk.ToString(out.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId))
+		p.remember(rebuildKey(ref, image), sdk.ToString(out.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId))
 	}
 	have := cloud.Rebuild{State: cloud.Pending}
 	if last != nil && last.TaskState != types.ReplaceRootVolumeTaskStateSucceeded {

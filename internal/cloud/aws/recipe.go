@@ -86,12 +86,13 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 		if err != nil {
 			return err
 		}
+		if r.image == change.To && r.pinned() {
+			return nil
+		}
 		if err := p.mayWrite(ctx, op, ref, r); err != nil {
 			return err
 		}
 		switch {
-		case r.image == change.To && r.pinned():
-			return nil
 		case r.data == nil && try > 1: // what this call has pointed it at
 			return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "AWS does not show the new version of its launch template yet: look again"}
 		case r.data == nil:

@@ -154,17 +154,17 @@ func (p *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial,
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	if len(all) == 0 && p.lately(ref.key()) != "" {
+	switch {
+	case len(all) == 0 && p.lately(ref.key()) != "":
 		return cloud.Trial{State: cloud.Pending}, nil
+	case len(all) == 0:
+		return cloud.Trial{}, nil
 	}
-	for _, m := range all {
-		one, err := p.instanceOf(ctx, ref.region, m)
-		if err != nil {
-			return cloud.Trial{}, err
-		}
-		return trialFrom(m, one), nil
+	one, err := p.instanceOf(ctx, ref.region, all[0])
+	if err != nil {
+		return cloud.Trial{}, err
 	}
-	return cloud.Trial{}, nil
+	return trialFrom(all[0], one), nil
 }
 
 // trialFrom reads how far a trial is off its instance. What is gone shows for about an hour.

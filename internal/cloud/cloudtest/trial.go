@@ -490,17 +490,3 @@ func triesRolling(t *testing.T, s suite) {
 	}
 	beginTrial(t, s, power, spec)
 }
-
-func triesBesideOnly(t *testing.T, s suite) {
-	if !s.Apart {
-		t.Skip("this provider tries versions in the pool, too")
-	}
-	power, _ := toTry(t, s, false)
-	unchanged := stands(t, s)
-	spec := trialSpec(t, s, "in-the-pool", true)
-	_, err := power.EnsureTrial(t.Context(), spec)
-	wantRefusal(t, err)
-	endTrial(t, s, power, spec)
-	s.Advance(t)
-	unchanged(t)
-}

@@ -74,16 +74,6 @@ func (g *ground) fault(f fault.Fault) ordered {
 	return ordered{g, f.Name}
 }
 
-// spent tells that it has struck as often as it should.
-func (o ordered) spent() bool {
-	for _, f := range sandbox.Cloud().Faults() {
-		if f.Name == o.name {
-			return false
-		}
-	}
-	return true
-}
-
 // mend ends it.
 func (o ordered) mend() {
 	o.Helper()
