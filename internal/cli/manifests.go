@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"errors"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
@@ -27,9 +24,7 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			m.Namespace, m.GeneralizeNamespace = o.Namespace, o.GeneralizeNamespace
 			if m.CloudConfigSecret != "" {
-				about, err := registry.All().Choose(o.Cloud, func() ([]string, error) {
-					return nil, errors.New("this command asks no cluster: name it with --cloud " + strings.Join(registry.All().Names(), " or --cloud "))
-				})
+				about, err := registry.All().Choose(o.Cloud, nil)
 				if err != nil {
 					return &ending{ExitUsage, err}
 				}

@@ -67,13 +67,16 @@ func (r Registry) Of(providerIDs []string) (cloud.Description, error) {
 }
 
 // Choose is the cloud that is named, else the only one that there is, else the one of the cluster's nodes, for which
-// alone their provider IDs are asked for.
+// alone their provider IDs are asked for. Where nobody can be asked, one must be named.
 func (r Registry) Choose(name string, providerIDs func() ([]string, error)) (cloud.Description, error) {
 	if name != "" {
 		return r.Named(name)
 	}
 	if len(r) == 1 {
 		return r[0], nil
+	}
+	if providerIDs == nil {
+		return cloud.Description{}, fmt.Errorf("no cluster is asked which cloud it is in: name it with --cloud %s", strings.Join(r.Names(), " or --cloud "))
 	}
 	ids, err := providerIDs()
 	if err != nil {

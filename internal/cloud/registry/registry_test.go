@@ -57,6 +57,16 @@ func TestTheCloudIsTold(t *testing.T) {
 	}
 }
 
+// TestNobodyIsAsked: a command that asks no cluster is told to name the cloud, unless there is only one.
+func TestNobodyIsAsked(t *testing.T) {
+	if _, err := two.Choose("", nil); err == nil || !strings.Contains(err.Error(), "--cloud azure or --cloud aws") {
+		t.Error(err)
+	}
+	if d, err := two[:1].Choose("", nil); err != nil || d.Name != "azure" {
+		t.Error(d.Name, err)
+	}
+}
+
 // TestDescriptionsAreWhole: what anybody above reads is there, and no name, scheme or flag is another's.
 func TestDescriptionsAreWhole(t *testing.T) {
 	var names, schemes, flags []string
