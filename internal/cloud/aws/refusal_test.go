@@ -1,0 +1,112 @@
+package aws
+
+import (
+	"slices"
+	"testing"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	scaling "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+func reasons(refusals []cloud.Refusal) []string {
+	var out []string
+	for _, r := range refusals {
+		if r.Remedy == "" {
+			out = append(out, "without a remedy:")
+		}
+		out = append(out, r.Reason)
+	}
+	return out
+}
+
+// TestInstancesThatCannotBeCaptured, each for what its own record says.
+func TestInstancesThatCannotBeCaptured(t *testing.T) {
+	for name, test := range map[string]struct {
+		m    types.Instance
+		want []string
+	}{
+		"one of today's":  {types.Instance{RootDeviceType: types.DeviceTypeEbs}, nil},
+		"spot":            {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot}, []string{"SpotInstance"}},
+		"scheduled":       {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeScheduled}, nil},
+		"its root goes":   {types.Instance{RootDeviceType: types.DeviceTypeInstanceStore}, []string{"InstanceStoreRoot"}},
+		"Windows":         {types.Instance{Platform: types.PlatformValuesWindows}, []string{"Windows"}},
+		"of a product":    {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"), ProductCodeType: types.ProductCodeValuesMarketplace}}}, []string{"MarketplaceImage"}},
+		"of a free code":  {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"), ProductCodeType: types.ProductCodeValuesDevpay}}}, nil},
+		"all that can be": {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot, RootDeviceType: types.DeviceTypeInstanceStore}, []string{"SpotInstance", "InstanceStoreRoot"}},
+	} {
+		if got := reasons(refusalsOf(instance{id: "i-1"}, test.m)); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// TestGroupsOfOthers: who owns a group, by its tags and by what AWS itself says, is told once.
+func TestGroupsOfOthers(t *testing.T) {
+	good := recipe{spec: &scaling.LaunchTemplateSpecification{}, data: &types.ResponseLaunchTemplateData{ImageId: sdk.String("ami-1")}}
+	tagged := func(key string) func(*recipe) {
+		return func(r *recipe) { r.group.Tags = []scaling.TagDescription{{Key: sdk.String(key)}} }
+	}
+	for name, test := range map[string]struct {
+		change func(*recipe)
+		want   []string
+	}{
+		"nobody's":           {func(*recipe) {}, nil},
+		"an operator's":      {func(r *recipe) { r.group.Operator = &scaling.Operator{Principal: sdk.String("x.amazonaws.com")} }, []string{"OperatorManaged"}},
+		"its template is":    {func(r *recipe) { r.operator = "x.amazonaws.com" }, []string{"OperatorManaged"}},
+		"EKS's":              {tagged("eks:nodegroup-name"), []string{"EKSManaged"}},
+		"EKS's, as operator": {func(r *recipe) { tagged("eks:nodegroup-name")(r); r.operator = "eks.amazonaws.com" }, []string{"EKSManaged"}},
+		"a tag that begins like one that is compared whole": {tagged("eks:nodegroup-name-of-mine"), nil},
+		"Cluster API's":    {tagged("sigs.k8s.io/cluster-api-provider-aws/cluster/c"), []string{"CAPAManaged"}},
+		"being deleted":    {func(r *recipe) { r.group.Status = sdk.String("Delete in progress") }, []string{"GroupBeingDeleted"}},
+		"without an image": {func(r *recipe) { r.data = &types.ResponseLaunchTemplateData{} }, []string{"ImageFromParameter"}},
+	} {
+		r := good
+		test.change(&r)
+		if got := reasons(refusalsOfGroup(group{name: "workers"}, r)); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// TestHowATrialEnded: what AWS says of an instance that has ended, against what is known to lie in the image or in the cloud.
+func TestHowATrialEnded(t *testing.T) {
+	ended := func(code string, tags ...types.Tag) types.Instance {
+		return types.Instance{State: &types.InstanceState{Name: types.InstanceStateNameTerminated}, StateReason: &types.StateReason{Code: sdk.String(code), Message: sdk.String(code + ": why")}, Tags: tags}
+	}
+	for name, test := range map[string]struct {
+		m    types.Instance
+		want cloud.Trial
+	}{
+		"no room":              {ended("Server.InsufficientInstanceCapacity"), cloud.Trial{State: cloud.Failed, Trouble: "Server.InsufficientInstanceCapacity: why", NoRoom: true}},
+		"too many volumes":     {ended("Client.VolumeLimitExceeded"), cloud.Trial{State: cloud.Failed, Trouble: "Client.VolumeLimitExceeded: why", NoRoom: true}},
+		"its snapshot is gone": {ended("Client.InvalidSnapshot.NotFound"), cloud.Trial{State: cloud.Failed, Trouble: "Client.InvalidSnapshot.NotFound: why", Blames: true}},
+		"of itself":            {ended("Server.InternalError"), cloud.Trial{State: cloud.Failed, Trouble: "Server.InternalError: why"}},
+		"by a person":          {ended("Client.UserInitiatedShutdown"), cloud.Trial{State: cloud.Failed}},
+		"by Kamino":            {ended("Client.UserInitiatedShutdown", types.Tag{Key: sdk.String(tagEnding), Value: sdk.String("true")}), cloud.Trial{}},
+	} {
+		if got := trialFrom(test.m, cloud.Instance{}); got.State != test.want.State || got.Trouble != test.want.Trouble || got.NoRoom != test.want.NoRoom || got.Blames != test.want.Blames {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// TestTokens: each token is read as the stance that gave it, and nothing else is one.
+func TestTokens(t *testing.T) {
+	for _, lifecycle := range []scaling.LifecycleState{scaling.LifecycleStateInService, scaling.LifecycleStateStandby} {
+		for _, protected := range []bool{false, true} {
+			now := stance{lifecycle: string(lifecycle), protected: protected}
+			back, err := readToken("", "", now.token())
+			if err != nil || back.standby() != now.standby() || back.protected != protected {
+				t.Errorf("%+v gives %q, which is read as %+v, %v", now, now.token(), back, err)
+			}
+		}
+	}
+	for _, strange := range []string{"", "standby,", "protected,standby", "Standby"} {
+		if _, err := readToken("", "", strange); !cloud.Is(err, cloud.Invalid) {
+			t.Errorf("%q: %v", strange, err)
+		}
+	}
+}
