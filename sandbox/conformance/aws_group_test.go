@@ -133,7 +133,7 @@ func wantSame[T any](t *testing.T, want, have T) {
 }
 
 // mostAmazonRequests is how many requests a whole capture may take on AWS, those apart that only look whether something has gone on.
-const mostAmazonRequests = 52
+const mostAmazonRequests = 50
 
 // TestRequestsOfACaptureOnAWS does once what a capture does whose donor comes back.
 func TestRequestsOfACaptureOnAWS(t *testing.T) {

@@ -63,6 +63,8 @@ type account struct {
 	// their region and ID: for a while AWS may show the one not yet, and the other still.
 	made map[string]trace
 	gone map[string]time.Time
+	// versions of launch templates that were read, by what names them.
+	versions map[string]seenVersion
 	// begun are the trials that this process has begun, by their keys.
 	begun map[string]cloud.TrialSpec
 	// members are the pools of instances, or why they have none, by region and ID.
@@ -85,7 +87,7 @@ func newAccount(c Config) *account {
 	}
 	return &account{
 		config: c, clients: map[string]any{}, names: map[string]string{},
-		made: map[string]trace{}, gone: map[string]time.Time{}, members: map[string]membership{}, begun: map[string]cloud.TrialSpec{},
+		made: map[string]trace{}, gone: map[string]time.Time{}, members: map[string]membership{}, begun: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
 	}
 }
 

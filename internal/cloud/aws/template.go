@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -71,25 +72,54 @@ func (a *account) recipe(ctx context.Context, ref group) (recipe, error) {
 	if r.spec == nil {
 		return r, nil
 	}
-	out, err := a.in(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{
-		LaunchTemplateId: r.spec.LaunchTemplateId, Versions: []string{sdk.ToString(r.spec.Version)},
-	})
-	switch {
-	case isCode(err, templateGone...):
-		return r, nil
-	case err != nil:
-		return recipe{}, fail("look at the launch template of", ref, err)
+	v, err := a.version(ctx, ref, *r.spec)
+	if err != nil || v == nil {
+		return r, err
 	}
-	for _, v := range out.LaunchTemplateVersions {
-		r.number, r.data = sdk.ToInt64(v.VersionNumber), v.LaunchTemplateData
-		if v.Operator != nil && sdk.ToBool(v.Operator.Managed) {
-			r.operator = sdk.ToString(v.Operator.Principal)
-		}
+	r.number, r.data = sdk.ToInt64(v.VersionNumber), v.LaunchTemplateData
+	if v.Operator != nil && sdk.ToBool(v.Operator.Managed) {
+		r.operator = sdk.ToString(v.Operator.Principal)
 	}
 	if r.data != nil {
 		r.image, err = a.written(ctx, ref.region, sdk.ToString(r.data.ImageId))
 	}
 	return r, err
+}
+
+// version reads the version of a launch template that a group names; nil if it is not there. What a number names never changes: that it
+// has gone is seen after a while, or by the call that needs it.
+func (a *account) version(ctx context.Context, ref group, spec types.LaunchTemplateSpecification) (*ec2types.LaunchTemplateVersion, error) {
+	id, named := sdk.ToString(spec.LaunchTemplateId), sdk.ToString(spec.Version)
+	key := ref.region + "/template/" + id + "/" + named
+	a.mu.Lock()
+	known, found := a.versions[key]
+	a.mu.Unlock()
+	if found && a.config.Now().Sub(known.at) < believed {
+		return known.LaunchTemplateVersion, nil
+	}
+	out, err := a.in(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(id), Versions: []string{named}})
+	switch {
+	case isCode(err, templateGone...):
+		return nil, nil
+	case err != nil:
+		return nil, fail("look at the launch template of", ref, err)
+	case len(out.LaunchTemplateVersions) == 0:
+		return nil, nil
+	}
+	v := &out.LaunchTemplateVersions[0]
+	if _, err := strconv.ParseInt(named, 10, 64); err != nil { // $Latest and $Default mean another one tomorrow
+		return v, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.versions[key] = seenVersion{v, a.config.Now()}
+	return v, nil
+}
+
+// seenVersion is a version of a launch template, and when it was read.
+type seenVersion struct {
+	*ec2types.LaunchTemplateVersion
+	at time.Time
 }
 
 // templateGone are the codes of a launch template, or a version of one, that is not there.
