@@ -63,7 +63,7 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	}
 	var err error
 	if d.About, err = chosenCloud(ctx, o); err != nil {
-		return &ending{ExitUsage, err}
+		return err
 	}
 	d.Cloud, d.CloudError = f.Cloud(ctx, o)
 	if d.Cloud != nil {

@@ -25,7 +25,7 @@ func connect(o *Options) (*cluster.Connection, error) {
 func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 	described, err := chosenCloud(ctx, o)
 	if err != nil {
-		return nil, &ending{ExitUsage, err}
+		return nil, err
 	}
 	config := cloud.Config{File: o.CloudConfig, Options: map[string]string{}}
 	for flag, value := range o.CloudOptions {
@@ -42,15 +42,21 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 	return p, nil
 }
 
-// chosenCloud tells which cloud it is.
+// chosenCloud tells which cloud it is. A cluster that can't be asked is no mistake of usage.
 func chosenCloud(ctx context.Context, o *Options) (cloud.Description, error) {
-	return registry.All().Choose(o.Cloud, func() ([]string, error) {
+	var away error
+	about, err := registry.All().Choose(o.Cloud, func() (ids []string, err error) {
 		c, err := connect(o)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			ids, err = c.ProviderIDs(ctx, enoughNodes)
 		}
-		return c.ProviderIDs(ctx, enoughNodes)
+		away = err
+		return ids, err
 	})
+	if err != nil && away == nil {
+		return about, &ending{ExitUsage, err}
+	}
+	return about, away
 }
 
 // enoughNodes tell which cloud a cluster is in.

@@ -36,10 +36,14 @@ func (r Registry) Named(name string) (cloud.Description, error) {
 	return cloud.Description{}, fmt.Errorf("there is no cloud %q: choose %s", name, strings.Join(r.Names(), " or "))
 }
 
-// Of is the cloud whose nodes carry such provider IDs. Those without one, and of a scheme that nobody knows, say
+// few is how many of a cluster's nodes may be of other clouds, as one in so many of all: a node that strayed in, or that says what
+// it is not, changes nothing for the others.
+const few = 10
+
+// Of is the cloud whose nodes carry such provider IDs, but for a few. Those without one, and of a scheme that nobody knows, say
 // nothing, as long as others do. An error, in one sentence, if none or several match.
 func (r Registry) Of(providerIDs []string) (cloud.Description, error) {
-	var found []cloud.Description
+	count, known := make([]int, len(r)), 0
 	var unknown []string
 	for _, id := range providerIDs {
 		scheme, _, isID := strings.Cut(id, "://")
@@ -48,17 +52,25 @@ func (r Registry) Of(providerIDs []string) (cloud.Description, error) {
 		}
 		i := slices.IndexFunc(r, func(d cloud.Description) bool { return slices.Contains(d.Schemes, scheme) })
 		switch {
-		case i < 0 && !slices.Contains(unknown, scheme):
+		case i >= 0:
+			count[i]++
+			known++
+		case !slices.Contains(unknown, scheme):
 			unknown = append(unknown, scheme)
-		case i >= 0 && !slices.ContainsFunc(found, func(d cloud.Description) bool { return d.Name == r[i].Name }):
-			found = append(found, r[i])
+		}
+	}
+	var found []string
+	for i, n := range count {
+		if n > 0 && (known-n)*few <= known {
+			return r[i], nil
+		}
+		if n > 0 {
+			found = append(found, r[i].Name)
 		}
 	}
 	switch {
-	case len(found) == 1:
-		return found[0], nil
 	case len(found) > 1:
-		return cloud.Description{}, fmt.Errorf("the cluster's nodes are of several clouds: name one with --cloud %s", strings.Join(Registry(found).Names(), " or --cloud "))
+		return cloud.Description{}, fmt.Errorf("the cluster's nodes are of several clouds: name one with --cloud %s", strings.Join(found, " or --cloud "))
 	case len(unknown) > 0:
 		return cloud.Description{}, fmt.Errorf("the cluster's nodes are of %s, and the clouds that Kamino knows are %s: name one with --cloud if that is wrong",
 			strings.Join(unknown, ", "), strings.Join(r.Names(), ", "))

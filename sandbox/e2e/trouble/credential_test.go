@@ -147,5 +147,5 @@ func TestUserWithoutRightsInTheCluster(t *testing.T) {
 	g.kubeconfig(func(_ *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) {
 		*user = clientcmdapi.AuthInfo{ClientCertificate: pair.CertFile, ClientKey: pair.KeyFile}
 	})
-	g.rejects("your credential may not do this in the cluster", `User "guest" cannot list resource "prototypes"`)
+	g.rejects("your credential may not do this in the cluster", `User "guest" cannot list resource "nodes"`)
 }
