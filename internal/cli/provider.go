@@ -42,21 +42,19 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 	return p, nil
 }
 
-// chosenCloud tells which cloud it is. A cluster that can't be asked is no mistake of usage.
+// chosenCloud tells which cloud it is.
 func chosenCloud(ctx context.Context, o *Options) (cloud.Description, error) {
-	var away error
-	about, err := registry.All().Choose(o.Cloud, func() (ids []string, err error) {
+	about, err := registry.All().Choose(o.Cloud, func() ([]string, error) {
 		c, err := connect(o)
-		if err == nil {
-			ids, err = c.ProviderIDs(ctx, enoughNodes)
+		if err != nil {
+			return nil, err
 		}
-		away = err
-		return ids, err
+		return c.ProviderIDs(ctx, enoughNodes)
 	})
-	if err != nil && away == nil {
-		return about, &ending{ExitUsage, err}
+	if err != nil && exitCode(err) == ExitUnexpected { // what keeps a cluster from being asked has a code of its own
+		err = &ending{ExitUsage, err}
 	}
-	return about, away
+	return about, err
 }
 
 // enoughNodes tell which cloud a cluster is in.
