@@ -43,6 +43,10 @@ type Config struct {
 	// SessionLifetime in real time of what STS and the metadata service give out; 0 means what was asked for, or an hour.
 	SessionLifetime time.Duration
 
+	// Registered is told, before an image of the account's is available, of its name and of the disk that its machines begin
+	// with; nil tells nobody. It must not call the server.
+	Registered func(name string, root fleet.DiskID) error
+
 	// Certificate is what Serve shows. Not needed by those who serve Handler themselves.
 	Certificate tls.Certificate
 	// Log gets one line per failed work; nil means none.

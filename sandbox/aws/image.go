@@ -300,6 +300,11 @@ func (s images) look(st *state, e event) *work {
 		}
 	}
 	im.State = imageAvailable
+	if at := slices.IndexFunc(im.Devices, func(d device) bool { return d.Name == im.RootDevice }); at >= 0 && im.Fails == "" && s.config.Registered != nil {
+		if err := s.config.Registered(im.Name, contentOf(st, im.Devices[at].Snapshot)); err != nil {
+			im.Fails = "Server.InternalError: " + err.Error()
+		}
+	}
 	if im.Fails != "" {
 		im.State, im.Message = imageFailed, im.Fails
 	}

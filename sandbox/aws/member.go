@@ -157,6 +157,9 @@ func (s members) health(st *state, e event) *work {
 		st.plan(e.At+s.config.Latencies.Health, "member.health", m.ID, "")
 		return nil
 	}
+	if !gone && !there {
+		st.Rolled = append(st.Rolled, m.ID) // it was only stopped
+	}
 	cause := "an instance was taken out of service in response to an EC2 health check indicating it has been terminated or stopped"
 	s.terminate(st, g, m, cause, e.At)
 	st.rebalance(g, e.At)

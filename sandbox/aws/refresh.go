@@ -141,6 +141,7 @@ func (s refreshes) step(st *state, e event) *work {
 			continue
 		}
 		s.groups.members.terminate(st, g, m, "an instance was taken out of service in response to an instance refresh", e.At)
+		st.Rolled = append(st.Rolled, m.ID)
 		st.rebalance(g, e.At)
 		return again(s.config.Latencies.Warmup)
 	}

@@ -111,6 +111,7 @@ func (s roots) replace(st *state, e event) *work {
 		i.Image = task.Image
 	}
 	task.State = "in-progress"
+	st.Rolled = append(st.Rolled, i.ID)
 	from, spec := contentOf(st, task.Snapshot), s.runs.spec(st, i)
 	return &work{
 		do: func(ctx context.Context) error {

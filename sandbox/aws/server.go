@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/book"
@@ -158,6 +159,14 @@ func (s *Server) Interrupt(instance string) error {
 	})
 	s.world.advance()
 	return err
+}
+
+// Rolled lists the instances, by ID, that were rebuilt or replaced while they were whole: by a new root volume, by an instance
+// refresh, or by a group that took one that was only stopped for broken. One that was several times is there as often.
+func (s *Server) Rolled() []string {
+	var out []string
+	s.world.store.Read(func(st *state) { out = slices.Clone(st.Rolled) })
+	return out
 }
 
 // Specs lists every machine that the fleet was told to launch, as it would be told today.

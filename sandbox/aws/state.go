@@ -29,6 +29,8 @@ type state struct {
 	// Lag and Full differ from what was configured: the lag, and the instance types (or "type/zone") without capacity.
 	Lag  *time.Duration `json:"lag,omitempty"`
 	Full []string       `json:"full,omitempty"`
+	// Rolled are the instances that were rebuilt or replaced while they were whole.
+	Rolled []string `json:"rolled,omitempty"`
 	// moment is the time of what is being done to the state: the request's, or the event's.
 	moment time.Duration
 }

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"time"
@@ -36,6 +37,13 @@ func newUUID() string {
 	_, _ = rand.Read(b[:]) // never fails, by its contract
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// uuidOf an instance is what its firmware tells, always the same. Those of EC2 begin so.
+func uuidOf(instance string) string {
+	sum := sha256.Sum256([]byte(instance))
+	text := hex.EncodeToString(sum[:])
+	return fmt.Sprintf("ec2%s-%s-%s-%s-%s", text[:5], text[5:9], text[9:13], text[13:17], text[17:29])
 }
 
 // stamp is the moment that things made now carry.

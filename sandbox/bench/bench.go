@@ -17,6 +17,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/untried"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
@@ -59,7 +60,7 @@ func RunCapture(ctx context.Context, o Options) (report Capture, err error) {
 	o.Say("starting a sandbox whose cloud is as slow as a real one, but for: %s", described(set(cloud, machines)))
 	w, err := world.Start(ctx, world.Options{
 		Dir: filepath.Join(dir, "sandbox"), TimeScale: o.TimeScale, Kamino: o.Kamino, Binary: o.Sandbox,
-		Cloud: cloud, Machines: machines,
+		Azure: region.AzureOptions{Latencies: cloud}, Machines: machines,
 	})
 	if err != nil {
 		return Capture{}, fmt.Errorf("start the sandbox: %w", err)

@@ -50,7 +50,7 @@ func startCluster(ctx context.Context, o Options, dir string) (_ *cluster, err e
 			err = errors.Join(err, c.stop())
 		}
 	}()
-	if c.site, err = site.Open(filepath.Join(dir, "site")); err != nil {
+	if c.site, err = site.Open(filepath.Join(dir, "site"), pool.Azure); err != nil {
 		return nil, err
 	}
 	c.onStop(c.site.Close)
@@ -142,7 +142,7 @@ func (c *cluster) serveCloud(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.servers.Azure = "https://" + listener.Addr().String()
+	c.servers.Cloud = "https://" + listener.Addr().String()
 	serving, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.cloud.Serve(serving, listener) }()

@@ -37,7 +37,7 @@ func (r *root) awaitEnd(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		s, err := site.Open(r.dir)
+		s, err := site.Open(r.dir, "")
 		if err == nil {
 			_, err = fmt.Fprintln(r.stdout, "stopped")
 			return errors.Join(err, s.Close())

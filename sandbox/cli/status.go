@@ -19,8 +19,8 @@ func (r *root) status() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return show(r.stdout, *out, s, []string{"PROCESS", "AGE", "TIME", "API SERVER", "AZURE"}, [][]string{{
-			strconv.Itoa(s.PID), age(time.Since(s.Since).Seconds()), strconv.FormatFloat(s.TimeScale, 'g', 4, 64) + "x", s.API, s.Azure,
+		return show(r.stdout, *out, s, []string{"PROCESS", "AGE", "TIME", "API SERVER", "CLOUD", "ANSWERS ON"}, [][]string{{
+			strconv.Itoa(s.PID), age(time.Since(s.Since).Seconds()), strconv.FormatFloat(s.TimeScale, 'g', 4, 64) + "x", s.API, string(s.Cloud), s.Endpoint,
 		}})
 	}
 	return command

@@ -24,13 +24,13 @@ func (r *root) up() *cobra.Command {
 	var light int
 	command := &cobra.Command{
 		Use: "up", Short: "Run a sandbox in the foreground, until Ctrl-C",
-		Long: `Starts a control plane, a simulated Azure and a pool of machines, writes into the directory what clients
+		Long: `Starts a control plane, a simulated Azure or AWS and a pool of machines, writes into the directory what clients
 need, and prints a line that begins with "ready" when all nodes are Ready. Ctrl-C, SIGTERM or
 "kamino-sandbox down" ends it; "up" on the same directory goes on with it.
 
-Clients: ". DIR/env" sets everything that kamino, kubectl and the Azure SDK read; "DIR/env-managed-identity",
-after it, a managed identity in place of the secret; ". DIR/az.sh" teaches the az command the simulated cloud;
-DIR/azure.json and DIR/azurestackcloud.json are what a cluster's node has.
+Clients: ". DIR/env" sets everything that kamino, kubectl and the cloud's SDK read, and on AWS the aws command. On
+Azure, "DIR/env-managed-identity", after it, sets a managed identity in place of the secret; ". DIR/az.sh" teaches the
+az command the simulated cloud; DIR/azure.json and DIR/azurestackcloud.json are what a cluster's node has.
 
 Keys of --pool:
   ` + strings.Join(pool.Keys(), "\n  "),
@@ -38,27 +38,36 @@ Keys of --pool:
   kamino-sandbox up --dir /tmp/s --pool name=pool1,nodes=5,zones --pool name=old,nodes=1,generation=V1
   kamino-sandbox up --dir /tmp/s --pool name=aks,nodes=2,aks --pool name=host,nodes=2,ephemeral   # what Kamino refuses
   kamino-sandbox up --dir /tmp/s --no-zrs --time-scale 300
+  kamino-sandbox up --dir /tmp/s --cloud aws                                                      # kubeadm nodes in an Auto Scaling group
   kamino-sandbox up --dir /tmp/s --light-nodes 5000                                              # a scale test`,
 		Args: exactly(),
 	}
 	flags := command.Flags()
+	flags.Var(&o.Cloud, "cloud", "the cloud that is simulated: azure or aws (azure, or that of the last start)")
+	_ = command.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions([]string{string(pool.Azure), string(pool.AWS)}, cobra.ShellCompDirectiveNoFileComp))
 	flags.Var((*poolsFlag)(&o.Pools), "pool", "a pool, as KEY=VALUE,... (repeatable; see above; default: name=pool1 with three nodes)")
 	flags.IntVar(&light, "light-nodes", 0, "add a pool of so many nodes without files")
 	flags.BoolVar(&zrs, "zrs", true, "the region has zone-redundant storage")
 	flags.BoolVar(&noZRS, "no-zrs", false, "the region has none")
 	flags.Float64Var(&o.TimeScale, "time-scale", world.DefaultTimeScale, "how many seconds of a cloud pass in one of the sandbox")
 	flags.IntVar(&o.APIPort, "port-api", 0, "the API server's port (0: that of the last start, or a free one)")
-	flags.IntVar(&o.AzurePort, "port-azure", 0, "the simulated Azure's port (0: that of the last start, or a free one)")
+	flags.IntVar(&o.CloudPort, "port-cloud", 0, "the simulated cloud's port (0: that of the last start, or a free one)")
 	flags.DurationVar(&o.NodeGrace, "node-grace", 0, "how long a node may be silent before it is not Ready, in this machine's time (0: what suits)")
 	flags.StringVar(&o.Kamino, "kamino", besideMe("kamino"), "the kamino binary that nodes run as the image "+world.KaminoImage)
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "kamino-binary" {
+		switch name {
+		case "kamino-binary":
 			name = "kamino"
+		case "port-azure":
+			name = "port-cloud"
 		}
 		return pflag.NormalizedName(name)
 	})
 	command.MarkFlagsMutuallyExclusive("zrs", "no-zrs")
 	command.RunE = func(command *cobra.Command, _ []string) error {
+		if o.Cloud == pool.AWS && (command.Flags().Changed("zrs") || command.Flags().Changed("no-zrs")) {
+			return usageError{errors.New("--zrs and --no-zrs are about Azure's storage: leave them out with --cloud aws")}
+		}
 		if o.TimeScale <= 0 {
 			return usageError{fmt.Errorf("--time-scale is %g: give a number above 0", o.TimeScale)}
 		}
@@ -72,7 +81,7 @@ Keys of --pool:
 			}
 			o.Pools = append(o.Pools, spec)
 		}
-		o.Dir, o.NoZRS = r.dir, noZRS || !zrs
+		o.Dir, o.Azure.NoZRS = r.dir, noZRS || !zrs
 		return r.runWorld(command.Context(), o)
 	}
 	return command

@@ -21,7 +21,9 @@ type Status struct {
 	Since     time.Time `json:"since"`
 	TimeScale float64   `json:"timeScale"`
 	API       string    `json:"api"`
-	Azure     string    `json:"azure"`
+	// Cloud is the one that is simulated, Endpoint where it answers.
+	Cloud    pool.Cloud `json:"cloud"`
+	Endpoint string     `json:"endpoint"`
 }
 
 // Machine is one machine of a running sandbox and its Node.
@@ -29,7 +31,7 @@ type Machine struct {
 	// Node is the Node's name; empty before the machine has registered one.
 	Node string `json:"node"`
 	Pool string `json:"pool"`
-	// Instance is the ARM resource ID.
+	// Instance is the cloud's ID of it.
 	Instance string `json:"instance"`
 	Power    string `json:"power"`
 	// Ready is the Node's condition: "True", "False", "Unknown", or empty without a Node.
@@ -51,8 +53,9 @@ type Machine struct {
 // Pool is a pool and what the cloud says of it.
 type Pool struct {
 	pool.Spec
-	ScaleSet string `json:"scaleSet"`
-	ID       string `json:"id"`
+	// Group is what the pool is called in its cloud: a scale set's name, or an Auto Scaling group's.
+	Group string `json:"group"`
+	ID    string `json:"id"`
 	// Capacity is the size that it is meant to have, Ready how many of its nodes are.
 	Capacity int64 `json:"capacity"`
 	Ready    int   `json:"ready"`

@@ -47,13 +47,23 @@ func (s *session) facts() disk.Facts {
 	var a, b, c, d byte
 	_, _ = fmt.Sscanf(address, "%d.%d.%d.%d", &a, &b, &c, &d)
 	return disk.Facts{
-		Hostname: strings.ToLower(s.spec.ComputerName), VMID: s.spec.VMID, IP: address,
+		Hostname: strings.ToLower(s.spec.ComputerName), VMID: s.instanceID(), IP: address,
 		MAC:        fmt.Sprintf("00:0d:%02x:%02x:%02x:%02x", a, b, c, d),
 		MachineID:  disk.MachineID(s.root),
 		CustomData: string(s.spec.CustomData), Kernel: disk.Kernel(s.root),
 		Kubelet: s.machine.fleet.config.KubeletVersion, Now: s.machine.fleet.config.Clock.Now(),
 	}
 }
+
+// instanceID is what cloud-init is told: the VM's UUID on Azure, the instance's ID on EC2.
+func (s *session) instanceID() string {
+	if s.onEC2() {
+		return s.spec.ID
+	}
+	return s.spec.VMID
+}
+
+func (s *session) onEC2() bool { return strings.HasPrefix(s.spec.ProviderID, "aws://") }
 
 // firstBoot makes what identity is missing, before anything that comes from the cloud.
 func (s *session) firstBoot() error {
@@ -86,7 +96,7 @@ func (s *session) returning() error {
 // cloudInit does the work of a new instance, if this is one: what the recipe's customData orders, as far as the
 // settings on the disk have cloud-init run it.
 func (s *session) cloudInit() error {
-	fresh := disk.SeesNewInstance(s.root, s.spec.VMID)
+	fresh := disk.SeesNewInstance(s.root, s.instanceID())
 	if err := disk.Provision(s.root, s.facts()); err != nil {
 		return err
 	}
@@ -312,9 +322,9 @@ func (s *session) info() corev1.NodeSystemInfo {
 }
 
 func (s *session) labels() map[string]string {
-	labels := map[string]string{
-		corev1.LabelInstanceTypeStable: "Standard_D2s_v5",
-		"agentpool":                    s.spec.Pool,
+	labels := map[string]string{corev1.LabelInstanceTypeStable: "Standard_D2s_v5", "agentpool": s.spec.Pool}
+	if s.onEC2() {
+		labels = map[string]string{corev1.LabelInstanceTypeStable: "m6i.large"}
 	}
 	if profile, _ := disk.Joined(s.root); s.root == "" || profile == disk.Static {
 		// What AKS Engine's kubelets are told to register with beside the pool.

@@ -19,18 +19,23 @@ import (
 
 // spoiling is the order to give the next image version of a pool a defect.
 type spoiling struct {
-	// Pool is the scale set's name. Version is the one that is meant; empty means whichever is made next.
+	// Pool is what the pool is called in its cloud. Version is the one that is meant; empty means whichever is made next.
 	Pool    string      `json:"pool"`
 	Version string      `json:"version,omitempty"`
 	Defect  disk.Defect `json:"defect"`
 }
 
-// meets tells whether a disk is a version of the pool's, and the one that is meant. A pool's image definition has the scale
-// set's name in its own.
-func (s spoiling) meets(id fleet.DiskID) bool {
-	_, rest, found := strings.Cut(fold(string(id)), "/images/")
-	definition, version, isVersion := strings.Cut(rest, "/versions/")
-	return found && isVersion && strings.Contains(definition, fold(s.Pool)) && (s.Version == "" || version == fold(s.Version))
+// meets tells whether an image is a version of the pool's, and the one that is meant: on Azure by its resource ID, in which the
+// image definition has the scale set's name in its own; on AWS by its name, "kamino/GROUP/VERSION".
+func (s spoiling) meets(image string) bool {
+	image = fold(image)
+	line, version, is := strings.Cut(strings.TrimPrefix(image, "kamino/"), "/")
+	if _, rest, onAzure := strings.Cut(image, "/images/"); onAzure {
+		line, version, is = strings.Cut(rest, "/versions/")
+	} else if !strings.HasPrefix(image, "kamino/") {
+		return false
+	}
+	return is && strings.Contains(line, fold(s.Pool)) && (s.Version == "" || version == fold(s.Version))
 }
 
 // Spoil gives the content of a disk a defect. Machines that boot from it, or from a copy that is made from now on, have it.
@@ -90,11 +95,12 @@ func (f *Fleet) SpoilNext(pool, version string, d disk.Defect) error {
 	})
 }
 
-// spoilMade carries out what was ordered for a version that has just been made.
-func (f *Fleet) spoilMade(id fleet.DiskID) error {
+// Published carries out what was ordered for the next version, if it is this one: its image has just been made, of this disk.
+// What CopyDisk makes under an image's own ID, it knows of by itself.
+func (f *Fleet) Published(image string, id fleet.DiskID) error {
 	var due *spoiling
 	err := f.changeSpoilings(func(all []spoiling) []spoiling {
-		i := slices.IndexFunc(all, func(s spoiling) bool { return s.meets(id) })
+		i := slices.IndexFunc(all, func(s spoiling) bool { return s.meets(image) })
 		if i < 0 {
 			return all
 		}

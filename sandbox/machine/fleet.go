@@ -174,7 +174,7 @@ func (f *Fleet) machine(id string) (*machine, error) {
 	return nil, fmt.Errorf("there is no machine %s in the sandbox", id)
 }
 
-// CopyDisk implements fleet.Fleet. A platform image ("publisher:offer:sku:version") comes into being
+// CopyDisk implements fleet.Fleet. A platform image ("publisher:offer:sku:version", on EC2 with "ec2" for its publisher) comes into being
 // when it is first copied.
 func (f *Fleet) CopyDisk(ctx context.Context, dst, src fleet.DiskID) error {
 	if err := ctx.Err(); err != nil {
@@ -191,7 +191,7 @@ func (f *Fleet) CopyDisk(ctx context.Context, dst, src fleet.DiskID) error {
 	if err := disk.Copy(f.path(dst), f.path(src)); err != nil {
 		return err
 	}
-	return f.spoilMade(dst)
+	return f.Published(string(dst), dst)
 }
 
 // publish makes a platform image unless it is there. It is made once: replacing it under a copy that is
@@ -208,7 +208,7 @@ func (f *Fleet) publish(image fleet.DiskID) error {
 	}
 	defer os.RemoveAll(draft)
 	tree := filepath.Join(draft, "image")
-	if err := disk.Generic(tree, disk.Facts{Kubelet: f.config.KubeletVersion}); err != nil {
+	if err := disk.Generic(tree, disk.Facts{Kubelet: f.config.KubeletVersion, Platform: disk.PlatformOf(string(image))}); err != nil {
 		return err
 	}
 	return disk.Copy(f.path(image), tree)

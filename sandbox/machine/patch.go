@@ -35,7 +35,7 @@ type PatchOptions struct {
 	NoReboot bool
 }
 
-var usualUpdates = []string{"curl", "libssl3", "linux-image-azure", "moby-containerd", "openssl", "systemd"}
+var usualUpdates = []string{"curl", "libssl3", "linux-image-aws", "linux-image-azure", "moby-containerd", "openssl", "systemd"}
 
 // Patch does step 1 to a machine: it installs updates, and reboots in order. It returns once the node is
 // Ready again, or the context ends.
@@ -123,7 +123,7 @@ func (s *session) install(ctx context.Context, wanted map[string]string) error {
 	if err := disk.SetPackages(s.root, wanted); err != nil {
 		return err
 	}
-	if _, kernel := wanted["linux-image-azure"]; kernel {
+	if _, kernel := wanted[disk.KernelPackage(s.root)]; kernel {
 		if err := disk.SetKernel(s.root, disk.NextKernel(disk.Kernel(s.root))); err != nil {
 			return err
 		}

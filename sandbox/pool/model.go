@@ -1,24 +1,36 @@
 package pool
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/sandbox/azure"
 )
 
-// clusterSuffix is in the names of everything that AKS Engine makes for one cluster.
+// clusterSuffix is in the names of everything that is made for one cluster.
 const clusterSuffix = "24816321"
 
 // ScaleSet is the name of the pool's scale set, in the form that AKS Engine gives it. Nodes are named after
 // it, with six more characters.
 func (s Spec) ScaleSet() string { return "k8s-" + s.Name + "-" + clusterSuffix + "-vmss" }
 
+// Group is the name of the pool's Auto Scaling group.
+func (s Spec) Group() string { return s.Name + "-nodes-" + clusterSuffix }
+
+// In is what the pool is called in a cloud.
+func (s Spec) In(cloud Cloud) string {
+	if cloud == AWS {
+		return s.Group()
+	}
+	return s.ScaleSet()
+}
+
 // BootstrapExtension is the name of the extension that bootstraps the nodes of a static pool.
 const BootstrapExtension = "vmssCSE"
 
-// Is tells whether a person means this pool: by its own name or its scale set's, in any case.
+// Is tells whether a person means this pool: by its own name, or by what it is called in its cloud, in any case.
 func (s Spec) Is(name string) bool {
-	return strings.EqualFold(name, s.Name) || strings.EqualFold(name, s.ScaleSet())
+	return strings.EqualFold(name, s.Name) || slices.ContainsFunc(Clouds(), func(c Cloud) bool { return strings.EqualFold(name, s.In(c)) })
 }
 
 // windowsImage is a generic one of generation 2.

@@ -12,7 +12,34 @@ import (
 	"time"
 )
 
-// Spec describes a pool. Parse fills the defaults; a Spec made by hand wants Complete.
+// Cloud is one that is simulated.
+type Cloud string
+
+// The clouds.
+const (
+	Azure Cloud = "azure"
+	AWS   Cloud = "aws"
+)
+
+// Clouds are all of them.
+func Clouds() []Cloud { return []Cloud{Azure, AWS} }
+
+// String, Set and Type make it a flag.
+func (c *Cloud) String() string { return string(*c) }
+
+// Set refuses what is none.
+func (c *Cloud) Set(text string) error {
+	if !slices.Contains(Clouds(), Cloud(text)) {
+		return fmt.Errorf("use one of %v", Clouds())
+	}
+	*c = Cloud(text)
+	return nil
+}
+
+// Type is shown in help.
+func (c *Cloud) Type() string { return "CLOUD" }
+
+// Spec describes a pool. Parse fills the defaults; a Spec made by hand wants Complete. On says what a cloud adds to it.
 type Spec struct {
 	// Name that people use, such as "pool1".
 	Name string `json:"name"`
@@ -22,7 +49,8 @@ type Spec struct {
 	Max int `json:"max"`
 	// Generation of Hyper-V: "V1" or "V2".
 	Generation string `json:"generation"`
-	// Profile is how nodes join: "static" with a credential from the recipe, "bootstrap" with their own.
+	// Profile is how nodes join: "static" with a credential from the recipe, "bootstrap" with their own; empty is what
+	// most do in the cloud.
 	Profile string `json:"profile"`
 	// TokenTTL is how long the bootstrap token in the recipe of a pool of the profile bootstrap is good for, on the
 	// wall's clock, from when the pool is made; 0 is for ever.
@@ -57,7 +85,7 @@ var options = []option{
 	{"nodes", "how many it starts with (3)", number(func(s *Spec) *int { return &s.Nodes })},
 	{"max", "its autoscaler's maximum, 0 for none (10)", number(func(s *Spec) *int { return &s.Max })},
 	{"generation", "Hyper-V generation: V1 or V2 (V2)", oneOf(func(s *Spec) *string { return &s.Generation }, "V1", "V2")},
-	{"profile", "how nodes join: static or bootstrap (static)", oneOf(func(s *Spec) *string { return &s.Profile }, "static", "bootstrap")},
+	{"profile", "how nodes join: static, which is Azure's alone, or bootstrap (static on Azure)", oneOf(func(s *Spec) *string { return &s.Profile }, "static", "bootstrap")},
 	{"token-ttl", "how long the recipe's bootstrap token lives, by the wall's clock (for ever)", length(func(s *Spec) *time.Duration { return &s.TokenTTL })},
 	{"upgrade-policy", "Manual, Automatic or Rolling (Manual)", oneOf(func(s *Spec) *string { return &s.UpgradePolicy }, "Manual", "Automatic", "Rolling")},
 	{"os-upgrade", "automatic OS image upgrades", truth(func(s *Spec) *bool { return &s.OSUpgrade })},
@@ -112,12 +140,37 @@ func (s Spec) Complete() Spec {
 	for _, d := range []struct {
 		field *string
 		value string
-	}{{&s.Generation, "V2"}, {&s.Profile, "static"}, {&s.UpgradePolicy, "Manual"}, {&s.Security, "Standard"}} {
+	}{{&s.Generation, "V2"}, {&s.UpgradePolicy, "Manual"}, {&s.Security, "Standard"}} {
 		if *d.field == "" {
 			*d.field = d.value
 		}
 	}
 	return s
+}
+
+// On is the pool in a cloud, with the profile that is usual there. A pool that the cloud does not make is refused.
+func (s Spec) On(cloud Cloud) (Spec, error) {
+	if s.Profile == "" {
+		s.Profile = map[Cloud]string{Azure: "static", AWS: "bootstrap"}[cloud]
+	}
+	if s.TokenTTL > 0 && s.Profile == "static" {
+		return s, fmt.Errorf("pool %s: token-ttl=%s wants profile=bootstrap: other nodes join without a token", s.Name, s.TokenTTL)
+	}
+	if cloud == Azure {
+		return s, nil
+	}
+	for _, azures := range []struct {
+		key string
+		set bool
+	}{
+		{"generation", s.Generation != "V2"}, {"profile=static", s.Profile == "static"}, {"upgrade-policy", s.UpgradePolicy != "Manual"}, {"os-upgrade", s.OSUpgrade},
+		{"ephemeral", s.Ephemeral}, {"windows", s.Windows}, {"security", s.Security != "Standard"}, {"aks", s.AKS}, {"light", s.Light},
+	} {
+		if azures.set {
+			return s, fmt.Errorf("pool %s: %s is for Azure alone: leave it out, or use --cloud %s", s.Name, azures.key, Azure)
+		}
+	}
+	return s, nil
 }
 
 // names are Azure's, shortened so that the scale set's name and six more characters fit a host name.
@@ -134,8 +187,6 @@ func (s Spec) Check() error {
 		return fmt.Errorf("nodes=%d: a scale set from an image goes to 1000; add light for a scale test", s.Nodes)
 	case s.Max < 0:
 		return fmt.Errorf("max=%d: use 0 or more", s.Max)
-	case s.TokenTTL > 0 && s.Profile != "bootstrap":
-		return fmt.Errorf("token-ttl=%s wants profile=bootstrap: other nodes join without a token", s.TokenTTL)
 	case s.Security != "Standard" && s.Generation != "V2":
 		return fmt.Errorf("security=%s wants generation=V2", s.Security)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	defaults := Spec{Name: "p", Nodes: 3, Max: 10, Generation: "V2", Profile: "static", UpgradePolicy: "Manual", Security: "Standard"}
+	defaults := Spec{Name: "p", Nodes: 3, Max: 10, Generation: "V2", UpgradePolicy: "Manual", Security: "Standard"}
 	with := func(change func(*Spec)) Spec {
 		s := defaults
 		change(&s)
@@ -48,7 +48,6 @@ func TestParseRefuses(t *testing.T) {
 		"name=p,max=-2":            "0 or more",
 		"name=p,generation=V3":     "none of V1, V2",
 		"name=p,ephemeral=perhaps": "true or false",
-		"name=p,token-ttl=10m":     "wants profile=bootstrap",
 		"name=p,profile=bootstrap,token-ttl=soon":     "say how long",
 		"name=p,nodes=1,nodes=2":                      "given twice",
 		"name=p,security=trustedlaunch,generation=V1": "wants generation=V2",
@@ -89,9 +88,43 @@ func TestAzureSaysWhatTheSpecSays(t *testing.T) {
 
 func TestIs(t *testing.T) {
 	s := Spec{Name: "pool1"}
-	for name, want := range map[string]bool{"pool1": true, "POOL1": true, s.ScaleSet(): true, "pool": false, "": false} {
+	for name, want := range map[string]bool{"pool1": true, "POOL1": true, s.ScaleSet(): true, s.Group(): true, "pool": false, "": false} {
 		if s.Is(name) != want {
 			t.Errorf("%q: %v", name, !want)
+		}
+	}
+}
+
+func TestOn(t *testing.T) {
+	for text, want := range map[string]struct {
+		cloud   Cloud
+		profile string
+		refused string
+	}{
+		"name=p":                          {Azure, "static", ""},
+		"name=p,profile=bootstrap,aks":    {Azure, "bootstrap", ""},
+		"name=p,nodes=2,max=4,zones":      {AWS, "bootstrap", ""},
+		"name=p,token-ttl=10m":            {Azure, "", "wants profile=bootstrap"},
+		"name=p,profile=static":           {AWS, "", "profile=static is for Azure alone"},
+		"name=p,generation=V1":            {AWS, "", "generation is for Azure alone"},
+		"name=p,upgrade-policy=Automatic": {AWS, "", "upgrade-policy is for Azure alone"},
+		"name=p,os-upgrade":               {AWS, "", "os-upgrade is for Azure alone"},
+		"name=p,ephemeral":                {AWS, "", "ephemeral is for Azure alone"},
+		"name=p,windows":                  {AWS, "", "windows is for Azure alone"},
+		"name=p,security=TrustedLaunch":   {AWS, "", "security is for Azure alone"},
+		"name=p,aks":                      {AWS, "", "aks is for Azure alone"},
+		"name=p,light":                    {AWS, "", "light is for Azure alone"},
+	} {
+		spec, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := spec.On(want.cloud)
+		switch {
+		case want.refused == "" && (err != nil || got.Profile != want.profile):
+			t.Errorf("%s on %s: profile %q, %v", text, want.cloud, got.Profile, err)
+		case want.refused != "" && (err == nil || !strings.Contains(err.Error(), want.refused)):
+			t.Errorf("%s on %s: %v, want it to say %q", text, want.cloud, err, want.refused)
 		}
 	}
 }

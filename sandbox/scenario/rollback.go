@@ -275,14 +275,9 @@ func (s *story) tagsOf(ctx context.Context, version string) (map[string]string, 
 		return nil, err
 	}
 	for _, v := range all {
-		if *v.Name != version {
-			continue
+		if v.Name == version {
+			return v.Tags, nil
 		}
-		tags := map[string]string{}
-		for key, value := range v.Tags {
-			tags[key] = *value
-		}
-		return tags, nil
 	}
 	return nil, fmt.Errorf("there is no version %s", version)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -148,7 +149,7 @@ func (s *story) end() error {
 
 func (s *story) clusterComesUp(ctx context.Context) (err error) {
 	options := world.Options{
-		Dir: filepath.Join(s.dir, "sandbox"), TimeScale: TimeScale, Kamino: s.Kamino, Binary: s.Sandbox, Cloud: quickVersions,
+		Dir: filepath.Join(s.dir, "sandbox"), TimeScale: TimeScale, Kamino: s.Kamino, Binary: s.Sandbox, Azure: region.AzureOptions{Latencies: quickVersions},
 		Progress: func(text string) { s.tell.line("%s", text) },
 	}
 	if s.Kubeadm {

@@ -21,6 +21,11 @@ import (
 
 // Facts are what stays the same from start to start. They hold secrets.
 type Facts struct {
+	// Cloud that is simulated.
+	Cloud pool.Cloud `json:"cloud"`
+	// AWS is the account that a sandbox on AWS has.
+	AWS Account `json:"aws,omitzero"`
+
 	TenantID       string `json:"tenantID"`
 	SubscriptionID string `json:"subscriptionID"`
 	ResourceGroup  string `json:"resourceGroup"`
@@ -32,13 +37,21 @@ type Facts struct {
 	// SystemIdentity and UserIdentity are the client IDs of the managed identities.
 	SystemIdentity string `json:"systemIdentity"`
 	UserIdentity   string `json:"userIdentity"`
-	// The ports of the API server, of the simulated Resource Manager and of the endpoint of managed
-	// identities are 0 until the first start has found free ones.
+	// The ports of the API server, of the simulated cloud and of the endpoint of managed identities are 0 until the first
+	// start has found free ones.
 	APIPort      int `json:"apiPort"`
-	AzurePort    int `json:"azurePort"`
+	CloudPort    int `json:"cloudPort"`
 	IdentityPort int `json:"identityPort"`
 	// Pools as they were described when they were made.
 	Pools []pool.Spec `json:"pools"`
+}
+
+// Account is one of AWS, and a user in it who may do everything.
+type Account struct {
+	ID     string `json:"id"`
+	Region string `json:"region"`
+	KeyID  string `json:"keyID"`
+	Secret string `json:"secret"`
 }
 
 // Site is a directory that this process owns.
@@ -62,9 +75,10 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("a sandbox runs in %s already (process %s): use it, stop it with `kamino-sandbox down --dir %s`, or choose another --dir", e.Dir, e.PID, e.Dir)
 }
 
-// Open takes a directory for this process, makes it if it is missing, and reads or invents its facts. It
-// returns an *InUseError if another process has it.
-func Open(dir string) (*Site, error) {
+// Open takes a directory for this process, makes it if it is missing, and reads or invents its facts. A new one is on the cloud
+// that is named, on Azure if none is; one that is on another cloud is refused. It returns an *InUseError if another
+// process has it.
+func Open(dir string, cloud pool.Cloud) (*Site, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -76,7 +90,7 @@ func Open(dir string) (*Site, error) {
 	if err := s.acquire(); err != nil {
 		return nil, err
 	}
-	if err := s.load(); err != nil {
+	if err := s.load(cloud); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -125,10 +139,10 @@ func writeAt(file *os.File, text string) error {
 	return err
 }
 
-func (s *Site) load() error {
+func (s *Site) load(cloud pool.Cloud) error {
 	raw, err := os.ReadFile(s.Path(factsFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		s.Facts, s.Fresh = invent(), true
+		s.Facts, s.Fresh = invent(cloud), true
 		return s.Save()
 	}
 	if err != nil {
@@ -136,6 +150,12 @@ func (s *Site) load() error {
 	}
 	if err := json.Unmarshal(raw, &s.Facts); err != nil {
 		return fmt.Errorf("%s is damaged, use another directory or delete this one: %w", s.Path(factsFile), err)
+	}
+	if s.Cloud == "" {
+		s.Cloud = pool.Azure // as of a time when there was no other
+	}
+	if cloud != "" && s.Cloud != cloud {
+		return fmt.Errorf("the sandbox in %s is on %s, not on %s: use another --dir", s.Dir, s.Cloud, cloud)
 	}
 	return nil
 }
@@ -162,8 +182,12 @@ func (s *Site) write(name, content string, mode fs.FileMode) error {
 	return os.Rename(fresh, path)
 }
 
-func invent() Facts {
-	return Facts{
+func invent(cloud pool.Cloud) Facts {
+	if cloud == "" {
+		cloud = pool.Azure
+	}
+	f := Facts{
+		Cloud:          cloud,
 		TenantID:       uuid(),
 		SubscriptionID: uuid(),
 		ResourceGroup:  "kamino-sandbox",
@@ -174,6 +198,10 @@ func invent() Facts {
 		SystemIdentity: uuid(),
 		UserIdentity:   uuid(),
 	}
+	if cloud == pool.AWS {
+		f.AWS = Account{ID: "123456789012", Region: "eu-central-1", KeyID: "AKIA" + strings.ToUpper(secret()[:16]), Secret: secret()}
+	}
+	return f
 }
 
 func uuid() string {

@@ -16,7 +16,7 @@ import (
 
 func open(t *testing.T, dir string) *Site {
 	t.Helper()
-	s, err := Open(dir)
+	s, err := Open(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestTwoDirectoriesShareNoSecret(t *testing.T) {
 func TestDirectoryHasOneOwner(t *testing.T) {
 	dir := t.TempDir()
 	owner := open(t, dir)
-	_, err := Open(dir)
+	_, err := Open(dir, "")
 	var inUse *InUseError
 	if !errors.As(err, &inUse) || !strings.Contains(err.Error(), "kamino-sandbox down --dir "+dir) {
 		t.Fatalf("a second owner: %v", err)
@@ -75,7 +75,7 @@ func TestDamagedFactsAreNotReplaced(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, factsFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if _, err := Open(dir, ""); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("damaged facts: %v", err)
 	}
 }
@@ -83,7 +83,7 @@ func TestDamagedFactsAreNotReplaced(t *testing.T) {
 func written(t *testing.T, dir string) (*Site, Servers) {
 	t.Helper()
 	s := open(t, dir)
-	v := Servers{Azure: "https://127.0.0.1:4000", CA: []byte("ca"), Kubeconfig: []byte("kubeconfig")}
+	v := Servers{Cloud: "https://127.0.0.1:4000", CA: []byte("ca"), Kubeconfig: []byte("kubeconfig")}
 	if err := s.WriteClientFiles(v); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestNodeFilesAreDocuments(t *testing.T) {
 	s, v := written(t, t.TempDir())
 	for name, want := range map[string]map[string]any{
 		ClusterFile: {"cloud": "AzureStackCloud", "aadClientId": s.ClientID, "subscriptionId": s.SubscriptionID},
-		CloudFile:   {"resourceManagerEndpoint": v.Azure + "/", "activeDirectoryEndpoint": v.Azure + "/"},
+		CloudFile:   {"resourceManagerEndpoint": v.Cloud + "/", "activeDirectoryEndpoint": v.Cloud + "/"},
 	} {
 		raw, err := os.ReadFile(s.Path(name))
 		if err != nil {

@@ -27,7 +27,7 @@ const (
 func (w *World) Status(context.Context) (control.Status, error) {
 	return control.Status{
 		Dir: w.site.Dir, PID: os.Getpid(), Since: w.since, TimeScale: w.options.TimeScale,
-		API: w.plane.URL(), Azure: w.servers.Azure,
+		API: w.plane.URL(), Cloud: w.site.Cloud, Endpoint: w.servers.Cloud,
 	}, nil
 }
 

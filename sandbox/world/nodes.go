@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,16 +49,9 @@ func (n *nodeWatch) all() []*corev1.Node {
 	return nodes
 }
 
-// of a scale set, whose resource ID is given.
-func (n *nodeWatch) of(scaleSet string) []*corev1.Node {
-	prefix := strings.ToLower("azure://" + scaleSet + "/virtualMachines/")
-	var out []*corev1.Node
-	for _, node := range n.all() {
-		if strings.HasPrefix(strings.ToLower(node.Spec.ProviderID), prefix) {
-			out = append(out, node)
-		}
-	}
-	return out
+// of a pool, whose own are told.
+func (n *nodeWatch) of(own func(*corev1.Node) bool) []*corev1.Node {
+	return slices.DeleteFunc(n.all(), func(node *corev1.Node) bool { return !own(node) })
 }
 
 // ready tells whether a node is, in this life of the sandbox.

@@ -2,21 +2,11 @@ package world
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
-	azcloud "github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/sandbox/control"
@@ -36,19 +26,18 @@ func (w *World) makePools(ctx context.Context) error {
 		if err := w.makePool(ctx, spec); err != nil {
 			return err
 		}
-		w.say("pool %s: scale set %s, %d nodes to begin with, %s, %s profile", spec.Name, spec.ScaleSet(), spec.Nodes, spec.Generation, spec.Profile)
+		w.say("pool %s: %s, %d nodes to begin with, %s profile", spec.Name, spec.In(w.site.Cloud), spec.Nodes, spec.Profile)
 	}
 	return nil
 }
 
-// makePool has the cloud make the pool's machines at once, so that a start does not cost what a scale-out
-// costs; they boot and bootstrap like all others. A pool that is there is left.
+// makePool has the cloud make a pool. One that is there is left.
 func (w *World) makePool(ctx context.Context, spec pool.Spec) error {
 	customData, err := w.customData(ctx, spec)
 	if err != nil {
 		return fmt.Errorf("pool %s: %w", spec.Name, err)
 	}
-	if err := w.cloud.CreatePool(ctx, spec.Azure(customData)); err != nil {
+	if err := w.cloud.MakePool(ctx, spec, customData); err != nil {
 		return fmt.Errorf("pool %s: %w", spec.Name, err)
 	}
 	return nil
@@ -57,8 +46,11 @@ func (w *World) makePool(ctx context.Context, spec pool.Spec) error {
 // AddPool makes one more pool in a running sandbox and returns when its nodes are Ready. It outlives a
 // restart like the others.
 func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
-	spec = spec.Complete()
-	if err := spec.Check(); err != nil {
+	spec, err := spec.Complete().On(w.site.Cloud)
+	if err == nil {
+		err = spec.Check()
+	}
+	if err != nil {
 		return err
 	}
 	if _, err := w.poolNamed(spec.Name); err == nil {
@@ -66,7 +58,7 @@ func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 	}
 	w.poolsMu.Lock()
 	w.site.Pools = append(w.site.Pools, spec)
-	err := w.site.Save()
+	err = w.site.Save()
 	w.poolsMu.Unlock()
 	if err != nil {
 		return err
@@ -75,12 +67,6 @@ func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 		return err
 	}
 	return w.awaitNodesOf(ctx, spec.Name, spec.Nodes)
-}
-
-// scaleSetID is the resource ID of a pool's scale set.
-func (w *World) scaleSetID(spec pool.Spec) string {
-	return fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/virtualMachineScaleSets/%s",
-		w.site.SubscriptionID, w.site.ResourceGroup, spec.ScaleSet())
 }
 
 // poolNamed finds a pool by its own name or its scale set's.
@@ -95,57 +81,18 @@ func (w *World) poolNamed(name string) (pool.Spec, error) {
 	return pool.Spec{}, fmt.Errorf("there is no pool %s, only %s", name, strings.Join(names, ", "))
 }
 
-// scaleSets is a client of the simulated Azure, made as an autoscaler makes its own.
-func (w *World) scaleSets() (*armcompute.VirtualMachineScaleSetsClient, error) {
-	credential, options, err := w.principal()
-	if err != nil {
-		return nil, err
-	}
-	return armcompute.NewVirtualMachineScaleSetsClient(w.site.SubscriptionID, credential, options)
-}
-
-// principal is the service principal that may do everything, for clients of the real SDK.
-func (w *World) principal() (azcore.TokenCredential, *arm.ClientOptions, error) {
-	client, err := w.servers.Client()
-	if err != nil {
-		return nil, nil, err
-	}
-	options := azcore.ClientOptions{
-		Cloud: azcloud.Configuration{
-			ActiveDirectoryAuthorityHost: w.servers.Azure + "/",
-			Services: map[azcloud.ServiceName]azcloud.ServiceConfiguration{
-				azcloud.ResourceManager: {Endpoint: w.servers.Azure, Audience: w.servers.Audience()},
-			},
-		},
-		Transport: client,
-		Telemetry: policy.TelemetryOptions{ApplicationID: "sandbox-autoscaler"},
-	}
-	credential, err := azidentity.NewClientSecretCredential(w.site.TenantID, w.site.ClientID, w.site.ClientSecret,
-		&azidentity.ClientSecretCredentialOptions{ClientOptions: options, DisableInstanceDiscovery: true})
-	return credential, &arm.ClientOptions{ClientOptions: options}, err
-}
-
 // Pools implements control.World.
 func (w *World) Pools(ctx context.Context) ([]control.Pool, error) {
-	client, err := w.scaleSets()
-	if err != nil {
-		return nil, err
-	}
 	var out []control.Pool
 	for _, spec := range w.pools() {
-		got, err := client.Get(ctx, w.site.ResourceGroup, spec.ScaleSet(), nil)
-		var answer *azcore.ResponseError
-		if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
-			continue // somebody makes the pool at this moment
-		}
+		p, found, err := w.cloud.Pool(ctx, spec)
 		if err != nil {
 			return nil, fmt.Errorf("pool %s: %w", spec.Name, err)
 		}
-		p := control.Pool{Spec: spec, ScaleSet: spec.ScaleSet(), ID: w.scaleSetID(spec), Image: imageOf(got.VirtualMachineScaleSet), Extensions: extensionsOf(got.VirtualMachineScaleSet)}
-		if got.SKU != nil && got.SKU.Capacity != nil {
-			p.Capacity = *got.SKU.Capacity
+		if !found {
+			continue // somebody makes the pool at this moment
 		}
-		for _, node := range w.nodes.of(p.ID) {
+		for _, node := range w.nodes.of(w.cloud.Owns(spec)) {
 			if w.nodes.ready(node) {
 				p.Ready++
 			}
@@ -155,65 +102,22 @@ func (w *World) Pools(ctx context.Context) ([]control.Pool, error) {
 	return out, nil
 }
 
-func imageOf(set armcompute.VirtualMachineScaleSet) string {
-	if set.Properties == nil || set.Properties.VirtualMachineProfile == nil || set.Properties.VirtualMachineProfile.StorageProfile == nil {
-		return ""
-	}
-	ref := set.Properties.VirtualMachineProfile.StorageProfile.ImageReference
-	if ref == nil {
-		return ""
-	}
-	if ref.ID != nil {
-		return *ref.ID
-	}
-	var parts []string
-	for _, part := range []*string{ref.Publisher, ref.Offer, ref.SKU, ref.Version} {
-		if part != nil {
-			parts = append(parts, *part)
-		}
-	}
-	return strings.Join(parts, ":")
-}
-
-func extensionsOf(set armcompute.VirtualMachineScaleSet) []string {
-	names := []string{}
-	if set.Properties == nil || set.Properties.VirtualMachineProfile == nil || set.Properties.VirtualMachineProfile.ExtensionProfile == nil {
-		return names
-	}
-	for _, e := range set.Properties.VirtualMachineProfile.ExtensionProfile.Extensions {
-		if e != nil && e.Name != nil {
-			names = append(names, *e.Name)
-		}
-	}
-	return names
-}
-
-// Scale implements control.World. It asks Resource Manager, as an autoscaler would, and watches the nodes.
+// Scale implements control.World. It asks the cloud, as an autoscaler would, and watches the nodes.
 func (w *World) Scale(ctx context.Context, name string, s control.Scale, tell func(control.Event)) ([]control.Join, error) {
 	spec, err := w.poolNamed(name)
 	if err != nil {
 		return nil, err
 	}
-	client, err := w.scaleSets()
-	if err != nil {
-		return nil, err
-	}
-	got, err := client.Get(ctx, w.site.ResourceGroup, spec.ScaleSet(), nil)
-	if err != nil {
-		return nil, err
-	}
 	order := growth{world: w, spec: spec, size: s.Nodes, tell: tell, before: map[string]bool{}, joins: map[string]*control.Join{}}
-	for _, node := range w.nodes.of(w.scaleSetID(spec)) {
+	for _, node := range w.nodes.of(w.cloud.Owns(spec)) {
 		order.before[node.Name] = true
 	}
 	order.began = time.Now()
-	poller, err := client.BeginUpdate(ctx, w.site.ResourceGroup, spec.ScaleSet(), armcompute.VirtualMachineScaleSetUpdate{
-		SKU: &armcompute.SKU{Name: got.SKU.Name, Tier: got.SKU.Tier, Capacity: to.Ptr(s.Nodes)},
-	}, nil)
+	was, done, err := w.cloud.Resize(ctx, spec, s.Nodes)
 	if err != nil {
-		return nil, fmt.Errorf("resize pool %s: %w", spec.Name, brief(err))
+		return nil, fmt.Errorf("resize pool %s: %w", spec.Name, err)
 	}
-	order.event(spec.Name, "size %d asked for, was %d", s.Nodes, *got.SKU.Capacity)
+	order.event(spec.Name, "size %d asked for, was %d", s.Nodes, was)
 	if !s.Wait {
 		return nil, nil
 	}
@@ -221,12 +125,14 @@ func (w *World) Scale(ctx context.Context, name string, s control.Scale, tell fu
 	defer cancel()
 	failed, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	go func() {
-		// A failure of the cloud's own operation ends the wait; its success does not.
-		if _, err := poller.PollUntilDone(failed, nil); err != nil && failed.Err() == nil {
-			stop(fmt.Errorf("the cloud gave up: %w", brief(err)))
-		}
-	}()
+	if done != nil {
+		go func() {
+			// A failure of the cloud's own operation ends the wait; its success does not.
+			if err := done(failed); err != nil && failed.Err() == nil {
+				stop(fmt.Errorf("the cloud gave up: %w", err))
+			}
+		}()
+	}
 	err = w.nodes.until(failed, order.look)
 	return order.inOrder(), err
 }
@@ -248,7 +154,7 @@ func (g *growth) event(subject, format string, args ...any) {
 
 // look notes what is new and tells whether the pool has its size.
 func (g *growth) look() (bool, string) {
-	nodes := g.world.nodes.of(g.world.scaleSetID(g.spec))
+	nodes := g.world.nodes.of(g.world.cloud.Owns(g.spec))
 	ready := 0
 	for _, node := range nodes {
 		if g.world.nodes.ready(node) {
@@ -293,24 +199,4 @@ func (g *growth) inOrder() []control.Join {
 	}
 	slices.SortFunc(out, func(a, b control.Join) int { return strings.Compare(a.Node, b.Node) })
 	return out
-}
-
-// brief leaves the cloud's own sentence of an error that the SDK prints on ten lines.
-func brief(err error) error {
-	var response *azcore.ResponseError
-	if !errors.As(err, &response) {
-		return err
-	}
-	var body struct {
-		Error struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if response.RawResponse != nil && response.RawResponse.Body != nil {
-		if json.NewDecoder(response.RawResponse.Body).Decode(&body) == nil && body.Error.Message != "" {
-			return fmt.Errorf("%s: %s", body.Error.Code, body.Error.Message)
-		}
-	}
-	return fmt.Errorf("%s (status %d)", response.ErrorCode, response.StatusCode)
 }

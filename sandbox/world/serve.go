@@ -13,20 +13,22 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/authority"
-	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/site"
 	"github.com/kamino-dev/kamino/sandbox/socket"
 )
 
-// startCloud opens the simulated Azure on the state that the directory holds and serves it: Resource
-// Manager and logins over HTTPS, managed identities without.
+// startCloud opens the simulated cloud on the state that the directory holds and serves it over HTTPS; managed identities of
+// Azure's without.
 func (w *World) startCloud(context.Context) error {
+	name := string(w.site.Cloud)
 	ca, err := authority.Open(w.site.Path("pki"))
 	if err != nil {
 		return err
 	}
-	pair, err := ca.Issue("azure", authority.Subject{Name: "azure", Hosts: []string{"127.0.0.1", "localhost"}})
+	pair, err := ca.Issue(name, authority.Subject{Name: name, Hosts: []string{"127.0.0.1", "localhost"}})
 	if err != nil {
 		return err
 	}
@@ -34,41 +36,42 @@ func (w *World) startCloud(context.Context) error {
 	if err != nil {
 		return err
 	}
-	arm, err := listen("the simulated Azure", either(w.options.AzurePort, w.site.AzurePort))
+	front, err := listen("the simulated cloud", either(w.options.CloudPort, w.site.CloudPort))
 	if err != nil {
 		return err
 	}
-	identity, err := listen("the endpoint of managed identities", w.site.IdentityPort)
-	if err != nil {
-		return errors.Join(err, arm.Close())
+	w.site.CloudPort, w.servers.Cloud = port(front), "https://"+front.Addr().String()
+	config := region.Config{Dir: w.site.Path(name), Clock: w.clock, Fleet: w.fleet, Facts: w.site.Facts, Servers: w.servers, Certificate: certificate}
+	if w.site.Cloud == pool.AWS {
+		w.cloud, err = region.NewAWS(config, w.options.AWS)
+	} else {
+		err = w.startAzure(config)
 	}
-	w.cloud, err = azure.New(w.cloudConfig(certificate))
 	if err != nil {
-		return errors.Join(err, arm.Close(), identity.Close())
+		return errors.Join(err, front.Close())
 	}
 	w.onStop(func() error { w.cloud.Close(); return nil })
-	w.serve("the simulated Azure", func() error { return w.cloud.Serve(w.ctx, arm) })
-	w.serve("the endpoint of managed identities", func() error { return serveHTTP(w.ctx, identity, w.cloud.IdentityHandler()) })
-	w.site.AzurePort, w.site.IdentityPort = port(arm), port(identity)
-	w.servers.Azure = "https://" + arm.Addr().String()
-	w.servers.Identity = "http://" + identity.Addr().String()
-	w.say("simulated Azure: Resource Manager and Entra ID answer on %s", w.servers.Azure)
+	w.serve("the simulated cloud", func() error { return w.cloud.Serve(w.ctx, front) })
+	w.say("%s", map[pool.Cloud]string{
+		pool.Azure: "simulated Azure: Resource Manager and Entra ID answer on ", pool.AWS: "simulated AWS: EC2, Auto Scaling, STS and IAM answer on ",
+	}[w.site.Cloud]+w.servers.Cloud)
 	return nil
 }
 
-func (w *World) cloudConfig(certificate tls.Certificate) azure.Config {
-	return azure.Config{
-		Dir: w.site.Path("azure"), Clock: w.clock, Fleet: w.fleet,
-		SubscriptionID: w.site.SubscriptionID, TenantID: w.site.TenantID,
-		ResourceGroup: w.site.ResourceGroup, Location: w.site.Location,
-		ClientID: w.site.ClientID, ClientSecret: w.site.ClientSecret,
-		ZRS: !w.options.NoZRS, Latencies: w.options.Cloud, Throttle: w.options.Throttle,
-		IdentityHeader: w.site.IdentityHeader, SystemIdentity: w.site.SystemIdentity,
-		UserIdentities: []azure.Identity{{ClientID: w.site.UserIdentity, ObjectID: w.site.UserIdentity, ResourceID: fmt.Sprintf(
-			"/subscriptions/%s/resourceGroups/%s/providers/Microsoft.ManagedIdentity/userAssignedIdentities/kamino",
-			w.site.SubscriptionID, w.site.ResourceGroup)}},
-		Certificate: certificate,
+// startAzure opens Azure, and serves managed identities.
+func (w *World) startAzure(config region.Config) error {
+	identity, err := listen("the endpoint of managed identities", w.site.IdentityPort)
+	if err != nil {
+		return err
 	}
+	a, err := region.NewAzure(config, w.options.Azure)
+	if err != nil {
+		return errors.Join(err, identity.Close())
+	}
+	w.cloud = a
+	w.serve("the endpoint of managed identities", func() error { return serveHTTP(w.ctx, identity, a.IdentityHandler()) })
+	w.site.IdentityPort, w.servers.Identity = port(identity), "http://"+identity.Addr().String()
+	return nil
 }
 
 // startControl listens for the verbs, on a socket in a directory of its own: the path of a socket must be

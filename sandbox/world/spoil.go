@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
@@ -21,12 +20,12 @@ func (w *World) Spoil(ctx context.Context, pool string, s control.Spoil) (string
 		return "", err
 	}
 	if id != "" {
-		if err := w.fleet.Spoil(id, spec.ScaleSet(), s.Defect); err != nil {
+		if err := w.fleet.Spoil(id, spec.In(w.site.Cloud), s.Defect); err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("version %s of pool %s: %s, for machines that are built from now on", s.Version, spec.Name, s.Kind), nil
 	}
-	if err := w.fleet.SpoilNext(spec.ScaleSet(), s.Version, s.Defect); err != nil {
+	if err := w.fleet.SpoilNext(spec.In(w.site.Cloud), s.Version, s.Defect); err != nil {
 		return "", err
 	}
 	which := "the next version"
@@ -46,8 +45,8 @@ func (w *World) versionOf(ctx context.Context, pool, version string) (fleet.Disk
 		return "", err
 	}
 	for _, v := range all {
-		if *v.Name == version {
-			return fleet.DiskID(strings.ToLower(*v.ID)), nil
+		if v.Name == version {
+			return v.Disk, nil
 		}
 	}
 	return "", nil

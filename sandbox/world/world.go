@@ -18,11 +18,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/sandbox/authority"
-	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/controlplane"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
@@ -36,14 +36,14 @@ type Options struct {
 	// Pools to make. One that the directory has already stays as it is; nil in a fresh directory means
 	// DefaultPool.
 	Pools []pool.Spec
-	// NoZRS makes it a region without zone-redundant storage.
-	NoZRS bool
+	// Cloud that is simulated; empty means the one that the directory has, and Azure in a fresh one.
+	Cloud pool.Cloud
 	// TimeScale is how many simulated seconds pass in a real one; 0 means DefaultTimeScale.
 	TimeScale float64
 	// Calendar tells the simulated time; nil is the wall's. It must not be put back by a restart of the sandbox.
 	Calendar *clock.Calendar
-	// APIPort and AzurePort on 127.0.0.1; 0 means those of the last start, or free ones.
-	APIPort, AzurePort int
+	// APIPort and CloudPort on 127.0.0.1; 0 means those of the last start, or free ones.
+	APIPort, CloudPort int
 	// Kamino is the path of the binary that containers of Kamino's image run; empty simulates them like
 	// all others, and then no capture gets far.
 	Kamino string
@@ -52,10 +52,10 @@ type Options struct {
 	// KeepNodes has nobody remove the Node of an instance that is gone, as where the cloud's node lifecycle controller does
 	// not run.
 	KeepNodes bool
-	// Cloud and Machines override simulated durations, Throttle the cloud's patience.
-	Cloud    azure.Latencies
+	// Machines override simulated durations of theirs, Azure and AWS what only that cloud has.
 	Machines machine.Latencies
-	Throttle azure.Throttle
+	Azure    region.AzureOptions
+	AWS      region.AWSOptions
 	// Binary is this program, for links in the directory's bin; empty means the running executable.
 	Binary string
 	// Progress is told what happens until the sandbox is ready; nil tells nobody.
@@ -79,7 +79,7 @@ type World struct {
 	clock   clock.Clock
 	plane   *controlplane.ControlPlane
 	fleet   *machine.Fleet
-	cloud   *azure.Server
+	cloud   region.Region
 	kube    kubernetes.Interface
 	nodes   *nodeWatch
 	servers site.Servers
@@ -175,8 +175,20 @@ func (w *World) Config() *rest.Config { return w.plane.Admin() }
 // Kube is a client of the cluster that may do everything.
 func (w *World) Kube() kubernetes.Interface { return w.kube }
 
-// Cloud is the simulated Azure.
-func (w *World) Cloud() *azure.Server { return w.cloud }
+// Cloud is the simulated one.
+func (w *World) Cloud() region.Region { return w.cloud }
+
+// Azure is the simulated cloud, where it is Azure.
+func (w *World) Azure() *region.Azure {
+	a, _ := w.cloud.(*region.Azure)
+	return a
+}
+
+// AWS is the simulated cloud, where it is AWS.
+func (w *World) AWS() *region.AWS {
+	a, _ := w.cloud.(*region.AWS)
+	return a
+}
 
 // Fleet is the machines.
 func (w *World) Fleet() *machine.Fleet { return w.fleet }
@@ -201,7 +213,7 @@ func (w *World) say(format string, args ...any) { w.options.Progress(fmt.Sprintf
 func (w *World) onStop(undo func() error) { w.undo = append(w.undo, undo) }
 
 func (w *World) openSite(context.Context) error {
-	s, err := site.Open(w.options.Dir)
+	s, err := site.Open(w.options.Dir, w.options.Cloud)
 	if err != nil {
 		return err
 	}
@@ -212,23 +224,27 @@ func (w *World) openSite(context.Context) error {
 	} else {
 		w.say("sandbox in %s starts again", s.Dir)
 	}
-	w.adoptPools()
-	return nil
+	return w.adoptPools()
 }
 
 // adoptPools adds the pools that the directory does not have yet to its facts.
-func (w *World) adoptPools() {
+func (w *World) adoptPools() error {
 	wanted := w.options.Pools
 	if wanted == nil && len(w.site.Pools) == 0 {
 		wanted = []pool.Spec{DefaultPool()}
 	}
 	for _, spec := range wanted {
 		if !slices.ContainsFunc(w.site.Pools, func(p pool.Spec) bool { return p.Is(spec.Name) }) {
+			spec, err := spec.On(w.site.Cloud)
+			if err != nil {
+				return err
+			}
 			w.site.Pools = append(w.site.Pools, spec)
 		} else if !w.site.Fresh {
 			w.say("pool %s is there already and stays as it is", spec.Name)
 		}
 	}
+	return nil
 }
 
 func (w *World) startControlPlane(ctx context.Context) error {
@@ -286,7 +302,7 @@ func (w *World) startMachines(ctx context.Context) error {
 	}
 	config := machine.Config{
 		Dir: w.site.Path("machines"), Clock: w.clock, Client: w.kube, RESTConfig: w.plane.Admin(),
-		Latencies: w.options.Machines, Region: w.site.Location, Kubeadm: true, KeepNodes: w.options.KeepNodes, Log: logger,
+		Latencies: w.options.Machines, Region: w.location(), Kubeadm: true, KeepNodes: w.options.KeepNodes, Log: logger,
 	}
 	if w.options.Kamino != "" {
 		path, err := program(w.options.Kamino)
@@ -300,6 +316,14 @@ func (w *World) startMachines(ctx context.Context) error {
 	}
 	w.onStop(func() error { w.fleet.Close(); return nil })
 	return nil
+}
+
+// location is the cloud's region.
+func (w *World) location() string {
+	if w.site.Cloud == pool.AWS {
+		return w.site.AWS.Region
+	}
+	return w.site.Location
 }
 
 // program checks that a path leads to something that can be run.

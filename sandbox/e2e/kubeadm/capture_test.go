@@ -193,7 +193,7 @@ func testGone(t *testing.T, donor machine.Status) {
 	if _, err := sandbox.Kube().CoreV1().Nodes().Get(t.Context(), donor.Node, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Node of the donor is still there: %v", err)
 	}
-	instances, err := sandbox.Instances(t.Context(), path.Base(donor.Pool))
+	instances, err := sandbox.Azure().Instances(t.Context(), path.Base(donor.Pool))
 	if err != nil {
 		t.Fatal(err)
 	}

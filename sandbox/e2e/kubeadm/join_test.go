@@ -23,6 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
+	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
@@ -30,7 +31,7 @@ import (
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {
-	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200, KeepNodes: true, Cloud: azure.Latencies{Version: 10 * time.Minute}}, &sandbox))
+	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200, KeepNodes: true, Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}}}, &sandbox))
 }
 
 // as is a client of who a node's disk says it is.

@@ -191,11 +191,7 @@ func (g *ground) tags() map[string]string {
 	if err != nil || len(all) != 1 {
 		g.Fatalf("pool %s has %d versions: %v", g.pool, len(all), err)
 	}
-	out := map[string]string{}
-	for key, value := range all[0].Tags {
-		out[key] = *value
-	}
-	return out
+	return all[0].Tags
 }
 
 // dies has the child end without a word, and its Lease, as half a minute would.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/workload"
 	"github.com/kamino-dev/kamino/sandbox/world"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(sandboxtest.Main(m, world.Options{
 		TimeScale: timeScale, NodeGrace: time.Minute,
 		// Half an hour for a version, and five minutes for a patch, would test nothing more.
-		Cloud: azure.Latencies{Version: 6 * time.Minute}, Machines: machine.Latencies{Patch: time.Minute},
+		Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 6 * time.Minute}}, Machines: machine.Latencies{Patch: time.Minute},
 	}, &sandbox))
 }
 

@@ -66,12 +66,12 @@ func (g *ground) nothingOfItInTheCluster() {
 
 func (g *ground) nothingOfItInTheCloud() {
 	g.Helper()
-	sets, err := sandbox.ScaleSets(g.Context())
+	sets, err := sandbox.Azure().ScaleSets(g.Context())
 	g.must(err)
 	pools, err := sandbox.Pools(g.Context())
 	g.must(err)
 	for _, set := range sets {
-		pooled := slices.ContainsFunc(pools, func(p control.Pool) bool { return strings.EqualFold(p.ScaleSet, *set.Name) })
+		pooled := slices.ContainsFunc(pools, func(p control.Pool) bool { return strings.EqualFold(p.Group, *set.Name) })
 		for key, value := range set.Tags {
 			switch {
 			case !pooled && key == cloud.TagPrototype && strings.HasPrefix(*value, g.set):

@@ -331,8 +331,8 @@ func TestQuotaForOneMoreNode(t *testing.T) {
 			used = int(n)
 		}
 	}
-	g.must(sandbox.Cloud().Limit("cores", int64(used)+1))
-	t.Cleanup(func() { g.must(sandbox.Cloud().Limit("cores", -1)) })
+	g.must(sandbox.Azure().Limit("cores", int64(used)+1))
+	t.Cleanup(func() { g.must(sandbox.Azure().Limit("cores", -1)) })
 	before := g.look()
 	g.capture(g.nodes[0], bootstrap).ends(t, 3, "quota", "--grow-first=false")
 	g.untouched(before)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
@@ -32,6 +33,6 @@ func TestMain(m *testing.M) {
 	// Tests wait for the cloud far more than they work. What is said on the command line wins.
 	_ = flag.Set("test.parallel", "12")
 	os.Exit(sandboxtest.Main(m, world.Options{
-		TimeScale: timeScale, NodeGrace: nodeGrace, Cloud: azure.Latencies{Version: 10 * time.Minute},
+		TimeScale: timeScale, NodeGrace: nodeGrace, Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}},
 	}, &sandbox))
 }

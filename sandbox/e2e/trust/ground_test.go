@@ -190,14 +190,9 @@ func (g *ground) tags(version string) map[string]string {
 		g.Fatal(err)
 	}
 	for _, v := range all {
-		if *v.Name != version {
-			continue
+		if v.Name == version {
+			return v.Tags
 		}
-		out := map[string]string{}
-		for key, value := range v.Tags {
-			out[key] = *value
-		}
-		return out
 	}
 	g.Fatalf("pool %s has no version %s", g.pool, version)
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
@@ -27,6 +28,6 @@ func TestMain(m *testing.M) {
 		// A node that is called lost because this computer is busy would speak against a version that is good.
 		NodeGrace: time.Minute,
 		// Half an hour for a version, and five minutes for a patch, would test nothing more.
-		Cloud: azure.Latencies{Version: 6 * time.Minute}, Machines: machine.Latencies{Patch: time.Minute},
+		Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 6 * time.Minute}}, Machines: machine.Latencies{Patch: time.Minute},
 	}, &sandbox))
 }

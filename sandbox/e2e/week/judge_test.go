@@ -4,7 +4,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/region"
 )
 
 // quiet ends the troubles, and lets the controller finish what it has to.
@@ -95,7 +95,7 @@ func (w *week) judgePool(pool, recipe string) {
 	if recipe != w.dayName(days) {
 		w.Errorf("the recipe of %s names %q, want %s", pool, recipe, w.dayName(days))
 	}
-	instances, err := sandbox.Instances(w.Context(), pool)
+	instances, err := sandbox.Azure().Instances(w.Context(), scaleSetOf(pool))
 	w.must(err)
 	for _, i := range instances {
 		if p := i.Properties.ProtectionPolicy; p != nil && p.ProtectFromScaleIn != nil && *p.ProtectFromScaleIn {
@@ -118,13 +118,13 @@ func (w *week) judgePool(pool, recipe string) {
 }
 
 // judgeHistory demands the newest good versions, as many as the policy keeps, and no other that no node runs.
-func (w *week) judgeHistory(pool string, versions []*armcompute.GalleryImageVersion, running map[string]int) {
+func (w *week) judgeHistory(pool string, versions []region.Version, running map[string]int) {
 	w.Helper()
-	slices.SortFunc(versions, func(a, b *armcompute.GalleryImageVersion) int { return imageversion.Compare(*b.Name, *a.Name) })
+	slices.SortFunc(versions, func(a, b region.Version) int { return imageversion.Compare(b.Name, a.Name) })
 	good := 0
 	for _, v := range versions {
-		name := *v.Name
-		quarantined := v.Tags[cloud.TagQuarantined] != nil
+		name := v.Name
+		quarantined := v.Tags[cloud.TagQuarantined] != ""
 		if bad := name == w.dayName(badDay); bad != quarantined {
 			w.Errorf("version %s of %s is quarantined: %t, want %t", name, pool, quarantined, bad)
 		}
@@ -134,8 +134,8 @@ func (w *week) judgeHistory(pool string, versions []*armcompute.GalleryImageVers
 		if (quarantined || good > keep) && running[name] == 0 {
 			w.Errorf("%s keeps version %s, which no node runs", pool, name)
 		}
-		if *v.Properties.ProvisioningState != armcompute.GalleryProvisioningStateSucceeded {
-			w.Errorf("version %s of %s is %s", name, pool, *v.Properties.ProvisioningState)
+		if !v.Complete {
+			w.Errorf("version %s of %s is incomplete", name, pool)
 		}
 	}
 	if good < keep {

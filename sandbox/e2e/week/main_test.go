@@ -26,6 +26,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) {
 		// Azure's half an hour for a version, and five minutes for a patch, would test nothing more.
 		// A node that is called lost because this computer is busy would not have been Ready for an hour.
 		NodeGrace: time.Minute,
-		Cloud:     azure.Latencies{Version: 10 * time.Minute},
+		Azure:     region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}},
 		Machines:  machine.Latencies{Patch: time.Minute},
 	}
 	dir, err := os.MkdirTemp("", "kamino-week-")
@@ -143,3 +144,6 @@ func (w *week) dayName(day int) string {
 	d := w.first.AddDate(0, 0, day-1)
 	return fmt.Sprintf("%04d.%02d.%02d", d.Year(), d.Month(), d.Day())
 }
+
+// scaleSetOf a pool.
+func scaleSetOf(name string) string { return pool.Spec{Name: name}.ScaleSet() }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -21,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	decide "github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/sandbox/region"
 )
 
 // seedVariable names another seed than the usual one.
@@ -196,8 +196,8 @@ func (w *week) goBack(day int) {
 		}
 		versions, err := sandbox.Versions(w.Context(), pool)
 		w.must(err)
-		if !slices.ContainsFunc(versions, func(v *armcompute.GalleryImageVersion) bool {
-			return *v.Name == w.dayName(day) && v.Tags[cloud.TagQuarantined] != nil
+		if !slices.ContainsFunc(versions, func(v region.Version) bool {
+			return v.Name == w.dayName(day) && v.Tags[cloud.TagQuarantined] != ""
 		}) {
 			w.Errorf("after the rollback version %s of %s is not quarantined", w.dayName(day), pool)
 		}

@@ -77,6 +77,7 @@ func AddPod(root string, pod PodRecord) error {
 	if err != nil {
 		return err
 	}
+	network := platformOn(root).Network()
 	files := map[string]string{
 		"var/lib/kubelet/pods/" + pod.UID + "/etc-hosts":                                             pod.IP + " " + pod.Name + "\n",
 		"var/lib/kubelet/pods/" + pod.UID + "/volumes/kubernetes.io~empty-dir/wrapped_token/ready":   "",
@@ -87,11 +88,11 @@ func AddPod(root string, pod PodRecord) error {
 		filepath.Join(snapshotDir("", writable(pod.UID)), "fs/tmp/scratch"):                          randomHex(8),
 		"var/log/pods/" + pod.Namespace + "_" + pod.Name + "_" + pod.UID + "/0.log":                  "started\n",
 		"var/log/containers/" + pod.Name + "_" + pod.Namespace + "-" + Digest(pod.UID)[:12] + ".log": "started\n",
-		"var/lib/cni/results/azure-" + pod.UID + "-eth0":                                             string(text),
+		"var/lib/cni/results/" + network + "-" + pod.UID + "-eth0":                                   string(text),
 		"var/lib/cni/cache/" + pod.UID:                                                               string(text),
 	}
 	if pod.IP != "" {
-		files["var/lib/cni/networks/azure/"+pod.IP] = pod.UID + "\n"
+		files["var/lib/cni/networks/"+network+"/"+pod.IP] = pod.UID + "\n"
 	}
 	for path, text := range files {
 		if err := WriteFile(filepath.Join(root, path), []byte(text), 0o640); err != nil {
@@ -124,16 +125,17 @@ func Pods(root string) []PodRecord {
 
 // RemovePod removes what AddPod wrote. Its logs stay until somebody clears them, as on a real node.
 func RemovePod(root string, pod PodRecord) error {
+	network := platformOn(root).Network()
 	paths := []string{
 		"var/lib/kubelet/pods/" + pod.UID,
 		filepath.Join(containerdCRI, "sandboxes", pod.UID),
 		filepath.Join(containerdCRI, "containers", pod.UID),
 		filepath.Join(containerdTask, pod.UID),
-		"var/lib/cni/results/azure-" + pod.UID + "-eth0",
+		"var/lib/cni/results/" + network + "-" + pod.UID + "-eth0",
 		"var/lib/cni/cache/" + pod.UID,
 	}
 	if pod.IP != "" {
-		paths = append(paths, "var/lib/cni/networks/azure/"+pod.IP)
+		paths = append(paths, "var/lib/cni/networks/"+network+"/"+pod.IP)
 	}
 	errs := []error{removeSnapshot(root, writable(pod.UID)), forgetContainer(root, pod.UID)}
 	for _, path := range paths {

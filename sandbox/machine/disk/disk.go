@@ -31,9 +31,11 @@ const (
 // Facts are what the layout's templates are filled with. Empty fields get a default or a random value;
 // see Complete.
 type Facts struct {
+	// Platform that the disk's image is for; Azure if empty.
+	Platform Platform
 	// Hostname of the machine; also the name of its Node.
 	Hostname string
-	// VMID is the platform's UUID of the VM, which is cloud-init's instance-id on Azure.
+	// VMID is the platform's UUID of the VM, and cloud-init's instance-id on Azure; on EC2 it is the instance's ID.
 	VMID string
 	// MachineID is systemd's: 32 hexadecimal digits.
 	MachineID string
@@ -49,9 +51,11 @@ type Facts struct {
 
 // Defaults of Facts: the release that a generic image holds before anybody patched it.
 const (
-	DefaultKernel  = "5.15.0-1071-azure"
+	DefaultKernel  = kernelRelease + "azure"
 	DefaultKubelet = "v1.37.1"
 )
+
+const kernelRelease = "5.15.0-1071-"
 
 // Complete fills what is empty: ids at random, versions with the defaults above.
 func (f Facts) Complete() Facts {
@@ -60,7 +64,10 @@ func (f Facts) Complete() Facts {
 	setDefault(&f.Hostname, func() string { return "node-" + randomHex(3) })
 	setDefault(&f.MAC, func() string { return "00:0d:3a:" + spaced(randomHex(3)) })
 	setDefault(&f.IP, func() string { return "10.240.0.4" })
-	setDefault(&f.Kernel, func() string { return DefaultKernel })
+	if f.Platform == "" {
+		f.Platform = OnAzure
+	}
+	setDefault(&f.Kernel, func() string { return kernelRelease + f.Platform.Kernel() })
 	setDefault(&f.Kubelet, func() string { return DefaultKubelet })
 	if f.Now.IsZero() {
 		f.Now = time.Now().UTC()
@@ -179,7 +186,8 @@ func Append(path, text string, mode fs.FileMode) error {
 
 // Generic writes a platform image: what a cloud's publisher ships. It holds no identity at all.
 func Generic(root string, facts Facts) error {
-	return platform.write(root, facts)
+	facts = facts.Complete()
+	return errors.Join(platform.write(root, facts), platforms[facts.Platform].write(root, facts))
 }
 
 // LivedIn writes the disk of a node that has been in service for a while: everything that a machine of

@@ -5,9 +5,9 @@ var nodeSoftware = table{
 	{"usr/local/bin/kubelet", 0o755, "kubelet {{.Kubelet}}\n"},
 	{"usr/local/bin/kubectl", 0o755, "kubectl {{.Kubelet}}\n"},
 	{"usr/bin/containerd", 0o755, "containerd 1.7.25\n"},
-	{"opt/cni/bin/azure-vnet", 0o755, "azure-vnet v1.4.59\n"},
+	{"opt/cni/bin/{{.Platform.Network}}-vnet", 0o755, "{{.Platform.Network}}-vnet v1.4.59\n"},
 	{"etc/containerd/config.toml", 0o644, "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"" + pauseImage + "\"\n"},
-	{"etc/cni/net.d/10-azure.conflist", 0o644, `{"cniVersion":"0.3.0","name":"azure","plugins":[{"type":"azure-vnet","mode":"bridge"}]}` + "\n"},
+	{"etc/cni/net.d/10-{{.Platform.Network}}.conflist", 0o644, `{"cniVersion":"0.3.0","name":"{{.Platform.Network}}","plugins":[{"type":"{{.Platform.Network}}-vnet","mode":"bridge"}]}` + "\n"},
 	{"etc/sysctl.d/60-kubernetes.conf", 0o644, "net.ipv4.ip_forward = 1\n"},
 	{"etc/systemd/system/multi-user.target.wants/kubelet.service", 0, "-> /etc/systemd/system/kubelet.service"},
 	{"var/lib/kubelet/pods/", 0o750, ""},
@@ -20,10 +20,10 @@ var nodeSoftware = table{
 	{"var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/", 0o755, ""},
 	{"var/lib/containerd/io.containerd.grpc.v1.cri/containers/", 0o755, ""},
 	{"var/lib/containerd/io.containerd.runtime.v2.task/k8s.io/", 0o711, ""},
-	{"var/lib/cni/networks/azure/", 0o755, ""},
+	{"var/lib/cni/networks/{{.Platform.Network}}/", 0o755, ""},
 	{"var/lib/cni/results/", 0o700, ""},
 	{"var/lib/cni/cache/", 0o700, ""},
-	{"var/log/azure/cluster-provision.log", 0o644, "{{rfc3339 .Now}} provisioned {{.Hostname}}\n"},
+	{"var/log/{{.Platform.Kernel}}/cluster-provision.log", 0o644, "{{rfc3339 .Now}} provisioned {{.Hostname}}\n"},
 }
 
 // joinStatic is an AKS Engine node's way in: the cluster's own credential, the same on each node. Where

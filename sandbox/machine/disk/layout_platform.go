@@ -30,8 +30,6 @@ var platform = table{
 	{"etc/subgid", 0o644, ""},
 	{"etc/ssh/sshd_config", 0o644, "PermitRootLogin prohibit-password\nPasswordAuthentication no\nSubsystem sftp /usr/lib/openssh/sftp-server\n"},
 	{"etc/cloud/cloud.cfg", 0o644, cloudConfig},
-	{"etc/cloud/cloud.cfg.d/90-azure.cfg", 0o644, "datasource_list: [ Azure ]\n"},
-	{"etc/waagent.conf", 0o644, "Provisioning.Agent=cloud-init\nResourceDisk.Format=n\nAutoUpdate.Enabled=y\n"},
 	{"etc/systemd/system/multi-user.target.wants/", 0o755, ""},
 	{"etc/udev/rules.d/", 0o755, ""},
 	{"etc/netplan/", 0o755, ""},
@@ -48,12 +46,25 @@ var platform = table{
 	{"var/lib/cloud/", 0o755, ""},
 	{"var/lib/dhcp/", 0o755, ""},
 	{"var/lib/systemd/timers/", 0o755, ""},
-	{"var/lib/waagent/WALinuxAgent-2.9.1.1/bin/WALinuxAgent-2.9.1.1-py3.8.egg", 0o644, "the Azure Linux agent, 2.9.1.1\n"},
-	{"var/lib/waagent/WALinuxAgent-2.9.1.1/HandlerManifest.json", 0o644, `[{"version":1.0,"handlerManifest":{"enableCommand":"python -u bin/WALinuxAgent-2.9.1.1-py3.8.egg -run-exthandlers"}}]` + "\n"},
 	{"var/log/", 0o775, ""},
 	{"var/log/journal/", 0o2755, ""},
 	{"var/spool/cron/crontabs/", 0o1730, ""},
 	{"var/crash/", 0o1777, ""},
+}
+
+// platforms are what is each platform's alone.
+var platforms = map[Platform]table{
+	OnAzure: {
+		{"etc/cloud/cloud.cfg.d/90-azure.cfg", 0o644, "datasource_list: [ Azure ]\n"},
+		{"etc/waagent.conf", 0o644, "Provisioning.Agent=cloud-init\nResourceDisk.Format=n\nAutoUpdate.Enabled=y\n"},
+		{"var/lib/waagent/WALinuxAgent-2.9.1.1/bin/WALinuxAgent-2.9.1.1-py3.8.egg", 0o644, "the Azure Linux agent, 2.9.1.1\n"},
+		{"var/lib/waagent/WALinuxAgent-2.9.1.1/HandlerManifest.json", 0o644, `[{"version":1.0,"handlerManifest":{"enableCommand":"python -u bin/WALinuxAgent-2.9.1.1-py3.8.egg -run-exthandlers"}}]` + "\n"},
+	},
+	OnEC2: {
+		{"etc/cloud/cloud.cfg.d/90-ec2.cfg", 0o644, "datasource_list: [ Ec2, None ]\n"},
+		{"usr/share/ec2-instance-connect/eic_curl_authorized_keys", 0o755, "#!/bin/sh\n# Asks the metadata service for the keys of who logs in.\n"},
+		{"var/lib/amazon/", 0o755, ""},
+	},
 }
 
 const osRelease = `PRETTY_NAME="Ubuntu 22.04.5 LTS"
@@ -73,7 +84,7 @@ preserve_hostname: true
 ssh_deletekeys: false
 ssh_genkeytypes: [ecdsa, ed25519]
 system_info:
-  default_user: {name: azureuser, gecos: Ubuntu, groups: [adm, sudo], shell: /bin/bash}
+  default_user: {name: {{.Platform.User}}, gecos: Ubuntu, groups: [adm, sudo], shell: /bin/bash}
 `
 
 const dpkgPlatform = `Package: base-files
@@ -101,7 +112,7 @@ Status: install ok installed
 Architecture: amd64
 Version: 3.0.2-0ubuntu1.15
 
-Package: linux-image-azure
+Package: linux-image-{{.Platform.Kernel}}
 Status: install ok installed
 Architecture: amd64
 Version: 5.15.0.1071.80
@@ -125,10 +136,15 @@ Package: unattended-upgrades
 Status: install ok installed
 Architecture: all
 Version: 2.8ubuntu1
-
+{{if eq .Platform "Azure"}}
 Package: walinuxagent
 Status: install ok installed
 Architecture: amd64
 Version: 2.2.46-0ubuntu5.1
-
+{{else}}
+Package: ec2-instance-connect
+Status: install ok installed
+Architecture: all
+Version: 1.1.14-0ubuntu1.1
+{{end}}
 `

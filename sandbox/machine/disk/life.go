@@ -25,7 +25,7 @@ func FirstBoot(root string, facts Facts) error {
 	return firstBoot.write(root, facts)
 }
 
-// Provision is the Azure agent's and cloud-init's handling of a VM: host name, hosts, agent's keys. It
+// Provision is cloud-init's handling of a VM, and on Azure its agent's: host name, hosts, agent's keys. It
 // keeps a host name that is there: see the image's cloud.cfg.
 func Provision(root string, facts Facts) error {
 	facts = facts.Complete()
@@ -36,6 +36,9 @@ func Provision(root string, facts Facts) error {
 	}
 	if err := ensureLine(filepath.Join(root, "etc/hosts"), "127.0.1.1 "+facts.Hostname); err != nil {
 		return err
+	}
+	if platformOn(root) != OnAzure {
+		return nil
 	}
 	if err := provisionAgent(root, facts); err != nil {
 		return err
@@ -84,7 +87,7 @@ func SeesNewInstance(root, vmID string) bool {
 
 // NewInstance is cloud-init's work for an instance-id that it does not know.
 func NewInstance(root string, facts Facts) error {
-	facts = facts.Complete()
+	facts = facts.on(root)
 	dir := filepath.Join(root, "var/lib/cloud")
 	previous := readLine(filepath.Join(dir, "data/instance-id"))
 	setDefault(&previous, func() string { return "NO_PREVIOUS_INSTANCE_ID" })
@@ -105,28 +108,35 @@ func NewInstance(root string, facts Facts) error {
 	if err := newInstance.write(root, facts); err != nil {
 		return err
 	}
-	return addUser(root)
+	return addUser(root, facts.Platform)
 }
 
 // addUser makes the login that the image's cloud.cfg names, and the swap and temporary disk lines.
-func addUser(root string) error {
+func addUser(root string, on Platform) error {
+	user := on.User()
 	for path, line := range map[string]string{
-		"etc/passwd":  "azureuser:x:1000:1000:Ubuntu:/home/azureuser:/bin/bash",
-		"etc/group":   "azureuser:x:1000:",
-		"etc/shadow":  "azureuser:!:19800:0:99999:7:::",
-		"etc/gshadow": "azureuser:!::",
-		"etc/subuid":  "azureuser:100000:65536",
-		"etc/subgid":  "azureuser:100000:65536",
+		"etc/passwd":  user + ":x:1000:1000:Ubuntu:/home/" + user + ":/bin/bash",
+		"etc/group":   user + ":x:1000:",
+		"etc/shadow":  user + ":!:19800:0:99999:7:::",
+		"etc/gshadow": user + ":!::",
+		"etc/subuid":  user + ":100000:65536",
+		"etc/subgid":  user + ":100000:65536",
 	} {
 		if err := ensureLine(filepath.Join(root, path), line); err != nil {
 			return err
 		}
 	}
 	fstab := filepath.Join(root, "etc/fstab")
-	return errors.Join(
-		ensureLine(fstab, "/dev/disk/cloud/azure_resource-part1 /mnt auto defaults,nofail,x-systemd.requires=cloud-init.service,comment=cloudconfig 0 2"),
-		ensureLine(fstab, "/swapfile none swap sw 0 0"),
-	)
+	lines := []string{"/swapfile none swap sw 0 0"}
+	if on == OnAzure {
+		lines = append([]string{"/dev/disk/cloud/azure_resource-part1 /mnt auto defaults,nofail,x-systemd.requires=cloud-init.service,comment=cloudconfig 0 2"}, lines...)
+	}
+	for _, line := range lines {
+		if err := ensureLine(fstab, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RecordExtension writes what the agent and a VM extension's handler leave behind after a run.
@@ -156,7 +166,7 @@ func ExtensionDone(root, handler string) bool {
 
 // InstallNode installs a kubelet, a container runtime and their packages. What is there is kept.
 func InstallNode(root string, facts Facts) error {
-	if err := nodeSoftware.write(root, facts); err != nil {
+	if err := nodeSoftware.write(root, facts.on(root)); err != nil {
 		return err
 	}
 	return SetPackages(root, nodePackages)
@@ -222,7 +232,7 @@ func Agents(root string, facts Facts) error {
 }
 
 // Traces writes what people leave on a node that is put to use: histories, credentials, temporary files.
-func Traces(root string, facts Facts) error { return traces.write(root, facts) }
+func Traces(root string, facts Facts) error { return traces.write(root, facts.on(root)) }
 
 // MachineID is systemd's identity of this disk; empty if the next boot makes one.
 func MachineID(root string) string {

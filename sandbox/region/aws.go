@@ -1,0 +1,314 @@
+package region
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/sandbox/aws"
+	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+)
+
+// AWSOptions are what only AWS has.
+type AWSOptions struct {
+	// Latencies override simulated durations, Throttle the cloud's patience.
+	Latencies aws.Latencies
+	Throttle  aws.Throttle
+	// Lag is how long after its creation something of EC2's is not found.
+	Lag time.Duration
+}
+
+// AWS is an account of the simulated AWS, in one region.
+type AWS struct {
+	*aws.Server
+	config Config
+	ec2    *ec2.Client
+	groups *autoscaling.Client
+}
+
+var _ Region = (*AWS)(nil)
+
+// The machines of pools: Ubuntu as Canonical publishes it, and a type that fits it.
+const (
+	ubuntu       = "ami-0a1b2c3d4e5f60718"
+	canonical    = "099720109477"
+	instanceType = "m6i.large"
+)
+
+// NewAWS opens it on the state that the directory holds.
+func NewAWS(c Config, o AWSOptions) (*AWS, error) {
+	account := c.Facts.AWS
+	server, err := aws.New(aws.Config{
+		Dir: c.Dir, Clock: c.Clock, Fleet: c.Fleet, Account: account.ID, Region: account.Region,
+		Users: []aws.User{{Name: "kamino", KeyID: account.KeyID, Secret: account.Secret}},
+		Images: []aws.Platform{{ID: ubuntu, Name: "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20241002", Owner: canonical,
+			Content: "ec2:canonical:ubuntu-jammy-22.04-amd64:20241002", RootDevice: "/dev/sda1", Size: 30}},
+		Registered: c.Fleet.Published,
+		Subnets:    subnets(account.Region),
+		Latencies:  o.Latencies, Throttle: o.Throttle, Lag: o.Lag, Certificate: c.Certificate,
+	})
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.Servers.Client()
+	if err != nil {
+		return nil, err
+	}
+	client.Transport = readOnce{client.Transport}
+	config := sdk.Config{
+		Region: account.Region, BaseEndpoint: sdk.String(c.Servers.Cloud), HTTPClient: client, AppID: "sandbox-autoscaler",
+		Credentials: credentials.NewStaticCredentialsProvider(account.KeyID, account.Secret, ""),
+	}
+	return &AWS{Server: server, config: c, ec2: ec2.NewFromConfig(config), groups: autoscaling.NewFromConfig(config)}, nil
+}
+
+// subnets of the region, one in each zone.
+func subnets(region string) []aws.Subnet {
+	var out []aws.Subnet
+	for _, zone := range []string{"a", "b", "c"} {
+		out = append(out, aws.Subnet{ID: "subnet-0000000000000000" + zone, Zone: region + zone})
+	}
+	return out
+}
+
+// readOnce hides from net/http that the SDK's bodies can also write themselves, which they do not do any more once they were
+// closed: a connection whose answer is faster than its request would break off.
+type readOnce struct{ under http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (o readOnce) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r = r.Clone(r.Context())
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return o.under.RoundTrip(r)
+}
+
+// MakePool implements Region: a launch template, and a group that names its first version by its number.
+func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) error {
+	name := spec.Group()
+	if _, found, err := a.group(ctx, spec); err != nil || found {
+		return err
+	}
+	_, err := a.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
+		LaunchTemplateName: sdk.String(name),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+			ImageId: sdk.String(ubuntu), InstanceType: instanceType, UserData: sdk.String(base64.StdEncoding.EncodeToString([]byte(userData))),
+			MetadataOptions: &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: ec2types.LaunchTemplateHttpTokensStateRequired},
+		},
+	})
+	if err != nil && !is(err, "InvalidLaunchTemplateName.AlreadyExistsException") {
+		return inShort(err)
+	}
+	var in []string
+	for _, n := range subnets(a.config.Facts.AWS.Region)[:map[bool]int{false: 1, true: 3}[spec.Zones]] {
+		in = append(in, n.ID)
+	}
+	least, most := min(1, spec.Nodes), max(spec.Max, spec.Nodes)
+	if spec.Max == 0 {
+		most = 1000
+	}
+	_, err = a.groups.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: sdk.String(name), MinSize: sdk.Int32(int32(least)), MaxSize: sdk.Int32(int32(most)), DesiredCapacity: sdk.Int32(int32(spec.Nodes)),
+		LaunchTemplate:    &astypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(name), Version: sdk.String("1")},
+		VPCZoneIdentifier: sdk.String(strings.Join(in, ",")),
+		Tags:              []astypes.Tag{{Key: sdk.String("Name"), Value: sdk.String(spec.Name), PropagateAtLaunch: sdk.Bool(true)}},
+	})
+	if err != nil {
+		return inShort(err)
+	}
+	return a.await(ctx, func() (bool, error) {
+		g, _, err := a.group(ctx, spec)
+		return err == nil && !slices.ContainsFunc(g.Instances, func(i astypes.Instance) bool { return i.LifecycleState != astypes.LifecycleStateInService }) &&
+			len(g.Instances) == spec.Nodes, err
+	})
+}
+
+// lookEvery is how often something is looked at that is being done.
+const lookEvery = 100 * time.Millisecond
+
+// await returns when something is done.
+func (a *AWS) await(ctx context.Context, done func() (bool, error)) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if is, err := done(); err != nil || is {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Owns implements Region. A Node tells of its instance only, and the instance of its group.
+func (a *AWS) Owns(spec pool.Spec) func(*corev1.Node) bool {
+	own := map[string]bool{}
+	for _, s := range a.Specs() {
+		if s.Pool == spec.Group() {
+			own[s.ProviderID] = true
+		}
+	}
+	return func(node *corev1.Node) bool { return own[node.Spec.ProviderID] }
+}
+
+// group of a pool; false if there is none.
+func (a *AWS) group(ctx context.Context, spec pool.Spec) (astypes.AutoScalingGroup, bool, error) {
+	out, err := a.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{spec.Group()}})
+	if err != nil || len(out.AutoScalingGroups) == 0 {
+		return astypes.AutoScalingGroup{}, false, inShort(err)
+	}
+	return out.AutoScalingGroups[0], true, nil
+}
+
+// Pool implements Region.
+func (a *AWS) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, error) {
+	g, found, err := a.group(ctx, spec)
+	if err != nil || !found {
+		return control.Pool{}, false, err
+	}
+	p := control.Pool{Spec: spec, Group: spec.Group(), ID: sdk.ToString(g.AutoScalingGroupARN), Capacity: int64(sdk.ToInt32(g.DesiredCapacity)), Extensions: []string{}}
+	if g.LaunchTemplate == nil {
+		return p, true, nil
+	}
+	out, err := a.ec2.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{
+		LaunchTemplateId: g.LaunchTemplate.LaunchTemplateId, Versions: []string{sdk.ToString(g.LaunchTemplate.Version)},
+	})
+	if err != nil {
+		return p, false, inShort(err)
+	}
+	if len(out.LaunchTemplateVersions) > 0 {
+		p.Image = sdk.ToString(out.LaunchTemplateVersions[0].LaunchTemplateData.ImageId)
+	}
+	return p, true, nil
+}
+
+// Resize implements Region. A group that finds no machines tries on.
+func (a *AWS) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
+	g, found, err := a.group(ctx, spec)
+	if err != nil || !found {
+		return 0, nil, errors.Join(err, fmt.Errorf("there is no group %s", spec.Group()))
+	}
+	_, err = a.groups.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(spec.Group()), DesiredCapacity: sdk.Int32(int32(nodes))})
+	return int64(sdk.ToInt32(g.DesiredCapacity)), nil, inShort(err)
+}
+
+// Remove implements Region.
+func (a *AWS) Remove(ctx context.Context, m machine.Status) error {
+	_, err := a.groups.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
+		InstanceId: sdk.String(m.ID), ShouldDecrementDesiredCapacity: sdk.Bool(true),
+	})
+	if err != nil {
+		return inShort(err)
+	}
+	return a.await(ctx, func() (bool, error) {
+		out, err := a.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{m.ID}})
+		if err != nil {
+			return false, inShort(err)
+		}
+		return len(out.Reservations) == 0 || out.Reservations[0].Instances[0].State.Name == ec2types.InstanceStateNameTerminated, nil
+	})
+}
+
+// images that the account owns.
+func (a *AWS) images(ctx context.Context) ([]ec2types.Image, error) {
+	var all []ec2types.Image
+	for pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{Owners: []string{"self"}}); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, inShort(err)
+		}
+		all = append(all, page.Images...)
+	}
+	return all, nil
+}
+
+// backing is the snapshot of an image's root volume.
+func backing(im ec2types.Image) string {
+	for _, d := range im.BlockDeviceMappings {
+		if d.Ebs != nil && sdk.ToString(d.DeviceName) == sdk.ToString(im.RootDeviceName) {
+			return sdk.ToString(d.Ebs.SnapshotId)
+		}
+	}
+	return ""
+}
+
+// Snapshots implements Region.
+func (a *AWS) Snapshots(ctx context.Context) ([]string, error) {
+	images, err := a.images(ctx)
+	if err != nil {
+		return nil, err
+	}
+	backs := map[string]bool{}
+	for _, im := range images {
+		backs[backing(im)] = true
+	}
+	var names []string
+	for pages := ec2.NewDescribeSnapshotsPaginator(a.ec2, &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}}); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, inShort(err)
+		}
+		for _, s := range page.Snapshots {
+			if !backs[sdk.ToString(s.SnapshotId)] {
+				names = append(names, sdk.ToString(s.SnapshotId))
+			}
+		}
+	}
+	return names, nil
+}
+
+// Versions implements Region. A version is the image of its name, "kamino/GROUP/VERSION".
+func (a *AWS) Versions(ctx context.Context, spec pool.Spec) ([]Version, error) {
+	images, err := a.images(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Version
+	for _, im := range images {
+		version, is := strings.CutPrefix(sdk.ToString(im.Name), "kamino/"+spec.Group()+"/")
+		if !is {
+			continue
+		}
+		v := Version{Complete: im.State == ec2types.ImageStateAvailable, Name: version, ID: sdk.ToString(im.ImageId), Disk: fleet.DiskID(backing(im)), Tags: map[string]string{}}
+		for _, t := range im.Tags {
+			v.Tags[sdk.ToString(t.Key)] = sdk.ToString(t.Value)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func is(err error, code string) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) && api.ErrorCode() == code
+}
+
+// inShort leaves the cloud's own sentence of an error that the SDK wraps.
+func inShort(err error) error {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return err
+	}
+	return fmt.Errorf("%s: %s", api.ErrorCode(), api.ErrorMessage())
+}

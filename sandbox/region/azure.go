@@ -1,0 +1,318 @@
+package region
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	azcloud "github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+)
+
+// AzureOptions are what only Azure has.
+type AzureOptions struct {
+	// NoZRS makes it a region without zone-redundant storage.
+	NoZRS bool
+	// Latencies override simulated durations, Throttle the cloud's patience.
+	Latencies azure.Latencies
+	Throttle  azure.Throttle
+}
+
+// Azure is a resource group of the simulated Azure.
+type Azure struct {
+	*azure.Server
+	config Config
+}
+
+var _ Region = (*Azure)(nil)
+
+// NewAzure opens it on the state that the directory holds.
+func NewAzure(c Config, o AzureOptions) (*Azure, error) {
+	f := c.Facts
+	server, err := azure.New(azure.Config{
+		Dir: c.Dir, Clock: c.Clock, Fleet: c.Fleet,
+		SubscriptionID: f.SubscriptionID, TenantID: f.TenantID, ResourceGroup: f.ResourceGroup, Location: f.Location,
+		ClientID: f.ClientID, ClientSecret: f.ClientSecret,
+		ZRS: !o.NoZRS, Latencies: o.Latencies, Throttle: o.Throttle,
+		IdentityHeader: f.IdentityHeader, SystemIdentity: f.SystemIdentity,
+		UserIdentities: []azure.Identity{{ClientID: f.UserIdentity, ObjectID: f.UserIdentity, ResourceID: fmt.Sprintf(
+			"/subscriptions/%s/resourceGroups/%s/providers/Microsoft.ManagedIdentity/userAssignedIdentities/kamino", f.SubscriptionID, f.ResourceGroup)}},
+		Certificate: c.Certificate,
+	})
+	return &Azure{server, c}, err
+}
+
+// MakePool implements Region. The machines are made at once, so that a start does not cost what a scale-out costs; they boot
+// and bootstrap like all others.
+func (a *Azure) MakePool(ctx context.Context, spec pool.Spec, userData string) error {
+	return a.CreatePool(ctx, spec.Azure(userData))
+}
+
+// scaleSetID is the resource ID of a pool's scale set.
+func (a *Azure) scaleSetID(spec pool.Spec) string {
+	return fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/virtualMachineScaleSets/%s",
+		a.config.Facts.SubscriptionID, a.config.Facts.ResourceGroup, spec.ScaleSet())
+}
+
+// Owns implements Region.
+func (a *Azure) Owns(spec pool.Spec) func(*corev1.Node) bool {
+	prefix := strings.ToLower("azure://" + a.scaleSetID(spec) + "/virtualMachines/")
+	return func(node *corev1.Node) bool { return strings.HasPrefix(strings.ToLower(node.Spec.ProviderID), prefix) }
+}
+
+// principal is the service principal that may do everything, for clients of the real SDK.
+func (a *Azure) principal() (azcore.TokenCredential, *arm.ClientOptions, error) {
+	servers := a.config.Servers
+	client, err := servers.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	options := azcore.ClientOptions{
+		Cloud: azcloud.Configuration{
+			ActiveDirectoryAuthorityHost: servers.Cloud + "/",
+			Services: map[azcloud.ServiceName]azcloud.ServiceConfiguration{
+				azcloud.ResourceManager: {Endpoint: servers.Cloud, Audience: servers.Audience()},
+			},
+		},
+		Transport: client,
+		Telemetry: policy.TelemetryOptions{ApplicationID: "sandbox-autoscaler"},
+	}
+	credential, err := azidentity.NewClientSecretCredential(a.config.Facts.TenantID, a.config.Facts.ClientID, a.config.Facts.ClientSecret,
+		&azidentity.ClientSecretCredentialOptions{ClientOptions: options, DisableInstanceDiscovery: true})
+	return credential, &arm.ClientOptions{ClientOptions: options}, err
+}
+
+// scaleSets is a client of the simulated Azure, made as an autoscaler makes its own.
+func (a *Azure) scaleSets() (*armcompute.VirtualMachineScaleSetsClient, error) {
+	credential, options, err := a.principal()
+	if err != nil {
+		return nil, err
+	}
+	return armcompute.NewVirtualMachineScaleSetsClient(a.config.Facts.SubscriptionID, credential, options)
+}
+
+// Pool implements Region.
+func (a *Azure) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, error) {
+	client, err := a.scaleSets()
+	if err != nil {
+		return control.Pool{}, false, err
+	}
+	got, err := client.Get(ctx, a.config.Facts.ResourceGroup, spec.ScaleSet(), nil)
+	if missing(err) {
+		return control.Pool{}, false, nil
+	}
+	if err != nil {
+		return control.Pool{}, false, err
+	}
+	p := control.Pool{Spec: spec, Group: spec.ScaleSet(), ID: a.scaleSetID(spec), Image: imageOf(got.VirtualMachineScaleSet), Extensions: extensionsOf(got.VirtualMachineScaleSet)}
+	if got.SKU != nil && got.SKU.Capacity != nil {
+		p.Capacity = *got.SKU.Capacity
+	}
+	return p, true, nil
+}
+
+func imageOf(set armcompute.VirtualMachineScaleSet) string {
+	if set.Properties == nil || set.Properties.VirtualMachineProfile == nil || set.Properties.VirtualMachineProfile.StorageProfile == nil {
+		return ""
+	}
+	ref := set.Properties.VirtualMachineProfile.StorageProfile.ImageReference
+	if ref == nil {
+		return ""
+	}
+	if ref.ID != nil {
+		return *ref.ID
+	}
+	var parts []string
+	for _, part := range []*string{ref.Publisher, ref.Offer, ref.SKU, ref.Version} {
+		if part != nil {
+			parts = append(parts, *part)
+		}
+	}
+	return strings.Join(parts, ":")
+}
+
+func extensionsOf(set armcompute.VirtualMachineScaleSet) []string {
+	names := []string{}
+	if set.Properties == nil || set.Properties.VirtualMachineProfile == nil || set.Properties.VirtualMachineProfile.ExtensionProfile == nil {
+		return names
+	}
+	for _, e := range set.Properties.VirtualMachineProfile.ExtensionProfile.Extensions {
+		if e != nil && e.Name != nil {
+			names = append(names, *e.Name)
+		}
+	}
+	return names
+}
+
+// Resize implements Region.
+func (a *Azure) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
+	client, err := a.scaleSets()
+	if err != nil {
+		return 0, nil, err
+	}
+	got, err := client.Get(ctx, a.config.Facts.ResourceGroup, spec.ScaleSet(), nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	poller, err := client.BeginUpdate(ctx, a.config.Facts.ResourceGroup, spec.ScaleSet(), armcompute.VirtualMachineScaleSetUpdate{
+		SKU: &armcompute.SKU{Name: got.SKU.Name, Tier: got.SKU.Tier, Capacity: to.Ptr(nodes)},
+	}, nil)
+	if err != nil {
+		return 0, nil, brief(err)
+	}
+	return *got.SKU.Capacity, func(ctx context.Context) error {
+		_, err := poller.PollUntilDone(ctx, nil)
+		return brief(err)
+	}, nil
+}
+
+// Snapshots implements Region.
+func (a *Azure) Snapshots(ctx context.Context) ([]string, error) {
+	credential, options, err := a.principal()
+	if err != nil {
+		return nil, err
+	}
+	client, err := armcompute.NewSnapshotsClient(a.config.Facts.SubscriptionID, credential, options)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for pager := client.NewListByResourceGroupPager(a.config.Facts.ResourceGroup, nil); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, brief(err)
+		}
+		for _, s := range page.Value {
+			names = append(names, *s.Name)
+		}
+	}
+	return names, nil
+}
+
+// ScaleSets are those of the resource group, in no order, as the SDK tells of them: the pools' and all others.
+func (a *Azure) ScaleSets(ctx context.Context) ([]*armcompute.VirtualMachineScaleSet, error) {
+	client, err := a.scaleSets()
+	if err != nil {
+		return nil, err
+	}
+	var all []*armcompute.VirtualMachineScaleSet
+	for pager := client.NewListPager(a.config.Facts.ResourceGroup, nil); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, brief(err)
+		}
+		all = append(all, page.Value...)
+	}
+	return all, nil
+}
+
+// Versions implements Region.
+func (a *Azure) Versions(ctx context.Context, spec pool.Spec) ([]Version, error) {
+	credential, options, err := a.principal()
+	if err != nil {
+		return nil, err
+	}
+	client, err := armcompute.NewGalleryImageVersionsClient(a.config.Facts.SubscriptionID, credential, options)
+	if err != nil {
+		return nil, err
+	}
+	gallery := "SIG_" + strings.ReplaceAll(a.config.Facts.ResourceGroup, "-", "_")
+	var all []Version
+	for pager := client.NewListByGalleryImagePager(a.config.Facts.ResourceGroup, gallery, "kamino-"+spec.ScaleSet()+"-prototype", nil); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		if missing(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, brief(err)
+		}
+		for _, v := range page.Value {
+			complete := v.Properties != nil && v.Properties.ProvisioningState != nil && *v.Properties.ProvisioningState == armcompute.GalleryProvisioningStateSucceeded
+			found := Version{Complete: complete, Name: *v.Name, ID: *v.ID, Disk: fleet.DiskID(strings.ToLower(*v.ID)), Tags: map[string]string{}}
+			for key, value := range v.Tags {
+				found.Tags[key] = *value
+			}
+			all = append(all, found)
+		}
+	}
+	return all, nil
+}
+
+// Instances of a scale set, as the SDK tells of them.
+func (a *Azure) Instances(ctx context.Context, set string) ([]*armcompute.VirtualMachineScaleSetVM, error) {
+	credential, options, err := a.principal()
+	if err != nil {
+		return nil, err
+	}
+	client, err := armcompute.NewVirtualMachineScaleSetVMsClient(a.config.Facts.SubscriptionID, credential, options)
+	if err != nil {
+		return nil, err
+	}
+	var all []*armcompute.VirtualMachineScaleSetVM
+	for pager := client.NewListPager(a.config.Facts.ResourceGroup, set, nil); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, brief(err)
+		}
+		all = append(all, page.Value...)
+	}
+	return all, nil
+}
+
+// Remove implements Region.
+func (a *Azure) Remove(ctx context.Context, m machine.Status) error {
+	client, err := a.scaleSets()
+	if err != nil {
+		return err
+	}
+	poller, err := client.BeginDeleteInstances(ctx, a.config.Facts.ResourceGroup, path.Base(m.Pool),
+		armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs{InstanceIDs: []*string{to.Ptr(path.Base(m.ID))}}, nil)
+	if err != nil {
+		return brief(err)
+	}
+	_, err = poller.PollUntilDone(ctx, &runtime.PollUntilDoneOptions{Frequency: time.Second})
+	return brief(err)
+}
+
+func missing(err error) bool {
+	var response *azcore.ResponseError
+	return errors.As(err, &response) && response.StatusCode == http.StatusNotFound
+}
+
+// brief leaves the cloud's own sentence of an error that the SDK prints on ten lines.
+func brief(err error) error {
+	var response *azcore.ResponseError
+	if !errors.As(err, &response) {
+		return err
+	}
+	var body struct {
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if response.RawResponse != nil && response.RawResponse.Body != nil {
+		if json.NewDecoder(response.RawResponse.Body).Decode(&body) == nil && body.Error.Message != "" {
+			return fmt.Errorf("%s: %s", body.Error.Code, body.Error.Message)
+		}
+	}
+	return fmt.Errorf("%s (status %d)", response.ErrorCode, response.StatusCode)
+}

@@ -1,0 +1,156 @@
+package site
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Names of the files that clients of Azure read.
+const (
+	IdentityEnvFile = "env-managed-identity"
+	ClusterFile     = "azure.json"
+	CloudFile       = "azurestackcloud.json"
+	AzFile          = "az.sh"
+)
+
+// Audience is what tokens for the simulated Resource Manager are meant for.
+func (v Servers) Audience() string { return v.Cloud + "/" }
+
+func (s *Site) azureFiles(v Servers) ([]file, error) {
+	cluster, err := s.clusterFile()
+	if err != nil {
+		return nil, err
+	}
+	cloud, err := cloudFile(v)
+	return []file{
+		{IdentityEnvFile, s.identityFile(v), 0o600},
+		{ClusterFile, cluster, 0o600},
+		{CloudFile, cloud, 0o644},
+		{AzFile, s.azFile(v), 0o700},
+		{ValuesFile, s.azureValues(), 0o644},
+	}, err
+}
+
+// azureEnvironment is what Kamino and the Azure SDK's environment credential read.
+func (s *Site) azureEnvironment(v Servers) []Variable {
+	return []Variable{
+		{"SSL_CERT_FILE", s.Path(CAFile)},
+		{"AZURE_TENANT_ID", s.TenantID},
+		{"AZURE_CLIENT_ID", s.ClientID},
+		{"AZURE_CLIENT_SECRET", s.ClientSecret},
+		{"AZURE_SUBSCRIPTION_ID", s.SubscriptionID},
+		{"AZURE_ENVIRONMENT", "AzureStackCloud"},
+		{"AZURE_ENVIRONMENT_FILEPATH", s.Path(CloudFile)},
+		{"AZURE_AUTHORITY_HOST", v.Cloud + "/"},
+	}
+}
+
+// IdentityVariables are what a client on a machine with a managed identity has in place of a secret.
+func (s *Site) IdentityVariables(v Servers) []Variable {
+	return []Variable{
+		{"IDENTITY_ENDPOINT", v.Identity + "/msi/token"},
+		{"IDENTITY_HEADER", s.IdentityHeader},
+	}
+}
+
+func (s *Site) identityFile(v Servers) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# After %s: a managed identity in place of the service principal.\n", EnvFile)
+	fmt.Fprintf(&b, "# AZURE_CLIENT_ID=%s would ask for the user-assigned identity.\n", s.UserIdentity)
+	b.WriteString("unset AZURE_CLIENT_ID AZURE_CLIENT_SECRET\n")
+	for _, e := range s.IdentityVariables(v) {
+		fmt.Fprintf(&b, "export %s=%s\n", e.Name, quote(e.Value))
+	}
+	return b.String()
+}
+
+// clusterFile is azure.json, which the Kubernetes cloud provider reads on every node. Source of the keys:
+// the provider's Config type.
+func (s *Site) clusterFile() (string, error) {
+	primary := ""
+	if len(s.Pools) > 0 {
+		primary = s.Pools[0].ScaleSet()
+	}
+	return document(map[string]any{
+		"cloud":                       "AzureStackCloud",
+		"tenantId":                    s.TenantID,
+		"subscriptionId":              s.SubscriptionID,
+		"aadClientId":                 s.ClientID,
+		"aadClientSecret":             s.ClientSecret,
+		"resourceGroup":               s.ResourceGroup,
+		"location":                    s.Location,
+		"vmType":                      "vmss",
+		"primaryScaleSetName":         primary,
+		"useManagedIdentityExtension": false,
+		"userAssignedIdentityID":      "",
+		"useInstanceMetadata":         true,
+		"loadBalancerSku":             "Standard",
+	})
+}
+
+// cloudFile is azurestackcloud.json. Source of the keys: the Environment type of go-autorest.
+func cloudFile(v Servers) (string, error) {
+	return document(map[string]any{
+		"name":                         "AzureStackCloud",
+		"managementPortalURL":          v.Cloud + "/",
+		"serviceManagementEndpoint":    v.Audience(),
+		"resourceManagerEndpoint":      v.Cloud + "/",
+		"activeDirectoryEndpoint":      v.Cloud + "/",
+		"galleryEndpoint":              v.Cloud + "/",
+		"graphEndpoint":                v.Cloud + "/",
+		"tokenAudience":                v.Audience(),
+		"storageEndpointSuffix":        "core.sandbox.invalid",
+		"keyVaultDNSSuffix":            "vault.sandbox.invalid",
+		"resourceManagerVMDNSSuffix":   "cloudapp.sandbox.invalid",
+		"containerRegistryDNSSuffix":   "azurecr.sandbox.invalid",
+		"serviceManagementVMDNSSuffix": "cloudapp.sandbox.invalid",
+	})
+}
+
+// azureValues is what Kamino's chart must be told here. Pods are processes of this machine and share its ports, so that no
+// two replicas could listen.
+func (s *Site) azureValues() string {
+	return fmt.Sprintf(`# For Kamino's chart in this sandbox:  helm install kamino charts/kamino -f %[1]s …
+# The Secret, of the release's namespace:
+#   kubectl create secret generic %[2]s --from-file=%[3]s --from-file=%[4]s --from-file=%[5]s
+azure:
+  credentials:
+    type: secret
+    secret: {name: %[2]s}
+extraEnv:
+- {name: SSL_CERT_FILE, value: /etc/kamino/%[6]s}
+# Replicas share the ports of this machine, so that none may listen. A single one may: --set controller.replicas=1
+# --set-json 'extraArgs=[]'
+extraArgs: [--health-probe-bind-address=0, --metrics-bind-address=0]
+`, quote(s.Path(ValuesFile)), CloudSecret, quote(s.Path(ClusterFile)), quote(s.Path(CloudFile)), quote(s.Path(CAFile)), CAFile)
+}
+
+// CloudSecret is the name that the chart's values know the credential's Secret by.
+const CloudSecret = "kamino-cloud"
+
+// azFile teaches az the cloud. Its state goes into a directory of its own, so that a person's clouds and
+// logins stay as they are. az compares an authority with "/adfs" at its end with no public directory.
+func (s *Site) azFile(v Servers) string {
+	return fmt.Sprintf(`#!/bin/sh
+# Registers this sandbox with the az command (2.74 or newer) and logs it in:  . %[1]s
+export AZURE_CONFIG_DIR=%[2]s
+export REQUESTS_CA_BUNDLE=%[3]s
+export AZURE_CORE_COLLECT_TELEMETRY=false
+export AZURE_CORE_INSTANCE_DISCOVERY=false
+if az cloud show --name kamino-sandbox >/dev/null 2>&1; then sandbox_verb=update; else sandbox_verb=register; fi
+az cloud "$sandbox_verb" --name kamino-sandbox --profile latest \
+  --endpoint-resource-manager %[4]s \
+  --endpoint-management %[4]s \
+  --endpoint-active-directory %[5]s \
+  --endpoint-active-directory-resource-id %[6]s \
+  --endpoint-active-directory-graph-resource-id %[6]s \
+  --endpoint-gallery %[4]s &&
+az cloud set --name kamino-sandbox &&
+az login --service-principal --username %[7]s --password=%[8]s --tenant %[9]s --output none &&
+az account set --subscription %[10]s
+unset sandbox_verb
+`,
+		quote(s.Path(AzFile)), quote(s.Path("az")), quote(s.Path(CAFile)),
+		quote(v.Cloud+"/"), quote(v.Cloud+"/adfs"), quote(v.Audience()),
+		quote(s.ClientID), quote(s.ClientSecret), quote(s.TenantID), quote(s.SubscriptionID))
+}
