@@ -8,6 +8,8 @@ MAKEFLAGS   += --no-print-directory --no-builtin-rules
 
 GO  ?= go
 BIN := bin
+# The simulated cloud that the demos are told of: azure or aws.
+CLOUD ?= azure
 
 # Static binaries, wherever they were built. Nothing here links C.
 export CGO_ENABLED := 0
@@ -49,8 +51,8 @@ help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build ## Tell the whole story in a terminal: a pool, a capture, and the copy that joins at once.
-	@$(BIN)/kamino-sandbox demo --kamino $(BIN)/kamino
+demo: build ## Tell the whole story in a terminal: a pool, a capture, and the copy that joins at once (CLOUD=aws: on AWS).
+	@$(BIN)/kamino-sandbox demo --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-kubeadm
 demo-kubeadm: build ## The same with nodes of kubeadm's, which join by themselves: the donor does not return.
@@ -58,7 +60,7 @@ demo-kubeadm: build ## The same with nodes of kubeadm's, which join by themselve
 
 .PHONY: demo-rollback
 demo-rollback: build ## Let a bad image through, untried: its nodes do not join, and the pool goes back by itself.
-	@$(BIN)/kamino-sandbox demo --rollback --kamino $(BIN)/kamino
+	@$(BIN)/kamino-sandbox demo --rollback --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: build
 build: $(BIN)/kamino $(BIN)/kamino-sandbox ## Build bin/kamino and bin/kamino-sandbox.

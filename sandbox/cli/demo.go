@@ -31,6 +31,7 @@ it should be. Exits with 0 only if all of it is true; leaves nothing running.`,
 		},
 	}
 	command.Flags().StringVar(&o.Kamino, "kamino", o.Kamino, "the kamino binary")
+	command.Flags().Var(&o.Cloud, "cloud", "the cloud that it is told of: azure or aws (azure); on AWS all nodes join by themselves")
 	command.Flags().BoolVar(&o.Kubeadm, "kubeadm", false, "tell of a pool whose nodes join by themselves, and whose donor does not return")
 	command.Flags().BoolVar(&o.Rollback, "rollback", false, "tell of a bad version that nobody has tried: its nodes do not join, and the pool goes back by itself")
 	command.MarkFlagsMutuallyExclusive("kubeadm", "rollback")

@@ -46,7 +46,7 @@ func (s *session) writeOnce(beat int) error {
 			errs = append(errs, disk.Append(filepath.Join(s.root, "var/log/syslog"), line, 0o640))
 		}
 	}
-	if s.units.Active("walinuxagent.service") {
+	if !s.onEC2() && s.units.Active("walinuxagent.service") {
 		errs = append(errs,
 			disk.WriteFile(filepath.Join(s.root, "var/lib/waagent/events", fmt.Sprintf("%d.json", beat%10)), []byte(`{"EventName":"HeartBeat","VMId":"`+s.spec.VMID+`"}`+"\n"), 0o600),
 			disk.WriteFile(filepath.Join(s.root, "var/lib/waagent/published_hostname"), []byte(name), 0o644),

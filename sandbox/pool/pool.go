@@ -24,6 +24,9 @@ const (
 // Clouds are all of them.
 func Clouds() []Cloud { return []Cloud{Azure, AWS} }
 
+// Spoken is its name as people write it.
+func (c Cloud) Spoken() string { return map[Cloud]string{Azure: "Azure", AWS: "AWS"}[c] }
+
 // String, Set and Type make it a flag.
 func (c *Cloud) String() string { return string(*c) }
 

@@ -203,6 +203,16 @@ func (a *AWS) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, err
 	return p, true, nil
 }
 
+// Instances implements Region.
+func (a *AWS) Instances(ctx context.Context, spec pool.Spec) ([]string, error) {
+	g, _, err := a.group(ctx, spec)
+	var ids []string
+	for _, i := range g.Instances {
+		ids = append(ids, sdk.ToString(i.InstanceId))
+	}
+	return ids, err
+}
+
 // Resize implements Region. A group that finds no machines tries on.
 func (a *AWS) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
 	g, found, err := a.group(ctx, spec)

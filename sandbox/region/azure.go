@@ -256,8 +256,18 @@ func (a *Azure) Versions(ctx context.Context, spec pool.Spec) ([]Version, error)
 	return all, nil
 }
 
-// Instances of a scale set, as the SDK tells of them.
-func (a *Azure) Instances(ctx context.Context, set string) ([]*armcompute.VirtualMachineScaleSetVM, error) {
+// Instances implements Region.
+func (a *Azure) Instances(ctx context.Context, spec pool.Spec) ([]string, error) {
+	all, err := a.MembersOf(ctx, spec.ScaleSet())
+	var ids []string
+	for _, i := range all {
+		ids = append(ids, *i.ID)
+	}
+	return ids, err
+}
+
+// MembersOf a scale set, as the SDK tells of them.
+func (a *Azure) MembersOf(ctx context.Context, set string) ([]*armcompute.VirtualMachineScaleSetVM, error) {
 	credential, options, err := a.principal()
 	if err != nil {
 		return nil, err

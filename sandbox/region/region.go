@@ -42,6 +42,8 @@ type Region interface {
 	Snapshots(ctx context.Context) ([]string, error)
 	// Versions of the images that a pool's captures published, in no order; none for a pool that was never captured.
 	Versions(ctx context.Context, spec pool.Spec) ([]Version, error)
+	// Instances of a pool, by the IDs that its machines have.
+	Instances(ctx context.Context, spec pool.Spec) ([]string, error)
 	// Rolled are the instances that were rebuilt or replaced while they ran, for no other reason than their recipe.
 	Rolled() []string
 	// Specs are the machines as the fleet was told to make them.

@@ -51,6 +51,37 @@ func Main(m *testing.M, o world.Options, into **Sandbox) int {
 	return code
 }
 
+// cloudVariable names the cloud that a program's tests are told of.
+const cloudVariable = "KAMINO_SANDBOX_CLOUD"
+
+// EachCloud is the body of a TestMain whose tests are told of every cloud there is, each by a process of its own. A cloud that is
+// named in KAMINO_SANDBOX_CLOUD is the only one.
+func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {
+	become()
+	if only := os.Getenv(cloudVariable); only != "" {
+		if err := o.Cloud.Set(only); err != nil {
+			fmt.Fprintln(os.Stderr, cloudVariable+":", err)
+			return 1
+		}
+		return Main(m, o, into)
+	}
+	// What go test itself wants of its program, which is this one.
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool {
+		return strings.HasPrefix(arg, "-test.testlogfile") || strings.HasPrefix(arg, "-test.coverprofile") || strings.HasPrefix(arg, "-test.gocoverdir")
+	})
+	code := 0
+	for _, cloud := range pool.Clouds() {
+		fmt.Println("on", cloud)
+		command := exec.Command(os.Args[0], args...)
+		command.Env, command.Stdout, command.Stderr = append(os.Environ(), cloudVariable+"="+string(cloud)), os.Stdout, os.Stderr
+		if err := command.Run(); err != nil {
+			fmt.Fprintf(os.Stderr, "on %s: %v\n", cloud, err)
+			code = 1
+		}
+	}
+	return code
+}
+
 // become makes the test binary another program if that is what it was called as.
 func become() {
 	name := filepath.Base(os.Args[0])

@@ -75,10 +75,14 @@ func (s *story) builtFromPrototype(ctx context.Context) error {
 	if version == nil {
 		return errors.New("the Prototype names no image version")
 	}
-	if !strings.EqualFold(s.clone.machine.Image, version.ID) {
+	built, err := s.world.VersionOf(ctx, s.pool, s.clone.machine.Image)
+	if err != nil {
+		return err
+	}
+	if built != s.capture.prototype.Spec.Version {
 		return fmt.Errorf("%s was built from %s, not from %s", s.clone.Node, s.clone.machine.Image, version.ID)
 	}
-	if strings.EqualFold(s.generic.machine.Image, version.ID) {
+	if s.generic.machine.Image == s.clone.machine.Image {
 		return fmt.Errorf("%s, which came before, was built from it as well", s.generic.Node)
 	}
 	return s.isReady(ctx, s.clone.Node)
@@ -97,8 +101,8 @@ func (s *story) isReady(ctx context.Context, name string) error {
 	return fmt.Errorf("node %s is not Ready", name)
 }
 
-// traces of a bootstrap on a node's disk.
-var bootstrapTraces = []string{"var/log/azure/cluster-provision.log", "var/lib/waagent/*CustomScript*"}
+// traces of a bootstrap on a node's disk: of what installed it, and of the extension that ordered that.
+var bootstrapTraces = []string{"var/log/a*/cluster-provision.log", "var/lib/waagent/*CustomScript*"}
 
 func (s *story) notBootstrapped(ctx context.Context) error {
 	pools, err := s.world.Pools(ctx)

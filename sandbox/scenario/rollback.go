@@ -254,7 +254,7 @@ func (s *story) await(ctx context.Context, what string, so func(context.Context)
 }
 
 // set is the cloud's name of the pool, which is Kamino's.
-func (s *story) set() string { return pool.Spec{Name: s.pool}.ScaleSet() }
+func (s *story) set() string { return pool.Spec{Name: s.pool}.In(s.Cloud) }
 
 // version that the pool's next node is built from; empty if it is none of its own.
 func (s *story) version(ctx context.Context) (string, error) {
@@ -262,10 +262,7 @@ func (s *story) version(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, version, found := strings.Cut(pools[0].Image, "/versions/"); found {
-		return version, nil
-	}
-	return "", nil
+	return s.world.VersionOf(ctx, s.pool, pools[0].Image)
 }
 
 // tagsOf a version, as the cloud has them.

@@ -37,6 +37,8 @@ type Options struct {
 	// Out takes the story, Styled tells that it is a terminal that shows colours.
 	Out    *os.File
 	Styled bool
+	// Cloud that it is told of; empty means Azure. On AWS all nodes join by themselves.
+	Cloud pool.Cloud
 	// Kubeadm tells the story of a pool whose nodes join by themselves, and whose donor does not return.
 	Kubeadm bool
 	// Rollback tells the story of a bad version that nobody has tried: its nodes do not join, and the pool goes back by itself.
@@ -86,6 +88,10 @@ func Run(ctx context.Context, o Options) (err error) {
 			return fmt.Errorf("the story needs the binaries kamino and kamino-sandbox (`make build`): %w", err)
 		}
 	}
+	if o.Cloud == "" {
+		o.Cloud = pool.Azure
+	}
+	o.Kubeadm = o.Kubeadm || o.Cloud == pool.AWS && !o.Rollback
 	ctx, cancel := context.WithTimeoutCause(ctx, deadline, errors.New("the story takes too long: something hangs"))
 	defer cancel()
 	dir, err := os.MkdirTemp("", "kamino-demo-")
@@ -94,7 +100,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	s := &story{Options: o, tell: newTeller(o.Out, o.Styled), dir: dir, pool: world.DefaultPool().Name, began: time.Now()}
 	defer func() { err = errors.Join(err, s.end()) }()
-	s.tell.title()
+	s.tell.title(o.Cloud)
 	chapters := s.chapters()
 	switch {
 	case o.Rollback:
@@ -149,7 +155,7 @@ func (s *story) end() error {
 
 func (s *story) clusterComesUp(ctx context.Context) (err error) {
 	options := world.Options{
-		Dir: filepath.Join(s.dir, "sandbox"), TimeScale: TimeScale, Kamino: s.Kamino, Binary: s.Sandbox, Azure: region.AzureOptions{Latencies: quickVersions},
+		Dir: filepath.Join(s.dir, "sandbox"), TimeScale: TimeScale, Kamino: s.Kamino, Binary: s.Sandbox, Cloud: s.Cloud, Azure: region.AzureOptions{Latencies: quickVersions},
 		Progress: func(text string) { s.tell.line("%s", text) },
 	}
 	if s.Kubeadm {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
 // teller writes the story: a terminal gets colours, everything else plain lines.
@@ -32,10 +33,10 @@ func (t *teller) paint(style, text string) string {
 	return style + text + reset
 }
 
-func (t *teller) title() {
+func (t *teller) title(on pool.Cloud) {
 	write(t.out, "%s\n\n", t.paint(bold, "Kamino: make a pool's next nodes copies of a node that works"))
-	write(t.out, "A real Kubernetes control plane, a simulated Azure that speaks the real protocol, machines whose disks\n"+
-		"are real files: all on this machine, with time %d times as fast as in a cloud.\n", TimeScale)
+	write(t.out, "A real Kubernetes control plane, a simulated %s that speaks the real protocol, machines whose disks\n"+
+		"are real files: all on this machine, with time %d times as fast as in a cloud.\n", on.Spoken(), TimeScale)
 }
 
 func (t *teller) chapter(title string) {

@@ -12,15 +12,17 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/trial"
+	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/untried"
 )
 
 // soak of the story's trial: ten minutes of it would show nothing more.
 const soak = "3s"
 
-// order is how the node is captured. The pool of nodes that join by themselves has another point to make, and is not tried.
+// order is how the node is captured. On Azure the pool of nodes that join by themselves has another point to make, and is not
+// tried.
 func (s *story) order() []string {
-	if s.Kubeadm {
+	if s.Kubeadm && s.Cloud == pool.Azure {
 		return untried.Capture(s.donor)
 	}
 	return []string{"capture", s.donor, "--trial", string(v1alpha1.TrialApart), "--soak", soak}

@@ -31,7 +31,7 @@ import (
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {
-	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200, KeepNodes: true, Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}}}, &sandbox))
+	os.Exit(sandboxtest.EachCloud(m, world.Options{TimeScale: 200, KeepNodes: true, Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}}}, &sandbox))
 }
 
 // as is a client of who a node's disk says it is.

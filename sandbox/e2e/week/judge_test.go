@@ -95,7 +95,7 @@ func (w *week) judgePool(pool, recipe string) {
 	if recipe != w.dayName(days) {
 		w.Errorf("the recipe of %s names %q, want %s", pool, recipe, w.dayName(days))
 	}
-	instances, err := sandbox.Azure().Instances(w.Context(), scaleSetOf(pool))
+	instances, err := sandbox.Azure().MembersOf(w.Context(), scaleSetOf(pool))
 	w.must(err)
 	for _, i := range instances {
 		if p := i.Properties.ProtectionPolicy; p != nil && p.ProtectFromScaleIn != nil && *p.ProtectFromScaleIn {
