@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,10 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/untried"
 )
 
@@ -198,10 +199,12 @@ func (s *story) goesBack(ctx context.Context) error {
 		return err
 	}
 	s.relapse.wentBack = time.Since(began)
-	for _, m := range s.world.Fleet().Machines() {
-		if path.Base(m.Image) == s.relapse.bad {
-			s.relapse.built = append(s.relapse.built, m.ID)
-		}
+	bad, err := s.unusedNow(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range bad {
+		s.relapse.built = append(s.relapse.built, m.ID)
 	}
 	s.tell.event(control.Event{Subject: s.pool, Seconds: s.relapse.wentBack.Seconds(), Text: fmt.Sprintf(
 		"%d instances run and have no Node; the next ones are built from version %s again", len(s.relapse.built), s.relapse.good)})
@@ -279,12 +282,13 @@ func (s *story) tagsOf(ctx context.Context, version string) (map[string]string, 
 	return nil, fmt.Errorf("there is no version %s", version)
 }
 
-func (s *story) builtBad(context.Context) error {
+func (s *story) builtBad(ctx context.Context) error {
+	bad, err := s.unusedNow(ctx)
+	if err != nil {
+		return err
+	}
 	var now []string
-	for _, m := range s.world.Fleet().Machines() {
-		if path.Base(m.Image) != s.relapse.bad {
-			continue
-		}
+	for _, m := range bad {
 		now = append(now, m.ID)
 		if m.Node != "" {
 			return fmt.Errorf("%s has joined as %s", m.ID, m.Node)
@@ -294,6 +298,16 @@ func (s *story) builtBad(context.Context) error {
 		return fmt.Errorf("they are %v, and were %v when the pool went back", now, s.relapse.built)
 	}
 	return nil
+}
+
+// unusedNow are the machines that were built from the bad version.
+func (s *story) unusedNow(ctx context.Context) ([]machine.Status, error) {
+	all, err := s.world.Versions(ctx, s.pool)
+	at := slices.IndexFunc(all, func(v region.Version) bool { return v.Name == s.relapse.bad })
+	if err != nil || at < 0 {
+		return nil, errors.Join(err, fmt.Errorf("there is no version %s", s.relapse.bad))
+	}
+	return slices.DeleteFunc(s.world.Fleet().Machines(), func(m machine.Status) bool { return !strings.EqualFold(m.Image, all[at].ID) }), nil
 }
 
 // wentBackOnce counts the changes of the pool that the cloud made since: the two growths, and the way back.
@@ -308,7 +322,7 @@ func (s *story) wentBackOnce(ctx context.Context) error {
 	const growths = 2
 	changes := 0
 	for _, r := range s.world.Cloud().Requests() {
-		if r.Noun == "pool" && r.Method != http.MethodGet && r.Status < http.StatusMultipleChoices {
+		if (r.Noun == "pool" || r.Noun == "group") && r.Class == book.Write && r.Status < http.StatusMultipleChoices {
 			changes++
 		}
 	}
@@ -332,7 +346,7 @@ func (s *story) builtFromGood(ctx context.Context) error {
 			newest = m
 		}
 	}
-	if path.Base(newest.Image) != s.relapse.good {
+	if built, err := s.world.VersionOf(ctx, s.pool, newest.Image); err != nil || built != s.relapse.good {
 		return fmt.Errorf("node %q was built from %s", newest.Node, newest.Image)
 	}
 	return s.isReady(ctx, newest.Node)
