@@ -281,7 +281,13 @@ func (a *AWS) Snapshots(ctx context.Context) ([]string, error) {
 		}
 		for _, s := range page.Snapshots {
 			if !backs[sdk.ToString(s.SnapshotId)] {
-				names = append(names, sdk.ToString(s.SnapshotId))
+				name := sdk.ToString(s.SnapshotId)
+				for _, t := range s.Tags {
+					if sdk.ToString(t.Key) == "Name" {
+						name += " " + sdk.ToString(t.Value)
+					}
+				}
+				names = append(names, name)
 			}
 		}
 	}

@@ -29,7 +29,7 @@ const timeScale = 200
 func TestMain(m *testing.M) {
 	// Tests wait far more than they work. What is said on the command line wins.
 	_ = flag.Set("test.parallel", "20")
-	os.Exit(sandboxtest.Main(m, world.Options{
+	os.Exit(sandboxtest.EachCloud(m, world.Options{
 		TimeScale: timeScale, NodeGrace: time.Minute,
 		// Half an hour for a version, and five minutes for a patch, would test nothing more.
 		Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 6 * time.Minute}}, Machines: machine.Latencies{Patch: time.Minute},

@@ -35,6 +35,7 @@ func TestNoQuota(t *testing.T) {
 
 // TestNoQuotaApart: neither is there quota for an instance apart from the pool. No scale set is ever made.
 func TestNoQuotaApart(t *testing.T) {
+	azuresAlone(t)
 	g := newGround(t, "farquota", apart)
 	refused := g.trialSets(func(int) *fault.Fault {
 		return &fault.Fault{Status: http.StatusConflict, Code: "OperationNotAllowed", Message: "The quota of the family is used up."}
@@ -58,6 +59,7 @@ func TestNoQuotaApart(t *testing.T) {
 
 // TestNoRoomAtFirstApart: the scale set is there and its instance can't be made. That one goes, and the next attempt has the node.
 func TestNoRoomAtFirstApart(t *testing.T) {
+	azuresAlone(t)
 	g := newGround(t, "farroom", apart)
 	made := g.trialSets(func(nth int) *fault.Fault {
 		if nth > 1 {

