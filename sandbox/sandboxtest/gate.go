@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -21,14 +23,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kamino-dev/kamino/sandbox/authority"
+	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
 // Server is one that a gate stands in front of.
 type Server string
 
 const (
-	APIServer       Server = "api"
-	ResourceManager Server = "cloud"
+	APIServer Server = "api"
+	Cloud     Server = "cloud"
 )
 
 // Passage is what befalls a request at a gate. The zero Passage lets it through.
@@ -43,9 +46,9 @@ type Passage struct {
 	Answer func(*http.Response) error
 }
 
-// Gates puts one in front of the API server and one in front of Resource Manager, until the test ends. pass is asked about each
+// Gates puts one in front of the API server and one in front of the cloud, until the test ends. pass is asked about each
 // request, may change it, and may take its time; it must stand being called from many goroutines. What it returns is an environment that
-// leads a program through them, on top of Env. The addresses that the cloud gives out for long operations lead around them.
+// leads a program through them, on top of Env. The addresses that Azure gives out for long operations lead around them.
 func (s *Sandbox) Gates(t testing.TB, pass func(Server, *http.Request) Passage) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,11 +60,34 @@ func (s *Sandbox) Gates(t testing.TB, pass func(Server, *http.Request) Passage) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	cloud, err := s.cloudGate(t, environment, filepath.Join(dir, "cloud.json"), pass)
+	cloud, err := s.cloudGate(t, environment, dir, pass)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{"KUBECONFIG=" + api, "AZURE_ENVIRONMENT_FILEPATH=" + cloud}
+	return []string{"KUBECONFIG=" + api, cloud}
+}
+
+// Write is what a request to the cloud asks to be changed, in the cloud's words, such as "PUT /subscriptions/..." or
+// "RegisterImage"; empty if it only looks.
+func Write(r *http.Request) string {
+	if r.Header.Get("X-Amz-Date") == "" {
+		if r.Method == http.MethodGet {
+			return ""
+		}
+		return r.Method + " " + r.URL.Path
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	in, bad := url.ParseQuery(string(body))
+	if err != nil || bad != nil || in.Get("DryRun") == "true" {
+		return ""
+	}
+	for _, looks := range []string{"Describe", "Get", "Simulate"} {
+		if strings.HasPrefix(in.Get("Action"), looks) {
+			return ""
+		}
+	}
+	return in.Get("Action")
 }
 
 // apiGate returns the kubeconfig that leads through it. The gate shows the administrator's certificate.
@@ -84,19 +110,24 @@ func (s *Sandbox) apiGate(t testing.TB, kubeconfig, to string, pass func(Server,
 	return to, clientcmd.WriteToFile(*config, to)
 }
 
-// cloudGate returns the description of a cloud whose Resource Manager is behind it.
-func (s *Sandbox) cloudGate(t testing.TB, environment map[string]string, to string, pass func(Server, *http.Request) Passage) (string, error) {
-	ca, err := os.ReadFile(environment["SSL_CERT_FILE"])
+// cloudGate returns the variable that leads to the cloud through it: on Azure, to its description with another Resource Manager.
+func (s *Sandbox) cloudGate(t testing.TB, environment map[string]string, dir string, pass func(Server, *http.Request) Passage) (string, error) {
+	ca, err := os.ReadFile(filepath.Join(s.Dir(), site.CAFile))
 	if err != nil {
 		return "", err
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
-	address, err := s.gate(t, ResourceManager, environment["AZURE_AUTHORITY_HOST"], transport, pass)
+	if s.AWS() != nil {
+		address, err := s.gate(t, Cloud, environment["AWS_ENDPOINT_URL"], transport, pass)
+		return "AWS_ENDPOINT_URL=" + address, err
+	}
+	address, err := s.gate(t, Cloud, environment["AZURE_AUTHORITY_HOST"], transport, pass)
 	if err != nil {
 		return "", err
 	}
+	to := filepath.Join(dir, "cloud.json")
 	raw, err := os.ReadFile(environment["AZURE_ENVIRONMENT_FILEPATH"])
 	if err != nil {
 		return "", err
@@ -109,7 +140,7 @@ func (s *Sandbox) cloudGate(t testing.TB, environment map[string]string, to stri
 	if raw, err = json.Marshal(described); err != nil {
 		return "", err
 	}
-	return to, os.WriteFile(to, raw, 0o600)
+	return "AZURE_ENVIRONMENT_FILEPATH=" + to, os.WriteFile(to, raw, 0o600)
 }
 
 type passageKey struct{}
@@ -134,7 +165,13 @@ func (s *Sandbox) gate(t testing.TB, server Server, target string, transport htt
 	}
 	quiet := log.New(io.Discard, "", 0)
 	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = to.Host },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = to.Host
+			if r.In.Header.Get("X-Amz-Date") != "" {
+				r.Out.Host = r.In.Host // its signature is for this one
+			}
+		},
 		Transport:     transport,
 		FlushInterval: -1,
 		ErrorLog:      quiet,
