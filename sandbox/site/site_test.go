@@ -187,3 +187,39 @@ func TestLinkProgramsFollowsTheBinary(t *testing.T) {
 		}
 	}
 }
+
+// TestEnvironmentOfAWS: what a person has set for another account does not count, and a directory stays on its cloud.
+func TestEnvironmentOfAWS(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, pool.AWS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := Servers{Cloud: "https://127.0.0.1:2", CA: []byte("ca"), Kubeconfig: []byte("config")}
+	if err := s.WriteClientFiles(v); err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.Command("sh", "-c", `. "$1"; echo "$AWS_ACCESS_KEY_ID $AWS_SECRET_ACCESS_KEY $AWS_REGION $AWS_ENDPOINT_URL $AWS_CA_BUNDLE ${AWS_PROFILE-none} ${AWS_SESSION_TOKEN-none}"`, "sh", s.Path(EnvFile))
+	shell.Env = append(os.Environ(), "AWS_PROFILE=prod", "AWS_SESSION_TOKEN=t", "AWS_REGION=us-east-1")
+	out, err := shell.Output()
+	want := strings.Join([]string{s.AWS.KeyID, s.AWS.Secret, s.AWS.Region, v.Cloud, s.Path(CAFile), "none", "none"}, " ")
+	if got := strings.TrimSpace(string(out)); err != nil || got != want {
+		t.Errorf("a shell has %q (%v), want %q", got, err, want)
+	}
+	if info, err := os.Stat(s.Path(EnvFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s holds a secret, and is %v: %v", EnvFile, info.Mode(), err)
+	}
+	if _, err := os.Stat(s.Path(ClusterFile)); !os.IsNotExist(err) {
+		t.Errorf("there is a file of Azure's: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, pool.Azure); err == nil || !strings.Contains(err.Error(), "is on aws, not on azure") {
+		t.Errorf("it was opened as Azure's: %v", err)
+	}
+	again := open(t, dir)
+	if again.Cloud != pool.AWS || again.AWS != s.AWS {
+		t.Errorf("opened again it is on %s, with the account %+v", again.Cloud, again.AWS)
+	}
+}

@@ -31,7 +31,10 @@ import (
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {
-	os.Exit(sandboxtest.EachCloud(m, world.Options{TimeScale: 200, KeepNodes: true, Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}}}, &sandbox))
+	os.Exit(sandboxtest.EachCloud(m, world.Options{
+		TimeScale: 200, KeepNodes: true, Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}},
+		AWS: region.AWSOptions{Lag: 30 * time.Second},
+	}, &sandbox))
 }
 
 // as is a client of who a node's disk says it is.
