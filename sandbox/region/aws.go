@@ -102,6 +102,12 @@ func (o readOnce) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.under.RoundTrip(r)
 }
 
+// EC2 is a client of the real SDK that may do everything.
+func (a *AWS) EC2() *ec2.Client { return a.ec2 }
+
+// Groups is the same of Auto Scaling.
+func (a *AWS) Groups() *autoscaling.Client { return a.groups }
+
 // MakePool implements Region: a launch template, and a group that names its first version by its number.
 func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) error {
 	name := spec.Group()

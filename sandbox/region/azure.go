@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -40,6 +41,13 @@ type AzureOptions struct {
 type Azure struct {
 	*azure.Server
 	config Config
+	// principal is the service principal that may do everything, for clients of the real SDK. It logs in once.
+	principal func() (principal, error)
+}
+
+type principal struct {
+	credential azcore.TokenCredential
+	options    *arm.ClientOptions
 }
 
 var _ Region = (*Azure)(nil)
@@ -57,7 +65,7 @@ func NewAzure(c Config, o AzureOptions) (*Azure, error) {
 			"/subscriptions/%s/resourceGroups/%s/providers/Microsoft.ManagedIdentity/userAssignedIdentities/kamino", f.SubscriptionID, f.ResourceGroup)}},
 		Certificate: c.Certificate,
 	})
-	return &Azure{server, c}, err
+	return &Azure{Server: server, config: c, principal: sync.OnceValues(func() (principal, error) { return newPrincipal(c) })}, err
 }
 
 // MakePool implements Region. The machines are made at once, so that a start does not cost what a scale-out costs; they boot
@@ -78,35 +86,33 @@ func (a *Azure) Owns(spec pool.Spec) func(*corev1.Node) bool {
 	return func(node *corev1.Node) bool { return strings.HasPrefix(strings.ToLower(node.Spec.ProviderID), prefix) }
 }
 
-// principal is the service principal that may do everything, for clients of the real SDK.
-func (a *Azure) principal() (azcore.TokenCredential, *arm.ClientOptions, error) {
-	servers := a.config.Servers
-	client, err := servers.Client()
+func newPrincipal(c Config) (principal, error) {
+	client, err := c.Servers.Client()
 	if err != nil {
-		return nil, nil, err
+		return principal{}, err
 	}
 	options := azcore.ClientOptions{
 		Cloud: azcloud.Configuration{
-			ActiveDirectoryAuthorityHost: servers.Cloud + "/",
+			ActiveDirectoryAuthorityHost: c.Servers.Cloud + "/",
 			Services: map[azcloud.ServiceName]azcloud.ServiceConfiguration{
-				azcloud.ResourceManager: {Endpoint: servers.Cloud, Audience: servers.Audience()},
+				azcloud.ResourceManager: {Endpoint: c.Servers.Cloud, Audience: c.Servers.Audience()},
 			},
 		},
 		Transport: client,
 		Telemetry: policy.TelemetryOptions{ApplicationID: "sandbox-autoscaler"},
 	}
-	credential, err := azidentity.NewClientSecretCredential(a.config.Facts.TenantID, a.config.Facts.ClientID, a.config.Facts.ClientSecret,
+	credential, err := azidentity.NewClientSecretCredential(c.Facts.TenantID, c.Facts.ClientID, c.Facts.ClientSecret,
 		&azidentity.ClientSecretCredentialOptions{ClientOptions: options, DisableInstanceDiscovery: true})
-	return credential, &arm.ClientOptions{ClientOptions: options}, err
+	return principal{credential, &arm.ClientOptions{ClientOptions: options}}, err
 }
 
 // scaleSets is a client of the simulated Azure, made as an autoscaler makes its own.
 func (a *Azure) scaleSets() (*armcompute.VirtualMachineScaleSetsClient, error) {
-	credential, options, err := a.principal()
+	who, err := a.principal()
 	if err != nil {
 		return nil, err
 	}
-	return armcompute.NewVirtualMachineScaleSetsClient(a.config.Facts.SubscriptionID, credential, options)
+	return armcompute.NewVirtualMachineScaleSetsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
 }
 
 // Pool implements Region.
@@ -186,11 +192,11 @@ func (a *Azure) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64,
 
 // Snapshots implements Region.
 func (a *Azure) Snapshots(ctx context.Context) ([]string, error) {
-	credential, options, err := a.principal()
+	who, err := a.principal()
 	if err != nil {
 		return nil, err
 	}
-	client, err := armcompute.NewSnapshotsClient(a.config.Facts.SubscriptionID, credential, options)
+	client, err := armcompute.NewSnapshotsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
 	if err != nil {
 		return nil, err
 	}
@@ -226,11 +232,11 @@ func (a *Azure) ScaleSets(ctx context.Context) ([]*armcompute.VirtualMachineScal
 
 // Versions implements Region.
 func (a *Azure) Versions(ctx context.Context, spec pool.Spec) ([]Version, error) {
-	credential, options, err := a.principal()
+	who, err := a.principal()
 	if err != nil {
 		return nil, err
 	}
-	client, err := armcompute.NewGalleryImageVersionsClient(a.config.Facts.SubscriptionID, credential, options)
+	client, err := armcompute.NewGalleryImageVersionsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
 	if err != nil {
 		return nil, err
 	}
@@ -268,11 +274,11 @@ func (a *Azure) Instances(ctx context.Context, spec pool.Spec) ([]string, error)
 
 // MembersOf a scale set, as the SDK tells of them.
 func (a *Azure) MembersOf(ctx context.Context, set string) ([]*armcompute.VirtualMachineScaleSetVM, error) {
-	credential, options, err := a.principal()
+	who, err := a.principal()
 	if err != nil {
 		return nil, err
 	}
-	client, err := armcompute.NewVirtualMachineScaleSetVMsClient(a.config.Facts.SubscriptionID, credential, options)
+	client, err := armcompute.NewVirtualMachineScaleSetVMsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
 	if err != nil {
 		return nil, err
 	}

@@ -75,17 +75,6 @@ func sizeOf(t *testing.T, pool string) int64 {
 	return 0
 }
 
-// installed makes Kamino's objects in the cluster.
-func installed(t *testing.T) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "manifests.yaml")
-	if err := os.WriteFile(file, []byte(sandbox.Must(t, "kamino", "manifests")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sandbox.Must(t, "kubectl", "apply", "--server-side", "-f", file)
-	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/orders.kamino.dev")
-}
-
 // prototypeOf is the only one of a donor.
 func prototypeOf(t *testing.T, donor string) v1alpha1.Prototype {
 	t.Helper()
@@ -129,7 +118,7 @@ func grow(t *testing.T, pool string) machine.Status {
 // TestCapture is one of a node that joined by itself, from the order to the second copy, where nobody but Kamino removes the
 // Node of an instance that is gone.
 func TestCapture(t *testing.T) {
-	installed(t)
+	sandbox.Install(t)
 	before := sandbox.Pool(t, "name=captured,nodes=2,profile=bootstrap")
 	donor, neighbour := before[0], before[1]
 	asDonor, built, images := ownOf(t, donor), specOf(t, donor), donor.Images

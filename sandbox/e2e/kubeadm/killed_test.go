@@ -22,7 +22,7 @@ const enough = 60
 // the write has its effect, so that each write is lost either way. Of a step that begins with writes that were lost already, the
 // next command is let come one write further. What comes of it is what comes of any other.
 func TestNoCommandOutlivesAWrite(t *testing.T) {
-	installed(t)
+	sandbox.Install(t)
 	before := sandbox.Pool(t, "name=killed,nodes=2,profile=bootstrap")
 	donor, neighbour := before[0], before[1]
 	asDonor := ownOf(t, donor)

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -63,7 +61,7 @@ func newGround(t *testing.T, name string, w way) *ground {
 	}
 	g.nodes = sandbox.Pool(t, description)
 	g.set, g.donor, g.before = path.Base(g.nodes[0].Pool), g.nodes[0].Node, g.cloudPool()
-	g.makeNamespace()
+	sandbox.Namespace(t, g.namespace)
 	g.mark = time.Now()
 	return g
 }
@@ -74,28 +72,6 @@ func azuresAlone(t *testing.T) {
 	if sandbox.Azure() == nil {
 		t.Skip("this is about Azure")
 	}
-}
-
-// makeNamespace has all that pods of Kamino's need in it. The manifests would take the bindings away from the others.
-func (g *ground) makeNamespace() {
-	g.Helper()
-	kube, ctx := sandbox.Kube(), g.Context()
-	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: g.namespace}}, metav1.CreateOptions{})
-	g.must(err)
-	_, err = kube.CoreV1().ServiceAccounts(g.namespace).Create(ctx,
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount}}, metav1.CreateOptions{})
-	g.must(err)
-	_, err = kube.RbacV1().RoleBindings(g.namespace).Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: v1alpha1.GeneralizeServiceAccount},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: v1alpha1.GeneralizeServiceAccount, Namespace: g.namespace}},
-	}, metav1.CreateOptions{})
-	g.must(err)
-	g.eventually("the namespace is ready for pods", func() (bool, string) {
-		_, account := kube.CoreV1().ServiceAccounts(g.namespace).Get(ctx, "default", metav1.GetOptions{})
-		_, root := kube.CoreV1().ConfigMaps(g.namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
-		return account == nil && root == nil, fmt.Sprint(account, root)
-	})
 }
 
 func (g *ground) must(err error) {

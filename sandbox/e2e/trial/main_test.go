@@ -6,7 +6,6 @@ package trial
 import (
 	"flag"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -50,12 +49,7 @@ func install(t *testing.T) {
 	if installing.done {
 		return
 	}
-	file := filepath.Join(t.TempDir(), "manifests.yaml")
-	if err := os.WriteFile(file, []byte(sandbox.Must(t, "kamino", "manifests")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sandbox.Must(t, "kubectl", "apply", "--server-side", "-f", file)
-	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/orders.kamino.dev")
+	sandbox.Install(t)
 	sandbox.Pool(t, "name=aaa,nodes=3")
 	if err := workload.Apply(t.Context(), sandbox.Kube()); err != nil {
 		t.Fatal(err)

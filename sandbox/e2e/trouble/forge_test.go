@@ -203,7 +203,7 @@ func (g *ground) queued() *bystander {
 	g.Helper()
 	other := ownGround(g.T, "name=queued,nodes=2")
 	other.namespace = "kamino-" + other.pool.Name
-	other.install()
+	sandbox.Namespace(other.T, other.namespace)
 	b := &bystander{ground: other, before: other.look()}
 	b.child = other.start(untried.Capture(other.nodes[0], "--max-concurrent", "1")...)
 	other.reaches("it waits for its turn", func(p *v1alpha1.Prototype) bool {

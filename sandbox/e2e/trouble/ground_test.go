@@ -3,17 +3,13 @@ package trouble
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,14 +43,14 @@ func newGround(t *testing.T, description string) *ground {
 	t.Parallel()
 	g := ownGround(t, description)
 	g.namespace = "kamino-" + g.pool.Name
-	g.install()
+	sandbox.Namespace(t, g.namespace)
 	return g
 }
 
 // ownGround makes the ground of a test that has the sandbox to itself, in Kamino's usual namespace.
 func ownGround(t *testing.T, description string) *ground {
 	t.Helper()
-	installOnce(t)
+	sandbox.Install(t)
 	spec, err := pool.Parse(description)
 	if err != nil {
 		t.Fatal(err)
@@ -71,45 +67,6 @@ func ownGround(t *testing.T, description string) *ground {
 		}
 	})
 	return g
-}
-
-var installing sync.Mutex
-
-// installOnce makes Kamino's objects in the cluster, with its own manifests.
-func installOnce(t *testing.T) {
-	t.Helper()
-	installing.Lock()
-	defer installing.Unlock()
-	if _, err := sandbox.Kube().CoreV1().Namespaces().Get(t.Context(), v1alpha1.DefaultNamespace, metav1.GetOptions{}); err == nil {
-		return
-	}
-	file := filepath.Join(t.TempDir(), "manifests.yaml")
-	writeFile(t, file, sandbox.Must(t, "kamino", "manifests"))
-	sandbox.Must(t, "kubectl", "apply", "--server-side", "-f", file)
-	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/orders.kamino.dev")
-}
-
-// install makes what the generalize pod needs in the ground's own namespace. The manifests would take the
-// cluster-wide bindings away from the namespace before.
-func (g *ground) install() {
-	g.Helper()
-	kube, ctx := sandbox.Kube(), g.Context()
-	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: g.namespace}}, metav1.CreateOptions{})
-	g.must(err)
-	_, err = kube.CoreV1().ServiceAccounts(g.namespace).Create(ctx,
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount}}, metav1.CreateOptions{})
-	g.must(err)
-	eventually(g.T, "the cluster has made a new namespace ready for pods", func() (bool, string) {
-		_, account := kube.CoreV1().ServiceAccounts(g.namespace).Get(ctx, "default", metav1.GetOptions{})
-		_, root := kube.CoreV1().ConfigMaps(g.namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
-		return account == nil && root == nil, fmt.Sprint(account, root)
-	})
-	_, err = kube.RbacV1().RoleBindings(g.namespace).Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: v1alpha1.GeneralizeServiceAccount},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: v1alpha1.GeneralizeServiceAccount, Namespace: g.namespace}},
-	}, metav1.CreateOptions{})
-	g.must(err)
 }
 
 func (g *ground) must(err error) {

@@ -45,7 +45,7 @@ func TestTwoCommandsForTwoNodesOfAPool(t *testing.T) {
 func TestOneNodeOfTheClusterAtATime(t *testing.T) {
 	first, second := ownGround(t, "name=ahead,nodes=2"), ownGround(t, "name=behind,nodes=2")
 	second.namespace = "kamino-behind" // and so under another Lease, which two commands would wait for, too
-	second.install()
+	sandbox.Namespace(second.T, second.namespace)
 	snapshot := first.hold(first.cloudGate(), http.MethodPut, "/snapshots/")
 	atFirst, then := first.look(), second.look()
 	ahead := first.start(untried.Capture(first.nodes[0])...)

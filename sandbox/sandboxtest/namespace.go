@@ -1,0 +1,86 @@
+package sandboxtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+var installing sync.Mutex
+
+// Install makes Kamino's objects in the cluster, with its own manifests, unless they are there.
+func (s *Sandbox) Install(t testing.TB) {
+	t.Helper()
+	installing.Lock()
+	defer installing.Unlock()
+	if _, err := s.Kube().CoreV1().Namespaces().Get(t.Context(), v1alpha1.DefaultNamespace, metav1.GetOptions{}); err == nil {
+		return
+	}
+	file := filepath.Join(t.TempDir(), "manifests.yaml")
+	if err := os.WriteFile(file, []byte(s.Must(t, "kamino", "manifests")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Must(t, "kubectl", "apply", "--server-side", "-f", file)
+	s.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/orders.kamino.dev")
+}
+
+// Namespace makes one more that pods of Kamino's can be in, for commands with --namespace. The manifests would take the cluster-wide
+// bindings away from the one before.
+func (s *Sandbox) Namespace(t testing.TB, name string) {
+	t.Helper()
+	kube, ctx := s.Kube(), t.Context()
+	made := []func() error{
+		func() error {
+			_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			return err
+		},
+		func() error {
+			_, err := kube.CoreV1().ServiceAccounts(name).Create(ctx,
+				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount}}, metav1.CreateOptions{})
+			return err
+		},
+		func() error {
+			_, err := kube.RbacV1().RoleBindings(name).Create(ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: v1alpha1.GeneralizeServiceAccount},
+				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: v1alpha1.GeneralizeServiceAccount, Namespace: name}},
+			}, metav1.CreateOptions{})
+			return err
+		},
+	}
+	for _, make := range made {
+		if err := make(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the cluster has made namespace "+name+" ready for pods", func() (bool, string) {
+		_, account := kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		_, root := kube.CoreV1().ConfigMaps(name).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		return account == nil && root == nil, fmt.Sprint(account, root)
+	})
+}
+
+// eventually looks until it is so, for as long as a command may take.
+func eventually(t testing.TB, what string, so func() (is bool, state string)) {
+	t.Helper()
+	end := time.Now().Add(within)
+	for {
+		is, state := so()
+		if is {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it does not happen that %s: %s", what, state)
+		}
+		time.Sleep(50 * time.Millisecond) // between two looks
+	}
+}
