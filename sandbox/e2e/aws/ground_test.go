@@ -218,4 +218,3 @@ func (g *ground) nothingLeft() {
 		}
 	}
 }
-
