@@ -2,6 +2,7 @@ package aws
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -220,5 +221,8 @@ func TestTheRootIsReplaced(t *testing.T) {
 	if root(after) == root(before) || *after.PrivateIpAddress != *before.PrivateIpAddress || c.fleet.file(t, fleet.DiskID(root(after)), "made") != "by hand" ||
 		c.fleet.hasDisk(fleet.DiskID(root(before))) || c.fleet.machine(t, *other.InstanceId).boots != 2 {
 		t.Error("the instance has not another root in the old one's place")
+	}
+	if rolled := c.Rolled(); !slices.Equal(rolled, []string{*other.InstanceId}) {
+		t.Errorf("rolled were %v, want %s", rolled, *other.InstanceId)
 	}
 }

@@ -50,6 +50,9 @@ func TestADonorsWayThroughStandby(t *testing.T) {
 	}
 	c.wantLives(t, "3: InService InService Pending")
 	c.pass(10 * time.Minute)
+	if rolled := c.Rolled(); len(rolled) > 0 {
+		t.Errorf("rolled were %v", rolled)
+	}
 	c.wantLives(t, "3: InService InService InService")
 	if a := c.last(t); a.StatusCode != types.ScalingActivityStatusCodeSuccessful || *a.Description != "Moving EC2 instance out of Standby: "+id {
 		t.Errorf("the last activity is %s: %s", a.StatusCode, *a.Description)

@@ -202,3 +202,18 @@ func TestOutageOfTheNetworkEndsWithTheOrder(t *testing.T) {
 	}
 	w.eventually("the node is Ready", func() bool { return readyOf(w.node("pool000001")) == corev1.ConditionTrue })
 }
+
+func TestWhichVersionIsMeant(t *testing.T) {
+	const azures = "/subscriptions/s/resourcegroups/g/providers/microsoft.compute/galleries/sig_g/images/kamino-k8s-pool1-1-vmss-prototype/versions/2026.03.14"
+	for image, meets := range map[string]bool{
+		azures: true, "kamino/pool1-nodes-1/2026.03.14": true, "kamino/pool1-nodes-1/2026.03.15": false, "kamino/pool2-nodes-1/2026.03.14": false,
+		"snap-0123456789abcdef0": false, "vol-0123456789abcdef0": false, "Canonical:ubuntu:22_04-lts:22.04.1": false, "other/pool1-nodes-1/2026.03.14": false,
+	} {
+		if got := (spoiling{Pool: "pool1", Version: "2026.03.14"}).meets(image); got != meets {
+			t.Errorf("%s: %t", image, got)
+		}
+	}
+	if !(spoiling{Pool: "pool1"}).meets("kamino/pool1-nodes-1/2026.03.15") {
+		t.Error("whichever is next is not meant")
+	}
+}

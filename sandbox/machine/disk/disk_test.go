@@ -440,3 +440,41 @@ func TestCloudInitSeesNewInstances(t *testing.T) {
 		t.Error("cloud-init runs although it is disabled")
 	}
 }
+
+// TestADiskOfEC2: it is that cloud's in all that differs, and its node's in all else.
+func TestADiskOfEC2(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "disk")
+	facts := Facts{Platform: PlatformOf("ec2:canonical:ubuntu-jammy-22.04-amd64:20241002"), VMID: "i-0123456789abcdef0", Hostname: "ip-10-1-2-3"}
+	if _, err := LivedIn(root, Bootstrap, facts); err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"etc/waagent.conf", "var/lib/waagent/*.xml", "home/azureuser", "var/lib/cni/networks/azure", "var/log/azure/cluster-provision.log"} {
+		if found, err := filepath.Glob(filepath.Join(root, pattern)); err != nil || len(found) > 0 {
+			t.Errorf("there is something of Azure's: %v, %v", found, err)
+		}
+	}
+	for _, path := range []string{
+		"etc/cloud/cloud.cfg.d/90-ec2.cfg", "home/ubuntu/.ssh/authorized_keys", "var/lib/cloud/instances/i-0123456789abcdef0/user-data.txt",
+		"etc/cni/net.d/10-cluster.conflist", "var/lib/cni/networks/cluster/10.244.0.7", "var/log/aws/cluster-provision.log",
+	} {
+		if !Exists(root, path) {
+			t.Errorf("there is no /%s", path)
+		}
+	}
+	if seed := readLine(filepath.Join(root, "var/lib/cloud/instances/i-0123456789abcdef0/datasource")); seed != "DataSourceEc2: DataSourceEc2Local" {
+		t.Errorf("cloud-init's datasource is %q", seed)
+	}
+	packages, err := Packages(root)
+	if err != nil || packages["linux-image-aws"] == "" || packages["linux-image-azure"] != "" || packages["walinuxagent"] != "" || packages["ec2-instance-connect"] == "" {
+		t.Errorf("its packages are %v: %v", packages, err)
+	}
+	if kernel := Kernel(root); KernelPackage(root) != "linux-image-aws" || kernel != "5.15.0-1071-aws" {
+		t.Errorf("it boots %s, of %s", kernel, KernelPackage(root))
+	}
+	if profile, joined := Joined(root); !joined || profile != Bootstrap {
+		t.Errorf("joined by %q: %t", profile, joined)
+	}
+	if PlatformOf("Canonical:0001-com-ubuntu-server-jammy:22_04-lts-gen2:22.04.202410020") != OnAzure {
+		t.Error("an image of Azure's is another platform's")
+	}
+}
