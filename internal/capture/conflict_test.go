@@ -67,3 +67,24 @@ func TestSomebodySetsAnImageMeanwhile(t *testing.T) {
 		t.Errorf("the version is %s, %v", image.State, err)
 	}
 }
+
+// TestSomebodyDeletesThePoolMeanwhile: nothing is left to point at the version, which stays, and nobody waits for what never comes.
+func TestSomebodyDeletesThePoolMeanwhile(t *testing.T) {
+	s := inFull(t)
+	deleted := false
+	p := s.play(func(int) {
+		if now := s.prototype(); !deleted && now != nil && now.Status.Phase == v1alpha1.PhasePublishing {
+			s.cloud.DeletePool(s.pool)
+			deleted = true
+		}
+	})
+	if p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != "RecipeChanged" {
+		t.Fatalf("it is %s", verdict(p))
+	}
+	if want := "pool pool1 is not there any more"; !strings.Contains(p.Status.Failure.Message, want) {
+		t.Errorf("it does not say %q: %q", want, p.Status.Failure.Message)
+	}
+	if left := s.cloud.World().Snapshots; len(left) > 0 {
+		t.Errorf("snapshots are left: %+v", left)
+	}
+}

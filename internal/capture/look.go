@@ -57,6 +57,7 @@ type world struct {
 	copying   bool // the snapshot was looked at, and is being made
 	image     cloud.Image
 	recipe    cloud.Pool
+	poolGone  bool // somebody deleted the pool, so that there is no recipe
 	change    cloud.RecipeChange
 	retire    []string
 	successor string // the node that takes the donor's place, if it is there

@@ -20,7 +20,12 @@ func (m promotion) lookRecipe(ctx context.Context, w *world) error {
 		return nil // the snapshot goes first, and the trial
 	}
 	var err error
-	if w.recipe, err = m.Cloud.Pool(ctx, w.pool); err != nil {
+	w.recipe, err = m.Cloud.Pool(ctx, w.pool)
+	if cloud.Is(err, cloud.NotFound) {
+		f.Recipe, w.poolGone = plan.RecipeChanged, true
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	if f.Trial != plan.NoTrial {

@@ -38,7 +38,7 @@ func (s *Sandbox) Install(t testing.TB) {
 func (s *Sandbox) Namespace(t testing.TB, name string) {
 	t.Helper()
 	kube, ctx := s.Kube(), t.Context()
-	made := []func() error{
+	steps := []func() error{
 		func() error {
 			_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 			return err
@@ -57,8 +57,8 @@ func (s *Sandbox) Namespace(t testing.TB, name string) {
 			return err
 		},
 	}
-	for _, make := range made {
-		if err := make(); err != nil {
+	for _, step := range steps {
+		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}

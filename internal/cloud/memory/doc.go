@@ -8,7 +8,7 @@
 // generalized since it last booted, and whether its machine was off when it was copied.
 //
 // Beside the provider's calls there are those of everybody else: the guest (MarkGeneralized,
-// GuestPowerOff), an autoscaler (ScaleIn), a stranger with a portal (RemoveInstance, ChangeRecipe) and
+// GuestPowerOff), an autoscaler (ScaleIn), a stranger with a portal (RemoveInstance, ChangeRecipe, DeletePool) and
 // the cloud itself on a bad day (FailImages, SetQuota, Forbid). World shows all there is, and what was
 // ever done, for a test to judge. Faulty loses calls, before or after their effect.
 package memory

@@ -171,6 +171,17 @@ func (p *pool) changedSince(change cloud.RecipeChange) bool {
 	return err != nil || !bytes.Equal(backup, change.Backup)
 }
 
+// DeletePool is a stranger who deletes a pool. Its instances are nobody's then, and run on. An unknown pool is a mistake of the
+// test and panics.
+func (c *pools) DeletePool(id cloud.PoolID) {
+	defer c.enter()()
+	if _, err := c.findPool(opPool, id); err != nil {
+		panic(err)
+	}
+	c.all = slices.DeleteFunc(c.all, func(p *pool) bool { return samePool(p.id, id) })
+	c.record(ByStranger, EffectDeletePool, string(id))
+}
+
 // ChangeRecipe is a stranger who edits a recipe: its image and what bootstraps it. An unknown pool is a
 // mistake of the test and panics.
 func (c *pools) ChangeRecipe(id cloud.PoolID, image string, bootstrap ...string) {

@@ -37,6 +37,7 @@ const (
 	EffectDeleteImage    = "DeleteImage"
 	EffectSetRecipe      = "SetRecipe"
 	EffectSetCapacity    = "SetCapacity"
+	EffectDeletePool     = "DeletePool"
 	EffectRebuild        = "Rebuild"
 	EffectBeginTrial     = "BeginTrial"
 	EffectCloseTrial     = "CloseTrial"

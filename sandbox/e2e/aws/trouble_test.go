@@ -57,6 +57,7 @@ func TestImageIsChangedMeanwhile(t *testing.T) {
 	if now := g.look(); now.Image != other {
 		t.Errorf("the group builds from %s", now.Image)
 	}
+	g.failedFor("RecipeChanged")
 	g.nothingLeft()
 }
 
@@ -85,6 +86,18 @@ func TestRefreshIsBegunMeanwhile(t *testing.T) {
 	if at := g.asg().LaunchTemplate; sdk.ToString(at.Version) != "1" {
 		t.Errorf("the group names version %s of its template", sdk.ToString(at.Version))
 	}
+	g.nothingLeft()
+}
+
+// TestGroupIsDeletedMeanwhile: there is nothing left to point at the image, and nobody waits for it.
+func TestGroupIsDeletedMeanwhile(t *testing.T) {
+	g := newGround(t, "deleted")
+	g.when("RegisterImage", func() {
+		_, err := sandbox.AWS().Groups().DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(g.group), ForceDelete: sdk.Bool(true)})
+		g.must(err)
+	})
+	g.capture(exitFailed, []string{"pool " + g.group + " is not there any more"})
+	g.failedFor("RecipeChanged")
 	g.nothingLeft()
 }
 
