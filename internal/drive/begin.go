@@ -28,6 +28,17 @@ const maxTries = 100
 // errNoNode is why a node was not found.
 var errNoNode = errors.New("`kubectl get nodes` lists them")
 
+// noPool is why a node belongs to no pool.
+type noPool string
+
+func (n noPool) Error() string { return string(n) }
+
+// gone tells of why a donor was not found that its capture explains: its Node is gone, or its instance has left the pool.
+func gone(err error) bool {
+	var left noPool
+	return errors.Is(err, errNoNode) || errors.As(err, &left)
+}
+
 // captureOf is the one in flight of a node, which may be gone: a donor that does not return is, before its capture is over.
 func captureOf(node string, all []v1alpha1.Prototype) *v1alpha1.Prototype {
 	for i := range all {
@@ -64,7 +75,7 @@ func FindDonor(ctx context.Context, c *cluster.Connection, provider cloud.Provid
 	case err != nil:
 		return nil, err
 	case its.Pool == "":
-		return nil, cluster.Refusef("node %s belongs to no pool that can be captured, and nothing was changed: %s", name, its.Why)
+		return nil, cluster.Refusef("node %s belongs to no pool that can be captured, and nothing was changed: %w", name, noPool(its.Why))
 	}
 	of, err := membership.OfPrototypes(ctx, provider, all)
 	if err != nil {
@@ -137,10 +148,10 @@ func (b *Beginning) decide(ctx context.Context) (Decision, *Donor, error) {
 		return Decision{}, nil, err
 	}
 	found, err := FindDonor(ctx, b.Cluster, b.Cloud, b.Node, all)
-	if p := captureOf(b.Node, all); p != nil && errors.Is(err, errNoNode) {
-		gone := &Donor{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.Node}}, Pool: policy.Pool{Name: p.Spec.Pool}}
-		d, err := gone.inFlight(p, b.Version)
-		return d, gone, err
+	if p := captureOf(b.Node, all); p != nil && gone(err) {
+		donor := &Donor{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.Node}}, Pool: policy.Pool{Name: p.Spec.Pool}}
+		d, err := donor.inFlight(p, b.Version)
+		return d, donor, err
 	}
 	if err != nil {
 		return Decision{}, nil, err

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
@@ -58,6 +59,30 @@ func TestACaptureOutlivesItsNode(t *testing.T) {
 	}
 	if p := captureOf("n", []v1alpha1.Prototype{failed, other}); p != nil {
 		t.Errorf("a capture that has ended, or of another node, is %v", p.Name)
+	}
+}
+
+// TestACaptureOutlivesItsPlaceInThePool: an instance that is being removed may belong to no pool any more, while its Node is there. Its
+// capture is gone on with; a node of no pool that nobody captures is refused.
+func TestACaptureOutlivesItsPlaceInThePool(t *testing.T) {
+	left := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "memory:///elsewhere/n"}}
+	connection := &cluster.Connection{Kube: fake.NewClientset(left)}
+	provider := memory.New(memory.Config{})
+	_, err := FindDonor(t.Context(), connection, provider, "n", nil)
+	if !refused(err) || !strings.Contains(err.Error(), "node n belongs to no pool that can be captured, and nothing was changed: this is no instance of a pool") {
+		t.Errorf("it is %v", err)
+	}
+	if !gone(err) {
+		t.Error("a capture does not explain that")
+	}
+	_, err = FindDonor(t.Context(), connection, provider, "m", nil)
+	if !refused(err) || !gone(err) {
+		t.Errorf("of a Node that is gone it is %v", err)
+	}
+	left.Spec.ProviderID = ""
+	_, err = FindDonor(t.Context(), &cluster.Connection{Kube: fake.NewClientset(left)}, provider, "n", nil)
+	if !refused(err) || gone(err) {
+		t.Errorf("of a node that is no cloud's it is %v", err)
 	}
 }
 
