@@ -15,7 +15,7 @@ const clusterSuffix = "24816321"
 func (s Spec) ScaleSet() string { return "k8s-" + s.Name + "-" + clusterSuffix + "-vmss" }
 
 // Group is the name of the pool's Auto Scaling group.
-func (s Spec) Group() string { return s.Name + "-nodes-" + clusterSuffix }
+func (s Spec) Group() string { return "nodes-" + s.Name + "-" + clusterSuffix }
 
 // In is what the pool is called in a cloud.
 func (s Spec) In(cloud Cloud) string {
