@@ -15,23 +15,17 @@ import (
 // then what is to be retired.
 func (m promotion) lookRecipe(ctx context.Context, w *world) error {
 	f := &w.facts
-	copied := f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting && f.Snapshot != plan.Foreign
-	if f.Image != plan.Complete || copied || f.Failed || f.Deleting || f.Trial == plan.TrialEnding {
-		return nil // the snapshot goes first, and the trial
-	}
-	var err error
-	w.recipe, err = m.Cloud.Pool(ctx, w.pool)
-	if cloud.Is(err, cloud.NotFound) {
-		f.Recipe, w.poolGone = plan.RecipeChanged, true
+	if !ripe(f) {
 		return nil
 	}
-	if err != nil {
+	if there, err := m.lookPool(ctx, w); err != nil || !there {
 		return err
 	}
 	if f.Trial != plan.NoTrial {
 		f.Recipe = promotedInTrial(w)
 		return nil
 	}
+	var err error
 	if w.change, err = m.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
 		return err
 	}
@@ -44,6 +38,22 @@ func (m promotion) lookRecipe(ctx context.Context, w *world) error {
 	}
 	f.Growing = w.p.Spec.Settings.Recipe.NewNodes > 0 && (w.record.ScaleOut == nil || !w.record.ScaleOut.Done)
 	return m.lookRetirement(ctx, w)
+}
+
+// ripe tells whether there is an image that a recipe could point at. The snapshot goes first, and the trial.
+func ripe(f *plan.Facts) bool {
+	copied := f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting && f.Snapshot != plan.Foreign
+	return f.Image == plan.Complete && !copied && !f.Failed && !f.Deleting && f.Trial != plan.TrialEnding
+}
+
+// lookPool reads the pool, unless somebody has deleted it: then nothing points at the image, and nothing will.
+func (m promotion) lookPool(ctx context.Context, w *world) (there bool, err error) {
+	w.recipe, err = m.Cloud.Pool(ctx, w.pool)
+	if cloud.Is(err, cloud.NotFound) {
+		w.facts.Recipe, w.poolGone = plan.RecipeChanged, true
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // promotedInTrial tells whether a person has promoted the version in mid-trial, which is all of the recipe that matters then.
