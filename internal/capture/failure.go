@@ -117,7 +117,7 @@ func (w *world) artifactSentence(why plan.Reason, version, pool string) (message
 		return trialSentence(w, why), ""
 	case plan.RecipeTaken:
 		if w.poolGone {
-			return fmt.Sprintf("pool %s is not there any more, so that nothing builds nodes from version %s, which is complete and kept: delete its image if nobody is to use it", pool, version), ""
+			return fmt.Sprintf("pool %s is not there any more, so that nothing builds nodes from version %s, which is complete and kept: delete its image, or if the pool is there after all, `kamino promote %s %s` points it at the version", pool, version, pool, version), ""
 		}
 		return fmt.Sprintf("somebody pointed the recipe of pool %s at %s while version %s was being made, and that is left as it is: the version is complete and kept; `kamino promote %s %s` points the pool at it",
 			pool, w.recipe.Recipe.Image, version, pool, version), ""

@@ -5,8 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 	corev1 "k8s.io/api/core/v1"
 
+	provider "github.com/kamino-dev/kamino/internal/cloud/aws"
 	"github.com/kamino-dev/kamino/sandbox/aws"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
@@ -72,9 +71,8 @@ func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 	if err != nil {
 		return nil, err
 	}
-	client.Transport = readOnce{client.Transport}
 	config := sdk.Config{
-		Region: account.Region, BaseEndpoint: sdk.String(c.Servers.Cloud), HTTPClient: client, AppID: "sandbox-autoscaler",
+		Region: account.Region, BaseEndpoint: sdk.String(c.Servers.Cloud), HTTPClient: provider.OnWire(client), AppID: "sandbox-autoscaler",
 		Credentials: credentials.NewStaticCredentialsProvider(account.KeyID, account.Secret, ""),
 	}
 	return &AWS{Server: server, config: c, ec2: ec2.NewFromConfig(config), groups: autoscaling.NewFromConfig(config)}, nil
@@ -87,19 +85,6 @@ func subnets(region string) []aws.Subnet {
 		out = append(out, aws.Subnet{ID: "subnet-0000000000000000" + zone, Zone: region + zone})
 	}
 	return out
-}
-
-// readOnce hides from net/http that the SDK's bodies can also write themselves, which they do not do any more once they were
-// closed: a connection whose answer is faster than its request would break off.
-type readOnce struct{ under http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (o readOnce) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Body != nil && r.Body != http.NoBody {
-		r = r.Clone(r.Context())
-		r.Body = struct{ io.ReadCloser }{r.Body}
-	}
-	return o.under.RoundTrip(r)
 }
 
 // EC2 is a client of the real SDK that may do everything.
@@ -222,8 +207,11 @@ func (a *AWS) Instances(ctx context.Context, spec pool.Spec) ([]string, error) {
 // Resize implements Region. A group that finds no machines tries on.
 func (a *AWS) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
 	g, found, err := a.group(ctx, spec)
-	if err != nil || !found {
-		return 0, nil, errors.Join(err, fmt.Errorf("there is no group %s", spec.Group()))
+	if err == nil && !found {
+		err = fmt.Errorf("there is no group %s", spec.Group())
+	}
+	if err != nil {
+		return 0, nil, err
 	}
 	_, err = a.groups.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(spec.Group()), DesiredCapacity: sdk.Int32(int32(nodes))})
 	return int64(sdk.ToInt32(g.DesiredCapacity)), nil, inShort(err)

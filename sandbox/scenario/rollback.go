@@ -303,9 +303,12 @@ func (s *story) builtBad(ctx context.Context) error {
 // unusedNow are the machines that were built from the bad version.
 func (s *story) unusedNow(ctx context.Context) ([]machine.Status, error) {
 	all, err := s.world.Versions(ctx, s.pool)
+	if err != nil {
+		return nil, err
+	}
 	at := slices.IndexFunc(all, func(v region.Version) bool { return v.Name == s.relapse.bad })
-	if err != nil || at < 0 {
-		return nil, errors.Join(err, fmt.Errorf("there is no version %s", s.relapse.bad))
+	if at < 0 {
+		return nil, fmt.Errorf("there is no version %s", s.relapse.bad)
 	}
 	return slices.DeleteFunc(s.world.Fleet().Machines(), func(m machine.Status) bool { return !strings.EqualFold(m.Image, all[at].ID) }), nil
 }

@@ -46,7 +46,7 @@ func Load(ctx context.Context, file string) (Config, error) {
 	if loaded.HTTPClient == nil {
 		loaded.HTTPClient = awshttp.NewBuildableClient()
 	}
-	loaded.HTTPClient = wire{loaded.HTTPClient}
+	loaded.HTTPClient = OnWire(loaded.HTTPClient)
 	return Config{AWS: loaded}, nil
 }
 

@@ -13,6 +13,9 @@ import (
 // Source: smithy-go v1.28.8, transport/http/internal/io, safeWriteToReadCloser.
 type wire struct{ under sdk.HTTPClient }
 
+// OnWire is a client of the SDK's whose requests can be sent whole, whenever the answer comes.
+func OnWire(under sdk.HTTPClient) sdk.HTTPClient { return wire{under} }
+
 // Do implements aws.HTTPClient.
 func (w wire) Do(r *http.Request) (*http.Response, error) {
 	if r.Body != nil && r.Body != http.NoBody {

@@ -3,12 +3,10 @@
 package aws
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"net/http"
 	"os"
-	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -110,22 +108,18 @@ func (g *ground) when(write string, happens func()) {
 }
 
 // capture of the first node ends with a code and has said all of the texts.
-func (g *ground) capture(code int, says []string, flags ...string) string {
+func (g *ground) capture(code int, says []string, flags ...string) {
 	g.Helper()
 	args := append(untried.Capture(g.nodes[0].Node, "--max-concurrent", "100", "--namespace", g.namespace), flags...)
-	command := exec.CommandContext(g.Context(), sandbox.Kamino, args...)
-	var out bytes.Buffer
-	command.Env, command.Stdout, command.Stderr = append(sandbox.Env(), g.env...), &out, &out
-	_ = command.Run() // its exit code says it
-	if got := command.ProcessState.ExitCode(); got != code {
-		g.Errorf("kamino %s ended with %d, want %d:\n%s", strings.Join(args, " "), got, code, &out)
+	got := sandbox.Run(g.T, g.env, "kamino", args...)
+	if got.Code != code {
+		g.Errorf("kamino %s ended with %d, want %d:\n%s%s", strings.Join(args, " "), got.Code, code, got.Stdout, got.Stderr)
 	}
 	for _, text := range says {
-		if !strings.Contains(out.String(), text) {
-			g.Errorf("it does not say %q:\n%s", text, &out)
+		if !strings.Contains(got.Stdout+got.Stderr, text) {
+			g.Errorf("it does not say %q:\n%s%s", text, got.Stdout, got.Stderr)
 		}
 	}
-	return out.String()
 }
 
 // prototype of the pool; nil if there is none.

@@ -98,6 +98,9 @@ func TestGroupIsDeletedMeanwhile(t *testing.T) {
 	})
 	g.capture(exitFailed, []string{"pool " + g.group + " is not there any more"})
 	g.failedFor("RecipeChanged")
+	if kept, err := sandbox.Versions(t.Context(), g.pool); err != nil || len(kept) != 1 || !kept[0].Complete {
+		t.Errorf("the group's versions are %+v: %v", kept, err)
+	}
 	g.nothingLeft()
 }
 
