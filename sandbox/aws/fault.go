@@ -2,13 +2,15 @@ package aws
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // faults are the troubles that were ordered; they are part of the state and outlive a restart. A fault's nouns are
 // "instance", "volume", "snapshot", "image", "template", "group", "tag" and "token"; its operations are the API's actions, such as
-// "RunInstances"; its path is the service and the action, as "/ec2/RunInstances". Long lets what was asked for be accepted
+// "RunInstances"; its path is the service, the action and the parameters, as
+// "/ec2/StopInstances?InstanceId.1=i-017c91377615f8edc&", so that trouble can be one group's or one instance's. Long lets what was asked for be accepted
 // and fail later. Deny takes an action away, such as "ec2:RunInstances"; its Code says whose policy that is: empty is the
 // caller's own, which does not allow it, "scp" a service control policy and "boundary" a permissions boundary, which deny it.
 type faults struct{ *world }
@@ -66,16 +68,20 @@ func (s faults) clear(names ...string) error {
 	})
 }
 
-// take finds the first fault that strikes a request and counts it.
-func (s faults) take(method, path, noun, operation string) *fault.Fault {
+// take finds the first fault that strikes a call and counts it.
+func (s faults) take(c *call) *fault.Fault {
 	none := true
 	s.store.Read(func(st *state) { none = len(st.Faults) == 0 })
 	if none {
 		return nil
 	}
+	path := "/" + c.service.name + "/" + c.action.name + "?"
+	if said, err := url.QueryUnescape(c.in.String()); err == nil {
+		path += said
+	}
 	var struck *fault.Fault
 	err := s.store.Write(func(st *state) error {
-		struck = st.Faults.Strike(method, path, noun, operation)
+		struck = st.Faults.Strike(c.r.Method, path, c.action.noun, c.action.name)
 		return nil
 	})
 	if err != nil {

@@ -124,7 +124,7 @@ func (s *front) answer(c *call) (query.Element, error) {
 		}
 	}
 	s.advance()
-	c.fault = s.faults.take(c.r.Method, "/"+c.service.name+"/"+c.action.name, c.action.noun, c.action.name)
+	c.fault = s.faults.take(c)
 	if err := s.faults.trouble(c, fault.Before); err != nil {
 		return none, err
 	}

@@ -232,6 +232,22 @@ func TestAnsweredAsIfItHadBeenDone(t *testing.T) {
 	}
 }
 
+// TestTroubleOfOneInstance strikes the calls that name it, and no others.
+func TestTroubleOfOneInstance(t *testing.T) {
+	c := newCloud(t, nil)
+	all := c.run(t, 2, nil)
+	if _, err := c.AddFault(fault.Fault{Operation: "StopInstances", Path: *all[0].InstanceId, Status: 400, Code: "OperationNotPermitted"}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"OperationNotPermitted", ""} {
+		_, err := c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{*all[i].InstanceId}})
+		var api smithy.APIError
+		if got := errors.As(err, &api); got != (want != "") || got && api.ErrorCode() != want {
+			t.Errorf("the stop of instance %d: %v, want %q", i, err, want)
+		}
+	}
+}
+
 func TestPagesOfEverything(t *testing.T) {
 	c := newCloud(t, func(c *Config) { c.PageSize = 2 })
 	c.group(t, 5, nil)

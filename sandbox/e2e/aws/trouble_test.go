@@ -151,7 +151,7 @@ func TestStandbyIsRefused(t *testing.T) {
 func TestQuotaOfImages(t *testing.T) {
 	g := newGround(t, "quota")
 	g.when("RegisterImage", func() {
-		sandbox.Fault(t, fault.Fault{Name: "quota", Operation: "RegisterImage", Status: 400, Code: "AMIQuotaExceeded", Message: "You have reached your quota of 2 public and private AMIs allowed in this Region."})
+		sandbox.Fault(t, fault.Fault{Operation: "RegisterImage", Path: g.group, Status: 400, Code: "AMIQuotaExceeded", Message: "You have reached your quota of 2 public and private AMIs allowed in this Region."})
 	})
 	g.capture(exitFailed, []string{"AMIQuotaExceeded"}, "--deadline", "1m")
 	g.whole(2)
