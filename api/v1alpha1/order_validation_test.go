@@ -42,7 +42,7 @@ func TestOrderIsRefused(t *testing.T) {
 		{"podName", "spec.podName", []any{"", long(63)}},
 		{"rulesDigest", "spec.rulesDigest: Too long", []any{long(128)}},
 		{"key", "spec.key", []any{"", long(128)}},
-		{"generalize.profile", `supported values: "static", "bootstrap"`, []any{"", "Static"}},
+		{"generalize.profile", `supported values: "static", "eks", "bootstrap"`, []any{"", "Static"}},
 	} {
 		for _, value := range test.values {
 			err := c.Create(t.Context(), with(t, order("refused"), test.path, value))

@@ -12,8 +12,12 @@ type Traits struct {
 
 var traits = map[Profile]Traits{
 	ProfileStatic:    {RemovesBootstrap: true, DonorMayReturn: true},
+	ProfileEKS:       {DonorMayReturn: true},
 	ProfileBootstrap: {}, // its rules take the credential off that the donor itself joins with
 }
+
+// Profiles are all that come with Kamino, in the order in which people are shown them.
+func Profiles() []Profile { return []Profile{ProfileStatic, ProfileEKS, ProfileBootstrap} }
 
 // Traits of the profile. Of one that is not known nothing leaves the recipe, and no donor returns.
 func (p Profile) Traits() Traits { return traits[p] }

@@ -10,6 +10,7 @@ import (
 func TestTraits(t *testing.T) {
 	for profile, want := range map[v1alpha1.Profile]v1alpha1.Traits{
 		v1alpha1.ProfileStatic:    {RemovesBootstrap: true, DonorMayReturn: true},
+		v1alpha1.ProfileEKS:       {DonorMayReturn: true},
 		v1alpha1.ProfileBootstrap: {},
 		"":                        {},
 		"Static":                  {},

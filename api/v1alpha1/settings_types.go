@@ -8,13 +8,16 @@ import (
 )
 
 // Profile names the set of rules that says what must not survive into a clone, and how a clone joins.
-// +kubebuilder:validation:Enum=static;bootstrap
+// +kubebuilder:validation:Enum=static;eks;bootstrap
 type Profile string
 
 const (
 	// ProfileStatic is for clusters whose kubelets share one credential that is on the disk (AKS Engine):
 	// the bootstrap is done once and for all, and is taken out of the recipe.
 	ProfileStatic Profile = "static"
+	// ProfileEKS is for nodes of EKS with Amazon Linux 2023: nodeadm joins them at every boot, by the role of their
+	// instance, which is on no disk. The user data that it reads stays in the recipe, and a donor returns.
+	ProfileEKS Profile = "eks"
 	// ProfileBootstrap is for clusters whose nodes each join with a credential of their own (kubeadm,
 	// Cluster API): the credential is taken off the disk and the bootstrap stays in the recipe.
 	ProfileBootstrap Profile = "bootstrap"

@@ -80,7 +80,7 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings", []any{map[string]any{
 			"donor": map[string]any{"afterwards": "Return"}, "generalize": map[string]any{"profile": "bootstrap"},
 		}}, "a donor of profile bootstrap cannot return"},
-		{"settings.generalize.profile", []any{"", "Static", "kubeadm"}, `supported values: "static", "bootstrap"`},
+		{"settings.generalize.profile", []any{"", "Static", "kubeadm"}, `supported values: "static", "eks", "bootstrap"`},
 		{"settings.generalize.unknownFiles", []any{"", "refuse", "Deny"}, `supported values: "Allow", "Refuse"`},
 		{"settings.drain.gracePeriod", []any{"-1s", "1d", "5"}, "gracePeriod must be a time such as 90s, 30m or 36h (days have no unit), and not negative"},
 		{"settings.drain.timeout", anyOf(positive), "timeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"},
@@ -147,7 +147,7 @@ func TestSpecIsTaken(t *testing.T) {
 		"settings.donor": {
 			map[string]any{}, map[string]any{"growFirst": true}, map[string]any{"growFirst": false, "afterwards": "Return"},
 		},
-		"settings.generalize.profile":        {"static", "bootstrap"},
+		"settings.generalize.profile":        {"static", "eks", "bootstrap"},
 		"settings.generalize.unknownFiles":   {"Allow", "Refuse"},
 		"settings.generalize.image":          {"registry.example/kamino:v1"},
 		"settings.drain.gracePeriod":         {"0s", "300s", "1h30m"},

@@ -124,11 +124,6 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 		c.settings.Azure = &v1alpha1.AzureSettings{Replicas: &c.replicas}
 	}
 	c.settings.Trial.Soak = &metav1.Duration{Duration: c.soak}
-	switch p := c.settings.Generalize.Profile; p {
-	case "", v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap:
-	default:
-		return usagef("--profile %q is not known: use static or bootstrap", p)
-	}
 	if c.customDataFrom != "" && c.customDataFile != "" {
 		return usagef("--custom-data and --custom-data-from give the same thing: use one of them")
 	}
@@ -238,7 +233,7 @@ func (c *capturing) run(ctx context.Context) error {
 // begin makes sure that nothing is in the way, and has the Prototype written.
 func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder) error {
 	if unknown := d.Unknown(); len(unknown) > 0 {
-		chosen := v1alpha1.Profile(c.chosen(capital(d.Joins.Why)+".\nName the profile: "+joining.Choice+".", string(v1alpha1.ProfileStatic), string(v1alpha1.ProfileBootstrap)))
+		chosen := v1alpha1.Profile(c.chosen(capital(d.Joins.Why)+".\nName the profile: "+joining.Choice+".", limit.Profiles()...))
 		if chosen == "" {
 			return refusal(fmt.Sprintf("node %s can't be captured", c.beginning.Node), unknown)
 		}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/limit"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/node"
@@ -185,7 +186,7 @@ func completePoolVersions(f *Factory, o *Options) cobra.CompletionFunc {
 // completeProfiles completes --profile.
 func completeProfiles(cmd *cobra.Command) {
 	completeWords(cmd, "afterwards", string(v1alpha1.Return), string(v1alpha1.Remove))
-	completeWords(cmd, "profile", string(v1alpha1.ProfileStatic), string(v1alpha1.ProfileBootstrap))
+	completeWords(cmd, "profile", limit.Profiles()...)
 }
 
 // completeWords completes a flag with the words that it takes.

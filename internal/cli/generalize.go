@@ -65,7 +65,7 @@ while it works, and changes nothing. A capture does that before it takes a node 
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&g.root, "root", "", "directory that holds the machine's root")
-	flags.StringVar((*string)(&g.rules.Profile), "profile", "", fmt.Sprintf("which rules: one of %v (default: the one that the disk is for)", generalize.Profiles()))
+	flags.StringVar((*string)(&g.rules.Profile), "profile", "", fmt.Sprintf("which rules: one of %v (default: the one that the disk is for)", v1alpha1.Profiles()))
 	flags.StringVar(&g.rules.File, "profile-file", "", "file, or directory of *.yaml, with rules, agents and exemptions of your own")
 	flags.StringVar(&g.rules.Digest, "rules-digest", "", "refuse other rules of your own than those with this digest, as sha256:HEX of all files one after the other")
 	flags.BoolVar(&g.list, "list", false, "print the rules of the profile and do nothing")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/disk"
@@ -54,7 +55,7 @@ It exits 0 if the disk is clean, and 4 if there are findings that may not stay.`
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar((*string)(&search.Profile), "profile", "", fmt.Sprintf("whose rules say what stays: one of %v (default: the manifest's, or the one that the tree is for)", generalize.Profiles()))
+	flags.StringVar((*string)(&search.Profile), "profile", "", fmt.Sprintf("whose rules say what stays: one of %v (default: the manifest's, or the one that the tree is for)", v1alpha1.Profiles()))
 	flags.StringVar(&search.File, "profile-file", "", "file, or directory of *.yaml, with rules, agents and exemptions of your own")
 	flags.StringVar(&search.Manifest, "manifest", "", "manifest of the run that generalized the disk (default: the one in the tree)")
 	flags.StringVar(&search.Identities, "identities", "", "list of the donor's identities, as sha256sum writes it")

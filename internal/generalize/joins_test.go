@@ -36,7 +36,7 @@ const mountUnit = "[Mount]\nWhat=UUID=5d1c3c6a-90a4-4a4e-9a24-4f3a7a4f0e11\nWher
 // the rules of profile/nodeadm.yaml and profile/kops.yaml.
 var joins = map[string]way{
 	"EKS, nodeadm": {
-		profile: v1alpha1.ProfileBootstrap,
+		profile: v1alpha1.ProfileEKS,
 		rules:   []string{"nodeadm-network", "nodeadm-interfaces", "nodeadm-kubelet", "kubelet-kubeconfig", "nodeadm-local-disks"},
 		writes: func(m machine, key string) map[string]string {
 			return map[string]string{
@@ -200,6 +200,49 @@ func TestJoinsAreDetected(t *testing.T) {
 			t.Errorf("static: %s", why)
 		}
 	})
+}
+
+// TestBootstrapIsForNodeadmToo: whoever names it has a donor of EKS removed, and the disk is as clean.
+func TestBootstrapIsForNodeadmToo(t *testing.T) {
+	j := joins["EKS, nodeadm"]
+	dir := plant(t, node, j.writes(donorOnEC2, pemKey(t)), j.stays)
+	must(t, Agree(open(t, dir), v1alpha1.ProfileBootstrap))
+	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileBootstrap)))
+	must(t, err)
+	if told := tells(t, dir, donorOnEC2); len(told) > 0 {
+		t.Errorf("the disk tells of the donor: %q", told)
+	}
+}
+
+// TestWhatSpeaksForTwo: a node of EKS that has a credential of its own does not come back, one of AKS Engine's besides is in doubt.
+func TestWhatSpeaksForTwo(t *testing.T) {
+	const nodeadm = "etc/eks/kubelet/environment"
+	dir := plant(t, node, map[string]string{nodeadm: "NODEADM_KUBELET_ARGS=\n", "var/lib/kubelet/bootstrap-kubeconfig": "users: []\n"})
+	got, _, err := Detect(open(t, dir))
+	if err != nil || got != v1alpha1.ProfileBootstrap {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if why := refusedOf(t, Agree(open(t, dir), v1alpha1.ProfileEKS)).Error(); !strings.Contains(why, "bootstrap-kubeconfig speaks for profile bootstrap") {
+		t.Errorf("eks: %s", why)
+	}
+	dir = plant(t, node, map[string]string{nodeadm: "NODEADM_KUBELET_ARGS=\n", "etc/kubernetes/certs/client.key": pemKey(t)})
+	if _, _, err := Detect(open(t, dir)); !strings.Contains(refusedOf(t, err).Error(), "in doubt") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestEKSWantsWhatJoins: a donor that comes back counts on nodeadm, so a disk on which nothing tells of it is refused. After a run
+// its manifest tells.
+func TestEKSWantsWhatJoins(t *testing.T) {
+	dir := plant(t, node)
+	if why := refusedOf(t, Agree(open(t, dir), v1alpha1.ProfileEKS)).Error(); !strings.Contains(why, "nodeadm") {
+		t.Errorf("refused for %s", why)
+	}
+	j := joins["EKS, nodeadm"]
+	dir = plant(t, node, j.writes(donorOnEC2, pemKey(t)), j.stays)
+	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileEKS)))
+	must(t, err)
+	must(t, Agree(open(t, dir), v1alpha1.ProfileEKS))
 }
 
 // tells lists where a tree tells of a machine: in a name, a link's target or a file, Kamino's own records apart.

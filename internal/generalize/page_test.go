@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,23 +41,41 @@ func TestPage(t *testing.T) {
 func renderTables(t *testing.T) string {
 	var b strings.Builder
 	all := map[v1alpha1.Profile]*Profile{}
-	times := map[string]int{}
-	for _, name := range Profiles() {
+	in := map[string][]string{} // the profiles that a rule is in
+	for _, name := range v1alpha1.Profiles() {
 		all[name] = load(t, name)
 		for _, r := range all[name].Rules {
-			times[r.ID]++
+			in[r.ID] = append(in[r.ID], "`"+string(name)+"`")
 		}
 	}
 	b.WriteString("\n## Rules of every profile\n\n")
-	renderRules(&b, all[v1alpha1.ProfileStatic], func(r *Rule) bool { return times[r.ID] > 1 })
-	for _, name := range Profiles() {
+	renderRules(&b, all[v1alpha1.ProfileStatic], func(r *Rule) bool { return len(in[r.ID]) == len(all) })
+	var shared []string
+	for _, name := range v1alpha1.Profiles() {
+		p := all[name]
+		for _, r := range p.Rules {
+			by := strings.Join(in[r.ID], " and ")
+			if n := len(in[r.ID]); n == 1 || n == len(all) || slices.Contains(shared, by) {
+				continue
+			}
+			shared = append(shared, by)
+			fmt.Fprintf(&b, "\n## Rules of profiles %s\n\n", by)
+			renderRules(&b, p, func(r *Rule) bool { return strings.Join(in[r.ID], " and ") == by })
+		}
+	}
+	for _, name := range v1alpha1.Profiles() {
 		p := all[name]
 		fmt.Fprintf(&b, "\n## Rules of profile `%s`\n\nVersion `%s`: %s.", p.Name, p.Version, p.Summary)
 		if p.NotLive != "" {
 			fmt.Fprintf(&b, " Not for a running host: %s.", p.NotLive)
 		}
 		b.WriteString("\n\n")
-		renderRules(&b, p, func(r *Rule) bool { return times[r.ID] == 1 })
+		own := func(r *Rule) bool { return len(in[r.ID]) == 1 }
+		if !slices.ContainsFunc(p.Rules, func(r Rule) bool { return own(&r) }) {
+			b.WriteString("It has no rules of its own.\n")
+			continue
+		}
+		renderRules(&b, p, own)
 	}
 	b.WriteString("\n## What is stopped on a live host, in this order\n\n| units | why |\n|---|---|\n")
 	for _, s := range all[v1alpha1.ProfileStatic].Stop {

@@ -44,15 +44,10 @@ type page struct {
 	Include []string `json:"include,omitempty"`
 }
 
-// Profiles returns the names of the profiles there are, in a fixed order.
-func Profiles() []v1alpha1.Profile {
-	return []v1alpha1.Profile{v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap}
-}
-
 // Load reads a profile that comes with Kamino.
 func Load(name v1alpha1.Profile) (*Profile, error) {
-	if !slices.Contains(Profiles(), name) {
-		return nil, fmt.Errorf("unknown profile %q: there are %v", name, Profiles())
+	if !slices.Contains(v1alpha1.Profiles(), name) {
+		return nil, fmt.Errorf("unknown profile %q: there are %v", name, v1alpha1.Profiles())
 	}
 	files, err := fs.Sub(embedded, "profile")
 	if err != nil {

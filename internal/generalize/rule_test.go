@@ -67,7 +67,7 @@ func before(r *Rule) map[string]string {
 // Then it does the same with that one rule left out: the second look must find exactly that rule unmet.
 func TestEveryRule(t *testing.T) {
 	tried := map[string]bool{}
-	for _, name := range Profiles() {
+	for _, name := range v1alpha1.Profiles() {
 		p := load(t, name)
 		for i := range p.Rules {
 			rule := &p.Rules[i]

@@ -42,7 +42,7 @@ func full(p *Profile) map[string]string {
 }
 
 func TestTwice(t *testing.T) {
-	for _, name := range Profiles() {
+	for _, name := range v1alpha1.Profiles() {
 		p := load(t, name)
 		dir := plant(t, full(p))
 		first, err := run(t, dir, runner(p))

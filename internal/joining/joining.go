@@ -33,10 +33,13 @@ const (
 	// Source: kOps, labels of instance groups; nodeup.
 	kopsLabel = "kops.k8s.io/instancegroup"
 	// nodegroupLabel and eksctlLabel name the node group of EKS, the former written by managed node groups, the latter by
-	// eksctl for its own. Their kubelets join by IAM, and are given certificates of their own. Source: Amazon EKS, managed node
-	// groups; eksctl.
+	// eksctl for its own. Their kubelets join by IAM. Source: Amazon EKS, managed node groups; eksctl.
 	nodegroupLabel = "eks.amazonaws.com/nodegroup"
 	eksctlLabel    = "alpha.eksctl.io/nodegroup-name"
+	// eksKubelet is in the version of every kubelet that EKS builds, and nodeadmOS is what the system of those calls itself that
+	// nodeadm sets up at each boot. Those of other systems are set up once, by what each has for it. Source: awslabs/amazon-eks-ami.
+	eksKubelet = "-eks-"
+	nodeadmOS  = "Amazon Linux 2023"
 	// roleLabel, which AKS Engine's releases before 0.39 wrote as oldRoleLabel, stands beside poolLabel on the nodes of AKS Engine
 	// and of AKS that it became; modeLabel only on those of AKS. An AKS Engine node's kubelet has the cluster's one client
 	// certificate. Source: AKS Engine, GetKubernetesLabels and label-nodes.sh; AKS, reserved labels.
@@ -83,6 +86,7 @@ func signsOf(n *corev1.Node) (found []sign) {
 	_, kops := n.Labels[kopsLabel]
 	_, nodegroup := n.Labels[nodegroupLabel]
 	_, eksctl := n.Labels[eksctlLabel]
+	nodeadm := strings.Contains(n.Status.NodeInfo.KubeletVersion, eksKubelet) && strings.HasPrefix(n.Status.NodeInfo.OSImage, nodeadmOS)
 	for _, known := range []struct {
 		there bool
 		sign
@@ -90,8 +94,9 @@ func signsOf(n *corev1.Node) (found []sign) {
 		{machine, sign{v1alpha1.ProfileBootstrap, "Cluster API", "annotation " + machineAnnotation}},
 		{socket, sign{v1alpha1.ProfileBootstrap, "kubeadm", "annotation " + criSocketAnnotation}},
 		{kops, sign{v1alpha1.ProfileBootstrap, "kOps", "label " + kopsLabel}},
-		{nodegroup, sign{v1alpha1.ProfileBootstrap, "EKS", "label " + nodegroupLabel}},
-		{eksctl, sign{v1alpha1.ProfileBootstrap, "EKS", "label " + eksctlLabel}},
+		{nodeadm, sign{v1alpha1.ProfileEKS, "nodeadm", fmt.Sprintf("kubelet %s on %s", n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage)}},
+		{nodegroup && !nodeadm, sign{v1alpha1.ProfileBootstrap, "EKS", "label " + nodegroupLabel}},
+		{eksctl && !nodeadm, sign{v1alpha1.ProfileBootstrap, "EKS", "label " + eksctlLabel}},
 	} {
 		if known.there {
 			found = append(found, known.sign)
@@ -155,11 +160,11 @@ func Of(f Facts) Answer {
 
 // known tells whether it is one of the profiles there are.
 func known(p v1alpha1.Profile) bool {
-	return p == v1alpha1.ProfileStatic || p == v1alpha1.ProfileBootstrap
+	return slices.Contains(v1alpha1.Profiles(), p)
 }
 
 // Choice is what to name, where nothing else tells it.
-const Choice = "static if all nodes of the cluster share one kubelet credential (AKS Engine), bootstrap if each joins with its own (kubeadm, Cluster API, EKS, kOps)"
+const Choice = "static if all nodes of the cluster share one kubelet credential (AKS Engine), eks if nodeadm joins each at every boot (EKS with Amazon Linux 2023), bootstrap if each joins with its own (kubeadm, Cluster API, kOps)"
 
 // Refusals of a capture whose profile is not known; none where it is.
 func (a Answer) Refusals() []cloud.Refusal {

@@ -17,6 +17,7 @@ import (
 const (
 	unknown   = v1alpha1.Profile("")
 	static    = v1alpha1.ProfileStatic
+	eks       = v1alpha1.ProfileEKS
 	bootstrap = v1alpha1.ProfileBootstrap
 )
 
@@ -33,6 +34,13 @@ func carrying(texts ...string) *corev1.Node {
 		}
 		n.Labels[key] = value
 	}
+	return n
+}
+
+// running is a node whose kubelet and system call themselves so.
+func running(kubelet, system string, texts ...string) *corev1.Node {
+	n := carrying(texts...)
+	n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage = kubelet, system
 	return n
 }
 
@@ -58,9 +66,18 @@ func TestOf(t *testing.T) {
 		"kubeadm until 1.36": {Facts{Node: carrying(byKubeadm...)}, bootstrap, "node n joined with kubeadm: annotation kubeadm.alpha.kubernetes.io/cri-socket"},
 		"kubeadm from 1.37 on": {Facts{Node: carrying(), KubeadmConfig: true}, bootstrap,
 			"node n joined with kubeadm: the cluster has ConfigMap kube-system/kubeadm-config"},
-		"kOps":                   {Facts{Node: carrying(byKOps...)}, bootstrap, "node n joined with kOps: label kops.k8s.io/instancegroup"},
-		"EKS":                    {Facts{Node: carrying(byEKS...)}, bootstrap, "node n joined with EKS: label eks.amazonaws.com/nodegroup"},
-		"eksctl":                 {Facts{Node: carrying(byEksctl...)}, bootstrap, "node n joined with EKS: label alpha.eksctl.io/nodegroup-name"},
+		"kOps":   {Facts{Node: carrying(byKOps...)}, bootstrap, "node n joined with kOps: label kops.k8s.io/instancegroup"},
+		"EKS":    {Facts{Node: carrying(byEKS...)}, bootstrap, "node n joined with EKS: label eks.amazonaws.com/nodegroup"},
+		"eksctl": {Facts{Node: carrying(byEksctl...)}, bootstrap, "node n joined with EKS: label alpha.eksctl.io/nodegroup-name"},
+		"nodeadm": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117")}, eks,
+			"node n joined with nodeadm: kubelet v1.33.5-eks-113cf36 on Amazon Linux 2023.9.20251117"},
+		"nodeadm in a group of eksctl's": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117", byEksctl...)}, eks, "nodeadm"},
+		"EKS, set up once":               {Facts{Node: running("v1.29.0-eks-5e0fdde", "Amazon Linux 2", byEksctl...)}, bootstrap, "label alpha.eksctl.io/nodegroup-name"},
+		"EKS, by nobody knows whom":      {Facts{Node: running("v1.29.0-eks-5e0fdde", "Amazon Linux 2")}, unknown, "nothing tells"},
+		"kubeadm on Amazon Linux":        {Facts{Node: running("v1.33.5", "Amazon Linux 2023.9.20251117"), KubeadmConfig: true}, bootstrap, "kubeadm-config"},
+		"nodeadm in a cluster of kubeadm's": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117", byKubeadm...)}, unknown,
+			"annotation kubeadm.alpha.kubernetes.io/cri-socket speaks for profile bootstrap, kubelet v1.33.5-eks-113cf36 on Amazon Linux 2023.9.20251117 for profile eks"},
+		"nodeadm, proven before": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117"), Version: "2026.03.01", Proof: "bootstrap/1/sha256:0"}, bootstrap, "2026.03.01"},
 		"AKS Engine":             {Facts{Node: carrying(byAKSEngine...)}, static, "node n joined with AKS Engine: labels kubernetes.azure.com/role=agent and agentpool"},
 		"an early AKS Engine":    {Facts{Node: carrying(byOldEngine...)}, static, "node n joined with AKS Engine: labels kubernetes.io/role=agent and agentpool"},
 		"AKS":                    {Facts{Node: carrying(byAKS...)}, unknown, "nothing tells how node n joined"},
@@ -108,7 +125,7 @@ func TestEachFactCounts(t *testing.T) {
 		slices.Sort(said)
 		said = slices.Compact(said)
 		for _, config := range []bool{true, false} {
-			for _, proof := range []v1alpha1.Profile{unknown, static, bootstrap} {
+			for _, proof := range []v1alpha1.Profile{unknown, static, eks, bootstrap} {
 				worlds++
 				f := Facts{Node: carrying(texts...), KubeadmConfig: config}
 				want := unknown
@@ -142,7 +159,7 @@ func TestEachFactCounts(t *testing.T) {
 			}
 		}
 	}
-	if worlds != 1<<8*6 {
+	if worlds != 1<<8*8 {
 		t.Errorf("%d worlds", worlds)
 	}
 }

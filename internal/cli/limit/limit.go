@@ -4,6 +4,7 @@ package limit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ func Settings(s v1alpha1.Settings) error {
 		}
 	}
 	switch limit := s.OutOfService.MaxUnavailable; {
+	case s.Generalize.Profile != "" && !slices.Contains(v1alpha1.Profiles(), s.Generalize.Profile):
+		return fmt.Errorf("--profile %q is not known: use one of %s", s.Generalize.Profile, strings.Join(Profiles(), ", "))
 	case limit != nil && !meansNodes(limit):
 		return fmt.Errorf("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
 	case !KnownUnknownFiles(s.Generalize.UnknownFiles):
@@ -44,6 +47,14 @@ func Settings(s v1alpha1.Settings) error {
 		return fmt.Errorf("--replicas must be from 1 to %d, not %d", maxReplicas, s.Replicas())
 	}
 	return nil
+}
+
+// Profiles are the names of those that --profile takes.
+func Profiles() (names []string) {
+	for _, p := range v1alpha1.Profiles() {
+		names = append(names, string(p))
+	}
+	return names
 }
 
 // times refuses those that leave no time.
@@ -69,8 +80,8 @@ func donor(s v1alpha1.Settings) error {
 	switch {
 	case !knownAfterwards(s.Donor.Afterwards):
 		return fmt.Errorf("--afterwards must be Return or Remove, not %q", s.Donor.Afterwards)
-	case returns && s.Generalize.Profile == v1alpha1.ProfileBootstrap:
-		return fmt.Errorf("--afterwards Return is not for profile bootstrap: what the node joins with is taken off its disk, so that it can only be removed")
+	case returns && s.Generalize.Profile != "" && !s.Profile().Traits().DonorMayReturn:
+		return fmt.Errorf("--afterwards Return is not for profile %s: what the node joins with is taken off its disk, so that it can only be removed", s.Generalize.Profile)
 	case returns && s.Donor.GrowFirst != nil && *s.Donor.GrowFirst:
 		return fmt.Errorf("--grow-first is for a node that is removed, and --afterwards says Return: leave one of them out")
 	}

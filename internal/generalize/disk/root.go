@@ -98,8 +98,8 @@ func (r Rules) Load() (*generalize.Profile, error) {
 
 // LoadFor reads the rules of the profile that the disk in the root is for; one that is named must agree with the disk.
 func (r Rules) LoadFor(root Root) (*generalize.Profile, error) {
-	if r.Profile != "" && !slices.Contains(generalize.Profiles(), r.Profile) {
-		return nil, misusef("unknown profile %q: there are %v", r.Profile, generalize.Profiles())
+	if r.Profile != "" && !slices.Contains(v1alpha1.Profiles(), r.Profile) {
+		return nil, misusef("unknown profile %q: there are %v", r.Profile, v1alpha1.Profiles())
 	}
 	t, err := root.Open()
 	if err != nil {

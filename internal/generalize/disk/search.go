@@ -107,7 +107,7 @@ func (s *Search) check() error {
 func (s *Search) lookIntoStores(found *Found) error {
 	rules := Rules{Profile: found.Profile, File: s.File}
 	if rules.Profile == "" {
-		rules.Profile = generalize.Profiles()[0]
+		rules.Profile = v1alpha1.Profiles()[0]
 	}
 	profile, err := rules.Load()
 	if err != nil {
