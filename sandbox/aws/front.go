@@ -156,7 +156,9 @@ func (s *front) understand(c *call, body []byte) error {
 		return bad("MalformedQueryString", "The query string is malformed: %v", err)
 	}
 	for name, values := range c.r.URL.Query() {
-		form[name] = values
+		if !strings.HasPrefix(name, "X-Amz-") { // of a presigned request's signature
+			form[name] = values
+		}
 	}
 	c.in = query.Parse(form)
 	scope, _ := sigv4.Read(c.r)

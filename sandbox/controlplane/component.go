@@ -93,6 +93,9 @@ func (c *ControlPlane) joinFlags(o Options) ([]string, error) {
 		return []string{"--anonymous-auth=false"}, nil
 	}
 	flags := []string{"--enable-bootstrap-token-auth=true", "--enable-admission-plugins=NodeRestriction"}
+	if o.Webhook != "" {
+		flags = append(flags, "--authentication-token-webhook-config-file="+o.Webhook, "--authentication-token-webhook-version=v1")
+	}
 	if o.JoinAddress == "" {
 		return flags, nil
 	}

@@ -41,6 +41,9 @@ type Options struct {
 	// instead of on 127.0.0.1. They may join, and the API server has a credential to reach their kubelets. Empty
 	// where nodes are simulated.
 	JoinAddress string
+	// Webhook is the file that tells the API server whom to ask about tokens which it does not know itself, in the form of a
+	// kubeconfig; empty where it knows all.
+	Webhook string
 	// NodeGrace is how long a node may be silent before it counts as not Ready; 0 means 8 s, where a real
 	// cluster has 40. Scale tests, whose nodes send no heartbeats, want days.
 	NodeGrace time.Duration

@@ -17,11 +17,12 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
+	"github.com/kamino-dev/kamino/sandbox/machine/nodeadm"
 )
 
 // boot takes the machine from power on to a Ready Node, or as far as its disk and recipe take it.
 func (s *session) boot() {
-	steps := []func() error{s.comeUp, s.firstBoot, s.cloudInit, s.returning, s.extensions, s.join}
+	steps := []func() error{s.comeUp, s.firstBoot, s.cloudInit, s.returning, s.extensions, s.nodeadm, s.join}
 	if s.spec.Light {
 		steps = []func() error{s.comeUp, s.joinLight}
 	}
@@ -186,13 +187,40 @@ func (s *session) extensions() error {
 	return nil
 }
 
+// nodeadm joins the node at each boot, where the disk has it.
+func (s *session) nodeadm() error {
+	join := s.machine.fleet.config.Nodeadm
+	if !nodeadm.Present(s.root) || join == nil {
+		return nil
+	}
+	if err := s.sleep(s.latencies().Join); err != nil {
+		return err
+	}
+	// Its units are started again until they have done their work. (Restart=on-failure)
+	return s.keepTrying(func() error {
+		config, err := join(s.booting, s.root, s.spec.ID)
+		if err != nil {
+			return err
+		}
+		facts := s.facts()
+		facts.Hostname = nodeadm.NodeName(s.root)
+		s.mu.Lock()
+		s.role = config
+		s.mu.Unlock()
+		return disk.Join(s.root, disk.EKS, facts)
+	})
+}
+
 // join starts container runtime and kubelet. A disk with neither a bootstrap nor a credential never joins.
 func (s *session) join() error {
-	if _, joined := disk.Joined(s.root); !joined {
+	profile, joined := disk.Joined(s.root)
+	if !joined {
 		return errors.New("there is no kubelet with a credential on its disk, and nothing in its recipe bootstraps one")
 	}
 	s.mu.Lock()
-	s.name = strings.ToLower(disk.Hostname(s.root))
+	if s.name = strings.ToLower(disk.Hostname(s.root)); profile == disk.EKS {
+		s.name = nodeadm.NodeName(s.root)
+	}
 	s.mu.Unlock()
 	if err := s.units.Set(containerdUnit, true); err != nil {
 		return err
@@ -293,12 +321,21 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 
 // client is what the machine's credential gives its kubelet; nil where nodes share one.
 func (s *session) client() (kubernetes.Interface, error) {
-	if profile, _ := disk.Joined(s.root); s.root == "" || profile != disk.Bootstrap || !s.machine.fleet.config.Kubeadm {
+	profile, _ := disk.Joined(s.root)
+	s.mu.Lock()
+	config := s.role
+	s.mu.Unlock()
+	switch {
+	case s.root != "" && profile == disk.EKS && config == nil:
+		return nil, errors.New("the kubelet has no credential: nodeadm has not given its instance a role")
+	case s.root != "" && profile == disk.EKS:
+	case s.root == "" || profile != disk.Bootstrap || !s.machine.fleet.config.Kubeadm:
 		return nil, nil
-	}
-	config, err := kubeadm.Config(s.root)
-	if err != nil {
-		return nil, fmt.Errorf("the kubelet's credential: %w", err)
+	default:
+		var err error
+		if config, err = kubeadm.Config(s.root); err != nil {
+			return nil, fmt.Errorf("the kubelet's credential: %w", err)
+		}
 	}
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	return kubernetes.NewForConfig(config)

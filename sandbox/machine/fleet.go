@@ -42,6 +42,9 @@ type Config struct {
 	// takes an API server and a controller manager that let them; without it their credentials are made up, and all
 	// nodes share Client.
 	Kubeadm bool
+	// Nodeadm does for a machine, whose disk is at root, what nodeadm does at each boot, and returns how its kubelet reaches the API
+	// server and as whom. Machines whose disk has nodeadm do not join without it.
+	Nodeadm func(ctx context.Context, root, instance string) (*rest.Config, error)
 	// KeepNodes leaves the Node of a machine that is terminated where it is, as in a cluster without its cloud's node
 	// lifecycle controller. Otherwise the Node goes with its machine.
 	KeepNodes bool

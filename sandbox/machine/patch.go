@@ -35,7 +35,7 @@ type PatchOptions struct {
 	NoReboot bool
 }
 
-var usualUpdates = []string{"curl", "libssl3", "linux-image-aws", "linux-image-azure", "moby-containerd", "openssl", "systemd"}
+var usualUpdates = []string{"curl", "libssl3", "containerd", "kernel", "linux-image-aws", "linux-image-azure", "moby-containerd", "openssl", "systemd"}
 
 // Patch does step 1 to a machine: it installs updates, and reboots in order. It returns once the node is
 // Ready again, or the context ends.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
@@ -53,6 +55,8 @@ type session struct {
 	kubelet *kubelet.Kubelet
 	// machineID and name that this boot took from the disk; empty before.
 	machineID, name string
+	// role is how the kubelet reaches the API server where nodeadm joins the node; nil elsewhere.
+	role *rest.Config
 }
 
 func newSession(m *machine) (*session, error) {

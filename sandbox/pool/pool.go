@@ -52,8 +52,8 @@ type Spec struct {
 	Max int `json:"max"`
 	// Generation of Hyper-V: "V1" or "V2".
 	Generation string `json:"generation"`
-	// Profile is how nodes join: "static" with a credential from the recipe, "bootstrap" with their own; empty is what
-	// most do in the cloud.
+	// Profile is how nodes join: "static" with a credential from the recipe, "bootstrap" with their own, "eks" by their
+	// instance's role; empty is what most do in the cloud.
 	Profile string `json:"profile"`
 	// TokenTTL is how long the bootstrap token in the recipe of a pool of the profile bootstrap is good for, on the
 	// wall's clock, from when the pool is made; 0 is for ever.
@@ -88,7 +88,7 @@ var options = []option{
 	{"nodes", "how many it starts with (3)", number(func(s *Spec) *int { return &s.Nodes })},
 	{"max", "its autoscaler's maximum, 0 for none (10)", number(func(s *Spec) *int { return &s.Max })},
 	{"generation", "Hyper-V generation: V1 or V2 (V2)", oneOf(func(s *Spec) *string { return &s.Generation }, "V1", "V2")},
-	{"profile", "how nodes join: static, which is Azure's alone, or bootstrap (static on Azure)", oneOf(func(s *Spec) *string { return &s.Profile }, "static", "bootstrap")},
+	{"profile", "how nodes join: static (Azure), bootstrap, or eks (AWS); default static on Azure, bootstrap on AWS", oneOf(func(s *Spec) *string { return &s.Profile }, "static", "bootstrap", "eks")},
 	{"token-ttl", "how long the recipe's bootstrap token lives, by the wall's clock (for ever)", length(func(s *Spec) *time.Duration { return &s.TokenTTL })},
 	{"upgrade-policy", "Manual, Automatic or Rolling (Manual)", oneOf(func(s *Spec) *string { return &s.UpgradePolicy }, "Manual", "Automatic", "Rolling")},
 	{"os-upgrade", "automatic OS image upgrades", truth(func(s *Spec) *bool { return &s.OSUpgrade })},
@@ -156,10 +156,13 @@ func (s Spec) On(cloud Cloud) (Spec, error) {
 	if s.Profile == "" {
 		s.Profile = map[Cloud]string{Azure: "static", AWS: "bootstrap"}[cloud]
 	}
-	if s.TokenTTL > 0 && s.Profile == "static" {
+	if s.TokenTTL > 0 && s.Profile != "bootstrap" {
 		return s, fmt.Errorf("pool %s: token-ttl=%s wants profile=bootstrap: other nodes join without a token", s.Name, s.TokenTTL)
 	}
 	if cloud == Azure {
+		if s.Profile == "eks" {
+			return s, fmt.Errorf("pool %s: profile=eks is for AWS alone: leave it out, or use --cloud %s", s.Name, AWS)
+		}
 		return s, nil
 	}
 	for _, azures := range []struct {

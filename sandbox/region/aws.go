@@ -49,7 +49,11 @@ var _ Region = (*AWS)(nil)
 const (
 	ubuntu       = "ami-0a1b2c3d4e5f60718"
 	canonical    = "099720109477"
+	eks          = "ami-0b2c3d4e5f607181a"
+	amazon       = "602401143452"
 	instanceType = "m6i.large"
+	// NodeRole is what instances of EKS pools have, by its name.
+	NodeRole = "sandbox-nodes"
 )
 
 // NewAWS opens it on the state that the directory holds.
@@ -59,7 +63,9 @@ func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 		Dir: c.Dir, Clock: c.Clock, Fleet: c.Fleet, Account: account.ID, Region: account.Region,
 		Users: []aws.User{{Name: "kamino", KeyID: account.KeyID, Secret: account.Secret}},
 		Images: []aws.Platform{{ID: ubuntu, Name: "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20241002", Owner: canonical,
-			Content: "ec2:canonical:ubuntu-jammy-22.04-amd64:20241002", RootDevice: "/dev/sda1", Size: 30}},
+			Content: "ec2:canonical:ubuntu-jammy-22.04-amd64:20241002", RootDevice: "/dev/sda1", Size: 30},
+			{ID: eks, Name: "amazon-eks-node-al2023-x86_64-standard-1.37-v20251120", Owner: amazon, Content: "ec2:amazon:eks-al2023-x86_64-standard:20251120"}},
+		Roles:      []aws.Role{{Name: NodeRole}},
 		Registered: c.Fleet.Published,
 		Subnets:    subnets(account.Region),
 		Latencies:  o.Latencies, Throttle: o.Throttle, Lag: o.Lag, Certificate: c.Certificate,
@@ -101,10 +107,7 @@ func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) err
 	}
 	_, err := a.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: sdk.String(name),
-		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
-			ImageId: sdk.String(ubuntu), InstanceType: instanceType, UserData: sdk.String(base64.StdEncoding.EncodeToString([]byte(userData))),
-			MetadataOptions: &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: ec2types.LaunchTemplateHttpTokensStateRequired},
-		},
+		LaunchTemplateData: template(spec, userData),
 	})
 	if err != nil && !is(err, "InvalidLaunchTemplateName.AlreadyExistsException") {
 		return inShort(err)
@@ -131,6 +134,33 @@ func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) err
 		return err == nil && !slices.ContainsFunc(g.Instances, func(i astypes.Instance) bool { return i.LifecycleState != astypes.LifecycleStateInService }) &&
 			len(g.Instances) == spec.Nodes, err
 	})
+}
+
+// template of a pool's instances.
+func template(spec pool.Spec, userData string) *ec2types.RequestLaunchTemplateData {
+	t := &ec2types.RequestLaunchTemplateData{
+		ImageId: sdk.String(ubuntu), InstanceType: instanceType, UserData: sdk.String(base64.StdEncoding.EncodeToString([]byte(userData))),
+		MetadataOptions: &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: ec2types.LaunchTemplateHttpTokensStateRequired},
+	}
+	if spec.Profile == "eks" {
+		t.ImageId = sdk.String(eks)
+		t.IamInstanceProfile = &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: sdk.String(NodeRole)}
+	}
+	return t
+}
+
+// NodeName of an instance, as EKS calls it: its private DNS name.
+func (a *AWS) NodeName(ctx context.Context, instance string) (string, error) {
+	out, err := a.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{instance}})
+	if err != nil {
+		return "", inShort(err)
+	}
+	for _, r := range out.Reservations {
+		for _, i := range r.Instances {
+			return sdk.ToString(i.PrivateDnsName), nil
+		}
+	}
+	return "", fmt.Errorf("there is no instance %s", instance)
 }
 
 // lookEvery is how often something is looked at that is being done.

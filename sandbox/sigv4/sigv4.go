@@ -31,6 +31,8 @@ type Scope struct {
 	Token     string
 	Stamp     time.Time
 	signature string
+	// presigned: the signature is in the query, so that whoever has the address can send the request.
+	presigned bool
 }
 
 // Reason is why a request is not accepted.
@@ -55,8 +57,19 @@ func refuse(reason Reason, format string, args ...any) error {
 	return &Error{reason, fmt.Sprintf(format, args...)}
 }
 
-// Read reads what a request's Authorization header says of its signature.
+// Read reads what a request says of its signature, in its Authorization header or in its query.
 func Read(r *http.Request) (Scope, error) {
+	if query := r.URL.Query(); query.Has(inQuery + "Signature") {
+		s, err := read(query.Get, func(field string) string { return query.Get(inQuery + field) })
+		s.presigned = true
+		if err == nil && query.Get(inQuery+"Algorithm") != algorithm {
+			err = refuse(Malformed, "Unsupported AWS 'algorithm' in the query: %q.", query.Get(inQuery+"Algorithm"))
+		}
+		if err != nil {
+			return s, err
+		}
+		return s, s.covers(r)
+	}
 	header := r.Header.Get("Authorization")
 	if header == "" {
 		return Scope{}, refuse(Missing, "Request is missing Authentication Token")
@@ -70,25 +83,40 @@ func Read(r *http.Request) (Scope, error) {
 		name, value, _ := strings.Cut(strings.TrimSpace(field), "=")
 		fields[name] = value
 	}
-	parts := strings.Split(fields["Credential"], "/")
-	if len(parts) != 5 || parts[4] != "aws4_request" || fields["Signature"] == "" || fields["SignedHeaders"] == "" {
-		return Scope{}, refuse(Malformed, "Authorization header requires 'Credential', 'Signature' and 'SignedHeaders' parameters.")
-	}
-	stamp, err := time.Parse(stampForm, r.Header.Get("X-Amz-Date"))
+	s, err := read(r.Header.Get, func(field string) string { return fields[field] })
 	if err != nil {
-		return Scope{}, refuse(Malformed, "Authorization header requires existence of a 'X-Amz-Date' header of the form %s.", stampForm)
-	}
-	s := Scope{KeyID: parts[0], Day: parts[1], Region: parts[2], Service: parts[3], Headers: strings.Split(fields["SignedHeaders"], ";"),
-		Token: r.Header.Get("X-Amz-Security-Token"), Stamp: stamp, signature: fields["Signature"]}
-	if s.Day != stamp.Format("20060102") {
-		return Scope{}, refuse(Malformed, "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '%s' != '%s'.", s.Day, stamp.Format("20060102"))
+		return s, err
 	}
 	return s, s.covers(r)
 }
 
+// inQuery is what the parameters of a presigned request begin with.
+const inQuery = "X-Amz-"
+
+// read reads a signature from its fields, and the stamp and the token that stand beside it.
+func read(beside, fields func(string) string) (Scope, error) {
+	parts := strings.Split(fields("Credential"), "/")
+	if len(parts) != 5 || parts[4] != "aws4_request" || fields("Signature") == "" || fields("SignedHeaders") == "" {
+		return Scope{}, refuse(Malformed, "Authorization header requires 'Credential', 'Signature' and 'SignedHeaders' parameters.")
+	}
+	stamp, err := time.Parse(stampForm, beside("X-Amz-Date"))
+	if err != nil {
+		return Scope{}, refuse(Malformed, "Authorization header requires existence of a 'X-Amz-Date' header of the form %s.", stampForm)
+	}
+	s := Scope{KeyID: parts[0], Day: parts[1], Region: parts[2], Service: parts[3], Headers: strings.Split(fields("SignedHeaders"), ";"),
+		Token: beside("X-Amz-Security-Token"), Stamp: stamp, signature: fields("Signature")}
+	if s.Day != stamp.Format("20060102") {
+		return Scope{}, refuse(Malformed, "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '%s' != '%s'.", s.Day, stamp.Format("20060102"))
+	}
+	return s, nil
+}
+
 // covers checks that what a request is about is part of what is signed.
 func (s Scope) covers(r *http.Request) error {
-	must := []string{"host", "x-amz-date"}
+	must := []string{"host"}
+	if !s.presigned {
+		must = append(must, "x-amz-date")
+	}
 	for name := range r.Header {
 		if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-amz-") {
 			must = append(must, lower)
@@ -134,11 +162,19 @@ func (s Scope) canonical(r *http.Request, body []byte) string {
 	if path == "" {
 		path = "/"
 	}
-	lines := []string{r.Method, escape(path, true), canonicalQuery(r.URL.Query())}
+	lines := []string{r.Method, escape(path, true), canonicalQuery(s.signed(r.URL.Query()))}
 	for _, name := range s.Headers {
 		lines = append(lines, name+":"+headerValue(r, name))
 	}
 	return strings.Join(append(lines, "", strings.Join(s.Headers, ";"), digest(body)), "\n")
+}
+
+// signed is the query without what was added when all else was signed.
+func (s Scope) signed(query url.Values) url.Values {
+	if s.presigned {
+		query.Del(inQuery + "Signature")
+	}
+	return query
 }
 
 func headerValue(r *http.Request, name string) string {

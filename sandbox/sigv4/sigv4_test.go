@@ -76,6 +76,65 @@ func TestWhatTheSDKSignsIsAccepted(t *testing.T) {
 	}
 }
 
+// TestWhatTheSDKPresignsIsAccepted: whoever has the address may send the request, but no other, and not for ever.
+func TestWhatTheSDKPresignsIsAccepted(t *testing.T) {
+	presigned := func(credentials aws.Credentials) *http.Request {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://sts.example/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-K8s-Aws-Id", "sandbox")
+		sum := sha256.Sum256(nil)
+		address, headers, err := signer.NewSigner().PresignHTTP(t.Context(), credentials, r, hex.EncodeToString(sum[:]), "sts", "us-east-1", noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err = http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody); err != nil {
+			t.Fatal(err)
+		}
+		r.Header = headers
+		r.Host = r.URL.Host
+		return r
+	}
+	for name, c := range map[string]struct {
+		credentials aws.Credentials
+		secret      string
+		change      func(*http.Request)
+		at          time.Time
+		want        Reason
+	}{
+		"as it was":         {at: noon.Add(14 * time.Minute)},
+		"a session's":       {credentials: aws.Credentials{SessionToken: "a token"}, at: noon},
+		"another secret":    {secret: "other", at: noon, want: Mismatch},
+		"another parameter": {change: func(r *http.Request) { r.URL.RawQuery += "&DurationSeconds=900" }, at: noon, want: Mismatch},
+		"another header":    {change: func(r *http.Request) { r.Header.Set("X-K8s-Aws-Id", "other") }, at: noon, want: Mismatch},
+		"too late":          {at: noon.Add(16 * time.Minute), want: Expired},
+		"another algorithm": {change: func(r *http.Request) {
+			r.URL.RawQuery = strings.Replace(r.URL.RawQuery, algorithm, "AWS4-ECDSA-P256-SHA256", 1)
+		}, at: noon, want: Malformed},
+		"no stamp": {change: func(r *http.Request) { r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "X-Amz-Date", "Date", 1) }, at: noon, want: Malformed},
+	} {
+		c.credentials.AccessKeyID, c.credentials.SecretAccessKey = keyID, secret
+		r := presigned(c.credentials)
+		if c.change != nil {
+			c.change(r)
+		}
+		if c.secret == "" {
+			c.secret = secret
+		}
+		err := verify(t, r, c.secret, c.at)
+		var refused *Error
+		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &refused) || refused.Reason != c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if c.want == "" {
+			if scope, err := Read(r); err != nil || scope.KeyID != keyID || scope.Token != c.credentials.SessionToken || scope.Service != "sts" {
+				t.Errorf("%s: scope is %+v, %v", name, scope, err)
+			}
+		}
+	}
+}
+
 func TestWhatWasChangedIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*http.Request)

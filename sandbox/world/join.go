@@ -32,6 +32,8 @@ func (w *World) customData(ctx context.Context, spec pool.Spec) (string, error) 
 	switch {
 	case spec.Light:
 		return "", nil
+	case disk.Profile(spec.Profile) == disk.EKS:
+		return w.eksCluster().UserData()
 	case disk.Profile(spec.Profile) != disk.Bootstrap:
 		return disk.CustomData(disk.Static), nil
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,7 +84,11 @@ type World struct {
 	kube    kubernetes.Interface
 	nodes   *nodeWatch
 	servers site.Servers
-	since   time.Time
+	// webhook is what asks the authenticator. simulated is closed when there is a cloud, and with it an authenticator.
+	webhook       string
+	authenticator http.Handler
+	simulated     chan struct{}
+	since         time.Time
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -102,13 +107,13 @@ var ErrAskedToEnd = errors.New("the sandbox was asked to end before it was ready
 // Start starts a sandbox and returns when all its nodes are Ready. On an error nothing is left running. A
 // process can start one in its life. The context bounds the start, not the sandbox's life.
 func Start(ctx context.Context, o Options) (*World, error) {
-	w := &World{options: o.withDefaults(), since: time.Now(), asked: make(chan struct{}), lost: make(chan error, 8)}
+	w := &World{options: o.withDefaults(), since: time.Now(), asked: make(chan struct{}), simulated: make(chan struct{}), lost: make(chan error, 8)}
 	w.clock = clock.Clock{Scale: w.options.TimeScale, Calendar: w.options.Calendar}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	ctx, started := w.untilTrouble(ctx)
 	defer started()
 	for _, step := range []func(context.Context) error{
-		w.openSite, w.startControlPlane, w.startMachines, w.startCloud, w.writeFiles, w.makePools, w.startControl, w.awaitNodes,
+		w.openSite, w.startAuthenticator, w.startControlPlane, w.startMachines, w.startCloud, w.writeFiles, w.makePools, w.startControl, w.awaitNodes,
 	} {
 		if err := step(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
@@ -255,7 +260,7 @@ func (w *World) startControlPlane(ctx context.Context) error {
 	}
 	w.plane, err = controlplane.Start(ctx, controlplane.Options{
 		Dir: w.site.Path("control-plane"), Authority: ca, Port: either(w.options.APIPort, w.site.APIPort),
-		Join: true, NodeGrace: w.nodeGrace(), EvictAfter: max(w.clock.Real(5*time.Minute), 10*time.Second).Round(time.Second),
+		Join: true, Webhook: w.webhook, NodeGrace: w.nodeGrace(), EvictAfter: max(w.clock.Real(5*time.Minute), 10*time.Second).Round(time.Second),
 	})
 	if err != nil {
 		return fmt.Errorf("control plane: %w", err)
@@ -303,6 +308,9 @@ func (w *World) startMachines(ctx context.Context) error {
 	config := machine.Config{
 		Dir: w.site.Path("machines"), Clock: w.clock, Client: w.kube, RESTConfig: w.plane.Admin(),
 		Latencies: w.options.Machines, Region: w.location(), Kubeadm: true, KeepNodes: w.options.KeepNodes, Log: logger,
+	}
+	if w.site.Cloud == pool.AWS {
+		config.Nodeadm = w.nodeadm
 	}
 	if w.options.Kamino != "" {
 		path, err := program(w.options.Kamino)

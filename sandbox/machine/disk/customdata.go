@@ -60,11 +60,14 @@ type OrderedFile struct {
 	Mode          fs.FileMode
 }
 
-// ReadOrders reads a customData. An empty one, and a cloud-config that orders nothing, ask for nothing.
+// NodeConfig is in the user data that nodeadm reads. cloud-init knows no such part, and leaves it alone.
+const NodeConfig = "apiVersion: node.eks.aws/v1alpha1"
+
+// ReadOrders reads a customData. An empty one, a cloud-config that orders nothing, and what is for nodeadm ask for nothing.
 // Commands, and scripts of any kind, bootstrap the node; with "kubeadm join" in them by that profile.
 func ReadOrders(customData string) (Orders, error) {
 	text := strings.TrimSpace(customData)
-	if text == "" {
+	if text == "" || strings.Contains(text, NodeConfig) {
 		return Orders{}, nil
 	}
 	if !strings.HasPrefix(text, "#cloud-config") {

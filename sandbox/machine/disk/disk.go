@@ -26,6 +26,8 @@ const (
 	Static Profile = "static"
 	// Bootstrap: each node joins with a credential of its own (kubeadm).
 	Bootstrap Profile = "bootstrap"
+	// EKS: nodeadm sets the node up at each boot, and it joins by its instance's role.
+	EKS Profile = "eks"
 )
 
 // Facts are what the layout's templates are filled with. Empty fields get a default or a random value;
@@ -51,11 +53,9 @@ type Facts struct {
 
 // Defaults of Facts: the release that a generic image holds before anybody patched it.
 const (
-	DefaultKernel  = kernelRelease + "azure"
+	DefaultKernel  = "5.15.0-1071-azure"
 	DefaultKubelet = "v1.37.1"
 )
-
-const kernelRelease = "5.15.0-1071-"
 
 // Complete fills what is empty: ids at random, versions with the defaults above.
 func (f Facts) Complete() Facts {
@@ -67,7 +67,7 @@ func (f Facts) Complete() Facts {
 	if f.Platform == "" {
 		f.Platform = OnAzure
 	}
-	setDefault(&f.Kernel, func() string { return kernelRelease + f.Platform.Kernel() })
+	setDefault(&f.Kernel, func() string { return f.Platform.Release() })
 	setDefault(&f.Kubelet, func() string { return DefaultKubelet })
 	if f.Now.IsZero() {
 		f.Now = time.Now().UTC()

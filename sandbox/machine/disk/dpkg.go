@@ -10,11 +10,17 @@ import (
 	"strings"
 )
 
-const dpkgStatus = "var/lib/dpkg/status"
+// packagesPath is where the system keeps what is installed.
+func packagesPath(root string) string {
+	if platformOn(root) == OnEKS {
+		return filepath.Join(root, "var/lib/rpm/packages")
+	}
+	return filepath.Join(root, "var/lib/dpkg/status")
+}
 
 // Packages reads the names and versions of the installed packages.
 func Packages(root string) (map[string]string, error) {
-	text, err := os.ReadFile(filepath.Join(root, dpkgStatus))
+	text, err := os.ReadFile(packagesPath(root))
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +56,7 @@ func SetPackages(root string, versions map[string]string) error {
 	for _, name := range names {
 		fmt.Fprintf(&out, "Package: %s\nStatus: install ok installed\nArchitecture: amd64\nVersion: %s\n\n", name, packages[name])
 	}
-	path := filepath.Join(root, dpkgStatus)
+	path := packagesPath(root)
 	if err := os.WriteFile(path+"-new", []byte(out.String()), 0o644); err != nil {
 		return err
 	}
@@ -72,9 +78,10 @@ func NextVersion(version string) string {
 	return version[:at[2]] + strconv.Itoa(number+1) + version[at[4]:]
 }
 
-var kernelABI = regexp.MustCompile(`^(.*-)(\d+)(-.*)$`)
+var kernelABI = regexp.MustCompile(`^(.*[-.])(\d+)([-.][a-z].*)$`)
 
-// NextKernel is the release of the kernel that follows: "5.15.0-1071-azure" gives "5.15.0-1072-azure".
+// NextKernel is the release of the kernel that follows: "5.15.0-1071-azure" gives "5.15.0-1072-azure",
+// "6.1.156-177.286.amzn2023.x86_64" the one with 287.
 func NextKernel(release string) string {
 	at := kernelABI.FindStringSubmatch(release)
 	if at == nil {

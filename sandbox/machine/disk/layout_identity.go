@@ -54,15 +54,15 @@ var newInstance = table{
 	{"var/lib/cloud/instances/{{.VMID}}/cloud-config.txt", 0o600, "{{.CustomData}}"},
 	{"var/lib/cloud/instances/{{.VMID}}/vendor-data.txt", 0o600, ""},
 	{"var/lib/cloud/instances/{{.VMID}}/obj.pkl", 0o400, "{{raw 64}}"},
-	{"var/lib/cloud/instances/{{.VMID}}/datasource", 0o644, "DataSource{{.Platform}}: {{.Platform.Seed}}\n"},
+	{"var/lib/cloud/instances/{{.VMID}}/datasource", 0o644, "{{.Platform.Source}}: {{.Platform.Seed}}\n"},
 	{"var/lib/cloud/instances/{{.VMID}}/sem/config_ssh", 0o644, "{{rfc3339 .Now}}\n"},
 	{"var/lib/cloud/instances/{{.VMID}}/sem/config_scripts_user", 0o644, "{{rfc3339 .Now}}\n"},
 	{"var/lib/cloud/sem/config_scripts_per_once.once", 0o644, "{{rfc3339 .Now}}\n"},
-	{"var/lib/cloud/data/status.json", 0o644, `{"v1":{"datasource":"DataSource{{.Platform}}","stage":null}}` + "\n"},
+	{"var/lib/cloud/data/status.json", 0o644, `{"v1":{"datasource":"{{.Platform.Source}}","stage":null}}` + "\n"},
 	{"var/lib/cloud/data/result.json", 0o644, `{"v1":{"datasource":"{{.Platform.Seed}}","errors":[]}}` + "\n"},
 	{"var/lib/cloud/seed/", 0o755, ""},
 	{"var/log/cloud-init.log", 0o640, "{{rfc3339 .Now}} main.py[DEBUG]: instance-id {{.VMID}}\n"},
-	{"var/log/cloud-init-output.log", 0o640, "Cloud-init finished. Datasource DataSource{{.Platform}}.\n"},
+	{"var/log/cloud-init-output.log", 0o640, "Cloud-init finished. Datasource {{.Platform.Source}}.\n"},
 	{"etc/netplan/50-cloud-init.yaml", 0o600, `network:
   version: 2
   ethernets:

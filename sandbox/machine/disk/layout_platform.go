@@ -19,7 +19,6 @@ var platform = table{
 
 	{"etc/machine-id", 0o644, ""},
 	{"var/lib/dbus/machine-id", 0, "-> /etc/machine-id"},
-	{"etc/os-release", 0o644, osRelease},
 	{"etc/hosts", 0o644, "127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n"},
 	{"etc/fstab", 0o644, "LABEL=cloudimg-rootfs / ext4 discard,errors=remount-ro 0 1\nLABEL=UEFI /boot/efi vfat umask=0077 0 1\n"},
 	{"etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\nsshd:x:109:65534::/run/sshd:/usr/sbin/nologin\nsyslog:x:104:111::/home/syslog:/usr/sbin/nologin\n"},
@@ -38,11 +37,8 @@ var platform = table{
 	{"boot/vmlinuz-{{.Kernel}}", 0o600, "Linux {{.Kernel}}\n"},
 	{"boot/initrd.img-{{.Kernel}}", 0o600, "initrd of {{.Kernel}}\n"},
 	{"boot/vmlinuz", 0, "-> vmlinuz-{{.Kernel}}"},
-	{"boot/efi/EFI/ubuntu/grub.cfg", 0o644, "search.fs_label cloudimg-rootfs root\n"},
 	{"lib/modules/{{.Kernel}}/modules.dep", 0o644, ""},
 
-	{"var/lib/dpkg/status", 0o644, dpkgPlatform},
-	{"var/lib/dpkg/lock", 0o640, ""},
 	{"var/lib/cloud/", 0o755, ""},
 	{"var/lib/dhcp/", 0o755, ""},
 	{"var/lib/systemd/timers/", 0o755, ""},
@@ -54,17 +50,18 @@ var platform = table{
 
 // platforms are what is each platform's alone.
 var platforms = map[Platform]table{
-	OnAzure: {
+	OnAzure: append(table{
 		{"etc/cloud/cloud.cfg.d/90-azure.cfg", 0o644, "datasource_list: [ Azure ]\n"},
 		{"etc/waagent.conf", 0o644, "Provisioning.Agent=cloud-init\nResourceDisk.Format=n\nAutoUpdate.Enabled=y\n"},
 		{"var/lib/waagent/WALinuxAgent-2.9.1.1/bin/WALinuxAgent-2.9.1.1-py3.8.egg", 0o644, "the Azure Linux agent, 2.9.1.1\n"},
 		{"var/lib/waagent/WALinuxAgent-2.9.1.1/HandlerManifest.json", 0o644, `[{"version":1.0,"handlerManifest":{"enableCommand":"python -u bin/WALinuxAgent-2.9.1.1-py3.8.egg -run-exthandlers"}}]` + "\n"},
-	},
-	OnEC2: {
+	}, ubuntu...),
+	OnEC2: append(table{
 		{"etc/cloud/cloud.cfg.d/90-ec2.cfg", 0o644, "datasource_list: [ Ec2, None ]\n"},
 		{"usr/share/ec2-instance-connect/eic_curl_authorized_keys", 0o755, "#!/bin/sh\n# Asks the metadata service for the keys of who logs in.\n"},
 		{"var/lib/amazon/", 0o755, ""},
-	},
+	}, ubuntu...),
+	OnEKS: amazonLinux,
 }
 
 const osRelease = `PRETTY_NAME="Ubuntu 22.04.5 LTS"

@@ -172,14 +172,27 @@ func InstallNode(root string, facts Facts) error {
 	return SetPackages(root, nodePackages)
 }
 
+// kubeletOf a disk is the path of its program; empty if there is none.
+func kubeletOf(root string) string {
+	for _, name := range []string{"usr/local/bin/kubelet", "usr/bin/kubelet"} {
+		if path := filepath.Join(root, name); exists(path) {
+			return path
+		}
+	}
+	return ""
+}
+
 // Installed tells whether InstallNode's work is on the disk.
 func Installed(root string) bool {
-	return exists(filepath.Join(root, "usr/local/bin/kubelet")) && exists(filepath.Join(root, "usr/bin/containerd"))
+	return kubeletOf(root) != "" && exists(filepath.Join(root, "usr/bin/containerd"))
 }
 
 // Join gives the node its way into the cluster. What is there is kept, a credential that a cluster has signed among it.
 func Join(root string, profile Profile, facts Facts) error {
-	if profile != Bootstrap {
+	switch profile {
+	case EKS:
+		return joinEKS.write(root, facts)
+	case Static:
 		return joinStatic.write(root, facts)
 	}
 	if !exists(filepath.Join(root, "etc/kubernetes/kubelet.conf")) {
@@ -196,8 +209,10 @@ func Joined(root string) (Profile, bool) {
 		Static: {"var/lib/kubelet/kubeconfig", "etc/kubernetes/certs/client.crt", "etc/kubernetes/certs/client.key", "etc/kubernetes/certs/ca.crt"},
 		// The link and what it leads to.
 		Bootstrap: {"etc/kubernetes/kubelet.conf", "var/lib/kubelet/config.yaml", "var/lib/kubelet/pki/kubelet-client-current.pem"},
+		// None of it is a credential.
+		EKS: {"etc/eks/kubelet/environment", "etc/kubernetes/kubelet/config.json", "var/lib/kubelet/kubeconfig", "etc/kubernetes/pki/ca.crt"},
 	}
-	for _, profile := range []Profile{Static, Bootstrap} {
+	for _, profile := range []Profile{Static, Bootstrap, EKS} {
 		complete := Installed(root)
 		for _, path := range ways[profile] {
 			info, err := os.Stat(filepath.Join(root, path))
@@ -288,7 +303,7 @@ func OSImage(root string) string {
 
 // KubeletVersion is the version of the kubelet on this disk, with its "v"; empty if there is none.
 func KubeletVersion(root string) string {
-	_, version, _ := strings.Cut(readLine(filepath.Join(root, "usr/local/bin/kubelet")), " ")
+	_, version, _ := strings.Cut(readLine(kubeletOf(root)), " ")
 	return version
 }
 

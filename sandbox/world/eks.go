@@ -1,0 +1,98 @@
+package world
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"os"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kamino-dev/kamino/sandbox/authority"
+	"github.com/kamino-dev/kamino/sandbox/machine/nodeadm"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/region"
+	"github.com/kamino-dev/kamino/sandbox/web"
+)
+
+// How nodes of the profile eks come in: by their instance's role, which the API server asks an authenticator about.
+
+// clusterName of a sandbox, as EKS knows it.
+const clusterName = "sandbox"
+
+func (w *World) eksCluster() nodeadm.Cluster {
+	return nodeadm.Cluster{Name: clusterName, Endpoint: w.plane.URL(), Authority: w.servers.CA, CIDR: "10.0.0.0/24"}
+}
+
+// startAuthenticator serves what the API server asks about tokens that it does not know, where the cloud is AWS. It comes before
+// the API server, which is told its address, and knows nobody until there is a cloud to ask.
+func (w *World) startAuthenticator(context.Context) error {
+	if w.site.Cloud != pool.AWS {
+		return nil
+	}
+	ca, err := authority.Open(w.site.Path("pki"))
+	if err != nil {
+		return err
+	}
+	pair, err := ca.Issue("authenticator", authority.Subject{Name: "authenticator", Hosts: []string{"127.0.0.1"}})
+	if err != nil {
+		return err
+	}
+	certificate, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
+	if err != nil {
+		return err
+	}
+	listener, err := listen("the authenticator", 0)
+	if err != nil {
+		return err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["authenticator"] = &clientcmdapi.Cluster{Server: "https://" + listener.Addr().String(), CertificateAuthorityData: ca.CertPEM()}
+	config.Contexts["authenticator"] = &clientcmdapi.Context{Cluster: "authenticator"}
+	config.CurrentContext = "authenticator"
+	text, err := clientcmd.Write(*config)
+	if err == nil {
+		w.webhook = w.site.Path("authenticator.yaml")
+		err = os.WriteFile(w.webhook, text, 0o600)
+	}
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	w.serve("the authenticator", func() error {
+		return web.Serve(w.ctx, listener, http.HandlerFunc(w.authenticate), certificate)
+	})
+	return nil
+}
+
+// authenticate answers the API server once there is a cloud.
+func (w *World) authenticate(rw http.ResponseWriter, r *http.Request) {
+	select {
+	case <-w.simulated:
+		w.authenticator.ServeHTTP(rw, r)
+	default:
+		http.Error(rw, "the simulated cloud has not started yet", http.StatusServiceUnavailable)
+	}
+}
+
+// authenticateNodes makes the authenticator, where the cloud is AWS.
+func (w *World) authenticateNodes() error {
+	if w.site.Cloud != pool.AWS {
+		return nil
+	}
+	client, err := w.servers.Client()
+	w.authenticator = &nodeadm.Authenticator{Cluster: clusterName, Role: region.NodeRole, STS: w.servers.Cloud, Client: client, Name: w.AWS().NodeName}
+	return err
+}
+
+// nodeadm does its work on a machine. Machines boot again before their cloud is there, and wait for it.
+func (w *World) nodeadm(ctx context.Context, root, instance string) (*rest.Config, error) {
+	select {
+	case <-w.simulated:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return nodeadm.Init(ctx, root, w.AWS().MetadataHandler(instance, region.NodeRole), w.servers.Cloud)
+}
