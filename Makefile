@@ -56,7 +56,7 @@ demo: build ## Tell the whole story in a terminal: a pool, a capture, and the co
 
 .PHONY: demo-kubeadm
 demo-kubeadm: build ## The same with nodes of kubeadm's, which join by themselves: the donor does not return.
-	@$(BIN)/kamino-sandbox demo --kubeadm --kamino $(BIN)/kamino
+	@$(BIN)/kamino-sandbox demo --kubeadm --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-rollback
 demo-rollback: build ## Let a bad image through, untried: its nodes do not join, and the pool goes back by itself.

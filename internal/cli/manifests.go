@@ -13,7 +13,7 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 		Use:   "manifests",
 		Short: "Print what a cluster needs for Kamino as YAML",
 		Long: `Print the definitions of Kamino's kinds, its namespace, its identities and their permissions. That is all that
-"kamino capture" needs. With --controller, the Deployment of the controller is printed too.`,
+"kamino capture" needs. With --controller, the Deployment of the controller is printed too. What the cloud must allow, --iam prints.`,
 		Example: `  # For use from a laptop
   kamino manifests | kubectl apply -f -
 
@@ -23,12 +23,12 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m.Namespace, m.GeneralizeNamespace = o.Namespace, o.GeneralizeNamespace
-			if m.CloudConfigSecret != "" {
+			if m.CloudConfigSecret != "" || m.IAM {
 				about, err := registry.All().Choose(o.Cloud, nil)
 				if err != nil {
 					return &ending{ExitUsage, err}
 				}
-				m.ConfigFile = about.ConfigFile
+				m.ConfigFile, m.Grant = about.ConfigFile, about.Grant
 			}
 			if err := manifest.Write(f.Out, m); err != nil {
 				return &ending{ExitUsage, err}
@@ -38,6 +38,7 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&m.Force, "force", false, "also give the right to delete any pod, for drains with force")
 	cmd.Flags().BoolVar(&m.RemoveDonors, "remove-donors", false, "also give the right to delete a Node, for donors that do not return")
+	cmd.Flags().BoolVar(&m.IAM, "iam", false, "print instead, in JSON, what the cloud's IAM must allow: an IAM policy, a role definition; needs --cloud")
 	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
 	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "image of the controller and of its generalize pods")
 	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,

@@ -24,6 +24,9 @@ type Description struct {
 	Classes []string
 	// Remedies for what no call of the contract says the remedy of.
 	Remedies Remedies
+	// Grant is what the cloud must allow a credential, as a document for its IAM in JSON: with the removal of donors or without.
+	// What stands in it in capitals is the reader's to fill in. nil if the cloud takes none.
+	Grant func(removal bool) ([]byte, error)
 	// OldDriver is the driver of data disks that was Kubernetes' own: how its volumes' names begin in a Node's status.
 	// Empty where there was none.
 	OldDriver string

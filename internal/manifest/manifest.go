@@ -42,6 +42,9 @@ type Options struct {
 	CloudConfigSecret string
 	// ConfigFile is the name of the cloud's configuration. Required with CloudConfigSecret.
 	ConfigFile string
+	// IAM writes Grant in place of all that: what the cloud must allow, with the removal of donors or without.
+	IAM   bool
+	Grant func(removal bool) ([]byte, error)
 	// NoAdmissionPolicy leaves the ValidatingAdmissionPolicy out, which API servers before 1.30 don't know.
 	NoAdmissionPolicy bool
 }
@@ -79,8 +82,18 @@ func eachCRD(do func(text []byte) error) error {
 	return nil
 }
 
-// Write writes everything as a YAML stream, in an order in which it can be applied.
+// Write writes everything as a YAML stream, in an order in which it can be applied; with IAM a document in JSON.
 func Write(w io.Writer, o Options) error {
+	if o.IAM {
+		if o.Grant == nil {
+			return fmt.Errorf("nothing is known of what this cloud's IAM takes: leave --iam out")
+		}
+		text, err := o.Grant(o.RemoveDonors)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%s\n", text)
+		}
+		return err
+	}
 	if o.Namespace == "" {
 		o.Namespace = v1alpha1.DefaultNamespace
 	}

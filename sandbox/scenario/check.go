@@ -49,6 +49,8 @@ func (s *story) everythingIsChecked(ctx context.Context) error {
 		checks = s.rollbackChecks()
 	case s.Kubeadm:
 		checks = s.leavingChecks()
+	case s.byRole():
+		checks = s.eksChecks()
 	}
 	for _, c := range checks {
 		err := c.holds(ctx)
@@ -177,7 +179,8 @@ func (s *story) identityIsItsOwn(context.Context) error {
 			return fmt.Errorf("it shares %s with %s", strings.Join(shared, ", "), who)
 		}
 	}
-	if s.clone.identity.hostname != s.clone.Node {
+	// A Node of EKS's has its instance's full name.
+	if name, _, _ := strings.Cut(s.clone.Node, "."); s.clone.identity.hostname != name {
 		return fmt.Errorf("its host name is %s, its node's %s", s.clone.identity.hostname, s.clone.Node)
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
 // identity is what tells a machine from all others, read from its disk.
@@ -36,9 +38,12 @@ func identify(root string) (identity, error) {
 		"etc/ssh/ssh_host_ed25519_key.pub": &id.hostKey,
 		"var/lib/cloud/data/instance-id":   &id.vmID,
 	}
-	if _, err := os.Stat(filepath.Join(root, credential)); err == nil {
+	switch profile, _ := disk.Joined(root); profile {
+	case disk.Bootstrap:
 		fields[credential], fields["var/lib/kubelet/pki/kubelet.crt"] = &id.credential, &id.serving
-	} else {
+	case disk.EKS:
+		fields["var/lib/kubelet/pki/kubelet-server-current.pem"] = &id.serving
+	case disk.Static:
 		fields["etc/kubernetes/certs/kubeletserver.crt"] = &id.serving
 	}
 	for path, field := range fields {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/world"
@@ -109,7 +110,7 @@ func (s *story) recipeIsKept(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := kubeadm.Find(string(is.CustomData)); err != nil {
+	if _, err := kubeadm.Find(string(is.CustomData)); err != nil && !strings.Contains(string(is.CustomData), disk.NodeConfig) {
 		return err
 	}
 	if string(is.CustomData) != string(was.CustomData) {

@@ -37,7 +37,7 @@ type Options struct {
 	// Out takes the story, Styled tells that it is a terminal that shows colours.
 	Out    *os.File
 	Styled bool
-	// Cloud that it is told of; empty means Azure. On AWS all nodes join by themselves.
+	// Cloud that it is told of; empty means Azure.
 	Cloud pool.Cloud
 	// Kubeadm tells the story of a pool whose nodes join by themselves, and whose donor does not return.
 	Kubeadm bool
@@ -91,7 +91,6 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Cloud == "" {
 		o.Cloud = pool.Azure
 	}
-	o.Kubeadm = o.Kubeadm || o.Cloud == pool.AWS && !o.Rollback
 	ctx, cancel := context.WithTimeoutCause(ctx, deadline, errors.New("the story takes too long: something hangs"))
 	defer cancel()
 	dir, err := os.MkdirTemp("", "kamino-demo-")
@@ -120,6 +119,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	return nil
 }
+
+// byRole tells that the story is of nodes that join by their instance's role.
+func (s *story) byRole() bool { return s.Cloud == pool.AWS && !s.Kubeadm && !s.Rollback }
 
 type chapter struct {
 	title string
@@ -158,8 +160,11 @@ func (s *story) clusterComesUp(ctx context.Context) (err error) {
 		Dir: filepath.Join(s.dir, "sandbox"), TimeScale: TimeScale, Kamino: s.Kamino, Binary: s.Sandbox, Cloud: s.Cloud, Azure: region.AzureOptions{Latencies: quickVersions},
 		Progress: func(text string) { s.tell.line("%s", text) },
 	}
-	if s.Kubeadm {
+	switch {
+	case s.Kubeadm:
 		options.Pools = []pool.Spec{kubeadmPool()}
+	case s.byRole():
+		options.Pools = []pool.Spec{eksPool()}
 	}
 	s.world, err = world.Start(ctx, options)
 	if err != nil {
@@ -188,7 +193,12 @@ func (s *story) nodeIsPatched(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.donor = machines[0].Node
+	for _, m := range machines {
+		if m.Node != s.generic.Node { // with which the copy is compared
+			s.donor = m.Node
+			break
+		}
+	}
 	return s.world.Patch(ctx, s.donor, control.Patch{Reboot: true}, s.tell.event)
 }
 

@@ -41,6 +41,7 @@ func Describe() cloud.Description {
 			return cloud.Join(disks, recipes), source, nil
 		},
 		Reasons: refusalReasons,
+		Grant:   policy,
 		Classes: []string{classRead, classWrite},
 		Remedies: cloud.Remedies{
 			Credential:  "see docs/aws.md, section Credentials: a role for the service account (IRSA or Pod Identity), an instance profile, or AWS_… variables",

@@ -249,7 +249,7 @@ func (p *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec)
 	}
 	if spec.RemovesBootstrap && len(r.parts()) > 0 {
 		found = append(found, cloud.Refuse(reasonUserData, fmt.Sprintf("%s: its launch template has user data, which stays, and would run on nodes whose disk carries already what it did", ref),
-			"capture with the profile bootstrap, or join nodes without user data"))
+			"capture with the profile bootstrap or eks, or join nodes without user data"))
 	}
 	denied, err := p.deniedOfGroup(ctx, ref, r, spec)
 	return append(found, denied...), err

@@ -29,7 +29,7 @@ type need struct {
 var (
 	groupNeeds = []need{
 		{action: "autoscaling:EnterStandby"}, {action: "autoscaling:ExitStandby"}, {action: "autoscaling:SetInstanceProtection"}, {action: "autoscaling:UpdateAutoScalingGroup"},
-		{"autoscaling:SetDesiredCapacity", cloud.ForRemoval}, {"autoscaling:TerminateInstanceInAutoScalingGroup", cloud.ForRemoval},
+		{growth, cloud.ForRemoval}, {"autoscaling:TerminateInstanceInAutoScalingGroup", cloud.ForRemoval},
 	}
 	templateNeeds = []need{
 		{action: "autoscaling:DescribeAutoScalingGroups"}, {action: "autoscaling:DescribeAutoScalingInstances"}, {action: "autoscaling:DescribeInstanceRefreshes"},

@@ -78,7 +78,7 @@ var refusalReasons = []cloud.Reason{
 	},
 	{
 		Name: reasonUserData, Means: "the profile takes what makes a node out of the recipe, since the disk carries it; the user data of a launch template always stays, and would run again",
-		Remedy: "use the profile `bootstrap`, or join nodes without user data",
+		Remedy: "use the profile `bootstrap` or `eks`, or join nodes without user data",
 	},
 	{
 		Name: "VersionExists", Means: "the pool has a version of that name",

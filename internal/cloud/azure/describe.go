@@ -56,6 +56,7 @@ func Describe() cloud.Description {
 			return p, config.Source, nil
 		},
 		Reasons:   refusalReasons,
+		Grant:     role,
 		OldDriver: "kubernetes.io/azure-disk/",
 		Classes:   []string{classRead, classWrite, classDelete},
 		Remedies: cloud.Remedies{
