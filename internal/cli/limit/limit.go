@@ -25,14 +25,12 @@ const (
 
 // Settings refuses values that the API does not take.
 func Settings(s v1alpha1.Settings) error {
-	for _, refuse := range []func(v1alpha1.Settings) error{times, donor, trial} {
+	for _, refuse := range []func(v1alpha1.Settings) error{profile, times, donor, trial} {
 		if err := refuse(s); err != nil {
 			return err
 		}
 	}
 	switch limit := s.OutOfService.MaxUnavailable; {
-	case s.Generalize.Profile != "" && !slices.Contains(v1alpha1.Profiles(), s.Generalize.Profile):
-		return fmt.Errorf("--profile %q is not known: use one of %s", s.Generalize.Profile, strings.Join(Profiles(), ", "))
 	case limit != nil && !meansNodes(limit):
 		return fmt.Errorf("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
 	case !KnownUnknownFiles(s.Generalize.UnknownFiles):
@@ -45,6 +43,14 @@ func Settings(s v1alpha1.Settings) error {
 		return fmt.Errorf("--new-nodes must be from 0 to %d nodes, not %d", maxNewNodes, s.Recipe.NewNodes)
 	case s.Azure != nil && s.Azure.Replicas != nil && (s.Replicas() < 1 || s.Replicas() > maxReplicas):
 		return fmt.Errorf("--replicas must be from 1 to %d, not %d", maxReplicas, s.Replicas())
+	}
+	return nil
+}
+
+// profile refuses one that there is not.
+func profile(s v1alpha1.Settings) error {
+	if p := s.Generalize.Profile; p != "" && !slices.Contains(v1alpha1.Profiles(), p) {
+		return fmt.Errorf("--profile %q is not known: use one of %s", p, strings.Join(Profiles(), ", "))
 	}
 	return nil
 }

@@ -194,6 +194,7 @@ func Join(root string, profile Profile, facts Facts) error {
 		return joinEKS.write(root, facts)
 	case Static:
 		return joinStatic.write(root, facts)
+	case Bootstrap:
 	}
 	if !exists(filepath.Join(root, "etc/kubernetes/kubelet.conf")) {
 		if err := credentialBootstrap.write(root, facts); err != nil {

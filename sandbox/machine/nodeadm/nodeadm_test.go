@@ -149,7 +149,7 @@ func TestAuthenticator(t *testing.T) {
 		}), "", "something else"},
 		"nothing":   {"", "", "does not begin"},
 		"no text":   {tokenPrefix + "!", "", "cannot be read"},
-		"no adress": {tokenPrefix + encode.EncodeToString([]byte("https://[")), "", "no address"},
+		"no address": {tokenPrefix + encode.EncodeToString([]byte("https://[")), "", "no address"},
 	} {
 		body, err := json.Marshal(authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: c.token}})
 		if err != nil {
