@@ -147,8 +147,8 @@ func TestAuthenticator(t *testing.T) {
 			})
 			return r.URL, err
 		}), "", "something else"},
-		"nothing":   {"", "", "does not begin"},
-		"no text":   {tokenPrefix + "!", "", "cannot be read"},
+		"nothing":    {"", "", "does not begin"},
+		"no text":    {tokenPrefix + "!", "", "cannot be read"},
 		"no address": {tokenPrefix + encode.EncodeToString([]byte("https://[")), "", "no address"},
 	} {
 		body, err := json.Marshal(authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: c.token}})
