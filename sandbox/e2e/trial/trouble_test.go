@@ -14,13 +14,13 @@ import (
 func TestKilledWhileANodeIsTried(t *testing.T) {
 	g := newGround(t, "killed", apart)
 	first := g.capture(ample)
-	g.reaches("the trial has a node", triesOn)
+	tried := g.reaches("the trial has a node", triesOn).Status.Trial
 	g.dies(first)
-	built := g.built()
+	g.eventually("one machine is built from the version", func() (bool, string) { b := g.built(); return len(b) == 1, fmt.Sprintf("%+v", b) })
 	second := g.capture(ample)
 	second.ends(t, 0)
-	if p := g.prototype(); len(built) != 1 || p.Status.Trial.Attempt != 1 {
-		t.Errorf("%d machines were built from the version when the command died, and there were %d attempts", len(built), p.Status.Trial.Attempt)
+	if now := g.prototype().Status.Trial; now.Attempt != 1 || now.Instance != tried.Instance {
+		t.Errorf("attempt %d was of %s, and the first of %s: a second node was tried", now.Attempt, now.Instance, tried.Instance)
 	}
 	g.hasPassed(0)
 }
