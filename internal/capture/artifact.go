@@ -20,7 +20,7 @@ func (a artifacts) lookCopy(ctx context.Context, w *world) error {
 		return err
 	}
 	w.snapshot = snapshot
-	w.copying = snapshot.State == cloud.Pending && snapshot.Tags[cloud.TagUID] == string(w.p.UID)
+	w.copying = snapshot.State == cloud.Pending && (!snapshot.Taken || leaves(w)) && snapshot.Tags[cloud.TagUID] == string(w.p.UID)
 	return nil
 }
 
@@ -59,8 +59,17 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *world) error {
 		}
 		w.snapshot = snapshot
 	}
-	f.Snapshot = w.artifact(w.snapshot.State, w.snapshot.Tags)
+	f.Snapshot = w.copied()
 	return nil
+}
+
+// copied is what the donor's snapshot is to the capture.
+func (w *world) copied() plan.Artifact {
+	copied := w.artifact(w.snapshot.State, w.snapshot.Tags)
+	if copied == plan.Pending && w.snapshot.Taken {
+		return plan.Taken
+	}
+	return copied
 }
 
 // atWork tells that the donor's disk is being generalized, so that there is no copy of it.
@@ -111,6 +120,6 @@ func (a artifacts) lookOrphanSnapshot(ctx context.Context, w *world) error {
 		return err
 	}
 	w.snapshot = snapshot
-	w.facts.Snapshot = w.artifact(snapshot.State, snapshot.Tags)
+	w.facts.Snapshot = w.copied()
 	return nil
 }

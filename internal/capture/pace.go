@@ -60,7 +60,10 @@ var lasting = map[plan.Action]plan.Reason{
 // not asked about all the time.
 func pace(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
 	t, found := tempos[why]
-	if !found {
+	switch {
+	case why == plan.ForSnapshot && p.Status.Phase == v1alpha1.PhasePublishing: // behind the donor
+		t = publishing
+	case !found:
 		t = whileHeld
 	}
 	var waited time.Duration

@@ -82,6 +82,8 @@ type stage struct {
 	cordoned, protected bool
 	// apart: the recipes are objects apart from the disks' cloud, of another implementation.
 	apart bool
+	// instant: a snapshot is taken as soon as it is asked for, and complete only when the donor could be back.
+	instant bool
 	// holdless pools do nothing by themselves that an instance could be held from.
 	holdless bool
 	// lineage is the version that the pool's instances were built from; empty for a generic image.
@@ -107,8 +109,12 @@ func newStage(t testing.TB, options ...option) *stage {
 	for _, o := range options {
 		o(s)
 	}
-	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoHold: s.holdless, Apart: s.apart, Latency: memory.Latency{
-		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second,
+	copying := 6 * time.Second
+	if s.instant {
+		copying = 3 * time.Minute
+	}
+	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoHold: s.holdless, Apart: s.apart, Instant: s.instant, Latency: memory.Latency{
+		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: copying,
 		Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", MaxSize: 10, Bootstrap: []string{"customData", "vmssCSE"}, Extensions: []string{"billing"}})

@@ -121,6 +121,8 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseGivingBack
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
 		return w.p.Status.Phase // the end of whatever was deleted, or done
+	case d.Do == plan.Wait && d.Why == plan.ForSnapshot && !w.held():
+		return v1alpha1.PhasePublishing // the donor is back already
 	case d.Do == plan.Wait:
 		return waits[d.Why]
 	case d.Do == plan.DeletePod && !w.facts.Touched:

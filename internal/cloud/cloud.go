@@ -96,8 +96,11 @@ type Snapshot struct {
 	// Name as the caller gave it.
 	Name string `json:"name"`
 	// ID in the cloud; empty if absent.
-	ID    string            `json:"id,omitempty"`
-	State State             `json:"state"`
+	ID    string `json:"id,omitempty"`
+	State State  `json:"state"`
+	// Taken tells of one that is Pending that what it holds is settled: the instance may run again, and change its disk. Where
+	// the cloud reads the disk until the snapshot is Complete, it is false.
+	Taken bool              `json:"taken,omitempty"`
 	Tags  map[string]string `json:"tags,omitempty"`
 	// Error is the cloud's own text when State is Failed.
 	Error string `json:"error,omitempty"`

@@ -171,6 +171,7 @@ type Artifact string
 const (
 	Absent   Artifact = ""
 	Pending  Artifact = "pending"
+	Taken    Artifact = "taken" // pending, of a snapshot alone: whatever becomes of the disk from now on, the copy is what it was
 	Complete Artifact = "complete"
 	Broken   Artifact = "broken" // the cloud gave up on it
 	Deleting Artifact = "deleting"
@@ -222,7 +223,7 @@ func (f Facts) DonePodMatters() bool {
 	case f.Returning, f.gone():
 		return ends || f.Recipe == RecipeHere
 	default:
-		return ends || f.Snapshot != Pending
+		return ends || !f.copying()
 	}
 }
 
@@ -249,6 +250,10 @@ func (f Facts) gone() bool { return f.Leaves && f.Touched && !f.held() }
 
 // back tells whether the donor serves again: Ready under another boot than the one it must leave.
 func (f Facts) back() bool { return f.Node == NodeReady && f.Rebooted }
+
+// copying tells whether the donor's disk is needed as it is, for its copy. A donor that leaves takes its disk with it, so that
+// nothing less than a complete copy will do.
+func (f Facts) copying() bool { return f.Snapshot == Pending || f.Snapshot == Taken && f.leaving() }
 
 // begun tells whether anything of this capture's making is there beside the donor.
 func (f Facts) begun() bool {

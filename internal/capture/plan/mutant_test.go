@@ -200,6 +200,37 @@ var mutants = []mutant{
 	}},
 }
 
+// instantMutants are wrong about a snapshot that is taken before it is complete.
+var instantMutants = []mutant{
+	{"takes every snapshot that is pending for one that is taken", with(func(f *Facts) {
+		if f.Snapshot == Pending {
+			f.Snapshot = Taken
+		}
+	})},
+	{"holds the donor until its snapshot is complete", with(func(f *Facts) {
+		if f.Snapshot == Taken {
+			f.Snapshot = Pending
+		}
+	})},
+	{"publishes what is only taken", with(func(f *Facts) {
+		if f.Snapshot == Taken {
+			f.Snapshot = Complete
+		}
+	})},
+	{"removes a donor whose snapshot is only taken", func(f Facts) Decision {
+		if d := Next(f); f.Snapshot == Taken && f.leaving() && d.Why == ForSnapshot {
+			return depart(f)
+		}
+		return Next(f)
+	}},
+	{"leaves a snapshot behind that is only taken", func(f Facts) Decision {
+		if d := Next(f); f.Snapshot == Taken && d.Do == DeleteSnapshot {
+			return Decision{Do: Close}
+		}
+		return Next(f)
+	}},
+}
+
 // leavingMutants are wrong about donors that leave.
 var leavingMutants = []mutant{
 	{"gives a donor back that cannot join", with(func(f *Facts) { f.Leaves = f.Leaves && !f.Touched })},
@@ -295,7 +326,7 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 	for _, course := range []struct {
 		starts  []world
 		mutants []mutant
-	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {publishedVersions(), trialMutants}} {
+	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {append(instantDonors(), returningDonors()...), instantMutants}, {publishedVersions(), trialMutants}} {
 		for _, m := range course.mutants {
 			t.Run(m.name, func(t *testing.T) {
 				reached, _, bad := explore(m.next, slices.Clone(course.starts), safe)
@@ -315,5 +346,5 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d wrong planners, caught by %d properties", len(mutants)+len(leavingMutants)+len(trialMutants), len(caughtBy))
+	t.Logf("%d wrong planners, caught by %d properties", len(mutants)+len(leavingMutants)+len(instantMutants)+len(trialMutants), len(caughtBy))
 }

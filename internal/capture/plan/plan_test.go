@@ -95,10 +95,11 @@ func (w world) powered() bool {
 // leaves tells whether the donor can only be removed.
 func (w world) leaves() bool { return w.f.Leaves && w.f.Touched }
 
-// needed tells whether the donor's disk is still needed: until its snapshot is there, and as long as the
-// capture is meant to succeed.
+// needed tells whether the donor's disk is still needed: until its snapshot is there, or for one that comes back at least taken,
+// and as long as the capture is meant to succeed.
 func needed(f Facts) bool {
-	return !f.Deleting && !f.Failed && f.Image == Absent && (f.Snapshot == Absent || f.Snapshot == Pending)
+	open := !f.Deleting && !f.Failed && f.Image == Absent
+	return open && (f.Snapshot == Absent || f.Snapshot == Pending || f.Snapshot == Taken && f.Leaves)
 }
 
 const (
@@ -245,7 +246,7 @@ type exploration struct {
 
 // everywhere is explored once for all tests that ask for what is reached.
 var everywhere = sync.OnceValue(func() (e exploration) {
-	e.worlds, e.facts, e.bad = explore(Next, append(returningDonors(), leavingDonors()...), safe)
+	e.worlds, e.facts, e.bad = explore(Next, slices.Concat(returningDonors(), leavingDonors(), instantDonors()), safe)
 	return e
 })
 
@@ -342,8 +343,8 @@ func TestAnOrderThatDoesNotMatter(t *testing.T) {
 }
 
 // aloud is what a planner does when nothing goes wrong.
-func aloud(f Facts) (said string, end world) {
-	w := world{f: f}.derived()
+func aloud(w world) (said string, end world) {
+	w = w.derived()
 	var got []string
 	for range patience {
 		if w.closed {
@@ -366,18 +367,27 @@ func aloud(f Facts) (said string, end world) {
 func TestNothingGoesWrong(t *testing.T) {
 	const (
 		taken     = "Look, Wait: Look, Reserve, Record, DeletePod, "
-		copied    = "Protect, Cordon, Evict, Order, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, Wait: PowerOff, TakeSnapshot, Wait: Snapshot, DeletePod, "
-		published = "Forget, Publish, Wait: Image, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"
+		copied    = "Protect, Cordon, Evict, Order, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, Wait: PowerOff, TakeSnapshot, "
+		complete  = "Wait: Snapshot, "
+		back      = "DeletePod, Return, Note, Start, Wait: Ready, Unprotect, Release, Forget, "
+		published = "Publish, Wait: Image, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"
+		removed   = "DeletePod, Remove, Wait: Removal, "
 	)
-	for want, f := range map[string]Facts{
-		taken + copied + "Return, Note, Start, Wait: Ready, Unprotect, Release, " + published:             {},
-		taken + "Enlarge, Wait: Successor, " + copied + "Remove, Wait: Removal, DeleteNode, " + published: {Leaves: true, GrowFirst: true},
-		taken + copied + "Remove, Wait: Removal, Enlarge, Wait: Removal, DeleteNode, " + published:        {Leaves: true},
+	for _, c := range []struct {
+		want string
+		of   world
+	}{
+		{taken + copied + complete + back + published, world{}},
+		{taken + copied + back + complete + published, world{instant: true}},
+		{taken + "Enlarge, Wait: Successor, " + copied + complete + removed + "DeleteNode, Forget, " + published, world{f: Facts{Leaves: true, GrowFirst: true}}},
+		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, world{f: Facts{Leaves: true}}},
+		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, world{f: Facts{Leaves: true}, instant: true}},
 	} {
+		f := &c.of.f
 		f.Node, f.Power, f.Excess, f.Growing = NodeReady, On, true, true
-		got, w := aloud(f)
-		if got != want {
-			t.Errorf("order of a capture:\n got %s\nwant %s", got, want)
+		got, w := aloud(c.of)
+		if got != c.want {
+			t.Errorf("order of a capture:\n got %s\nwant %s", got, c.want)
 		}
 		if !w.succeeded {
 			t.Error("the capture did not succeed")

@@ -16,14 +16,16 @@ func publish(f Facts) Decision {
 	case f.held() && !f.Returning && (f.Power == On || f.Power == Changing || f.Rebooted):
 		// Somebody started the donor; nobody can tell whether before or after the copy was made.
 		return fail(DonorRestarted)
-	case f.Snapshot == Pending && f.Overdue:
+	case f.copying() && f.Overdue:
 		return fail(DeadlineExceeded)
-	case f.Snapshot == Pending:
+	case f.copying():
 		return wait(ForSnapshot)
 	case f.held() && f.Returning && f.Power == On && !f.back() && f.Hopeless:
 		return fail(DonorNotReady)
 	case f.held():
 		return letGo(f)
+	case f.Snapshot == Taken:
+		return wait(ForSnapshot)
 	default:
 		return do(Publish)
 	}
@@ -97,7 +99,7 @@ func abandon(f Facts) Decision {
 		return do(DeleteOrder)
 	case f.Image == Pending, f.Image == Broken:
 		return do(DeleteImage)
-	case f.Snapshot == Pending, f.Snapshot == Complete, f.Snapshot == Broken:
+	case f.Snapshot == Pending, f.Snapshot == Taken, f.Snapshot == Complete, f.Snapshot == Broken:
 		return do(DeleteSnapshot)
 	case f.Image == Deleting, f.Snapshot == Deleting:
 		return wait(ForDeletion)
@@ -113,7 +115,7 @@ func Orphan(f Facts) Decision {
 	d := letGo(f)
 	if d.Do == Release || d.Do == DeleteNode {
 		switch f.Snapshot {
-		case Pending, Complete, Broken:
+		case Pending, Taken, Complete, Broken:
 			return do(DeleteSnapshot)
 		case Absent, Deleting, Foreign:
 		}

@@ -18,6 +18,9 @@ type world struct {
 	// clean is the truth behind Proven: the donor's disk is generalized and nothing has booted it since.
 	clean, cleanSnapshot, cleanImage bool
 
+	// instant: what a snapshot holds is settled when it is asked for.
+	instant bool
+
 	// hung: the donor never becomes Ready again.
 	hung bool
 
@@ -53,6 +56,20 @@ func returningDonors() []world {
 				}
 			}
 		}
+	}
+	return worlds
+}
+
+// instantDonors is every one in a cloud whose snapshots are taken at once, whether the donor comes back or not. What it owes to a
+// refusal and to a pool that is to grow is what it owes in any cloud.
+func instantDonors() []world {
+	var worlds []world
+	for _, w := range append(returningDonors(), leavingDonors()...) {
+		if w.f.Refused || w.f.Growing || w.cordonedBefore != w.protectedBefore {
+			continue
+		}
+		w.instant = true
+		worlds = append(worlds, w.derived())
 	}
 	return worlds
 }
@@ -176,6 +193,9 @@ func (w world) effect(d Decision) world {
 		}
 	case TakeSnapshot:
 		f.Snapshot, w.cleanSnapshot = Pending, w.clean
+		if w.instant {
+			f.Snapshot = Taken
+		}
 	case DeletePod:
 		f.Pod = NoPod
 	case Return:
@@ -252,7 +272,7 @@ func (w world) progress() world {
 		f.Node, f.Rebooted, f.Cordoned, f.Lock = NodeReady, true, false, Unlocked // the kubelet registers anew
 	case f.Lock == Theirs:
 		f.Lock = Unlocked // as it found the node, which is cordoned
-	case f.Snapshot == Pending:
+	case f.Snapshot == Pending, f.Snapshot == Taken:
 		f.Snapshot = Complete
 	case f.Snapshot == Deleting:
 		f.Snapshot = Absent
@@ -383,12 +403,12 @@ func (w world) adverse() []world {
 	add(func(n *world) { n.f.Overdue, n.f.Hopeless = n.f.held(), n.f.held() })
 	add(func(n *world) { n.f.DrainOverdue = n.f.held() && !n.f.Drained })
 	add(func(n *world) {
-		if n.f.Snapshot == Pending {
+		if n.f.Snapshot == Pending || n.f.Snapshot == Taken {
 			n.f.Snapshot = Broken
 		}
 	})
 	add(func(n *world) {
-		if n.f.Snapshot == Complete {
+		if n.f.Snapshot == Taken || n.f.Snapshot == Complete {
 			n.f.Snapshot = Deleting
 		}
 	})

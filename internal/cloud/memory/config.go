@@ -18,6 +18,9 @@ type Config struct {
 	// NoZoneStorage makes the region one without zone-redundant storage: a pool's first attempt at an
 	// image version fails for it, and EnsureImage must come back with another kind.
 	NoZoneStorage bool
+	// Instant settles what a snapshot holds when it is asked for: it is Taken while it is Pending. Else the cloud reads the disk
+	// until the snapshot is Complete, and what is written meanwhile is in the copy.
+	Instant bool
 	// NoHold makes the pools do nothing by themselves that an instance could be held from.
 	NoHold bool
 	// MaxImages is from how many images the instances of a pool may have been built, its recipe's included; a pool

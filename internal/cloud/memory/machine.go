@@ -23,7 +23,7 @@ func (c *machines) setPower(m *instance, p cloud.Power) {
 	switch p {
 	case cloud.PowerStarting:
 		// The guest writes to its disk from the first moment, long before the cloud calls it running.
-		m.generalized = false
+		c.spoil(m)
 	case cloud.PowerRunning:
 		m.boots++
 		m.booted = c.at

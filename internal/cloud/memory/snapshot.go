@@ -17,6 +17,8 @@ type snapshot struct {
 	tags  map[string]string
 	err   string
 	disk  disk
+	// instant: what happens to the disk while the state is Pending does not happen to the copy.
+	instant bool
 }
 
 // disk is what a copy of a disk tells of its donor at the moment of the copy.
@@ -44,7 +46,7 @@ func named(name string) func(*snapshot) bool {
 }
 
 func (s *snapshot) view() cloud.Snapshot {
-	return cloud.Snapshot{Name: s.name, ID: s.id, State: s.state, Tags: maps.Clone(s.tags), Error: s.err}
+	return cloud.Snapshot{Name: s.name, ID: s.id, State: s.state, Taken: s.instant && s.state == cloud.Pending, Tags: maps.Clone(s.tags), Error: s.err}
 }
 
 // scope checks that the instance's ID is one of this cloud; the instance need not exist any more.
@@ -73,6 +75,16 @@ func (c *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) 
 	return cloud.Snapshot{Name: name}, nil
 }
 
+// spoil has the instance write to its disk, and so to copies that are being made of it.
+func (c *machines) spoil(m *instance) {
+	m.generalized = false
+	for _, s := range c.snapshots {
+		if s.disk.instance == m.id && s.state == cloud.Pending && !s.instant {
+			s.disk.generalized = false
+		}
+	}
+}
+
 // EnsureSnapshot copies the disk as it is at this moment; the copy can be used after Latency.Snapshot.
 func (c *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	defer c.enter()()
@@ -91,7 +103,7 @@ func (c *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cl
 			fmt.Sprintf("the quota of %d snapshots is used up", limit))
 	}
 	s := &snapshot{
-		name: spec.Name, id: snapshotPrefix + spec.Name, state: cloud.Pending, tags: maps.Clone(spec.Tags),
+		name: spec.Name, id: snapshotPrefix + spec.Name, state: cloud.Pending, tags: maps.Clone(spec.Tags), instant: c.config.Instant,
 		disk: disk{
 			instance: m.id, power: m.power, generalized: m.generalized,
 			bootID: bootID(m.id, m.boots), sizeGB: m.diskGB,
