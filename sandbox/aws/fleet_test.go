@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,8 @@ import (
 // their disk's log at each boot.
 type testFleet struct {
 	dir string
+	// copying, if it is set, is closed before a disk is copied.
+	copying chan struct{}
 
 	mu       sync.Mutex
 	machines map[string]*testMachine
@@ -41,6 +44,9 @@ func (f *testFleet) path(id fleet.DiskID) string {
 
 // CopyDisk implements fleet.Fleet. Platform images are made up, and so is the content of an empty volume.
 func (f *testFleet) CopyDisk(_ context.Context, dst, src fleet.DiskID) error {
+	if f.copying != nil {
+		<-f.copying
+	}
 	to, from := f.path(dst), f.path(src)
 	if err := os.RemoveAll(to); err != nil {
 		return err
@@ -86,12 +92,13 @@ func (f *testFleet) change(id string, change func(*testMachine)) error {
 	return nil
 }
 
-// PowerOn implements fleet.Fleet.
+// PowerOn implements fleet.Fleet. The guest writes to its disk.
 func (f *testFleet) PowerOn(_ context.Context, id string) error {
 	return f.change(id, func(m *testMachine) {
 		if m.power != fleet.On {
 			m.power = fleet.On
 			m.boots++
+			_ = os.WriteFile(filepath.Join(f.path(m.spec.Disk), "boots"), []byte(strconv.Itoa(m.boots)), 0o644) // a lost write is read
 		}
 	})
 }

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,46 @@ func TestACopyOfADonor(t *testing.T) {
 	clone := c.run(t, 1, func(in *ec2.RunInstancesInput) { in.ImageId = &image })[0]
 	if got := c.fleet.file(t, fleet.DiskID(root(c.look(t, *clone.InstanceId))), "layers"); got != "cached" {
 		t.Errorf("the clone has %q on its disk, want what was there when the snapshot was asked for", got)
+	}
+}
+
+// TestADonorIsStartedWhileItsSnapshotIsPending: what the snapshot holds is settled, however long the fleet takes to copy it.
+func TestADonorIsStartedWhileItsSnapshotIsPending(t *testing.T) {
+	for name, goes := range map[string]func(*testCloud, string) error{
+		"started": func(c *testCloud, id string) error {
+			_, err := c.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}})
+			return err
+		},
+		"terminated": func(c *testCloud, id string) error {
+			_, err := c.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCloud(t, nil)
+			donor := c.run(t, 1, nil)[0]
+			disk := fleet.DiskID(root(c.look(t, *donor.InstanceId)))
+			c.fleet.writeFile(t, disk, "layers", "cached")
+			c.fleet.writeFile(t, disk, "boots", "1")
+			ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{*donor.InstanceId}}))(t)
+			c.pass(time.Minute)
+			c.fleet.copying = make(chan struct{})
+			snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: sdk.String(string(disk))}))(t)
+			if err := goes(c, *donor.InstanceId); err != nil {
+				t.Fatal(err)
+			}
+			c.calendar.Skip(2 * time.Minute)
+			c.world.advance()
+			for range 1000 {
+				runtime.Gosched() // work that waits for nothing would be done now
+			}
+			close(c.fleet.copying)
+			c.pass(5 * time.Minute)
+			copied := fleet.DiskID(*snap.SnapshotId)
+			if layers, boots := c.fleet.file(t, copied, "layers"), c.fleet.file(t, copied, "boots"); layers != "cached" || boots != "1" {
+				t.Errorf("the snapshot holds %q, and boot %q", layers, boots)
+			}
+		})
 	}
 }
 

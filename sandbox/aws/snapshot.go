@@ -93,8 +93,12 @@ func (s snapshots) copy(st *state, e event) *work {
 	if snap == nil || snap.Copied {
 		return nil
 	}
-	from := disk(snap.Volume)
+	from, on := disk(snap.Volume), []string{snap.Volume}
+	if v := st.Volumes[snap.Volume]; v != nil && v.Instance != "" {
+		on = append(on, v.Instance) // which may be started at once, or end
+	}
 	return &work{
+		on: on,
 		do: func(ctx context.Context) error { return s.config.Fleet.CopyDisk(ctx, disk(e.Target), from) },
 		then: func(st *state, now time.Duration, err error) {
 			snap := st.Snapshots[e.Target]

@@ -49,6 +49,8 @@ type turn func(st *state, e event) *work
 
 // work is done on machines and disks, one after the other for each target; then notes what has become of it.
 type work struct {
+	// on are targets beside the event's own that it is about: work on one of them goes on in the order in which it fell due.
+	on   []string
 	do   func(ctx context.Context) error
 	then func(st *state, now time.Duration, err error)
 }
@@ -113,7 +115,7 @@ func (w *world) pass(st *state, e *event) func() {
 		return nil
 	}
 	return func() {
-		w.lanes.Run([]string{e.Target}, func() {
+		w.lanes.Run(append([]string{e.Target}, job.on...), func() {
 			err := job.do(w.lanes.Context())
 			if w.lanes.Context().Err() != nil {
 				return

@@ -149,14 +149,14 @@ func TestPower(t *testing.T) {
 func TestWhatWasDoneLately(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	a := newAccount(Config{Now: func() time.Time { return now }})
-	a.remember("x", "snap-1")
-	a.remember("y", "snap-2")
+	a.remember("x", "snap-1", map[string]string{"for": "us"})
+	a.remember("y", "snap-2", nil)
 	a.bury("eu-central-1", "snap-2")
-	if a.lately("x") != "snap-1" || a.lately("y") != "" || !a.buried("eu-central-1", "snap-2") || a.buried("eu-west-1", "snap-2") || a.lately("z") != "" {
+	if a.lately("x").id != "snap-1" || a.lately("x").tags["for"] != "us" || a.lately("y").id != "" || !a.buried("eu-central-1", "snap-2") || a.buried("eu-west-1", "snap-2") || a.lately("z").id != "" {
 		t.Errorf("%+v, %+v", a.made, a.gone)
 	}
 	now = now.Add(settled + time.Second)
-	if a.lately("x") != "" || a.buried("eu-central-1", "snap-2") || len(a.made)+len(a.gone) > 0 {
+	if a.lately("x").id != "" || a.buried("eu-central-1", "snap-2") || len(a.made)+len(a.gone) > 0 {
 		t.Errorf("%+v, %+v", a.made, a.gone)
 	}
 }

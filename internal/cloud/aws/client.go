@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -73,8 +74,9 @@ type account struct {
 
 // trace is what this process has made.
 type trace struct {
-	id string
-	at time.Time
+	id   string
+	tags map[string]string // the caller's
+	at   time.Time
 }
 
 // settled is how long after a change EC2 may still answer as if it had not been made: "a few minutes" at most, by its "Eventual
@@ -144,23 +146,23 @@ func (a *account) around(own []func(*middleware.Stack) error, region string) []f
 	return append(own, onelook(region), a.counting)
 }
 
-// remember that something was asked for, and got the ID.
-func (a *account) remember(as, id string) {
+// remember that something was asked for, with the caller's tags, and got the ID.
+func (a *account) remember(as, id string, tags map[string]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.made[as] = trace{id, a.config.Now()}
+	a.made[as] = trace{id, maps.Clone(tags), a.config.Now()}
 }
 
-// lately is the ID of what this process asked for a short time ago, unless it has deleted it since; empty if there is none.
-func (a *account) lately(as string) string {
+// lately is what this process asked for a short time ago, unless it has deleted it since; its ID is empty if there is none.
+func (a *account) lately(as string) trace {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t, found := a.made[as]
 	if found && a.config.Now().Sub(t.at) > settled {
 		delete(a.made, as)
-		return ""
+		return trace{}
 	}
-	return t.id
+	return t
 }
 
 // bury notes that something was deleted.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,8 +35,8 @@ func (p *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, erro
 	}
 	if im == nil {
 		out := cloud.Image{Version: ref.Version}
-		if p.lately(versionRef(ref).key()) != "" {
-			out.ID, out.State = p.ImageID(ref), cloud.Pending
+		if made := p.lately(versionRef(ref).key()); made.id != "" {
+			out.ID, out.State, out.Tags = p.ImageID(ref), cloud.Pending, maps.Clone(made.tags)
 		}
 		return out, nil
 	}
@@ -168,7 +169,7 @@ func (p *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.
 	case err != nil:
 		return cloud.Image{}, fail("make", of, err)
 	}
-	p.remember(of.key(), sdk.ToString(made.ImageId))
+	p.remember(of.key(), sdk.ToString(made.ImageId), spec.Tags)
 	return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.LineRef), State: cloud.Pending, Tags: spec.Tags}, nil
 }
 

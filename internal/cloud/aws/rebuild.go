@@ -45,7 +45,7 @@ func (p *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, versio
 	switch {
 	case last != nil && underway(last.TaskState):
 		return cloud.Rebuild{State: cloud.Pending}, nil
-	case last == nil && p.lately(rebuildKey(ref, want)) != "": // it does not show yet
+	case last == nil && p.lately(rebuildKey(ref, want)).id != "": // it does not show yet
 		return cloud.Rebuild{State: cloud.Pending}, nil
 	case now == want && (last == nil || last.TaskState == types.ReplaceRootVolumeTaskStateSucceeded):
 		return cloud.Rebuild{State: cloud.Complete}, nil
@@ -66,7 +66,7 @@ func (p *Recipes) replaceRoot(ctx context.Context, ref instance, of group, image
 		return cloud.Rebuild{}, fail(opRebuild, ref, err)
 	}
 	if out.ReplaceRootVolumeTask != nil {
-		p.remember(rebuildKey(ref, image), sdk.ToString(out.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId))
+		p.remember(rebuildKey(ref, image), sdk.ToString(out.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId), nil)
 	}
 	have := cloud.Rebuild{State: cloud.Pending}
 	if last != nil && last.TaskState != types.ReplaceRootVolumeTaskStateSucceeded {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -34,8 +35,8 @@ func (p *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) 
 	case len(all) > 0:
 		return p.snapshotOf(ref.region, name, all[0]), nil
 	}
-	if made := p.lately(ref.key()); made != "" {
-		return cloud.Snapshot{Name: name, ID: snapshotID(ref.region, made), State: cloud.Pending}, nil
+	if made := p.lately(ref.key()); made.id != "" {
+		return cloud.Snapshot{Name: name, ID: snapshotID(ref.region, made.id), State: cloud.Pending, Taken: true, Tags: maps.Clone(made.tags)}, nil
 	}
 	return cloud.Snapshot{Name: name}, nil
 }
@@ -69,6 +70,7 @@ func (a *account) snapshotOf(region, name string, s types.Snapshot) cloud.Snapsh
 	if a.buried(region, sdk.ToString(s.SnapshotId)) {
 		out.State = cloud.Deleting // and AWS does not show it yet
 	}
+	out.Taken = out.State == cloud.Pending && s.State == types.SnapshotStatePending // what it holds was settled when it was asked for: "Create Amazon EBS snapshots"
 	if out.State == cloud.Failed {
 		out.Error = cmp.Or(oneLine(sdk.ToString(s.StateMessage)), "AWS gave no reason; a key that may not be used is a common one")
 	}
@@ -122,8 +124,8 @@ func (p *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cl
 	if err != nil {
 		return cloud.Snapshot{}, fail("make", ref, err)
 	}
-	p.remember(ref.key(), sdk.ToString(made.SnapshotId))
-	return cloud.Snapshot{Name: spec.Name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Tags: tagsOf(made.Tags)}, nil
+	p.remember(ref.key(), sdk.ToString(made.SnapshotId), spec.Tags)
+	return cloud.Snapshot{Name: spec.Name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Taken: true, Tags: tagsOf(made.Tags)}, nil
 }
 
 // DeleteSnapshot implements cloud.Disks. An image stays backed by its snapshot: then the snapshot is the image's from now on, and goes
@@ -138,8 +140,8 @@ func (p *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name st
 	if err != nil {
 		return err
 	}
-	if made := p.lately(ref.key()); len(all) == 0 && made != "" {
-		all = []types.Snapshot{{SnapshotId: sdk.String(made)}}
+	if made := p.lately(ref.key()); len(all) == 0 && made.id != "" {
+		all = []types.Snapshot{{SnapshotId: sdk.String(made.id)}}
 	}
 	for _, s := range all {
 		if err := p.deleteSnapshot(ctx, ref.region, sdk.ToString(s.SnapshotId), ref); err != nil {

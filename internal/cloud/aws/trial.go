@@ -155,7 +155,7 @@ func (p *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial,
 		return cloud.Trial{}, err
 	}
 	switch {
-	case len(all) == 0 && p.lately(ref.key()) != "":
+	case len(all) == 0 && p.lately(ref.key()).id != "":
 		return cloud.Trial{State: cloud.Pending}, nil
 	case len(all) == 0:
 		return cloud.Trial{}, nil
@@ -251,7 +251,7 @@ func (a *account) unseen(seen []cloud.TrialSpec, pools []cloud.PoolID) []cloud.T
 	for _, key := range slices.Sorted(maps.Keys(begun)) {
 		spec := begun[key]
 		switch {
-		case a.lately(key) == "":
+		case a.lately(key).id == "":
 			a.mu.Lock()
 			delete(a.begun, key)
 			a.mu.Unlock()
@@ -297,7 +297,7 @@ func (p *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.
 		return cloud.Trial{}, fail(opTry, ref, err)
 	}
 	for _, m := range out.Instances {
-		p.remember(ref.key(), sdk.ToString(m.InstanceId))
+		p.remember(ref.key(), sdk.ToString(m.InstanceId), nil)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -330,7 +330,7 @@ func (p *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Sta
 	if err != nil {
 		return cloud.Absent, err
 	}
-	if id := p.lately(ref.key()); len(all) == 0 && id != "" {
+	if id := p.lately(ref.key()).id; len(all) == 0 && id != "" {
 		all = []types.Instance{{InstanceId: sdk.String(id)}}
 	}
 	out := cloud.Absent

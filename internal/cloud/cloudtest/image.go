@@ -12,6 +12,7 @@ import (
 var imageCases = []testCase{
 	{"EnsureImage is repeated until complete, its percentage never falls", imageCompletes},
 	{"a version is never made twice and never changed by asking", imageOnce},
+	{"a new version is seen as what it was asked for", imageSeen},
 	{"a version outlives its snapshot", imageOutlivesSnapshot},
 	{"a version is not what the recipe uses until the recipe names it", imageNotUsed},
 	{"versions are listed in numeric order", imagesInOrder},
@@ -77,6 +78,23 @@ func imageCompletes(t *testing.T, s suite) {
 		list[0].State != cloud.Complete || !maps.Equal(list[0].Tags, tags()) {
 		t.Errorf("Images lists %+v", list)
 	}
+}
+
+// imageSeen: likewise.
+func imageSeen(t *testing.T, s suite) {
+	from := s.snapshot(t)
+	spec := cloud.ImageSpec{ImageRef: s.ref(firstVersion), SnapshotID: from.ID, Tags: tags()}
+	s.until(t, "being made", func() bool {
+		got(s.p.EnsureImage(t.Context(), spec))(t)
+		have := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t)
+		if have.State == cloud.Absent {
+			return false // what must be there first is made
+		}
+		if diff := cmp.Diff(tags(), have.Tags); diff != "" {
+			t.Errorf("it is %q; its tags: %s", have.State, diff)
+		}
+		return true
+	})
 }
 
 func imageOnce(t *testing.T, s suite) {

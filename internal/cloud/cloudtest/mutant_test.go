@@ -246,6 +246,31 @@ var diskMutants = []mutant{
 			return c.EnsureSnapshot(ctx, spec)
 		}
 	}},
+	{"a snapshot that is not complete shows no tags", "a new snapshot is seen at once, as what it was asked for", func(c *memory.Cloud, h *hooks) {
+		h.snapshot = func(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
+			s, err := c.Snapshot(ctx, id, name)
+			if s.State == cloud.Pending {
+				s.Tags = nil
+			}
+			return s, err
+		}
+	}},
+	{"a version that is not complete shows no tags", "a new version is seen as what it was asked for", func(c *memory.Cloud, h *hooks) {
+		h.image = func(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
+			i, err := c.Image(ctx, ref)
+			if i.State == cloud.Pending {
+				i.Tags = nil
+			}
+			return i, err
+		}
+	}},
+	{"a complete snapshot is only taken", "an instance may run again once its snapshot is taken", func(c *memory.Cloud, h *hooks) {
+		h.ensureSnapshot = func(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+			s, err := c.EnsureSnapshot(ctx, spec)
+			s.Taken = true
+			return s, err
+		}
+	}},
 	{"asking again replaces the snapshot", "a snapshot is never made twice and never changed", func(c *memory.Cloud, h *hooks) {
 		h.ensureSnapshot = func(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 			s, err := c.EnsureSnapshot(ctx, spec)

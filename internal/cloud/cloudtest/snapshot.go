@@ -13,6 +13,8 @@ var snapshotCases = []testCase{
 	{"EnsureSnapshot is repeated until complete, and carries name and tags", snapshotCompletes},
 	{"a snapshot is never made twice and never changed", snapshotOnce},
 	{"a snapshot leaves its instance as it was", snapshotLeavesInstance},
+	{"a new snapshot is seen at once, as what it was asked for", snapshotSeen},
+	{"an instance may run again once its snapshot is taken", snapshotTaken},
 	{"a snapshot is deleted until absent, and can be made again", snapshotDeleted},
 	{"deleting no snapshot is nil", deleteNoSnapshot},
 	{"long names that begin alike are two snapshots", longSnapshotNames},
@@ -112,6 +114,41 @@ func snapshotLeavesInstance(t *testing.T, s suite) {
 	if have := got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t); have.State != cloud.Complete {
 		t.Errorf("the snapshot is %q once its instance runs again", have.State)
 	}
+}
+
+// snapshotSeen: who looks right behind the request must not take what it made for nothing, or for somebody else's.
+func snapshotSeen(t *testing.T, s suite) {
+	s.stop(t, s.a)
+	made := got(s.p.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a, Tags: tags()}))(t)
+	have := got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t)
+	if have.State != made.State && have.State != cloud.Complete || have.ID != made.ID {
+		t.Errorf("what was made is %+v, and what is seen %+v", made, have)
+	}
+	if diff := cmp.Diff(tags(), have.Tags); diff != "" {
+		t.Errorf("its tags: %s", diff)
+	}
+}
+
+// snapshotTaken: not in every cloud is there a moment between.
+func snapshotTaken(t *testing.T, s suite) {
+	if s.Generalize != nil {
+		s.Generalize(t, s.a)
+	}
+	s.stop(t, s.a)
+	spec := cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a, Tags: tags()}
+	s.until(t, "taken", func() bool {
+		have := got(s.p.EnsureSnapshot(t.Context(), spec))(t)
+		if have.Taken && have.State != cloud.Pending {
+			t.Errorf("a snapshot that is %q is taken", have.State)
+		}
+		return have.Taken || have.State == cloud.Complete
+	})
+	s.start(t, s.a)
+	have := s.ensureSnapshot(t, spec)
+	if diff := cmp.Diff(tags(), have.Tags); diff != "" || have.Taken {
+		t.Errorf("it is %+v; its tags: %s", have, diff)
+	}
+	s.ensureImage(t, firstVersion, have)
 }
 
 func snapshotDeleted(t *testing.T, s suite) {

@@ -13,6 +13,7 @@ func TestConformance(t *testing.T) {
 	for name, change := range map[string]func(*memory.Config, *memory.PoolSpec){
 		"timed":           func(c *memory.Config, _ *memory.PoolSpec) { c.MaxImages = 3 },
 		"instant":         func(c *memory.Config, _ *memory.PoolSpec) { c.Latency = memory.Latency{} },
+		"taken at once":   func(c *memory.Config, _ *memory.PoolSpec) { c.Instant = true },
 		"no zone storage": func(c *memory.Config, _ *memory.PoolSpec) { c.NoZoneStorage = true },
 		"no bootstrap":    func(_ *memory.Config, p *memory.PoolSpec) { p.Bootstrap, p.Unreadable = nil, nil },
 		"nothing to hold": func(c *memory.Config, _ *memory.PoolSpec) { c.NoHold = true },

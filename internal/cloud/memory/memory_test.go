@@ -61,9 +61,9 @@ func (r *rig) published(t *testing.T, version string) {
 	r.clock.Advance(latency.GuestOff)
 	s, err := r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "s" + version, Instance: r.a})
 	must(t, err)
+	r.clock.Advance(latency.Snapshot)
 	_, err = r.EnsureStarted(ctx, r.a)
 	must(t, err)
-	r.clock.Advance(latency.Snapshot)
 	spec := cloud.ImageSpec{
 		ImageRef: cloud.ImageRef{Pool: r.pool, Version: version}, SnapshotID: s.ID,
 		Tags: map[string]string{cloud.TagProof: "sha256:1"},
@@ -131,6 +131,27 @@ func TestACaptureLeavesTheWorldAsItShould(t *testing.T) {
 	}
 	if diff := cmp.Diff(heardOf, r.heard); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestADiskThatIsWrittenToWhileItIsCopied: only where the cloud settles at the request what a snapshot holds, the copy is what it was.
+func TestADiskThatIsWrittenToWhileItIsCopied(t *testing.T) {
+	for _, instant := range []bool{false, true} {
+		r := newRig(t, func(c *memory.Config, _ *memory.PoolSpec) { c.Instant = instant })
+		r.MarkGeneralized(r.a)
+		r.GuestPowerOff(r.a)
+		r.clock.Advance(latency.GuestOff)
+		s, err := r.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "s", Instance: r.a})
+		must(t, err)
+		must(t, second(r.EnsureStarted(t.Context(), r.a)))
+		if s.Taken != instant {
+			t.Errorf("the snapshot is %+v, and the cloud instant: %t", s, instant)
+		}
+		r.clock.Advance(latency.Snapshot)
+		must(t, second(r.EnsureImage(t.Context(), cloud.ImageSpec{ImageRef: cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}, SnapshotID: s.ID})))
+		if got := r.World().Images[0].Generalized; got != instant {
+			t.Errorf("the image is generalized: %t, and the cloud instant: %t", got, instant)
+		}
 	}
 }
 
