@@ -49,7 +49,7 @@ var failureReasons = setOf(
 // refusalReasons are those of the engine's preflight and of package selection; each cloud has some of its own.
 var refusalReasons = setOf(
 	admission.NodeNotFound, admission.NotInPool, admission.InstanceNotFound, admission.DonorChanged, admission.PoolMismatch,
-	selection.NotLinux, selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
+	selection.NotLinux, selection.Bottlerocket, selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
 	selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods, admission.ProtectedPods, admission.CustomDataMissing, selection.DoNotDisrupt,
 	selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,

@@ -100,6 +100,7 @@ func TestRules(t *testing.T) {
 	}{
 		{name: "a good donor", node: func(*corev1.Node) {}},
 		{name: "Windows", node: func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" }, want: []string{NotLinux}},
+		{name: "Bottlerocket", node: bottled, want: []string{Bottlerocket}},
 		{name: "control plane", node: func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }, want: []string{ControlPlane}},
 		{name: "our own node", around: func(p *Pool, _ *Rules) { p.OwnNode = "n1" }, want: []string{OwnNode}},
 		{name: "ignored by name", around: func(_ *Pool, r *Rules) { r.IgnoreNodes = []string{"n0", "n1"} }, want: []string{Ignored}},

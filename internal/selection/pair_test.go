@@ -14,6 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
+func bottled(n *corev1.Node) { n.Status.NodeInfo.OSImage = "Bottlerocket OS 1.49.0 (aws-k8s-1.34)" }
+
 // flaw is one thing that can be the matter with n1, in the order in which the rules ask.
 type flaw struct {
 	reason string
@@ -23,6 +25,7 @@ type flaw struct {
 
 var flaws = []flaw{
 	{reason: NotLinux, node: func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" }},
+	{reason: Bottlerocket, node: bottled},
 	{reason: ControlPlane, node: func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }},
 	{reason: OwnNode, around: func(p *Pool, _ *Rules) { p.OwnNode = "n1" }},
 	{reason: Ignored, around: func(_ *Pool, r *Rules) { r.IgnoreNodes = []string{"n1"} }},

@@ -31,7 +31,7 @@ const (
 // Reasons are all that Choose itself refuses a node with. Those in Pool.NodeRefusals come on top.
 func Reasons() []string {
 	return []string{
-		NotLinux, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, NotPatched, PatchTimeInvalid, PatchedInFuture,
+		NotLinux, Bottlerocket, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, NotPatched, PatchTimeInvalid, PatchedInFuture,
 		PatchedBeforeImage, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
 		ExpressionFailed, Reserved, OnlyReadyNode, LastOfZone, DoNotDisrupt,
 	}
@@ -51,7 +51,7 @@ type subject struct {
 
 // chooserRules, in the order in which a person would ask. The first that refuses a node counts for it.
 var chooserRules = []func(*subject) *cloud.Refusal{
-	asked(linux), asked(worker), asked(notHere), notIgnored, asked(undisrupted), schedulable, noRebootPending, patched, patchedSinceImage, goodPatch, rebootedSincePatch,
+	asked(linux), asked(changeable), asked(worker), asked(notHere), notIgnored, asked(undisrupted), schedulable, noRebootPending, patched, patchedSinceImage, goodPatch, rebootedSincePatch,
 	asked(staying), asked(ready), asked(roomy), readyLongEnough, asked(free), notAloneInPool, zonedInPool,
 }
 

@@ -9,6 +9,7 @@ package selection
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -40,6 +41,7 @@ type Subject struct {
 // Reasons of the rules in this package.
 const (
 	NotLinux      = "NotLinux"
+	Bottlerocket  = "Bottlerocket"
 	ControlPlane  = "ControlPlane"
 	BeingDeleted  = "BeingDeleted"
 	NotReady      = "NotReady"
@@ -50,7 +52,7 @@ const (
 )
 
 // rules, in the order in which a person would ask.
-var rules = []func(Subject) *cloud.Refusal{linux, worker, staying, ready, roomy, notAlone, zoned, outnumbered, notHere, undisrupted, free}
+var rules = []func(Subject) *cloud.Refusal{linux, changeable, worker, staying, ready, roomy, notAlone, zoned, outnumbered, notHere, undisrupted, free}
 
 // Refusals asks every rule. None means that the node may be a donor.
 func Refusals(s Subject) []cloud.Refusal {
@@ -78,6 +80,18 @@ func linux(s Subject) *cloud.Refusal {
 		return nil
 	}
 	return refuse(NotLinux, "choose a node of a Linux pool", "node %s runs %s; only Linux nodes can be captured", s.Node.Name, os)
+}
+
+// bottlerocket is how its systems call themselves: PRETTY_NAME of os-release, which the kubelet reports.
+const bottlerocket = "Bottlerocket"
+
+// changeable refuses a system that no package manager patches: it boots another system, as a whole, from a read-only partition.
+func changeable(s Subject) *cloud.Refusal {
+	os := s.Node.Status.NodeInfo.OSImage
+	if !strings.HasPrefix(os, bottlerocket) {
+		return nil
+	}
+	return refuse(Bottlerocket, "leave the pool out; its updates come as images of its own", "node %s runs %s, whose system is replaced as a whole and verified at each boot, so that there is nothing of it to capture", s.Node.Name, os)
 }
 
 func worker(s Subject) *cloud.Refusal {

@@ -41,6 +41,7 @@ func TestRefusals(t *testing.T) {
 			delete(s.Node.Labels, corev1.LabelOSStable)
 			s.Node.Status.NodeInfo.OperatingSystem = "windows"
 		}, []string{NotLinux}},
+		{"Bottlerocket", func(s *Subject) { s.Node.Status.NodeInfo.OSImage = "Bottlerocket OS 1.49.0 (aws-k8s-1.34)" }, []string{Bottlerocket}},
 		{"control plane", func(s *Subject) { s.Node.Labels["node-role.kubernetes.io/control-plane"] = "" }, []string{ControlPlane}},
 		{"control plane of old", func(s *Subject) { s.Node.Labels["node-role.kubernetes.io/master"] = "" }, []string{ControlPlane}},
 		{"being deleted", func(s *Subject) { s.Node.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, []string{BeingDeleted}},
