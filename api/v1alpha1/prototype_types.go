@@ -347,6 +347,15 @@ func (s *PrototypeStatus) Terminal() bool {
 	return s.Phase == PhaseSucceeded || s.Phase == PhaseFailed
 }
 
+// HandsOver is what a person has to do with another tool so that the pool builds its nodes from the version; empty where Kamino
+// points the pool at it, and where that is done.
+func (s *PrototypeStatus) HandsOver() string {
+	if s.Phase != PhaseAwaitingPromotion || s.Recipe == nil {
+		return ""
+	}
+	return s.Recipe.HandOver
+}
+
 // Tag is what was verified in the form that snapshots and image versions carry, at most 256 characters:
 // words as name=value.
 func (v *Verified) Tag() string {
@@ -366,6 +375,9 @@ type RecipeStatus struct {
 	// +optional
 	// +listType=atomic
 	Keeps []string `json:"keeps,omitempty"`
+	// HandOver is what a person does so that the pool builds its nodes from the version, where another tool writes its recipe.
+	// +optional
+	HandOver string `json:"handOver,omitempty"`
 }
 
 // DonorStatus says how long the donor was away.

@@ -67,8 +67,8 @@ func (a announcer) announceWayBack(before, p *v1alpha1.Prototype) {
 func (a announcer) announceAwaiting(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-	if a.Recorder != nil && is != nil && is.Reason == AwaitingPromotion && (was == nil || was.Reason != is.Reason) {
-		a.Recorder.Eventf(p, nil, corev1.EventTypeNormal, AwaitingPromotion, "Capture", "%s", is.Message)
+	if a.Recorder != nil && is != nil && (is.Reason == AwaitingPromotion || is.Reason == HandedOver) && (was == nil || was.Reason != is.Reason) {
+		a.Recorder.Eventf(p, nil, corev1.EventTypeNormal, is.Reason, "Capture", "%s", is.Message)
 	}
 }
 

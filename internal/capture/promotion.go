@@ -29,7 +29,7 @@ func (m promotion) lookRecipe(ctx context.Context, w *world) error {
 	if w.change, err = m.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
 		return err
 	}
-	f.Recipe = w.pointsAt()
+	f.Recipe, f.Manual = w.pointsAt(), f.Manual || w.change.HandOver != ""
 	if f.Recipe == plan.RecipeElsewhere {
 		f.Saved, err = m.lookSaved(ctx, w)
 	}

@@ -82,6 +82,8 @@ type stage struct {
 	cordoned, protected bool
 	// apart: the recipes are objects apart from the disks' cloud, of another implementation.
 	apart bool
+	// owner writes the pool's recipe.
+	owner string
 	// instant: a snapshot is taken as soon as it is asked for, and complete only when the donor could be back.
 	instant bool
 	// holdless pools do nothing by themselves that an instance could be held from.
@@ -117,7 +119,7 @@ func newStage(t testing.TB, options ...option) *stage {
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: copying,
 		Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
-	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", MaxSize: 10, Bootstrap: []string{"customData", "vmssCSE"}, Extensions: []string{"billing"}})
+	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", MaxSize: 10, Bootstrap: []string{"customData", "vmssCSE"}, Extensions: []string{"billing"}, Owner: s.owner})
 	if s.lineage != "" {
 		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: s.lineage})
 		s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.lineage, "customData", "vmssCSE")

@@ -242,12 +242,14 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	case s.Failure != nil:
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, s.Failure.Reason, s.Failure.Message)
 	case d.Why == plan.ForPromotion:
-		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, AwaitingPromotion, awaited(p))
+		reason, message := awaited(p)
+		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, message)
 	default:
 		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InProgress", "the capture is in progress")
 	}
 	if d.Why == plan.ForPromotion {
-		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, AwaitingPromotion, awaited(p))
+		reason, message := awaited(p)
+		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, reason, message)
 	} else if p.Status.Terminal() {
 		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, "Ended", "the capture has ended")
 	} else {

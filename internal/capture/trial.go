@@ -55,7 +55,7 @@ func (t trials) lookGate(_ context.Context, w *world) error {
 	if !f.Tries {
 		since = history.BuiltAt(w.image)
 	}
-	f.Stale = f.Manual && !since.IsZero() && t.now().Sub(since) > settings.Promotion.Timeout.Duration
+	f.Stale = !since.IsZero() && t.now().Sub(since) > settings.Promotion.Timeout.Duration
 	return nil
 }
 

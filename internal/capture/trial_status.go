@@ -19,6 +19,8 @@ const (
 	TrialPassed = "TrialPassed"
 	// AwaitingPromotion is the reason of conditions Ready and Reconciling, and of an event, while a person is waited for.
 	AwaitingPromotion = "AwaitingPromotion"
+	// HandedOver is the same where the person does it with another tool, which writes the pool's recipe.
+	HandedOver = "HandedOver"
 )
 
 // reportTrial writes what is known of the trial. What an earlier look has found stays, so that who reads the status of a
@@ -140,6 +142,8 @@ func trialProgress(w *world, d plan.Decision) string {
 		return "the trial node is removed"
 	case d.Why == plan.ForTrial:
 		return "the last attempt could not tell, and another follows: " + doubt(w)
+	case d.Why == plan.ForPromotion && w.change.HandOver != "":
+		return "handed over: " + w.change.HandOver
 	case d.Why == plan.ForPromotion:
 		return fmt.Sprintf("waiting for `kamino promote %s %s`", w.p.Spec.Pool, w.p.Spec.Version)
 	}
@@ -163,15 +167,21 @@ func reportTried(w *world, d plan.Decision, now time.Time) {
 	}
 }
 
-// awaited says what a version waits for that a person promotes.
-func awaited(p *v1alpha1.Prototype) string {
-	return fmt.Sprintf("version %s of pool %s is complete and waits for a person to promote it: kamino promote %s %s", p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version)
+// awaited says what a version waits for that a person promotes, and why in one word.
+func awaited(p *v1alpha1.Prototype) (reason, message string) {
+	if over := p.Status.HandsOver(); over != "" {
+		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s", p.Spec.Version, p.Spec.Pool, over)
+	}
+	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete and waits for a person to promote it: kamino promote %s %s", p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version)
 }
 
 // trialSentence says why a version that is complete is not used.
 func trialSentence(w *world, why plan.Reason) string {
 	version, pool, settings := w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted()
 	later := fmt.Sprintf("`kamino promote %s %s` points the pool at it", pool, version)
+	if w.change.HandOver != "" {
+		later = w.change.HandOver
+	}
 	switch why {
 	case plan.TrialFailed:
 		blamed, _ := trial.Blamed(w.image.Tags[cloud.TagQuarantined])

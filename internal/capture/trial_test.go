@@ -236,6 +236,38 @@ func TestAPersonPromotes(t *testing.T) {
 	}
 }
 
+// TestAVersionThatIsHandedOver: where another tool writes the pool's recipe, the version is made and tried, a person is told what to do
+// with that tool, nothing is written, and the capture has succeeded when it is done.
+func TestAVersionThatIsHandedOver(t *testing.T) {
+	s := newStage(t, func(s *stage) { s.owner = "kOps" }).decide()
+	waited := 0
+	p := s.play(func(int) {
+		p := s.prototype()
+		if p.Status.Phase != v1alpha1.PhaseAwaitingPromotion {
+			return
+		}
+		waited++
+		for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling} {
+			if c := meta.FindStatusCondition(p.Status.Conditions, kind); c.Reason != HandedOver || !strings.Contains(c.Message, "kOps writes the recipe of pool pool1: have it name "+string(s.pool)) {
+				t.Errorf("condition %+v", c)
+			}
+		}
+		if !strings.Contains(p.Status.HandsOver(), "kOps") || !strings.Contains(p.Status.Progress, "handed over") || p.Status.Failure != nil {
+			t.Errorf("%+v", p.Status)
+		}
+		if w := s.cloud.World(); w.Count(memory.ByCaller, memory.EffectSetRecipe, "") > 0 || w.Pools[0].Recipe.Version != "" {
+			t.Error("the recipe was written")
+		}
+		if waited == 3 {
+			s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+p.Spec.Version)
+		}
+	})
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || waited < 3 || p.Status.HandsOver() != "" {
+		t.Fatalf("it waited for %d passes: %s", waited, verdict(p))
+	}
+	s.gaveBack()
+}
+
 // TestATrialThatNobodyCanMake is refused before anything is taken, and so is one that the cloud has something against.
 func TestATrialThatNobodyCanMake(t *testing.T) {
 	v := trying(t, v1alpha1.TrialApart)

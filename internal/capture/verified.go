@@ -27,10 +27,10 @@ func (o orders) readUnproven(w *world) {
 // reportRecipe keeps what the promotion changes, as it was seen last before it was done: afterwards the
 // cloud only tells what is.
 func reportRecipe(w *world, d plan.Decision) {
-	if d.Do != plan.SaveRecipe && d.Do != plan.Promote {
+	if d.Do != plan.SaveRecipe && d.Do != plan.Promote && (d.Why != plan.ForPromotion || w.change.HandOver == "") {
 		return
 	}
-	w.p.Status.Recipe = &v1alpha1.RecipeStatus{From: w.change.From, To: w.change.To, Removes: cloud.SayParts(w.change.Removes), Keeps: cloud.SayParts(w.change.Keeps)}
+	w.p.Status.Recipe = &v1alpha1.RecipeStatus{From: w.change.From, To: w.change.To, Removes: cloud.SayParts(w.change.Removes), Keeps: cloud.SayParts(w.change.Keeps), HandOver: w.change.HandOver}
 }
 
 func reportImage(w *world) {

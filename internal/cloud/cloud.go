@@ -53,6 +53,9 @@ type Pool struct {
 	// Line is the pool's series of images.
 	Line   Line   `json:"-"`
 	Recipe Recipe `json:"recipe"`
+	// Owner is who else writes the recipe, such as kOps: versions of the pool are made and tried, and whoever that is points the
+	// pool at them (RecipeChange.HandOver). Empty where SetRecipe does.
+	Owner string `json:"owner,omitempty"`
 	// Refusals: why no node of this pool can be captured. Empty if one can.
 	Refusals []Refusal `json:"refusals,omitempty"`
 }
@@ -197,6 +200,9 @@ type RecipeChange struct {
 	// Refusals: why SetRecipe would not carry the change out as things stand now, such as an upgrade policy by which
 	// the cloud would change running instances with it.
 	Refusals []Refusal `json:"refusals,omitempty"`
+	// HandOver is what a person has to do where the pool's recipe has an Owner: the message of the refusal that SetRecipe ends with
+	// then, which is one of Refusals.
+	HandOver string `json:"handOver,omitempty"`
 	// Done tells that the recipe already is as the change wants it.
 	Done bool `json:"done"`
 }

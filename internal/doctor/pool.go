@@ -42,6 +42,9 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 		d.add(mayRemove(ctx, d, m.name, leaves))
 	}
 	t := &trial{doctor: d, pool: m.name, told: map[string]bool{cloud.PermissionMissing: known}, fine: missing == 0}
+	if seen.Owner != "" {
+		d.ok(CheckPool, m.name, "%s writes the pool's recipe: a version is made and tried, and then handed over", seen.Owner)
+	}
 	for _, r := range seen.Refusals {
 		t.refuse(r)
 	}

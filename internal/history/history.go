@@ -154,6 +154,8 @@ type Capture struct {
 	Donor     string `json:"donor"`
 	// Awaits: the version is complete, and waits for a person to promote it. By itself it points the recipe at nothing.
 	Awaits bool `json:"awaits,omitempty"`
+	// HandOver is what that person has to do with another tool, which writes the pool's recipe.
+	HandOver string `json:"handOver,omitempty"`
 	// Tries: the version is being tried. In the pool the recipe names it meanwhile, and then again what it named before.
 	Tries bool `json:"tries,omitempty"`
 }
@@ -234,7 +236,7 @@ func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 			continue
 		}
 		captures = append(captures, Capture{Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
-			Awaits: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion, Tries: p.Status.Phase == v1alpha1.PhaseTrying})
+			Awaits: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion, HandOver: p.Status.HandsOver(), Tries: p.Status.Phase == v1alpha1.PhaseTrying})
 	}
 	slices.SortFunc(captures, func(a, b Capture) int { return cmp.Compare(a.Prototype, b.Prototype) })
 	return captures

@@ -104,15 +104,75 @@ func TestAWSKeepsTheRest(t *testing.T) {
 	wantSame(t, was, is)
 }
 
-// TestAWSRefuses: what cannot be done is told beforehand by its reason, and no write is made of it.
-func TestAWSRefuses(t *testing.T) {
-	tag := func(key, value string) func(*amazonGroup) {
-		return func(w *amazonGroup) {
-			_, err := w.scaling.CreateOrUpdateTags(w.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []scalingtypes.Tag{{Key: sdk.String(key), Value: sdk.String(value), PropagateAtLaunch: sdk.Bool(true),
-				ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")}}})
-			w.must(err)
+// tag has the group carry a tag, as its owner does.
+func tag(key, value string) func(*amazonGroup) {
+	return func(w *amazonGroup) {
+		w.Helper()
+		_, err := w.scaling.CreateOrUpdateTags(w.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []scalingtypes.Tag{{Key: sdk.String(key), Value: sdk.String(value), PropagateAtLaunch: sdk.Bool(true),
+			ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")}}})
+		w.must(err)
+	}
+}
+
+// TestAWSHandsOverToKops: Kamino makes versions of a group of kOps', says which image its instance group is to name, and writes neither
+// the launch template nor the group; and it knows when that is done.
+func TestAWSHandsOverToKops(t *testing.T) {
+	w := newGroup(t, atOnce, "$Latest")
+	tag("kops.k8s.io/instancegroup", "nodes-a")(w)
+	found, err := w.recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.14"})
+	w.must(err)
+	pool, err := w.recipes.Pool(t.Context(), w.pool)
+	w.must(err)
+	if len(found) > 0 || len(pool.Refusals) > 0 || pool.Owner != "kOps" {
+		t.Errorf("it is refused: %+v; the pool is %+v", found, pool)
+	}
+	if change := w.change("2026.03.14"); !strings.Contains(change.HandOver, "nodes-a to its image") {
+		t.Errorf("before there is an image, the change says %q", change.HandOver)
+	}
+	ref := w.published("2026.03.14")
+	w.pass(time.Minute)
+	before, change := w.group(), w.change("2026.03.14")
+	ami := w.amiOf(ref)
+	for _, part := range []string{"kOps", awsGroup, "instance group nodes-a to " + ami, "`kops edit instancegroup nodes-a`", "`kops update cluster --yes`"} {
+		if !strings.Contains(change.HandOver, part) {
+			t.Errorf("%q is not in %q", part, change.HandOver)
 		}
 	}
+	if len(change.Refusals) != 1 || change.Refusals[0].Message != change.HandOver || change.Done {
+		t.Errorf("%+v", change)
+	}
+	if err := w.recipes.SetRecipe(t.Context(), change); !cloud.Is(err, cloud.Refused) || !strings.Contains(err.Error(), "nodes-a") {
+		t.Errorf("%v", err)
+	}
+	wantSame(t, before, w.group())
+	if versions := w.versions(); len(versions) != 1 {
+		t.Errorf("%v", versions)
+	}
+	w.must(w.recipes.SetCapacity(t.Context(), w.pool, 2, 3))
+	// What kOps does.
+	_, err = w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}})
+	w.must(err)
+	w.pass(time.Minute)
+	if change = w.change("2026.03.14"); !change.Done {
+		t.Errorf("it is done, and the change says %+v", change)
+	}
+	w.must(w.recipes.SetRecipe(t.Context(), change))
+	wantSame(t, map[int64]string{1: awsImage, 2: ami}, w.versions())
+}
+
+func (w *amazonGroup) amiOf(ref cloud.LineRef) string {
+	w.Helper()
+	out, err := w.raw.DescribeImages(w.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []ec2types.Filter{{Name: sdk.String("name"), Values: []string{"kamino/" + ref.Line.Name + "/" + ref.Version}}}})
+	w.must(err)
+	if len(out.Images) != 1 {
+		w.Fatalf("%d images of %s", len(out.Images), ref.Version)
+	}
+	return sdk.ToString(out.Images[0].ImageId)
+}
+
+// TestAWSRefuses: what cannot be done is told beforehand by its reason, and no write is made of it.
+func TestAWSRefuses(t *testing.T) {
 	update := func(change func(*autoscaling.UpdateAutoScalingGroupInput)) func(*amazonGroup) {
 		return func(w *amazonGroup) {
 			in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup)}
@@ -137,7 +197,6 @@ func TestAWSRefuses(t *testing.T) {
 		written bool
 	}{
 		"EKS":         {tag("eks:nodegroup-name", "workers"), "EKSManaged", false},
-		"kOps":        {tag("kops.k8s.io/instancegroup", "nodes"), "KopsManaged", false},
 		"Cluster API": {tag("sigs.k8s.io/cluster-api-provider-aws/cluster/c", "owned"), "CAPAManaged", false},
 		"launch configuration": {func(w *amazonGroup) {
 			_, err := w.scaling.CreateLaunchConfiguration(w.Context(), &autoscaling.CreateLaunchConfigurationInput{LaunchConfigurationName: sdk.String("old"), ImageId: sdk.String(awsImage), InstanceType: sdk.String("m6i.large")})

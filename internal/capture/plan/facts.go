@@ -96,7 +96,7 @@ type Facts struct {
 	// TrialOver: the attempts have taken as long as they may.
 	TrialOver bool
 
-	// Manual: a person promotes the version. Stale: nobody has for as long as that is waited for.
+	// Manual: a person promotes the version. Stale: where one does, nobody has for as long as that is waited for.
 	Manual, Stale bool
 
 	// Recipe is what the pool's recipe points at, against this Prototype's version.

@@ -116,6 +116,10 @@ func historyNotes(h history.History) []string {
 		n.add("%s none of these versions.", runs(len(h.Others)))
 	}
 	for _, c := range h.Captures {
+		if c.HandOver != "" {
+			n.add("Version %s is handed over: %s.", c.Version, c.HandOver)
+			continue
+		}
 		if c.Awaits {
 			n.add("Version %s waits to be promoted: `kamino promote %s %s`.", c.Version, h.Pool, c.Version)
 			continue

@@ -115,6 +115,10 @@ func changing(plan Plan) (lines []string) {
 		return nil
 	}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if c.HandOver != "" {
+		add("hand the version over: %s; as soon as that is done the capture has succeeded", c.HandOver)
+		return lines
+	}
 	add("point the recipe of pool %s from %s to %s", plan.Prototype.Spec.Pool, orNone(c.From), orNone(c.To))
 	if len(c.Removes) > 0 {
 		add("take out of the recipe: %s", strings.Join(cloud.SayParts(c.Removes), ", "))

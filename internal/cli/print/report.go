@@ -39,6 +39,8 @@ type Pool struct {
 	Frozen *cloud.Refusal `json:"frozen,omitempty"`
 	// Awaits are versions that are complete and wait for a person to promote them.
 	Awaits []string `json:"awaits,omitempty"`
+	// HandOver is what that person has to do with another tool, which writes the pool's recipe.
+	HandOver string `json:"handOver,omitempty"`
 	// Error says why the cloud could not be asked about this pool.
 	Error string `json:"error,omitempty"`
 }
@@ -112,7 +114,7 @@ func Latest(all []v1alpha1.Prototype, pools []Pool, only bool) []v1alpha1.Protot
 		at := slices.IndexFunc(pools, func(pool Pool) bool { return pool.Name == p.Spec.Pool })
 		known := at >= 0
 		if known && p.Status.Phase == v1alpha1.PhaseAwaitingPromotion {
-			pools[at].Awaits = append(pools[at].Awaits, p.Spec.Version)
+			pools[at].Awaits, pools[at].HandOver = append(pools[at].Awaits, p.Spec.Version), p.Status.HandsOver()
 		}
 		if only && !known || seen[p.Spec.Pool] && p.Status.Terminal() {
 			continue
@@ -276,6 +278,10 @@ func notes(w io.Writer, report Report, now time.Time) error {
 			lines = append(lines, strings.ToUpper(p.Frozen.Message[:1])+p.Frozen.Message[1:])
 		}
 		for _, version := range p.Awaits {
+			if p.HandOver != "" {
+				lines = append(lines, fmt.Sprintf("Version %s of pool %s is handed over: %s", version, p.Name, p.HandOver))
+				continue
+			}
 			lines = append(lines, fmt.Sprintf("Version %s of pool %s waits for a person to promote it: `kamino promote %s %s`", version, p.Name, p.Name, version))
 		}
 		for _, r := range p.Refusals {

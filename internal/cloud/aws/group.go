@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,7 +41,7 @@ func (p *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	}
 	out := cloud.Pool{
 		ID: id, Name: ref.name, Location: ref.region, Capacity: capacityOf(r.group), MaxSize: int64(sdk.ToInt32(r.group.MaxSize)) + aside(r.group),
-		Line: cloud.Line{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Refusals: refusalsOfGroup(ref, r),
+		Line: cloud.Line{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Owner: r.handedTo(), Refusals: refusalsOfGroup(ref, r),
 	}
 	for _, part := range r.parts() {
 		out.Recipe.Bootstrap = append(out.Recipe.Bootstrap, part.String())
@@ -148,8 +149,40 @@ type owner struct {
 // Cluster API's provider for AWS, api/v1beta2/tags.go.
 var owners = []owner{
 	{reasonEKS, "eks:nodegroup-name", false, "EKS owns its launch template, and replaces its nodes at each change", "use a self-managed node group"},
-	{reasonKops, "kops.k8s.io/instancegroup", false, "kOps points it at the newest launch template and writes the image itself", "set the image with kops edit instancegroup"},
 	{reasonCAPA, "sigs.k8s.io/cluster-api-provider-aws/cluster/", true, "Cluster API writes its launch template", "leave this pool to Cluster API"},
+}
+
+// kopsKey is the tag by which kOps knows the group of an instance group, whose name is its value.
+const kopsKey = "kops.k8s.io/instancegroup"
+
+// instanceGroup is kOps' name of the group; empty where the group is none of kOps'.
+func (r recipe) instanceGroup() string {
+	for _, t := range r.group.Tags {
+		if sdk.ToString(t.Key) == kopsKey {
+			return cmp.Or(sdk.ToString(t.Value), sdk.ToString(r.group.AutoScalingGroupName))
+		}
+	}
+	return ""
+}
+
+// handedTo is who writes the group's template, and is told of its versions; empty where that is Kamino.
+func (r recipe) handedTo() string {
+	if r.instanceGroup() == "" {
+		return ""
+	}
+	return "kOps"
+}
+
+// handOver refuses to point a group at an image that kOps points at it, and says what to do; nil where Kamino does that. kOps points the
+// group at what is newest, so that instances which run stay until they are rolled.
+func (r recipe) handOver(ref group, ami string) *cloud.Refusal {
+	ig := r.instanceGroup()
+	if ig == "" {
+		return nil
+	}
+	refusal := cloud.Refuse(reasonKops, fmt.Sprintf("%s: kOps writes its launch template", ref),
+		fmt.Sprintf("set spec.image of instance group %s to %s with `kops edit instancegroup %s`, then run `kops update cluster --yes`", ig, ami, ig))
+	return &refusal
 }
 
 // refusalsOfGroup says why no node of the group can be captured, as far as the group and its template show it.

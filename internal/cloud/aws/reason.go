@@ -33,8 +33,8 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "use an image whose root is an EBS volume",
 	},
 	{
-		Name: reasonKops, Means: "kOps points the group at the newest version of its launch template and writes the image itself",
-		Remedy: "set the image with `kops edit instancegroup`",
+		Name: reasonKops, Means: "kOps writes the launch template: a version is made and tried, and [handed over](#kops)",
+		Remedy: "set the image with `kops edit instancegroup`, as the message says",
 	},
 	{
 		Name: reasonConfiguration, Means: "a launch configuration cannot be changed",

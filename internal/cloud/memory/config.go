@@ -70,6 +70,8 @@ type PoolSpec struct {
 	Unreadable []string
 	// Extensions names what else the recipe holds and always keeps.
 	Extensions []string
+	// Owner is who else writes the recipe.
+	Owner string
 	// DiskGB is the size of the OS disk; 30 if zero.
 	DiskGB   int32
 	Refusals []cloud.Refusal

@@ -118,6 +118,7 @@ func (c *Objects) RecipeChange(ctx context.Context, to cloud.Target, removeBoots
 	} else {
 		change.Keeps = append(change.Keeps, p.parts(p.recipe.bootstrap)...)
 	}
+	p.handedOver(&change)
 	if change.Done = p.recipe.image == to.Image && len(change.Removes) == 0; change.Done {
 		return change, nil
 	}
@@ -151,6 +152,9 @@ func (c *Objects) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	}
 	if err := p.mayWrite(opSetRecipe); err != nil {
 		return err
+	}
+	if refusal := p.handOver(change.To); refusal != nil {
+		return refusal.Error(phrases[opSetRecipe], resource)
 	}
 	p.recipe.image, p.recipe.bootstrap = v.id, without(p.recipe.bootstrap, change.Removes)
 	p.revision++

@@ -134,7 +134,7 @@ func (c *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 func (c *pools) poolView(p *pool, recipe cloud.Recipe) cloud.Pool {
 	return cloud.Pool{
 		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
-		Traits: maps.Clone(p.spec.Traits), Line: c.lineOf(p.id), Recipe: recipe, Refusals: slices.Concat(p.refusals, p.rollRefusals()),
+		Traits: maps.Clone(p.spec.Traits), Line: c.lineOf(p.id), Recipe: recipe, Owner: p.spec.Owner, Refusals: slices.Concat(p.refusals, p.rollRefusals()),
 	}
 }
 

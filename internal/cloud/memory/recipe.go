@@ -61,6 +61,7 @@ func (c *Recipes) RecipeChange(ctx context.Context, to cloud.Target, removeBoots
 		change.Keeps = append(change.Keeps, p.parts(p.recipe.bootstrap)...)
 	}
 	change.Done, change.Refusals = p.recipe.image == change.To && len(change.Removes) == 0, p.rollRefusals()
+	p.handedOver(&change)
 	if !change.Done {
 		change.Backup, err = p.backup(change.Removes)
 	}
@@ -116,6 +117,9 @@ func (c *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	}
 	if err := p.mayWrite(opSetRecipe); err != nil {
 		return err
+	}
+	if refusal := p.handOver(change.To); refusal != nil {
+		return refusal.Error(phrases[opSetRecipe], resource)
 	}
 	p.recipe.image = v.id
 	p.recipe.bootstrap = without(p.recipe.bootstrap, change.Removes)

@@ -38,6 +38,25 @@ func (p *pool) mayWrite(op string) error {
 	return nil
 }
 
+// ReasonOwned is why a recipe is not written that somebody else writes.
+const ReasonOwned = "RecipeOwned"
+
+// handOver refuses to write a recipe that somebody else writes; nil where nobody does.
+func (p *pool) handOver(image string) *cloud.Refusal {
+	if p.spec.Owner == "" {
+		return nil
+	}
+	refusal := cloud.Refuse(ReasonOwned, fmt.Sprintf("%s writes the recipe of pool %s", p.spec.Owner, p.spec.Name), "have it name "+image)
+	return &refusal
+}
+
+// handedOver says in a change who must carry it out.
+func (p *pool) handedOver(change *cloud.RecipeChange) {
+	if refusal := p.handOver(change.To); refusal != nil {
+		change.HandOver, change.Refusals = refusal.Message, append(change.Refusals, *refusal)
+	}
+}
+
 // roll is what a write does to the instances of a pool whose policy is automatic.
 func (c *pools) roll(p *pool) {
 	if !p.rolls {
