@@ -46,6 +46,7 @@ type PrototypeList struct {
 }
 
 // PrototypeSpec names what is captured and how.
+// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.aws) || self.donor.providerID.startsWith('aws://')",message="settings.aws is for nodes of AWS, and the donor is of another cloud: leave settings.aws out"
 // +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.azure) || self.donor.providerID.startsWith('azure://')",message="settings.azure is for nodes of Azure, and the donor is of another cloud: leave settings.azure out"
 type PrototypeSpec struct {
 	// Pool whose next nodes are to be copies of the donor: the cloud's own name of it, such as a scale set's.

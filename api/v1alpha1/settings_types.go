@@ -79,6 +79,10 @@ type Settings struct {
 	// Azure holds what only pools on Azure have. With a donor of another cloud it is refused. None if absent.
 	// +optional
 	Azure *AzureSettings `json:"azure,omitempty"`
+
+	// AWS holds what only pools on AWS have. With a donor of another cloud it is refused. None if absent.
+	// +optional
+	AWS *AWSSettings `json:"aws,omitempty"`
 }
 
 // Afterwards is what becomes of a donor once its disk was copied.
@@ -220,6 +224,17 @@ type AzureSettings struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Replicas *int32 `json:"replicas,omitempty"`
+}
+
+// AWSSettings are what only pools on AWS have.
+type AWSSettings struct {
+	// VolumeInitializationRate is how fast the root volume of a node that is built from the version is read from its snapshot, in
+	// MiB/s, which AWS bills by the GiB: the promotion writes it into the launch template. As the launch template has it if
+	// absent; AWS's own default is to read each block when it is used first.
+	// +optional
+	// +kubebuilder:validation:Minimum=100
+	// +kubebuilder:validation:Maximum=300
+	VolumeInitializationRate *int32 `json:"volumeInitializationRate,omitempty"`
 }
 
 // PublishSettings hold a former name.

@@ -264,5 +264,5 @@ func (w *world) tags() map[string]string {
 func (w *world) imageSpec(now time.Time) cloud.ImageSpec {
 	tags := w.tags()
 	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.proof.At.Time, now)
-	return cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot.ID, Tags: tags, Replicas: w.p.Spec.Settings.Replicas()}
+	return cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot.ID, Tags: tags, Replicas: w.p.Spec.Settings.Replicas(), InitializationRate: w.p.Spec.Settings.InitializationRate()}
 }

@@ -58,6 +58,8 @@ type Pool struct {
 	Owner string `json:"owner,omitempty"`
 	// Refusals: why no node of this pool can be captured. Empty if one can.
 	Refusals []Refusal `json:"refusals,omitempty"`
+	// Cautions are what stands in no capture's way, and yet is to be known, in the form of refusals.
+	Cautions []Refusal `json:"cautions,omitempty"`
 }
 
 // Recipe is what the pool's next node is built from.
@@ -174,6 +176,9 @@ type ImageSpec struct {
 	Tags       map[string]string
 	// Replicas in the pool's region; 0 lets the provider decide by the pool's maximum size.
 	Replicas int32
+	// InitializationRate at which the disks of instances are filled from the version, in MiB/s, where the cloud fills them while
+	// they run; 0 leaves it as the recipe has it.
+	InitializationRate int32
 }
 
 // RecipeChange is what pointing a pool at an image version does. It is made by a look, shown to people,

@@ -37,6 +37,8 @@ type VersionSpec struct {
 	Tags       map[string]string
 	// Replicas in the location; 0 lets the Disks decide by the number of nodes.
 	Replicas int32
+	// InitializationRate is ImageSpec.InitializationRate.
+	InitializationRate int32
 }
 
 // DiskSpec names a capture that is thought of, as much of it as Disks need to know.

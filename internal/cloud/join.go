@@ -157,7 +157,7 @@ func (j *joined) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
 	if err != nil {
 		return Image{}, err
 	}
-	image, err := j.disks.EnsureImage(ctx, VersionSpec{LineRef: at, Mold: mold, SnapshotID: spec.SnapshotID, Tags: spec.Tags, Replicas: spec.Replicas})
+	image, err := j.disks.EnsureImage(ctx, VersionSpec{LineRef: at, Mold: mold, SnapshotID: spec.SnapshotID, Tags: spec.Tags, Replicas: spec.Replicas, InitializationRate: spec.InitializationRate})
 	return image.of(spec.Pool), err
 }
 

@@ -45,6 +45,9 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	if seen.Owner != "" {
 		d.ok(CheckPool, m.name, "%s writes the pool's recipe: a version is made and tried, and then handed over", seen.Owner)
 	}
+	for _, c := range seen.Cautions {
+		d.add(Finding{Level: Warn, Check: CheckPool, Subject: m.name, Message: c.What(), Remedy: c.Remedy})
+	}
 	for _, r := range seen.Refusals {
 		t.refuse(r)
 	}

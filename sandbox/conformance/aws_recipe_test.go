@@ -114,6 +114,65 @@ func tag(key, value string) func(*amazonGroup) {
 	}
 }
 
+// TestAWSFillsDisksAtARate: the rate that a version was made with comes into the launch template with it, on the root volume alone, and
+// with every promotion of that version. Before, somebody who asks is told how the group's nodes read.
+func TestAWSFillsDisksAtARate(t *testing.T) {
+	w := newGroup(t, atOnce, "1").leavesAlone()
+	cautions := func() (reasons []string) {
+		pool, err := w.recipes.Pool(t.Context(), w.pool)
+		w.must(err)
+		for _, c := range pool.Cautions {
+			reasons = append(reasons, c.Reason)
+		}
+		return reasons
+	}
+	if told := cautions(); len(told) > 0 {
+		t.Errorf("of a group that names no version of its own is told %v", told)
+	}
+	_, err := w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
+			{DeviceName: sdk.String("/dev/xvdb"), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(100), VolumeType: ec2types.VolumeTypeGp3}}}}})
+	w.must(err)
+	_, err = w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup),
+		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("2")}})
+	w.must(err)
+	w.published("2026.03.13")
+	fast := cloud.LineRef{Line: amazonLine, Version: "2026.03.14"}
+	snapshot := w.shot("fast")
+	w.until("published", func() bool {
+		im, err := w.disks.EnsureImage(t.Context(), cloud.VersionSpec{LineRef: fast, SnapshotID: snapshot.ID, InitializationRate: 200})
+		w.must(err)
+		return im.State == cloud.Complete
+	})
+	w.pass(time.Minute)
+	for _, test := range []struct {
+		version  string
+		rate     int32
+		cautions []string
+	}{
+		{"2026.03.13", 0, []string{"VolumesLoadLazily"}}, {"2026.03.14", 200, nil}, {"2026.03.13", 200, nil}, {"2026.03.14", 200, nil},
+	} {
+		w.must(w.recipes.SetRecipe(t.Context(), w.change(test.version)))
+		out, err := w.raw.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(w.template), Versions: []string{sdk.ToString(w.group().LaunchTemplate.Version)}})
+		w.must(err)
+		root, data := int32(0), int32(0)
+		for _, m := range out.LaunchTemplateVersions[0].LaunchTemplateData.BlockDeviceMappings {
+			switch sdk.ToString(m.DeviceName) {
+			case "/dev/xvda":
+				root = sdk.ToInt32(m.Ebs.VolumeInitializationRate)
+			case "/dev/xvdb":
+				data = sdk.ToInt32(m.Ebs.VolumeSize)
+				if m.Ebs.VolumeInitializationRate != nil || m.Ebs.VolumeType != ec2types.VolumeTypeGp3 {
+					t.Errorf("version %s: the other volume is %+v", test.version, m.Ebs)
+				}
+			}
+		}
+		if told := cautions(); root != test.rate || data != 100 || !slices.Equal(told, test.cautions) {
+			t.Errorf("version %s: a rate of %d, %d GiB on the other volume, and told is %v", test.version, root, data, told)
+		}
+	}
+}
+
 // TestAWSHandsOverToKops: Kamino makes versions of a group of kOps', says which image its instance group is to name, and writes neither
 // the launch template nor the group; and it knows when that is done.
 func TestAWSHandsOverToKops(t *testing.T) {

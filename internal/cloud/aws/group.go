@@ -43,6 +43,7 @@ func (p *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 		ID: id, Name: ref.name, Location: ref.region, Capacity: capacityOf(r.group), MaxSize: int64(sdk.ToInt32(r.group.MaxSize)) + aside(r.group),
 		Line: cloud.Line{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Owner: r.handedTo(), Refusals: refusalsOfGroup(ref, r),
 	}
+	out.Cautions = r.cautions(ref, versionOf(out.Line, r.image) != "")
 	for _, part := range r.parts() {
 		out.Recipe.Bootstrap = append(out.Recipe.Bootstrap, part.String())
 	}

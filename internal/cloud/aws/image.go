@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -160,9 +161,11 @@ func (p *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.
 		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
 			Message: fmt.Sprintf("the tag %s of snapshot %s does not tell what machine the disk is of (%s): capture again", tagMachine, id, err)}
 	}
-	made, err := client.RegisterImage(ctx, like.registration(spec.LineRef, id, toTags(spec.Tags, map[string]string{
-		tagLine: spec.Line.Name, tagVersion: spec.Version, tagName: imageName(spec.LineRef),
-	})))
+	own := map[string]string{tagLine: spec.Line.Name, tagVersion: spec.Version, tagName: imageName(spec.LineRef)}
+	if spec.InitializationRate > 0 {
+		own[tagRate] = strconv.Itoa(int(spec.InitializationRate))
+	}
+	made, err := client.RegisterImage(ctx, like.registration(spec.LineRef, id, toTags(spec.Tags, own)))
 	switch {
 	case isCode(err, "InvalidAMIName.Duplicate"): // somebody was faster, and it does not show yet
 		return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.LineRef), State: cloud.Pending}, nil

@@ -22,10 +22,12 @@ const (
 	tagName = "Name"
 	// tagBacks tells of a snapshot that it backs images, and goes with the last of them.
 	tagBacks = "kamino-backs-images"
+	// tagRate on an image is the initialization rate that root volumes made of it get, in MiB/s.
+	tagRate = "kamino-initialization-rate"
 )
 
 // ownTags are those that no caller has given.
-var ownTags = map[string]bool{tagSnapshot: true, tagMachine: true, tagLine: true, tagVersion: true, tagName: true, tagBacks: true, tagTrial: true, tagPool: true, tagEnding: true}
+var ownTags = map[string]bool{tagSnapshot: true, tagMachine: true, tagLine: true, tagVersion: true, tagName: true, tagBacks: true, tagTrial: true, tagPool: true, tagEnding: true, tagRate: true}
 
 // Limits of AWS's: a tag's value has 256 characters at most, and an image's name 3 to 128 of these.
 // Source: "Tag your Amazon EC2 resources"; RegisterImage, Name.

@@ -124,7 +124,7 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 
 // set points a group, which is as it was read, at an image.
 func (p *Recipes) set(ctx context.Context, op string, ref group, r recipe, image string) error {
-	ami, err := p.ami(ctx, op, ref, image)
+	im, err := p.named(ctx, op, ref, image)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (p *Recipes) set(ctx context.Context, op string, ref group, r recipe, image
 			return err
 		}
 	}
-	number, err := p.withImage(ctx, op, ref, r, ami, image)
+	number, err := p.withImage(ctx, op, ref, r, im, image)
 	if err != nil {
 		return err
 	}
@@ -152,24 +152,30 @@ func (p *Recipes) set(ctx context.Context, op string, ref group, r recipe, image
 
 // ami is AWS's ID of an image that Kamino writes. It must be there and usable.
 func (p *Recipes) ami(ctx context.Context, op string, ref group, image string) (string, error) {
+	im, err := p.named(ctx, op, ref, image)
+	return sdk.ToString(im.ImageId), err
+}
+
+// named is the same, as AWS tells it.
+func (p *Recipes) named(ctx context.Context, op string, ref group, image string) (ec2types.Image, error) {
 	var all []ec2types.Image
 	if name, own := strings.CutPrefix(image, ref.region+"/"); own {
 		found, err := p.images(ctx, ref.region, region(ref.region), ec2types.Filter{Name: sdk.String("name"), Values: []string{name}})
 		if err != nil {
-			return "", err
+			return ec2types.Image{}, err
 		}
 		all = found
 	} else if im, err := p.imageByID(ctx, ref.region, image); err != nil {
-		return "", err
+		return ec2types.Image{}, err
 	} else if im != nil {
 		all = append(all, *im)
 	}
 	for _, im := range all {
 		if imageState(im) == cloud.Complete && textOf(ref.region, im) == image {
-			return sdk.ToString(im.ImageId), nil
+			return im, nil
 		}
 	}
-	return "", &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: ref.String(), Message: fmt.Sprintf("image %s is not there, or not available: name one that is", image)}
+	return ec2types.Image{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: ref.String(), Message: fmt.Sprintf("image %s is not there, or not available: name one that is", image)}
 }
 
 // RestoreChange implements cloud.Restorer. Nothing but the image ever leaves a recipe.

@@ -71,6 +71,36 @@ func TestGroupsOfOthers(t *testing.T) {
 	}
 }
 
+// TestWhatIsToldOfAGroup, and stands in nobody's way.
+func TestWhatIsToldOfAGroup(t *testing.T) {
+	const day = 24 * 60 * 60
+	mapping := func(rate *int32) []types.LaunchTemplateBlockDeviceMapping {
+		return []types.LaunchTemplateBlockDeviceMapping{{DeviceName: sdk.String("/dev/sdb"), VirtualName: sdk.String("ephemeral0")}, {DeviceName: sdk.String("/dev/xvda"), Ebs: &types.LaunchTemplateEbsBlockDevice{VolumeInitializationRate: rate}}}
+	}
+	for name, test := range map[string]struct {
+		change func(*recipe)
+		own    bool
+		want   []string
+	}{
+		"nothing":                 {func(*recipe) {}, false, nil},
+		"a version of its own":    {func(*recipe) {}, true, []string{"VolumesLoadLazily"}},
+		"a volume without a rate": {func(r *recipe) { r.data.BlockDeviceMappings = mapping(nil) }, true, []string{"VolumesLoadLazily"}},
+		"a rate":                  {func(r *recipe) { r.data.BlockDeviceMappings = mapping(sdk.Int32(200)) }, true, nil},
+		"no template":             {func(r *recipe) { r.data = nil }, true, nil},
+		"a week of life":          {func(r *recipe) { r.group.MaxInstanceLifetime = sdk.Int32(7 * day) }, false, []string{"MaxInstanceLifetime"}},
+		"no end of life":          {func(r *recipe) { r.group.MaxInstanceLifetime = sdk.Int32(0) }, false, nil},
+		"a stack": {func(r *recipe) {
+			r.group.Tags = []scaling.TagDescription{{Key: sdk.String("aws:cloudformation:stack-name"), Value: sdk.String("nodes")}}
+		}, false, []string{"StackOwnsGroup"}},
+	} {
+		r := recipe{spec: &scaling.LaunchTemplateSpecification{}, data: &types.ResponseLaunchTemplateData{ImageId: sdk.String("ami-1")}}
+		test.change(&r)
+		if got := reasons(r.cautions(group{name: "workers"}, test.own)); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
 // TestHowATrialEnded: what AWS says of an instance that has ended, against what is known to lie in the image or in the cloud.
 func TestHowATrialEnded(t *testing.T) {
 	ended := func(code string, tags ...types.Tag) types.Instance {

@@ -186,11 +186,16 @@ func (p *Recipes) point(ctx context.Context, op string, ref group, r recipe, num
 
 // withImage makes a version of the template that differs from the group's in its image alone, and tells its number. The token makes a
 // call that is repeated give the same one.
-func (p *Recipes) withImage(ctx context.Context, op string, ref group, r recipe, ami, image string) (int64, error) {
+func (p *Recipes) withImage(ctx context.Context, op string, ref group, r recipe, im ec2types.Image, image string) (int64, error) {
+	ami := sdk.ToString(im.ImageId)
+	data := &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}
+	if rate, _ := strconv.ParseInt(tagOf(im.Tags, tagRate), 10, 32); rate > 0 { // one that nobody can read is none
+		data.BlockDeviceMappings = filledAt(r.data.BlockDeviceMappings, sdk.ToString(im.RootDeviceName), int32(rate))
+	}
 	out, err := p.in(ref.region).CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
 		LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()), ClientToken: sdk.String("kamino-" + digest(sdk.ToString(r.spec.LaunchTemplateId)+" "+r.text()+" "+ami)),
 		VersionDescription: sdk.String(short("Kamino: version "+r.text()+" with "+image, maxDescription)),
-		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)},
+		LaunchTemplateData: data,
 	})
 	if err != nil {
 		return 0, fail(op, ref, err)
@@ -200,6 +205,31 @@ func (p *Recipes) withImage(ctx context.Context, op string, ref group, r recipe,
 		return 0, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "AWS made a version of the launch template that does not name " + ami + ": look again"}
 	}
 	return sdk.ToInt64(made.VersionNumber), nil
+}
+
+// filledAt are a launch template's mappings, with the initialization rate of the root volume. A version's mappings replace those of the
+// version that it is made from, all of them.
+func filledAt(mappings []ec2types.LaunchTemplateBlockDeviceMapping, root string, rate int32) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
+	var out []ec2types.LaunchTemplateBlockDeviceMappingRequest
+	there := false
+	for _, m := range mappings {
+		to := ec2types.LaunchTemplateBlockDeviceMappingRequest{DeviceName: m.DeviceName, NoDevice: m.NoDevice, VirtualName: m.VirtualName}
+		if m.Ebs != nil {
+			ebs := ec2types.LaunchTemplateEbsBlockDeviceRequest(*m.Ebs)
+			to.Ebs = &ebs
+		}
+		if sdk.ToString(m.DeviceName) == root {
+			if to.Ebs == nil {
+				to.Ebs = &ec2types.LaunchTemplateEbsBlockDeviceRequest{}
+			}
+			to.Ebs.VolumeInitializationRate, there = sdk.Int32(rate), true
+		}
+		out = append(out, to)
+	}
+	if !there {
+		out = append(out, ec2types.LaunchTemplateBlockDeviceMappingRequest{DeviceName: sdk.String(root), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeInitializationRate: sdk.Int32(rate)}})
+	}
+	return out
 }
 
 // maxDescription is how long the description of a template's version may be. Source: CreateLaunchTemplateVersion, VersionDescription.

@@ -207,6 +207,9 @@ func wrongSnapshots(last, now memory.World) (wrong []string) {
 		if made == 0 {
 			was := old.State
 			old.State = s.State
+			if was == cloud.Pending {
+				old.Generalized = old.Generalized && s.Generalized // the disk may be written to while it is read
+			}
 			if diff := cmp.Diff(old, s); diff != "" {
 				wrong = append(wrong, fmt.Sprintf("snapshot %s changed: %s", s.Name, diff))
 			}

@@ -36,9 +36,13 @@ func TestReplicasByEitherName(t *testing.T) {
 
 func TestForeignSettings(t *testing.T) {
 	own, none := v1alpha1.Settings{Azure: &v1alpha1.AzureSettings{}}, v1alpha1.Settings{Publish: v1alpha1.PublishSettings{Replicas: new(int32)}}
+	theirs := v1alpha1.Settings{AWS: &v1alpha1.AWSSettings{}}
 	for providerID, foreign := range map[string]bool{"azure:///subscriptions/s": false, "aws:///eu-west-1a/i-1": true, "azurestack://x": true, "": true} {
 		if got := own.Foreign(providerID); (got == "settings.azure") != foreign || got != "" && !foreign {
 			t.Errorf("with the provider ID %q %q is foreign", providerID, got)
+		}
+		if got := theirs.Foreign(providerID); (got == "settings.aws") == strings.HasPrefix(providerID, "aws://") {
+			t.Errorf("with the provider ID %q %q is foreign of settings.aws", providerID, got)
 		}
 		if got := none.Foreign(providerID); got != "" {
 			t.Errorf("without settings of a cloud %q is foreign", got)
@@ -51,6 +55,7 @@ func TestSettingsOfACloud(t *testing.T) {
 	const twoNames = "publish.replicas is the former name of azure.replicas, and they differ: leave publish.replicas out"
 	const otherCloud = "settings.azure is for nodes of Azure, and the donor is of another cloud: leave settings.azure out"
 	five, six := map[string]any{"replicas": int64(5)}, map[string]any{"replicas": int64(6)}
+	rate := func(n int64) map[string]any { return map[string]any{"volumeInitializationRate": n} }
 	for name, test := range map[string]struct {
 		settings   map[string]any
 		providerID string // Azure's if empty
@@ -65,6 +70,9 @@ func TestSettingsOfACloud(t *testing.T) {
 		"the former name on another cloud":  {settings: map[string]any{"publish": five}, providerID: "aws:///eu-west-1a/i-1"},
 		"a section of another cloud":        {settings: map[string]any{"azure": five}, providerID: "aws:///eu-west-1a/i-1", says: otherCloud},
 		"an empty section of another cloud": {settings: map[string]any{"azure": map[string]any{}}, providerID: "aws:///eu-west-1a/i-1", says: otherCloud},
+		"a rate on Azure":                   {settings: map[string]any{"aws": rate(200)}, says: "settings.aws is for nodes of AWS, and the donor is of another cloud: leave settings.aws out"},
+		"a rate on AWS":                     {settings: map[string]any{"aws": rate(200)}, providerID: "aws:///eu-west-1a/i-1"},
+		"a rate that AWS does not have":     {settings: map[string]any{"aws": rate(400)}, providerID: "aws:///eu-west-1a/i-1", says: "less than or equal to 300", policy: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := apitest.Client(t)
