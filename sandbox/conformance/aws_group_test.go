@@ -35,7 +35,13 @@ type amazonGroup struct {
 // newGroup starts one whose launch template is named as the group's version says.
 func newGroup(t *testing.T, standby time.Duration, version string) *amazonGroup {
 	t.Helper()
-	w := &amazonGroup{amazon: startAmazon(t, standby)}
+	return groupOf(t, startAmazon(t, standby), version)
+}
+
+// groupOf makes it.
+func groupOf(t *testing.T, in *amazon, version string) *amazonGroup {
+	t.Helper()
+	w := &amazonGroup{amazon: in}
 	made, err := w.raw.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(awsGroup), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
 		ImageId: sdk.String(awsImage), InstanceType: "m6i.large", UserData: sdk.String("I2Nsb3VkLWNvbmZpZwo="),
 	}})

@@ -341,7 +341,7 @@ func TestAWSWithoutItsTemplate(t *testing.T) {
 	}
 	_, err := w.raw.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: sdk.String(w.template)})
 	w.must(err)
-	w.pass(21 * time.Minute) // what a number names is not asked for with each look
+	w.pass(61 * time.Minute) // what a number names is not asked for with each look
 	pool, err := w.recipes.Pool(t.Context(), w.pool)
 	if err != nil || len(pool.Refusals) != 1 || pool.Refusals[0].Reason != "TemplateMissing" || pool.Recipe.Image != "" {
 		t.Errorf("%+v, %v", pool, err)

@@ -3,6 +3,7 @@ package conformance
 import (
 	"crypto/rand"
 	"encoding/pem"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path"
@@ -68,6 +69,12 @@ func awsID(m ec2types.Instance) cloud.InstanceID {
 // startAmazon starts one whose new resources do not show for a while. standby is how long entering and leaving it takes; below 0, none.
 func startAmazon(t *testing.T, standby time.Duration) *amazon {
 	t.Helper()
+	return startAmazonOn(t, nil, standby)
+}
+
+// startAmazonOn does so on a wire; on a socket if there is none.
+func startAmazonOn(t *testing.T, on *wire, standby time.Duration) *amazon {
+	t.Helper()
 	key, secret := "AKIAIOSFODNN7EXAMPLE", rand.Text()
 	w := &amazon{T: t, calendar: &clock.Calendar{}}
 	now := clock.Clock{Calendar: w.calendar}
@@ -82,7 +89,12 @@ func startAmazon(t *testing.T, standby time.Duration) *amazon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewTLSServer(server.Handler())
+	web := httptest.NewUnstartedServer(server.Handler())
+	if on != nil {
+		w.must(web.Listener.Close())
+		web.Listener = on
+	}
+	web.StartTLS()
 	t.Cleanup(func() { web.Close(); server.Close() })
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
 	w.must(os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600))
@@ -95,6 +107,9 @@ func startAmazon(t *testing.T, standby time.Duration) *amazon {
 	config, err := provider.Load(t.Context(), "")
 	w.must(err)
 	config.Now = now.Now
+	if on != nil {
+		config.AWS.HTTPClient = provider.OnWire(&http.Client{Transport: on.transport(web.Certificate())})
+	}
 	w.server, w.raw, w.scaling = server, ec2.NewFromConfig(config.AWS), autoscaling.NewFromConfig(config.AWS)
 	w.disks, w.recipes = provider.New(config)
 	return w

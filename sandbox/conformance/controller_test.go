@@ -27,7 +27,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/azure"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/controller/nodelabel"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/metrics"
@@ -104,8 +104,8 @@ type controller struct {
 	captured [][2]time.Time
 }
 
-// newController makes a controller for the objects; `run` starts it.
-func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects ...kube.Object) *controller {
+// newController makes a controller of a provider for the objects; `run` starts it.
+func newController(ctx context.Context, w *world, p cloud.Provider, nodes []*corev1.Node, objects ...kube.Object) *controller {
 	w.t.Helper()
 	c := &controller{world: w, ctx: ctx, news: make(chan struct{}, 1)}
 	scheme := runtime.NewScheme()
@@ -113,8 +113,8 @@ func newController(ctx context.Context, w *world, nodes []*corev1.Node, objects 
 	c.api = kubefake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}, &v1alpha1.Order{}).Build()
 
-	c.metrics = metrics.New(nil, azure.Describe())
-	provider := c.metrics.Provider(w.p)
+	c.metrics = metrics.New(nil, registry.All()...)
+	provider := c.metrics.Provider(p)
 	c.nodes, c.looks = nodecache.NewNodes(provider), policy.NewLooks(provider, time.Now)
 	c.watch = c.metrics.Observer(c.looks.Provider(), logr.Discard())
 	known := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultNamespace}}}

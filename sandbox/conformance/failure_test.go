@@ -161,7 +161,7 @@ func newPublishing(t *testing.T) (*controller, *v1alpha1.Prototype) {
 		w.must(err)
 		return power == cloud.PowerRunning
 	})
-	return newController(t.Context(), w, []*corev1.Node{nodes[0]}, p), p
+	return newController(t.Context(), w, w.p, []*corev1.Node{nodes[0]}, p), p
 }
 
 func (w *world) encode(value any) string {

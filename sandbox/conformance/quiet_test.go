@@ -218,7 +218,7 @@ func (w *world) settle(pools []calm) *controller {
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	w.t.Cleanup(cancel)
-	c := newController(ctx, w, nodes, objects...)
+	c := newController(ctx, w, w.p, nodes, objects...)
 	c.from = from
 	return c
 }

@@ -70,6 +70,8 @@ type account struct {
 	begun map[string]cloud.TrialSpec
 	// members are the pools of instances, or why they have none, by region and ID.
 	members map[string]membership
+	// denials are regions in which nobody may ask for them.
+	denials map[string]denial
 }
 
 // trace is what this process has made.
@@ -89,7 +91,7 @@ func newAccount(c Config) *account {
 	}
 	return &account{
 		config: c, clients: map[string]any{}, names: map[string]string{},
-		made: map[string]trace{}, gone: map[string]time.Time{}, members: map[string]membership{}, begun: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
+		made: map[string]trace{}, gone: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{}, begun: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
 	}
 }
 

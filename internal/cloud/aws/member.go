@@ -21,8 +21,28 @@ type membership struct {
 	at time.Time
 }
 
-// believed is how long what group an instance is in is taken as known: nothing acts on it without a look at the instance itself.
-const believed = 20 * time.Minute
+// For how long what was told is taken as known. Nothing acts on what group an instance is in without a look at the instance itself, and
+// few instances ever leave one; one that is in none may be attached.
+const (
+	inGroup = 6 * time.Hour
+	inNone  = 20 * time.Minute
+	// deniedFor is the same of a credential that may not ask at all.
+	deniedFor = 15 * time.Minute
+)
+
+// believed tells whether it is taken as known still.
+func (m membership) believed(now time.Time) bool {
+	if m.Pool == "" {
+		return now.Sub(m.at) <= inNone
+	}
+	return now.Sub(m.at) <= inGroup
+}
+
+// denial is what AWS said when it would not tell.
+type denial struct {
+	error
+	at time.Time
+}
 
 // AWS's limits. Sources: DescribeAutoScalingInstances, InstanceIds; DescribeAutoScalingGroups, MaxRecords.
 const (
@@ -72,14 +92,31 @@ func (a *account) member(ref instance) (cloud.Membership, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, found := a.members[ref.region+"/"+ref.id]
-	if found && a.config.Now().Sub(m.at) > believed {
+	if !found || !m.believed(a.config.Now()) {
 		return cloud.Membership{}, false
 	}
-	return m.Membership, found
+	return m.Membership, true
 }
 
-// learn asks which groups instances are in.
+// learn asks which groups instances are in, unless that was denied a short time ago.
 func (a *account) learn(ctx context.Context, in string, ids []string) error {
+	a.mu.Lock()
+	told, found := a.denials[in]
+	a.mu.Unlock()
+	if found && a.config.Now().Sub(told.at) <= deniedFor {
+		return told.error
+	}
+	err := a.ask(ctx, in, ids)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.denials, in)
+	if cloud.Is(err, cloud.Denied) {
+		a.denials[in] = denial{err, a.config.Now()}
+	}
+	return err
+}
+
+func (a *account) ask(ctx context.Context, in string, ids []string) error {
 	found, err := a.groups(in).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: ids})
 	if err != nil {
 		return fail("look at the groups of", instances(ids), err)
@@ -96,7 +133,7 @@ func (a *account) learn(ctx context.Context, in string, ids []string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for known, m := range a.members { // of nodes that are gone
-		if now.Sub(m.at) > believed {
+		if !m.believed(now) {
 			delete(a.members, known)
 		}
 	}

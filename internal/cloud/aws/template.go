@@ -94,7 +94,7 @@ func (a *account) version(ctx context.Context, ref group, spec types.LaunchTempl
 	a.mu.Lock()
 	known, found := a.versions[key]
 	a.mu.Unlock()
-	if found && a.config.Now().Sub(known.at) < believed {
+	if found && a.config.Now().Sub(known.at) < versionLife {
 		return known.LaunchTemplateVersion, nil
 	}
 	out, err := a.in(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(id), Versions: []string{named}})
@@ -115,6 +115,9 @@ func (a *account) version(ctx context.Context, ref group, spec types.LaunchTempl
 	a.versions[key] = seenVersion{v, a.config.Now()}
 	return v, nil
 }
+
+// versionLife is how long a version that was read is taken to be there still.
+const versionLife = time.Hour
 
 // seenVersion is a version of a launch template, and when it was read.
 type seenVersion struct {

@@ -1,0 +1,134 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+)
+
+// startReads is how many requests the hour of a controller's start may take: each of its readers asks for itself whose the nodes are.
+const startReads = 15
+
+// TestQuietHoursOnAWS watches a group for a day in which nobody does anything to it, with a policy that finds nothing to do, that must
+// not, or that is refused: what a controller asks of AWS by itself stays under ten requests an hour, as on Azure, but for the hours in
+// which it looks again whether it is refused still: by the hour at first, and then six times a day. Where a permission is missing, IAM is
+// asked three times an hour beside that, so that one that is mended is found soon.
+func TestQuietHoursOnAWS(t *testing.T) {
+	for name, test := range map[string]struct {
+		reason string
+		// fresh: its nodes were patched since its version was made.
+		fresh  bool
+		policy v1alpha1.PrototypePolicySpec
+		fault  fault.Fault
+	}{
+		"not patched since":     {reason: "UpToDate"},
+		"only shown":            {reason: "DryRun", fresh: true, policy: v1alpha1.PrototypePolicySpec{DryRun: true}},
+		"waits for its hours":   {reason: "OutsideSchedule", fresh: true, policy: v1alpha1.PrototypePolicySpec{Schedule: v1alpha1.ScheduleSettings{Cron: "0 3 1 1 *"}}},
+		"may not be looked at":  {fault: fault.Fault{Deny: "autoscaling:DescribeAutoScalingGroups"}},
+		"captures are refused":  {reason: cloud.PermissionMissing, fresh: true, fault: fault.Fault{Deny: "ec2:CreateSnapshot"}},
+		"an instance refresh":   {reason: "InstanceRefreshRunning", fresh: true},
+		"suspended by a person": {reason: "Suspended", fresh: true, policy: v1alpha1.PrototypePolicySpec{Suspend: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(day.Add(-20 * time.Hour)))
+				w := groupOf(t, startAmazonOn(t, newWire(), atOnce), "1").leavesAlone()
+				c := w.settle(test.fresh, test.policy)
+				if test.reason == "InstanceRefreshRunning" {
+					w.refreshes()
+				}
+				time.Sleep(time.Until(day))
+				if test.fault != (fault.Fault{}) {
+					w.fault(test.fault)
+				}
+				w.server.ResetStats()
+				c.run()
+				time.Sleep(quiet)
+				synctest.Wait()
+				c.wantDecisions([]calm{{name: awsGroup, reason: test.reason}})
+				cost := w.tally()
+				t.Log(cost)
+				asked := slices.DeleteFunc(slices.Clone(cost.hours[:]), func(n int) bool { return n <= mostReads })
+				looked := cost.kinds["CreateSnapshot"] // a dry run of each look before a capture
+				if cost.hours[0] > startReads && looked == 0 || len(asked) > max(1, looked) || looked > 10 {
+					t.Errorf("the group takes more than %d requests an hour, behind %d looks whether it is refused: %v", mostReads, looked, cost.hours)
+				}
+				const pages = 7 // of the answers about the permissions of both halves, of five actions each
+				if iam := cost.kinds["SimulatePrincipalPolicy"]; iam > 24*3*pages+2*looked {
+					t.Errorf("IAM was asked %d times", iam)
+				}
+				if cost.total() < 24 {
+					t.Errorf("the group was not watched for a day: %v", cost)
+				}
+			})
+		})
+	}
+}
+
+// settle gives the group a version, and is a controller that knows its nodes.
+func (w *amazonGroup) settle(fresh bool, policy v1alpha1.PrototypePolicySpec) *controller {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	w.Cleanup(cancel)
+	patched := time.Now().Add(-24 * time.Hour)
+	if fresh {
+		patched = time.Now().Add(4 * time.Hour)
+	}
+	var nodes []*corev1.Node
+	for i, id := range w.ids {
+		nodes = append(nodes, node(fmt.Sprintf("node-%d", i), string(id), patched, patched.Add(time.Hour)))
+	}
+	w.published(old)
+	w.pass(time.Minute)
+	w.must(w.disks.TagImage(ctx, cloud.LineRef{Line: amazonLine, Version: old}, map[string]string{
+		cloud.TagBuiltFrom: nodes[0].Name, cloud.TagBuiltAt: time.Now().UTC().Format(cloud.BuiltAtLayout)}))
+	w.must(w.recipes.SetRecipe(ctx, w.change(old)))
+	w.until("started again", func() bool {
+		power, err := w.disks.EnsureStarted(ctx, w.ids[0])
+		w.must(err)
+		return power == cloud.PowerRunning
+	})
+	w.pass(time.Hour)
+	policy.Pools.Names, policy.Settings.Generalize.Profile = []string{awsGroup}, v1alpha1.ProfileEKS
+	return newController(ctx, &world{t: w.T}, cloud.Join(w.disks, w.recipes), nodes, prototypeOf(awsGroup, old, nodes[0]),
+		&v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "common", UID: "uid-common", Generation: 1}, Spec: policy})
+}
+
+// tally counts all that was asked of EC2 and Auto Scaling, and of IAM in all.
+func (w *amazonGroup) tally() tally {
+	w.Helper()
+	out := tally{kinds: map[string]int{}}
+	for _, r := range w.server.Requests() {
+		if r.Class == book.Login {
+			continue
+		}
+		out.kinds[r.Operation]++
+		if r.Operation == "SimulatePrincipalPolicy" {
+			continue
+		}
+		out.hours[int(r.Time.Sub(day)/time.Hour)]++
+	}
+	return out
+}
+
+// refreshes begins an instance refresh that never comes to anything.
+func (w *amazonGroup) refreshes() {
+	w.Helper()
+	_, err := w.scaling.SuspendProcesses(w.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(awsGroup), ScalingProcesses: []string{"InstanceRefresh"}})
+	w.must(err)
+	_, err = w.scaling.StartInstanceRefresh(w.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(awsGroup)})
+	w.must(err)
+}
