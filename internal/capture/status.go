@@ -121,10 +121,8 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseGivingBack
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
 		return w.p.Status.Phase // the end of whatever was deleted, or done
-	case d.Do == plan.Wait && d.Why == plan.ForSnapshot && !w.held():
-		return v1alpha1.PhasePublishing // the donor is back already
 	case d.Do == plan.Wait:
-		return waits[d.Why]
+		return waiting(w, d.Why)
 	case d.Do == plan.DeletePod && !w.facts.Touched:
 		return v1alpha1.PhaseReserving // it has looked
 	case d.Do == plan.Note && w.facts.Returning:
@@ -133,6 +131,14 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseStopping // the donor is powering itself off behind its proof
 	}
 	return phases[d.Do]
+}
+
+// waiting names what a wait belongs to now: a snapshot that is awaited behind the donor is part of the version.
+func waiting(w *world, why plan.Reason) v1alpha1.Phase {
+	if why == plan.ForSnapshot && !w.held() {
+		return v1alpha1.PhasePublishing
+	}
+	return waits[why]
 }
 
 // onlyLooked tells of an end, or of what comes before one, that nothing was taken for the capture.

@@ -174,6 +174,11 @@ func (r recipe) handedTo() string {
 	return "kOps"
 }
 
+// builds tells whether the group's next instances are built from the image, and will be: by its own pin, or because kOps wants it.
+func (r recipe) builds(image string) bool {
+	return r.image == image && (r.pinned() || r.handedTo() != "")
+}
+
 // handOver refuses to point a group at an image that kOps points at it, and says what to do; nil where Kamino does that. kOps points the
 // group at what is newest, so that instances which run stay until they are rolled.
 func (r recipe) handOver(ref group, ami string) *cloud.Refusal {
@@ -254,6 +259,14 @@ func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, er
 		}
 	}
 	return nil, nil
+}
+
+// maySet refuses to point a group at an image for the same reasons, and where its template is kOps' to write.
+func (p *Recipes) maySet(ctx context.Context, op string, ref group, r recipe, image string) error {
+	if handOver := r.handOver(ref, image); handOver != nil {
+		return handOver.Error(op, ref.String())
+	}
+	return p.mayWrite(ctx, op, ref, r)
 }
 
 // PreflightRecipe implements cloud.Recipes.

@@ -50,14 +50,14 @@ func (p *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 
 // changeTo is what pointing the group at an image does.
 func (p *Recipes) changeTo(ctx context.Context, ref group, r recipe, image string) (cloud.RecipeChange, error) {
-	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.image == image && r.pinned()}
+	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.builds(image)}
 	if r.handedTo() != "" {
 		ami, err := p.ami(ctx, opRecipe, ref, image)
 		if err != nil && !cloud.Is(err, cloud.NotFound) {
 			return cloud.RecipeChange{}, err
 		}
 		handOver := r.handOver(ref, cmp.Or(ami, "its image")) // which may not be there yet
-		change.Done, change.HandOver, change.Refusals = r.image == image, handOver.Message, append(change.Refusals, *handOver)
+		change.HandOver, change.Refusals = handOver.Message, append(change.Refusals, *handOver)
 	}
 	running, err := p.refreshing(ctx, ref)
 	if err != nil {
@@ -95,13 +95,10 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 		if err != nil {
 			return err
 		}
-		if r.image == change.To && (r.pinned() || r.handedTo() != "") {
+		if r.builds(change.To) {
 			return nil
 		}
-		if handOver := r.handOver(ref, change.To); handOver != nil {
-			return handOver.Error(op, ref.String())
-		}
-		if err := p.mayWrite(ctx, op, ref, r); err != nil {
+		if err := p.maySet(ctx, op, ref, r, change.To); err != nil {
 			return err
 		}
 		switch {
