@@ -146,14 +146,14 @@ type owner struct {
 	obstacle, remedy string
 }
 
-// owners of groups. Sources: EKS User Guide, "Managed node groups" (the tag); kOps, upup/pkg/fi/cloudup (CloudTagInstanceGroupName);
-// Cluster API's provider for AWS, api/v1beta2/tags.go.
+// owners of groups. Sources: EKS User Guide, "Managed node groups" (the tag); Cluster API's provider for AWS, api/v1beta2/tags.go.
 var owners = []owner{
 	{reasonEKS, "eks:nodegroup-name", false, "EKS owns its launch template, and replaces its nodes at each change", "use a self-managed node group"},
 	{reasonCAPA, "sigs.k8s.io/cluster-api-provider-aws/cluster/", true, "Cluster API writes its launch template", "leave this pool to Cluster API"},
 }
 
-// kopsKey is the tag by which kOps knows the group of an instance group, whose name is its value.
+// kopsKey is the tag by which kOps knows the group of an instance group, whose name is its value. Source: kOps, upup/pkg/fi/cloudup
+// (CloudTagInstanceGroupName).
 const kopsKey = "kops.k8s.io/instancegroup"
 
 // instanceGroup is kOps' name of the group; empty where the group is none of kOps'.

@@ -192,7 +192,7 @@ func (p *Recipes) point(ctx context.Context, op string, ref group, r recipe, num
 func (p *Recipes) withImage(ctx context.Context, op string, ref group, r recipe, im ec2types.Image, image string) (int64, error) {
 	ami := sdk.ToString(im.ImageId)
 	data := &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}
-	if rate, _ := strconv.ParseInt(tagOf(im.Tags, tagRate), 10, 32); rate > 0 { // one that nobody can read is none
+	if rate, _ := strconv.ParseInt(tagOf(im.Tags, tagRate), 10, 32); rate >= minRate && rate <= maxRate { // else no instance would launch
 		data.BlockDeviceMappings = filledAt(r.data.BlockDeviceMappings, sdk.ToString(im.RootDeviceName), int32(rate))
 	}
 	out, err := p.in(ref.region).CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
@@ -209,6 +209,9 @@ func (p *Recipes) withImage(ctx context.Context, op string, ref group, r recipe,
 	}
 	return sdk.ToInt64(made.VersionNumber), nil
 }
+
+// Limits of an initialization rate, in MiB/s. Source: EbsBlockDevice, VolumeInitializationRate.
+const minRate, maxRate = 100, 300
 
 // filledAt are a launch template's mappings, with the initialization rate of the root volume. A version's mappings replace those of the
 // version that it is made from, all of them.
