@@ -20,7 +20,7 @@ var ofOneCloud = regexp.MustCompile(`(?i)azure|\barm_|vmss|scale ?sets?\b|galler
 // spoken is where a word of one cloud may stand above its provider, and why. An entry that nothing needs any more fails.
 var spoken = map[string]string{
 	"internal/cloud/registry/registry.go": "it lists the providers",
-	"api/v1alpha1/azure.go":               "the settings of one cloud stand under its name",
+	"api/v1alpha1/cloud.go":               "the settings of one cloud stand under its name",
 	"api/v1alpha1/settings_types.go":      "the settings of one cloud stand under its name",
 	"internal/cli/capture.go":             "the flag of such a setting",
 	"internal/cli/limit/limit.go":         "the flag of such a setting",

@@ -59,17 +59,17 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *world) error {
 		}
 		w.snapshot = snapshot
 	}
-	f.Snapshot = w.copied()
+	f.Snapshot = snapshotOf(w)
 	return nil
 }
 
-// copied is what the donor's snapshot is to the capture.
-func (w *world) copied() plan.Artifact {
-	copied := w.artifact(w.snapshot.State, w.snapshot.Tags)
-	if copied == plan.Pending && w.snapshot.Taken {
+// snapshotOf is what the donor's snapshot is to the capture.
+func snapshotOf(w *world) plan.Artifact {
+	is := w.artifact(w.snapshot.State, w.snapshot.Tags)
+	if is == plan.Pending && w.snapshot.Taken {
 		return plan.Taken
 	}
-	return copied
+	return is
 }
 
 // atWork tells that the donor's disk is being generalized, so that there is no copy of it.
@@ -120,6 +120,6 @@ func (a artifacts) lookOrphanSnapshot(ctx context.Context, w *world) error {
 		return err
 	}
 	w.snapshot = snapshot
-	w.facts.Snapshot = w.copied()
+	w.facts.Snapshot = snapshotOf(w)
 	return nil
 }

@@ -56,10 +56,9 @@ const captureExample = `  # What would be done, and what is in the way
 type captureFlags struct {
 	version string
 	format  print.Format
-	wait    bool
-	dryRun  bool
-	yes     bool
 	timeout time.Duration
+
+	wait, dryRun, yes bool
 	// newNodesTimeout is how long new nodes are awaited.
 	newNodesTimeout time.Duration
 	// customDataFrom names the Secret that holds a copy of the pool's customData, as NAME or NAME/KEY; customDataFile the
@@ -67,12 +66,11 @@ type captureFlags struct {
 	customDataFrom, customDataFile string
 	customData                     []byte
 
-	gracePeriod time.Duration
-	replicas    int32
+	gracePeriod, soak    time.Duration
+	replicas, volumeRate int32
 
 	maxUnavailable string
 	growFirst      bool
-	soak           time.Duration
 	settings       v1alpha1.Settings
 }
 
@@ -88,11 +86,12 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.maxUnavailable, "max-unavailable", v1alpha1.DefaultMaxUnavailable, "how many of the pool's nodes may be not Ready or cordoned, this one included: a number or a share")
 	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the node may be out of service without a snapshot")
 	flags.DurationVar(&s.OutOfService.ReadyTimeout.Duration, "ready-timeout", 15*time.Minute, "time past --deadline that the started node may take to be Ready, before it is given back as it is; of a node that does not return, time that the one in its place may take")
-	flags.StringVar((*string)(&s.Generalize.Profile), "profile", "", "how the cluster's nodes get their credentials: static or bootstrap (default: found by how the node joined)")
+	flags.StringVar((*string)(&s.Generalize.Profile), "profile", "", "how the cluster's nodes get their credentials: static, eks or bootstrap (default: found by how the node joined)")
 	flags.StringVar((*string)(&s.Generalize.UnknownFiles), "unknown-files", "", "what to do about files that neither a package nor an image nor the base system brought: Allow or Refuse (default Allow)")
 	flags.StringVar(&s.Generalize.Rules, "rules", "", "ConfigMap in the namespace of the pod that generalizes the disk, with rules, agents and exemptions of your own")
 	flags.StringVar(&s.Generalize.Image, "image", "", "image of the pod that generalizes the disk (default: Kamino's own)")
 	flags.Int32Var(&c.replicas, "replicas", 0, "on Azure, replicas of the image version in the pool's region (default: by the pool's maximum size)")
+	flags.Int32Var(&c.volumeRate, "volume-initialization-rate", 0, "on AWS, how fast root volumes of the version's nodes are read from their snapshot, in MiB/s (default: as the launch template has it)")
 	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool are kept, at least 2")
 	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "by how many nodes the pool grows afterwards")
 	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to be Ready; exit code 4 if they do not")
@@ -122,6 +121,9 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 	}
 	if flags.Changed("replicas") {
 		c.settings.Azure = &v1alpha1.AzureSettings{Replicas: &c.replicas}
+	}
+	if flags.Changed("volume-initialization-rate") {
+		c.settings.AWS = &v1alpha1.AWSSettings{VolumeInitializationRate: &c.volumeRate}
 	}
 	c.settings.Trial.Soak = &metav1.Duration{Duration: c.soak}
 	if c.customDataFrom != "" && c.customDataFile != "" {

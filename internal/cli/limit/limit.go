@@ -21,6 +21,8 @@ const (
 	maxKeep     = 1000
 	maxNewNodes = 1000
 	maxReplicas = 100
+	// minRate and maxRate are AWS's.
+	minRate, maxRate = 100, 300
 )
 
 // Settings refuses values that the API does not take.
@@ -43,6 +45,8 @@ func Settings(s v1alpha1.Settings) error {
 		return fmt.Errorf("--new-nodes must be from 0 to %d nodes, not %d", maxNewNodes, s.Recipe.NewNodes)
 	case s.Azure != nil && s.Azure.Replicas != nil && (s.Replicas() < 1 || s.Replicas() > maxReplicas):
 		return fmt.Errorf("--replicas must be from 1 to %d, not %d", maxReplicas, s.Replicas())
+	case s.AWS != nil && s.AWS.VolumeInitializationRate != nil && (s.InitializationRate() < minRate || s.InitializationRate() > maxRate):
+		return fmt.Errorf("--volume-initialization-rate must be from %d to %d MiB/s, not %d", minRate, maxRate, s.InitializationRate())
 	}
 	return nil
 }

@@ -148,21 +148,21 @@ func (p *Recipes) set(ctx context.Context, op string, ref group, r recipe, image
 }
 
 // ami is AWS's ID of an image that Kamino writes. It must be there and usable.
-func (p *Recipes) ami(ctx context.Context, op string, ref group, image string) (string, error) {
-	im, err := p.named(ctx, op, ref, image)
+func (a *account) ami(ctx context.Context, op string, ref group, image string) (string, error) {
+	im, err := a.named(ctx, op, ref, image)
 	return sdk.ToString(im.ImageId), err
 }
 
 // named is the same, as AWS tells it.
-func (p *Recipes) named(ctx context.Context, op string, ref group, image string) (ec2types.Image, error) {
+func (a *account) named(ctx context.Context, op string, ref group, image string) (ec2types.Image, error) {
 	var all []ec2types.Image
 	if name, own := strings.CutPrefix(image, ref.region+"/"); own {
-		found, err := p.images(ctx, ref.region, region(ref.region), ec2types.Filter{Name: sdk.String("name"), Values: []string{name}})
+		found, err := a.images(ctx, ref.region, region(ref.region), ec2types.Filter{Name: sdk.String("name"), Values: []string{name}})
 		if err != nil {
 			return ec2types.Image{}, err
 		}
 		all = found
-	} else if im, err := p.imageByID(ctx, ref.region, image); err != nil {
+	} else if im, err := a.imageByID(ctx, ref.region, image); err != nil {
 		return ec2types.Image{}, err
 	} else if im != nil {
 		all = append(all, *im)
