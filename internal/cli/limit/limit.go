@@ -43,6 +43,13 @@ func Settings(s v1alpha1.Settings) error {
 		return fmt.Errorf("--keep must be from %d to %d versions, not %d: the current and the prior one always stay", minKeep, maxKeep, s.Keep)
 	case s.Recipe.NewNodes < 0 || s.Recipe.NewNodes > maxNewNodes:
 		return fmt.Errorf("--new-nodes must be from 0 to %d nodes, not %d", maxNewNodes, s.Recipe.NewNodes)
+	}
+	return cloud(s)
+}
+
+// cloud refuses settings of a cloud that it would not take.
+func cloud(s v1alpha1.Settings) error {
+	switch {
 	case s.Azure != nil && s.Azure.Replicas != nil && (s.Replicas() < 1 || s.Replicas() > maxReplicas):
 		return fmt.Errorf("--replicas must be from 1 to %d, not %d", maxReplicas, s.Replicas())
 	case s.AWS != nil && s.AWS.VolumeInitializationRate != nil && (s.InitializationRate() < minRate || s.InitializationRate() > maxRate):
