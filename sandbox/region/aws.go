@@ -234,6 +234,18 @@ func (a *AWS) Instances(ctx context.Context, spec pool.Spec) ([]string, error) {
 	return ids, err
 }
 
+// Held implements Region.
+func (a *AWS) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
+	g, _, err := a.group(ctx, spec)
+	var ids []string
+	for _, i := range g.Instances {
+		if sdk.ToBool(i.ProtectedFromScaleIn) || i.LifecycleState == astypes.LifecycleStateStandby || i.LifecycleState == astypes.LifecycleStateEnteringStandby {
+			ids = append(ids, sdk.ToString(i.InstanceId))
+		}
+	}
+	return ids, err
+}
+
 // Resize implements Region. A group that finds no machines tries on.
 func (a *AWS) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
 	g, found, err := a.group(ctx, spec)

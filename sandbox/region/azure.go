@@ -272,6 +272,18 @@ func (a *Azure) Instances(ctx context.Context, spec pool.Spec) ([]string, error)
 	return ids, err
 }
 
+// Held implements Region.
+func (a *Azure) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
+	all, err := a.MembersOf(ctx, spec.ScaleSet())
+	var ids []string
+	for _, i := range all {
+		if p := i.Properties.ProtectionPolicy; p != nil && p.ProtectFromScaleIn != nil && *p.ProtectFromScaleIn {
+			ids = append(ids, *i.ID)
+		}
+	}
+	return ids, err
+}
+
 // MembersOf a scale set, as the SDK tells of them.
 func (a *Azure) MembersOf(ctx context.Context, set string) ([]*armcompute.VirtualMachineScaleSetVM, error) {
 	who, err := a.principal()

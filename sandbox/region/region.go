@@ -44,6 +44,8 @@ type Region interface {
 	Versions(ctx context.Context, spec pool.Spec) ([]Version, error)
 	// Instances of a pool, by the IDs that its machines have.
 	Instances(ctx context.Context, spec pool.Spec) ([]string, error)
+	// Held are those of them that the pool may not take away, because somebody protects them or has put them aside.
+	Held(ctx context.Context, spec pool.Spec) ([]string, error)
 	// Rolled are the instances that were rebuilt or replaced while they ran, for no other reason than their recipe.
 	Rolled() []string
 	// Specs are the machines as the fleet was told to make them.

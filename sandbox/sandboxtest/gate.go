@@ -90,6 +90,17 @@ func Write(r *http.Request) string {
 	return in.Get("Action")
 }
 
+// Said is what a request to the cloud says: its path, and what its body is, as it was meant.
+func Said(r *http.Request) string {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	text, bad := url.QueryUnescape(string(body))
+	if err != nil || bad != nil {
+		text = string(body)
+	}
+	return r.URL.Path + " " + text
+}
+
 // apiGate returns the kubeconfig that leads through it. The gate shows the administrator's certificate.
 func (s *Sandbox) apiGate(t testing.TB, kubeconfig, to string, pass func(Server, *http.Request) Passage) (string, error) {
 	transport, err := rest.TransportFor(s.Config())

@@ -54,6 +54,9 @@ func Main(m *testing.M, o world.Options, into **Sandbox) int {
 // cloudVariable names the cloud that a program's tests are told of.
 const cloudVariable = "KAMINO_SANDBOX_CLOUD"
 
+// Told is the cloud that this process's tests are told of; empty where that is not decided, or not asked.
+func Told() pool.Cloud { return pool.Cloud(os.Getenv(cloudVariable)) }
+
 // EachCloud is the body of a TestMain whose tests are told of every cloud there is, each by a process of its own. A cloud that is
 // named in KAMINO_SANDBOX_CLOUD is the only one.
 func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {

@@ -19,6 +19,15 @@ func (w *World) Instances(ctx context.Context, pool string) ([]string, error) {
 	return w.cloud.Instances(ctx, spec)
 }
 
+// Held are the instances of a pool that it may not take away.
+func (w *World) Held(ctx context.Context, pool string) ([]string, error) {
+	spec, err := w.poolNamed(pool)
+	if err != nil {
+		return nil, err
+	}
+	return w.cloud.Held(ctx, spec)
+}
+
 // Versions of the images that a pool's captures published, in no order: none for a pool that was never captured.
 func (w *World) Versions(ctx context.Context, pool string) ([]region.Version, error) {
 	spec, err := w.poolNamed(pool)

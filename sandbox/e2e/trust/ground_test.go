@@ -131,10 +131,11 @@ func (g *ground) cloudPool() control.Pool {
 // recipe is the version that it names; empty if that is none of the pool's own.
 func (g *ground) recipe() string {
 	g.Helper()
-	if _, version, found := strings.Cut(g.cloudPool().Image, "/versions/"); found {
-		return version
+	version, err := sandbox.VersionOf(g.Context(), g.pool, g.cloudPool().Image)
+	if err != nil {
+		g.Fatal(err)
 	}
-	return ""
+	return version
 }
 
 // order adds instances, and waits for nothing.

@@ -25,7 +25,7 @@ func (w *week) pass(server sandboxtest.Server, r *http.Request) (p sandboxtest.P
 	if p.Lost = f == lostBefore || f == killedBefore; p.Lost {
 		return p
 	}
-	w.vanishIfMeant(r)
+	w.vanishIfMeant(server, r)
 	if f.after() {
 		p.After = func() {
 			if f == killedAfter {

@@ -1,7 +1,6 @@
 package week
 
 import (
-	"path"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,16 +94,16 @@ func (w *week) judgePool(pool, recipe string) {
 	if recipe != w.dayName(days) {
 		w.Errorf("the recipe of %s names %q, want %s", pool, recipe, w.dayName(days))
 	}
-	instances, err := sandbox.Azure().MembersOf(w.Context(), scaleSetOf(pool))
+	instances, err := sandbox.Instances(w.Context(), pool)
 	w.must(err)
-	for _, i := range instances {
-		if p := i.Properties.ProtectionPolicy; p != nil && p.ProtectFromScaleIn != nil && *p.ProtectFromScaleIn {
-			w.Errorf("instance %s of %s is left protected", *i.InstanceID, pool)
-		}
+	held, err := sandbox.Held(w.Context(), pool)
+	w.must(err)
+	for _, id := range held {
+		w.Errorf("instance %s of %s is left protected, or aside", id, pool)
 	}
 	running := map[string]int{}
 	for _, m := range sandbox.MachinesOf(w.T, pool) {
-		running[path.Base(m.Image)]++
+		running[w.versionOf(pool, m.Image)]++
 		if m.Power != fleet.On {
 			w.Errorf("machine %s is left %s", m.ID, m.Power)
 		}

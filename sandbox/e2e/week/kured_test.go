@@ -3,7 +3,6 @@ package week
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -45,7 +44,7 @@ func (w *week) patch(day int) {
 			j := i + w.troubles.draw(len(nodes)-i)
 			nodes[i], nodes[j] = nodes[j], nodes[i]
 		}
-		good := slices.DeleteFunc(slices.Clone(nodes), func(m machine.Status) bool { return path.Base(m.Image) == w.dayName(badDay) })
+		good := slices.DeleteFunc(slices.Clone(nodes), func(m machine.Status) bool { return w.versionOf(pool, m.Image) == w.dayName(badDay) })
 		for _, m := range nodes {
 			if !slices.ContainsFunc(good, func(g machine.Status) bool { return g.ID == m.ID }) {
 				bad = append(bad, m)
@@ -124,7 +123,7 @@ func (w *week) grow(recipes map[string]string, day int) {
 			w.Fatalf("pool %s has %d new nodes, want 1", pool, len(fresh))
 		}
 		m := fresh[0]
-		if got := path.Base(m.Image); got != recipes[pool] || m.Packages[patched] != level(day) {
+		if got := w.versionOf(pool, m.Image); got != recipes[pool] || m.Packages[patched] != level(day) {
 			w.Errorf("the newest node of %s, %s, is built from version %s and has %s %s, want version %s and %s", pool, m.Node, got,
 				patched, m.Packages[patched], recipes[pool], level(day))
 		}

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // fate is what befalls a request.
@@ -135,34 +138,36 @@ func (w *week) kill(when string, meanwhile func()) {
 // vanishing says when the next donor vanishes: with the first request that matches, before it is carried out.
 type vanishing struct {
 	sync.Mutex
-	method, path string
-	count        int
+	write [2]string
+	count int
 }
 
-func (v *vanishing) at(method, path string) {
+func (v *vanishing) at(write [2]string) {
 	v.Lock()
 	defer v.Unlock()
-	v.method, v.path = method, path
+	v.write = write
 }
 
 // take tells whether the request is the one, once.
 func (v *vanishing) take(r *http.Request) bool {
 	v.Lock()
 	defer v.Unlock()
-	if v.method == "" || r.Method != v.method || !strings.Contains(strings.ToLower(r.URL.Path), v.path) {
+	write := sandboxtest.Write(r)
+	if v.write[0] == "" || !strings.HasPrefix(write, v.write[0]) || !strings.Contains(strings.ToLower(write), v.write[1]) {
 		return false
 	}
-	v.method = ""
+	v.write[0] = ""
 	return true
 }
 
 // vanishIfMeant takes the donor away whose capture the request is of.
-func (w *week) vanishIfMeant(r *http.Request) {
-	if !w.vanish.take(r) {
+func (w *week) vanishIfMeant(server sandboxtest.Server, r *http.Request) {
+	if server != sandboxtest.Cloud || !w.vanish.take(r) {
 		return
 	}
+	said := strings.ToLower(sandboxtest.Said(r))
 	for _, p := range w.prototypes() {
-		if ended(&p) || !strings.Contains(strings.ToLower(r.URL.Path), strings.ToLower(p.Spec.Pool)) {
+		if ended(&p) || !strings.Contains(said, strings.ToLower(p.Spec.Pool)) && !strings.Contains(said, strings.ToLower(path.Base(p.Spec.Donor.ProviderID))) {
 			continue
 		}
 		w.Logf("%s: donor %s vanishes while %s is %s", now().Format(time.DateTime), p.Spec.Donor.NodeName, p.Name, p.Status.Phase)
@@ -174,7 +179,7 @@ func (w *week) vanishIfMeant(r *http.Request) {
 		w.vanish.Unlock()
 		return
 	}
-	w.Errorf("%s %s is of no capture", r.Method, r.URL.Path)
+	w.Errorf("%s is of no capture", said)
 }
 
 // ended tells whether a capture has, well or not, and nothing of it is left to do.
@@ -182,9 +187,9 @@ func ended(p *v1alpha1.Prototype) bool {
 	return (p.Status.Phase == v1alpha1.PhaseFailed || p.Status.Phase == v1alpha1.PhaseSucceeded) && len(p.Finalizers) == 0
 }
 
-// faults of the cloud, one or two of which each night brings. All of them pass. None strikes what the test itself
+// faults of a cloud, one or two of which each night brings. All of them pass. None strikes what the test itself
 // asks the cloud at night.
-var faults = []fault.Fault{
+var faults = map[pool.Cloud][]fault.Fault{pool.Azure: {
 	{Name: "throttled", Resource: "version", RetryAfter: 1, Count: 3},
 	{Name: "throttled-instances", Resource: "instance", RetryAfter: 1, Skip: 5, Count: 4},
 	{Name: "no-snapshot", Resource: "snapshot", Operation: "put", Status: http.StatusServiceUnavailable, Count: 1},
@@ -192,12 +197,21 @@ var faults = []fault.Fault{
 	{Name: "no-start", Resource: "instance", Operation: "start", Status: http.StatusInternalServerError, Count: 1},
 	{Name: "version-fails", Resource: "version", Operation: "put", Long: true, Count: 1},
 	{Name: "conflict", Resource: "pool", Operation: "patch", Status: http.StatusConflict, Count: 1},
-}
+}, pool.AWS: {
+	{Name: "throttled", Resource: "image", RetryAfter: 1, Count: 3},
+	{Name: "throttled-instances", Resource: "instance", RetryAfter: 1, Skip: 5, Count: 4},
+	{Name: "no-snapshot", Operation: "CreateSnapshot", Status: http.StatusServiceUnavailable, Count: 1},
+	{Name: "no-answer", Operation: "CreateSnapshot", Phase: fault.After, Drop: true, Count: 1},
+	{Name: "no-start", Operation: "StartInstances", Status: http.StatusInternalServerError, Count: 1},
+	{Name: "version-fails", Operation: "RegisterImage", Long: true, Count: 1},
+	{Name: "contention", Operation: "EnterStandby", Status: http.StatusBadRequest, Code: "ResourceContention", Count: 1},
+}}
 
 // trouble orders the night's faults of the cloud.
 func (w *week) trouble() {
 	for range 2 {
-		f := faults[w.troubles.draw(len(faults))]
+		all := faults[sandboxtest.Told()]
+		f := all[w.troubles.draw(len(all))]
 		w.Logf("%s: the cloud has trouble: %s", now().Format(time.DateTime), f.Name)
 		if _, err := sandbox.Cloud().AddFault(f); err != nil {
 			w.Fatal(fmt.Errorf("fault %s: %w", f.Name, err))

@@ -20,7 +20,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	decide "github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // seedVariable names another seed than the usual one.
@@ -59,7 +61,7 @@ func (w *week) day(day int) {
 	busy := pools[w.troubles.draw(len(pools))]
 	grown := make(chan error, 1)
 	if at, planned := vanishings[day]; planned {
-		w.vanish.at(at.method, at.path)
+		w.vanish.at(at[sandboxtest.Told()])
 		grown <- nil
 	} else {
 		go func() { grown <- growByOne(w.Context(), busy) }() // while it is captured
@@ -77,10 +79,11 @@ func (w *week) day(day int) {
 	w.Logf("%s: day %d is over, which took %.1f s; versions %v", now().Format(time.DateTime), day, time.Since(began).Seconds(), slices.Sorted(maps.Values(recipes)))
 }
 
-// vanishings are the days on which a donor vanishes, and the request that it happens with.
-var vanishings = map[int]struct{ method, path string }{
-	2: {http.MethodPut, "/snapshots/"},
-	6: {http.MethodPost, "/start"},
+// vanishings are the days on which a donor vanishes, and the change asked of the cloud that it happens with: how it begins, and what is
+// in it.
+var vanishings = map[int]map[pool.Cloud][2]string{
+	2: {pool.Azure: {http.MethodPut, "/snapshots/"}, pool.AWS: {"CreateSnapshot", ""}},
+	6: {pool.Azure: {http.MethodPost, "/start"}, pool.AWS: {"StartInstances", ""}},
 }
 
 // moveOn lets hours pass: the controller is killed, and another one finds itself at a later time.

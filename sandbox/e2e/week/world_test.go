@@ -177,11 +177,19 @@ func (w *week) recipes() map[string]string {
 	w.must(err)
 	versions := map[string]string{}
 	for _, p := range all {
-		if strings.Contains(p.Image, "/versions/") {
-			versions[p.Name] = path.Base(p.Image)
+		if version := w.versionOf(p.Name, p.Image); version != "" {
+			versions[p.Name] = version
 		}
 	}
 	return versions
+}
+
+// versionOf an image of the pool's; empty for a platform image.
+func (w *week) versionOf(pool, image string) string {
+	w.Helper()
+	version, err := sandbox.VersionOf(w.Context(), pool, image)
+	w.must(err)
+	return version
 }
 
 // editNode changes a node as a person or kured would.
