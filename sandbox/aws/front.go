@@ -91,6 +91,9 @@ func (s *front) enter(entry book.Request, c *call, status int) {
 	if c.action != nil {
 		entry.Noun, entry.Operation, entry.Class = c.action.noun, c.action.name, book.Write
 		entry.Path = "/" + c.service.name + "/" + c.action.name
+		if group := c.in.Get("AutoScalingGroupName"); group != "" {
+			entry.Path += "/" + group
+		}
 		if c.action.reads {
 			entry.Class = book.Read
 		}

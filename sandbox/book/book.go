@@ -106,9 +106,22 @@ func (b *Book) Enter(r Request, uri string) {
 		b.stats.Failed++
 	}
 	if len(b.requests) >= keptRequests {
-		b.requests = append(b.requests[:0], b.requests[keptRequests/2:]...)
+		b.forget()
 	}
 	b.requests = append(b.requests, r)
+}
+
+// forget the older half, but for what it wrote, which matters longer than who looked; the older half of all where nothing else is left.
+func (b *Book) forget() {
+	older := 0
+	kept := slices.DeleteFunc(b.requests, func(r Request) bool {
+		older++
+		return older <= keptRequests/2 && r.Class != Write
+	})
+	if len(kept) >= keptRequests*3/4 {
+		kept = append(kept[:0], kept[len(kept)-keptRequests/2:]...)
+	}
+	b.requests = kept
 }
 
 // count counts a request of a class.

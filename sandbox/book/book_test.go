@@ -73,3 +73,14 @@ func TestTheOldestOfVeryManyAreForgotten(t *testing.T) {
 		t.Errorf("%d writes are counted, want all", b.Stats().Writes)
 	}
 }
+
+func TestLooksAreForgottenBeforeWrites(t *testing.T) {
+	b := New()
+	b.Enter(Request{Method: "PUT", Path: "/written"}, "/written")
+	for n := range 3 * keptRequests {
+		b.Enter(Request{Method: "GET", Status: n}, "/")
+	}
+	if all := b.Requests(); all[0].Path != "/written" || all[1].Status < keptRequests || len(all) > keptRequests {
+		t.Errorf("%d are kept, from %s and %d", len(all), all[0].Path, all[1].Status)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,14 +30,20 @@ type controllers struct {
 	// away: the API server answers nobody. present is closed when that begins.
 	away    bool
 	present chan struct{}
-	// murders are by the scale set whose writes they come with.
+	// murders are by the pool whose writes they come with.
 	murders map[string]*murder
 }
+
+// withToken is the one write whose token makes it the same one each time.
+const withToken = "CreateLaunchTemplateVersion"
 
 // murder kills the controller around each change that it makes to a pool and to the pool's versions: before that has its
 // effect, and again when it has, and nobody was told.
 type murder struct {
-	killed bool
+	// set is what the cloud calls the pool, and versions are its own by the cloud's IDs.
+	set      string
+	versions map[string]string
+	killed   bool
 	// writes that had their effect, by what they changed.
 	writes []string
 }
@@ -108,19 +115,28 @@ func (c *controllers) cut(away bool) {
 	c.present = make(chan struct{})
 }
 
-// haunt has the controller killed around each change of a scale set and its versions.
-func (c *controllers) haunt(set string) {
+// haunt has the controller killed around each change of a pool and its versions.
+func (c *controllers) haunt(g *ground) {
+	g.Helper()
+	versions := map[string]string{}
+	all, err := sandbox.Versions(g.Context(), g.pool)
+	if err != nil {
+		g.Fatal(err)
+	}
+	for _, v := range all {
+		versions[v.ID] = v.Name
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.murders[strings.ToLower(set)] = &murder{}
+	c.murders[g.pool] = &murder{set: g.set, versions: versions}
 }
 
 // spare ends that, and tells what was written meanwhile: before each of these, and behind it, the controller was killed.
-func (c *controllers) spare(set string) []string {
+func (c *controllers) spare(g *ground) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := c.murders[strings.ToLower(set)]
-	delete(c.murders, strings.ToLower(set))
+	m := c.murders[g.pool]
+	delete(c.murders, g.pool)
 	return m.writes
 }
 
@@ -130,13 +146,14 @@ func (c *controllers) pass(server sandboxtest.Server, r *http.Request) sandboxte
 	if server == sandboxtest.APIServer {
 		return sandboxtest.Passage{Lost: c.away, Until: c.present}
 	}
-	if r.Method != http.MethodPatch && r.Method != http.MethodPut {
+	write, said := sandboxtest.Write(r), strings.ToLower(sandboxtest.Said(r))
+	if write == "" || strings.HasPrefix(write, http.MethodPost+" ") {
 		return sandboxtest.Passage{}
 	}
-	path := strings.ToLower(r.URL.Path)
-	for set, m := range c.murders {
-		if !strings.Contains(path, set) {
-			continue
+	for _, m := range c.murders {
+		changed := m.changedBy(write, said)
+		if changed == "" || changed == withToken && slices.Contains(m.writes, changed) {
+			continue // it is asked again until the group names its answer
 		}
 		if m.killed = !m.killed; m.killed {
 			c.replace()
@@ -145,9 +162,26 @@ func (c *controllers) pass(server sandboxtest.Server, r *http.Request) sandboxte
 		return sandboxtest.Passage{After: func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			m.writes = append(m.writes, path[strings.LastIndex(path, "/")+1:])
+			m.writes = append(m.writes, changed)
 			c.replace()
 		}}
 	}
 	return sandboxtest.Passage{}
+}
+
+// changedBy tells what of the pool's a write changes: a version, the pool, or what the write is called; empty if nothing of it.
+func (m *murder) changedBy(write, said string) string {
+	for id, version := range m.versions {
+		if strings.Contains(said, strings.ToLower(id)) && (strings.HasPrefix(write, http.MethodPatch) || strings.HasPrefix(write, http.MethodPut) || write == "CreateTags" || write == "DeleteTags") {
+			return version
+		}
+	}
+	switch set := strings.ToLower(m.set); {
+	case !strings.Contains(said, set):
+		return ""
+	case strings.HasSuffix(strings.ToLower(write), "/"+set), write == "UpdateAutoScalingGroup":
+		return m.set
+	default:
+		return write
+	}
 }

@@ -18,9 +18,12 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/untried"
 )
 
@@ -80,7 +83,11 @@ func newGround(t *testing.T, name string, d disk.Defect) *ground {
 // bareGround is a pool of the generic image's, which nobody watches yet.
 func bareGround(t *testing.T, name string) *ground {
 	t.Helper()
-	nodes := sandbox.Pool(t, "name="+name+",nodes=2")
+	description := "name=" + name + ",nodes=2,max=30"
+	if sandboxtest.Told() == pool.AWS {
+		description += ",profile=eks" // whose donors return, as they do on Azure
+	}
+	nodes := sandbox.Pool(t, description)
 	return &ground{T: t, pool: name, set: path.Base(nodes[0].Pool)}
 }
 
@@ -131,7 +138,13 @@ func (g *ground) cloudPool() control.Pool {
 // recipe is the version that it names; empty if that is none of the pool's own.
 func (g *ground) recipe() string {
 	g.Helper()
-	version, err := sandbox.VersionOf(g.Context(), g.pool, g.cloudPool().Image)
+	return g.version(g.cloudPool().Image)
+}
+
+// version of the pool's that an image is; empty if it is none.
+func (g *ground) version(image string) string {
+	g.Helper()
+	version, err := sandbox.VersionOf(g.Context(), g.pool, image)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -176,7 +189,7 @@ func (g *ground) machines() map[string]machine.Status {
 func (g *ground) built(version string) (all []machine.Status) {
 	g.Helper()
 	for _, m := range sandbox.MachinesOf(g.T, g.pool) {
-		if path.Base(m.Image) == version {
+		if g.version(m.Image) == version {
 			all = append(all, m)
 		}
 	}
@@ -202,11 +215,17 @@ func (g *ground) tags(version string) map[string]string {
 // changed is how often the pool was changed in the cloud.
 func (g *ground) changed() (n int) {
 	for _, r := range sandbox.Cloud().Requests() {
-		if r.Noun == "pool" && r.Method != http.MethodGet && r.Status < http.StatusMultipleChoices && strings.HasSuffix(strings.ToLower(r.Path), "/"+strings.ToLower(g.set)) {
+		if r.Class == book.Write && r.Status < http.StatusMultipleChoices && g.isPool(r.Noun, strings.ToLower(r.Path)) {
 			n++
 		}
 	}
 	return n
+}
+
+// isPool tells whether a request is of this pool itself.
+func (g *ground) isPool(noun, path string) bool {
+	set := strings.ToLower(g.set)
+	return noun == "pool" && strings.HasSuffix(path, "/"+set) || noun == "group" && strings.Contains(path, set)
 }
 
 func (g *ground) policy() (p v1alpha1.PrototypePolicy) {

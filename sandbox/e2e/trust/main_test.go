@@ -23,7 +23,7 @@ const scale = 200
 func TestMain(m *testing.M) {
 	// The stories wait far more than they work. What is said on the command line wins.
 	_ = flag.Set("test.parallel", "8")
-	os.Exit(sandboxtest.Main(m, world.Options{
+	os.Exit(sandboxtest.EachCloud(m, world.Options{
 		TimeScale: scale,
 		// A node that is called lost because this computer is busy would speak against a version that is good.
 		NodeGrace: time.Minute,

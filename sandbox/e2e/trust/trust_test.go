@@ -15,6 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/workload"
 )
 
@@ -134,12 +136,15 @@ func (g *ground) testBack(bad int) {
 // testKilledAroundEachWrite: the pool goes back once all the same, and each write is made once.
 func testKilledAroundEachWrite(t *testing.T, c *controllers, healthy *neighbour) {
 	g := newGround(t, "nojoin", disk.Defect{Kind: disk.NeverJoins})
-	c.haunt(g.set)
+	c.haunt(g)
 	g.goesBack(healthy)
 	g.isCondemned(healthy)
 	g.testBack(2)
-	want := []string{g.second, strings.ToLower(g.set), g.first, g.second}
-	if writes := c.spare(g.set); !slices.Equal(writes, want) {
+	want := []string{g.second, g.set, g.first, g.second}
+	if sandboxtest.Told() == pool.AWS {
+		want = slices.Insert(want, 1, withToken)
+	}
+	if writes := c.spare(g); !slices.Equal(writes, want) {
 		t.Errorf("there were the writes %v, want %v", writes, want)
 	}
 }
@@ -166,6 +171,9 @@ func pad(n int) string {
 // testMostlyBad grows a pool from a version that seven machines in ten are bad of. The first one joins, and so it takes three
 // in a row.
 func testMostlyBad(t *testing.T, healthy *neighbour) {
+	if sandboxtest.Told() == pool.AWS {
+		t.Skip("nobody knows before what AWS will call a machine")
+	}
 	g := newGround(t, "mostly", disk.Defect{Kind: disk.NoDefect})
 	d := disk.Defect{Kind: disk.NeverJoins, Share: 70}
 	for !slices.Equal(g.struck(d, 4), []bool{false, true, true, true}) {
