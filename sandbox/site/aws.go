@@ -1,5 +1,34 @@
 package site
 
+import "fmt"
+
+// CredentialsFile is a shared credentials file, as clients of AWS have it in ~/.aws.
+const CredentialsFile = "credentials"
+
+func (s *Site) awsFiles(v Servers) []file {
+	return []file{
+		{CredentialsFile, fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", s.AWS.KeyID, s.AWS.Secret), 0o600},
+		{ValuesFile, s.awsValues(v), 0o644},
+	}
+}
+
+// awsValues is what Kamino's chart must be told here, as docs/aws.md says for an access key.
+func (s *Site) awsValues(v Servers) string {
+	return fmt.Sprintf(`# For Kamino's chart in this sandbox:  helm install kamino charts/kamino -f %[1]s …
+# The Secret, of the release's namespace:
+#   kubectl create secret generic %[2]s --from-file=%[3]s --from-file=%[4]s
+extraEnv:
+- {name: AWS_SHARED_CREDENTIALS_FILE, value: /etc/kamino/%[5]s}
+- {name: AWS_EC2_METADATA_DISABLED, value: "true"}
+- {name: AWS_CA_BUNDLE, value: /etc/kamino/%[6]s}
+- {name: AWS_ENDPOINT_URL, value: %[7]q}
+extraVolumes:
+- {name: cloud, secret: {secretName: %[2]s}}
+extraVolumeMounts:
+- {name: cloud, mountPath: /etc/kamino, readOnly: true}
+%[8]s`, quote(s.Path(ValuesFile)), CloudSecret, quote(s.Path(CredentialsFile)), quote(s.Path(CAFile)), CredentialsFile, CAFile, v.Cloud, sharedPorts)
+}
+
 // awsEnvironment is what Kamino, the SDK's default chain and the aws command read.
 func (s *Site) awsEnvironment(v Servers) []Variable {
 	return []Variable{

@@ -107,8 +107,7 @@ func cloudFile(v Servers) (string, error) {
 	})
 }
 
-// azureValues is what Kamino's chart must be told here. Pods are processes of this machine and share its ports, so that no
-// two replicas could listen.
+// azureValues is what Kamino's chart must be told here.
 func (s *Site) azureValues() string {
 	return fmt.Sprintf(`# For Kamino's chart in this sandbox:  helm install kamino charts/kamino -f %[1]s …
 # The Secret, of the release's namespace:
@@ -119,14 +118,8 @@ azure:
     secret: {name: %[2]s}
 extraEnv:
 - {name: SSL_CERT_FILE, value: /etc/kamino/%[6]s}
-# Replicas share the ports of this machine, so that none may listen. A single one may: --set controller.replicas=1
-# --set-json 'extraArgs=[]'
-extraArgs: [--health-probe-bind-address=0, --metrics-bind-address=0]
-`, quote(s.Path(ValuesFile)), CloudSecret, quote(s.Path(ClusterFile)), quote(s.Path(CloudFile)), quote(s.Path(CAFile)), CAFile)
+%[7]s`, quote(s.Path(ValuesFile)), CloudSecret, quote(s.Path(ClusterFile)), quote(s.Path(CloudFile)), quote(s.Path(CAFile)), CAFile, sharedPorts)
 }
-
-// CloudSecret is the name that the chart's values know the credential's Secret by.
-const CloudSecret = "kamino-cloud"
 
 // azFile teaches az the cloud. Its state goes into a directory of its own, so that a person's clouds and
 // logins stay as they are. az compares an authority with "/adfs" at its end with no public directory.

@@ -34,6 +34,15 @@ const (
 	ValuesFile     = "values.yaml"
 )
 
+// CloudSecret is the name that the chart's values know the credential's Secret by.
+const CloudSecret = "kamino-cloud"
+
+// sharedPorts are the chart's values for pods that are processes of one machine, where no two replicas could listen.
+const sharedPorts = `# Replicas share the ports of this machine, so that none may listen. A single one may: --set controller.replicas=1
+# --set-json 'extraArgs=[]'
+extraArgs: [--health-probe-bind-address=0, --metrics-bind-address=0]
+`
+
 // Variable is one environment variable. One without a value is not to be set.
 type Variable struct{ Name, Value string }
 
@@ -57,6 +66,9 @@ func (s *Site) WriteClientFiles(v Servers) error {
 			return err
 		}
 		files = append(files, more...)
+	}
+	if s.Cloud == pool.AWS {
+		files = append(files, s.awsFiles(v)...)
 	}
 	for _, f := range files {
 		if err := s.write(f.name, f.content, f.mode); err != nil {

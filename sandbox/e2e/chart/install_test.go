@@ -22,6 +22,7 @@ import (
 // TestEveryVariantInstalls installs the chart with each file of values that its own tests render, into a
 // namespace of the highest Pod Security level that it is for, and removes it again.
 func TestEveryVariantInstalls(t *testing.T) {
+	once(t)
 	operatorKinds(t)
 	paths, err := filepath.Glob("../../chart/testdata/*.yaml")
 	if err != nil || len(paths) == 0 {
@@ -227,6 +228,7 @@ func gone(t *testing.T, name string, helm chart.Helm, values chart.Values) {
 // TestTheAPIServerRefusesWhatTheSchemaCannot shows that a policy that only the kind's own rules know to be bad
 // makes nothing.
 func TestTheAPIServerRefusesWhatTheSchemaCannot(t *testing.T) {
+	once(t)
 	helm := space(t, "refused", "restricted")
 	values := chart.Values{
 		"image":    chart.Values{"repository": simulated},

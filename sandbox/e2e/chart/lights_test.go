@@ -35,7 +35,11 @@ const (
 func TestLightsOut(t *testing.T) {
 	helm := space(t, lights, "restricted")
 	defer showLogs(t)
-	machines := sandbox.Pool(t, "name="+pool+",nodes=3")
+	description := "name=" + pool + ",nodes=3"
+	if sandbox.AWS() != nil {
+		description += ",profile=eks"
+	}
+	machines := sandbox.Pool(t, description)
 	set := path.Base(machines[0].Pool)
 	cloudSecret(t)
 	values := lightsOut(t, set)
@@ -117,11 +121,16 @@ func listening(t *testing.T, values chart.Values) {
 	values["metrics"] = chart.Values{"port": freePort(t)}
 }
 
-// cloudSecret keeps what a client of the sandbox's cloud needs, as docs/install.md says for an Azure Stack.
+// cloudSecret keeps what a client of the sandbox's cloud needs, as docs/install.md says for an Azure Stack, and docs/aws.md for an
+// access key.
 func cloudSecret(t *testing.T) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: site.CloudSecret}, Data: map[string][]byte{}}
-	for _, file := range []string{site.ClusterFile, site.CloudFile, site.CAFile} {
+	files := []string{site.ClusterFile, site.CloudFile, site.CAFile}
+	if sandbox.AWS() != nil {
+		files = []string{site.CredentialsFile, site.CAFile}
+	}
+	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(sandbox.Dir(), file))
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,15 @@ import (
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {
-	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200}, &sandbox))
+	os.Exit(sandboxtest.EachCloud(m, world.Options{TimeScale: 200}, &sandbox))
+}
+
+// once skips what is the same in every cloud, in all but one of them.
+func once(t *testing.T) {
+	t.Helper()
+	if sandbox.Azure() == nil {
+		t.Skip("this does not depend on the cloud")
+	}
 }
 
 const (

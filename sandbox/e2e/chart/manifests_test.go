@@ -28,6 +28,7 @@ import (
 // not work: a release that meets what the manifests made. Nothing that people have is lost on either, and the account of
 // the new release may do what the old one did. Then the release goes while a donor is held, as a person forgets it.
 func TestFromManifestsToTheChart(t *testing.T) {
+	once(t)
 	nodes(t)
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
 	write(t, file, sandbox.Must(t, "kamino", "manifests", "--controller", "--generalize-namespace", "kamino-generalize", "--image", simulated+":1"))

@@ -31,6 +31,7 @@ func (r request) attributes() *authorizationv1.ResourceAttributes {
 
 // TestPermissions asks the API server, as each of the release's identities, what it may do.
 func TestPermissions(t *testing.T) {
+	once(t)
 	helm := space(t, "rbac", "restricted")
 	if err := helm.Install(t.Context(), "may", chart.Values{"image": chart.Values{"repository": simulated}}, false); err != nil {
 		t.Fatal(err)

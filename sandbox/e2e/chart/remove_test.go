@@ -14,6 +14,7 @@ import (
 // TestNoNodeThatServesIsDeleted asks the API server as a release's account that may delete Nodes: those that are Ready it may
 // not, and it can make none seem otherwise; one that is down goes. Others are not bound by that.
 func TestNoNodeThatServesIsDeleted(t *testing.T) {
+	once(t)
 	helm := space(t, "removes", "restricted")
 	values := chart.Values{"image": chart.Values{"repository": simulated}, "rbac": chart.Values{"removeDonors": true}}
 	if err := helm.Install(t.Context(), "removes", values, false); err != nil {

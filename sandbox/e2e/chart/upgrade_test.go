@@ -12,6 +12,7 @@ import (
 // TestUpgrade changes a release from one way to run to another, and its policies: what stays keeps its
 // identity, what goes goes.
 func TestUpgrade(t *testing.T) {
+	once(t)
 	helm := space(t, "upgrade", "restricted")
 	image := chart.Values{"repository": simulated}
 	before := chart.Values{"image": image, "policies": chart.Values{"stays": chart.Values{}, "goes": chart.Values{}}}
