@@ -40,6 +40,8 @@ func kindOf(code string, status int) cloud.Kind {
 	switch kind, known := kindByCode[code]; {
 	case known:
 		return kind
+	case ofKey(code):
+		return cloud.Denied
 	case strings.HasSuffix(code, ".NotFound"):
 		return cloud.NotFound
 	case strings.HasSuffix(code, "LimitExceeded"):
@@ -57,6 +59,12 @@ func kindOf(code string, status int) cloud.Kind {
 	default:
 		return cloud.Invalid
 	}
+}
+
+// ofKey tells whether an error is about the key that a disk is encrypted with: one that is disabled, or that the credential may not use.
+// Its codes are "CustomerKeyHasBeenRevoked", and several with KMS in them.
+func ofKey(code string) bool {
+	return strings.Contains(strings.ToUpper(code), "KMS") || strings.HasPrefix(code, "CustomerKey")
 }
 
 // fail turns what the SDK returned into the contract's error. It returns nil for nil, and one of ours as it is.
@@ -97,6 +105,8 @@ func remedyOf(e *cloud.Error) string {
 	switch {
 	case e.Kind == cloud.Denied && strings.Contains(e.Message, "explicit deny"):
 		return "; an explicit deny, in a service control policy or a permissions boundary, is above every policy of the account: have who owns it make an exception"
+	case ofKey(e.Code):
+		return "; have the key enabled, and let the credential use it: docs/aws.md lists the actions on keys"
 	case e.Kind == cloud.Denied:
 		return "; allow the action in the IAM policy of the credential"
 	case e.Kind == cloud.Unauthenticated && e.Code != "":

@@ -156,3 +156,24 @@ func TestQuotaOfImages(t *testing.T) {
 	g.capture(exitFailed, []string{"AMIQuotaExceeded"}, "--deadline", "1m")
 	g.whole(2)
 }
+
+// TestKeyIsDenied: the disk's key can't be used any more once the donor is away. It comes back, and what is to be done is said.
+func TestKeyIsDenied(t *testing.T) {
+	g := newGround(t, "key", "profile=eks")
+	g.when("CreateSnapshot", func() {
+		sandbox.Fault(t, fault.Fault{Operation: "CreateSnapshot", Path: g.group, Status: 400, Code: "KMSKeyNotAccessibleFault", Message: "The KMS key is not accessible."})
+	})
+	g.capture(exitFailed, []string{"KMSKeyNotAccessibleFault", "have the key enabled"}, "--deadline", "1m")
+	g.whole(2)
+}
+
+// TestGroupIsDeletedInATrial: the node that is tried is the group's no more, and is removed with what made it.
+func TestGroupIsDeletedInATrial(t *testing.T) {
+	g := newGround(t, "tried", "profile=eks")
+	g.when("RunInstances", func() {
+		_, err := sandbox.AWS().Groups().DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(g.group), ForceDelete: sdk.Bool(true)})
+		g.must(err)
+	})
+	g.capture(exitFailed, []string{"pool " + g.group + " is not there any more"}, "--trial", "Apart", "--soak", "10s")
+	g.nothingLeft()
+}
