@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // What a cluster tells of joining and growing. Sources: kubeadm's bootstrap signer, which signs cluster-info once for each valid token
@@ -19,8 +20,6 @@ const (
 	clusterInfo      = "cluster-info"
 	tokenSignature   = "jws-kubeconfig-"
 	autoscalerStatus = "cluster-autoscaler-status"
-	// machineAnnotation is on the nodes of Cluster API, which makes a token for each machine when that is made.
-	machineAnnotation = "cluster.x-k8s.io/machine"
 )
 
 // leaving looks at what a donor that does not return takes with it, and at what its pool needs in its place. What may not be looked at,
@@ -45,7 +44,7 @@ func (q inquiry) leaving(ctx context.Context, w *world, c *admission.Case) (admi
 		return found, err
 	}
 	signed := slices.ContainsFunc(keys(info), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
-	_, machine := w.node.Annotations[machineAnnotation]
+	_, machine := w.node.Annotations[cloud.MachineAnnotation] // Cluster API makes a token for each machine when that is made
 	found.NoToken = info != nil && !signed && !machine
 	status, err := q.told(ctx, metav1.NamespaceSystem, autoscalerStatus)
 	found.Most = admission.MostByAutoscaler(status["status"], c.PoolName)

@@ -10,6 +10,10 @@ type NodeValues struct {
 	Annotations map[string]string
 }
 
+// MachineAnnotation is on a Node that Cluster API made, and names its Machine. Source: Cluster API, the annotations that its Machine
+// controller writes on Nodes.
+const MachineAnnotation = "cluster.x-k8s.io/machine"
+
 // Membership is the pool that a node belongs to, or why it belongs to none.
 type Membership struct {
 	// Pool is empty if the node belongs to none that this provider knows.

@@ -22,9 +22,8 @@ const ProfileUnknown = "ProfileUnknown"
 
 // What a Node carries that joined in one way. Each is written by what it is named for, with its source.
 const (
-	// machineAnnotation names the Machine that Cluster API made the node for. Source: Cluster API, the annotations that its
-	// Machine controller writes on Nodes. Every bootstrap provider of Cluster API gives each machine data of its own to join with.
-	machineAnnotation = "cluster.x-k8s.io/machine"
+	// Every bootstrap provider of Cluster API gives each machine data of its own to join with.
+	machineAnnotation = cloud.MachineAnnotation
 	// criSocketAnnotation names the socket of the container runtime. kubeadm wrote it at each join; from 1.37 on it keeps the
 	// socket on the node's disk instead, so that only nodes which joined with an earlier kubeadm have it. Source: kubeadm,
 	// feature gate NodeLocalCRISocket (KEP-4656).

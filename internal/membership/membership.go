@@ -7,6 +7,8 @@ package membership
 import (
 	"context"
 	"fmt"
+	"path"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -38,8 +40,21 @@ func Of(ctx context.Context, r Registry, values ...cloud.NodeValues) ([]cloud.Me
 	case len(found) != len(values):
 		return nil, fmt.Errorf("the cloud tells the pools of %d nodes where %d were asked about", len(found), len(values))
 	}
+	found = slices.Clone(found)
+	for i, v := range values {
+		if machine := v.Annotations[cloud.MachineAnnotation]; machine != "" && found[i].Pool == "" {
+			found[i].Why = fmt.Sprintf("this is Machine %s of Cluster API's cluster %s, which builds it from an object of Kubernetes', and no pool of the cloud's does: such nodes cannot be captured yet",
+				path.Join(v.Annotations[namespaceAnnotation], machine), v.Annotations[clusterAnnotation])
+		}
+	}
 	return found, nil
 }
+
+// What else Cluster API writes on the Nodes of its Machines. Source: as of cloud.MachineAnnotation.
+const (
+	clusterAnnotation   = "cluster.x-k8s.io/cluster-name"
+	namespaceAnnotation = "cluster.x-k8s.io/cluster-namespace"
+)
 
 // OfNode tells the pool of one node, for whoever has no more than one.
 func OfNode(ctx context.Context, r Registry, n *corev1.Node) (cloud.Membership, error) {

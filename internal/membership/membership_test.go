@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,6 +83,19 @@ func TestEachAsksOnceForAPage(t *testing.T) {
 	r.err = nil
 	if err := membership.Each(t.Context(), fake.NewClientset(nodes...), r, "", func(*corev1.Node, cloud.Membership) error { return errors.New("enough") }); err == nil {
 		t.Error("what is done with a node does not end it")
+	}
+}
+
+// TestMachinesOfClusterAPI: a machine that is no pool's is told as what it is, and one of a pool's as any other node.
+func TestMachinesOfClusterAPI(t *testing.T) {
+	annotations := map[string]string{"cluster.x-k8s.io/machine": "md-0-x7", "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": "c1"}
+	values := []cloud.NodeValues{{ProviderID: "elsewhere:///vm/1", Annotations: annotations}, {ProviderID: "memory:///pools/pool1/instances/i", Annotations: annotations}}
+	found, err := membership.Of(t.Context(), registry(), values...)
+	if err != nil || found[0].Pool != "" || !strings.Contains(found[0].Why, "Machine fleet/md-0-x7 of Cluster API's cluster c1") {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if want := (cloud.Membership{Pool: "memory:///pools/pool1"}); found[1] != want {
+		t.Errorf("%+v, want %+v", found[1], want)
 	}
 }
 

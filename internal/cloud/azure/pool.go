@@ -224,6 +224,19 @@ func isAKS(s scaleSet, model armcompute.VirtualMachineScaleSet) bool {
 	return strings.HasPrefix(s.group, "mc_") && strings.Count(s.group, "_") >= 3
 }
 
+// capzTag is how the tags begin by which Cluster API's provider for Azure knows what it has made. Source: CAPZ, api/v1beta1/tags.go.
+const capzTag = "sigs.k8s.io_cluster-api-provider-azure_"
+
+// isCAPZ recognizes a scale set of a Cluster API machine pool.
+func isCAPZ(model armcompute.VirtualMachineScaleSet) bool {
+	for name := range model.Tags {
+		if strings.HasPrefix(strings.ToLower(name), capzTag) {
+			return true
+		}
+	}
+	return false
+}
+
 func outsideSubscription(id string, s scaleSet) (subscription string, outside bool) {
 	parts := strings.Split(id, "/")
 	at := slices.IndexFunc(parts, func(part string) bool { return strings.EqualFold(part, "subscriptions") })

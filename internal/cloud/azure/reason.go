@@ -13,6 +13,10 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "set `enableAutomaticOSUpgrade` to false",
 	},
 	{
+		Name: "CAPZManaged", Means: "Cluster API writes the model of its machine pools, and replaces running nodes where somebody else wrote it",
+		Remedy: "leave this pool to Cluster API",
+	},
+	{
 		Name: "ConfidentialVM", Means: "the disks of confidential VMs are bound to the keys of one VM each, and cannot become an image for others",
 		Remedy: "leave the pool out",
 	},

@@ -56,7 +56,8 @@ func (p *Recipes) write(ctx context.Context, op string, s scaleSet, model armcom
 	return nil
 }
 
-// refusalsOfPolicy tells by what in its policy Azure would change running instances with a write of the scale set.
+// refusalsOfPolicy tells why running instances would be changed with a write of the scale set: by Azure as its policy has it, or by
+// Cluster API, which replaces what is not of the model that it wants.
 func refusalsOfPolicy(s scaleSet, model armcompute.VirtualMachineScaleSet) (out []cloud.Refusal) {
 	const manual = "set upgradePolicy.mode to Manual"
 	add := func(reason, remedy, obstacle string, args ...any) {
@@ -79,6 +80,9 @@ func refusalsOfPolicy(s scaleSet, model armcompute.VirtualMachineScaleSet) (out 
 	}
 	if automatic := policy.AutomaticOSUpgradePolicy; automatic != nil && value(automatic.EnableAutomaticOSUpgrade) {
 		add("AutomaticOSUpgrade", "set enableAutomaticOSUpgrade to false", "%s has automatic OS image upgrades on: Azure would reimage running nodes", s)
+	}
+	if isCAPZ(model) {
+		add("CAPZManaged", "leave this pool to Cluster API", "%s is a machine pool of Cluster API, which writes its model, and replaces running nodes where somebody else did", s)
 	}
 	return out
 }

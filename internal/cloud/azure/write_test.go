@@ -19,21 +19,22 @@ func changed(t *testing.T, arm *fakeARM, p *Provider) cloud.RecipeChange {
 	return change
 }
 
-// TestNoWriteRolls: whatever makes Azure change running instances with a write was set after the change was made,
+// TestNoWriteRolls: whatever makes Azure or Cluster API change running instances with a write was set after the change was made,
 // and neither a recipe nor a size is written.
 func TestNoWriteRolls(t *testing.T) {
-	for reason, policy := range map[string]string{
-		"UpgradePolicyAutomatic": `{"mode": "Automatic"}`,
-		"UpgradePolicyRolling":   `{"mode": "Rolling"}`,
-		"UpgradePolicyUnknown":   `{"mode": null}`,
-		"AutomaticOSUpgrade":     `{"mode": "Manual", "automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}`,
+	for reason, changes := range map[string]string{
+		"UpgradePolicyAutomatic": `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`,
+		"UpgradePolicyRolling":   `{"properties": {"upgradePolicy": {"mode": "Rolling"}}}`,
+		"UpgradePolicyUnknown":   `{"properties": {"upgradePolicy": {"mode": null}}}`,
+		"AutomaticOSUpgrade":     `{"properties": {"upgradePolicy": {"mode": "Manual", "automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}}}`,
+		"CAPZManaged":            `{"tags": {"sigs.k8s.io_cluster-api-provider-azure_cluster_c1": "owned"}}`,
 	} {
 		t.Run(reason, func(t *testing.T) {
 			arm := newARM(t)
 			arm.pool("")
 			p := arm.provider()
 			change := changed(t, arm, p)
-			arm.pool(`{"properties": {"upgradePolicy": ` + policy + `}}`)
+			arm.pool(changes)
 			for what, err := range map[string]error{"recipe": p.SetRecipe(t.Context(), change), "size": p.SetCapacity(t.Context(), testPool, 3, 4)} {
 				if refused := mustKind(t, err, cloud.Refused); refused.Code != reason || !strings.Contains(refused.Message, "pool1") {
 					t.Errorf("%s: %+v", what, refused)
