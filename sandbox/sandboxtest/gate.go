@@ -156,17 +156,24 @@ func (s *Sandbox) cloudGate(t testing.TB, environment map[string]string, dir str
 
 type passageKey struct{}
 
+// gatePair is the certificate of all gates in front of a server, which tests that run at once make only once.
+func (s *Sandbox) gatePair(server Server) (authority.Pair, error) {
+	s.issuing.Lock()
+	defer s.issuing.Unlock()
+	ca, err := authority.Open(filepath.Join(s.Dir(), "pki"))
+	if err != nil {
+		return authority.Pair{}, err
+	}
+	return ca.Issue("gate-"+string(server), authority.Subject{Name: "gate", Hosts: []string{"127.0.0.1"}})
+}
+
 // gate serves in front of a server and returns its own address.
 func (s *Sandbox) gate(t testing.TB, server Server, target string, transport http.RoundTripper, pass func(Server, *http.Request) Passage) (string, error) {
 	to, err := url.Parse(target)
 	if err != nil {
 		return "", err
 	}
-	ca, err := authority.Open(filepath.Join(s.Dir(), "pki"))
-	if err != nil {
-		return "", err
-	}
-	pair, err := ca.Issue("gate-"+string(server), authority.Subject{Name: "gate", Hosts: []string{"127.0.0.1"}})
+	pair, err := s.gatePair(server)
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ type Sandbox struct {
 	Kamino string
 	// Programs is a directory with kamino, kamino-sandbox and kubectl.
 	Programs string
+	// issuing is held while a gate's certificate is looked for or made.
+	issuing sync.Mutex
 }
 
 // Main is the body of a TestMain: it starts a sandbox, puts it where the tests look for it, runs them and

@@ -191,7 +191,7 @@ func (g *ground) settles() {
 	}
 }
 
-// nothingLeft demands that no snapshot, pod or unowned machine is there.
+// nothingLeft demands that no snapshot, pod or unowned machine of the group's is there.
 func (g *ground) nothingLeft() {
 	g.Helper()
 	snapshots, err := sandbox.Snapshots(g.Context())
@@ -207,8 +207,10 @@ func (g *ground) nothingLeft() {
 		g.Errorf("the pod %s is left, which is %s", pod.Name, pod.Status.Phase)
 	}
 	for _, m := range sandbox.Fleet().Machines() {
-		if m.Pool == "" {
-			g.Errorf("machine %s is no group's", m.ID)
+		version, err := sandbox.VersionOf(g.Context(), g.pool, m.Image)
+		g.must(err)
+		if m.Pool == "" && version != "" {
+			g.Errorf("machine %s of version %s is no group's", m.ID, version)
 		}
 	}
 }

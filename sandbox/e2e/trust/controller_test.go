@@ -171,17 +171,21 @@ func (c *controllers) pass(server sandboxtest.Server, r *http.Request) sandboxte
 
 // changedBy tells what of the pool's a write changes: a version, the pool, or what the write is called; empty if nothing of it.
 func (m *murder) changedBy(write, said string) string {
-	for id, version := range m.versions {
-		if strings.Contains(said, strings.ToLower(id)) && (strings.HasPrefix(write, http.MethodPatch) || strings.HasPrefix(write, http.MethodPut) || write == "CreateTags" || write == "DeleteTags") {
-			return version
+	set := strings.ToLower(m.set)
+	_, path, azures := strings.Cut(strings.ToLower(write), " ")
+	switch {
+	case azures && strings.Contains(path, set):
+		return path[strings.LastIndex(path, "/")+1:]
+	case write == "UpdateAutoScalingGroup" && strings.Contains(said, set):
+		return set
+	case write == withToken && strings.Contains(said, set):
+		return withToken
+	case write == "CreateTags", write == "DeleteTags":
+		for id, version := range m.versions {
+			if strings.Contains(said, id) {
+				return version
+			}
 		}
 	}
-	switch set := strings.ToLower(m.set); {
-	case !strings.Contains(said, set):
-		return ""
-	case strings.HasSuffix(strings.ToLower(write), "/"+set), write == "UpdateAutoScalingGroup":
-		return m.set
-	default:
-		return write
-	}
+	return ""
 }

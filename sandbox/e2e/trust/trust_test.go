@@ -140,7 +140,7 @@ func testKilledAroundEachWrite(t *testing.T, c *controllers, healthy *neighbour)
 	g.goesBack(healthy)
 	g.isCondemned(healthy)
 	g.testBack(2)
-	want := []string{g.second, g.set, g.first, g.second}
+	want := []string{g.second, strings.ToLower(g.set), g.first, g.second}
 	if sandboxtest.Told() == pool.AWS {
 		want = slices.Insert(want, 1, withToken)
 	}
