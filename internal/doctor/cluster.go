@@ -181,11 +181,19 @@ func (d *Doctor) nodesFound() {
 		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool", Message: d.unmeant.Error(), Remedy: "leave the name out, and see which pools there are"})
 	case len(d.pools) == 0:
 		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool",
-			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a pool that can be captured", d.nodes),
+			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a pool that can be captured%s", d.nodes, told(", such as ", d.outside)),
 			Remedy:  d.About.Remedies.NoPool})
 	default:
-		d.ok(CheckNodes, "", "%d of the cluster's %s belong to %s", in, wording.Count(d.nodes, "node"), wording.Count(len(d.pools), "pool"))
+		d.ok(CheckNodes, "", "%d of the cluster's %s belong to %s%s", in, wording.Count(d.nodes, "node"), wording.Count(len(d.pools), "pool"), told(", but not ", d.outside))
 	}
+}
+
+// told is what is to be said of something, with what leads to it; empty if there is nothing.
+func told(lead, what string) string {
+	if what == "" {
+		return ""
+	}
+	return lead + what
 }
 
 // disks looks which driver attached the nodes' data disks. The in-tree one writes the instance's model to attach

@@ -132,6 +132,8 @@ type Doctor struct {
 	unplaced error
 	// unmeant says why Only means no pool.
 	unmeant error
+	// outside is a node that belongs to no pool, and why; empty if there is none that anything is known of.
+	outside string
 }
 
 // members are the nodes of a pool, as much as the checks need.
@@ -228,7 +230,7 @@ func (d *Doctor) lookAtNodes(ctx context.Context) error {
 	return node.Pages(ctx, d.Kube, "", func(page []corev1.Node) error {
 		found := d.poolsOf(ctx, page)
 		for i := range page {
-			d.lookAtNode(&page[i], found[i].Pool)
+			d.lookAtNode(&page[i], found[i])
 		}
 		return nil
 	})
@@ -252,7 +254,7 @@ func (d *Doctor) poolsOf(ctx context.Context, nodes []corev1.Node) []cloud.Membe
 }
 
 // lookAtNode counts a node, whose pool is empty if it has none or nobody can tell.
-func (d *Doctor) lookAtNode(n *corev1.Node, id cloud.PoolID) {
+func (d *Doctor) lookAtNode(n *corev1.Node, of cloud.Membership) {
 	d.nodes++
 	if found, isHeld := d.captures.Of(n); isHeld {
 		d.heldNodes = append(d.heldNodes, found)
@@ -265,7 +267,11 @@ func (d *Doctor) lookAtNode(n *corev1.Node, id cloud.PoolID) {
 			d.inTree = append(d.inTree, n.Name)
 		}
 	}
+	id := of.Pool
 	if id == "" {
+		if d.outside == "" && of.Why != "" {
+			d.outside = "node " + n.Name + ": " + of.Why
+		}
 		return
 	}
 	name := d.Cloud.PoolName(id)

@@ -313,6 +313,12 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"no pool": {CheckNodes, Fail, "no pool other is known: did you mean pool1?", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Only = "other"
 		}},
+		"Machines of Cluster API's": {CheckNodes, OK, "1 pool, but not node b: this is Machine fleet/md-0 of Cluster API's cluster c1", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			n, _ := d.Kube.CoreV1().Nodes().Get(context.Background(), "b", metav1.GetOptions{}) //nolint:usetesting // It has no test at hand.
+			n.Spec.ProviderID = "elsewhere:///vm"
+			n.Annotations = map[string]string{"cluster.x-k8s.io/machine": "md-0", "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": "c1"}
+			_ = d.Kube.(*fake.Clientset).Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, "")
+		}},
 		"a recipe that names the definition": {CheckVersions, Warn, "pins it", memory.PoolSpec{Latest: true}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
 			world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
 		}},
