@@ -64,6 +64,7 @@ var rooms = map[string]room{
 	"internal/cloud":           {},
 	"internal/cloud/aws":       {own: "cloud imageversion", foreign: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 	"internal/cloud/azure":     {own: "cloud imageversion", foreign: "github.com/Azure/azure-sdk-for-go"},
+	"internal/cloud/capi":      {own: "cloud", foreign: kubeClient},
 	"internal/cloud/memory":    {own: "cloud imageversion"},
 	"internal/cloud/registry":  {own: "cloud cloud/aws cloud/azure"},
 	"internal/cloud/cloudtest": {own: "cloud imageversion", foreign: "github.com/google/go-cmp"},
@@ -115,10 +116,11 @@ var rooms = map[string]room{
 		foreign: kubeLoop,
 	},
 
-	"internal/cli/limit": {own: "api imageversion", foreign: kubeTypes},
-	"internal/cli/print": {own: "admission api build cloud cluster doctor estimate generalize generalize/disk generalize/scan held history joining pool probation retention selection spread wording", foreign: kubeTypes + yaml},
-	"internal/cli":       {own: "*", foreign: "*"},
-	"cmd/kamino":         {own: "*", foreign: "*"},
+	"internal/cli/clouds": {own: "cloud cloud/capi cloud/registry cluster", foreign: kubeClient + " github.com/spf13/pflag"},
+	"internal/cli/limit":  {own: "api imageversion", foreign: kubeTypes},
+	"internal/cli/print":  {own: "admission api build cloud cluster doctor estimate generalize generalize/disk generalize/scan held history joining pool probation retention selection spread wording", foreign: kubeTypes + yaml},
+	"internal/cli":        {own: "*", foreign: "*"},
+	"cmd/kamino":          {own: "*", foreign: "*"},
 
 	// For tests alone; TestTheBinaryHoldsNothingForeign keeps them out of the binary.
 	"internal/apitest":     {own: "api", foreign: "*"},

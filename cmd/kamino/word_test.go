@@ -19,12 +19,18 @@ var ofOneCloud = regexp.MustCompile(`(?i)azure|\barm_|vmss|scale ?sets?\b|galler
 
 // spoken is where a word of one cloud may stand above its provider, and why. An entry that nothing needs any more fails.
 var spoken = map[string]string{
-	"internal/cloud/registry/registry.go": "it lists the providers",
-	"api/v1alpha1/cloud.go":               "the settings of one cloud stand under its name",
-	"api/v1alpha1/settings_types.go":      "the settings of one cloud stand under its name",
-	"internal/cli/capture.go":             "the flag of such a setting",
-	"internal/cli/limit/limit.go":         "the flag of such a setting",
-	"internal/joining/joining.go":         "labels of a distribution, as it writes them",
+	"internal/cloud/registry/registry.go":         "it lists the providers",
+	"api/v1alpha1/cloud.go":                       "the settings of one cloud stand under its name",
+	"api/v1alpha1/settings_types.go":              "the settings of one cloud stand under its name",
+	"internal/cli/capture.go":                     "the flag of such a setting",
+	"internal/cli/limit/limit.go":                 "the flag of such a setting",
+	"internal/cloud/capi/infrastructure_azure.go": "the kinds of one cloud's infrastructure provider",
+	"internal/cloud/capi/capi.go":                 "it names the kinds of clusters that are known",
+	"internal/cloud/capi/pool.go":                 "it names the kinds of templates that are known",
+	"internal/cloud/capi/reason.go":               "the same, and where each names its image",
+	"internal/cloud/capi/infrastructure.go":       "it lists the infrastructures",
+	"internal/cloud/capi/member.go":               "whose IDs are the same in any case",
+	"internal/joining/joining.go":                 "labels of a distribution, as it writes them",
 }
 
 // TestNoCloudsWordsAboveIt holds what is above the providers to words that every cloud has: what one cloud alone says,

@@ -7,7 +7,7 @@ import "context"
 type Census interface {
 	// Instances lists the pool's instances with what their own records say: ID, pool, protection, refusals
 	// and Image and BuiltFrom, as Instance shows them. Power may be PowerUnknown, for a cloud may tell it of one
-	// instance at a time only. NotFound if the pool does not exist. It is a look: it changes nothing.
+	// instance at a time only, and CreatedAt when the instance was asked for. NotFound if the pool does not exist. It is a look: it changes nothing.
 	Instances(ctx context.Context, pool PoolID) ([]Instance, error)
 
 	// MaxImages is from how many different images the instances of one pool may have been built, what its recipe

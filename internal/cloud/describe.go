@@ -18,6 +18,9 @@ type Description struct {
 	Options []Option
 	// New makes a provider, and says in words, without a secret, what it was configured by. It does no I/O over the network.
 	New func(context.Context, Config) (p Provider, source string, err error)
+	// NewDisks makes the half of the disks alone, for recipes that are elsewhere, as New does: it has the power ImageNames. nil where
+	// instances that are in no pool of the cloud's cannot be captured yet.
+	NewDisks func(context.Context, Config) (d Disks, source string, err error)
 	// Reasons of its refusals, by name. Those of the contract are among them where the provider gives them.
 	Reasons []Reason
 	// Classes of requests that its limits count apart.

@@ -78,6 +78,17 @@ type Disks interface {
 	PreflightDisk(ctx context.Context, spec DiskSpec) ([]Refusal, error)
 }
 
+// ImageNames is the power of Disks to tell recipes that are elsewhere how their cloud itself names an image: a Kubernetes object that
+// names one for another controller has no other word for it.
+type ImageNames interface {
+	// NativeImage is the cloud's own name of an image in a place, from how ImageID or a recipe writes it. NotFound if it is a
+	// version of a line and not there; Conflict if that is not Complete.
+	NativeImage(ctx context.Context, place, image string) (string, error)
+
+	// ImageText is how ImageID or an Instance writes an image in a place, from the cloud's own name.
+	ImageText(ctx context.Context, place, native string) (string, error)
+}
+
 // Target is the image that a recipe is to name.
 type Target struct {
 	Pool    PoolID

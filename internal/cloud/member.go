@@ -20,4 +20,6 @@ type Membership struct {
 	Pool PoolID
 	// Why it belongs to none, in the sentence that a person needs. Empty if Pool is not.
 	Why string
+	// ByMachine tells that it was told by the node's Machine, of which nobody else knows more.
+	ByMachine bool
 }

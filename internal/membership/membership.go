@@ -42,8 +42,8 @@ func Of(ctx context.Context, r Registry, values ...cloud.NodeValues) ([]cloud.Me
 	}
 	found = slices.Clone(found)
 	for i, v := range values {
-		if machine := v.Annotations[cloud.MachineAnnotation]; machine != "" && found[i].Pool == "" {
-			found[i].Why = fmt.Sprintf("this is Machine %s of Cluster API's cluster %s, which builds it from an object of Kubernetes', and no pool of the cloud's does: such nodes cannot be captured yet",
+		if machine := v.Annotations[cloud.MachineAnnotation]; machine != "" && found[i].Pool == "" && !found[i].ByMachine {
+			found[i].Why = fmt.Sprintf("this is Machine %s of Cluster API's cluster %s, which builds it from an object of Kubernetes', and no pool of the cloud's does: see docs/cluster-api.md",
 				path.Join(v.Annotations[namespaceAnnotation], machine), v.Annotations[clusterAnnotation])
 		}
 	}

@@ -28,17 +28,15 @@ func Describe() cloud.Description {
 		ConfigFile:  "config",
 		Environment: "the AWS SDK's default chain",
 		New: func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
-			config, err := Load(ctx, c.File)
+			disks, recipes, source, err := load(ctx, c)
 			if err != nil {
 				return nil, "", err
 			}
-			config.OnRequest = c.OnRequest
-			source := "the AWS SDK's default chain"
-			if c.File != "" {
-				source = c.File + " and " + source
-			}
-			disks, recipes := New(config)
 			return cloud.Join(disks, recipes), source, nil
+		},
+		NewDisks: func(ctx context.Context, c cloud.Config) (cloud.Disks, string, error) {
+			disks, _, source, err := load(ctx, c)
+			return disks, source, err
 		},
 		Reasons: refusalReasons,
 		Grant:   policy,
@@ -54,6 +52,21 @@ func Describe() cloud.Description {
 		},
 		OldDriver: "kubernetes.io/aws-ebs/",
 	}
+}
+
+// load makes both halves of what a configuration says.
+func load(ctx context.Context, c cloud.Config) (*Disks, *Recipes, string, error) {
+	config, err := Load(ctx, c.File)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	config.OnRequest = c.OnRequest
+	source := "the AWS SDK's default chain"
+	if c.File != "" {
+		source = c.File + " and " + source
+	}
+	disks, recipes := New(config)
+	return disks, recipes, source, nil
 }
 
 // counting tells of each request once it was answered.

@@ -291,3 +291,18 @@ func textOf(in string, im types.Image) string {
 	}
 	return sdk.ToString(im.ImageId)
 }
+
+// regional is what errors say of a region's images.
+type regional string
+
+func (r regional) String() string { return "the images of " + string(r) }
+
+// NativeImage implements cloud.ImageNames: the ID of the AMI.
+func (p *Disks) NativeImage(ctx context.Context, place, image string) (string, error) {
+	return p.ami(ctx, "name one of", regional(place), place, image)
+}
+
+// ImageText implements cloud.ImageNames.
+func (p *Disks) ImageText(ctx context.Context, place, native string) (string, error) {
+	return p.written(ctx, place, native)
+}

@@ -55,7 +55,7 @@ func (p *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, versio
 
 // replaceRoot starts to replace an instance's root volume, and tells how the last replacement has failed, if it has.
 func (p *Recipes) replaceRoot(ctx context.Context, ref instance, of group, image string, last *types.ReplaceRootVolumeTask) (cloud.Rebuild, error) {
-	ami, err := p.ami(ctx, opRebuild, of, image)
+	ami, err := p.ami(ctx, opRebuild, of, of.region, image)
 	if err != nil {
 		return cloud.Rebuild{}, err
 	}

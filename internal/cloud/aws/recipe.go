@@ -52,7 +52,7 @@ func (p *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 func (p *Recipes) changeTo(ctx context.Context, ref group, r recipe, image string) (cloud.RecipeChange, error) {
 	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.builds(image)}
 	if r.handedTo() != "" {
-		ami, err := p.ami(ctx, opRecipe, ref, image)
+		ami, err := p.ami(ctx, opRecipe, ref, ref.region, image)
 		if err != nil && !cloud.Is(err, cloud.NotFound) {
 			return cloud.RecipeChange{}, err
 		}
@@ -121,7 +121,7 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 
 // set points a group, which is as it was read, at an image.
 func (p *Recipes) set(ctx context.Context, op string, ref group, r recipe, image string) error {
-	im, err := p.named(ctx, op, ref, image)
+	im, err := p.named(ctx, op, ref, ref.region, image)
 	if err != nil {
 		return err
 	}
@@ -148,31 +148,31 @@ func (p *Recipes) set(ctx context.Context, op string, ref group, r recipe, image
 }
 
 // ami is AWS's ID of an image that Kamino writes. It must be there and usable.
-func (a *account) ami(ctx context.Context, op string, ref group, image string) (string, error) {
-	im, err := a.named(ctx, op, ref, image)
+func (a *account) ami(ctx context.Context, op string, of fmt.Stringer, in, image string) (string, error) {
+	im, err := a.named(ctx, op, of, in, image)
 	return sdk.ToString(im.ImageId), err
 }
 
 // named is the same, as AWS tells it.
-func (a *account) named(ctx context.Context, op string, ref group, image string) (ec2types.Image, error) {
+func (a *account) named(ctx context.Context, op string, of fmt.Stringer, in, image string) (ec2types.Image, error) {
 	var all []ec2types.Image
-	if name, own := strings.CutPrefix(image, ref.region+"/"); own {
-		found, err := a.images(ctx, ref.region, region(ref.region), ec2types.Filter{Name: sdk.String("name"), Values: []string{name}})
+	if name, own := strings.CutPrefix(image, in+"/"); own {
+		found, err := a.images(ctx, in, region(in), ec2types.Filter{Name: sdk.String("name"), Values: []string{name}})
 		if err != nil {
 			return ec2types.Image{}, err
 		}
 		all = found
-	} else if im, err := a.imageByID(ctx, ref.region, image); err != nil {
+	} else if im, err := a.imageByID(ctx, in, image); err != nil {
 		return ec2types.Image{}, err
 	} else if im != nil {
 		all = append(all, *im)
 	}
 	for _, im := range all {
-		if imageState(im) == cloud.Complete && textOf(ref.region, im) == image {
+		if imageState(im) == cloud.Complete && textOf(in, im) == image {
 			return im, nil
 		}
 	}
-	return ec2types.Image{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: ref.String(), Message: fmt.Sprintf("image %s is not there, or not available: name one that is", image)}
+	return ec2types.Image{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: of.String(), Message: fmt.Sprintf("image %s is not there, or not available: name one that is", image)}
 }
 
 // RestoreChange implements cloud.Restorer. Nothing but the image ever leaves a recipe.

@@ -283,7 +283,7 @@ func (p *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.
 	if refusals := refusalsOfTemplate(ref.group, r); len(refusals) > 0 {
 		return cloud.Trial{}, refusals[0].Error(opTry, ref.String())
 	}
-	ami, err := p.ami(ctx, opTry, ref.group, spec.To)
+	ami, err := p.ami(ctx, opTry, ref.group, ref.region, spec.To)
 	if err != nil {
 		return cloud.Trial{}, err
 	}

@@ -79,6 +79,7 @@ var (
 	_ cloud.Decorator   = (*Provider)(nil)
 	_ cloud.Disks       = (*Disks)(nil)
 	_ cloud.LineShelf   = (*Disks)(nil)
+	_ cloud.ImageNames  = (*Disks)(nil)
 	_ cloud.LineAuditor = (*Disks)(nil)
 	_ cloud.Recipes     = (*Recipes)(nil)
 	_ cloud.Census      = (*Recipes)(nil)

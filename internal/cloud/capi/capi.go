@@ -1,0 +1,124 @@
+package capi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Images is what these recipes ask of the Disks beside them: a version before a template names it.
+type Images interface {
+	cloud.ImageNames
+	Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, error)
+}
+
+// Config of the recipes. All fields are needed.
+type Config struct {
+	// Management is the cluster that has the objects of Cluster API.
+	Management *rest.Config
+	// Cluster whose nodes these are, in the management cluster.
+	Cluster types.NamespacedName
+	// Images of the cloud that the nodes are in.
+	Images Images
+}
+
+// Recipes are the pools of one Cluster of Cluster API's. They are safe for concurrent use.
+type Recipes struct{ *world }
+
+// world is what there is to look at and to write, and what this process remembers of it.
+type world struct {
+	cluster types.NamespacedName
+	images  Images
+	kube    *management
+	account kubernetes.Interface
+
+	mu sync.Mutex
+	// home is where the Cluster's machines and images are, once it is known: it never changes.
+	home *home
+	// machines are the names of Machines by their providerIDs, as they were seen last.
+	machines map[cloud.InstanceID]string
+}
+
+var (
+	_ cloud.Recipes = (*Recipes)(nil)
+	_ cloud.Census  = (*Recipes)(nil)
+	_ cloud.Atlas   = (*Recipes)(nil)
+	_ cloud.Auditor = (*Recipes)(nil)
+	_ cloud.Remover = (*Recipes)(nil)
+)
+
+// New makes the recipes. It does no I/O.
+func New(c Config) (*Recipes, error) {
+	if c.Management == nil || c.Images == nil || c.Cluster.Namespace == "" || c.Cluster.Name == "" {
+		return nil, errors.New("recipes of Cluster API: the configuration names no management cluster, no Cluster or no images")
+	}
+	kube, err := connectTo(c.Management, c.Cluster.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	account, err := kubernetes.NewForConfig(c.Management)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the management cluster: %w", err)
+	}
+	return &Recipes{&world{cluster: c.Cluster, images: c.Images, kube: kube, account: account, machines: map[cloud.InstanceID]string{}}}, nil
+}
+
+// ofCluster selects the objects of the Cluster.
+func (r *world) ofCluster() string { return labelCluster + "=" + r.cluster.Name }
+
+// home is where a Cluster's machines and images are.
+type home struct {
+	// place of its images, and location of its machines.
+	place, location string
+}
+
+// where reads the Cluster's infrastructure, once in this process.
+func (r *world) where(ctx context.Context) (home, error) {
+	r.mu.Lock()
+	known := r.home
+	r.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	cluster, err := r.kube.get(ctx, core(kindCluster), r.cluster.Name)
+	if err != nil {
+		return home{}, err
+	}
+	named := cluster.reference("spec", "infrastructureRef")
+	kind, found := infrastructureOfCluster(named.GroupKind)
+	if !found {
+		return home{}, &cloud.Error{Kind: cloud.Unsupported, Op: "look at", Resource: cluster.String(), Code: reasonInfrastructure,
+			Message: fmt.Sprintf("its infrastructure is %s: Kamino knows those of AWSCluster and AzureCluster", named)}
+	}
+	of, err := r.kube.get(ctx, named.GroupKind, named.name)
+	if err != nil {
+		return home{}, err
+	}
+	var at home
+	at.place, at.location = kind.place(specOf(of, "spec"))
+	if at.place == "" {
+		return home{}, &cloud.Error{Kind: cloud.Unavailable, Op: "look at", Resource: of.String(), Message: "it does not say yet where its machines are: wait until it is provisioned"}
+	}
+	r.mu.Lock()
+	r.home = &at
+	r.mu.Unlock()
+	return at, nil
+}
+
+// infrastructureOfCluster is that of the kind of a cluster's infrastructure.
+func infrastructureOfCluster(kind schema.GroupKind) (infrastructure, bool) {
+	for _, known := range infrastructures {
+		if known.cluster == kind.Kind && kind.Group == infrastructureGroup {
+			return known, true
+		}
+	}
+	return infrastructure{}, false
+}

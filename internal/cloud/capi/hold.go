@@ -1,0 +1,110 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// A donor is off for a while, and its Machine unhealthy: a MachineHealthCheck would replace it, and whoever shrinks the pool would have
+// it deleted first. Two annotations hold it: one has health checks pass it by, and a hook has its deletion wait.
+
+const (
+	opHold   = "hold"
+	opUnhold = "give back"
+)
+
+// holds are the annotations of a hold, by their words in a token.
+var holds = []struct{ word, annotation string }{{"skip-remediation", annotationSkip}, {"pre-drain", annotationHook}}
+
+// holdOf reads the hold of a Machine.
+func holdOf(m object) cloud.Hold {
+	var words []string
+	for _, h := range holds {
+		if m.is(h.annotation) {
+			words = append(words, h.word)
+		}
+	}
+	if len(words) == 0 {
+		return cloud.Hold{Token: cloud.Unheld}
+	}
+	return cloud.Hold{Held: len(words) == len(holds), Token: strings.Join(words, ",")}
+}
+
+// readToken reads a token: the annotations of a hold that it has.
+func readToken(op string, id cloud.InstanceID, token string) (map[string]bool, error) {
+	has := map[string]bool{}
+	if token == cloud.Unheld {
+		return has, nil
+	}
+	for word := range strings.SplitSeq(token, ",") {
+		at := slices.IndexFunc(holds, func(h struct{ word, annotation string }) bool { return h.word == word })
+		if at < 0 {
+			return nil, &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id),
+				Message: fmt.Sprintf("the token %q is none of Cluster API's", token[:min(len(token), cloud.MaxToken)])}
+		}
+		has[holds[at].annotation] = true
+	}
+	return has, nil
+}
+
+// HoldOf implements cloud.Recipes.
+func (r *Recipes) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+	m, err := r.machineOf(ctx, "look at the hold of", id)
+	if err != nil {
+		return cloud.Hold{}, err
+	}
+	return holdOf(m), nil
+}
+
+// Hold implements cloud.Recipes.
+func (r *Recipes) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
+	if token == "" {
+		return nil
+	}
+	if _, err := readToken(opHold, id, token); err != nil {
+		return err
+	}
+	all := map[string]bool{}
+	for _, h := range holds {
+		all[h.annotation] = true
+	}
+	return again(func() error { return r.hold(cloud.Anew(ctx), opHold, id, all) })
+}
+
+// Unhold implements cloud.Recipes.
+func (r *Recipes) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
+	if token == "" {
+		return nil
+	}
+	has, err := readToken(opUnhold, id, token)
+	if err != nil {
+		return err
+	}
+	return again(func() error { return r.hold(cloud.Anew(ctx), opUnhold, id, has) })
+}
+
+// hold has the Machine of an instance carry these annotations of a hold, and no other of them. What is there already keeps its value.
+func (r *world) hold(ctx context.Context, op string, id cloud.InstanceID, has map[string]bool) error {
+	m, err := r.machineOf(ctx, op, id)
+	if err != nil {
+		return err
+	}
+	change := map[string]any{}
+	for _, h := range holds {
+		switch {
+		case has[h.annotation] && !m.is(h.annotation):
+			change[h.annotation] = ""
+		case !has[h.annotation] && m.is(h.annotation):
+			change[h.annotation] = nil
+		}
+	}
+	if len(change) == 0 {
+		return nil
+	}
+	_, err = r.kube.annotate(ctx, op, m, change)
+	return err
+}

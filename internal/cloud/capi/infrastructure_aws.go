@@ -1,0 +1,27 @@
+package capi
+
+import (
+	"fmt"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// aws are the kinds of Cluster API's provider for AWS. Source: CAPA v2.13, api/v1beta2.
+var aws = infrastructure{
+	machine: "AWSMachine",
+	cluster: "AWSCluster",
+	image:   func(m spec) string { return m.text("ami", "id") },
+	setImage: func(m spec, image string) error {
+		m["ami"] = map[string]any{"id": image}
+		for _, lookup := range []string{"imageLookupFormat", "imageLookupOrg", "imageLookupBaseOS"} {
+			delete(m, lookup)
+		}
+		return nil
+	},
+	place:  func(c spec) (place, location string) { return c.text("region"), c.text("region") },
+	traits: func(spec) map[string]string { return nil },
+	refusals: func(m spec, of fmt.Stringer) []cloud.Refusal {
+		return refuseMachine(m.has("spotMarketOptions"), nil, "SpotInstance", "capture a node of an on-demand pool",
+			"%s asks for spot instances, which AWS may end while they are stopped or refuse to start again", of)
+	},
+}

@@ -1,0 +1,99 @@
+package capi
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// azure are the kinds of Cluster API's provider for Azure. Source: CAPZ v1.20 and later, api/v1beta1.
+var azure = infrastructure{
+	machine:  "AzureMachine",
+	cluster:  "AzureCluster",
+	image:    azureImage,
+	setImage: setAzureImage,
+	place: func(c spec) (place, location string) {
+		if subscription, group := c.text("subscriptionID"), c.text("resourceGroup"); subscription != "" && group != "" {
+			place = "/subscriptions/" + strings.ToLower(subscription) + "/resourceGroups/" + strings.ToLower(group)
+		}
+		return place, c.text("location")
+	},
+	traits:   azureTraits,
+	refusals: azureRefusals,
+}
+
+// galleryParts are the segments of a version's resource ID, by the fields of computeGallery; one without a name here is a word.
+var galleryParts = []struct{ word, field string }{
+	{"subscriptions", "subscriptionID"}, {"resourceGroups", "resourceGroup"}, {"providers", ""}, {"galleries", "gallery"}, {"images", "name"}, {"versions", "version"},
+}
+
+const computeProvider = "Microsoft.Compute"
+
+// azureImage writes the image as Azure does: the ID of a version or an image, or publisher:offer:sku:version.
+func azureImage(m spec) string {
+	gallery := func(field string) string { return m.text("image", "computeGallery", field) }
+	switch {
+	case m.has("image", "computeGallery") && gallery("subscriptionID") == "":
+		return strings.Join([]string{"community", gallery("gallery"), gallery("name"), gallery("version")}, ":")
+	case m.has("image", "computeGallery"):
+		var id strings.Builder
+		for _, part := range galleryParts {
+			value := computeProvider
+			if part.field != "" {
+				value = gallery(part.field)
+			}
+			id.WriteString("/" + part.word + "/" + value)
+		}
+		return id.String()
+	case m.has("image", "marketplace"):
+		var parts []string
+		for _, field := range []string{"publisher", "offer", "sku", "version"} {
+			parts = append(parts, m.text("image", "marketplace", field))
+		}
+		return strings.Join(parts, ":")
+	}
+	return m.text("image", "id")
+}
+
+// setAzureImage names a version of a gallery.
+func setAzureImage(m spec, image string) error {
+	segments := strings.Split(strings.Trim(image, "/"), "/")
+	gallery := map[string]any{}
+	for i, part := range galleryParts {
+		if len(segments) != 2*len(galleryParts) || !strings.EqualFold(segments[2*i], part.word) || segments[2*i+1] == "" {
+			return &cloud.Error{Kind: cloud.Invalid, Op: "name", Resource: image, Message: "this is not the ID of a version in a gallery"}
+		}
+		if part.field != "" {
+			gallery[part.field] = segments[2*i+1]
+		}
+	}
+	m["image"] = map[string]any{"computeGallery": gallery}
+	return nil
+}
+
+// azureTraits are those of a scale set's model, in the same words (package azure, Trait…).
+func azureTraits(m spec) map[string]string {
+	traits := map[string]string{"securityType": "Standard"}
+	if security := m.text("securityProfile", "securityType"); security != "" {
+		traits["securityType"], traits["generation"] = security, "V2"
+	}
+	for trait, path := range map[string][]string{
+		"vmSize": {"vmSize"}, "diskEncryptionSet": {"osDisk", "managedDisk", "diskEncryptionSet", "id"},
+	} {
+		if value := m.text(path...); value != "" {
+			traits[trait] = value
+		}
+	}
+	return traits
+}
+
+func azureRefusals(m spec, of fmt.Stringer) []cloud.Refusal {
+	found := refuseMachine(m.has("osDisk", "diffDiskSettings"), nil, "EphemeralOSDisk", "use a pool with managed OS disks",
+		"%s asks for ephemeral OS disks, which live on the host and cannot be copied", of)
+	found = refuseMachine(strings.EqualFold(m.text("osDisk", "osType"), "Windows"), found, "Windows", "leave this pool out", "%s asks for Windows; only Linux nodes can be captured", of)
+	found = refuseMachine(m.text("securityProfile", "securityType") == "ConfidentialVM", found, "ConfidentialVM", "leave this pool out",
+		"%s asks for confidential VMs, whose disks are bound to one VM and cannot become an image for others", of)
+	return refuseMachine(m.has("spotVMOptions"), found, "SpotInstance", "capture a node of an on-demand pool",
+		"%s asks for spot VMs, which Azure may evict while they are stopped", of)
+}

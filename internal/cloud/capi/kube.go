@@ -1,0 +1,240 @@
+package capi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// coreVersions are the versions of Cluster API's core that are understood, the best one first.
+var coreVersions = []string{"v1beta2", "v1beta1"}
+
+// pageSize is how many objects are asked for at once.
+const pageSize = 500
+
+// management is the cluster that has the objects, in one namespace. It is safe for concurrent use.
+type management struct {
+	namespace string
+	objects   dynamic.Interface
+
+	mu     sync.Mutex
+	mapper meta.ResettableRESTMapper
+}
+
+// connectTo makes the clients. It does no I/O.
+func connectTo(config *rest.Config, namespace string) (*management, error) {
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the management cluster: %w", err)
+	}
+	found, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the management cluster: %w", err)
+	}
+	return &management{namespace: namespace, objects: objects, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found))}, nil
+}
+
+// core is the kind of Cluster API's own.
+func core(kind string) schema.GroupKind { return schema.GroupKind{Group: coreGroup, Kind: kind} }
+
+// resource is where the API server serves a kind: the core in a version that is understood, and others in the one that it prefers.
+func (m *management) resource(op string, kind schema.GroupKind) (*meta.RESTMapping, error) {
+	var versions []string
+	if kind.Group == coreGroup {
+		versions = coreVersions
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mapping, err := m.mapper.RESTMapping(kind, versions...)
+	if meta.IsNoMatchError(err) { // it may have been installed since
+		m.mapper.Reset()
+		mapping, err = m.mapper.RESTMapping(kind, versions...)
+	}
+	switch {
+	case err == nil && kind.Group == coreGroup && !slices.Contains(coreVersions, mapping.GroupVersionKind.Version):
+		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: op, Resource: kind.String(),
+			Message: fmt.Sprintf("the management cluster serves it as %s only: Kamino knows v1beta2 and v1beta1 of Cluster API", mapping.GroupVersionKind.Version)}
+	case meta.IsNoMatchError(err):
+		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: op, Resource: kind.String(), Err: err,
+			Message: "the management cluster does not serve it: see whether --management-kubeconfig names the cluster that has the objects of Cluster API"}
+	}
+	return mapping, fail(op, kind.String(), err)
+}
+
+func (m *management) in(op string, kind schema.GroupKind) (dynamic.ResourceInterface, error) {
+	mapping, err := m.resource(op, kind)
+	if err != nil {
+		return nil, err
+	}
+	return m.objects.Resource(mapping.Resource).Namespace(m.namespace), nil
+}
+
+// get reads an object, once within a look.
+func (m *management) get(ctx context.Context, kind schema.GroupKind, name string) (object, error) {
+	const op = "look at"
+	what := fmt.Sprintf("%s %s/%s", kind.Kind, m.namespace, name)
+	sight, key := cloud.SightOf(ctx), "capi:"+kind.String()+"/"+name
+	if known, found := sight.Seen(key); found {
+		return object{known.(*unstructured.Unstructured).DeepCopy()}, nil
+	}
+	client, err := m.in(op, kind)
+	if err != nil {
+		return object{}, err
+	}
+	found, err := client.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return object{}, fail(op, what, err)
+	}
+	sight.Keep(key, found.DeepCopy())
+	return object{found}, nil
+}
+
+// list reads all objects of a kind that a label selector matches, once within a look.
+func (m *management) list(ctx context.Context, kind schema.GroupKind, selector string) ([]object, error) {
+	const op = "list"
+	sight, key := cloud.SightOf(ctx), "capi:"+kind.String()+"?"+selector
+	if known, found := sight.Seen(key); found {
+		return slices.Clone(known.([]object)), nil
+	}
+	client, err := m.in(op, kind)
+	if err != nil {
+		return nil, err
+	}
+	var all []object
+	for options := (metav1.ListOptions{LabelSelector: selector, Limit: pageSize}); ; {
+		page, err := client.List(ctx, options)
+		if err != nil {
+			return nil, fail(op, kind.Kind+"s of namespace "+m.namespace, err)
+		}
+		for i := range page.Items {
+			all = append(all, object{&page.Items[i]})
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			sight.Keep(key, slices.Clone(all))
+			return all, nil
+		}
+	}
+}
+
+// patch changes an object if it is still as it was read.
+func (m *management) patch(ctx context.Context, op string, o object, change map[string]any) (object, error) {
+	client, err := m.in(op, o.GroupVersionKind().GroupKind())
+	if err != nil {
+		return object{}, err
+	}
+	guarded := map[string]any{"resourceVersion": o.GetResourceVersion(), "uid": string(o.GetUID())}
+	metadata, _ := change["metadata"].(map[string]any)
+	for key, value := range metadata {
+		guarded[key] = value
+	}
+	whole := map[string]any{"metadata": guarded}
+	for key, value := range change {
+		if key != "metadata" {
+			whole[key] = value
+		}
+	}
+	body, err := json.Marshal(whole)
+	if err != nil {
+		return object{}, fail(op, o.String(), err)
+	}
+	now, err := client.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kamino"})
+	cloud.SightOf(ctx).Written()
+	if err != nil {
+		return object{}, fail(op, o.String(), err)
+	}
+	return object{now}, nil
+}
+
+// annotate sets annotations of an object; nil takes one away.
+func (m *management) annotate(ctx context.Context, op string, o object, values map[string]any) (object, error) {
+	return m.patch(ctx, op, o, map[string]any{"metadata": map[string]any{"annotations": values}})
+}
+
+// create makes an object. Conflict if there is one of its name.
+func (m *management) create(ctx context.Context, op string, o object) (object, error) {
+	client, err := m.in(op, o.GroupVersionKind().GroupKind())
+	if err != nil {
+		return object{}, err
+	}
+	made, err := client.Create(ctx, o.Unstructured, metav1.CreateOptions{FieldManager: "kamino"})
+	cloud.SightOf(ctx).Written()
+	if err != nil {
+		return object{}, fail(op, o.String(), err)
+	}
+	return object{made}, nil
+}
+
+// remove deletes an object, and no other of its name. One that is not there is nil.
+func (m *management) remove(ctx context.Context, op string, o object) error {
+	client, err := m.in(op, o.GroupVersionKind().GroupKind())
+	if err != nil {
+		return err
+	}
+	uid := o.GetUID()
+	err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	cloud.SightOf(ctx).Written()
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fail(op, o.String(), err)
+}
+
+// tries is how often a write is made from a new look where somebody else wrote the object in between: its controllers write what they
+// see of it all the time, which changes nothing of what is decided by.
+const tries = 10
+
+// again repeats what looks and then writes what it has looked at.
+func again(do func() error) error {
+	for try := 1; ; try++ {
+		err := do()
+		var ours *cloud.Error
+		if try == tries || !errors.As(err, &ours) || !apierrors.IsConflict(ours.Err) {
+			return err
+		}
+	}
+}
+
+// fail makes an error of the contract of what the API server answered; nil of nil.
+func fail(op, resource string, err error) error {
+	var ours *cloud.Error
+	if err == nil || errors.As(err, &ours) {
+		return err
+	}
+	out := &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: resource, Message: err.Error(), Err: err, Code: string(apierrors.ReasonForError(err))}
+	switch {
+	case apierrors.IsNotFound(err):
+		out.Kind = cloud.NotFound
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		out.Kind = cloud.Conflict
+	case apierrors.IsUnauthorized(err):
+		out.Kind = cloud.Unauthenticated
+	case apierrors.IsForbidden(err):
+		out.Kind = cloud.Denied
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		out.Kind = cloud.Invalid
+	case apierrors.IsTooManyRequests(err):
+		out.Kind = cloud.Throttled
+	}
+	if seconds, told := apierrors.SuggestsClientDelay(err); told {
+		out.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return out
+}

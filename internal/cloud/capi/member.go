@@ -1,0 +1,173 @@
+package capi
+
+import (
+	"context"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// sameID is how an instance's ID is compared: Azure's are the same in any case.
+func sameID(id cloud.InstanceID) cloud.InstanceID {
+	if text := strings.ToLower(string(id)); strings.HasPrefix(text, "azure://") {
+		return cloud.InstanceID(text)
+	}
+	return id
+}
+
+// PoolsOf implements cloud.Recipes, in two lists for any number of nodes. A node is known by its instance, which only its own Machine
+// names: what its annotations say of it the kubelet of any node could write.
+func (r *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	machines, sets, err := r.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := make(map[cloud.InstanceID]object, len(machines))
+	for _, m := range machines {
+		if id := m.providerID(); id != "" {
+			of[sameID(id)] = m
+		}
+	}
+	found := make([]cloud.Membership, len(nodes))
+	for i, node := range nodes {
+		found[i].ByMachine = true
+		m, known := of[sameID(node.ProviderID)]
+		if !known {
+			found[i].Why = "no Machine of Cluster " + r.cluster.String() + " has this node's spec.providerID: only Machines of a MachineDeployment or a MachineSet can be captured"
+			continue
+		}
+		pool, why := ownerOf(m, sets)
+		if found[i].Why = why; why == "" {
+			found[i].Pool = pool.pool()
+		}
+	}
+	return found, nil
+}
+
+// all are the Cluster's Machines and MachineSets.
+func (r *world) all(ctx context.Context) (machines, sets []object, err error) {
+	if machines, err = r.kube.list(ctx, core(kindMachine), r.ofCluster()); err != nil {
+		return nil, nil, err
+	}
+	sets, err = r.kube.list(ctx, core(kindSet), r.ofCluster())
+	return machines, sets, err
+}
+
+// machineOf is the Machine of an instance. One that was seen before is read alone. NotFound if there is none.
+func (r *world) machineOf(ctx context.Context, op string, id cloud.InstanceID) (object, error) {
+	key := sameID(id)
+	r.mu.Lock()
+	name := r.machines[key]
+	r.mu.Unlock()
+	if name != "" {
+		m, err := r.kube.get(ctx, core(kindMachine), name)
+		if err == nil && sameID(m.providerID()) == key || err != nil && !cloud.Is(err, cloud.NotFound) {
+			return m, err
+		}
+	}
+	machines, err := r.kube.list(ctx, core(kindMachine), r.ofCluster())
+	if err != nil {
+		return object{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.machines)
+	for _, m := range machines {
+		if id := m.providerID(); id != "" {
+			r.machines[sameID(id)] = m.GetName()
+		}
+	}
+	for _, m := range machines {
+		if m.providerID() != "" && sameID(m.providerID()) == key {
+			return m, nil
+		}
+	}
+	return object{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has this provider ID"}
+}
+
+// PoolsBeside implements cloud.Atlas: all MachineDeployments of the Cluster, and the MachineSets that nobody owns.
+func (r *Recipes) PoolsBeside(ctx context.Context, _ ...cloud.PoolID) ([]cloud.PoolID, error) {
+	made, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
+	if err != nil {
+		return nil, err
+	}
+	sets, err := r.kube.list(ctx, core(kindSet), r.ofCluster())
+	if err != nil {
+		return nil, err
+	}
+	var found []cloud.PoolID
+	for _, o := range made {
+		found = append(found, ref{o.GetNamespace(), deployments, o.GetName()}.pool())
+	}
+	for _, o := range sets {
+		if o.controller() == nil {
+			found = append(found, poolOfSet(o).pool())
+		}
+	}
+	return found, nil
+}
+
+// ReadPool implements cloud.Atlas.
+func (r *Recipes) ReadPool(text string) (cloud.PoolID, bool) {
+	of, err := parsePool(cloud.PoolID(text))
+	return of.pool(), err == nil
+}
+
+// Instances implements cloud.Census: the pool's Machines that have an instance, each with the image that was asked for.
+func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
+	v, err := r.view(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	machines, sets, err := r.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	images, err := r.imagesOf(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	var found []cloud.Instance
+	for _, m := range machines {
+		if pool, why := ownerOf(m, sets); why != "" || pool != v.ref || m.providerID() == "" {
+			continue
+		}
+		found = append(found, cloud.Instance{
+			ID: m.providerID(), Pool: v.ref.pool(), Image: images[m.reference(pathMachineInfrastructure...).name],
+			CreatedAt: m.GetCreationTimestamp().Time, Removing: m.deleting(),
+		})
+	}
+	return found, nil
+}
+
+// imagesOf are the images that the infrastructure of a pool's kind was asked for, by its objects' names, as recipes write them.
+func (r *world) imagesOf(ctx context.Context, v view) (map[string]string, error) {
+	if !v.known {
+		return nil, nil
+	}
+	kind := v.named.GroupKind
+	kind.Kind = v.of.machine
+	made, err := r.kube.list(ctx, kind, r.ofCluster())
+	if err != nil {
+		return nil, err
+	}
+	images, texts := make(map[string]string, len(made)), map[string]string{}
+	for _, m := range made {
+		native := v.of.image(specOf(m, "spec"))
+		text, known := texts[native]
+		if !known && native != "" {
+			if text, err = r.images.ImageText(ctx, v.at.place, native); err != nil {
+				return nil, err
+			}
+			texts[native] = text
+		}
+		images[m.GetName()] = text
+	}
+	return images, nil
+}
+
+// MaxImages implements cloud.Census.
+func (r *Recipes) MaxImages() int { return 0 }

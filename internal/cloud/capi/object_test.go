@@ -1,0 +1,172 @@
+package capi
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+func read(t *testing.T, manifest string) object {
+	t.Helper()
+	o := object{&unstructured.Unstructured{}}
+	if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+const (
+	deploymentV1beta2 = `{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachineDeployment, metadata: {name: workers, namespace: fleet}, spec: {
+  rollout: {strategy: {type: OnDelete}}, template: {spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AWSMachineTemplate, name: one}}}}}`
+	deploymentV1beta1 = `{apiVersion: cluster.x-k8s.io/v1beta1, kind: MachineDeployment, metadata: {name: workers, namespace: fleet}, spec: {
+  strategy: {type: OnDelete}, template: {spec: {infrastructureRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: AWSMachineTemplate, name: one}}}}}`
+	clusterOfIt = `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: prod, namespace: fleet}}`
+)
+
+// TestBothVersionsAreRead to the same.
+func TestBothVersionsAreRead(t *testing.T) {
+	for _, manifest := range []string{deploymentV1beta2, deploymentV1beta1} {
+		o := read(t, manifest)
+		if ref := o.reference(pathInfrastructure...); o.strategy() != onDelete || o.replicas() != 1 || ref.Group != infrastructureGroup || ref.Kind != "AWSMachineTemplate" || ref.name != "one" {
+			t.Errorf("%s: %s, %d, %+v", o.GetAPIVersion(), o.strategy(), o.replicas(), ref)
+		}
+	}
+	if o := read(t, `{kind: MachineDeployment}`); o.strategy() != rollingUpdate {
+		t.Errorf("one that says nothing has the strategy %s", o.strategy())
+	}
+}
+
+// TestRefusals: each in a sentence that names the object and says what to do.
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		cluster, pool string
+		want          []string
+		says          string
+	}{
+		"nothing":          {clusterOfIt, deploymentV1beta2, nil, ""},
+		"rolling":          {clusterOfIt, strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), []string{reasonRolling}, "set its spec.rollout.strategy.type to OnDelete"},
+		"rolling, v1beta1": {clusterOfIt, strings.Replace(deploymentV1beta1, onDelete, rollingUpdate, 1), []string{reasonRolling}, "set its spec.strategy.type to OnDelete"},
+		"topology":         {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet", "namespace: fleet, labels: {topology.cluster.x-k8s.io/owned: ''}", 1), []string{reasonTopology}, "Cluster fleet/prod"},
+		"paused pool":      {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/paused: ''}", 1), []string{reasonPaused}, "MachineDeployment fleet/workers is paused"},
+		"paused by us":     {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/paused: '', kamino.dev/place-of: uid}", 1), nil, ""},
+		"paused cluster":   {strings.Replace(clusterOfIt, "kind: Cluster,", "kind: Cluster, spec: {paused: true},", 1), deploymentV1beta2, []string{reasonPaused}, "Cluster fleet/prod is paused"},
+		"set":              {clusterOfIt, strings.Replace(strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), kindDeployment, kindSet, 1), nil, ""},
+		"deleted":          {strings.Replace(clusterOfIt, "name: prod", "name: prod, deletionTimestamp: '2026-01-01T00:00:00Z'", 1), deploymentV1beta2, []string{reasonDeleted}, "Cluster fleet/prod is being deleted"},
+	} {
+		var reasons []string
+		var said strings.Builder
+		for _, r := range refusalsOf(read(t, c.cluster), read(t, c.pool)) {
+			reasons = append(reasons, r.Reason)
+			said.WriteString(r.Message)
+		}
+		if diff := cmp.Diff(c.want, reasons); diff != "" || !strings.Contains(said.String(), c.says) {
+			t.Errorf("%s: %q: %s", name, said.String(), diff)
+		}
+	}
+}
+
+// TestOwners: only a Machine of a set belongs to a pool, and every other is told why it does not.
+func TestOwners(t *testing.T) {
+	is := true
+	owned := func(o object, kind, name string) object {
+		o.SetOwnerReferences([]metav1.OwnerReference{{Kind: kind, Name: name, Controller: &is}})
+		return o
+	}
+	machine := func() object {
+		return read(t, `{kind: Machine, metadata: {name: m, namespace: fleet, labels: {}, annotations: {}}}`)
+	}
+	set := read(t, `{kind: MachineSet, metadata: {name: workers-1, namespace: fleet}}`)
+	alone := read(t, `{kind: MachineSet, metadata: {name: alone, namespace: fleet}}`)
+	sets := []object{owned(set, kindDeployment, "workers"), alone}
+	trial, plane := owned(machine(), kindSet, "workers-1"), owned(machine(), kindSet, "workers-1")
+	trial.SetAnnotations(map[string]string{annotationTrial: "{}"})
+	plane.SetLabels(map[string]string{labelControlPlane: ""})
+	for name, c := range map[string]struct {
+		m    object
+		pool cloud.PoolID
+		why  string
+	}{
+		"deployment":    {owned(machine(), kindSet, "workers-1"), "cluster.x-k8s.io/fleet/machinedeployments/workers", ""},
+		"set":           {owned(machine(), kindSet, "alone"), "cluster.x-k8s.io/fleet/machinesets/alone", ""},
+		"trial":         {trial, "", "for a trial"},
+		"control plane": {plane, "", "control plane"},
+		"alone":         {machine(), "", "stands by itself"},
+		"machine pool":  {owned(machine(), "MachinePool", "pool"), "", "is made by MachinePool pool"},
+		"set gone":      {owned(machine(), kindSet, "gone"), "", "does not exist"},
+	} {
+		pool, why := ownerOf(c.m, sets)
+		if why == "" && pool.pool() != c.pool || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
+			t.Errorf("%s: %v, %q", name, pool, why)
+		}
+		if why != "" {
+			continue
+		}
+		if back, err := parsePool(pool.pool()); err != nil || back != pool {
+			t.Errorf("%s: read again it is %v, %v", name, back, err)
+		}
+	}
+}
+
+// TestImagesOfTemplates are read as they are written, and nothing that would choose another stays.
+func TestImagesOfTemplates(t *testing.T) {
+	const version = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/kamino-prod.workers-prototype/versions/2026.1.9"
+	for name, c := range map[string]struct {
+		of       infrastructure
+		spec     string
+		was      string
+		set      string
+		want     string
+		fails    bool
+		mustLose string
+	}{
+		"aws":              {of: aws, spec: `{ami: {id: ami-1, eksLookupType: x}, imageLookupOrg: "1"}`, was: "ami-1", set: "ami-2", want: "ami-2", mustLose: "imageLookupOrg"},
+		"aws, looked up":   {of: aws, spec: `{imageLookupFormat: x}`, was: "", set: "ami-2", want: "ami-2", mustLose: "imageLookupFormat"},
+		"gallery":          {of: azure, spec: `{image: {computeGallery: {subscriptionID: s, resourceGroup: g, gallery: SIG_g, name: i, version: 1.0.0}}}`, was: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/i/versions/1.0.0", set: version, want: version},
+		"marketplace":      {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: latest}}}`, was: "p:o:s:latest", set: version, want: version},
+		"community":        {of: azure, spec: `{image: {computeGallery: {gallery: c, name: i, version: 1.0.0}}}`, was: "community:c:i:1.0.0", set: version, want: version},
+		"image":            {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: version, want: version},
+		"not of a gallery": {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "/other/image", want: "/an/image", fails: true},
+	} {
+		inner := read(t, c.spec).Object
+		if have := c.of.image(inner); have != c.was {
+			t.Errorf("%s: it names %q, want %q", name, have, c.was)
+		}
+		if err := c.of.setImage(inner, c.set); (err != nil) != c.fails {
+			t.Errorf("%s: %v", name, err)
+		}
+		if have := c.of.image(inner); have != c.want || inner[c.mustLose] != nil {
+			t.Errorf("%s: it names %q, want %q: %v", name, have, c.want, inner)
+		}
+	}
+}
+
+// TestTokens are read as they are given out.
+func TestTokens(t *testing.T) {
+	for token, annotations := range map[string]map[string]string{
+		cloud.Unheld: nil, "skip-remediation": {annotationSkip: ""}, "pre-drain": {annotationHook: ""}, "skip-remediation,pre-drain": {annotationSkip: "", annotationHook: "x"},
+	} {
+		m := read(t, `{kind: Machine}`)
+		m.SetAnnotations(annotations)
+		has, err := readToken(opUnhold, "i", token)
+		if hold := holdOf(m); hold.Token != token || hold.Held != (len(annotations) == 2) || err != nil || len(has) != len(annotations) {
+			t.Errorf("%v: %+v, %v, %v", annotations, hold, has, err)
+		}
+	}
+}
+
+// TestReasonsAreTold once each, with what to do.
+func TestReasonsAreTold(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range Reasons() {
+		if seen[r.Name] || r.Means == "" || r.Remedy == "" || strings.HasSuffix(r.Remedy, ".") {
+			t.Errorf("%+v", r)
+		}
+		seen[r.Name] = true
+	}
+}

@@ -1,0 +1,158 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// right is something that the account in the management cluster must be allowed, in the Cluster's namespace.
+type right struct {
+	group, resource string
+	verbs           []string
+	// purpose is what needs it; empty if every capture does.
+	purpose string
+}
+
+const looks = "get list"
+
+// rights are all that these recipes need, whatever the infrastructure's kinds are.
+func rights(kinds ...string) []right {
+	need := func(resource, verbs, purpose string) right {
+		return right{coreGroup, resource, strings.Fields(verbs), purpose}
+	}
+	all := []right{
+		need("clusters", "get", ""), need("machinedeployments", looks+" patch", ""), need("machinesets", looks+" patch", ""), need("machines", looks+" patch", ""),
+		need("machines", "delete", cloud.ForRemoval), need("machines", "create delete", cloud.ForTrialApart),
+		{bootstrapGroup, "kubeadmconfigtemplates", []string{"get"}, cloud.ForTrialApart}, {bootstrapGroup, "kubeadmconfigs", strings.Fields("get create delete"), cloud.ForTrialApart},
+	}
+	for _, kind := range kinds {
+		of := infrastructures[kind]
+		resource := strings.ToLower(of.machine)
+		all = append(all, right{infrastructureGroup, strings.ToLower(of.cluster) + "s", []string{"get"}, ""},
+			right{infrastructureGroup, resource + "templates", strings.Fields("get list create delete"), ""}, right{infrastructureGroup, resource + "s", []string{"list"}, ""},
+			right{infrastructureGroup, resource + "s", strings.Fields("get create delete"), cloud.ForTrialApart})
+	}
+	return all
+}
+
+// bootstrapGroup is the group of kubeadm's bootstrap configurations.
+const bootstrapGroup = "bootstrap.cluster.x-k8s.io"
+
+// Permissions implements cloud.Auditor: what the account may do is asked for once, and one by one only where the API server cannot tell.
+func (r *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
+	v, err := r.view(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	return r.permissions(ctx, v)
+}
+
+func (r *world) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
+	const op = "look at the rights in"
+	where := "namespace " + r.cluster.Namespace
+	told, err := r.account.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
+		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.cluster.Namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fail(op, where, err)
+	}
+	var kinds []string
+	if v.known {
+		kinds = append(kinds, v.of.machine)
+	}
+	var all []cloud.Permission
+	for _, need := range rights(kinds...) {
+		for _, verb := range need.verbs {
+			allowed := allows(told.Status.ResourceRules, need, verb)
+			if !allowed && told.Status.Incomplete {
+				if allowed, err = r.mayI(ctx, need, verb); err != nil {
+					return nil, fail(op, where, err)
+				}
+			}
+			all = append(all, cloud.Permission{
+				Action: verb + " " + schema.GroupResource{Group: need.group, Resource: need.resource}.String(), Scope: where, Allowed: allowed, For: need.purpose,
+			})
+		}
+	}
+	return all, nil
+}
+
+// allows tells whether one of the rules allows it. Rules for single names allow nothing here: the names are not known before.
+func allows(rules []authorizationv1.ResourceRule, need right, verb string) bool {
+	has := func(list []string, what string) bool {
+		return slices.Contains(list, what) || slices.Contains(list, "*")
+	}
+	return slices.ContainsFunc(rules, func(rule authorizationv1.ResourceRule) bool {
+		return len(rule.ResourceNames) == 0 && has(rule.APIGroups, need.group) && has(rule.Resources, need.resource) && has(rule.Verbs, verb)
+	})
+}
+
+func (r *world) mayI(ctx context.Context, need right, verb string) (bool, error) {
+	asked, err := r.account.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: r.cluster.Namespace, Verb: verb, Group: need.group, Resource: need.resource,
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return asked.Status.Allowed, nil
+}
+
+// refuseRights tells of rights that lack for what is thought of: every capture needs those without a purpose.
+func (r *world) refuseRights(ctx context.Context, v view, purposes ...string) ([]cloud.Refusal, error) {
+	all, err := r.permissions(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	var lack []string
+	for _, p := range all {
+		if !p.Allowed && slices.Contains(purposes, p.For) && !slices.Contains(lack, p.Action) {
+			lack = append(lack, p.Action)
+		}
+	}
+	if len(lack) == 0 {
+		return nil, nil
+	}
+	return []cloud.Refusal{cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("in namespace %s of the management cluster, the account may not %s", r.cluster.Namespace, strings.Join(lack, ", ")),
+		"give it the Role of docs/cluster-api.md, section Rights")}, nil
+}
+
+// PreflightRecipe implements cloud.Recipes.
+func (r *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+	v, err := r.view(ctx, spec.Pool)
+	if err != nil {
+		return nil, err
+	}
+	found := v.refusals()
+	purposes := []string{""}
+	if spec.Removes {
+		purposes = append(purposes, cloud.ForRemoval)
+	}
+	lack, err := r.refuseRights(ctx, v, purposes...)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, lack...)
+	m, err := r.machineOf(ctx, "look at", spec.Instance)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		found = append(found, cloud.Refuse(reasonElsewhere, fmt.Sprintf("no Machine of Cluster %s has the instance %s", r.cluster, spec.Instance), "choose a node of a Machine"))
+	case err != nil:
+		return nil, err
+	case m.deleting():
+		found = append(found, cloud.Refuse(reasonElsewhere, m.String()+" is being deleted", "choose another node"))
+	}
+	if most := v.pool.maxSize(); spec.Grows && most > 0 && v.pool.replicas() >= most {
+		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s is to grow before its donor is taken, and has %d nodes of %d that its annotation %s allows", v.ref, v.pool.replicas(), most, annotationMaxSize),
+			"raise it, or capture when the pool is smaller"))
+	}
+	return found, nil
+}

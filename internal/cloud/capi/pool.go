@@ -1,0 +1,168 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// PoolName implements cloud.Recipes. Objects of two kinds may have one name; whoever means the set says so.
+func (r *Recipes) PoolName(id cloud.PoolID) string {
+	of, err := parsePool(id)
+	if err != nil {
+		return string(id)
+	}
+	return of.name
+}
+
+// Line implements cloud.Recipes. Neither a MachineDeployment's name nor a Cluster's alone tells it from others in its place.
+func (r *Recipes) Line(ctx context.Context, id cloud.PoolID) (cloud.Line, error) {
+	of, err := parsePool(id)
+	if err != nil {
+		return cloud.Line{}, err
+	}
+	at, err := r.where(ctx)
+	return r.line(at, of), err
+}
+
+func (r *world) line(at home, of ref) cloud.Line {
+	return cloud.Line{Place: at.place, Name: r.cluster.Name + "." + of.name}
+}
+
+// view is one look at a pool.
+type view struct {
+	ref
+	at            home
+	cluster, pool object
+	// template that the pool names, as it is named and as it is; of is its infrastructure, if it is a known one.
+	named    reference
+	template object
+	of       infrastructure
+	known    bool
+	// missing tells that the pool names a template that does not exist.
+	missing bool
+	// image that the template names, as a recipe writes it; empty if none.
+	image string
+}
+
+// machine is the template's part that machines are made of.
+func (v view) machine() spec { return specOf(v.template, pathOfTemplate...) }
+
+// view looks at a pool: three objects, and the image by its name.
+func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
+	if v.ref, err = parsePool(id); err != nil {
+		return v, err
+	}
+	if v.namespace != r.cluster.Namespace {
+		return v, &cloud.Error{Kind: cloud.NotFound, Op: "look at", Resource: v.ref.String(),
+			Message: "it is in another namespace than the Cluster of these nodes, " + r.cluster.String()}
+	}
+	if v.at, err = r.where(ctx); err != nil {
+		return v, err
+	}
+	if v.cluster, err = r.kube.get(ctx, core(kindCluster), r.cluster.Name); err != nil {
+		return v, err
+	}
+	if v.pool, err = r.kube.get(ctx, core(v.kind()), v.name); err != nil {
+		return v, err
+	}
+	if of := v.pool.text("spec", "clusterName"); of != r.cluster.Name {
+		return v, &cloud.Error{Kind: cloud.NotFound, Op: "look at", Resource: v.ref.String(), Message: fmt.Sprintf("it is of Cluster %s, and not of %s", of, r.cluster.Name)}
+	}
+	v.named = v.pool.reference(pathInfrastructure...)
+	if v.of, v.known = infrastructureOf(v.named.GroupKind); !v.known {
+		return v, nil
+	}
+	v.template, err = r.kube.get(ctx, v.named.GroupKind, v.named.name)
+	if cloud.Is(err, cloud.NotFound) {
+		v.missing = true
+		return v, nil
+	}
+	if err != nil {
+		return v, err
+	}
+	if native := v.of.image(v.machine()); native != "" {
+		v.image, err = r.images.ImageText(ctx, v.at.place, native)
+	}
+	return v, err
+}
+
+// refusals tell why no Machine of the pool can be captured.
+func (v view) refusals() []cloud.Refusal {
+	found := refusalsOf(v.cluster, v.pool)
+	switch {
+	case !v.known:
+		return append(found, cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s makes its machines from %s, of whose image Kamino knows nothing", v.ref, v.named),
+			"use AWSMachineTemplate or AzureMachineTemplate, or leave this pool out"))
+	case v.missing:
+		return append(found, cloud.Refuse(reasonTemplate, fmt.Sprintf("%s names %s, which does not exist", v.ref, v.named),
+			"make it again, or point the pool at one that exists"))
+	case v.image == "":
+		found = append(found, cloud.Refuse(reasonImage, fmt.Sprintf("%s of %s names no image, but has its provider look for one", v.named, v.ref), "name the image in it"))
+	}
+	return append(found, v.of.refusals(v.machine(), v.named)...)
+}
+
+// Pool implements cloud.Recipes.
+func (r *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	v, err := r.view(ctx, id)
+	if err != nil {
+		return cloud.Pool{}, err
+	}
+	pool := cloud.Pool{
+		ID: v.ref.pool(), Name: v.name, Location: v.at.location, Capacity: v.pool.replicas(), MaxSize: v.pool.maxSize(),
+		Line: r.line(v.at, v.ref), Recipe: cloud.Recipe{Image: v.image, Bootstrap: v.bootstrap()}, Refusals: v.refusals(), Cautions: v.cautions(),
+	}
+	if v.known && !v.missing {
+		pool.Traits = v.of.traits(v.machine())
+	}
+	return pool, nil
+}
+
+// bootstrap is what a new machine is given to join by.
+func (v view) bootstrap() []string {
+	if by := v.pool.reference(pathBootstrap...); by.name != "" {
+		return []string{by.String()}
+	}
+	return nil
+}
+
+// cautionRemediation is the caution that running machines lose their remediation.
+const cautionRemediation = "NoRemediation"
+
+// cautions tell what follows from OnDelete. Source: Cluster API, issue 13800.
+func (v view) cautions() []cloud.Refusal {
+	if v.resource != deployments || v.pool.strategy() != onDelete {
+		return nil
+	}
+	return []cloud.Refusal{cloud.Refuse(cautionRemediation,
+		fmt.Sprintf("a MachineHealthCheck replaces no machine of %s that is of an earlier template, for Cluster API makes none for those under OnDelete", v.ref),
+		"after a promotion, watch the nodes that run by other means, or rebuild them")}
+}
+
+// SetCapacity implements cloud.Recipes, by a write that is conditional on the pool as it was read.
+func (r *Recipes) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+	return again(func() error { return r.setCapacity(cloud.Anew(ctx), id, from, to) })
+}
+
+func (r *Recipes) setCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+	const op = "grow"
+	v, err := r.view(ctx, id)
+	if err != nil {
+		return err
+	}
+	switch now := v.pool.replicas(); {
+	case now != from:
+		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: v.ref.String(),
+			Message: fmt.Sprintf("it has %d nodes, not %d: somebody else changed its size", now, from)}
+	case to <= from:
+		return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: v.ref.String(),
+			Message: fmt.Sprintf("%d nodes are not more than the %d that it has: a pool is only ever grown", to, from)}
+	}
+	if found := refusalsToWrite(v.cluster, v.pool); len(found) > 0 {
+		return found[0].Error(op, v.ref.String())
+	}
+	_, err = r.kube.patch(ctx, op, v.pool, map[string]any{"spec": map[string]any{"replicas": to}})
+	return err
+}

@@ -1,0 +1,105 @@
+package capi
+
+import (
+	"fmt"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Reasons of refusals.
+const (
+	reasonRolling        = "RollingUpdate"
+	reasonTopology       = "TopologyOwned"
+	reasonPaused         = "ClusterAPIPaused"
+	reasonDeleted        = "PoolIsDeleted"
+	reasonInfrastructure = "InfrastructureUnknown"
+	reasonTemplate       = "TemplateMissing"
+	reasonImage          = "TemplateWithoutImage"
+	reasonKubernetes     = "KubernetesVersionDiffers"
+	reasonElsewhere      = "MachineMissing"
+)
+
+// Reasons are those that these recipes refuse for. docs/cluster-api.md has the same table.
+func Reasons() []cloud.Reason {
+	return []cloud.Reason{
+		{
+			Name: reasonPaused, Means: "the Cluster or the pool is paused: nothing that is written would be carried out",
+			Remedy: "take the pause away once whoever set it is done",
+		},
+		{
+			Name: reasonInfrastructure, Means: "the pool's machines are of a kind whose image Kamino cannot set",
+			Remedy: "use AWSMachineTemplate or AzureMachineTemplate, or leave the pool out",
+		},
+		{
+			Name: reasonKubernetes, Means: "the pool asks for another version of Kubernetes than the image has: a node of it could not join, or would be another one than is asked for",
+			Remedy: "capture a node of the pool's version",
+		},
+		{
+			Name: reasonElsewhere, Means: "the instance has no Machine, so that Cluster API would neither keep nor remove it",
+			Remedy: "choose a node of a Machine",
+		},
+		{
+			Name: cloud.PermissionMissing, Means: "the account in the management cluster lacks rights; each is named, with what it is for",
+			Remedy: "give it the Role of section Rights",
+		},
+		{
+			Name: cloud.PoolAtMaximum, Means: "the pool is to grow before its donor is taken, and its autoscaler's annotation allows no more nodes",
+			Remedy: "raise `cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size`, or capture when the pool is smaller",
+		},
+		{
+			Name: reasonDeleted, Means: "the pool or its Cluster is being deleted",
+			Remedy: "leave it out",
+		},
+		{
+			Name: reasonRolling, Means: "Cluster API would replace all machines of the pool at each change of its template",
+			Remedy: "set `spec.rollout.strategy.type` (v1beta1: `spec.strategy.type`) to `OnDelete`",
+		},
+		{
+			Name: reasonTemplate, Means: "the infrastructure template that the pool names does not exist: it can build no machine",
+			Remedy: "make the template again, or point the pool at one that exists",
+		},
+		{
+			Name: reasonImage, Means: "the template names no single image, but has Cluster API's provider look for one",
+			Remedy: "name the image in the template (AWS: `ami.id`; Azure: `image`)",
+		},
+		{
+			Name: reasonTopology, Means: "the pool is made from a ClusterClass: the topology controller undoes what is written to it",
+			Remedy: "leave it out, or take the pool out of the Cluster's topology",
+		},
+		{
+			Name: cloud.TrialBesideOnly, Means: "a version is tried by a Machine of its own, and not in the pool",
+			Remedy: "set the trial to `Apart`",
+		},
+	}
+}
+
+// refusalsOf tells why no Machine of a pool can be captured, as far as the Cluster and the pool say.
+func refusalsOf(cluster, pool object) []cloud.Refusal {
+	var found []cloud.Refusal
+	refuse := func(when bool, reason, remedy, obstacle string, args ...any) {
+		if when {
+			found = append(found, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
+		}
+	}
+	refuse(cluster.deleting(), reasonDeleted, "leave it out", "%s is being deleted", cluster)
+	refuse(pool.deleting(), reasonDeleted, "leave it out", "%s is being deleted", pool)
+	return append(found, refusalsToWrite(cluster, pool)...)
+}
+
+// refusalsToWrite tells why nothing may be written to a pool: it would change machines that run, be undone, or not be carried out.
+func refusalsToWrite(cluster, pool object) []cloud.Refusal {
+	var found []cloud.Refusal
+	refuse := func(when bool, reason, remedy, obstacle string, args ...any) {
+		if when {
+			found = append(found, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
+		}
+	}
+	strategy := pool.GetKind() == kindDeployment && pool.strategy() != onDelete
+	refuse(strategy, reasonRolling, fmt.Sprintf("set its %s to OnDelete", pool.strategyPath()), "%s has the strategy %s, by which Cluster API would replace all its machines", pool, pool.strategy())
+	refuse(hasLabel(pool, labelTopology), reasonTopology, "leave it out, or take it out of the Cluster's topology",
+		"%s is made from the topology of %s, which undoes what is written to it", pool, cluster)
+	refuse(cluster.paused(), reasonPaused, "take the pause away once whoever set it is done", "%s is paused, so that Cluster API carries nothing out", cluster)
+	paused := pool.paused() && pool.GetAnnotations()[annotationPlace] == ""
+	refuse(paused, reasonPaused, "take the pause away once whoever set it is done", "%s is paused, so that Cluster API carries nothing out", pool)
+	return found
+}

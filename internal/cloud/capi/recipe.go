@@ -1,0 +1,200 @@
+package capi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// opRecipe is what errors of SetRecipe say.
+const opRecipe = "set the recipe of"
+
+// partBootstrap is the kind of what a recipe keeps: the bootstrap configuration that new machines join by.
+const partBootstrap = "bootstrap"
+
+// backup is what a promotion changes, as it was.
+type backup struct {
+	Pool     cloud.PoolID `json:"pool"`
+	Kind     string       `json:"kind"`
+	Template string       `json:"template"`
+	Image    string       `json:"image"`
+}
+
+// RecipeChange implements cloud.Recipes. Nothing but the image ever leaves a recipe: whoever joins by himself needs what he joins by.
+func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cloud.RecipeChange, error) {
+	v, err := r.view(ctx, to.Pool)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	change := cloud.RecipeChange{
+		Pool: v.ref.pool(), Version: to.Version, From: v.image, To: to.Image, Done: v.image == to.Image, Refusals: refusalsToWrite(v.cluster, v.pool),
+	}
+	for _, name := range v.bootstrap() {
+		change.Keeps = append(change.Keeps, cloud.Part{Kind: partBootstrap, Name: name})
+	}
+	differs, err := r.otherKubernetes(ctx, v, to.Version)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	change.Refusals = append(change.Refusals, differs...)
+	change.Backup, err = json.MarshalIndent(backup{v.ref.pool(), v.named.Kind, v.named.name, v.image}, "", "  ")
+	return change, fail("save the recipe of", v.ref.String(), err)
+}
+
+// otherKubernetes refuses a version whose kubelet is another than the pool asks for. What either does not say is not compared.
+func (r *world) otherKubernetes(ctx context.Context, v view, version string) ([]cloud.Refusal, error) {
+	asked := v.pool.text("spec", "template", "spec", "version")
+	if asked == "" || version == "" {
+		return nil, nil
+	}
+	image, err := r.images.Image(ctx, cloud.LineRef{Line: r.line(v.at, v.ref), Version: version})
+	has := image.Tags[cloud.TagKubelet]
+	if err != nil || has == "" || strings.TrimPrefix(has, "v") == strings.TrimPrefix(asked, "v") {
+		return nil, err
+	}
+	return []cloud.Refusal{cloud.Refuse(reasonKubernetes, fmt.Sprintf("%s asks for Kubernetes %s, and the kubelet of version %s is %s", v.ref, asked, version, has),
+		"capture a node of the pool's version")}, nil
+}
+
+// SetRecipe implements cloud.Recipes: a copy of the template that names the image, and the pool's reference to it in one write, which is
+// conditional on the pool as it was read. Templates are immutable, so that nothing of what is copied changes in between.
+func (r *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+	return again(func() error { return r.setRecipe(cloud.Anew(ctx), change) })
+}
+
+func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) error {
+	v, err := r.view(ctx, change.Pool)
+	if err != nil || v.image == change.To && change.To != "" {
+		return err
+	}
+	if err := r.maySet(ctx, v, change); err != nil {
+		return err
+	}
+	native, err := r.images.NativeImage(ctx, v.at.place, change.To)
+	if err != nil {
+		return err
+	}
+	template, err := r.ensureTemplate(ctx, v, change.Version, native)
+	if err != nil {
+		return err
+	}
+	if _, err := r.kube.patch(ctx, opRecipe, v.pool, referenceTo(template.GetName())); err != nil {
+		return err
+	}
+	switch v, err = r.view(ctx, change.Pool); {
+	case err != nil:
+		return err
+	case v.image != change.To:
+		return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: fmt.Sprintf("it was pointed at %s and shows %s: somebody else changed it", change.To, v.image)}
+	}
+	r.retire(ctx, v)
+	return nil
+}
+
+// maySet tells why a change is not carried out on a pool as it is.
+func (r *world) maySet(ctx context.Context, v view, change cloud.RecipeChange) error {
+	for _, refusal := range v.refusals() {
+		return refusal.Error(opRecipe, v.ref.String())
+	}
+	if v.image != change.From {
+		return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(),
+			Message: fmt.Sprintf("its image is %s, not %s as when the change was made: somebody else changed it", v.image, change.From)}
+	}
+	differs, err := r.otherKubernetes(ctx, v, change.Version)
+	if err == nil && len(differs) > 0 {
+		return differs[0].Error(opRecipe, v.ref.String())
+	}
+	return err
+}
+
+// referenceTo is the change by which a pool names another infrastructure template of the kind that it names.
+func referenceTo(name string) map[string]any {
+	change := map[string]any{}
+	_ = unstructured.SetNestedField(change, name, append(pathInfrastructure, "name")...)
+	return change
+}
+
+// lastApplied is what kubectl writes, which tells of the object that was copied and not of the copy.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// copyFor is the copy of a template that names an image, called by the pool, the version and all that it says: whatever else the pool's
+// template says by then, one name never stands for two templates.
+func copyFor(v view, version, native string) (object, error) {
+	made := object{&unstructured.Unstructured{Object: map[string]any{"spec": v.template.DeepCopy().Object["spec"]}}}
+	if err := v.of.setImage(specOf(made, pathOfTemplate...), native); err != nil {
+		return object{}, err
+	}
+	said, err := json.Marshal(made.Object)
+	if err != nil {
+		return object{}, fail("copy", v.template.String(), err)
+	}
+	made.SetAPIVersion(v.template.GetAPIVersion())
+	made.SetKind(v.template.GetKind())
+	made.SetNamespace(v.namespace)
+	suffix := "-" + version + "-" + digest(said)
+	made.SetName(shorten(v.name, maxObjectName-len(suffix)) + suffix)
+	made.SetLabels(maps.Clone(v.template.GetLabels()))
+	annotations := maps.Clone(v.template.GetAnnotations())
+	delete(annotations, lastApplied)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationPool], annotations[annotationVersion] = string(v.ref.pool()), version
+	made.SetAnnotations(annotations)
+	return made, nil
+}
+
+// ensureTemplate makes the copy unless it is there.
+func (r *world) ensureTemplate(ctx context.Context, v view, version, native string) (object, error) {
+	want, err := copyFor(v, version, native)
+	if err != nil {
+		return object{}, err
+	}
+	made, err := r.kube.create(ctx, opRecipe, want)
+	if !cloud.Is(err, cloud.Conflict) {
+		return made, err
+	}
+	there, err := r.kube.get(ctx, v.named.GroupKind, want.GetName())
+	switch {
+	case err != nil:
+		return object{}, err
+	case there.deleting() || v.of.image(specOf(there, pathOfTemplate...)) != native:
+		return object{}, &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: there.String() + " is being deleted, or names another image: delete it, and promote again"}
+	}
+	return there, nil
+}
+
+// retire deletes copies for versions of the pool that are not there any more, but for those that a pool or a MachineSet names. It is
+// no part of what was asked for: what it cannot delete, the next promotion does.
+func (r *world) retire(ctx context.Context, v view) {
+	named := map[string]bool{v.named.name: true}
+	for _, kind := range []string{kindDeployment, kindSet} {
+		all, err := r.kube.list(ctx, core(kind), "")
+		if err != nil {
+			return
+		}
+		for _, o := range all {
+			named[o.reference(pathInfrastructure...).name] = true
+		}
+	}
+	templates, err := r.kube.list(ctx, v.named.GroupKind, "")
+	if err != nil {
+		return
+	}
+	for _, t := range templates {
+		version := t.GetAnnotations()[annotationVersion]
+		if t.GetAnnotations()[annotationPool] != string(v.ref.pool()) || version == "" || named[t.GetName()] || t.deleting() {
+			continue
+		}
+		image, err := r.images.Image(ctx, cloud.LineRef{Line: r.line(v.at, v.ref), Version: version})
+		if err == nil && image.State == cloud.Absent {
+			_ = r.kube.remove(ctx, "retire", t)
+		}
+	}
+}
