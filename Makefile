@@ -18,6 +18,7 @@ export CGO_ENABLED := 0
 VERSION      ?= $(shell hack/version.sh)
 KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9][0-9.]*\).*|\1|p' sandbox/go.mod | head -n 1)
 CONTAINERD_VERSION := $(shell sed -n 's|^.*github.com/containerd/containerd/v2 v\([0-9][0-9.]*\).*|\1|p' tools/containerd/go.mod | head -n 1)
+CLUSTERAPI_VERSION := $(shell sed -n 's|^.*sigs.k8s.io/cluster-api v\([0-9][0-9.]*\).*|\1|p' tools/clusterapi/go.mod | head -n 1)
 LINT_VERSION := $(shell sed -n 's|^.*golangci/golangci-lint/v2 v\([0-9][0-9.]*\).*|\1|p' tools/lint/go.mod | head -n 1)
 KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
 
@@ -39,6 +40,9 @@ CONTAINERD         := $(BIN)/containerd-$(CONTAINERD_VERSION)
 CONTAINERD_TAGS    := no_btrfs no_devmapper no_zfs no_erofs no_nri no_tracing osusergo netgo static_build urfave_cli_no_docs
 CONTAINERD_PKG     := github.com/containerd/containerd/v2
 CONTAINERD_LDFLAGS := -s -w -X $(CONTAINERD_PKG)/version.Version=v$(CONTAINERD_VERSION) -X $(CONTAINERD_PKG)/version.Revision=module
+
+# Where tests and the sandbox find Cluster API's own controllers and definitions (KAMINO_CLUSTERAPI_BIN).
+CLUSTERAPI := $(BIN)/clusterapi-$(CLUSTERAPI_VERSION)
 
 # The sandbox is compiled without -trimpath so that `go test` and the linter, which don't pass it either,
 # find Kubernetes in the build cache instead of compiling it once more. CI, which publishes no binary of this Makefile's,
@@ -66,7 +70,7 @@ demo-rollback: build ## Let a bad image through, untried: its nodes do not join,
 build: $(BIN)/kamino $(BIN)/kamino-sandbox ## Build bin/kamino and bin/kamino-sandbox.
 
 .PHONY: test
-test: test-product test-sandbox ## Run every test: unit, API server, engine, provider, end to end.
+test: test-product test-sandbox test-clusterapi ## Run every test: unit, API server, engine, provider, end to end.
 
 # What vet finds is part of lint.
 .PHONY: test-product
@@ -82,11 +86,20 @@ test-sandbox: build
 	@cd sandbox && $(GO) test -vet=off -timeout 30m $$($(GO) list ./... | grep -v /e2e)
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -vet=off -count=1 -timeout 30m ./e2e/trouble ./e2e/...
 
+# Cluster API's own controllers at work, and the product's recipes held to what those of every cloud are held to.
+.PHONY: test-clusterapi
+test-clusterapi: assets $(CLUSTERAPI) ## Run the recipes of Cluster API against its real controllers (a part of test).
+	@echo "== tests of Cluster API's recipes"
+	@cd sandbox && KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) $(GO) test -vet=off -count=1 -parallel 12 -timeout 20m ./capi
+
 # A log that is cut off must not lose why a test failed: CI prints what failed alone.
 .PHONY: test-machines
 test-machines: $(BIN)/kamino $(BIN)/nodes $(CONTAINERD) ## Prove identity on real Debian machines in containers (root and Debian packages; says which).
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \
 		$(GO) test -tags machines -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 30m $(if $(CI),,-v) ./machine/real
+
+.PHONY: clusterapi
+clusterapi: $(CLUSTERAPI) ## Build Cluster API's own controllers, for tests and sandboxes that run them.
 
 .PHONY: containerd
 containerd: $(CONTAINERD) ## Build a real containerd with its shim and ctr, for tests that ask one.
@@ -183,6 +196,18 @@ $(CONTAINERD): tools/containerd/go.mod tools/containerd/go.sum
 	@rm -rf $@ $@.new && mkdir -p $@.new
 	@cd tools/containerd && ../../hack/retry.sh $(GO) mod download && $(GO) build -tags '$(CONTAINERD_TAGS)' -ldflags '$(CONTAINERD_LDFLAGS)' -o ../../$@.new/ \
 		$(CONTAINERD_PKG)/cmd/containerd $(CONTAINERD_PKG)/cmd/containerd-shim-runc-v2 $(CONTAINERD_PKG)/cmd/ctr
+	@mv $@.new $@
+
+# The definitions are taken out of the module as they are: nothing of them is kept here.
+$(CLUSTERAPI): tools/clusterapi/go.mod tools/clusterapi/go.sum
+	@echo "building Cluster API $(CLUSTERAPI_VERSION) (about three minutes, once)"
+	@rm -rf $@ $@.new && mkdir -p $@.new/definitions $@.new/webhooks
+	@cd tools/clusterapi && ../../hack/retry.sh $(GO) mod download && $(GO) build -ldflags '-s -w' -o ../../$@.new/ \
+		sigs.k8s.io/cluster-api/core sigs.k8s.io/cluster-api/bootstrap/kubeadm
+	@from=$$(cd tools/clusterapi && $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api) && \
+		install -m 644 $$from/core/config/crd/bases/*.yaml $$from/bootstrap/kubeadm/config/crd/bases/*.yaml $@.new/definitions/ && \
+		install -m 644 $$from/core/config/webhook/manifests.yaml $@.new/webhooks/core.yaml && \
+		install -m 644 $$from/bootstrap/kubeadm/config/webhook/manifests.yaml $@.new/webhooks/kubeadm.yaml
 	@mv $@.new $@
 
 # Keyed by its version, so that another checkout's cache never answers with an older linter.

@@ -1,0 +1,177 @@
+package capi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kamino-dev/kamino/sandbox/authority"
+)
+
+// Options of the controllers.
+type Options struct {
+	// Bin is the directory with Cluster API's binaries, definitions and webhooks: `make clusterapi` makes it.
+	Bin string
+	// Config is the management cluster's, with all rights, and Kubeconfig the path of the same for the processes.
+	Config     *rest.Config
+	Kubeconfig string
+	// Dir is where certificates and logs go.
+	Dir string
+	// Kubeadm starts the kubeadm bootstrap provider as well.
+	Kubeadm bool
+}
+
+// Controllers are Cluster API's, at work on a management cluster.
+type Controllers struct {
+	processes []*process
+}
+
+// manager is one of Cluster API's binaries.
+type manager struct {
+	binary, webhooks string
+	flags            []string
+}
+
+// Start installs the definitions and the webhooks, and runs the controllers until Stop. It returns once they answer.
+func Start(ctx context.Context, o Options) (*Controllers, error) {
+	managers := []manager{{binary: "core", webhooks: "core.yaml", flags: []string{"--feature-gates=ClusterTopology=true,MachinePool=true"}}}
+	if o.Kubeadm {
+		managers = append(managers, manager{binary: "kubeadm", webhooks: "kubeadm.yaml"})
+	}
+	serving, err := authority.Open(filepath.Join(o.Dir, "certs"))
+	if err != nil {
+		return nil, err
+	}
+	pair, err := serving.Issue("webhook", authority.Subject{Name: "webhook", Hosts: []string{"127.0.0.1"}})
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(2 * len(managers))
+	if err != nil {
+		return nil, err
+	}
+	addresses := map[string]string{}
+	for i, m := range managers {
+		addresses[m.webhooks] = local(ports[2*i])
+	}
+	if err := install(ctx, o, addresses, serving.CertPEM()); err != nil {
+		return nil, err
+	}
+	c := &Controllers{}
+	for i, m := range managers {
+		if err := c.start(o, m, pair, ports[2*i], ports[2*i+1]); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+	}
+	for _, p := range c.processes {
+		if err := p.ready(ctx); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+	}
+	return c, nil
+}
+
+// process is a manager that runs.
+type process struct {
+	name, webhook, health string
+	log                   string
+	command               *exec.Cmd
+	ended                 chan error
+}
+
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+func (c *Controllers) start(o Options, m manager, pair authority.Pair, webhook, health int) error {
+	p := &process{name: m.binary, webhook: local(webhook), health: local(health), log: filepath.Join(o.Dir, "clusterapi-"+m.binary+".log"), ended: make(chan error, 1)}
+	out, err := os.Create(p.log)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	p.command = exec.Command(filepath.Join(o.Bin, m.binary), append([]string{
+		"--kubeconfig", o.Kubeconfig, "--webhook-port", strconv.Itoa(webhook), "--webhook-cert-dir", filepath.Dir(pair.CertFile),
+		"--webhook-cert-name", filepath.Base(pair.CertFile), "--webhook-key-name", filepath.Base(pair.KeyFile), "--health-addr", p.health, "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics",
+	}, m.flags...)...)
+	p.command.Stdout, p.command.Stderr = out, out
+	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.command.Start(); err != nil {
+		return fmt.Errorf("start Cluster API's %s (make clusterapi builds it): %w", m.binary, err)
+	}
+	go func() { p.ended <- p.command.Wait() }()
+	c.processes = append(c.processes, p)
+	return nil
+}
+
+// ready waits until a manager and its webhooks answer.
+func (p *process) ready(ctx context.Context) error {
+	client := &http.Client{Timeout: 2 * time.Second}
+	for {
+		answer, err := client.Get("http://" + p.health + "/readyz") //nolint:noctx // it has a timeout
+		if err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode == http.StatusOK && p.serves() {
+				return nil
+			}
+		}
+		select {
+		case err := <-p.ended:
+			p.ended <- err
+			return fmt.Errorf("manager %s of Cluster API has ended (see %s): %w", p.name, p.log, err)
+		case <-ctx.Done():
+			return fmt.Errorf("manager %s of Cluster API is not ready (see %s): %w", p.name, p.log, ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// serves tells whether its webhooks take connections.
+func (p *process) serves() bool {
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // nothing is sent
+	conn, err := dialer.Dial("tcp", p.webhook)                                                                         //nolint:noctx // it has a timeout
+	if err != nil {
+		return false
+	}
+	return conn.Close() == nil
+}
+
+// Stop ends the controllers, and tells of those that had ended by themselves.
+func (c *Controllers) Stop() error {
+	var errs []error
+	for _, p := range c.processes {
+		select {
+		case err := <-p.ended:
+			errs = append(errs, fmt.Errorf("manager %s of Cluster API had ended (see %s): %w", p.name, p.log, err))
+			continue
+		default:
+		}
+		_ = p.command.Process.Kill()
+		<-p.ended //nolint:errcheck // it was killed
+	}
+	c.processes = nil
+	return errors.Join(errs...)
+}
+
+// freePorts are ports that nobody listens on now.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}

@@ -1,0 +1,236 @@
+package capi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Machine is what an infrastructure provider is asked for.
+type Machine struct {
+	// UID of the object, by which a machine that was asked for twice is one.
+	UID string
+	// Namespace, Name and Kind of the object.
+	Namespace, Name, Kind string
+	// Spec is the object's.
+	Spec map[string]any
+	// Data that the machine is given at its first boot.
+	Data []byte
+}
+
+// Maker makes machines somewhere. Its calls return at once, and are repeated.
+type Maker interface {
+	// Ensure begins to make the machine unless it was made, and tells its provider ID and whether it runs.
+	Ensure(ctx context.Context, m Machine) (providerID string, runs bool, err error)
+	// Remove begins to remove it, and tells whether it is gone.
+	Remove(ctx context.Context, m Machine) (gone bool, err error)
+}
+
+// Groups and kinds of the objects.
+var (
+	infrastructureAWS   = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2"}
+	infrastructureAzure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
+	coreVersion         = schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
+)
+
+// finalizer keeps an object of a machine until the machine is gone.
+const finalizer = "sandbox.kamino.dev/machine"
+
+// again is when a machine that is on its way is looked at again.
+const again = 200 * time.Millisecond
+
+// RunInfrastructure is the infrastructure provider, until the context ends. Where a machine's kind has no maker, its objects wait.
+func RunInfrastructure(ctx context.Context, config *rest.Config, makers map[string]Maker, log logr.Logger) error {
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: log,
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 10}})
+	if err != nil {
+		return err
+	}
+	for kind, gv := range map[string]schema.GroupVersion{"AWSMachine": infrastructureAWS, "AzureMachine": infrastructureAzure} {
+		if makers[kind] == nil {
+			continue
+		}
+		r := &machineReconciler{client: mgr.GetClient(), direct: mgr.GetAPIReader(), kind: gv.WithKind(kind), maker: makers[kind]}
+		owner := empty(coreVersion.WithKind("Machine"))
+		if err := ctrl.NewControllerManagedBy(mgr).Named(kind).For(empty(gv.WithKind(kind))).Watches(owner, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).Complete(r); err != nil {
+			return err
+		}
+		cluster := gv.WithKind(map[string]string{"AWSMachine": "AWSCluster", "AzureMachine": "AzureCluster"}[kind])
+		if err := ctrl.NewControllerManagedBy(mgr).Named(cluster.Kind).For(empty(cluster)).Complete(&clusterReconciler{mgr.GetClient(), cluster}); err != nil {
+			return err
+		}
+	}
+	return mgr.Start(ctx)
+}
+
+func empty(kind schema.GroupVersionKind) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	return o
+}
+
+// clusterReconciler says of each cluster that its network is there.
+type clusterReconciler struct {
+	client client.Client
+	kind   schema.GroupVersionKind
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *clusterReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	o := empty(r.kind)
+	if err := r.client.Get(ctx, request.NamespacedName, o); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if ready, _, _ := unstructured.NestedBool(o.Object, "status", "ready"); ready || o.GetDeletionTimestamp() != nil {
+		return reconcile.Result{}, nil
+	}
+	if err := unstructured.SetNestedField(o.Object, true, "status", "ready"); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, r.client.Status().Update(ctx, o)
+}
+
+// machineReconciler makes a machine for each object of a kind that its Machine has given what to boot by.
+type machineReconciler struct {
+	client client.Client
+	direct client.Reader
+	kind   schema.GroupVersionKind
+	maker  Maker
+}
+
+// ofMachine is the object that a Machine names.
+func (r *machineReconciler) ofMachine(_ context.Context, o client.Object) []reconcile.Request {
+	m, is := o.(*unstructured.Unstructured)
+	if !is {
+		return nil
+	}
+	kind, _, _ := unstructured.NestedString(m.Object, "spec", "infrastructureRef", "kind")
+	name, _, _ := unstructured.NestedString(m.Object, "spec", "infrastructureRef", "name")
+	if kind != r.kind.Kind {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: m.GetNamespace(), Name: name}}}
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	o := empty(r.kind)
+	if err := r.client.Get(ctx, request.NamespacedName, o); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	m := Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: r.kind.Kind, Spec: spec}
+	if o.GetDeletionTimestamp() != nil {
+		return r.remove(ctx, o, m)
+	}
+	owner := r.owner(ctx, o)
+	if owner == nil { // whoever makes a machine names it
+		return reconcile.Result{}, nil
+	}
+	secret, _, _ := unstructured.NestedString(owner.Object, "spec", "bootstrap", "dataSecretName")
+	if secret == "" {
+		return reconcile.Result{}, nil
+	}
+	data := empty(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
+	if err := r.direct.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: secret}, data); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if controllerutil.AddFinalizer(o, finalizer) {
+		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
+	}
+	text, _, _ := unstructured.NestedString(data.Object, "data", "value")
+	m.Data = []byte(text)
+	id, runs, err := r.maker.Ensure(ctx, m)
+	if err != nil {
+		return reconcile.Result{RequeueAfter: again}, r.say(ctx, o, false, err.Error())
+	}
+	if id == "" {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	if have, _, _ := unstructured.NestedString(o.Object, "spec", "providerID"); have != id {
+		if err := unstructured.SetNestedField(o.Object, id, "spec", "providerID"); err != nil {
+			return reconcile.Result{}, err
+		}
+		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
+	}
+	if !runs {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	return reconcile.Result{}, r.say(ctx, o, true, "")
+}
+
+// remove lets an object go once its machine is gone.
+func (r *machineReconciler) remove(ctx context.Context, o *unstructured.Unstructured, m Machine) (reconcile.Result, error) {
+	if !slices.Contains(o.GetFinalizers(), finalizer) {
+		return reconcile.Result{}, nil
+	}
+	gone, err := r.maker.Remove(ctx, m)
+	if err != nil || !gone {
+		return reconcile.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
+	}
+	controllerutil.RemoveFinalizer(o, finalizer)
+	return reconcile.Result{}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, o)))
+}
+
+// owner is the Machine that has taken the object; nil if none has.
+func (r *machineReconciler) owner(ctx context.Context, o *unstructured.Unstructured) *unstructured.Unstructured {
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.Kind != "Machine" {
+			continue
+		}
+		m := empty(coreVersion.WithKind("Machine"))
+		if err := r.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}, m); err == nil && m.GetUID() == ref.UID {
+			return m
+		}
+	}
+	return nil
+}
+
+// say writes what the provider knows of a machine: that it runs, or why there is none.
+func (r *machineReconciler) say(ctx context.Context, o *unstructured.Unstructured, ready bool, trouble string) error {
+	have, _, _ := unstructured.NestedBool(o.Object, "status", "ready")
+	said, _, _ := unstructured.NestedString(o.Object, "status", "trouble")
+	if have == ready && said == trouble {
+		return nil
+	}
+	condition := map[string]any{"type": "Ready", "status": "False", "severity": "Error", "reason": "InstanceProvisionFailed", "message": trouble, "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339)}
+	if ready {
+		condition = map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339)}
+	}
+	status := map[string]any{"ready": ready, "trouble": trouble, "conditions": []any{condition}}
+	if err := unstructured.SetNestedMap(o.Object, status, "status"); err != nil {
+		return err
+	}
+	return ignoreConflict(r.client.Status().Update(ctx, o))
+}
+
+// ignoreConflict: whoever has written in between is seen at the next look, which his write has caused.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package capi
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+//go:embed definitions
+var definitions embed.FS
+
+// bootstrapGroup is the group of the kinds that the kubeadm bootstrap provider converts; the core converts all others.
+const bootstrapGroup = "bootstrap.cluster.x-k8s.io"
+
+// newScheme knows what is installed.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))
+}
+
+// install applies the definitions, those of the infrastructure included, and the webhooks, which call the processes where they listen.
+func install(ctx context.Context, o Options, addresses map[string]string, ca []byte) error {
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(o.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	crds, err := definitionsIn(o.Bin)
+	if err != nil {
+		return err
+	}
+	for _, crd := range crds {
+		convertAt(crd, addresses, ca)
+		if err := apply(ctx, c, crd); err != nil {
+			return err
+		}
+	}
+	for _, crd := range crds {
+		if err := established(ctx, c, crd.Name); err != nil {
+			return err
+		}
+	}
+	for file, address := range addresses {
+		if err := installWebhooks(ctx, c, filepath.Join(o.Bin, "webhooks", file), address, ca); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// convertAt has a definition converted between its versions by the process that knows them.
+func convertAt(crd *apiextensionsv1.CustomResourceDefinition, addresses map[string]string, ca []byte) {
+	if len(crd.Spec.Versions) < 2 {
+		return
+	}
+	file := "core.yaml"
+	if crd.Spec.Group == bootstrapGroup {
+		file = "kubeadm.yaml"
+		crd.Labels = map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}
+	}
+	if addresses[file] == "" {
+		return
+	}
+	url := "https://" + addresses[file] + "/convert"
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+		ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: ca},
+	}}
+}
+
+// definitionsIn are Cluster API's, and those of the infrastructure.
+func definitionsIn(bin string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var all []*apiextensionsv1.CustomResourceDefinition
+	read := func(content []byte, name string) error {
+		return documents(content, func(document []byte) error {
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if err := yaml.UnmarshalStrict(document, crd); err != nil {
+				return fmt.Errorf("definition %s: %w", name, err)
+			}
+			all = append(all, crd)
+			return nil
+		})
+	}
+	theirs, err := filepath.Glob(filepath.Join(bin, "definitions", "*.yaml"))
+	if err != nil || len(theirs) == 0 {
+		return nil, fmt.Errorf("no definitions of Cluster API's in %s: `make clusterapi` builds them: %w", bin, errors.Join(err, os.ErrNotExist))
+	}
+	for _, file := range theirs {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if err := read(content, file); err != nil {
+			return nil, err
+		}
+	}
+	ours, err := definitions.ReadDir("definitions")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range ours {
+		content, err := definitions.ReadFile("definitions/" + file.Name())
+		if err != nil {
+			return nil, err
+		}
+		if err := read(content, file.Name()); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// documents goes through a file of YAML.
+func documents(content []byte, do func([]byte) error) error {
+	reader := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(content)))
+	buffer := make([]byte, len(content)+1)
+	for {
+		n, err := reader.Read(buffer)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimSpace(bytes.Trim(buffer[:n], "-\n"))) == 0 {
+			continue
+		}
+		if err := do(buffer[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+func apply(ctx context.Context, c client.Client, o client.Object) error {
+	err := c.Create(ctx, o)
+	if client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("install %s: %w", o.GetName(), err)
+	}
+	if err == nil {
+		return nil
+	}
+	there := o.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), there); err != nil {
+		return err
+	}
+	o.SetResourceVersion(there.GetResourceVersion())
+	return c.Update(ctx, o)
+}
+
+// established waits until the API server serves a definition.
+func established(ctx context.Context, c client.Client, name string) error {
+	for {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+			return err
+		}
+		for _, condition := range crd.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("definition %s is not established: %w", name, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// installWebhooks applies the configurations of a file, with their calls sent to a process.
+func installWebhooks(ctx context.Context, c client.Client, file, address string, ca []byte) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	at := func(config *admissionregistrationv1.WebhookClientConfig) {
+		url := "https://" + address
+		if config.Service != nil && config.Service.Path != nil {
+			url += *config.Service.Path
+		}
+		*config = admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: ca}
+	}
+	prefix := strings.TrimSuffix(filepath.Base(file), ".yaml") + "-"
+	return documents(content, func(document []byte) error {
+		mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		if bytes.Contains(document, []byte("kind: MutatingWebhookConfiguration")) {
+			if err := yaml.UnmarshalStrict(document, mutating); err != nil {
+				return err
+			}
+			mutating.Name = prefix + mutating.Name
+			for i := range mutating.Webhooks {
+				at(&mutating.Webhooks[i].ClientConfig)
+			}
+			return apply(ctx, c, mutating)
+		}
+		if err := yaml.UnmarshalStrict(document, validating); err != nil {
+			return err
+		}
+		validating.Name = prefix + validating.Name
+		for i := range validating.Webhooks {
+			at(&validating.Webhooks[i].ClientConfig)
+		}
+		return apply(ctx, c, validating)
+	})
+}

@@ -1,0 +1,430 @@
+package capi_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
+)
+
+// management is the one management cluster of the package's tests, each of which has a namespace of its own.
+type management struct {
+	config *rest.Config
+	client client.Client
+	fleet  *fleet
+	// kubeconfig of the workload cluster of each Cluster, which is the management cluster itself.
+	kubeconfig []byte
+}
+
+var shared *management
+
+func TestMain(m *testing.M) {
+	bin := os.Getenv("KAMINO_CLUSTERAPI_BIN")
+	if bin == "" || os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		os.Exit(m.Run()) // each test says so
+	}
+	code, err := run(m, bin)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, bin string) (code int, err error) {
+	dir, err := os.MkdirTemp("", "kamino-clusterapi-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	env := &envtest.Environment{}
+	config, err := env.Start()
+	if err != nil {
+		return 0, err
+	}
+	defer env.Stop() //nolint:errcheck // as the process ends
+	config.QPS, config.Burst = 1000, 2000
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, env.KubeConfig, 0o600); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	start, stop := context.WithTimeout(ctx, 2*time.Minute)
+	defer stop()
+	controllers, err := sandbox.Start(start, sandbox.Options{Bin: bin, Config: config, Kubeconfig: kubeconfig, Dir: dir})
+	if err != nil {
+		return 0, err
+	}
+	defer controllers.Stop() //nolint:errcheck // as the process ends
+	shared = &management{config: config, kubeconfig: env.KubeConfig, fleet: &fleet{machines: map[string]*built{}}}
+	if shared.client, err = client.New(config, client.Options{}); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": shared.fleet}, logr.Discard())
+	}()
+	code = m.Run()
+	cancel()
+	if err := <-ended; err != nil {
+		return 0, err
+	}
+	if kept := os.Getenv("KAMINO_KEEP"); kept != "" {
+		_ = os.CopyFS(kept, os.DirFS(dir))
+	}
+	return code, nil
+}
+
+// fleet makes machines in memory, one for each object, at once.
+type fleet struct {
+	mu       sync.Mutex
+	machines map[string]*built
+	made     int
+}
+
+type built struct {
+	id    cloud.InstanceID
+	image string
+	at    time.Time
+}
+
+func (f *fleet) Ensure(_ context.Context, m sandbox.Machine) (string, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	have := f.machines[m.UID]
+	if have == nil {
+		ami, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
+		f.made++
+		have = &built{id: cloud.InstanceID(fmt.Sprintf("aws:///eu-central-1a/i-%017x", f.made)), image: ami, at: time.Now().UTC().Truncate(time.Second)}
+		f.machines[m.UID] = have
+	}
+	return string(have.id), true, nil
+}
+
+func (f *fleet) Remove(_ context.Context, m sandbox.Machine) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.machines, m.UID)
+	return true, nil
+}
+
+func (f *fleet) find(id cloud.InstanceID) (built, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, have := range f.machines {
+		if have.id == id {
+			return *have, true
+		}
+	}
+	return built{}, false
+}
+
+// pool is one MachineDeployment of three machines in a namespace of its own, with images that only have names.
+type pool struct {
+	*management
+	t         testing.TB
+	namespace string
+	name      string
+	line      string
+
+	mu        sync.Mutex
+	published map[string]cloud.Image
+}
+
+const region = "eu-central-1"
+
+const objects = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: NAMESPACE}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: boot, namespace: NAMESPACE}
+stringData: {value: nothing}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: AWSCluster
+metadata: {name: home, namespace: NAMESPACE}
+spec: {region: eu-central-1, controlPlaneEndpoint: {host: 127.0.0.1, port: 6443}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: home, namespace: NAMESPACE}
+spec:
+  controlPlaneEndpoint: {host: 127.0.0.1, port: 6443}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AWSCluster, name: home}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: AWSMachineTemplate
+metadata: {name: workers-1, namespace: NAMESPACE, labels: {cluster.x-k8s.io/cluster-name: home}}
+spec: {template: {spec: {instanceType: m7i.large, ami: {id: ami-generic}, sshKeyName: kept}}}
+`
+
+const deployment = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineDeployment
+metadata: {name: workers, namespace: NAMESPACE}
+spec:
+  clusterName: home
+  replicas: 3
+  rollout: {strategy: {type: OnDelete}}
+  template:
+    spec:
+      clusterName: home
+      version: v1.37.1
+      bootstrap: {dataSecretName: boot}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AWSMachineTemplate, name: workers-1}
+`
+
+const machineSet = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineSet
+metadata: {name: workers, namespace: NAMESPACE}
+spec:
+  clusterName: home
+  replicas: 3
+  selector: {matchLabels: {pool: workers}}
+  template:
+    metadata: {labels: {pool: workers}}
+    spec:
+      clusterName: home
+      version: v1.37.1
+      bootstrap: {dataSecretName: boot}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AWSMachineTemplate, name: workers-1}
+`
+
+var made sync.Mutex
+var count int
+
+// newPool makes a pool and waits for its machines.
+func newPool(t testing.TB, manifest string) *pool {
+	t.Helper()
+	if shared == nil {
+		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
+	}
+	made.Lock()
+	count++
+	p := &pool{management: shared, t: t, namespace: fmt.Sprintf("pool-%d", count), name: "workers", line: "home.workers", published: map[string]cloud.Image{}}
+	made.Unlock()
+	p.create(objects)
+	secret := &corev1.Secret{Type: "cluster.x-k8s.io/secret", Data: map[string][]byte{"value": p.kubeconfig}, ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.namespace, Name: "home-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "home"},
+	}}
+	if err := p.client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	p.create(manifest)
+	p.wait("three machines", func() bool { return len(p.instances()) == 3 })
+	return p
+}
+
+// create makes the objects of a manifest.
+func (p *pool) create(manifest string) {
+	p.t.Helper()
+	for document := range strings.SplitSeq(strings.ReplaceAll(manifest, "NAMESPACE", p.namespace), "\n---\n") {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			p.t.Fatal(err)
+		}
+		if err := p.client.Create(p.t.Context(), o); err != nil {
+			p.t.Fatalf("create %s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+}
+
+// wait looks until something is so.
+func (p *pool) wait(what string, done func() bool) {
+	p.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !done() {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("after a minute: no %s", what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// list lists the namespace's objects of one of the core's kinds.
+func (p *pool) list(kind string) []unstructured.Unstructured {
+	p.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("cluster.x-k8s.io/v1beta2")
+	list.SetKind(kind + "List")
+	if strings.HasPrefix(kind, "AWS") {
+		list.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta2")
+	}
+	if err := p.client.List(context.Background(), list, client.InNamespace(p.namespace)); err != nil {
+		p.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// get reads one of the namespace's objects.
+func (p *pool) get(kind, name string) *unstructured.Unstructured {
+	p.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("cluster.x-k8s.io/v1beta2")
+	o.SetKind(kind)
+	if err := p.client.Get(context.Background(), client.ObjectKey{Namespace: p.namespace, Name: name}, o); err != nil {
+		p.t.Fatal(err)
+	}
+	return o
+}
+
+// instances are those of the pool's machines that run and are not being removed, and that Cluster API has taken note of.
+func (p *pool) instances() []cloud.InstanceID {
+	p.t.Helper()
+	var ids []cloud.InstanceID
+	for _, m := range p.list("Machine") {
+		id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
+		there, _, _ := unstructured.NestedBool(m.Object, "status", "initialization", "infrastructureProvisioned")
+		if id != "" && there && m.GetDeletionTimestamp() == nil && metav1.GetControllerOf(&m) != nil {
+			ids = append(ids, cloud.InstanceID(id))
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Image implements capi.Images.
+func (p *pool) Image(_ context.Context, ref cloud.LineRef) (cloud.Image, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if image, found := p.published[ref.Version]; found && ref.Line == (cloud.Line{Place: region, Name: p.line}) {
+		return image, nil
+	}
+	return cloud.Image{Version: ref.Version}, nil
+}
+
+func (p *pool) imageID(version string) string { return region + "/kamino/" + p.line + "/" + version }
+
+// NativeImage implements capi.Images.
+func (p *pool) NativeImage(_ context.Context, place, image string) (string, error) {
+	version, own := strings.CutPrefix(image, place+"/kamino/"+p.line+"/")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, there := p.published[version]; own && !there {
+		return "", &cloud.Error{Kind: cloud.NotFound, Op: "name", Resource: image, Message: "the version is not there"}
+	}
+	if own {
+		return "ami-" + version, nil
+	}
+	return image, nil
+}
+
+// ImageText implements capi.Images.
+func (p *pool) ImageText(_ context.Context, _, native string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for version := range maps.Keys(p.published) {
+		if native == "ami-"+version {
+			return p.imageID(version), nil
+		}
+	}
+	return native, nil
+}
+
+// publish makes complete versions.
+func (p *pool) publish(versions ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, version := range versions {
+		p.published[version] = cloud.Image{Version: version, ID: p.imageID(version), State: cloud.Complete, Percent: 100, Tags: map[string]string{cloud.TagKubelet: "v1.37.1"}}
+	}
+}
+
+// recipes of the pool, as an account with all rights has them.
+func (p *pool) recipes() *capi.Recipes {
+	p.t.Helper()
+	made, err := capi.New(capi.Config{Management: p.config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return made
+}
+
+// look is an instance as its cloud has it.
+func (p *pool) look(_ context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+	have, found := p.fleet.find(id)
+	if !found {
+		return cloud.Instance{}, &cloud.Error{Kind: cloud.NotFound, Op: "look at", Resource: string(id)}
+	}
+	text, _ := p.ImageText(context.Background(), region, have.image)
+	return cloud.Instance{ID: id, Power: cloud.PowerRunning, Image: text, CreatedAt: have.at}, nil
+}
+
+func (p *pool) id() cloud.PoolID {
+	kind := "machinedeployments"
+	if len(p.list("MachineDeployment")) == 0 {
+		kind = "machinesets"
+	}
+	return cloud.PoolID("cluster.x-k8s.io/" + p.namespace + "/" + kind + "/" + p.name)
+}
+
+func (p *pool) harness() cloudtest.RecipesHarness {
+	return cloudtest.RecipesHarness{
+		Harness: cloudtest.Harness{
+			Pool: p.id(), Instances: p.instances(), Missing: "aws:///eu-central-1a/i-0123456789abcdef0",
+			Advance: func(testing.TB) { time.Sleep(25 * time.Millisecond) }, Looks: 1200, Apart: true,
+			List: func(testing.TB) []cloud.InstanceID { return p.instances() },
+			SetUpgrades: func(_ testing.TB, automatic bool) {
+				strategy := "OnDelete"
+				if automatic {
+					strategy = "RollingUpdate"
+				}
+				p.merge("MachineDeployment", p.name, fmt.Sprintf(`{"spec":{"rollout":{"strategy":{"type":%q}}}}`, strategy))
+			},
+		},
+		Recipes: p.recipes(), ImageID: p.imageID,
+		Publish: func(_ testing.TB, versions ...string) { p.publish(versions...) }, Look: p.look,
+	}
+}
+
+// merge patches one of the core's objects.
+func (p *pool) merge(kind, name, change string) {
+	p.t.Helper()
+	if err := p.client.Patch(context.Background(), p.get(kind, name), client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestRecipes: all that a cloud's recipes are held to, with Cluster API's own controllers at work.
+func TestRecipes(t *testing.T) {
+	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
+		t.Parallel()
+		return newPool(t, deployment).harness()
+	})
+}
+
+// TestRecipesOfSets: the same of a MachineSet that nobody owns, which has no strategy that could roll anything out.
+func TestRecipesOfSets(t *testing.T) {
+	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
+		t.Parallel()
+		h := newPool(t, machineSet).harness()
+		h.SetUpgrades = nil
+		return h
+	})
+}
