@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/metrics"
@@ -25,11 +26,11 @@ goes by, which leaves the work to a controller where there is one.`,
 			if maxConcurrent < 1 {
 				return usagef("--max-concurrent must be at least 1, not %d", maxConcurrent)
 			}
-			counts, err := metrics.Register(ctrlmetrics.Registry, f.Now, registry.All()...)
+			counts, err := metrics.Register(ctrlmetrics.Registry, f.Now, clouds.Known()...)
 			if err != nil {
 				return err
 			}
-			o.OnRequest = counts.Request
+			o.Clouds.OnRequest = counts.Request
 			s, err := open(cmd.Context(), f, o)
 			if err != nil {
 				return err

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
@@ -24,7 +25,7 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			m.Namespace, m.GeneralizeNamespace = o.Namespace, o.GeneralizeNamespace
 			if m.CloudConfigSecret != "" || m.IAM {
-				about, err := registry.All().Choose(o.Cloud, nil)
+				about, err := registry.All().Choose(o.Clouds.Name, nil)
 				if err != nil {
 					return &ending{ExitUsage, err}
 				}
@@ -44,6 +45,6 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,
 		"leave the ValidatingAdmissionPolicy out, which an API server before version 1.30 does not know")
 	cmd.Flags().StringVar(&m.CloudConfigSecret, "cloud-config-secret", "",
-		"`name` of a Secret whose key "+configFiles()+" configures the cloud (default: the pod's workload identity)")
+		"`name` of a Secret whose key "+clouds.ConfigFiles()+" configures the cloud (default: the pod's workload identity)")
 	return cmd
 }

@@ -53,7 +53,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 		return connection, nil
 	}
 	f.Cloud = func(_ context.Context, o *Options) (cloud.Provider, error) {
-		o.OnRequest("azure", "read", http.StatusOK, false) // as the provider for Azure would
+		o.Clouds.OnRequest("azure", "read", http.StatusOK, false) // as the provider for Azure would
 		return world, nil
 	}
 	ctx, cancel := context.WithCancel(t.Context())

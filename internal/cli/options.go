@@ -11,7 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/build"
-	"github.com/kamino-dev/kamino/internal/cloud/registry"
+	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/kured"
@@ -19,11 +19,9 @@ import (
 
 // Environment variables that stand in for flags.
 const (
-	envCloud       = "KAMINO_CLOUD"
-	envCloudConfig = "KAMINO_CLOUD_CONFIG"
-	envImage       = "KAMINO_IMAGE"
-	envGeneralize  = "KAMINO_GENERALIZE_NAMESPACE"
-	envAllowed     = "KAMINO_ALLOWED_IMAGES"
+	envImage      = "KAMINO_IMAGE"
+	envGeneralize = "KAMINO_GENERALIZE_NAMESPACE"
+	envAllowed    = "KAMINO_ALLOWED_IMAGES"
 )
 
 // Options are the flags that every verb has.
@@ -36,12 +34,8 @@ type Options struct {
 	Namespace string
 	// GeneralizeNamespace of the generalize pods, which are privileged; Namespace if empty.
 	GeneralizeNamespace string
-	// Cloud names one of the registry's; told by the cluster's nodes if empty.
-	Cloud string
-	// CloudConfig is the path of the cloud's own configuration; empty for its environment.
-	CloudConfig string
-	// CloudOptions are what clouds are configured by beside it, by their flags.
-	CloudOptions map[string]*string
+	// Clouds say which cloud it is, and who builds the nodes.
+	Clouds clouds.Options
 	// Image of the generalize pod where a Prototype names none.
 	Image string
 
@@ -53,9 +47,6 @@ type Options struct {
 
 	// MaxConcurrent captures of the cluster that may hold a node when a command begins one; 1 if zero.
 	MaxConcurrent int
-
-	// OnRequest is told of each request to the named cloud, as cloud.Config says; nil if nobody wants to know.
-	OnRequest func(name, class string, status int, throttled bool)
 
 	LogLevel, LogFormat string
 	// Log and LogOutput are set before a verb runs.
@@ -81,7 +72,7 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of Kamino's Lease and saved recipes")
 	flags.StringVar(&o.GeneralizeNamespace, "generalize-namespace", getenv(envGeneralize),
 		"`namespace` of the privileged pods that generalize a disk (default: "+envGeneralize+", or that of --namespace)")
-	o.bindCloud(flags, getenv)
+	o.Clouds.Bind(flags, getenv)
 	flags.StringSliceVar(&o.AllowedImages, "allowed-images", strings.FieldsFunc(getenv(envAllowed), func(r rune) bool { return r == ',' }),
 		"`images` that a Prototype may name for the pod on its donor beside Kamino's own: exactly, by repository, or all below one that ends with / (default: "+envAllowed+")")
 	flags.StringVar(&o.Kured, "kured", kured.Default, "`DaemonSet` of kured as NAMESPACE/NAME: no node is taken while it holds its lock; empty to take no notice")
@@ -106,39 +97,6 @@ func (o *Options) recorder(c *cluster.Connection) events.EventRecorder {
 	o.atEnd = append(o.atEnd, j.Close)
 	o.events = j
 	return j
-}
-
-// bindCloud binds what says which cloud it is, and what each of them is configured by.
-func (o *Options) bindCloud(flags *pflag.FlagSet, getenv func(string) string) {
-	all := registry.All()
-	var environments []string
-	for _, d := range all {
-		environments = append(environments, d.Environment)
-	}
-	flags.StringVar(&o.Cloud, "cloud", getenv(envCloud),
-		"`name` of the cloud: "+strings.Join(all.Names(), ", ")+" (default: "+envCloud+", or the one that the cluster's nodes are in)")
-	flags.StringVar(&o.CloudConfig, "cloud-config", getenv(envCloudConfig),
-		configFiles()+" `file` that names the cloud and the credential (default: "+envCloudConfig+", or "+strings.Join(environments, ", ")+")")
-	bound := []string{"cloud", "cloud-config"}
-	o.CloudOptions = map[string]*string{}
-	for _, d := range all {
-		for _, option := range d.Options {
-			o.CloudOptions[option.Flag] = flags.String(option.Flag, getenv(option.Variable), option.Usage)
-			bound = append(bound, option.Flag)
-		}
-	}
-	for _, name := range bound {
-		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
-	}
-}
-
-// configFiles are the names of the clouds' configurations, for a sentence.
-func configFiles() string {
-	var files []string
-	for _, d := range registry.All() {
-		files = append(files, d.ConfigFile)
-	}
-	return strings.Join(files, " or ")
 }
 
 // podNamespace is where the generalize pods run.

@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // Running is what runs in a cluster.
@@ -54,15 +57,49 @@ func (c *Connection) Running(ctx context.Context, namespace string) (*Running, e
 	return found, nil
 }
 
-// ProviderIDs are those of the cluster's first nodes, as many as limit says.
-func (c *Connection) ProviderIDs(ctx context.Context, limit int64) ([]string, error) {
+// NodeOrigin is what a Node says of where it comes from.
+type NodeOrigin struct {
+	ProviderID string
+	// Cluster of Cluster API's that its Machine is of; empty if it says nothing of one.
+	Cluster types.NamespacedName
+}
+
+// Annotations that Cluster API's Machine controller writes on the Nodes of its Machines, beside cloud.MachineAnnotation.
+const (
+	clusterAnnotation   = "cluster.x-k8s.io/cluster-name"
+	namespaceAnnotation = "cluster.x-k8s.io/cluster-namespace"
+)
+
+// Origins are those of the cluster's first nodes, as many as limit says.
+func (c *Connection) Origins(ctx context.Context, limit int64) ([]NodeOrigin, error) {
 	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: limit})
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, len(nodes.Items))
+	origins := make([]NodeOrigin, len(nodes.Items))
 	for i := range nodes.Items {
-		ids[i] = nodes.Items[i].Spec.ProviderID
+		said := nodes.Items[i].Annotations
+		origins[i].ProviderID = nodes.Items[i].Spec.ProviderID
+		if said[cloud.MachineAnnotation] != "" {
+			origins[i].Cluster = types.NamespacedName{Namespace: said[namespaceAnnotation], Name: said[clusterAnnotation]}
+		}
 	}
-	return ids, nil
+	return origins, nil
+}
+
+// MostlyOf is the Cluster of Cluster API's that more than half of the nodes are of; empty if there is none. What a Node says of itself
+// its kubelet may write: one node, or a few, change nothing for the others.
+func MostlyOf(origins []NodeOrigin) types.NamespacedName {
+	count := map[types.NamespacedName]int{}
+	for _, o := range origins {
+		if o.Cluster.Namespace != "" && o.Cluster.Name != "" {
+			count[o.Cluster]++
+		}
+	}
+	for of, n := range count {
+		if 2*n > len(origins) {
+			return of
+		}
+	}
+	return types.NamespacedName{}
 }

@@ -1,0 +1,142 @@
+// Package clouds has what says which cloud a cluster is in, and who builds its nodes: the flags, and the provider that comes of them.
+package clouds
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
+	"github.com/kamino-dev/kamino/internal/cluster"
+)
+
+// Environment variables that stand in for flags.
+const (
+	envName       = "KAMINO_CLOUD"
+	envConfig     = "KAMINO_CLOUD_CONFIG"
+	envManagement = "KAMINO_MANAGEMENT_KUBECONFIG"
+)
+
+// ManagementFlag names the cluster that has the objects of Cluster API.
+const ManagementFlag = "management-kubeconfig"
+
+// Options say which cloud it is.
+type Options struct {
+	// Name is one of the registry's; told by the cluster's nodes if empty.
+	Name string
+	// Config is the path of the cloud's own configuration; empty for its environment.
+	Config string
+	// Flags are what clouds are configured by beside it.
+	Flags map[string]*string
+	// Management is the path of the kubeconfig of the cluster that has the objects of Cluster API; empty where the cloud's own pools
+	// build the nodes.
+	Management string
+	// OnRequest is told of each request to the named cloud, as cloud.Config says; nil if nobody wants to know.
+	OnRequest func(name, class string, status int, throttled bool)
+}
+
+// Known are the clouds with all reasons that captures on them may be refused for, whoever builds the nodes.
+func Known() []cloud.Description {
+	var all []cloud.Description
+	for _, d := range registry.All() {
+		all = append(all, capi.WithReasons(d))
+	}
+	return all
+}
+
+// Bind binds the flags.
+func (o *Options) Bind(flags *pflag.FlagSet, getenv func(string) string) {
+	all := registry.All()
+	var environments []string
+	for _, d := range all {
+		environments = append(environments, d.Environment)
+	}
+	flags.StringVar(&o.Name, "cloud", getenv(envName),
+		"`name` of the cloud: "+strings.Join(all.Names(), ", ")+" (default: "+envName+", or the one that the cluster's nodes are in)")
+	flags.StringVar(&o.Config, "cloud-config", getenv(envConfig),
+		ConfigFiles()+" `file` that names the cloud and the credential (default: "+envConfig+", or "+strings.Join(environments, ", ")+")")
+	flags.StringVar(&o.Management, ManagementFlag, getenv(envManagement),
+		"`file` that names the cluster with the objects of Cluster API, whose MachineDeployments are the pools then (default: "+envManagement+")")
+	bound := []string{"cloud", "cloud-config", ManagementFlag}
+	o.Flags = map[string]*string{}
+	for _, d := range all {
+		for _, option := range d.Options {
+			o.Flags[option.Flag] = flags.String(option.Flag, getenv(option.Variable), option.Usage)
+			bound = append(bound, option.Flag)
+		}
+	}
+	for _, name := range bound {
+		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
+	}
+}
+
+// ConfigFiles are the names of the clouds' configurations, for a sentence.
+func ConfigFiles() string {
+	var files []string
+	for _, d := range registry.All() {
+		files = append(files, d.ConfigFile)
+	}
+	return strings.Join(files, " or ")
+}
+
+// enoughNodes tell which cloud a cluster is in, and who builds its nodes.
+const enoughNodes = 100
+
+// Chosen tells which cloud it is, with the recipes of whoever builds the nodes: the cloud itself, or Cluster API where the cluster that
+// has its objects is named.
+func (o *Options) Chosen(ctx context.Context, connect func() (*cluster.Connection, error), agent string) (cloud.Description, error) {
+	var seen []cluster.NodeOrigin
+	ask := func() ([]string, error) {
+		c, err := connect()
+		if err == nil && seen == nil {
+			seen, err = c.Origins(ctx, enoughNodes)
+		}
+		return providerIDs(seen), err
+	}
+	about, err := registry.All().Choose(o.Name, ask)
+	if err != nil || o.Management == "" {
+		return about, err
+	}
+	if _, err := ask(); err != nil {
+		return about, fmt.Errorf("which Cluster of Cluster API's the nodes are of cannot be told: %w", err)
+	}
+	of := cluster.MostlyOf(seen)
+	if of.Name == "" {
+		return about, fmt.Errorf("--%s is given, and most nodes of this cluster are no Machines of Cluster API's: leave it out", ManagementFlag)
+	}
+	management, err := cluster.Connect(cluster.Options{Kubeconfig: o.Management, Agent: agent})
+	if err != nil {
+		return about, fmt.Errorf("the management cluster of Cluster API: %w", err)
+	}
+	return capi.Describe(about, management.Config, of)
+}
+
+func providerIDs(seen []cluster.NodeOrigin) []string {
+	ids := make([]string, len(seen))
+	for i, n := range seen {
+		ids[i] = n.ProviderID
+	}
+	return ids
+}
+
+// Provider makes the provider. To the cloud it sends nothing: a credential that is not accepted shows with the first look.
+func (o *Options) Provider(ctx context.Context, described cloud.Description, log logr.Logger) (cloud.Provider, error) {
+	config := cloud.Config{File: o.Config, Options: map[string]string{}}
+	for flag, value := range o.Flags {
+		config.Options[flag] = *value
+	}
+	if tell := o.OnRequest; tell != nil {
+		config.OnRequest = func(class string, status int, throttled bool) { tell(described.Name, class, status, throttled) }
+	}
+	p, source, err := described.New(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	log.V(1).Info("cloud", "name", described.Name, "credential", source)
+	return p, nil
+}
