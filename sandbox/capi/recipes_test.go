@@ -255,13 +255,16 @@ func (p *pool) create(manifest string) {
 	}
 }
 
+// patience is how long is looked for what other processes do, on a machine that may have much else to do.
+const patience = 5 * time.Minute
+
 // wait looks until something is so.
 func (p *pool) wait(what string, done func() bool) {
 	p.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	for !done() {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("after a minute: no %s", what)
+			p.t.Fatalf("after %v: no %s", patience, what)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -388,7 +391,7 @@ func (p *pool) harness() cloudtest.RecipesHarness {
 	return cloudtest.RecipesHarness{
 		Harness: cloudtest.Harness{
 			Pool: p.id(), Instances: p.instances(), Missing: "aws:///eu-central-1a/i-0123456789abcdef0",
-			Advance: func(testing.TB) { time.Sleep(25 * time.Millisecond) }, Looks: 1200, Apart: true,
+			Advance: func(testing.TB) { time.Sleep(25 * time.Millisecond) }, Looks: 6000, Apart: true,
 			List: func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) {
 				strategy := "OnDelete"
