@@ -10,9 +10,13 @@ type NodeValues struct {
 	Annotations map[string]string
 }
 
-// MachineAnnotation is on a Node that Cluster API made, and names its Machine. Source: Cluster API, the annotations that its Machine
-// controller writes on Nodes.
-const MachineAnnotation = "cluster.x-k8s.io/machine"
+// Annotations on a Node that Cluster API made: its Machine, and the Cluster and the namespace that this is of. Source: Cluster API, what
+// its Machine controller writes on Nodes.
+const (
+	MachineAnnotation          = "cluster.x-k8s.io/machine"
+	MachineClusterAnnotation   = "cluster.x-k8s.io/cluster-name"
+	MachineNamespaceAnnotation = "cluster.x-k8s.io/cluster-namespace"
+)
 
 // Membership is the pool that a node belongs to, or why it belongs to none.
 type Membership struct {

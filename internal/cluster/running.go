@@ -64,12 +64,6 @@ type NodeOrigin struct {
 	Cluster types.NamespacedName
 }
 
-// Annotations that Cluster API's Machine controller writes on the Nodes of its Machines, beside cloud.MachineAnnotation.
-const (
-	clusterAnnotation   = "cluster.x-k8s.io/cluster-name"
-	namespaceAnnotation = "cluster.x-k8s.io/cluster-namespace"
-)
-
 // Origins are those of the cluster's first nodes, as many as limit says.
 func (c *Connection) Origins(ctx context.Context, limit int64) ([]NodeOrigin, error) {
 	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: limit})
@@ -81,7 +75,7 @@ func (c *Connection) Origins(ctx context.Context, limit int64) ([]NodeOrigin, er
 		said := nodes.Items[i].Annotations
 		origins[i].ProviderID = nodes.Items[i].Spec.ProviderID
 		if said[cloud.MachineAnnotation] != "" {
-			origins[i].Cluster = types.NamespacedName{Namespace: said[namespaceAnnotation], Name: said[clusterAnnotation]}
+			origins[i].Cluster = types.NamespacedName{Namespace: said[cloud.MachineNamespaceAnnotation], Name: said[cloud.MachineClusterAnnotation]}
 		}
 	}
 	return origins, nil

@@ -44,17 +44,11 @@ func Of(ctx context.Context, r Registry, values ...cloud.NodeValues) ([]cloud.Me
 	for i, v := range values {
 		if machine := v.Annotations[cloud.MachineAnnotation]; machine != "" && found[i].Pool == "" && !found[i].ByMachine {
 			found[i].Why = fmt.Sprintf("this is Machine %s of Cluster API's cluster %s, which builds it from an object of Kubernetes', and no pool of the cloud's does: see docs/cluster-api.md",
-				path.Join(v.Annotations[namespaceAnnotation], machine), v.Annotations[clusterAnnotation])
+				path.Join(v.Annotations[cloud.MachineNamespaceAnnotation], machine), v.Annotations[cloud.MachineClusterAnnotation])
 		}
 	}
 	return found, nil
 }
-
-// What else Cluster API writes on the Nodes of its Machines. Source: as of cloud.MachineAnnotation.
-const (
-	clusterAnnotation   = "cluster.x-k8s.io/cluster-name"
-	namespaceAnnotation = "cluster.x-k8s.io/cluster-namespace"
-)
 
 // OfNode tells the pool of one node, for whoever has no more than one.
 func OfNode(ctx context.Context, r Registry, n *corev1.Node) (cloud.Membership, error) {

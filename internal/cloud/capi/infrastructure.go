@@ -63,11 +63,3 @@ func (s spec) has(path ...string) bool {
 	value, found, err := unstructured.NestedFieldNoCopy(s, path...)
 	return found && err == nil && value != nil
 }
-
-// refuseMachine makes a refusal of machines of a spec.
-func refuseMachine(when bool, found []cloud.Refusal, reason, remedy, obstacle string, args ...any) []cloud.Refusal {
-	if !when {
-		return found
-	}
-	return append(found, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
-}

@@ -89,11 +89,11 @@ func azureTraits(m spec) map[string]string {
 }
 
 func azureRefusals(m spec, of fmt.Stringer) []cloud.Refusal {
-	found := refuseMachine(m.has("osDisk", "diffDiskSettings"), nil, "EphemeralOSDisk", "use a pool with managed OS disks",
+	found := refuse(m.has("osDisk", "diffDiskSettings"), nil, "EphemeralOSDisk", "use a pool with managed OS disks",
 		"%s asks for ephemeral OS disks, which live on the host and cannot be copied", of)
-	found = refuseMachine(strings.EqualFold(m.text("osDisk", "osType"), "Windows"), found, "Windows", "leave this pool out", "%s asks for Windows; only Linux nodes can be captured", of)
-	found = refuseMachine(m.text("securityProfile", "securityType") == "ConfidentialVM", found, "ConfidentialVM", "leave this pool out",
+	found = refuse(strings.EqualFold(m.text("osDisk", "osType"), "Windows"), found, "Windows", "leave this pool out", "%s asks for Windows; only Linux nodes can be captured", of)
+	found = refuse(m.text("securityProfile", "securityType") == "ConfidentialVM", found, "ConfidentialVM", "leave this pool out",
 		"%s asks for confidential VMs, whose disks are bound to one VM and cannot become an image for others", of)
-	return refuseMachine(m.has("spotVMOptions"), found, "SpotInstance", "capture a node of an on-demand pool",
+	return refuse(m.has("spotVMOptions"), found, "SpotInstance", "capture a node of an on-demand pool",
 		"%s asks for spot VMs, which Azure may evict while they are stopped", of)
 }

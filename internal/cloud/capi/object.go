@@ -183,7 +183,7 @@ func poolOfSet(set object) ref {
 	if owner := set.controller(); owner != nil && owner.Kind == kindDeployment {
 		return ref{set.GetNamespace(), deployments, owner.Name}
 	}
-	return ref{set.GetNamespace(), "machinesets", set.GetName()}
+	return ref{set.GetNamespace(), sets, set.GetName()}
 }
 
 func hasLabel(o object, label string) bool {

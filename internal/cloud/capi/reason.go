@@ -73,33 +73,30 @@ func Reasons() []cloud.Reason {
 	}
 }
 
+// refuse adds a refusal where there is reason for one.
+func refuse(when bool, found []cloud.Refusal, reason, remedy, obstacle string, args ...any) []cloud.Refusal {
+	if !when {
+		return found
+	}
+	return append(found, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
+}
+
 // refusalsOf tells why no Machine of a pool can be captured, as far as the Cluster and the pool say.
 func refusalsOf(cluster, pool object) []cloud.Refusal {
-	var found []cloud.Refusal
-	refuse := func(when bool, reason, remedy, obstacle string, args ...any) {
-		if when {
-			found = append(found, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
-		}
-	}
-	refuse(cluster.deleting(), reasonDeleted, "leave it out", "%s is being deleted", cluster)
-	refuse(pool.deleting(), reasonDeleted, "leave it out", "%s is being deleted", pool)
+	found := refuse(cluster.deleting(), nil, reasonDeleted, "leave it out", "%s is being deleted", cluster)
+	found = refuse(pool.deleting(), found, reasonDeleted, "leave it out", "%s is being deleted", pool)
 	return append(found, refusalsToWrite(cluster, pool)...)
 }
 
 // refusalsToWrite tells why nothing may be written to a pool: it would change machines that run, be undone, or not be carried out.
 func refusalsToWrite(cluster, pool object) []cloud.Refusal {
-	var found []cloud.Refusal
-	refuse := func(when bool, reason, remedy, obstacle string, args ...any) {
-		if when {
-			found = append(found, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
-		}
-	}
-	strategy := pool.GetKind() == kindDeployment && pool.strategy() != onDelete
-	refuse(strategy, reasonRolling, fmt.Sprintf("set its %s to OnDelete", pool.strategyPath()), "%s has the strategy %s, by which Cluster API would replace all its machines", pool, pool.strategy())
-	refuse(hasLabel(pool, labelTopology), reasonTopology, "leave it out, or take it out of the Cluster's topology",
+	const unpause, idle = "take the pause away once whoever set it is done", "%s is paused, so that Cluster API carries nothing out"
+	rolls := pool.GetKind() == kindDeployment && pool.strategy() != onDelete
+	found := refuse(rolls, nil, reasonRolling, fmt.Sprintf("set its %s to OnDelete", pool.strategyPath()),
+		"%s has the strategy %s, by which Cluster API would replace all its machines", pool, pool.strategy())
+	found = refuse(hasLabel(pool, labelTopology), found, reasonTopology, "leave it out, or take it out of the Cluster's topology",
 		"%s is made from the topology of %s, which undoes what is written to it", pool, cluster)
-	refuse(cluster.paused(), reasonPaused, "take the pause away once whoever set it is done", "%s is paused, so that Cluster API carries nothing out", cluster)
-	paused := pool.paused() && pool.GetAnnotations()[annotationPlace] == ""
-	refuse(paused, reasonPaused, "take the pause away once whoever set it is done", "%s is paused, so that Cluster API carries nothing out", pool)
-	return found
+	found = refuse(cluster.paused(), found, reasonPaused, unpause, idle, cluster)
+	byOthers := pool.paused() && pool.GetAnnotations()[annotationPlace] == ""
+	return refuse(byOthers, found, reasonPaused, unpause, idle, pool)
 }
