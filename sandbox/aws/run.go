@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -14,6 +15,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
+
+// PoolTag names the pool of an instance that is of no group.
+const PoolTag = "pool"
 
 // runs make instances, for requests and for groups.
 type runs struct {
@@ -356,7 +360,7 @@ func (s runs) spec(st *state, i *instance) fleet.Spec {
 	if err != nil { // checked when it was written
 		data = nil
 	}
-	spec := fleet.Spec{ID: i.ID, Pool: i.Tags["aws:autoscaling:groupName"], ComputerName: strings.SplitN(dnsName(i), ".", 2)[0],
+	spec := fleet.Spec{ID: i.ID, Pool: cmp.Or(i.Tags["aws:autoscaling:groupName"], i.Tags[PoolTag]), ComputerName: strings.SplitN(dnsName(i), ".", 2)[0],
 		ProviderID: "aws:///" + i.Zone + "/" + i.ID, VMID: uuidOf(i.ID), CustomData: data, Image: i.Image, Zone: i.Zone}
 	if root := rootOf(st, i); root != nil {
 		spec.Disk = disk(root.ID)

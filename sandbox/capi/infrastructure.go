@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -159,7 +160,10 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
 	}
 	text, _, _ := unstructured.NestedString(data.Object, "data", "value")
-	m.Data = []byte(text)
+	var err error
+	if m.Data, err = base64.StdEncoding.DecodeString(text); err != nil {
+		return reconcile.Result{}, err
+	}
 	id, runs, err := r.maker.Ensure(ctx, m)
 	if err != nil {
 		return reconcile.Result{RequeueAfter: again}, r.say(ctx, o, false, err.Error())

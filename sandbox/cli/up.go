@@ -22,6 +22,7 @@ func (r *root) up() *cobra.Command {
 	var o world.Options
 	var zrs, noZRS bool
 	var light int
+	var capi clusterAPI
 	command := &cobra.Command{
 		Use: "up", Short: "Run a sandbox in the foreground, until Ctrl-C",
 		Long: `Starts a control plane, a simulated Azure or AWS and a pool of machines, writes into the directory what clients
@@ -39,12 +40,14 @@ Keys of --pool:
   kamino-sandbox up --dir /tmp/s --pool name=aks,nodes=2,aks --pool name=host,nodes=2,ephemeral   # what Kamino refuses
   kamino-sandbox up --dir /tmp/s --no-zrs --time-scale 300
   kamino-sandbox up --dir /tmp/s --cloud aws                                                      # kubeadm nodes in an Auto Scaling group
+  kamino-sandbox up --dir /tmp/s --capi                                                           # the same, in MachineDeployments
   kamino-sandbox up --dir /tmp/s --light-nodes 5000                                              # a scale test`,
 		Args: exactly(),
 	}
 	flags := command.Flags()
 	flags.Var(&o.Cloud, "cloud", "the cloud that is simulated: azure or aws (azure, or that of the last start)")
 	_ = command.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions([]string{string(pool.Azure), string(pool.AWS)}, cobra.ShellCompDirectiveNoFileComp))
+	capi.bind(flags)
 	flags.Var((*poolsFlag)(&o.Pools), "pool", "a pool, as KEY=VALUE,... (repeatable; see above; default: name=pool1 with three nodes)")
 	flags.IntVar(&light, "light-nodes", 0, "add a pool of so many nodes without files")
 	flags.BoolVar(&zrs, "zrs", true, "the region has zone-redundant storage")
@@ -67,6 +70,10 @@ Keys of --pool:
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if o.Cloud == pool.AWS && (command.Flags().Changed("zrs") || command.Flags().Changed("no-zrs")) {
 			return usageError{errors.New("--zrs and --no-zrs are about Azure's storage: leave them out with --cloud aws")}
+		}
+		var err error
+		if o.ClusterAPI, err = capi.chosen(&o.Cloud); err != nil {
+			return err
 		}
 		if o.TimeScale <= 0 {
 			return usageError{fmt.Errorf("--time-scale is %g: give a number above 0", o.TimeScale)}

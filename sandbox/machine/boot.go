@@ -109,7 +109,7 @@ func (s *session) cloudInit() error {
 	if err := disk.NewInstance(s.root, facts); err != nil {
 		return err
 	}
-	orders, err := disk.ReadOrders(string(s.spec.CustomData))
+	orders, err := disk.ReadOrders(disk.Rendered(string(s.spec.CustomData), facts.Hostname))
 	if err != nil {
 		return err
 	}
@@ -149,25 +149,29 @@ func (s *session) bootstrap(orders disk.Orders, facts disk.Facts) error {
 		return err
 	}
 	if orders.Profile == disk.Bootstrap {
-		if err := errors.Join(os.MkdirAll(filepath.Join(s.root, "run/kubeadm"), 0o700), s.kubeadm(orders.Commands, facts.Hostname)); err != nil {
+		if err := os.MkdirAll(filepath.Join(s.root, "run/kubeadm"), 0o700); err != nil {
+			return err
+		}
+		var err error
+		if facts.Taints, err = s.kubeadm(orders.Commands, facts.Hostname); err != nil {
 			return err
 		}
 	}
 	return disk.Join(s.root, orders.Profile, facts)
 }
 
-// kubeadm gives the machine a credential that the cluster has signed.
-func (s *session) kubeadm(commands, name string) error {
+// kubeadm gives the machine a credential that the cluster has signed, and tells the taints that its Node is to be registered with.
+func (s *session) kubeadm(commands, name string) (taints string, err error) {
 	if !s.machine.fleet.config.Kubeadm {
-		return nil
+		return "", nil
 	}
-	order, err := kubeadm.Find(commands)
+	order, err := kubeadm.Read(s.root, commands)
 	if err != nil {
-		return err
+		return "", err
 	}
 	// Its own pauses are of five seconds, whatever time it is here.
 	patience := max(s.machine.fleet.config.Clock.Real(kubeadm.Patience), 10*time.Second)
-	return kubeadm.Join(s.booting, s.root, name, order, patience)
+	return order.Taints, kubeadm.Join(s.booting, s.root, name, order, patience)
 }
 
 // extensions runs each VM extension of the recipe whose handler does not believe that it has run.
@@ -306,6 +310,9 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 	}
 	s.afflict(&node)
 	var err error
+	if node.Taints, err = disk.RegisterTaints(s.root); err != nil {
+		return nil, err
+	}
 	if node.Client, err = s.client(); err != nil {
 		return nil, err
 	}

@@ -332,13 +332,18 @@ func (a *AWS) Snapshots(ctx context.Context) ([]string, error) {
 
 // Versions implements Region. A version is the image of its name, "kamino/GROUP/VERSION".
 func (a *AWS) Versions(ctx context.Context, spec pool.Spec) ([]Version, error) {
+	return a.versions(ctx, spec.Group())
+}
+
+// versions of the images of a line.
+func (a *AWS) versions(ctx context.Context, line string) ([]Version, error) {
 	images, err := a.images(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var all []Version
 	for _, im := range images {
-		version, is := strings.CutPrefix(sdk.ToString(im.Name), "kamino/"+spec.Group()+"/")
+		version, is := strings.CutPrefix(sdk.ToString(im.Name), "kamino/"+line+"/")
 		if !is {
 			continue
 		}

@@ -104,6 +104,9 @@ func (s *Site) Environment(v Servers) []Variable {
 	if s.Cloud == pool.AWS {
 		own = s.awsEnvironment(v)
 	}
+	if s.ClusterAPI {
+		own = append(own, Variable{"KAMINO_MANAGEMENT_KUBECONFIG", s.Path(KubeconfigFile)})
+	}
 	return append([]Variable{
 		{"KUBECONFIG", s.Path(KubeconfigFile)},
 		{"KAMINO_SANDBOX_DIR", s.Dir},

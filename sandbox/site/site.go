@@ -23,6 +23,8 @@ import (
 type Facts struct {
 	// Cloud that is simulated.
 	Cloud pool.Cloud `json:"cloud"`
+	// ClusterAPI has Cluster API build the nodes.
+	ClusterAPI bool `json:"clusterAPI,omitempty"`
 	// AWS is the account that a sandbox on AWS has.
 	AWS Account `json:"aws,omitzero"`
 

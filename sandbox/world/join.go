@@ -30,7 +30,7 @@ import (
 // customData of a pool's recipe.
 func (w *World) customData(ctx context.Context, spec pool.Spec) (string, error) {
 	switch {
-	case spec.Light:
+	case spec.Light || w.site.ClusterAPI:
 		return "", nil
 	case disk.Profile(spec.Profile) == disk.EKS:
 		return w.eksCluster().UserData()

@@ -39,6 +39,9 @@ type Options struct {
 	Pools []pool.Spec
 	// Cloud that is simulated; empty means the one that the directory has, and Azure in a fresh one.
 	Cloud pool.Cloud
+	// ClusterAPI is the directory of Cluster API's binaries, which `make clusterapi` makes, where that builds the nodes, on AWS; empty
+	// where the cloud's own pools do.
+	ClusterAPI string
 	// TimeScale is how many simulated seconds pass in a real one; 0 means DefaultTimeScale.
 	TimeScale float64
 	// Calendar tells the simulated time; nil is the wall's. It must not be put back by a restart of the sandbox.
@@ -113,7 +116,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	ctx, started := w.untilTrouble(ctx)
 	defer started()
 	for _, step := range []func(context.Context) error{
-		w.openSite, w.startAuthenticator, w.startControlPlane, w.startMachines, w.startCloud, w.writeFiles, w.makePools, w.startControl, w.awaitNodes,
+		w.openSite, w.startAuthenticator, w.startControlPlane, w.startMachines, w.startCloud, w.startClusterAPI, w.writeFiles, w.makePools, w.startControl, w.awaitNodes,
 	} {
 		if err := step(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
@@ -191,8 +194,13 @@ func (w *World) Azure() *region.Azure {
 
 // AWS is the simulated cloud, where it is AWS.
 func (w *World) AWS() *region.AWS {
-	a, _ := w.cloud.(*region.AWS)
-	return a
+	switch cloud := w.cloud.(type) {
+	case *region.AWS:
+		return cloud
+	case *region.ClusterAPI:
+		return cloud.AWS
+	}
+	return nil
 }
 
 // Fleet is the machines.
@@ -224,6 +232,15 @@ func (w *World) openSite(context.Context) error {
 	}
 	w.site = s
 	w.onStop(s.Close)
+	if s.Fresh {
+		s.ClusterAPI = w.options.ClusterAPI != ""
+	}
+	if s.ClusterAPI != (w.options.ClusterAPI != "") {
+		return fmt.Errorf("the sandbox in %s was made %s Cluster API: start it so, or use another --dir", s.Dir, map[bool]string{true: "with", false: "without"}[s.ClusterAPI])
+	}
+	if s.ClusterAPI && s.Cloud != pool.AWS {
+		return fmt.Errorf("Cluster API builds nodes on simulated AWS alone: leave --capi out, or use --cloud %s", pool.AWS)
+	}
 	if s.Fresh {
 		w.say("new sandbox in %s", s.Dir)
 	} else {

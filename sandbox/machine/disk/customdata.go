@@ -63,10 +63,21 @@ type OrderedFile struct {
 // NodeConfig is in the user data that nodeadm reads. cloud-init knows no such part, and leaves it alone.
 const NodeConfig = "apiVersion: node.eks.aws/v1alpha1"
 
+// jinja is how a customData begins that cloud-init is to fill in.
+const jinja = "## template: jinja\n"
+
+// Rendered is a customData with the machine's name filled in, if it is a template. No other of cloud-init's variables is known.
+func Rendered(customData, hostname string) string {
+	if !strings.HasPrefix(customData, jinja) {
+		return customData
+	}
+	return strings.NewReplacer("{{ ds.meta_data.local_hostname }}", hostname, "{{ local_hostname }}", hostname).Replace(customData)
+}
+
 // ReadOrders reads a customData. An empty one, a cloud-config that orders nothing, and what is for nodeadm ask for nothing.
 // Commands, and scripts of any kind, bootstrap the node; with "kubeadm join" in them by that profile.
 func ReadOrders(customData string) (Orders, error) {
-	text := strings.TrimSpace(customData)
+	text := strings.TrimSpace(strings.TrimPrefix(customData, jinja))
 	if text == "" || strings.Contains(text, NodeConfig) {
 		return Orders{}, nil
 	}

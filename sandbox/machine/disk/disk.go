@@ -47,6 +47,8 @@ type Facts struct {
 	CustomData string
 	// Kernel release, such as "5.15.0-1071-azure", and the kubelet's version with its "v".
 	Kernel, Kubelet string
+	// Taints that the kubelet registers its Node with, as its flag has them; empty for none.
+	Taints string
 	// Now is the time that logs and leases carry.
 	Now time.Time
 }

@@ -79,7 +79,7 @@ var joinBootstrap = table{
 	{"var/lib/kubelet/pki/kubelet.crt", 0o644, "{{cert .Hostname}}"},
 	{"var/lib/kubelet/pki/kubelet.key", 0o600, "{{key .Hostname}}"},
 	{"var/lib/kubelet/config.yaml", 0o644, kubeletConfig},
-	{"var/lib/kubelet/kubeadm-flags.env", 0o644, `KUBELET_KUBEADM_ARGS="--pod-infra-container-image=` + pauseImage + `"` + "\n"},
+	{"var/lib/kubelet/kubeadm-flags.env", 0o644, `KUBELET_KUBEADM_ARGS="--pod-infra-container-image=` + pauseImage + `{{with .Taints}} --register-with-taints={{.}}{{end}}"` + "\n"},
 	{"var/lib/kubelet/instance-config.yaml", 0o644, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n"},
 	{"etc/systemd/system/kubelet.service", 0o644, "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nExecStart=/usr/local/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\nRestart=always\n"},
 }

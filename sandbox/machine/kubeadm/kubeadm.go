@@ -19,11 +19,13 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
+	"k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/scheme"
 	"k8s.io/kubernetes/cmd/kubeadm/app/discovery/token"
 	"k8s.io/kubernetes/pkg/kubelet/certificate/bootstrap"
 
@@ -38,6 +40,8 @@ type Order struct {
 	Token string
 	// CAHash pins the key of the cluster's authority: "sha256:" and 64 hexadecimal digits.
 	CAHash string
+	// Taints that the Node is registered with, as the kubelet's flag has them; empty for none.
+	Taints string
 }
 
 // Command is the order as a recipe has it.
@@ -54,6 +58,34 @@ func Find(commands string) (Order, error) {
 		return Order{}, errors.New("no `kubeadm join SERVER --token TOKEN --discovery-token-ca-cert-hash HASH` is in the recipe's commands")
 	}
 	return Order{Server: found[1], Token: found[2], CAHash: found[3]}, nil
+}
+
+var fileCommand = regexp.MustCompile(`kubeadm join --config (\S+)`)
+
+// Read returns the order in a recipe's commands on the machine whose disk is at root: where they name a configuration file, as Cluster
+// API's do, that file's.
+func Read(root, commands string) (Order, error) {
+	found := fileCommand.FindStringSubmatch(commands)
+	if found == nil {
+		return Find(commands)
+	}
+	text, err := os.ReadFile(filepath.Join(root, filepath.Clean("/"+found[1])))
+	if err != nil {
+		return Order{}, fmt.Errorf("the configuration that `kubeadm join` is told: %w", err)
+	}
+	var config kubeadmapi.JoinConfiguration
+	if err := runtime.DecodeInto(scheme.Codecs.UniversalDecoder(), text, &config); err != nil {
+		return Order{}, fmt.Errorf("the configuration that `kubeadm join` is told: %s: %w", found[1], err)
+	}
+	by := config.Discovery.BootstrapToken
+	if by == nil || len(by.CACertHashes) != 1 {
+		return Order{}, fmt.Errorf("the configuration that `kubeadm join` is told: %s: it has no bootstrap token with one pinned authority", found[1])
+	}
+	var taints []string
+	for _, t := range config.NodeRegistration.Taints {
+		taints = append(taints, t.ToString())
+	}
+	return Order{Server: by.APIServerEndpoint, Token: by.Token, CAHash: by.CACertHashes[0], Taints: strings.Join(taints, ",")}, nil
 }
 
 // Hash is what pins an authority, whose certificate is given as PEM. Source: kubeadm's reference, token-based discovery

@@ -21,7 +21,9 @@ import (
 type Node struct {
 	Name, ProviderID, IP string
 	Labels               map[string]string
-	Info                 corev1.NodeSystemInfo
+	// Taints that a new Node is registered with.
+	Taints []corev1.Taint
+	Info   corev1.NodeSystemInfo
 	// Root of the machine's disk tree; empty for a light machine.
 	Root string
 	// Client is what the node's own credential gives it; nil where all nodes share the service's.

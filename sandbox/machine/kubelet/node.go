@@ -27,7 +27,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: k.node.Name, Labels: k.labels(), Annotations: map[string]string{
 			"volumes.kubernetes.io/controller-managed-attach-detach": "true",
 		}},
-		Spec: corev1.NodeSpec{ProviderID: k.node.ProviderID},
+		Spec: corev1.NodeSpec{ProviderID: k.node.ProviderID, Taints: k.node.Taints},
 	}
 	k.fillStatus(&fresh.Status)
 	status, reason, message := k.says()

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kamino-dev/kamino/sandbox/pool"
+)
+
+// clusterAPI is whether Cluster API builds the nodes, and by what.
+type clusterAPI struct {
+	wanted   bool
+	binaries string
+}
+
+func (c *clusterAPI) bind(flags *pflag.FlagSet) {
+	if me, err := self(); err == nil {
+		// The newest: names sort by version well enough for one that is built beside this program.
+		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(me), "clusterapi-*[0-9]")); len(found) > 0 {
+			c.binaries = found[len(found)-1]
+		}
+	}
+	flags.BoolVar(&c.wanted, "capi", false, "have Cluster API's own controllers build the nodes, as MachineDeployments on AWS")
+	flags.StringVar(&c.binaries, "capi-binaries", c.binaries, "the `directory` of those controllers, which \"make clusterapi\" makes")
+}
+
+// chosen is the directory; empty if Cluster API is not wanted. Where it is and no cloud is named, that is AWS.
+func (c *clusterAPI) chosen(cloud *pool.Cloud) (string, error) {
+	switch {
+	case !c.wanted:
+		return "", nil
+	case c.binaries == "":
+		return "", usageError{errors.New("--capi needs Cluster API's controllers: build them with `make clusterapi`, or name their directory with --capi-binaries")}
+	case *cloud == "":
+		*cloud = pool.AWS
+	}
+	if *cloud != pool.AWS {
+		return "", usageError{errors.New("--capi is for AWS alone: leave --cloud out, or use --cloud aws")}
+	}
+	return c.binaries, nil
+}

@@ -1,0 +1,70 @@
+package region
+
+import (
+	"context"
+	"encoding/base64"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kamino-dev/kamino/sandbox/capi"
+)
+
+// Maker runs the instances that the infrastructure provider asks for.
+func (c *ClusterAPI) Maker() capi.Maker { return maker{c.AWS, c.cluster.Name} }
+
+type maker struct {
+	*AWS
+	cluster string
+}
+
+// Ensure implements capi.Maker: an instance, with the object's UID as the token by which there is only one.
+func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, runs bool, err error) {
+	ami, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
+	kind, _, _ := unstructured.NestedString(m.Spec, "instanceType")
+	tags, _, _ := unstructured.NestedStringMap(m.Spec, "additionalTags")
+	all := []ec2types.Tag{{Key: sdk.String("Name"), Value: sdk.String(m.Name)}, {Key: sdk.String("sigs.k8s.io/cluster-api-provider-aws/cluster/" + c.cluster), Value: sdk.String("owned")}}
+	for key, value := range tags {
+		all = append(all, ec2types.Tag{Key: sdk.String(key), Value: sdk.String(value)})
+	}
+	i, err := c.instance(ctx, m.UID)
+	if err != nil {
+		return "", false, err
+	}
+	if i == nil {
+		_, err := c.ec2.RunInstances(ctx, &ec2.RunInstancesInput{
+			ImageId: sdk.String(ami), InstanceType: ec2types.InstanceType(kind), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), ClientToken: sdk.String(m.UID),
+			UserData:          sdk.String(base64.StdEncoding.EncodeToString(m.Data)),
+			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: all}},
+		})
+		return "", false, inShort(err)
+	}
+	id = "aws:///" + sdk.ToString(i.Placement.AvailabilityZone) + "/" + sdk.ToString(i.InstanceId)
+	return id, i.State.Name == ec2types.InstanceStateNameRunning, nil
+}
+
+// Remove implements capi.Maker.
+func (c maker) Remove(ctx context.Context, m capi.Machine) (bool, error) {
+	i, err := c.instance(ctx, m.UID)
+	if err != nil || i == nil || i.State.Name == ec2types.InstanceStateNameTerminated {
+		return err == nil, err
+	}
+	_, err = c.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{sdk.ToString(i.InstanceId)}})
+	return false, inShort(err)
+}
+
+// instance that a token made; nil if there is none.
+func (c maker) instance(ctx context.Context, token string) (*ec2types.Instance, error) {
+	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("client-token"), Values: []string{token}}}})
+	if err != nil {
+		return nil, inShort(err)
+	}
+	for _, r := range out.Reservations {
+		for _, i := range r.Instances {
+			return &i, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,110 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/sandbox/capi"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/region"
+)
+
+// How nodes come in where Cluster API builds them: its controllers run against the sandbox's API server, which is management and
+// workload cluster at once.
+
+// capiCluster is the Cluster that the sandbox's nodes are of.
+var capiCluster = types.NamespacedName{Namespace: "clusters", Name: clusterName}
+
+// startClusterAPI starts the controllers on a Cluster whose control plane is the sandbox's, and has pools be MachineDeployments.
+func (w *World) startClusterAPI(ctx context.Context) error {
+	if !w.site.ClusterAPI {
+		return nil
+	}
+	began := time.Now()
+	if err := w.letNodesJoin(ctx); err != nil {
+		return fmt.Errorf("let nodes join with a token: %w", err)
+	}
+	dir := w.site.Path("clusterapi")
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(kubeconfig, w.servers.Kubeconfig, 0o600)); err != nil {
+		return err
+	}
+	// Its processes find what they are started beside by themselves; what is wrong with them shows here, and not in a pool.
+	config := rest.CopyConfig(w.plane.Admin())
+	config.QPS, config.Burst = 200, 400
+	controllers, err := capi.Start(ctx, capi.Options{Bin: w.options.ClusterAPI, Config: config, Kubeconfig: kubeconfig, Dir: dir, Kubeadm: true})
+	if err != nil {
+		return fmt.Errorf("Cluster API: %w", err)
+	}
+	w.onStop(controllers.Stop)
+	objects, err := client.New(config, client.Options{})
+	if err != nil {
+		return err
+	}
+	if err := w.makeCluster(ctx, objects); err != nil {
+		return fmt.Errorf("cluster %s of Cluster API's: %w", capiCluster, err)
+	}
+	over := region.NewClusterAPI(w.AWS(), objects, capiCluster, disk.DefaultKubelet)
+	w.cloud = over
+	w.serve("the infrastructure provider of Cluster API", func() error {
+		return capi.RunInfrastructure(w.ctx, config, map[string]capi.Maker{"AWSMachine": over.Maker()}, logr.Discard())
+	})
+	w.say("Cluster API: its core and kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
+	return nil
+}
+
+// makeCluster makes the objects that a cluster is by, unless they are there. What a control plane's provider would say of the sandbox's
+// own is said here.
+func (w *World) makeCluster(ctx context.Context, c client.Client) error {
+	labels := map[string]string{"cluster.x-k8s.io/cluster-name": capiCluster.Name}
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: capiCluster.Namespace, Name: name, Labels: labels}
+	}
+	endpoint := map[string]any{"host": "127.0.0.1", "port": int64(w.plane.Port())}
+	infrastructure, cluster := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	infrastructure.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta2")
+	infrastructure.SetKind("AWSCluster")
+	infrastructure.Object["spec"] = map[string]any{"region": w.site.AWS.Region, "controlPlaneEndpoint": endpoint}
+	cluster.SetAPIVersion("cluster.x-k8s.io/v1beta2")
+	cluster.SetKind("Cluster")
+	cluster.Object["spec"] = map[string]any{
+		"controlPlaneEndpoint": endpoint,
+		"infrastructureRef":    map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSCluster", "name": capiCluster.Name},
+	}
+	// The kubeadm provider wants the key beside the certificate, as where Cluster API has made the authority; it only looks at the latter.
+	key, err := os.ReadFile(w.site.Path("pki", "ca.key"))
+	if err != nil {
+		return err
+	}
+	const secret = "cluster.x-k8s.io/secret"
+	for _, o := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: capiCluster.Namespace}},
+		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-kubeconfig"), Data: map[string][]byte{"value": w.servers.Kubeconfig}},
+		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-ca"), Data: map[string][]byte{"tls.crt": w.servers.CA, "tls.key": key}},
+		infrastructure, cluster,
+	} {
+		if u, is := o.(*unstructured.Unstructured); is {
+			u.SetNamespace(capiCluster.Namespace)
+			u.SetName(capiCluster.Name)
+		}
+		if err := c.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil {
+			return err
+		}
+	}
+	now := metav1.Now().UTC().Format(time.RFC3339)
+	says := fmt.Appendf(nil, `{"status":{"initialization":{"controlPlaneInitialized":true},"conditions":[`+
+		`{"type":"ControlPlaneInitialized","status":"True","reason":"Initialized","message":"","lastTransitionTime":%q}]}}`, now)
+	return c.Status().Patch(ctx, cluster, client.RawPatch(types.MergePatchType, says))
+}
