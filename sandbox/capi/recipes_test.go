@@ -350,6 +350,15 @@ func (p *pool) ImageText(_ context.Context, _, native string) (string, error) {
 	return native, nil
 }
 
+// VersionOf implements capi.Images.
+func (p *pool) VersionOf(line cloud.Line, image string) (version string, latest bool) {
+	version, _ = strings.CutPrefix(image, line.Place+"/kamino/"+line.Name+"/")
+	if version == image {
+		return "", false
+	}
+	return version, false
+}
+
 // publish makes complete versions.
 func (p *pool) publish(versions ...string) {
 	p.mu.Lock()

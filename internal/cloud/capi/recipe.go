@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,6 +48,40 @@ func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 	return change, fail("save the recipe of", v.ref.String(), err)
 }
 
+// RestoreChange implements cloud.Restorer: the image that the pool's template named. Nothing else ever leaves a recipe.
+func (r *Recipes) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+	v, err := r.view(ctx, pool)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	was, err := readBackup(v.ref, saved.Backup)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	to := cloud.Target{Pool: pool, Image: was.Image}
+	if version, _ := r.images.VersionOf(r.line(v.at, v.ref), was.Image); version != "" { // going back to a version of the pool's own is a rollback's
+		to.Image = v.image
+	}
+	change, err := r.RecipeChange(ctx, to, false)
+	change.Backup, change.Restores = nil, &saved
+	return change, err
+}
+
+// readBackup reads what was saved of a pool, and refuses what is not of this one.
+func readBackup(of ref, data []byte) (backup, error) {
+	var was backup
+	message := ""
+	switch err := json.Unmarshal(data, &was); {
+	case err != nil || was.Kind == "" || was.Image == "":
+		message = "what was saved is no recipe of Cluster API's that names an image"
+	case was.Pool != of.pool():
+		message = "what was saved is of " + string(was.Pool)
+	default:
+		return was, nil
+	}
+	return was, &cloud.Error{Kind: cloud.Invalid, Op: "give back the recipe of", Resource: of.String(), Message: message}
+}
+
 // otherKubernetes refuses a version whose kubelet is another than the pool asks for. What either does not say is not compared.
 func (r *world) otherKubernetes(ctx context.Context, v view, version string) ([]cloud.Refusal, error) {
 	asked := v.pool.text("spec", "template", "spec", "version")
@@ -80,7 +115,7 @@ func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	if err != nil {
 		return err
 	}
-	template, err := r.ensureTemplate(ctx, v, change.Version, native)
+	template, err := r.templateFor(ctx, v, change, native)
 	if err != nil {
 		return err
 	}
@@ -137,7 +172,7 @@ func copyFor(v view, version, native string) (object, error) {
 	made.SetAPIVersion(v.template.GetAPIVersion())
 	made.SetKind(v.template.GetKind())
 	made.SetNamespace(v.namespace)
-	suffix := "-" + version + "-" + digest(said)
+	suffix := strings.TrimSuffix("-"+version, "-") + "-" + digest(said)
 	made.SetName(shorten(v.name, maxObjectName-len(suffix)) + suffix)
 	made.SetLabels(maps.Clone(v.template.GetLabels()))
 	annotations := maps.Clone(v.template.GetAnnotations())
@@ -145,16 +180,33 @@ func copyFor(v view, version, native string) (object, error) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[annotationPool], annotations[annotationVersion] = string(v.ref.pool()), version
+	annotations[annotationPool] = string(v.ref.pool())
+	if annotations[annotationVersion] = version; version == "" { // of an image that is none of the pool's versions
+		delete(annotations, annotationVersion)
+	}
 	made.SetAnnotations(annotations)
 	return made, nil
 }
 
-// ensureTemplate makes the copy unless it is there.
-func (r *world) ensureTemplate(ctx context.Context, v view, version, native string) (object, error) {
-	want, err := copyFor(v, version, native)
+// templateFor is what the pool is to name: the template that a recipe is given back, if it still says what is wanted, or else a copy, which
+// is made unless it is there.
+func (r *world) templateFor(ctx context.Context, v view, change cloud.RecipeChange, native string) (object, error) {
+	want, err := copyFor(v, change.Version, native)
 	if err != nil {
 		return object{}, err
+	}
+	if change.Restores != nil {
+		was, err := readBackup(v.ref, change.Restores.Backup)
+		if err != nil {
+			return object{}, err
+		}
+		former, err := r.kube.get(ctx, v.named.GroupKind, was.Template)
+		if err == nil && !former.deleting() && reflect.DeepEqual(former.Object["spec"], want.Object["spec"]) {
+			return former, nil
+		}
+		if err != nil && !cloud.Is(err, cloud.NotFound) {
+			return object{}, err
+		}
 	}
 	made, err := r.kube.create(ctx, opRecipe, want)
 	if !cloud.Is(err, cloud.Conflict) {
