@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -127,12 +128,22 @@ func (p *process) ready(ctx context.Context) error {
 		select {
 		case err := <-p.ended:
 			p.ended <- err
-			return fmt.Errorf("manager %s of Cluster API has ended (see %s): %w", p.name, p.log, err)
+			return fmt.Errorf("manager %s of Cluster API has ended (see %s): %w: %s", p.name, p.log, err, p.lastLine())
 		case <-ctx.Done():
 			return fmt.Errorf("manager %s of Cluster API is not ready (see %s): %w", p.name, p.log, ctx.Err())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// lastLine of what it has logged.
+func (p *process) lastLine() string {
+	content, err := os.ReadFile(p.log)
+	if err != nil {
+		return ""
+	}
+	lines := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
+	return string(lines[len(lines)-1])
 }
 
 // serves tells whether its webhooks take connections.

@@ -32,6 +32,8 @@ type Server string
 const (
 	APIServer Server = "api"
 	Cloud     Server = "cloud"
+	// Management is the cluster with the objects of Cluster API, where that builds the nodes.
+	Management Server = "management"
 )
 
 // Passage is what befalls a request at a gate. The zero Passage lets it through.
@@ -46,7 +48,7 @@ type Passage struct {
 	Answer func(*http.Response) error
 }
 
-// Gates puts one in front of the API server and one in front of the cloud, until the test ends. pass is asked about each
+// Gates puts one in front of the API server, one in front of the cloud, and one in front of the management cluster where there is one, until the test ends. pass is asked about each
 // request, may change it, and may take its time; it must stand being called from many goroutines. What it returns is an environment that
 // leads a program through them, on top of Env. The addresses that Azure gives out for long operations lead around them.
 func (s *Sandbox) Gates(t testing.TB, pass func(Server, *http.Request) Passage) []string {
@@ -56,22 +58,33 @@ func (s *Sandbox) Gates(t testing.TB, pass func(Server, *http.Request) Passage) 
 	for _, v := range s.Environment() {
 		environment[v.Name] = v.Value
 	}
-	api, err := s.apiGate(t, environment["KUBECONFIG"], filepath.Join(dir, "kubeconfig"), pass)
+	api, err := s.apiGate(t, APIServer, environment["KUBECONFIG"], filepath.Join(dir, "kubeconfig"), pass)
 	if err != nil {
 		t.Fatal(err)
+	}
+	var more []string
+	if kubeconfig := environment[managementVariable]; kubeconfig != "" {
+		management, err := s.apiGate(t, Management, kubeconfig, filepath.Join(dir, "management"), pass)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more = append(more, managementVariable+"="+management)
 	}
 	cloud, err := s.cloudGate(t, environment, dir, pass)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{"KUBECONFIG=" + api, cloud}
+	return append(more, "KUBECONFIG="+api, cloud)
 }
 
-// Write is what a request to the cloud asks to be changed, in the cloud's words, such as "PUT /subscriptions/..." or
+// managementVariable names the kubeconfig of the management cluster.
+const managementVariable = "KAMINO_MANAGEMENT_KUBECONFIG"
+
+// Write is what a request to the cloud, or to the management cluster, asks to be changed, in the cloud's words, such as "PUT /subscriptions/..." or
 // "RegisterImage"; empty if it only looks.
 func Write(r *http.Request) string {
 	if r.Header.Get("X-Amz-Date") == "" {
-		if r.Method == http.MethodGet {
+		if r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/selfsubject") {
 			return ""
 		}
 		return r.Method + " " + r.URL.Path
@@ -102,12 +115,12 @@ func Said(r *http.Request) string {
 }
 
 // apiGate returns the kubeconfig that leads through it. The gate shows the administrator's certificate.
-func (s *Sandbox) apiGate(t testing.TB, kubeconfig, to string, pass func(Server, *http.Request) Passage) (string, error) {
+func (s *Sandbox) apiGate(t testing.TB, server Server, kubeconfig, to string, pass func(Server, *http.Request) Passage) (string, error) {
 	transport, err := rest.TransportFor(s.Config())
 	if err != nil {
 		return "", err
 	}
-	address, err := s.gate(t, APIServer, s.Config().Host, transport, pass)
+	address, err := s.gate(t, server, s.Config().Host, transport, pass)
 	if err != nil {
 		return "", err
 	}

@@ -17,7 +17,7 @@ import (
 // enough commands for any capture: one that goes round in circles has more.
 const enough = 60
 
-// EachDiesWithItsWrite runs kamino, which works in the namespace, with these arguments again and again, each until its first write to the cloud, in turns before and
+// EachDiesWithItsWrite runs kamino, which works in the namespace, with these arguments again and again, each until its first write to the cloud or to the management cluster, in turns before and
 // after the write has its effect, so that each write is lost either way. Of a step that begins with writes that were lost already, the
 // next command is let come one write further. It returns what the last one has said, which had nothing left to write; every one that
 // is not killed must end well.
@@ -49,7 +49,7 @@ func (s *Sandbox) diesWithItsWrite(t testing.TB, namespace string, nth int, afte
 	var mu sync.Mutex
 	command, writes := exec.Command(s.Kamino, args...), 0
 	env := s.Gates(t, func(to Server, r *http.Request) Passage {
-		if to != Cloud {
+		if to == APIServer {
 			return Passage{}
 		}
 		mu.Lock()
