@@ -29,6 +29,8 @@ type Machine struct {
 	UID string
 	// Namespace, Name and Kind of the object.
 	Namespace, Name, Kind string
+	// Labels of the object, by which Cluster API names what it is of.
+	Labels map[string]string
 	// Spec is the object's.
 	Spec map[string]any
 	// Data that the machine is given at its first boot.
@@ -140,7 +142,7 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	m := Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: r.kind.Kind, Spec: spec}
+	m := Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: r.kind.Kind, Labels: o.GetLabels(), Spec: spec}
 	if o.GetDeletionTimestamp() != nil {
 		return r.remove(ctx, o, m)
 	}

@@ -183,10 +183,13 @@ func (a *AWS) await(ctx context.Context, done func() (bool, error)) error {
 }
 
 // Owns implements Region. A Node tells of its instance only, and the instance of its group.
-func (a *AWS) Owns(spec pool.Spec) func(*corev1.Node) bool {
+func (a *AWS) Owns(spec pool.Spec) func(*corev1.Node) bool { return a.owns(spec.Group()) }
+
+// owns tells which Nodes' instances are of a pool, as they name it.
+func (a *AWS) owns(pool string) func(*corev1.Node) bool {
 	own := map[string]bool{}
 	for _, s := range a.Specs() {
-		if s.Pool == spec.Group() {
+		if s.Pool == pool {
 			own[s.ProviderID] = true
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kamino-dev/kamino/sandbox/aws"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
@@ -56,7 +55,7 @@ func (c *ClusterAPI) MakePool(ctx context.Context, spec pool.Spec, _ string) err
 		return map[string]any{"apiGroup": gv.Group, "kind": kind, "name": spec.Name}
 	}
 	instance := map[string]any{
-		"ami": map[string]any{"id": ubuntu}, "instanceType": instanceType, "additionalTags": map[string]any{aws.PoolTag: spec.Name},
+		"ami": map[string]any{"id": ubuntu}, "instanceType": instanceType,
 		"cloudInit": map[string]any{"insecureSkipSecretsManager": true},
 	}
 	join := map[string]any{"nodeRegistration": map[string]any{"name": "{{ ds.meta_data.local_hostname }}"}}
@@ -155,15 +154,8 @@ func (c *ClusterAPI) instances(ctx context.Context, spec pool.Spec, of func(unst
 	return ids, err
 }
 
-// Owns implements Region, by the Machines that the pool has at this moment.
-func (c *ClusterAPI) Owns(spec pool.Spec) func(*corev1.Node) bool {
-	all, err := c.machines(context.Background(), spec)
-	return func(node *corev1.Node) bool {
-		return err == nil && slices.ContainsFunc(all, func(m unstructured.Unstructured) bool {
-			return providerID(m) == node.Spec.ProviderID && m.GetDeletionTimestamp() == nil
-		})
-	}
-}
+// Owns implements Region. A Node tells of its instance only, and that of the MachineDeployment that it is of.
+func (c *ClusterAPI) Owns(spec pool.Spec) func(*corev1.Node) bool { return c.owns(spec.Name) }
 
 // Resize implements Region, as an autoscaler of Cluster API's does it.
 func (c *ClusterAPI) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {

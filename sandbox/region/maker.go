@@ -9,6 +9,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kamino-dev/kamino/sandbox/aws"
 	"github.com/kamino-dev/kamino/sandbox/capi"
 )
 
@@ -24,10 +25,9 @@ type maker struct {
 func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, runs bool, err error) {
 	ami, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 	kind, _, _ := unstructured.NestedString(m.Spec, "instanceType")
-	tags, _, _ := unstructured.NestedStringMap(m.Spec, "additionalTags")
 	all := []ec2types.Tag{{Key: sdk.String("Name"), Value: sdk.String(m.Name)}, {Key: sdk.String("sigs.k8s.io/cluster-api-provider-aws/cluster/" + c.cluster), Value: sdk.String("owned")}}
-	for key, value := range tags {
-		all = append(all, ec2types.Tag{Key: sdk.String(key), Value: sdk.String(value)})
+	if of := m.Labels["cluster.x-k8s.io/deployment-name"]; of != "" { // one that is made by itself has none
+		all = append(all, ec2types.Tag{Key: sdk.String(aws.PoolTag), Value: sdk.String(of)})
 	}
 	i, err := c.instance(ctx, m.UID)
 	if err != nil {

@@ -184,7 +184,7 @@ const within = 3 * time.Minute
 // Run runs one of the programs with the sandbox's environment, and more of it as NAME=VALUE, to its end.
 func (s *Sandbox) Run(t testing.TB, env []string, name string, args ...string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), within)
 	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(s.Programs, name), args...)
 	var stdout, stderr bytes.Buffer

@@ -73,7 +73,9 @@ func (w *World) makeCluster(ctx context.Context, c client.Client) error {
 		return metav1.ObjectMeta{Namespace: capiCluster.Namespace, Name: name, Labels: labels}
 	}
 	endpoint := map[string]any{"host": "127.0.0.1", "port": int64(w.plane.Port())}
-	infrastructure, cluster := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	infrastructure, plane, cluster := &unstructured.Unstructured{}, &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	plane.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta2")
+	plane.SetKind("ExternalControlPlane")
 	infrastructure.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta2")
 	infrastructure.SetKind("AWSCluster")
 	infrastructure.Object["spec"] = map[string]any{"region": w.site.AWS.Region, "controlPlaneEndpoint": endpoint}
@@ -82,6 +84,7 @@ func (w *World) makeCluster(ctx context.Context, c client.Client) error {
 	cluster.Object["spec"] = map[string]any{
 		"controlPlaneEndpoint": endpoint,
 		"infrastructureRef":    map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSCluster", "name": capiCluster.Name},
+		"controlPlaneRef":      map[string]any{"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "ExternalControlPlane", "name": capiCluster.Name},
 	}
 	// The kubeadm provider wants the key beside the certificate, as where Cluster API has made the authority; it only looks at the latter.
 	key, err := os.ReadFile(w.site.Path("pki", "ca.key"))
@@ -93,7 +96,7 @@ func (w *World) makeCluster(ctx context.Context, c client.Client) error {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: capiCluster.Namespace}},
 		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-kubeconfig"), Data: map[string][]byte{"value": w.servers.Kubeconfig}},
 		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-ca"), Data: map[string][]byte{"tls.crt": w.servers.CA, "tls.key": key}},
-		infrastructure, cluster,
+		infrastructure, plane, cluster,
 	} {
 		if u, is := o.(*unstructured.Unstructured); is {
 			u.SetNamespace(capiCluster.Namespace)
@@ -103,8 +106,5 @@ func (w *World) makeCluster(ctx context.Context, c client.Client) error {
 			return err
 		}
 	}
-	now := metav1.Now().UTC().Format(time.RFC3339)
-	says := fmt.Appendf(nil, `{"status":{"initialization":{"controlPlaneInitialized":true},"conditions":[`+
-		`{"type":"ControlPlaneInitialized","status":"True","reason":"Initialized","message":"","lastTransitionTime":%q}]}}`, now)
-	return c.Status().Patch(ctx, cluster, client.RawPatch(types.MergePatchType, says))
+	return c.Status().Patch(ctx, plane, client.RawPatch(types.MergePatchType, []byte(`{"status":{"externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`)))
 }

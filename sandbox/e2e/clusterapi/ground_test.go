@@ -3,6 +3,7 @@
 package clusterapi
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -81,6 +82,13 @@ func newGround(t *testing.T, name string, more ...string) *ground {
 		return !slices.ContainsFunc(g.machines(), func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == "" })
 	})
 	g.before = g.look()
+	t.Cleanup(func() {
+		if t.Failed() {
+			out := sandbox.Run(t, nil, "kubectl", "get", "machinedeployments,machinesets,machines,awsmachines", "-n", namespace, "-o",
+				`jsonpath={range .items[*]}{.kind} {.metadata.name} of {.spec.replicas} {.status.phase} {.status.nodeRef.name} {.metadata.deletionTimestamp} {.metadata.annotations}{"\n"}{end}`)
+			t.Logf("%+v\n%s%s", g.prototype(), out.Stdout, out.Stderr)
+		}
+	})
 	return g
 }
 
@@ -192,7 +200,7 @@ func (g *ground) runs(code int, says []string, args ...string) {
 func (g *ground) prototype() *v1alpha1.Prototype {
 	g.Helper()
 	var list v1alpha1.PrototypeList
-	raw, err := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath("/apis/kamino.dev/v1alpha1/prototypes").DoRaw(g.Context())
+	raw, err := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath("/apis/kamino.dev/v1alpha1/prototypes").DoRaw(context.WithoutCancel(g.Context()))
 	if err == nil {
 		err = json.Unmarshal(raw, &list)
 	}
