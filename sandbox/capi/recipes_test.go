@@ -82,6 +82,7 @@ func run(m *testing.M, bin string) (code int, err error) {
 	if shared.client, err = client.New(config, client.Options{}); err != nil {
 		return 0, err
 	}
+	shared.fleet.nodes = shared.client
 	ended := make(chan error, 1)
 	go func() {
 		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": shared.fleet}, logr.Discard())
@@ -97,8 +98,9 @@ func run(m *testing.M, bin string) (code int, err error) {
 	return code, nil
 }
 
-// fleet makes machines in memory, one for each object, at once.
+// fleet makes machines in memory, one for each object, at once, and the Node of each.
 type fleet struct {
+	nodes    client.Client
 	mu       sync.Mutex
 	machines map[string]*built
 	made     int
@@ -110,7 +112,13 @@ type built struct {
 	at    time.Time
 }
 
-func (f *fleet) Ensure(_ context.Context, m sandbox.Machine) (string, bool, error) {
+func (f *fleet) Ensure(ctx context.Context, m sandbox.Machine) (string, bool, error) {
+	id := f.ensure(m)
+	err := f.nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Namespace + "-" + m.Name}, Spec: corev1.NodeSpec{ProviderID: id}})
+	return id, true, client.IgnoreAlreadyExists(err)
+}
+
+func (f *fleet) ensure(m sandbox.Machine) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	have := f.machines[m.UID]
@@ -120,14 +128,15 @@ func (f *fleet) Ensure(_ context.Context, m sandbox.Machine) (string, bool, erro
 		have = &built{id: cloud.InstanceID(fmt.Sprintf("aws:///eu-central-1a/i-%017x", f.made)), image: ami, at: time.Now().UTC().Truncate(time.Second)}
 		f.machines[m.UID] = have
 	}
-	return string(have.id), true, nil
+	return string(have.id)
 }
 
-func (f *fleet) Remove(_ context.Context, m sandbox.Machine) (bool, error) {
+func (f *fleet) Remove(ctx context.Context, m sandbox.Machine) (bool, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	delete(f.machines, m.UID)
-	return true, nil
+	f.mu.Unlock()
+	err := f.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Namespace + "-" + m.Name}})
+	return true, client.IgnoreNotFound(err)
 }
 
 func (f *fleet) find(id cloud.InstanceID) (built, bool) {
@@ -170,10 +179,15 @@ kind: AWSCluster
 metadata: {name: home, namespace: NAMESPACE}
 spec: {region: eu-central-1, controlPlaneEndpoint: {host: 127.0.0.1, port: 6443}}
 ---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: ExternalControlPlane
+metadata: {name: home, namespace: NAMESPACE}
+---
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: home, namespace: NAMESPACE}
 spec:
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: ExternalControlPlane, name: home}
   controlPlaneEndpoint: {host: 127.0.0.1, port: 6443}
   infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AWSCluster, name: home}
 ---
@@ -234,6 +248,15 @@ func newPool(t testing.TB, manifest string) *pool {
 		Namespace: p.namespace, Name: "home-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "home"},
 	}}
 	if err := p.client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	plane := &unstructured.Unstructured{}
+	plane.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta2")
+	plane.SetKind("ExternalControlPlane")
+	plane.SetNamespace(p.namespace)
+	plane.SetName("home")
+	up := client.RawPatch(types.MergePatchType, []byte(`{"status":{"externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`))
+	if err := p.client.Status().Patch(t.Context(), plane, up); err != nil {
 		t.Fatal(err)
 	}
 	p.create(manifest)
@@ -297,14 +320,15 @@ func (p *pool) get(kind, name string) *unstructured.Unstructured {
 	return o
 }
 
-// instances are those of the pool's machines that run and are not being removed, and that Cluster API has taken note of.
+// instances are those of the pool's machines that run, whose Nodes Cluster API knows and are not being removed, and that Cluster API has taken note of.
 func (p *pool) instances() []cloud.InstanceID {
 	p.t.Helper()
 	var ids []cloud.InstanceID
 	for _, m := range p.list("Machine") {
 		id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
 		there, _, _ := unstructured.NestedBool(m.Object, "status", "initialization", "infrastructureProvisioned")
-		if id != "" && there && m.GetDeletionTimestamp() == nil && metav1.GetControllerOf(&m) != nil {
+		node, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name")
+		if id != "" && there && node != "" && m.GetDeletionTimestamp() == nil && metav1.GetControllerOf(&m) != nil {
 			ids = append(ids, cloud.InstanceID(id))
 		}
 	}

@@ -149,10 +149,30 @@ func (r *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec)
 		return nil, err
 	case m.deleting():
 		found = append(found, cloud.Refuse(reasonElsewhere, m.String()+" is being deleted", "choose another node"))
+	case spec.Removes:
+		if found, err = r.refuseUnheld(ctx, found, v.cluster, m); err != nil {
+			return nil, err
+		}
 	}
 	if most := v.pool.maxSize(); spec.Grows && most > 0 && v.pool.replicas() >= most {
 		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s is to grow before its donor is taken, and has %d nodes of %d that its annotation %s allows", v.ref, v.pool.replicas(), most, annotationMaxSize),
 			"raise it, or capture when the pool is smaller"))
 	}
 	return found, nil
+}
+
+// refuseUnheld tells why a Machine's deletion would not wait for a hook. Source: isDeleteNodeAllowed of Cluster API's Machine controller,
+// without which hooks are passed by.
+func (r *world) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, m object) ([]cloud.Refusal, error) {
+	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonNotHeld, "wait until it has",
+		"%s has no status.nodeRef, so that Cluster API would delete it without waiting for its place to be taken", m)
+	if cluster.text("spec", "controlPlaneRef", "name") != "" {
+		return found, nil
+	}
+	planes, err := r.kube.list(ctx, core(kindMachine), r.ofCluster()+","+labelControlPlane)
+	if err != nil {
+		return nil, err
+	}
+	return refuse(len(planes) == 0, found, reasonNotHeld, "name its control plane in spec.controlPlaneRef",
+		"%s names no control plane and has no Machine of one, so that Cluster API would delete Machines without waiting for their places to be taken", cluster), nil
 }

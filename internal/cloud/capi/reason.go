@@ -17,6 +17,7 @@ const (
 	reasonImage          = "TemplateWithoutImage"
 	reasonKubernetes     = "KubernetesVersionDiffers"
 	reasonElsewhere      = "MachineMissing"
+	reasonNotHeld        = "DeletionNotHeld"
 )
 
 // Reasons are those that these recipes refuse for. docs/cluster-api.md has the same table.
@@ -25,6 +26,10 @@ func Reasons() []cloud.Reason {
 		{
 			Name: reasonPaused, Means: "the Cluster or the pool is paused: nothing that is written would be carried out",
 			Remedy: "take the pause away once whoever set it is done",
+		},
+		{
+			Name: reasonNotHeld, Means: "the donor does not return, and Cluster API would not wait for the hook that has its place taken first: it waits where a Machine has its Node, and its Cluster a control plane",
+			Remedy: "wait for the Machine's `status.nodeRef`; name the control plane in the Cluster's `spec.controlPlaneRef`",
 		},
 		{
 			Name: reasonInfrastructure, Means: "the pool's machines are of a kind whose image Kamino cannot set",
