@@ -66,6 +66,10 @@ demo-kubeadm: build ## The same with nodes of kubeadm's, which join by themselve
 demo-rollback: build ## Let a bad image through, untried: its nodes do not join, and the pool goes back by itself.
 	@$(BIN)/kamino-sandbox demo --rollback --cloud $(CLOUD) --kamino $(BIN)/kamino
 
+.PHONY: demo-clusterapi
+demo-clusterapi: build $(CLUSTERAPI) ## The same with nodes that Cluster API's own controllers build, as a MachineDeployment on AWS.
+	@$(BIN)/kamino-sandbox demo --capi --capi-binaries $(CLUSTERAPI) --kamino $(BIN)/kamino
+
 .PHONY: build
 build: $(BIN)/kamino $(BIN)/kamino-sandbox ## Build bin/kamino and bin/kamino-sandbox.
 

@@ -64,6 +64,7 @@ func RunInfrastructure(ctx context.Context, config *rest.Config, makers map[stri
 	if err != nil {
 		return err
 	}
+	ctrl.SetLogger(log) // its queues ask for one before the manager has theirs
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: log,
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 10}})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 func (r *root) demo() *cobra.Command {
 	o := scenario.Options{Kamino: besideMe("kamino"), Out: os.Stdout}
+	var capi clusterAPI
 	command := &cobra.Command{
 		Use: "demo", Short: "Tell the whole story by itself, in less than a minute, and clean up",
 		Long: `Starts a sandbox in a temporary directory, runs a workload, lets the pool grow, patches a node, runs
@@ -21,6 +22,9 @@ it should be. Exits with 0 only if all of it is true; leaves nothing running.`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			var err error
 			if o.Sandbox, err = self(); err != nil {
+				return err
+			}
+			if o.ClusterAPI, err = capi.chosen(&o.Cloud); err != nil {
 				return err
 			}
 			if o.Kamino == "" {
@@ -34,7 +38,8 @@ it should be. Exits with 0 only if all of it is true; leaves nothing running.`,
 	command.Flags().Var(&o.Cloud, "cloud", "the cloud that it is told of: azure or aws (azure); on AWS all nodes join by themselves")
 	command.Flags().BoolVar(&o.Kubeadm, "kubeadm", false, "tell of a pool whose nodes join by themselves, and whose donor does not return")
 	command.Flags().BoolVar(&o.Rollback, "rollback", false, "tell of a bad version that nobody has tried: its nodes do not join, and the pool goes back by itself")
-	command.MarkFlagsMutuallyExclusive("kubeadm", "rollback")
+	capi.bind(command.Flags())
+	command.MarkFlagsMutuallyExclusive("kubeadm", "rollback", "capi")
 	command.Flags().BoolVar(&o.Keep, "keep", false, "leave the sandbox's directory")
 	return command
 }

@@ -47,7 +47,7 @@ func (s *story) everythingIsChecked(ctx context.Context) error {
 	switch {
 	case s.Rollback:
 		checks = s.rollbackChecks()
-	case s.Kubeadm:
+	case s.leaving():
 		checks = s.leavingChecks()
 	case s.byRole():
 		checks = s.eksChecks()
@@ -165,7 +165,7 @@ func (s *story) imagesAreWarm(context.Context) error {
 
 func (s *story) identityIsItsOwn(context.Context) error {
 	others := map[string]identity{"the donor at its capture": s.asDonor, s.generic.Node: s.generic.identity}
-	if !s.Kubeadm {
+	if !s.leaving() {
 		donor, err := s.machineOf(s.donor)
 		if err != nil {
 			return err

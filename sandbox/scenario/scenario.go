@@ -41,6 +41,8 @@ type Options struct {
 	Cloud pool.Cloud
 	// Kubeadm tells the story of a pool whose nodes join by themselves, and whose donor does not return.
 	Kubeadm bool
+	// ClusterAPI tells the same of a pool that Cluster API builds, on AWS: the directory of its binaries; empty for another story.
+	ClusterAPI string
 	// Rollback tells the story of a bad version that nobody has tried: its nodes do not join, and the pool goes back by itself.
 	Rollback bool
 	// Keep leaves the directory.
@@ -104,7 +106,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	switch {
 	case o.Rollback:
 		chapters = s.rollbackChapters()
-	case o.Kubeadm:
+	case s.leaving():
 		chapters = s.leavingChapters()
 	}
 	for _, chapter := range chapters {
@@ -121,7 +123,10 @@ func Run(ctx context.Context, o Options) (err error) {
 }
 
 // byRole tells that the story is of nodes that join by their instance's role.
-func (s *story) byRole() bool { return s.Cloud == pool.AWS && !s.Kubeadm && !s.Rollback }
+func (s *story) byRole() bool { return s.Cloud == pool.AWS && !s.leaving() && !s.Rollback }
+
+// leaving tells that the donor does not return.
+func (s *story) leaving() bool { return s.Kubeadm || s.ClusterAPI != "" }
 
 type chapter struct {
 	title string
@@ -157,11 +162,11 @@ func (s *story) end() error {
 
 func (s *story) clusterComesUp(ctx context.Context) (err error) {
 	options := world.Options{
-		Dir: filepath.Join(s.dir, "sandbox"), TimeScale: TimeScale, Kamino: s.Kamino, Binary: s.Sandbox, Cloud: s.Cloud, Azure: region.AzureOptions{Latencies: quickVersions},
+		Dir: filepath.Join(s.dir, "sandbox"), TimeScale: TimeScale, Kamino: s.Kamino, Binary: s.Sandbox, Cloud: s.Cloud, ClusterAPI: s.ClusterAPI, Azure: region.AzureOptions{Latencies: quickVersions},
 		Progress: func(text string) { s.tell.line("%s", text) },
 	}
 	switch {
-	case s.Kubeadm:
+	case s.leaving():
 		options.Pools = []pool.Spec{kubeadmPool()}
 	case s.byRole():
 		options.Pools = []pool.Spec{eksPool()}

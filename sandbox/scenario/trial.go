@@ -22,7 +22,7 @@ const soak = "3s"
 // order is how the node is captured. On Azure the pool of nodes that join by themselves has another point to make, and is not
 // tried.
 func (s *story) order() []string {
-	if s.Kubeadm && s.Cloud == pool.Azure {
+	if s.leaving() && s.Cloud == pool.Azure {
 		return untried.Capture(s.donor)
 	}
 	return []string{"capture", s.donor, "--trial", string(v1alpha1.TrialApart), "--soak", soak}
@@ -58,7 +58,7 @@ func (s *story) trialNodeIsGone(ctx context.Context) error {
 	machines := map[string]bool{}
 	for _, m := range s.world.Fleet().Machines() {
 		machines[m.Node] = true
-		if !strings.EqualFold(path.Base(m.Pool), s.set()) {
+		if of := (pool.Spec{Name: s.pool}); !of.Is(path.Base(m.Pool)) {
 			return fmt.Errorf("machine %s is none of the pool's", m.ID)
 		}
 	}

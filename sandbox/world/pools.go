@@ -26,7 +26,11 @@ func (w *World) makePools(ctx context.Context) error {
 		if err := w.makePool(ctx, spec); err != nil {
 			return err
 		}
-		w.say("pool %s: %s, %d nodes to begin with, %s profile", spec.Name, spec.In(w.site.Cloud), spec.Nodes, spec.Profile)
+		called := spec.In(w.site.Cloud)
+		if w.site.ClusterAPI {
+			called = "MachineDeployment " + spec.Name
+		}
+		w.say("pool %s: %s, %d nodes to begin with, %s profile", spec.Name, called, spec.Nodes, spec.Profile)
 	}
 	return nil
 }

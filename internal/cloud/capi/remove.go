@@ -40,8 +40,8 @@ func (r *Recipes) ensureRemoved(ctx context.Context, id cloud.InstanceID) (cloud
 	switch begun := m.GetAnnotations()[annotationRemoving]; {
 	case begun == removalReleased:
 		return cloud.Deleting, nil
-	case begun == "" && m.deleting(): // by somebody else, who knows what is to become of its place
-		return cloud.Deleting, nil
+	case begun == "" && m.deleting(): // by somebody else, who knows what is to become of its place: only our hook must go
+		return cloud.Deleting, r.letGo(ctx, m)
 	case begun == "" || !m.is(annotationHook):
 		if m, err = r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalBegun, annotationHook: ""}); err != nil {
 			return cloud.Absent, err
@@ -61,8 +61,13 @@ func (r *Recipes) ensureRemoved(ctx context.Context, id cloud.InstanceID) (cloud
 		}
 		return cloud.Absent, err
 	}
-	_, err = r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalReleased, annotationHook: nil})
-	return cloud.Deleting, err
+	return cloud.Deleting, r.letGo(ctx, m)
+}
+
+// letGo has a Machine's deletion wait for us no more.
+func (r *world) letGo(ctx context.Context, m object) error {
+	_, err := r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalReleased, annotationHook: nil})
+	return err
 }
 
 // takePlaceOf takes the place of a Machine, whose deletion waits, from its MachineSet and its MachineDeployment. One that is gone has

@@ -77,7 +77,10 @@ func newGround(t *testing.T, name string, more ...string) *ground {
 	var err error
 	g.objects, err = dynamic.NewForConfig(sandbox.Config())
 	g.must(err)
-	g.nodes = sandbox.Pool(t, strings.Join(append([]string{"name=" + name, "nodes=2"}, more...), ","))
+	if !slices.ContainsFunc(more, func(option string) bool { return strings.HasPrefix(option, "nodes=") }) {
+		more = append(more, "nodes=2")
+	}
+	g.nodes = sandbox.Pool(t, strings.Join(append([]string{"name=" + name}, more...), ","))
 	g.waits("Cluster API knows the pool's nodes", func() bool {
 		return !slices.ContainsFunc(g.machines(), func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == "" })
 	})
