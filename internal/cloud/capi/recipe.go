@@ -70,7 +70,7 @@ func (r *Recipes) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cl
 // readBackup reads what was saved of a pool, and refuses what is not of this one.
 func readBackup(of ref, data []byte) (backup, error) {
 	var was backup
-	message := ""
+	var message string
 	switch err := json.Unmarshal(data, &was); {
 	case err != nil || was.Kind == "" || was.Image == "":
 		message = "what was saved is no recipe of Cluster API's that names an image"
