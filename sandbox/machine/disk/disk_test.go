@@ -72,7 +72,7 @@ func TestLivedInHasEverything(t *testing.T) {
 		"etc/NetworkManager/system-connections/*", "var/lib/NetworkManager/secret_key", "var/lib/NetworkManager/*.lease",
 		"var/lib/dhcp/*", "var/lib/dhclient/*", "var/lib/dhcpcd/*", "var/lib/cloud/data/*", "var/lib/cloud/instance",
 		"var/lib/cloud/instances/*/user-data.txt", "var/lib/cloud/instances/*/sem/*", "var/lib/cloud/sem/*", "var/lib/cloud/seed/*",
-		"etc/cloud/cloud-init.disabled", "etc/sudoers.d/90-cloud-init-users", "var/lib/waagent/ovf-env.xml",
+		"etc/cloud/cloud-init.disabled", "etc/secret-userdata.txt", "etc/sudoers.d/90-cloud-init-users", "var/lib/waagent/ovf-env.xml",
 		"var/lib/waagent/GoalState.*.xml", "var/lib/waagent/*.crt", "var/lib/waagent/*.prv", "var/lib/waagent/*/mrseq",
 		"var/lib/waagent/history/*", "var/lib/waagent/events/*", "var/lib/waagent/published_hostname", "var/lib/waagent/WALinuxAgent-2.*",
 		"etc/iscsi/initiatorname.iscsi", "etc/nvme/hostid", "etc/nvme/hostnqn", "etc/lvm/devices/system.devices",

@@ -49,6 +49,7 @@ var traces = table{
 // old is what only a node has that was in service for years: ways of doing things that have gone by.
 var old = table{
 	{"etc/cloud/cloud-init.disabled", 0o644, "disabled after the first boot\n"},
+	{"etc/secret-userdata.txt", 0o600, "#cloud-config\nwrite_files: [{path: /run/kubeadm/kubeadm-join-config.yaml, content: 'token: {{hex 3}}.{{hex 8}}'}]\n"},
 	{"var/lib/cloud/seed/nocloud-net/user-data", 0o600, "#cloud-config\npassword: {{secret 12}}\n"},
 	{"var/lib/dhclient/dhclient--eth0.lease", 0o644, `lease { fixed-address {{.IP}}; option host-name "{{.Hostname}}"; }` + "\n"},
 	{"var/lib/dhcpcd/eth0.lease", 0o644, "{{raw 32}}"},

@@ -51,7 +51,7 @@ var plantRows = []plantRow{
 	{
 		what: "cloud-init",
 		gone: []string{"var/lib/cloud/data/instance-id", "var/lib/cloud/data/status.json", "var/lib/cloud/instance", "var/lib/cloud/instances/i-before/user-data.txt",
-			"var/lib/cloud/sem/config_scripts_per_once.once", "etc/cloud/cloud-init.disabled"},
+			"var/lib/cloud/sem/config_scripts_per_once.once", "etc/cloud/cloud-init.disabled", "etc/secret-userdata.txt"},
 		stays: []string{"etc/cloud/cloud.cfg", "etc/cloud/cloud.cfg.d/90-datasource.cfg", "etc/cloud/templates/hosts.debian.tmpl"},
 	},
 	{

@@ -1,0 +1,80 @@
+package clusterapi
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+// documented are the rights that docs/cluster-api.md asks for.
+func documented(t *testing.T) (rules []rbacv1.PolicyRule) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/cluster-api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Rights\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.SplitSeq(section, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		var resources []string
+		for _, found := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			resources = append(resources, found[1])
+		}
+		verbs := strings.Split(strings.ReplaceAll(strings.TrimSpace(cells[3]), " ", ""), ",")
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{quoted.FindStringSubmatch(cells[1])[1]}, Resources: resources, Verbs: verbs})
+	}
+	return rules
+}
+
+// TestRights: an account with the documented rights in the Cluster's namespace, and no other, is enough for a capture with its trial; one
+// that lacks some is told which.
+func TestRights(t *testing.T) {
+	g := newGround(t, "rights")
+	const account = "kamino-of-the-workload-cluster"
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}, Rules: documented(t)}
+	if len(role.Rules) < 5 {
+		t.Fatalf("the page asks for %+v", role.Rules)
+	}
+	_, err := sandbox.Kube().RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{})
+	g.must(err)
+	_, err = sandbox.Kube().RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: account}},
+	}, metav1.CreateOptions{})
+	g.must(err)
+	config, err := clientcmd.LoadFromFile(filepath.Join(sandbox.Dir(), "kubeconfig"))
+	g.must(err)
+	for _, user := range config.AuthInfos {
+		user.Impersonate = account
+	}
+	management := filepath.Join(t.TempDir(), "management")
+	g.must(clientcmd.WriteToFile(*config, management))
+	g.env = []string{"KAMINO_MANAGEMENT_KUBECONFIG=" + management}
+
+	g.capture(0, []string{"builds its next nodes from version ", "Provisioned: Passed"}, "--trial", string(v1alpha1.TrialApart), "--soak", "1s")
+	g.whole(2)
+	g.donorGone()
+
+	role.Rules = role.Rules[:1]
+	_, err = sandbox.Kube().RbacV1().Roles(namespace).Update(t.Context(), role, metav1.UpdateOptions{})
+	g.must(err)
+	g.nodes = sandbox.MachinesOf(t, g.pool)
+	got := sandbox.Run(t, g.env, "kamino", "doctor")
+	if !strings.Contains(got.Stdout+got.Stderr, "machinedeployments") {
+		t.Errorf("the doctor does not say what lacks:\n%s%s", got.Stdout, got.Stderr)
+	}
+}
