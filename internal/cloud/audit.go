@@ -17,6 +17,8 @@ type Permission struct {
 	Allowed bool `json:"allowed"`
 	// For says what needs it, where captures do without; empty if they don't.
 	For string `json:"for,omitempty"`
+	// Remedy says how the credential gets it, where a role of the cloud's that holds the action is not the way.
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // ForRemoval is what a Permission is for that only removing an instance needs (Remover).

@@ -142,14 +142,14 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 		case p.For == cloud.ForRemoval, tries[p.For]:
 			missing++
 			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: cloud.PermissionMissing, Message: fmt.Sprintf("the credential may not do %s on %s, which %s needs", p.Action, p.Scope, p.For),
-				Remedy: "give it a role with this action there; a new role assignment takes some minutes to count"})
+				Remedy: cmp.Or(p.Remedy, "give it a role with this action there; a new role assignment takes some minutes to count")})
 		case p.For != "":
 			d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: fmt.Sprintf("the credential may not do %s on %s, which %s needs; captures do without", p.Action, p.Scope, p.For),
-				Remedy: "give it a role with this action there if that is going to be used"})
+				Remedy: cmp.Or(p.Remedy, "give it a role with this action there") + " if that is going to be used"})
 		default:
 			missing++
 			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: "PermissionMissing", Message: fmt.Sprintf("the credential may not do %s on %s", p.Action, p.Scope),
-				Remedy: "give it a role with this action there; a new role assignment takes some minutes to count"})
+				Remedy: cmp.Or(p.Remedy, "give it a role with this action there; a new role assignment takes some minutes to count")})
 		}
 	}
 	if missing == 0 {

@@ -46,7 +46,7 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	config.QPS, config.Burst = 200, 400
 	controllers, err := capi.Start(ctx, capi.Options{Bin: w.options.ClusterAPI, Config: config, Kubeconfig: kubeconfig, Dir: dir, Kubeadm: true})
 	if err != nil {
-		return fmt.Errorf("Cluster API: %w", err)
+		return fmt.Errorf("start the controllers of Cluster API: %w", err)
 	}
 	w.onStop(controllers.Stop)
 	objects, err := client.New(config, client.Options{})

@@ -239,7 +239,7 @@ func (w *World) openSite(context.Context) error {
 		return fmt.Errorf("the sandbox in %s was made %s Cluster API: start it so, or use another --dir", s.Dir, map[bool]string{true: "with", false: "without"}[s.ClusterAPI])
 	}
 	if s.ClusterAPI && s.Cloud != pool.AWS {
-		return fmt.Errorf("Cluster API builds nodes on simulated AWS alone: leave --capi out, or use --cloud %s", pool.AWS)
+		return fmt.Errorf("--capi has Cluster API build nodes on simulated AWS alone: leave it out, or use --cloud %s", pool.AWS)
 	}
 	if s.Fresh {
 		w.say("new sandbox in %s", s.Dir)

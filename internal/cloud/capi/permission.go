@@ -23,6 +23,9 @@ type right struct {
 
 const looks = "get list"
 
+// giveRights is how the account gets what it lacks.
+const giveRights = "give the account in the management cluster the Role of " + Docs + ", section Rights"
+
 // rights are all that these recipes need, whatever the infrastructure's kinds are.
 func rights(kinds ...string) []right {
 	need := func(resource, verbs, purpose string) right {
@@ -77,7 +80,7 @@ func (r *world) permissions(ctx context.Context, v view) ([]cloud.Permission, er
 				}
 			}
 			all = append(all, cloud.Permission{
-				Action: verb + " " + schema.GroupResource{Group: need.group, Resource: need.resource}.String(), Scope: where, Allowed: allowed, For: need.purpose,
+				Action: verb + " " + schema.GroupResource{Group: need.group, Resource: need.resource}.String(), Scope: where, Allowed: allowed, For: need.purpose, Remedy: giveRights,
 			})
 		}
 	}
@@ -122,7 +125,7 @@ func (r *world) refuseRights(ctx context.Context, v view, purposes ...string) ([
 		return nil, nil
 	}
 	return []cloud.Refusal{cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("in namespace %s of the management cluster, the account may not %s", r.cluster.Namespace, strings.Join(lack, ", ")),
-		"give it the Role of docs/cluster-api.md, section Rights")}, nil
+		giveRights)}, nil
 }
 
 // PreflightRecipe implements cloud.Recipes.

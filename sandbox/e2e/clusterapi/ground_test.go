@@ -36,6 +36,7 @@ import (
 const (
 	exitRefused = 3
 	exitFailed  = 4
+	exitDenied  = 5
 )
 
 var sandbox *sandboxtest.Sandbox

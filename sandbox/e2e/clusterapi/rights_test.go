@@ -69,12 +69,21 @@ func TestRights(t *testing.T) {
 	g.whole(2)
 	g.donorGone()
 
-	role.Rules = role.Rules[:1]
+	for i, rule := range role.Rules {
+		if rule.Resources[0] == "awsmachinetemplates" {
+			role.Rules[i].Verbs = []string{"get", "list"}
+		}
+	}
 	_, err = sandbox.Kube().RbacV1().Roles(namespace).Update(t.Context(), role, metav1.UpdateOptions{})
 	g.must(err)
 	g.nodes = sandbox.MachinesOf(t, g.pool)
-	got := sandbox.Run(t, g.env, "kamino", "doctor")
-	if !strings.Contains(got.Stdout+got.Stderr, "machinedeployments") {
-		t.Errorf("the doctor does not say what lacks:\n%s%s", got.Stdout, got.Stderr)
+	template := text(*g.deployment(), "spec", "template", "spec", "infrastructureRef", "name")
+	g.capture(exitDenied, []string{"PermissionMissing", "create awsmachinetemplates"}, "--version", g.prototype().Spec.Version+"02")
+	if now := text(*g.deployment(), "spec", "template", "spec", "infrastructureRef", "name"); now != template {
+		t.Errorf("the pool names template %s, and did %s", now, template)
+	}
+	doctor := sandbox.Run(t, g.env, "kamino", "doctor")
+	if said := doctor.Stdout + doctor.Stderr; !strings.Contains(said, "create awsmachinetemplates") || !strings.Contains(said, "docs/cluster-api.md, section Rights") {
+		t.Errorf("the doctor does not say what lacks, and what to do:\n%s", said)
 	}
 }
