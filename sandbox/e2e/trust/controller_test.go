@@ -18,7 +18,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// controllers are the processes of one Deployment, one after another. All they ask goes through gates.
+// controllers are the processes of one Deployment, one after another: where one has lost its Lease and ended, as it must when
+// the API server is away for too long, the next one is started as a kubelet would. All they ask goes through gates.
 type controllers struct {
 	*testing.T
 	env []string
@@ -27,6 +28,8 @@ type controllers struct {
 	command *exec.Cmd
 	exited  chan struct{}
 	log     bytes.Buffer
+	// before is how much of the log others have written.
+	before int
 	// away: the API server answers nobody. present is closed when that begins.
 	away    bool
 	present chan struct{}
@@ -73,15 +76,33 @@ func run(t *testing.T) *controllers {
 func (c *controllers) start() {
 	command := exec.Command(sandbox.Kamino, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:trust")
 	command.Env, command.Stdout, command.Stderr = c.env, &c.log, &c.log
+	c.before = c.log.Len()
 	if err := command.Start(); err != nil {
 		c.Errorf("start a controller: %v", err)
 		return
 	}
 	c.command, c.exited = command, make(chan struct{})
 	go func(exited chan struct{}) {
-		defer close(exited)
 		_ = command.Wait()
+		close(exited)
+		c.ended(command)
 	}(c.exited)
+}
+
+// ended has another controller start where this one was not killed. While the API server is away none could.
+func (c *controllers) ended(command *exec.Cmd) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.command != command {
+		return
+	}
+	c.command = nil
+	if !bytes.Contains(c.log.Bytes()[c.before:], []byte("leader election lost")) {
+		c.Errorf("a controller ended by itself: %s", command.ProcessState)
+	}
+	if !c.away {
+		c.start()
+	}
 }
 
 // kill ends it with SIGKILL and takes its Lease, as half a minute would. It needs mu.
@@ -113,6 +134,9 @@ func (c *controllers) cut(away bool) {
 		return
 	}
 	c.present = make(chan struct{})
+	if c.command == nil {
+		c.start()
+	}
 }
 
 // haunt has the controller killed around each change of a pool and its versions.
