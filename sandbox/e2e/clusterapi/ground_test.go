@@ -68,10 +68,16 @@ type ground struct {
 
 func newGround(t *testing.T, name string, more ...string) *ground {
 	t.Helper()
+	t.Parallel()
+	return ownGround(t, name, more...)
+}
+
+// ownGround is that of a test that has the sandbox to itself.
+func ownGround(t *testing.T, name string, more ...string) *ground {
+	t.Helper()
 	if sandbox == nil {
 		t.Skip("KAMINO_CLUSTERAPI_BIN is not set: `make test-clusterapi` sets it")
 	}
-	t.Parallel()
 	sandbox.Install(t)
 	g := &ground{T: t, pool: name, own: "kamino-" + name}
 	sandbox.Namespace(t, g.own)

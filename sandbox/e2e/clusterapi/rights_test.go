@@ -40,30 +40,36 @@ func documented(t *testing.T) (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// TestRights: an account with the documented rights in the Cluster's namespace, and no other, is enough for a capture with its trial; one
-// that lacks some is told which.
-func TestRights(t *testing.T) {
-	g := newGround(t, "rights")
-	const account = "kamino-of-the-workload-cluster"
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}, Rules: documented(t)}
+// account makes one that has the documented rights in the Cluster's namespace of the management cluster, and no other. It returns its
+// Role, and how the command is told to use it there.
+func (g *ground) account(name string) (role *rbacv1.Role, env string) {
+	g.Helper()
+	role = &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: documented(g.T)}
 	if len(role.Rules) < 5 {
-		t.Fatalf("the page asks for %+v", role.Rules)
+		g.Fatalf("the page asks for %+v", role.Rules)
 	}
-	_, err := sandbox.Kube().RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{})
+	_, err := sandbox.Kube().RbacV1().Roles(namespace).Create(g.Context(), role, metav1.CreateOptions{})
 	g.must(err)
-	_, err = sandbox.Kube().RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: account}},
+	_, err = sandbox.Kube().RbacV1().RoleBindings(namespace).Create(g.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	}, metav1.CreateOptions{})
 	g.must(err)
 	config, err := clientcmd.LoadFromFile(filepath.Join(sandbox.Dir(), "kubeconfig"))
 	g.must(err)
 	for _, user := range config.AuthInfos {
-		user.Impersonate = account
+		user.Impersonate = name
 	}
-	management := filepath.Join(t.TempDir(), "management")
+	management := filepath.Join(g.TempDir(), "management")
 	g.must(clientcmd.WriteToFile(*config, management))
-	g.env = []string{"KAMINO_MANAGEMENT_KUBECONFIG=" + management}
+	return role, "KAMINO_MANAGEMENT_KUBECONFIG=" + management
+}
+
+// TestRights: an account with the documented rights is enough for a capture with its trial; one that lacks some is told which.
+func TestRights(t *testing.T) {
+	g := newGround(t, "rights")
+	role, env := g.account("kamino-of-the-workload-cluster")
+	g.env = []string{env}
 
 	g.capture(0, []string{"builds its next nodes from version ", "Provisioned: Passed"}, "--trial", string(v1alpha1.TrialApart), "--soak", "1s")
 	g.whole(2)
@@ -74,7 +80,7 @@ func TestRights(t *testing.T) {
 			role.Rules[i].Verbs = []string{"get", "list"}
 		}
 	}
-	_, err = sandbox.Kube().RbacV1().Roles(namespace).Update(t.Context(), role, metav1.UpdateOptions{})
+	_, err := sandbox.Kube().RbacV1().Roles(namespace).Update(t.Context(), role, metav1.UpdateOptions{})
 	g.must(err)
 	g.nodes = sandbox.MachinesOf(t, g.pool)
 	template := text(*g.deployment(), "spec", "template", "spec", "infrastructureRef", "name")
