@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
@@ -24,8 +25,11 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m.Namespace, m.GeneralizeNamespace = o.Namespace, o.GeneralizeNamespace
-			if m.CloudConfigSecret != "" || m.IAM {
+			if m.CloudConfigSecret != "" || m.IAM || m.Management != "" {
 				about, err := registry.All().Choose(o.Clouds.Name, nil)
+				if err == nil && m.Management != "" {
+					m.ManagementRules, err = capi.Rules(about)
+				}
 				if err != nil {
 					return &ending{ExitUsage, err}
 				}
@@ -40,6 +44,9 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 	cmd.Flags().BoolVar(&m.Force, "force", false, "also give the right to delete any pod, for drains with force")
 	cmd.Flags().BoolVar(&m.RemoveDonors, "remove-donors", false, "also give the right to delete a Node, for donors that do not return")
 	cmd.Flags().BoolVar(&m.IAM, "iam", false, "print instead, in JSON, what the cloud's IAM must allow: an IAM policy, a role definition; needs --cloud")
+	cmd.Flags().StringVar(&m.Management, "management", "",
+		"print instead what Cluster API's management cluster needs: an account, and its Role in the `namespace` of the Cluster; needs --cloud")
+	cmd.MarkFlagsMutuallyExclusive("iam", "management")
 	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
 	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "image of the controller and of its generalize pods")
 	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
@@ -45,6 +46,10 @@ type Options struct {
 	// IAM writes Grant in place of all that: what the cloud must allow, with the removal of donors or without.
 	IAM   bool
 	Grant func(removal bool) ([]byte, error)
+	// Management writes, in place of all that, the account for Cluster API's management cluster, which is in this namespace with the Cluster,
+	// and a Role with ManagementRules there.
+	Management      string
+	ManagementRules []rbacv1.PolicyRule
 	// NoAdmissionPolicy leaves the ValidatingAdmissionPolicy out, which API servers before 1.30 don't know.
 	NoAdmissionPolicy bool
 }
@@ -94,6 +99,9 @@ func Write(w io.Writer, o Options) error {
 		}
 		return err
 	}
+	if o.Management != "" {
+		return management(w, o)
+	}
 	if o.Namespace == "" {
 		o.Namespace = v1alpha1.DefaultNamespace
 	}
@@ -101,8 +109,8 @@ func Write(w io.Writer, o Options) error {
 		o.GeneralizeNamespace = o.Namespace
 	}
 	for _, namespace := range []string{o.Namespace, o.GeneralizeNamespace} {
-		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
-			return fmt.Errorf("namespace %q: %s", namespace, strings.Join(problems, "; "))
+		if err := checkNamespace(namespace); err != nil {
+			return err
 		}
 	}
 	if o.Controller && o.Image == "" {
@@ -120,6 +128,25 @@ func Write(w io.Writer, o Options) error {
 		}
 	}
 	return nil
+}
+
+func checkNamespace(namespace string) error {
+	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+		return fmt.Errorf("namespace %q: %s", namespace, strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+// management writes what the management cluster of Cluster API needs.
+func management(w io.Writer, o Options) error {
+	if err := checkNamespace(o.Management); err != nil {
+		return err
+	}
+	rules, err := yaml.Marshal(map[string]any{"rules": o.ManagementRules})
+	if err != nil {
+		return err
+	}
+	return render(w, "management.yaml", o, "$(management)", o.Management, "$(rules)", strings.TrimSpace(string(rules)))
 }
 
 // filesOf are the files that the options ask for, in an order in which they can be applied.
@@ -151,12 +178,12 @@ const onlyWithSecret = "  #secret\n"
 
 // render fills a file's names in. It is no template on purpose: package text/template calls methods by name,
 // and a linker that sees that keeps every method of every package, which is a third of the binary.
-func render(w io.Writer, name string, o Options) error {
+func render(w io.Writer, name string, o Options, more ...string) error {
 	text, err := files.ReadFile("files/" + name)
 	if err != nil {
 		return err
 	}
-	names := strings.NewReplacer(
+	names := strings.NewReplacer(append(more,
 		"$(apart)", apart(o.Namespace),
 		"$(podsapart)", apart(o.GeneralizeNamespace),
 		"$(namespace)", o.Namespace,
@@ -166,7 +193,7 @@ func render(w io.Writer, name string, o Options) error {
 		"$(image)", o.Image,
 		"$(secret)", o.CloudConfigSecret,
 		"$(config)", o.ConfigFile,
-	)
+	)...)
 	var kept strings.Builder
 	for line := range strings.Lines(string(text)) {
 		bare, marked := strings.CutSuffix(line, onlyWithSecret)

@@ -208,8 +208,35 @@ func TestTheControllerGetsWhatTheChartGives(t *testing.T) {
 	}
 }
 
+// TestManagement: what another cluster needs is an account that is bound to these rules, in its namespace and nowhere else.
+func TestManagement(t *testing.T) {
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{"g"}, Resources: []string{"machines"}, Verbs: []string{"get"}}}
+	objects := documents(t, Options{Management: "clusters", ManagementRules: rules, Controller: true})
+	for _, o := range objects {
+		if o.GetNamespace() != "clusters" || o.GetName() != "kamino" {
+			t.Errorf("%s %s is in namespace %q", o.GetKind(), o.GetName(), o.GetNamespace())
+		}
+	}
+	binding := as[rbacv1.RoleBinding](t, objects, "RoleBinding", "kamino")
+	account := as[corev1.ServiceAccount](t, objects, "ServiceAccount", "kamino")
+	want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "clusters", Name: account.Name}}
+	if diff := cmp.Diff(want, binding.Subjects); diff != "" || binding.RoleRef.Kind != "Role" {
+		t.Errorf("the binding is of %+v (-want +got):\n%s", binding.RoleRef, diff)
+	}
+	if diff := cmp.Diff(rules, as[rbacv1.Role](t, objects, "Role", binding.RoleRef.Name).Rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	token := as[corev1.Secret](t, objects, "Secret", "kamino")
+	if token.Type != corev1.SecretTypeServiceAccountToken || token.Annotations[corev1.ServiceAccountNameKey] != account.Name || len(token.Data) != 0 {
+		t.Errorf("the Secret is %+v", token)
+	}
+	if len(objects) != 4 {
+		t.Errorf("%d objects", len(objects))
+	}
+}
+
 func TestBadOptionsAreRefused(t *testing.T) {
-	for _, o := range []Options{{Controller: true}, {Namespace: "No_Such"}, {GeneralizeNamespace: "No_Such"}} {
+	for _, o := range []Options{{Management: "No_Such"}, {Controller: true}, {Namespace: "No_Such"}, {GeneralizeNamespace: "No_Such"}} {
 		if err := Write(&bytes.Buffer{}, o); err == nil {
 			t.Errorf("%+v was rendered", o)
 		}

@@ -238,6 +238,26 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// TestManagement: the kubeconfig of Cluster API's management cluster reaches the command with all that lies beside it.
+func TestManagement(t *testing.T) {
+	for _, key := range []string{"kubeconfig", "value"} {
+		pod := podOf(t, render(t, Values{"clusterAPI": Values{"kubeconfig": Values{"secretName": "kamino-management", "key": key}}}))
+		c := pod.Containers[0]
+		if !slices.Contains(c.Args, "--management-kubeconfig=/etc/kamino-management/"+key) {
+			t.Errorf("args = %q", c.Args)
+		}
+		at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/kamino-management" && m.ReadOnly })
+		if at < 0 || !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+			return v.Name == c.VolumeMounts[at].Name && v.Secret != nil && v.Secret.SecretName == "kamino-management"
+		}) {
+			t.Errorf("mounts = %+v, volumes = %+v", c.VolumeMounts, pod.Volumes)
+		}
+	}
+	if args := podOf(t, render(t, Values{"clusterAPI": nil})).Containers[0].Args; strings.Contains(strings.Join(args, " "), "management") {
+		t.Errorf("args = %q", args)
+	}
+}
+
 func TestBadValuesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		values Values

@@ -81,6 +81,11 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret with the kubeconfig of Cluster API's management cluster; nothing where there is none, or values of before are reused. */}}
+{{- define "kamino.management" -}}
+{{- get (get (.Values.clusterAPI | default dict) "kubeconfig" | default dict) "secretName" -}}
+{{- end -}}
+
 {{/* Flags that every way to run has. */}}
 {{- define "kamino.args" -}}
 - --namespace={{ .Release.Namespace }}
@@ -89,6 +94,9 @@ imagePullSecrets:
 - --log-format={{ .Values.log.format }}
 {{- with include "kamino.cloudConfig" . }}
 - --cloud-config={{ . }}
+{{- end }}
+{{- if include "kamino.management" . }}
+- --management-kubeconfig=/etc/kamino-management/{{ .Values.clusterAPI.kubeconfig.key }}
 {{- end }}
 - --kured={{ .Values.kured.daemonSet }}
 {{- with .Values.generalize.allowedImages }}
@@ -150,6 +158,11 @@ imagePullSecrets:
   readOnly: true
 {{- end }}
 {{- end }}
+{{- if include "kamino.management" . }}
+- name: management
+  mountPath: /etc/kamino-management
+  readOnly: true
+{{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -181,6 +194,11 @@ imagePullSecrets:
         audience: {{ .workloadIdentity.audience }}
         expirationSeconds: 3600
 {{- end }}
+{{- end }}
+{{- with include "kamino.management" . }}
+- name: management
+  secret:
+    secretName: {{ . }}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}

@@ -18,6 +18,8 @@ const templateSuffix = "Template"
 
 // infrastructure is what one provider's kinds say, all of it without I/O.
 type infrastructure struct {
+	// cloud that its machines are of, by its description's name.
+	cloud string
 	// machine and cluster are the kinds of its machines and clusters.
 	machine, cluster string
 	// image reads how the spec of a machine names its image, as the cloud does; empty where it names none.

@@ -8,6 +8,7 @@ import (
 
 // aws are the kinds of Cluster API's provider for AWS. Source: CAPA v2.13, api/v1beta2.
 var aws = infrastructure{
+	cloud:   "aws",
 	machine: "AWSMachine",
 	cluster: "AWSCluster",
 	image:   func(m spec) string { return m.text("ami", "id") },

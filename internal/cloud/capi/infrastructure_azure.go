@@ -9,6 +9,7 @@ import (
 
 // azure are the kinds of Cluster API's provider for Azure. Source: CAPZ v1.20 and later, api/v1beta1.
 var azure = infrastructure{
+	cloud:    "azure",
 	machine:  "AzureMachine",
 	cluster:  "AzureCluster",
 	image:    azureImage,

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -24,7 +25,7 @@ type right struct {
 const looks = "get list"
 
 // giveRights is how the account gets what it lacks.
-const giveRights = "give the account in the management cluster the Role of " + Docs + ", section Rights"
+const giveRights = "give the account in the management cluster the Role that `kamino manifests --management` prints: see " + Docs + ", section Rights"
 
 // rights are all that these recipes need, whatever the infrastructure's kinds are.
 func rights(kinds ...string) []right {
@@ -44,6 +45,35 @@ func rights(kinds ...string) []right {
 			right{infrastructureGroup, resource + "s", strings.Fields("get create delete"), cloud.ForTrialApart})
 	}
 	return all
+}
+
+// Rules are what the account in the management cluster must be allowed in the Cluster's namespace, whose machines are a cloud's. Each of
+// them says a resource once. An error if nobody captures such machines yet.
+func Rules(d cloud.Description) ([]rbacv1.PolicyRule, error) {
+	if d.NewDisks == nil {
+		return nil, fmt.Errorf("where Cluster API builds the nodes, they cannot be captured yet on %s: see %s", d.Name, Docs)
+	}
+	var kinds []string
+	for kind, of := range infrastructures {
+		if of.cloud == d.Name {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	var rules []rbacv1.PolicyRule
+	for _, need := range rights(kinds...) {
+		at := slices.IndexFunc(rules, func(r rbacv1.PolicyRule) bool { return r.APIGroups[0] == need.group && r.Resources[0] == need.resource })
+		if at < 0 {
+			at = len(rules)
+			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{need.group}, Resources: []string{need.resource}})
+		}
+		for _, verb := range need.verbs {
+			if !slices.Contains(rules[at].Verbs, verb) {
+				rules[at].Verbs = append(rules[at].Verbs, verb)
+			}
+		}
+	}
+	return rules, nil
 }
 
 // bootstrapGroup is the group of kubeadm's bootstrap configurations.

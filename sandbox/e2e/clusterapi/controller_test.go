@@ -71,12 +71,11 @@ func (c *controller) kill() {
 func TestController(t *testing.T) {
 	g := ownGround(t, "controlled")
 	donor := g.nodes[0]
-	const account = "kamino-of-the-controller"
-	g.account(account)
+	role, _ := g.account()
 	first, once := (*controller)(nil), sync.Once{}
 	gates := sandbox.Gates(t, func(to sandboxtest.Server, r *http.Request) (passage sandboxtest.Passage) {
 		if to == sandboxtest.Management {
-			r.Header.Set("Impersonate-User", account)
+			r.Header.Set("Impersonate-User", "system:serviceaccount:"+namespace+":"+role.Name)
 		}
 		if to == sandboxtest.Management && r.Method == http.MethodPatch && strings.Contains(sandboxtest.Said(r), "infrastructureRef") {
 			once.Do(func() {

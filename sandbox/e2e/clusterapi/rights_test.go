@@ -2,14 +2,16 @@ package clusterapi
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
@@ -40,36 +42,54 @@ func documented(t *testing.T) (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// account makes one that has the documented rights in the Cluster's namespace of the management cluster, and no other. It returns its
-// Role, and how the command is told to use it there.
-func (g *ground) account(name string) (role *rbacv1.Role, env string) {
+// account makes one with the commands of docs/cluster-api.md, whose rights are those of the page's table. It returns its kubeconfig.
+func (g *ground) account() (role *rbacv1.Role, kubeconfig string) {
 	g.Helper()
-	role = &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: documented(g.T)}
-	if len(role.Rules) < 5 {
-		g.Fatalf("the page asks for %+v", role.Rules)
+	page, err := os.ReadFile("../../../docs/cluster-api.md")
+	g.must(err)
+	_, script, _ := strings.Cut(string(page), "### From the chart")
+	_, script, _ = strings.Cut(script, "```sh\n")
+	script, _, found := strings.Cut(script, "```")
+	if !found {
+		g.Fatal("the page has no commands")
 	}
-	_, err := sandbox.Kube().RbacV1().Roles(namespace).Create(g.Context(), role, metav1.CreateOptions{})
+	dir := g.TempDir()
+	admin, err := os.ReadFile(filepath.Join(sandbox.Dir(), "kubeconfig"))
 	g.must(err)
-	_, err = sandbox.Kube().RbacV1().RoleBindings(namespace).Create(g.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
-	}, metav1.CreateOptions{})
-	g.must(err)
-	config, err := clientcmd.LoadFromFile(filepath.Join(sandbox.Dir(), "kubeconfig"))
-	g.must(err)
-	for _, user := range config.AuthInfos {
-		user.Impersonate = name
+	g.must(os.WriteFile(filepath.Join(dir, "management.kubeconfig"), admin, 0o600))
+	// The token is made a moment after its Secret.
+	script = strings.Replace(script, "umask ", "kubectl --kubeconfig management.kubeconfig -n clusters wait secret/kamino --for=jsonpath={.data.token}\numask ", 1)
+	command := exec.CommandContext(g.Context(), "sh", "-ec", script)
+	command.Env, command.Dir = sandbox.Env(), dir
+	if out, err := command.CombinedOutput(); err != nil {
+		g.Fatalf("%s\n%v\n%s", script, err, out)
 	}
-	management := filepath.Join(g.TempDir(), "management")
-	g.must(clientcmd.WriteToFile(*config, management))
-	return role, "KAMINO_MANAGEMENT_KUBECONFIG=" + management
+	role, err = sandbox.Kube().RbacV1().Roles(namespace).Get(g.Context(), "kamino", metav1.GetOptions{})
+	g.must(err)
+	if diff := cmp.Diff(single(documented(g.T)), single(role.Rules)); diff != "" {
+		g.Fatalf("rights (-documented +printed):\n%s", diff)
+	}
+	return role, filepath.Join(dir, "kamino-management", "kubeconfig")
+}
+
+// single are all rights of rules, each once.
+func single(rules []rbacv1.PolicyRule) (all []string) {
+	for _, rule := range rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				all = append(all, verb+" "+resource+"."+rule.APIGroups[0])
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // TestRights: an account with the documented rights is enough for a capture with its trial; one that lacks some is told which.
 func TestRights(t *testing.T) {
 	g := newGround(t, "rights")
-	role, env := g.account("kamino-of-the-workload-cluster")
-	g.env = []string{env}
+	role, kubeconfig := g.account()
+	g.env = []string{"KAMINO_MANAGEMENT_KUBECONFIG=" + kubeconfig}
 
 	g.capture(0, []string{"builds its next nodes from version ", "Provisioned: Passed"}, "--trial", string(v1alpha1.TrialApart), "--soak", "1s")
 	g.whole(2)
@@ -80,6 +100,7 @@ func TestRights(t *testing.T) {
 			role.Rules[i].Verbs = []string{"get", "list"}
 		}
 	}
+	role.ResourceVersion = ""
 	_, err := sandbox.Kube().RbacV1().Roles(namespace).Update(t.Context(), role, metav1.UpdateOptions{})
 	g.must(err)
 	g.nodes = sandbox.MachinesOf(t, g.pool)
