@@ -47,6 +47,18 @@ func TestAzurePermissions(t *testing.T) {
 	}
 }
 
+// TestVMPermissions compares the actions where VMs stand by themselves, but for those that are on the other page.
+func TestVMPermissions(t *testing.T) {
+	var listed []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `(Microsoft\\.Compute/[^`]+)`").FindAllStringSubmatch(page(t, "cluster-api.md"), -1) {
+		listed = append(listed, match[1])
+	}
+	own := slices.DeleteFunc(azure.VMActions(), func(action string) bool { return slices.Contains(azure.RequiredActions(), action) })
+	if diff := cmp.Diff(own, listed); diff != "" {
+		t.Errorf("docs/cluster-api.md lists other actions than the provider needs (-provider +page):\n%s", diff)
+	}
+}
+
 // TestAWSPermissions compares table and policy with what the provider asks IAM about.
 func TestAWSPermissions(t *testing.T) {
 	text := page(t, "aws.md")

@@ -358,6 +358,7 @@ func (st *state) forgetInstance(id string) {
 	if i := st.Instances[fold(id)]; i != nil {
 		delete(st.Disks, fold(i.Disk))
 		delete(st.Instances, fold(id))
+		delete(st.Alone, fold(id))
 	}
 }
 

@@ -40,8 +40,11 @@ func entityNotFound() *problem {
 	return refuse(http.StatusNotFound, "NotFound", "The entity was not found in this Azure location.")
 }
 
-// computerName is the prefix and the number in base 36, six places.
+// computerName is the VM's own, or the scale set's prefix and the number in base 36, six places.
 func computerName(profile object, number int64) string {
+	if own := text(profile, "osProfile", "computerName"); own != "" {
+		return own
+	}
 	suffix := strconv.FormatInt(number, 36)
 	return text(profile, "osProfile", "computerNamePrefix") + strings.Repeat("0", max(0, 6-len(suffix))) + strings.ToUpper(suffix)
 }

@@ -29,7 +29,7 @@ func specOf(set *scaleSet, i *instance) fleet.Spec {
 		data = nil
 	}
 	spec := fleet.Spec{
-		ID: i.ID, Pool: set.id().name(), ComputerName: fold(computerName(profile, i.Number)), ProviderID: "azure://" + i.ID, VMID: i.VMID,
+		ID: i.ID, Pool: poolOf(set), ComputerName: fold(computerName(profile, i.Number)), ProviderID: "azure://" + i.ID, VMID: i.VMID,
 		Disk: diskOf(i.Disk), CustomData: data, Image: contentOf(i), Zone: i.Zone, Light: set.Light,
 	}
 	for _, e := range extensionsOf(profile) {
@@ -39,6 +39,18 @@ func specOf(set *scaleSet, i *instance) fleet.Spec {
 		})
 	}
 	return spec
+}
+
+// PoolTag is the tag of a VM that stands by itself with the name of the pool that it is of.
+const PoolTag = "sandbox-pool"
+
+// poolOf is the scale set's name, or what the tag says.
+func poolOf(set *scaleSet) string {
+	if !set.id().is("virtualMachines") {
+		return set.id().name()
+	}
+	tag, _ := tagsOf(set.Body)[PoolTag].(string)
+	return tag
 }
 
 // specs lists every machine that the fleet was told to launch, as it would be told today.

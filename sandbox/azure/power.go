@@ -28,7 +28,9 @@ func (s powers) routes() []*route {
 			&route{method: http.MethodPost, pattern: instancePath + "/" + action, noun: "instance", operation: action,
 				action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/" + action + "/action", handle: handle},
 			&route{method: http.MethodPost, pattern: scaleSetPath + "/" + action, noun: "instance", operation: action,
-				action: "Microsoft.Compute/virtualMachineScaleSets/" + action + "/action", handle: handle})
+				action: "Microsoft.Compute/virtualMachineScaleSets/" + action + "/action", handle: handle},
+			&route{method: http.MethodPost, pattern: vmPath + "/" + action, noun: "vm", operation: action,
+				action: "Microsoft.Compute/virtualMachines/" + action + "/action", handle: handle})
 	}
 	return append(out,
 		&route{method: http.MethodPost, pattern: scaleSetPath + "/manualupgrade", noun: "instance", operation: "update",
@@ -42,6 +44,13 @@ func (s powers) work() map[string]job { return map[string]job{"power": {s.run, f
 
 // targets are the instances that a call is about: the one in the path, those in the body, or all.
 func (s powers) targets(st *state, c *call) ([]*instance, *problem) {
+	if c.vars["vm"] != "" {
+		i := st.Instances[c.vmID().key()]
+		if i == nil {
+			return nil, notFound(c.vmID())
+		}
+		return []*instance{i}, nil
+	}
 	set := st.ScaleSets[c.scaleSetID().key()]
 	if set == nil {
 		return nil, notFound(c.scaleSetID())
@@ -78,7 +87,11 @@ func (s powers) power(c *call, action string) (*reply, error) {
 		if p != nil {
 			return p
 		}
-		op := operation{Kind: "power", Action: action, Target: c.scaleSetID().String(), Latency: s.latencyOf(action),
+		target := c.scaleSetID()
+		if c.vars["vm"] != "" {
+			target = c.vmID()
+		}
+		op := operation{Kind: "power", Action: action, Target: target.String(), Latency: s.latencyOf(action),
 			Flags: map[string]bool{"hard": strings.EqualFold(c.r.URL.Query().Get("skipShutdown"), "true")}}
 		for _, i := range targets {
 			if i.State == stateDeleting || !i.Launched {

@@ -137,10 +137,13 @@ func (s machines) upgrade(ctx context.Context, id string) error {
 	return s.reimage(ctx, id)
 }
 
-// setOf is the scale set of an instance; nil if either is gone.
+// setOf is the scale set of an instance, or what one that stands by itself is built from; nil if either is gone.
 func (st *state) setOf(i *instance) *scaleSet {
 	if i == nil {
 		return nil
+	}
+	if own := st.Alone[i.key()]; own != nil {
+		return own
 	}
 	return st.ScaleSets[i.id().parent().key()]
 }

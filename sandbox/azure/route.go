@@ -33,6 +33,7 @@ const (
 	diskPath         = computePath + "/disks/{disk}"
 	scaleSetPath     = computePath + "/virtualMachineScaleSets/{scaleset}"
 	instancePath     = scaleSetPath + "/virtualMachines/{instance}"
+	vmPath           = computePath + "/virtualMachines/{vm}"
 	extensionPath    = scaleSetPath + "/extensions/{extension}"
 )
 
@@ -96,10 +97,6 @@ func unknownType(path string) *problem {
 	for i, s := range segments {
 		if !strings.EqualFold(s, "providers") || i+2 >= len(segments) {
 			continue
-		}
-		id, ok := parseID(path)
-		if ok && strings.EqualFold(id.resourceType(), computeNamespace+"/virtualMachines") {
-			return notFound(id) // a plain machine: the type is known, the sandbox has none
 		}
 		if !strings.EqualFold(segments[i+1], computeNamespace) {
 			return refuse(http.StatusNotFound, "InvalidResourceNamespace", "The resource namespace '%s' is invalid.", segments[i+1])

@@ -60,10 +60,11 @@ func compose(w *world, sign *signer) *Server {
 	group := groups{w}
 	version, snapshot, disk := versions{w, rights, content}, snapshots{w, rights, content}, disks{w, content}
 	power := powers{world: w, machines: fleet}
+	alone := vms{world: w, models: sets, machines: fleet, views: looks}
 	all := []noun{
-		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rolling{w}, instance, power,
+		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rolling{w}, instance, alone, power,
 	}
-	for _, work := range []map[string]job{w.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), power.work()} {
+	for _, work := range []map[string]job{w.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), alone.work(), power.work()} {
 		maps.Copy(w.jobs, work)
 	}
 	requests := book.New()

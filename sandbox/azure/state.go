@@ -17,17 +17,19 @@ const (
 
 // state is everything that the simulator knows. Tables are keyed by the resource ID in lower case.
 type state struct {
-	Groups      map[string]*resource  `json:"groups"`
-	Galleries   map[string]*resource  `json:"galleries"`
-	Definitions map[string]*resource  `json:"definitions"`
-	Versions    map[string]*version   `json:"versions"`
-	Snapshots   map[string]*snapshot  `json:"snapshots"`
-	Disks       map[string]*disk      `json:"disks"`
-	ScaleSets   map[string]*scaleSet  `json:"scaleSets"`
-	Instances   map[string]*instance  `json:"instances"`
-	Locks       map[string]*lock      `json:"locks"`
-	Balancers   map[string]*balancer  `json:"balancers"`
-	Operations  map[string]*operation `json:"operations"`
+	Groups      map[string]*resource `json:"groups"`
+	Galleries   map[string]*resource `json:"galleries"`
+	Definitions map[string]*resource `json:"definitions"`
+	Versions    map[string]*version  `json:"versions"`
+	Snapshots   map[string]*snapshot `json:"snapshots"`
+	Disks       map[string]*disk     `json:"disks"`
+	ScaleSets   map[string]*scaleSet `json:"scaleSets"`
+	Instances   map[string]*instance `json:"instances"`
+	// Alone are what VMs that stand by themselves are built from, each a scale set of its own that nobody sees, by the VM's ID.
+	Alone      map[string]*scaleSet  `json:"alone,omitempty"`
+	Locks      map[string]*lock      `json:"locks"`
+	Balancers  map[string]*balancer  `json:"balancers"`
+	Operations map[string]*operation `json:"operations"`
 	// Limits that differ from those that were configured, by their name in the usages list.
 	Limits map[string]int64       `json:"limits,omitempty"`
 	Faults fault.List             `json:"faults"`
@@ -38,7 +40,7 @@ func newState() *state {
 	return &state{
 		Groups: map[string]*resource{}, Galleries: map[string]*resource{}, Definitions: map[string]*resource{},
 		Versions: map[string]*version{}, Snapshots: map[string]*snapshot{}, Disks: map[string]*disk{},
-		ScaleSets: map[string]*scaleSet{}, Instances: map[string]*instance{}, Locks: map[string]*lock{}, Balancers: map[string]*balancer{},
+		ScaleSets: map[string]*scaleSet{}, Instances: map[string]*instance{}, Alone: map[string]*scaleSet{}, Locks: map[string]*lock{}, Balancers: map[string]*balancer{},
 		Operations: map[string]*operation{}, Shots: map[string][]time.Time{},
 	}
 }

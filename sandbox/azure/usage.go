@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -112,10 +113,10 @@ func (st *state) used(name string) int64 {
 	return st.cores(func(size string) bool { return familyOf(size) == name })
 }
 
-// cores that pools of these sizes are meant to have.
+// cores that pools of these sizes are meant to have, and VMs that stand by themselves.
 func (st *state) cores(counts func(size string) bool) int64 {
 	var n int64
-	for _, set := range st.ScaleSets {
+	for _, set := range slices.Concat(slices.Collect(maps.Values(st.ScaleSets)), slices.Collect(maps.Values(st.Alone))) {
 		if size := text(set.Body, "sku", "name"); counts(size) {
 			n += set.capacity() * coresOf(size)
 		}

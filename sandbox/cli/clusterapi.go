@@ -22,7 +22,7 @@ func (c *clusterAPI) bind(flags *pflag.FlagSet) {
 			c.binaries = found[len(found)-1]
 		}
 	}
-	flags.BoolVar(&c.wanted, "capi", false, "have Cluster API's own controllers build the nodes, as MachineDeployments on AWS")
+	flags.BoolVar(&c.wanted, "capi", false, "have Cluster API's own controllers build the nodes, as MachineDeployments, on AWS unless --cloud says otherwise")
 	flags.StringVar(&c.binaries, "capi-binaries", c.binaries, "the `directory` of those controllers, which \"make clusterapi\" makes")
 }
 
@@ -35,9 +35,6 @@ func (c *clusterAPI) chosen(cloud *pool.Cloud) (string, error) {
 		return "", usageError{errors.New("--capi needs Cluster API's controllers: build them with `make clusterapi`, or name their directory with --capi-binaries")}
 	case *cloud == "":
 		*cloud = pool.AWS
-	}
-	if *cloud != pool.AWS {
-		return "", usageError{errors.New("--capi is for AWS alone: leave --cloud out, or use --cloud aws")}
 	}
 	return c.binaries, nil
 }

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -49,6 +51,49 @@ func TestDisksAlone(t *testing.T) {
 			Mold: cloud.Mold{Location: pool.Location, Traits: pool.Traits, Nodes: 3},
 		}
 	})
+}
+
+// TestDisksOfVMs: the same of VMs that stand by themselves, whose recipes only ever are elsewhere.
+func TestDisksOfVMs(t *testing.T) {
+	cloudtest.RunDisks(t, func(t *testing.T) cloudtest.DisksHarness {
+		w := newWorld(t, options{})
+		disks, err := provider.NewDisks(t.Context(), w.alone())
+		w.must(err)
+		ids := []cloud.InstanceID{w.vm("md-0-abcde"), w.vm("md-0-fghij")}
+		for _, id := range ids {
+			w.until("running", func() bool {
+				seen, err := disks.Instance(t.Context(), id)
+				w.must(err)
+				return seen.Power == cloud.PowerRunning
+			})
+		}
+		h := w.harness()
+		h.Instances, h.Missing, h.List = ids, vmID("md-0-zzzzz"), nil
+		place := "/subscriptions/" + subscription + "/resourceGroups/" + strings.ToLower(group)
+		return cloudtest.DisksHarness{
+			Harness: h, Disks: disks, Line: cloud.Line{Place: place, Name: "capi.md-0"},
+			Mold: cloud.Mold{Location: location, Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"}, Nodes: 3},
+		}
+	})
+}
+
+func vmID(name string) cloud.InstanceID {
+	return cloud.InstanceID("azure:///subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/virtualMachines/" + name)
+}
+
+// vm makes a VM by somebody else's hand.
+func (w *world) vm(name string) cloud.InstanceID {
+	w.t.Helper()
+	id := vmID(name)
+	w.change(http.MethodPut, strings.TrimPrefix(string(id), "azure://"), map[string]any{"location": location, "properties": map[string]any{
+		"hardwareProfile": map[string]any{"vmSize": "Standard_D2s_v5"},
+		"osProfile":       map[string]any{"computerName": name, "adminUsername": "capi", "customData": "I2Nsb3VkLWNvbmZpZwo="},
+		"storageProfile": map[string]any{
+			"imageReference": map[string]any{"publisher": "Canonical", "offer": "0001-com-ubuntu-server-jammy", "sku": "22_04-lts-gen2", "version": "22.04.202611010"},
+			"osDisk":         map[string]any{"osType": "Linux", "createOption": "FromImage", "managedDisk": map[string]any{"storageAccountType": "Premium_LRS"}},
+		},
+	}})
+	return id
 }
 
 // TestRecipesAlone: scale sets and their models need no disks of this process; another one publishes.

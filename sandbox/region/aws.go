@@ -129,7 +129,7 @@ func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) err
 	if err != nil {
 		return inShort(err)
 	}
-	return a.await(ctx, func() (bool, error) {
+	return await(ctx, func() (bool, error) {
 		g, _, err := a.group(ctx, spec)
 		return err == nil && !slices.ContainsFunc(g.Instances, func(i astypes.Instance) bool { return i.LifecycleState != astypes.LifecycleStateInService }) &&
 			len(g.Instances) == spec.Nodes, err
@@ -167,7 +167,7 @@ func (a *AWS) NodeName(ctx context.Context, instance string) (string, error) {
 const lookEvery = 100 * time.Millisecond
 
 // await returns when something is done.
-func (a *AWS) await(ctx context.Context, done func() (bool, error)) error {
+func await(ctx context.Context, done func() (bool, error)) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -270,7 +270,7 @@ func (a *AWS) Remove(ctx context.Context, m machine.Status) error {
 	if err != nil {
 		return inShort(err)
 	}
-	return a.await(ctx, func() (bool, error) {
+	return await(ctx, func() (bool, error) {
 		out, err := a.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{m.ID}})
 		if err != nil {
 			return false, inShort(err)

@@ -86,6 +86,17 @@ func (a *Azure) Owns(spec pool.Spec) func(*corev1.Node) bool {
 	return func(node *corev1.Node) bool { return strings.HasPrefix(strings.ToLower(node.Spec.ProviderID), prefix) }
 }
 
+// owns tells by the machines, for a VM that stands by itself tells of no pool.
+func (a *Azure) owns(pool string) func(*corev1.Node) bool {
+	own := map[string]bool{}
+	for _, s := range a.Specs() {
+		if s.Pool == pool {
+			own[strings.ToLower(s.ProviderID)] = true
+		}
+	}
+	return func(node *corev1.Node) bool { return own[strings.ToLower(node.Spec.ProviderID)] }
+}
+
 func newPrincipal(c Config) (principal, error) {
 	client, err := c.Servers.Client()
 	if err != nil {
@@ -232,6 +243,11 @@ func (a *Azure) ScaleSets(ctx context.Context) ([]*armcompute.VirtualMachineScal
 
 // Versions implements Region.
 func (a *Azure) Versions(ctx context.Context, spec pool.Spec) ([]Version, error) {
+	return a.versions(ctx, spec.ScaleSet())
+}
+
+// versions of the images of a line.
+func (a *Azure) versions(ctx context.Context, line string) ([]Version, error) {
 	who, err := a.principal()
 	if err != nil {
 		return nil, err
@@ -242,7 +258,7 @@ func (a *Azure) Versions(ctx context.Context, spec pool.Spec) ([]Version, error)
 	}
 	gallery := "SIG_" + strings.ReplaceAll(a.config.Facts.ResourceGroup, "-", "_")
 	var all []Version
-	for pager := client.NewListByGalleryImagePager(a.config.Facts.ResourceGroup, gallery, "kamino-"+spec.ScaleSet()+"-prototype", nil); pager.More(); {
+	for pager := client.NewListByGalleryImagePager(a.config.Facts.ResourceGroup, gallery, "kamino-"+line+"-prototype", nil); pager.More(); {
 		page, err := pager.NextPage(ctx)
 		if missing(err) {
 			return nil, nil

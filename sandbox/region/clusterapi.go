@@ -13,14 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kamino-dev/kamino/sandbox/capi"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// ClusterAPI is a simulated AWS whose pools are MachineDeployments of one Cluster, at whose orders its instances are run.
+// ClusterAPI is a simulated cloud whose pools are MachineDeployments of one Cluster, at whose orders its instances are run.
 type ClusterAPI struct {
-	*AWS
+	underlay
 	objects client.Client
 	cluster types.NamespacedName
 	version string
@@ -28,17 +29,52 @@ type ClusterAPI struct {
 
 var _ Region = (*ClusterAPI)(nil)
 
-// NewClusterAPI lays it over an account. The objects are read and written by the client, and the Cluster is there. Version is that of
-// Kubernetes, which the images have.
-func NewClusterAPI(a *AWS, objects client.Client, cluster types.NamespacedName, version string) *ClusterAPI {
-	return &ClusterAPI{AWS: a, objects: objects, cluster: cluster, version: version}
+// underlay is a cloud on which Cluster API builds nodes, and what its infrastructure provider calls things.
+type underlay interface {
+	Region
+	// owns tells which Nodes are of a pool that is no pool of the cloud's, and versions are those of a line.
+	owns(pool string) func(*corev1.Node) bool
+	versions(ctx context.Context, line string) ([]Version, error)
+
+	// capiGroup has the kinds; capiKind is what they begin with, and capiCluster what the cluster's says.
+	capiGroup() schema.GroupVersion
+	capiKind() string
+	capiCluster() map[string]any
+	// capiMachine is the spec of a pool's machines, capiImage the image that a spec names, and capiInstance the instance of a provider ID.
+	capiMachine() map[string]any
+	capiImage(spec map[string]any) string
+	capiInstance(providerID string) string
+	capiMaker(cluster string) capi.Maker
 }
 
-// Groups of the objects.
+// NewClusterAPI lays it over a cloud. The objects are read and written by the client. Version is that of Kubernetes, which the images have.
+func NewClusterAPI(over Region, objects client.Client, cluster types.NamespacedName, version string) (*ClusterAPI, error) {
+	u, able := over.(underlay)
+	if !able {
+		return nil, fmt.Errorf("there is no infrastructure provider of Cluster API's for %T", over)
+	}
+	return &ClusterAPI{underlay: u, objects: objects, cluster: cluster, version: version}, nil
+}
+
+// Under is the cloud below it.
+func (c *ClusterAPI) Under() Region { return c.underlay }
+
+// Infrastructure is the object of the Cluster's infrastructure, without its endpoint.
+func (c *ClusterAPI) Infrastructure() *unstructured.Unstructured {
+	o := c.object(c.capiGroup(), c.capiKind()+"Cluster", c.cluster.Name)
+	o.Object["spec"] = c.capiCluster()
+	return o
+}
+
+// Makers run the machines that the infrastructure provider is asked for, by the kinds of their objects.
+func (c *ClusterAPI) Makers() map[string]capi.Maker {
+	return map[string]capi.Maker{c.capiKind() + "Machine": c.capiMaker(c.cluster.Name)}
+}
+
+// Groups of the objects of Cluster API's own.
 var (
-	core           = schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
-	bootstrap      = schema.GroupVersion{Group: "bootstrap.cluster.x-k8s.io", Version: "v1beta2"}
-	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2"}
+	core      = schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
+	bootstrap = schema.GroupVersion{Group: "bootstrap.cluster.x-k8s.io", Version: "v1beta2"}
 )
 
 func (c *ClusterAPI) object(gv schema.GroupVersion, kind, name string) *unstructured.Unstructured {
@@ -49,24 +85,25 @@ func (c *ClusterAPI) object(gv schema.GroupVersion, kind, name string) *unstruct
 	return o
 }
 
+// template of a pool's machines.
+func (c *ClusterAPI) template(name string) *unstructured.Unstructured {
+	return c.object(c.capiGroup(), c.capiKind()+"MachineTemplate", name)
+}
+
 // MakePool implements Region: a MachineDeployment, and the templates of its machines. The user data are Cluster API's own.
 func (c *ClusterAPI) MakePool(ctx context.Context, spec pool.Spec, _ string) error {
 	ref := func(gv schema.GroupVersion, kind string) map[string]any {
 		return map[string]any{"apiGroup": gv.Group, "kind": kind, "name": spec.Name}
 	}
-	instance := map[string]any{
-		"ami": map[string]any{"id": ubuntu}, "instanceType": instanceType,
-		"cloudInit": map[string]any{"insecureSkipSecretsManager": true},
-	}
 	join := map[string]any{"nodeRegistration": map[string]any{"name": "{{ ds.meta_data.local_hostname }}"}}
-	infra, boot, md := c.object(infrastructure, "AWSMachineTemplate", spec.Name), c.object(bootstrap, "KubeadmConfigTemplate", spec.Name), c.object(core, "MachineDeployment", spec.Name)
-	infra.Object["spec"] = map[string]any{"template": map[string]any{"spec": instance}}
+	infra, boot, md := c.template(spec.Name), c.object(bootstrap, "KubeadmConfigTemplate", spec.Name), c.object(core, "MachineDeployment", spec.Name)
+	infra.Object["spec"] = map[string]any{"template": map[string]any{"spec": c.capiMachine()}}
 	boot.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"joinConfiguration": join}}}
 	md.Object["spec"] = map[string]any{
 		"clusterName": c.cluster.Name, "replicas": int64(spec.Nodes), "rollout": map[string]any{"strategy": map[string]any{"type": "OnDelete"}},
 		"template": map[string]any{"spec": map[string]any{
 			"clusterName": c.cluster.Name, "version": c.version, "bootstrap": map[string]any{"configRef": ref(bootstrap, "KubeadmConfigTemplate")},
-			"infrastructureRef": ref(infrastructure, "AWSMachineTemplate"),
+			"infrastructureRef": ref(c.capiGroup(), infra.GetKind()),
 		}},
 	}
 	if spec.Max > 0 {
@@ -79,7 +116,7 @@ func (c *ClusterAPI) MakePool(ctx context.Context, spec pool.Spec, _ string) err
 			return fmt.Errorf("make %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
-	return c.await(ctx, func() (bool, error) {
+	return await(ctx, func() (bool, error) {
 		p, found, err := c.Pool(ctx, spec)
 		ids, wrong := c.Instances(ctx, spec)
 		return found && int64(len(ids)) == p.Capacity, errors.Join(err, wrong)
@@ -105,11 +142,12 @@ func (c *ClusterAPI) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bo
 	p := control.Pool{Spec: spec, Group: spec.Name, ID: "cluster.x-k8s.io/" + c.cluster.Namespace + "/machinedeployments/" + spec.Name, Extensions: []string{}}
 	p.Capacity, _, _ = unstructured.NestedInt64(md.Object, "spec", "replicas")
 	name, _, _ := unstructured.NestedString(md.Object, "spec", "template", "spec", "infrastructureRef", "name")
-	template := c.object(infrastructure, "AWSMachineTemplate", name)
+	template := c.template(name)
 	if err := c.objects.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
 		return p, true, err
 	}
-	p.Image, _, _ = unstructured.NestedString(template.Object, "spec", "template", "spec", "ami", "id")
+	machine, _, _ := unstructured.NestedMap(template.Object, "spec", "template", "spec")
+	p.Image = c.capiImage(machine)
 	return p, true, nil
 }
 
@@ -148,7 +186,7 @@ func (c *ClusterAPI) instances(ctx context.Context, spec pool.Spec, of func(unst
 	var ids []string
 	for _, m := range all {
 		if id := providerID(m); id != "" && of(m) {
-			ids = append(ids, id[len(id)-len("i-00000000000000000"):])
+			ids = append(ids, c.capiInstance(id))
 		}
 	}
 	return ids, err
@@ -183,7 +221,7 @@ func (c *ClusterAPI) Remove(ctx context.Context, m machine.Status) error {
 	}
 	at := slices.IndexFunc(all, func(o unstructured.Unstructured) bool {
 		id := providerID(o)
-		return len(id) > len(m.ID) && id[len(id)-len(m.ID):] == m.ID
+		return id != "" && c.capiInstance(id) == m.ID
 	})
 	if at < 0 {
 		return fmt.Errorf("instance %s has no Machine in pool %s", m.ID, m.Pool)
@@ -200,7 +238,7 @@ func (c *ClusterAPI) Remove(ctx context.Context, m machine.Status) error {
 	if err := c.replicas(ctx, md, size-1); err != nil {
 		return err
 	}
-	return c.await(ctx, func() (bool, error) {
+	return await(ctx, func() (bool, error) {
 		err := c.objects.Get(ctx, client.ObjectKeyFromObject(&all[at]), &all[at])
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})

@@ -53,13 +53,16 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.makeCluster(ctx, objects); err != nil {
+	over, err := region.NewClusterAPI(w.cloud, objects, capiCluster, disk.DefaultKubelet)
+	if err != nil {
+		return err
+	}
+	if err := w.makeCluster(ctx, objects, over.Infrastructure()); err != nil {
 		return fmt.Errorf("cluster %s of Cluster API's: %w", capiCluster, err)
 	}
-	over := region.NewClusterAPI(w.AWS(), objects, capiCluster, disk.DefaultKubelet)
 	w.cloud = over
 	w.serve("the infrastructure provider of Cluster API", func() error {
-		return capi.RunInfrastructure(w.ctx, config, map[string]capi.Maker{"AWSMachine": over.Maker()}, logr.Discard())
+		return capi.RunInfrastructure(w.ctx, config, over.Makers(), logr.Discard())
 	})
 	w.say("Cluster API: its core and kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
 	return nil
@@ -67,23 +70,23 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 
 // makeCluster makes the objects that a cluster is by, unless they are there. What a control plane's provider would say of the sandbox's
 // own is said here.
-func (w *World) makeCluster(ctx context.Context, c client.Client) error {
+func (w *World) makeCluster(ctx context.Context, c client.Client, infrastructure *unstructured.Unstructured) error {
 	labels := map[string]string{"cluster.x-k8s.io/cluster-name": capiCluster.Name}
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: capiCluster.Namespace, Name: name, Labels: labels}
 	}
 	endpoint := map[string]any{"host": "127.0.0.1", "port": int64(w.plane.Port())}
-	infrastructure, plane, cluster := &unstructured.Unstructured{}, &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	plane, cluster := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	plane.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta2")
 	plane.SetKind("ExternalControlPlane")
-	infrastructure.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta2")
-	infrastructure.SetKind("AWSCluster")
-	infrastructure.Object["spec"] = map[string]any{"region": w.site.AWS.Region, "controlPlaneEndpoint": endpoint}
+	if err := unstructured.SetNestedMap(infrastructure.Object, endpoint, "spec", "controlPlaneEndpoint"); err != nil {
+		return err
+	}
 	cluster.SetAPIVersion("cluster.x-k8s.io/v1beta2")
 	cluster.SetKind("Cluster")
 	cluster.Object["spec"] = map[string]any{
 		"controlPlaneEndpoint": endpoint,
-		"infrastructureRef":    map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSCluster", "name": capiCluster.Name},
+		"infrastructureRef":    map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": infrastructure.GetKind(), "name": capiCluster.Name},
 		"controlPlaneRef":      map[string]any{"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "ExternalControlPlane", "name": capiCluster.Name},
 	}
 	// The kubeadm provider wants the key beside the certificate, as where Cluster API has made the authority; it only looks at the latter.

@@ -39,7 +39,7 @@ type Options struct {
 	Pools []pool.Spec
 	// Cloud that is simulated; empty means the one that the directory has, and Azure in a fresh one.
 	Cloud pool.Cloud
-	// ClusterAPI is the directory of Cluster API's binaries, which `make clusterapi` makes, where that builds the nodes, on AWS; empty
+	// ClusterAPI is the directory of Cluster API's binaries, which `make clusterapi` makes, where that builds the nodes; empty
 	// where the cloud's own pools do.
 	ClusterAPI string
 	// TimeScale is how many simulated seconds pass in a real one; 0 means DefaultTimeScale.
@@ -186,21 +186,24 @@ func (w *World) Kube() kubernetes.Interface { return w.kube }
 // Cloud is the simulated one.
 func (w *World) Cloud() region.Region { return w.cloud }
 
+// under is the cloud itself, whoever builds its nodes.
+func (w *World) under() region.Region {
+	if over, is := w.cloud.(*region.ClusterAPI); is {
+		return over.Under()
+	}
+	return w.cloud
+}
+
 // Azure is the simulated cloud, where it is Azure.
 func (w *World) Azure() *region.Azure {
-	a, _ := w.cloud.(*region.Azure)
+	a, _ := w.under().(*region.Azure)
 	return a
 }
 
 // AWS is the simulated cloud, where it is AWS.
 func (w *World) AWS() *region.AWS {
-	switch cloud := w.cloud.(type) {
-	case *region.AWS:
-		return cloud
-	case *region.ClusterAPI:
-		return cloud.AWS
-	}
-	return nil
+	a, _ := w.under().(*region.AWS)
+	return a
 }
 
 // Fleet is the machines.
@@ -237,9 +240,6 @@ func (w *World) openSite(context.Context) error {
 	}
 	if s.ClusterAPI != (w.options.ClusterAPI != "") {
 		return fmt.Errorf("the sandbox in %s was made %s Cluster API: start it so, or use another --dir", s.Dir, map[bool]string{true: "with", false: "without"}[s.ClusterAPI])
-	}
-	if s.ClusterAPI && s.Cloud != pool.AWS {
-		return fmt.Errorf("--capi has Cluster API build nodes on simulated AWS alone: leave it out, or use --cloud %s", pool.AWS)
 	}
 	if s.Fresh {
 		w.say("new sandbox in %s", s.Dir)

@@ -61,7 +61,7 @@ func (p *Disks) Permissions(ctx context.Context, line cloud.Line) ([]cloud.Permi
 	if err != nil {
 		return nil, err
 	}
-	return judged(s, granted, diskActions, ""), nil
+	return judged(s, granted, p.actions(), ""), nil
 }
 
 // grants lists what the credential may do in a resource group.

@@ -42,18 +42,26 @@ func Describe() cloud.Description {
 			Usage: "the one `credential` for Azure that is used: " + strings.Join(Credentials(), ", ") + " (default: KAMINO_AZURE_CREDENTIAL, or the first that is complete)",
 		}},
 		New: func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
-			config, err := LoadConfig(LoadOptions{AzureJSON: c.File, Credential: c.Options[credentialOption]})
+			config, err := configOf(c)
 			if err != nil {
 				return nil, "", err
-			}
-			if tell := c.OnRequest; tell != nil {
-				config.OnRequest = func(method string, status int, throttled bool) { tell(classOf(method), status, throttled) }
 			}
 			p, err := New(ctx, config)
 			if err != nil {
 				return nil, "", err
 			}
 			return p, config.Source, nil
+		},
+		NewDisks: func(ctx context.Context, c cloud.Config) (cloud.Disks, string, error) {
+			config, err := configOf(c)
+			if err != nil {
+				return nil, "", err
+			}
+			d, err := NewDisks(ctx, config)
+			if err != nil {
+				return nil, "", err
+			}
+			return d, config.Source, nil
 		},
 		Reasons:   refusalReasons,
 		Grant:     role,
@@ -69,4 +77,13 @@ func Describe() cloud.Description {
 			OldDisks:    "move the volumes to the CSI driver disk.csi.azure.com; until then, a drained donor has none left",
 		},
 	}
+}
+
+// configOf reads how a provider is told to be.
+func configOf(c cloud.Config) (Config, error) {
+	config, err := LoadConfig(LoadOptions{AzureJSON: c.File, Credential: c.Options[credentialOption]})
+	if tell := c.OnRequest; err == nil && tell != nil {
+		config.OnRequest = func(method string, status int, throttled bool) { tell(classOf(method), status, throttled) }
+	}
+	return config, err
 }

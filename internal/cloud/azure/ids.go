@@ -30,10 +30,22 @@ type scaleSet struct {
 	subscription, group, name string
 }
 
-// instance names a VM of a scale set with Uniform orchestration.
+// instance names a VM: one of a scale set with Uniform orchestration by its number, or, where the scale set has no name, one that stands by
+// itself by its own.
 type instance struct {
 	scaleSet
 	number string
+}
+
+// alone tells that the VM stands by itself.
+func (i instance) alone() bool { return i.name == "" }
+
+// pool is the scale set's; empty for a VM that stands by itself.
+func (i instance) pool() cloud.PoolID {
+	if i.alone() {
+		return ""
+	}
+	return i.scaleSet.pool()
 }
 
 func (s scaleSet) id() string {
@@ -61,7 +73,12 @@ func (s scaleSet) pool() cloud.PoolID { return cloud.PoolID(s.id()) }
 
 func (s scaleSet) String() string { return "scale set " + s.name }
 
-func (i instance) String() string { return "instance " + i.number + " of scale set " + i.name }
+func (i instance) String() string {
+	if i.alone() {
+		return "VM " + i.number
+	}
+	return "instance " + i.number + " of scale set " + i.name
+}
 
 // gallery is the name of the pool's gallery: the Python original's, so that its history is ours too.
 // Gallery names know no dashes.
@@ -109,6 +126,16 @@ func shorten(name string) string {
 // parseInstance reads Node.spec.providerID. What is not an instance of a Uniform scale set is Unsupported,
 // with the sentence that a person needs.
 func parseInstance(id cloud.InstanceID) (instance, error) {
+	found, err := parseVM(id)
+	if err == nil && found.alone() {
+		return instance{}, unsupported(string(id), fmt.Sprintf(
+			"VM %s stands by itself or belongs to a scale set with Flexible orchestration; only nodes of scale sets with Uniform orchestration can be captured", found.number))
+	}
+	return found, err
+}
+
+// parseVM reads the same of any VM: where the recipe is elsewhere, a VM may stand by itself.
+func parseVM(id cloud.InstanceID) (instance, error) {
 	text, isAzure := cutPrefixFold(string(id), providerPrefix)
 	if !isAzure {
 		return instance{}, unsupported(string(id), "this is not the provider ID of an Azure VM (azure:///subscriptions/...): name a node that runs on Azure")
@@ -121,8 +148,9 @@ func parseInstance(id cloud.InstanceID) (instance, error) {
 	case typeScaleSetVM:
 		return instance{scaleSet: scaleSetOf(rid.Parent), number: strings.ToLower(rid.Name)}, nil
 	case typeVM:
-		return instance{}, unsupported(string(id), fmt.Sprintf(
-			"VM %s stands by itself or belongs to a scale set with Flexible orchestration; only nodes of scale sets with Uniform orchestration can be captured", rid.Name))
+		at := scaleSetOf(rid)
+		at.name = ""
+		return instance{scaleSet: at, number: strings.ToLower(rid.Name)}, nil
 	default:
 		return instance{}, unsupported(string(id), "this is not a VM of a scale set: only nodes of scale sets with Uniform orchestration can be captured")
 	}

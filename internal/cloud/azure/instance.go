@@ -14,8 +14,8 @@ import (
 
 // SameInstance implements cloud.Disks. Azure's IDs are the same in any case.
 func (p *Disks) SameInstance(a, b cloud.InstanceID) bool {
-	x, errX := parseInstance(a)
-	y, errY := parseInstance(b)
+	x, errX := parseVM(a)
+	y, errY := parseVM(b)
 	if errX != nil || errY != nil {
 		return strings.EqualFold(string(a), string(b))
 	}
@@ -24,7 +24,7 @@ func (p *Disks) SameInstance(a, b cloud.InstanceID) bool {
 
 // Instance implements cloud.Disks: the model and the instance view in one request.
 func (p *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
-	ref, err := parseInstance(id)
+	ref, err := p.parse(id)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
@@ -60,12 +60,34 @@ func (p *account) vm(ctx context.Context, ref instance) (armcompute.VirtualMachi
 	if err != nil {
 		return armcompute.VirtualMachineScaleSetVM{}, err
 	}
+	if ref.alone() {
+		got, err := clients.machines.Get(ctx, ref.group, ref.number, &armcompute.VirtualMachinesClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
+		if err != nil {
+			return armcompute.VirtualMachineScaleSetVM{}, fail("look at", ref, err)
+		}
+		return likeInstance(got.VirtualMachine), nil
+	}
 	got, err := clients.instances.Get(ctx, ref.group, ref.name, ref.number,
 		&armcompute.VirtualMachineScaleSetVMsClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
 	if err != nil {
 		return armcompute.VirtualMachineScaleSetVM{}, fail("look at", ref, err)
 	}
 	return got.VirtualMachineScaleSetVM, nil
+}
+
+// likeInstance is what there is to know of a VM that stands by itself, as that of a scale set has it.
+func likeInstance(vm armcompute.VirtualMachine) armcompute.VirtualMachineScaleSetVM {
+	out := armcompute.VirtualMachineScaleSetVM{ID: vm.ID, Name: vm.Name, Location: vm.Location, Tags: vm.Tags, Zones: vm.Zones}
+	if from := vm.Properties; from != nil {
+		out.Properties = &armcompute.VirtualMachineScaleSetVMProperties{
+			VMID: from.VMID, ProvisioningState: from.ProvisioningState, TimeCreated: from.TimeCreated, HardwareProfile: from.HardwareProfile,
+			StorageProfile: from.StorageProfile, SecurityProfile: from.SecurityProfile,
+		}
+		if view := from.InstanceView; view != nil {
+			out.Properties.InstanceView = &armcompute.VirtualMachineScaleSetVMInstanceView{Statuses: view.Statuses}
+		}
+	}
+	return out
 }
 
 // builtFrom is the version of the pool's own definition that an image reference means; the exact version
@@ -149,9 +171,20 @@ func osDisk(vm armcompute.VirtualMachineScaleSetVM) string {
 // deallocates, which would reset the TPM and may not get the capacity back. The guest is not asked to shut
 // down: its disk was generalized and synced, and an orderly shutdown would write to it again.
 func (p *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
-	return p.ensurePower(ctx, id, "power off", cloud.PowerStopping, func(power cloud.Power) bool {
+	ref, err := p.parse(id)
+	if err != nil {
+		return cloud.PowerUnknown, err
+	}
+	return p.ensurePower(ctx, ref, "power off", cloud.PowerStopping, func(power cloud.Power) bool {
 		return power == cloud.PowerRunning || power == cloud.PowerUnknown
-	}, func(clients *clients, ref instance) error {
+	}, func(clients *clients) error {
+		if ref.alone() {
+			poller, err := clients.machines.BeginPowerOff(ctx, ref.group, ref.number, &armcompute.VirtualMachinesClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
+			if err == nil {
+				remember(p.account, string(id), poller)
+			}
+			return err
+		}
 		poller, err := clients.instances.BeginPowerOff(ctx, ref.group, ref.name, ref.number,
 			&armcompute.VirtualMachineScaleSetVMsClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
 		if err == nil {
@@ -163,13 +196,24 @@ func (p *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.P
 
 // EnsureStarted implements cloud.Disks.
 func (p *Disks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
-	return p.ensureStarted(ctx, id)
+	ref, err := p.parse(id)
+	if err != nil {
+		return cloud.PowerUnknown, err
+	}
+	return p.ensureStarted(ctx, id, ref)
 }
 
-func (p *account) ensureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
-	return p.ensurePower(ctx, id, "start", cloud.PowerStarting, func(power cloud.Power) bool {
+func (p *account) ensureStarted(ctx context.Context, id cloud.InstanceID, ref instance) (cloud.Power, error) {
+	return p.ensurePower(ctx, ref, "start", cloud.PowerStarting, func(power cloud.Power) bool {
 		return power == cloud.PowerStopped || power == cloud.PowerUnknown
-	}, func(clients *clients, ref instance) error {
+	}, func(clients *clients) error {
+		if ref.alone() {
+			poller, err := clients.machines.BeginStart(ctx, ref.group, ref.number, nil)
+			if err == nil {
+				remember(p, string(id), poller)
+			}
+			return err
+		}
 		poller, err := clients.instances.BeginStart(ctx, ref.group, ref.name, ref.number, nil)
 		if err == nil {
 			remember(p, string(id), poller)
@@ -180,12 +224,8 @@ func (p *account) ensureStarted(ctx context.Context, id cloud.InstanceID) (cloud
 
 // ensurePower looks, and starts the change if the instance needs it; another change that is under way is
 // left alone.
-func (p *account) ensurePower(ctx context.Context, id cloud.InstanceID, op string, after cloud.Power,
-	needed func(cloud.Power) bool, change func(*clients, instance) error) (cloud.Power, error) {
-	ref, err := parseInstance(id)
-	if err != nil {
-		return cloud.PowerUnknown, err
-	}
+func (p *account) ensurePower(ctx context.Context, ref instance, op string, after cloud.Power,
+	needed func(cloud.Power) bool, change func(*clients) error) (cloud.Power, error) {
 	vm, err := p.vm(ctx, ref)
 	if err != nil {
 		return cloud.PowerUnknown, err
@@ -198,7 +238,7 @@ func (p *account) ensurePower(ctx context.Context, id cloud.InstanceID, op strin
 	if err != nil {
 		return power, err
 	}
-	if err := change(clients, ref); err != nil {
+	if err := change(clients); err != nil {
 		return power, fail(op, ref, err)
 	}
 	return after, nil

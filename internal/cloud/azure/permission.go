@@ -49,6 +49,20 @@ var diskActions = slices.DeleteFunc(slices.Clone(requiredActions), func(action s
 	return action == recipeActions[0] || action == recipeActions[1] || action == recipeActions[3]
 })
 
+// vmActions are the same where instances stand by themselves.
+var vmActions = func() (actions []string) {
+	for _, action := range diskActions {
+		if own := strings.Replace(action, "/virtualMachineScaleSets/virtualMachines/", "/virtualMachines/", 1); own != "Microsoft.Compute/virtualMachines/instanceView/read" {
+			actions = append(actions, own)
+		}
+	}
+	return actions
+}()
+
+// VMActions are the Azure actions that a credential needs in the resource group of VMs that stand by themselves, where their recipes are
+// elsewhere.
+func VMActions() []string { return slices.Clone(vmActions) }
+
 // RequiredActions are the Azure actions that a credential needs in the resource group of its pools, for a
 // role definition or a page of documentation.
 func RequiredActions() []string { return append([]string(nil), requiredActions...) }

@@ -50,7 +50,7 @@ type preflight struct {
 // PreflightDisk implements cloud.Disks. It takes seven or eight requests. What it may not look at, such as
 // quotas, it leaves out: the credential must only be allowed what a capture itself needs.
 func (p *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
-	ref, err := parseInstance(spec.Instance)
+	ref, err := p.parse(spec.Instance)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (l *preflight) has(reason string) bool {
 }
 
 func (l *preflight) permissions(ctx context.Context) error {
-	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, diskActions)
+	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, l.provider.actions())
 	if refusal != nil {
 		l.found = append(l.found, *refusal)
 	}

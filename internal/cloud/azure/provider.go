@@ -45,7 +45,27 @@ func (p *Provider) Decorated() cloud.Provider { return p.Provider }
 
 // Disks is the half of instances, disks, snapshots and galleries, which needs no recipes of Azure's. It is safe for
 // concurrent use.
-type Disks struct{ *account }
+type Disks struct {
+	*account
+	// apart tells that the recipes are elsewhere, so that instances may stand by themselves.
+	apart bool
+}
+
+// parse reads the ID of an instance whose disk is captured.
+func (p *Disks) parse(id cloud.InstanceID) (instance, error) {
+	if p.apart {
+		return parseVM(id)
+	}
+	return parseInstance(id)
+}
+
+// actions that a capture needs on instances, disks and images.
+func (p *Disks) actions() []string {
+	if p.apart {
+		return vmActions
+	}
+	return diskActions
+}
 
 // Recipes is the half of scale sets and their models. It is safe for concurrent use.
 type Recipes struct{ *account }
@@ -92,6 +112,7 @@ var (
 type clients struct {
 	scaleSets   *armcompute.VirtualMachineScaleSetsClient
 	instances   *armcompute.VirtualMachineScaleSetVMsClient
+	machines    *armcompute.VirtualMachinesClient
 	disks       *armcompute.DisksClient
 	encryption  *armcompute.DiskEncryptionSetsClient
 	snapshots   *armcompute.SnapshotsClient
@@ -109,16 +130,16 @@ func New(_ context.Context, config Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{cloud.Join(&Disks{shared}, &Recipes{shared})}, nil
+	return &Provider{cloud.Join(&Disks{shared, false}, &Recipes{shared})}, nil
 }
 
-// NewDisks makes the half of the disks alone, for recipes that are elsewhere. It does no I/O.
+// NewDisks makes the half of the disks alone, for recipes that are elsewhere, whose instances stand by themselves. It does no I/O.
 func NewDisks(_ context.Context, config Config) (*Disks, error) {
 	shared, err := connect(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Disks{shared}, nil
+	return &Disks{shared, true}, nil
 }
 
 // NewRecipes makes the half of the recipes alone, for disks that are elsewhere. It does no I/O.
@@ -202,6 +223,7 @@ func (p *account) in(s scaleSet) (*clients, error) {
 	made := &clients{
 		scaleSets:   compute.NewVirtualMachineScaleSetsClient(),
 		instances:   compute.NewVirtualMachineScaleSetVMsClient(),
+		machines:    compute.NewVirtualMachinesClient(),
 		disks:       compute.NewDisksClient(),
 		encryption:  compute.NewDiskEncryptionSetsClient(),
 		snapshots:   compute.NewSnapshotsClient(),

@@ -54,7 +54,7 @@ func (p *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, versio
 		case made == version && powerOf(vm) == cloud.PowerRunning:
 			return cloud.Rebuild{State: cloud.Complete}, nil
 		case made == version && powerOf(vm) == cloud.PowerStopped:
-			_, err := p.ensureStarted(ctx, id)
+			_, err := p.ensureStarted(ctx, id, ref)
 			return out, err
 		case made == version:
 			return out, nil

@@ -28,7 +28,7 @@ func (r snapshotRef) String() string { return "snapshot " + r.resource() }
 
 // Snapshot implements cloud.Disks.
 func (p *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
-	ref, err := parseInstance(id)
+	ref, err := p.parse(id)
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
@@ -94,7 +94,7 @@ func snapshotState(properties *armcompute.SnapshotProperties) cloud.State {
 // EnsureSnapshot implements cloud.Disks. The snapshot is incremental, which is quick; its generation,
 // architecture, security type and encryption are the disk's own, because nothing else is asked for.
 func (p *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
-	owner, err := parseInstance(spec.Instance)
+	owner, err := p.parse(spec.Instance)
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
@@ -136,7 +136,7 @@ func (p *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cl
 
 // DeleteSnapshot implements cloud.Disks.
 func (p *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
-	owner, err := parseInstance(id)
+	owner, err := p.parse(id)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,10 @@ package capi
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -31,12 +34,19 @@ var galleryParts = []struct{ word, field string }{
 
 const computeProvider = "Microsoft.Compute"
 
+// Words of images that are in no gallery of a subscription: one of a community's begins with one, and one of the marketplace whose plan
+// must be bought with it ends with one.
+const (
+	communityWord = "community"
+	planWord      = "plan"
+)
+
 // azureImage writes the image as Azure does: the ID of a version or an image, or publisher:offer:sku:version.
 func azureImage(m spec) string {
 	gallery := func(field string) string { return m.text("image", "computeGallery", field) }
 	switch {
 	case m.has("image", "computeGallery") && gallery("subscriptionID") == "":
-		return strings.Join([]string{"community", gallery("gallery"), gallery("name"), gallery("version")}, ":")
+		return strings.Join([]string{communityWord, gallery("gallery"), gallery("name"), gallery("version")}, ":")
 	case m.has("image", "computeGallery"):
 		var id strings.Builder
 		for _, part := range galleryParts {
@@ -49,28 +59,62 @@ func azureImage(m spec) string {
 		return id.String()
 	case m.has("image", "marketplace"):
 		var parts []string
-		for _, field := range []string{"publisher", "offer", "sku", "version"} {
+		for _, field := range marketplaceParts {
 			parts = append(parts, m.text("image", "marketplace", field))
+		}
+		if planned, _, _ := unstructured.NestedBool(m, "image", "marketplace", "thirdPartyImage"); planned {
+			parts = append(parts, planWord)
 		}
 		return strings.Join(parts, ":")
 	}
 	return m.text("image", "id")
 }
 
-// setAzureImage names a version of a gallery.
+var marketplaceParts = []string{"publisher", "offer", "sku", "version"}
+
+// setAzureImage names an image as azureImage writes it.
 func setAzureImage(m spec, image string) error {
-	segments := strings.Split(strings.Trim(image, "/"), "/")
-	gallery := map[string]any{}
-	for i, part := range galleryParts {
-		if len(segments) != 2*len(galleryParts) || !strings.EqualFold(segments[2*i], part.word) || segments[2*i+1] == "" {
-			return &cloud.Error{Kind: cloud.Invalid, Op: "name", Resource: image, Message: "this is not the ID of a version in a gallery"}
+	parts := strings.Split(image, ":")
+	community := len(parts) == len(marketplaceParts) && parts[0] == communityWord
+	planned := len(parts) == len(marketplaceParts)+1 && parts[len(marketplaceParts)] == planWord
+	named := map[string]any{}
+	switch {
+	case slices.Contains(parts, ""):
+		return noImage(image)
+	case community:
+		named["computeGallery"] = map[string]any{"gallery": parts[1], "name": parts[2], "version": parts[3]}
+	case planned || len(parts) == len(marketplaceParts):
+		offered := map[string]any{}
+		for i, field := range marketplaceParts {
+			offered[field] = parts[i]
 		}
-		if part.field != "" {
-			gallery[part.field] = segments[2*i+1]
+		if planned {
+			offered["thirdPartyImage"] = true
 		}
+		named["marketplace"] = offered
+	case !strings.HasPrefix(image, "/"):
+		return noImage(image)
+	case strings.Contains(strings.ToLower(image), "/galleries/"):
+		segments := strings.Split(strings.Trim(image, "/"), "/")
+		gallery := map[string]any{}
+		for i, part := range galleryParts {
+			if len(segments) != 2*len(galleryParts) || !strings.EqualFold(segments[2*i], part.word) || segments[2*i+1] == "" {
+				return noImage(image)
+			}
+			if part.field != "" {
+				gallery[part.field] = segments[2*i+1]
+			}
+		}
+		named["computeGallery"] = gallery
+	default:
+		named["id"] = image
 	}
-	m["image"] = map[string]any{"computeGallery": gallery}
+	m["image"] = named
 	return nil
+}
+
+func noImage(text string) error {
+	return &cloud.Error{Kind: cloud.Invalid, Op: "name", Resource: text, Message: "this is neither the ID of a version in a gallery, nor of an image, nor one of the marketplace"}
 }
 
 // azureTraits are those of a scale set's model, in the same words (package azure, Trait…).

@@ -125,13 +125,18 @@ func TestImagesOfTemplates(t *testing.T) {
 		fails    bool
 		mustLose string
 	}{
-		"aws":              {of: aws, spec: `{ami: {id: ami-1, eksLookupType: x}, imageLookupOrg: "1"}`, was: "ami-1", set: "ami-2", want: "ami-2", mustLose: "imageLookupOrg"},
-		"aws, looked up":   {of: aws, spec: `{imageLookupFormat: x}`, was: "", set: "ami-2", want: "ami-2", mustLose: "imageLookupFormat"},
-		"gallery":          {of: azure, spec: `{image: {computeGallery: {subscriptionID: s, resourceGroup: g, gallery: SIG_g, name: i, version: 1.0.0}}}`, was: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/i/versions/1.0.0", set: version, want: version},
-		"marketplace":      {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: latest}}}`, was: "p:o:s:latest", set: version, want: version},
-		"community":        {of: azure, spec: `{image: {computeGallery: {gallery: c, name: i, version: 1.0.0}}}`, was: "community:c:i:1.0.0", set: version, want: version},
-		"image":            {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: version, want: version},
-		"not of a gallery": {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "/other/image", want: "/an/image", fails: true},
+		"aws":                 {of: aws, spec: `{ami: {id: ami-1, eksLookupType: x}, imageLookupOrg: "1"}`, was: "ami-1", set: "ami-2", want: "ami-2", mustLose: "imageLookupOrg"},
+		"aws, looked up":      {of: aws, spec: `{imageLookupFormat: x}`, was: "", set: "ami-2", want: "ami-2", mustLose: "imageLookupFormat"},
+		"gallery":             {of: azure, spec: `{image: {computeGallery: {subscriptionID: s, resourceGroup: g, gallery: SIG_g, name: i, version: 1.0.0}}}`, was: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/i/versions/1.0.0", set: version, want: version},
+		"marketplace":         {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: latest}}}`, was: "p:o:s:latest", set: version, want: version},
+		"community":           {of: azure, spec: `{image: {computeGallery: {gallery: c, name: i, version: 1.0.0}}}`, was: "community:c:i:1.0.0", set: version, want: version},
+		"image":               {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: version, want: version},
+		"back to marketplace": {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "p:o:s:latest", want: "p:o:s:latest"},
+		"back to a plan":      {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: "1", thirdPartyImage: true}}}`, was: "p:o:s:1:plan", set: "p:o:s:1:plan", want: "p:o:s:1:plan"},
+		"back to community":   {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "community:c:i:1.0.0", want: "community:c:i:1.0.0"},
+		"back to an image":    {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: "1"}}}`, was: "p:o:s:1", set: "/other/image", want: "/other/image"},
+		"no image":            {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "other", want: "/an/image", fails: true},
+		"a gallery's part":    {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "/subscriptions/s/galleries/g", want: "/an/image", fails: true},
 	} {
 		inner := read(t, c.spec).Object
 		if have := c.of.image(inner); have != c.was {

@@ -45,7 +45,7 @@ func Reasons() []cloud.Reason {
 		},
 		{
 			Name: cloud.PermissionMissing, Means: "the account in the management cluster lacks rights; each is named, with what it is for",
-			Remedy: "give it the Role of section Rights",
+			Remedy: "give it the Role of section Rights, which `kamino manifests --management` prints",
 		},
 		{
 			Name: cloud.PoolAtMaximum, Means: "the pool is to grow before its donor is taken, and its autoscaler's annotation allows no more nodes",

@@ -34,7 +34,7 @@ func (g *ground) ownOf(m machine.Status) map[string]string {
 // TestCapture is one from the order to the recipe of before: with a trial on a Machine of its own, nodes that join by what the kubeadm
 // provider makes for each, and a donor that does not return.
 func TestCapture(t *testing.T) {
-	g := newGround(t, "captured")
+	g := eachGround(t, "captured")
 	donor, asDonor := g.nodes[0], g.ownOf(g.nodes[0])
 	g.must(sandbox.Patch(t.Context(), donor.Node, control.Patch{Reboot: true}, func(control.Event) {}))
 	packages := sandbox.MachinesOf(t, g.pool)[0].Packages
@@ -99,7 +99,7 @@ func TestCapture(t *testing.T) {
 // TestNoCommandOutlivesAWrite is a capture of which each command dies with a write to the cloud or to the management cluster, before and
 // after its effect. What comes of it is what comes of any other.
 func TestNoCommandOutlivesAWrite(t *testing.T) {
-	g := newGround(t, "killed")
+	g := eachGround(t, "killed")
 	said := sandbox.EachDiesWithItsWrite(t, g.own, g.order()...)
 	if want := "builds its next nodes from version "; !strings.Contains(said, want) {
 		t.Fatalf("the last command does not say %q:\n%s", want, said)

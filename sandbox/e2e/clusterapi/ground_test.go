@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	// Tests wait far more than they work. What is said on the command line wins.
 	_ = flag.Set("test.parallel", "6")
 	// The cloud's own Node lifecycle controller does not run: Cluster API removes the Nodes of Machines.
-	os.Exit(sandboxtest.Main(m, world.Options{Cloud: pool.AWS, ClusterAPI: binaries, TimeScale: 200, KeepNodes: true}, &sandbox))
+	os.Exit(sandboxtest.EachCloud(m, world.Options{ClusterAPI: binaries, TimeScale: 200, KeepNodes: true}, &sandbox))
 }
 
 // namespace of the Cluster.
@@ -68,8 +68,23 @@ type ground struct {
 
 func newGround(t *testing.T, name string, more ...string) *ground {
 	t.Helper()
+	onAWS(t)
+	return eachGround(t, name, more...)
+}
+
+// eachGround is that of a test that is run on every cloud.
+func eachGround(t *testing.T, name string, more ...string) *ground {
+	t.Helper()
 	t.Parallel()
 	return ownGround(t, name, more...)
+}
+
+// onAWS leaves a test to one cloud, because all that it is about is Cluster API's own.
+func onAWS(t *testing.T) {
+	t.Helper()
+	if sandboxtest.Told() != pool.AWS {
+		t.Skip("it is run on AWS")
+	}
 }
 
 // ownGround is that of a test that has the sandbox to itself.
@@ -94,7 +109,7 @@ func ownGround(t *testing.T, name string, more ...string) *ground {
 	g.before = g.look()
 	t.Cleanup(func() {
 		if t.Failed() {
-			out := sandbox.Run(t, nil, "kubectl", "get", "machinedeployments,machinesets,machines,awsmachines", "-n", namespace, "-o",
+			out := sandbox.Run(t, nil, "kubectl", "get", "machinedeployments,machinesets,machines", "-n", namespace, "-o",
 				`jsonpath={range .items[*]}{.kind} {.metadata.name} of {.spec.replicas} {.status.phase} {.status.nodeRef.name} {.metadata.deletionTimestamp} {.metadata.annotations}{"\n"}{end}`)
 			t.Logf("%+v\n%s%s", g.prototype(), out.Stdout, out.Stderr)
 		}
@@ -127,7 +142,7 @@ func text(o unstructured.Unstructured, path ...string) string {
 // of is the objects of a kind in the Cluster's namespace.
 func (g *ground) of(plural string) dynamic.ResourceInterface {
 	gv := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
-	if strings.HasPrefix(plural, "aws") {
+	if strings.HasPrefix(plural, "aws") { // of the tests that are on AWS alone
 		gv.Group = "infrastructure.cluster.x-k8s.io"
 	}
 	return g.objects.Resource(gv.WithResource(plural)).Namespace(namespace)

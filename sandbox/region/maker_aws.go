@@ -3,18 +3,43 @@ package region
 import (
 	"context"
 	"encoding/base64"
+	"path"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kamino-dev/kamino/sandbox/aws"
 	"github.com/kamino-dev/kamino/sandbox/capi"
 )
 
-// Maker runs the instances that the infrastructure provider asks for.
-func (c *ClusterAPI) Maker() capi.Maker { return maker{c.AWS, c.cluster.Name} }
+// Cluster API's provider for AWS, CAPA v2.13, api/v1beta2.
+
+func (a *AWS) capiGroup() schema.GroupVersion {
+	return schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2"}
+}
+
+func (a *AWS) capiKind() string { return "AWS" }
+
+func (a *AWS) capiCluster() map[string]any {
+	return map[string]any{"region": a.config.Facts.AWS.Region}
+}
+
+// capiMachine has the user data handed over as they are, and not through Secrets Manager.
+func (a *AWS) capiMachine() map[string]any {
+	return map[string]any{"ami": map[string]any{"id": ubuntu}, "instanceType": instanceType, "cloudInit": map[string]any{"insecureSkipSecretsManager": true}}
+}
+
+func (a *AWS) capiImage(spec map[string]any) string {
+	id, _, _ := unstructured.NestedString(spec, "ami", "id")
+	return id
+}
+
+func (a *AWS) capiInstance(providerID string) string { return path.Base(providerID) }
+
+func (a *AWS) capiMaker(cluster string) capi.Maker { return maker{a, cluster} }
 
 type maker struct {
 	*AWS

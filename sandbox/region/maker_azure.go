@@ -1,0 +1,146 @@
+package region
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/capi"
+)
+
+// Cluster API's provider for Azure, CAPZ v1.20 and later, api/v1beta1.
+
+func (a *Azure) capiGroup() schema.GroupVersion {
+	return schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
+}
+
+func (a *Azure) capiKind() string { return "Azure" }
+
+func (a *Azure) capiCluster() map[string]any {
+	f := a.config.Facts
+	return map[string]any{"location": f.Location, "resourceGroup": f.ResourceGroup, "subscriptionID": f.SubscriptionID}
+}
+
+// vmSize of the machines, and what they are built from at first.
+const vmSize = "Standard_D2s_v5"
+
+var jammy = map[string]any{"publisher": "Canonical", "offer": "0001-com-ubuntu-server-jammy", "sku": "22_04-lts-gen2", "version": "22.04.202611010"}
+
+func (a *Azure) capiMachine() map[string]any {
+	return map[string]any{
+		"vmSize": vmSize, "image": map[string]any{"marketplace": jammy},
+		"osDisk": map[string]any{"osType": "Linux", "diskSizeGB": int64(30), "managedDisk": map[string]any{"storageAccountType": "Premium_LRS"}},
+	}
+}
+
+// capiImage is a version's ID, or a platform image as instances have it.
+func (a *Azure) capiImage(spec map[string]any) string {
+	ref := imageReference(spec)
+	if ref.ID != nil {
+		return *ref.ID
+	}
+	return strings.Join([]string{*ref.Publisher, *ref.Offer, *ref.SKU, *ref.Version}, ":")
+}
+
+// imageReference is what CAPZ makes of an image in a machine's spec.
+func imageReference(spec map[string]any) *armcompute.ImageReference {
+	value := func(kind, name string) string {
+		text, _, _ := unstructured.NestedString(spec, "image", kind, name)
+		return text
+	}
+	if gallery := value("computeGallery", "gallery"); gallery != "" {
+		return &armcompute.ImageReference{ID: to.Ptr(fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/galleries/%s/images/%s/versions/%s",
+			value("computeGallery", "subscriptionID"), value("computeGallery", "resourceGroup"), gallery, value("computeGallery", "name"), value("computeGallery", "version")))}
+	}
+	return &armcompute.ImageReference{
+		Publisher: to.Ptr(value("marketplace", "publisher")), Offer: to.Ptr(value("marketplace", "offer")),
+		SKU: to.Ptr(value("marketplace", "sku")), Version: to.Ptr(value("marketplace", "version")),
+	}
+}
+
+func (a *Azure) capiInstance(providerID string) string {
+	return strings.TrimPrefix(providerID, "azure://")
+}
+
+func (a *Azure) capiMaker(string) capi.Maker { return azureMaker{a} }
+
+type azureMaker struct{ *Azure }
+
+func (c azureMaker) client() (*armcompute.VirtualMachinesClient, error) {
+	who, err := c.principal()
+	if err != nil {
+		return nil, err
+	}
+	return armcompute.NewVirtualMachinesClient(c.config.Facts.SubscriptionID, who.credential, who.options)
+}
+
+// Ensure implements capi.Maker: a VM of the object's name.
+func (c azureMaker) Ensure(ctx context.Context, m capi.Machine) (id string, runs bool, err error) {
+	client, err := c.client()
+	if err != nil {
+		return "", false, err
+	}
+	got, err := client.Get(ctx, c.config.Facts.ResourceGroup, m.Name, &armcompute.VirtualMachinesClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
+	if missing(err) {
+		return "", false, c.begin(ctx, client, m)
+	}
+	if err != nil {
+		return "", false, brief(err)
+	}
+	if view := got.Properties.InstanceView; view != nil {
+		for _, status := range view.Statuses {
+			runs = runs || status.Code != nil && *status.Code == "PowerState/running"
+		}
+	}
+	return "azure://" + *got.ID, runs, nil
+}
+
+func (c azureMaker) begin(ctx context.Context, client *armcompute.VirtualMachinesClient, m capi.Machine) error {
+	size, _, _ := unstructured.NestedString(m.Spec, "vmSize")
+	vm := armcompute.VirtualMachine{
+		Location: to.Ptr(c.config.Facts.Location), Tags: map[string]*string{"sigs.k8s.io_cluster-api-provider-azure_role": to.Ptr("node")},
+		Properties: &armcompute.VirtualMachineProperties{
+			HardwareProfile: &armcompute.HardwareProfile{VMSize: to.Ptr(armcompute.VirtualMachineSizeTypes(size))},
+			OSProfile: &armcompute.OSProfile{
+				ComputerName: to.Ptr(m.Name), AdminUsername: to.Ptr("capi"), CustomData: to.Ptr(base64.StdEncoding.EncodeToString(m.Data)),
+			},
+			StorageProfile: &armcompute.StorageProfile{
+				ImageReference: imageReference(m.Spec),
+				OSDisk: &armcompute.OSDisk{OSType: to.Ptr(armcompute.OperatingSystemTypesLinux), CreateOption: to.Ptr(armcompute.DiskCreateOptionTypesFromImage), DiskSizeGB: to.Ptr[int32](30),
+					ManagedDisk: &armcompute.ManagedDiskParameters{StorageAccountType: to.Ptr(armcompute.StorageAccountTypesPremiumLRS)}},
+			},
+		},
+	}
+	if of := m.Labels["cluster.x-k8s.io/deployment-name"]; of != "" { // one that is made by itself has none
+		vm.Tags[azure.PoolTag] = to.Ptr(of)
+	}
+	_, err := client.BeginCreateOrUpdate(ctx, c.config.Facts.ResourceGroup, m.Name, vm, nil)
+	return brief(err)
+}
+
+// Remove implements capi.Maker.
+func (c azureMaker) Remove(ctx context.Context, m capi.Machine) (bool, error) {
+	client, err := c.client()
+	if err != nil {
+		return false, err
+	}
+	if _, err := client.Get(ctx, c.config.Facts.ResourceGroup, m.Name, nil); err != nil {
+		return missing(err), ignoreMissing(err)
+	}
+	_, err = client.BeginDelete(ctx, c.config.Facts.ResourceGroup, m.Name, nil)
+	return false, ignoreMissing(err)
+}
+
+func ignoreMissing(err error) error {
+	if missing(err) {
+		return nil
+	}
+	return brief(err)
+}
