@@ -19,6 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/capi"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/region"
+	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
 // How nodes come in where Cluster API builds them: its controllers run against the sandbox's API server, which is management and
@@ -57,7 +58,7 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.makeCluster(ctx, objects, over.Infrastructure()); err != nil {
+	if err := makeCluster(ctx, objects, over.Infrastructure(), clusterFacts{port: w.plane.Port(), keyFile: w.site.Path("pki", "ca.key"), servers: w.servers}); err != nil {
 		return fmt.Errorf("cluster %s of Cluster API's: %w", capiCluster, err)
 	}
 	w.cloud = over
@@ -68,14 +69,22 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	return nil
 }
 
+// clusterFacts are what the objects of a cluster say of the sandbox's control plane.
+type clusterFacts struct {
+	port int
+	// keyFile has the key of its authority.
+	keyFile string
+	servers site.Servers
+}
+
 // makeCluster makes the objects that a cluster is by, unless they are there. What a control plane's provider would say of the sandbox's
 // own is said here.
-func (w *World) makeCluster(ctx context.Context, c client.Client, infrastructure *unstructured.Unstructured) error {
+func makeCluster(ctx context.Context, c client.Client, infrastructure *unstructured.Unstructured, of clusterFacts) error {
 	labels := map[string]string{"cluster.x-k8s.io/cluster-name": capiCluster.Name}
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: capiCluster.Namespace, Name: name, Labels: labels}
 	}
-	endpoint := map[string]any{"host": "127.0.0.1", "port": int64(w.plane.Port())}
+	endpoint := map[string]any{"host": "127.0.0.1", "port": int64(of.port)}
 	plane, cluster := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	plane.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta2")
 	plane.SetKind("ExternalControlPlane")
@@ -90,15 +99,15 @@ func (w *World) makeCluster(ctx context.Context, c client.Client, infrastructure
 		"controlPlaneRef":      map[string]any{"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "ExternalControlPlane", "name": capiCluster.Name},
 	}
 	// The kubeadm provider wants the key beside the certificate, as where Cluster API has made the authority; it only looks at the latter.
-	key, err := os.ReadFile(w.site.Path("pki", "ca.key"))
+	key, err := os.ReadFile(of.keyFile)
 	if err != nil {
 		return err
 	}
 	const secret = "cluster.x-k8s.io/secret"
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: capiCluster.Namespace}},
-		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-kubeconfig"), Data: map[string][]byte{"value": w.servers.Kubeconfig}},
-		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-ca"), Data: map[string][]byte{"tls.crt": w.servers.CA, "tls.key": key}},
+		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-kubeconfig"), Data: map[string][]byte{"value": of.servers.Kubeconfig}},
+		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-ca"), Data: map[string][]byte{"tls.crt": of.servers.CA, "tls.key": key}},
 		infrastructure, plane, cluster,
 	} {
 		if u, is := o.(*unstructured.Unstructured); is {

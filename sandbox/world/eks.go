@@ -27,6 +27,25 @@ func (w *World) eksCluster() nodeadm.Cluster {
 	return nodeadm.Cluster{Name: clusterName, Endpoint: w.plane.URL(), Authority: w.servers.CA, CIDR: "10.0.0.0/24"}
 }
 
+// authenticator answers the API server about tokens that it does not know, from the moment on that there is a cloud to ask.
+type authenticator struct {
+	// webhook is the file by which the API server finds it; empty where nobody is to be asked.
+	webhook string
+	// answers is closed once there is a cloud, and with it a handler.
+	answers chan struct{}
+	handler http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (a *authenticator) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	select {
+	case <-a.answers:
+		a.handler.ServeHTTP(rw, r)
+	default:
+		http.Error(rw, "the simulated cloud has not started yet", http.StatusServiceUnavailable)
+	}
+}
+
 // startAuthenticator serves what the API server asks about tokens that it does not know, where the cloud is AWS. It comes before
 // the API server, which is told its address, and knows nobody until there is a cloud to ask.
 func (w *World) startAuthenticator(context.Context) error {
@@ -55,42 +74,35 @@ func (w *World) startAuthenticator(context.Context) error {
 	config.CurrentContext = "authenticator"
 	text, err := clientcmd.Write(*config)
 	if err == nil {
-		w.webhook = w.site.Path("authenticator.yaml")
-		err = os.WriteFile(w.webhook, text, 0o600)
+		w.tokens.webhook = w.site.Path("authenticator.yaml")
+		err = os.WriteFile(w.tokens.webhook, text, 0o600)
 	}
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	w.serve("the authenticator", func() error {
-		return web.Serve(w.ctx, listener, http.HandlerFunc(w.authenticate), certificate)
+		return web.Serve(w.ctx, listener, &w.tokens, certificate)
 	})
 	return nil
 }
 
-// authenticate answers the API server once there is a cloud.
-func (w *World) authenticate(rw http.ResponseWriter, r *http.Request) {
-	select {
-	case <-w.simulated:
-		w.authenticator.ServeHTTP(rw, r)
-	default:
-		http.Error(rw, "the simulated cloud has not started yet", http.StatusServiceUnavailable)
-	}
-}
-
-// authenticateNodes makes the authenticator, where the cloud is AWS.
+// authenticateNodes has the authenticator answer, now that there is a cloud.
 func (w *World) authenticateNodes() error {
-	if w.site.Cloud != pool.AWS {
-		return nil
+	if w.site.Cloud == pool.AWS {
+		client, err := w.servers.Client()
+		if err != nil {
+			return err
+		}
+		w.tokens.handler = &nodeadm.Authenticator{Cluster: clusterName, Role: region.NodeRole, STS: w.servers.Cloud, Client: client, Name: w.AWS().NodeName}
 	}
-	client, err := w.servers.Client()
-	w.authenticator = &nodeadm.Authenticator{Cluster: clusterName, Role: region.NodeRole, STS: w.servers.Cloud, Client: client, Name: w.AWS().NodeName}
-	return err
+	close(w.tokens.answers)
+	return nil
 }
 
 // nodeadm does its work on a machine. Machines boot again before their cloud is there, and wait for it.
 func (w *World) nodeadm(ctx context.Context, root, instance string) (*rest.Config, error) {
 	select {
-	case <-w.simulated:
+	case <-w.tokens.answers:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -54,7 +54,6 @@ func (w *World) startCloud(context.Context) error {
 	if err := w.authenticateNodes(); err != nil {
 		return err
 	}
-	close(w.simulated)
 	w.serve("the simulated cloud", func() error { return w.cloud.Serve(w.ctx, front) })
 	w.say("%s", map[pool.Cloud]string{
 		pool.Azure: "simulated Azure: Resource Manager and Entra ID answer on ", pool.AWS: "simulated AWS: EC2, Auto Scaling, STS and IAM answer on ",

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,11 +86,8 @@ type World struct {
 	kube    kubernetes.Interface
 	nodes   *nodeWatch
 	servers site.Servers
-	// webhook is what asks the authenticator. simulated is closed when there is a cloud, and with it an authenticator.
-	webhook       string
-	authenticator http.Handler
-	simulated     chan struct{}
-	since         time.Time
+	tokens  authenticator
+	since   time.Time
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -110,7 +106,7 @@ var ErrAskedToEnd = errors.New("the sandbox was asked to end before it was ready
 // Start starts a sandbox and returns when all its nodes are Ready. On an error nothing is left running. A
 // process can start one in its life. The context bounds the start, not the sandbox's life.
 func Start(ctx context.Context, o Options) (*World, error) {
-	w := &World{options: o.withDefaults(), since: time.Now(), asked: make(chan struct{}), simulated: make(chan struct{}), lost: make(chan error, 8)}
+	w := &World{options: o.withDefaults(), since: time.Now(), asked: make(chan struct{}), tokens: authenticator{answers: make(chan struct{})}, lost: make(chan error, 8)}
 	w.clock = clock.Clock{Scale: w.options.TimeScale, Calendar: w.options.Calendar}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	ctx, started := w.untilTrouble(ctx)
@@ -277,7 +273,7 @@ func (w *World) startControlPlane(ctx context.Context) error {
 	}
 	w.plane, err = controlplane.Start(ctx, controlplane.Options{
 		Dir: w.site.Path("control-plane"), Authority: ca, Port: either(w.options.APIPort, w.site.APIPort),
-		Join: true, Webhook: w.webhook, NodeGrace: w.nodeGrace(), EvictAfter: max(w.clock.Real(5*time.Minute), 10*time.Second).Round(time.Second),
+		Join: true, Webhook: w.tokens.webhook, NodeGrace: w.nodeGrace(), EvictAfter: max(w.clock.Real(5*time.Minute), 10*time.Second).Round(time.Second),
 	})
 	if err != nil {
 		return fmt.Errorf("control plane: %w", err)
