@@ -206,12 +206,12 @@ $(CONTAINERD): tools/containerd/go.mod tools/containerd/go.sum
 
 # The definitions are taken out of the module as they are: nothing of them is kept here.
 $(CLUSTERAPI): tools/clusterapi/go.mod tools/clusterapi/go.sum
-	@echo "building Cluster API $(CLUSTERAPI_VERSION) (about three minutes, once)"
+	@echo "building Cluster API $(CLUSTERAPI_VERSION) (about four minutes, once)"
 	@rm -rf $@ $@.new && mkdir -p $@.new/definitions $@.new/webhooks
 	@cd tools/clusterapi && ../../hack/retry.sh $(GO) mod download && $(GO) build -ldflags '-s -w' -o ../../$@.new/ \
-		sigs.k8s.io/cluster-api/core sigs.k8s.io/cluster-api/bootstrap/kubeadm
+		sigs.k8s.io/cluster-api/core sigs.k8s.io/cluster-api/bootstrap/kubeadm sigs.k8s.io/cluster-api/cmd/clusterctl
 	@from=$$(cd tools/clusterapi && $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api) && \
-		install -m 644 $$from/core/config/crd/bases/*.yaml $$from/bootstrap/kubeadm/config/crd/bases/*.yaml $@.new/definitions/ && \
+		install -m 644 $$from/core/config/crd/bases/*.yaml $$from/bootstrap/kubeadm/config/crd/bases/*.yaml $$from/cmd/clusterctl/config/crd/bases/*_providers.yaml $@.new/definitions/ && \
 		install -m 644 $$from/core/config/webhook/manifests.yaml $@.new/webhooks/core.yaml && \
 		install -m 644 $$from/bootstrap/kubeadm/config/webhook/manifests.yaml $@.new/webhooks/kubeadm.yaml
 	@mv $@.new $@

@@ -1,10 +1,12 @@
 package capi
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,7 +27,7 @@ import (
 
 // Machine is what an infrastructure provider is asked for.
 type Machine struct {
-	// UID of the object, by which a machine that was asked for twice is one.
+	// UID of the object that was there first, by which a machine that was asked for twice is one.
 	UID string
 	// Namespace, Name and Kind of the object.
 	Namespace, Name, Kind string
@@ -54,6 +56,10 @@ var (
 
 // finalizer keeps an object of a machine until the machine is gone.
 const finalizer = "sandbox.kamino.dev/machine"
+
+// annotationMade is the UID of the object for which a machine was made first. A Cluster that is moved has objects with other ones, for the
+// same machines.
+const annotationMade = "sandbox.kamino.dev/made-for"
 
 // again is when a machine that is on its way is looked at again.
 const again = 200 * time.Millisecond
@@ -143,7 +149,10 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	m := Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: r.kind.Kind, Labels: o.GetLabels(), Spec: spec}
+	if paused, err := r.paused(ctx, o); err != nil || paused {
+		return reconcile.Result{RequeueAfter: again}, err
+	}
+	m := Machine{UID: cmp.Or(o.GetAnnotations()[annotationMade], string(o.GetUID())), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: r.kind.Kind, Labels: o.GetLabels(), Spec: spec}
 	if o.GetDeletionTimestamp() != nil {
 		return r.remove(ctx, o, m)
 	}
@@ -160,6 +169,12 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if controllerutil.AddFinalizer(o, finalizer) {
+		annotations := maps.Clone(o.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[annotationMade] = m.UID
+		o.SetAnnotations(annotations)
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
 	}
 	text, _, _ := unstructured.NestedString(data.Object, "data", "value")
@@ -197,6 +212,14 @@ func (r *machineReconciler) remove(ctx context.Context, o *unstructured.Unstruct
 	}
 	controllerutil.RemoveFinalizer(o, finalizer)
 	return reconcile.Result{}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, o)))
+}
+
+// paused tells whether the object's Cluster is left alone, as every provider has to ask.
+func (r *machineReconciler) paused(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
+	cluster := empty(coreVersion.WithKind("Cluster"))
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: o.GetLabels()["cluster.x-k8s.io/cluster-name"]}, cluster)
+	paused, _, _ := unstructured.NestedBool(cluster.Object, "spec", "paused")
+	return paused, client.IgnoreNotFound(err)
 }
 
 // owner is the Machine that has taken the object; nil if none has.

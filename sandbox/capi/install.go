@@ -48,6 +48,10 @@ func install(ctx context.Context, o Options, addresses map[string]string, ca []b
 	}
 	for _, crd := range crds {
 		convertAt(crd, addresses, ca)
+		if crd.Labels == nil {
+			crd.Labels = map[string]string{}
+		}
+		crd.Labels["clusterctl.cluster.x-k8s.io"] = "" // as clusterctl labels what it installs, and moves
 		if err := apply(ctx, c, crd); err != nil {
 			return err
 		}

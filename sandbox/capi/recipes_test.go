@@ -250,18 +250,24 @@ func newPool(t testing.TB, manifest string) *pool {
 	if err := p.client.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
+	p.planeIsUp()
+	p.create(manifest)
+	p.wait("three machines", func() bool { return len(p.instances()) == 3 })
+	return p
+}
+
+// planeIsUp says of the control plane what its provider would.
+func (p *pool) planeIsUp() {
+	p.t.Helper()
 	plane := &unstructured.Unstructured{}
 	plane.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta2")
 	plane.SetKind("ExternalControlPlane")
 	plane.SetNamespace(p.namespace)
 	plane.SetName("home")
 	up := client.RawPatch(types.MergePatchType, []byte(`{"status":{"externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`))
-	if err := p.client.Status().Patch(t.Context(), plane, up); err != nil {
-		t.Fatal(err)
+	if err := p.client.Status().Patch(p.t.Context(), plane, up); err != nil {
+		p.t.Fatal(err)
 	}
-	p.create(manifest)
-	p.wait("three machines", func() bool { return len(p.instances()) == 3 })
-	return p
 }
 
 // create makes the objects of a manifest.
@@ -395,7 +401,13 @@ func (p *pool) publish(versions ...string) {
 // recipes of the pool, as an account with all rights has them.
 func (p *pool) recipes() *capi.Recipes {
 	p.t.Helper()
-	made, err := capi.New(capi.Config{Management: p.config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p})
+	return p.recipesBy(p.config)
+}
+
+// recipesBy are the pool's by a client's configuration.
+func (p *pool) recipesBy(config *rest.Config) *capi.Recipes {
+	p.t.Helper()
+	made, err := capi.New(capi.Config{Management: config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -418,6 +430,16 @@ func (p *pool) id() cloud.PoolID {
 		kind = "machinesets"
 	}
 	return cloud.PoolID("cluster.x-k8s.io/" + p.namespace + "/" + kind + "/" + p.name)
+}
+
+// poolID is the ID of a pool that is a MachineDeployment, whether it is there or not.
+func (p *pool) poolID() cloud.PoolID {
+	return cloud.PoolID("cluster.x-k8s.io/" + p.namespace + "/machinedeployments/" + p.name)
+}
+
+func sizeOf(o unstructured.Unstructured) int64 {
+	size, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	return size
 }
 
 func (p *pool) harness() cloudtest.RecipesHarness {

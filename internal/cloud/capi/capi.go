@@ -89,14 +89,14 @@ func (r *world) where(ctx context.Context) (home, error) {
 	if known != nil {
 		return *known, nil
 	}
-	cluster, err := r.kube.get(ctx, core(kindCluster), r.cluster.Name)
+	cluster, err := r.theCluster(ctx, opLook)
 	if err != nil {
 		return home{}, err
 	}
 	named := cluster.reference("spec", "infrastructureRef")
 	kind, found := infrastructureOfCluster(named.GroupKind)
 	if !found {
-		return home{}, &cloud.Error{Kind: cloud.Unsupported, Op: "look at", Resource: cluster.String(), Code: reasonInfrastructure,
+		return home{}, &cloud.Error{Kind: cloud.Unsupported, Op: opLook, Resource: cluster.String(), Code: reasonInfrastructure,
 			Message: fmt.Sprintf("its infrastructure is %s: Kamino knows those of AWSCluster and AzureCluster", named)}
 	}
 	of, err := r.kube.get(ctx, named.GroupKind, named.name)
@@ -106,7 +106,7 @@ func (r *world) where(ctx context.Context) (home, error) {
 	var at home
 	at.place, at.location = kind.place(specOf(of, "spec"))
 	if at.place == "" {
-		return home{}, &cloud.Error{Kind: cloud.Unavailable, Op: "look at", Resource: of.String(), Message: "it does not say yet where its machines are: wait until it is provisioned"}
+		return home{}, &cloud.Error{Kind: cloud.Unavailable, Op: opLook, Resource: of.String(), Message: "it does not say yet where its machines are: wait until it is provisioned"}
 	}
 	r.mu.Lock()
 	r.home = &at

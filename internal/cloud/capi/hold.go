@@ -89,6 +89,9 @@ func (r *Recipes) Unhold(ctx context.Context, id cloud.InstanceID, token string)
 
 // hold has the Machine of an instance carry these annotations of a hold, and no other of them. What is there already keeps its value.
 func (r *world) hold(ctx context.Context, op string, id cloud.InstanceID, has map[string]bool) error {
+	if err := r.atHome(ctx, op); err != nil {
+		return err
+	}
 	m, err := r.machineOf(ctx, op, id)
 	if err != nil {
 		return err

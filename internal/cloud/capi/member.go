@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -31,12 +32,22 @@ func (r *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 			of[sameID(id)] = m
 		}
 	}
+	var away string // why what is missing may be elsewhere
+	if slices.ContainsFunc(nodes, func(n cloud.NodeValues) bool { return of[sameID(n.ProviderID)].Unstructured == nil }) {
+		cluster, err := r.theCluster(cloud.Anew(ctx), "find the pools of nodes in")
+		if err != nil {
+			return nil, err
+		}
+		if cluster.paused() {
+			away = cluster.String() + " is paused, as while it is moved to another management cluster, and "
+		}
+	}
 	found := make([]cloud.Membership, len(nodes))
 	for i, node := range nodes {
 		found[i].ByMachine = true
 		m, known := of[sameID(node.ProviderID)]
 		if !known {
-			found[i].Why = "no Machine of Cluster " + r.cluster.String() + " has this node's spec.providerID: only Machines of a MachineDeployment or a MachineSet can be captured"
+			found[i].Why = away + "no Machine of Cluster " + r.cluster.String() + " has this node's spec.providerID: only Machines of a MachineDeployment or a MachineSet can be captured"
 			continue
 		}
 		pool, why := ownerOf(m, sets)
@@ -85,7 +96,7 @@ func (r *world) machineOf(ctx context.Context, op string, id cloud.InstanceID) (
 			return m, nil
 		}
 	}
-	return object{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has this provider ID"}
+	return object{}, r.gone(ctx, op, string(id), r.notInCluster())
 }
 
 // PoolsBeside implements cloud.Atlas: all MachineDeployments of the Cluster, and the MachineSets that nobody owns.
@@ -116,7 +127,8 @@ func (r *Recipes) ReadPool(text string) (cloud.PoolID, bool) {
 	return of.pool(), err == nil
 }
 
-// Instances implements cloud.Census: the pool's Machines that have an instance, each with the image that was asked for.
+// Instances implements cloud.Census: the pool's Machines that have an instance, each with the image that was asked for. Versions are
+// retired by what it counts, so that none may be missing.
 func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	v, err := r.view(ctx, id)
 	if err != nil {
@@ -140,7 +152,7 @@ func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 			CreatedAt: m.GetCreationTimestamp().Time, Removing: m.deleting(),
 		})
 	}
-	return found, nil
+	return found, r.atHome(ctx, "count the instances of")
 }
 
 // imagesOf are the images that the infrastructure of a pool's kind was asked for, by its objects' names, as recipes write them.

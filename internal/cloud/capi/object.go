@@ -37,9 +37,9 @@ const (
 
 // Annotations of this package's own.
 const (
-	// annotationRemoving on a Machine tells that it is removed with its place.
+	// annotationRemoving on a Machine tells that it is removed with its place, and how far.
 	annotationRemoving = "kamino.dev/removing"
-	// annotationPlace on a pool is the UID of the Machine whose place was taken from it last, and goes with that one write.
+	// annotationPlace on a pool is the value of annotationRemoving of the Machine whose place was taken from it last, and goes with that one write.
 	annotationPlace = "kamino.dev/place-of"
 	// annotationVersion and annotationPool on a template tell that it was copied for a version of a pool.
 	annotationVersion = "kamino.dev/version"

@@ -30,6 +30,8 @@ func (r *world) line(at home, of ref) cloud.Line {
 	return cloud.Line{Place: at.place, Name: r.cluster.Name + "." + of.name}
 }
 
+const opLook = "look at"
+
 // view is one look at a pool.
 type view struct {
 	ref
@@ -55,27 +57,27 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 		return v, err
 	}
 	if v.namespace != r.cluster.Namespace {
-		return v, &cloud.Error{Kind: cloud.NotFound, Op: "look at", Resource: v.ref.String(),
+		return v, &cloud.Error{Kind: cloud.NotFound, Op: opLook, Resource: v.ref.String(),
 			Message: "it is in another namespace than the Cluster of these nodes, " + r.cluster.String()}
 	}
 	if v.at, err = r.where(ctx); err != nil {
 		return v, err
 	}
-	if v.cluster, err = r.kube.get(ctx, core(kindCluster), r.cluster.Name); err != nil {
+	if v.cluster, err = r.theCluster(ctx, opLook); err != nil {
 		return v, err
 	}
 	if v.pool, err = r.kube.get(ctx, core(v.kind()), v.name); err != nil {
-		return v, err
+		return v, r.believed(ctx, opLook, err)
 	}
 	if of := v.pool.text("spec", "clusterName"); of != r.cluster.Name {
-		return v, &cloud.Error{Kind: cloud.NotFound, Op: "look at", Resource: v.ref.String(), Message: fmt.Sprintf("it is of Cluster %s, and not of %s", of, r.cluster.Name)}
+		return v, &cloud.Error{Kind: cloud.NotFound, Op: opLook, Resource: v.ref.String(), Message: fmt.Sprintf("it is of Cluster %s, and not of %s", of, r.cluster.Name)}
 	}
 	v.named = v.pool.reference(pathInfrastructure...)
 	if v.of, v.known = infrastructureOf(v.named.GroupKind); !v.known {
 		return v, nil
 	}
 	v.template, err = r.kube.get(ctx, v.named.GroupKind, v.named.name)
-	if cloud.Is(err, cloud.NotFound) {
+	if err = r.believed(ctx, opLook, err); cloud.Is(err, cloud.NotFound) {
 		v.missing = true
 		return v, nil
 	}
@@ -148,6 +150,9 @@ func (r *Recipes) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int
 
 func (r *Recipes) setCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	const op = "grow"
+	if err := r.atHome(ctx, op); err != nil {
+		return err
+	}
 	v, err := r.view(ctx, id)
 	if err != nil {
 		return err

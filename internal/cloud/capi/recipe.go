@@ -104,6 +104,9 @@ func (r *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 }
 
 func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) error {
+	if err := r.atHome(ctx, opRecipe); err != nil {
+		return err
+	}
 	v, err := r.view(ctx, change.Pool)
 	if err != nil || v.image == change.To && change.To != "" {
 		return err

@@ -3,22 +3,21 @@ package capi
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // Removing a Machine with its place takes three writes that Cluster API knows no single one for, because a MachineDeployment that
 // shrinks chooses by itself which of its MachineSets loses a Machine. The Machine is deleted first, and a hook has its deletion wait;
-// then the MachineDeployment, paused, and the MachineSet each get a place fewer, each with the Machine's UID in the same write, so that
+// then the MachineDeployment, paused, and the MachineSet each get a place fewer, each with the removal's name in the same write, so that
 // none is taken twice; then the pause and the hook go. At every moment what is left to do can be read off the objects.
 
 const opRemove = "remove"
 
-// values of annotationRemoving.
-const (
-	removalBegun    = "begun"
-	removalReleased = "released"
-)
+// removalReleased is the value of annotationRemoving once the place is taken. Before, it is the UID that the Machine had when its removal
+// began: a Cluster that is moved has other ones, and what carries this one was written for the same removal.
+const removalReleased = "released"
 
 // EnsureRemoved implements cloud.Remover.
 func (r *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (state cloud.State, err error) {
@@ -30,24 +29,36 @@ func (r *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (state
 }
 
 func (r *Recipes) ensureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+	if err := r.atHome(ctx, opRemove); err != nil {
+		return cloud.Absent, err
+	}
 	m, err := r.machineOf(ctx, opRemove, id)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
-		return cloud.Absent, nil
+		return cloud.Absent, r.endRemovals(ctx)
 	case err != nil:
 		return cloud.Absent, err
 	}
 	switch begun := m.GetAnnotations()[annotationRemoving]; {
-	case begun == removalReleased:
+	case begun == removalReleased && m.deleting():
 		return cloud.Deleting, nil
+	case begun == removalReleased: // and moved since, as one that nobody has deleted
+		return cloud.Deleting, r.kube.remove(ctx, opRemove, m)
 	case begun == "" && m.deleting(): // by somebody else, who knows what is to become of its place: only our hook must go
 		return cloud.Deleting, r.letGo(ctx, m)
-	case begun == "" || !m.is(annotationHook):
-		if m, err = r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalBegun, annotationHook: ""}); err != nil {
+	case begun == "":
+		begun = string(m.GetUID())
+		fallthrough
+	case !m.is(annotationHook):
+		if m, err = r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: begun, annotationHook: "", annotationDelete: ""}); err != nil {
 			return cloud.Absent, err
 		}
 	}
 	if !m.deleting() {
+		if m.text("status", "nodeRef", "name") == "" { // as just after a move
+			return cloud.Absent, &cloud.Error{Kind: cloud.Unavailable, Op: opRemove, Resource: m.String(), Code: reasonNotHeld,
+				Message: "it has no status.nodeRef yet, so that Cluster API would delete it without waiting for its place to be taken"}
+		}
 		if err := r.kube.remove(ctx, opRemove, m); err != nil {
 			return cloud.Absent, err
 		}
@@ -57,7 +68,7 @@ func (r *Recipes) ensureRemoved(ctx context.Context, id cloud.InstanceID) (cloud
 	}
 	if m, err = r.machineOf(ctx, opRemove, id); err != nil {
 		if cloud.Is(err, cloud.NotFound) {
-			return cloud.Absent, nil
+			return cloud.Absent, r.endRemovals(ctx)
 		}
 		return cloud.Absent, err
 	}
@@ -78,7 +89,7 @@ func (r *world) takePlaceOf(ctx context.Context, m object) error {
 		return nil
 	}
 	set, err := r.kube.get(ctx, core(kindSet), owner.Name)
-	if cloud.Is(err, cloud.NotFound) {
+	if err = r.believed(ctx, opRemove, err); cloud.Is(err, cloud.NotFound) {
 		return nil
 	}
 	if err != nil {
@@ -87,11 +98,11 @@ func (r *world) takePlaceOf(ctx context.Context, m object) error {
 	var above object
 	if by := set.controller(); by != nil && by.Kind == kindDeployment {
 		above, err = r.kube.get(ctx, core(kindDeployment), by.Name)
-		if err != nil && !cloud.Is(err, cloud.NotFound) {
+		if err = r.believed(ctx, opRemove, err); err != nil && !cloud.Is(err, cloud.NotFound) {
 			return err
 		}
 	}
-	uid := string(m.GetUID())
+	uid := m.GetAnnotations()[annotationRemoving]
 	if set.GetAnnotations()[annotationPlace] != uid {
 		if above.Unstructured != nil {
 			if above, err = r.takeFromDeployment(ctx, above, uid); err != nil {
@@ -107,6 +118,37 @@ func (r *world) takePlaceOf(ctx context.Context, m object) error {
 	}
 	_, err = r.kube.annotate(ctx, opRemove, above, map[string]any{annotationPlace: nil, annotationPaused: nil})
 	return err
+}
+
+// endRemovals gives the MachineDeployments back that a removal has paused whose Machine is gone without it: the hook was taken away, or
+// passed by. One whose set was not told of the removal has filled the place again, and gets it back, lest it chooses a Machine to lose.
+func (r *world) endRemovals(ctx context.Context) error {
+	pools, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
+	if err != nil {
+		return err
+	}
+	pools = slices.DeleteFunc(pools, func(o object) bool { return !o.is(annotationPlace) })
+	if len(pools) == 0 {
+		return nil
+	}
+	machines, sets, err := r.all(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pool := range pools {
+		removal := pool.GetAnnotations()[annotationPlace]
+		if slices.ContainsFunc(machines, func(m object) bool { return m.GetAnnotations()[annotationRemoving] == removal }) {
+			continue
+		}
+		change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationPlace: nil, annotationPaused: nil}}}
+		if !slices.ContainsFunc(sets, func(s object) bool { return s.GetAnnotations()[annotationPlace] == removal }) {
+			change["spec"] = map[string]any{"replicas": pool.replicas() + 1}
+		}
+		if _, err := r.kube.patch(ctx, opRemove, pool, change); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takeFromDeployment pauses a MachineDeployment with a place fewer, unless that was done.

@@ -80,7 +80,7 @@ func (r *Recipes) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]c
 // trialMachine is the Machine of a trial; none if there is none.
 func (r *world) trialMachine(ctx context.Context, of ref, name string) (m object, there bool, err error) {
 	m, err = r.kube.get(ctx, core(kindMachine), trialName(of, name))
-	if cloud.Is(err, cloud.NotFound) {
+	if err = r.believed(ctx, opTry, err); cloud.Is(err, cloud.NotFound) {
 		return object{}, false, nil
 	}
 	return m, err == nil, err
@@ -171,6 +171,9 @@ func (r *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.
 	}
 	if spec.InPool {
 		return cloud.Trial{}, besideOnly(of).Error(opTry, of.String())
+	}
+	if err := r.atHome(ctx, opTry); err != nil {
+		return cloud.Trial{}, err
 	}
 	m, there, err := r.trialMachine(ctx, of, spec.Name)
 	if err != nil {
@@ -297,6 +300,9 @@ func (r *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (state clo
 func (r *Recipes) endTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	of, err := parsePool(spec.Pool)
 	if err != nil || spec.InPool {
+		return cloud.Absent, err
+	}
+	if err := r.atHome(ctx, opEnd); err != nil {
 		return cloud.Absent, err
 	}
 	m, there, err := r.trialMachine(ctx, of, spec.Name)

@@ -1,0 +1,301 @@
+package capi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
+)
+
+// other is a second management cluster, with controllers of its own, for machines of the same fleet.
+type other struct {
+	management
+	dir string
+}
+
+// newOther starts one.
+func newOther(t *testing.T) *other {
+	t.Helper()
+	if shared == nil {
+		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
+	}
+	env := &envtest.Environment{}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = env.Stop() })
+	config.QPS, config.Burst = 1000, 2000
+	o := &other{management: management{config: config, kubeconfig: env.KubeConfig, fleet: shared.fleet}, dir: t.TempDir()}
+	if o.client, err = client.New(config, client.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"from": shared.kubeconfig, "to": o.kubeconfig} {
+		if err := os.WriteFile(filepath.Join(o.dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	controllers, err := sandbox.Start(start, sandbox.Options{Bin: os.Getenv("KAMINO_CLUSTERAPI_BIN"), Config: config, Kubeconfig: filepath.Join(o.dir, "to"), Dir: o.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = controllers.Stop() })
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": o.fleet}, logr.Discard())
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+// takes moves a pool's Cluster here with the real clusterctl, and returns the pool as it is here.
+func (o *other) takes(p *pool) *pool {
+	p.t.Helper()
+	moved := &pool{management: &o.management, t: p.t, namespace: p.namespace, name: p.name, line: p.line, published: p.published}
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "boot"}, StringData: map[string]string{"value": "nothing"}},
+	} {
+		if err := o.client.Create(p.t.Context(), object); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	command := exec.CommandContext(p.t.Context(), filepath.Join(os.Getenv("KAMINO_CLUSTERAPI_BIN"), "clusterctl"), "move",
+		"--namespace", p.namespace, "--kubeconfig", filepath.Join(o.dir, "from"), "--to-kubeconfig", filepath.Join(o.dir, "to"))
+	command.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+o.dir)
+	if out, err := command.CombinedOutput(); err != nil {
+		p.t.Fatalf("%v: %v\n%s", command.Args, err, out)
+	}
+	moved.planeIsUp()
+	return moved
+}
+
+// errDied is what a process that dies with its next write is said to see.
+var errDied = errors.New("the process has died")
+
+// mortal lets a number of writes through that are carried out.
+type mortal struct {
+	http.RoundTripper
+	mu   *sync.Mutex
+	left *int
+}
+
+func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Method == http.MethodGet {
+		return m.RoundTripper.RoundTrip(r)
+	}
+	if *m.left == 0 {
+		return nil, errDied
+	}
+	answer, err := m.RoundTripper.RoundTrip(r)
+	if err == nil && answer.StatusCode < http.StatusBadRequest {
+		*m.left--
+	}
+	return answer, err
+}
+
+// removes begins to remove an instance, in a process that dies after a number of writes.
+func (p *pool) removes(id cloud.InstanceID, writes int) {
+	p.t.Helper()
+	left, config := writes, rest.CopyConfig(p.config)
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return mortal{inner, &sync.Mutex{}, &left} })
+	remover := p.recipesBy(config)
+	deadline := time.Now().Add(patience)
+	for left > 0 {
+		_, err := remover.EnsureRemoved(p.t.Context(), id)
+		if err != nil && left > 0 && !cloud.Is(err, cloud.Unavailable) && !cloud.Is(err, cloud.Conflict) {
+			p.t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("after %v the removal has %d of %d writes to go", patience, left, writes)
+		}
+	}
+}
+
+// removalWrites is how many writes a removal takes: to the Machine, of it, to the pool, to the set, to the pool, to the Machine.
+const removalWrites = 6
+
+// TestMoved: a Cluster is moved to another management cluster in the middle of a removal, after each of its writes. It is gone on with
+// there, by whoever is told where, and takes one place and one machine. Before, nothing of what is missing here is taken for gone.
+func TestMoved(t *testing.T) {
+	o := newOther(t)
+	for writes := range removalWrites + 1 {
+		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
+			t.Parallel()
+			p := newPool(t, deployment)
+			before := p.instances()
+			donor := before[0]
+			if err := p.recipes().Hold(t.Context(), donor, cloud.Unheld); err != nil {
+				t.Fatal(err)
+			}
+			p.removes(donor, writes)
+			if writes == removalWrites { // clusterctl gives up where a machine goes while it looks
+				p.waitGone(donor)
+			}
+			moved := o.takes(p)
+			p.saysMoved(donor)
+
+			moved.wait("the donor is gone", func() bool {
+				state, err := moved.recipes().EnsureRemoved(t.Context(), donor)
+				if err != nil && !cloud.Is(err, cloud.Unavailable) {
+					t.Fatal(err)
+				}
+				return err == nil && state == cloud.Absent
+			})
+			moved.wait("the pool is whole", func() bool { return slices.Equal(moved.instances(), before[1:]) })
+			moved.isAtWork(2)
+			if err := moved.recipes().SetCapacity(t.Context(), moved.id(), 2, 3); err != nil {
+				t.Fatal(err)
+			}
+			moved.wait("three machines", func() bool { return len(moved.instances()) == 3 })
+			if there := moved.instances(); !slices.Contains(there, before[1]) || !slices.Contains(there, before[2]) {
+				t.Errorf("of %v there are %v", before, there)
+			}
+		})
+	}
+}
+
+// waitGone waits until no Machine has an instance.
+func (p *pool) waitGone(id cloud.InstanceID) {
+	p.t.Helper()
+	p.wait("machine of "+string(id)+" is gone", func() bool {
+		return !slices.ContainsFunc(p.list("Machine"), func(m unstructured.Unstructured) bool {
+			of, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
+			return of == string(id)
+		})
+	})
+}
+
+// isAtWork demands that a pool of a size and its sets agree, and that no removal has left anything on it.
+func (p *pool) isAtWork(size int64) {
+	p.t.Helper()
+	md, sets := p.get("MachineDeployment", p.name), int64(0)
+	for _, set := range p.list("MachineSet") {
+		sets += sizeOf(set)
+	}
+	if sizeOf(*md) != size || sets != size {
+		p.t.Errorf("the pool is meant to have %d machines, and its sets %d, not %d", sizeOf(*md), sets, size)
+	}
+	for _, key := range []string{"cluster.x-k8s.io/paused", "kamino.dev/place-of"} {
+		if value, kept := md.GetAnnotations()[key]; kept {
+			p.t.Errorf("the pool keeps %s: %q", key, value)
+		}
+	}
+}
+
+// TestAHookIsTakenAway by somebody, in the middle of a removal, so that the Machine goes without it: the pool is at work again. It has
+// lost a place with the machine where its set knew of the removal, and has filled it again where not; no other machine goes.
+func TestAHookIsTakenAway(t *testing.T) {
+	for writes, size := range map[int]int64{3: 3, 4: 2} {
+		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
+			t.Parallel()
+			p := newPool(t, deployment)
+			before := p.instances()
+			p.removes(before[0], writes)
+			for _, m := range p.list("Machine") {
+				if m.GetDeletionTimestamp() != nil {
+					p.merge("Machine", m.GetName(), `{"metadata":{"annotations":{"pre-drain.delete.hook.machine.cluster.x-k8s.io/kamino":null}}}`)
+				}
+			}
+			p.waitGone(before[0])
+			p.wait("the pool is whole", func() bool { return int64(len(p.instances())) == size })
+			state, err := p.recipes().EnsureRemoved(t.Context(), before[0])
+			if err != nil || state != cloud.Absent {
+				t.Fatalf("%s, %v", state, err)
+			}
+			p.isAtWork(size)
+			if now := p.instances(); !slices.Contains(now, before[1]) || !slices.Contains(now, before[2]) {
+				t.Errorf("of %v there are %v", before, now)
+			}
+		})
+	}
+}
+
+// saysMoved demands that nothing is said of a Cluster that is gone but that it is.
+func (p *pool) saysMoved(donor cloud.InstanceID) {
+	p.t.Helper()
+	r, ctx, trial := p.recipes(), p.t.Context(), cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.poolID(), Version: "2026.03.14"}, Name: "one"}
+	for what, err := range map[string]error{
+		"EnsureRemoved": second(r.EnsureRemoved(ctx, donor)), "HoldOf": second(r.HoldOf(ctx, donor)), "Hold": r.Hold(ctx, donor, cloud.Unheld), "Unhold": r.Unhold(ctx, donor, cloud.Unheld),
+		"Pool": second(r.Pool(ctx, trial.Pool)), "SetCapacity": r.SetCapacity(ctx, trial.Pool, 2, 3), "Instances": second(r.Instances(ctx, trial.Pool)),
+		"PoolsOf": second(r.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: donor}})), "Trial": second(r.Trial(ctx, trial)), "EndTrial": second(r.EndTrial(ctx, trial)), "EnsureTrial": second(r.EnsureTrial(ctx, trial)),
+	} {
+		if !cloud.Is(err, cloud.Unavailable) || !strings.Contains(err.Error(), "--management-kubeconfig") {
+			p.t.Errorf("%s of a Cluster that was moved: %v", what, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestPausedClusterIsWaitedFor: while a Cluster is paused nothing is written, and nothing that is missing is taken for gone.
+func TestPausedClusterIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, deployment)
+	p.publish("2026.03.14")
+	r, ctx, donor := p.recipes(), t.Context(), p.instances()[0]
+	change, err := r.RecipeChange(ctx, cloud.Target{Pool: p.id(), Version: "2026.03.14", Image: p.imageID("2026.03.14")}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.merge("Cluster", "home", `{"spec":{"paused":true}}`)
+	stamps := func() (all []string) {
+		for _, kind := range []string{"MachineDeployment", "MachineSet", "Machine", "AWSMachine", "AWSMachineTemplate"} {
+			for _, o := range p.list(kind) {
+				all = append(all, fmt.Sprint(kind, o.GetName(), o.GetUID(), o.GetAnnotations(), o.GetDeletionTimestamp(), o.Object["spec"]))
+			}
+		}
+		return all
+	}
+	before := stamps()
+	const missing = cloud.InstanceID("aws:///eu-central-1a/i-0fffffffffffffff0")
+	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.03.14"}, Name: "one", To: p.imageID("2026.03.14")}
+	for what, err := range map[string]error{
+		"EnsureRemoved": second(r.EnsureRemoved(ctx, donor)), "EnsureRemoved of none": second(r.EnsureRemoved(ctx, missing)), "HoldOf none": second(r.HoldOf(ctx, missing)),
+		"Hold": r.Hold(ctx, donor, cloud.Unheld), "Unhold": r.Unhold(ctx, donor, cloud.Unheld), "SetCapacity": r.SetCapacity(ctx, p.id(), 3, 4), "SetRecipe": r.SetRecipe(ctx, change),
+		"Instances": second(r.Instances(ctx, p.id())), "Trial": second(r.Trial(ctx, trial)), "EnsureTrial": second(r.EnsureTrial(ctx, trial)), "EndTrial": second(r.EndTrial(ctx, trial)),
+	} {
+		if !cloud.Is(err, cloud.Unavailable) || !strings.Contains(err.Error(), "paused") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if now := stamps(); !slices.Equal(now, before) {
+		t.Errorf("of a paused Cluster there were\n%s\nand are\n%s", strings.Join(before, "\n"), strings.Join(now, "\n"))
+	}
+	if hold, err := r.HoldOf(ctx, donor); err != nil || hold.Held {
+		t.Errorf("the hold of a machine that is there: %+v, %v", hold, err)
+	}
+	p.merge("Cluster", "home", `{"spec":{"paused":null}}`)
+	if err := r.SetRecipe(ctx, change); err != nil {
+		t.Error(err)
+	}
+}
