@@ -1,0 +1,52 @@
+package capi_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+)
+
+// counting counts requests.
+type counting struct {
+	http.RoundTripper
+	asked *atomic.Int32
+}
+
+func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.asked.Add(1)
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// TestWhatALookCosts counts the requests to the management cluster of each look that a controller takes at a pool to which nothing happens,
+// as docs/cluster-api.md tells them.
+func TestWhatALookCosts(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, deployment)
+	var asked atomic.Int32
+	config := rest.CopyConfig(p.config)
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return counting{inner, &asked} })
+	r, id := p.recipesBy(config), p.id()
+	nodes := []cloud.NodeValues{{ProviderID: p.instances()[0]}, {ProviderID: p.instances()[1]}}
+	if _, err := r.Pool(t.Context(), id); err != nil { // which asks once where things are served, and where the Cluster is
+		t.Fatal(err)
+	}
+	for what, look := range map[string]struct {
+		do   func(*capi.Recipes) error
+		cost int32
+	}{
+		"pool":        {func(r *capi.Recipes) error { return second(r.Pool(t.Context(), id)) }, 3},
+		"nodes":       {func(r *capi.Recipes) error { return second(r.PoolsOf(t.Context(), nodes)) }, 2},
+		"instances":   {func(r *capi.Recipes) error { return second(r.Instances(t.Context(), id)) }, 7},
+		"permissions": {func(r *capi.Recipes) error { return second(r.Permissions(t.Context(), id)) }, 4},
+	} {
+		asked.Store(0)
+		if err := look.do(r); err != nil || asked.Load() != look.cost {
+			t.Errorf("a look at %s takes %d requests, want %d (%v)", what, asked.Load(), look.cost, err)
+		}
+	}
+}
