@@ -105,6 +105,7 @@ type SnapshotView struct {
 
 // ImageView is a version as it is.
 type ImageView struct {
+	// Pool is empty where the version's pool is elsewhere.
 	Pool    cloud.PoolID
 	Version string
 	State   cloud.State
@@ -158,12 +159,14 @@ func (c *Cloud) World() World {
 			Extensions: slices.Clone(p.spec.Extensions), Defined: c.line(c.lineOf(p.id)).defined,
 		})
 		for _, v := range c.versions(c.lineOf(p.id)) {
-			w.Images = append(w.Images, ImageView{
-				Pool: p.id, Version: v.version, State: v.state, Percent: c.progress(v), Tags: maps.Clone(v.tags),
-				Instance: v.disk.instance, BootID: v.disk.bootID, Generalized: v.disk.clean(),
-				Quarantined: v.tags[cloud.TagQuarantined] != "", Seeded: v.seeded, ExcludedFromLatest: v.excluded,
-				InRecipe: c.recipeVersion(p) == v.version,
-			})
+			view := c.versionView(v)
+			view.Pool, view.InRecipe = p.id, c.recipeVersion(p) == v.version
+			w.Images = append(w.Images, view)
+		}
+	}
+	for _, v := range c.images { // of pools that are elsewhere
+		if !slices.ContainsFunc(c.pools.all, func(p *pool) bool { return c.lineOf(p.id) == v.line }) {
+			w.Images = append(w.Images, c.versionView(v))
 		}
 	}
 	for _, m := range c.instances {
@@ -193,6 +196,14 @@ func (c *Cloud) World() World {
 		w.Trials = append(w.Trials, view)
 	}
 	return w
+}
+
+// versionView is a version as it is, of whatever pool.
+func (c *shelf) versionView(v *image) ImageView {
+	return ImageView{
+		Version: v.version, State: v.state, Percent: c.progress(v), Tags: maps.Clone(v.tags), Instance: v.disk.instance, BootID: v.disk.bootID,
+		Generalized: v.disk.clean(), Quarantined: v.tags[cloud.TagQuarantined] != "", Seeded: v.seeded, ExcludedFromLatest: v.excluded,
+	}
 }
 
 // Instance of the world; the zero value if there is none. The ID is compared as Cloud.SameInstance does.
