@@ -33,6 +33,7 @@ type management struct {
 	config *rest.Config
 	client client.Client
 	fleet  *fleet
+	makers *makers
 	// kubeconfig of the workload cluster of each Cluster, which is the management cluster itself.
 	kubeconfig []byte
 }
@@ -83,9 +84,10 @@ func run(m *testing.M, bin string) (code int, err error) {
 		return 0, err
 	}
 	shared.fleet.nodes = shared.client
+	shared.makers = &makers{Maker: shared.fleet, own: map[string]sandbox.Maker{}}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": shared.fleet}, logr.Discard())
+		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": shared.makers}, logr.Discard())
 	}()
 	code = m.Run()
 	cancel()
@@ -236,6 +238,15 @@ var count int
 // newPool makes a pool and waits for its machines.
 func newPool(t testing.TB, manifest string) *pool {
 	t.Helper()
+	p := newHome(t)
+	p.create(manifest)
+	p.wait("three machines", func() bool { return len(p.instances()) == 3 })
+	return p
+}
+
+// newHome makes the Cluster of a pool that is still to be made.
+func newHome(t testing.TB) *pool {
+	t.Helper()
 	if shared == nil {
 		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
 	}
@@ -251,8 +262,6 @@ func newPool(t testing.TB, manifest string) *pool {
 		t.Fatal(err)
 	}
 	p.planeIsUp()
-	p.create(manifest)
-	p.wait("three machines", func() bool { return len(p.instances()) == 3 })
 	return p
 }
 

@@ -1,0 +1,216 @@
+package capi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// What Cluster API's own controllers do, as far as the recipes count on it: a release of theirs that does otherwise is found here.
+
+// promote points the pool at the version.
+func (p *pool) promote(r *capi.Recipes, version string) {
+	p.t.Helper()
+	p.publish(version)
+	change, err := r.RecipeChange(p.t.Context(), cloud.Target{Pool: p.id(), Version: version, Image: p.imageID(version)}, false)
+	if err == nil {
+		err = r.SetRecipe(p.t.Context(), change)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// sets are the pool's MachineSets, the oldest first.
+func (p *pool) sets() []unstructured.Unstructured {
+	p.t.Helper()
+	all := p.list("MachineSet")
+	slices.SortFunc(all, func(a, b unstructured.Unstructured) int {
+		return a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time)
+	})
+	return all
+}
+
+// of are the Machines of a MachineSet.
+func (p *pool) of(set unstructured.Unstructured) []unstructured.Unstructured {
+	p.t.Helper()
+	return slices.DeleteFunc(p.list("Machine"), func(m unstructured.Unstructured) bool {
+		owner := metav1.GetControllerOf(&m)
+		return owner == nil || owner.UID != set.GetUID()
+	})
+}
+
+// has waits until the pool is meant to have so many machines, and has them with their Nodes and no other.
+func (p *pool) has(size int) {
+	p.t.Helper()
+	p.wait(fmt.Sprintf("%d machines", size), func() bool {
+		return len(p.instances()) == size && len(p.list("Machine")) == size && replicas(*p.get("MachineDeployment", p.name)) == int64(size)
+	})
+}
+
+// named tells which of the Machines are there.
+func named(machines []unstructured.Unstructured) (names []string) {
+	for _, m := range machines {
+		names = append(names, m.GetName())
+	}
+	return slices.Sorted(slices.Values(names))
+}
+
+// grown is a pool of three machines that was promoted to a version and has grown by two.
+func grown(t *testing.T) (p *pool, before, after unstructured.Unstructured) {
+	t.Helper()
+	p = newPool(t, deployment)
+	r := p.recipes()
+	p.promote(r, "2026.03.14")
+	if err := r.SetCapacity(t.Context(), p.id(), 3, 5); err != nil {
+		t.Fatal(err)
+	}
+	p.has(5)
+	sets := p.sets()
+	if len(sets) != 2 {
+		t.Fatalf("there are the sets %v", named(sets))
+	}
+	if name, _, _ := unstructured.NestedString(sets[0].Object, "spec", "template", "spec", "infrastructureRef", "name"); name != "workers-1" {
+		sets[0], sets[1] = sets[1], sets[0] // made in one second
+	}
+	return p, sets[0], sets[1]
+}
+
+// TestWhichSetGrows: behind a promotion the new set, and the one before makes no machine any more.
+func TestWhichSetGrows(t *testing.T) {
+	t.Parallel()
+	p, before, after := grown(t)
+	if old, fresh := len(p.of(before)), len(p.of(after)); old != 3 || fresh != 2 {
+		t.Errorf("the old set has %d machines and the new one %d, want 3 and 2", old, fresh)
+	}
+	const disabled = "cluster.x-k8s.io/disable-machine-create"
+	if old, fresh := before.GetAnnotations()[disabled], after.GetAnnotations()[disabled]; old != "true" || fresh == "true" {
+		t.Errorf("%s is %q of the old set, and %q of the new one", disabled, old, fresh)
+	}
+	for _, m := range p.of(after) {
+		if have, _ := p.fleet.find(instanceOf(m)); have.image != "ami-2026.03.14" {
+			t.Errorf("%s is built from %q", m.GetName(), have.image)
+		}
+	}
+}
+
+// TestWhichMachineAShrinkingPoolLoses: one of the oldest set, whichever Machine somebody has marked to go first. So a removal takes the
+// places itself, and just its Machine goes.
+func TestWhichMachineAShrinkingPoolLoses(t *testing.T) {
+	t.Parallel()
+	p, before, after := grown(t)
+	marked := p.of(after)[0]
+	p.merge("Machine", marked.GetName(), `{"metadata":{"annotations":{"cluster.x-k8s.io/delete-machine":"yes"}}}`)
+	p.merge("MachineDeployment", p.name, `{"spec":{"replicas":4}}`)
+	p.has(4)
+	old := named(p.of(before))
+	if fresh := named(p.of(after)); len(old) != 2 || len(fresh) != 2 || !slices.Contains(fresh, marked.GetName()) {
+		t.Errorf("of the old set %v are left and of the new one %v, want two of each, %s among them", old, fresh, marked.GetName())
+	}
+	p.remove(p.recipes(), instanceOf(marked))
+	p.has(3)
+	if fresh := named(p.of(after)); !slices.Equal(named(p.of(before)), old) || len(fresh) != 1 || fresh[0] == marked.GetName() {
+		t.Errorf("of the old set %v are left and of the new one %v, want %v and the other one", named(p.of(before)), fresh, old)
+	}
+}
+
+// remove has an instance removed.
+func (p *pool) remove(r *capi.Recipes, id cloud.InstanceID) {
+	p.t.Helper()
+	p.wait("end of "+string(id), func() bool {
+		state, err := r.EnsureRemoved(context.Background(), id)
+		if err != nil && !cloud.Is(err, cloud.Conflict) {
+			p.t.Fatal(err)
+		}
+		return err == nil && state == cloud.Absent
+	})
+}
+
+// TestPausedCluster: nothing of what is written is carried out until the pause is over, so that whatever would write refuses.
+func TestPausedCluster(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, deployment)
+	r := p.recipes()
+	p.publish("2026.03.14")
+	change, err := r.RecipeChange(t.Context(), cloud.Target{Pool: p.id(), Version: "2026.03.14", Image: p.imageID("2026.03.14")}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.merge("Cluster", "home", `{"spec":{"paused":true}}`)
+	p.merge("MachineDeployment", p.name, `{"spec":{"replicas":4}}`) // by somebody who does not know
+	p.wait("sight of the pause", func() bool {
+		above := p.get("MachineDeployment", p.name)
+		conditions, _, _ := unstructured.NestedSlice(above.Object, "status", "conditions")
+		return slices.ContainsFunc(conditions, func(c any) bool {
+			said := c.(map[string]any)
+			return said["type"] == "Paused" && said["status"] == "True" && said["observedGeneration"] == above.GetGeneration()
+		})
+	})
+	if sets := p.sets(); len(sets) != 1 || replicas(sets[0]) != 3 || len(p.list("Machine")) != 3 {
+		t.Errorf("it was carried out: %v, %v", sets, named(p.list("Machine")))
+	}
+	const paused = "ClusterAPIPaused"
+	found, err := r.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: p.instances()[0], Version: "2026.03.14"})
+	if at := slices.IndexFunc(found, func(f cloud.Refusal) bool { return f.Reason == paused }); err != nil || at < 0 || found[at].What() != "Cluster "+p.namespace+"/home is paused, so that Cluster API carries nothing out" {
+		t.Errorf("the preflight says %+v, %v", found, err)
+	}
+	for what, err := range map[string]error{"growth": r.SetCapacity(t.Context(), p.id(), 4, 5), "promotion": r.SetRecipe(t.Context(), change)} {
+		if ours := (*cloud.Error)(nil); !errors.As(err, &ours) || ours.Kind != cloud.Refused || ours.Code != paused {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	p.merge("Cluster", "home", `{"spec":{"paused":false}}`)
+	p.has(4)
+	p.promote(r, "2026.03.14")
+}
+
+// TestAutoscalerBetweenTheWritesOfARemoval: whichever two it writes between, its own change stays, just one place is taken beside it, and
+// the Machine that was to go is gone.
+func TestAutoscalerBetweenTheWritesOfARemoval(t *testing.T) {
+	for _, by := range []int64{1, -1} {
+		for gap := range 6 {
+			t.Run(fmt.Sprintf("%+d behind write %d", by, gap+1), func(t *testing.T) {
+				t.Parallel()
+				p := newPool(t, deployment)
+				writes := 0
+				r := p.watched(p, func(string) memory.Outcome {
+					if writes++; writes == gap+1 {
+						p.scale(by)
+					}
+					return memory.Pass()
+				})
+				gone := p.list("Machine")[0]
+				p.remove(r, instanceOf(gone))
+				if writes != 6 {
+					t.Errorf("it took %d writes, want 6", writes)
+				}
+				p.has(int(2 + by))
+				if names := named(p.list("Machine")); slices.Contains(names, gone.GetName()) {
+					t.Errorf("%s is among %v", gone.GetName(), names)
+				}
+				for _, o := range append(p.list("Machine"), *p.get("MachineDeployment", p.name)) {
+					for _, key := range []string{hook, "kamino.dev/removing", "kamino.dev/place-of", "cluster.x-k8s.io/paused"} {
+						if annotated(o, key) {
+							t.Errorf("%s %s still has %s", o.GetKind(), o.GetName(), key)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// scale is an autoscaler that changes the size of the pool.
+func (p *pool) scale(by int64) {
+	p.t.Helper()
+	p.merge("MachineDeployment", p.name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas(*p.get("MachineDeployment", p.name))+by))
+}

@@ -1,0 +1,74 @@
+package capi_test
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
+)
+
+// makers makes the machines of each namespace where that has said, and those of all others in one fleet.
+type makers struct {
+	sandbox.Maker
+	mu  sync.Mutex
+	own map[string]sandbox.Maker
+}
+
+func (m *makers) set(namespace string, own sandbox.Maker) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.own[namespace] = own
+}
+
+func (m *makers) of(namespace string) sandbox.Maker {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if own := m.own[namespace]; own != nil {
+		return own
+	}
+	return m.Maker
+}
+
+// Ensure implements sandbox.Maker.
+func (m *makers) Ensure(ctx context.Context, of sandbox.Machine) (string, bool, error) {
+	return m.of(of.Namespace).Ensure(ctx, of)
+}
+
+// Remove implements sandbox.Maker.
+func (m *makers) Remove(ctx context.Context, of sandbox.Machine) (bool, error) {
+	return m.of(of.Namespace).Remove(ctx, of)
+}
+
+// disks make machines in a cloud in memory, and the Node of each, by which Cluster API knows that it has joined.
+type disks struct {
+	*memory.Cloud
+	nodes client.Client
+}
+
+// nodeOf is the name of a machine's Node: those of all namespaces are in one cluster.
+func nodeOf(m sandbox.Machine) string { return m.Namespace + "-" + m.Name }
+
+// Ensure implements sandbox.Maker.
+func (d *disks) Ensure(ctx context.Context, m sandbox.Machine) (string, bool, error) {
+	image, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
+	id := string(d.Build(nodeOf(m), image))
+	err := d.nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}, Spec: corev1.NodeSpec{ProviderID: id}})
+	return id, true, client.IgnoreAlreadyExists(err)
+}
+
+// Remove implements sandbox.Maker.
+func (d *disks) Remove(ctx context.Context, m sandbox.Machine) (bool, error) {
+	d.Discard(idOf(nodeOf(m)))
+	err := d.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}})
+	return true, client.IgnoreNotFound(err)
+}
+
+// idOf is the instance of a Node.
+func idOf(node string) cloud.InstanceID { return cloud.InstanceID("memory:///machines/" + node) }

@@ -1,0 +1,253 @@
+package capi_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// noon is when each capture begins. Its clock stands still while Cluster API works.
+var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+
+const version = "2026.03.14"
+
+// stage is a pool of Cluster API's with all that a capture of its nodes takes: disks in memory, a workload cluster in memory, and the
+// engine over recipes whose objects Cluster API's own controllers carry out. Each call to these recipes can be lost, and each request
+// of theirs to the management cluster.
+type stage struct {
+	*pool
+	*workload
+	t      testing.TB
+	engine *capture.Engine
+	name   string
+
+	donor, peer unstructured.Unstructured // the Machines, as they were
+	// lose decides what becomes of the n-th call, from 0, to the recipes; cut of the answer to the n-th write in the management cluster.
+	lose, cut func(n int, what string) memory.Outcome
+	calls     []string
+	writes    []request
+	// stirred tells that Cluster API may have something to do.
+	stirred bool
+}
+
+// request is one that changes something in the management cluster, and the call that it was made for.
+type request struct {
+	what string
+	call int
+}
+
+// ofDisks are the calls that ask the disks alone.
+var ofDisks = []string{
+	"Instance", "EnsureStopped", "EnsureStarted", "Snapshot", "EnsureSnapshot", "DeleteSnapshot", "Image", "Images", "EnsureImage", "TagImage",
+	"Snapshots", "DropSnapshot",
+}
+
+// newStage makes a pool of so many machines.
+func newStage(t testing.TB, machines int) *stage {
+	t.Helper()
+	clock := memory.NewClock(noon)
+	made := memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{
+		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second, Image: 20 * time.Second, Delete: 5 * time.Second,
+	}})
+	s := &stage{t: t, pool: newHome(t), workload: newWorkload(t, clock, made)}
+	s.makers.set(s.namespace, &disks{made, s.client})
+	s.create(strings.Replace(deployment, "replicas: 3", fmt.Sprintf("replicas: %d", machines), 1))
+	s.stirred = true
+	s.rests()
+	s.runKubelets()
+	s.restart()
+	return s
+}
+
+// decide writes the Prototype, as a person would.
+func (s *stage) decide(settings func(*v1alpha1.Settings)) *v1alpha1.Prototype {
+	s.t.Helper()
+	machines := s.list("Machine")
+	s.donor, s.peer = machines[0], machines[len(machines)-1]
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: s.pool.name + "-" + version, CreationTimestamp: metav1.NewTime(s.clock.Now())}}
+	p.Spec = v1alpha1.PrototypeSpec{Pool: s.pool.name, PoolID: string(s.id()), Version: version,
+		Donor: v1alpha1.Donor{NodeName: nodeNameOf(s.donor), ProviderID: string(instanceOf(s.donor))}}
+	settings(&p.Spec.Settings)
+	p.Spec.Settings = p.Spec.Settings.Defaulted()
+	s.name = p.Name
+	s.must(s.objects.Create(s.t.Context(), p))
+	return p
+}
+
+// instanceOf is that of a Machine.
+func instanceOf(m unstructured.Unstructured) cloud.InstanceID {
+	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
+	return cloud.InstanceID(id)
+}
+
+// nodeNameOf is the name of a Machine's Node.
+func nodeNameOf(m unstructured.Unstructured) string {
+	name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name")
+	return name
+}
+
+// restart is a new process, which knows nothing.
+func (s *stage) restart() {
+	s.t.Helper()
+	recipes := s.watched(s.cloud.Disks(), func(what string) memory.Outcome {
+		n := len(s.writes)
+		s.writes, s.stirred = append(s.writes, request{what, len(s.calls) - 1}), true
+		return lost(s.cut, n, what)
+	})
+	provider := memory.NewFaulty(cloud.Join(s.cloud.Disks(), recipes), func(c memory.Call) memory.Outcome {
+		if slices.Contains(ofDisks, c.Op) {
+			return memory.Pass()
+		}
+		n := len(s.calls)
+		s.calls = append(s.calls, c.Op)
+		return lost(s.lose, n, c.Op)
+	})
+	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: provider, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), Tryout: s.workload}
+}
+
+func lost(by func(int, string) memory.Outcome, n int, what string) memory.Outcome {
+	if by == nil {
+		return memory.Pass()
+	}
+	return by(n, what)
+}
+
+// play drives the capture to its end, and restarts after each crash. Between two passes Cluster API does all that it has to, and then
+// time goes on.
+func (s *stage) play() *v1alpha1.Prototype {
+	s.t.Helper()
+	for pass := range 600 {
+		var result capture.Result
+		if memory.RunUntilCrash(func() { result, _ = s.engine.Pass(context.Background(), s.name) }) {
+			s.restart()
+		}
+		if broken := s.cloud.World().Broken(); len(broken) > 0 {
+			s.t.Fatalf("after pass %d: %v", pass, broken)
+		}
+		s.rests()
+		if result.Done {
+			return s.prototype()
+		}
+		s.clock.Advance(max(result.After, 4*time.Second))
+		s.cloud.Settle()
+		if p := s.prototype(); p != nil {
+			s.runPods(p)
+		}
+		s.runKubelets()
+	}
+	s.t.Fatalf("the capture does not end: %s", verdict(s.prototype()))
+	return nil
+}
+
+// prototype as it stands; nil if it is gone.
+func (s *stage) prototype() *v1alpha1.Prototype {
+	s.t.Helper()
+	p := &v1alpha1.Prototype{}
+	err := s.objects.Get(context.Background(), client.ObjectKey{Name: s.name}, p)
+	if client.IgnoreNotFound(err) != nil {
+		s.t.Fatal(err)
+	}
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+func verdict(p *v1alpha1.Prototype) string {
+	if p == nil {
+		return "the prototype is gone"
+	}
+	return fmt.Sprintf("phase %s, failure %+v, conditions %+v, record %s", p.Status.Phase, p.Status.Failure, p.Status.Conditions, p.Annotations[v1alpha1.RecordAnnotation])
+}
+
+// rests returns when Cluster API has nothing to do any more but what somebody else is in the way of.
+func (s *stage) rests() {
+	s.t.Helper()
+	if !s.stirred {
+		return
+	}
+	s.stirred = false
+	for last := time.Now().Add(patience); ; time.Sleep(250 * time.Millisecond) {
+		todo := s.idle()
+		if todo == "" {
+			return
+		}
+		if time.Now().After(last) {
+			s.t.Fatalf("Cluster API does not come to rest: %s", todo)
+		}
+	}
+}
+
+// idle tells what Cluster API is still to do; empty if it is nothing.
+func (s *stage) idle() string {
+	s.t.Helper()
+	above, sets, places := s.get("MachineDeployment", s.pool.name), s.list("MachineSet"), int64(0)
+	for _, set := range sets {
+		places += replicas(set)
+	}
+	if !annotated(*above, "cluster.x-k8s.io/paused") && (places != replicas(*above) || !observed(*above)) {
+		return fmt.Sprintf("the pool is to have %d machines, and its sets %d", replicas(*above), places)
+	}
+	machines := s.list("Machine")
+	for _, set := range sets {
+		has, held := int64(0), int64(0)
+		for _, m := range machines {
+			if owner := metav1.GetControllerOf(&m); owner != nil && owner.UID == set.GetUID() {
+				has++
+				if m.GetDeletionTimestamp() != nil && annotated(m, hook) {
+					held++
+				}
+			}
+		}
+		if replicas(set) != has && replicas(set) != has-held || !observed(set) {
+			return fmt.Sprintf("%s is to have %d machines and has %d", set.GetName(), replicas(set), has)
+		}
+	}
+	for _, m := range machines {
+		switch {
+		case m.GetDeletionTimestamp() == nil && !joined(m):
+			return m.GetName() + " has not joined"
+		case m.GetDeletionTimestamp() != nil && !annotated(m, hook) && !slices.Equal(m.GetFinalizers(), []string{"kamino.dev/trial"}):
+			return m.GetName() + " is to go"
+		}
+	}
+	return ""
+}
+
+// hook has the deletion of a Machine wait.
+const hook = "pre-drain.delete.hook.machine.cluster.x-k8s.io/kamino"
+
+func annotated(o unstructured.Unstructured, name string) bool {
+	_, is := o.GetAnnotations()[name]
+	return is
+}
+
+func replicas(o unstructured.Unstructured) int64 {
+	n, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	return n
+}
+
+// observed tells that its controller has seen an object as it is.
+func observed(o unstructured.Unstructured) bool {
+	n, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	return n == o.GetGeneration()
+}
+
+// joined tells that a Machine has its Node.
+func joined(m unstructured.Unstructured) bool {
+	there, _, _ := unstructured.NestedBool(m.Object, "status", "initialization", "infrastructureProvisioned")
+	return there && nodeNameOf(m) != ""
+}

@@ -1,0 +1,49 @@
+package capi_test
+
+import (
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// watched are recipes of the pool's whose writes to the management cluster are told of behind each, such as "PATCH machines": what is
+// said then becomes of the answer.
+func (p *pool) watched(images capi.Images, wrote func(what string) memory.Outcome) *capi.Recipes {
+	p.t.Helper()
+	config := rest.CopyConfig(p.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{next, wrote} })
+	made, err := capi.New(capi.Config{Management: config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: images})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return made
+}
+
+// wire is the way from recipes to the management cluster.
+type wire struct {
+	next  http.RoundTripper
+	wrote func(what string) memory.Outcome
+}
+
+// RoundTrip implements http.RoundTripper. What the management cluster has refused, because somebody else wrote in between, is no write.
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := w.next.RoundTrip(r)
+	if err != nil || r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/selfsubject") || answer.StatusCode >= http.StatusBadRequest {
+		return answer, err
+	}
+	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // apis, group, version, namespaces, namespace, resource
+	outcome := w.wrote(r.Method + " " + path[5])
+	if !outcome.After {
+		return answer, nil
+	}
+	_ = answer.Body.Close()
+	if outcome.Crash {
+		panic(memory.Crash)
+	}
+	return nil, outcome.Err
+}

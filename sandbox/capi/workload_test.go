@@ -1,0 +1,232 @@
+package capi_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
+	kubetesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kubefake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// kubelet is the version that the pool asks for.
+const kubelet = "v1.37.1"
+
+// workload is the cluster that the captured nodes are in: an API server in memory, of which nothing is lost here, and kubelets that
+// the test moves by hand.
+type workload struct {
+	t       testing.TB
+	clock   *memory.Clock
+	cloud   *memory.Cloud
+	kube    *fake.Clientset
+	tracker kubetesting.ObjectTracker
+	objects client.Client
+}
+
+var (
+	nodes   = corev1.SchemeGroupVersion.WithResource("nodes")
+	pods    = corev1.SchemeGroupVersion.WithResource("pods")
+	secrets = corev1.SchemeGroupVersion.WithResource("secrets")
+)
+
+func newWorkload(t testing.TB, clock *memory.Clock, cloud *memory.Cloud) *workload {
+	w := &workload{t: t, clock: clock, cloud: cloud, kube: &fake.Clientset{}}
+	w.tracker = kubetesting.NewObjectTracker(kubescheme.Scheme, kubescheme.Codecs.UniversalDecoder())
+	w.kube.AddReactor("*", "*", w.react)
+	w.must(w.tracker.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultNamespace}}))
+	scheme := runtime.NewScheme()
+	w.must(v1alpha1.AddToScheme(scheme))
+	w.objects = kubefake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.Order{}).
+		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			o.SetUID(uid())
+			return c.Create(ctx, o, options...)
+		}}).Build()
+	return w
+}
+
+func (w *workload) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+var uids atomic.Int64
+
+// uid is what a real API server stamps on what is made.
+func uid() types.UID { return types.UID(fmt.Sprintf("uid-%d", uids.Add(1))) }
+
+// react does what a real API server does and the fake one does not: it evicts, selects pods by their node, keeps nothing of a dry run,
+// and allows whatever it is asked about.
+func (w *workload) react(action kubetesting.Action) (bool, runtime.Object, error) {
+	if create, is := action.(kubetesting.CreateActionImpl); is {
+		switch o := create.GetObject().(type) {
+		case *policyv1.Eviction:
+			return true, nil, w.tracker.Delete(pods, action.GetNamespace(), o.Name)
+		case *authorizationv1.LocalSubjectAccessReview:
+			o.Status.Allowed = true
+			return true, o, nil
+		case *authorizationv1.SelfSubjectAccessReview:
+			o.Status.Allowed = true
+			return true, o, nil
+		case metav1.Object:
+			if len(create.CreateOptions.DryRun) > 0 {
+				return true, create.GetObject(), nil
+			}
+			o.SetUID(uid())
+		}
+	}
+	handled, result, err := kubetesting.ObjectReaction(w.tracker)(action)
+	if list, is := result.(*corev1.PodList); is {
+		fields := action.(kubetesting.ListAction).GetListRestrictions().Fields
+		list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+			node, asked := fields.RequiresExactMatch("spec.nodeName")
+			return asked && p.Spec.NodeName != node
+		})
+	}
+	return handled, result, err
+}
+
+// all are the Nodes.
+func (w *workload) all() []corev1.Node {
+	list, err := w.tracker.List(nodes, corev1.SchemeGroupVersion.WithKind("Node"), "")
+	w.must(err)
+	return list.(*corev1.NodeList).Items
+}
+
+// runKubelets lets each machine's kubelet speak. The Nodes of machines that are gone Cluster API deletes.
+func (w *workload) runKubelets() {
+	known := map[string]corev1.Node{}
+	for _, n := range w.all() {
+		known[n.Spec.ProviderID] = n
+	}
+	for _, m := range w.cloud.World().Instances {
+		n, there := known[string(m.ID)]
+		delete(known, string(m.ID))
+		running := m.Power == cloud.PowerRunning
+		switch {
+		case !there && running:
+			w.join(m)
+			continue
+		case !there:
+			continue
+		}
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown
+		if running {
+			n.Status.Conditions[0].Status, n.Status.NodeInfo.BootID = corev1.ConditionTrue, m.BootID
+		}
+		w.must(w.tracker.Update(nodes, &n, ""))
+	}
+	for _, n := range known {
+		w.must(w.tracker.Delete(nodes, "", n.Name))
+	}
+}
+
+// join is a machine's first registration, with a pod of somebody's on it.
+func (w *workload) join(m memory.InstanceView) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: strings.TrimPrefix(string(m.ID), string(idOf(""))), UID: uid(), CreationTimestamp: metav1.NewTime(w.clock.Now()),
+		Labels: map[string]string{corev1.LabelOSStable: "linux"}, Annotations: map[string]string{cloud.MachineAnnotation: "its own"},
+	}}
+	n.Spec.ProviderID, n.Status.NodeInfo.BootID, n.Status.NodeInfo.KubeletVersion = string(m.ID), m.BootID, kubelet
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
+	w.must(w.tracker.Add(n))
+	yes := true
+	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app-" + n.Name, Namespace: "default", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app", UID: "rs", Controller: &yes}}}}
+	app.Spec.NodeName, app.Status.Phase = n.Name, corev1.PodRunning
+	w.must(w.tracker.Add(app))
+}
+
+// ours are the pods in our namespace.
+func (w *workload) ours() []corev1.Pod {
+	list, err := w.tracker.List(pods, corev1.SchemeGroupVersion.WithKind("Pod"), v1alpha1.DefaultNamespace)
+	w.must(err)
+	return list.(*corev1.PodList).Items
+}
+
+// runPods does what the pods on the donor do, guards included.
+func (w *workload) runPods(p *v1alpha1.Prototype) {
+	id := cloud.InstanceID(p.Spec.Donor.ProviderID)
+	for _, pod := range w.ours() {
+		if w.cloud.World().Instance(id).Power != cloud.PowerRunning {
+			return
+		}
+		if pod.Labels["app.kubernetes.io/component"] == "look" {
+			pod.Status.Phase = corev1.PodSucceeded
+			w.must(w.tracker.Update(pods, &pod, pod.Namespace))
+			continue
+		}
+		order := &v1alpha1.Order{}
+		err := w.objects.Get(context.Background(), client.ObjectKeyFromObject(&pod), order)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		w.must(err)
+		_, boot := order.Spec.Under()
+		if order.Status.Report != "" || boot != w.cloud.BootID(id) {
+			continue
+		}
+		w.cloud.MarkGeneralized(id)
+		w.report(order, &pod, &v1alpha1.Proof{
+			UID: p.UID, Order: order.UID, BootID: boot, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, Acted: 3,
+			Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(w.clock.Now()),
+		})
+		w.cloud.GuestPowerOff(id)
+	}
+}
+
+// report is signed with the key that the pod is given.
+func (w *workload) report(order *v1alpha1.Order, pod *corev1.Pod, proof *v1alpha1.Proof) {
+	found, err := w.tracker.Get(secrets, order.Namespace, order.Name)
+	w.must(err)
+	key, _, err := v1alpha1.OrderKey(found.(*corev1.Secret).Data["key"])
+	w.must(err)
+	order.Status, err = (&v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: proof}).Sign(key)
+	w.must(err)
+	w.must(w.objects.Status().Update(context.Background(), order))
+}
+
+// Check implements capture.Tryout.
+func (w *workload) Check(context.Context, v1alpha1.Settings) (why string, err error) { return "", nil }
+
+// Look implements capture.Tryout: a trial node that is there is a good one.
+func (w *workload) Look(_ context.Context, subject trial.Subject) (trial.Sight, error) {
+	sight := trial.Sight{Facts: subject.Facts}
+	for _, n := range w.all() {
+		if !slices.ContainsFunc(subject.Instances, func(m cloud.Instance) bool { return string(m.ID) == n.Spec.ProviderID }) {
+			continue
+		}
+		n.Spec.Unschedulable = true
+		w.must(w.tracker.Update(nodes, &n, ""))
+		f, since := &sight.Facts, n.Status.Conditions[0].LastTransitionTime.Time
+		f.Node, f.Registered, f.Changed, f.Ready, f.WasReady = n.Name, since, since, true, true
+		f.IdentityKnown, f.Digest = true, f.Proven
+		f.Network, f.Images = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}
+		f.Job = trial.Measure{Result: trial.Skipped, Says: "none"}
+		sight.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
+	}
+	return sight, nil
+}
+
+// Clean implements capture.Tryout.
+func (w *workload) Clean(context.Context, trial.Subject) (left bool, err error) { return false, nil }
