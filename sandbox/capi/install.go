@@ -61,6 +61,9 @@ func install(ctx context.Context, o Options, addresses map[string]string, ca []b
 			return err
 		}
 	}
+	if err := keepTemplates(ctx, c); err != nil {
+		return err
+	}
 	for file, address := range addresses {
 		if err := installWebhooks(ctx, c, filepath.Join(o.Bin, "webhooks", file), address, ca); err != nil {
 			return err

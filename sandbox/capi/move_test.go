@@ -93,7 +93,7 @@ func (o *other) takes(p *pool) *pool {
 	if out, err := command.CombinedOutput(); err != nil {
 		p.t.Fatalf("%v: %v\n%s", command.Args, err, out)
 	}
-	moved.planeIsUp()
+	moved.runs("home")
 	return moved
 }
 

@@ -166,7 +166,7 @@ type pool struct {
 
 const region = "eu-central-1"
 
-const objects = `
+const ground = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: NAMESPACE}
@@ -175,7 +175,9 @@ apiVersion: v1
 kind: Secret
 metadata: {name: boot, namespace: NAMESPACE}
 stringData: {value: nothing}
----
+`
+
+const objects = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: AWSCluster
 metadata: {name: home, namespace: NAMESPACE}
@@ -235,6 +237,40 @@ spec:
 var made sync.Mutex
 var count int
 
+// newNamespace makes a namespace for a pool.
+func newNamespace(t testing.TB) *pool {
+	t.Helper()
+	if shared == nil {
+		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
+	}
+	made.Lock()
+	count++
+	p := &pool{management: shared, t: t, namespace: fmt.Sprintf("pool-%d", count), name: "workers", line: "home.workers", published: map[string]cloud.Image{}}
+	made.Unlock()
+	p.create(ground)
+	secret := &corev1.Secret{Type: "cluster.x-k8s.io/secret", Data: map[string][]byte{"value": p.kubeconfig}, ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.namespace, Name: "home-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "home"},
+	}}
+	if err := p.client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// runs has a control plane say that somebody runs it.
+func (p *pool) runs(name string) {
+	p.t.Helper()
+	plane := &unstructured.Unstructured{}
+	plane.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta2")
+	plane.SetKind("ExternalControlPlane")
+	plane.SetNamespace(p.namespace)
+	plane.SetName(name)
+	up := client.RawPatch(types.MergePatchType, []byte(`{"status":{"version":"v1.37.1","externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`))
+	if err := p.client.Status().Patch(p.t.Context(), plane, up); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // newPool makes a pool and waits for its machines.
 func newPool(t testing.TB, manifest string) *pool {
 	t.Helper()
@@ -247,36 +283,10 @@ func newPool(t testing.TB, manifest string) *pool {
 // newHome makes the Cluster of a pool that is still to be made.
 func newHome(t testing.TB) *pool {
 	t.Helper()
-	if shared == nil {
-		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
-	}
-	made.Lock()
-	count++
-	p := &pool{management: shared, t: t, namespace: fmt.Sprintf("pool-%d", count), name: "workers", line: "home.workers", published: map[string]cloud.Image{}}
-	made.Unlock()
+	p := newNamespace(t)
 	p.create(objects)
-	secret := &corev1.Secret{Type: "cluster.x-k8s.io/secret", Data: map[string][]byte{"value": p.kubeconfig}, ObjectMeta: metav1.ObjectMeta{
-		Namespace: p.namespace, Name: "home-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "home"},
-	}}
-	if err := p.client.Create(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
-	p.planeIsUp()
+	p.runs("home")
 	return p
-}
-
-// planeIsUp says of the control plane what its provider would.
-func (p *pool) planeIsUp() {
-	p.t.Helper()
-	plane := &unstructured.Unstructured{}
-	plane.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta2")
-	plane.SetKind("ExternalControlPlane")
-	plane.SetNamespace(p.namespace)
-	plane.SetName("home")
-	up := client.RawPatch(types.MergePatchType, []byte(`{"status":{"externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`))
-	if err := p.client.Status().Patch(p.t.Context(), plane, up); err != nil {
-		p.t.Fatal(err)
-	}
 }
 
 // create makes the objects of a manifest.
@@ -360,6 +370,9 @@ func (p *pool) Image(_ context.Context, ref cloud.LineRef) (cloud.Image, error) 
 	}
 	return cloud.Image{Version: ref.Version}, nil
 }
+
+// ImageID implements capi.Images.
+func (p *pool) ImageID(ref cloud.LineRef) string { return p.imageID(ref.Version) }
 
 func (p *pool) imageID(version string) string { return region + "/kamino/" + p.line + "/" + version }
 

@@ -17,6 +17,7 @@ import (
 // Images is what these recipes ask of the Disks beside them: a version before a template names it.
 type Images interface {
 	cloud.ImageNames
+	ImageID(ref cloud.LineRef) string
 	VersionOf(line cloud.Line, image string) (version string, latest bool)
 	Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, error)
 }

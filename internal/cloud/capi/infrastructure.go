@@ -22,6 +22,8 @@ type infrastructure struct {
 	cloud string
 	// machine and cluster are the kinds of its machines and clusters.
 	machine, cluster string
+	// root is the field of a machine's spec that has all that names its image.
+	root string
 	// image reads how the spec of a machine names its image, as the cloud does; empty where it names none.
 	image func(machine spec) string
 	// setImage has the spec name an image and nothing else that would choose one.

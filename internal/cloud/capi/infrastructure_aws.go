@@ -11,6 +11,7 @@ var aws = infrastructure{
 	cloud:   "aws",
 	machine: "AWSMachine",
 	cluster: "AWSCluster",
+	root:    "ami",
 	image:   func(m spec) string { return m.text("ami", "id") },
 	setImage: func(m spec, image string) error {
 		m["ami"] = map[string]any{"id": image}

@@ -15,6 +15,7 @@ var azure = infrastructure{
 	cloud:    "azure",
 	machine:  "AzureMachine",
 	cluster:  "AzureCluster",
+	root:     "image",
 	image:    azureImage,
 	setImage: setAzureImage,
 	place: func(c spec) (place, location string) {

@@ -89,17 +89,22 @@ func (m *management) in(op string, kind schema.GroupKind) (dynamic.ResourceInter
 
 // get reads an object, once within a look.
 func (m *management) get(ctx context.Context, kind schema.GroupKind, name string) (object, error) {
+	return m.getIn(ctx, m.namespace, kind, name)
+}
+
+// getIn reads one of any namespace.
+func (m *management) getIn(ctx context.Context, namespace string, kind schema.GroupKind, name string) (object, error) {
 	const op = "look at"
-	what := fmt.Sprintf("%s %s/%s", kind.Kind, m.namespace, name)
-	sight, key := cloud.SightOf(ctx), "capi:"+kind.String()+"/"+name
+	what := fmt.Sprintf("%s %s/%s", kind.Kind, namespace, name)
+	sight, key := cloud.SightOf(ctx), "capi:"+kind.String()+"/"+namespace+"/"+name
 	if known, found := sight.Seen(key); found {
 		return object{known.(*unstructured.Unstructured).DeepCopy()}, nil
 	}
-	client, err := m.in(op, kind)
+	mapping, err := m.resource(op, kind)
 	if err != nil {
 		return object{}, err
 	}
-	found, err := client.Get(ctx, name, metav1.GetOptions{})
+	found, err := m.objects.Resource(mapping.Resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return object{}, fail(op, what, err)
 	}

@@ -52,7 +52,6 @@ func TestRefusals(t *testing.T) {
 		"nothing":          {clusterOfIt, deploymentV1beta2, nil, ""},
 		"rolling":          {clusterOfIt, strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), []string{reasonRolling}, "set its spec.rollout.strategy.type to OnDelete"},
 		"rolling, v1beta1": {clusterOfIt, strings.Replace(deploymentV1beta1, onDelete, rollingUpdate, 1), []string{reasonRolling}, "set its spec.strategy.type to OnDelete"},
-		"topology":         {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet", "namespace: fleet, labels: {topology.cluster.x-k8s.io/owned: ''}", 1), []string{reasonTopology}, "Cluster fleet/prod"},
 		"paused pool":      {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/paused: ''}", 1), []string{reasonPaused}, "MachineDeployment fleet/workers is paused"},
 		"paused by us":     {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/paused: '', kamino.dev/place-of: uid}", 1), nil, ""},
 		"paused cluster":   {strings.Replace(clusterOfIt, "kind: Cluster,", "kind: Cluster, spec: {paused: true},", 1), deploymentV1beta2, []string{reasonPaused}, "Cluster fleet/prod is paused"},

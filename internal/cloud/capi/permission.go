@@ -24,6 +24,9 @@ type right struct {
 
 const looks = "get list"
 
+// forTopology is what a right is for that only a pool made from a ClusterClass needs, and each of those does.
+const forTopology = "a pool made from a ClusterClass"
+
 // giveRights is how the account gets what it lacks.
 const giveRights = "give the account in the management cluster the Role that `kamino manifests --management` prints: see " + Docs + ", section Rights"
 
@@ -34,6 +37,7 @@ func rights(kinds ...string) []right {
 	}
 	all := []right{
 		need("clusters", "get", ""), need("machinedeployments", looks+" patch", ""), need("machinesets", looks+" patch", ""), need("machines", looks+" patch", ""),
+		need("clusters", "patch", forTopology), need(resourceClasses, "get", forTopology),
 		need("machines", "delete", cloud.ForRemoval), need("machines", "create delete", cloud.ForTrialApart),
 		{bootstrapGroup, "kubeadmconfigtemplates", []string{"get"}, cloud.ForTrialApart}, {bootstrapGroup, "kubeadmconfigs", strings.Fields("get create delete"), cloud.ForTrialApart},
 	}
@@ -102,16 +106,27 @@ func (r *world) permissions(ctx context.Context, v view) ([]cloud.Permission, er
 	}
 	var all []cloud.Permission
 	for _, need := range rights(kinds...) {
+		if need.purpose == forTopology && v.topology == nil { // whoever never needs it should not have it
+			continue
+		}
 		for _, verb := range need.verbs {
-			allowed := allows(told.Status.ResourceRules, need, verb)
-			if !allowed && told.Status.Incomplete {
-				if allowed, err = r.mayI(ctx, need, verb); err != nil {
-					return nil, fail(op, where, err)
+			p := cloud.Permission{
+				Action: verb + " " + schema.GroupResource{Group: need.group, Resource: need.resource}.String(), Scope: where, For: need.purpose, Remedy: giveRights,
+				Allowed: allows(told.Status.ResourceRules, need, verb),
+			}
+			in := r.cluster.Namespace
+			if need.purpose == forTopology {
+				p.For = ""
+			}
+			if namespace, _ := classOf(v.cluster); need.resource == resourceClasses && namespace != in {
+				in, p.Allowed, p.Scope, p.Remedy = namespace, false, "namespace "+namespace, remedyClass(namespace, in)
+			}
+			if !p.Allowed && (told.Status.Incomplete || in != r.cluster.Namespace) {
+				if p.Allowed, err = r.mayI(ctx, in, need, verb); err != nil {
+					return nil, fail(op, p.Scope, err)
 				}
 			}
-			all = append(all, cloud.Permission{
-				Action: verb + " " + schema.GroupResource{Group: need.group, Resource: need.resource}.String(), Scope: where, Allowed: allowed, For: need.purpose, Remedy: giveRights,
-			})
+			all = append(all, p)
 		}
 	}
 	return all, nil
@@ -127,10 +142,10 @@ func allows(rules []authorizationv1.ResourceRule, need right, verb string) bool 
 	})
 }
 
-func (r *world) mayI(ctx context.Context, need right, verb string) (bool, error) {
+func (r *world) mayI(ctx context.Context, namespace string, need right, verb string) (bool, error) {
 	asked, err := r.account.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: r.cluster.Namespace, Verb: verb, Group: need.group, Resource: need.resource,
+			Namespace: namespace, Verb: verb, Group: need.group, Resource: need.resource,
 		}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -147,7 +162,8 @@ func (r *world) refuseRights(ctx context.Context, v view, purposes ...string) ([
 	}
 	var lack []string
 	for _, p := range all {
-		if !p.Allowed && slices.Contains(purposes, p.For) && !slices.Contains(lack, p.Action) {
+		elsewhere := p.Scope != "namespace "+r.cluster.Namespace // a ClusterClass that cannot be read, which refuses by itself
+		if !p.Allowed && !elsewhere && slices.Contains(purposes, p.For) && !slices.Contains(lack, p.Action) {
 			lack = append(lack, p.Action)
 		}
 	}
@@ -164,7 +180,10 @@ func (r *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec)
 	if err != nil {
 		return nil, err
 	}
-	found := v.refusals()
+	found := append(v.refusals(), v.pending()...)
+	if spec.Grows || spec.Removes {
+		found = append(found, v.topology.refuseReplicas(v.ref)...)
+	}
 	purposes := []string{""}
 	if spec.Removes {
 		purposes = append(purposes, cloud.ForRemoval)

@@ -44,14 +44,16 @@ type view struct {
 	known    bool
 	// missing tells that the pool names a template that does not exist.
 	missing bool
-	// image that the template names, as a recipe writes it; empty if none.
+	// topology that the pool is made from; nil if it is made from none.
+	topology *topology
+	// image that the template names, or the topology asks for, as a recipe writes it; empty if none.
 	image string
 }
 
 // machine is the template's part that machines are made of.
 func (v view) machine() spec { return specOf(v.template, pathOfTemplate...) }
 
-// view looks at a pool: three objects, and the image by its name.
+// view looks at a pool: three objects, the ClusterClass of one that is made from it, and the image by its name.
 func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 	if v.ref, err = parsePool(id); err != nil {
 		return v, err
@@ -72,6 +74,9 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 	if of := v.pool.text("spec", "clusterName"); of != r.cluster.Name {
 		return v, &cloud.Error{Kind: cloud.NotFound, Op: opLook, Resource: v.ref.String(), Message: fmt.Sprintf("it is of Cluster %s, and not of %s", of, r.cluster.Name)}
 	}
+	if v.topology, err = r.topologyOf(ctx, v.cluster, v.pool); err != nil {
+		return v, err
+	}
 	v.named = v.pool.reference(pathInfrastructure...)
 	if v.of, v.known = infrastructureOf(v.named.GroupKind); !v.known {
 		return v, nil
@@ -84,7 +89,12 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 	if err != nil {
 		return v, err
 	}
-	if native := v.of.image(v.machine()); native != "" {
+	native := v.of.image(v.machine())
+	if v.topology != nil {
+		v.topology.read(v.of, v.machine(), r.images.ImageID(cloud.LineRef{Line: r.line(v.at, v.ref), Version: anyVersion}))
+		native = v.topology.asked
+	}
+	if native != "" {
 		v.image, err = r.images.ImageText(ctx, v.at.place, native)
 	}
 	return v, err
@@ -92,7 +102,7 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 
 // refusals tell why no Machine of the pool can be captured.
 func (v view) refusals() []cloud.Refusal {
-	found := refusalsOf(v.cluster, v.pool)
+	found := v.refuseTopology(refusalsOf(v.cluster, v.pool))
 	switch {
 	case !v.known:
 		return append(found, cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s makes its machines from %s, of whose image Kamino knows nothing", v.ref, v.named),
@@ -114,7 +124,7 @@ func (r *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	}
 	pool := cloud.Pool{
 		ID: v.ref.pool(), Name: v.name, Location: v.at.location, Capacity: v.pool.replicas(), MaxSize: v.pool.maxSize(),
-		Line: r.line(v.at, v.ref), Recipe: cloud.Recipe{Image: v.image, Bootstrap: v.bootstrap()}, Refusals: v.refusals(), Cautions: v.cautions(),
+		Line: r.line(v.at, v.ref), Recipe: cloud.Recipe{Image: v.image, Bootstrap: v.bootstrap()}, Refusals: append(v.refusals(), v.pending()...), Cautions: v.cautions(),
 	}
 	if v.known && !v.missing {
 		pool.Traits = v.of.traits(v.machine())
@@ -165,8 +175,11 @@ func (r *Recipes) setCapacity(ctx context.Context, id cloud.PoolID, from, to int
 		return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: v.ref.String(),
 			Message: fmt.Sprintf("%d nodes are not more than the %d that it has: a pool is only ever grown", to, from)}
 	}
-	if found := refusalsToWrite(v.cluster, v.pool); len(found) > 0 {
+	if found := append(v.refuseTopology(refusalsToWrite(v.cluster, v.pool)), v.topology.refuseReplicas(v.ref)...); len(found) > 0 {
 		return found[0].Error(op, v.ref.String())
+	}
+	if late := v.pending(); len(late) > 0 {
+		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: v.ref.String(), Code: reasonPending, Message: late[0].Message}
 	}
 	_, err = r.kube.patch(ctx, op, v.pool, map[string]any{"spec": map[string]any{"replicas": to}})
 	return err

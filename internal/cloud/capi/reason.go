@@ -10,6 +10,8 @@ import (
 const (
 	reasonRolling        = "RollingUpdate"
 	reasonTopology       = "TopologyOwned"
+	reasonReplicas       = "TopologyReplicas"
+	reasonPending        = "TopologyPending"
 	reasonPaused         = "ClusterAPIPaused"
 	reasonDeleted        = "PoolIsDeleted"
 	reasonInfrastructure = "InfrastructureUnknown"
@@ -57,7 +59,7 @@ func Reasons() []cloud.Reason {
 		},
 		{
 			Name: reasonRolling, Means: "Cluster API would replace all machines of the pool at each change of its template",
-			Remedy: "set `spec.rollout.strategy.type` (v1beta1: `spec.strategy.type`) to `OnDelete`",
+			Remedy: "set `spec.rollout.strategy.type` (v1beta1: `spec.strategy.type`) to `OnDelete`; of a pool made from a ClusterClass, in the Cluster's `spec.topology.workers.machineDeployments[]`",
 		},
 		{
 			Name: reasonTemplate, Means: "the infrastructure template that the pool names does not exist: it can build no machine",
@@ -68,8 +70,16 @@ func Reasons() []cloud.Reason {
 			Remedy: "name the image in the template (AWS: `ami.id`; Azure: `image`)",
 		},
 		{
-			Name: reasonTopology, Means: "the pool is made from a ClusterClass: the topology controller undoes what is written to it",
-			Remedy: "leave it out, or take the pool out of the Cluster's topology",
+			Name: reasonTopology, Means: "the pool is made from a ClusterClass of which no variable holds its image, as far as can be told: what is written to the pool itself the topology controller undoes",
+			Remedy: "have an inline patch of the ClusterClass set the image from a variable, by `valueFrom.variable` and without `enabledIf`",
+		},
+		{
+			Name: reasonPending, Means: "the Cluster's topology asks for another image than the pool's template names: Cluster API has not carried it out, or something else than a variable sets it",
+			Remedy: "wait, or see the Cluster's condition `TopologyReconciled`",
+		},
+		{
+			Name: reasonReplicas, Means: "the pool is to grow or to lose its donor, and the Cluster's topology says how many machines it has: the topology controller undoes each change of that",
+			Remedy: "remove `spec.topology.workers.machineDeployments[].replicas`, as the cluster autoscaler wants it as well",
 		},
 		{
 			Name: cloud.TrialBesideOnly, Means: "a version is tried by a Machine of its own, and not in the pool",
@@ -93,14 +103,13 @@ func refusalsOf(cluster, pool object) []cloud.Refusal {
 	return append(found, refusalsToWrite(cluster, pool)...)
 }
 
-// refusalsToWrite tells why nothing may be written to a pool: it would change machines that run, be undone, or not be carried out.
+// refusalsToWrite tells why nothing may be written to a pool: it would change machines that run, or not be carried out. What its topology
+// adds to them refuseTopology tells.
 func refusalsToWrite(cluster, pool object) []cloud.Refusal {
 	const unpause, idle = "take the pause away once whoever set it is done", "%s is paused, so that Cluster API carries nothing out"
 	rolls := pool.GetKind() == kindDeployment && pool.strategy() != onDelete
 	found := refuse(rolls, nil, reasonRolling, fmt.Sprintf("set its %s to OnDelete", pool.strategyPath()),
 		"%s has the strategy %s, by which Cluster API would replace all its machines", pool, pool.strategy())
-	found = refuse(hasLabel(pool, labelTopology), found, reasonTopology, "leave it out, or take it out of the Cluster's topology",
-		"%s is made from the topology of %s, which undoes what is written to it", pool, cluster)
 	found = refuse(cluster.paused(), found, reasonPaused, unpause, idle, cluster)
 	byOthers := pool.paused() && pool.GetAnnotations()[annotationPlace] == ""
 	return refuse(byOthers, found, reasonPaused, unpause, idle, pool)

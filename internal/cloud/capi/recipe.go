@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -25,6 +26,8 @@ type backup struct {
 	Kind     string       `json:"kind"`
 	Template string       `json:"template"`
 	Image    string       `json:"image"`
+	// Overrides are those of the variables that hold the image, where the pool is made from a topology.
+	Overrides []override `json:"overrides,omitempty"`
 }
 
 // RecipeChange implements cloud.Recipes. Nothing but the image ever leaves a recipe: whoever joins by himself needs what he joins by.
@@ -34,7 +37,8 @@ func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 		return cloud.RecipeChange{}, err
 	}
 	change := cloud.RecipeChange{
-		Pool: v.ref.pool(), Version: to.Version, From: v.image, To: to.Image, Done: v.image == to.Image, Refusals: refusalsToWrite(v.cluster, v.pool),
+		Pool: v.ref.pool(), Version: to.Version, From: v.image, To: to.Image, Done: v.image == to.Image && len(v.pending()) == 0,
+		Refusals: v.refuseTopology(refusalsToWrite(v.cluster, v.pool)),
 	}
 	for _, name := range v.bootstrap() {
 		change.Keeps = append(change.Keeps, cloud.Part{Kind: partBootstrap, Name: name})
@@ -44,7 +48,7 @@ func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 		return cloud.RecipeChange{}, err
 	}
 	change.Refusals = append(change.Refusals, differs...)
-	change.Backup, err = json.MarshalIndent(backup{v.ref.pool(), v.named.Kind, v.named.name, v.image}, "", "  ")
+	change.Backup, err = json.MarshalIndent(backup{v.ref.pool(), v.named.Kind, v.named.name, v.image, v.topology.overrides()}, "", "  ")
 	return change, fail("save the recipe of", v.ref.String(), err)
 }
 
@@ -71,7 +75,7 @@ func (r *Recipes) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cl
 func readBackup(of ref, data []byte) (backup, error) {
 	var was backup
 	var message string
-	switch err := json.Unmarshal(data, &was); {
+	switch err := utiljson.Unmarshal(data, &was); { // numbers as objects have them
 	case err != nil || was.Kind == "" || was.Image == "":
 		message = "what was saved is no recipe of Cluster API's that names an image"
 	case was.Pool != of.pool():
@@ -108,6 +112,9 @@ func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) erro
 		return err
 	}
 	v, err := r.view(ctx, change.Pool)
+	if err == nil && v.topology != nil {
+		return r.setVariables(ctx, v, change)
+	}
 	if err != nil || v.image == change.To && change.To != "" {
 		return err
 	}

@@ -39,6 +39,9 @@ func (r *Recipes) ensureRemoved(ctx context.Context, id cloud.InstanceID) (cloud
 	case err != nil:
 		return cloud.Absent, err
 	}
+	if err := r.mayTakePlaceOf(ctx, m); err != nil {
+		return cloud.Absent, err
+	}
 	switch begun := m.GetAnnotations()[annotationRemoving]; {
 	case begun == removalReleased && m.deleting():
 		return cloud.Deleting, nil
@@ -79,6 +82,32 @@ func (r *Recipes) ensureRemoved(ctx context.Context, id cloud.InstanceID) (cloud
 func (r *world) letGo(ctx context.Context, m object) error {
 	_, err := r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalReleased, annotationHook: nil})
 	return err
+}
+
+// mayTakePlaceOf refuses to begin with a Machine whose place would come back: that of a pool whose size its topology says.
+func (r *world) mayTakePlaceOf(ctx context.Context, m object) error {
+	owner := m.controller()
+	if m.is(annotationRemoving) || m.deleting() || owner == nil || owner.Kind != kindSet || !hasLabel(m, labelTopology) {
+		return nil
+	}
+	set, err := r.kube.get(ctx, core(kindSet), owner.Name)
+	if err != nil {
+		return err
+	}
+	by := poolOfSet(set)
+	pool, err := r.kube.get(ctx, core(by.kind()), by.name)
+	if err != nil {
+		return err
+	}
+	cluster, err := r.kube.get(ctx, core(kindCluster), r.cluster.Name)
+	if err != nil {
+		return err
+	}
+	t := &topology{cluster: cluster, entry: entryOf(cluster, pool)}
+	for _, refusal := range t.refuseReplicas(by) {
+		return refusal.Error(opRemove, m.String())
+	}
+	return nil
 }
 
 // takePlaceOf takes the place of a Machine, whose deletion waits, from its MachineSet and its MachineDeployment. One that is gone has

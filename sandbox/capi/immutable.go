@@ -1,0 +1,35 @@
+package capi
+
+import (
+	"context"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// immutable is what the webhooks of the infrastructure providers say of their templates: none is ever changed, but the topology controller
+// may try out whether it would be. A rule of the definition's could not tell the two apart. Source: Cluster API, util/topology, IsDryRunRequest.
+const immutable = `object.spec == oldObject.spec || has(request.dryRun) && request.dryRun && has(object.metadata.annotations) && ` +
+	`'topology.cluster.x-k8s.io/dry-run' in object.metadata.annotations`
+
+// keepTemplates has the API server hold the templates of machines to it.
+func keepTemplates(ctx context.Context, c client.Client) error {
+	all := admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{infrastructureAWS.Group}, APIVersions: []string{"*"},
+			Resources: []string{"awsmachinetemplates", "azuremachinetemplates"}},
+	}
+	name := metav1.ObjectMeta{Name: "templates.sandbox.kamino.dev"}
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: name, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		FailurePolicy:    new(admissionregistrationv1.Fail),
+		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: all}}},
+		Validations:      []admissionregistrationv1.Validation{{Expression: immutable, Message: "a template cannot be changed; make another one, and name that"}},
+	}}
+	if err := apply(ctx, c, policy); err != nil {
+		return err
+	}
+	return apply(ctx, c, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+	}})
+}
