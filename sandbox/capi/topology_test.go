@@ -2,14 +2,23 @@ package capi_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
 	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
 )
 
@@ -89,8 +98,16 @@ func newTopology(t testing.TB, class, cluster string) *pool {
 	p := newNamespace(t)
 	p.create(class)
 	p.wait("ClusterClass that Cluster API has taken note of", func() bool {
-		seen, _, _ := unstructured.NestedInt64(p.get("ClusterClass", "class").Object, "status", "observedGeneration")
-		return seen > 0
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion("cluster.x-k8s.io/v1beta2")
+		list.SetKind("ClusterClassList")
+		if err := p.client.List(context.Background(), list); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool {
+			seen, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+			return seen > 0 && (o.GetNamespace() == p.namespace || o.GetNamespace() == p.namespace+"-classes")
+		})
 	})
 	p.create(cluster)
 	p.wait("control plane", func() bool {
@@ -161,4 +178,241 @@ func TestRecipesOfTopologies(t *testing.T) {
 		t.Parallel()
 		return newTopology(t, class, classy).classyHarness()
 	})
+}
+
+// image of the template that a MachineDeployment names.
+func (p *pool) imageOf(deployment string) (template, image string) {
+	p.t.Helper()
+	template = p.text(p.get("MachineDeployment", deployment), "spec", "template", "spec", "infrastructureRef", "name")
+	for _, o := range p.list("AWSMachineTemplate") {
+		if o.GetName() == template {
+			return template, p.text(&o, "spec", "template", "spec", "ami", "id")
+		}
+	}
+	p.t.Fatalf("%s names %s, which does not exist", deployment, template)
+	return "", ""
+}
+
+// TestTopologyUndoesWhatIsWrittenToThePool: a copy of the template and a reference to it, which is how any other pool is pointed at an
+// image, would not last.
+func TestTopologyUndoesWhatIsWrittenToThePool(t *testing.T) {
+	t.Parallel()
+	p := newTopology(t, class, classy)
+	p.create(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: AWSMachineTemplate
+metadata: {name: copied, namespace: NAMESPACE, labels: {cluster.x-k8s.io/cluster-name: home}}
+spec: {template: {spec: {instanceType: m7i.xlarge, ami: {id: ami-copied}, sshKeyName: kept}}}
+`)
+	before := p.instances()
+	p.merge("MachineDeployment", p.name, `{"spec":{"template":{"spec":{"infrastructureRef":{"name":"copied"}}}}}`)
+	p.wait("template of the topology's", func() bool {
+		template, image := p.imageOf(p.name)
+		return template != "copied" && image == "ami-generic"
+	})
+	if diff := cmp.Diff(before, p.instances()); diff != "" {
+		t.Errorf("instances (-before +after):\n%s", diff)
+	}
+}
+
+// TestOverrides: a promotion says one thing about one MachineDeployment, and a restoration takes just that back.
+func TestOverrides(t *testing.T) {
+	t.Parallel()
+	p := newTopology(t, class, classy)
+	p.publish("2026.1.1")
+	r, first := p.recipes(), p.templates()
+	_, was := p.entry()
+	all := p.get("Cluster", "home")
+	change := p.change(r, "2026.1.1")
+	if err := r.SetRecipe(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	want := []any{map[string]any{"name": "size", "value": "m7i.xlarge"}, map[string]any{"name": "ami", "value": "ami-2026.1.1"}}
+	if _, entry := p.entry(); !cmp.Equal(want, entry["variables"].(map[string]any)["overrides"]) {
+		t.Errorf("once promoted, the entry is %v", entry)
+	}
+	if _, image := p.imageOf(p.name); image != "ami-2026.1.1" {
+		t.Errorf("SetRecipe has come back, and the template names %s", image)
+	}
+	for _, md := range p.list("MachineDeployment") {
+		if _, image := p.imageOf(md.GetName()); md.GetName() != p.name && image != "ami-generic" {
+			t.Errorf("%s is another MachineDeployment, and names %s", md.GetName(), image)
+		}
+	}
+	for _, template := range p.templates() {
+		if !slices.Contains(first, template) && !strings.HasPrefix(template, "home-workers-") {
+			t.Errorf("there is a template %s, which the topology controller has not made", template)
+		}
+	}
+	back, err := r.RestoreChange(t.Context(), p.id(), cloud.Saved{Backup: change.Backup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SetRecipe(t.Context(), back); err != nil {
+		t.Fatal(err)
+	}
+	_, now := p.entry()
+	if diff := cmp.Diff(was, now); diff != "" {
+		t.Errorf("given back, the entry is another (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(all.Object["spec"], p.get("Cluster", "home").Object["spec"]); diff != "" {
+		t.Errorf("given back, the Cluster is another (-before +after):\n%s", diff)
+	}
+}
+
+func (p *pool) templates() (names []string) {
+	for _, o := range p.list("AWSMachineTemplate") {
+		names = append(names, o.GetName())
+	}
+	return names
+}
+
+// change points the pool at a version.
+func (p *pool) change(r *capi.Recipes, version string) cloud.RecipeChange {
+	p.t.Helper()
+	change, err := r.RecipeChange(context.Background(), cloud.Target{Pool: p.id(), Version: version, Image: p.imageID(version)}, false)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return change
+}
+
+// TestSizesOfTopologies: where the topology says how many machines there are, none is added and none removed.
+func TestSizesOfTopologies(t *testing.T) {
+	t.Parallel()
+	p := newTopology(t, class, classy)
+	p.ask("replicas", "3")
+	r, before := p.recipes(), p.instances()
+	_, err := r.EnsureRemoved(t.Context(), before[0])
+	for what, err := range map[string]error{"growing": r.SetCapacity(t.Context(), p.id(), 3, 4), "removing": err} {
+		var refused *cloud.Error
+		if !errors.As(err, &refused) || refused.Code != "TopologyReplicas" || !strings.Contains(refused.Message, "machineDeployments[workers].replicas") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, spec := range []cloud.PreflightSpec{{Grows: true}, {Removes: true}, {}} {
+		spec.Pool, spec.Instance = p.id(), before[0]
+		found, err := r.PreflightRecipe(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := slices.ContainsFunc(found, func(f cloud.Refusal) bool { return f.Reason == "TopologyReplicas" }); told != (spec.Grows || spec.Removes) || len(found) > 1 {
+			t.Errorf("%+v: %+v", spec, found)
+		}
+	}
+	if diff := cmp.Diff(before, p.instances()); diff != "" {
+		t.Errorf("instances (-before +after):\n%s", diff)
+	}
+}
+
+// TestTopologyThatIsNotCarriedOut: as long as Cluster API cannot make a template, nothing counts as done, and nothing grows from the image
+// of before.
+func TestTopologyThatIsNotCarriedOut(t *testing.T) {
+	t.Parallel()
+	p := newTopology(t, class, classy)
+	p.publish("2026.1.1")
+	plane := strings.Split(class, "\n---\n")[1]
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(plane, "NAMESPACE", p.namespace)), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.client.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	r := p.recipes()
+	change := p.change(r, "2026.1.1")
+	late := func(what string, err error) {
+		t.Helper()
+		var told *cloud.Error
+		if !errors.As(err, &told) || told.Kind != cloud.Conflict || told.Code != "TopologyPending" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	late("pointing it at a version", r.SetRecipe(t.Context(), change))
+	late("growing", r.SetCapacity(t.Context(), p.id(), 3, 4))
+	again := p.change(r, "2026.1.1")
+	seen, err := r.Pool(t.Context(), p.id())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending := slices.ContainsFunc(seen.Refusals, func(f cloud.Refusal) bool { return f.Reason == "TopologyPending" })
+	if again.Done || again.From != again.To || seen.Recipe.Image != change.To || !pending {
+		t.Errorf("what is asked for is %+v, and the change is %+v: %+v", seen.Recipe, again, seen.Refusals)
+	}
+	p.create(plane)
+	p.merge("Cluster", "home", `{"metadata":{"annotations":{"look":"again"}}}`)
+	if err := r.SetRecipe(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	if _, image := p.imageOf(p.name); image != "ami-2026.1.1" || !p.change(r, "2026.1.1").Done {
+		t.Errorf("it has come back, and the template names %s", image)
+	}
+	if err := r.SetCapacity(t.Context(), p.id(), 3, 4); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRightsOfTopologies: the rights that are printed are enough, but for a ClusterClass of another namespace, which has to be allowed there.
+func TestRightsOfTopologies(t *testing.T) {
+	t.Parallel()
+	elsewhere := strings.ReplaceAll(class, "NAMESPACE", "NAMESPACE-classes")
+	p := newTopology(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: NAMESPACE-classes}\n---\n"+elsewhere, strings.Replace(classy, "{name: class}", "{name: class, namespace: NAMESPACE-classes}", 1))
+	rules, err := capi.Rules(cloud.Description{Name: "aws", NewDisks: func(context.Context, cloud.Config) (cloud.Disks, string, error) { return nil, "", nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := rest.CopyConfig(p.config)
+	account.Impersonate = rest.ImpersonationConfig{UserName: "kamino-" + p.namespace}
+	allow := func(namespace string, rules []rbacv1.PolicyRule) {
+		t.Helper()
+		meta := metav1.ObjectMeta{Name: "kamino", Namespace: namespace}
+		for _, o := range []client.Object{&rbacv1.Role{ObjectMeta: meta, Rules: rules}, &rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "kamino"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: account.Impersonate.UserName}},
+		}} {
+			if err := p.client.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	allow(p.namespace, rules)
+	r, err := capi.New(capi.Config{Management: account, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.publish("2026.1.1")
+	lacks := func() (refused, denied []string) {
+		t.Helper()
+		found, err := r.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: p.instances()[0]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			refused = append(refused, f.Message)
+		}
+		all, err := r.Permissions(t.Context(), p.id())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all {
+			if !one.Allowed {
+				denied = append(denied, one.Action+" in "+one.Scope)
+			}
+		}
+		return refused, denied
+	}
+	p.wait("rights", func() bool { _, err := r.Pool(t.Context(), p.id()); return err == nil })
+	refused, denied := lacks()
+	if len(refused) != 1 || !strings.Contains(refused[0], "may not get clusterclasses.cluster.x-k8s.io in namespace "+p.namespace+"-classes") ||
+		!cmp.Equal(denied, []string{"get clusterclasses.cluster.x-k8s.io in namespace " + p.namespace + "-classes"}) {
+		t.Errorf("without a right in the other namespace: %q, %q", refused, denied)
+	}
+	if err := r.SetRecipe(t.Context(), p.change(r, "2026.1.1")); !cloud.Is(err, cloud.Refused) {
+		t.Errorf("nobody knows what holds the image: %v", err)
+	}
+	allow(p.namespace+"-classes", []rbacv1.PolicyRule{{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"clusterclasses"}, Verbs: []string{"get"}}})
+	p.wait("right to read the ClusterClass", func() bool { refused, denied = lacks(); return len(refused)+len(denied) == 0 })
+	if err := r.SetRecipe(t.Context(), p.change(r, "2026.1.1")); err != nil {
+		t.Error(err)
+	}
 }
