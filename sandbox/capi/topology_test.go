@@ -194,25 +194,47 @@ func (p *pool) imageOf(deployment string) (template, image string) {
 }
 
 // TestTopologyUndoesWhatIsWrittenToThePool: a copy of the template and a reference to it, which is how any other pool is pointed at an
-// image, would not last.
+// image, would not last. A copy that does not say that it is the topology's would stop the topology of the whole Cluster.
 func TestTopologyUndoesWhatIsWrittenToThePool(t *testing.T) {
 	t.Parallel()
 	p := newTopology(t, class, classy)
-	p.create(`
+	const copied = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: AWSMachineTemplate
-metadata: {name: copied, namespace: NAMESPACE, labels: {cluster.x-k8s.io/cluster-name: home}}
+metadata: {name: copied, namespace: NAMESPACE, labels: {cluster.x-k8s.io/cluster-name: home, topology.cluster.x-k8s.io/owned: '', topology.cluster.x-k8s.io/deployment-name: workers}}
 spec: {template: {spec: {instanceType: m7i.xlarge, ami: {id: ami-copied}, sshKeyName: kept}}}
-`)
+`
+	p.create(copied)
 	before := p.instances()
-	p.merge("MachineDeployment", p.name, `{"spec":{"template":{"spec":{"infrastructureRef":{"name":"copied"}}}}}`)
+	names := func(template string) {
+		p.merge("MachineDeployment", p.name, fmt.Sprintf(`{"spec":{"template":{"spec":{"infrastructureRef":{"name":%q}}}}}`, template))
+	}
+	names("copied")
 	p.wait("template of the topology's", func() bool {
 		template, image := p.imageOf(p.name)
 		return template != "copied" && image == "ami-generic"
 	})
+	p.create(strings.NewReplacer("name: copied", "name: foreign", ", topology.cluster.x-k8s.io/owned: ''", "").Replace(copied))
+	names("foreign")
+	p.wait("topology that stands still", func() bool {
+		said := p.condition("TopologyReconciled")
+		return said["status"] == "False" && strings.Contains(fmt.Sprint(said["message"]), "foreign")
+	})
 	if diff := cmp.Diff(before, p.instances()); diff != "" {
 		t.Errorf("instances (-before +after):\n%s", diff)
 	}
+}
+
+// condition of the Cluster; none if it has none of the type.
+func (p *pool) condition(kind string) map[string]any {
+	p.t.Helper()
+	all, _, _ := unstructured.NestedSlice(p.get("Cluster", "home").Object, "status", "conditions")
+	for _, c := range all {
+		if said := c.(map[string]any); said["type"] == kind {
+			return said
+		}
+	}
+	return nil
 }
 
 // TestOverrides: a promotion says one thing about one MachineDeployment, and a restoration takes just that back.
