@@ -131,8 +131,9 @@ func (t *topology) value(variable string) any {
 
 // strategy that the topology controller gives the MachineDeployment; empty if it leaves that to others.
 func (t *topology) strategy() string {
-	if asked := strategyOf(t.entry, t.cluster.v1beta1()); asked != "" || t.class.Unstructured == nil {
-		return asked
+	// Whatever an entry says of roll-outs stands in place of all that the class says.
+	if t.entry.has("rollout") || t.entry.has("strategy") || t.class.Unstructured == nil {
+		return strategyOf(t.entry, t.cluster.v1beta1())
 	}
 	return strategyOf(t.of, t.class.v1beta1())
 }

@@ -230,6 +230,7 @@ func TestRefusalsOfTopologies(t *testing.T) {
 		"the class rolls":       {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1), want: []string{reasonRolling}, says: "asks for the strategy RollingUpdate"},
 		"nobody asks for one":   {class: strings.Replace(classV1beta2, `rollout: {strategy: {type: OnDelete}}, `, "", 1), want: []string{reasonRolling}, says: "leaves its strategy to others"},
 		"the pool rolls":        {pool: strings.Replace(ownedByIt, onDelete, rollingUpdate, 1), want: []string{reasonRolling}, says: "has the strategy RollingUpdate"},
+		"a day for roll-outs":   {cluster: strings.Replace(classyV1beta2, own, `rollout: {after: '2026-01-01T00:00:00Z'}`, 1), want: []string{reasonRolling}, says: "leaves its strategy to others"},
 		"the entry wins":        {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1), cluster: strings.Replace(classyV1beta2, own, `rollout: {strategy: {type: OnDelete}}`, 1)},
 		"a size":                {cluster: strings.Replace(classyV1beta2, own, `replicas: 3`, 1), want: []string{reasonReplicas}, says: "remove spec.topology.workers.machineDeployments[md-0].replicas"},
 		"a size of none at all": {cluster: strings.Replace(classyV1beta2, own, `replicas: 0`, 1), want: []string{reasonReplicas}},

@@ -115,8 +115,7 @@ func overridesFor(of infrastructure, machine spec, holders []holder, valueOf fun
 // withOverrides are the entries of a Cluster's topology, with these overrides in one of them and everything else as it is. One without
 // a value goes.
 func withOverrides(cluster object, entry string, overrides []override) ([]any, error) {
-	copied := object{cluster.DeepCopy()}
-	entries, _, err := unstructured.NestedSlice(copied.Object, pathEntries...)
+	entries, _, err := unstructured.NestedSlice(cluster.Object, pathEntries...) // a copy
 	if err != nil {
 		return nil, fail(opRecipe, cluster.String(), err)
 	}
