@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -36,7 +37,7 @@ func (r *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 		found[i].ByMachine = true
 		m, known := of[sameID(node.ProviderID)]
 		if !known {
-			found[i].Why = "no Machine of Cluster " + r.cluster.String() + " has this node's spec.providerID: only Machines of a MachineDeployment or a MachineSet can be captured"
+			found[i].Why = "no Machine of Cluster " + r.cluster.String() + " has this node's spec.providerID: only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
 			continue
 		}
 		pool, why := ownerOf(m, sets)
@@ -88,7 +89,7 @@ func (r *world) machineOf(ctx context.Context, op string, id cloud.InstanceID) (
 	return object{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has this provider ID"}
 }
 
-// PoolsBeside implements cloud.Atlas: all MachineDeployments of the Cluster, and the MachineSets that nobody owns.
+// PoolsBeside implements cloud.Atlas: all MachineDeployments and MachinePools of the Cluster, and the MachineSets that nobody owns.
 func (r *Recipes) PoolsBeside(ctx context.Context, _ ...cloud.PoolID) ([]cloud.PoolID, error) {
 	made, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
 	if err != nil {
@@ -98,7 +99,14 @@ func (r *Recipes) PoolsBeside(ctx context.Context, _ ...cloud.PoolID) ([]cloud.P
 	if err != nil {
 		return nil, err
 	}
+	pools, err := r.machinePoolsOf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var found []cloud.PoolID
+	for _, o := range pools {
+		found = append(found, ref{o.GetNamespace(), machinePools, o.GetName()}.pool())
+	}
 	for _, o := range made {
 		found = append(found, ref{o.GetNamespace(), deployments, o.GetName()}.pool())
 	}
@@ -126,15 +134,16 @@ func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 	if err != nil {
 		return nil, err
 	}
-	images, err := r.imagesOf(ctx, v)
+	machines = slices.DeleteFunc(machines, func(m object) bool {
+		pool, why := ownerOf(m, sets)
+		return why != "" || pool != v.ref || m.providerID() == ""
+	})
+	images, err := r.imagesOf(ctx, v, machines)
 	if err != nil {
 		return nil, err
 	}
 	var found []cloud.Instance
 	for _, m := range machines {
-		if pool, why := ownerOf(m, sets); why != "" || pool != v.ref || m.providerID() == "" {
-			continue
-		}
 		found = append(found, cloud.Instance{
 			ID: m.providerID(), Pool: v.ref.pool(), Image: images[m.reference(pathMachineInfrastructure...).name],
 			CreatedAt: m.GetCreationTimestamp().Time, Removing: m.deleting(),
@@ -143,10 +152,13 @@ func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 	return found, nil
 }
 
-// imagesOf are the images that the infrastructure of a pool's kind was asked for, by its objects' names, as recipes write them.
-func (r *world) imagesOf(ctx context.Context, v view) (map[string]string, error) {
+// imagesOf are the images that the infrastructure of a pool's machines was asked for, by its objects' names, as recipes write them.
+func (r *world) imagesOf(ctx context.Context, v view, machines []object) (map[string]string, error) {
 	if !v.known {
 		return nil, nil
+	}
+	if v.resource == machinePools {
+		return r.imagesOfPool(ctx, machines)
 	}
 	kind := v.named.GroupKind
 	kind.Kind = v.of.machine

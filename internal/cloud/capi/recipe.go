@@ -25,6 +25,8 @@ type backup struct {
 	Kind     string       `json:"kind"`
 	Template string       `json:"template"`
 	Image    string       `json:"image"`
+	// Written is the image as a MachinePool's infrastructure has it.
+	Written any `json:"written,omitempty"`
 }
 
 // RecipeChange implements cloud.Recipes. Nothing but the image ever leaves a recipe: whoever joins by himself needs what he joins by.
@@ -34,7 +36,7 @@ func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 		return cloud.RecipeChange{}, err
 	}
 	change := cloud.RecipeChange{
-		Pool: v.ref.pool(), Version: to.Version, From: v.image, To: to.Image, Done: v.image == to.Image, Refusals: refusalsToWrite(v.cluster, v.pool),
+		Pool: v.ref.pool(), Version: to.Version, From: v.image, To: to.Image, Done: v.image == to.Image, Refusals: v.refusalsToWrite(),
 	}
 	for _, name := range v.bootstrap() {
 		change.Keeps = append(change.Keeps, cloud.Part{Kind: partBootstrap, Name: name})
@@ -44,7 +46,7 @@ func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 		return cloud.RecipeChange{}, err
 	}
 	change.Refusals = append(change.Refusals, differs...)
-	change.Backup, err = json.MarshalIndent(backup{v.ref.pool(), v.named.Kind, v.named.name, v.image}, "", "  ")
+	change.Backup, err = json.MarshalIndent(backup{v.ref.pool(), v.named.Kind, v.named.name, v.image, v.written()}, "", "  ")
 	return change, fail("save the recipe of", v.ref.String(), err)
 }
 
@@ -115,11 +117,12 @@ func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	if err != nil {
 		return err
 	}
-	template, err := r.templateFor(ctx, v, change, native)
-	if err != nil {
-		return err
+	if v.resource == machinePools {
+		err = r.writeImage(ctx, v, change, native)
+	} else {
+		err = r.nameTemplate(ctx, v, change, native)
 	}
-	if _, err := r.kube.patch(ctx, opRecipe, v.pool, referenceTo(template.GetName())); err != nil {
+	if err != nil {
 		return err
 	}
 	switch v, err = r.view(ctx, change.Pool); {
@@ -130,6 +133,15 @@ func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	}
 	r.retire(ctx, v)
 	return nil
+}
+
+// nameTemplate has a pool name a template that names an image.
+func (r *world) nameTemplate(ctx context.Context, v view, change cloud.RecipeChange, native string) error {
+	template, err := r.templateFor(ctx, v, change, native)
+	if err == nil {
+		_, err = r.kube.patch(ctx, opRecipe, v.pool, referenceTo(template.GetName()))
+	}
+	return err
 }
 
 // maySet tells why a change is not carried out on a pool as it is.
@@ -225,6 +237,9 @@ func (r *world) templateFor(ctx context.Context, v view, change cloud.RecipeChan
 // retire deletes copies for versions of the pool that are not there any more, but for those that a pool or a MachineSet names. It is
 // no part of what was asked for: what it cannot delete, the next promotion does.
 func (r *world) retire(ctx context.Context, v view) {
+	if v.resource == machinePools { // which has no copies
+		return
+	}
 	named := map[string]bool{v.named.name: true}
 	for _, kind := range []string{kindDeployment, kindSet} {
 		all, err := r.kube.list(ctx, core(kind), "")

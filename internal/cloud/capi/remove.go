@@ -43,7 +43,11 @@ func (r *Recipes) ensureRemoved(ctx context.Context, id cloud.InstanceID) (cloud
 	case begun == "" && m.deleting(): // by somebody else, who knows what is to become of its place: only our hook must go
 		return cloud.Deleting, r.letGo(ctx, m)
 	case begun == "" || !m.is(annotationHook):
-		if m, err = r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalBegun, annotationHook: ""}); err != nil {
+		begin, err := r.beginRemoval(ctx, m)
+		if err != nil {
+			return cloud.Absent, err
+		}
+		if m, err = r.kube.annotate(ctx, opRemove, m, begin); err != nil {
 			return cloud.Absent, err
 		}
 	}
@@ -74,6 +78,9 @@ func (r *world) letGo(ctx context.Context, m object) error {
 // no place to take.
 func (r *world) takePlaceOf(ctx context.Context, m object) error {
 	owner := m.controller()
+	if owner != nil && owner.Kind == kindPool {
+		return r.takeFromMachinePool(ctx, owner.Name, string(m.GetUID()))
+	}
 	if owner == nil || owner.Kind != kindSet {
 		return nil
 	}
