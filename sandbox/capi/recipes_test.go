@@ -2,6 +2,7 @@ package capi_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -33,6 +34,7 @@ type management struct {
 	config *rest.Config
 	client client.Client
 	fleet  *fleet
+	sets   *memorySets
 	// kubeconfig of the workload cluster of each Cluster, which is the management cluster itself.
 	kubeconfig []byte
 }
@@ -83,13 +85,18 @@ func run(m *testing.M, bin string) (code int, err error) {
 		return 0, err
 	}
 	shared.fleet.nodes = shared.client
-	ended := make(chan error, 1)
+	ended := make(chan error, 2)
 	go func() {
-		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": shared.fleet}, logr.Discard())
+		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": shared.fleet, "AzureMachine": shared.fleet}, logr.Discard())
 	}()
+	if err := shared.setGate(ctx, true); err != nil {
+		return 0, err
+	}
+	shared.sets = &memorySets{nodes: shared.client, sets: map[string]*memorySet{}}
+	go func() { ended <- sandbox.RunMachinePools(ctx, config, shared.sets, logr.Discard()) }()
 	code = m.Run()
 	cancel()
-	if err := <-ended; err != nil {
+	if err := errors.Join(<-ended, <-ended); err != nil {
 		return 0, err
 	}
 	if kept := os.Getenv("KAMINO_KEEP"); kept != "" {
@@ -126,6 +133,9 @@ func (f *fleet) ensure(m sandbox.Machine) string {
 		ami, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 		f.made++
 		have = &built{id: cloud.InstanceID(fmt.Sprintf("aws:///eu-central-1a/i-%017x", f.made)), image: ami, at: time.Now().UTC().Truncate(time.Second)}
+		if m.Kind == "AzureMachine" {
+			have.id, have.image = cloud.InstanceID(azurePrefix+"virtualMachines/"+m.Namespace+"-"+m.Name), imageText(m.Spec["image"])
+		}
 		f.machines[m.UID] = have
 	}
 	return string(have.id)
@@ -233,8 +243,14 @@ spec:
 var made sync.Mutex
 var count int
 
-// newPool makes a pool and waits for its machines.
+// newPool makes a pool on AWS and waits for its machines.
 func newPool(t testing.TB, manifest string) *pool {
+	t.Helper()
+	return newPoolOf(t, objects, manifest)
+}
+
+// newPoolOf makes a Cluster with a pool, and waits for its machines.
+func newPoolOf(t testing.TB, objects, manifest string) *pool {
 	t.Helper()
 	if shared == nil {
 		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")

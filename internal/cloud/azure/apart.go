@@ -25,44 +25,49 @@ func (p *Disks) actionsOn(ref instance) []string {
 	return p.actions()
 }
 
-// ImagesOf tells what instances are built from, one list for each scale set, and one look for each VM that stands by itself.
-func (p *Disks) ImagesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]string, error) {
-	images := map[cloud.InstanceID]string{}
-	listed := map[scaleSet]map[instance]string{}
+// InstancesOf looks at many instances: one list for each scale set, without the views that tell of power, and one look for each VM that
+// stands by itself. One that is not there is left out.
+func (p *Disks) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
+	found := map[cloud.InstanceID]cloud.Instance{}
+	listed := map[scaleSet]map[instance]cloud.Instance{}
 	for _, id := range ids {
 		ref, err := p.parse(id)
 		if err != nil {
 			continue
 		}
 		if ref.alone() {
-			vm, err := p.vm(ctx, ref)
-			if err != nil && !cloud.Is(err, cloud.NotFound) {
+			switch m, err := p.Instance(ctx, id); {
+			case err == nil:
+				found[id] = m
+			case !cloud.Is(err, cloud.NotFound):
 				return nil, err
 			}
-			images[id] = instanceOf(id, ref, vm).Image
 			continue
 		}
 		if listed[ref.scaleSet] == nil {
-			if listed[ref.scaleSet], err = p.imagesIn(ctx, ref.scaleSet); err != nil {
+			if listed[ref.scaleSet], err = p.instancesIn(ctx, ref.scaleSet); err != nil {
 				return nil, err
 			}
 		}
-		images[id] = listed[ref.scaleSet][ref]
+		if m, there := listed[ref.scaleSet][ref]; there {
+			m.ID = id
+			found[id] = p.lent(m)
+		}
 	}
-	return images, nil
+	return found, nil
 }
 
-// imagesIn are those of a scale set's instances. One that is not there has none.
-func (p *account) imagesIn(ctx context.Context, s scaleSet) (map[instance]string, error) {
+// instancesIn are those of a scale set. One that is not there has none.
+func (p *account) instancesIn(ctx context.Context, s scaleSet) (map[instance]cloud.Instance, error) {
 	clients, err := p.in(s)
 	if err != nil {
 		return nil, err
 	}
-	images := map[instance]string{}
+	found := map[instance]cloud.Instance{}
 	for pager := clients.instances.NewListPager(s.group, s.name, nil); pager.More(); {
 		page, err := pager.NextPage(ctx)
 		if isNotFound(err) {
-			return images, nil
+			return found, nil
 		}
 		if err != nil {
 			return nil, fail("list instances of", s, err)
@@ -70,9 +75,9 @@ func (p *account) imagesIn(ctx context.Context, s scaleSet) (map[instance]string
 		for _, vm := range page.Value {
 			if vm != nil && value(vm.InstanceID) != "" {
 				ref := instance{scaleSet: s, number: value(vm.InstanceID)}
-				images[ref] = instanceOf(ref.providerID(), ref, *vm).Image
+				found[ref] = instanceOf(ref.providerID(), ref, *vm)
 			}
 		}
 	}
-	return images, nil
+	return found, nil
 }

@@ -185,28 +185,31 @@ func (r *world) writeImage(ctx context.Context, v view, to cloud.RecipeChange, n
 	return err
 }
 
-// Tellers are the power of Disks to tell what instances are built from, of many at once. One that is not there is left out.
-type Tellers interface {
-	ImagesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]string, error)
+// Teller is the power of Disks to look at many instances at once. One that is not there is left out, and Power may be unknown.
+type Teller interface {
+	InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error)
 }
 
-// imagesOfPool are the images of a MachinePool's machines, by the names of their infrastructure's objects, as their cloud tells: no
-// object of Cluster API's has them, and that an instance is of its pool's latest model is said until its provider has seen another.
-func (r *world) imagesOfPool(ctx context.Context, machines []object) (map[string]string, error) {
-	teller, able := r.images.(Tellers)
-	if !able || len(machines) == 0 {
-		return nil, nil
-	}
+// instancesOfPool are those of a MachinePool's machines, as their cloud tells: no object of Cluster API's has their images, that one is of
+// its pool's latest model is said until the provider has seen another, and a Machine is made after its instance.
+func (r *world) instancesOfPool(ctx context.Context, v view, machines []object) ([]cloud.Instance, error) {
 	ids := make([]cloud.InstanceID, len(machines))
 	for i, m := range machines {
 		ids[i] = m.providerID()
 	}
-	seen, err := teller.ImagesOf(ctx, ids)
-	images := make(map[string]string, len(machines))
-	for _, m := range machines {
-		images[m.reference(pathMachineInfrastructure...).name] = seen[m.providerID()]
+	var seen map[cloud.InstanceID]cloud.Instance
+	if teller, able := r.images.(Teller); able && len(ids) > 0 {
+		var err error
+		if seen, err = teller.InstancesOf(ctx, ids); err != nil {
+			return nil, err
+		}
 	}
-	return images, err
+	var found []cloud.Instance
+	for _, m := range machines {
+		of := seen[m.providerID()]
+		found = append(found, cloud.Instance{ID: m.providerID(), Pool: v.ref.pool(), Image: of.Image, CreatedAt: of.CreatedAt, Removing: m.deleting() || of.Removing})
+	}
+	return found, nil
 }
 
 // machinePoolsOf are the Cluster's MachinePools. An account with the rights of an earlier version may not list them, and a management

@@ -138,7 +138,10 @@ func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 		pool, why := ownerOf(m, sets)
 		return why != "" || pool != v.ref || m.providerID() == ""
 	})
-	images, err := r.imagesOf(ctx, v, machines)
+	if v.resource == machinePools {
+		return r.instancesOfPool(ctx, v, machines)
+	}
+	images, err := r.imagesOf(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -152,13 +155,10 @@ func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 	return found, nil
 }
 
-// imagesOf are the images that the infrastructure of a pool's machines was asked for, by its objects' names, as recipes write them.
-func (r *world) imagesOf(ctx context.Context, v view, machines []object) (map[string]string, error) {
+// imagesOf are the images that the infrastructure of a pool's kind was asked for, by its objects' names, as recipes write them.
+func (r *world) imagesOf(ctx context.Context, v view) (map[string]string, error) {
 	if !v.known {
 		return nil, nil
-	}
-	if v.resource == machinePools {
-		return r.imagesOfPool(ctx, machines)
 	}
 	kind := v.named.GroupKind
 	kind.Kind = v.of.machine
