@@ -481,3 +481,27 @@ func TestMachinePoolsOfOthers(t *testing.T) {
 		t.Errorf("instances by image: %v", images)
 	}
 }
+
+// TestMachinePoolsLoseJustThese: the provider would choose the oldest instance, and the two that are removed at once are the others.
+func TestMachinePoolsLoseJustThese(t *testing.T) {
+	p := newMachinePool(t, azurePool)
+	recipes, before := p.recipes(), p.instances()
+	stays, go1, go2 := before[0], before[1], before[2]
+	states := map[cloud.InstanceID]cloud.State{}
+	p.wait("both gone", func() bool {
+		for _, id := range []cloud.InstanceID{go1, go2, go1} {
+			state, err := recipes.EnsureRemoved(t.Context(), id)
+			if err != nil && !cloud.Is(err, cloud.Conflict) { // the other one is first
+				t.Fatal(err)
+			}
+			if err == nil {
+				states[id] = state
+			}
+		}
+		return states[go1] == cloud.Absent && states[go2] == cloud.Absent
+	})
+	time.Sleep(time.Second)
+	if now := p.instances(); !slices.Equal(now, []cloud.InstanceID{stays}) || p.size() != 1 {
+		t.Errorf("of %v there are %v, and the pool is meant to have %d", before, now, p.size())
+	}
+}
