@@ -31,7 +31,7 @@ type pooled struct {
 	of infrastructure
 	// path of that spec.
 	path []string
-	// rolls tells why a changed image, or a changed size, would replace machines that run.
+	// rolls tells why a changed image, or a changed size, would replace machines that run, or may.
 	rolls func(pool, factory object, skips gate) []cloud.Refusal
 	// beside is the spec of a machine of its own that is like the pool's, and without is what of the pool it cannot have.
 	beside func(factory object) (machine spec, without []string)
@@ -81,11 +81,14 @@ func (r *world) rollsOf(ctx context.Context, v view) ([]cloud.Refusal, error) {
 	}
 	found := refuse(v.template.paused(), nil, reasonPaused, "take the pause away once whoever set it is done",
 		"%s is paused, so that its provider carries nothing out", v.template)
-	if v.pool.replicasElsewhere() != "" {
-		return found, nil
+	var skips gate
+	if v.pool.replicasElsewhere() == "" {
+		var err error
+		if skips, err = r.gate(ctx); err != nil {
+			return nil, err
+		}
 	}
-	skips, err := r.gate(ctx)
-	return append(found, kind.rolls(v.pool, v.template, skips)...), err
+	return append(found, kind.rolls(v.pool, v.template, skips)...), nil
 }
 
 // refusalsToWrite tells why nothing may be written to the pool.

@@ -43,11 +43,13 @@ func surge(factory object) (text string, none bool) {
 // replicas are managed elsewhere it neither adds nor deletes any, whatever the gate. Source: CAPZ, scalesets.ScaleSetSpec,
 // MachinePoolScope.applyAzureMachinePoolMachines, SelectMachinesToDelete.
 func azureRolls(pool, factory object, skips gate) []cloud.Refusal {
+	found := refuse(factory.text("spec", "orchestrationMode") == "Flexible", nil, "FlexibleOrchestration", "use Uniform orchestration, or a MachineDeployment",
+		"%s has Flexible orchestration, with which nobody has seen what CAPZ does to its instances", factory)
 	if pool.replicasElsewhere() != "" {
-		return nil
+		return found
 	}
 	text, none := surge(factory)
-	found := refuse(!none, nil, reasonPoolRolls, "set its "+strings.Join(pathSurge, ".")+" to 0 (and maxUnavailable to 1, without which CAPZ does not take that)",
+	found = refuse(!none, found, reasonPoolRolls, "set its "+strings.Join(pathSurge, ".")+" to 0 (and maxUnavailable to 1, without which CAPZ does not take that)",
 		"%s has a maxSurge of %s, so that CAPZ would add instances of each new image, and delete as many that run", factory, text)
 	switch {
 	case skips.why != "":
