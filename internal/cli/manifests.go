@@ -29,6 +29,7 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 				about, err := registry.All().Choose(o.Clouds.Name, nil)
 				if err == nil && m.Management != "" {
 					m.ManagementRules, err = capi.Rules(about)
+					m.ManagementApart = capi.RulesApart(about)
 				}
 				if err != nil {
 					return &ending{ExitUsage, err}

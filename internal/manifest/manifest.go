@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -50,6 +52,8 @@ type Options struct {
 	// and a Role with ManagementRules there.
 	Management      string
 	ManagementRules []rbacv1.PolicyRule
+	// ManagementApart are rules of the same account in other namespaces, by these.
+	ManagementApart map[string][]rbacv1.PolicyRule
 	// NoAdmissionPolicy leaves the ValidatingAdmissionPolicy out, which API servers before 1.30 don't know.
 	NoAdmissionPolicy bool
 }
@@ -142,11 +146,22 @@ func management(w io.Writer, o Options) error {
 	if err := checkNamespace(o.Management); err != nil {
 		return err
 	}
-	rules, err := yaml.Marshal(map[string]any{"rules": o.ManagementRules})
-	if err != nil {
+	write := func(file, elsewhere string, rules []rbacv1.PolicyRule) error {
+		text, err := yaml.Marshal(map[string]any{"rules": rules})
+		if err != nil {
+			return err
+		}
+		return render(w, file, o, "$(management)", o.Management, "$(elsewhere)", elsewhere, "$(rules)", strings.TrimSpace(string(text)))
+	}
+	if err := write("management.yaml", "", o.ManagementRules); err != nil {
 		return err
 	}
-	return render(w, "management.yaml", o, "$(management)", o.Management, "$(rules)", strings.TrimSpace(string(rules)))
+	for _, namespace := range slices.Sorted(maps.Keys(o.ManagementApart)) {
+		if err := write("management-apart.yaml", namespace, o.ManagementApart[namespace]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // filesOf are the files that the options ask for, in an order in which they can be applied.

@@ -235,6 +235,26 @@ func TestManagement(t *testing.T) {
 	}
 }
 
+// TestManagementApart: the account's rights in another namespace are bound there, and those of two Clusters' accounts do not take each
+// other's place.
+func TestManagementApart(t *testing.T) {
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, ResourceNames: []string{"one"}, Verbs: []string{"get"}}}
+	names := map[string]bool{}
+	for _, namespace := range []string{"clusters", "more"} {
+		objects := documents(t, Options{Management: namespace, ManagementApart: map[string][]rbacv1.PolicyRule{"elsewhere": rules}})
+		role := as[rbacv1.Role](t, objects, "Role", "kamino-"+namespace)
+		binding := as[rbacv1.RoleBinding](t, objects, "RoleBinding", role.Name)
+		want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "kamino"}}
+		if diff := cmp.Diff(want, binding.Subjects); diff != "" || role.Namespace != "elsewhere" || binding.Namespace != "elsewhere" || binding.RoleRef.Name != role.Name {
+			t.Errorf("in %s, the binding is of %+v (-want +got):\n%s", binding.Namespace, binding.RoleRef, diff)
+		}
+		if diff := cmp.Diff(rules, role.Rules); diff != "" || len(objects) != 6 || names[role.Name] {
+			t.Errorf("%d objects, rules (-want +got):\n%s", len(objects), diff)
+		}
+		names[role.Name] = true
+	}
+}
+
 func TestBadOptionsAreRefused(t *testing.T) {
 	for _, o := range []Options{{Management: "No_Such"}, {Controller: true}, {Namespace: "No_Such"}, {GeneralizeNamespace: "No_Such"}} {
 		if err := Write(&bytes.Buffer{}, o); err == nil {

@@ -2,6 +2,7 @@ package capi_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -30,10 +31,11 @@ import (
 
 // management is the one management cluster of the package's tests, each of which has a namespace of its own.
 type management struct {
-	config *rest.Config
-	client client.Client
-	fleet  *fleet
-	makers *makers
+	config    *rest.Config
+	client    client.Client
+	fleet     *fleet
+	makers    *makers
+	scaleSets *memorySets
 	// kubeconfig of the workload cluster of each Cluster, which is the management cluster itself.
 	kubeconfig []byte
 }
@@ -85,13 +87,18 @@ func run(m *testing.M, bin string) (code int, err error) {
 	}
 	shared.fleet.nodes = shared.client
 	shared.makers = &makers{Maker: shared.fleet, own: map[string]sandbox.Maker{}}
-	ended := make(chan error, 1)
+	ended := make(chan error, 2)
 	go func() {
-		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": shared.makers}, logr.Discard())
+		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": shared.makers, "AzureMachine": shared.makers}, logr.Discard())
 	}()
+	if err := shared.setGate(ctx, true); err != nil {
+		return 0, err
+	}
+	shared.scaleSets = &memorySets{nodes: shared.client, sets: map[string]*memorySet{}}
+	go func() { ended <- sandbox.RunMachinePools(ctx, config, shared.scaleSets, logr.Discard()) }()
 	code = m.Run()
 	cancel()
-	if err := <-ended; err != nil {
+	if err := errors.Join(<-ended, <-ended); err != nil {
 		return 0, err
 	}
 	if kept := os.Getenv("KAMINO_KEEP"); kept != "" {
@@ -128,6 +135,9 @@ func (f *fleet) ensure(m sandbox.Machine) string {
 		ami, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 		f.made++
 		have = &built{id: cloud.InstanceID(fmt.Sprintf("aws:///eu-central-1a/i-%017x", f.made)), image: ami, at: time.Now().UTC().Truncate(time.Second)}
+		if m.Kind == "AzureMachine" {
+			have.id, have.image = cloud.InstanceID(azurePrefix+"virtualMachines/"+m.Namespace+"-"+m.Name), imageText(m.Spec["image"])
+		}
 		f.machines[m.UID] = have
 	}
 	return string(have.id)
@@ -271,21 +281,27 @@ func (p *pool) runs(name string) {
 	}
 }
 
-// newPool makes a pool and waits for its machines.
-func newPool(t testing.TB, manifest string) *pool {
-	t.Helper()
-	p := newHome(t)
-	p.create(manifest)
-	p.wait("three machines", func() bool { return len(p.instances()) == 3 })
-	return p
-}
-
 // newHome makes the Cluster of a pool that is still to be made.
-func newHome(t testing.TB) *pool {
+func newHome(t testing.TB, objects string) *pool {
 	t.Helper()
 	p := newNamespace(t)
 	p.create(objects)
 	p.runs("home")
+	return p
+}
+
+// newPool makes a pool on AWS and waits for its machines.
+func newPool(t testing.TB, manifest string) *pool {
+	t.Helper()
+	return newPoolOf(t, objects, manifest)
+}
+
+// newPoolOf makes a Cluster with a pool, and waits for its machines.
+func newPoolOf(t testing.TB, objects, manifest string) *pool {
+	t.Helper()
+	p := newHome(t, objects)
+	p.create(manifest)
+	p.wait("three machines", func() bool { return len(p.instances()) == 3 })
 	return p
 }
 

@@ -62,7 +62,7 @@ func newStage(t testing.TB, machines int) *stage {
 	made := memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second, Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
-	s := &stage{t: t, pool: newHome(t), workload: newWorkload(t, clock, made)}
+	s := &stage{t: t, pool: newHome(t, objects), workload: newWorkload(t, clock, made)}
 	s.makers.set(s.namespace, &disks{made, s.client})
 	s.create(strings.Replace(deployment, "replicas: 3", fmt.Sprintf("replicas: %d", machines), 1))
 	s.stirred = true

@@ -97,7 +97,7 @@ func (l *preflight) has(reason string) bool {
 }
 
 func (l *preflight) permissions(ctx context.Context) error {
-	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, l.provider.actions())
+	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, l.provider.actionsOn(l.instance))
 	if refusal != nil {
 		l.found = append(l.found, *refusal)
 	}

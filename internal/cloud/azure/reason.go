@@ -14,7 +14,7 @@ var refusalReasons = []cloud.Reason{
 	},
 	{
 		Name: "CAPZManaged", Means: "Cluster API writes the model of its machine pools, and replaces running nodes where somebody else wrote it",
-		Remedy: "leave this pool to Cluster API",
+		Remedy: "leave this pool to Cluster API, or name its management cluster with `--management-kubeconfig`",
 	},
 	{
 		Name: "ConfidentialVM", Means: "the disks of confidential VMs are bound to the keys of one VM each, and cannot become an image for others",

@@ -82,7 +82,7 @@ func refusalsOfPolicy(s scaleSet, model armcompute.VirtualMachineScaleSet) (out 
 		add("AutomaticOSUpgrade", "set enableAutomaticOSUpgrade to false", "%s has automatic OS image upgrades on: Azure would reimage running nodes", s)
 	}
 	if isCAPZ(model) {
-		add("CAPZManaged", "leave this pool to Cluster API", "%s is a machine pool of Cluster API, which writes its model, and replaces running nodes where somebody else did", s)
+		add("CAPZManaged", "leave this pool to Cluster API, or name its management cluster with --management-kubeconfig", "%s is a machine pool of Cluster API, which writes its model, and replaces running nodes where somebody else did", s)
 	}
 	return out
 }

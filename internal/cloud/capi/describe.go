@@ -37,9 +37,9 @@ func Describe(d cloud.Description, management *rest.Config, cluster types.Namesp
 		return cloud.Join(half, recipes), source + ", and Cluster " + cluster.String() + " at " + management.Host, nil
 	}
 	d.Reasons = WithReasons(d).Reasons
-	d.Remedies.Pool = "see whether the MachineDeployment still exists in namespace " + cluster.Namespace + " of the management cluster"
+	d.Remedies.Pool = "see whether the MachineDeployment or MachinePool still exists in namespace " + cluster.Namespace + " of the management cluster"
 	d.Remedies.Permissions += "; if it is the management cluster that denies, " + giveRights
-	d.Remedies.NoPool = "see " + Docs + ": a node must be a Machine of a MachineDeployment or a MachineSet of Cluster " + cluster.String()
+	d.Remedies.NoPool = "see " + Docs + ": a node must be a Machine of a MachineDeployment, a MachineSet or a MachinePool of Cluster " + cluster.String()
 	return d, nil
 }
 

@@ -2,7 +2,6 @@ package capi
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -43,14 +42,6 @@ func staying(cluster object, op string) error {
 		Message: "it is paused, as while it is moved to another management cluster: nothing is written until the pause is gone"}
 }
 
-// gone is the error that something does not exist, if that can be believed.
-func (r *world) gone(ctx context.Context, op, what, message string) error {
-	if err := r.atHome(ctx, op); err != nil {
-		return err
-	}
-	return &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: what, Message: message}
-}
-
 // believed is an error of a look; one that something does not exist only if that can be believed.
 func (r *world) believed(ctx context.Context, op string, err error) error {
 	if !cloud.Is(err, cloud.NotFound) {
@@ -60,9 +51,4 @@ func (r *world) believed(ctx context.Context, op string, err error) error {
 		return away
 	}
 	return err
-}
-
-// notInCluster is why an instance has no Machine.
-func (r *world) notInCluster() string {
-	return fmt.Sprintf("no Machine of Cluster %s has this provider ID", r.cluster)
 }

@@ -16,12 +16,13 @@ const poolPrefix = coreGroup + "/"
 
 // Kinds of objects that are pools, as the resources of their IDs.
 const (
-	deployments = "machinedeployments"
-	sets        = "machinesets"
+	deployments  = "machinedeployments"
+	sets         = "machinesets"
+	machinePools = "machinepools"
 )
 
 // kinds by the resources of pools' IDs.
-var kinds = map[string]string{deployments: kindDeployment, sets: kindSet}
+var kinds = map[string]string{deployments: kindDeployment, sets: kindSet, machinePools: kindPool}
 
 // ref names a pool: an object of the management cluster.
 type ref struct {

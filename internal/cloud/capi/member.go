@@ -47,7 +47,7 @@ func (r *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 		found[i].ByMachine = true
 		m, known := of[sameID(node.ProviderID)]
 		if !known {
-			found[i].Why = away + "no Machine of Cluster " + r.cluster.String() + " has this node's spec.providerID: only Machines of a MachineDeployment or a MachineSet can be captured"
+			found[i].Why = away + "no Machine of Cluster " + r.cluster.String() + " has this node's spec.providerID: only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
 			continue
 		}
 		pool, why := ownerOf(m, sets)
@@ -96,10 +96,10 @@ func (r *world) machineOf(ctx context.Context, op string, id cloud.InstanceID) (
 			return m, nil
 		}
 	}
-	return object{}, r.gone(ctx, op, string(id), r.notInCluster())
+	return object{}, r.believed(ctx, op, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has this provider ID"})
 }
 
-// PoolsBeside implements cloud.Atlas: all MachineDeployments of the Cluster, and the MachineSets that nobody owns.
+// PoolsBeside implements cloud.Atlas: all MachineDeployments and MachinePools of the Cluster, and the MachineSets that nobody owns.
 func (r *Recipes) PoolsBeside(ctx context.Context, _ ...cloud.PoolID) ([]cloud.PoolID, error) {
 	made, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
 	if err != nil {
@@ -109,7 +109,14 @@ func (r *Recipes) PoolsBeside(ctx context.Context, _ ...cloud.PoolID) ([]cloud.P
 	if err != nil {
 		return nil, err
 	}
+	pools, err := r.machinePoolsOf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var found []cloud.PoolID
+	for _, o := range pools {
+		found = append(found, ref{o.GetNamespace(), machinePools, o.GetName()}.pool())
+	}
 	for _, o := range made {
 		found = append(found, ref{o.GetNamespace(), deployments, o.GetName()}.pool())
 	}
@@ -138,15 +145,19 @@ func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 	if err != nil {
 		return nil, err
 	}
+	machines = slices.DeleteFunc(machines, func(m object) bool {
+		pool, why := ownerOf(m, sets)
+		return why != "" || pool != v.ref || m.providerID() == ""
+	})
+	if v.resource == machinePools {
+		return r.instancesOfPool(ctx, v, machines)
+	}
 	images, err := r.imagesOf(ctx, v)
 	if err != nil {
 		return nil, err
 	}
 	var found []cloud.Instance
 	for _, m := range machines {
-		if pool, why := ownerOf(m, sets); why != "" || pool != v.ref || m.providerID() == "" {
-			continue
-		}
 		found = append(found, cloud.Instance{
 			ID: m.providerID(), Pool: v.ref.pool(), Image: images[m.reference(pathMachineInfrastructure...).name],
 			CreatedAt: m.GetCreationTimestamp().Time, Removing: m.deleting(),

@@ -96,7 +96,8 @@ func TestOwners(t *testing.T) {
 		"trial":         {trial, "", "for a trial"},
 		"control plane": {plane, "", "control plane"},
 		"alone":         {machine(), "", "stands by itself"},
-		"machine pool":  {owned(machine(), "MachinePool", "pool"), "", "is made by MachinePool pool"},
+		"machine pool":  {owned(machine(), kindPool, "pool"), "cluster.x-k8s.io/fleet/machinepools/pool", ""},
+		"unknown":       {owned(machine(), "KubeadmControlPlane", "plane"), "", "is made by KubeadmControlPlane plane"},
 		"set gone":      {owned(machine(), kindSet, "gone"), "", "does not exist"},
 	} {
 		pool, why := ownerOf(c.m, sets)

@@ -20,6 +20,8 @@ type right struct {
 	verbs           []string
 	// purpose is what needs it; empty if every capture does.
 	purpose string
+	// pools tells that only MachinePools need it.
+	pools bool
 }
 
 const looks = "get list"
@@ -33,20 +35,25 @@ const giveRights = "give the account in the management cluster the Role that `ka
 // rights are all that these recipes need, whatever the infrastructure's kinds are.
 func rights(kinds ...string) []right {
 	need := func(resource, verbs, purpose string) right {
-		return right{coreGroup, resource, strings.Fields(verbs), purpose}
+		return right{group: coreGroup, resource: resource, verbs: strings.Fields(verbs), purpose: purpose}
 	}
 	all := []right{
 		need("clusters", "get", ""), need("machinedeployments", looks+" patch", ""), need("machinesets", looks+" patch", ""), need("machines", looks+" patch", ""),
 		need("clusters", "patch", forTopology), need(resourceClasses, "get", forTopology),
 		need("machines", "delete", cloud.ForRemoval), need("machines", "create delete", cloud.ForTrialApart),
-		{bootstrapGroup, "kubeadmconfigtemplates", []string{"get"}, cloud.ForTrialApart}, {bootstrapGroup, "kubeadmconfigs", strings.Fields("get create delete"), cloud.ForTrialApart},
+		{group: bootstrapGroup, resource: "kubeadmconfigtemplates", verbs: []string{"get"}, purpose: cloud.ForTrialApart},
+		{group: bootstrapGroup, resource: "kubeadmconfigs", verbs: strings.Fields("get create delete"), purpose: cloud.ForTrialApart},
+		{group: coreGroup, resource: machinePools, verbs: strings.Fields(looks), pools: true},
 	}
 	for _, kind := range kinds {
-		of := infrastructures[kind]
-		resource := strings.ToLower(of.machine)
-		all = append(all, right{infrastructureGroup, strings.ToLower(of.cluster) + "s", []string{"get"}, ""},
-			right{infrastructureGroup, resource + "templates", strings.Fields("get list create delete"), ""}, right{infrastructureGroup, resource + "s", []string{"list"}, ""},
-			right{infrastructureGroup, resource + "s", strings.Fields("get create delete"), cloud.ForTrialApart})
+		infra := infrastructures[kind]
+		resource := strings.ToLower(infra.machine)
+		of := func(resource, verbs, purpose string) right {
+			return right{group: infrastructureGroup, resource: resource, verbs: strings.Fields(verbs), purpose: purpose}
+		}
+		all = append(all, of(strings.ToLower(infra.cluster)+"s", "get", ""), of(resource+"templates", "get list create delete", ""), of(resource+"s", "list", ""),
+			of(resource+"s", "get create delete", cloud.ForTrialApart))
+		all = append(all, poolRights(kind)...)
 	}
 	return all
 }
@@ -106,7 +113,9 @@ func (r *world) permissions(ctx context.Context, v view) ([]cloud.Permission, er
 	}
 	var all []cloud.Permission
 	for _, need := range rights(kinds...) {
-		if need.purpose == forTopology && v.topology == nil { // whoever never needs it should not have it
+		switch {
+		case need.purpose == forTopology && v.topology == nil, // whoever never needs it should not have it
+			need.pools && v.resource != machinePools:
 			continue
 		}
 		for _, verb := range need.verbs {
@@ -205,6 +214,9 @@ func (r *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec)
 		if found, err = r.refuseUnheld(ctx, found, v.cluster, m); err != nil {
 			return nil, err
 		}
+	}
+	if spec.Grows || spec.Removes {
+		found = append(found, refuseSize(v.pool)...)
 	}
 	if most := v.pool.maxSize(); spec.Grows && most > 0 && v.pool.replicas() >= most {
 		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s is to grow before its donor is taken, and has %d nodes of %d that its annotation %s allows", v.ref, v.pool.replicas(), most, annotationMaxSize),

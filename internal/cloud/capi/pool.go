@@ -3,6 +3,7 @@ package capi
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -26,8 +27,13 @@ func (r *Recipes) Line(ctx context.Context, id cloud.PoolID) (cloud.Line, error)
 	return r.line(at, of), err
 }
 
+// line of a pool. A MachinePool's is another than that of a MachineDeployment of its name, which it may have taken the place of.
 func (r *world) line(at home, of ref) cloud.Line {
-	return cloud.Line{Place: at.place, Name: r.cluster.Name + "." + of.name}
+	name := r.cluster.Name + "." + of.name
+	if of.resource == machinePools {
+		name += ".mp"
+	}
+	return cloud.Line{Place: at.place, Name: name}
 }
 
 const opLook = "look at"
@@ -42,6 +48,9 @@ type view struct {
 	template object
 	of       infrastructure
 	known    bool
+	// path of the template's part that machines are made of, and rolls tell why a write of it would change machines that run.
+	path  []string
+	rolls []cloud.Refusal
 	// missing tells that the pool names a template that does not exist.
 	missing bool
 	// topology that the pool is made from; nil if it is made from none.
@@ -51,7 +60,7 @@ type view struct {
 }
 
 // machine is the template's part that machines are made of.
-func (v view) machine() spec { return specOf(v.template, pathOfTemplate...) }
+func (v view) machine() spec { return specOf(v.template, v.path...) }
 
 // view looks at a pool: three objects, the ClusterClass of one that is made from it, and the image by its name.
 func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
@@ -78,7 +87,7 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 		return v, err
 	}
 	v.named = v.pool.reference(pathInfrastructure...)
-	if v.of, v.known = infrastructureOf(v.named.GroupKind); !v.known {
+	if v.of, v.known, v.path = v.infrastructure(); !v.known {
 		return v, nil
 	}
 	v.template, err = r.kube.get(ctx, v.named.GroupKind, v.named.name)
@@ -87,6 +96,9 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 		return v, nil
 	}
 	if err != nil {
+		return v, err
+	}
+	if v.rolls, err = r.rollsOf(ctx, v); err != nil {
 		return v, err
 	}
 	native := v.of.image(v.machine())
@@ -102,11 +114,10 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 
 // refusals tell why no Machine of the pool can be captured.
 func (v view) refusals() []cloud.Refusal {
-	found := v.refuseTopology(refusalsOf(v.cluster, v.pool))
+	found := append(v.refuseTopology(refusalsOf(v.cluster, v.pool)), v.rolls...)
 	switch {
 	case !v.known:
-		return append(found, cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s makes its machines from %s, of whose image Kamino knows nothing", v.ref, v.named),
-			"use AWSMachineTemplate or AzureMachineTemplate, or leave this pool out"))
+		return append(found, v.unknown())
 	case v.missing:
 		return append(found, cloud.Refuse(reasonTemplate, fmt.Sprintf("%s names %s, which does not exist", v.ref, v.named),
 			"make it again, or point the pool at one that exists"))
@@ -128,6 +139,7 @@ func (r *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	}
 	if v.known && !v.missing {
 		pool.Traits = v.of.traits(v.machine())
+		pool.Location = v.location()
 	}
 	return pool, nil
 }
@@ -175,8 +187,8 @@ func (r *Recipes) setCapacity(ctx context.Context, id cloud.PoolID, from, to int
 		return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: v.ref.String(),
 			Message: fmt.Sprintf("%d nodes are not more than the %d that it has: a pool is only ever grown", to, from)}
 	}
-	if found := append(v.refuseTopology(refusalsToWrite(v.cluster, v.pool)), v.topology.refuseReplicas(v.ref)...); len(found) > 0 {
-		return found[0].Error(op, v.ref.String())
+	for _, refusal := range slices.Concat(v.refusalsToWrite(), v.topology.refuseReplicas(v.ref), refuseSize(v.pool)) {
+		return refusal.Error(op, v.ref.String())
 	}
 	if late := v.pending(); len(late) > 0 {
 		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: v.ref.String(), Code: reasonPending, Message: late[0].Message}

@@ -20,6 +20,10 @@ const (
 	reasonKubernetes     = "KubernetesVersionDiffers"
 	reasonElsewhere      = "MachineMissing"
 	reasonNotHeld        = "DeletionNotHeld"
+	reasonPoolRolls      = "MachinePoolRolls"
+	reasonGate           = "FeatureGateUnknown"
+	reasonManaged        = "ReplicasManaged"
+	reasonTrialDiffers   = "TrialDiffers"
 )
 
 // Reasons are those that these recipes refuse for. docs/cluster-api.md has the same table.
@@ -34,8 +38,12 @@ func Reasons() []cloud.Reason {
 			Remedy: "wait for the Machine's `status.nodeRef`; name the control plane in the Cluster's `spec.controlPlaneRef`",
 		},
 		{
-			Name: reasonInfrastructure, Means: "the pool's machines are of a kind whose image Kamino cannot set",
-			Remedy: "use AWSMachineTemplate or AzureMachineTemplate, or leave the pool out",
+			Name: reasonGate, Means: "whether the machine pool's provider would roll all its instances cannot be told: its Deployment is not there, not rolled out, or may not be looked at",
+			Remedy: "give the account the Role for `capz-system` that `kamino manifests --management` prints, or have the pool's replicas managed elsewhere",
+		},
+		{
+			Name: reasonInfrastructure, Means: "the pool's machines are of a kind whose image Kamino cannot set, or, by an AWSMachinePool, in an Auto Scaling group, which replaces a donor that is stopped",
+			Remedy: "use AWSMachineTemplate, AzureMachineTemplate or AzureMachinePool, or leave the pool out",
 		},
 		{
 			Name: reasonKubernetes, Means: "the pool asks for another version of Kubernetes than the image has: a node of it could not join, or would be another one than is asked for",
@@ -44,6 +52,10 @@ func Reasons() []cloud.Reason {
 		{
 			Name: reasonElsewhere, Means: "the instance has no Machine, so that Cluster API would neither keep nor remove it",
 			Remedy: "choose a node of a Machine",
+		},
+		{
+			Name: reasonPoolRolls, Means: "the machine pool's provider would replace running instances at each change of its image",
+			Remedy: "set `spec.strategy.rollingUpdate.maxSurge` to 0 and start CAPZ with the feature gate `SkipMachinePoolModelReconciliation`, or have the pool's replicas managed elsewhere (`cluster.x-k8s.io/replicas-managed-by`)",
 		},
 		{
 			Name: cloud.PermissionMissing, Means: "the account in the management cluster lacks rights; each is named, with what it is for",
@@ -56,6 +68,10 @@ func Reasons() []cloud.Reason {
 		{
 			Name: reasonDeleted, Means: "the pool or its Cluster is being deleted",
 			Remedy: "leave it out",
+		},
+		{
+			Name: reasonManaged, Means: "the donor does not return, or the pool is to grow first, and somebody else manages its replicas, who would write another size over it",
+			Remedy: "capture donors that return, or take `cluster.x-k8s.io/replicas-managed-by` away",
 		},
 		{
 			Name: reasonRolling, Means: "Cluster API would replace all machines of the pool at each change of its template",
@@ -85,6 +101,10 @@ func Reasons() []cloud.Reason {
 			Name: cloud.TrialBesideOnly, Means: "a version is tried by a Machine of its own, and not in the pool",
 			Remedy: "set the trial to `Apart`",
 		},
+		{
+			Name: reasonTrialDiffers, Means: "a Machine of its own, by which a version is tried, could not be like those of the machine pool; what it cannot have is named",
+			Remedy: "do without a trial, or without that",
+		},
 	}
 }
 
@@ -111,6 +131,6 @@ func refusalsToWrite(cluster, pool object) []cloud.Refusal {
 	found := refuse(rolls, nil, reasonRolling, fmt.Sprintf("set its %s to OnDelete", pool.strategyPath()),
 		"%s has the strategy %s, by which Cluster API would replace all its machines", pool, pool.strategy())
 	found = refuse(cluster.paused(), found, reasonPaused, unpause, idle, cluster)
-	byOthers := pool.paused() && pool.GetAnnotations()[annotationPlace] == ""
+	byOthers := pool.paused() && (pool.GetKind() != kindDeployment || pool.GetAnnotations()[annotationPlace] == "") // which removing pauses
 	return refuse(byOthers, found, reasonPaused, unpause, idle, pool)
 }

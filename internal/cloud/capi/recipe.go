@@ -28,6 +28,8 @@ type backup struct {
 	Image    string       `json:"image"`
 	// Overrides are those of the variables that hold the image, where the pool is made from a topology.
 	Overrides []override `json:"overrides,omitempty"`
+	// Written is the image as a MachinePool's infrastructure has it.
+	Written any `json:"written,omitempty"`
 }
 
 // RecipeChange implements cloud.Recipes. Nothing but the image ever leaves a recipe: whoever joins by himself needs what he joins by.
@@ -37,8 +39,7 @@ func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 		return cloud.RecipeChange{}, err
 	}
 	change := cloud.RecipeChange{
-		Pool: v.ref.pool(), Version: to.Version, From: v.image, To: to.Image, Done: v.image == to.Image && len(v.pending()) == 0,
-		Refusals: v.refuseTopology(refusalsToWrite(v.cluster, v.pool)),
+		Pool: v.ref.pool(), Version: to.Version, From: v.image, To: to.Image, Done: v.image == to.Image && len(v.pending()) == 0, Refusals: v.refusalsToWrite(),
 	}
 	for _, name := range v.bootstrap() {
 		change.Keeps = append(change.Keeps, cloud.Part{Kind: partBootstrap, Name: name})
@@ -48,7 +49,9 @@ func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 		return cloud.RecipeChange{}, err
 	}
 	change.Refusals = append(change.Refusals, differs...)
-	change.Backup, err = json.MarshalIndent(backup{v.ref.pool(), v.named.Kind, v.named.name, v.image, v.topology.overrides()}, "", "  ")
+	change.Backup, err = json.MarshalIndent(backup{
+		Pool: v.ref.pool(), Kind: v.named.Kind, Template: v.named.name, Image: v.image, Overrides: v.topology.overrides(), Written: v.written(),
+	}, "", "  ")
 	return change, fail("save the recipe of", v.ref.String(), err)
 }
 
@@ -125,11 +128,12 @@ func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	if err != nil {
 		return err
 	}
-	template, err := r.templateFor(ctx, v, change, native)
-	if err != nil {
-		return err
+	if v.resource == machinePools {
+		err = r.writeImage(ctx, v, change, native)
+	} else {
+		err = r.nameTemplate(ctx, v, change, native)
 	}
-	if _, err := r.kube.patch(ctx, opRecipe, v.pool, referenceTo(template.GetName())); err != nil {
+	if err != nil {
 		return err
 	}
 	switch v, err = r.view(ctx, change.Pool); {
@@ -140,6 +144,15 @@ func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	}
 	r.retire(ctx, v)
 	return nil
+}
+
+// nameTemplate has a pool name a template that names an image.
+func (r *world) nameTemplate(ctx context.Context, v view, change cloud.RecipeChange, native string) error {
+	template, err := r.templateFor(ctx, v, change, native)
+	if err == nil {
+		_, err = r.kube.patch(ctx, opRecipe, v.pool, referenceTo(template.GetName()))
+	}
+	return err
 }
 
 // maySet tells why a change is not carried out on a pool as it is.
@@ -235,6 +248,9 @@ func (r *world) templateFor(ctx context.Context, v view, change cloud.RecipeChan
 // retire deletes copies for versions of the pool that are not there any more, but for those that a pool or a MachineSet names. It is
 // no part of what was asked for: what it cannot delete, the next promotion does.
 func (r *world) retire(ctx context.Context, v view) {
+	if v.resource == machinePools { // which has no copies
+		return
+	}
 	named := map[string]bool{v.named.name: true}
 	for _, kind := range []string{kindDeployment, kindSet} {
 		all, err := r.kube.list(ctx, core(kind), "")

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -49,11 +50,12 @@ func (r *Recipes) ensureRemoved(ctx context.Context, id cloud.InstanceID) (cloud
 		return cloud.Deleting, r.kube.remove(ctx, opRemove, m)
 	case begun == "" && m.deleting(): // by somebody else, who knows what is to become of its place: only our hook must go
 		return cloud.Deleting, r.letGo(ctx, m)
-	case begun == "":
-		begun = string(m.GetUID())
-		fallthrough
-	case !m.is(annotationHook):
-		if m, err = r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: begun, annotationHook: "", annotationDelete: ""}); err != nil {
+	case begun == "" || !m.is(annotationHook):
+		begin, err := r.beginRemoval(ctx, m, cmp.Or(begun, string(m.GetUID())))
+		if err != nil {
+			return cloud.Absent, err
+		}
+		if m, err = r.kube.annotate(ctx, opRemove, m, begin); err != nil {
 			return cloud.Absent, err
 		}
 	}
@@ -114,6 +116,9 @@ func (r *world) mayTakePlaceOf(ctx context.Context, m object) error {
 // no place to take.
 func (r *world) takePlaceOf(ctx context.Context, m object) error {
 	owner := m.controller()
+	if owner != nil && owner.Kind == kindPool {
+		return r.takeFromMachinePool(ctx, owner.Name, m.GetAnnotations()[annotationRemoving])
+	}
 	if owner == nil || owner.Kind != kindSet {
 		return nil
 	}

@@ -61,7 +61,7 @@ func (r *Recipes) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]c
 	if spec.InPool {
 		return []cloud.Refusal{besideOnly(v.ref)}, nil
 	}
-	found := v.refusals()
+	found := append(v.refusals(), v.refuseBeside()...)
 	lack, err := r.refuseRights(ctx, v, cloud.ForTrialApart)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (r *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	for _, refusal := range v.refusals() {
+	for _, refusal := range slices.Concat(v.refusals(), v.refuseBeside()) {
 		return cloud.Trial{}, refusal.Error(opTry, of.String())
 	}
 	native, err := r.images.NativeImage(ctx, v.at.place, spec.To)
@@ -220,6 +220,7 @@ func (r *world) partsOf(ctx context.Context, v view, spec cloud.TrialSpec, nativ
 	parts := []object{infrastructure}
 
 	inner, _, _ := unstructured.NestedMap(v.pool.Object, "spec", "template", "spec")
+	ofMachinePool(v.pool, inner)
 	m := object{&unstructured.Unstructured{Object: map[string]any{"spec": inner}}}
 	m.SetGroupVersionKind(v.pool.GroupVersionKind().GroupVersion().WithKind(kindMachine))
 	_ = unstructured.SetNestedField(m.Object, r.cluster.Name, "spec", "clusterName")
@@ -245,30 +246,40 @@ func (r *world) partsOf(ctx context.Context, v view, spec cloud.TrialSpec, nativ
 	return append(parts, m), nil
 }
 
-// from makes the object that a template is for, as Cluster API makes it. Source: controllers/external, GenerateTemplate.
+// from makes the object that a template, or what a MachinePool names in its place, is for, as Cluster API makes it. Source:
+// controllers/external, GenerateTemplate.
 func (r *world) from(template object, name string, annotations map[string]string) object {
-	inner, _, _ := unstructured.NestedMap(template.Object, pathOfTemplate...)
+	kind, inner, metadata := contentOf(template)
 	if inner == nil {
 		inner = map[string]any{}
 	}
 	made := object{&unstructured.Unstructured{Object: map[string]any{"spec": inner}}}
 	made.SetAPIVersion(template.GetAPIVersion())
-	made.SetKind(strings.TrimSuffix(template.GetKind(), templateSuffix))
+	made.SetKind(kind)
 	made.SetNamespace(template.GetNamespace())
 	made.SetName(name)
-	all, _, _ := unstructured.NestedStringMap(template.Object, "spec", "template", "metadata", "annotations")
+	all, _, _ := unstructured.NestedStringMap(metadata, "annotations")
 	if all == nil {
 		all = map[string]string{}
 	}
 	maps.Copy(all, annotations)
 	made.SetAnnotations(all)
-	labels, _, _ := unstructured.NestedStringMap(template.Object, "spec", "template", "metadata", "labels")
+	labels, _, _ := unstructured.NestedStringMap(metadata, "labels")
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[labelCluster] = r.cluster.Name
 	made.SetLabels(labels)
 	return made
+}
+
+// madeOf is the kind of what is made from an object of a kind.
+func madeOf(kind schema.GroupKind) schema.GroupKind {
+	if factory, is := pooledOf(kind); is {
+		kind.Kind = factory.of.machine
+	}
+	kind.Kind = strings.TrimSuffix(kind.Kind, templateSuffix)
+	return kind
 }
 
 // labelsBeside are a pool's labels of its Machines without those by which it selects them.
@@ -278,6 +289,7 @@ func (r *world) labelsBeside(pool object) map[string]string {
 	for key := range selects {
 		delete(labels, key)
 	}
+	delete(labels, labelPool)
 	if labels == nil {
 		labels = map[string]string{}
 	}
@@ -343,8 +355,7 @@ func (r *world) dropParts(ctx context.Context, of ref, name string) error {
 		if template.name == "" {
 			continue
 		}
-		kind := schema.GroupKind{Group: template.Group, Kind: strings.TrimSuffix(template.Kind, templateSuffix)}
-		part, err := r.kube.get(ctx, kind, trialName(of, name))
+		part, err := r.kube.get(ctx, madeOf(template.GroupKind), trialName(of, name))
 		if cloud.Is(err, cloud.NotFound) || err == nil && !part.is(annotationTrial) {
 			continue
 		}

@@ -1,0 +1,407 @@
+package capi
+
+import (
+	"context"
+	"encoding/base64"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// A machine pool of Cluster API's provider for Azure is a scale set: the provider writes its model and its size, has an object for each
+// instance, and chooses which are deleted. What it decides, selection.go decides likewise.
+
+// ScaleSet is one as it is.
+type ScaleSet struct {
+	// There tells that it was made. Image is the one of its model, and Capacity how many instances it is meant to have.
+	There     bool
+	Image     any
+	Capacity  int64
+	Instances []ScaleSetInstance
+}
+
+// ScaleSetInstance is one of its instances.
+type ScaleSetInstance struct {
+	ProviderID, Number string
+	// Image that it was built from.
+	Image any
+	Runs  bool
+}
+
+// ScaleSets are made somewhere. Their calls return at once, and are repeated. A pool is its object's: Spec is all of it.
+type ScaleSets interface {
+	Look(ctx context.Context, pool Machine) (ScaleSet, error)
+	// Apply has the set have a model and a size, which is never less than it has. Instances that are there stay as they are.
+	Apply(ctx context.Context, pool Machine, capacity int64) error
+	// Drop begins to remove an instance with its place, and tells whether it is gone.
+	Drop(ctx context.Context, pool Machine, number string) (gone bool, err error)
+}
+
+const (
+	kindPool         = "AzureMachinePool"
+	kindPoolMachine  = "AzureMachinePoolMachine"
+	labelCluster     = "cluster.x-k8s.io/cluster-name"
+	labelPool        = "cluster.x-k8s.io/pool-name"
+	labelOfPool      = "azuremachinepool.infrastructure.cluster.x-k8s.io/machine-pool"
+	annotationDelete = "cluster.x-k8s.io/delete-machine"
+)
+
+// GateDeployment is the Deployment of the provider's manager, whose arguments have its feature gates.
+var GateDeployment = types.NamespacedName{Namespace: "capz-system", Name: "capz-controller-manager"}
+
+// gateSkip is the feature gate by which instances of older models stay.
+const gateSkip = "SkipMachinePoolModelReconciliation"
+
+// RunMachinePools is the part of the infrastructure provider for Azure that has machine pools, until the context ends. Its feature gates
+// are those of GateDeployment.
+func RunMachinePools(ctx context.Context, config *rest.Config, sets ScaleSets, log logr.Logger) error {
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: log,
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 10}})
+	if err != nil {
+		return err
+	}
+	r := &poolReconciler{client: mgr.GetClient(), direct: mgr.GetAPIReader(), sets: sets}
+	err = ctrl.NewControllerManagedBy(mgr).Named(kindPool).For(empty(infrastructureAzure.WithKind(kindPool))).
+		Watches(empty(coreVersion.WithKind("MachinePool")), handler.EnqueueRequestsFromMapFunc(r.named)).
+		Watches(empty(coreVersion.WithKind("Machine")), handler.EnqueueRequestsFromMapFunc(ofPool(labelPool))).
+		Watches(empty(infrastructureAzure.WithKind(kindPoolMachine)), handler.EnqueueRequestsFromMapFunc(ofPool(labelOfPool))).
+		Complete(r)
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// poolReconciler keeps a scale set for each AzureMachinePool.
+type poolReconciler struct {
+	client client.Client
+	direct client.Reader
+	sets   ScaleSets
+}
+
+// named is the pool that a MachinePool names.
+func (r *poolReconciler) named(_ context.Context, o client.Object) []reconcile.Request {
+	mp, is := o.(*unstructured.Unstructured)
+	if !is {
+		return nil
+	}
+	name, _, _ := unstructured.NestedString(mp.Object, "spec", "template", "spec", "infrastructureRef", "name")
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: mp.GetNamespace(), Name: name}}}
+}
+
+// ofPool is the pool by a label of an object, where both kinds of pools are called alike, as they are here.
+func ofPool(label string) handler.MapFunc {
+	return func(_ context.Context, o client.Object) []reconcile.Request {
+		name, found := o.GetLabels()[label]
+		if !found {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
+	}
+}
+
+// poolLook is one look at a pool.
+type poolLook struct {
+	o, mp    *unstructured.Unstructured
+	pool     Machine
+	set      ScaleSet
+	machines []unstructured.Unstructured
+	skips    bool
+	external bool
+	desired  int64
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *poolReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	o := empty(infrastructureAzure.WithKind(kindPool))
+	if err := r.client.Get(ctx, request.NamespacedName, o); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	look := &poolLook{o: o, pool: Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: kindPool, Labels: o.GetLabels(), Spec: spec}}
+	if o.GetDeletionTimestamp() != nil {
+		return r.remove(ctx, look)
+	}
+	if look.mp = r.owner(ctx, o); look.mp == nil || o.GetAnnotations()["cluster.x-k8s.io/paused"] != "" {
+		return reconcile.Result{}, nil
+	}
+	secret, _, _ := unstructured.NestedString(look.mp.Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
+	data := empty(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
+	if err := r.direct.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: secret}, data); err != nil {
+		return reconcile.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
+	}
+	text, _, _ := unstructured.NestedString(data.Object, "data", "value")
+	var err error
+	if look.pool.Data, err = base64.StdEncoding.DecodeString(text); err != nil {
+		return reconcile.Result{}, err
+	}
+	if controllerutil.AddFinalizer(o, finalizer) {
+		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
+	}
+	if look.set, err = r.sets.Look(ctx, look.pool); err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, step := range []func(context.Context, *poolLook) error{r.replicas, r.apply, r.objects, r.choose, r.status} {
+		if err := step(ctx, look); err != nil {
+			return reconcile.Result{}, ignoreConflict(err)
+		}
+	}
+	if look.settled() {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// settled tells that nothing is on its way that no object tells of.
+func (l *poolLook) settled() bool {
+	idle := !slices.ContainsFunc(l.set.Instances, func(i ScaleSetInstance) bool { return !i.Runs })
+	return idle && int64(len(l.set.Instances)) == l.set.Capacity && l.set.Capacity == l.desired && len(l.machines) == len(l.set.Instances)
+}
+
+// owner is the MachinePool that has taken the pool; nil if none has.
+func (r *poolReconciler) owner(ctx context.Context, o *unstructured.Unstructured) *unstructured.Unstructured {
+	for _, ref := range o.GetOwnerReferences() {
+		mp := empty(coreVersion.WithKind("MachinePool"))
+		if ref.Kind == "MachinePool" && r.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}, mp) == nil && mp.GetUID() == ref.UID {
+			return mp
+		}
+	}
+	return nil
+}
+
+// replicas that are wanted: the MachinePool's, or the scale set's own where somebody else has them, which the MachinePool is told then.
+func (r *poolReconciler) replicas(ctx context.Context, l *poolLook) error {
+	by, found := l.mp.GetAnnotations()["cluster.x-k8s.io/replicas-managed-by"]
+	l.external = found && by != "false"
+	l.desired, _, _ = unstructured.NestedInt64(l.mp.Object, "spec", "replicas")
+	if !l.external || !l.set.There || l.desired == l.set.Capacity {
+		return nil
+	}
+	l.desired = l.set.Capacity
+	if err := unstructured.SetNestedField(l.mp.Object, l.desired, "spec", "replicas"); err != nil {
+		return err
+	}
+	return r.client.Update(ctx, l.mp)
+}
+
+// apply writes model and size.
+func (r *poolReconciler) apply(ctx context.Context, l *poolLook) error {
+	want, _, _ := unstructured.NestedFieldCopy(l.pool.Spec, "template", "image")
+	changed := !reflect.DeepEqual(want, l.set.Image)
+	latest := func(i ScaleSetInstance) bool { return reflect.DeepEqual(i.Image, want) }
+	older := func(i ScaleSetInstance) bool { return !latest(i) }
+	mixed := slices.ContainsFunc(l.set.Instances, latest) && slices.ContainsFunc(l.set.Instances, older)
+	capacity := l.desired
+	if l.set.There && !l.external && (changed || mixed) { // it comes down again as others are chosen
+		capacity += l.number("maxSurge", 1)
+	}
+	if l.set.There && !changed && capacity <= l.set.Capacity {
+		return nil
+	}
+	err := r.sets.Apply(ctx, l.pool, max(capacity, l.set.Capacity))
+	if err == nil {
+		l.set, err = r.sets.Look(ctx, l.pool)
+	}
+	return err
+}
+
+// number of instances that the strategy says; percentages are not played here.
+func (l *poolLook) number(field string, fallback int64) int64 {
+	n, found, err := unstructured.NestedInt64(l.pool.Spec, "strategy", "rollingUpdate", field)
+	if !found || err != nil {
+		return fallback
+	}
+	return n
+}
+
+// objects has one object for each instance, and removes the instance of one that is deleted.
+func (r *poolReconciler) objects(ctx context.Context, l *poolLook) error {
+	if err := r.list(ctx, l); err != nil {
+		return err
+	}
+	there := map[string]bool{}
+	for i := range l.machines {
+		m := &l.machines[i]
+		number, _, _ := unstructured.NestedString(m.Object, "spec", "instanceID")
+		there[number] = true
+		if m.GetDeletionTimestamp() != nil {
+			if err := r.drop(ctx, l, m, number); err != nil {
+				return err
+			}
+		}
+	}
+	for _, i := range l.set.Instances {
+		if there[i.Number] {
+			continue
+		}
+		m := empty(infrastructureAzure.WithKind(kindPoolMachine))
+		m.SetNamespace(l.pool.Namespace)
+		m.SetName(l.pool.Name + "-" + i.Number)
+		m.SetLabels(map[string]string{labelCluster: l.o.GetLabels()[labelCluster], labelPool: l.mp.GetName(), labelOfPool: l.pool.Name})
+		m.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: infrastructureAzure.String(), Kind: kindPool, Name: l.pool.Name, UID: l.o.GetUID()}})
+		m.SetFinalizers([]string{finalizer})
+		m.Object["spec"] = map[string]any{"providerID": i.ProviderID, "instanceID": i.Number}
+		if err := r.client.Create(ctx, m); client.IgnoreAlreadyExists(err) != nil {
+			return err
+		}
+	}
+	return r.list(ctx, l)
+}
+
+func (r *poolReconciler) list(ctx context.Context, l *poolLook) error {
+	all := &unstructured.UnstructuredList{}
+	all.SetGroupVersionKind(infrastructureAzure.WithKind(kindPoolMachine + "List"))
+	err := r.direct.List(ctx, all, client.InNamespace(l.pool.Namespace), client.MatchingLabels{labelOfPool: l.pool.Name})
+	l.machines = all.Items
+	slices.SortFunc(l.machines, func(a, b unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return err
+}
+
+// drop lets an object go once its instance is gone.
+func (r *poolReconciler) drop(ctx context.Context, l *poolLook, m *unstructured.Unstructured, number string) error {
+	gone, err := r.sets.Drop(ctx, l.pool, number)
+	if err != nil || !gone {
+		return err
+	}
+	controllerutil.RemoveFinalizer(m, finalizer)
+	if err := client.IgnoreNotFound(r.client.Update(ctx, m)); err != nil {
+		return err
+	}
+	l.set, err = r.sets.Look(ctx, l.pool)
+	return err
+}
+
+// choose deletes the Machines of those instances that are to go.
+func (r *poolReconciler) choose(ctx context.Context, l *poolLook) error {
+	if l.external { // whoever has the replicas chooses
+		return nil
+	}
+	var all []poolMachine
+	owners := map[string]*unstructured.Unstructured{}
+	for _, m := range l.machines {
+		owner := r.machine(ctx, &m)
+		if owner == nil || m.GetDeletionTimestamp() != nil { // it is made yet, or the object is on its way out
+			continue
+		}
+		owners[m.GetName()] = owner
+		_, marked := owner.GetAnnotations()[annotationDelete]
+		at := l.instance(&m)
+		all = append(all, poolMachine{name: m.GetName(), ready: at.Runs, latest: reflect.DeepEqual(at.Image, l.set.Image), marked: marked})
+	}
+	var err error
+	if l.skips, err = r.gate(ctx); err != nil {
+		return err
+	}
+	for _, name := range chosen(all, int(l.desired), int(l.number("maxUnavailable", 0)), l.skips) {
+		if err := client.IgnoreNotFound(r.client.Delete(ctx, owners[name])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gate reads the feature gate that the provider was started with.
+func (r *poolReconciler) gate(ctx context.Context) (on bool, err error) {
+	d := &appsv1.Deployment{}
+	if err := r.direct.Get(ctx, GateDeployment, d); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	for _, c := range d.Spec.Template.Spec.Containers {
+		on = on || slices.ContainsFunc(c.Args, func(arg string) bool { return strings.Contains(arg, gateSkip+"=true") })
+	}
+	return on, nil
+}
+
+// machine is the Machine that has taken an instance's object; nil if none has.
+func (r *poolReconciler) machine(ctx context.Context, m *unstructured.Unstructured) *unstructured.Unstructured {
+	for _, ref := range m.GetOwnerReferences() {
+		owner := empty(coreVersion.WithKind("Machine"))
+		if ref.Kind == "Machine" && r.direct.Get(ctx, client.ObjectKey{Namespace: m.GetNamespace(), Name: ref.Name}, owner) == nil && owner.GetUID() == ref.UID {
+			return owner
+		}
+	}
+	return nil
+}
+
+func (l *poolLook) instance(m *unstructured.Unstructured) (found ScaleSetInstance) {
+	number, _, _ := unstructured.NestedString(m.Object, "spec", "instanceID")
+	for _, i := range l.set.Instances {
+		if i.Number == number {
+			return i
+		}
+	}
+	return found
+}
+
+// status writes what the provider knows of the pool and of its instances.
+func (r *poolReconciler) status(ctx context.Context, l *poolLook) error {
+	ready, ids := int64(0), []any{}
+	for i := range l.machines {
+		m := &l.machines[i]
+		at := l.instance(m)
+		if at.ProviderID == "" {
+			continue
+		}
+		ids = append(ids, at.ProviderID)
+		if at.Runs {
+			ready++
+		}
+		status := map[string]any{"ready": at.Runs, "latestModelApplied": reflect.DeepEqual(at.Image, l.set.Image), "provisioningState": "Succeeded", "instanceName": m.GetName()}
+		if have, _, _ := unstructured.NestedMap(m.Object, "status"); reflect.DeepEqual(have, status) || m.GetDeletionTimestamp() != nil {
+			continue
+		}
+		m.Object["status"] = status
+		if err := r.client.Status().Update(ctx, m); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	if have, _, _ := unstructured.NestedSlice(l.o.Object, "spec", "providerIDList"); !reflect.DeepEqual(have, ids) && (len(have) > 0 || len(ids) > 0) {
+		if err := unstructured.SetNestedSlice(l.o.Object, ids, "spec", "providerIDList"); err != nil {
+			return err
+		}
+		if err := r.client.Update(ctx, l.o); err != nil {
+			return err
+		}
+	}
+	status := map[string]any{"ready": true, "replicas": ready, "provisioningState": "Succeeded", "infrastructureMachineKind": kindPoolMachine}
+	if have, _, _ := unstructured.NestedMap(l.o.Object, "status"); reflect.DeepEqual(have, status) {
+		return nil
+	}
+	l.o.Object["status"] = status
+	return r.client.Status().Update(ctx, l.o)
+}
+
+// remove lets a pool go once its instances are gone.
+func (r *poolReconciler) remove(ctx context.Context, l *poolLook) (reconcile.Result, error) {
+	set, err := r.sets.Look(ctx, l.pool)
+	if err != nil || !slices.Contains(l.o.GetFinalizers(), finalizer) {
+		return reconcile.Result{}, err
+	}
+	for _, i := range set.Instances {
+		if gone, err := r.sets.Drop(ctx, l.pool, i.Number); err != nil || !gone {
+			return reconcile.Result{RequeueAfter: again}, err
+		}
+	}
+	controllerutil.RemoveFinalizer(l.o, finalizer)
+	return reconcile.Result{RequeueAfter: time.Second}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, l.o)))
+}

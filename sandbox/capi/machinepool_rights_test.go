@@ -1,0 +1,127 @@
+package capi_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
+)
+
+// allow gives an account rights in a namespace.
+func (p machinePool) allow(user, namespace string, rules []rbacv1.PolicyRule) {
+	p.t.Helper()
+	name := metav1.ObjectMeta{Namespace: namespace, Name: user}
+	for _, o := range []client.Object{
+		&rbacv1.Role{ObjectMeta: name, Rules: rules},
+		&rbacv1.RoleBinding{ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}},
+	} {
+		if err := p.client.Create(context.Background(), o); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// TestRightsOfMachinePools: what `kamino manifests --management` prints for Azure is enough for all that is done to a MachinePool, and an
+// account that may not look at the provider's Deployment is told so.
+func TestRightsOfMachinePools(t *testing.T) {
+	p := newMachinePool(t, azurePool)
+	p.publish("2026.01.09")
+	azure, err := registry.All().Choose("azure", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := capi.Rules(azure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := "kamino-of-" + p.namespace
+	p.allow(user, p.namespace, rules)
+	config := rest.CopyConfig(p.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	recipes, err := capi.New(capi.Config{Management: config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	instances := p.instances()
+	preflight := func() []cloud.Refusal {
+		t.Helper()
+		found, err := recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: instances[2], Removes: true, Grows: true})
+		must(err)
+		return found
+	}
+	if found := preflight(); !slices.Equal(reasons(found), []string{"FeatureGateUnknown"}) || !strings.Contains(found[0].Message, "kamino manifests --management") {
+		t.Fatalf("without the right to look at the Deployment: %+v", found)
+	}
+	for namespace, rules := range capi.RulesApart(azure) {
+		p.allow(user, namespace, rules)
+	}
+	p.wait("the right", func() bool { return len(preflight()) == 0 })
+
+	lacks, err := recipes.Permissions(t.Context(), p.id())
+	must(err)
+	if slices.ContainsFunc(lacks, func(l cloud.Permission) bool { return !l.Allowed }) {
+		t.Errorf("rights: %+v", lacks)
+	}
+	pools, err := recipes.PoolsBeside(t.Context(), p.id())
+	must(err)
+	census, err := recipes.Instances(t.Context(), p.id())
+	must(err)
+	if !slices.Equal(pools, []cloud.PoolID{p.id()}) || len(census) != 3 {
+		t.Errorf("pools %v with %+v", pools, census)
+	}
+	change, err := recipes.RecipeChange(t.Context(), cloud.Target{Pool: p.id(), Version: "2026.01.09", Image: p.imageID("2026.01.09")}, false)
+	must(err)
+	must(recipes.SetRecipe(t.Context(), change))
+	must(recipes.SetCapacity(t.Context(), p.id(), 3, 4))
+	hold, err := recipes.HoldOf(t.Context(), instances[2])
+	must(err)
+	must(recipes.Hold(t.Context(), instances[2], hold.Token))
+	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}
+	against, err := recipes.PreflightTrial(t.Context(), trial)
+	must(err)
+	if len(against) > 0 {
+		t.Errorf("against a trial: %+v", against)
+	}
+	_, err = recipes.EnsureTrial(t.Context(), trial)
+	must(err)
+	p.wait("a machine to try", func() bool {
+		have, err := recipes.Trial(t.Context(), trial)
+		must(err)
+		return have.State == cloud.Complete
+	})
+	for _, m := range p.list("Machine") { // the pool's zone, and not its data
+		if m.GetLabels()["told"] != "kept" || m.GetLabels()["cluster.x-k8s.io/pool-name"] == "" && m.Object["spec"].(map[string]any)["failureDomain"] != "2" {
+			t.Errorf("Machine %s: %v, %v", m.GetName(), m.GetLabels(), m.Object["spec"])
+		}
+	}
+	p.wait("the trial's end", func() bool {
+		state, err := recipes.EndTrial(t.Context(), trial)
+		must(err)
+		return state == cloud.Absent
+	})
+	p.wait("the donor's end", func() bool {
+		state, err := recipes.EnsureRemoved(t.Context(), instances[2])
+		must(err)
+		return state == cloud.Absent
+	})
+	if p.size() != 3 {
+		t.Errorf("the pool is meant to have %d", p.size())
+	}
+}

@@ -1,0 +1,498 @@
+package capi_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
+)
+
+const (
+	groupID     = "/subscriptions/s/resourceGroups/g"
+	azurePrefix = "azure://" + groupID + "/providers/Microsoft.Compute/"
+	galleryID   = groupID + "/providers/Microsoft.Compute/galleries/SIG_g/images/"
+)
+
+// imageText is how an image in a machine's spec is written in one line.
+func imageText(image any) string {
+	of, _ := image.(map[string]any)
+	if id, is := of["id"].(string); is {
+		return id
+	}
+	gallery, _ := of["computeGallery"].(map[string]any)
+	return galleryID + fmt.Sprint(gallery["name"]) + "/versions/" + fmt.Sprint(gallery["version"])
+}
+
+// memorySets are scale sets in memory, whose instances run at once, and the Node of each.
+type memorySets struct {
+	nodes client.Client
+	mu    sync.Mutex
+	sets  map[string]*memorySet
+}
+
+type memorySet struct {
+	sandbox.ScaleSet
+	next int
+	at   map[string]time.Time
+}
+
+func (s *memorySets) Look(_ context.Context, pool sandbox.Machine) (sandbox.ScaleSet, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set := s.sets[pool.UID]
+	if set == nil {
+		return sandbox.ScaleSet{}, nil
+	}
+	seen := set.ScaleSet
+	seen.Instances = slices.Clone(set.Instances)
+	return seen, nil
+}
+
+func nodeOfInstance(pool sandbox.Machine, number string) string {
+	return pool.Namespace + "-" + pool.Name + "-" + number
+}
+
+func (s *memorySets) Apply(ctx context.Context, pool sandbox.Machine, capacity int64) error {
+	image, _, _ := unstructured.NestedFieldCopy(pool.Spec, "template", "image")
+	for _, i := range s.apply(pool, image, capacity) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOfInstance(pool, i.Number)}, Spec: corev1.NodeSpec{ProviderID: i.ProviderID}}
+		if err := s.nodes.Create(ctx, node); client.IgnoreAlreadyExists(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *memorySets) apply(pool sandbox.Machine, image any, capacity int64) (made []sandbox.ScaleSetInstance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set := s.sets[pool.UID]
+	if set == nil {
+		set = &memorySet{at: map[string]time.Time{}}
+		s.sets[pool.UID] = set
+	}
+	set.There, set.Image, set.Capacity = true, image, capacity
+	for int64(len(set.Instances)) < capacity {
+		number := strconv.Itoa(set.next)
+		set.next++
+		id := azurePrefix + "virtualMachineScaleSets/" + pool.Namespace + "-" + pool.Name + "/virtualMachines/" + number
+		i := sandbox.ScaleSetInstance{ProviderID: id, Number: number, Image: image, Runs: true}
+		set.at[id] = time.Now().UTC().Truncate(time.Second)
+		set.Instances, made = append(set.Instances, i), append(made, i)
+	}
+	return made
+}
+
+func (s *memorySets) Drop(ctx context.Context, pool sandbox.Machine, number string) (bool, error) {
+	s.mu.Lock()
+	if set := s.sets[pool.UID]; set != nil {
+		before := len(set.Instances)
+		set.Instances = slices.DeleteFunc(set.Instances, func(i sandbox.ScaleSetInstance) bool { return i.Number == number })
+		set.Capacity -= int64(before - len(set.Instances))
+	}
+	s.mu.Unlock()
+	return true, client.IgnoreNotFound(s.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOfInstance(pool, number)}}))
+}
+
+func (s *memorySets) find(id cloud.InstanceID) (cloud.Instance, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, set := range s.sets {
+		for _, i := range set.Instances {
+			if strings.EqualFold(i.ProviderID, string(id)) {
+				return cloud.Instance{ID: id, Power: cloud.PowerRunning, Image: imageText(i.Image), CreatedAt: set.at[i.ProviderID]}, true
+			}
+		}
+	}
+	return cloud.Instance{}, false
+}
+
+// setGate starts CAPZ with its feature gate on or off, as its Deployment says; no pod is needed for that.
+func (m *management) setGate(ctx context.Context, on bool) error {
+	name := metav1.ObjectMeta{Namespace: sandbox.GateDeployment.Namespace, Name: sandbox.GateDeployment.Name}
+	if err := m.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name.Namespace}}); client.IgnoreAlreadyExists(err) != nil {
+		return err
+	}
+	labels := map[string]string{"control-plane": name.Name}
+	d := &appsv1.Deployment{ObjectMeta: name, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "manager", Image: "capz", Args: []string{"--leader-elect", fmt.Sprintf("--feature-gates=MachinePool=true,SkipMachinePoolModelReconciliation=%t,EdgeZone=false", on)},
+		}}}},
+	}}
+	if err := client.IgnoreNotFound(m.client.Delete(ctx, d.DeepCopy())); err != nil {
+		return err
+	}
+	if err := m.client.Create(ctx, d); err != nil {
+		return err
+	}
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1}
+	return m.client.Status().Update(ctx, d)
+}
+
+const azureObjects = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: AzureCluster
+metadata: {name: home, namespace: NAMESPACE}
+spec: {location: westeurope, resourceGroup: g, subscriptionID: s, controlPlaneEndpoint: {host: 127.0.0.1, port: 6443}}
+---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: ExternalControlPlane
+metadata: {name: home, namespace: NAMESPACE}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: home, namespace: NAMESPACE}
+spec:
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: ExternalControlPlane, name: home}
+  controlPlaneEndpoint: {host: 127.0.0.1, port: 6443}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AzureCluster, name: home}
+`
+
+const azurePool = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: AzureMachinePool
+metadata: {name: workers, namespace: NAMESPACE}
+spec:
+  location: westeurope
+  strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}
+  template: {vmSize: Standard_D2s_v5, image: {id: /an/image}, osDisk: {osType: Linux}, sshPublicKey: kept, terminateNotificationTimeout: 10}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachinePool
+metadata: {name: workers, namespace: NAMESPACE}
+spec:
+  clusterName: home
+  replicas: 3
+  failureDomains: ["2"]
+  template:
+    metadata: {labels: {told: kept}}
+    spec:
+      clusterName: home
+      version: v1.37.1
+      bootstrap: {dataSecretName: boot}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AzureMachinePool, name: workers}
+`
+
+// machinePool is a pool on Azure that is a MachinePool.
+type machinePool struct{ *pool }
+
+func newMachinePool(t testing.TB, manifest string) machinePool {
+	t.Helper()
+	p := machinePool{newPoolOf(t, azureObjects, manifest)}
+	p.line = "home.workers.mp"
+	return p
+}
+
+func (p machinePool) imageID(version string) string {
+	return galleryID + p.line + "/versions/" + version
+}
+
+// Image implements capi.Images.
+func (p machinePool) Image(_ context.Context, ref cloud.LineRef) (cloud.Image, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if image, found := p.published[ref.Version]; found && ref.Line == (cloud.Line{Place: groupID, Name: p.line}) {
+		return image, nil
+	}
+	return cloud.Image{Version: ref.Version}, nil
+}
+
+// NativeImage implements capi.Images.
+func (p machinePool) NativeImage(_ context.Context, _, image string) (string, error) {
+	version, own := strings.CutPrefix(image, p.imageID(""))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, there := p.published[version]; own && !there {
+		return "", &cloud.Error{Kind: cloud.NotFound, Op: "name", Resource: image, Message: "the version is not there"}
+	}
+	return image, nil
+}
+
+// ImageText implements capi.Images.
+func (p machinePool) ImageText(_ context.Context, _, native string) (string, error) {
+	return native, nil
+}
+
+// VersionOf implements capi.Images.
+func (p machinePool) VersionOf(line cloud.Line, image string) (version string, latest bool) {
+	version, own := strings.CutPrefix(image, galleryID+line.Name+"/versions/")
+	if !own {
+		return "", false
+	}
+	return version, false
+}
+
+// InstancesOf implements capi.Teller.
+func (p machinePool) InstancesOf(_ context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
+	found := map[cloud.InstanceID]cloud.Instance{}
+	for _, id := range ids {
+		if m, there := p.scaleSets.find(id); there {
+			found[id] = m
+		}
+	}
+	return found, nil
+}
+
+func (p machinePool) recipes() *capi.Recipes {
+	p.t.Helper()
+	made, err := capi.New(capi.Config{Management: p.config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return made
+}
+
+func (p machinePool) look(_ context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+	if m, found := p.scaleSets.find(id); found {
+		return m, nil
+	}
+	if vm, found := p.fleet.find(id); found {
+		return cloud.Instance{ID: id, Power: cloud.PowerRunning, Image: vm.image, CreatedAt: vm.at}, nil
+	}
+	return cloud.Instance{}, &cloud.Error{Kind: cloud.NotFound, Op: "look at", Resource: string(id)}
+}
+
+func (p machinePool) id() cloud.PoolID {
+	return cloud.PoolID("cluster.x-k8s.io/" + p.namespace + "/machinepools/" + p.name)
+}
+
+// factory is the AzureMachinePool.
+func (p machinePool) factory() *unstructured.Unstructured {
+	p.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta1")
+	o.SetKind("AzureMachinePool")
+	if err := p.client.Get(context.Background(), client.ObjectKey{Namespace: p.namespace, Name: p.name}, o); err != nil {
+		p.t.Fatal(err)
+	}
+	return o
+}
+
+// change patches the AzureMachinePool, as a person does.
+func (p machinePool) change(patch string) {
+	p.t.Helper()
+	if err := p.client.Patch(context.Background(), p.factory(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p machinePool) surge(n int) {
+	p.t.Helper()
+	p.change(fmt.Sprintf(`{"spec":{"strategy":{"rollingUpdate":{"maxSurge":%d}}}}`, n))
+}
+
+func (p machinePool) harness() cloudtest.RecipesHarness {
+	return cloudtest.RecipesHarness{
+		Harness: cloudtest.Harness{
+			Pool: p.id(), Instances: p.instances(), Missing: azurePrefix + "virtualMachineScaleSets/none/virtualMachines/7",
+			Advance: func(testing.TB) { time.Sleep(25 * time.Millisecond) }, Looks: 6000, Apart: true,
+			List: func(testing.TB) []cloud.InstanceID { return p.instances() },
+			SetUpgrades: func(_ testing.TB, automatic bool) {
+				p.surge(map[bool]int{true: 1}[automatic])
+			},
+		},
+		Recipes: p.recipes(), ImageID: p.imageID,
+		Publish: func(_ testing.TB, versions ...string) { p.publish(versions...) }, Look: p.look,
+	}
+}
+
+// publish makes complete versions.
+func (p machinePool) publish(versions ...string) {
+	p.pool.publish(versions...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, version := range versions {
+		image := p.published[version]
+		image.ID = p.imageID(version)
+		p.published[version] = image
+	}
+}
+
+// TestRecipesOfMachinePools: the same of a MachinePool on Azure, whose provider would roll out what it is not kept from.
+func TestRecipesOfMachinePools(t *testing.T) {
+	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
+		t.Parallel()
+		return newMachinePool(t, azurePool).harness()
+	})
+}
+
+// reasons of refusals, in order.
+func reasons(found []cloud.Refusal) (all []string) {
+	for _, r := range found {
+		all = append(all, r.Reason)
+	}
+	return all
+}
+
+// refused demands that the pool cannot be pointed at a version, for reasons, and that nothing of it changes.
+func (p machinePool) refused(version string, want ...string) {
+	p.t.Helper()
+	template := func() any {
+		found, _, _ := unstructured.NestedFieldCopy(p.factory().Object, "spec", "template")
+		return found
+	}
+	recipes, before, was := p.recipes(), p.instances(), template()
+	change, err := recipes.RecipeChange(p.t.Context(), cloud.Target{Pool: p.id(), Version: version, Image: p.imageID(version)}, false)
+	if err != nil || !slices.Equal(reasons(change.Refusals), want) {
+		p.t.Errorf("it is told %v, and not %v: %v", change.Refusals, want, err)
+	}
+	if err := recipes.SetRecipe(p.t.Context(), change); !cloud.Is(err, cloud.Refused) {
+		p.t.Errorf("the write ends with %v", err)
+	}
+	size := p.size()
+	if err := recipes.SetCapacity(p.t.Context(), p.id(), size, size+1); !cloud.Is(err, cloud.Refused) {
+		p.t.Errorf("growing ends with %v", err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	if now := p.instances(); !slices.Equal(before, now) || !reflect.DeepEqual(was, template()) {
+		p.t.Errorf("it was changed: it had %v and has %v", before, now)
+	}
+}
+
+func (p machinePool) size() int64 {
+	n, _, _ := unstructured.NestedInt64(p.get("MachinePool", p.name).Object, "spec", "replicas")
+	return n
+}
+
+// TestMachinePoolsThatRoll: what is refused is what the provider would do: each write of somebody else's replaces all instances.
+func TestMachinePoolsThatRoll(t *testing.T) {
+	if shared == nil {
+		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
+	}
+	gate := func(on bool) {
+		t.Helper()
+		if err := shared.setGate(context.Background(), on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer gate(true)
+	p := newMachinePool(t, azurePool)
+	p.publish("2026.01.09")
+	// rolls demands that all instances are replaced by ones of an image that somebody writes.
+	rolls := func(image string) {
+		t.Helper()
+		before := p.instances()
+		p.change(fmt.Sprintf(`{"spec":{"template":{"image":{"id":%q}}}}`, image))
+		p.wait("three instances of "+image, func() bool {
+			now := p.instances()
+			return len(now) == 3 && !slices.ContainsFunc(now, func(id cloud.InstanceID) bool {
+				m, err := p.look(t.Context(), id)
+				return slices.Contains(before, id) || err != nil || m.Image != image
+			})
+		})
+	}
+
+	gate(false)
+	p.refused("2026.01.09", "MachinePoolRolls")
+	rolls("/image/without-gate")
+
+	gate(true)
+	p.surge(1)
+	p.refused("2026.01.09", "MachinePoolRolls")
+	rolls("/image/with-surge")
+
+	if err := p.client.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.GateDeployment.Namespace, Name: sandbox.GateDeployment.Name}}); err != nil {
+		t.Fatal(err)
+	}
+	p.surge(0)
+	p.refused("2026.01.09", "FeatureGateUnknown")
+}
+
+// TestMachinePoolsOfOthers: where somebody else has the replicas, the provider leaves instances alone without its gate, and a pool is
+// neither grown nor made smaller by anybody but him.
+func TestMachinePoolsOfOthers(t *testing.T) {
+	if shared == nil {
+		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
+	}
+	if err := shared.setGate(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	defer shared.setGate(context.Background(), true) //nolint:errcheck // the next test would tell
+	p := newMachinePool(t, strings.Replace(azurePool, "kind: MachinePool\nmetadata: {name: workers, namespace: NAMESPACE}",
+		"kind: MachinePool\nmetadata: {name: workers, namespace: NAMESPACE, annotations: {cluster.x-k8s.io/replicas-managed-by: autoscaler}}", 1))
+	p.surge(1)
+	p.publish("2026.01.09")
+	recipes, before := p.recipes(), p.instances()
+	change, err := recipes.RecipeChange(t.Context(), cloud.Target{Pool: p.id(), Version: "2026.01.09", Image: p.imageID("2026.01.09")}, false)
+	if err != nil || len(change.Refusals) > 0 {
+		t.Fatalf("%v: %+v", err, change.Refusals)
+	}
+	if err := recipes.SetRecipe(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	if err := recipes.SetCapacity(t.Context(), p.id(), 3, 4); !cloud.Is(err, cloud.Refused) {
+		t.Errorf("growing ends with %v", err)
+	}
+	if state, err := recipes.EnsureRemoved(t.Context(), before[0]); !cloud.Is(err, cloud.Refused) {
+		t.Errorf("removing ends with %v, %v", state, err)
+	}
+	for spec, want := range map[cloud.PreflightSpec][]string{
+		{Pool: p.id(), Instance: before[0]}: nil, {Pool: p.id(), Instance: before[0], Grows: true}: {"ReplicasManaged"}, {Pool: p.id(), Instance: before[0], Removes: true}: {"ReplicasManaged"},
+	} {
+		if found, err := recipes.PreflightRecipe(t.Context(), spec); err != nil || !slices.Equal(reasons(found), want) {
+			t.Errorf("%+v: %v, %+v", spec, err, found)
+		}
+	}
+
+	o := p.factory()
+	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	if err := p.scaleSets.Apply(t.Context(), sandbox.Machine{UID: string(o.GetUID()), Namespace: p.namespace, Name: p.name, Spec: spec}, 4); err != nil {
+		t.Fatal(err)
+	}
+	p.change(`{"metadata":{"annotations":{"touched":"to be looked at"}}}`)
+	p.wait("a fourth instance of the version, and the size in the MachinePool", func() bool { return len(p.instances()) == 4 && p.size() == 4 })
+	images := map[string]int{}
+	for _, id := range p.instances() {
+		m, err := p.look(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images[m.Image]++
+	}
+	if want := map[string]int{"/an/image": 3, p.imageID("2026.01.09"): 1}; !maps.Equal(images, want) {
+		t.Errorf("instances by image: %v", images)
+	}
+}
+
+// TestMachinePoolsLoseJustThese: the provider would choose the oldest instance, and the two that are removed at once are the others.
+func TestMachinePoolsLoseJustThese(t *testing.T) {
+	p := newMachinePool(t, azurePool)
+	recipes, before := p.recipes(), p.instances()
+	stays, go1, go2 := before[0], before[1], before[2]
+	states := map[cloud.InstanceID]cloud.State{}
+	p.wait("both gone", func() bool {
+		for _, id := range []cloud.InstanceID{go1, go2, go1} {
+			state, err := recipes.EnsureRemoved(t.Context(), id)
+			if err != nil && !cloud.Is(err, cloud.Conflict) { // the other one is first
+				t.Fatal(err)
+			}
+			if err == nil {
+				states[id] = state
+			}
+		}
+		return states[go1] == cloud.Absent && states[go2] == cloud.Absent
+	})
+	time.Sleep(time.Second)
+	if now := p.instances(); !slices.Equal(now, []cloud.InstanceID{stays}) || p.size() != 1 {
+		t.Errorf("of %v there are %v, and the pool is meant to have %d", before, now, p.size())
+	}
+}

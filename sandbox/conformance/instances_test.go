@@ -1,0 +1,36 @@
+package conformance
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
+)
+
+// TestInstancesAtOnce: where the recipes are elsewhere, instances of scale sets and VMs that stand by themselves are looked at together,
+// each as a look at it alone tells, but for its power.
+func TestInstancesAtOnce(t *testing.T) {
+	w := newWorld(t, options{})
+	disks, err := provider.NewDisks(t.Context(), w.alone())
+	w.must(err)
+	ids := append(w.list(), w.vm("md-0-abcde"))
+	seen, err := disks.InstancesOf(t.Context(), append([]cloud.InstanceID{"nonsense", vmID("md-0-zzzzz"), w.list()[0][:len(w.list()[0])-1] + "99"}, ids...))
+	w.must(err)
+	want := map[cloud.InstanceID]cloud.Instance{}
+	for _, id := range ids {
+		m, err := disks.Instance(t.Context(), id)
+		w.must(err)
+		if m.Image == "" || m.CreatedAt.IsZero() || m.Pool != "" {
+			t.Errorf("%s: %+v", id, m)
+		}
+		if seen[id].Power == cloud.PowerUnknown {
+			m.Power = cloud.PowerUnknown
+		}
+		want[id] = m
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("at once (-alone +together):\n%s", diff)
+	}
+}
