@@ -164,7 +164,7 @@ func TestPausedCluster(t *testing.T) {
 		t.Errorf("the preflight says %+v, %v", found, err)
 	}
 	for what, err := range map[string]error{"growth": r.SetCapacity(t.Context(), p.id(), 4, 5), "promotion": r.SetRecipe(t.Context(), change)} {
-		if ours := (*cloud.Error)(nil); !errors.As(err, &ours) || ours.Kind != cloud.Refused || ours.Code != paused {
+		if ours := (*cloud.Error)(nil); !errors.As(err, &ours) || ours.Kind != cloud.Unavailable || ours.Code != paused {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
