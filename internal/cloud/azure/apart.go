@@ -9,9 +9,9 @@ import (
 // Where the recipes are elsewhere, an instance may be of a scale set all the same: that of a machine pool of Cluster API's. Its disk is
 // captured as any other's; whose it is, and what its pool's images are called, the recipes say.
 
-// lent is an instance as these disks tell of it.
-func (p *Disks) lent(m cloud.Instance) cloud.Instance {
-	if p.apart {
+// lent is an instance as disks tell of it, which may be apart from their recipes.
+func lent(m cloud.Instance, apart bool) cloud.Instance {
+	if apart {
 		m.Pool, m.BuiltFrom = "", ""
 	}
 	return m
@@ -51,7 +51,7 @@ func (p *Disks) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cl
 		}
 		if m, there := listed[ref.scaleSet][ref]; there {
 			m.ID = id
-			found[id] = p.lent(m)
+			found[id] = lent(m, p.apart)
 		}
 	}
 	return found, nil

@@ -32,7 +32,7 @@ func (p *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instan
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	return p.lent(instanceOf(id, ref, vm)), nil
+	return lent(instanceOf(id, ref, vm), p.apart), nil
 }
 
 // instanceOf reads an instance as Azure tells it.
