@@ -28,7 +28,6 @@ var spoken = map[string]string{
 	"internal/cloud/capi/capi.go":                 "it names the kinds of clusters that are known",
 	"internal/cloud/capi/machinepool_azure.go":    "the same of its machine pools",
 	"internal/cloud/capi/machinepool.go":          "it names the kinds of pools that are known",
-	"internal/cloud/capi/gate.go":                 "the feature gate of such a provider",
 	"internal/cloud/capi/reason.go":               "the same, and where each names its image",
 	"internal/cloud/capi/infrastructure.go":       "it lists the infrastructures",
 	"internal/cloud/capi/member.go":               "whose IDs are the same in any case",

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -18,8 +17,8 @@ import (
 const (
 	gateNamespace  = "capz-system"
 	gateDeployment = "capz-controller-manager"
-	// gateAzure is there since CAPZ v1.25. Source: its pull request 6325.
-	gateAzure = "SkipMachinePoolModelReconciliation"
+	// gateSkips is there since CAPZ v1.25. Source: its pull request 6325.
+	gateSkips = "SkipMachinePoolModelReconciliation"
 )
 
 // gate is what is known of a feature gate.
@@ -47,7 +46,7 @@ func (r *world) gate(ctx context.Context) (gate, error) {
 	case err != nil:
 		return gate{}, err
 	default:
-		seen = gateOf(found, gateAzure)
+		seen = gateOf(found, gateSkips)
 	}
 	sight.Keep(key, seen)
 	return seen, nil
@@ -85,15 +84,4 @@ func featureGate(args []string, name string) (on, said bool) {
 		}
 	}
 	return on, said
-}
-
-// RulesApart are what the account must be allowed elsewhere than in the Cluster's namespace, by namespaces, to tell what its machine
-// pools' provider would do: to look at one object.
-func RulesApart(d cloud.Description) map[string][]rbacv1.PolicyRule {
-	if d.Name != azurePool.of.cloud {
-		return nil
-	}
-	return map[string][]rbacv1.PolicyRule{gateNamespace: {
-		{APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"}, ResourceNames: []string{gateDeployment}, Verbs: []string{"get"}},
-	}}
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -55,8 +57,8 @@ func azureRolls(pool, factory object, skips gate) []cloud.Refusal {
 	case skips.why != "":
 		found = append(found, cloud.Refuse(reasonGate, "whether CAPZ would roll all instances of "+factory.String()+" cannot be told, for "+skips.why, skips.remedy))
 	case !skips.on:
-		found = append(found, cloud.Refuse(reasonPoolRolls, "CAPZ would roll all instances of "+factory.String()+", for its feature gate "+gateAzure+" is off",
-			"start CAPZ (v1.25 or later) with --feature-gates="+gateAzure+"=true, or have the pool's replicas managed elsewhere, by "+annotationReplicas))
+		found = append(found, cloud.Refuse(reasonPoolRolls, "CAPZ would roll all instances of "+factory.String()+", for its feature gate "+gateSkips+" is off",
+			"start CAPZ (v1.25 or later) with --feature-gates="+gateSkips+"=true, or have the pool's replicas managed elsewhere, by "+annotationReplicas))
 	}
 	return found
 }
@@ -102,4 +104,15 @@ func azureBeside(factory object) (machine spec, without []string) {
 	}
 	slices.Sort(without)
 	return machine, without
+}
+
+// RulesApart are what the account must be allowed elsewhere than in the Cluster's namespace, by namespaces, to tell what its machine
+// pools' provider would do: to look at one object.
+func RulesApart(d cloud.Description) map[string][]rbacv1.PolicyRule {
+	if d.Name != azurePool.of.cloud {
+		return nil
+	}
+	return map[string][]rbacv1.PolicyRule{gateNamespace: {
+		{APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"}, ResourceNames: []string{gateDeployment}, Verbs: []string{"get"}},
+	}}
 }

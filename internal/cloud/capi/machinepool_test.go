@@ -80,7 +80,7 @@ func TestWhatRollsMachinePools(t *testing.T) {
 
 // TestFeatureGates are read off a Deployment all of whose pods are of it.
 func TestFeatureGates(t *testing.T) {
-	const name = gateAzure
+	const name = gateSkips
 	for args, want := range map[string]struct{ on, said bool }{
 		"":                                  {false, false},
 		"--feature-gates=" + name + "=true": {true, true},
