@@ -152,7 +152,7 @@ func (p *pool) ask(field, value string) {
 	}
 }
 
-func (p *pool) text(o *unstructured.Unstructured, path ...string) string {
+func text(o *unstructured.Unstructured, path ...string) string {
 	found, _, _ := unstructured.NestedString(o.Object, path...)
 	return found
 }
@@ -166,7 +166,7 @@ func (p *pool) classyHarness() cloudtest.RecipesHarness {
 		}
 		p.ask("rollout", fmt.Sprintf(`{"strategy":{"type":%q}}`, strategy))
 		p.wait("strategy "+strategy, func() bool {
-			return p.text(p.get("MachineDeployment", p.name), "spec", "rollout", "strategy", "type") == strategy
+			return text(p.get("MachineDeployment", p.name), "spec", "rollout", "strategy", "type") == strategy
 		})
 	}
 	return h
@@ -183,10 +183,10 @@ func TestRecipesOfTopologies(t *testing.T) {
 // image of the template that a MachineDeployment names.
 func (p *pool) imageOf(deployment string) (template, image string) {
 	p.t.Helper()
-	template = p.text(p.get("MachineDeployment", deployment), "spec", "template", "spec", "infrastructureRef", "name")
+	template = text(p.get("MachineDeployment", deployment), "spec", "template", "spec", "infrastructureRef", "name")
 	for _, o := range p.list("AWSMachineTemplate") {
 		if o.GetName() == template {
-			return template, p.text(&o, "spec", "template", "spec", "ami", "id")
+			return template, text(&o, "spec", "template", "spec", "ami", "id")
 		}
 	}
 	p.t.Fatalf("%s names %s, which does not exist", deployment, template)
@@ -217,7 +217,7 @@ spec: {template: {spec: {instanceType: m7i.xlarge, ami: {id: ami-copied}, sshKey
 	p.create(strings.NewReplacer("name: copied", "name: foreign", ", topology.cluster.x-k8s.io/owned: ''", "").Replace(copied))
 	names("foreign")
 	p.wait("topology that stands still", func() bool {
-		said := p.condition("TopologyReconciled")
+		said := p.reconciled()
 		return said["status"] == "False" && strings.Contains(fmt.Sprint(said["message"]), "foreign")
 	})
 	if diff := cmp.Diff(before, p.instances()); diff != "" {
@@ -225,12 +225,12 @@ spec: {template: {spec: {instanceType: m7i.xlarge, ami: {id: ami-copied}, sshKey
 	}
 }
 
-// condition of the Cluster; none if it has none of the type.
-func (p *pool) condition(kind string) map[string]any {
+// reconciled is what the topology controller says of the Cluster; nothing if it says nothing.
+func (p *pool) reconciled() map[string]any {
 	p.t.Helper()
 	all, _, _ := unstructured.NestedSlice(p.get("Cluster", "home").Object, "status", "conditions")
 	for _, c := range all {
-		if said := c.(map[string]any); said["type"] == kind {
+		if said := c.(map[string]any); said["type"] == "TopologyReconciled" {
 			return said
 		}
 	}

@@ -2,7 +2,6 @@ package capi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -270,32 +269,44 @@ func (t *topology) overrides() (all []override) {
 // asked comes again.
 const (
 	patience = 30 * time.Second
-	glance   = 200 * time.Millisecond
+	glance   = 300 * time.Millisecond
 )
 
-// arrives waits until the pool's template names the image that the Cluster asks for.
+// arrives waits until the pool's template names the image that the Cluster asks for. Templates are immutable: as long as the pool names the
+// one that it named, nothing has arrived.
 func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
-	within, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
+	for last := time.Now().Add(patience); ; {
 		v, err := r.view(cloud.Anew(ctx), change.Pool)
 		if err != nil {
 			return err
 		}
-		if v.image != change.To {
-			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: fmt.Sprintf("it was pointed at %s and shows %s: somebody else changed it", change.To, v.image)}
-		}
 		late := v.pending()
-		if len(late) == 0 {
+		switch {
+		case v.image != change.To:
+			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: fmt.Sprintf("it was pointed at %s and shows %s: somebody else changed it", change.To, v.image)}
+		case len(late) == 0:
 			return nil
+		case time.Now().After(last):
+			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Code: reasonPending, Message: late[0].Message}
 		}
-		select {
-		case <-within.Done():
-			if ctx.Err() != nil {
-				return errors.Join(late[0].Error(opRecipe, v.ref.String()), ctx.Err())
-			}
-			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Code: reasonPending, Message: late[0].Message + ": " + late[0].Remedy}
-		case <-time.After(glance):
+		if err := r.otherTemplate(ctx, v, last); err != nil {
+			return err
 		}
 	}
+}
+
+// otherTemplate waits until a pool names another template than it was seen with, or the time is over.
+func (r *world) otherTemplate(ctx context.Context, seen view, last time.Time) error {
+	for time.Now().Before(last) {
+		select {
+		case <-ctx.Done():
+			return fail(opRecipe, seen.ref.String(), ctx.Err())
+		case <-time.After(glance):
+		}
+		pool, err := r.kube.get(cloud.Anew(ctx), core(seen.kind()), seen.name)
+		if err != nil || pool.reference(pathInfrastructure...) != seen.named {
+			return err
+		}
+	}
+	return nil
 }

@@ -134,10 +134,11 @@ func written(found []holder, write, patch spec, root string) []holder {
 	if len(at) < len(whole) {
 		h = h.says("its patch "+patch.text("name")+" writes more than the image at "+write.text("path"), "have a patch of its own set the image")
 	}
-	if by := patch.text("enabledIf"); by != "" {
+	by := patch.text("enabledIf")
+	if by != "" {
 		h = h.says("its patch "+patch.text("name")+" writes to the image on a condition, enabledIf: "+by, "take the condition away, and give the variable a value everywhere")
 	}
-	if h.unknown == "" || patch.text("enabledIf") == "" {
+	if by == "" {
 		found = slices.DeleteFunc(found, func(earlier holder) bool { return within(earlier.at, h.at) })
 	}
 	if h.variable != "" || h.unknown != "" {
