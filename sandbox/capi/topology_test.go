@@ -101,7 +101,7 @@ func newTopology(t testing.TB, class, cluster string) *pool {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion("cluster.x-k8s.io/v1beta2")
 		list.SetKind("ClusterClassList")
-		if err := p.client.List(context.Background(), list); err != nil {
+		if err := p.client.List(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool {
