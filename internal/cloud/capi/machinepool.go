@@ -227,8 +227,8 @@ func (r *world) machinePoolsOf(ctx context.Context) ([]object, error) {
 
 // takeFromMachinePool takes a place from a MachinePool for a Machine whose deletion waits. Another Machine whose place is taken, and
 // that still waits, must go first: the pool keeps only the last removal's name.
-func (r *world) takeFromMachinePool(ctx context.Context, name, removal string) error {
-	pool, err := r.kube.get(ctx, core(kindPool), name)
+func (r removal) takeFromMachinePool(ctx context.Context, of, name string) error {
+	pool, err := r.kube.get(ctx, core(kindPool), of)
 	if err = r.believed(ctx, opRemove, err); cloud.Is(err, cloud.NotFound) {
 		return nil
 	}
@@ -236,7 +236,7 @@ func (r *world) takeFromMachinePool(ctx context.Context, name, removal string) e
 		return err
 	}
 	by := pool.GetAnnotations()[annotationPlace]
-	if by == removal {
+	if by == name {
 		return nil
 	}
 	machines, err := r.kube.list(ctx, core(kindMachine), r.ofCluster())
@@ -246,15 +246,15 @@ func (r *world) takeFromMachinePool(ctx context.Context, name, removal string) e
 	if by != "" && slices.ContainsFunc(machines, func(m object) bool { return m.GetAnnotations()[annotationRemoving] == by }) {
 		return &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: pool.String(), Message: "another of its Machines is being removed: wait for that"}
 	}
-	_, err = r.kube.patch(ctx, opRemove, pool, onePlaceFewer(pool, map[string]any{annotationPlace: removal}))
+	_, err = r.kube.patch(ctx, opRemove, pool, onePlaceFewer(pool, map[string]any{annotationPlace: name}))
 	return err
 }
 
-// beginRemoval is what has a Machine's deletion wait for its place to be taken. One that is marked is deleted before any that Cluster API,
+// marksOf are what has a Machine's deletion wait for its place to be taken. One that is marked is deleted before any that Cluster API,
 // or a MachinePool's provider, would choose, once there are more of them than are meant to be: a Machine that was moved after its place was
 // taken is one that nobody has deleted.
-func (r *world) beginRemoval(ctx context.Context, m object, removal string) (map[string]any, error) {
-	begin := map[string]any{annotationRemoving: removal, annotationHook: "", annotationDelete: ""}
+func (r removal) marksOf(ctx context.Context, m object, name string) (map[string]any, error) {
+	begin := map[string]any{annotationRemoving: name, annotationHook: "", annotationDelete: ""}
 	owner := m.controller()
 	if owner == nil || owner.Kind != kindPool {
 		return begin, nil

@@ -20,28 +20,25 @@ const opRemove = "remove"
 // began: a Cluster that is moved has other ones, and what carries this one was written for the same removal.
 const removalReleased = "released"
 
+// removal removes Machines with their places.
+type removal struct{ *world }
+
 // EnsureRemoved implements cloud.Remover.
 func (r *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (state cloud.State, err error) {
 	err = again(func() error {
-		state, err = r.ensureRemoved(cloud.Anew(ctx), id)
+		state, err = removal{r.world}.ensure(cloud.Anew(ctx), id)
 		return err
 	})
 	return state, err
 }
 
-func (r *Recipes) ensureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+func (r removal) ensure(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	if err := r.atHome(ctx, opRemove); err != nil {
 		return cloud.Absent, err
 	}
 	m, err := r.machineOf(ctx, opRemove, id)
-	switch {
-	case cloud.Is(err, cloud.NotFound):
-		return cloud.Absent, r.endRemovals(ctx)
-	case err != nil:
-		return cloud.Absent, err
-	}
-	if err := r.mayTakePlaceOf(ctx, m); err != nil {
-		return cloud.Absent, err
+	if err != nil {
+		return cloud.Absent, r.ended(ctx, err)
 	}
 	switch begun := m.GetAnnotations()[annotationRemoving]; {
 	case begun == removalReleased && m.deleting():
@@ -50,44 +47,59 @@ func (r *Recipes) ensureRemoved(ctx context.Context, id cloud.InstanceID) (cloud
 		return cloud.Deleting, r.kube.remove(ctx, opRemove, m)
 	case begun == "" && m.deleting(): // by somebody else, who knows what is to become of its place: only our hook must go
 		return cloud.Deleting, r.letGo(ctx, m)
-	case begun == "" || !m.is(annotationHook):
-		begin, err := r.beginRemoval(ctx, m, cmp.Or(begun, string(m.GetUID())))
-		if err != nil {
-			return cloud.Absent, err
-		}
-		if m, err = r.kube.annotate(ctx, opRemove, m, begin); err != nil {
-			return cloud.Absent, err
-		}
 	}
-	if !m.deleting() {
-		if m.text("status", "nodeRef", "name") == "" { // as just after a move
-			return cloud.Absent, &cloud.Error{Kind: cloud.Unavailable, Op: opRemove, Resource: m.String(), Code: reasonNotHeld,
-				Message: "it has no status.nodeRef yet, so that Cluster API would delete it without waiting for its place to be taken"}
-		}
-		if err := r.kube.remove(ctx, opRemove, m); err != nil {
-			return cloud.Absent, err
-		}
+	if m, err = r.begin(ctx, m); err != nil {
+		return cloud.Absent, err
 	}
 	if err := r.takePlaceOf(ctx, m); err != nil {
 		return cloud.Absent, err
 	}
 	if m, err = r.machineOf(ctx, opRemove, id); err != nil {
-		if cloud.Is(err, cloud.NotFound) {
-			return cloud.Absent, r.endRemovals(ctx)
-		}
-		return cloud.Absent, err
+		return cloud.Absent, r.ended(ctx, err)
 	}
 	return cloud.Deleting, r.letGo(ctx, m)
 }
 
+// begin deletes a Machine, with a hook that has that wait, and returns it as it is then.
+func (r removal) begin(ctx context.Context, m object) (object, error) {
+	if err := r.mayTakePlaceOf(ctx, m); err != nil {
+		return m, err
+	}
+	if begun := m.GetAnnotations()[annotationRemoving]; begun == "" || !m.is(annotationHook) {
+		marks, err := r.marksOf(ctx, m, cmp.Or(begun, string(m.GetUID())))
+		if err != nil {
+			return m, err
+		}
+		if m, err = r.kube.annotate(ctx, opRemove, m, marks); err != nil {
+			return m, err
+		}
+	}
+	switch {
+	case m.deleting():
+		return m, nil
+	case m.text("status", "nodeRef", "name") == "": // as just after a move
+		return m, &cloud.Error{Kind: cloud.Unavailable, Op: opRemove, Resource: m.String(), Code: reasonNotHeld,
+			Message: "it has no status.nodeRef yet, so that Cluster API would delete it without waiting for its place to be taken"}
+	}
+	return m, r.kube.remove(ctx, opRemove, m)
+}
+
+// ended is what is left to do where a Machine cannot be read: nothing but to tidy up, if it is gone.
+func (r removal) ended(ctx context.Context, err error) error {
+	if cloud.Is(err, cloud.NotFound) {
+		return r.releasePools(ctx)
+	}
+	return err
+}
+
 // letGo has a Machine's deletion wait for us no more.
-func (r *world) letGo(ctx context.Context, m object) error {
+func (r removal) letGo(ctx context.Context, m object) error {
 	_, err := r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalReleased, annotationHook: nil})
 	return err
 }
 
 // mayTakePlaceOf refuses to begin with a Machine whose place would come back: that of a pool whose size its topology says.
-func (r *world) mayTakePlaceOf(ctx context.Context, m object) error {
+func (r removal) mayTakePlaceOf(ctx context.Context, m object) error {
 	owner := m.controller()
 	if m.is(annotationRemoving) || m.deleting() || owner == nil || owner.Kind != kindSet || !hasLabel(m, labelTopology) {
 		return nil
@@ -112,14 +124,16 @@ func (r *world) mayTakePlaceOf(ctx context.Context, m object) error {
 	return nil
 }
 
-// takePlaceOf takes the place of a Machine, whose deletion waits, from its MachineSet and its MachineDeployment. One that is gone has
-// no place to take.
-func (r *world) takePlaceOf(ctx context.Context, m object) error {
-	owner := m.controller()
-	if owner != nil && owner.Kind == kindPool {
-		return r.takeFromMachinePool(ctx, owner.Name, m.GetAnnotations()[annotationRemoving])
-	}
-	if owner == nil || owner.Kind != kindSet {
+// takePlaceOf takes the place of a Machine, whose deletion waits, from its MachinePool, or from its MachineSet and its MachineDeployment.
+// One that is gone has no place to take.
+func (r removal) takePlaceOf(ctx context.Context, m object) error {
+	owner, name := m.controller(), m.GetAnnotations()[annotationRemoving]
+	switch {
+	case owner == nil:
+		return nil
+	case owner.Kind == kindPool:
+		return r.takeFromMachinePool(ctx, owner.Name, name)
+	case owner.Kind != kindSet:
 		return nil
 	}
 	set, err := r.kube.get(ctx, core(kindSet), owner.Name)
@@ -136,27 +150,31 @@ func (r *world) takePlaceOf(ctx context.Context, m object) error {
 			return err
 		}
 	}
-	uid := m.GetAnnotations()[annotationRemoving]
-	if set.GetAnnotations()[annotationPlace] != uid {
+	return r.takeFrom(ctx, set, above, name)
+}
+
+// takeFrom takes a place from a MachineSet and, where there is one, from the MachineDeployment above it, unless that was done.
+func (r removal) takeFrom(ctx context.Context, set, above object, name string) (err error) {
+	if set.GetAnnotations()[annotationPlace] != name {
 		if above.Unstructured != nil {
-			if above, err = r.takeFromDeployment(ctx, above, uid); err != nil {
+			if above, err = r.takeFromDeployment(ctx, above, name); err != nil {
 				return err
 			}
 		}
-		if _, err := r.kube.patch(ctx, opRemove, set, onePlaceFewer(set, map[string]any{annotationPlace: uid})); err != nil {
+		if _, err := r.kube.patch(ctx, opRemove, set, onePlaceFewer(set, map[string]any{annotationPlace: name})); err != nil {
 			return err
 		}
 	}
-	if above.Unstructured == nil || above.GetAnnotations()[annotationPlace] != uid {
+	if above.Unstructured == nil || above.GetAnnotations()[annotationPlace] != name {
 		return nil
 	}
 	_, err = r.kube.annotate(ctx, opRemove, above, map[string]any{annotationPlace: nil, annotationPaused: nil})
 	return err
 }
 
-// endRemovals gives the MachineDeployments back that a removal has paused whose Machine is gone without it: the hook was taken away, or
+// releasePools gives the MachineDeployments back that a removal has paused whose Machine is gone without it: the hook was taken away, or
 // passed by. One whose set was not told of the removal has filled the place again, and gets it back, lest it chooses a Machine to lose.
-func (r *world) endRemovals(ctx context.Context) error {
+func (r removal) releasePools(ctx context.Context) error {
 	pools, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
 	if err != nil {
 		return err
@@ -186,7 +204,7 @@ func (r *world) endRemovals(ctx context.Context) error {
 }
 
 // takeFromDeployment pauses a MachineDeployment with a place fewer, unless that was done.
-func (r *world) takeFromDeployment(ctx context.Context, above object, uid string) (object, error) {
+func (r removal) takeFromDeployment(ctx context.Context, above object, uid string) (object, error) {
 	switch by := above.GetAnnotations()[annotationPlace]; {
 	case by == uid:
 		return above, nil
