@@ -135,7 +135,7 @@ func (p *pool) remove(r *capi.Recipes, id cloud.InstanceID) {
 	})
 }
 
-// TestPausedCluster: nothing of what is written is carried out until the pause is over, so that whatever would write refuses.
+// TestPausedCluster: nothing of what is written is carried out until the pause is over, so that whatever writes waits for that.
 func TestPausedCluster(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
@@ -168,8 +168,17 @@ func TestPausedCluster(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	gone := p.list("Machine")[0]
+	if _, err := r.EnsureRemoved(t.Context(), instanceOf(gone)); !cloud.Is(err, cloud.Unavailable) || len(p.list("Machine")) != 3 {
+		t.Errorf("its removal: %v: there are %v", err, named(p.list("Machine")))
+	}
 	p.merge("Cluster", "home", `{"spec":{"paused":false}}`)
 	p.has(4)
+	p.remove(r, instanceOf(gone))
+	p.has(3)
+	if names := named(p.list("Machine")); slices.Contains(names, gone.GetName()) {
+		t.Errorf("%s is among %v", gone.GetName(), names)
+	}
 	p.promote(r, "2026.03.14")
 }
 

@@ -183,7 +183,7 @@ func (s *stage) published(p *v1alpha1.Prototype) {
 	p.Annotations = map[string]string{v1alpha1.RecordAnnotation: string(record), v1alpha1.ProofAnnotation: string(proven)}
 	s.must(s.objects.Update(s.t.Context(), p))
 
-	copied := s.cloud.Build("copied", "ami-generic")
+	copied := s.cloud.Disks().Build("copied", "ami-generic")
 	s.cloud.MarkGeneralized(copied)
 	s.cloud.GuestPowerOff(copied)
 	s.clock.Advance(time.Minute)
@@ -195,7 +195,7 @@ func (s *stage) published(p *v1alpha1.Prototype) {
 	s.must(err)
 	s.clock.Advance(time.Minute)
 	s.must(s.cloud.Disks().DeleteSnapshot(s.t.Context(), copied, "copied"))
-	s.cloud.Discard(copied)
+	s.cloud.Disks().Discard(copied)
 }
 
 func (s *stage) lineRef(version string) cloud.LineRef {

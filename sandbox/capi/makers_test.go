@@ -58,14 +58,14 @@ func nodeOf(m sandbox.Machine) string { return m.Namespace + "-" + m.Name }
 // Ensure implements sandbox.Maker.
 func (d *disks) Ensure(ctx context.Context, m sandbox.Machine) (string, bool, error) {
 	image, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
-	id := string(d.Build(nodeOf(m), image))
+	id := string(d.Disks().Build(nodeOf(m), image))
 	err := d.nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}, Spec: corev1.NodeSpec{ProviderID: id}})
 	return id, true, client.IgnoreAlreadyExists(err)
 }
 
 // Remove implements sandbox.Maker.
 func (d *disks) Remove(ctx context.Context, m sandbox.Machine) (bool, error) {
-	d.Discard(idOf(nodeOf(m)))
+	d.Disks().Discard(idOf(nodeOf(m)))
 	err := d.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}})
 	return true, client.IgnoreNotFound(err)
 }

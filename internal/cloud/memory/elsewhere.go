@@ -15,7 +15,7 @@ var _ cloud.ImageNames = (*Disks)(nil)
 
 // Build makes a machine that runs, from an image as NativeImage names it, unless there is one of that name. Whose it is only whoever
 // asked for it knows.
-func (c *Cloud) Build(name, image string) cloud.InstanceID {
+func (c *Disks) Build(name, image string) cloud.InstanceID {
 	defer c.enter()()
 	id := cloud.InstanceID(machinePrefix + strings.ToLower(name))
 	if _, there := c.lookup(id); !there {
@@ -25,7 +25,7 @@ func (c *Cloud) Build(name, image string) cloud.InstanceID {
 }
 
 // Discard removes a machine that was made by Build. It tells whether there was one.
-func (c *Cloud) Discard(id cloud.InstanceID) bool {
+func (c *Disks) Discard(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if ok {

@@ -13,8 +13,8 @@ func TestRecipesElsewhere(t *testing.T) {
 	clock := NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC))
 	c := New(Config{Now: clock.Now, Latency: Latency{Image: time.Minute}})
 	disks, line := c.Disks(), cloud.Line{Place: "here/", Name: "pool"}
-	id := c.Build("One", "generic")
-	if again := c.Build("one", "other"); again != id || len(c.World().Instances) != 1 {
+	id := disks.Build("One", "generic")
+	if again := disks.Build("one", "other"); again != id || len(c.World().Instances) != 1 {
 		t.Errorf("it was made again as %s: %+v", again, c.World().Instances)
 	}
 	m, err := disks.Instance(t.Context(), id)
@@ -48,7 +48,7 @@ func TestRecipesElsewhere(t *testing.T) {
 			t.Errorf("%s is called %q, which reads %q, %v", image, native, text, err)
 		}
 	}
-	copied := c.Build("two", disks.ImageID(ref))
+	copied := disks.Build("two", disks.ImageID(ref))
 	w := c.World()
 	if !slices.ContainsFunc(w.Images, func(v ImageView) bool { return v.Version == ref.Version && v.Instance == id && v.Generalized }) {
 		t.Errorf("the world's images are %+v", w.Images)
@@ -56,7 +56,7 @@ func TestRecipesElsewhere(t *testing.T) {
 	if broken := w.Broken(); len(broken) != 1 { // no proof
 		t.Errorf("what is wrong with the world: %v", broken)
 	}
-	if !c.Discard(copied) || c.Discard(copied) || len(c.World().Instances) != 1 {
+	if !disks.Discard(copied) || disks.Discard(copied) || len(c.World().Instances) != 1 {
 		t.Errorf("it is not gone, once: %+v", c.World().Instances)
 	}
 }
