@@ -94,7 +94,7 @@ test-sandbox: build
 .PHONY: test-clusterapi
 test-clusterapi: build assets $(CLUSTERAPI) ## Run the recipes of Cluster API, and captures there, with its real controllers (a part of test).
 	@echo "== tests of Cluster API's recipes"
-	@cd sandbox && KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) $(GO) test -vet=off -count=1 -parallel 12 -timeout 20m ./capi
+	@cd sandbox && KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) $(GO) test -vet=off -count=1 -parallel 12 -timeout 30m ./capi
 	@cd sandbox && KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox \
 		$(GO) test -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 20m ./e2e/clusterapi
 
