@@ -380,7 +380,7 @@ func TestMachinePoolsThatRoll(t *testing.T) {
 	}
 	gate := func(on bool) {
 		t.Helper()
-		if err := shared.setGate(context.Background(), on); err != nil {
+		if err := shared.setGate(t.Context(), on); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -426,7 +426,7 @@ func TestMachinePoolsOfOthers(t *testing.T) {
 	if err := shared.setGate(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	defer shared.setGate(context.Background(), true) //nolint:errcheck // the next test would tell
+	defer shared.setGate(t.Context(), true) //nolint:errcheck // the next test would tell
 	p := newMachinePool(t, strings.Replace(azurePool, "kind: MachinePool\nmetadata: {name: workers, namespace: NAMESPACE}",
 		"kind: MachinePool\nmetadata: {name: workers, namespace: NAMESPACE, annotations: {cluster.x-k8s.io/replicas-managed-by: autoscaler}}", 1))
 	p.surge(1)

@@ -61,13 +61,11 @@ func newOther(t *testing.T) *other {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = controllers.Stop() })
-	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": o.fleet}, logr.Discard())
+		ended <- sandbox.RunInfrastructure(t.Context(), config, map[string]sandbox.Maker{"AWSMachine": o.fleet}, logr.Discard())
 	}()
 	t.Cleanup(func() {
-		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

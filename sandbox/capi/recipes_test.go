@@ -264,7 +264,22 @@ func newNamespace(t testing.TB) *pool {
 	if err := p.client.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(p.forget)
 	return p
+}
+
+// forget has Cluster API let go of a Cluster that nobody needs any more: of each it watches all Nodes, which are those of every other, too.
+func (p *pool) forget() {
+	ctx := context.WithoutCancel(p.t.Context())
+	for _, cluster := range p.list("Cluster") {
+		err := p.client.Delete(ctx, &cluster)
+		if err == nil {
+			err = p.client.Patch(ctx, &cluster, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		}
+		if client.IgnoreNotFound(err) != nil {
+			p.t.Error(err)
+		}
+	}
 }
 
 // runs has a control plane say that somebody runs it.
