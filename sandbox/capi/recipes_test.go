@@ -345,7 +345,7 @@ func (p *pool) wait(what string, done func() bool) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("after %v: no %s", patience, what)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
@@ -499,7 +499,7 @@ func (p *pool) harness() cloudtest.RecipesHarness {
 	return cloudtest.RecipesHarness{
 		Harness: cloudtest.Harness{
 			Pool: p.id(), Instances: p.instances(), Missing: "aws:///eu-central-1a/i-0123456789abcdef0",
-			Advance: func(testing.TB) { time.Sleep(25 * time.Millisecond) }, Looks: 6000, Apart: true,
+			Advance: func(testing.TB) { time.Sleep(100 * time.Millisecond) }, Looks: 1500, Apart: true,
 			List: func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) {
 				strategy := "OnDelete"
