@@ -495,4 +495,8 @@ func TestMachinePoolsLoseJustThese(t *testing.T) {
 	if now := p.instances(); !slices.Equal(now, []cloud.InstanceID{stays}) || p.size() != 1 {
 		t.Errorf("of %v there are %v, and the pool is meant to have %d", before, now, p.size())
 	}
+	p.merge("Cluster", "home", `{"spec":{"paused":true}}`) // as while it is moved, with some of its Machines gone already
+	if found, err := p.recipes().Instances(t.Context(), p.id()); !cloud.Is(err, cloud.Unavailable) {
+		t.Errorf("of a paused Cluster are counted %v, %v", found, err)
+	}
 }

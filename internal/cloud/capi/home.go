@@ -27,16 +27,8 @@ func (r *world) theCluster(ctx context.Context, op string) (object, error) {
 // atHome is nil where the Cluster is here to stay, by a look of its own. It comes before a write, and after an absence was seen.
 func (r *world) atHome(ctx context.Context, op string) error {
 	cluster, err := r.theCluster(cloud.Anew(ctx), op)
-	if err != nil {
+	if err != nil || !cluster.paused() {
 		return err
-	}
-	return staying(cluster, op)
-}
-
-// staying is nil of a Cluster that is not paused.
-func staying(cluster object, op string) error {
-	if !cluster.paused() {
-		return nil
 	}
 	return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: cluster.String(), Code: reasonPaused,
 		Message: "it is paused, as while it is moved to another management cluster: nothing is written until the pause is gone"}

@@ -149,8 +149,13 @@ func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 		pool, why := ownerOf(m, sets)
 		return why != "" || pool != v.ref || m.providerID() == ""
 	})
+	const op = "count the instances of"
 	if v.resource == machinePools {
-		return r.instancesOfPool(ctx, v, machines)
+		found, err := r.instancesOfPool(ctx, v, machines)
+		if err != nil {
+			return nil, err
+		}
+		return found, r.atHome(ctx, op)
 	}
 	images, err := r.imagesOf(ctx, v)
 	if err != nil {
@@ -163,7 +168,7 @@ func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 			CreatedAt: m.GetCreationTimestamp().Time, Removing: m.deleting(),
 		})
 	}
-	return found, r.atHome(ctx, "count the instances of")
+	return found, r.atHome(ctx, op)
 }
 
 // imagesOf are the images that the infrastructure of a pool's kind was asked for, by its objects' names, as recipes write them.
