@@ -91,6 +91,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	before := p.DeepCopy()
 	result, err := e.step(ctx, p)
 	if err != nil {
+		err = errors.Join(err, e.unseen(ctx, unlooked(p, ledgerOf(e).readRecord(p)), err))
 		noteTrouble(p, err, e.now())
 	} else {
 		noteRecovery(p)

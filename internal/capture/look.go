@@ -80,13 +80,19 @@ type world struct {
 	facts plan.Facts
 }
 
+// unlooked is the world as far as the Prototype tells it, before a look.
+func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *world {
+	w := &world{p: p, record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
+	w.facts.Deleting = p.DeletionTimestamp != nil
+	w.facts.Failed = p.Status.Failure != nil
+	return w
+}
+
 // look reads as much of the world as the decision can depend on, nearest things first. What an earlier
 // stage cannot have left is not asked for: the record says which stage was reached, because it is written
 // before each effect. Beside an error is the world if only what speaks against the capture could not all be asked.
 func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (*world, error) {
-	w := &world{p: p, record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
-	w.facts.Deleting = p.DeletionTimestamp != nil
-	w.facts.Failed = p.Status.Failure != nil
+	w := unlooked(p, record)
 	if err := e.lookNode(ctx, w); err != nil {
 		return nil, err
 	}
@@ -169,7 +175,7 @@ func (w *world) readNode() {
 	}
 	f.Cordoned = n.Spec.Unschedulable
 	if w.reservation != nil {
-		f.Restored = node.Restored(n, *w.reservation)
+		f.Serves, f.Restored = n.Spec.Unschedulable == w.reservation.Unschedulable, node.Restored(n, *w.reservation)
 	}
 	boot := n.Status.NodeInfo.BootID
 	f.Rebooted = f.MustBoot() && boot != "" && boot != w.record.LeaveBoot()
@@ -249,7 +255,8 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 }
 
 // speaksForItself tells that the instance need not be asked for: while the node says by itself that it
-// runs and nothing but the cluster is waited for, and once the donor is given back.
+// runs and nothing but the cluster is waited for, and once the donor is given back. Before its disk is touched the cloud is
+// asked once more: one that has gone away meanwhile could neither copy the disk nor start the donor again.
 func (w *world) speaksForItself() bool {
 	f := &w.facts
 	ending := f.Failed || f.Deleting
@@ -259,7 +266,7 @@ func (w *world) speaksForItself() bool {
 	if ending || f.Node != plan.NodeReady {
 		return false
 	}
-	draining := f.Recorded && f.Cordoned && !f.MustBoot()
+	draining := f.Recorded && f.Cordoned && !f.MustBoot() && !f.Drained
 	looked := f.Recorded && f.Lock == plan.Ours && f.Pod != plan.NoPod && !f.MustBoot() // that pod goes first, whatever the cloud says
 	return draining || looked || awaits(w) || w.generalizing()
 }

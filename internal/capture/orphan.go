@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,7 +24,7 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 		return Result{}, fmt.Errorf("node %s is held by %s, which is no capture", name, holder)
 	}
 	key := "node/" + name // no Prototype has such a name
-	w, err := e.lookOrphan(ctx, name, holder)
+	w, err := e.thinkOrphan(ctx, name, holder)
 	if err != nil {
 		return Result{After: e.backOff(key, err)}, err
 	}
@@ -31,21 +32,26 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 		e.troubles.Delete(key)
 		return Result{Done: true}, nil
 	}
+	if err := e.lookOrphan(ctx, w); err != nil {
+		err = errors.Join(err, e.unseen(ctx, orphaned(w.p), err))
+		return Result{After: e.backOff(key, err)}, err
+	}
 	decision := plan.Orphan(w.facts)
 	e.Log.V(1).Info("decided", "node", name, "holder", holder.Name, "decision", decision.String())
 	if decision.Do == plan.Wait {
 		return Result{After: pace(w.p, decision.Why, e.now())}, nil
 	}
 	if err := e.act(ctx, w, decision); err != nil {
+		err = errors.Join(err, e.unseen(ctx, orphaned(w.p), err))
 		return Result{After: e.backOff(key, err)}, fmt.Errorf("give node %s back: %w", name, err)
 	}
 	e.troubles.Delete(key)
 	return Result{}, nil
 }
 
-// lookOrphan looks at a node as at the donor of a Prototype that is being deleted; nil if the holder does not hold
-// it, or is there to give it back itself.
-func (e *Engine) lookOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*world, error) {
+// thinkOrphan is the world of a node as of the donor of a Prototype that is being deleted, before a look; nil if the holder does
+// not hold it, or is there to give it back itself.
+func (e *Engine) thinkOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*world, error) {
 	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -64,27 +70,39 @@ func (e *Engine) lookOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 	if there, err := holdOf(e).holds(ctx, holder, id); err != nil || there {
 		return nil, err
 	}
-	w := &world{p: &v1alpha1.Prototype{}, id: id, orphan: true}
-	of, err := membership.OfNode(ctx, e.Cloud, n)
+	p, now := &v1alpha1.Prototype{}, metav1.NewTime(e.now())
+	p.Name, p.UID, p.DeletionTimestamp = holder.Name, holder.UID, &now
+	p.Spec.Donor = v1alpha1.Donor{NodeName: name, ProviderID: n.Spec.ProviderID}
+	w := orphaned(p)
+	w.node = n
+	return w, nil
+}
+
+// orphaned is the world of such a Prototype before a look.
+func orphaned(p *v1alpha1.Prototype) *world {
+	w := unlooked(p, v1alpha1.Record{})
+	w.orphan = true
+	return w
+}
+
+// lookOrphan looks at it.
+func (e *Engine) lookOrphan(ctx context.Context, w *world) error {
+	of, err := membership.OfNode(ctx, e.Cloud, w.node)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case of.Pool == "":
-		return nil, noPool(id, of)
+		return noPool(w.id, of)
 	}
 	w.pool = of.Pool
-	now := metav1.NewTime(e.now())
-	w.p.Name, w.p.UID, w.p.DeletionTimestamp = holder.Name, holder.UID, &now
-	w.p.Spec.Donor = v1alpha1.Donor{NodeName: name, ProviderID: n.Spec.ProviderID}
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
-	w.p.Spec.Version = versionIn(holder.Name, w.p.Spec.Pool)
-	w.facts.Deleting = true
+	w.p.Spec.Version = versionIn(w.p.Name, w.p.Spec.Pool)
 	for _, part := range []func(context.Context, *world) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, departuresOf(e).lookBehind, artifactsOf(e).lookOrphanSnapshot} {
 		if err := part(ctx, w); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return w, nil
+	return nil
 }
 
 // versionIn is the version in a Prototype's name: it is part of how its pod is called.

@@ -34,7 +34,7 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 
 // chosenCloud tells which cloud it is.
 func chosenCloud(ctx context.Context, o *Options) (cloud.Description, error) {
-	about, err := o.Clouds.Chosen(ctx, func() (*cluster.Connection, error) { return connect(o) }, agent())
+	about, err := o.Clouds.Chosen(ctx, func() (*cluster.Connection, error) { return connect(o) }, agent(), nowUTC())
 	if err != nil && exitCode(err) == ExitUnexpected { // what keeps a cluster from being asked has a code of its own
 		err = &ending{ExitUsage, err}
 	}

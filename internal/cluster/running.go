@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,6 +63,8 @@ type NodeOrigin struct {
 	ProviderID string
 	// Cluster of Cluster API's that its Machine is of; empty if it says nothing of one.
 	Cluster types.NamespacedName
+	// Created is when the Node was.
+	Created time.Time
 }
 
 // Origins are those of the cluster's first nodes, as many as limit says.
@@ -73,7 +76,7 @@ func (c *Connection) Origins(ctx context.Context, limit int64) ([]NodeOrigin, er
 	origins := make([]NodeOrigin, len(nodes.Items))
 	for i := range nodes.Items {
 		said := nodes.Items[i].Annotations
-		origins[i].ProviderID = nodes.Items[i].Spec.ProviderID
+		origins[i].ProviderID, origins[i].Created = nodes.Items[i].Spec.ProviderID, nodes.Items[i].CreationTimestamp.Time
 		if said[cloud.MachineAnnotation] != "" {
 			origins[i].Cluster = types.NamespacedName{Namespace: said[cloud.MachineNamespaceAnnotation], Name: said[cloud.MachineClusterAnnotation]}
 		}
@@ -81,17 +84,25 @@ func (c *Connection) Origins(ctx context.Context, limit int64) ([]NodeOrigin, er
 	return origins, nil
 }
 
-// MostlyOf is the Cluster of Cluster API's that more than half of the nodes are of; empty if there is none. What a Node says of itself
-// its kubelet may write: one node, or a few, change nothing for the others.
-func MostlyOf(origins []NodeOrigin) types.NamespacedName {
-	count := map[types.NamespacedName]int{}
+// unsaid is for how long a Node may be there before Cluster API says on it whose it is: its controller does so once the Node has
+// joined, and later where another has written on that at the same time.
+const unsaid = 10 * time.Minute
+
+// MostlyOf is the Cluster of Cluster API's that more than half of the nodes are of, but for new ones that say nothing yet; empty if
+// there is none. What a Node says of itself its kubelet may write: one node, or a few, change nothing for the others.
+func MostlyOf(origins []NodeOrigin, now time.Time) types.NamespacedName {
+	count, all := map[types.NamespacedName]int{}, 0
 	for _, o := range origins {
-		if o.Cluster.Namespace != "" && o.Cluster.Name != "" {
+		switch {
+		case o.Cluster.Namespace != "" && o.Cluster.Name != "":
 			count[o.Cluster]++
+			all++
+		case now.Sub(o.Created) > unsaid:
+			all++
 		}
 	}
 	for of, n := range count {
-		if 2*n > len(origins) {
+		if 2*n > all {
 			return of
 		}
 	}

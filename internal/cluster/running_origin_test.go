@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-func machineNode(name, of string) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu-central-1a/" + name}}
+func machineNode(name, of string, created time.Time) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(created)}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu-central-1a/" + name}}
 	if of != "" {
 		n.Annotations = map[string]string{"cluster.x-k8s.io/machine": name, "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": of}
 	}
@@ -21,21 +22,31 @@ func machineNode(name, of string) *corev1.Node {
 
 // TestAFewNodesDoNotChooseTheCluster: what a Node says of its Machine its own kubelet may write.
 func TestAFewNodesDoNotChooseTheCluster(t *testing.T) {
+	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		of   []string
-		want string
+		of    []string
+		young int // of the last ones
+		want  string
 	}{
-		"all":        {[]string{"prod", "prod", "prod"}, "prod"},
-		"most":       {[]string{"prod", "prod", ""}, "prod"},
-		"half":       {[]string{"prod", "prod", "", ""}, ""},
-		"one lies":   {[]string{"prod", "prod", "evil"}, "prod"},
-		"none":       {[]string{"", ""}, ""},
-		"no nodes":   {nil, ""},
-		"two halves": {[]string{"a", "b"}, ""},
+		"all":                           {of: []string{"prod", "prod", "prod"}, want: "prod"},
+		"most":                          {of: []string{"prod", "prod", ""}, want: "prod"},
+		"half":                          {of: []string{"prod", "prod", "", ""}},
+		"one lies":                      {of: []string{"prod", "prod", "evil"}, want: "prod"},
+		"none":                          {of: []string{"", ""}},
+		"no nodes":                      {},
+		"some have just joined":         {of: []string{"prod", "prod", "", "", ""}, young: 3, want: "prod"},
+		"all have, and one says so":     {of: []string{"prod", "", ""}, young: 3, want: "prod"},
+		"a new one lies":                {of: []string{"", "", "evil"}, young: 1},
+		"new ones are of a few already": {of: []string{"", "", "prod", "prod"}, young: 2},
+		"two halves":                    {of: []string{"a", "b"}},
 	} {
 		kube := fake.NewClientset()
 		for i, of := range c.of {
-			if err := kube.Tracker().Add(machineNode(string(rune('a'+i)), of)); err != nil {
+			created := now.Add(-time.Hour)
+			if i >= len(c.of)-c.young {
+				created = now.Add(-time.Minute)
+			}
+			if err := kube.Tracker().Add(machineNode(string(rune('a'+i)), of, created)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -47,7 +58,7 @@ func TestAFewNodesDoNotChooseTheCluster(t *testing.T) {
 		if c.want != "" {
 			want = types.NamespacedName{Namespace: "fleet", Name: c.want}
 		}
-		if have := cluster.MostlyOf(seen); have != want {
+		if have := cluster.MostlyOf(seen, now); have != want {
 			t.Errorf("%s: %v, want %v", name, have, want)
 		}
 	}

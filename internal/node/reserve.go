@@ -69,6 +69,15 @@ func Cordon(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) erro
 	return patch(ctx, kube, n, change{unschedulable: ptr(true)})
 }
 
+// Serve gives the node its cordon back as the reservation found it, and nothing else: it stays held. A conflict is returned if
+// another reservation stands there, or if the node has changed since it was read.
+func Serve(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
+	if err := unheld(n, r.Holder); err != nil {
+		return err
+	}
+	return patch(ctx, kube, n, change{unschedulable: &r.Unschedulable})
+}
+
 // Marks are what is written on a node beside its release: labels, and annotations, of which nil removes one.
 type Marks struct {
 	Labels      map[string]string

@@ -68,6 +68,8 @@ const (
 	Start Action = "Start"
 	// Unprotect gives the instance's protection back as it was.
 	Unprotect Action = "Unprotect"
+	// Serve gives the Node its cordon back as it was, while the lock and all else that holds it stay.
+	Serve Action = "Serve"
 	// Release gives the Node back as it was and removes the lock.
 	Release Action = "Release"
 	// Forget removes the reservation from the Prototype.
@@ -115,7 +117,7 @@ const (
 // Actions lists every action, for exhaustive tests and for help texts.
 var Actions = []Action{
 	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
-	Start, Unprotect, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
+	Start, Unprotect, Serve, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
 	BeginTrial, CloseTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,
 }
@@ -144,6 +146,8 @@ const (
 	// ForTrial waits between two attempts at a trial, ForPromotion for a person to promote the version.
 	ForTrial     Reason = "Trial"
 	ForPromotion Reason = "Promotion"
+	// ForCloud waits for a cloud that does not answer.
+	ForCloud Reason = "Cloud"
 )
 
 // Why a capture fails once it has begun. docs/prototype.md tells each one's remedy.

@@ -25,6 +25,8 @@ type Facts struct {
 	Node Node
 	// Cordoned: the node takes no new pods.
 	Cordoned bool
+	// Serves: its cordon is as it was before the capture.
+	Serves bool
 	// Restored: the node's cordon and annotations are as they were before the capture, or it is gone.
 	Restored bool
 	// Drained: every pod that must leave has left.

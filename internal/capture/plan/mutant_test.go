@@ -329,7 +329,7 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {append(instantDonors(), returningDonors()...), instantMutants}, {publishedVersions(), trialMutants}} {
 		for _, m := range course.mutants {
 			t.Run(m.name, func(t *testing.T) {
-				reached, _, bad := explore(m.next, slices.Clone(course.starts), safe)
+				reached, _, bad := explore(m.next, Unseen, slices.Clone(course.starts), safe)
 				if bad != nil {
 					caughtBy[bad.property]++
 					t.Logf("caught by: %s", bad.property)

@@ -29,9 +29,9 @@ func (v violation) String() string {
 }
 
 // explore visits every world that can be reached under the planner from those given, losing each action before its effect
-// (the world stays) or after it (the effect happens, nobody notices: the next look sees it), and lets
-// check judge each decision. It returns the worlds and the distinct facts that were seen.
-func explore(next planner, queue []world, check func(world, Decision) string) (reached map[world]bool, facts map[Facts]bool, bad *violation) {
+// (the world stays) or after it (the effect happens, nobody notices: the next look sees it), having each look not get beyond the
+// cluster, and lets check judge each decision. It returns the worlds and the distinct facts that were seen.
+func explore(next, unseen planner, queue []world, check func(world, Decision) string) (reached map[world]bool, facts map[Facts]bool, bad *violation) {
 	reached, facts = map[world]bool{}, map[Facts]bool{}
 	for len(queue) > 0 {
 		w := queue[len(queue)-1]
@@ -48,7 +48,11 @@ func explore(next planner, queue []world, check func(world, Decision) string) (r
 		if problem := check(w, d); problem != "" {
 			return reached, facts, &violation{problem, w, d}
 		}
-		queue = append(queue, w.effect(d), w.progress())
+		blind := unseen(w.f.inCluster())
+		if problem := blindly(w, blind); problem != "" {
+			return reached, facts, &violation{problem, w, blind}
+		}
+		queue = append(queue, w.effect(d), w.progress(), w.effect(blind))
 		if w.lost < adversities {
 			queue = append(queue, w.adverse()...)
 		}
@@ -246,7 +250,7 @@ type exploration struct {
 
 // everywhere is explored once for all tests that ask for what is reached.
 var everywhere = sync.OnceValue(func() (e exploration) {
-	e.worlds, e.facts, e.bad = explore(Next, slices.Concat(returningDonors(), leavingDonors(), instantDonors()), safe)
+	e.worlds, e.facts, e.bad = explore(Next, Unseen, slices.Concat(returningDonors(), leavingDonors(), instantDonors()), safe)
 	return e
 })
 

@@ -73,7 +73,7 @@ var trialProperties = []property{
 
 // TestEveryReachableTrial holds the properties, and liveness, in every world that can be reached from a complete image.
 func TestEveryReachableTrial(t *testing.T) {
-	reached, facts, bad := explore(Next, publishedVersions(), safe)
+	reached, facts, bad := explore(Next, Unseen, publishedVersions(), safe)
 	if bad != nil {
 		t.Fatal(bad)
 	}
@@ -113,7 +113,7 @@ func TestWhereATrialMakesNoDifference(t *testing.T) {
 	if tried == 0 {
 		t.Error("no world was tried")
 	}
-	_, facts, _ := explore(Next, publishedVersions(), safe)
+	_, facts, _ := explore(Next, Unseen, publishedVersions(), safe)
 	behind := 0
 	for f := range facts {
 		if f.Tried != VerdictPassed || f.Trial != NoTrial {
@@ -133,7 +133,7 @@ func TestWhereATrialMakesNoDifference(t *testing.T) {
 
 // TestATrialDoesNotAskTheDonor: once the donor is out of hands, nothing that can be seen of it changes a decision.
 func TestATrialDoesNotAskTheDonor(t *testing.T) {
-	_, facts, _ := explore(Next, publishedVersions(), safe)
+	_, facts, _ := explore(Next, Unseen, publishedVersions(), safe)
 	for f := range facts {
 		want := Next(f)
 		for _, node := range []Node{NodeGone, NodeNotReady, NodeReady} {

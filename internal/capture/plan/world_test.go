@@ -115,6 +115,7 @@ func (w world) derived() world {
 	w.f.ProofLost = w.proofGone && (own(w.f.Snapshot) || own(w.f.Image))
 	w.deriveTrial()
 	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
+	w.f.Serves = w.f.Node != NodeGone && w.f.Lock == Ours && w.f.Cordoned == w.cordonedBefore
 	w.f.Successor = w.successor()
 	w.f.Removing = w.f.Removing && w.f.Power != InstanceGone
 	w.f.Restored = w.f.Node == NodeGone || w.f.Lock == Unlocked && w.f.Cordoned == w.cordonedBefore
@@ -206,6 +207,8 @@ func (w world) effect(d Decision) world {
 		f.Protected = w.protectedBefore
 	case Forget:
 		f.Recorded, w.touched, w.down, w.returning, w.unrecorded = false, f.Touched, f.Down, f.Returning, false
+	case Serve:
+		f.Cordoned, f.Drained = w.cordonedBefore, false // pods may come
 	case Release:
 		f.Lock = Unlocked
 		if f.Node != NodeGone {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -89,7 +90,7 @@ const enoughNodes = 100
 
 // Chosen tells which cloud it is, with the recipes of whoever builds the nodes: the cloud itself, or Cluster API where the cluster that
 // has its objects is named.
-func (o *Options) Chosen(ctx context.Context, connect func() (*cluster.Connection, error), agent string) (cloud.Description, error) {
+func (o *Options) Chosen(ctx context.Context, connect func() (*cluster.Connection, error), agent string, now time.Time) (cloud.Description, error) {
 	var seen []cluster.NodeOrigin
 	ask := func() ([]string, error) {
 		c, err := connect()
@@ -105,9 +106,9 @@ func (o *Options) Chosen(ctx context.Context, connect func() (*cluster.Connectio
 	if _, err := ask(); err != nil {
 		return about, fmt.Errorf("which Cluster of Cluster API's the nodes are of cannot be told: %w", err)
 	}
-	of := cluster.MostlyOf(seen)
+	of := cluster.MostlyOf(seen, now)
 	if of.Name == "" {
-		return about, fmt.Errorf("--%s is given, and most nodes of this cluster are no Machines of Cluster API's: leave it out", ManagementFlag)
+		return about, fmt.Errorf("--%s is given, and most nodes of this cluster are no Machines of Cluster API's: leave it out, or wait until it knows them, if they have just joined", ManagementFlag)
 	}
 	management, err := cluster.Connect(cluster.Options{Kubeconfig: o.Management, Agent: agent})
 	if err != nil {

@@ -106,6 +106,13 @@ func ownGround(t *testing.T, name string, more ...string) *ground {
 	g.waits("Cluster API knows the pool's nodes", func() bool {
 		return !slices.ContainsFunc(g.machines(), func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == "" })
 	})
+	g.waits("and has written on each whose it is, which is another write", func() bool {
+		return !slices.ContainsFunc(g.nodes, func(of machine.Status) bool {
+			node, err := sandbox.Kube().CoreV1().Nodes().Get(t.Context(), of.Node, metav1.GetOptions{})
+			g.must(err)
+			return node.Annotations["cluster.x-k8s.io/cluster-name"] == ""
+		})
+	})
 	g.before = g.look()
 	t.Cleanup(func() {
 		if t.Failed() {

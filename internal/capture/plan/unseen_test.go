@@ -1,0 +1,110 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+)
+
+// inCluster is what of the facts a look tells that does not get beyond the cluster.
+func (f Facts) inCluster() Facts {
+	return Facts{
+		Deleting: f.Deleting, Failed: f.Failed,
+		Lock: f.Lock, Recorded: f.Recorded, Noted: f.Noted, Unrecorded: f.Unrecorded,
+		Node: f.Node, Cordoned: f.Cordoned, Serves: f.Serves, Restored: f.Restored, Drained: f.Drained, DrainOverdue: f.DrainOverdue,
+		Touched: f.Touched, Down: f.Down, Rebooted: f.Rebooted, Returning: f.Returning,
+		Leaves: f.Leaves, GrowFirst: f.GrowFirst,
+		Overdue: f.Overdue, Hopeless: f.Hopeless,
+	}
+}
+
+// blindly names what is wrong with a decision that was made without a cloud, or nothing.
+func blindly(w world, d Decision) string {
+	for _, p := range unseenProperties {
+		if !p.holds(w, d) {
+			return "unseen: " + p.name
+		}
+	}
+	return ""
+}
+
+// idle tells whether nothing is to be done any more with a donor that could serve, for all that the cluster tells.
+func (w world) idle() bool {
+	f := w.f
+	if f.Lock != Ours || f.Node != NodeReady || w.leaves() {
+		return false
+	}
+	if f.MustBoot() {
+		return f.Returning && f.Rebooted
+	}
+	return f.Overdue || f.Failed || f.Deleting
+}
+
+var unseenProperties = []property{
+	{name: "nothing is given up that only the cloud can give back", holds: func(_ world, d Decision) bool { return d.Do == Wait || d.Do == Serve || d.Do == Fail }},
+	{name: "only a donor that nothing is to be done with serves", holds: func(w world, d Decision) bool { return d.Do != Serve || w.idle() }},
+	{name: "a disturbed donor does not serve before it went through a boot", holds: func(w world, d Decision) bool { return d.Do != Serve || !w.disturbed || w.booted }},
+	{name: "the end is decided before a donor serves", holds: func(w world, d Decision) bool {
+		return d.Do != Serve || w.f.Failed || w.f.Deleting || w.f.Returning
+	}},
+	{name: "only a deadline ends a capture", holds: func(w world, d Decision) bool {
+		return d.Do != Fail || d.Why == DeadlineExceeded && w.f.Overdue && !w.f.MustBoot() && !w.f.Failed && !w.f.Deleting
+	}},
+	{name: "promptness: a donor that could serve is not kept from it", holds: func(w world, d Decision) bool { return d.Do != Wait || !w.idle() || w.f.Serves }},
+}
+
+// unseenMutants are wrong about what the cluster alone tells.
+var unseenMutants = []mutant{
+	{"keeps the cordon until the cloud answers", func(Facts) Decision { return wait(ForCloud) }},
+	{"keeps the cordon for as long as no verdict was written down", func(f Facts) Decision {
+		if d := Unseen(f); d.Do != Fail {
+			return d
+		}
+		return wait(ForCloud)
+	}},
+	{"serves before the verdict", func(f Facts) Decision {
+		if d := Unseen(f); d.Do != Fail {
+			return d
+		}
+		return do(Serve)
+	}},
+	{"releases what the cloud still holds", func(f Facts) Decision {
+		if d := Unseen(f); d.Do != Serve {
+			return d
+		}
+		return do(Release)
+	}},
+	{"serves with the disk that was touched", func(f Facts) Decision { f.Touched, f.Down = false, false; return Unseen(f) }},
+	{"serves in the boot that it must leave", func(f Facts) Decision { f.Rebooted = true; return Unseen(f) }},
+	{"serves while its disk is needed", func(f Facts) Decision { f.Returning = true; return Unseen(f) }},
+	{"serves though it leaves", func(f Facts) Decision {
+		f.Leaves = false
+		f.Returning, f.Rebooted = f.Returning || f.Failed, f.Rebooted || f.Failed
+		return Unseen(f)
+	}},
+	{"serves on a Node's last word", func(f Facts) Decision {
+		if f.Node == NodeNotReady {
+			f.Node = NodeReady
+		}
+		return Unseen(f)
+	}},
+	{"serves another holder's node", func(f Facts) Decision {
+		if f.Lock == Theirs {
+			f.Lock = Ours
+		}
+		return Unseen(f)
+	}},
+	{"ends a capture that has time", func(f Facts) Decision { f.Overdue = true; return Unseen(f) }},
+}
+
+// TestWrongBlindPlannersAreCaught proves those properties.
+func TestWrongBlindPlannersAreCaught(t *testing.T) {
+	for _, m := range unseenMutants {
+		t.Run(m.name, func(t *testing.T) {
+			_, _, bad := explore(Next, m.next, slices.Concat(returningDonors(), leavingDonors()), safe)
+			if bad == nil {
+				t.Fatal("no property noticed")
+			}
+			t.Logf("caught by: %s", bad.property)
+		})
+	}
+}
