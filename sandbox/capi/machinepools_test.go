@@ -346,11 +346,8 @@ func reasons(found []cloud.Refusal) (all []string) {
 // refused demands that the pool cannot be pointed at a version, for reasons, and that nothing of it changes.
 func (p machinePool) refused(version string, want ...string) {
 	p.t.Helper()
-	template := func() any {
-		found, _, _ := unstructured.NestedFieldCopy(p.factory().Object, "spec", "template")
-		return found
-	}
-	recipes, before, was := p.recipes(), p.instances(), template()
+	meant := func() [2]any { return [2]any{p.factory().Object["spec"], p.get("MachinePool", p.name).Object["spec"]} }
+	recipes, before, was := p.recipes(), p.instances(), meant()
 	change, err := recipes.RecipeChange(p.t.Context(), cloud.Target{Pool: p.id(), Version: version, Image: p.imageID(version)}, false)
 	if err != nil || !slices.Equal(reasons(change.Refusals), want) {
 		p.t.Errorf("it is told %v, and not %v: %v", change.Refusals, want, err)
@@ -362,8 +359,7 @@ func (p machinePool) refused(version string, want ...string) {
 	if err := recipes.SetCapacity(p.t.Context(), p.id(), size, size+1); !cloud.Is(err, cloud.Refused) {
 		p.t.Errorf("growing ends with %v", err)
 	}
-	time.Sleep(500 * time.Millisecond)
-	if now := p.instances(); !slices.Equal(before, now) || !reflect.DeepEqual(was, template()) {
+	if now := p.instances(); !slices.Equal(before, now) || !reflect.DeepEqual(was, meant()) {
 		p.t.Errorf("it was changed: it had %v and has %v", before, now)
 	}
 }
@@ -491,7 +487,12 @@ func TestMachinePoolsLoseJustThese(t *testing.T) {
 		}
 		return states[go1] == cloud.Absent && states[go2] == cloud.Absent
 	})
-	time.Sleep(time.Second)
+	p.wait("settled pool", func() bool {
+		pool := p.get("MachinePool", p.name)
+		replicas, _, _ := unstructured.NestedInt64(pool.Object, "status", "replicas")
+		seen, _, _ := unstructured.NestedInt64(pool.Object, "status", "observedGeneration")
+		return replicas == 1 && seen == pool.GetGeneration()
+	})
 	if now := p.instances(); !slices.Equal(now, []cloud.InstanceID{stays}) || p.size() != 1 {
 		t.Errorf("of %v there are %v, and the pool is meant to have %d", before, now, p.size())
 	}
