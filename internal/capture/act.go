@@ -27,7 +27,7 @@ func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
 	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
 		return nil // reported in status; settle does the rest
 	case plan.Look, plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.Adopt, plan.Believe,
-		plan.DeletePod, plan.DeleteOrder, plan.Return, plan.Release, plan.Forget, plan.SaveRecipe, plan.DeleteNode:
+		plan.DeletePod, plan.DeleteOrder, plan.Return, plan.Serve, plan.Release, plan.Forget, plan.SaveRecipe, plan.DeleteNode:
 		return e.actOnCluster(ctx, w, d.Do)
 	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
 		plan.DeleteSnapshot, plan.Promote, plan.Retire, plan.ScaleOut, plan.DeleteImage, plan.Enlarge, plan.Remove:
@@ -61,6 +61,8 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 		return e.actOnOrder(ctx, w, action)
 	case plan.Return:
 		return holdOf(e).giveUpDisk(ctx, w)
+	case plan.Serve:
+		return node.Serve(ctx, e.Kube, w.node, *w.reservation)
 	case plan.Release:
 		if err := holdOf(e).release(ctx, w); err != nil {
 			return err

@@ -255,8 +255,7 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 }
 
 // speaksForItself tells that the instance need not be asked for: while the node says by itself that it
-// runs and nothing but the cluster is waited for, and once the donor is given back. Before its disk is touched the cloud is
-// asked once more: one that has gone away meanwhile could neither copy the disk nor start the donor again.
+// runs and nothing but the cluster is waited for, and once the donor is given back.
 func (w *world) speaksForItself() bool {
 	f := &w.facts
 	ending := f.Failed || f.Deleting
@@ -266,9 +265,14 @@ func (w *world) speaksForItself() bool {
 	if ending || f.Node != plan.NodeReady {
 		return false
 	}
-	draining := f.Recorded && f.Cordoned && !f.MustBoot() && !f.Drained
 	looked := f.Recorded && f.Lock == plan.Ours && f.Pod != plan.NoPod && !f.MustBoot() // that pod goes first, whatever the cloud says
-	return draining || looked || awaits(w) || w.generalizing()
+	return drains(w) || looked || awaits(w) || w.generalizing()
+}
+
+// drains tells that pods are still to leave. Behind that the cloud is asked once more: one that has gone away meanwhile could
+// neither copy a disk that is touched nor start the donor again.
+func drains(w *world) bool {
+	return w.facts.Recorded && w.facts.Cordoned && !w.facts.MustBoot() && !w.facts.Drained
 }
 
 // generalizing tells that the pod is at work, and nothing else has happened since.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
-	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // Serving is the reason of condition DonorInService, and of an event: the donor takes pods again, and is held until the cloud
@@ -29,7 +28,7 @@ func (e *Engine) unseen(ctx context.Context, w *world, trouble error) error {
 	case plan.Fail:
 		endingOf(e).fail(w, failure(w, d))
 	case plan.Serve:
-		if err := node.Serve(ctx, e.Kube, w.node, *w.reservation); err != nil {
+		if err := e.act(ctx, w, d); err != nil {
 			return err
 		}
 		announcerOf(e).event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, and is held until it can be given back: %v", w.p.Spec.Donor.NodeName, trouble)
