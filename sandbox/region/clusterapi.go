@@ -167,7 +167,7 @@ func (c *ClusterAPI) Owns(spec pool.Spec) func(*corev1.Node) bool { return c.own
 
 // Resize implements Region, as an autoscaler of Cluster API's does it.
 func (c *ClusterAPI) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
-	o, _, err := c.there(ctx, spec)
+	o, err := c.there(ctx, spec)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -197,7 +197,7 @@ func (c *ClusterAPI) Remove(ctx context.Context, m machine.Status) error {
 	if err := c.objects.Patch(ctx, &all[at], mark); err != nil {
 		return err
 	}
-	o, _, err := c.there(ctx, spec)
+	o, err := c.there(ctx, spec)
 	if err != nil {
 		return err
 	}

@@ -43,12 +43,12 @@ func (c *ClusterAPI) sized(ctx context.Context, spec pool.Spec) (*unstructured.U
 }
 
 // there is a pool's object that has its size; an error if there is none.
-func (c *ClusterAPI) there(ctx context.Context, spec pool.Spec) (*unstructured.Unstructured, form, error) {
-	o, f, err := c.sized(ctx, spec)
+func (c *ClusterAPI) there(ctx context.Context, spec pool.Spec) (*unstructured.Unstructured, error) {
+	o, _, err := c.sized(ctx, spec)
 	if err == nil && o == nil {
 		err = fmt.Errorf("there is no MachineDeployment and no MachinePool %s", spec.Name)
 	}
-	return o, f, err
+	return o, err
 }
 
 // bounds are the annotations by which Cluster API's autoscaler knows how large a pool may be.

@@ -118,6 +118,13 @@ func ownGround(t *testing.T, name string, more ...string) *ground {
 	g.waits("Cluster API knows the pool's nodes", func() bool {
 		return !slices.ContainsFunc(g.machines(), func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == "" })
 	})
+	// Kamino believes most of the cluster's nodes: those that others have on their way may not outnumber them.
+	g.waits("most Machines have their nodes", func() bool {
+		all, err := g.of("machines").List(t.Context(), metav1.ListOptions{})
+		g.must(err)
+		joined := slices.DeleteFunc(slices.Clone(all.Items), func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == "" })
+		return 2*len(joined) > len(all.Items)
+	})
 	g.before = g.look()
 	t.Cleanup(func() {
 		if t.Failed() {
