@@ -138,7 +138,12 @@ func (q inquiry) preflight(ctx context.Context, w *world) ([]cloud.Refusal, erro
 		return refusals, err
 	}
 	ofTrial, err := q.trials.preflight(ctx, w)
-	if refusals = append(refusals, ofTrial...); err == nil && len(refusals) == 0 {
+	for _, refusal := range ofTrial {
+		if !slices.Contains(refusals, refusal) { // what is in the way of both is told once
+			refusals = append(refusals, refusal)
+		}
+	}
+	if err == nil && len(refusals) == 0 {
 		q.preflights.passed(spec, q.now())
 	}
 	return refusals, err

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -128,5 +129,36 @@ func TestAPassThatCannotSeeAllEnds(t *testing.T) {
 		if s.cloud.World().Count(memory.ByCaller, memory.EffectProtect, "") > 0 {
 			t.Error("the donor was taken")
 		}
+	}
+}
+
+// rolling is a cloud that refuses a capture and its trial alike, as Cluster API's does where the pool itself may not be written.
+type rolling struct {
+	cloud.Provider
+	cloud.Trialist
+}
+
+func (r rolling) Decorated() cloud.Provider { return r.Provider }
+
+func (r rolling) refusal() cloud.Refusal {
+	return cloud.Refuse("RollingUpdate", "the pool would be rolled", "set it to OnDelete")
+}
+
+func (r rolling) Preflight(context.Context, cloud.PreflightSpec) ([]cloud.Refusal, error) {
+	return []cloud.Refusal{r.refusal()}, nil
+}
+
+// PreflightTrial has a reason of its own beside.
+func (r rolling) PreflightTrial(context.Context, cloud.TrialSpec) ([]cloud.Refusal, error) {
+	return []cloud.Refusal{r.refusal(), cloud.Refuse("TrialDiffers", "a machine of its own would be another", "do without")}, nil
+}
+
+// TestWhatIsInTheWayOfBothIsToldOnce: of the capture and of its trial.
+func TestWhatIsInTheWayOfBothIsToldOnce(t *testing.T) {
+	v := trying(t, v1alpha1.TrialApart)
+	trialist, _ := cloud.As[cloud.Trialist](v.wrapped)
+	v.engine.Cloud = rolling{v.wrapped, trialist}
+	if reasons, err := v.asked(); err != nil || !slices.Equal(reasons, []string{"RollingUpdate", "TrialDiffers"}) {
+		t.Errorf("it is refused for %v: %v", reasons, err)
 	}
 }

@@ -128,6 +128,9 @@ func TestLeft(t *testing.T) {
 		pod("another", func(p *corev1.Pod) {
 			p.Namespace, p.Spec.ServiceAccountName = "kamino", v1alpha1.GeneralizeServiceAccount
 		}),
+		pod("visitor", func(p *corev1.Pod) {
+			p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = v1alpha1.GroupVersion.String(), "Prototype"
+		}), // a trial's
 		pod("clerk", func(p *corev1.Pod) { p.Namespace, p.Spec.ServiceAccountName = "kamino", "clerk" }),
 	)
 	for _, c := range []struct {
@@ -136,8 +139,8 @@ func TestLeft(t *testing.T) {
 		left  []string
 		stuck int
 	}{
-		{"without force", false, []string{"kamino/another", "default/app", "kamino/clerk", "default/labelled", "default/ours", "default/scratch"}, 1},
-		{"with force", true, []string{"kamino/another", "default/app", "kamino/clerk", "default/labelled", "default/lonely", "default/ours", "default/scratch"}, 0},
+		{"without force", false, []string{"kamino/another", "default/app", "kamino/clerk", "default/labelled", "default/ours", "default/scratch", "default/visitor"}, 1},
+		{"with force", true, []string{"kamino/another", "default/app", "kamino/clerk", "default/labelled", "default/lonely", "default/ours", "default/scratch", "default/visitor"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			left, err := Left(t.Context(), kube, "n1", v1alpha1.DrainSettings{Force: c.force}, Own{"kamino", "ours"})

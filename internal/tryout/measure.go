@@ -32,11 +32,33 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	there, here, other := read(pods[onDisk], f.Now), read(pods[measuring], f.Now), read(pods[control], f.Now)
 	alone := pods[peer] == nil && pods[control] == nil && len(a.neighbours(node)) == 0
 	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control]), a.asked()), images(there, here, other, alone)
+	f.Network = held(f.Network, here, other, pods)
 	if here.report != nil {
 		f.Digest = here.report.Digest
 	}
 	f.Job, err = a.job(ctx, node, k)
 	return err
+}
+
+// held is what is held against the node of what was measured: not what the pod that answers may be the cause of, by having left.
+func held(m trial.Measure, here, control sight, pods map[string]*corev1.Pod) trial.Measure {
+	if m.Result != trial.Failed || stays(pods) || failsWithoutPeer(here, control) {
+		return m
+	}
+	return trial.Measure{Result: trial.Inconclusive, Says: m.Says + "; the pod that answered has left meanwhile"}
+}
+
+// stays tells whether the pod that the trial node was measured with is still there, and answers.
+func stays(pods map[string]*corev1.Pod) bool {
+	with, by := pods[peer], pods[measuring]
+	return answers(with) && by != nil && flagOf(by, peerFlag) == with.Status.PodIP
+}
+
+// failsWithoutPeer tells of what works on the other node and not here, and takes no pod that answers.
+func failsWithoutPeer(here, control sight) bool {
+	return slices.ContainsFunc(here.report.Findings, func(f probe.Finding) bool {
+		return f.Says != "" && f.Subject != probe.Pod && f.Subject != probe.Back && control.report != nil && works(control.report, f.Subject)
+	})
 }
 
 func (a *attempt) on(pod *corev1.Pod) string {

@@ -41,6 +41,7 @@ const (
 	podSeconds = 1800
 	nobody     = 65532
 	keyFlag    = "--key="
+	peerFlag   = "--peer="
 )
 
 // pod of a part: no account, no privilege, nothing to write to, and bound to its node past the scheduler, whose cordon holds
@@ -81,7 +82,15 @@ func (a *attempt) image() string {
 
 // peerPod has a key of its own, which the pods that measure get from it.
 func (a *attempt) peerPod(node string) *corev1.Pod {
-	return a.pod(peer, node, probe.Options{Serve: true, Listen: "$(POD_IP)", Key: rand.Text()}, corev1.PullIfNotPresent)
+	return visiting(a.pod(peer, node, probe.Options{Serve: true, Listen: "$(POD_IP)", Key: rand.Text()}, corev1.PullIfNotPresent))
+}
+
+// visiting is a pod on a node that is not the trial's own, and that whoever drains that node may evict: one that nothing makes again would be
+// in the way there, of other captures too. The trial makes it again.
+func visiting(pod *corev1.Pod) *corev1.Pod {
+	yes := true
+	pod.OwnerReferences[0].Controller = &yes
+	return pod
 }
 
 // measuringPod is alike on the trial node and on the one that controls it, but for the disk.
@@ -92,17 +101,20 @@ func (a *attempt) measuringPod(part, node string, peer *corev1.Pod) *corev1.Pod 
 	}
 	if part == measuring {
 		o.Manifest = manifestFile
+		return a.pod(part, node, o, corev1.PullAlways)
 	}
-	return a.pod(part, node, o, corev1.PullAlways)
+	return visiting(a.pod(part, node, o, corev1.PullAlways))
 }
 
 // outside is a name that is none of the cluster's; empty if the settings name none.
 func (a *attempt) outside() string { return a.Prototype.Spec.Settings.Trial.Outside }
 
-func keyOf(pod *corev1.Pod) string {
+func keyOf(pod *corev1.Pod) string { return flagOf(pod, keyFlag) }
+
+func flagOf(pod *corev1.Pod, flag string) string {
 	for _, arg := range pod.Spec.Containers[0].Args {
-		if key, found := strings.CutPrefix(arg, keyFlag); found {
-			return key
+		if value, found := strings.CutPrefix(arg, flag); found {
+			return value
 		}
 	}
 	return ""

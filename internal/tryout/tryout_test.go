@@ -233,6 +233,10 @@ func TestTheWholeStory(t *testing.T) {
 		if pod.Spec.NodeName != node || pod.OwnerReferences[0].UID != w.subject.Prototype.UID || pod.OwnerReferences[0].Kind != "Prototype" {
 			t.Errorf("%s is on %s, and %v has it", part, pod.Spec.NodeName, pod.OwnerReferences)
 		}
+		// Whoever drains another node may evict what is there of the trial's; on the trial's own it keeps an autoscaler off.
+		if remade := metav1.GetControllerOf(pod) != nil; remade != (node != "t-0") {
+			t.Errorf("%s is on %s, and is made again: %t", part, node, remade)
+		}
 		w.privileges(part, pod)
 	}
 	for _, part := range []string{measuring, control} {
@@ -334,11 +338,39 @@ func TestAPeerThatWaitedInVain(t *testing.T) {
 	}
 }
 
+// TestAPeerThatLeaves: what its absence may be the cause of is not held against the node; what has nothing to do with it is.
+func TestAPeerThatLeaves(t *testing.T) {
+	for _, c := range []struct {
+		subject probe.Subject
+		leaves  bool
+		want    trial.Result
+	}{
+		{probe.Pod, false, trial.Failed}, {probe.Back, true, trial.Inconclusive}, {probe.Pod, true, trial.Inconclusive}, {probe.Service, true, trial.Failed},
+	} {
+		with := &corev1.Pod{Status: running("10.0.0.7")}
+		found := map[string]*corev1.Pod{peer: with, measuring: (&attempt{Tryout: &Tryout{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}).measuringPod(measuring, "t-0", keyed(with))}
+		if c.leaves { // and another one has come
+			found[peer] = &corev1.Pod{Status: running("10.0.0.8")}
+		}
+		here, control := of(reported("", c.subject), time.Minute), of(reported(""), time.Minute)
+		got := held(network(here, control, "t-0", false, "w-1", nil), here, control, found)
+		if got.Result != c.want || strings.Contains(got.Says, "has left meanwhile") != (c.want == trial.Inconclusive) {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
+
+// keyed is a pod that answers, with a key.
+func keyed(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.Containers = []corev1.Container{{Args: []string{keyFlag + "k"}}}
+	return pod
+}
+
 // TestLostCalls: each call that writes is lost in turn, before its effect and behind it. The trial still ends, by pods that
 // are believed, and leaves nothing.
 func TestLostCalls(t *testing.T) {
 	for _, behind := range []bool{false, true} {
-		for n, more := 1, true; more; n++ {
+		for n, more := 1, true; more && !t.Failed(); n++ {
 			t.Run(fmt.Sprintf("%d behind %t", n, behind), func(t *testing.T) {
 				more = loseCall(t, n, behind)
 			})

@@ -22,7 +22,7 @@ func (c *clusterAPI) bind(flags *pflag.FlagSet) {
 			c.binaries = found[len(found)-1]
 		}
 	}
-	flags.BoolVar(&c.wanted, "capi", false, "have Cluster API's own controllers build the nodes, as MachineDeployments, on AWS unless --cloud says otherwise")
+	flags.BoolVar(&c.wanted, "capi", false, "have Cluster API's own controllers build the nodes, as MachineDeployments unless a pool's kind says otherwise, on AWS unless --cloud says otherwise")
 	flags.StringVar(&c.binaries, "capi-binaries", c.binaries, "the `directory` of those controllers, which \"make clusterapi\" makes")
 }
 

@@ -42,6 +42,18 @@ func (c *Cloud) Set(text string) error {
 // Type is shown in help.
 func (c *Cloud) Type() string { return "CLOUD" }
 
+// Kind is what a pool is to Cluster API, where that builds the nodes.
+type Kind string
+
+// The kinds; empty is a MachineDeployment.
+const (
+	MachineDeployment Kind = "MachineDeployment"
+	// ClusterClass is a MachineDeployment that the topology controller makes from the Cluster's.
+	ClusterClass Kind = "ClusterClass"
+	// MachinePool is a scale set, by an AzureMachinePool.
+	MachinePool Kind = "MachinePool"
+)
+
 // Spec describes a pool. Parse fills the defaults; a Spec made by hand wants Complete. On says what a cloud adds to it.
 type Spec struct {
 	// Name that people use, such as "pool1".
@@ -74,6 +86,8 @@ type Spec struct {
 	Zones bool `json:"zones,omitempty"`
 	// Light nodes have no files: thousands fit into a laptop.
 	Light bool `json:"light,omitempty"`
+	// Kind is for pools that Cluster API builds.
+	Kind Kind `json:"kind,omitempty"`
 }
 
 // option is one key of the command line's form.
@@ -98,6 +112,7 @@ var options = []option{
 	{"aks", "marked as managed by AKS", truth(func(s *Spec) *bool { return &s.AKS })},
 	{"zones", "spread over three zones", truth(func(s *Spec) *bool { return &s.Zones })},
 	{"light", "nodes without files, for scale tests", truth(func(s *Spec) *bool { return &s.Light })},
+	{"kind", "with --capi: MachineDeployment, ClusterClass or MachinePool (MachineDeployment)", oneOf(func(s *Spec) *Kind { return &s.Kind }, MachineDeployment, ClusterClass, MachinePool)},
 }
 
 // Keys describes the keys that Parse understands, one line each.
@@ -171,6 +186,7 @@ func (s Spec) On(cloud Cloud) (Spec, error) {
 	}{
 		{"generation", s.Generation != "V2"}, {"profile=static", s.Profile == "static"}, {"upgrade-policy", s.UpgradePolicy != "Manual"}, {"os-upgrade", s.OSUpgrade},
 		{"ephemeral", s.Ephemeral}, {"windows", s.Windows}, {"security", s.Security != "Standard"}, {"aks", s.AKS}, {"light", s.Light},
+		{"kind=" + string(MachinePool), s.Kind == MachinePool},
 	} {
 		if azures.set {
 			return s, fmt.Errorf("pool %s: %s is for Azure alone: leave it out, or use --cloud %s", s.Name, azures.key, Azure)
@@ -241,11 +257,11 @@ func truth(field func(*Spec) *bool) func(*Spec, string) error {
 }
 
 // oneOf takes a value in any case and keeps it as Azure writes it.
-func oneOf(field func(*Spec) *string, allowed ...string) func(*Spec, string) error {
+func oneOf[T ~string](field func(*Spec) *T, allowed ...T) func(*Spec, string) error {
 	return func(s *Spec, v string) error {
-		at := slices.IndexFunc(allowed, func(a string) bool { return strings.EqualFold(a, v) })
+		at := slices.IndexFunc(allowed, func(a T) bool { return strings.EqualFold(string(a), v) })
 		if at < 0 {
-			return fmt.Errorf("%q is none of %s", v, strings.Join(allowed, ", "))
+			return fmt.Errorf("%q is none of %s", v, strings.ReplaceAll(strings.Trim(fmt.Sprint(allowed), "[]"), " ", ", "))
 		}
 		*field(s) = allowed[at]
 		return nil

@@ -24,6 +24,7 @@ func TestParse(t *testing.T) {
 		"name=p,upgrade-policy=rolling":           with(func(s *Spec) { s.UpgradePolicy = "Rolling" }),
 		"ephemeral,name=p,windows=true,aks=false": with(func(s *Spec) { s.Ephemeral, s.Windows = true, true }),
 		"name=p,profile=bootstrap,token-ttl=24h":  with(func(s *Spec) { s.Profile, s.TokenTTL = "bootstrap", 24*time.Hour }),
+		"name=p,kind=clusterclass":                with(func(s *Spec) { s.Kind = ClusterClass }),
 		"name=p,nodes=5000,light":                 with(func(s *Spec) { s.Nodes, s.Light = 5000, true }),
 	} {
 		got, err := Parse(text)
@@ -47,6 +48,7 @@ func TestParseRefuses(t *testing.T) {
 		"name=p,nodes=1001":        "add light",
 		"name=p,max=-2":            "0 or more",
 		"name=p,generation=V3":     "none of V1, V2",
+		"name=p,kind=MachineSet":   "none of MachineDeployment, ClusterClass, MachinePool",
 		"name=p,ephemeral=perhaps": "true or false",
 		"name=p,profile=bootstrap,token-ttl=soon":     "say how long",
 		"name=p,nodes=1,nodes=2":                      "given twice",
@@ -114,6 +116,7 @@ func TestOn(t *testing.T) {
 		"name=p,security=TrustedLaunch":   {AWS, "", "security is for Azure alone"},
 		"name=p,aks":                      {AWS, "", "aks is for Azure alone"},
 		"name=p,light":                    {AWS, "", "light is for Azure alone"},
+		"name=p,kind=machinepool":         {AWS, "", "kind=MachinePool is for Azure alone"},
 	} {
 		spec, err := Parse(text)
 		if err != nil {

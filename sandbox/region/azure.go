@@ -302,6 +302,11 @@ func (a *Azure) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
 
 // MembersOf a scale set, as the SDK tells of them.
 func (a *Azure) MembersOf(ctx context.Context, set string) ([]*armcompute.VirtualMachineScaleSetVM, error) {
+	return a.members(ctx, set, nil)
+}
+
+// members is the same with what is asked for besides.
+func (a *Azure) members(ctx context.Context, set string, with *armcompute.VirtualMachineScaleSetVMsClientListOptions) ([]*armcompute.VirtualMachineScaleSetVM, error) {
 	who, err := a.principal()
 	if err != nil {
 		return nil, err
@@ -311,7 +316,7 @@ func (a *Azure) MembersOf(ctx context.Context, set string) ([]*armcompute.Virtua
 		return nil, err
 	}
 	var all []*armcompute.VirtualMachineScaleSetVM
-	for pager := client.NewListPager(a.config.Facts.ResourceGroup, set, nil); pager.More(); {
+	for pager := client.NewListPager(a.config.Facts.ResourceGroup, set, with); pager.More(); {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
 			return nil, brief(err)

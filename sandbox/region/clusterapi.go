@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// ClusterAPI is a simulated cloud whose pools are MachineDeployments of one Cluster, at whose orders its instances are run.
+// ClusterAPI is a simulated cloud whose pools are MachineDeployments, or MachinePools, of one Cluster, at whose orders its instances are run.
 type ClusterAPI struct {
 	underlay
 	objects client.Client
@@ -45,6 +45,8 @@ type underlay interface {
 	capiImage(spec map[string]any) string
 	capiInstance(providerID string) string
 	capiMaker(cluster string) capi.Maker
+	// capiVariable is where a ClusterClass's variable with the image goes, the variable's schema, and the generic image as its value.
+	capiVariable() (path, schema string, generic any)
 }
 
 // NewClusterAPI lays it over a cloud. The objects are read and written by the client. Version is that of Kubernetes, which the images have.
@@ -59,61 +61,36 @@ func NewClusterAPI(over Region, objects client.Client, cluster types.NamespacedN
 // Under is the cloud below it.
 func (c *ClusterAPI) Under() Region { return c.underlay }
 
-// Infrastructure is the object of the Cluster's infrastructure, without its endpoint.
-func (c *ClusterAPI) Infrastructure() *unstructured.Unstructured {
-	o := c.object(c.capiGroup(), c.capiKind()+"Cluster", c.cluster.Name)
-	o.Object["spec"] = c.capiCluster()
-	return o
-}
-
 // Makers run the machines that the infrastructure provider is asked for, by the kinds of their objects.
 func (c *ClusterAPI) Makers() map[string]capi.Maker {
 	return map[string]capi.Maker{c.capiKind() + "Machine": c.capiMaker(c.cluster.Name)}
 }
 
-// Groups of the objects of Cluster API's own.
-var (
-	core      = schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
-	bootstrap = schema.GroupVersion{Group: "bootstrap.cluster.x-k8s.io", Version: "v1beta2"}
-)
-
-func (c *ClusterAPI) object(gv schema.GroupVersion, kind, name string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(gv.WithKind(kind))
-	o.SetNamespace(c.cluster.Namespace)
-	o.SetName(name)
-	return o
+// ScaleSets are those that its provider for Azure makes machine pools of; nil on other clouds.
+func (c *ClusterAPI) ScaleSets() capi.ScaleSets {
+	if a, is := c.underlay.(*Azure); is {
+		return azureSets{a, c.cluster.Name}
+	}
+	return nil
 }
 
-// template of a pool's machines.
-func (c *ClusterAPI) template(name string) *unstructured.Unstructured {
-	return c.object(c.capiGroup(), c.capiKind()+"MachineTemplate", name)
-}
-
-// MakePool implements Region: a MachineDeployment, and the templates of its machines. The user data are Cluster API's own.
+// MakePool implements Region. The user data are Cluster API's own.
 func (c *ClusterAPI) MakePool(ctx context.Context, spec pool.Spec, _ string) error {
-	ref := func(gv schema.GroupVersion, kind string) map[string]any {
-		return map[string]any{"apiGroup": gv.Group, "kind": kind, "name": spec.Name}
+	o, _, err := c.sized(ctx, spec)
+	if err != nil {
+		return err
 	}
-	join := map[string]any{"nodeRegistration": map[string]any{"name": "{{ ds.meta_data.local_hostname }}"}}
-	infra, boot, md := c.template(spec.Name), c.object(bootstrap, "KubeadmConfigTemplate", spec.Name), c.object(core, "MachineDeployment", spec.Name)
-	infra.Object["spec"] = map[string]any{"template": map[string]any{"spec": c.capiMachine()}}
-	boot.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"joinConfiguration": join}}}
-	md.Object["spec"] = map[string]any{
-		"clusterName": c.cluster.Name, "replicas": int64(spec.Nodes), "rollout": map[string]any{"strategy": map[string]any{"type": "OnDelete"}},
-		"template": map[string]any{"spec": map[string]any{
-			"clusterName": c.cluster.Name, "version": c.version, "bootstrap": map[string]any{"configRef": ref(bootstrap, "KubeadmConfigTemplate")},
-			"infrastructureRef": ref(c.capiGroup(), infra.GetKind()),
-		}},
-	}
-	if spec.Max > 0 {
-		md.SetAnnotations(map[string]string{"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "1",
-			"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": fmt.Sprint(max(spec.Max, spec.Nodes))})
-	}
-	for _, o := range []*unstructured.Unstructured{infra, boot, md} {
-		o.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": c.cluster.Name})
-		if err := c.objects.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil {
-			return fmt.Errorf("make %s %s: %w", o.GetKind(), o.GetName(), err)
+	if o == nil {
+		made := c.makeDeployment
+		switch spec.Kind {
+		case pool.ClusterClass:
+			made = c.makeOfTopology
+		case pool.MachinePool:
+			made = c.makeMachinePool
+		case pool.MachineDeployment:
+		}
+		if err := made(ctx, spec); err != nil {
+			return err
 		}
 	}
 	return await(ctx, func() (bool, error) {
@@ -123,39 +100,32 @@ func (c *ClusterAPI) MakePool(ctx context.Context, spec pool.Spec, _ string) err
 	})
 }
 
-// deployment of a pool; nil if there is none.
-func (c *ClusterAPI) deployment(ctx context.Context, spec pool.Spec) (*unstructured.Unstructured, error) {
-	md := c.object(core, "MachineDeployment", spec.Name)
-	err := c.objects.Get(ctx, client.ObjectKeyFromObject(md), md)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return md, err
-}
-
 // Pool implements Region.
 func (c *ClusterAPI) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, error) {
-	md, err := c.deployment(ctx, spec)
-	if err != nil || md == nil {
+	o, f, err := c.sized(ctx, spec)
+	if err != nil || o == nil {
 		return control.Pool{}, false, err
 	}
-	p := control.Pool{Spec: spec, Group: spec.Name, ID: "cluster.x-k8s.io/" + c.cluster.Namespace + "/machinedeployments/" + spec.Name, Extensions: []string{}}
-	p.Capacity, _, _ = unstructured.NestedInt64(md.Object, "spec", "replicas")
-	name, _, _ := unstructured.NestedString(md.Object, "spec", "template", "spec", "infrastructureRef", "name")
-	template := c.template(name)
-	if err := c.objects.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
+	p := control.Pool{Spec: spec, Group: spec.Name, ID: "cluster.x-k8s.io/" + c.cluster.Namespace + "/" + f.resource + "/" + spec.Name, Extensions: []string{}}
+	p.Capacity, _, _ = unstructured.NestedInt64(o.Object, "spec", "replicas")
+	by, err := c.named(ctx, o)
+	if err != nil {
 		return p, true, err
 	}
-	machine, _, _ := unstructured.NestedMap(template.Object, "spec", "template", "spec")
+	machine, _, _ := unstructured.NestedMap(by.Object, f.machine...)
 	p.Image = c.capiImage(machine)
 	return p, true, nil
 }
 
 // machines of a pool.
 func (c *ClusterAPI) machines(ctx context.Context, spec pool.Spec) ([]unstructured.Unstructured, error) {
+	o, f, err := c.sized(ctx, spec)
+	if err != nil || o == nil {
+		return nil, err
+	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(core.WithKind("MachineList"))
-	err := c.objects.List(ctx, list, client.InNamespace(c.cluster.Namespace), client.MatchingLabels{"cluster.x-k8s.io/deployment-name": spec.Name})
+	err = c.objects.List(ctx, list, client.InNamespace(c.cluster.Namespace), client.MatchingLabels{f.label: spec.Name})
 	return list.Items, err
 }
 
@@ -197,19 +167,16 @@ func (c *ClusterAPI) Owns(spec pool.Spec) func(*corev1.Node) bool { return c.own
 
 // Resize implements Region, as an autoscaler of Cluster API's does it.
 func (c *ClusterAPI) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
-	md, err := c.deployment(ctx, spec)
-	if err == nil && md == nil {
-		err = fmt.Errorf("there is no MachineDeployment %s", spec.Name)
-	}
+	o, err := c.there(ctx, spec)
 	if err != nil {
 		return 0, nil, err
 	}
-	was, _, _ := unstructured.NestedInt64(md.Object, "spec", "replicas")
-	return was, nil, c.replicas(ctx, md, nodes)
+	was, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	return was, nil, c.replicas(ctx, o, nodes)
 }
 
-func (c *ClusterAPI) replicas(ctx context.Context, md *unstructured.Unstructured, nodes int64) error {
-	return c.objects.Patch(ctx, md, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, nodes)))
+func (c *ClusterAPI) replicas(ctx context.Context, sized *unstructured.Unstructured, nodes int64) error {
+	return c.objects.Patch(ctx, sized, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, nodes)))
 }
 
 // Remove implements Region: the Machine is marked, and the pool told to have one fewer.
@@ -230,12 +197,12 @@ func (c *ClusterAPI) Remove(ctx context.Context, m machine.Status) error {
 	if err := c.objects.Patch(ctx, &all[at], mark); err != nil {
 		return err
 	}
-	md, err := c.deployment(ctx, spec)
-	if err != nil || md == nil {
-		return errors.Join(err, fmt.Errorf("there is no MachineDeployment %s", spec.Name))
+	o, err := c.there(ctx, spec)
+	if err != nil {
+		return err
 	}
-	size, _, _ := unstructured.NestedInt64(md.Object, "spec", "replicas")
-	if err := c.replicas(ctx, md, size-1); err != nil {
+	size, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	if err := c.replicas(ctx, o, size-1); err != nil {
 		return err
 	}
 	return await(ctx, func() (bool, error) {
@@ -246,5 +213,9 @@ func (c *ClusterAPI) Remove(ctx context.Context, m machine.Status) error {
 
 // Versions implements Region. A line is called after Cluster and pool.
 func (c *ClusterAPI) Versions(ctx context.Context, spec pool.Spec) ([]Version, error) {
-	return c.versions(ctx, c.cluster.Name+"."+spec.Name)
+	_, f, err := c.sized(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return c.versions(ctx, c.cluster.Name+"."+spec.Name+f.suffix)
 }

@@ -37,6 +37,10 @@ func (a *AWS) capiImage(spec map[string]any) string {
 	return id
 }
 
+func (a *AWS) capiVariable() (path, schema string, generic any) {
+	return "/spec/template/spec/ami/id", "{type: string}", ubuntu
+}
+
 func (a *AWS) capiInstance(providerID string) string { return path.Base(providerID) }
 
 func (a *AWS) capiMaker(cluster string) capi.Maker { return maker{a, cluster} }

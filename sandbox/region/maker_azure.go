@@ -65,6 +65,10 @@ func imageReference(spec map[string]any) *armcompute.ImageReference {
 	}
 }
 
+func (a *Azure) capiVariable() (path, schema string, generic any) {
+	return "/spec/template/spec/image", "{type: object, x-kubernetes-preserve-unknown-fields: true}", map[string]any{"marketplace": jammy}
+}
+
 func (a *Azure) capiInstance(providerID string) string {
 	return strings.TrimPrefix(providerID, "azure://")
 }

@@ -6,20 +6,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/sandbox/capi"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
-	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
 // How nodes come in where Cluster API builds them: its controllers run against the sandbox's API server, which is management and
@@ -28,7 +28,7 @@ import (
 // capiCluster is the Cluster that the sandbox's nodes are of.
 var capiCluster = types.NamespacedName{Namespace: "clusters", Name: clusterName}
 
-// startClusterAPI starts the controllers on a Cluster whose control plane is the sandbox's, and has pools be MachineDeployments.
+// startClusterAPI starts the controllers on a Cluster whose control plane is the sandbox's, and has pools be its.
 func (w *World) startClusterAPI(ctx context.Context) error {
 	if !w.site.ClusterAPI {
 		return nil
@@ -58,65 +58,52 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := makeCluster(ctx, objects, over.Infrastructure(), clusterFacts{port: w.plane.Port(), keyFile: w.site.Path("pki", "ca.key"), servers: w.servers}); err != nil {
+	if err := makeCluster(ctx, w, objects, over); err != nil {
 		return fmt.Errorf("cluster %s of Cluster API's: %w", capiCluster, err)
 	}
 	w.cloud = over
 	w.serve("the infrastructure provider of Cluster API", func() error {
 		return capi.RunInfrastructure(w.ctx, config, over.Makers(), logr.Discard())
 	})
+	if sets := over.ScaleSets(); sets != nil {
+		if err := capi.KeepGate(ctx, objects); err != nil {
+			return fmt.Errorf("the infrastructure provider's feature gates: %w", err)
+		}
+		w.serve("the machine pools of the infrastructure provider of Cluster API", func() error {
+			return capi.RunMachinePools(w.ctx, config, sets, logr.Discard())
+		})
+	}
 	w.say("Cluster API: its core and kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
 	return nil
 }
 
-// clusterFacts are what the objects of a cluster say of the sandbox's control plane.
-type clusterFacts struct {
-	port int
-	// keyFile has the key of its authority.
-	keyFile string
-	servers site.Servers
-}
-
-// makeCluster makes the objects that a cluster is by, unless they are there. What a control plane's provider would say of the sandbox's
-// own is said here.
-func makeCluster(ctx context.Context, c client.Client, infrastructure *unstructured.Unstructured, of clusterFacts) error {
+// makeCluster makes the objects that a Cluster is by, unless it is there. What a control plane's provider would say of the sandbox's own is
+// said here.
+func makeCluster(ctx context.Context, w *World, c client.Client, over *region.ClusterAPI) error {
 	labels := map[string]string{"cluster.x-k8s.io/cluster-name": capiCluster.Name}
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: capiCluster.Namespace, Name: name, Labels: labels}
 	}
-	endpoint := map[string]any{"host": "127.0.0.1", "port": int64(of.port)}
-	plane, cluster := &unstructured.Unstructured{}, &unstructured.Unstructured{}
-	plane.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta2")
-	plane.SetKind("ExternalControlPlane")
-	if err := unstructured.SetNestedMap(infrastructure.Object, endpoint, "spec", "controlPlaneEndpoint"); err != nil {
-		return err
-	}
-	cluster.SetAPIVersion("cluster.x-k8s.io/v1beta2")
-	cluster.SetKind("Cluster")
-	cluster.Object["spec"] = map[string]any{
-		"controlPlaneEndpoint": endpoint,
-		"infrastructureRef":    map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": infrastructure.GetKind(), "name": capiCluster.Name},
-		"controlPlaneRef":      map[string]any{"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "ExternalControlPlane", "name": capiCluster.Name},
-	}
 	// The kubeadm provider wants the key beside the certificate, as where Cluster API has made the authority; it only looks at the latter.
-	key, err := os.ReadFile(of.keyFile)
+	key, err := os.ReadFile(w.site.Path("pki", "ca.key"))
 	if err != nil {
 		return err
 	}
 	const secret = "cluster.x-k8s.io/secret"
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: capiCluster.Namespace}},
-		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-kubeconfig"), Data: map[string][]byte{"value": of.servers.Kubeconfig}},
-		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-ca"), Data: map[string][]byte{"tls.crt": of.servers.CA, "tls.key": key}},
-		infrastructure, plane, cluster,
+		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-kubeconfig"), Data: map[string][]byte{"value": w.servers.Kubeconfig}},
+		&corev1.Secret{Type: secret, ObjectMeta: meta(capiCluster.Name + "-ca"), Data: map[string][]byte{"tls.crt": w.servers.CA, "tls.key": key}},
 	} {
-		if u, is := o.(*unstructured.Unstructured); is {
-			u.SetNamespace(capiCluster.Namespace)
-			u.SetName(capiCluster.Name)
-		}
 		if err := c.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil {
 			return err
 		}
 	}
-	return c.Status().Patch(ctx, plane, client.RawPatch(types.MergePatchType, []byte(`{"status":{"externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`)))
+	classy := w.options.ClusterClass || slices.ContainsFunc(w.pools(), func(p pool.Spec) bool { return p.Kind == pool.ClusterClass })
+	plane, err := over.MakeCluster(ctx, w.plane.Port(), classy)
+	if err != nil {
+		return err
+	}
+	said := fmt.Appendf(nil, `{"status":{"version":%q,"externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`, disk.DefaultKubelet)
+	return c.Status().Patch(ctx, plane, client.RawPatch(types.MergePatchType, said))
 }

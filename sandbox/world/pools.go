@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
 // pools that the sandbox has.
@@ -28,7 +30,10 @@ func (w *World) makePools(ctx context.Context) error {
 		}
 		called := spec.In(w.site.Cloud)
 		if w.site.ClusterAPI {
-			called = "MachineDeployment " + spec.Name
+			called = string(cmp.Or(spec.Kind, pool.MachineDeployment)) + " " + spec.Name
+			if spec.Kind == pool.ClusterClass {
+				called = "MachineDeployment " + spec.Name + " of a ClusterClass"
+			}
 		}
 		w.say("pool %s: %s, %d nodes to begin with, %s profile", spec.Name, called, spec.Nodes, spec.Profile)
 	}
@@ -50,7 +55,7 @@ func (w *World) makePool(ctx context.Context, spec pool.Spec) error {
 // AddPool makes one more pool in a running sandbox and returns when its nodes are Ready. It outlives a
 // restart like the others.
 func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
-	spec, err := spec.Complete().On(w.site.Cloud)
+	spec, err := here(w.site, spec.Complete())
 	if err == nil {
 		err = spec.Check()
 	}
@@ -71,6 +76,14 @@ func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 		return err
 	}
 	return w.awaitNodesOf(ctx, spec.Name, spec.Nodes)
+}
+
+// here is a pool as a sandbox has it. One that it cannot have is refused.
+func here(s *site.Site, spec pool.Spec) (pool.Spec, error) {
+	if spec.Kind != "" && !s.ClusterAPI {
+		return spec, fmt.Errorf("pool %s: kind=%s is for nodes that Cluster API builds: leave it out, or use --capi", spec.Name, spec.Kind)
+	}
+	return spec.On(s.Cloud)
 }
 
 // poolNamed finds a pool by its own name or its scale set's.

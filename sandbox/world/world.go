@@ -41,6 +41,8 @@ type Options struct {
 	// ClusterAPI is the directory of Cluster API's binaries, which `make clusterapi` makes, where that builds the nodes; empty
 	// where the cloud's own pools do.
 	ClusterAPI string
+	// ClusterClass has a new sandbox's Cluster be made from one, as pools of that kind do.
+	ClusterClass bool
 	// TimeScale is how many simulated seconds pass in a real one; 0 means DefaultTimeScale.
 	TimeScale float64
 	// Calendar tells the simulated time; nil is the wall's. It must not be put back by a restart of the sandbox.
@@ -253,7 +255,7 @@ func (w *World) adoptPools() error {
 	}
 	for _, spec := range wanted {
 		if !slices.ContainsFunc(w.site.Pools, func(p pool.Spec) bool { return p.Is(spec.Name) }) {
-			spec, err := spec.On(w.site.Cloud)
+			spec, err := here(w.site, spec)
 			if err != nil {
 				return err
 			}

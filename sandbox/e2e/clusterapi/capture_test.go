@@ -86,7 +86,7 @@ func TestCapture(t *testing.T) {
 		t.Errorf("after the way back, node %s was built from %s", back.Node, back.Image)
 	}
 	g.runs(0, nil, "restore", g.pool, "--yes", "--version", version, "--namespace", g.own)
-	if template := text(*g.deployment(), "spec", "template", "spec", "infrastructureRef", "name"); template != g.pool {
+	if template := text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name"); template != g.pool {
 		t.Errorf("the pool names template %s, and not its own", template)
 	}
 	if generic := g.grows(); g.builtFrom(generic) != "" || generic.Image != donor.Image {

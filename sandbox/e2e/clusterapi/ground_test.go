@@ -48,22 +48,31 @@ func TestMain(m *testing.M) {
 	}
 	// Tests wait far more than they work. What is said on the command line wins.
 	_ = flag.Set("test.parallel", "6")
-	// The cloud's own Node lifecycle controller does not run: Cluster API removes the Nodes of Machines.
-	os.Exit(sandboxtest.EachCloud(m, world.Options{ClusterAPI: binaries, TimeScale: 200, KeepNodes: true}, &sandbox))
+	// The cloud's own Node lifecycle controller does not run: Cluster API removes the Nodes of Machines. On one cloud the Cluster is made from
+	// a ClusterClass, of which some of its pools are; on the other it is not.
+	os.Exit(sandboxtest.EachCloud(m, world.Options{ClusterAPI: binaries, ClusterClass: sandboxtest.Told() == pool.AWS, TimeScale: 200, KeepNodes: true}, &sandbox))
 }
 
 // namespace of the Cluster.
 const namespace = "clusters"
 
-// ground is a MachineDeployment of two machines, and a namespace with what Kamino needs.
+// Kinds of pools, as their descriptions have them.
+const (
+	kindClassy      = "kind=" + string(pool.ClusterClass)
+	kindMachinePool = "kind=" + string(pool.MachinePool)
+)
+
+// ground is a pool of two machines, and a namespace with what Kamino needs.
 type ground struct {
 	*testing.T
 	objects dynamic.Interface
-	pool    string
-	own     string
-	nodes   []machine.Status
-	before  control.Pool
-	env     []string
+	// resource of the object that has the pool's size, and the label by which the pool's Machines name it.
+	resource, label string
+	pool            string
+	own             string
+	nodes           []machine.Status
+	before          control.Pool
+	env             []string
 }
 
 func newGround(t *testing.T, name string, more ...string) *ground {
@@ -94,7 +103,10 @@ func ownGround(t *testing.T, name string, more ...string) *ground {
 		t.Skip("KAMINO_CLUSTERAPI_BIN is not set: `make test-clusterapi` sets it")
 	}
 	sandbox.Install(t)
-	g := &ground{T: t, pool: name, own: "kamino-" + name}
+	g := &ground{T: t, pool: name, own: "kamino-" + name, resource: "machinedeployments", label: "cluster.x-k8s.io/deployment-name"}
+	if slices.Contains(more, kindMachinePool) {
+		g.resource, g.label = "machinepools", "cluster.x-k8s.io/pool-name"
+	}
 	sandbox.Namespace(t, g.own)
 	var err error
 	g.objects, err = dynamic.NewForConfig(sandbox.Config())
@@ -116,7 +128,7 @@ func ownGround(t *testing.T, name string, more ...string) *ground {
 	g.before = g.look()
 	t.Cleanup(func() {
 		if t.Failed() {
-			out := sandbox.Run(t, nil, "kubectl", "get", "machinedeployments,machinesets,machines", "-n", namespace, "-o",
+			out := sandbox.Run(t, nil, "kubectl", "get", "machinedeployments,machinepools,machinesets,machines", "-n", namespace, "-o",
 				`jsonpath={range .items[*]}{.kind} {.metadata.name} of {.spec.replicas} {.status.phase} {.status.nodeRef.name} {.metadata.deletionTimestamp} {.metadata.annotations}{"\n"}{end}`)
 			t.Logf("%+v\n%s%s", g.prototype(), out.Stdout, out.Stderr)
 		}
@@ -149,31 +161,34 @@ func text(o unstructured.Unstructured, path ...string) string {
 // of is the objects of a kind in the Cluster's namespace.
 func (g *ground) of(plural string) dynamic.ResourceInterface {
 	gv := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
-	if strings.HasPrefix(plural, "aws") { // of the tests that are on AWS alone
+	switch {
+	case strings.HasPrefix(plural, "aws"): // of the tests that are on AWS alone
 		gv.Group = "infrastructure.cluster.x-k8s.io"
+	case strings.HasPrefix(plural, "azure"):
+		gv = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 	}
 	return g.objects.Resource(gv.WithResource(plural)).Namespace(namespace)
 }
 
-// deployment is the pool's.
-func (g *ground) deployment() *unstructured.Unstructured {
+// sized is the object that has the pool's size.
+func (g *ground) sized() *unstructured.Unstructured {
 	g.Helper()
-	o, err := g.of("machinedeployments").Get(g.Context(), g.pool, metav1.GetOptions{})
+	o, err := g.of(g.resource).Get(g.Context(), g.pool, metav1.GetOptions{})
 	g.must(err)
 	return o
 }
 
-// merge changes the pool's MachineDeployment.
+// merge changes the object that has the pool's size.
 func (g *ground) merge(change string) {
 	g.Helper()
-	_, err := g.of("machinedeployments").Patch(g.Context(), g.pool, types.MergePatchType, []byte(change), metav1.PatchOptions{})
+	_, err := g.of(g.resource).Patch(g.Context(), g.pool, types.MergePatchType, []byte(change), metav1.PatchOptions{})
 	g.must(err)
 }
 
 // machines of the pool.
 func (g *ground) machines() []unstructured.Unstructured {
 	g.Helper()
-	list, err := g.of("machines").List(g.Context(), metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/deployment-name=" + g.pool})
+	list, err := g.of("machines").List(g.Context(), metav1.ListOptions{LabelSelector: g.label + "=" + g.pool})
 	g.must(err)
 	return list.Items
 }
@@ -228,6 +243,20 @@ func (g *ground) runs(code int, says []string, args ...string) {
 	}
 }
 
+// known demands that the pool, one of whose two nodes is patched, is told of by all that looks at pools, and what its doctor says besides.
+// What the doctor says of others is theirs.
+func (g *ground) known(besides string) {
+	g.Helper()
+	g.runs(0, []string{g.pool, "2/2", g.before.Image[strings.LastIndex(g.before.Image, ":")+1:]}, "status")
+	g.runs(0, []string{"refused are NotPatched 1, ReadyTooShort 1", g.nodes[1].Node}, "plan", g.pool)
+	doctor := sandbox.Run(g.T, g.env, "kamino", "doctor", g.pool)
+	for _, says := range []string{"node " + g.nodes[0].Node + " could be captured now, and its version would be tried on a node beside the pool", "joined with Cluster API", besides} {
+		if !strings.Contains(doctor.Stdout, says) {
+			g.Errorf("the doctor does not say %q:\n%s%s", says, doctor.Stdout, doctor.Stderr)
+		}
+	}
+}
+
 // prototype of the pool; nil if there is none.
 func (g *ground) prototype() *v1alpha1.Prototype {
 	g.Helper()
@@ -267,7 +296,7 @@ func (g *ground) whole(nodes int) {
 			g.Errorf("node %s does not serve: %+v, %v", node.Name, node.Spec, node.Annotations)
 		}
 	}
-	if paused := g.deployment(); paused.GetAnnotations()["cluster.x-k8s.io/paused"] != "" {
+	if paused := g.sized(); paused.GetAnnotations()["cluster.x-k8s.io/paused"] != "" {
 		g.Errorf("the pool is still paused: %v", paused.GetAnnotations())
 	}
 	if machines := sandbox.MachinesOf(g.T, g.pool); len(machines) != nodes {

@@ -64,5 +64,5 @@ func TestQuickstart(t *testing.T) {
 // templateNow is the infrastructure template that the pool names.
 func (g *ground) templateNow() string {
 	g.Helper()
-	return text(*g.deployment(), "spec", "template", "spec", "infrastructureRef", "name")
+	return text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name")
 }

@@ -19,14 +19,13 @@ import (
 // TestRefused: what Cluster API would undo, roll out or not carry out is refused before anything is done, and says what to do.
 func TestRefused(t *testing.T) {
 	g := newGround(t, "refused", "max=3")
-	version := text(*g.deployment(), "spec", "template", "spec", "version")
+	version := text(*g.sized(), "spec", "template", "spec", "version")
 	for _, c := range []struct {
 		set, back string
 		says      []string
 	}{
 		{`{"spec":{"rollout":{"strategy":{"type":"RollingUpdate"}}}}`, `{"spec":{"rollout":{"strategy":{"type":"OnDelete","rollingUpdate":null}}}}`, []string{"RollingUpdate", "OnDelete"}},
 		{`{"metadata":{"annotations":{"cluster.x-k8s.io/paused":""}}}`, `{"metadata":{"annotations":{"cluster.x-k8s.io/paused":null}}}`, []string{"ClusterAPIPaused", "take the pause away"}},
-		{`{"metadata":{"labels":{"topology.cluster.x-k8s.io/owned":""}}}`, `{"metadata":{"labels":{"topology.cluster.x-k8s.io/owned":null}}}`, []string{"TopologyOwned"}},
 		{`{"metadata":{"annotations":{"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size":"2"}}}`, `{"metadata":{"annotations":{"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size":"3"}}}`, []string{"PoolAtMaximum"}},
 	} {
 		g.merge(c.set)
@@ -36,7 +35,7 @@ func TestRefused(t *testing.T) {
 	if p := g.prototype(); p != nil {
 		t.Errorf("there is a Prototype: %+v", p.Status)
 	}
-	if now := text(*g.deployment(), "spec", "template", "spec", "version"); now != version {
+	if now := text(*g.sized(), "spec", "template", "spec", "version"); now != version {
 		t.Errorf("the pool asks for %s", now)
 	}
 	g.whole(2)

@@ -1,0 +1,118 @@
+package clusterapi
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/capi"
+	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+)
+
+// factory is the AzureMachinePool.
+func (g *ground) factory() *unstructured.Unstructured {
+	g.Helper()
+	o, err := g.of("azuremachinepools").Get(g.Context(), g.pool, metav1.GetOptions{})
+	g.must(err)
+	return o
+}
+
+// image that the AzureMachinePool names, as it is written there.
+func (g *ground) image() any {
+	g.Helper()
+	image, _, err := unstructured.NestedFieldCopy(g.factory().Object, "spec", "template", "image")
+	g.must(err)
+	return image
+}
+
+// surge has the AzureMachinePool's provider add instances of each new model.
+func (g *ground) surge(n int) {
+	g.Helper()
+	_, err := g.of("azuremachinepools").Patch(g.Context(), g.pool, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"strategy":{"rollingUpdate":{"maxSurge":%d}}}}`, n), metav1.PatchOptions{})
+	g.must(err)
+}
+
+// gate starts the provider with the feature gate by which it leaves instances of earlier models alone, or without, as its Deployment says.
+func (g *ground) gate(on bool) {
+	g.Helper()
+	of := sandbox.Kube().AppsV1().Deployments(capi.GateDeployment.Namespace)
+	change := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/template/spec/containers/0/args","value":["--feature-gates=MachinePool=true,SkipMachinePoolModelReconciliation=%t"]}]`, on)
+	d, err := of.Patch(g.Context(), capi.GateDeployment.Name, types.JSONPatchType, change, metav1.PatchOptions{})
+	g.must(err)
+	g.waits("the provider is started anew", func() bool {
+		now, err := of.Get(g.Context(), d.Name, metav1.GetOptions{})
+		g.must(err)
+		return now.Status.ObservedGeneration >= d.Generation && now.Status.Replicas == 1 && now.Status.UpdatedReplicas == 1
+	})
+}
+
+// TestMachinePool is a whole capture of a pool that is a MachinePool: a scale set, whose provider rolls nothing out. A donor that joins by
+// kubeadm does not return; its instance goes with its Machine, and the MachinePool has a place fewer.
+func TestMachinePool(t *testing.T) {
+	if sandboxtest.Told() != pool.Azure {
+		t.Skip("it is run on Azure")
+	}
+	g := eachGround(t, "pooled", kindMachinePool)
+	donor, was := g.nodes[0], g.image()
+	node, err := sandbox.Kube().CoreV1().Nodes().Get(t.Context(), donor.Node, metav1.GetOptions{})
+	g.must(err)
+	if set := "/virtualMachineScaleSets/" + g.pool + "/virtualMachines/"; node.Spec.ProviderID != "azure://"+donor.ID || !strings.Contains(donor.ID, set) {
+		t.Fatalf("node %s is %s, and no instance of a scale set %s", node.Name, node.Spec.ProviderID, g.pool)
+	}
+	g.must(sandbox.Patch(t.Context(), donor.Node, control.Patch{Reboot: true}, func(control.Event) {}))
+	g.known("")
+
+	g.surge(1)
+	g.capture(exitRefused, []string{"MachinePoolRolls", "has a maxSurge of 1"})
+	g.surge(0)
+	g.gate(false)
+	g.capture(exitRefused, []string{"MachinePoolRolls", "for its feature gate SkipMachinePoolModelReconciliation is off"})
+	g.gate(true)
+	if p := g.prototype(); p != nil {
+		t.Fatalf("there is a Prototype: %+v", p.Status)
+	}
+
+	order := []string{"capture", donor.Node, "--max-concurrent", "100", "--namespace", g.own, "--trial", string(v1alpha1.TrialApart), "--soak", "1s"}
+	recipe := []string{"PATCH /apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/clusters/azuremachinepools/" + g.pool + " ", "computeGallery"}
+	g.dies(death{texts: []string{"PATCH ", "/machinepools/" + g.pool, "kamino.dev/place-of"}, after: true}, order...)
+	g.dies(death{texts: recipe}, order...)
+	if diff := cmp.Diff(was, g.image()); diff != "" {
+		t.Errorf("the pool is built from another image already:\n%s", diff)
+	}
+	g.dies(death{texts: recipe, after: true}, order...)
+	g.runs(0, []string{"builds its next nodes from version "}, order...)
+	g.whole(2)
+	g.donorGone()
+	g.neighbourStays()
+	version := g.prototype().Spec.Version
+	clone := g.grows()
+	if g.builtFrom(clone) != version {
+		t.Errorf("node %s was built from %s", clone.Node, clone.Image)
+	}
+	g.whole(3)
+	g.nodes[0] = clone
+	g.capture(0, []string{"builds its next nodes from version "}, "--version", version+"02")
+	g.whole(3)
+	g.donorGone()
+	g.neighbourStays()
+	g.runs(0, []string{version + "02", version}, "rollback", g.pool, "--reason", "for the test", "--namespace", g.own)
+	if back := g.grows(); g.builtFrom(back) != version {
+		t.Errorf("after the way back, node %s was built from %s", back.Node, back.Image)
+	}
+	g.runs(0, nil, "restore", g.pool, "--yes", "--version", version, "--namespace", g.own)
+	if diff := cmp.Diff(was, g.image()); diff != "" {
+		t.Errorf("given back, the AzureMachinePool names its image otherwise (-before +after):\n%s", diff)
+	}
+	if generic := g.grows(); g.builtFrom(generic) != "" || generic.Image != donor.Image {
+		t.Errorf("after the recipe was restored, node %s was built from %s", generic.Node, generic.Image)
+	}
+	g.whole(5)
+}

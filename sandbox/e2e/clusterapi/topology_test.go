@@ -1,0 +1,127 @@
+package clusterapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/control"
+)
+
+// entry is the pool's in the Cluster's topology.
+func (g *ground) entry() (at int, entry map[string]any) {
+	g.Helper()
+	cluster, err := g.of("clusters").Get(g.Context(), "sandbox", metav1.GetOptions{})
+	g.must(err)
+	all, _, _ := unstructured.NestedSlice(cluster.Object, "spec", "topology", "workers", "machineDeployments")
+	at = slices.IndexFunc(all, func(e any) bool { return e.(map[string]any)["name"] == g.pool })
+	if at < 0 {
+		g.Fatalf("the topology has no %s: %v", g.pool, all)
+	}
+	return at, all[at].(map[string]any)
+}
+
+// ask changes a field of the pool's entry; nil takes it away.
+func (g *ground) ask(field string, value any) {
+	g.Helper()
+	at, _ := g.entry()
+	change := map[string]any{"op": "add", "path": fmt.Sprintf("/spec/topology/workers/machineDeployments/%d/%s", at, field), "value": value}
+	if value == nil {
+		change["op"] = "remove"
+	}
+	raw, err := json.Marshal([]any{change})
+	g.must(err)
+	_, err = g.of("clusters").Patch(g.Context(), "sandbox", types.JSONPatchType, raw, metav1.PatchOptions{})
+	g.must(err)
+}
+
+// strategy is what the entry says of roll-outs.
+func strategy(kind string) map[string]any {
+	return map[string]any{"strategy": map[string]any{"type": kind}}
+}
+
+// overrides of the pool's entry, by the names of the variables.
+func (g *ground) overrides() map[string]any {
+	g.Helper()
+	_, entry := g.entry()
+	all, _, _ := unstructured.NestedSlice(entry, "variables", "overrides")
+	by := map[string]any{}
+	for _, o := range all {
+		by[o.(map[string]any)["name"].(string)] = o.(map[string]any)["value"]
+	}
+	return by
+}
+
+// TestClusterClass is a whole capture of a pool that the topology controller makes from a ClusterClass: its image is an override in the
+// Cluster, written by whoever comes after one that was killed, and it is given back.
+func TestClusterClass(t *testing.T) {
+	g := newGround(t, "classy", kindClassy, "max=0")
+	donor := g.nodes[0]
+	_, was := g.entry()
+	g.must(sandbox.Patch(t.Context(), donor.Node, control.Patch{Reboot: true}, func(control.Event) {}))
+	g.known("MachineDeployment clusters/classy")
+	class := func(patch string) {
+		_, err := g.of("clusterclasses").Patch(t.Context(), "sandbox", types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+		g.must(err)
+	}
+
+	order := []string{"capture", donor.Node, "--max-concurrent", "100", "--namespace", g.own, "--trial", string(v1alpha1.TrialApart), "--soak", "1s"}
+	g.ask("rollout", strategy("RollingUpdate"))
+	g.runs(exitRefused, []string{"RollingUpdate: the topology of MachineDeployment clusters/classy asks for the strategy RollingUpdate"}, order...)
+	g.ask("rollout", strategy("OnDelete"))
+	g.waits("the pool is OnDelete", func() bool { return text(*g.sized(), "spec", "rollout", "strategy", "type") == "OnDelete" })
+	g.ask("replicas", 2)
+	g.capture(exitRefused, []string{"TopologyReplicas"})
+	g.ask("replicas", nil)
+	class(`[{"op":"add","path":"/spec/patches/0/enabledIf","value":"true"}]`)
+	g.capture(exitRefused, []string{"TopologyOwned"})
+	class(`[{"op":"remove","path":"/spec/patches/0/enabledIf"}]`)
+	if p := g.prototype(); p != nil {
+		t.Fatalf("there is a Prototype: %+v", p.Status)
+	}
+
+	recipe := []string{"PATCH /apis/cluster.x-k8s.io/v1beta2/namespaces/clusters/clusters/sandbox ", "overrides"}
+	g.dies(death{texts: []string{"PATCH ", "/machinesets/"}, after: true}, order...)
+	g.dies(death{texts: recipe}, order...)
+	if now := g.look(); now.Image != g.before.Image || len(g.overrides()) > 0 {
+		t.Errorf("the pool is built from %s already, and its entry has %v", now.Image, g.overrides())
+	}
+	g.dies(death{texts: recipe, after: true}, order...)
+	g.runs(0, []string{"builds its next nodes from version "}, order...)
+	g.whole(2)
+	g.donorGone()
+	g.neighbourStays()
+	version := g.prototype().Spec.Version
+	clone := g.grows()
+	if g.builtFrom(clone) != version {
+		t.Errorf("node %s was built from %s", clone.Node, clone.Image)
+	}
+	g.whole(3)
+	if diff := cmp.Diff(map[string]any{"image": g.look().Image}, g.overrides()); diff != "" {
+		t.Errorf("overrides of the entry:\n%s", diff)
+	}
+	g.nodes[0] = clone
+	g.capture(0, []string{"builds its next nodes from version "}, "--version", version+"02")
+	g.whole(3)
+	g.donorGone()
+	g.neighbourStays()
+	g.runs(0, []string{version + "02", version}, "rollback", g.pool, "--reason", "for the test", "--namespace", g.own)
+	if back := g.grows(); g.builtFrom(back) != version {
+		t.Errorf("after the way back, node %s was built from %s", back.Node, back.Image)
+	}
+	g.runs(0, nil, "restore", g.pool, "--yes", "--version", version, "--namespace", g.own)
+	if _, now := g.entry(); !cmp.Equal(was, now) {
+		t.Errorf("given back, the entry is another (-before +after):\n%s", cmp.Diff(was, now))
+	}
+	if generic := g.grows(); g.builtFrom(generic) != "" || generic.Image != donor.Image {
+		t.Errorf("after the recipe was restored, node %s was built from %s", generic.Node, generic.Image)
+	}
+	g.whole(5)
+}

@@ -1,0 +1,156 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/sandbox/pool"
+)
+
+// form is what a pool is to Cluster API, once it is made.
+type form struct {
+	// kind of the object that has its size, and its resource.
+	kind, resource string
+	// label by which its Machines name it, and what Kamino appends to the name of its images.
+	label, suffix string
+	// machine is where what the pool names has the spec of its machines.
+	machine []string
+}
+
+// forms that there are.
+var (
+	deployments  = form{kind: "MachineDeployment", resource: "machinedeployments", label: "cluster.x-k8s.io/deployment-name", machine: []string{"spec", "template", "spec"}}
+	machinePools = form{kind: "MachinePool", resource: "machinepools", label: "cluster.x-k8s.io/pool-name", suffix: ".mp", machine: []string{"spec", "template"}}
+)
+
+// sized is a pool's object that has its size; nil if there is none.
+func (c *ClusterAPI) sized(ctx context.Context, spec pool.Spec) (*unstructured.Unstructured, form, error) {
+	for _, f := range []form{deployments, machinePools} {
+		o := c.object(core, f.kind, spec.Name)
+		if err := c.objects.Get(ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+			return o, f, err
+		}
+	}
+	return nil, form{}, nil
+}
+
+// there is a pool's object that has its size; an error if there is none.
+func (c *ClusterAPI) there(ctx context.Context, spec pool.Spec) (*unstructured.Unstructured, error) {
+	o, _, err := c.sized(ctx, spec)
+	if err == nil && o == nil {
+		err = fmt.Errorf("there is no MachineDeployment and no MachinePool %s", spec.Name)
+	}
+	return o, err
+}
+
+// bounds are the annotations by which Cluster API's autoscaler knows how large a pool may be.
+func bounds(spec pool.Spec) map[string]any {
+	if spec.Max == 0 {
+		return nil
+	}
+	const prefix = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-"
+	return map[string]any{prefix + "min-size": "1", prefix + "max-size": fmt.Sprint(max(spec.Max, spec.Nodes))}
+}
+
+// joins is the bootstrap configuration of a pool's machines, or a template of it.
+func (c *ClusterAPI) joins(kind, name string) *unstructured.Unstructured {
+	o := c.object(bootstrap, kind, name)
+	spec := map[string]any{"joinConfiguration": map[string]any{"nodeRegistration": map[string]any{"name": "{{ ds.meta_data.local_hostname }}"}}}
+	if o.Object["spec"] = spec; kind == "KubeadmConfigTemplate" {
+		o.Object["spec"] = map[string]any{"template": map[string]any{"spec": spec}}
+	}
+	return o
+}
+
+// sizedPool is the object that has a pool's size, and names how its machines are made.
+func (c *ClusterAPI) sizedPool(f form, spec pool.Spec, boot, infra *unstructured.Unstructured) *unstructured.Unstructured {
+	ref := func(o *unstructured.Unstructured) map[string]any {
+		return map[string]any{"apiGroup": o.GroupVersionKind().Group, "kind": o.GetKind(), "name": o.GetName()}
+	}
+	o := c.object(core, f.kind, spec.Name)
+	o.Object["spec"] = map[string]any{"clusterName": c.cluster.Name, "replicas": int64(spec.Nodes), "template": map[string]any{"spec": map[string]any{
+		"clusterName": c.cluster.Name, "version": c.version, "bootstrap": map[string]any{"configRef": ref(boot)}, "infrastructureRef": ref(infra),
+	}}}
+	if said := bounds(spec); said != nil {
+		o.Object["metadata"].(map[string]any)["annotations"] = said
+	}
+	return o
+}
+
+// makeDeployment makes a MachineDeployment, and the templates of its machines.
+func (c *ClusterAPI) makeDeployment(ctx context.Context, spec pool.Spec) error {
+	infra, boot := c.template(spec.Name), c.joins("KubeadmConfigTemplate", spec.Name)
+	infra.Object["spec"] = map[string]any{"template": map[string]any{"spec": c.capiMachine()}}
+	md := c.sizedPool(deployments, spec, boot, infra)
+	md.Object["spec"].(map[string]any)["rollout"] = map[string]any{"strategy": map[string]any{"type": "OnDelete"}}
+	return c.make(ctx, infra, boot, md)
+}
+
+// makeMachinePool makes a MachinePool, whose provider adds no instances of its own accord.
+func (c *ClusterAPI) makeMachinePool(ctx context.Context, spec pool.Spec) error {
+	if c.ScaleSets() == nil {
+		return errors.New("on this cloud Cluster API has no machine pools here")
+	}
+	infra, boot := c.object(c.capiGroup(), c.capiKind()+"MachinePool", spec.Name), c.joins("KubeadmConfig", spec.Name)
+	infra.Object["spec"] = map[string]any{
+		"location": c.capiCluster()["location"], "template": c.capiMachine(),
+		"strategy": map[string]any{"rollingUpdate": map[string]any{"maxSurge": int64(0), "maxUnavailable": int64(1)}},
+	}
+	return c.make(ctx, infra, boot, c.sizedPool(machinePools, spec, boot, infra))
+}
+
+// makeOfTopology has the Cluster's topology have a MachineDeployment more, which the topology controller makes, and gives it its size.
+func (c *ClusterAPI) makeOfTopology(ctx context.Context, spec pool.Spec) error {
+	entry := map[string]any{"class": "worker", "name": spec.Name, "rollout": map[string]any{"strategy": map[string]any{"type": "OnDelete"}}}
+	if said := bounds(spec); said != nil {
+		entry["metadata"] = map[string]any{"annotations": said}
+	}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		cluster := c.object(core, "Cluster", c.cluster.Name)
+		if err := c.objects.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
+			return err
+		}
+		if _, found, _ := unstructured.NestedMap(cluster.Object, "spec", "topology"); !found {
+			return fmt.Errorf("cluster %s is made from no ClusterClass: that is decided when a sandbox is made, by its first pools", c.cluster)
+		}
+		path := []string{"spec", "topology", "workers", "machineDeployments"}
+		entries, _, _ := unstructured.NestedSlice(cluster.Object, path...)
+		if slices.ContainsFunc(entries, func(e any) bool { return e.(map[string]any)["name"] == spec.Name }) {
+			return nil
+		}
+		if err := unstructured.SetNestedSlice(cluster.Object, append(entries, entry), path...); err != nil {
+			return err
+		}
+		return c.objects.Update(ctx, cluster)
+	})
+	if err != nil {
+		return err
+	}
+	return await(ctx, func() (bool, error) {
+		md, _, err := c.sized(ctx, spec)
+		if err != nil || md == nil {
+			return false, err
+		}
+		return true, c.replicas(ctx, md, int64(spec.Nodes))
+	})
+}
+
+// template of a pool's machines.
+func (c *ClusterAPI) template(name string) *unstructured.Unstructured {
+	return c.object(c.capiGroup(), c.capiKind()+"MachineTemplate", name)
+}
+
+// named is what a pool names to make its machines by.
+func (c *ClusterAPI) named(ctx context.Context, sized *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	ref, _, _ := unstructured.NestedStringMap(sized.Object, "spec", "template", "spec", "infrastructureRef")
+	o := c.object(schema.GroupVersion{Group: ref["apiGroup"], Version: c.capiGroup().Version}, ref["kind"], ref["name"])
+	return o, c.objects.Get(ctx, client.ObjectKeyFromObject(o), o)
+}

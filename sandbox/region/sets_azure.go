@@ -1,0 +1,123 @@
+package region
+
+import (
+	"context"
+	"encoding/base64"
+	"reflect"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kamino-dev/kamino/sandbox/capi"
+)
+
+// azureSets are the scale sets that Cluster API's provider for Azure makes machine pools of, each called as its AzureMachinePool.
+type azureSets struct {
+	*Azure
+	cluster string
+}
+
+var _ capi.ScaleSets = azureSets{}
+
+// Look implements capi.ScaleSets.
+func (s azureSets) Look(ctx context.Context, pool capi.Machine) (capi.ScaleSet, error) {
+	client, err := s.scaleSets()
+	if err != nil {
+		return capi.ScaleSet{}, err
+	}
+	got, err := client.Get(ctx, s.config.Facts.ResourceGroup, pool.Name, nil)
+	if err != nil {
+		return capi.ScaleSet{}, ignoreMissing(err)
+	}
+	all, err := s.members(ctx, pool.Name, &armcompute.VirtualMachineScaleSetVMsClientListOptions{Expand: to.Ptr(string(armcompute.InstanceViewTypesInstanceView))})
+	if err != nil {
+		return capi.ScaleSet{}, err
+	}
+	template, _, _ := unstructured.NestedMap(pool.Spec, "template")
+	set := capi.ScaleSet{There: true, Capacity: *got.SKU.Capacity, Image: imageAs(template, got.Properties.VirtualMachineProfile.StorageProfile.ImageReference)}
+	for _, vm := range all {
+		set.Instances = append(set.Instances, capi.ScaleSetInstance{
+			ProviderID: "azure://" + *vm.ID, Number: *vm.InstanceID, Image: imageAs(template, vm.Properties.StorageProfile.ImageReference), Runs: hasPower(vm.Properties.InstanceView),
+		})
+	}
+	return set, nil
+}
+
+func hasPower(view *armcompute.VirtualMachineScaleSetVMInstanceView) bool {
+	if view == nil {
+		return false
+	}
+	for _, status := range view.Statuses {
+		if status.Code != nil && *status.Code == "PowerState/running" {
+			return true
+		}
+	}
+	return false
+}
+
+// imageAs is an image as a pool's template writes its own, where it is that, and as Azure does, where it is another.
+func imageAs(template map[string]any, ref *armcompute.ImageReference) any {
+	bare := func(ref *armcompute.ImageReference) []string {
+		var parts []string
+		for _, part := range []*string{ref.ID, ref.Publisher, ref.Offer, ref.SKU, ref.Version} {
+			if part != nil {
+				parts = append(parts, strings.ToLower(*part))
+			}
+		}
+		return parts
+	}
+	if reflect.DeepEqual(bare(ref), bare(imageReference(template))) {
+		return template["image"]
+	}
+	return strings.Join(bare(ref), ":")
+}
+
+// Apply implements capi.ScaleSets.
+func (s azureSets) Apply(ctx context.Context, pool capi.Machine, capacity int64) error {
+	client, err := s.scaleSets()
+	if err != nil {
+		return err
+	}
+	template, _, _ := unstructured.NestedMap(pool.Spec, "template")
+	size, _, _ := unstructured.NestedString(template, "vmSize")
+	_, err = client.BeginCreateOrUpdate(ctx, s.config.Facts.ResourceGroup, pool.Name, armcompute.VirtualMachineScaleSet{
+		Location: to.Ptr(s.config.Facts.Location), SKU: &armcompute.SKU{Name: to.Ptr(size), Tier: to.Ptr("Standard"), Capacity: to.Ptr(capacity)},
+		Tags: map[string]*string{
+			"sigs.k8s.io_cluster-api-provider-azure_role": to.Ptr("node"), "sigs.k8s.io_cluster-api-provider-azure_cluster_" + s.cluster: to.Ptr("owned"),
+		},
+		Properties: &armcompute.VirtualMachineScaleSetProperties{
+			OrchestrationMode: to.Ptr(armcompute.OrchestrationModeUniform), Overprovision: to.Ptr(false), SinglePlacementGroup: to.Ptr(false),
+			UpgradePolicy: &armcompute.UpgradePolicy{Mode: to.Ptr(armcompute.UpgradeModeManual)},
+			VirtualMachineProfile: &armcompute.VirtualMachineScaleSetVMProfile{
+				OSProfile: &armcompute.VirtualMachineScaleSetOSProfile{
+					ComputerNamePrefix: to.Ptr(pool.Name), AdminUsername: to.Ptr("capi"), CustomData: to.Ptr(base64.StdEncoding.EncodeToString(pool.Data)),
+				},
+				StorageProfile: &armcompute.VirtualMachineScaleSetStorageProfile{
+					ImageReference: imageReference(template),
+					OSDisk: &armcompute.VirtualMachineScaleSetOSDisk{OSType: to.Ptr(armcompute.OperatingSystemTypesLinux), CreateOption: to.Ptr(armcompute.DiskCreateOptionTypesFromImage), DiskSizeGB: to.Ptr[int32](30),
+						ManagedDisk: &armcompute.VirtualMachineScaleSetManagedDiskParameters{StorageAccountType: to.Ptr(armcompute.StorageAccountTypesPremiumLRS)}},
+				},
+			},
+		},
+	}, nil)
+	return brief(err)
+}
+
+// Drop implements capi.ScaleSets.
+func (s azureSets) Drop(ctx context.Context, pool capi.Machine, number string) (bool, error) {
+	who, err := s.principal()
+	if err != nil {
+		return false, err
+	}
+	client, err := armcompute.NewVirtualMachineScaleSetVMsClient(s.config.Facts.SubscriptionID, who.credential, who.options)
+	if err != nil {
+		return false, err
+	}
+	if _, err := client.Get(ctx, s.config.Facts.ResourceGroup, pool.Name, number, nil); err != nil {
+		return missing(err), ignoreMissing(err)
+	}
+	_, err = client.BeginDelete(ctx, s.config.Facts.ResourceGroup, pool.Name, number, nil)
+	return false, ignoreMissing(err)
+}
