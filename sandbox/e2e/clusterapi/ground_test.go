@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -53,17 +52,16 @@ func TestMain(m *testing.M) {
 }
 
 // namespace of the Cluster.
-const namespace = "clusters"
+const namespace = sandboxtest.ClusterNamespace
 
 // ground is a MachineDeployment of two machines, and a namespace with what Kamino needs.
 type ground struct {
 	*testing.T
-	objects dynamic.Interface
-	pool    string
-	own     string
-	nodes   []machine.Status
-	before  control.Pool
-	env     []string
+	pool   string
+	own    string
+	nodes  []machine.Status
+	before control.Pool
+	env    []string
 }
 
 func newGround(t *testing.T, name string, more ...string) *ground {
@@ -96,22 +94,18 @@ func ownGround(t *testing.T, name string, more ...string) *ground {
 	sandbox.Install(t)
 	g := &ground{T: t, pool: name, own: "kamino-" + name}
 	sandbox.Namespace(t, g.own)
-	var err error
-	g.objects, err = dynamic.NewForConfig(sandbox.Config())
-	g.must(err)
 	if !slices.ContainsFunc(more, func(option string) bool { return strings.HasPrefix(option, "nodes=") }) {
 		more = append(more, "nodes=2")
 	}
 	g.nodes = sandbox.Pool(t, strings.Join(append([]string{"name=" + name}, more...), ","))
 	g.waits("Cluster API knows the pool's nodes", func() bool {
-		return !slices.ContainsFunc(g.machines(), func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == "" })
+		return !slices.ContainsFunc(g.machines(), func(m unstructured.Unstructured) bool { return sandboxtest.NodeOf(m) == "" })
 	})
 	g.before = g.look()
 	t.Cleanup(func() {
 		if t.Failed() {
-			out := sandbox.Run(t, nil, "kubectl", "get", "machinedeployments,machinesets,machines", "-n", namespace, "-o",
-				`jsonpath={range .items[*]}{.kind} {.metadata.name} of {.spec.replicas} {.status.phase} {.status.nodeRef.name} {.metadata.deletionTimestamp} {.metadata.annotations}{"\n"}{end}`)
-			t.Logf("%+v\n%s%s", g.prototype(), out.Stdout, out.Stderr)
+			t.Logf("%+v", g.prototype())
+			sandbox.Show(t)
 		}
 	})
 	return g
@@ -134,18 +128,9 @@ func (g *ground) waits(what string, is func() bool) {
 	}
 }
 
-func text(o unstructured.Unstructured, path ...string) string {
-	s, _, _ := unstructured.NestedString(o.Object, path...)
-	return s
-}
-
 // of is the objects of a kind in the Cluster's namespace.
 func (g *ground) of(plural string) dynamic.ResourceInterface {
-	gv := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
-	if strings.HasPrefix(plural, "aws") { // of the tests that are on AWS alone
-		gv.Group = "infrastructure.cluster.x-k8s.io"
-	}
-	return g.objects.Resource(gv.WithResource(plural)).Namespace(namespace)
+	return sandbox.Objects(plural)
 }
 
 // deployment is the pool's.
@@ -166,9 +151,15 @@ func (g *ground) merge(change string) {
 // machines of the pool.
 func (g *ground) machines() []unstructured.Unstructured {
 	g.Helper()
-	list, err := g.of("machines").List(g.Context(), metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/deployment-name=" + g.pool})
+	return g.ofPool("machines")
+}
+
+// ofPool is the objects of a kind that are the pool's.
+func (g *ground) ofPool(plural string) []unstructured.Unstructured {
+	g.Helper()
+	all, err := sandbox.ObjectsOf(g.Context(), g.pool, plural)
 	g.must(err)
-	return list.Items
+	return all
 }
 
 // look is what there is of the pool.
@@ -243,25 +234,23 @@ func (g *ground) whole(nodes int) {
 	g.Helper()
 	g.waits(fmt.Sprintf("pool %s has %d machines with nodes, and no other", g.pool, nodes), func() bool {
 		of := g.machines()
-		return len(of) == nodes && !slices.ContainsFunc(of, func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == "" })
+		return len(of) == nodes && !slices.ContainsFunc(of, func(m unstructured.Unstructured) bool { return sandboxtest.NodeOf(m) == "" })
 	})
 	if now := g.look(); now.Capacity != int64(nodes) {
 		g.Errorf("the pool is meant to have %d nodes, want %d", now.Capacity, nodes)
 	}
 	for _, m := range g.machines() {
-		for key := range m.GetAnnotations() {
-			if strings.HasSuffix(key, "/kamino") || strings.HasPrefix(key, "kamino.dev/") || key == "cluster.x-k8s.io/skip-remediation" {
-				g.Errorf("machine %s is still held: %s", m.GetName(), key)
-			}
+		if marks := sandboxtest.Marks(m); len(marks) > 0 {
+			g.Errorf("machine %s is still held: %v", m.GetName(), marks)
 		}
-		node, err := sandbox.Kube().CoreV1().Nodes().Get(g.Context(), text(m, "status", "nodeRef", "name"), metav1.GetOptions{})
+		node, err := sandbox.Kube().CoreV1().Nodes().Get(g.Context(), sandboxtest.NodeOf(m), metav1.GetOptions{})
 		g.must(err)
 		if !nodestate.Ready(node) || node.Spec.Unschedulable || node.Annotations[v1alpha1.ReservationAnnotation] != "" {
 			g.Errorf("node %s does not serve: %+v, %v", node.Name, node.Spec, node.Annotations)
 		}
 	}
-	if paused := g.deployment(); paused.GetAnnotations()["cluster.x-k8s.io/paused"] != "" {
-		g.Errorf("the pool is still paused: %v", paused.GetAnnotations())
+	if marks := sandboxtest.Marks(*g.deployment()); len(marks) > 0 {
+		g.Errorf("the pool is still paused, or loses a place: %v", marks)
 	}
 	if machines := sandbox.MachinesOf(g.T, g.pool); len(machines) != nodes {
 		g.Errorf("the cloud has %d instances of the pool, want %d", len(machines), nodes)
