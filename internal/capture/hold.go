@@ -125,6 +125,23 @@ func (h hold) lookHold(ctx context.Context, w *world) error {
 	return nil
 }
 
+// lookKept looks whether the pool keeps anything of an instance that is gone while it is held.
+func (h hold) lookKept(ctx context.Context, w *world) error {
+	if !w.held() {
+		return nil
+	}
+	hold, err := h.Cloud.HoldOf(ctx, w.id)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return nil
+	case err != nil || !hold.Lasts:
+		return err
+	}
+	w.hold, w.facts.Kept = hold, true
+	w.facts.ProtectionRestored = w.reservation == nil || hold.Token == tokenOf(w.reservation)
+	return nil
+}
+
 // tokenOf is the token that the instance is given back by, also from a version that kept none.
 func tokenOf(r *v1alpha1.Reservation) string {
 	if r.Hold == "" { // without either, nothing is known to have held it: a hold that nobody lifts would hold the node for good

@@ -237,7 +237,9 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 	}
 	instance, err := e.Cloud.Instance(ctx, w.id)
 	switch {
-	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported) && !w.held(): // the preflight says which
+	case cloud.Is(err, cloud.NotFound):
+		err = holdOf(e).lookKept(ctx, w)
+	case cloud.Is(err, cloud.Unsupported) && !w.held(): // the preflight says which
 		return nil
 	case err == nil:
 		w.instance = instance

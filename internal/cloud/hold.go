@@ -7,6 +7,9 @@ type Hold struct {
 	// Token is how the instance stands, in the provider's own words and at most MaxToken bytes: what Unhold brings back.
 	// Unheld where nothing holds it. Empty where the pool does nothing by itself that could be held off.
 	Token string
+	// Lasts: what is held is not the instance, but what the pool keeps for it, such as an object of its own. That may be there when the
+	// instance is gone: then it is given back, or removed, as ever.
+	Lasts bool
 }
 
 // MaxToken is how long a token may be, in bytes: it is kept on the Node.

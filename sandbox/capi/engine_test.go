@@ -240,6 +240,18 @@ func (s *stage) untouched(m unstructured.Unstructured) {
 	}
 }
 
+// unmarked holds that no capture's mark is left on the pool or a Machine.
+func (s *stage) unmarked() {
+	s.t.Helper()
+	for _, o := range append(s.list("Machine"), *s.get("MachineDeployment", s.pool.name)) {
+		for key, value := range o.GetAnnotations() {
+			if strings.HasSuffix(key, "/kamino") || strings.HasPrefix(key, "kamino.dev/") || key == "cluster.x-k8s.io/paused" || key == "cluster.x-k8s.io/skip-remediation" && value == "" {
+				s.t.Errorf("%s %s still has %s", o.GetKind(), o.GetName(), key)
+			}
+		}
+	}
+}
+
 // left holds that the pool has so many nodes, made by so many boots of machines, that it builds from the version, and that nothing of
 // the capture is left but one version.
 func (s *stage) left(size int64, boots int) {
@@ -249,13 +261,7 @@ func (s *stage) left(size int64, boots int) {
 	if replicas(*above) != size || len(machines) != int(size) || len(w.Instances) != int(size) || len(s.list("AWSMachine")) != int(size) || len(s.all()) != int(size) {
 		s.t.Errorf("the pool is meant to have %d nodes, and has %d machines, %d instances and %d Nodes, want %d", replicas(*above), len(machines), len(w.Instances), len(s.all()), size)
 	}
-	for _, o := range append(machines, *above) {
-		for key, value := range o.GetAnnotations() {
-			if strings.HasSuffix(key, "/kamino") || strings.HasPrefix(key, "kamino.dev/") || key == "cluster.x-k8s.io/paused" || key == "cluster.x-k8s.io/skip-remediation" && value == "" {
-				s.t.Errorf("%s %s still has %s", o.GetKind(), o.GetName(), key)
-			}
-		}
-	}
+	s.unmarked()
 	for _, n := range s.all() {
 		if n.Spec.Unschedulable || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 			s.t.Errorf("node %s is left cordoned (%t) or reserved", n.Name, n.Spec.Unschedulable)

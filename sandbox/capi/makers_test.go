@@ -50,6 +50,14 @@ func (m *makers) Remove(ctx context.Context, of sandbox.Machine) (bool, error) {
 type disks struct {
 	*memory.Cloud
 	nodes client.Client
+	// lost are the Nodes of machines that the cloud has taken away. No provider makes the machine of an object twice.
+	lost sync.Map
+}
+
+// lose takes the machine of a Node away behind its object's back.
+func (d *disks) lose(node string) {
+	d.lost.Store(node, true)
+	d.Disks().Discard(idOf(node))
 }
 
 // nodeOf is the name of a machine's Node: those of all namespaces are in one cluster.
@@ -57,6 +65,9 @@ func nodeOf(m sandbox.Machine) string { return m.Namespace + "-" + m.Name }
 
 // Ensure implements sandbox.Maker.
 func (d *disks) Ensure(ctx context.Context, m sandbox.Machine) (string, bool, error) {
+	if _, lost := d.lost.Load(nodeOf(m)); lost {
+		return string(idOf(nodeOf(m))), false, nil
+	}
 	image, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 	id := string(d.Disks().Build(nodeOf(m), image))
 	err := d.nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}, Spec: corev1.NodeSpec{ProviderID: id}})

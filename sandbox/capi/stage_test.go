@@ -39,6 +39,9 @@ type stage struct {
 	lose, cut func(n int, what string) memory.Outcome
 	calls     []string
 	writes    []request
+	// made are the machines, and hears is told of each call to them, or to the recipes, and of each write for one of these.
+	made  *disks
+	hears func(what string)
 	// stirred tells that Cluster API may have something to do.
 	stirred bool
 }
@@ -63,7 +66,8 @@ func newStage(t testing.TB, machines int) *stage {
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second, Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
 	s := &stage{t: t, pool: newHome(t, objects), workload: newWorkload(t, clock, made)}
-	s.makers.set(s.namespace, &disks{made, s.client})
+	s.made, s.hears = &disks{Cloud: made, nodes: s.client}, func(string) {}
+	s.makers.set(s.namespace, s.made)
 	s.create(strings.Replace(deployment, "replicas: 3", fmt.Sprintf("replicas: %d", machines), 1))
 	s.stirred = true
 	s.rests()
@@ -105,9 +109,11 @@ func (s *stage) restart() {
 	recipes := s.watched(s.cloud.Disks(), func(what string) memory.Outcome {
 		n := len(s.writes)
 		s.writes, s.stirred = append(s.writes, request{what, len(s.calls) - 1}), true
+		s.hears(s.calls[len(s.calls)-1] + ": " + what)
 		return lost(s.cut, n, what)
 	})
 	provider := memory.NewFaulty(cloud.Join(s.cloud.Disks(), recipes), func(c memory.Call) memory.Outcome {
+		s.hears(c.Op)
 		if slices.Contains(ofDisks, c.Op) {
 			return memory.Pass()
 		}

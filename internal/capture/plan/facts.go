@@ -82,6 +82,8 @@ type Facts struct {
 	Successor Successor
 	// Removing: the cloud is removing the instance.
 	Removing bool
+	// Kept: the instance is gone, and the pool keeps what it has of it: its place, and its hold.
+	Kept bool
 
 	// Tries: the version is tried before the pool uses it.
 	Tries bool

@@ -37,8 +37,8 @@ func depart(f Facts) Decision {
 		return do(Note) // who knows of the Node alone must not give back what goes
 	case f.Power != InstanceGone && f.Removing:
 		return wait(ForRemoval)
-	case f.Power != InstanceGone:
-		return do(Remove)
+	case f.Power != InstanceGone, f.Kept:
+		return do(Remove) // also of one that went by itself: its place is left, which the pool would keep for nobody
 	case f.Successor == SuccessorWanted:
 		return do(Enlarge) // before the Node goes, which may be all that knows of the hold
 	case f.Node == NodeReady:

@@ -269,6 +269,7 @@ var leavingMutants = []mutant{
 		}
 		return Next(f)
 	}},
+	{"leaves the place of an instance that went by itself", with(func(f *Facts) { f.Kept = false })},
 	{"leaves the Node behind", instead(DeleteNode, Forget, always)},
 	{"removes what another holder has", with(func(f *Facts) {
 		if f.Leaves && f.Touched && f.Lock == Theirs {

@@ -87,7 +87,7 @@ func (w world) gaveBack() bool {
 		return false
 	}
 	node := f.Node == NodeGone || f.Cordoned == w.cordonedBefore
-	instance := f.Power == InstanceGone || f.Protected == w.protectedBefore
+	instance := f.Power == InstanceGone && !f.Kept || f.Protected == w.protectedBefore
 	return node && instance
 }
 
@@ -168,7 +168,9 @@ var properties = []property{
 	{"a donor is removed when its disk is not needed", "|Remove|", func(w world, _ Decision) bool {
 		return !needed(w.f) || w.f.Snapshot == Complete
 	}},
-	{"an instance is removed before its Node", "|DeleteNode|", func(w world, _ Decision) bool { return w.f.Power == InstanceGone && w.leaves() }},
+	{"an instance is removed before its Node", "|DeleteNode|", func(w world, _ Decision) bool {
+		return w.f.Power == InstanceGone && !w.f.Kept && w.leaves()
+	}},
 	{"only a Node that is down is deleted", "|DeleteNode|", func(w world, _ Decision) bool { return w.f.Node == NodeNotReady }},
 	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
 	{"a donor that leaves is taken behind its successor", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool {
@@ -180,6 +182,7 @@ var properties = []property{
 	{"a pool is never left smaller than it was", "|Succeed|Close|", func(w world, _ Decision) bool {
 		return !w.f.Leaves || w.size+w.shrunk >= 0
 	}},
+	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w world, _ Decision) bool { return !w.leaves() || !w.f.Kept }},
 	{"another holder's reservation stays", "|Release|Relock|Note|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
 	{"the Node knows of the order before the pod is made", "|Generalize|", func(w world, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
 	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w world, _ Decision) bool { return !w.f.Unrecorded || !w.f.begun() }},

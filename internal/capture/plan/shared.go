@@ -152,7 +152,7 @@ func giveBack(f Facts) Decision {
 		return do(DeleteOrder)
 	case f.Lock == Theirs:
 		return wait(ForHolder)
-	case f.Power != InstanceGone && !f.ProtectionRestored:
+	case !f.ProtectionRestored && (f.Power != InstanceGone || f.Kept):
 		return do(Unprotect)
 	case f.Lock == Ours, !f.Restored:
 		return do(Release)

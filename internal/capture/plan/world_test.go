@@ -118,6 +118,7 @@ func (w world) derived() world {
 	w.f.Serves = w.f.Node != NodeGone && w.f.Lock == Ours && w.f.Cordoned == w.cordonedBefore
 	w.f.Successor = w.successor()
 	w.f.Removing = w.f.Removing && w.f.Power != InstanceGone
+	w.f.Kept = w.f.Kept && w.f.Power == InstanceGone
 	w.f.Restored = w.f.Node == NodeGone || w.f.Lock == Unlocked && w.f.Cordoned == w.cordonedBefore
 	if w.f.Power != On || w.f.Node == NodeGone {
 		w.f.Drained = w.f.Drained || w.f.Node == NodeGone
@@ -128,7 +129,7 @@ func (w world) derived() world {
 // successor is who takes a leaving donor's place: wanted beforehand until the pool has one node more, or afterwards until
 // it has as many as before.
 func (w world) successor() Successor {
-	gone := w.f.Power == InstanceGone
+	gone := w.f.Power == InstanceGone && !w.f.Kept
 	switch {
 	case !w.f.Leaves, w.f.GrowFirst && gone, !w.f.GrowFirst && !gone:
 		return NoSuccessor
@@ -218,6 +219,9 @@ func (w world) effect(d Decision) world {
 		w.size++
 	case Remove:
 		f.Removing, w.removed = !w.locked, true
+		if f.Kept && !w.locked {
+			f.Kept, f.Protected, w.size = false, false, w.size-1
+		}
 	case DeleteNode:
 		f.Node, f.Lock, f.Cordoned = NodeGone, Unlocked, false
 	case Publish:
@@ -337,11 +341,15 @@ func (w world) adverse() []world {
 		if n.sole() && n.f.Leaves && !n.f.GrowFirst {
 			return // a place is owed, and nobody could know
 		}
-		if n.f.Power != InstanceGone {
+		if n.f.Power != InstanceGone || n.f.Kept {
 			n.size, n.shrunk = n.size-1, n.shrunk+1
 		}
 		n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
-		n.f.Power, n.f.Protected = InstanceGone, false
+		n.f.Power, n.f.Protected, n.f.Kept = InstanceGone, false, false
+	})
+	add(func(n *world) { // the cloud takes the instance, and the pool keeps its place for it
+		n.f.Kept = n.f.Kept || n.f.Power != InstanceGone
+		n.f.Power = InstanceGone
 	})
 	if w.f.Leaves {
 		add(func(n *world) { n.late = n.f.Successor == SuccessorAwaited })

@@ -29,9 +29,9 @@ func holdOf(m object) cloud.Hold {
 		}
 	}
 	if len(words) == 0 {
-		return cloud.Hold{Token: cloud.Unheld}
+		return cloud.Hold{Token: cloud.Unheld, Lasts: true}
 	}
-	return cloud.Hold{Held: len(words) == len(holds), Token: strings.Join(words, ",")}
+	return cloud.Hold{Held: len(words) == len(holds), Token: strings.Join(words, ","), Lasts: true}
 }
 
 // readToken reads a token: the annotations of a hold that it has.

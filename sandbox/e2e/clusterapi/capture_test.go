@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // own is what of a node's disk is one node's: identity and credential.
@@ -86,7 +87,7 @@ func TestCapture(t *testing.T) {
 		t.Errorf("after the way back, node %s was built from %s", back.Node, back.Image)
 	}
 	g.runs(0, nil, "restore", g.pool, "--yes", "--version", version, "--namespace", g.own)
-	if template := text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name"); template != g.pool {
+	if template := sandboxtest.Text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name"); template != g.pool {
 		t.Errorf("the pool names template %s, and not its own", template)
 	}
 	if generic := g.grows(); g.builtFrom(generic) != "" || generic.Image != donor.Image {

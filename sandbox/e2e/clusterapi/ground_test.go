@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -54,7 +53,7 @@ func TestMain(m *testing.M) {
 }
 
 // namespace of the Cluster.
-const namespace = "clusters"
+const namespace = sandboxtest.ClusterNamespace
 
 // Kinds of pools, as their descriptions have them.
 const (
@@ -65,7 +64,6 @@ const (
 // ground is a pool of two machines, and a namespace with what Kamino needs.
 type ground struct {
 	*testing.T
-	objects dynamic.Interface
 	// resource of the object that has the pool's size, and the label by which the pool's Machines name it.
 	resource, label string
 	pool            string
@@ -108,15 +106,12 @@ func ownGround(t *testing.T, name string, more ...string) *ground {
 		g.resource, g.label = "machinepools", "cluster.x-k8s.io/pool-name"
 	}
 	sandbox.Namespace(t, g.own)
-	var err error
-	g.objects, err = dynamic.NewForConfig(sandbox.Config())
-	g.must(err)
 	if !slices.ContainsFunc(more, func(option string) bool { return strings.HasPrefix(option, "nodes=") }) {
 		more = append(more, "nodes=2")
 	}
 	g.nodes = sandbox.Pool(t, strings.Join(append([]string{"name=" + name}, more...), ","))
 	g.waits("Cluster API knows the pool's nodes", func() bool {
-		return !slices.ContainsFunc(g.machines(), func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == "" })
+		return !slices.ContainsFunc(g.machines(), func(m unstructured.Unstructured) bool { return sandboxtest.NodeOf(m) == "" })
 	})
 	g.waits("and has written on each whose it is, which is another write", func() bool {
 		return !slices.ContainsFunc(g.nodes, func(of machine.Status) bool {
@@ -128,9 +123,8 @@ func ownGround(t *testing.T, name string, more ...string) *ground {
 	g.before = g.look()
 	t.Cleanup(func() {
 		if t.Failed() {
-			out := sandbox.Run(t, nil, "kubectl", "get", "machinedeployments,machinepools,machinesets,machines", "-n", namespace, "-o",
-				`jsonpath={range .items[*]}{.kind} {.metadata.name} of {.spec.replicas} {.status.phase} {.status.nodeRef.name} {.metadata.deletionTimestamp} {.metadata.annotations}{"\n"}{end}`)
-			t.Logf("%+v\n%s%s", g.prototype(), out.Stdout, out.Stderr)
+			t.Logf("%+v", g.prototype())
+			sandbox.Show(t)
 		}
 	})
 	return g
@@ -153,21 +147,9 @@ func (g *ground) waits(what string, is func() bool) {
 	}
 }
 
-func text(o unstructured.Unstructured, path ...string) string {
-	s, _, _ := unstructured.NestedString(o.Object, path...)
-	return s
-}
-
 // of is the objects of a kind in the Cluster's namespace.
 func (g *ground) of(plural string) dynamic.ResourceInterface {
-	gv := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
-	switch {
-	case strings.HasPrefix(plural, "aws"): // of the tests that are on AWS alone
-		gv.Group = "infrastructure.cluster.x-k8s.io"
-	case strings.HasPrefix(plural, "azure"):
-		gv = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
-	}
-	return g.objects.Resource(gv.WithResource(plural)).Namespace(namespace)
+	return sandbox.Objects(plural)
 }
 
 // sized is the object that has the pool's size.
@@ -188,7 +170,13 @@ func (g *ground) merge(change string) {
 // machines of the pool.
 func (g *ground) machines() []unstructured.Unstructured {
 	g.Helper()
-	list, err := g.of("machines").List(g.Context(), metav1.ListOptions{LabelSelector: g.label + "=" + g.pool})
+	return g.ofPool("machines")
+}
+
+// ofPool is the objects of a kind that are the pool's.
+func (g *ground) ofPool(plural string) []unstructured.Unstructured {
+	g.Helper()
+	list, err := g.of(plural).List(g.Context(), metav1.ListOptions{LabelSelector: g.label + "=" + g.pool})
 	g.must(err)
 	return list.Items
 }
@@ -279,25 +267,23 @@ func (g *ground) whole(nodes int) {
 	g.Helper()
 	g.waits(fmt.Sprintf("pool %s has %d machines with nodes, and no other", g.pool, nodes), func() bool {
 		of := g.machines()
-		return len(of) == nodes && !slices.ContainsFunc(of, func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == "" })
+		return len(of) == nodes && !slices.ContainsFunc(of, func(m unstructured.Unstructured) bool { return sandboxtest.NodeOf(m) == "" })
 	})
 	if now := g.look(); now.Capacity != int64(nodes) {
 		g.Errorf("the pool is meant to have %d nodes, want %d", now.Capacity, nodes)
 	}
 	for _, m := range g.machines() {
-		for key := range m.GetAnnotations() {
-			if strings.HasSuffix(key, "/kamino") || strings.HasPrefix(key, "kamino.dev/") || key == "cluster.x-k8s.io/skip-remediation" {
-				g.Errorf("machine %s is still held: %s", m.GetName(), key)
-			}
+		if marks := sandboxtest.Marks(m); len(marks) > 0 {
+			g.Errorf("machine %s is still held: %v", m.GetName(), marks)
 		}
-		node, err := sandbox.Kube().CoreV1().Nodes().Get(g.Context(), text(m, "status", "nodeRef", "name"), metav1.GetOptions{})
+		node, err := sandbox.Kube().CoreV1().Nodes().Get(g.Context(), sandboxtest.NodeOf(m), metav1.GetOptions{})
 		g.must(err)
 		if !nodestate.Ready(node) || node.Spec.Unschedulable || node.Annotations[v1alpha1.ReservationAnnotation] != "" {
 			g.Errorf("node %s does not serve: %+v, %v", node.Name, node.Spec, node.Annotations)
 		}
 	}
-	if paused := g.sized(); paused.GetAnnotations()["cluster.x-k8s.io/paused"] != "" {
-		g.Errorf("the pool is still paused: %v", paused.GetAnnotations())
+	if marks := sandboxtest.Marks(*g.sized()); len(marks) > 0 {
+		g.Errorf("the pool is still paused, or loses a place: %v", marks)
 	}
 	if machines := sandbox.MachinesOf(g.T, g.pool); len(machines) != nodes {
 		g.Errorf("the cloud has %d instances of the pool, want %d", len(machines), nodes)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // TestQuickstart runs docs/quickstart-cluster-api.md as it is written, from a pool that would roll to the first clone and back. What is
@@ -64,5 +66,5 @@ func TestQuickstart(t *testing.T) {
 // templateNow is the infrastructure template that the pool names.
 func (g *ground) templateNow() string {
 	g.Helper()
-	return text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name")
+	return sandboxtest.Text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name")
 }

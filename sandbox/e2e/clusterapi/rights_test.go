@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 var quoted = regexp.MustCompile("`([^`]+)`")
@@ -104,9 +105,9 @@ func TestRights(t *testing.T) {
 	_, err := sandbox.Kube().RbacV1().Roles(namespace).Update(t.Context(), role, metav1.UpdateOptions{})
 	g.must(err)
 	g.nodes = sandbox.MachinesOf(t, g.pool)
-	template := text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name")
+	template := sandboxtest.Text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name")
 	g.capture(exitDenied, []string{"PermissionMissing", "create awsmachinetemplates"}, "--version", g.prototype().Spec.Version+"02")
-	if now := text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name"); now != template {
+	if now := sandboxtest.Text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name"); now != template {
 		t.Errorf("the pool names template %s, and did %s", now, template)
 	}
 	doctor := sandbox.Run(t, g.env, "kamino", "doctor")

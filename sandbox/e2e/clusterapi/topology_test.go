@@ -13,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // entry is the pool's in the Cluster's topology.
@@ -76,7 +77,7 @@ func TestClusterClass(t *testing.T) {
 	g.ask("rollout", strategy("RollingUpdate"))
 	g.runs(exitRefused, []string{"RollingUpdate: the topology of MachineDeployment clusters/classy asks for the strategy RollingUpdate"}, order...)
 	g.ask("rollout", strategy("OnDelete"))
-	g.waits("the pool is OnDelete", func() bool { return text(*g.sized(), "spec", "rollout", "strategy", "type") == "OnDelete" })
+	g.waits("the pool is OnDelete", func() bool { return sandboxtest.Text(*g.sized(), "spec", "rollout", "strategy", "type") == "OnDelete" })
 	g.ask("replicas", 2)
 	g.capture(exitRefused, []string{"TopologyReplicas"})
 	g.ask("replicas", nil)

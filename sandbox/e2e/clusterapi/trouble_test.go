@@ -19,7 +19,7 @@ import (
 // TestRefused: what Cluster API would undo, roll out or not carry out is refused before anything is done, and says what to do.
 func TestRefused(t *testing.T) {
 	g := newGround(t, "refused", "max=3")
-	version := text(*g.sized(), "spec", "template", "spec", "version")
+	version := sandboxtest.Text(*g.sized(), "spec", "template", "spec", "version")
 	for _, c := range []struct {
 		set, back string
 		says      []string
@@ -35,7 +35,7 @@ func TestRefused(t *testing.T) {
 	if p := g.prototype(); p != nil {
 		t.Errorf("there is a Prototype: %+v", p.Status)
 	}
-	if now := text(*g.sized(), "spec", "template", "spec", "version"); now != version {
+	if now := sandboxtest.Text(*g.sized(), "spec", "template", "spec", "version"); now != version {
 		t.Errorf("the pool asks for %s", now)
 	}
 	g.whole(2)
@@ -56,7 +56,7 @@ func TestHealthCheckBeside(t *testing.T) {
 	g.must(err)
 	of := func(node string) (unstructured.Unstructured, bool) {
 		all := g.machines()
-		at := slices.IndexFunc(all, func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == node })
+		at := slices.IndexFunc(all, func(m unstructured.Unstructured) bool { return sandboxtest.NodeOf(m) == node })
 		if at < 0 {
 			return unstructured.Unstructured{}, false
 		}
@@ -116,7 +116,7 @@ func TestManagementAwayMeanwhile(t *testing.T) {
 // copied, and then it goes. The node that was added for it stays, for its place is filled again.
 func TestDonorIsDeletedMeanwhile(t *testing.T) {
 	g := newGround(t, "deleted")
-	at := slices.IndexFunc(g.machines(), func(m unstructured.Unstructured) bool { return text(m, "status", "nodeRef", "name") == g.nodes[0].Node })
+	at := slices.IndexFunc(g.machines(), func(m unstructured.Unstructured) bool { return sandboxtest.NodeOf(m) == g.nodes[0].Node })
 	donor := g.machines()[at].GetName()
 	g.when("CreateSnapshot", func() { g.must(g.of("machines").Delete(t.Context(), donor, metav1.DeleteOptions{})) })
 	g.capture(0, []string{"builds its next nodes from version "})
@@ -180,15 +180,14 @@ func TestRetired(t *testing.T) {
 		return ""
 	}
 	first := template()
-	sets, err := g.of("machinesets").List(t.Context(), metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/deployment-name=" + g.pool})
-	g.must(err)
-	of := slices.IndexFunc(sets.Items, func(set unstructured.Unstructured) bool {
-		return text(set, "spec", "template", "spec", "infrastructureRef", "name") == first
+	sets := g.ofPool("machinesets")
+	of := slices.IndexFunc(sets, func(set unstructured.Unstructured) bool {
+		return sandboxtest.Text(set, "spec", "template", "spec", "infrastructureRef", "name") == first
 	})
 	if first == "" || of < 0 {
 		t.Fatalf("template %q of version %s is there, and named by MachineSet %d", first, names[0], of)
 	}
-	set := sets.Items[of].GetName()
+	set := sets[of].GetName()
 	g.must(g.of("machinesets").Delete(t.Context(), set, metav1.DeleteOptions{})) // as Cluster API does with those that have no machines
 	g.waits("the MachineSet is gone", func() bool {
 		_, err := g.of("machinesets").Get(t.Context(), set, metav1.GetOptions{})

@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// gates stand between the children and the two servers. What the week's troubles order befalls the requests there, and the API
-// server shows its time stamps by the calendar.
+// gates stand between the children and the servers. What the week's troubles order befalls the requests there, and API servers show their
+// time stamps by the calendar.
 func (w *week) gates() {
 	w.Helper()
 	w.env = append(w.env, sandbox.Gates(w, w.pass)...)
@@ -33,7 +33,7 @@ func (w *week) pass(server sandboxtest.Server, r *http.Request) (p sandboxtest.P
 			}
 		}
 	}
-	if server == sandboxtest.APIServer {
+	if server != sandboxtest.Cloud {
 		p.Lost, p.Answer = calendarTimes{}.request(r) != nil, calendarTimes{}.response
 	}
 	return p

@@ -21,7 +21,7 @@ func (w *week) quiet() {
 	w.settled()
 	w.eventually("the newest nodes are labelled", func() (bool, string) {
 		for pool, name := range w.newest {
-			if got := w.node(name).Labels[v1alpha1.VersionLabel]; got != w.dayName(days) {
+			if got := w.node(name).Labels[v1alpha1.VersionLabel]; got != w.dayName(w.days) {
 				return false, "the newest node of " + pool + " says " + got
 			}
 		}
@@ -63,7 +63,7 @@ func (w *week) judge() {
 	}
 	w.judgeNodes()
 	recipes := w.recipes()
-	for _, pool := range pools {
+	for _, pool := range w.pools {
 		w.judgePool(pool, recipes[pool])
 	}
 	w.judgeTroubles()
@@ -91,8 +91,8 @@ func (w *week) judgeNodes() {
 // judgePool looks at a pool's instances, versions and history.
 func (w *week) judgePool(pool, recipe string) {
 	w.Helper()
-	if recipe != w.dayName(days) {
-		w.Errorf("the recipe of %s names %q, want %s", pool, recipe, w.dayName(days))
+	if recipe != w.dayName(w.days) {
+		w.Errorf("the recipe of %s names %q, want %s", pool, recipe, w.dayName(w.days))
 	}
 	instances, err := sandbox.Instances(w.Context(), pool)
 	w.must(err)
@@ -114,6 +114,7 @@ func (w *week) judgePool(pool, recipe string) {
 	versions, err := sandbox.Versions(w.Context(), pool)
 	w.must(err)
 	w.judgeHistory(pool, versions, running)
+	w.hands.judge(w, pool)
 }
 
 // judgeHistory demands the newest good versions, as many as the policy keeps, and no other that no node runs.
@@ -124,7 +125,7 @@ func (w *week) judgeHistory(pool string, versions []region.Version, running map[
 	for _, v := range versions {
 		name := v.Name
 		quarantined := v.Tags[cloud.TagQuarantined] != ""
-		if bad := name == w.dayName(badDay); bad != quarantined {
+		if bad := name == w.dayName(w.badDay); bad != quarantined {
 			w.Errorf("version %s of %s is quarantined: %t, want %t", name, pool, quarantined, bad)
 		}
 		if !quarantined {
@@ -155,10 +156,10 @@ func (w *week) judgeTroubles() {
 	}
 	w.Logf("%d captures succeeded, %d failed %v; %d kills, %d of them with a capture in flight; %d of %d requests lost; %d donors gone",
 		ends[v1alpha1.PhaseSucceeded], ends[v1alpha1.PhaseFailed], reasons, w.killed, w.killedInFlight, w.troubles.lost, w.troubles.asked, w.vanish.count)
-	if ends[v1alpha1.PhaseSucceeded] != days*len(pools) {
-		w.Errorf("%d captures succeeded, want one of each pool and day, %d", ends[v1alpha1.PhaseSucceeded], days*len(pools))
+	if ends[v1alpha1.PhaseSucceeded] != w.days*len(w.pools) {
+		w.Errorf("%d captures succeeded, want one of each pool and day, %d", ends[v1alpha1.PhaseSucceeded], w.days*len(w.pools))
 	}
-	if w.killedInFlight == 0 || w.troubles.lost == 0 || w.vanish.count != len(vanishings) {
+	if w.killedInFlight == 0 || w.troubles.lost == 0 || w.vanish.count != len(w.vanishings) {
 		w.Errorf("a week without troubles shows nothing")
 	}
 }

@@ -13,16 +13,14 @@ import (
 )
 
 const (
-	days   = 7
-	badDay = 4
 	// patched is the package that tells a disk's patch level.
 	patched    = "openssl"
 	inProgress = "weave.works/kured-reboot-in-progress"
 )
 
 // level is the version of the package that a day's patch brings.
-func level(day int) string {
-	if day == badDay {
+func (w *week) level(day int) string {
+	if day == w.badDay {
 		return fmt.Sprintf("3.0.2-0ubuntu1.%d+bad", day)
 	}
 	return fmt.Sprintf("3.0.2-0ubuntu1.%d", day)
@@ -31,26 +29,26 @@ func level(day int) string {
 // patch is a day's step 1. Every node installs the patch, and kured's daemons find soon after one another that a
 // reboot is needed, and annotate. One node of each pool is rebooted at once by somebody who does not wait for kured
 // and knows nothing of its annotation, which stays: it is Ready for longest, and no donor. Then the nodes get kured's
-// lock one by one: those that were built from the bad version, and of each pool two more, which alone are fit to be
+// lock one by one: those that were built from the bad version, and of each pool some more, which alone are fit to be
 // donors. The others still wait in the evening.
 func (w *week) patch(day int) {
 	w.Helper()
 	var all, byHand, bad []machine.Status
-	turns := make([][]machine.Status, 2)
-	for _, pool := range pools {
+	turns := make([][]machine.Status, w.turns)
+	for _, pool := range w.pools {
 		nodes := w.machines(pool)
 		all = append(all, nodes...)
 		for i := range nodes { // whose turn it is does not go by names
 			j := i + w.troubles.draw(len(nodes)-i)
 			nodes[i], nodes[j] = nodes[j], nodes[i]
 		}
-		good := slices.DeleteFunc(slices.Clone(nodes), func(m machine.Status) bool { return w.versionOf(pool, m.Image) == w.dayName(badDay) })
+		good := slices.DeleteFunc(slices.Clone(nodes), func(m machine.Status) bool { return w.versionOf(pool, m.Image) == w.dayName(w.badDay) })
 		for _, m := range nodes {
 			if !slices.ContainsFunc(good, func(g machine.Status) bool { return g.ID == m.ID }) {
 				bad = append(bad, m)
 			}
 		}
-		for i := range turns {
+		for i := range min(len(turns), len(good)) {
 			turns[i] = append(turns[i], good[i])
 		}
 		if len(good) > len(turns) {
@@ -64,7 +62,7 @@ func (w *week) patch(day int) {
 	half := len(all) / 2
 	for _, some := range [][]machine.Status{all[:half], all[half:]} {
 		each(w, some, func(ctx context.Context, m machine.Status) error {
-			return sandbox.Fleet().Patch(ctx, m.ID, machine.PatchOptions{Packages: map[string]string{patched: level(day)}, Kured: true, NoReboot: true})
+			return sandbox.Fleet().Patch(ctx, m.ID, machine.PatchOptions{Packages: map[string]string{patched: w.level(day)}, Kured: true, NoReboot: true})
 		})
 		w.skip(27 * time.Second)
 	}
@@ -72,7 +70,7 @@ func (w *week) patch(day int) {
 		return sandbox.Reboot(ctx, m.Node, func(control.Event) {})
 	})
 	w.skip(5 * time.Minute)
-	for _, some := range [][]machine.Status{bad, turns[0], turns[1]} {
+	for _, some := range append([][]machine.Status{bad}, turns...) {
 		each(w, some, w.kured)
 		w.skip(6 * time.Minute)
 	}
@@ -92,40 +90,25 @@ func (w *week) kured(ctx context.Context, m machine.Status) error {
 	})
 }
 
-// shrink removes nodes of the larger pools, whichever, as an autoscaler does in quiet hours.
-func (w *week) shrink() {
-	w.Helper()
-	var idle []string
-	for _, pool := range pools {
-		nodes := w.machines(pool)
-		for len(nodes) > size {
-			i := w.troubles.draw(len(nodes))
-			idle = append(idle, nodes[i].Node)
-			nodes = slices.Delete(nodes, i, i+1)
-		}
-	}
-	each(w, idle, sandbox.Remove)
-}
-
 // grow adds a node to each pool, and demands that it is built from its recipe's version and carries a day's patch.
 func (w *week) grow(recipes map[string]string, day int) {
 	w.Helper()
 	before := map[string]bool{}
-	for _, pool := range pools {
+	for _, pool := range w.pools {
 		for _, m := range w.machines(pool) {
 			before[m.ID] = true
 		}
 	}
-	each(w, pools, growByOne)
-	for _, pool := range pools {
+	each(w, w.pools, w.hands.grow)
+	for _, pool := range w.pools {
 		fresh := slices.DeleteFunc(w.machines(pool), func(m machine.Status) bool { return before[m.ID] })
 		if len(fresh) != 1 {
 			w.Fatalf("pool %s has %d new nodes, want 1", pool, len(fresh))
 		}
 		m := fresh[0]
-		if got := w.versionOf(pool, m.Image); got != recipes[pool] || m.Packages[patched] != level(day) {
+		if got := w.versionOf(pool, m.Image); got != recipes[pool] || m.Packages[patched] != w.level(day) {
 			w.Errorf("the newest node of %s, %s, is built from version %s and has %s %s, want version %s and %s", pool, m.Node, got,
-				patched, m.Packages[patched], recipes[pool], level(day))
+				patched, m.Packages[patched], recipes[pool], w.level(day))
 		}
 		w.newest[pool] = m.Node
 	}

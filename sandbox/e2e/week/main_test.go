@@ -8,6 +8,10 @@
 // this test binary once more, whose clock follows that calendar; it reaches the API server and Resource Manager
 // through gates, which show it the API server's time stamps by the same calendar, and are where requests get lost
 // and kills strike. internal/policy/week plays more weeks, on a virtual clock and in memory.
+//
+// Where KAMINO_CLUSTERAPI_BIN is set, the pools are MachineDeployments, and the management cluster is behind a gate as well. Cluster API's
+// own controllers take their own time, so that there are fewer days; and they know of no calendar: what they give out for minutes, such as
+// a machine's token, is good for minutes of the wall's.
 package week
 
 import (
@@ -36,10 +40,8 @@ var (
 	calendar = &clock.Calendar{}
 )
 
-// pools and how many nodes each has between two nights.
-var pools = []string{"amber", "birch", "cedar"}
-
-const size = 4
+// played is the ground of this process.
+var played ground
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(clockVariable); file != "" {
@@ -61,14 +63,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	for _, name := range pools {
-		spec := pool.Spec{Name: name, Nodes: size, Max: 10}
-		if sandboxtest.Told() == pool.AWS {
-			spec.Profile = "eks" // whose donors return, as they do on Azure
-		}
-		o.Pools = append(o.Pools, spec.Complete())
+	run := sandboxtest.EachCloud
+	if played = ofClouds(); os.Getenv(binariesVariable) != "" {
+		played, run = ofClusterAPI(os.Getenv(binariesVariable)), sandboxtest.Main
 	}
-	code := sandboxtest.EachCloud(m, o, &sandbox)
+	played.options(&o)
+	code := run(m, o, &sandbox)
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -79,6 +79,8 @@ const (
 	clockVariable = "KAMINO_WEEK_CLOCK"
 	// kaminoVariable names the binary that package sandboxtest tests.
 	kaminoVariable = "KAMINO_BIN"
+	// binariesVariable names the directory of Cluster API's binaries, where that builds the nodes.
+	binariesVariable = "KAMINO_CLUSTERAPI_BIN"
 )
 
 // clockFile is that file.

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/sandbox/fault"
-	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
@@ -59,7 +57,7 @@ func (t *troubles) fateOf(r *http.Request) fate {
 		return passes
 	}
 	before := t.random.IntN(2) == 0
-	if r.Method == http.MethodGet {
+	if looks(r) {
 		if r.URL.Query().Get("watch") != "true" && t.random.IntN(lookLost) == 0 {
 			t.lost++
 			return lostBefore
@@ -86,6 +84,11 @@ func (t *troubles) fateOf(r *http.Request) fate {
 		return lostAfter
 	}
 	return passes
+}
+
+// looks tells whether a request changes nothing: AWS is asked for everything by POST, and an API server who may do what.
+func looks(r *http.Request) bool {
+	return r.Method == http.MethodGet || sandboxtest.Write(r) == "" || strings.HasPrefix(r.URL.Path, "/apis/authorization.k8s.io/")
 }
 
 // night lets kills happen again.
@@ -138,31 +141,33 @@ func (w *week) kill(when string, meanwhile func()) {
 // vanishing says when the next donor vanishes: with the first request that matches, before it is carried out.
 type vanishing struct {
 	sync.Mutex
-	write [2]string
+	next  *moment
 	count int
 }
 
-func (v *vanishing) at(write [2]string) {
+func (v *vanishing) at(next moment) {
 	v.Lock()
 	defer v.Unlock()
-	v.write = write
+	v.next = &next
 }
 
 // take tells whether the request is the one, once.
-func (v *vanishing) take(r *http.Request) bool {
+func (v *vanishing) take(server sandboxtest.Server, r *http.Request) bool {
 	v.Lock()
 	defer v.Unlock()
-	write := sandboxtest.Write(r)
-	if v.write[0] == "" || !strings.HasPrefix(write, v.write[0]) || !strings.Contains(strings.ToLower(write), v.write[1]) {
+	if v.next == nil || v.next.server != server {
 		return false
 	}
-	v.write[0] = ""
+	if write := sandboxtest.Write(r); write == "" || !strings.HasPrefix(write, v.next.write) || !strings.Contains(strings.ToLower(sandboxtest.Said(r)), v.next.says) {
+		return false
+	}
+	v.next = nil
 	return true
 }
 
 // vanishIfMeant takes the donor away whose capture the request is of.
 func (w *week) vanishIfMeant(server sandboxtest.Server, r *http.Request) {
-	if server != sandboxtest.Cloud || !w.vanish.take(r) {
+	if !w.vanish.take(server, r) {
 		return
 	}
 	said := strings.ToLower(sandboxtest.Said(r))
@@ -171,7 +176,7 @@ func (w *week) vanishIfMeant(server sandboxtest.Server, r *http.Request) {
 			continue
 		}
 		w.Logf("%s: donor %s vanishes while %s is %s", now().Format(time.DateTime), p.Spec.Donor.NodeName, p.Name, p.Status.Phase)
-		if err := sandbox.Remove(context.Background(), p.Spec.Donor.NodeName); err != nil {
+		if err := w.hands.vanish(context.Background(), &p); err != nil {
 			w.Errorf("donor %s: %v", p.Spec.Donor.NodeName, err)
 		}
 		w.vanish.Lock()
@@ -187,31 +192,10 @@ func ended(p *v1alpha1.Prototype) bool {
 	return (p.Status.Phase == v1alpha1.PhaseFailed || p.Status.Phase == v1alpha1.PhaseSucceeded) && len(p.Finalizers) == 0
 }
 
-// faults of a cloud, one or two of which each night brings. All of them pass. None strikes what the test itself
-// asks the cloud at night.
-var faults = map[pool.Cloud][]fault.Fault{pool.Azure: {
-	{Name: "throttled", Resource: "version", RetryAfter: 1, Count: 3},
-	{Name: "throttled-instances", Resource: "instance", RetryAfter: 1, Skip: 5, Count: 4},
-	{Name: "no-snapshot", Resource: "snapshot", Operation: "put", Status: http.StatusServiceUnavailable, Count: 1},
-	{Name: "no-answer", Resource: "snapshot", Operation: "put", Phase: fault.After, Drop: true, Count: 1},
-	{Name: "no-start", Resource: "instance", Operation: "start", Status: http.StatusInternalServerError, Count: 1},
-	{Name: "version-fails", Resource: "version", Operation: "put", Long: true, Count: 1},
-	{Name: "conflict", Resource: "pool", Operation: "patch", Status: http.StatusConflict, Count: 1},
-}, pool.AWS: {
-	{Name: "throttled", Resource: "image", RetryAfter: 1, Count: 3},
-	{Name: "throttled-instances", Resource: "instance", RetryAfter: 1, Skip: 5, Count: 4},
-	{Name: "no-snapshot", Operation: "CreateSnapshot", Status: http.StatusServiceUnavailable, Count: 1},
-	{Name: "no-answer", Operation: "CreateSnapshot", Phase: fault.After, Drop: true, Count: 1},
-	{Name: "no-start", Operation: "StartInstances", Status: http.StatusInternalServerError, Count: 1},
-	{Name: "version-fails", Operation: "RegisterImage", Long: true, Count: 1},
-	{Name: "contention", Operation: "EnterStandby", Status: http.StatusBadRequest, Code: "ResourceContention", Count: 1},
-}}
-
 // trouble orders the night's faults of the cloud.
 func (w *week) trouble() {
 	for range 2 {
-		all := faults[sandboxtest.Told()]
-		f := all[w.troubles.draw(len(all))]
+		f := w.faults[w.troubles.draw(len(w.faults))]
 		w.Logf("%s: the cloud has trouble: %s", now().Format(time.DateTime), f.Name)
 		if _, err := sandbox.Cloud().AddFault(f); err != nil {
 			w.Fatal(fmt.Errorf("fault %s: %w", f.Name, err))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -20,15 +19,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	decide "github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
-	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // seedVariable names another seed than the usual one.
 const seedVariable = "KAMINO_WEEK_SEED"
 
-func TestSevenDays(t *testing.T) {
+func TestDays(t *testing.T) {
 	seed := uint64(1)
 	if text := os.Getenv(seedVariable); text != "" {
 		var err error
@@ -40,7 +37,7 @@ func TestSevenDays(t *testing.T) {
 	w.skipTo(1, 6)
 	w.troubles.calmed(false)
 	w.controls()
-	for day := 1; day <= days; day++ {
+	for day := 1; day <= w.days; day++ {
 		w.day(day)
 	}
 	w.quiet()
@@ -55,16 +52,16 @@ func (w *week) day(day int) {
 	if day > 1 {
 		w.moveOn(day, 6)
 	}
-	w.shrink()
+	w.hands.shrink(w)
 	w.patch(day)
 	w.moveOn(day, 18)
-	busy := pools[w.troubles.draw(len(pools))]
+	busy := w.pools[w.troubles.draw(len(w.pools))]
 	grown := make(chan error, 1)
-	if at, planned := vanishings[day]; planned {
-		w.vanish.at(at[sandboxtest.Told()])
+	if at, planned := w.vanishings[day]; planned {
+		w.vanish.at(at)
 		grown <- nil
 	} else {
-		go func() { grown <- growByOne(w.Context(), busy) }() // while it is captured
+		go func() { grown <- w.hands.grow(w.Context(), busy) }() // while it is captured
 	}
 	w.trouble()
 	w.troubles.night()
@@ -72,18 +69,11 @@ func (w *week) day(day int) {
 	w.must(<-grown)
 	recipes := w.recipes()
 	w.grow(recipes, day)
-	if day == badDay {
+	if day == w.badDay {
 		w.goBack(day)
 	}
 	w.settled()
 	w.Logf("%s: day %d is over, which took %.1f s; versions %v", now().Format(time.DateTime), day, time.Since(began).Seconds(), slices.Sorted(maps.Values(recipes)))
-}
-
-// vanishings are the days on which a donor vanishes, and the change asked of the cloud that it happens with: how it begins, and what is
-// in it.
-var vanishings = map[int]map[pool.Cloud][2]string{
-	2: {pool.Azure: {http.MethodPut, "/snapshots/"}, pool.AWS: {"CreateSnapshot", ""}},
-	6: {pool.Azure: {http.MethodPost, "/start"}, pool.AWS: {"StartInstances", ""}},
 }
 
 // moveOn lets hours pass: the controller is killed, and another one finds itself at a later time.
@@ -111,7 +101,7 @@ func (w *week) captured(day int) {
 			return false, "captures are in flight"
 		}
 		recipes := w.recipes()
-		missing := slices.DeleteFunc(slices.Clone(pools), func(pool string) bool { return recipes[pool] == w.dayName(day) })
+		missing := slices.DeleteFunc(slices.Clone(w.pools), func(pool string) bool { return recipes[pool] == w.dayName(day) })
 		if len(missing) == 0 {
 			return true, ""
 		}
@@ -160,7 +150,7 @@ func (w *week) hold(all []v1alpha1.Prototype) {
 	byPool := map[string][]string{}
 	for _, n := range nodes.Items {
 		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
-			byPool[n.Name[:len(n.Name)-6]] = append(byPool[n.Name[:len(n.Name)-6]], n.Name)
+			byPool[w.poolOf(n.Name)] = append(byPool[w.poolOf(n.Name)], n.Name)
 		}
 	}
 	for _, held := range byPool {
@@ -173,6 +163,7 @@ func (w *week) hold(all []v1alpha1.Prototype) {
 			w.Fatalf("%s took node %s, which is not fit: kured has rebooted %v", p.Name, p.Spec.Donor.NodeName, slices.Sorted(maps.Keys(w.fit)))
 		}
 	}
+	w.hands.sound(w, nodes.Items, all)
 }
 
 // rollbackTries is how often the operator repeats a command.
@@ -182,7 +173,7 @@ const rollbackTries = 10
 // before, and then they are good. The command is subject to the night's troubles, and repeated until it is through.
 func (w *week) goBack(day int) {
 	w.Helper()
-	each(w, pools, func(_ context.Context, pool string) error {
+	each(w, w.pools, func(_ context.Context, pool string) error {
 		var said strings.Builder
 		for range rollbackTries {
 			said.Reset()
@@ -193,7 +184,7 @@ func (w *week) goBack(day int) {
 		return fmt.Errorf("%s is not rolled back: %s", pool, said.String())
 	})
 	recipes := w.recipes()
-	for _, pool := range pools {
+	for _, pool := range w.pools {
 		if recipes[pool] != w.dayName(day-1) {
 			w.Errorf("after the rollback the recipe of %s names %q, want %s", pool, recipes[pool], w.dayName(day-1))
 		}

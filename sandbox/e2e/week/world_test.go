@@ -34,6 +34,7 @@ const within = 5 * time.Minute
 // week is the cluster's, with the hand of those who work in it.
 type week struct {
 	*testing.T
+	ground
 	// first is the midnight with which the first day begins.
 	first time.Time
 	dir   string
@@ -53,6 +54,8 @@ type week struct {
 	newest map[string]string
 	// fit are the nodes that kured rebooted today, without those that were built from the bad version.
 	fit map[string]bool
+	// homes are the pools of nodes, as far as they were asked for.
+	homes map[string]string
 }
 
 // keep is how many versions the policy keeps, and atOnce how many captures may hold a node.
@@ -78,7 +81,7 @@ spec:
 
 func newWeek(t *testing.T, seed uint64) *week {
 	t.Helper()
-	w := &week{T: t, dir: t.TempDir(), troubles: &troubles{random: rand.New(rand.NewPCG(seed, 7)), calm: true}, newest: map[string]string{}}
+	w := &week{T: t, ground: played, homes: map[string]string{}, dir: t.TempDir(), troubles: &troubles{random: rand.New(rand.NewPCG(seed, 7)), calm: true}, newest: map[string]string{}}
 	w.first = now().Truncate(24*time.Hour).AddDate(0, 0, 1)
 	var err error
 	w.log, err = os.Create(filepath.Join(w.dir, "controllers.log"))
@@ -117,6 +120,7 @@ func (w *week) tell() {
 	}
 	raw, _ := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath(policyPath).DoRaw(context.Background())
 	w.Logf("the policy: %s", raw)
+	w.hands.tell(w)
 }
 
 const (
@@ -162,6 +166,19 @@ func (w *week) prototypes() []v1alpha1.Prototype {
 func (w *week) machines(pool string) []machine.Status {
 	w.Helper()
 	return slices.DeleteFunc(sandbox.MachinesOf(w.T, pool), func(m machine.Status) bool { return m.Node == "" })
+}
+
+// poolOf a node, also once its machine is gone; empty for one that was never a machine's.
+func (w *week) poolOf(node string) string {
+	w.Helper()
+	if w.homes[node] == "" {
+		for _, pool := range w.pools {
+			for _, m := range w.machines(pool) {
+				w.homes[m.Node] = pool
+			}
+		}
+	}
+	return w.homes[node]
 }
 
 // set is the cloud's name of a pool, which is Kamino's.
@@ -220,22 +237,17 @@ func each[T any](w *week, all []T, do func(context.Context, T) error) {
 	}
 }
 
-// growTries is how often an autoscaler asks for a node while somebody else changes the pool.
-const growTries = 5
-
-// growByOne adds a node to a pool, and returns when it is Ready.
-func growByOne(ctx context.Context, pool string) error {
+// poolNow is a pool as it stands.
+func poolNow(ctx context.Context, pool string) (control.Pool, error) {
 	all, err := sandbox.Pools(ctx)
 	if err != nil {
-		return err
+		return control.Pool{}, err
 	}
 	at := slices.IndexFunc(all, func(p control.Pool) bool { return p.Name == pool })
-	for range growTries {
-		if _, err = sandbox.Scale(ctx, pool, control.Scale{Nodes: all[at].Capacity + 1, Wait: true}, func(control.Event) {}); err == nil {
-			return nil
-		}
+	if at < 0 {
+		return control.Pool{}, fmt.Errorf("there is no pool %s", pool)
 	}
-	return err
+	return all[at], nil
 }
 
 // freeLease takes the Lease from a holder that is dead, as half a minute would.

@@ -1,13 +1,17 @@
 package kubelet
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
@@ -25,6 +29,20 @@ func TestStartRegistersAReadyNode(t *testing.T) {
 	lease, err := w.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), "n1", metav1.GetOptions{})
 	if err != nil || *lease.Spec.HolderIdentity != "n1" {
 		t.Errorf("lease is %v (%v)", lease, err)
+	}
+}
+
+// TestShutdownOfANodeThatIsBeingCordoned says that it is not Ready: the API server lets no kubelet write a Node's taints, and takes the whole Node, as it was
+// before somebody cordoned it, for that.
+func TestShutdownOfANodeThatIsBeingCordoned(t *testing.T) {
+	w := newWorld(t, nil)
+	k := w.boot("n1", w.disk())
+	w.client.PrependReactor("update", "nodes", func(kubetesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), "n1", errors.New("it is not allowed to modify taints"))
+	})
+	k.Shutdown(t.Context())
+	if got := readyStatus(w.node("n1")); got != corev1.ConditionFalse {
+		t.Errorf("after its way down the node says %s", got)
 	}
 }
 

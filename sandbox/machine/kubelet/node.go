@@ -11,8 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
@@ -120,18 +122,25 @@ func (k *Kubelet) setReady(ctx context.Context, ready corev1.ConditionStatus, re
 	})
 }
 
-// updateNode changes a Node's status, again and again until nobody comes in between.
-func updateNode(ctx context.Context, client kubernetes.Interface, name string, change func(*corev1.NodeStatus) bool) error {
-	nodes := client.CoreV1().Nodes()
+// updateNode changes a Node's status, again and again until nobody comes in between. It is sent as a patch, as a kubelet does: who writes the whole
+// Node as it was a moment ago, while somebody cordons it, seems to take the taint away, which the API server allows no kubelet.
+func updateNode(ctx context.Context, kube kubernetes.Interface, name string, change func(*corev1.NodeStatus) bool) error {
+	nodes := kube.CoreV1().Nodes()
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
+		before := node.DeepCopy()
 		if !change(&node.Status) {
 			return nil
 		}
-		_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+		before.ResourceVersion = "" // so that the patch has it, and is refused where somebody came in between
+		patch, err := client.StrategicMergeFrom(before).Data(node)
+		if err != nil {
+			return err
+		}
+		_, err = nodes.Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
 }
