@@ -174,10 +174,7 @@ func (p *pool) classyHarness() cloudtest.RecipesHarness {
 
 // TestRecipesOfTopologies: the same of a MachineDeployment that Cluster API's topology controller makes from a ClusterClass.
 func TestRecipesOfTopologies(t *testing.T) {
-	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
-		t.Parallel()
-		return newTopology(t, class, classy).classyHarness()
-	})
+	suite(t, func(t *testing.T) *pool { return newTopology(t, class, classy) }, (*pool).classyHarness)
 }
 
 // image of the template that a MachineDeployment names.
