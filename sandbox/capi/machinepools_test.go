@@ -343,7 +343,13 @@ func reasons(found []cloud.Refusal) (all []string) {
 // refused demands that the pool cannot be pointed at a version, for reasons, and that nothing of it changes.
 func (p machinePool) refused(version string, want ...string) {
 	p.t.Helper()
-	meant := func() [2]any { return [2]any{p.factory().Object["spec"], p.get("MachinePool", p.name).Object["spec"]} }
+	meant := func() (all [3]any) {
+		pool := p.get("MachinePool", p.name).Object
+		all[0], _, _ = unstructured.NestedFieldNoCopy(p.factory().Object, "spec", "template")
+		all[1], _, _ = unstructured.NestedFieldNoCopy(pool, "spec", "template")
+		all[2], _, _ = unstructured.NestedFieldNoCopy(pool, "spec", "replicas")
+		return all
+	}
 	recipes, before, was := p.recipes(), p.instances(), meant()
 	change, err := recipes.RecipeChange(p.t.Context(), cloud.Target{Pool: p.id(), Version: version, Image: p.imageID(version)}, false)
 	if err != nil || !slices.Equal(reasons(change.Refusals), want) {
