@@ -88,10 +88,11 @@ func ofClouds() ground {
 	return g
 }
 
-// faultsOfAWS are those that befall disks and images, whoever makes the pools.
+// faultsOfAWS are those that befall disks and images, whoever makes the pools. Images are not throttled as a whole: the test asks for
+// them itself, to tell what a recipe names.
 func faultsOfAWS() []fault.Fault {
 	return []fault.Fault{
-		{Name: "throttled", Resource: "image", RetryAfter: 1, Count: 3},
+		{Name: "throttled", Operation: "RegisterImage", RetryAfter: 1, Count: 3},
 		{Name: "throttled-instances", Resource: "instance", RetryAfter: 1, Skip: 5, Count: 4},
 		{Name: "no-snapshot", Operation: "CreateSnapshot", Status: http.StatusServiceUnavailable, Count: 1},
 		{Name: "no-answer", Operation: "CreateSnapshot", Phase: fault.After, Drop: true, Count: 1},
