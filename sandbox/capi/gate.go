@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -9,24 +10,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// KeepGate makes the Deployment that tells by which feature gates the provider for Azure was started, unless it is there: with the one by
-// which instances of older models stay. Its pod runs nowhere, because the provider is in no pod here.
-func KeepGate(ctx context.Context, c client.Client) error {
+// GateArguments start the provider for Azure with the feature gate by which instances of older models stay, or without.
+func GateArguments(on bool) []string {
+	return []string{"--leader-elect", fmt.Sprintf("--feature-gates=MachinePool=true,%s=%t,EdgeZone=false", gateSkip, on)}
+}
+
+// Gate is the Deployment that tells by which feature gates the provider for Azure was started. Its pod runs nowhere, because the provider
+// is in no pod here.
+func Gate(on bool) *appsv1.Deployment {
 	labels := map[string]string{"control-plane": GateDeployment.Name}
-	for _, o := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: GateDeployment.Namespace}},
-		&appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Namespace: GateDeployment.Namespace, Name: GateDeployment.Name},
-			Spec: appsv1.DeploymentSpec{
-				Selector: &metav1.LabelSelector{MatchLabels: labels},
-				Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
-				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-					NodeSelector: map[string]string{"sandbox.kamino.dev/provider": "none"},
-					Containers:   []corev1.Container{{Name: "manager", Image: "capz", Args: []string{"--leader-elect", "--feature-gates=MachinePool=true," + gateSkip + "=true"}}},
-				}},
-			},
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: GateDeployment.Namespace, Name: GateDeployment.Name},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				NodeSelector: map[string]string{"sandbox.kamino.dev/provider": "none"},
+				Containers:   []corev1.Container{{Name: "manager", Image: "capz", Args: GateArguments(on)}},
+			}},
 		},
-	} {
+	}
+}
+
+// KeepGate makes that Deployment with the gate on, unless it is there.
+func KeepGate(ctx context.Context, c client.Client) error {
+	for _, o := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: GateDeployment.Namespace}}, Gate(true)} {
 		if err := c.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil {
 			return err
 		}

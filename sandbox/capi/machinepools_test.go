@@ -127,18 +127,11 @@ func (s *memorySets) find(id cloud.InstanceID) (cloud.Instance, bool) {
 
 // setGate starts CAPZ with its feature gate on or off, as its Deployment says; no pod is needed for that.
 func (m *management) setGate(ctx context.Context, on bool) error {
-	name := metav1.ObjectMeta{Namespace: sandbox.GateDeployment.Namespace, Name: sandbox.GateDeployment.Name}
-	if err := m.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name.Namespace}}); client.IgnoreAlreadyExists(err) != nil {
+	d := sandbox.Gate(on)
+	if err := client.IgnoreNotFound(m.client.Delete(ctx, d.DeepCopy())); err != nil {
 		return err
 	}
-	labels := map[string]string{"control-plane": name.Name}
-	d := &appsv1.Deployment{ObjectMeta: name, Spec: appsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "manager", Image: "capz", Args: []string{"--leader-elect", fmt.Sprintf("--feature-gates=MachinePool=true,SkipMachinePoolModelReconciliation=%t,EdgeZone=false", on)},
-		}}}},
-	}}
-	if err := client.IgnoreNotFound(m.client.Delete(ctx, d.DeepCopy())); err != nil {
+	if err := m.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: d.Namespace}}); client.IgnoreAlreadyExists(err) != nil {
 		return err
 	}
 	if err := m.client.Create(ctx, d); err != nil {
@@ -409,7 +402,7 @@ func TestMachinePoolsThatRoll(t *testing.T) {
 	p.refused("2026.01.09", "MachinePoolRolls")
 	rolls("/image/with-surge")
 
-	if err := p.client.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.GateDeployment.Namespace, Name: sandbox.GateDeployment.Name}}); err != nil {
+	if err := p.client.Delete(t.Context(), sandbox.Gate(true)); err != nil {
 		t.Fatal(err)
 	}
 	p.surge(0)
