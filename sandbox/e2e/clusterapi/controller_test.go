@@ -16,6 +16,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
@@ -69,7 +70,7 @@ func (c *controller) kill() {
 // TestController is lights out: a node is patched, a policy sees it, and a controller with the documented rights captures it, and dies when
 // it is about to have the pool name the version. Another one goes on, and watches the version's nodes join.
 func TestController(t *testing.T) {
-	onAWS(t)
+	on(t, pool.AWS)
 	g := ownGround(t, "controlled")
 	donor := g.nodes[0]
 	role, _ := g.account()

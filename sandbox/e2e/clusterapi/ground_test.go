@@ -75,7 +75,7 @@ type ground struct {
 
 func newGround(t *testing.T, name string, more ...string) *ground {
 	t.Helper()
-	onAWS(t)
+	on(t, pool.AWS)
 	return eachGround(t, name, more...)
 }
 
@@ -86,11 +86,11 @@ func eachGround(t *testing.T, name string, more ...string) *ground {
 	return ownGround(t, name, more...)
 }
 
-// onAWS leaves a test to one cloud, because all that it is about is Cluster API's own.
-func onAWS(t *testing.T) {
+// on leaves a test to one cloud: because all that it is about is Cluster API's own, or that cloud's.
+func on(t *testing.T, cloud pool.Cloud) {
 	t.Helper()
-	if sandboxtest.Told() != pool.AWS {
-		t.Skip("it is run on AWS")
+	if sandboxtest.Told() != cloud {
+		t.Skipf("it is run on %s", cloud)
 	}
 }
 
@@ -210,6 +210,44 @@ func (g *ground) when(write string, happens func()) {
 // order is how the first node is captured.
 func (g *ground) order(flags ...string) []string {
 	return append(untried.Capture(g.nodes[0].Node, "--max-concurrent", "100", "--namespace", g.own), flags...)
+}
+
+// tried is how the first node is captured with a short trial of its version.
+func (g *ground) tried() []string {
+	return []string{"capture", g.nodes[0].Node, "--max-concurrent", "100", "--namespace", g.own, "--trial", string(v1alpha1.TrialApart), "--soak", "1s"}
+}
+
+// thereAndBack ends the capture that is ordered, has a node of its version captured in turn, the pool go back, and its recipe restored:
+// each time the next node tells. promoted and restored see what is special of such a pool behind the first promotion, and in the end.
+func (g *ground) thereAndBack(order []string, promoted, restored func()) {
+	g.Helper()
+	generic := g.nodes[0].Image
+	g.runs(0, []string{"builds its next nodes from version "}, order...)
+	g.whole(2)
+	g.donorGone()
+	g.neighbourStays()
+	version := g.prototype().Spec.Version
+	clone := g.grows()
+	if g.builtFrom(clone) != version {
+		g.Errorf("node %s was built from %s", clone.Node, clone.Image)
+	}
+	g.whole(3)
+	promoted()
+	g.nodes[0] = clone
+	g.capture(0, []string{"builds its next nodes from version "}, "--version", version+"02")
+	g.whole(3)
+	g.donorGone()
+	g.neighbourStays()
+	g.runs(0, []string{version + "02", version}, "rollback", g.pool, "--reason", "for the test", "--namespace", g.own)
+	if back := g.grows(); g.builtFrom(back) != version {
+		g.Errorf("after the way back, node %s was built from %s", back.Node, back.Image)
+	}
+	g.runs(0, nil, "restore", g.pool, "--yes", "--version", version, "--namespace", g.own)
+	restored()
+	if next := g.grows(); g.builtFrom(next) != "" || next.Image != generic {
+		g.Errorf("after the recipe was restored, node %s was built from %s", next.Node, next.Image)
+	}
+	g.whole(5)
 }
 
 // capture of the first node ends with a code and has said all of the texts.

@@ -1,6 +1,7 @@
 package clusterapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,11 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/capi"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/pool"
-	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // factory is the AzureMachinePool.
@@ -44,7 +43,8 @@ func (g *ground) surge(n int) {
 func (g *ground) gate(on bool) {
 	g.Helper()
 	of := sandbox.Kube().AppsV1().Deployments(capi.GateDeployment.Namespace)
-	change := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/template/spec/containers/0/args","value":["--feature-gates=MachinePool=true,SkipMachinePoolModelReconciliation=%t"]}]`, on)
+	change, err := json.Marshal([]any{map[string]any{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": capi.GateArguments(on)}})
+	g.must(err)
 	d, err := of.Patch(g.Context(), capi.GateDeployment.Name, types.JSONPatchType, change, metav1.PatchOptions{})
 	g.must(err)
 	g.waits("the provider is started anew", func() bool {
@@ -57,9 +57,7 @@ func (g *ground) gate(on bool) {
 // TestMachinePool is a whole capture of a pool that is a MachinePool: a scale set, whose provider rolls nothing out. A donor that joins by
 // kubeadm does not return; its instance goes with its Machine, and the MachinePool has a place fewer.
 func TestMachinePool(t *testing.T) {
-	if sandboxtest.Told() != pool.Azure {
-		t.Skip("it is run on Azure")
-	}
+	on(t, pool.Azure)
 	g := eachGround(t, "pooled", kindMachinePool)
 	donor, was := g.nodes[0], g.image()
 	node, err := sandbox.Kube().CoreV1().Nodes().Get(t.Context(), donor.Node, metav1.GetOptions{})
@@ -80,7 +78,7 @@ func TestMachinePool(t *testing.T) {
 		t.Fatalf("there is a Prototype: %+v", p.Status)
 	}
 
-	order := []string{"capture", donor.Node, "--max-concurrent", "100", "--namespace", g.own, "--trial", string(v1alpha1.TrialApart), "--soak", "1s"}
+	order := g.tried()
 	recipe := []string{"PATCH /apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/clusters/azuremachinepools/" + g.pool + " ", "computeGallery"}
 	g.dies(death{texts: []string{"PATCH ", "/machinepools/" + g.pool, "kamino.dev/place-of"}, after: true}, order...)
 	g.dies(death{texts: recipe}, order...)
@@ -88,31 +86,9 @@ func TestMachinePool(t *testing.T) {
 		t.Errorf("the pool is built from another image already:\n%s", diff)
 	}
 	g.dies(death{texts: recipe, after: true}, order...)
-	g.runs(0, []string{"builds its next nodes from version "}, order...)
-	g.whole(2)
-	g.donorGone()
-	g.neighbourStays()
-	version := g.prototype().Spec.Version
-	clone := g.grows()
-	if g.builtFrom(clone) != version {
-		t.Errorf("node %s was built from %s", clone.Node, clone.Image)
-	}
-	g.whole(3)
-	g.nodes[0] = clone
-	g.capture(0, []string{"builds its next nodes from version "}, "--version", version+"02")
-	g.whole(3)
-	g.donorGone()
-	g.neighbourStays()
-	g.runs(0, []string{version + "02", version}, "rollback", g.pool, "--reason", "for the test", "--namespace", g.own)
-	if back := g.grows(); g.builtFrom(back) != version {
-		t.Errorf("after the way back, node %s was built from %s", back.Node, back.Image)
-	}
-	g.runs(0, nil, "restore", g.pool, "--yes", "--version", version, "--namespace", g.own)
-	if diff := cmp.Diff(was, g.image()); diff != "" {
-		t.Errorf("given back, the AzureMachinePool names its image otherwise (-before +after):\n%s", diff)
-	}
-	if generic := g.grows(); g.builtFrom(generic) != "" || generic.Image != donor.Image {
-		t.Errorf("after the recipe was restored, node %s was built from %s", generic.Node, generic.Image)
-	}
-	g.whole(5)
+	g.thereAndBack(order, func() {}, func() {
+		if diff := cmp.Diff(was, g.image()); diff != "" {
+			t.Errorf("given back, the AzureMachinePool names its image otherwise (-before +after):\n%s", diff)
+		}
+	})
 }

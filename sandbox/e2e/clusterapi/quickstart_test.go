@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // TestQuickstart runs docs/quickstart-cluster-api.md as it is written, from a pool that would roll to the first clone and back. What is
 // added to a capture is that ten minutes of a trial's soak would show nothing more, and that others capture beside it.
 func TestQuickstart(t *testing.T) {
-	onAWS(t)
+	on(t, pool.AWS)
 	g := ownGround(t, "quick")
 	page, err := os.ReadFile("../../../docs/quickstart-cluster-api.md")
 	g.must(err)

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
@@ -73,7 +72,7 @@ func TestClusterClass(t *testing.T) {
 		g.must(err)
 	}
 
-	order := []string{"capture", donor.Node, "--max-concurrent", "100", "--namespace", g.own, "--trial", string(v1alpha1.TrialApart), "--soak", "1s"}
+	order := g.tried()
 	g.ask("rollout", strategy("RollingUpdate"))
 	g.runs(exitRefused, []string{"RollingUpdate: the topology of MachineDeployment clusters/classy asks for the strategy RollingUpdate"}, order...)
 	g.ask("rollout", strategy("OnDelete"))
@@ -95,34 +94,13 @@ func TestClusterClass(t *testing.T) {
 		t.Errorf("the pool is built from %s already, and its entry has %v", now.Image, g.overrides())
 	}
 	g.dies(death{texts: recipe, after: true}, order...)
-	g.runs(0, []string{"builds its next nodes from version "}, order...)
-	g.whole(2)
-	g.donorGone()
-	g.neighbourStays()
-	version := g.prototype().Spec.Version
-	clone := g.grows()
-	if g.builtFrom(clone) != version {
-		t.Errorf("node %s was built from %s", clone.Node, clone.Image)
-	}
-	g.whole(3)
-	if diff := cmp.Diff(map[string]any{"image": g.look().Image}, g.overrides()); diff != "" {
-		t.Errorf("overrides of the entry:\n%s", diff)
-	}
-	g.nodes[0] = clone
-	g.capture(0, []string{"builds its next nodes from version "}, "--version", version+"02")
-	g.whole(3)
-	g.donorGone()
-	g.neighbourStays()
-	g.runs(0, []string{version + "02", version}, "rollback", g.pool, "--reason", "for the test", "--namespace", g.own)
-	if back := g.grows(); g.builtFrom(back) != version {
-		t.Errorf("after the way back, node %s was built from %s", back.Node, back.Image)
-	}
-	g.runs(0, nil, "restore", g.pool, "--yes", "--version", version, "--namespace", g.own)
-	if _, now := g.entry(); !cmp.Equal(was, now) {
-		t.Errorf("given back, the entry is another (-before +after):\n%s", cmp.Diff(was, now))
-	}
-	if generic := g.grows(); g.builtFrom(generic) != "" || generic.Image != donor.Image {
-		t.Errorf("after the recipe was restored, node %s was built from %s", generic.Node, generic.Image)
-	}
-	g.whole(5)
+	g.thereAndBack(order, func() {
+		if diff := cmp.Diff(map[string]any{"image": g.look().Image}, g.overrides()); diff != "" {
+			t.Errorf("overrides of the entry:\n%s", diff)
+		}
+	}, func() {
+		if _, now := g.entry(); !cmp.Equal(was, now) {
+			t.Errorf("given back, the entry is another (-before +after):\n%s", cmp.Diff(was, now))
+		}
+	})
 }
