@@ -24,7 +24,7 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 		return Result{}, fmt.Errorf("node %s is held by %s, which is no capture", name, holder)
 	}
 	key := "node/" + name // no Prototype has such a name
-	w, err := e.thinkOrphan(ctx, name, holder)
+	w, err := e.findOrphan(ctx, name, holder)
 	if err != nil {
 		return Result{After: e.backOff(key, err)}, err
 	}
@@ -49,9 +49,9 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 	return Result{}, nil
 }
 
-// thinkOrphan is the world of a node as of the donor of a Prototype that is being deleted, before a look; nil if the holder does
+// findOrphan is the world of a node as of the donor of a Prototype that is being deleted, before a look; nil if the holder does
 // not hold it, or is there to give it back itself.
-func (e *Engine) thinkOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*world, error) {
+func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*world, error) {
 	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -261,7 +261,11 @@ func oneOf[T ~string](field func(*Spec) *T, allowed ...T) func(*Spec, string) er
 	return func(s *Spec, v string) error {
 		at := slices.IndexFunc(allowed, func(a T) bool { return strings.EqualFold(string(a), v) })
 		if at < 0 {
-			return fmt.Errorf("%q is none of %s", v, strings.ReplaceAll(strings.Trim(fmt.Sprint(allowed), "[]"), " ", ", "))
+			var names []string
+			for _, a := range allowed {
+				names = append(names, string(a))
+			}
+			return fmt.Errorf("%q is none of %s", v, strings.Join(names, ", "))
 		}
 		*field(s) = allowed[at]
 		return nil

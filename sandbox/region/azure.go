@@ -126,6 +126,15 @@ func (a *Azure) scaleSets() (*armcompute.VirtualMachineScaleSetsClient, error) {
 	return armcompute.NewVirtualMachineScaleSetsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
 }
 
+// instances of scale sets.
+func (a *Azure) instances() (*armcompute.VirtualMachineScaleSetVMsClient, error) {
+	who, err := a.principal()
+	if err != nil {
+		return nil, err
+	}
+	return armcompute.NewVirtualMachineScaleSetVMsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
+}
+
 // Pool implements Region.
 func (a *Azure) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, error) {
 	client, err := a.scaleSets()
@@ -307,11 +316,7 @@ func (a *Azure) MembersOf(ctx context.Context, set string) ([]*armcompute.Virtua
 
 // members is the same with what is asked for besides.
 func (a *Azure) members(ctx context.Context, set string, with *armcompute.VirtualMachineScaleSetVMsClientListOptions) ([]*armcompute.VirtualMachineScaleSetVM, error) {
-	who, err := a.principal()
-	if err != nil {
-		return nil, err
-	}
-	client, err := armcompute.NewVirtualMachineScaleSetVMsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
+	client, err := a.instances()
 	if err != nil {
 		return nil, err
 	}

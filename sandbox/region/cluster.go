@@ -31,6 +31,11 @@ func (c *ClusterAPI) object(gv schema.GroupVersion, kind, name string) *unstruct
 	return o
 }
 
+// ref is how another object names one.
+func ref(o *unstructured.Unstructured) map[string]any {
+	return map[string]any{"apiGroup": o.GroupVersionKind().Group, "kind": o.GetKind(), "name": o.GetName()}
+}
+
 // make objects in their order. One that is there is left.
 func (c *ClusterAPI) make(ctx context.Context, all ...*unstructured.Unstructured) error {
 	for _, o := range all {
@@ -70,9 +75,6 @@ func (c *ClusterAPI) MakeCluster(ctx context.Context, port int, ofClass bool) (p
 func (c *ClusterAPI) makePlain(ctx context.Context, cluster *unstructured.Unstructured, endpoint map[string]any) error {
 	infra, plane := c.object(c.capiGroup(), c.capiKind()+"Cluster", c.cluster.Name), c.object(controlPlane, "ExternalControlPlane", c.cluster.Name)
 	infra.Object["spec"] = c.at(endpoint)
-	ref := func(o *unstructured.Unstructured) map[string]any {
-		return map[string]any{"apiGroup": o.GroupVersionKind().Group, "kind": o.GetKind(), "name": o.GetName()}
-	}
 	cluster.Object["spec"] = map[string]any{"controlPlaneEndpoint": endpoint, "infrastructureRef": ref(infra), "controlPlaneRef": ref(plane)}
 	return c.make(ctx, infra, plane, cluster)
 }

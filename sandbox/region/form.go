@@ -72,9 +72,6 @@ func (c *ClusterAPI) joins(kind, name string) *unstructured.Unstructured {
 
 // sizedPool is the object that has a pool's size, and names how its machines are made.
 func (c *ClusterAPI) sizedPool(f form, spec pool.Spec, boot, infra *unstructured.Unstructured) *unstructured.Unstructured {
-	ref := func(o *unstructured.Unstructured) map[string]any {
-		return map[string]any{"apiGroup": o.GroupVersionKind().Group, "kind": o.GetKind(), "name": o.GetName()}
-	}
 	o := c.object(core, f.kind, spec.Name)
 	o.Object["spec"] = map[string]any{"clusterName": c.cluster.Name, "replicas": int64(spec.Nodes), "template": map[string]any{"spec": map[string]any{
 		"clusterName": c.cluster.Name, "version": c.version, "bootstrap": map[string]any{"configRef": ref(boot)}, "infrastructureRef": ref(infra),

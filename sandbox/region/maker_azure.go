@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -98,12 +99,13 @@ func (c azureMaker) Ensure(ctx context.Context, m capi.Machine) (id string, runs
 	if err != nil {
 		return "", false, brief(err)
 	}
-	if view := got.Properties.InstanceView; view != nil {
-		for _, status := range view.Statuses {
-			runs = runs || status.Code != nil && *status.Code == "PowerState/running"
-		}
-	}
-	return "azure://" + *got.ID, runs, nil
+	view := got.Properties.InstanceView
+	return "azure://" + *got.ID, view != nil && hasPower(view.Statuses), nil
+}
+
+// hasPower tells by a machine's statuses whether it runs.
+func hasPower(statuses []*armcompute.InstanceViewStatus) bool {
+	return slices.ContainsFunc(statuses, func(s *armcompute.InstanceViewStatus) bool { return s.Code != nil && *s.Code == "PowerState/running" })
 }
 
 func (c azureMaker) begin(ctx context.Context, client *armcompute.VirtualMachinesClient, m capi.Machine) error {

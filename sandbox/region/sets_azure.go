@@ -39,22 +39,10 @@ func (s azureSets) Look(ctx context.Context, pool capi.Machine) (capi.ScaleSet, 
 	set := capi.ScaleSet{There: true, Capacity: *got.SKU.Capacity, Image: imageAs(template, got.Properties.VirtualMachineProfile.StorageProfile.ImageReference)}
 	for _, vm := range all {
 		set.Instances = append(set.Instances, capi.ScaleSetInstance{
-			ProviderID: "azure://" + *vm.ID, Number: *vm.InstanceID, Image: imageAs(template, vm.Properties.StorageProfile.ImageReference), Runs: hasPower(vm.Properties.InstanceView),
+			ProviderID: "azure://" + *vm.ID, Number: *vm.InstanceID, Image: imageAs(template, vm.Properties.StorageProfile.ImageReference), Runs: vm.Properties.InstanceView != nil && hasPower(vm.Properties.InstanceView.Statuses),
 		})
 	}
 	return set, nil
-}
-
-func hasPower(view *armcompute.VirtualMachineScaleSetVMInstanceView) bool {
-	if view == nil {
-		return false
-	}
-	for _, status := range view.Statuses {
-		if status.Code != nil && *status.Code == "PowerState/running" {
-			return true
-		}
-	}
-	return false
 }
 
 // imageAs is an image as a pool's template writes its own, where it is that, and as Azure does, where it is another.
@@ -107,11 +95,7 @@ func (s azureSets) Apply(ctx context.Context, pool capi.Machine, capacity int64)
 
 // Drop implements capi.ScaleSets.
 func (s azureSets) Drop(ctx context.Context, pool capi.Machine, number string) (bool, error) {
-	who, err := s.principal()
-	if err != nil {
-		return false, err
-	}
-	client, err := armcompute.NewVirtualMachineScaleSetVMsClient(s.config.Facts.SubscriptionID, who.credential, who.options)
+	client, err := s.instances()
 	if err != nil {
 		return false, err
 	}
