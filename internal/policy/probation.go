@@ -150,12 +150,12 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 	defer cancel()
 	if grows {
 		if err := d.askGrowth(ctx, t, sum, w.now); err != nil {
-			t.unread(err, w.now)
+			d.unread(t, err, w.now)
 			return
 		}
 	}
 	if err := d.read(ctx, census, t, sum, active, limits, w.now); err != nil {
-		t.unread(err, w.now)
+		d.unread(t, err, w.now)
 		return
 	}
 	t.err, t.due, t.version = nil, w.now.Add(within(sleepPace, limits.Join)), current(t.look, w.prototypes[t.pool.ID])
@@ -163,7 +163,7 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 		return
 	}
 	if err := d.judgeJoins(ctx, r, t, sums, w.now); err != nil {
-		t.unread(err, w.now)
+		d.unread(t, err, w.now)
 		return
 	}
 	if newcomer.Young(t.joins, t.version, w.now, limits) {
@@ -209,7 +209,10 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 func within(pace, wait time.Duration) time.Duration { return max(min(pace, wait), actPace) }
 
 // unread has a pool looked at again soon, because something could not be. That time is held against nobody.
-func (t *watched) unread(err error, now time.Time) {
+func (d *prober) unread(t *watched, err error, now time.Time) {
+	if t.err == nil || t.err.Error() != err.Error() {
+		d.Log.Info("the nodes of a pool can't be watched as they join", "pool", t.pool.Name, "why", err.Error())
+	}
 	t.err, t.calm = err, now
 	t.due = now.Add(max(judgePace, cloud.RetryAfter(err)))
 	if !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) && cloud.KindOf(err) != "" {
@@ -305,7 +308,7 @@ func (d *prober) conclude(ctx context.Context, w *world, r *rules, t *watched) {
 	defer cancel()
 	look, err := d.Looks.At(ctx, t.pool.ID, actPace)
 	if err != nil {
-		t.unread(err, w.now)
+		d.unread(t, err, w.now)
 		return
 	}
 	if t.look = look; current(look, w.prototypes[t.pool.ID]) != t.version {
@@ -360,7 +363,7 @@ func (d *prober) step(ctx context.Context, w *world, t *watched, begun *history.
 		}
 		would, err := d.Cloud.RecipeChange(ctx, cloud.ImageRef{Pool: t.pool.ID, Version: back.To}, false)
 		if err != nil {
-			t.unread(err, w.now)
+			d.unread(t, err, w.now)
 			return
 		}
 		if len(would.Refusals) > 0 {

@@ -171,7 +171,7 @@ func Decide(f Facts) Verdict {
 func (f Facts) watch() Verdict {
 	overdue := 0
 	for _, join := range f.Joins {
-		if join.Version == f.Current && join.Outcome == Waiting && join.Running.After(f.Since) && f.Now.Sub(join.Running) > overdueAfter {
+		if join.Version == f.Current && join.Outcome == Waiting && !join.Running.Before(f.Since) && f.Now.Sub(join.Running) > overdueAfter {
 			overdue++
 		}
 	}
@@ -215,11 +215,12 @@ func (f Facts) frozen() (state State, why string) {
 	return "", ""
 }
 
-// judgedOf are the joins of a version that joined or failed, and began to run behind the given time, in their order.
-func judgedOf(joins []Join, version string, behind time.Time) []Join {
+// judgedOf are the joins of a version that joined or failed, and did not begin to run before the given time, in their order. All that tells
+// time here tells seconds: what began in the same one was built from the recipe as it was since, as no other names the version.
+func judgedOf(joins []Join, version string, since time.Time) []Join {
 	var judged []Join
 	for _, join := range joins {
-		if join.Version == version && join.Running.After(behind) && (join.Outcome == Joined || join.Outcome == Failed) {
+		if join.Version == version && !join.Running.Before(since) && (join.Outcome == Joined || join.Outcome == Failed) {
 			judged = append(judged, join)
 		}
 	}

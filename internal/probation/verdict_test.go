@@ -179,6 +179,10 @@ func TestVerdicts(t *testing.T) {
 		"switched off": {"FF", func(f *Facts) { f.Off = true }, Nothing, SwitchedOff, stays + "its policy does not ask to go back", true},
 		"suspected":    {"FF", after("w"), Nothing, Suspected, "pool workers went back from version 2026.03.09 to 2026.03.01: its next node tells whether the image was the cause", false},
 		"convicted":    {"FF", after("wJF"), Condemn, Convicted, "version 2026.03.09 of pool workers was bad: node n1 of version 2026.03.01 has joined", false},
+		"convicted by a node of the same second": {"FF", func(f *Facts) {
+			after("J")(f)
+			f.Joins[len(f.Joins)-1].Running = f.WentBack
+		}, Condemn, Convicted, "version 2026.03.09 of pool workers was bad: node n0 of version 2026.03.01 has joined", false},
 		"innocent": {"FF", after("FJ"), Absolve, Innocent,
 			"version 2026.03.09 of pool workers was not the cause: node n0 of version 2026.03.01 did not join either: its instance runs for 16 min, and there is no Node", false},
 		"a person promoted the suspect again": {"FJ", func(f *Facts) { f.Suspect = f.Current }, Nothing, Watching,
@@ -255,7 +259,7 @@ func TestAFailureMoreIsNeverBetter(t *testing.T) {
 func objection(f Facts, v Verdict) string {
 	judged, waits := "", false
 	for _, join := range f.Joins {
-		if letter := string(join.Outcome[0]); join.Version == f.Current && join.Running.After(f.Since) && strings.Contains("JF", letter) {
+		if letter := string(join.Outcome[0]); join.Version == f.Current && !join.Running.Before(f.Since) && strings.Contains("JF", letter) {
 			judged += letter
 		}
 		waits = waits || join.Version == f.Current && join.Outcome == Waiting
@@ -297,7 +301,7 @@ func objection(f Facts, v Verdict) string {
 func afterGoingBack(f Facts) Action {
 	for _, join := range f.Joins {
 		switch {
-		case join.Version != f.Current || !f.WentBack.Before(join.Running):
+		case join.Version != f.Current || join.Running.Before(f.WentBack):
 		case join.Outcome == Joined:
 			return Condemn
 		case join.Outcome == Failed:

@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -274,7 +276,31 @@ func (g *ground) said() string {
 			text += s.Probation.State + ": " + s.Probation.Message + "; "
 		}
 	}
-	return text + g.trouble(v1alpha1.ConditionDegraded) + " " + g.trouble(v1alpha1.ConditionStalled)
+	return text + g.trouble(v1alpha1.ConditionDegraded) + " " + g.trouble(v1alpha1.ConditionStalled) + g.stands()
+}
+
+// stands is how the pool's machines, nodes and versions are, for failures: what the policy says does not tell why it waits.
+func (g *ground) stands() string {
+	g.Helper()
+	text := fmt.Sprintf("\nits joins: %+v\nthe time: %s\n", g.probation().Joins, time.Now().UTC().Format(time.RFC3339Nano))
+	for _, version := range []string{g.first, g.second} {
+		text += fmt.Sprintf("version %s: %v\n", version, g.tags(version))
+	}
+	for _, m := range g.machines() {
+		text += fmt.Sprintf("machine %s of version %q, %s", m.ID, g.version(m.Image), m.Power)
+		if node, err := sandbox.Kube().CoreV1().Nodes().Get(g.Context(), m.Node, metav1.GetOptions{}); err == nil {
+			ready, since := "not there", time.Time{}
+			for _, c := range node.Status.Conditions {
+				if c.Type == corev1.NodeReady {
+					ready, since = string(c.Status), c.LastTransitionTime.UTC()
+				}
+			}
+			text += fmt.Sprintf(": node %s, made %s, Ready %s since %s, taints %v, unschedulable %t", m.Node,
+				node.CreationTimestamp.UTC().Format(time.RFC3339), ready, since.Format(time.RFC3339), node.Spec.Taints, node.Spec.Unschedulable)
+		}
+		text += "\n"
+	}
+	return text
 }
 
 // eventually looks until it is so. What the policy says then is told if that never happens.
