@@ -43,7 +43,7 @@ var sentences = map[string]string{
 	"the cloud refuses":                "the quota is used up: ask for more",
 	"the pool refuses":                 "the pool rolls: hold it",
 	"a newer recipe":                   "the recipe of pool pool1 points at version 2026.03.1402, which is newer than 2026.03.14: roll back first if that one is bad",
-	"too many images":                  "the nodes of pool pool1 and its recipe name 9 different images; with more than 10 the cloud does not let the pool grow. The oldest is image a, on oldest: build these nodes anew with `kamino rebuild pool1`, or delete them",
+	"too many images":                  "the nodes of pool pool1 and its recipe name 9 different images; with more than 10 the cloud does not let the pool grow. The oldest is image a, on oldest: build these nodes anew with `kamino rebuild pool1`, or delete them; where Cluster API made them, delete their Machines",
 	"volumes of its own":               "node donor does not return from its capture, and the data of these volumes is on it alone: pv-1, pv-2; move their data, choose another node, or use force to lose it",
 	"no token":                         "no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info carries no signature by one), so that no new node of pool pool1 could join: make one (kubeadm token create) that the pool's recipe names, then try again",
 }

@@ -61,7 +61,7 @@ func (q inquiry) builtFrom(ctx context.Context, w *world) (cloud.Image, error) {
 func (q inquiry) images(ctx context.Context, w *world, c *admission.Case) (admission.Images, error) {
 	pool, err := c.Recipe.Get()
 	census, able := cloud.As[cloud.Census](q.Cloud)
-	if err != nil || !able || !spread.Possible(pool.Capacity, census.MaxImages()) {
+	if err != nil || !able || !spread.Possible(pool.Capacity, census.MaxImages(w.pool)) {
 		return admission.Images{}, err
 	}
 	instances, err := census.Instances(ctx, w.pool)
@@ -71,7 +71,7 @@ func (q inquiry) images(ctx context.Context, w *world, c *admission.Case) (admis
 	if err != nil {
 		return admission.Images{}, err
 	}
-	found := admission.Images{Spread: spread.Of(pool.Recipe, instances, census.MaxImages()), Names: map[cloud.InstanceID]string{}}
+	found := admission.Images{Spread: spread.Of(pool.Recipe, instances, census.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
 	around, _ := c.Surroundings.Get()
 	for _, id := range found.Spread.Brief().Oldest(pool.Recipe).Instances {
 		for _, n := range append([]corev1.Node{*w.node}, around.Peers...) {

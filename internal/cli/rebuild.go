@@ -51,7 +51,7 @@ func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
 	if err != nil {
 		return err
 	}
-	oldest := spread.Of(c.history.Recipe, instances, census.MaxImages()).Oldest(c.history.Recipe)
+	oldest := spread.Of(c.history.Recipe, instances, census.MaxImages(c.pool.ID)).Oldest(c.history.Recipe)
 	deed := print.Rebuilt(c.history, oldest, replacing.Pace, c.dryRun)
 	if oldest.Name == "" || c.dryRun {
 		return print.WriteDeed(c.Out, c.format, deed)

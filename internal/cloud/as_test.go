@@ -17,8 +17,8 @@ func (counting) Instances(context.Context, PoolID) ([]Instance, error) {
 	return []Instance{{ID: "behind"}}, nil
 }
 
-func (counting) MaxImages() int { return 0 }
-func (front) MaxImages() int    { return 0 }
+func (counting) MaxImages(PoolID) int { return 0 }
+func (front) MaxImages(PoolID) int    { return 0 }
 
 func (counting) EnsureRebuilt(context.Context, InstanceID, string) (Rebuild, error) {
 	return Rebuild{}, nil

@@ -10,7 +10,7 @@ type Census interface {
 	// instance at a time only, and CreatedAt when the instance was asked for. NotFound if the pool does not exist. It is a look: it changes nothing.
 	Instances(ctx context.Context, pool PoolID) ([]Instance, error)
 
-	// MaxImages is from how many different images the instances of one pool may have been built, what its recipe
+	// MaxImages is from how many different images the instances of the pool may have been built, what its recipe
 	// names included; 0 if the cloud does not care. A pool that has reached it grows no more. It does no I/O.
-	MaxImages() int
+	MaxImages(pool PoolID) int
 }

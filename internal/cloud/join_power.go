@@ -54,7 +54,7 @@ func (j *joined) Instances(ctx context.Context, pool PoolID) ([]Instance, error)
 }
 
 // MaxImages implements Census.
-func (j *joined) MaxImages() int { return j.recipes.(Census).MaxImages() }
+func (j *joined) MaxImages(pool PoolID) int { return j.recipes.(Census).MaxImages(pool) }
 
 // Snapshots implements Shelf.
 func (j *joined) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {

@@ -64,7 +64,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 // spread looks from how many images the pool's nodes were built, where there may be too many.
 func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 	census, able := cloud.As[cloud.Census](d.Cloud)
-	if !able || !spread.Possible(seen.Capacity, census.MaxImages()) {
+	if !able || !spread.Possible(seen.Capacity, census.MaxImages(seen.ID)) {
 		return // nothing to tell
 	}
 	instances, err := census.Instances(ctx, seen.ID)
@@ -72,7 +72,7 @@ func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 		d.add(d.refusedByCloud(m.name, err))
 		return
 	}
-	counted := spread.Of(seen.Recipe, instances, census.MaxImages())
+	counted := spread.Of(seen.Recipe, instances, census.MaxImages(seen.ID))
 	if !counted.Near() {
 		d.ok(CheckImages, m.name, "the pool's nodes and its recipe name %d images of at most %d", len(counted.Images), counted.Limit)
 		return

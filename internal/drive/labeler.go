@@ -24,12 +24,12 @@ func (k *Controller) labeler(provider cloud.Provider, looks *policy.Looks) (*nod
 		},
 		Listed: func(pool cloud.PoolID, instances []cloud.Instance) {
 			census, able := cloud.As[cloud.Census](provider)
-			if !able || census.MaxImages() == 0 {
+			if !able || census.MaxImages(pool) == 0 {
 				return
 			}
-			counted := spread.Of(looks.Last(pool).Pool.Recipe, instances, census.MaxImages())
+			counted := spread.Of(looks.Last(pool).Pool.Recipe, instances, census.MaxImages(pool))
 			k.Counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), counted.Limit)
-			looks.Counted(pool, spread.Of(cloud.Recipe{}, instances, census.MaxImages()).Brief())
+			looks.Counted(pool, spread.Of(cloud.Recipe{}, instances, census.MaxImages(pool)).Brief())
 		},
 		Joined: k.Counts.NodeJoined,
 		Log:    k.Log.WithName("nodelabel"),

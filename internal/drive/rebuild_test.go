@@ -27,7 +27,7 @@ import (
 // limited is a cloud that allows a pool's instances ten images.
 type limited struct{ *memory.Faulty }
 
-func (l limited) MaxImages() int { return 10 }
+func (l limited) MaxImages(cloud.PoolID) int { return 10 }
 
 // yard is a real API server with a pool of eight nodes, each of another image, in a cloud in memory; and the parts of a
 // controller that decide about them and carry that out. No kubelet runs: the test follows the machines.

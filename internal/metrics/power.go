@@ -86,4 +86,4 @@ func (c *counted) ReadPool(text string) (cloud.PoolID, bool) {
 	return behind[cloud.Atlas](c).ReadPool(text)
 }
 
-func (c *counted) MaxImages() int { return behind[cloud.Census](c).MaxImages() }
+func (c *counted) MaxImages(pool cloud.PoolID) int { return behind[cloud.Census](c).MaxImages(pool) }

@@ -27,6 +27,8 @@ import (
 const (
 	// NotCounted: nobody has counted yet from how many images the pool's nodes were built, or its cloud has no limit to it.
 	NotCounted = "NotCounted"
+	// CannotRebuild: the pool's cloud cannot build an instance anew.
+	CannotRebuild = "CannotRebuild"
 	// FewImages: they are fewer than spec.rebuild.atImages, or all nodes are of the current one.
 	FewImages = "FewImages"
 	// Rebuilding: a node of the pool is being rebuilt. No capture of it begins meanwhile, and no other rebuild.
@@ -80,6 +82,8 @@ type rebuildCase struct {
 	policy             string
 	calendar           schedule.Answer
 	holding, maxAtOnce int
+	// unable: the cloud cannot build an instance anew.
+	unable bool
 }
 
 // decide names the first thing that is in the way of a rebuild, or wants one.
@@ -95,6 +99,9 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 	}
 	if c.spread.Limit == 0 {
 		return say(NotCounted, "from how many images the nodes of pool %s were built is not counted yet, or its cloud has no limit to it", c.pool)
+	}
+	if c.unable {
+		return say(CannotRebuild, "the cloud of pool %s can't rebuild nodes: leave spec.rebuild out of policy %s, and have nodes of old images replaced", c.pool, c.policy)
 	}
 	oldest := c.spread.Oldest(c.recipe)
 	if n := len(c.spread.Images); n < int(c.atImages) || oldest.Name == "" {
@@ -134,11 +141,12 @@ func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.T
 		return
 	}
 	nodes := d.Nodes.Of(o.Pool.ID)
+	_, able := cloud.As[cloud.Rebuilder](d.Cloud)
 	calendar := r.schedule.At(now, schedule.Past{}, r.spec.Failures)
 	c := rebuildCase{
 		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, recipe: o.Look.Pool.Recipe, held: replaced(nodes), inFlight: inFlight,
 		capture: o.Wanted, suspended: r.spec.Suspend, dryRun: r.spec.DryRun, calendar: calendar,
-		holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent),
+		holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent), unable: !able,
 	}
 	if o.Look.Known() {
 		c.spread = o.Look.Spread.With(c.recipe.Image)
@@ -148,7 +156,7 @@ func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.T
 	o.rebuild, o.Status.Rebuild = wanted, &decision
 	o.sooner(calendar.Next, now)
 	o.failedRebuilds(nodes, r)
-	if o.Status.Images <= r.spec.Rebuild.AtImages {
+	if able && o.Status.Images <= r.spec.Rebuild.AtImages {
 		o.crowded = nil // the policy sees to it
 	}
 }
@@ -199,12 +207,12 @@ func (d *Decider) rebuilding() (n int) {
 // count lists the pool's instances, because what was counted last may be old, and tells whether the cloud could be asked.
 func (d *Decider) count(ctx context.Context, pool cloud.PoolID) error {
 	census, able := cloud.As[cloud.Census](d.Cloud)
-	if !able || census.MaxImages() == 0 {
+	if !able || census.MaxImages(pool) == 0 {
 		return nil
 	}
 	instances, err := census.Instances(ctx, pool)
 	if err == nil {
-		d.Looks.Counted(pool, spread.Of(cloud.Recipe{}, instances, census.MaxImages()).Brief())
+		d.Looks.Counted(pool, spread.Of(cloud.Recipe{}, instances, census.MaxImages(pool)).Brief())
 	}
 	return err
 }

@@ -23,7 +23,7 @@ import (
 // limited is a cloud that allows a pool's instances ten images.
 type limited struct{ *memory.Faulty }
 
-func (l limited) MaxImages() int { return 10 }
+func (l limited) MaxImages(cloud.PoolID) int { return 10 }
 
 // crowd adds a pool with a node of each of so many versions, the newest of which its recipe names, none of them patched.
 func (s *stage) crowd(name string, images int) cloud.PoolID {

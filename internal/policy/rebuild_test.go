@@ -40,6 +40,7 @@ func TestWhetherToRebuild(t *testing.T) {
 		{"few", 7, nil, FewImages, "name 7 different images; the oldest is rebuilt from 8 on (spec.rebuild.atImages)"},
 		{"few are enough", 3, func(c *rebuildCase) { c.atImages = 3 }, OldestImage, "3 different images"},
 		{"not counted", 8, func(c *rebuildCase) { c.spread = spread.Spread{} }, NotCounted, "not counted yet"},
+		{"the cloud can't", 8, func(c *rebuildCase) { c.unable = true }, CannotRebuild, "can't rebuild nodes: leave spec.rebuild out of policy all"},
 		{"no node is old", 1, func(c *rebuildCase) { c.atImages = 1 }, FewImages, "1 different image;"},
 		{"suspended", 8, func(c *rebuildCase) { c.suspended = true }, v1alpha1.PolicySuspended, "policy all is suspended"},
 		{"dry run", 8, func(c *rebuildCase) { c.dryRun = true }, v1alpha1.PolicyDryRun, "would be rebuilt; spec.dryRun keeps policy all from it"},

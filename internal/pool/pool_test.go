@@ -337,4 +337,4 @@ type limited struct {
 	most int
 }
 
-func (l limited) MaxImages() int { return l.most }
+func (l limited) MaxImages(cloud.PoolID) int { return l.most }

@@ -136,7 +136,7 @@ func (f *Finder) Left(ctx context.Context, p *v1alpha1.Prototype) (Left, error) 
 // if that is far from what the cloud allows, or is not known.
 func (f *Finder) CrowdAfter(ctx context.Context, h history.History, to string) string {
 	census, able := cloud.As[cloud.Census](f.Cloud)
-	if !able || census.MaxImages() == 0 {
+	if !able || census.MaxImages(h.PoolID) == 0 {
 		return ""
 	}
 	instances, err := census.Instances(ctx, h.PoolID)
@@ -149,7 +149,7 @@ func (f *Finder) CrowdAfter(ctx context.Context, h history.History, to string) s
 	}
 	recipe := h.Recipe
 	recipe.Image, recipe.Version = image.ID, to
-	after := spread.Of(recipe, instances, census.MaxImages())
+	after := spread.Of(recipe, instances, census.MaxImages(h.PoolID))
 	if !after.Near() {
 		return ""
 	}

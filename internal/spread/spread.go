@@ -145,7 +145,7 @@ func (s Spread) Told(pool string, recipe cloud.Recipe, name func(cloud.InstanceI
 	}
 	return cloud.Refuse(TooManyImages, fmt.Sprintf("the nodes of pool %s and its recipe name %d different images; with more than %d the cloud does not let the pool grow. "+
 		"The oldest is %s, on %s", pool, len(s.Images), s.Limit, of, strings.Join(nodes, ", ")),
-		fmt.Sprintf("build these nodes anew with `kamino rebuild %s`, or delete them", pool))
+		fmt.Sprintf("build these nodes anew with `kamino rebuild %s`, or delete them; where Cluster API made them, delete their Machines", pool))
 }
 
 // Refusal is why a capture would be one image too much; nil if it would not.

@@ -245,6 +245,9 @@ func (p machinePool) InstancesOf(_ context.Context, ids []cloud.InstanceID) (map
 	return found, nil
 }
 
+// MaxModels implements capi.Teller. Nothing here counts models, as a scale set would.
+func (p machinePool) MaxModels() int { return 0 }
+
 func (p machinePool) recipes() *capi.Recipes {
 	p.t.Helper()
 	made, err := capi.New(capi.Config{Management: p.config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
 )
 
 // TestInstancesAtOnce: where the recipes are elsewhere, instances of scale sets and VMs that stand by themselves are looked at together,
@@ -15,6 +16,10 @@ func TestInstancesAtOnce(t *testing.T) {
 	w := newWorld(t, options{})
 	disks, err := provider.NewDisks(t.Context(), w.alone())
 	w.must(err)
+	var teller capi.Teller = disks
+	if most := teller.MaxModels(); most == 0 || most != as[cloud.Census](w.p).MaxImages(w.pool) {
+		t.Errorf("a scale set that is elsewhere is of %d images at most", most)
+	}
 	ids := append(w.list(), w.vm("md-0-abcde"))
 	seen, err := disks.InstancesOf(t.Context(), append([]cloud.InstanceID{"nonsense", vmID("md-0-zzzzz"), w.list()[0][:len(w.list()[0])-1] + "99"}, ids...))
 	w.must(err)

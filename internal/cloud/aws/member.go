@@ -267,4 +267,4 @@ func (a *account) instanceOf(ctx context.Context, in string, m ec2types.Instance
 }
 
 // MaxImages implements cloud.Census.
-func (p *Recipes) MaxImages() int { return 0 }
+func (p *Recipes) MaxImages(cloud.PoolID) int { return 0 }

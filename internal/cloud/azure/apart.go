@@ -57,6 +57,9 @@ func (p *Disks) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cl
 	return found, nil
 }
 
+// MaxModels is from how many images the instances of a scale set may have been built, whoever made it.
+func (p *Disks) MaxModels() int { return maxModels }
+
 // instancesIn are those of a scale set. One that is not there has none.
 func (p *account) instancesIn(ctx context.Context, s scaleSet) (map[instance]cloud.Instance, error) {
 	clients, err := p.in(s)

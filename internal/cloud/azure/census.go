@@ -45,4 +45,4 @@ func (i instance) providerID() cloud.InstanceID {
 const maxModels = 10
 
 // MaxImages implements cloud.Census. Each image is a model of its own at least.
-func (p *Recipes) MaxImages() int { return maxModels }
+func (p *Recipes) MaxImages(cloud.PoolID) int { return maxModels }

@@ -34,7 +34,7 @@ func (p *Disks) Snapshots(ctx context.Context, lines ...cloud.Line) ([]cloud.Sna
 }
 
 // eachPlace goes through the resource groups of the lines, each once, and ends with the first error.
-func (p *Disks) eachPlace(lines []cloud.Line, do func(scaleSet, *clients) error) error {
+func (p *account) eachPlace(lines []cloud.Line, do func(scaleSet, *clients) error) error {
 	places := make([]scaleSet, len(lines))
 	for i, line := range lines {
 		var err error

@@ -188,9 +188,12 @@ func (r *world) writeImage(ctx context.Context, v view, to cloud.RecipeChange, n
 	return err
 }
 
-// Teller is the power of Disks to look at many instances at once. One that is not there is left out, and Power may be unknown.
+// Teller is the power of Disks to tell of the instances behind a MachinePool, which no object of Cluster API's describes.
 type Teller interface {
+	// InstancesOf looks at many at once. One that is not there is left out, and Power may be unknown.
 	InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error)
+	// MaxModels is from how many different images they may have been built, as cloud.Census has MaxImages.
+	MaxModels() int
 }
 
 // instancesOfPool are those of a MachinePool's machines, as their cloud tells: no object of Cluster API's has their images, that one is of

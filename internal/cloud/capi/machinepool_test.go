@@ -261,3 +261,29 @@ func TestMachinePoolsThatAreUnknown(t *testing.T) {
 		t.Errorf("lines of one name: %v", lines)
 	}
 }
+
+// models are Disks that tell of scale sets.
+type models struct {
+	Images
+	Teller
+	most int
+}
+
+func (m models) MaxModels() int { return m.most }
+
+// TestHowManyImagesAPoolMayHave: as many as its scale set, if it is one. The machines of other pools stand by themselves.
+func TestHowManyImagesAPoolMayHave(t *testing.T) {
+	for id, want := range map[cloud.PoolID]int{
+		"cluster.x-k8s.io/clusters/machinepools/md":       10,
+		"cluster.x-k8s.io/clusters/machinedeployments/md": 0,
+		"cluster.x-k8s.io/clusters/machinesets/md":        0,
+		"md": 0,
+	} {
+		if got := (&Recipes{&world{images: models{most: 10}}}).MaxImages(id); got != want {
+			t.Errorf("%s: %d, want %d", id, got, want)
+		}
+		if got := (&Recipes{&world{images: struct{ Images }{}}}).MaxImages(id); got != 0 {
+			t.Errorf("%s, of a cloud that tells nothing of such instances: %d", id, got)
+		}
+	}
+}

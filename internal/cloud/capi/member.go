@@ -197,5 +197,11 @@ func (r *world) imagesOf(ctx context.Context, v view) (map[string]string, error)
 	return images, nil
 }
 
-// MaxImages implements cloud.Census.
-func (r *Recipes) MaxImages() int { return 0 }
+// MaxImages implements cloud.Census. Machines of other pools stand by themselves, each with an image of its own.
+func (r *Recipes) MaxImages(id cloud.PoolID) int {
+	teller, able := r.images.(Teller)
+	if of, err := parsePool(id); err != nil || of.resource != machinePools || !able {
+		return 0
+	}
+	return teller.MaxModels()
+}

@@ -116,7 +116,7 @@ func censusOfNoPool(t *testing.T, s suite) {
 
 // tooManyImages grows the pool by an instance of each version, as far as its cloud allows.
 func tooManyImages(t *testing.T, s suite) {
-	limit := s.lister(t).MaxImages()
+	limit := s.lister(t).MaxImages(s.Pool)
 	if limit == 0 {
 		t.Skip("the cloud does not care")
 	}

@@ -96,7 +96,7 @@ func (h hooks) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.S
 	return h.Provider.(cloud.Restorer).RestoreChange(ctx, id, saved)
 }
 
-func (h hooks) MaxImages() int { return h.Provider.(cloud.Census).MaxImages() }
+func (h hooks) MaxImages(pool cloud.PoolID) int { return h.Provider.(cloud.Census).MaxImages(pool) }
 
 func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	if h.ensureRebuilt != nil {

@@ -188,6 +188,6 @@ func (f *Faulty) ReadPool(text string) (cloud.PoolID, bool) {
 }
 
 // MaxImages passes: it does no I/O.
-func (f *Faulty) MaxImages() int {
-	return behind[cloud.Census](f).MaxImages()
+func (f *Faulty) MaxImages(pool cloud.PoolID) int {
+	return behind[cloud.Census](f).MaxImages(pool)
 }

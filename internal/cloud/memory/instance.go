@@ -71,7 +71,7 @@ func (m *instance) view() cloud.Instance {
 }
 
 // MaxImages implements cloud.Census.
-func (c *Recipes) MaxImages() int {
+func (c *Recipes) MaxImages(cloud.PoolID) int {
 	defer c.enter()()
 	return c.config.MaxImages
 }

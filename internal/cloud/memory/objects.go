@@ -205,7 +205,7 @@ func (c *Objects) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 }
 
 // MaxImages implements cloud.Census.
-func (c *Objects) MaxImages() int { return (&Recipes{c.pools}).MaxImages() }
+func (c *Objects) MaxImages(pool cloud.PoolID) int { return (&Recipes{c.pools}).MaxImages(pool) }
 
 // imageByID is what a recipe's image names; nil if there is none.
 func (c *shelf) imageByID(id string) *image {

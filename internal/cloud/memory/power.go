@@ -29,7 +29,7 @@ func (c *Cloud) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instanc
 }
 
 // MaxImages implements cloud.Census.
-func (c *Cloud) MaxImages() int { return of[cloud.Census](c).MaxImages() }
+func (c *Cloud) MaxImages(pool cloud.PoolID) int { return of[cloud.Census](c).MaxImages(pool) }
 
 // EnsureRebuilt implements cloud.Rebuilder.
 func (c *Cloud) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {

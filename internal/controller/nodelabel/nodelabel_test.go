@@ -42,7 +42,7 @@ type stage struct {
 }
 
 // MaxImages is none.
-func (s *stage) MaxImages() int { return 0 }
+func (s *stage) MaxImages(cloud.PoolID) int { return 0 }
 
 // Instances counts the lists.
 func (s *stage) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {

@@ -91,4 +91,9 @@ func TestMachinePool(t *testing.T) {
 			t.Errorf("given back, the AzureMachinePool names its image otherwise (-before +after):\n%s", diff)
 		}
 	})
+	g.grows() // of six nodes on, a scale set may be close to the number of images that it may have
+	doctor := sandbox.Run(t, g.env, "kamino", "doctor", g.pool)
+	if says := "the pool's nodes and its recipe name 2 images of at most 10"; !strings.Contains(doctor.Stdout, says) {
+		t.Errorf("the doctor does not say %q:\n%s%s", says, doctor.Stdout, doctor.Stderr)
+	}
 }
