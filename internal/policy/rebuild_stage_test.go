@@ -249,3 +249,24 @@ func TestNoMoreAreHeldThanMayBe(t *testing.T) {
 		t.Errorf("%d nodes are taken at once, where one may be held", len(*asked))
 	}
 }
+
+// TestACloudThatRebuildsNothing: the policy sees to nothing there, and so a person is told of the many images, too.
+func TestACloudThatRebuildsNothing(t *testing.T) {
+	s := newStage(t)
+	id := s.crowd("pool1", 8)
+	s.policy("all", rebuilds)
+	asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: "pool1-0"}, nil })
+	s.decider.Cloud = struct {
+		cloud.Provider
+		cloud.Census
+	}{limited{s.calls}, limited{s.calls}}
+	s.counted(id)
+	s.wantRebuild(policy.CannotRebuild, "can't rebuild nodes")
+	degraded := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
+	if degraded == nil || degraded.Reason != v1alpha1.PolicyManyImages {
+		t.Errorf("nobody is told of the images: %+v", degraded)
+	}
+	if len(*asked) > 0 {
+		t.Errorf("nodes are taken: %+v", *asked)
+	}
+}
