@@ -34,9 +34,9 @@ type Pace struct {
 	// Refresh is the time between two looks at all pools: 1 hour. The first one comes after a tenth of it.
 	Refresh time.Duration
 	// Again is when a pool is asked again after an error, and no sooner than the cloud said, and a node looked at
-	// again that has no provider ID: 1 minute. A node that its cloud does not list waits that long too, or as long
-	// as it has existed, up to Refresh: one that was just made appears soon, and one whose instance is gone would
-	// be asked about for ever.
+	// again that has no provider ID: 1 minute. A node that its cloud does not list waits that long too, and then
+	// twice as long each time, up to Refresh: one that was just made appears soon, and one whose instance is gone
+	// would be asked about for ever.
 	Again time.Duration
 }
 
@@ -75,6 +75,9 @@ type Labeler struct {
 	// later are nodes that are of no interest before a moment, by UID; pools likewise.
 	later map[types.UID]time.Time
 	pools map[cloud.PoolID]time.Time
+	// waits are for how long nodes that their cloud does not list were left alone last, by UID. The node's age would not do:
+	// the API server's clock need not be this one.
+	waits map[types.UID]time.Duration
 }
 
 // NeedLeaderElection makes a manager start this in one process only.
@@ -159,6 +162,19 @@ func (l *Labeler) notBefore(node types.UID, then time.Time) {
 	l.later[node] = then
 }
 
+// unlisted says that the cloud does not list a node's instance, and tells for how long that leaves it alone.
+func (l *Labeler) unlisted(node types.UID, pace Pace) (wait time.Duration) {
+	l.mu.Lock()
+	wait = min(max(2*l.waits[node], pace.Again), pace.Refresh)
+	if l.waits == nil {
+		l.waits = map[types.UID]time.Duration{}
+	}
+	l.waits[node] = wait
+	l.mu.Unlock()
+	l.notBefore(node, l.now().Add(wait))
+	return wait
+}
+
 // interesting tells whether a node may be looked at now.
 func (l *Labeler) interesting(node types.UID) bool {
 	l.mu.Lock()
@@ -171,4 +187,5 @@ func (l *Labeler) forget(node types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.later, node)
+	delete(l.waits, node)
 }

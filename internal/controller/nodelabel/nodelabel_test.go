@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -307,6 +308,24 @@ func TestANodeThatItsCloudDoesNotList(t *testing.T) {
 		if s.lists < 3 || s.lists > 5 {
 			t.Errorf("the cloud was asked %d times in three minutes", s.lists)
 		}
+	})
+}
+
+// TestClocksThatDiffer: a node that its cloud lists a little later is labelled then, also where the API server's clock is days behind.
+func TestClocksThatDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.labeler.Now = func() time.Time { return time.Now().Add(4 * 24 * time.Hour) }
+		s.start()
+		known := s.node("a", true)
+		s.nodeOf("b", strings.TrimSuffix(known.Spec.ProviderID, "a")+"b", true)
+		s.after(30 * time.Second)
+		s.want(map[string]string{"a": v1alpha1.VersionGeneric, "b": ""}, 1)
+		if id := s.cloud.AddInstance(s.pool, "b"); string(id) != strings.TrimSuffix(known.Spec.ProviderID, "a")+"b" {
+			t.Fatalf("the instance is %s", id)
+		}
+		s.after(time.Minute)
+		s.want(map[string]string{"a": v1alpha1.VersionGeneric, "b": v1alpha1.VersionGeneric}, 2)
 	})
 }
 

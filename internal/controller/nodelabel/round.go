@@ -154,9 +154,7 @@ func (l *Labeler) label(ctx context.Context, census cloud.Census, pace Pace, poo
 	for _, m := range members {
 		instance, found := byID[strings.ToLower(string(m.instance))]
 		if !found {
-			wait := min(max(l.now().Sub(m.created), pace.Again), pace.Refresh)
-			l.notBefore(m.uid, l.now().Add(wait))
-			soon(wait)
+			soon(l.unlisted(m.uid, pace))
 			continue
 		}
 		version := v1alpha1.VersionLabelValue(instance.BuiltFrom)
