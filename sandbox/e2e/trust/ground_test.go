@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
@@ -289,13 +289,8 @@ func (g *ground) stands() string {
 	for _, m := range g.machines() {
 		text += fmt.Sprintf("machine %s of version %q, %s", m.ID, g.version(m.Image), m.Power)
 		if node, err := sandbox.Kube().CoreV1().Nodes().Get(g.Context(), m.Node, metav1.GetOptions{}); err == nil {
-			ready, since := "not there", time.Time{}
-			for _, c := range node.Status.Conditions {
-				if c.Type == corev1.NodeReady {
-					ready, since = string(c.Status), c.LastTransitionTime.UTC()
-				}
-			}
-			text += fmt.Sprintf(": node %s, made %s, Ready %s since %s, taints %v, unschedulable %t", m.Node,
+			since, ready := nodestate.ReadySince(node)
+			text += fmt.Sprintf(": node %s, made %s, Ready %t since %s, taints %v, unschedulable %t", m.Node,
 				node.CreationTimestamp.UTC().Format(time.RFC3339), ready, since.Format(time.RFC3339), node.Spec.Taints, node.Spec.Unschedulable)
 		}
 		text += "\n"
