@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -144,6 +145,23 @@ func (p *process) lastLine() string {
 	}
 	lines := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
 	return string(lines[len(lines)-1])
+}
+
+// Said are the last lines, so many at most, that the managers have logged with a text in them.
+func (c *Controllers) Said(about string, most int) (lines []string) {
+	for _, p := range c.processes {
+		content, err := os.ReadFile(p.log)
+		if err != nil {
+			lines = append(lines, err.Error())
+			continue
+		}
+		for line := range strings.Lines(string(content)) {
+			if strings.Contains(line, about) {
+				lines = append(lines, p.name+": "+strings.TrimSpace(line))
+			}
+		}
+	}
+	return lines[max(0, len(lines)-most):]
 }
 
 // serves tells whether its webhooks take connections.

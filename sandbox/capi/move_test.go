@@ -61,6 +61,7 @@ func newOther(t *testing.T) *other {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = controllers.Stop() })
+	o.controllers = controllers
 	ended := make(chan error, 1)
 	go func() {
 		ended <- sandbox.RunInfrastructure(t.Context(), config, map[string]sandbox.Maker{"AWSMachine": o.fleet}, logr.Discard())

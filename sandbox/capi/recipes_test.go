@@ -2,6 +2,7 @@ package capi_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -31,11 +32,12 @@ import (
 
 // management is the one management cluster of the package's tests, each of which has a namespace of its own.
 type management struct {
-	config    *rest.Config
-	client    client.Client
-	fleet     *fleet
-	makers    *makers
-	scaleSets *memorySets
+	config      *rest.Config
+	client      client.Client
+	controllers *sandbox.Controllers
+	fleet       *fleet
+	makers      *makers
+	scaleSets   *memorySets
 	// kubeconfig of the workload cluster of each Cluster, which is the management cluster itself.
 	kubeconfig []byte
 }
@@ -81,7 +83,7 @@ func run(m *testing.M, bin string) (code int, err error) {
 		return 0, err
 	}
 	defer controllers.Stop() //nolint:errcheck // as the process ends
-	shared = &management{config: config, kubeconfig: env.KubeConfig, fleet: &fleet{machines: map[string]*built{}}}
+	shared = &management{config: config, kubeconfig: env.KubeConfig, controllers: controllers, fleet: &fleet{machines: map[string]*built{}}}
 	if shared.client, err = client.New(config, client.Options{}); err != nil {
 		return 0, err
 	}
@@ -402,10 +404,28 @@ func (p *pool) wait(what string, done func() bool) {
 	deadline := time.Now().Add(patience)
 	for !done() {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("after %v: no %s", patience, what)
+			p.t.Fatalf("after %v: no %s\n%s", patience, what, p.stands())
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
+}
+
+// stands tells what there is in the namespace, and what Cluster API has last said of it: why something is waited for in vain.
+func (p *pool) stands() string {
+	var text strings.Builder
+	for _, kind := range []string{"Cluster", "MachineDeployment", "MachineSet", "MachinePool", "Machine"} {
+		for _, o := range p.list(kind) {
+			spec, _ := json.Marshal(o.Object["spec"])
+			fmt.Fprintf(&text, "%s %s %v: %s\n", kind, o.GetName(), o.GetAnnotations(), spec)
+			conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+			for _, c := range conditions {
+				if said := c.(map[string]any); said["message"] != nil && said["message"] != "" {
+					fmt.Fprintf(&text, "\t%v is %v: %v\n", said["type"], said["status"], said["message"])
+				}
+			}
+		}
+	}
+	return text.String() + strings.Join(p.controllers.Said(`"`+p.namespace+"/", 30), "\n")
 }
 
 // list lists the namespace's objects of one of the core's kinds.
