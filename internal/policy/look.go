@@ -15,9 +15,10 @@ import (
 // taken away asks the cloud no more often than one whose credential works.
 const errorLife = 10 * time.Minute
 
-// throttledLife is how long a first throttled look stands. It doubles with each further one: in a cluster of
-// many pools a start takes more reads than Azure grants at once, and has the others a few seconds later.
-const throttledLife = 5 * time.Second
+// passingLife is how long a look stands that failed by what passes by itself. It doubles with each further one, up to
+// errorLife: in a cluster of many pools a start takes more reads than Azure grants at once, and has the others a few
+// seconds later; and one answer that is lost must not keep a pool from going back for longer.
+const passingLife = 5 * time.Second
 
 // manyThrottled looks in a row are a cloud that has no time for us, not a moment's crowd.
 const manyThrottled = 4
@@ -53,18 +54,26 @@ type Looks struct {
 type entry struct {
 	mu sync.Mutex
 	Look
+	// passing is how many looks in a row have failed by what passes by itself.
+	passing int
 }
 
 // failed keeps why a look failed, beside what was known.
 func (e *entry) failed(err error, now time.Time) {
 	e.Err = err
-	if !cloud.Is(err, cloud.Throttled) {
-		e.Throttled = 0
-		e.Again = now.Add(max(errorLife, cloud.RetryAfter(err)))
-		return
+	pause := errorLife
+	throttled := cloud.Is(err, cloud.Throttled)
+	if throttled || cloud.Is(err, cloud.Unavailable) {
+		pause = min(passingLife<<min(e.passing, 10), errorLife)
+		e.passing++
+	} else {
+		e.passing = 0
 	}
-	pause := min(throttledLife<<min(e.Throttled, 10), errorLife)
-	e.Throttled++
+	if throttled {
+		e.Throttled++
+	} else {
+		e.Throttled = 0
+	}
 	e.Again = now.Add(max(pause, cloud.RetryAfter(err)))
 }
 
@@ -98,7 +107,7 @@ func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (
 		e.failed(err, now)
 		return e.Look, err
 	}
-	e.Look = Look{Pool: pool, Images: images, At: now, Spread: e.Spread}
+	e.Look, e.passing = Look{Pool: pool, Images: images, At: now, Spread: e.Spread}, 0
 	return e.Look, nil
 }
 

@@ -6,18 +6,24 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// throttle has the cloud refuse looks for now, until the answer is false.
-func (s *stage) throttle(after time.Duration, now func() bool) {
+// fails has looks at pools fail so, until the answer is false.
+func (s *stage) fails(so memory.Outcome, now func() bool) {
 	s.calls = memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
 		if c.Op == "Pool" && now() {
-			return memory.Throttle(after)
+			return so
 		}
 		return memory.Pass()
 	})
 	s.restart()
+}
+
+// throttle has the cloud refuse looks for now, until the answer is false.
+func (s *stage) throttle(after time.Duration, now func() bool) {
+	s.fails(memory.Throttle(after), now)
 }
 
 // A crowd of looks that Azure does not grant at once is over in a moment: nobody need know but the pool's status.
@@ -44,6 +50,44 @@ func TestAThrottledLookIsMadeAgainSoon(t *testing.T) {
 	}
 	if s.heardOf(v1alpha1.PolicyCloudUnavailable) {
 		t.Error("an event tells of what was over in a moment")
+	}
+}
+
+// An answer that is lost is asked for again in a moment, and a cloud that stays away less and less often: nobody goes back
+// from a bad version before it answers. A person is told at once.
+func TestACloudThatIsAwayIsAskedAgainSoon(t *testing.T) {
+	s := newStage(t)
+	s.pool("pool1", 3, 20)
+	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.DryRun = true })
+	begin, away := s.clock.Now(), true
+	var asked []time.Duration
+	s.fails(memory.FailBefore(cloud.Unavailable), func() bool {
+		asked = append(asked, s.clock.Now().Sub(begin))
+		return away
+	})
+	s.pass()
+	s.stalled("all", v1alpha1.PolicyCloudUnavailable, "pool pool1", "It is asked again by itself")
+	for s.clock.Now().Sub(begin) < 40*time.Minute {
+		s.clock.Advance(s.after)
+		s.pass()
+	}
+	want := []float64{5, 10, 20, 40, 80, 160, 320, 600, 600, 600}
+	for i := 1; i < len(asked); i++ {
+		if pause := asked[i] - asked[i-1]; i > len(want) || pause.Seconds() != want[i-1] {
+			t.Errorf("asked after %v, want after pauses of %v seconds", asked, want)
+			break
+		}
+	}
+	away = false
+	s.clock.Advance(s.after)
+	s.pass()
+	s.decided("all", "pool1", v1alpha1.PolicyDryRun)
+	s.well("all")
+	away = true
+	s.clock.Advance(time.Hour)
+	s.pass()
+	if s.after > 10*time.Second {
+		t.Errorf("once it has answered, a lost answer is asked for again after %s", s.after)
 	}
 }
 

@@ -65,7 +65,7 @@ func (v view) unknown() cloud.Refusal {
 		return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s makes its machines from %s, of whose image Kamino knows nothing", v.ref, v.named),
 			"use AWSMachineTemplate or AzureMachineTemplate, or leave this pool out")
 	case v.named.Kind == "AWSMachinePool":
-		return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s is an Auto Scaling group by %s, which replaces a donor as soon as it is stopped, and Cluster API can hold nothing against that", v.ref, v.named),
+		return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s is an Auto Scaling group by %s, which chooses by itself what goes as it shrinks and replaces what is stopped, and Kamino cannot hold a donor there", v.ref, v.named),
 			"capture nodes of a MachineDeployment, or leave this pool out")
 	}
 	return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s makes its machines by %s, of whose image Kamino knows nothing", v.ref, v.named),
