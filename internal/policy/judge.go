@@ -279,7 +279,7 @@ func imageversionEnd(now time.Time) time.Time {
 func (o *Outcome) unavailable(err error, now time.Time) {
 	again, brief := now.Add(max(errorLife, cloud.RetryAfter(err))), false
 	if o.Look.Err != nil && o.Look.Again.After(now) {
-		again, brief = o.Look.Again, o.Look.Throttled > 0 && o.Look.Throttled < manyThrottled
+		again, brief = o.Look.Again, cloud.Is(o.Look.Err, cloud.Throttled) && o.Look.Passing < manyThrottled
 	}
 	message := fmt.Sprintf("the cloud can't be asked about pool %s: %s. %s", o.Pool.Name, err, remedy(err))
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyCloudUnavailable, Message: message}

@@ -31,10 +31,10 @@ type Look struct {
 	// Spread is from how many images the pool's instances were built, by whoever listed them last.
 	Spread spread.Spread
 	// Err is why the cloud could not be asked; then the rest is what was known before, if anything. It stands
-	// until Again, and Throttled counts how many looks in a row were.
-	Err       error
-	Again     time.Time
-	Throttled int
+	// until Again, and Passing counts how many looks in a row have failed by what passes by itself.
+	Err     error
+	Again   time.Time
+	Passing int
 }
 
 // Known tells whether the cloud has ever said something.
@@ -54,25 +54,17 @@ type Looks struct {
 type entry struct {
 	mu sync.Mutex
 	Look
-	// passing is how many looks in a row have failed by what passes by itself.
-	passing int
 }
 
 // failed keeps why a look failed, beside what was known.
 func (e *entry) failed(err error, now time.Time) {
 	e.Err = err
 	pause := errorLife
-	throttled := cloud.Is(err, cloud.Throttled)
-	if throttled || cloud.Is(err, cloud.Unavailable) {
-		pause = min(passingLife<<min(e.passing, 10), errorLife)
-		e.passing++
+	if cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) {
+		pause = min(passingLife<<min(e.Passing, 10), errorLife)
+		e.Passing++
 	} else {
-		e.passing = 0
-	}
-	if throttled {
-		e.Throttled++
-	} else {
-		e.Throttled = 0
+		e.Passing = 0
 	}
 	e.Again = now.Add(max(pause, cloud.RetryAfter(err)))
 }
@@ -107,7 +99,7 @@ func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (
 		e.failed(err, now)
 		return e.Look, err
 	}
-	e.Look, e.passing = Look{Pool: pool, Images: images, At: now, Spread: e.Spread}, 0
+	e.Look = Look{Pool: pool, Images: images, At: now, Spread: e.Spread}
 	return e.Look, nil
 }
 

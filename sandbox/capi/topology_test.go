@@ -214,7 +214,7 @@ spec: {template: {spec: {instanceType: m7i.xlarge, ami: {id: ami-copied}, sshKey
 	p.create(strings.NewReplacer("name: copied", "name: foreign", ", topology.cluster.x-k8s.io/owned: ''", "").Replace(copied))
 	p.wait("topology that stands still", func() bool {
 		// The topology controller writes its own over what it has not seen yet, as often as it has something else to write.
-		if template, _ := p.imageOf(p.name); template != "foreign" {
+		if text(p.get("MachineDeployment", p.name), "spec", "template", "spec", "infrastructureRef", "name") != "foreign" {
 			names("foreign")
 		}
 		said := p.reconciled()
