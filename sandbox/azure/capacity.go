@@ -38,7 +38,7 @@ type machines struct {
 func (s machines) work() map[string]job {
 	return map[string]job{
 		"scaleset.apply":  {s.apply, failApply},
-		"scaleset.delete": {s.deleteSet, failSettle},
+		"scaleset.delete": {s.deleteSet, failRemoval},
 		"instance.delete": {s.deleteInstances, failDelete},
 	}
 }
@@ -46,7 +46,7 @@ func (s machines) work() map[string]job {
 // failApply notes that a scale set could not be brought up to its model. A failure that was ordered to have its effect first is
 // that of the instances which were made, such as a guest that does not report in time.
 func failApply(st *state, op operation, p *problem) {
-	failSettle(st, op, p)
+	written(st, op, p)
 	set := st.ScaleSets[fold(op.Target)]
 	if set == nil || !op.Effect {
 		return
@@ -130,10 +130,10 @@ func (s machines) planCapacity(op operation) (create, remove []string, err error
 	return create, remove, err
 }
 
-// inOperation tells whether an operation on the instance itself is in flight.
+// inOperation tells whether an operation on the instance itself is in flight, or on it among others.
 func (st *state) inOperation(key string) bool {
 	for _, op := range st.Operations {
-		if op.Status == statusInProgress && fold(op.Target) == key {
+		if op.Status == statusInProgress && (fold(op.Target) == key || slices.ContainsFunc(op.Targets, func(id string) bool { return fold(id) == key })) {
 			return true
 		}
 	}

@@ -24,7 +24,7 @@ func (s disks) routes() []*route {
 	}
 }
 
-func (s disks) work() map[string]job { return map[string]job{"disk.create": {s.make, failSettle}} }
+func (s disks) work() map[string]job { return map[string]job{"disk.create": {s.make, written}} }
 
 func (c *call) diskID() resourceID { return c.compute("disks", "disk") }
 

@@ -57,8 +57,8 @@ type job struct {
 // work is what operations on any kind of resource do.
 func (s *world) work() map[string]job {
 	return map[string]job{
-		"resource.settle": {s.settle, failSettle},
-		"resource.delete": {s.runDelete, failSettle},
+		"resource.settle": {s.settle, written},
+		"resource.delete": {s.runDelete, failRemoval},
 		"nothing":         {s.runNothing, func(*state, operation, *problem) {}},
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	"github.com/google/go-cmp/cmp"
@@ -230,6 +232,32 @@ func TestDeleteInstanceShrinksThePool(t *testing.T) {
 	}
 	if got := *c.instances(t)[1].InstanceID; got != "2" {
 		t.Errorf("the new instance has ID %s, want 2: IDs are not given twice", got)
+	}
+}
+
+// What was written to an instance before may end while it is being deleted.
+func TestAnInstanceThatIsDeletedStaysSo(t *testing.T) {
+	c := newCloud(t, func(o *Config) { o.Latencies.Instance, o.Latencies.Terminate = time.Second, 10*time.Minute })
+	c.pool(t, 1, nil)
+	vms := c.factory.NewVirtualMachineScaleSetVMsClient()
+	one := *c.instances(t)[0]
+	one.Properties.ProtectionPolicy = &armcompute.VirtualMachineScaleSetVMProtectionPolicy{ProtectFromScaleIn: to.Ptr(true)}
+	writing, err := vms.BeginUpdate(t.Context(), testGroup, testPool, "0", one, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := vms.BeginDelete(t.Context(), testGroup, testPool, "0", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writing.PollUntilDone(t.Context(), &runtime.PollUntilDoneOptions{Frequency: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	var states []string
+	for _, i := range c.instances(t) {
+		states = append(states, *i.Properties.ProvisioningState)
+	}
+	if diff := cmp.Diff([]string{"Deleting"}, states); diff != "" {
+		t.Errorf("instances (-want +got):\n%s", diff)
 	}
 }
 

@@ -54,19 +54,22 @@ func hasContent(id resourceID) bool {
 	return id.is("snapshots") || id.is("disks") || id.is("galleries/images/versions")
 }
 
-// settle is an operation without an effect of its own: what was written takes its time.
+// settle is an operation without an effect of its own: what was written takes its time. What is being deleted meanwhile stays so.
 func (s *world) settle(_ context.Context, op operation) (func(*state), error) {
 	if err := s.wait(op, 1); err != nil {
 		return nil, err
 	}
-	return func(st *state) {
-		if r := st.resourceAt(op.Target); r != nil {
-			r.end(nil)
-		}
-	}, nil
+	return func(st *state) { written(st, op, nil) }, nil
 }
 
-func failSettle(st *state, op operation, p *problem) {
+// written notes what a write to a resource has come to.
+func written(st *state, op operation, p *problem) {
+	if r := st.resourceAt(op.Target); r != nil && r.State != stateDeleting {
+		r.end(p)
+	}
+}
+
+func failRemoval(st *state, op operation, p *problem) {
 	if r := st.resourceAt(op.Target); r != nil {
 		r.end(p)
 	}

@@ -37,7 +37,7 @@ const (
 )
 
 func (s snapshots) work() map[string]job {
-	return map[string]job{"snapshot.create": {s.make, failSettle}}
+	return map[string]job{"snapshot.create": {s.make, written}}
 }
 
 func (c *call) snapshotID() resourceID { return c.compute("snapshots", "snapshot") }

@@ -74,6 +74,9 @@ type Fleet struct {
 	mu       sync.Mutex
 	closed   bool
 	machines map[string]*machine
+	// readers counts the copies that are made of a disk at this moment, by its folded ID; read tells that one has ended.
+	readers map[string]int
+	read    *sync.Cond
 
 	// publishing is held while a platform image is made.
 	publishing sync.Mutex
@@ -115,7 +118,8 @@ func New(ctx context.Context, config Config) (*Fleet, error) {
 	if err := disk.Sweep(filepath.Join(dir, "disks")); err != nil {
 		return nil, err
 	}
-	f := &Fleet{config: config, machines: map[string]*machine{}}
+	f := &Fleet{config: config, machines: map[string]*machine{}, readers: map[string]int{}}
+	f.read = sync.NewCond(&f.mu)
 	f.kubelets = kubelet.New(kubelet.Config{
 		Client: config.Client, REST: config.RESTConfig, Clock: config.Clock, Binaries: config.Binaries,
 		Broken: config.Broken, Latencies: config.Latencies.Kubelet, Dir: dir, Log: config.Log,
@@ -191,10 +195,27 @@ func (f *Fleet) CopyDisk(ctx context.Context, dst, src fleet.DiskID) error {
 			return fmt.Errorf("make platform image %s: %w", src, err)
 		}
 	}
+	defer f.reads(src)()
 	if err := disk.Copy(f.path(dst), f.path(src)); err != nil {
 		return err
 	}
 	return f.Published(string(dst), dst)
+}
+
+// reads keeps a disk's content until what it returns is called: a copy is of the whole disk, whoever deletes it meanwhile.
+func (f *Fleet) reads(id fleet.DiskID) (done func()) {
+	key := fold(string(id))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.readers[key]++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.readers[key]--; f.readers[key] == 0 {
+			delete(f.readers, key)
+		}
+		f.read.Broadcast()
+	}
 }
 
 // publish makes a platform image unless it is there. It is made once: replacing it under a copy that is
@@ -217,12 +238,30 @@ func (f *Fleet) publish(image fleet.DiskID) error {
 	return disk.Copy(f.path(image), tree)
 }
 
-// DeleteDisk implements fleet.Fleet.
+// DeleteDisk implements fleet.Fleet. It waits for the copies that are made of the disk.
 func (f *Fleet) DeleteDisk(_ context.Context, id fleet.DiskID) error {
 	if m := f.userOf(id); m != nil {
 		return fmt.Errorf("disk %s cannot be deleted: machine %s is running from it", id, m.specification().ID)
 	}
-	return os.RemoveAll(f.path(id))
+	aside, err := f.takeAside(id)
+	return errors.Join(err, os.RemoveAll(aside))
+}
+
+// takeAside takes a disk from where it can be copied, in one step, and returns where it is then.
+func (f *Fleet) takeAside(id fleet.DiskID) (string, error) {
+	aside, err := os.MkdirTemp(filepath.Join(f.config.Dir, "disks"), ".copy-")
+	if err != nil {
+		return "", err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.readers[fold(string(id))] > 0 {
+		f.read.Wait()
+	}
+	if err := os.Rename(f.path(id), filepath.Join(aside, "old")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return aside, err
+	}
+	return aside, nil
 }
 
 // userOf is the machine that runs from a disk now; nil if none does.

@@ -1,9 +1,13 @@
 package machine
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -375,6 +379,42 @@ func TestHangAndCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.ready("pool000001", s.ID)
+}
+
+// A copy that somebody's deletion meets is of the whole disk, or fails.
+func TestACopyOfADiskThatGoesIsWhole(t *testing.T) {
+	w := newWorld(t)
+	count := func(id fleet.DiskID) (files int) {
+		err := filepath.WalkDir(w.fleet.DiskTree(id), func(string, fs.DirEntry, error) error { files++; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	whole := -1
+	for n := range 20 {
+		from, to := fleet.DiskID(fmt.Sprintf("from-%d", n)), fleet.DiskID(fmt.Sprintf("to-%d", n))
+		if err := w.fleet.CopyDisk(t.Context(), from, platformImage); err != nil {
+			t.Fatal(err)
+		}
+		if whole < 0 {
+			whole = count(from)
+		}
+		var copied, deleted error
+		var both sync.WaitGroup
+		both.Go(func() { copied = w.fleet.CopyDisk(t.Context(), to, from) })
+		both.Go(func() { deleted = w.fleet.DeleteDisk(t.Context(), from) })
+		both.Wait()
+		if deleted != nil {
+			t.Fatal(deleted)
+		}
+		if _, err := os.Stat(w.fleet.DiskTree(from)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the deleted disk is still there: %v", err)
+		}
+		if got := count(to); copied == nil && got != whole {
+			t.Errorf("a copy has %d files, want %d", got, whole)
+		}
+	}
 }
 
 func TestTerminateRemovesTheNodeAndKeepsTheDisk(t *testing.T) {

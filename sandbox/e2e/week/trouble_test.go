@@ -172,7 +172,7 @@ func (w *week) vanishIfMeant(server sandboxtest.Server, r *http.Request) {
 	}
 	said := strings.ToLower(sandboxtest.Said(r))
 	for _, p := range w.prototypes() {
-		if ended(&p) || !strings.Contains(said, strings.ToLower(p.Spec.Pool)) && !strings.Contains(said, strings.ToLower(path.Base(p.Spec.Donor.ProviderID))) {
+		if ended(&p) || !strings.Contains(said, strings.ToLower(p.Spec.Pool)) && !strings.Contains(said, instanceOf(&p)) {
 			continue
 		}
 		w.Logf("%s: donor %s vanishes while %s is %s", now().Format(time.DateTime), p.Spec.Donor.NodeName, p.Name, p.Status.Phase)
@@ -185,6 +185,15 @@ func (w *week) vanishIfMeant(server sandboxtest.Server, r *http.Request) {
 		return
 	}
 	w.Errorf("%s is of no capture", said)
+}
+
+// instanceOf is what a request says that is about a capture's donor: on Azure the whole path, which ends with a mere number.
+func instanceOf(p *v1alpha1.Prototype) string {
+	id := strings.ToLower(p.Spec.Donor.ProviderID)
+	if whole, azure := strings.CutPrefix(id, "azure://"); azure {
+		return whole
+	}
+	return path.Base(id)
 }
 
 // ended tells whether a capture has, well or not, and nothing of it is left to do.

@@ -113,14 +113,26 @@ func (w *week) tell() {
 	if !w.Failed() {
 		return
 	}
-	text, _ := os.ReadFile(w.log.Name())
-	w.Logf("the controllers said:\n%s", text[max(0, len(text)-20000):])
+	w.Logf("the controllers said:\n%s", end(w.log.Name()))
 	for _, p := range w.prototypes() {
 		w.Logf("prototype %s is %s: %+v", p.Name, p.Status.Phase, p.Status.Failure)
 	}
 	raw, _ := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath(policyPath).DoRaw(context.Background())
 	w.Logf("the policy: %s", raw)
+	for _, m := range sandbox.Fleet().Machines() {
+		w.Logf("machine %s of %s is %s, hung: %t, after %d boots; its node is %q, its image %s", m.ID, m.Pool, m.Power, m.Hung, m.Boots, m.Node, m.Image)
+	}
+	w.Logf("the sandbox said:\n%s", end(filepath.Join(sandbox.Dir(), "sandbox.log")))
 	w.hands.tell(w)
+}
+
+// end of a log.
+func end(file string) []byte {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return text[max(0, len(text)-20000):]
 }
 
 const (
