@@ -118,6 +118,13 @@ type Recipes interface {
 	RecipeChange(ctx context.Context, to Target, removeBootstrap bool) (RecipeChange, error)
 }
 
+// Grouped is the power of Disks to tell recipes that are elsewhere of the cloud's own pools. On some clouds what these build nodes in is
+// one, which counts and replaces its instances by itself: there they are held, removed and added to by these recipes, and nothing else. As
+// the image is for others to write, that others write it is no reason to refuse.
+type Grouped interface {
+	Groups() Recipes
+}
+
 // LineShelf is Shelf for Disks, which know lines.
 type LineShelf interface {
 	// Snapshots lists the snapshots that carry TagUID in the places of the lines, each once. Name is that of

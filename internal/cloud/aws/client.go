@@ -198,10 +198,15 @@ var _ interface {
 	cloud.Disks
 	cloud.LineShelf
 	cloud.LineAuditor
+	cloud.Grouped
 } = (*Disks)(nil)
 
 // Recipes implements cloud.Recipes for Auto Scaling groups with launch templates, and its powers.
-type Recipes struct{ *account }
+type Recipes struct {
+	*account
+	// capa tells that Cluster API's provider writes the launch templates, and nothing of them is Kamino's to write.
+	capa bool
+}
 
 var _ interface {
 	cloud.Recipes
@@ -217,5 +222,15 @@ var _ interface {
 // New makes both halves of AWS, which share what they know. It asks nobody.
 func New(c Config) (*Disks, *Recipes) {
 	a := newAccount(c)
-	return &Disks{a}, &Recipes{a}
+	return &Disks{a}, &Recipes{account: a}
+}
+
+// Groups implements cloud.Grouped: the groups that Cluster API's provider makes of AWSMachinePools.
+func (p *Disks) Groups() cloud.Recipes { return &Recipes{account: p.account, capa: true} }
+
+// recipe reads what a group's next instance is built from.
+func (p *Recipes) recipe(ctx context.Context, ref group) (recipe, error) {
+	r, err := p.account.recipe(ctx, ref)
+	r.capa = p.capa
+	return r, err
 }

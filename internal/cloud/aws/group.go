@@ -149,7 +149,7 @@ type owner struct {
 // owners of groups. Sources: EKS User Guide, "Managed node groups" (the tag); Cluster API's provider for AWS, api/v1beta2/tags.go.
 var owners = []owner{
 	{reasonEKS, "eks:nodegroup-name", false, "EKS owns its launch template, and replaces its nodes at each change", "use a self-managed node group"},
-	{reasonCAPA, "sigs.k8s.io/cluster-api-provider-aws/cluster/", true, "Cluster API writes its launch template", "leave this pool to Cluster API"},
+	{reasonCAPA, "sigs.k8s.io/cluster-api-provider-aws/cluster/", true, "Cluster API writes its launch template", "leave this pool to Cluster API, or name its management cluster with --management-kubeconfig"},
 }
 
 // kopsKey is the tag by which kOps knows the group of an instance group, whose name is its value. Source: kOps, upup/pkg/fi/cloudup
@@ -198,6 +198,9 @@ func refusalsOfGroup(ref group, r recipe) []cloud.Refusal {
 		found = append(found, cloud.Refuse(reason, fmt.Sprintf("%s: %s", ref, obstacle), remedy))
 	}
 	for _, o := range owners {
+		if r.capa && o.reason == reasonCAPA {
+			continue
+		}
 		if slices.ContainsFunc(r.group.Tags, func(t types.TagDescription) bool {
 			key := sdk.ToString(t.Key)
 			return key == o.key || o.begins && strings.HasPrefix(key, o.key)

@@ -3,6 +3,8 @@ package aws
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -228,29 +230,39 @@ func (p *Recipes) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Ins
 		of[sdk.ToString(m.InstanceId)] = true
 	}
 	var all []cloud.Instance
-	pages := ec2.NewDescribeInstancesPaginator(p.in(ref.region), &ec2.DescribeInstancesInput{
-		Filters: []ec2types.Filter{{Name: sdk.String("tag:aws:autoscaling:groupName"), Values: []string{ref.name}}}, MaxResults: sdk.Int32(1000),
+	filter := ec2types.Filter{Name: sdk.String("tag:aws:autoscaling:groupName"), Values: []string{ref.name}}
+	err = p.eachInstance(ctx, ref.region, ref, filter, func(m ec2types.Instance) error {
+		if !of[sdk.ToString(m.InstanceId)] {
+			return nil
+		}
+		one, err := p.instanceOf(ctx, ref.region, m)
+		one.Pool = pool
+		all = append(all, one)
+		return err
 	})
+	return all, err
+}
+
+// eachInstance tells the instances that a filter lets pass, and that are not terminated.
+func (a *account) eachInstance(ctx context.Context, in string, of fmt.Stringer, filter ec2types.Filter, tell func(ec2types.Instance) error) error {
+	pages := ec2.NewDescribeInstancesPaginator(a.in(in), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{filter}, MaxResults: sdk.Int32(1000)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fail("look at the instances of", ref, err)
+			return fail("look at the instances of", of, err)
 		}
 		for _, reservation := range page.Reservations {
 			for _, m := range reservation.Instances {
-				if !of[sdk.ToString(m.InstanceId)] || stateOf(m) == ec2types.InstanceStateNameTerminated {
+				if stateOf(m) == ec2types.InstanceStateNameTerminated {
 					continue
 				}
-				one, err := p.instanceOf(ctx, ref.region, m)
-				if err != nil {
-					return nil, err
+				if err := tell(m); err != nil {
+					return err
 				}
-				one.Pool = pool
-				all = append(all, one)
 			}
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // instanceOf is an instance as EC2 tells it, under the ID that its Node has.
@@ -265,6 +277,42 @@ func (a *account) instanceOf(ctx context.Context, in string, m ec2types.Instance
 		Removing: stateOf(m) == ec2types.InstanceStateNameShuttingDown,
 	}, err
 }
+
+// maxFiltered is how many values a filter may have. Source: EC2, "List and filter your resources".
+const maxFiltered = 200
+
+// InstancesOf tells of many instances at once, whatever they are in: what is not there is left out. It is how Cluster API's recipes learn
+// what the machines of a pool were built from.
+func (p *Disks) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
+	found, asked := map[cloud.InstanceID]cloud.Instance{}, map[string]map[string]cloud.InstanceID{}
+	for _, id := range ids {
+		ref, err := parseInstance(id)
+		if err != nil {
+			continue
+		}
+		if asked[ref.region] == nil {
+			asked[ref.region] = map[string]cloud.InstanceID{}
+		}
+		asked[ref.region][ref.id] = id
+	}
+	for in, of := range asked {
+		for some := range slices.Chunk(slices.Sorted(maps.Keys(of)), maxFiltered) {
+			filter := ec2types.Filter{Name: sdk.String("instance-id"), Values: some}
+			if err := p.eachInstance(ctx, in, region(in), filter, func(m ec2types.Instance) error {
+				one, err := p.instanceOf(ctx, in, m)
+				one.ID = of[sdk.ToString(m.InstanceId)]
+				found[one.ID] = one
+				return err
+			}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// MaxModels is from how many images instances of a group may have been built: AWS does not care.
+func (p *Disks) MaxModels() int { return 0 }
 
 // MaxImages implements cloud.Census.
 func (p *Recipes) MaxImages(cloud.PoolID) int { return 0 }

@@ -28,7 +28,7 @@ type need struct {
 // groupNeeds are those on a group, whose ARN is their scope, and templateNeeds those on its launch template.
 var (
 	groupNeeds = []need{
-		{action: "autoscaling:EnterStandby"}, {action: "autoscaling:ExitStandby"}, {action: "autoscaling:SetInstanceProtection"}, {action: "autoscaling:UpdateAutoScalingGroup"},
+		{action: "autoscaling:EnterStandby"}, {action: "autoscaling:ExitStandby"}, {action: "autoscaling:SetInstanceProtection"}, {action: updateGroup},
 		{growth, cloud.ForRemoval}, {"autoscaling:TerminateInstanceInAutoScalingGroup", cloud.ForRemoval},
 	}
 	templateNeeds = []need{
@@ -58,13 +58,25 @@ func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.P
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.audit(ctx, ref.region, string(pool), groupNeeds)
+	all, err := p.audit(ctx, ref.region, string(pool), onGroup(p.capa))
 	if err != nil {
 		return nil, err
 	}
-	more, err := p.audit(ctx, ref.region, everything, slices.Concat(templateNeeds, trialNeeds, rebuildNeeds))
+	beside := slices.Concat(templateNeeds, trialNeeds, rebuildNeeds)
+	if p.capa {
+		beside = slices.DeleteFunc(slices.Clone(templateNeeds), func(n need) bool { return !strings.Contains(n.action, ":Describe") })
+	}
+	more, err := p.audit(ctx, ref.region, everything, beside)
 	return append(all, more...), err
 }
+
+// onGroup are the needs on a group: what points it at an image is no part of them where Cluster API does that.
+func onGroup(capa bool) []need {
+	return slices.DeleteFunc(slices.Clone(groupNeeds), func(n need) bool { return capa && n.action == updateGroup })
+}
+
+// updateGroup points a group at a version of its launch template.
+const updateGroup = "autoscaling:UpdateAutoScalingGroup"
 
 // Permissions implements cloud.LineAuditor.
 func (p *Disks) Permissions(ctx context.Context, line cloud.Line) ([]cloud.Permission, error) {
@@ -144,13 +156,13 @@ func (a *account) simulate(ctx context.Context, in, who, scope string, names []s
 }
 
 // deniedOfGroup says what of a capture's work on a group the credential may not do. Auto Scaling has no dry run: IAM is asked, and if it
-// gives no answer, nobody knows beforehand. A new version of the template and the launch of an instance of it are tried.
+// gives no answer, nobody knows beforehand. A new version of the template and the launch of an instance of it are tried, where they are Kamino's.
 func (p *Recipes) deniedOfGroup(ctx context.Context, ref group, r recipe, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	missing := func(action string, on fmt.Stringer) {
 		found = append(found, permissionMissing(action, on))
 	}
-	wanted := slices.DeleteFunc(slices.Clone(groupNeeds), func(n need) bool {
+	wanted := slices.DeleteFunc(onGroup(p.capa), func(n need) bool {
 		return n.action == "autoscaling:SetDesiredCapacity" && !spec.Grows || n.action == "autoscaling:TerminateInstanceInAutoScalingGroup" && !spec.Removes
 	})
 	if all, err := p.audit(ctx, ref.region, string(ref.pool()), wanted); err == nil {
@@ -162,7 +174,7 @@ func (p *Recipes) deniedOfGroup(ctx context.Context, ref group, r recipe, spec c
 	} else if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled {
 		return nil, err
 	}
-	if r.data == nil {
+	if r.data == nil || p.capa {
 		return found, nil
 	}
 	client, try := p.in(ref.region), sdk.Bool(true)

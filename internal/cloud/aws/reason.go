@@ -14,7 +14,7 @@ var refusalReasons = []cloud.Reason{
 	},
 	{
 		Name: reasonCAPA, Means: "Cluster API writes the group's launch template",
-		Remedy: "leave this pool to Cluster API",
+		Remedy: "leave this pool to Cluster API, or name its management cluster with `--management-kubeconfig`",
 	},
 	{
 		Name: reasonEKS, Means: "the group is that of a managed node group: EKS owns its launch template, and replaces nodes at each change",

@@ -140,3 +140,27 @@ func TestTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupsOfClusterAPI: its tag is no obstacle to the recipes that only hold, grow and remove beside it, which ask for less; all others are.
+func TestGroupsOfClusterAPI(t *testing.T) {
+	tagged := func(key string) scaling.AutoScalingGroup {
+		return scaling.AutoScalingGroup{Tags: []scaling.TagDescription{{Key: sdk.String(key)}}}
+	}
+	const capa, eks = "sigs.k8s.io/cluster-api-provider-aws/cluster/prod", "eks:nodegroup-name"
+	for _, test := range []struct {
+		key  string
+		capa bool
+		want bool
+	}{{capa, false, true}, {capa, true, false}, {eks, false, true}, {eks, true, true}} {
+		found := refusalsOfGroup(group{name: "workers"}, recipe{group: tagged(test.key), capa: test.capa})
+		got := slices.ContainsFunc(found, func(r cloud.Refusal) bool { return r.Reason == reasonCAPA || r.Reason == reasonEKS })
+		if got != test.want {
+			t.Errorf("%s, beside Cluster API %t: %+v", test.key, test.capa, found)
+		}
+	}
+	for _, capa := range []bool{true, false} {
+		if got := slices.ContainsFunc(onGroup(capa), func(n need) bool { return n.action == updateGroup }); got == capa {
+			t.Errorf("beside Cluster API %t, %s is asked for: %t", capa, updateGroup, got)
+		}
+	}
+}

@@ -28,6 +28,8 @@ type recipe struct {
 	image string
 	// operator is the service that alone may change the template; empty for most.
 	operator string
+	// capa is that of the recipes which have read it.
+	capa bool
 }
 
 // pinned tells whether the group names the version by its number.

@@ -39,6 +39,8 @@ type Recipes struct{ *world }
 type world struct {
 	cluster types.NamespacedName
 	images  Images
+	// groups of the cloud's own, where machine pools are made of such; nil on other clouds.
+	groups  cloud.Recipes
 	kube    *management
 	account kubernetes.Interface
 
@@ -70,7 +72,11 @@ func New(c Config) (*Recipes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}
-	return &Recipes{&world{cluster: c.Cluster, images: c.Images, kube: kube, account: account, machines: map[cloud.InstanceID]string{}}}, nil
+	w := &world{cluster: c.Cluster, images: c.Images, kube: kube, account: account, machines: map[cloud.InstanceID]string{}}
+	if of, able := c.Images.(cloud.Grouped); able {
+		w.groups = of.Groups()
+	}
+	return &Recipes{w}, nil
 }
 
 // ofCluster selects the objects of the Cluster.

@@ -57,6 +57,9 @@ func (r *Recipes) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, 
 	if err != nil {
 		return cloud.Hold{}, err
 	}
+	if r.grouped(m) {
+		return r.inGroups().holdOf(ctx, id, holdOf(m))
+	}
 	return holdOf(m), nil
 }
 
@@ -65,7 +68,11 @@ func (r *Recipes) Hold(ctx context.Context, id cloud.InstanceID, token string) e
 	if token == "" {
 		return nil
 	}
-	if _, err := readToken(opHold, id, token); err != nil {
+	ofMachine, _ := splitToken(token)
+	if _, err := readToken(opHold, id, ofMachine); err != nil {
+		return err
+	}
+	if err := r.inGroups().hold(ctx, opHold, id, token); err != nil {
 		return err
 	}
 	all := map[string]bool{}
@@ -80,8 +87,12 @@ func (r *Recipes) Unhold(ctx context.Context, id cloud.InstanceID, token string)
 	if token == "" {
 		return nil
 	}
-	has, err := readToken(opUnhold, id, token)
+	ofMachine, _ := splitToken(token)
+	has, err := readToken(opUnhold, id, ofMachine)
 	if err != nil {
+		return err
+	}
+	if err := r.inGroups().hold(ctx, opUnhold, id, token); err != nil && !cloud.Is(err, cloud.NotFound) {
 		return err
 	}
 	return again(func() error { return r.hold(cloud.Anew(ctx), opUnhold, id, has) })

@@ -2,6 +2,7 @@ package capi
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,6 +57,19 @@ func specOf(o object, path ...string) spec {
 	found, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
 	inner, _ := found.(map[string]any)
 	return inner
+}
+
+// carry takes over fields of another spec, and tells which others it has that are not idle, with where they are.
+func (s spec) carry(from spec, at string, fields, idle []string) (without []string) {
+	for field, value := range from {
+		switch {
+		case slices.Contains(fields, field):
+			s[field] = value
+		case !slices.Contains(idle, field):
+			without = append(without, at+field)
+		}
+	}
+	return without
 }
 
 func (s spec) text(path ...string) string {

@@ -23,7 +23,7 @@ var aws = infrastructure{
 	place:  func(c spec) (place, location string) { return c.text("region"), c.text("region") },
 	traits: func(spec) map[string]string { return nil },
 	refusals: func(m spec, of fmt.Stringer) []cloud.Refusal {
-		return refuse(m.has("spotMarketOptions"), nil, "SpotInstance", "capture a node of an on-demand pool",
+		return refuse(m.has("spotMarketOptions") || m.text("marketType") == "Spot", nil, "SpotInstance", "capture a node of an on-demand pool",
 			"%s asks for spot instances, which AWS may end while they are stopped or refuse to start again", of)
 	},
 }

@@ -33,14 +33,18 @@ type pooled struct {
 	path []string
 	// rolls tells why a changed image, or a changed size, would replace machines that run, or may.
 	rolls func(pool, factory object, skips gate) []cloud.Refusal
+	// gated tells that this takes a look at a feature gate of the provider's, where nobody else has the replicas.
+	gated bool
 	// beside is the spec of a machine of its own that is like the pool's, and without is what of the pool it cannot have.
 	beside func(factory object) (machine spec, without []string)
-	// location of its machines.
+	// location of its machines; empty where that is the Cluster's.
 	location func(factory object) string
+	// grouped tells that its machines are in a group of the cloud's own, which counts and replaces them.
+	grouped bool
 }
 
 // pooledKinds by the kinds of their objects.
-var pooledKinds = map[string]pooled{kindAzurePool: azurePool}
+var pooledKinds = map[string]pooled{kindAWSPool: awsPool, kindAzurePool: azurePool}
 
 // pooledOf is that of a MachinePool's infrastructure.
 func pooledOf(kind schema.GroupKind) (pooled, bool) {
@@ -60,16 +64,12 @@ func (v view) infrastructure() (of infrastructure, known bool, path []string) {
 
 // unknown tells why nothing can be said of what a pool's machines are made from.
 func (v view) unknown() cloud.Refusal {
-	switch {
-	case v.resource != machinePools:
+	if v.resource != machinePools {
 		return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s makes its machines from %s, of whose image Kamino knows nothing", v.ref, v.named),
 			"use AWSMachineTemplate or AzureMachineTemplate, or leave this pool out")
-	case v.named.Kind == "AWSMachinePool":
-		return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s is an Auto Scaling group by %s, which chooses by itself what goes as it shrinks and replaces what is stopped, and Kamino cannot hold a donor there", v.ref, v.named),
-			"capture nodes of a MachineDeployment, or leave this pool out")
 	}
 	return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s makes its machines by %s, of whose image Kamino knows nothing", v.ref, v.named),
-		"use AzureMachinePool or a MachineDeployment, or leave this pool out")
+		"use AWSMachinePool, AzureMachinePool or a MachineDeployment, or leave this pool out")
 }
 
 // rollsOf tells why a write of a MachinePool would replace machines that run, or not be carried out. Its provider's feature gates are
@@ -82,7 +82,7 @@ func (r *world) rollsOf(ctx context.Context, v view) ([]cloud.Refusal, error) {
 	found := refuse(v.template.paused(), nil, reasonPaused, "take the pause away once whoever set it is done",
 		"%s is paused, so that its provider carries nothing out", v.template)
 	var skips gate
-	if v.pool.replicasElsewhere() == "" {
+	if kind.gated && v.pool.replicasElsewhere() == "" {
 		var err error
 		if skips, err = r.gate(ctx); err != nil {
 			return nil, err
@@ -109,10 +109,11 @@ func (o object) replicasElsewhere() string {
 }
 
 // refuseSize tells why neither a place is made in a pool nor one taken: the provider for Azure writes the scale set's own size over it.
-// Source: CAPZ, MachinePoolScope.ReconcileReplicas.
+// In a group both are the group's own. Source: CAPZ, MachinePoolScope.ReconcileReplicas.
 func refuseSize(pool object) []cloud.Refusal {
 	by := pool.replicasElsewhere()
-	return refuse(by != "", nil, reasonManaged, "capture donors that return, or take "+annotationReplicas+" away",
+	kind, _ := pooledOf(pool.reference(pathInfrastructure...).GroupKind)
+	return refuse(by != "" && !kind.grouped, nil, reasonManaged, "capture donors that return, or take "+annotationReplicas+" away",
 		"the replicas of %s are managed by %s, and what anybody else makes of them is written over", pool, by)
 }
 
@@ -139,15 +140,12 @@ func overlay(was, is map[string]any) map[string]any {
 	return change
 }
 
-// keyImage is where the spec of a machine has its image, with each provider that has machine pools.
-const keyImage = "image"
-
 // written is the pool's image as its infrastructure has it, for a MachinePool, whose own no copy keeps.
 func (v view) written() any {
 	if v.resource != machinePools {
 		return nil
 	}
-	return v.machine()[keyImage]
+	return v.machine()[v.of.root]
 }
 
 // renamed is the spec of a pool's machines with another image: as it was written before, where it is given back, and by its name else.
@@ -159,7 +157,7 @@ func (v view) renamed(native string, was any) (spec, error) {
 		return nil, &cloud.Error{Kind: cloud.Invalid, Op: opRecipe, Resource: v.ref.String(), Message: v.template.String() + " has no spec of its machines"}
 	}
 	if was != nil {
-		wanted[keyImage] = was
+		wanted[v.of.root] = was
 		if v.of.image(wanted) == native {
 			return wanted, nil
 		}
@@ -349,9 +347,12 @@ func ofMachinePool(pool object, machine map[string]any) {
 // poolRights are what machine pools of machines of a kind need. Nothing of the pool's provider is written but the one image.
 func poolRights(machine string) (all []right) {
 	for kind, of := range pooledKinds {
-		if of.of.machine == machine {
-			all = append(all, right{group: coreGroup, resource: machinePools, verbs: []string{"patch"}, pools: true},
-				right{group: infrastructureGroup, resource: strings.ToLower(kind) + "s", verbs: []string{"get", "patch"}, pools: true})
+		if of.of.machine != machine {
+			continue
+		}
+		all = append(all, right{group: infrastructureGroup, resource: strings.ToLower(kind) + "s", verbs: []string{"get", "patch"}, pools: true})
+		if !of.grouped { // which has its own size
+			all = append(all, right{group: coreGroup, resource: machinePools, verbs: []string{"patch"}, pools: true})
 		}
 	}
 	return all

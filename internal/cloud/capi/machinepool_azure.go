@@ -19,6 +19,7 @@ var azurePool = pooled{
 	of:       azure,
 	path:     []string{"spec", "template"},
 	rolls:    azureRolls,
+	gated:    true,
 	beside:   azureBeside,
 	location: func(factory object) string { return factory.text("spec", "location") },
 }
@@ -82,19 +83,9 @@ var idle = []string{
 // azureBeside is the spec of an AzureMachine like the instances of an AzureMachinePool. Source: CAPZ, AzureMachineSpec.
 func azureBeside(factory object) (machine spec, without []string) {
 	machine = spec{}
-	carry := func(from spec, fields []string, at string) {
-		for field, value := range from {
-			switch {
-			case slices.Contains(fields, field):
-				machine[field] = value
-			case !slices.Contains(idle, field):
-				without = append(without, at+field)
-			}
-		}
-	}
 	whole, _, _ := unstructured.NestedMap(factory.Object, "spec")
-	carry(whole, carriedOfPool, "spec.")
-	carry(specOf(object{&unstructured.Unstructured{Object: map[string]any{"spec": whole}}}, "spec", "template"), carried, "spec.template.")
+	template, _, _ := unstructured.NestedMap(whole, "template")
+	without = append(machine.carry(whole, "spec.", carriedOfPool, idle), machine.carry(template, "spec.template.", carried, idle)...)
 	if role, found, _ := unstructured.NestedMap(whole, "systemAssignedIdentityRole"); found {
 		delete(role, "name")
 		machine["systemAssignedIdentityRole"] = role

@@ -233,9 +233,9 @@ func TestImagesOfMachinePools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.machine()[keyImage] = renamed[keyImage]
+	v.machine()[v.of.root] = renamed[v.of.root]
 	back, err := v.renamed(native, read.Written)
-	if diff := cmp.Diff(was, back[keyImage]); diff != "" || err != nil {
+	if diff := cmp.Diff(was, back[v.of.root]); diff != "" || err != nil {
 		t.Errorf("given back (-was +is), %v:\n%s", err, diff)
 	}
 	if other, err := v.renamed(version, read.Written); err != nil || v.of.image(other) != version {
@@ -245,7 +245,8 @@ func TestImagesOfMachinePools(t *testing.T) {
 
 // TestMachinePoolsThatAreUnknown are refused by what they are, and have no line in common with others of their name.
 func TestMachinePoolsThatAreUnknown(t *testing.T) {
-	for kind, says := range map[string]string{"AWSMachinePool": "is an Auto Scaling group by AWSMachinePool workers", "GCPMachinePool": "by GCPMachinePool workers, of whose image Kamino knows nothing"} {
+	for _, kind := range []string{"AWSManagedMachinePool", "GCPMachinePool"} {
+		says := "by " + kind + " workers, of whose image Kamino knows nothing"
 		v := viewOf(t, strings.Replace(poolOfIt, "kind: AzureMachinePool", "kind: "+kind, 1), factoryOfIt)
 		found := v.refusals()
 		if len(found) != 1 || found[0].Reason != reasonInfrastructure || !strings.Contains(found[0].Message, says) {

@@ -96,7 +96,12 @@ func (r *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.P
 	if err != nil {
 		return nil, err
 	}
-	return r.permissions(ctx, v)
+	all, err := r.permissions(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	more, err := r.inGroups().permissions(ctx, v)
+	return append(all, more...), err
 }
 
 func (r *world) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
@@ -201,26 +206,34 @@ func (r *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec)
 	if err != nil {
 		return nil, err
 	}
-	found = append(found, lack...)
-	m, err := r.machineOf(ctx, "look at", spec.Instance)
-	switch {
-	case cloud.Is(err, cloud.NotFound):
-		found = append(found, cloud.Refuse(reasonElsewhere, fmt.Sprintf("no Machine of Cluster %s has the instance %s", r.cluster, spec.Instance), "choose a node of a Machine"))
-	case err != nil:
+	if found, err = r.refuseMachine(ctx, append(found, lack...), v, spec); err != nil {
 		return nil, err
-	case m.deleting():
-		found = append(found, cloud.Refuse(reasonElsewhere, m.String()+" is being deleted", "choose another node"))
-	case spec.Removes:
-		if found, err = r.refuseUnheld(ctx, found, v.cluster, m); err != nil {
-			return nil, err
-		}
 	}
 	if spec.Grows || spec.Removes {
 		found = append(found, refuseSize(v.pool)...)
 	}
+	if v.group != nil {
+		return r.inGroups().preflight(ctx, v, spec, found)
+	}
 	if most := v.pool.maxSize(); spec.Grows && most > 0 && v.pool.replicas() >= most {
 		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s is to grow before its donor is taken, and has %d nodes of %d that its annotation %s allows", v.ref, v.pool.replicas(), most, annotationMaxSize),
 			"raise it, or capture when the pool is smaller"))
+	}
+	return found, nil
+}
+
+// refuseMachine tells why the Machine of an instance could not be that of a donor.
+func (r *world) refuseMachine(ctx context.Context, found []cloud.Refusal, v view, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+	m, err := r.machineOf(ctx, "look at", spec.Instance)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return append(found, cloud.Refuse(reasonElsewhere, fmt.Sprintf("no Machine of Cluster %s has the instance %s", r.cluster, spec.Instance), "choose a node of a Machine")), nil
+	case err != nil:
+		return nil, err
+	case m.deleting():
+		return append(found, cloud.Refuse(reasonElsewhere, m.String()+" is being deleted", "choose another node")), nil
+	case spec.Removes && !r.grouped(m):
+		return r.refuseUnheld(ctx, found, v.cluster, m)
 	}
 	return found, nil
 }

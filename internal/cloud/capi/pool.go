@@ -51,6 +51,8 @@ type view struct {
 	// path of the template's part that machines are made of, and rolls tell why a write of it would change machines that run.
 	path  []string
 	rolls []cloud.Refusal
+	// group that the machines of a MachinePool are in; nil if they are in none.
+	group *cloud.Pool
 	// missing tells that the pool names a template that does not exist.
 	missing bool
 	// topology that the pool is made from; nil if it is made from none.
@@ -101,6 +103,11 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 	if v.rolls, err = r.rollsOf(ctx, v); err != nil {
 		return v, err
 	}
+	var inGroup []cloud.Refusal
+	if v.group, inGroup, err = r.inGroups().of(ctx, v); err != nil {
+		return v, err
+	}
+	v.rolls = append(v.rolls, inGroup...)
 	native := v.of.image(v.machine())
 	if v.topology != nil {
 		v.topology.read(v.of, v.machine(), r.images.ImageID(cloud.LineRef{Line: r.line(v.at, v.ref), Version: anyVersion}))
@@ -141,6 +148,9 @@ func (r *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 		pool.Traits = v.of.traits(v.machine())
 		pool.Location = v.location()
 	}
+	if v.group != nil {
+		pool.Capacity, pool.MaxSize, pool.Cautions = v.group.Capacity, v.group.MaxSize, append(pool.Cautions, v.group.Cautions...)
+	}
 	return pool, nil
 }
 
@@ -179,6 +189,12 @@ func (r *Recipes) setCapacity(ctx context.Context, id cloud.PoolID, from, to int
 	if err != nil {
 		return err
 	}
+	if v.group != nil {
+		if err := v.mayGrow(op); err != nil {
+			return err
+		}
+		return r.groups.SetCapacity(ctx, v.group.ID, from, to)
+	}
 	switch now := v.pool.replicas(); {
 	case now != from:
 		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: v.ref.String(),
@@ -187,12 +203,20 @@ func (r *Recipes) setCapacity(ctx context.Context, id cloud.PoolID, from, to int
 		return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: v.ref.String(),
 			Message: fmt.Sprintf("%d nodes are not more than the %d that it has: a pool is only ever grown", to, from)}
 	}
-	for _, refusal := range slices.Concat(v.refusalsToWrite(), v.topology.refuseReplicas(v.ref), refuseSize(v.pool)) {
-		return refusal.Error(op, v.ref.String())
-	}
-	if late := v.pending(); len(late) > 0 {
-		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: v.ref.String(), Code: reasonPending, Message: late[0].Message}
+	if err := v.mayGrow(op); err != nil {
+		return err
 	}
 	_, err = r.kube.patch(ctx, op, v.pool, map[string]any{"spec": map[string]any{"replicas": to}})
 	return err
+}
+
+// mayGrow tells why no place is added to the pool.
+func (v view) mayGrow(op string) error {
+	for _, refusal := range slices.Concat(v.refusalsToWrite(), v.topology.refuseReplicas(v.ref), refuseSize(v.pool)) {
+		return refusal.Error(op, v.ref.String())
+	}
+	for _, late := range v.pending() {
+		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: v.ref.String(), Code: late.Reason, Message: late.Message}
+	}
+	return nil
 }

@@ -24,11 +24,16 @@ const (
 	reasonGate           = "FeatureGateUnknown"
 	reasonManaged        = "ReplicasManaged"
 	reasonTrialDiffers   = "TrialDiffers"
+
+	reasonGroup           = "MachinePoolWithoutGroup"
+	reasonGroupPending    = "MachinePoolPending"
+	reasonNoMachines      = "MachinePoolWithoutMachines"
+	reasonReplicasWritten = "ReplicasWritten"
 )
 
 // Reasons are those that these recipes refuse for. docs/cluster-api.md has the same table.
 func Reasons() []cloud.Reason {
-	return []cloud.Reason{
+	return append([]cloud.Reason{
 		{
 			Name: reasonPaused, Means: "the Cluster or the pool is paused: nothing that is written would be carried out",
 			Remedy: "take the pause away once whoever set it is done",
@@ -38,12 +43,8 @@ func Reasons() []cloud.Reason {
 			Remedy: "wait for the Machine's `status.nodeRef`; name the control plane in the Cluster's `spec.controlPlaneRef`",
 		},
 		{
-			Name: reasonGate, Means: "whether the machine pool's provider would roll all its instances cannot be told: its Deployment is not there, not rolled out, or may not be looked at",
-			Remedy: "give the account the Role for `capz-system` that `kamino manifests --management` prints, or have the pool's replicas managed elsewhere",
-		},
-		{
-			Name: reasonInfrastructure, Means: "the pool's machines are of a kind whose image Kamino cannot set, or, by an AWSMachinePool, in an Auto Scaling group, which replaces a donor that is stopped",
-			Remedy: "use AWSMachineTemplate, AzureMachineTemplate or AzureMachinePool, or leave the pool out",
+			Name: reasonInfrastructure, Means: "the pool's machines are of a kind whose image Kamino cannot set",
+			Remedy: "use AWSMachineTemplate, AzureMachineTemplate, AWSMachinePool or AzureMachinePool, or leave the pool out",
 		},
 		{
 			Name: reasonKubernetes, Means: "the pool asks for another version of Kubernetes than the image has: a node of it could not join, or would be another one than is asked for",
@@ -52,10 +53,6 @@ func Reasons() []cloud.Reason {
 		{
 			Name: reasonElsewhere, Means: "the instance has no Machine, so that Cluster API would neither keep nor remove it",
 			Remedy: "choose a node of a Machine",
-		},
-		{
-			Name: reasonPoolRolls, Means: "the machine pool's provider would replace running instances at each change of its image",
-			Remedy: "set `spec.strategy.rollingUpdate.maxSurge` to 0 and start CAPZ with the feature gate `SkipMachinePoolModelReconciliation`, or have the pool's replicas managed elsewhere (`cluster.x-k8s.io/replicas-managed-by`)",
 		},
 		{
 			Name: cloud.PermissionMissing, Means: "the account in the management cluster lacks rights; each is named, with what it is for",
@@ -68,10 +65,6 @@ func Reasons() []cloud.Reason {
 		{
 			Name: reasonDeleted, Means: "the pool or its Cluster is being deleted",
 			Remedy: "leave it out",
-		},
-		{
-			Name: reasonManaged, Means: "the donor does not return, or the pool is to grow first, and somebody else manages its replicas, who would write another size over it",
-			Remedy: "capture donors that return, or take `cluster.x-k8s.io/replicas-managed-by` away",
 		},
 		{
 			Name: reasonRolling, Means: "Cluster API would replace all machines of the pool at each change of its template",
@@ -101,11 +94,43 @@ func Reasons() []cloud.Reason {
 			Name: cloud.TrialBesideOnly, Means: "a version is tried by a Machine of its own, and not in the pool",
 			Remedy: "set the trial to `Apart`",
 		},
-		{
-			Name: reasonTrialDiffers, Means: "a Machine of its own, by which a version is tried, could not be like those of the machine pool; what it cannot have is named",
-			Remedy: "do without a trial, or without that",
-		},
-	}
+	}, reasonsOfMachinePools...)
+}
+
+// reasonsOfMachinePools are those beside.
+var reasonsOfMachinePools = []cloud.Reason{
+	{
+		Name: reasonGate, Means: "whether the machine pool's provider would roll all its instances cannot be told: its Deployment is not there, not rolled out, or may not be looked at",
+		Remedy: "give the account the Role for `capz-system` that `kamino manifests --management` prints, or have the pool's replicas managed elsewhere",
+	},
+	{
+		Name: reasonPoolRolls, Means: "the machine pool's provider would replace running instances at each change of its image",
+		Remedy: "AWS: set `spec.refreshPreferences.disable`; Azure: set `spec.strategy.rollingUpdate.maxSurge` to 0 and start CAPZ with the feature gate `SkipMachinePoolModelReconciliation`, or have the pool's replicas managed elsewhere (`cluster.x-k8s.io/replicas-managed-by`)",
+	},
+	{
+		Name: reasonReplicasWritten, Means: "CAPA writes the machine pool's replicas over the size of its Auto Scaling group, which would launch another instance for a donor that is held",
+		Remedy: "have the group's size managed elsewhere, as by the cluster autoscaler for AWS, and annotate the MachinePool with `cluster.x-k8s.io/replicas-managed-by`",
+	},
+	{
+		Name: reasonNoMachines, Means: "CAPA makes no Machines for the instances of the machine pool, by which its nodes would be known",
+		Remedy: "start CAPA with the feature gates `MachinePool` and `MachinePoolMachines`",
+	},
+	{
+		Name: reasonGroup, Means: "the machine pool's object names no Auto Scaling group of its own that exists",
+		Remedy: "wait until CAPA has made it, or see the object's conditions",
+	},
+	{
+		Name: reasonGroupPending, Means: "the machine pool's object names another image than its group's launch template: CAPA has not carried it out yet",
+		Remedy: "wait, or see the condition `LaunchTemplateReady` of the AWSMachinePool",
+	},
+	{
+		Name: reasonManaged, Means: "the donor does not return, or the pool is to grow first, and somebody else manages its replicas, who would write another size over it",
+		Remedy: "capture donors that return, or take `cluster.x-k8s.io/replicas-managed-by` away",
+	},
+	{
+		Name: reasonTrialDiffers, Means: "a Machine of its own, by which a version is tried, could not be like those of the machine pool; what it cannot have is named",
+		Remedy: "do without a trial, or without that",
+	},
 }
 
 // refuse adds a refusal where there is reason for one.

@@ -118,8 +118,13 @@ func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	if err == nil && v.topology != nil {
 		return r.setVariables(ctx, v, change)
 	}
-	if err != nil || v.image == change.To && change.To != "" {
+	switch done := v.image == change.To && change.To != ""; {
+	case err != nil:
 		return err
+	case done && v.group != nil:
+		return r.arrives(ctx, change)
+	case done:
+		return nil
 	}
 	if err := r.maySet(ctx, v, change); err != nil {
 		return err
@@ -133,8 +138,11 @@ func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	} else {
 		err = r.nameTemplate(ctx, v, change, native)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case v.group != nil:
+		return r.arrives(ctx, change)
 	}
 	switch v, err = r.view(ctx, change.Pool); {
 	case err != nil:

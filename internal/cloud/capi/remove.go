@@ -40,6 +40,9 @@ func (r removal) ensure(ctx context.Context, id cloud.InstanceID) (cloud.State, 
 	if err != nil {
 		return cloud.Absent, r.ended(ctx, err)
 	}
+	if r.grouped(m) {
+		return r.removeFromGroup(ctx, id, m)
+	}
 	switch begun := m.GetAnnotations()[annotationRemoving]; {
 	case begun == removalReleased && m.deleting():
 		return cloud.Deleting, nil

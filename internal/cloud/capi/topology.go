@@ -183,6 +183,9 @@ func (t *topology) refuseReplicas(pool fmt.Stringer) []cloud.Refusal {
 // pending tells that the topology controller has not carried out yet what the Cluster asks for: or else something that is not known here
 // sets the image, and a variable would be written in vain.
 func (v view) pending() []cloud.Refusal {
+	if v.group != nil {
+		return v.pendingInGroup()
+	}
 	if v.topology == nil || v.topology.asked == v.topology.carried {
 		return nil
 	}
@@ -270,10 +273,12 @@ func (t *topology) overrides() (all []override) {
 const (
 	patience = 30 * time.Second
 	glance   = 300 * time.Millisecond
+	// groupGlance is how often a group is looked at, which its cloud counts.
+	groupGlance = time.Second
 )
 
-// arrives waits until the pool's template names the image that the Cluster asks for. Templates are immutable: as long as the pool names the
-// one that it named, nothing has arrived.
+// arrives waits until the pool's template names the image that the Cluster asks for, or the template of its group that of its object.
+// Templates are immutable: as long as the pool names the one that it named, nothing has arrived.
 func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
 	for last := time.Now().Add(patience); ; {
 		v, err := r.view(cloud.Anew(ctx), change.Pool)
@@ -287,21 +292,34 @@ func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
 		case len(late) == 0:
 			return nil
 		case time.Now().After(last):
-			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Code: reasonPending, Message: late[0].Message}
+			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Code: late[0].Reason, Message: late[0].Message}
 		}
-		if err := r.otherTemplate(ctx, v, last); err != nil {
+		if v.group != nil {
+			err = pause(ctx, v, groupGlance)
+		} else {
+			err = r.otherTemplate(ctx, v, last)
+		}
+		if err != nil {
 			return err
 		}
+	}
+}
+
+// pause returns after a while, or with the context.
+func pause(ctx context.Context, of view, long time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return fail(opRecipe, of.ref.String(), ctx.Err())
+	case <-time.After(long):
+		return nil
 	}
 }
 
 // otherTemplate waits until a pool names another template than it was seen with, or the time is over.
 func (r *world) otherTemplate(ctx context.Context, seen view, last time.Time) error {
 	for time.Now().Before(last) {
-		select {
-		case <-ctx.Done():
-			return fail(opRecipe, seen.ref.String(), ctx.Err())
-		case <-time.After(glance):
+		if err := pause(ctx, seen, glance); err != nil {
+			return err
 		}
 		pool, err := r.kube.get(cloud.Anew(ctx), core(seen.kind()), seen.name)
 		if err != nil || pool.reference(pathInfrastructure...) != seen.named {
