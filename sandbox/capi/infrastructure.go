@@ -66,13 +66,8 @@ const again = 200 * time.Millisecond
 
 // RunInfrastructure is the infrastructure provider, until the context ends. Where a machine's kind has no maker, its objects wait.
 func RunInfrastructure(ctx context.Context, config *rest.Config, makers map[string]Maker, log logr.Logger) error {
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
 	ctrl.SetLogger(log) // its queues ask for one before the manager has theirs
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: log,
-		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 10}})
+	mgr, err := newManager(config, log)
 	if err != nil {
 		return err
 	}
@@ -91,6 +86,31 @@ func RunInfrastructure(ctx context.Context, config *rest.Config, makers map[stri
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// newManager is that of a part of the infrastructure provider.
+func newManager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: log,
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 10}})
+}
+
+// bootstrapOf is what machines boot by, as an object's spec of them, which is under a path, names it, if it is there.
+func bootstrapOf(ctx context.Context, c client.Reader, o *unstructured.Unstructured, path ...string) (data []byte, found bool, err error) {
+	name, _, _ := unstructured.NestedString(o.Object, append(slices.Clone(path), "bootstrap", "dataSecretName")...)
+	if name == "" {
+		return nil, false, nil
+	}
+	secret := empty(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
+	if err := c.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: name}, secret); err != nil {
+		return nil, false, client.IgnoreNotFound(err)
+	}
+	text, _, _ := unstructured.NestedString(secret.Object, "data", "value")
+	data, err = base64.StdEncoding.DecodeString(text)
+	return data, err == nil, err
 }
 
 func empty(kind schema.GroupVersionKind) *unstructured.Unstructured {
@@ -144,29 +164,25 @@ func (r *machineReconciler) ofMachine(_ context.Context, o client.Object) []reco
 
 // Reconcile implements reconcile.Reconciler.
 func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	o := empty(r.kind)
-	if err := r.client.Get(ctx, request.NamespacedName, o); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	o, err := r.own(ctx, request)
+	if o == nil {
+		return reconcile.Result{}, err
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	if paused, err := r.paused(ctx, o); err != nil || paused {
+	if paused, err := clusterPaused(ctx, r.client, o); err != nil || paused {
 		return reconcile.Result{RequeueAfter: again}, err
 	}
 	m := Machine{UID: cmp.Or(o.GetAnnotations()[annotationMade], string(o.GetUID())), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: r.kind.Kind, Labels: o.GetLabels(), Spec: spec}
 	if o.GetDeletionTimestamp() != nil {
 		return r.remove(ctx, o, m)
 	}
-	owner := r.owner(ctx, o)
+	owner := machineAbove(ctx, r.client, o)
 	if owner == nil { // whoever makes a machine names it
 		return reconcile.Result{}, nil
 	}
-	secret, _, _ := unstructured.NestedString(owner.Object, "spec", "bootstrap", "dataSecretName")
-	if secret == "" {
-		return reconcile.Result{}, nil
-	}
-	data := empty(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
-	if err := r.direct.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: secret}, data); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	var found bool
+	if m.Data, found, err = bootstrapOf(ctx, r.direct, owner, "spec"); err != nil || !found {
+		return reconcile.Result{}, err
 	}
 	if controllerutil.AddFinalizer(o, finalizer) {
 		annotations := maps.Clone(o.GetAnnotations())
@@ -177,14 +193,9 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		o.SetAnnotations(annotations)
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
 	}
-	text, _, _ := unstructured.NestedString(data.Object, "data", "value")
-	var err error
-	if m.Data, err = base64.StdEncoding.DecodeString(text); err != nil {
-		return reconcile.Result{}, err
-	}
 	id, runs, err := r.maker.Ensure(ctx, m)
 	if err != nil {
-		return reconcile.Result{RequeueAfter: again}, r.say(ctx, o, false, err.Error())
+		return reconcile.Result{RequeueAfter: again}, tellReady(ctx, r.client, o, false, err.Error())
 	}
 	if id == "" {
 		return reconcile.Result{RequeueAfter: again}, nil
@@ -198,7 +209,17 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 	if !runs {
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
-	return reconcile.Result{}, r.say(ctx, o, true, "")
+	return reconcile.Result{}, tellReady(ctx, r.client, o, true, "")
+}
+
+// own is the object of a request; nil if there is none, or if its machine is made by a group.
+func (r *machineReconciler) own(ctx context.Context, request reconcile.Request) (*unstructured.Unstructured, error) {
+	o := empty(r.kind)
+	err := r.client.Get(ctx, request.NamespacedName, o)
+	if err != nil || inGroup(o) {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return o, nil
 }
 
 // remove lets an object go once its machine is gone.
@@ -214,30 +235,16 @@ func (r *machineReconciler) remove(ctx context.Context, o *unstructured.Unstruct
 	return reconcile.Result{}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, o)))
 }
 
-// paused tells whether the object's Cluster is left alone, as every provider has to ask.
-func (r *machineReconciler) paused(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
+// clusterPaused tells whether the object's Cluster is left alone, as every provider has to ask.
+func clusterPaused(ctx context.Context, c client.Reader, o *unstructured.Unstructured) (bool, error) {
 	cluster := empty(coreVersion.WithKind("Cluster"))
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: o.GetLabels()["cluster.x-k8s.io/cluster-name"]}, cluster)
+	err := c.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: o.GetLabels()["cluster.x-k8s.io/cluster-name"]}, cluster)
 	paused, _, _ := unstructured.NestedBool(cluster.Object, "spec", "paused")
 	return paused, client.IgnoreNotFound(err)
 }
 
-// owner is the Machine that has taken the object; nil if none has.
-func (r *machineReconciler) owner(ctx context.Context, o *unstructured.Unstructured) *unstructured.Unstructured {
-	for _, ref := range o.GetOwnerReferences() {
-		if ref.Kind != "Machine" {
-			continue
-		}
-		m := empty(coreVersion.WithKind("Machine"))
-		if err := r.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}, m); err == nil && m.GetUID() == ref.UID {
-			return m
-		}
-	}
-	return nil
-}
-
-// say writes what the provider knows of a machine: that it runs, or why there is none.
-func (r *machineReconciler) say(ctx context.Context, o *unstructured.Unstructured, ready bool, trouble string) error {
+// tellReady writes what the provider knows of a machine: that it runs, or why there is none.
+func tellReady(ctx context.Context, c client.Client, o *unstructured.Unstructured, ready bool, trouble string) error {
 	have, _, _ := unstructured.NestedBool(o.Object, "status", "ready")
 	said, _, _ := unstructured.NestedString(o.Object, "status", "trouble")
 	if have == ready && said == trouble {
@@ -251,7 +258,7 @@ func (r *machineReconciler) say(ctx context.Context, o *unstructured.Unstructure
 	if err := unstructured.SetNestedMap(o.Object, status, "status"); err != nil {
 		return err
 	}
-	return ignoreConflict(r.client.Status().Update(ctx, o))
+	return ignoreConflict(c.Status().Update(ctx, o))
 }
 
 // ignoreConflict: whoever has written in between is seen at the next look, which his write has caused.

@@ -2,7 +2,6 @@ package capi
 
 import (
 	"context"
-	"encoding/base64"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,15 +11,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -71,18 +67,13 @@ const gateSkip = "SkipMachinePoolModelReconciliation"
 // RunMachinePools is the part of the infrastructure provider for Azure that has machine pools, until the context ends. Its feature gates
 // are those of GateDeployment.
 func RunMachinePools(ctx context.Context, config *rest.Config, sets ScaleSets, log logr.Logger) error {
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: log,
-		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 10}})
+	mgr, err := newManager(config, log)
 	if err != nil {
 		return err
 	}
 	r := &poolReconciler{client: mgr.GetClient(), direct: mgr.GetAPIReader(), sets: sets}
 	err = ctrl.NewControllerManagedBy(mgr).Named(kindPool).For(empty(infrastructureAzure.WithKind(kindPool))).
-		Watches(empty(coreVersion.WithKind("MachinePool")), handler.EnqueueRequestsFromMapFunc(r.named)).
+		Watches(empty(coreVersion.WithKind("MachinePool")), handler.EnqueueRequestsFromMapFunc(infrastructureNamed)).
 		Watches(empty(coreVersion.WithKind("Machine")), handler.EnqueueRequestsFromMapFunc(ofPool(labelPool))).
 		Watches(empty(infrastructureAzure.WithKind(kindPoolMachine)), handler.EnqueueRequestsFromMapFunc(ofPool(labelOfPool))).
 		Complete(r)
@@ -99,8 +90,8 @@ type poolReconciler struct {
 	sets   ScaleSets
 }
 
-// named is the pool that a MachinePool names.
-func (r *poolReconciler) named(_ context.Context, o client.Object) []reconcile.Request {
+// infrastructureNamed is the pool that a MachinePool names.
+func infrastructureNamed(_ context.Context, o client.Object) []reconcile.Request {
 	mp, is := o.(*unstructured.Unstructured)
 	if !is {
 		return nil
@@ -142,18 +133,13 @@ func (r *poolReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if o.GetDeletionTimestamp() != nil {
 		return r.remove(ctx, look)
 	}
-	if look.mp = r.owner(ctx, o); look.mp == nil || o.GetAnnotations()["cluster.x-k8s.io/paused"] != "" {
+	if look.mp = machinePoolOf(ctx, r.client, o); look.mp == nil || o.GetAnnotations()["cluster.x-k8s.io/paused"] != "" {
 		return reconcile.Result{}, nil
 	}
-	secret, _, _ := unstructured.NestedString(look.mp.Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
-	data := empty(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
-	if err := r.direct.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: secret}, data); err != nil {
-		return reconcile.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
-	}
-	text, _, _ := unstructured.NestedString(data.Object, "data", "value")
+	var found bool
 	var err error
-	if look.pool.Data, err = base64.StdEncoding.DecodeString(text); err != nil {
-		return reconcile.Result{}, err
+	if look.pool.Data, found, err = bootstrapOf(ctx, r.direct, look.mp, "spec", "template", "spec"); err != nil || !found {
+		return reconcile.Result{RequeueAfter: again}, err
 	}
 	if controllerutil.AddFinalizer(o, finalizer) {
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
@@ -178,12 +164,22 @@ func (l *poolLook) settled() bool {
 	return idle && int64(len(l.set.Instances)) == l.set.Capacity && l.set.Capacity == l.desired && len(l.machines) == len(l.set.Instances)
 }
 
-// owner is the MachinePool that has taken the pool; nil if none has.
-func (r *poolReconciler) owner(ctx context.Context, o *unstructured.Unstructured) *unstructured.Unstructured {
+// machinePoolOf is the MachinePool that has taken the pool; nil if none has.
+func machinePoolOf(ctx context.Context, c client.Reader, o *unstructured.Unstructured) *unstructured.Unstructured {
+	return ownerOf(ctx, c, o, "MachinePool")
+}
+
+// machineAbove is the Machine that has taken an object; nil if none has.
+func machineAbove(ctx context.Context, c client.Reader, o *unstructured.Unstructured) *unstructured.Unstructured {
+	return ownerOf(ctx, c, o, "Machine")
+}
+
+// ownerOf is the owner of a kind of Cluster API's core; nil if there is none.
+func ownerOf(ctx context.Context, c client.Reader, o *unstructured.Unstructured, kind string) *unstructured.Unstructured {
 	for _, ref := range o.GetOwnerReferences() {
-		mp := empty(coreVersion.WithKind("MachinePool"))
-		if ref.Kind == "MachinePool" && r.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}, mp) == nil && mp.GetUID() == ref.UID {
-			return mp
+		owner := empty(coreVersion.WithKind(kind))
+		if ref.Kind == kind && c.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}, owner) == nil && owner.GetUID() == ref.UID {
+			return owner
 		}
 	}
 	return nil
@@ -299,7 +295,7 @@ func (r *poolReconciler) choose(ctx context.Context, l *poolLook) error {
 	var all []poolMachine
 	owners := map[string]*unstructured.Unstructured{}
 	for _, m := range l.machines {
-		owner := r.machine(ctx, &m)
+		owner := machineAbove(ctx, r.direct, &m)
 		if owner == nil || m.GetDeletionTimestamp() != nil { // it is made yet, or the object is on its way out
 			continue
 		}
@@ -330,17 +326,6 @@ func (r *poolReconciler) gate(ctx context.Context) (on bool, err error) {
 		on = on || slices.ContainsFunc(c.Args, func(arg string) bool { return strings.Contains(arg, gateSkip+"=true") })
 	}
 	return on, nil
-}
-
-// machine is the Machine that has taken an instance's object; nil if none has.
-func (r *poolReconciler) machine(ctx context.Context, m *unstructured.Unstructured) *unstructured.Unstructured {
-	for _, ref := range m.GetOwnerReferences() {
-		owner := empty(coreVersion.WithKind("Machine"))
-		if ref.Kind == "Machine" && r.direct.Get(ctx, client.ObjectKey{Namespace: m.GetNamespace(), Name: ref.Name}, owner) == nil && owner.GetUID() == ref.UID {
-			return owner
-		}
-	}
-	return nil
 }
 
 func (l *poolLook) instance(m *unstructured.Unstructured) (found ScaleSetInstance) {

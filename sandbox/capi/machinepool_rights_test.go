@@ -18,7 +18,7 @@ import (
 )
 
 // allow gives an account rights in a namespace.
-func (p machinePool) allow(user, namespace string, rules []rbacv1.PolicyRule) {
+func (p *pool) allow(user, namespace string, rules []rbacv1.PolicyRule) {
 	p.t.Helper()
 	name := metav1.ObjectMeta{Namespace: namespace, Name: user}
 	for _, o := range []client.Object{
@@ -32,23 +32,59 @@ func (p machinePool) allow(user, namespace string, rules []rbacv1.PolicyRule) {
 	}
 }
 
+// account has the rights that are printed for a cloud.
+func (p *pool) account(name string) (of cloud.Description, user string, config *rest.Config) {
+	p.t.Helper()
+	of, err := registry.All().Choose(name, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	rules, err := capi.Rules(of)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	user = "kamino-of-" + p.namespace
+	p.allow(user, p.namespace, rules)
+	config = rest.CopyConfig(p.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	return of, user, config
+}
+
+// tries has a trial begin and end, and looks at it in between.
+func (p *pool) tries(recipes *capi.Recipes, trial cloud.TrialSpec, look func()) {
+	p.t.Helper()
+	must := func(err error) {
+		p.t.Helper()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	against, err := recipes.PreflightTrial(p.t.Context(), trial)
+	must(err)
+	if len(against) > 0 {
+		p.t.Errorf("against a trial: %+v", against)
+	}
+	_, err = recipes.EnsureTrial(p.t.Context(), trial)
+	must(err)
+	p.wait("a machine to try", func() bool {
+		have, err := recipes.Trial(p.t.Context(), trial)
+		must(err)
+		return have.State == cloud.Complete
+	})
+	look()
+	p.wait("the trial's end", func() bool {
+		state, err := recipes.EndTrial(p.t.Context(), trial)
+		must(err)
+		return state == cloud.Absent
+	})
+}
+
 // TestRightsOfMachinePools: what `kamino manifests --management` prints for Azure is enough for all that is done to a MachinePool, and an
 // account that may not look at the provider's Deployment is told so.
 func TestRightsOfMachinePools(t *testing.T) {
 	p := newMachinePool(t, azurePool)
 	p.publish("2026.01.09")
-	azure, err := registry.All().Choose("azure", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := capi.Rules(azure)
-	if err != nil {
-		t.Fatal(err)
-	}
-	user := "kamino-of-" + p.namespace
-	p.allow(user, p.namespace, rules)
-	config := rest.CopyConfig(p.config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	azure, user, config := p.account("azure")
 	recipes, err := capi.New(capi.Config{Management: config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p})
 	if err != nil {
 		t.Fatal(err)
@@ -94,27 +130,12 @@ func TestRightsOfMachinePools(t *testing.T) {
 	must(err)
 	must(recipes.Hold(t.Context(), instances[2], hold.Token))
 	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}
-	against, err := recipes.PreflightTrial(t.Context(), trial)
-	must(err)
-	if len(against) > 0 {
-		t.Errorf("against a trial: %+v", against)
-	}
-	_, err = recipes.EnsureTrial(t.Context(), trial)
-	must(err)
-	p.wait("a machine to try", func() bool {
-		have, err := recipes.Trial(t.Context(), trial)
-		must(err)
-		return have.State == cloud.Complete
-	})
-	for _, m := range p.list("Machine") { // the pool's zone, and not its data
-		if m.GetLabels()["told"] != "kept" || m.GetLabels()["cluster.x-k8s.io/pool-name"] == "" && m.Object["spec"].(map[string]any)["failureDomain"] != "2" {
-			t.Errorf("Machine %s: %v, %v", m.GetName(), m.GetLabels(), m.Object["spec"])
+	p.tries(recipes, trial, func() {
+		for _, m := range p.list("Machine") { // the pool's zone, and not its data
+			if m.GetLabels()["told"] != "kept" || m.GetLabels()["cluster.x-k8s.io/pool-name"] == "" && m.Object["spec"].(map[string]any)["failureDomain"] != "2" {
+				t.Errorf("Machine %s: %v, %v", m.GetName(), m.GetLabels(), m.Object["spec"])
+			}
 		}
-	}
-	p.wait("the trial's end", func() bool {
-		state, err := recipes.EndTrial(t.Context(), trial)
-		must(err)
-		return state == cloud.Absent
 	})
 	p.wait("the donor's end", func() bool {
 		state, err := recipes.EnsureRemoved(t.Context(), instances[2])

@@ -28,6 +28,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
 	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
 	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
+	simulation "github.com/kamino-dev/kamino/sandbox/region"
 )
 
 // management is the one management cluster of the package's tests, each of which has a namespace of its own.
@@ -38,6 +39,7 @@ type management struct {
 	fleet       *fleet
 	makers      *makers
 	scaleSets   *memorySets
+	amazon      *amazon
 	// kubeconfig of the workload cluster of each Cluster, which is the management cluster itself.
 	kubeconfig []byte
 }
@@ -89,7 +91,7 @@ func run(m *testing.M, bin string) (code int, err error) {
 	}
 	shared.fleet.nodes = shared.client
 	shared.makers = &makers{Maker: shared.fleet, own: map[string]sandbox.Maker{}}
-	ended := make(chan error, 2)
+	ended := make(chan error, 3)
 	go func() {
 		ended <- sandbox.RunInfrastructure(ctx, config, map[string]sandbox.Maker{"AWSMachine": shared.makers, "AzureMachine": shared.makers}, logr.Discard())
 	}()
@@ -98,9 +100,15 @@ func run(m *testing.M, bin string) (code int, err error) {
 	}
 	shared.scaleSets = &memorySets{nodes: shared.client, sets: map[string]*memorySet{}}
 	go func() { ended <- sandbox.RunMachinePools(ctx, config, shared.scaleSets, logr.Discard()) }()
+	if shared.amazon, err = newAmazon(start, filepath.Join(dir, "aws"), shared.client); err != nil {
+		return 0, err
+	}
+	defer shared.amazon.close()
+	groups := simulation.NewGroups(shared.amazon.ec2, shared.amazon.scaling, amazonSubnet, "home")
+	go func() { ended <- sandbox.RunGroups(ctx, config, groups, logr.Discard()) }()
 	code = m.Run()
 	cancel()
-	if err := errors.Join(<-ended, <-ended); err != nil {
+	if err := errors.Join(<-ended, <-ended, <-ended); err != nil {
 		return 0, err
 	}
 	if kept := os.Getenv("KAMINO_KEEP"); kept != "" {

@@ -42,6 +42,7 @@ Keys of --pool:
   kamino-sandbox up --dir /tmp/s --cloud aws                                                      # kubeadm nodes in an Auto Scaling group
   kamino-sandbox up --dir /tmp/s --capi                                                           # the same, in MachineDeployments
   kamino-sandbox up --dir /tmp/s --capi --pool name=pool1,kind=clusterclass                       # the same, of a ClusterClass
+  kamino-sandbox up --dir /tmp/s --capi --pool name=pool1,kind=machinepool                        # an Auto Scaling group, by an AWSMachinePool
   kamino-sandbox up --dir /tmp/s --capi --cloud azure --pool name=pool1,kind=machinepool          # a scale set, by an AzureMachinePool
   kamino-sandbox up --dir /tmp/s --light-nodes 5000                                              # a scale test`,
 		Args: exactly(),

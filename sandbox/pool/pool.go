@@ -50,7 +50,7 @@ const (
 	MachineDeployment Kind = "MachineDeployment"
 	// ClusterClass is a MachineDeployment that the topology controller makes from the Cluster's.
 	ClusterClass Kind = "ClusterClass"
-	// MachinePool is a scale set, by an AzureMachinePool.
+	// MachinePool is a scale set, by an AzureMachinePool, or an Auto Scaling group, by an AWSMachinePool.
 	MachinePool Kind = "MachinePool"
 )
 
@@ -186,7 +186,6 @@ func (s Spec) On(cloud Cloud) (Spec, error) {
 	}{
 		{"generation", s.Generation != "V2"}, {"profile=static", s.Profile == "static"}, {"upgrade-policy", s.UpgradePolicy != "Manual"}, {"os-upgrade", s.OSUpgrade},
 		{"ephemeral", s.Ephemeral}, {"windows", s.Windows}, {"security", s.Security != "Standard"}, {"aks", s.AKS}, {"light", s.Light},
-		{"kind=" + string(MachinePool), s.Kind == MachinePool},
 	} {
 		if azures.set {
 			return s, fmt.Errorf("pool %s: %s is for Azure alone: leave it out, or use --cloud %s", s.Name, azures.key, Azure)

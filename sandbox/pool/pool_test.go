@@ -116,7 +116,7 @@ func TestOn(t *testing.T) {
 		"name=p,security=TrustedLaunch":   {AWS, "", "security is for Azure alone"},
 		"name=p,aks":                      {AWS, "", "aks is for Azure alone"},
 		"name=p,light":                    {AWS, "", "light is for Azure alone"},
-		"name=p,kind=machinepool":         {AWS, "", "kind=MachinePool is for Azure alone"},
+		"name=p,kind=machinepool":         {AWS, "bootstrap", ""},
 	} {
 		spec, err := Parse(text)
 		if err != nil {

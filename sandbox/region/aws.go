@@ -116,10 +116,7 @@ func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) err
 	for _, n := range subnets(a.config.Facts.AWS.Region)[:map[bool]int{false: 1, true: 3}[spec.Zones]] {
 		in = append(in, n.ID)
 	}
-	least, most := min(1, spec.Nodes), max(spec.Max, spec.Nodes)
-	if spec.Max == 0 {
-		most = 1000
-	}
+	least, most := bounds(spec)
 	_, err = a.groups.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: sdk.String(name), MinSize: sdk.Int32(int32(least)), MaxSize: sdk.Int32(int32(most)), DesiredCapacity: sdk.Int32(int32(spec.Nodes)),
 		LaunchTemplate:    &astypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(name), Version: sdk.String("1")},
@@ -134,6 +131,14 @@ func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) err
 		return err == nil && !slices.ContainsFunc(g.Instances, func(i astypes.Instance) bool { return i.LifecycleState != astypes.LifecycleStateInService }) &&
 			len(g.Instances) == spec.Nodes, err
 	})
+}
+
+// bounds of a group: how few and how many instances it may have.
+func bounds(spec pool.Spec) (least, most int) {
+	if spec.Max == 0 {
+		return min(1, spec.Nodes), 1000
+	}
+	return min(1, spec.Nodes), max(spec.Max, spec.Nodes)
 }
 
 // template of a pool's instances.
@@ -198,7 +203,11 @@ func (a *AWS) owns(pool string) func(*corev1.Node) bool {
 
 // group of a pool; false if there is none.
 func (a *AWS) group(ctx context.Context, spec pool.Spec) (astypes.AutoScalingGroup, bool, error) {
-	out, err := a.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{spec.Group()}})
+	return a.groupNamed(ctx, spec.Group())
+}
+
+func (a *AWS) groupNamed(ctx context.Context, name string) (astypes.AutoScalingGroup, bool, error) {
+	out, err := a.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
 	if err != nil || len(out.AutoScalingGroups) == 0 {
 		return astypes.AutoScalingGroup{}, false, inShort(err)
 	}
@@ -239,7 +248,12 @@ func (a *AWS) Instances(ctx context.Context, spec pool.Spec) ([]string, error) {
 
 // Held implements Region.
 func (a *AWS) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
-	g, _, err := a.group(ctx, spec)
+	return a.heldIn(ctx, spec.Group())
+}
+
+// heldIn are the instances of a group that are protected or aside.
+func (a *AWS) heldIn(ctx context.Context, group string) ([]string, error) {
+	g, _, err := a.groupNamed(ctx, group)
 	var ids []string
 	for _, i := range g.Instances {
 		if sdk.ToBool(i.ProtectedFromScaleIn) || i.LifecycleState == astypes.LifecycleStateStandby || i.LifecycleState == astypes.LifecycleStateEnteringStandby {
@@ -258,8 +272,12 @@ func (a *AWS) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, f
 	if err != nil {
 		return 0, nil, err
 	}
-	_, err = a.groups.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(spec.Group()), DesiredCapacity: sdk.Int32(int32(nodes))})
-	return int64(sdk.ToInt32(g.DesiredCapacity)), nil, inShort(err)
+	return int64(sdk.ToInt32(g.DesiredCapacity)), nil, a.resize(ctx, spec.Group(), nodes)
+}
+
+func (a *AWS) resize(ctx context.Context, group string, nodes int64) error {
+	_, err := a.groups.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(group), DesiredCapacity: sdk.Int32(int32(nodes))})
+	return inShort(err)
 }
 
 // Remove implements Region.

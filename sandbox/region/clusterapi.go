@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,8 +46,18 @@ type underlay interface {
 	capiImage(spec map[string]any) string
 	capiInstance(providerID string) string
 	capiMaker(cluster string) capi.Maker
+	// capiPool is a MachinePool.
+	capiPool(spec pool.Spec) poolShape
 	// capiVariable is where a ClusterClass's variable with the image goes, the variable's schema, and the generic image as its value.
 	capiVariable() (path, schema string, generic any)
+}
+
+// poolShape is what a MachinePool is on a cloud.
+type poolShape struct {
+	// spec of what it names, annotations of its own, and machine, where what it names has the spec of its machines.
+	spec        map[string]any
+	annotations map[string]any
+	machine     []string
 }
 
 // NewClusterAPI lays it over a cloud. The objects are read and written by the client. Version is that of Kubernetes, which the images have.
@@ -72,6 +83,20 @@ func (c *ClusterAPI) ScaleSets() capi.ScaleSets {
 		return azureSets{a, c.cluster.Name}
 	}
 	return nil
+}
+
+// Groups are those that its provider for AWS makes machine pools of; nil on other clouds.
+func (c *ClusterAPI) Groups() capi.Groups {
+	if a, is := c.underlay.(*AWS); is {
+		return NewGroups(a.ec2, a.groups, subnets(a.config.Facts.AWS.Region)[0].ID, c.cluster.Name)
+	}
+	return nil
+}
+
+// inGroup is the cloud where a pool is a group of its own, whose size nobody else has.
+func (c *ClusterAPI) inGroup(f form) (*AWS, bool) {
+	a, is := c.underlay.(*AWS)
+	return a, is && f.kind == machinePools.kind
 }
 
 // MakePool implements Region. The user data are Cluster API's own.
@@ -107,7 +132,9 @@ func (c *ClusterAPI) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bo
 		return control.Pool{}, false, err
 	}
 	p := control.Pool{Spec: spec, Group: spec.Name, ID: "cluster.x-k8s.io/" + c.cluster.Namespace + "/" + f.resource + "/" + spec.Name, Extensions: []string{}}
-	p.Capacity, _, _ = unstructured.NestedInt64(o.Object, "spec", "replicas")
+	if p.Capacity, err = c.size(ctx, o, f); err != nil {
+		return p, true, err
+	}
 	by, err := c.named(ctx, o)
 	if err != nil {
 		return p, true, err
@@ -115,6 +142,16 @@ func (c *ClusterAPI) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bo
 	machine, _, _ := unstructured.NestedMap(by.Object, f.machine...)
 	p.Image = c.capiImage(machine)
 	return p, true, nil
+}
+
+// size that a pool is meant to have.
+func (c *ClusterAPI) size(ctx context.Context, o *unstructured.Unstructured, f form) (int64, error) {
+	if a, is := c.inGroup(f); is {
+		g, _, err := a.groupNamed(ctx, o.GetName())
+		return int64(sdk.ToInt32(g.DesiredCapacity)), err
+	}
+	n, _, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	return n, err
 }
 
 // machines of a pool.
@@ -139,8 +176,23 @@ func (c *ClusterAPI) Instances(ctx context.Context, spec pool.Spec) ([]string, e
 	return c.instances(ctx, spec, func(unstructured.Unstructured) bool { return true })
 }
 
-// Held implements Region: Machines that something keeps from being removed or remediated.
+// Held implements Region: Machines that something keeps from being removed or remediated, and instances that are aside in their group.
 func (c *ClusterAPI) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
+	_, f, err := c.sized(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	var aside []string
+	if a, is := c.inGroup(f); is {
+		if aside, err = a.heldIn(ctx, spec.Name); err != nil {
+			return nil, err
+		}
+	}
+	marked, err := c.marked(ctx, spec)
+	return slices.Compact(slices.Sorted(slices.Values(append(marked, aside...)))), err
+}
+
+func (c *ClusterAPI) marked(ctx context.Context, spec pool.Spec) ([]string, error) {
 	return c.instances(ctx, spec, func(m unstructured.Unstructured) bool {
 		for key := range m.GetAnnotations() {
 			if key == "cluster.x-k8s.io/skip-remediation" || key == "pre-drain.delete.hook.machine.cluster.x-k8s.io/kamino" {
@@ -165,13 +217,19 @@ func (c *ClusterAPI) instances(ctx context.Context, spec pool.Spec, of func(unst
 // Owns implements Region. A Node tells of its instance only, and that of the MachineDeployment that it is of.
 func (c *ClusterAPI) Owns(spec pool.Spec) func(*corev1.Node) bool { return c.owns(spec.Name) }
 
-// Resize implements Region, as an autoscaler of Cluster API's does it.
+// Resize implements Region, as an autoscaler of Cluster API's does it, or the cloud's where it has the size.
 func (c *ClusterAPI) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
-	o, err := c.there(ctx, spec)
+	o, f, err := c.there(ctx, spec)
 	if err != nil {
 		return 0, nil, err
 	}
-	was, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	was, err := c.size(ctx, o, f)
+	if err != nil {
+		return 0, nil, err
+	}
+	if a, is := c.inGroup(f); is {
+		return was, nil, a.resize(ctx, spec.Name, nodes)
+	}
 	return was, nil, c.replicas(ctx, o, nodes)
 }
 
@@ -179,7 +237,7 @@ func (c *ClusterAPI) replicas(ctx context.Context, sized *unstructured.Unstructu
 	return c.objects.Patch(ctx, sized, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, nodes)))
 }
 
-// Remove implements Region: the Machine is marked, and the pool told to have one fewer.
+// Remove implements Region: the Machine is marked, and the pool told to have one fewer, or its group loses it.
 func (c *ClusterAPI) Remove(ctx context.Context, m machine.Status) error {
 	spec := pool.Spec{Name: m.Pool}
 	all, err := c.machines(ctx, spec)
@@ -193,22 +251,32 @@ func (c *ClusterAPI) Remove(ctx context.Context, m machine.Status) error {
 	if at < 0 {
 		return fmt.Errorf("instance %s has no Machine in pool %s", m.ID, m.Pool)
 	}
-	mark := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"cluster.x-k8s.io/delete-machine":"yes"}}}`))
-	if err := c.objects.Patch(ctx, &all[at], mark); err != nil {
-		return err
-	}
-	o, err := c.there(ctx, spec)
+	o, f, err := c.there(ctx, spec)
 	if err != nil {
 		return err
 	}
-	size, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
-	if err := c.replicas(ctx, o, size-1); err != nil {
+	if a, is := c.inGroup(f); is {
+		err = a.Remove(ctx, m)
+	} else {
+		err = c.removeMachine(ctx, o, &all[at])
+	}
+	if err != nil {
 		return err
 	}
 	return await(ctx, func() (bool, error) {
 		err := c.objects.Get(ctx, client.ObjectKeyFromObject(&all[at]), &all[at])
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
+}
+
+// removeMachine marks a Machine, and has its pool have one fewer.
+func (c *ClusterAPI) removeMachine(ctx context.Context, o, m *unstructured.Unstructured) error {
+	mark := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"cluster.x-k8s.io/delete-machine":"yes"}}}`))
+	if err := c.objects.Patch(ctx, m, mark); err != nil {
+		return err
+	}
+	size, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	return c.replicas(ctx, o, size-1)
 }
 
 // Versions implements Region. A line is called after Cluster and pool.

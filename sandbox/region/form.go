@@ -2,7 +2,6 @@ package region
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -21,19 +20,21 @@ type form struct {
 	kind, resource string
 	// label by which its Machines name it, and what Kamino appends to the name of its images.
 	label, suffix string
-	// machine is where what the pool names has the spec of its machines.
+	// machine is where what the pool names has the spec of its machines; of a MachinePool each cloud has its own.
 	machine []string
 }
 
 // forms that there are.
 var (
 	deployments  = form{kind: "MachineDeployment", resource: "machinedeployments", label: "cluster.x-k8s.io/deployment-name", machine: []string{"spec", "template", "spec"}}
-	machinePools = form{kind: "MachinePool", resource: "machinepools", label: "cluster.x-k8s.io/pool-name", suffix: ".mp", machine: []string{"spec", "template"}}
+	machinePools = form{kind: "MachinePool", resource: "machinepools", label: "cluster.x-k8s.io/pool-name", suffix: ".mp"}
 )
 
 // sized is a pool's object that has its size; nil if there is none.
 func (c *ClusterAPI) sized(ctx context.Context, spec pool.Spec) (*unstructured.Unstructured, form, error) {
-	for _, f := range []form{deployments, machinePools} {
+	pooled := machinePools
+	pooled.machine = c.capiPool(spec).machine
+	for _, f := range []form{deployments, pooled} {
 		o := c.object(core, f.kind, spec.Name)
 		if err := c.objects.Get(ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
 			return o, f, err
@@ -43,16 +44,16 @@ func (c *ClusterAPI) sized(ctx context.Context, spec pool.Spec) (*unstructured.U
 }
 
 // there is a pool's object that has its size; an error if there is none.
-func (c *ClusterAPI) there(ctx context.Context, spec pool.Spec) (*unstructured.Unstructured, error) {
-	o, _, err := c.sized(ctx, spec)
+func (c *ClusterAPI) there(ctx context.Context, spec pool.Spec) (*unstructured.Unstructured, form, error) {
+	o, f, err := c.sized(ctx, spec)
 	if err == nil && o == nil {
 		err = fmt.Errorf("there is no MachineDeployment and no MachinePool %s", spec.Name)
 	}
-	return o, err
+	return o, f, err
 }
 
-// bounds are the annotations by which Cluster API's autoscaler knows how large a pool may be.
-func bounds(spec pool.Spec) map[string]any {
+// autoscaled are the annotations by which Cluster API's autoscaler knows how large a pool may be.
+func autoscaled(spec pool.Spec) map[string]any {
 	if spec.Max == 0 {
 		return nil
 	}
@@ -76,7 +77,7 @@ func (c *ClusterAPI) sizedPool(f form, spec pool.Spec, boot, infra *unstructured
 	o.Object["spec"] = map[string]any{"clusterName": c.cluster.Name, "replicas": int64(spec.Nodes), "template": map[string]any{"spec": map[string]any{
 		"clusterName": c.cluster.Name, "version": c.version, "bootstrap": map[string]any{"configRef": ref(boot)}, "infrastructureRef": ref(infra),
 	}}}
-	if said := bounds(spec); said != nil {
+	if said := autoscaled(spec); said != nil {
 		o.Object["metadata"].(map[string]any)["annotations"] = said
 	}
 	return o
@@ -91,23 +92,22 @@ func (c *ClusterAPI) makeDeployment(ctx context.Context, spec pool.Spec) error {
 	return c.make(ctx, infra, boot, md)
 }
 
-// makeMachinePool makes a MachinePool, whose provider adds no instances of its own accord.
+// makeMachinePool makes a MachinePool, whose provider adds and replaces no instances of its own accord.
 func (c *ClusterAPI) makeMachinePool(ctx context.Context, spec pool.Spec) error {
-	if c.ScaleSets() == nil {
-		return errors.New("on this cloud Cluster API has no machine pools here")
-	}
+	shape := c.capiPool(spec)
 	infra, boot := c.object(c.capiGroup(), c.capiKind()+"MachinePool", spec.Name), c.joins("KubeadmConfig", spec.Name)
-	infra.Object["spec"] = map[string]any{
-		"location": c.capiCluster()["location"], "template": c.capiMachine(),
-		"strategy": map[string]any{"rollingUpdate": map[string]any{"maxSurge": int64(0), "maxUnavailable": int64(1)}},
+	infra.Object["spec"] = shape.spec
+	mp := c.sizedPool(machinePools, spec, boot, infra)
+	if shape.annotations != nil {
+		mp.Object["metadata"].(map[string]any)["annotations"] = shape.annotations
 	}
-	return c.make(ctx, infra, boot, c.sizedPool(machinePools, spec, boot, infra))
+	return c.make(ctx, infra, boot, mp)
 }
 
 // makeOfTopology has the Cluster's topology have a MachineDeployment more, which the topology controller makes, and gives it its size.
 func (c *ClusterAPI) makeOfTopology(ctx context.Context, spec pool.Spec) error {
 	entry := map[string]any{"class": "worker", "name": spec.Name, "rollout": map[string]any{"strategy": map[string]any{"type": "OnDelete"}}}
-	if said := bounds(spec); said != nil {
+	if said := autoscaled(spec); said != nil {
 		entry["metadata"] = map[string]any{"annotations": said}
 	}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/aws"
 	"github.com/kamino-dev/kamino/sandbox/capi"
+	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
 // Cluster API's provider for AWS, CAPA v2.13, api/v1beta2.
@@ -37,18 +38,35 @@ func (a *AWS) capiImage(spec map[string]any) string {
 	return id
 }
 
+// capiPool is a group whose size the cluster autoscaler for AWS has.
+func (a *AWS) capiPool(spec pool.Spec) poolShape {
+	least, most := bounds(spec)
+	return poolShape{
+		spec: map[string]any{
+			"minSize": int64(least), "maxSize": int64(most), "refreshPreferences": map[string]any{"disable": true},
+			"awsLaunchTemplate": map[string]any{"ami": map[string]any{"id": ubuntu}, "instanceType": instanceType},
+		},
+		annotations: map[string]any{"cluster.x-k8s.io/replicas-managed-by": "cluster-autoscaler"},
+		machine:     []string{"spec", "awsLaunchTemplate"},
+	}
+}
+
 func (a *AWS) capiVariable() (path, schema string, generic any) {
 	return "/spec/template/spec/ami/id", "{type: string}", ubuntu
 }
 
 func (a *AWS) capiInstance(providerID string) string { return path.Base(providerID) }
 
-func (a *AWS) capiMaker(cluster string) capi.Maker { return maker{a, cluster} }
+func (a *AWS) capiMaker(cluster string) capi.Maker { return NewMaker(a.ec2, cluster) }
 
+// maker runs an instance for each AWSMachine.
 type maker struct {
-	*AWS
+	ec2     *ec2.Client
 	cluster string
 }
+
+// NewMaker is one in an account, whose instances are owned by a Cluster.
+func NewMaker(machines *ec2.Client, cluster string) capi.Maker { return maker{machines, cluster} }
 
 // Ensure implements capi.Maker: an instance, with the object's UID as the token by which there is only one.
 func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, runs bool, err error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/capi"
+	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
 // Cluster API's provider for Azure, CAPZ v1.20 and later, api/v1beta1.
@@ -63,6 +64,16 @@ func imageReference(spec map[string]any) *armcompute.ImageReference {
 	return &armcompute.ImageReference{
 		Publisher: to.Ptr(value("marketplace", "publisher")), Offer: to.Ptr(value("marketplace", "offer")),
 		SKU: to.Ptr(value("marketplace", "sku")), Version: to.Ptr(value("marketplace", "version")),
+	}
+}
+
+func (a *Azure) capiPool(pool.Spec) poolShape {
+	return poolShape{
+		spec: map[string]any{
+			"location": a.config.Facts.Location, "template": a.capiMachine(),
+			"strategy": map[string]any{"rollingUpdate": map[string]any{"maxSurge": int64(0), "maxUnavailable": int64(1)}},
+		},
+		machine: []string{"spec", "template"},
 	}
 }
 

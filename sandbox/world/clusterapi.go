@@ -73,6 +73,11 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 			return capi.RunMachinePools(w.ctx, config, sets, logr.Discard())
 		})
 	}
+	if groups := over.Groups(); groups != nil {
+		w.serve("the machine pools of the infrastructure provider of Cluster API", func() error {
+			return capi.RunGroups(w.ctx, config, groups, logr.Discard())
+		})
+	}
 	w.say("Cluster API: its core and kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
 	return nil
 }

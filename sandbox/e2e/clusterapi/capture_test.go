@@ -100,7 +100,13 @@ func TestCapture(t *testing.T) {
 // TestNoCommandOutlivesAWrite is a capture of which each command dies with a write to the cloud or to the management cluster, before and
 // after its effect. What comes of it is what comes of any other.
 func TestNoCommandOutlivesAWrite(t *testing.T) {
-	g := eachGround(t, "killed")
+	eachGround(t, "killed").diesAtEachWrite()
+}
+
+// diesAtEachWrite has the first node captured so.
+func (g *ground) diesAtEachWrite() {
+	g.Helper()
+	t := g.T
 	said := sandbox.EachDiesWithItsWrite(t, g.own, g.order()...)
 	if want := "builds its next nodes from version "; !strings.Contains(said, want) {
 		t.Fatalf("the last command does not say %q:\n%s", want, said)

@@ -3,6 +3,7 @@ package clusterapi
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"testing"
 
@@ -59,10 +60,20 @@ func (g *ground) overrides() map[string]any {
 	return by
 }
 
+// named is the last word of an image that a variable has: the image itself on AWS, and of an object on Azure the version.
+func named(value any) string {
+	of, is := value.(map[string]any)
+	if !is {
+		return fmt.Sprint(value)
+	}
+	version, _, _ := unstructured.NestedString(of, "computeGallery", "version")
+	return version
+}
+
 // TestClusterClass is a whole capture of a pool that the topology controller makes from a ClusterClass: its image is an override in the
 // Cluster, written by whoever comes after one that was killed, and it is given back.
 func TestClusterClass(t *testing.T) {
-	g := newGround(t, "classy", kindClassy, "max=0")
+	g := eachGround(t, "classy", kindClassy, "max=0")
 	donor := g.nodes[0]
 	_, was := g.entry()
 	g.must(sandbox.Patch(t.Context(), donor.Node, control.Patch{Reboot: true}, func(control.Event) {}))
@@ -95,8 +106,8 @@ func TestClusterClass(t *testing.T) {
 	}
 	g.dies(death{texts: recipe, after: true}, order...)
 	g.thereAndBack(order, func() {
-		if diff := cmp.Diff(map[string]any{"image": g.look().Image}, g.overrides()); diff != "" {
-			t.Errorf("overrides of the entry:\n%s", diff)
+		if all, image := g.overrides(), g.look().Image; len(all) != 1 || named(all["image"]) != path.Base(image) {
+			t.Errorf("the pool is built from %s, and the overrides of its entry are %v", image, all)
 		}
 	}, func() {
 		if _, now := g.entry(); !cmp.Equal(was, now) {

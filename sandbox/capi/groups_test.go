@@ -1,0 +1,485 @@
+package capi_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	provider "github.com/kamino-dev/kamino/internal/cloud/aws"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	"github.com/kamino-dev/kamino/sandbox/aws"
+	"github.com/kamino-dev/kamino/sandbox/clock"
+	simulated "github.com/kamino-dev/kamino/sandbox/fleet"
+	simulation "github.com/kamino-dev/kamino/sandbox/region"
+)
+
+// amazon is the simulated AWS that the package's machine pools are groups of, with the provider's own disks in front of it.
+type amazon struct {
+	server  *aws.Server
+	web     *httptest.Server
+	disks   *provider.Disks
+	ec2     *ec2.Client
+	scaling *autoscaling.Client
+	// snapshot that all versions are made of.
+	snapshot string
+}
+
+const (
+	amazonImage  = "ami-0123456789abcdef0"
+	amazonSubnet = "subnet-00000000000000001"
+)
+
+// newAmazon starts it. Its time goes on fast, for what it does is waited for.
+func newAmazon(ctx context.Context, dir string, nodes client.Client) (*amazon, error) {
+	key, secret := "AKIAIOSFODNN7EXAMPLE", rand.Text()
+	server, err := aws.New(aws.Config{
+		Dir: dir, Clock: clock.Clock{Scale: 1000}, Account: "123456789012", Region: region, Fleet: &nodeFleet{nodes: nodes, off: map[string]bool{}},
+		Users:     []aws.User{{Name: "kamino", KeyID: key, Secret: secret}},
+		Images:    []aws.Platform{{ID: amazonImage, Name: "al2023", Content: "platform:x86"}},
+		Subnets:   []aws.Subnet{{ID: amazonSubnet, Zone: region + "a"}},
+		Latencies: aws.Latencies{Standby: -1},
+		Throttle:  aws.Throttle{ReadBurst: 1e6, WriteBurst: 1e6, GroupBurst: 1e6},
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := &amazon{server: server, web: httptest.NewTLSServer(server.Handler())}
+	config := sdk.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider(key, secret, ""), BaseEndpoint: sdk.String(a.web.URL),
+		HTTPClient: provider.OnWire(&http.Client{Transport: a.web.Client().Transport}), Retryer: func() sdk.Retryer { return sdk.NopRetryer{} }}
+	a.ec2, a.scaling = ec2.NewFromConfig(config), autoscaling.NewFromConfig(config)
+	a.disks, _ = provider.New(provider.Config{AWS: config})
+	return a, a.shoot(ctx)
+}
+
+// shoot makes the snapshot, of an instance of nobody's.
+func (a *amazon) shoot(ctx context.Context) error {
+	out, err := a.ec2.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: sdk.String(amazonImage), InstanceType: "m6i.large", MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
+	if err != nil {
+		return err
+	}
+	id := cloud.InstanceID("aws:///" + sdk.ToString(out.Instances[0].Placement.AvailabilityZone) + "/" + sdk.ToString(out.Instances[0].InstanceId))
+	for {
+		shot, err := a.disks.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "of-all", Instance: id})
+		if err != nil {
+			return err
+		}
+		if a.snapshot = shot.ID; shot.State == cloud.Complete {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (a *amazon) close() {
+	a.web.Close()
+	a.server.Close()
+}
+
+// nodeFleet makes nothing of machines but their Nodes.
+type nodeFleet struct {
+	nodes client.Client
+	mu    sync.Mutex
+	off   map[string]bool
+}
+
+func (f *nodeFleet) turn(id string, off bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.off[id] = off
+	return nil
+}
+
+func (f *nodeFleet) CopyDisk(context.Context, simulated.DiskID, simulated.DiskID) error { return nil }
+
+func (f *nodeFleet) DeleteDisk(context.Context, simulated.DiskID) error { return nil }
+
+func (f *nodeFleet) Launch(ctx context.Context, spec simulated.Spec) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: spec.ID}, Spec: corev1.NodeSpec{ProviderID: spec.ProviderID}}
+	return client.IgnoreAlreadyExists(f.nodes.Create(ctx, node))
+}
+
+func (f *nodeFleet) PowerOn(_ context.Context, id string) error { return f.turn(id, false) }
+
+func (f *nodeFleet) PowerOff(_ context.Context, id string, _ bool) error { return f.turn(id, true) }
+
+func (f *nodeFleet) Power(id string) simulated.Power {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.off[id] {
+		return simulated.Off
+	}
+	return simulated.On
+}
+
+func (f *nodeFleet) Terminate(ctx context.Context, id string) error {
+	return client.IgnoreNotFound(f.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id}}))
+}
+
+func (f *nodeFleet) Reimage(context.Context, simulated.Spec) error { return nil }
+
+// awsMachinePool is called as its namespace, for a group has the name of its object.
+const awsMachinePool = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: AWSMachinePool
+metadata: {name: NAMESPACE, namespace: NAMESPACE}
+spec:
+  minSize: 0
+  maxSize: 10
+  refreshPreferences: {disable: true}
+  awsLaunchTemplate: {instanceType: m6i.large, ami: {id: ami-0123456789abcdef0}, sshKeyName: kept}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachinePool
+metadata: {name: NAMESPACE, namespace: NAMESPACE, annotations: {cluster.x-k8s.io/replicas-managed-by: autoscaler}}
+spec:
+  clusterName: home
+  replicas: 3
+  failureDomains: ["eu-central-1a"]
+  template:
+    metadata: {labels: {told: kept}}
+    spec:
+      clusterName: home
+      version: v1.37.1
+      bootstrap: {dataSecretName: boot}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AWSMachinePool, name: NAMESPACE}
+`
+
+// groupPool is a pool on AWS that is a MachinePool.
+type groupPool struct{ *pool }
+
+func newGroupPool(t testing.TB, manifest string) groupPool {
+	t.Helper()
+	p := groupPool{newHome(t, objects)}
+	p.name, p.line = p.namespace, "home."+p.namespace+".mp"
+	p.makers.set(p.namespace, simulation.NewMaker(p.amazon.ec2, "home"))
+	p.create(manifest)
+	p.wait("three machines", func() bool { return len(p.instances()) == 3 && p.group().ARN != "" })
+	return p
+}
+
+// groupOf is a group as AWS tells of it.
+type groupOf struct {
+	ARN     string
+	Desired int64
+	// Standby are the instances aside, and Images those that its instances were built from.
+	Standby []string
+	Refresh bool
+}
+
+func (p groupPool) group() (g groupOf) {
+	p.t.Helper()
+	out, err := p.amazon.scaling.DescribeAutoScalingGroups(context.Background(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{p.name}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, of := range out.AutoScalingGroups {
+		g.ARN, g.Desired = sdk.ToString(of.AutoScalingGroupARN), int64(sdk.ToInt32(of.DesiredCapacity))
+		for _, i := range of.Instances {
+			if i.LifecycleState == autoscalingtypes.LifecycleStateStandby {
+				g.Standby = append(g.Standby, sdk.ToString(i.InstanceId))
+			}
+		}
+	}
+	refreshes, err := p.amazon.scaling.DescribeInstanceRefreshes(context.Background(), &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(p.name)})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	g.Refresh = len(refreshes.InstanceRefreshes) > 0
+	return g
+}
+
+func (p groupPool) at() cloud.Line { return cloud.Line{Place: region, Name: p.line} }
+
+func (p groupPool) imageID(version string) string {
+	return p.amazon.disks.ImageID(cloud.LineRef{Line: p.at(), Version: version})
+}
+
+// publish makes complete versions, and returns when they are.
+func (p groupPool) publish(versions ...string) {
+	p.t.Helper()
+	for _, version := range versions {
+		spec := cloud.VersionSpec{LineRef: cloud.LineRef{Line: p.at(), Version: version}, SnapshotID: p.amazon.snapshot, Tags: map[string]string{cloud.TagKubelet: "v1.37.1"}}
+		p.wait("version "+version, func() bool {
+			image, err := p.amazon.disks.EnsureImage(context.Background(), spec)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return image.State == cloud.Complete
+		})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, version := range versions {
+		p.published[version] = cloud.Image{Version: version} // that anything was: see stock
+	}
+}
+
+func (p groupPool) recipes() *capi.Recipes { return p.recipesBy(p.config) }
+
+func (p groupPool) recipesBy(config *rest.Config) *capi.Recipes {
+	p.t.Helper()
+	made, err := capi.New(capi.Config{Management: config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p.amazon.disks})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return made
+}
+
+func (p groupPool) id() cloud.PoolID {
+	return cloud.PoolID("cluster.x-k8s.io/" + p.namespace + "/machinepools/" + p.name)
+}
+
+// factory is the AWSMachinePool.
+func (p groupPool) factory() *unstructured.Unstructured {
+	p.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta2")
+	o.SetKind("AWSMachinePool")
+	if err := p.client.Get(context.Background(), client.ObjectKey{Namespace: p.namespace, Name: p.name}, o); err != nil {
+		p.t.Fatal(err)
+	}
+	return o
+}
+
+// change patches the AWSMachinePool, as a person does.
+func (p groupPool) change(patch string) {
+	p.t.Helper()
+	if err := p.client.Patch(context.Background(), p.factory(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p groupPool) refreshes(on bool) {
+	p.t.Helper()
+	p.change(fmt.Sprintf(`{"spec":{"refreshPreferences":{"disable":%t}}}`, !on))
+}
+
+func (p groupPool) harness() cloudtest.RecipesHarness {
+	return cloudtest.RecipesHarness{
+		Harness: cloudtest.Harness{
+			Pool: p.id(), Instances: p.instances(), Missing: "aws:///eu-central-1a/i-00000000000000000",
+			Advance: func(testing.TB) { time.Sleep(100 * time.Millisecond) }, Looks: 1500, Apart: true,
+			List:        func(testing.TB) []cloud.InstanceID { return p.instances() },
+			SetUpgrades: func(_ testing.TB, automatic bool) { p.refreshes(automatic) },
+		},
+		Recipes: p.recipes(), ImageID: p.imageID,
+		Publish: func(_ testing.TB, versions ...string) { p.publish(versions...) }, Look: p.amazon.disks.Instance,
+	}
+}
+
+// TestRecipesOfGroups: all that a cloud's recipes are held to, of a MachinePool on AWS, with the real provider's disks on a simulated AWS.
+func TestRecipesOfGroups(t *testing.T) {
+	suite(t, func(t *testing.T) *pool { return newGroupPool(t, awsMachinePool).pool }, func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() })
+}
+
+// TestGroupsThatAreRefused: what is refused is what the provider would do, and nothing is changed.
+func TestGroupsThatAreRefused(t *testing.T) {
+	p := newGroupPool(t, awsMachinePool)
+	p.publish("2026.01.09")
+	recipes, before := p.recipes(), p.instances()
+	refused := func(reason string) {
+		t.Helper()
+		image, size := p.factory().Object["spec"], p.group().Desired
+		change, err := recipes.RecipeChange(t.Context(), cloud.Target{Pool: p.id(), Version: "2026.01.09", Image: p.imageID("2026.01.09")}, false)
+		if err != nil || !slices.Equal(reasons(change.Refusals), []string{reason}) {
+			t.Errorf("it is told %v, and not %s: %v", change.Refusals, reason, err)
+		}
+		if err := recipes.SetRecipe(t.Context(), change); !cloud.Is(err, cloud.Refused) {
+			t.Errorf("the write ends with %v", err)
+		}
+		if err := recipes.SetCapacity(t.Context(), p.id(), 3, 4); !cloud.Is(err, cloud.Refused) {
+			t.Errorf("growing ends with %v", err)
+		}
+		if found, err := recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: before[0], Grows: true, Removes: true}); err != nil || !slices.Contains(reasons(found), reason) {
+			t.Errorf("a preflight finds %v, %v", found, err)
+		}
+		if now := p.factory().Object["spec"]; fmt.Sprint(now) != fmt.Sprint(image) || p.group().Desired != size || !slices.Equal(before, p.instances()) {
+			t.Errorf("it was changed: %v, and was %v", now, image)
+		}
+	}
+	p.refreshes(true)
+	refused("MachinePoolRolls")
+	p.refreshes(false)
+	p.merge("MachinePool", p.name, `{"metadata":{"annotations":{"cluster.x-k8s.io/replicas-managed-by":"false"}}}`)
+	refused("ReplicasWritten")
+	p.merge("MachinePool", p.name, `{"metadata":{"annotations":{"cluster.x-k8s.io/replicas-managed-by":""}}}`)
+
+	bound := func(least, most int32, spec cloud.PreflightSpec, reason string) {
+		t.Helper()
+		_, err := p.amazon.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(p.name), MinSize: sdk.Int32(least), MaxSize: sdk.Int32(most)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Pool, spec.Instance = p.id(), before[0]
+		if found, err := recipes.PreflightRecipe(t.Context(), spec); err != nil || !slices.Equal(reasons(found), []string{reason}) {
+			t.Errorf("of %d to %d instances, %+v: %v, %v", least, most, spec, found, err)
+		}
+	}
+	bound(0, 3, cloud.PreflightSpec{Grows: true, Removes: true}, cloud.PoolAtMaximum)
+	bound(3, 10, cloud.PreflightSpec{}, "AtMinimum")
+
+	// Whoever writes another group's ID into the object has Kamino look at that no more than at any other.
+	own := p.factory().Object["spec"].(map[string]any)["providerID"].(string)
+	p.change(`{"metadata":{"annotations":{"cluster.x-k8s.io/paused":"by the test"}}}`)
+	p.change(fmt.Sprintf(`{"spec":{"providerID":%q}}`, strings.Replace(own, "autoScalingGroupName/"+p.name, "autoScalingGroupName/another", 1)))
+	pool, err := recipes.Pool(t.Context(), p.id())
+	if err != nil || !slices.Contains(reasons(pool.Refusals), "MachinePoolWithoutGroup") {
+		t.Errorf("of the group of somebody else: %v, %+v", err, pool.Refusals)
+	}
+	if err := recipes.SetCapacity(t.Context(), p.id(), 3, 4); !cloud.Is(err, cloud.Refused) {
+		t.Errorf("growing it ends with %v", err)
+	}
+}
+
+// TestWhatTheProviderDoesToGroups: what the refusals say. A refreshed group has all its instances replaced; where the provider writes the size,
+// another instance is launched for a donor in standby.
+func TestWhatTheProviderDoesToGroups(t *testing.T) {
+	p := newGroupPool(t, awsMachinePool)
+	recipes, before := p.recipes(), p.instances()
+	hold, err := recipes.HoldOf(t.Context(), before[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := recipes.Hold(t.Context(), before[0], hold.Token); err != nil {
+		t.Fatal(err)
+	}
+	p.wait("the size in the MachinePool", func() bool { return sizeOf(*p.get("MachinePool", p.name)) == 2 })
+	if g := p.group(); g.Desired != 2 || len(g.Standby) != 1 || !strings.HasSuffix(string(before[0]), g.Standby[0]) || !slices.Equal(before, p.instances()) {
+		t.Fatalf("with a donor held the group is %+v, with %v", g, p.instances())
+	}
+	p.merge("MachinePool", p.name, `{"spec":{"replicas":3},"metadata":{"annotations":{"cluster.x-k8s.io/replicas-managed-by":null}}}`)
+	p.wait("a fourth instance", func() bool { return len(p.instances()) == 4 })
+
+	p.refreshes(true)
+	p.change(`{"spec":{"awsLaunchTemplate":{"ami":{"id":"ami-0123456789abcdef0"},"instanceType":"m6i.large"}}}`)
+	p.publish("2026.01.09")
+	native, err := p.amazon.disks.NativeImage(t.Context(), region, p.imageID("2026.01.09"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.change(fmt.Sprintf(`{"spec":{"awsLaunchTemplate":{"ami":{"id":%q}}}}`, native))
+	p.wait("an instance refresh", func() bool { return p.group().Refresh })
+}
+
+// TestGroupsLoseJustThese: a held donor goes with its place, and its Machine after it; a Machine whose instance goes by itself is let go of.
+func TestGroupsLoseJustThese(t *testing.T) {
+	p := newGroupPool(t, awsMachinePool)
+	recipes, before := p.recipes(), p.instances()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold := func(id cloud.InstanceID) cloud.Hold {
+		t.Helper()
+		have, err := recipes.HoldOf(t.Context(), id)
+		must(err)
+		must(recipes.Hold(t.Context(), id, have.Token))
+		return have
+	}
+	hold(before[0])
+	p.wait("the donor's end", func() bool {
+		state, err := recipes.EnsureRemoved(t.Context(), before[0])
+		must(err)
+		return state == cloud.Absent
+	})
+	if now := p.instances(); !slices.Equal(now, before[1:]) || p.group().Desired != 2 {
+		t.Errorf("of %v there are %v, and the group is %+v", before, now, p.group())
+	}
+	was := hold(before[1])
+	_, err := p.amazon.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{string(before[1])[strings.LastIndex(string(before[1]), "/")+1:]}})
+	must(err)
+	p.wait("its Node gone", func() bool {
+		return !slices.ContainsFunc(p.list("Machine"), func(m unstructured.Unstructured) bool {
+			id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
+			return id == string(before[1]) && m.GetDeletionTimestamp() == nil
+		})
+	})
+	have, err := recipes.HoldOf(t.Context(), before[1])
+	if err != nil || !have.Held || !have.Lasts {
+		t.Errorf("of an instance that is gone the hold is %+v, %v", have, err)
+	}
+	must(recipes.Unhold(t.Context(), before[1], was.Token))
+	p.wait("its Machine gone", func() bool {
+		_, err := recipes.HoldOf(t.Context(), before[1])
+		return cloud.Is(err, cloud.NotFound)
+	})
+	if now := p.instances(); !slices.Equal(now, before[2:]) {
+		t.Errorf("of %v there are %v", before, now)
+	}
+}
+
+// TestRightsOfGroups: what `kamino manifests --management` prints for AWS is enough for all that is done to a MachinePool there.
+func TestRightsOfGroups(t *testing.T) {
+	p := newGroupPool(t, awsMachinePool)
+	p.publish("2026.01.09")
+	_, _, config := p.account("aws")
+	recipes, donor := p.recipesBy(config), p.instances()[2]
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.wait("the rights", func() bool {
+		found, err := recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: donor, Removes: true, Grows: true})
+		return err == nil && len(found) == 0
+	})
+	all, err := recipes.Permissions(t.Context(), p.id())
+	must(err)
+	actions := map[string]bool{}
+	for _, one := range all {
+		actions[one.Action] = one.Allowed
+	}
+	for action, want := range map[string]bool{
+		"patch awsmachinepools.infrastructure.cluster.x-k8s.io": true, "autoscaling:EnterStandby": true, "autoscaling:SetDesiredCapacity": true,
+		"patch machinepools.cluster.x-k8s.io": false, "autoscaling:UpdateAutoScalingGroup": false, "ec2:CreateLaunchTemplateVersion": false, // which nobody asks for
+	} {
+		if actions[action] != want {
+			t.Errorf("%s is told: %t, want %t", action, actions[action], want)
+		}
+	}
+	change, err := recipes.RecipeChange(t.Context(), cloud.Target{Pool: p.id(), Version: "2026.01.09", Image: p.imageID("2026.01.09")}, false)
+	must(err)
+	must(recipes.SetRecipe(t.Context(), change))
+	must(recipes.SetCapacity(t.Context(), p.id(), 3, 4))
+	p.wait("a fourth instance, of the version", func() bool {
+		census, err := recipes.Instances(t.Context(), p.id())
+		must(err)
+		return len(census) == 4 && slices.ContainsFunc(census, func(i cloud.Instance) bool { return i.Image == p.imageID("2026.01.09") })
+	})
+	hold, err := recipes.HoldOf(t.Context(), donor)
+	must(err)
+	must(recipes.Hold(t.Context(), donor, hold.Token))
+	p.tries(recipes, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}, func() {})
+	p.wait("the donor's end", func() bool {
+		state, err := recipes.EnsureRemoved(t.Context(), donor)
+		must(err)
+		return state == cloud.Absent
+	})
+	if g := p.group(); g.Desired != 3 || len(p.instances()) != 3 {
+		t.Errorf("the group is %+v, with %v", g, p.instances())
+	}
+}

@@ -1,0 +1,167 @@
+package region
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kamino-dev/kamino/sandbox/capi"
+)
+
+// awsGroups are the Auto Scaling groups that Cluster API's provider for AWS makes machine pools of, each called as its AWSMachinePool, like
+// its launch template.
+type awsGroups struct {
+	ec2    *ec2.Client
+	groups *autoscaling.Client
+	// subnet of their instances, and cluster that they are owned by.
+	subnet, cluster string
+}
+
+// NewGroups are those of an account's, whose instances are in a subnet, and that are owned by a Cluster.
+func NewGroups(machines *ec2.Client, groups *autoscaling.Client, subnet, cluster string) capi.Groups {
+	return awsGroups{machines, groups, subnet, cluster}
+}
+
+// latest is how a group names the newest version of its launch template, always.
+const latest = "$Latest"
+
+// Look implements capi.Groups.
+func (c awsGroups) Look(ctx context.Context, pool capi.Machine) (capi.Group, error) {
+	var found capi.Group
+	versions, err := c.ec2.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: sdk.String(pool.Name), Versions: []string{latest}})
+	switch {
+	case is(err, "InvalidLaunchTemplateName.NotFoundException"):
+		return found, nil
+	case err != nil:
+		return found, inShort(err)
+	}
+	for _, v := range versions.LaunchTemplateVersions {
+		found.Image = sdk.ToString(v.LaunchTemplateData.ImageId)
+	}
+	out, err := c.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{pool.Name}})
+	if err != nil || len(out.AutoScalingGroups) == 0 {
+		return found, inShort(err)
+	}
+	g := out.AutoScalingGroups[0]
+	found.There, found.ID, found.Desired = true, sdk.ToString(g.AutoScalingGroupARN), int64(sdk.ToInt32(g.DesiredCapacity))
+	images, err := c.imagesIn(ctx, pool.Name)
+	for _, i := range g.Instances {
+		id := sdk.ToString(i.InstanceId)
+		found.Instances = append(found.Instances, capi.GroupInstance{ID: id, ProviderID: "aws:///" + sdk.ToString(i.AvailabilityZone) + "/" + id, Image: images[id]})
+	}
+	return found, err
+}
+
+// imagesIn are those that a group's instances were built from, by their IDs.
+func (c awsGroups) imagesIn(ctx context.Context, group string) (map[string]string, error) {
+	images := map[string]string{}
+	filter := ec2types.Filter{Name: sdk.String("tag:aws:autoscaling:groupName"), Values: []string{group}}
+	for pages := ec2.NewDescribeInstancesPaginator(c.ec2, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{filter}}); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, inShort(err)
+		}
+		for _, r := range page.Reservations {
+			for _, i := range r.Instances {
+				images[sdk.ToString(i.InstanceId)] = sdk.ToString(i.ImageId)
+			}
+		}
+	}
+	return images, nil
+}
+
+// Publish implements capi.Groups.
+func (c awsGroups) Publish(ctx context.Context, pool capi.Machine) error {
+	ami, _, _ := unstructured.NestedString(pool.Spec, "awsLaunchTemplate", "ami", "id")
+	kind, _, _ := unstructured.NestedString(pool.Spec, "awsLaunchTemplate", "instanceType")
+	data := &ec2types.RequestLaunchTemplateData{
+		ImageId: sdk.String(ami), InstanceType: ec2types.InstanceType(kind), UserData: sdk.String(base64.StdEncoding.EncodeToString(pool.Data)),
+		MetadataOptions: &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: ec2types.LaunchTemplateHttpTokensStateRequired},
+	}
+	_, err := c.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(pool.Name), LaunchTemplateData: data})
+	if is(err, "InvalidLaunchTemplateName.AlreadyExistsException") {
+		_, err = c.ec2.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(pool.Name), LaunchTemplateData: data})
+	}
+	return inShort(err)
+}
+
+// Create implements capi.Groups.
+func (c awsGroups) Create(ctx context.Context, pool capi.Machine, desired int64) error {
+	least, _, _ := unstructured.NestedInt64(pool.Spec, "minSize")
+	most, _, _ := unstructured.NestedInt64(pool.Spec, "maxSize")
+	_, err := c.groups.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: sdk.String(pool.Name), MinSize: sdk.Int32(int32(least)), MaxSize: sdk.Int32(int32(most)), DesiredCapacity: sdk.Int32(int32(desired)),
+		LaunchTemplate:    &astypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(pool.Name), Version: sdk.String(latest)},
+		VPCZoneIdentifier: sdk.String(c.subnet),
+		Tags: []astypes.Tag{
+			{Key: sdk.String("sigs.k8s.io/cluster-api-provider-aws/cluster/" + c.cluster), Value: sdk.String("owned"), PropagateAtLaunch: sdk.Bool(true)},
+			{Key: sdk.String("sigs.k8s.io/cluster-api-provider-aws/role"), Value: sdk.String("node"), PropagateAtLaunch: sdk.Bool(true)},
+			{Key: sdk.String("Name"), Value: sdk.String(pool.Name), PropagateAtLaunch: sdk.Bool(true)},
+		},
+	})
+	if is(err, "AlreadyExists") {
+		err = nil
+	}
+	return inShort(err)
+}
+
+// Resize implements capi.Groups.
+func (c awsGroups) Resize(ctx context.Context, pool capi.Machine, desired int64) error {
+	_, err := c.groups.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(pool.Name), DesiredCapacity: sdk.Int32(int32(desired))})
+	return inShort(err)
+}
+
+// Refresh implements capi.Groups.
+func (c awsGroups) Refresh(ctx context.Context, pool capi.Machine) error {
+	_, err := c.groups.StartInstanceRefresh(ctx, &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(pool.Name)})
+	if is(err, "InstanceRefreshInProgress") {
+		err = nil
+	}
+	return inShort(err)
+}
+
+// Delete implements capi.Groups.
+func (c awsGroups) Delete(ctx context.Context, pool capi.Machine) (bool, error) {
+	found, err := c.Look(ctx, pool)
+	if err != nil {
+		return false, err
+	}
+	if found.There {
+		_, err := c.groups.DeleteAutoScalingGroup(ctx, &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(pool.Name), ForceDelete: sdk.Bool(true)})
+		if err != nil && strings.Contains(err.Error(), "deletion") {
+			err = nil
+		}
+		return false, inShort(err)
+	}
+	if found.Image != "" {
+		_, err = c.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: sdk.String(pool.Name)})
+	}
+	return err == nil, inShort(err)
+}
+
+// See implements capi.Groups.
+func (c awsGroups) See(ctx context.Context, id string) (runs, gone bool, err error) {
+	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("instance-id"), Values: []string{id}}}})
+	if err != nil {
+		return false, false, inShort(err)
+	}
+	for _, r := range out.Reservations {
+		for _, i := range r.Instances {
+			return i.State.Name == ec2types.InstanceStateNameRunning, i.State.Name == ec2types.InstanceStateNameTerminated, nil
+		}
+	}
+	return false, true, nil
+}
+
+// Terminate implements capi.Groups.
+func (c awsGroups) Terminate(ctx context.Context, id string) error {
+	_, err := c.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	return inShort(err)
+}
