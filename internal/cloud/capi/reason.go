@@ -2,6 +2,8 @@ package capi
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -31,9 +33,9 @@ const (
 	reasonReplicasWritten = "ReplicasWritten"
 )
 
-// Reasons are those that these recipes refuse for. docs/cluster-api.md has the same table.
+// Reasons are those that these recipes refuse for, by their names. docs/cluster-api.md has the same table.
 func Reasons() []cloud.Reason {
-	return append([]cloud.Reason{
+	all := append([]cloud.Reason{
 		{
 			Name: reasonPaused, Means: "the Cluster or the pool is paused: nothing that is written would be carried out",
 			Remedy: "take the pause away once whoever set it is done",
@@ -95,6 +97,8 @@ func Reasons() []cloud.Reason {
 			Remedy: "set the trial to `Apart`",
 		},
 	}, reasonsOfMachinePools...)
+	slices.SortFunc(all, func(a, b cloud.Reason) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // reasonsOfMachinePools are those beside.
