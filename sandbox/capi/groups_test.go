@@ -171,7 +171,7 @@ type groupPool struct{ *pool }
 func newGroupPool(t testing.TB, manifest string) groupPool {
 	t.Helper()
 	p := groupPool{newHome(t, objects)}
-	p.name, p.line = p.namespace, "home."+p.namespace+".mp"
+	p.name, p.line, p.images = p.namespace, "home."+p.namespace+".mp", true
 	p.makers.set(p.namespace, simulation.NewMaker(p.amazon.ec2, "home"))
 	p.create(manifest)
 	p.wait("three machines", func() bool { return len(p.instances()) == 3 && p.group().ARN != "" })

@@ -235,6 +235,12 @@ func (r *machineReconciler) remove(ctx context.Context, o *unstructured.Unstruct
 	return reconcile.Result{}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, o)))
 }
 
+// clusterGone tells that the object's Cluster is not there, so that nobody looks after the object any more.
+func clusterGone(ctx context.Context, c client.Reader, o *unstructured.Unstructured) bool {
+	key := client.ObjectKey{Namespace: o.GetNamespace(), Name: o.GetLabels()["cluster.x-k8s.io/cluster-name"]}
+	return apierrors.IsNotFound(c.Get(ctx, key, empty(coreVersion.WithKind("Cluster"))))
+}
+
 // clusterPaused tells whether the object's Cluster is left alone, as every provider has to ask.
 func clusterPaused(ctx context.Context, c client.Reader, o *unstructured.Unstructured) (bool, error) {
 	cluster := empty(coreVersion.WithKind("Cluster"))

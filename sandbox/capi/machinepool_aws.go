@@ -109,7 +109,7 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	if o.GetDeletionTimestamp() != nil {
 		return r.remove(ctx, look)
 	}
-	if look.mp = machinePoolOf(ctx, r.client, o); look.mp == nil || o.GetAnnotations()["cluster.x-k8s.io/paused"] != "" {
+	if look.mp = machinePoolOf(ctx, r.client, o); look.mp == nil || o.GetAnnotations()["cluster.x-k8s.io/paused"] != "" || clusterGone(ctx, r.client, look.mp) {
 		return reconcile.Result{}, nil
 	}
 	if ofCluster, err := clusterPaused(ctx, r.client, o); err != nil || ofCluster {
@@ -254,7 +254,7 @@ type groupMachineReconciler struct {
 // Reconcile implements reconcile.Reconciler.
 func (r *groupMachineReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	o := empty(infrastructureAWS.WithKind("AWSMachine"))
-	if err := r.client.Get(ctx, request.NamespacedName, o); err != nil || !inGroup(o) {
+	if err := r.client.Get(ctx, request.NamespacedName, o); err != nil || !inGroup(o) || clusterGone(ctx, r.client, o) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if paused, err := clusterPaused(ctx, r.client, o); err != nil || paused {
@@ -272,7 +272,7 @@ func (r *groupMachineReconciler) Reconcile(ctx context.Context, request reconcil
 	case err != nil:
 		return reconcile.Result{}, err
 	case o.GetDeletionTimestamp() == nil:
-		return reconcile.Result{RequeueAfter: groupEvery}, tellReady(ctx, r.client, o, runs, "")
+		return reconcile.Result{RequeueAfter: 3 * groupEvery}, tellReady(ctx, r.client, o, runs, "")
 	case !slices.Contains(o.GetFinalizers(), finalizer):
 		return reconcile.Result{}, nil
 	case !gone:

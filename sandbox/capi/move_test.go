@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -181,6 +182,41 @@ func TestMoved(t *testing.T) {
 			}
 		})
 	}
+}
+
+// vanisher takes a Machine away just before the first write to it arrives.
+type vanisher struct {
+	http.RoundTripper
+	once *sync.Once
+	away func(name string)
+}
+
+func (v vanisher) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, name, of := strings.Cut(r.URL.Path, "/machines/"); of && r.Method == http.MethodPatch {
+		v.once.Do(func() { v.away(name) })
+	}
+	return v.RoundTripper.RoundTrip(r)
+}
+
+// TestAMachineGoesBeforeAWrite that removes it: it is absent, and that is no error.
+func TestAMachineGoesBeforeAWrite(t *testing.T) {
+	p := newPool(t, deployment)
+	donor, config := p.instances()[0], rest.CopyConfig(p.config)
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
+		return vanisher{inner, &sync.Once{}, func(name string) {
+			m := p.get("Machine", name)
+			if err := p.client.Delete(t.Context(), m); err != nil {
+				t.Error(err)
+			}
+			if err := p.client.Patch(t.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+				t.Error(err)
+			}
+		}}
+	})
+	if state, err := p.recipesBy(config).EnsureRemoved(t.Context(), donor); err != nil || state != cloud.Absent {
+		t.Errorf("it is %v, %v", state, err)
+	}
+	p.isAtWork(3)
 }
 
 // waitGone waits until no Machine has an instance.

@@ -180,6 +180,9 @@ type pool struct {
 	name      string
 	line      string
 	stock     *stock // nil where none takes it back
+	fresh     string // state when nothing had been done to it
+	// images tells that its versions are more than the names in published, and outlive a test.
+	images bool
 
 	mu        sync.Mutex
 	published map[string]cloud.Image
@@ -300,7 +303,7 @@ func (s *stock) pool(t *testing.T, made func() *pool) *pool {
 	if n == 0 {
 		s.mu.Unlock()
 		p := made()
-		p.stock = s
+		p.stock, p.fresh = s, p.state()
 		return p
 	}
 	p := s.unused[n-1]
@@ -311,15 +314,41 @@ func (s *stock) pool(t *testing.T, made func() *pool) *pool {
 	return p
 }
 
-// takes a pool back whose test was left out before it has published anything, without which no pool is changed.
+// takes a pool back that is as it was before its test.
 func (s *stock) takes(p *pool) bool {
-	if !p.t.Skipped() || len(p.published) > 0 {
+	if p.t.Failed() || p.images && len(p.published) > 0 || p.state() != p.fresh {
 		return false
 	}
+	clear(p.published)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unused = append(s.unused, p)
 	return true
+}
+
+// state is all that is said of the pool in the management cluster, but for statuses and what each write adds, and in its group.
+func (p *pool) state() string {
+	var text strings.Builder
+	for _, kind := range []string{
+		"Cluster", "MachineDeployment", "MachineSet", "MachinePool", "Machine", "AWSMachineTemplate", "AWSMachinePool", "AWSMachine",
+		"AzureMachineTemplate", "AzureMachinePool", "AzureMachine",
+	} {
+		for _, o := range p.list(kind) {
+			meta := maps.Clone(o.Object["metadata"].(map[string]any))
+			for _, moves := range []string{"generation", "managedFields", "resourceVersion"} {
+				delete(meta, moves)
+			}
+			said, err := json.Marshal([]any{kind, meta, o.Object["spec"]})
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			fmt.Fprintln(&text, string(said))
+		}
+	}
+	if p.images {
+		fmt.Fprintf(&text, "%+v", groupPool{p}.group())
+	}
+	return text.String()
 }
 
 // suite runs what recipes are held to on pools that are made so.
@@ -442,8 +471,11 @@ func (p *pool) list(kind string) []unstructured.Unstructured {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("cluster.x-k8s.io/v1beta2")
 	list.SetKind(kind + "List")
-	if strings.HasPrefix(kind, "AWS") {
+	switch {
+	case strings.HasPrefix(kind, "AWS"):
 		list.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta2")
+	case strings.HasPrefix(kind, "Azure"):
+		list.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta1")
 	}
 	if err := p.client.List(context.Background(), list, client.InNamespace(p.namespace)); err != nil {
 		p.t.Fatal(err)

@@ -27,6 +27,9 @@ type removal struct{ *world }
 func (r *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (state cloud.State, err error) {
 	err = again(func() error {
 		state, err = removal{r.world}.ensure(cloud.Anew(ctx), id)
+		if cloud.Is(err, cloud.NotFound) { // it went between a look and a write
+			state, err = removal{r.world}.ensure(cloud.Anew(ctx), id)
+		}
 		return err
 	})
 	return state, err
