@@ -41,7 +41,7 @@ type amazon struct {
 	disks   *provider.Disks
 	ec2     *ec2.Client
 	scaling *autoscaling.Client
-	// snapshot that all versions are made of.
+	// snapshot of which all versions are made.
 	snapshot string
 }
 
@@ -182,7 +182,7 @@ func newGroupPool(t testing.TB, manifest string) groupPool {
 type groupOf struct {
 	ARN     string
 	Desired int64
-	// Standby are the instances aside, and Images those that its instances were built from.
+	// Standby are the instances aside, and Refresh tells that one was ever begun.
 	Standby []string
 	Refresh bool
 }
@@ -339,16 +339,30 @@ func TestGroupsThatAreRefused(t *testing.T) {
 	bound(0, 3, cloud.PreflightSpec{Grows: true, Removes: true}, cloud.PoolAtMaximum)
 	bound(3, 10, cloud.PreflightSpec{}, "AtMinimum")
 
-	// Whoever writes another group's ID into the object has Kamino look at that no more than at any other.
-	own := p.factory().Object["spec"].(map[string]any)["providerID"].(string)
-	p.change(`{"metadata":{"annotations":{"cluster.x-k8s.io/paused":"by the test"}}}`)
-	p.change(fmt.Sprintf(`{"spec":{"providerID":%q}}`, strings.Replace(own, "autoScalingGroupName/"+p.name, "autoScalingGroupName/another", 1)))
-	pool, err := recipes.Pool(t.Context(), p.id())
-	if err != nil || !slices.Contains(reasons(pool.Refusals), "MachinePoolWithoutGroup") {
-		t.Errorf("of the group of somebody else: %v, %+v", err, pool.Refusals)
+	// Whoever writes another group's ID into the object has Kamino touch that no more than any other.
+	other := groupPool{&pool{management: p.management, t: t, name: p.name + "-other"}}
+	_, err := p.amazon.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: sdk.String(other.name), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(9), DesiredCapacity: sdk.Int32(0), VPCZoneIdentifier: sdk.String(amazonSubnet),
+		LaunchTemplate: &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(p.name), Version: sdk.String("$Latest")},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := recipes.SetCapacity(t.Context(), p.id(), 3, 4); !cloud.Is(err, cloud.Refused) {
-		t.Errorf("growing it ends with %v", err)
+	p.change(`{"metadata":{"annotations":{"cluster.x-k8s.io/paused":"by the test"}}}`)
+	p.wait("the provider to leave it alone", func() bool {
+		p.change(fmt.Sprintf(`{"spec":{"providerID":%q}}`, other.group().ARN))
+		pool, err := recipes.Pool(t.Context(), p.id())
+		return err == nil && slices.ContainsFunc(pool.Refusals, func(r cloud.Refusal) bool {
+			return r.Reason == "MachinePoolWithoutGroup" && strings.Contains(r.Message, "which is not its own")
+		})
+	})
+	for from := range int64(4) {
+		if err := recipes.SetCapacity(t.Context(), p.id(), from, from+1); err == nil || from == 3 && !cloud.Is(err, cloud.Refused) {
+			t.Errorf("growing it from %d ends with %v", from, err)
+		}
+	}
+	if n := other.group().Desired; n != 0 {
+		t.Errorf("somebody else's group is meant to have %d", n)
 	}
 }
 
@@ -372,7 +386,6 @@ func TestWhatTheProviderDoesToGroups(t *testing.T) {
 	p.wait("a fourth instance", func() bool { return len(p.instances()) == 4 })
 
 	p.refreshes(true)
-	p.change(`{"spec":{"awsLaunchTemplate":{"ami":{"id":"ami-0123456789abcdef0"},"instanceType":"m6i.large"}}}`)
 	p.publish("2026.01.09")
 	native, err := p.amazon.disks.NativeImage(t.Context(), region, p.imageID("2026.01.09"))
 	if err != nil {
@@ -411,7 +424,7 @@ func TestGroupsLoseJustThese(t *testing.T) {
 	was := hold(before[1])
 	_, err := p.amazon.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{string(before[1])[strings.LastIndex(string(before[1]), "/")+1:]}})
 	must(err)
-	p.wait("its Node gone", func() bool {
+	p.wait("its Machine deleted", func() bool {
 		return !slices.ContainsFunc(p.list("Machine"), func(m unstructured.Unstructured) bool {
 			id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
 			return id == string(before[1]) && m.GetDeletionTimestamp() == nil
