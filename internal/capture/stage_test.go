@@ -3,9 +3,7 @@ package capture
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,14 +18,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	kubetesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -173,11 +168,9 @@ func (s *stage) buildCluster(peer cloud.InstanceID) {
 		s.must(s.objects.Add(o))
 	}
 	s.kube.AddReactor("*", "*", s.react)
-	scheme := runtime.NewScheme()
-	s.must(v1alpha1.AddToScheme(scheme))
-	tracker := kubetesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder()) // likewise
-	s.clean = ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.Order{}).Build()
-	s.faulty = interceptor.NewClient(s.clean.(client.WithWatch), s.interceptors())
+	server := newServer()
+	s.clean = server.client(nil)
+	s.faulty = server.client(func(done string, effect func() error) error { return outcome(s.next(done), effect) })
 }
 
 func (s *stage) node(name string, id cloud.InstanceID) *corev1.Node {
@@ -229,91 +222,6 @@ func outcome(o memory.Outcome, effect func() error) error {
 		return apierrors.NewInternalError(o.Err)
 	}
 	return nil
-}
-
-// interceptors lose calls of the controller-runtime client.
-func (s *stage) interceptors() interceptor.Funcs {
-	return interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			return outcome(s.next("get "+strings.ToLower(kindOf(obj))), func() error { return c.Get(ctx, key, obj, opts...) })
-		},
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			return outcome(s.next("list prototypes"), func() error { return c.List(ctx, list, opts...) })
-		},
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			return outcome(s.next("create order"), func() error {
-				obj.SetUID(s.uid())
-				return c.Create(ctx, obj, opts...)
-			})
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			return outcome(s.next("delete order"), func() error { return c.Delete(ctx, obj, opts...) })
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
-			return outcome(s.next("patch prototype"), func() error {
-				return merged(ctx, c, obj, patch, func(next client.Object) error { return c.Update(ctx, next) })
-			})
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
-			return outcome(s.next("patch prototype status"), func() error {
-				return merged(ctx, c, obj, patch, func(next client.Object) error { return c.SubResource(sub).Update(ctx, next) })
-			})
-		},
-	}
-}
-
-// merged carries a merge patch out as an update of what is there now: the client in memory has another way, which
-// costs as much as the rest of a capture.
-func merged(ctx context.Context, c client.Client, obj client.Object, patch client.Patch, update func(client.Object) error) error {
-	data, err := patch.Data(obj)
-	if err != nil || patch.Type() != types.MergePatchType {
-		return errors.Join(err, fmt.Errorf("the patch is a %s: %s", patch.Type(), data))
-	}
-	next := obj.DeepCopyObject().(client.Object)
-	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), next); err != nil {
-		return err
-	}
-	now, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	var whole, change map[string]any
-	if err := errors.Join(json.Unmarshal(now, &whole), json.Unmarshal(data, &change)); err != nil {
-		return err
-	}
-	if now, err = json.Marshal(merge(whole, change)); err != nil {
-		return err
-	}
-	to := reflect.ValueOf(next).Elem()
-	to.SetZero()
-	if err := json.Unmarshal(now, next); err != nil {
-		return err
-	}
-	if err := update(next); err != nil {
-		return err
-	}
-	reflect.ValueOf(obj).Elem().Set(to)
-	return nil
-}
-
-// merge is a merge patch, by RFC 7386: null removes, a map goes into a map, and anything else takes the place.
-func merge(whole, change map[string]any) map[string]any {
-	if whole == nil {
-		whole = map[string]any{}
-	}
-	for key, value := range change {
-		inner, isMap := value.(map[string]any)
-		switch {
-		case value == nil:
-			delete(whole, key)
-		case isMap:
-			there, _ := whole[key].(map[string]any)
-			whole[key] = merge(there, inner)
-		default:
-			whole[key] = value
-		}
-	}
-	return whole
 }
 
 // react loses calls of the clientset, and does what a real API server does and the fake one does not:
