@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
@@ -168,9 +169,9 @@ func (s *stage) buildCluster(peer cloud.InstanceID) {
 		s.must(s.objects.Add(o))
 	}
 	s.kube.AddReactor("*", "*", s.react)
-	server := newServer()
-	s.clean = server.client(nil)
-	s.faulty = server.client(func(done string, effect func() error) error { return outcome(s.next(done), effect) })
+	server := inmemory.New(s.clock.Now)
+	s.clean = server.Client(nil)
+	s.faulty = server.Client(func(call inmemory.Call, effect func() error) error { return outcome(s.next(call.String()), effect) })
 }
 
 func (s *stage) node(name string, id cloud.InstanceID) *corev1.Node {
@@ -490,13 +491,6 @@ func (s *stage) text(value any) string {
 	text, err := json.Marshal(value)
 	s.must(err)
 	return string(text)
-}
-
-func kindOf(obj client.Object) string {
-	if _, is := obj.(*v1alpha1.Order); is {
-		return "Order"
-	}
-	return "Prototype"
 }
 
 // play drives the capture to its end, restarting after each crash, and holds the invariants on the way.

@@ -106,8 +106,8 @@ var returning = course{
 }
 
 // TestEverySingleCallLostOfADeparture loses each call to the recipes by which a donor leaves, with Cluster API's own controllers at
-// work: each that writes in each way, each kind of look between two of them in one, and of those that write in several requests each
-// answer. One lost call costs neither the capture nor a node.
+// work: each that writes in both ways behind its effect and in one before it, of which they learn nothing, each kind of look between two
+// of them in one way, and of those that write in several requests each answer. One lost call costs neither the capture nor a node.
 func TestEverySingleCallLostOfADeparture(t *testing.T) { everySingleCallLost(t, departure) }
 
 // TestEverySingleCallLostOfATrial is the same of a trial, a promotion and the growth behind it.
@@ -147,7 +147,7 @@ func everySingleCallLost(t *testing.T, c course) {
 		case !c.loses(op), seen[op]:
 		case whole.wrote(n):
 			clear(seen)
-			for _, loss := range losses {
+			for _, loss := range append(slices.Clone(afterwards), losses[n%2]) {
 				lost(n, op, loss.name, loss.outcome, calls)
 			}
 		default:

@@ -174,7 +174,7 @@ func newGroupPool(t testing.TB, manifest string) groupPool {
 	p.name, p.line, p.images = p.namespace, "home."+p.namespace+".mp", true
 	p.makers.set(p.namespace, simulation.NewMaker(p.amazon.ec2, "home"))
 	p.create(manifest)
-	p.wait("three machines", func() bool { return len(p.instances()) == 3 && p.group().ARN != "" })
+	p.wait("all machines", func() bool { return p.whole() && p.group().ARN != "" })
 	return p
 }
 
@@ -290,7 +290,7 @@ func (p groupPool) harness() cloudtest.RecipesHarness {
 
 // TestRecipesOfGroups: all that a cloud's recipes are held to, of a MachinePool on AWS, with the real provider's disks on a simulated AWS.
 func TestRecipesOfGroups(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newGroupPool(t, awsMachinePool).pool }, func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() })
+	suite(t, func(t *testing.T) *pool { return newGroupPool(t, pair(awsMachinePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() })
 }
 
 // TestGroupsThatAreRefused: what is refused is what the provider would do, and nothing is changed.

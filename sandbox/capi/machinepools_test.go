@@ -325,7 +325,7 @@ func (p machinePool) publish(versions ...string) {
 
 // TestRecipesOfMachinePools: the same of a MachinePool on Azure, whose provider would roll out what it is not kept from.
 func TestRecipesOfMachinePools(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newMachinePool(t, azurePool).pool }, func(p *pool) cloudtest.RecipesHarness { return machinePool{p}.harness() })
+	suite(t, func(t *testing.T) *pool { return newMachinePool(t, pair(azurePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return machinePool{p}.harness() })
 }
 
 // reasons of refusals, in order.

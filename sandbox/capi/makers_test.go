@@ -46,10 +46,31 @@ func (m *makers) Remove(ctx context.Context, of sandbox.Machine) (bool, error) {
 	return m.of(of.Namespace).Remove(ctx, of)
 }
 
+// kubelets make the Nodes of machines, each once.
+type kubelets struct {
+	nodes  client.Client
+	joined sync.Map
+}
+
+func (k *kubelets) join(ctx context.Context, m sandbox.Machine, id string) error {
+	if _, has := k.joined.Load(m.UID); has {
+		return nil
+	}
+	err := k.nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}, Spec: corev1.NodeSpec{ProviderID: id}})
+	if client.IgnoreAlreadyExists(err) == nil {
+		k.joined.Store(m.UID, true)
+	}
+	return client.IgnoreAlreadyExists(err)
+}
+
+func (k *kubelets) leave(ctx context.Context, m sandbox.Machine) error {
+	return client.IgnoreNotFound(k.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}}))
+}
+
 // disks make machines in a cloud in memory, and the Node of each, by which Cluster API knows that it has joined.
 type disks struct {
 	*memory.Cloud
-	nodes client.Client
+	kubelets
 	// lost are the Nodes of machines that the cloud has taken away. No provider makes the machine of an object twice.
 	lost sync.Map
 }
@@ -70,15 +91,13 @@ func (d *disks) Ensure(ctx context.Context, m sandbox.Machine) (string, bool, er
 	}
 	image, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 	id := string(d.Disks().Build(nodeOf(m), image))
-	err := d.nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}, Spec: corev1.NodeSpec{ProviderID: id}})
-	return id, true, client.IgnoreAlreadyExists(err)
+	return id, true, d.join(ctx, m, id)
 }
 
 // Remove implements sandbox.Maker.
 func (d *disks) Remove(ctx context.Context, m sandbox.Machine) (bool, error) {
 	d.Disks().Discard(idOf(nodeOf(m)))
-	err := d.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}})
-	return true, client.IgnoreNotFound(err)
+	return true, d.leave(ctx, m)
 }
 
 // idOf is the instance of a Node.

@@ -119,7 +119,7 @@ func run(m *testing.M, bin string) (code int, err error) {
 
 // fleet makes machines in memory, one for each object, at once, and the Node of each.
 type fleet struct {
-	nodes    client.Client
+	kubelets
 	mu       sync.Mutex
 	machines map[string]*built
 	made     int
@@ -133,8 +133,7 @@ type built struct {
 
 func (f *fleet) Ensure(ctx context.Context, m sandbox.Machine) (string, bool, error) {
 	id := f.ensure(m)
-	err := f.nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Namespace + "-" + m.Name}, Spec: corev1.NodeSpec{ProviderID: id}})
-	return id, true, client.IgnoreAlreadyExists(err)
+	return id, true, f.join(ctx, m, id)
 }
 
 func (f *fleet) ensure(m sandbox.Machine) string {
@@ -157,8 +156,7 @@ func (f *fleet) Remove(ctx context.Context, m sandbox.Machine) (bool, error) {
 	f.mu.Lock()
 	delete(f.machines, m.UID)
 	f.mu.Unlock()
-	err := f.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Namespace + "-" + m.Name}})
-	return true, client.IgnoreNotFound(err)
+	return true, f.leave(ctx, m)
 }
 
 func (f *fleet) find(id cloud.InstanceID) (built, bool) {
@@ -172,7 +170,7 @@ func (f *fleet) find(id cloud.InstanceID) (built, bool) {
 	return built{}, false
 }
 
-// pool is one MachineDeployment of three machines in a namespace of its own, with images that only have names.
+// pool is one MachineDeployment in a namespace of its own, with images that only have names.
 type pool struct {
 	*management
 	t         testing.TB
@@ -414,9 +412,22 @@ func newPoolOf(t testing.TB, objects, manifest string) *pool {
 	t.Helper()
 	p := newHome(t, objects)
 	p.create(manifest)
-	p.wait("three machines", func() bool { return len(p.instances()) == 3 })
+	p.wait("all machines", p.whole)
 	return p
 }
+
+// whole tells that a pool has the machines that it is meant to have.
+func (p *pool) whole() bool {
+	for _, kind := range []string{"MachineDeployment", "MachinePool", "MachineSet"} {
+		if above := p.list(kind); len(above) > 0 {
+			return int64(len(p.instances())) == sizeOf(above[0])
+		}
+	}
+	return false
+}
+
+// pair is a pool of two machines, which are enough for a suite.
+func pair(manifest string) string { return strings.Replace(manifest, "replicas: 3", "replicas: 2", 1) }
 
 // create makes the objects of a manifest.
 func (p *pool) create(manifest string) {
@@ -643,12 +654,12 @@ func (p *pool) merge(kind, name, change string) {
 
 // TestRecipes: all that a cloud's recipes are held to, with Cluster API's own controllers at work.
 func TestRecipes(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newPool(t, deployment) }, (*pool).harness)
+	suite(t, func(t *testing.T) *pool { return newPool(t, pair(deployment)) }, (*pool).harness)
 }
 
 // TestRecipesOfSets: the same of a MachineSet that nobody owns, which has no strategy that could roll anything out.
 func TestRecipesOfSets(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newPool(t, machineSet) }, func(p *pool) cloudtest.RecipesHarness {
+	suite(t, func(t *testing.T) *pool { return newPool(t, pair(machineSet)) }, func(p *pool) cloudtest.RecipesHarness {
 		h := p.harness()
 		h.SetUpgrades = nil
 		return h

@@ -66,7 +66,7 @@ func newStage(t testing.TB, machines int) *stage {
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second, Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
 	s := &stage{t: t, pool: newHome(t, objects), workload: newWorkload(t, clock, made)}
-	s.made, s.hears = &disks{Cloud: made, nodes: s.client}, func(string) {}
+	s.made, s.hears = &disks{Cloud: made, kubelets: kubelets{nodes: s.client}}, func(string) {}
 	s.makers.set(s.namespace, s.made)
 	s.create(strings.Replace(deployment, "replicas: 3", fmt.Sprintf("replicas: %d", machines), 1))
 	s.stirred = true

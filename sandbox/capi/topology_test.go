@@ -92,8 +92,8 @@ spec:
           variables: {overrides: [{name: size, value: m7i.xlarge}]}
 `
 
-// newTopology makes a Cluster from a ClusterClass, and of its topology the MachineDeployment that has three machines.
-func newTopology(t testing.TB, class, cluster string) *pool {
+// newTopology makes a Cluster from a ClusterClass, and of its topology the MachineDeployment that has so many machines.
+func newTopology(t testing.TB, class, cluster string, machines int) *pool {
 	t.Helper()
 	p := newNamespace(t)
 	p.create(class)
@@ -126,8 +126,8 @@ func newTopology(t testing.TB, class, cluster string) *pool {
 		}
 		return false
 	})
-	p.merge("MachineDeployment", p.name, `{"spec":{"replicas":3}}`)
-	p.wait("three machines", func() bool { return len(p.instances()) == 3 })
+	p.merge("MachineDeployment", p.name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, machines))
+	p.wait("all machines", p.whole)
 	return p
 }
 
@@ -174,7 +174,7 @@ func (p *pool) classyHarness() cloudtest.RecipesHarness {
 
 // TestRecipesOfTopologies: the same of a MachineDeployment that Cluster API's topology controller makes from a ClusterClass.
 func TestRecipesOfTopologies(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newTopology(t, class, classy) }, (*pool).classyHarness)
+	suite(t, func(t *testing.T) *pool { return newTopology(t, class, classy, 2) }, (*pool).classyHarness)
 }
 
 // image of the template that a MachineDeployment names.
@@ -194,7 +194,7 @@ func (p *pool) imageOf(deployment string) (template, image string) {
 // image, would not last. A copy that does not say that it is the topology's would stop the topology of the whole Cluster.
 func TestTopologyUndoesWhatIsWrittenToThePool(t *testing.T) {
 	t.Parallel()
-	p := newTopology(t, class, classy)
+	p := newTopology(t, class, classy, 3)
 	const copied = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: AWSMachineTemplate
@@ -240,7 +240,7 @@ func (p *pool) reconciled() map[string]any {
 // TestOverrides: a promotion says one thing about one MachineDeployment, and a restoration takes just that back.
 func TestOverrides(t *testing.T) {
 	t.Parallel()
-	p := newTopology(t, class, classy)
+	p := newTopology(t, class, classy, 3)
 	p.publish("2026.1.1")
 	r, first := p.recipes(), p.templates()
 	_, was := p.entry()
@@ -302,7 +302,7 @@ func (p *pool) change(r *capi.Recipes, version string) cloud.RecipeChange {
 // TestSizesOfTopologies: where the topology says how many machines there are, none is added and none removed.
 func TestSizesOfTopologies(t *testing.T) {
 	t.Parallel()
-	p := newTopology(t, class, classy)
+	p := newTopology(t, class, classy, 3)
 	p.ask("replicas", "3")
 	r, before := p.recipes(), p.instances()
 	_, err := r.EnsureRemoved(t.Context(), before[0])
@@ -331,7 +331,7 @@ func TestSizesOfTopologies(t *testing.T) {
 // of before.
 func TestTopologyThatIsNotCarriedOut(t *testing.T) {
 	t.Parallel()
-	p := newTopology(t, class, classy)
+	p := newTopology(t, class, classy, 3)
 	p.publish("2026.1.1")
 	plane := strings.Split(class, "\n---\n")[1]
 	o := &unstructured.Unstructured{}
@@ -378,7 +378,7 @@ func TestTopologyThatIsNotCarriedOut(t *testing.T) {
 func TestRightsOfTopologies(t *testing.T) {
 	t.Parallel()
 	elsewhere := strings.ReplaceAll(class, "NAMESPACE", "NAMESPACE-classes")
-	p := newTopology(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: NAMESPACE-classes}\n---\n"+elsewhere, strings.Replace(classy, "{name: class}", "{name: class, namespace: NAMESPACE-classes}", 1))
+	p := newTopology(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: NAMESPACE-classes}\n---\n"+elsewhere, strings.Replace(classy, "{name: class}", "{name: class, namespace: NAMESPACE-classes}", 1), 3)
 	rules, err := capi.Rules(cloud.Description{Name: "aws", NewDisks: func(context.Context, cloud.Config) (cloud.Disks, string, error) { return nil, "", nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,356 @@
+// Package inmemory keeps objects for tests as an API server does, in memory. Where tens of thousands of captures are played, the
+// client that controller-runtime has for tests takes most of the time: it writes and reads JSON several times for each call. This one
+// copies objects. Only tests import it.
+package inmemory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// Server keeps objects of Kamino's kinds, whose statuses are apart. It numbers what is written, refuses what was written from an older
+// state, and keeps what is deleted until its last finalizer is gone. Nothing is defaulted, and nothing validated.
+type Server struct {
+	now     func() time.Time
+	mu      sync.Mutex
+	kept    map[string]client.Object
+	version int
+}
+
+// New is a Server that keeps nothing yet. What is made or deleted is stamped by now, and what is made gets a UID, but where a test has
+// said itself which.
+func New(now func() time.Time) *Server { return &Server{now: now, kept: map[string]client.Object{}} }
+
+// Call is what a client does: Verb is get, list, create, update, patch or delete, and Kind the object's, or the listed objects'.
+type Call struct {
+	Verb, Kind string
+	// Status tells that the call is about the status alone.
+	Status bool
+}
+
+// String is the call in lower case, "patch prototype status".
+func (c Call) String() string {
+	said := c.Verb + " " + strings.ToLower(c.Kind)
+	if c.Status {
+		said += " status"
+	}
+	return said
+}
+
+// Client reaches the server. Each call goes through around, which may keep it from having its effect, and what that did from being
+// heard of; nil lets all pass. What no test has needed so far panics.
+func (s *Server) Client(around func(call Call, effect func() error) error) client.Client {
+	if around == nil {
+		around = func(_ Call, effect func() error) error { return effect() }
+	}
+	return &reached{server: s, around: around}
+}
+
+// reached is the server as a client reaches it.
+type reached struct {
+	client.Client // nil
+	server        *Server
+	around        func(Call, func() error) error
+}
+
+// does carries a call out, which no other one comes between.
+func (r *reached) does(verb string, o runtime.Object, status bool, effect func() error) error {
+	return r.around(Call{Verb: verb, Kind: strings.TrimSuffix(kindOf(o), "List"), Status: status}, func() error {
+		r.server.mu.Lock()
+		defer r.server.mu.Unlock()
+		return effect()
+	})
+}
+
+func kindOf(o runtime.Object) string { return reflect.TypeOf(o).Elem().Name() }
+
+// idOf tells objects apart.
+func idOf(o client.Object) string { return kindOf(o) + "/" + o.GetNamespace() + "/" + o.GetName() }
+
+func resourceOf(o client.Object) schema.GroupResource {
+	return schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: strings.ToLower(kindOf(o)) + "s"}
+}
+
+func copied(o client.Object) client.Object { return o.DeepCopyObject().(client.Object) }
+
+// into has an object become a copy of another one of its kind.
+func into(from, to client.Object) {
+	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(copied(from)).Elem())
+}
+
+// blank is an object of another one's kind that says nothing.
+func blank(o client.Object) client.Object {
+	return reflect.New(reflect.TypeOf(o).Elem()).Interface().(client.Object)
+}
+
+// statusOf is the status of an object, to be set and read.
+func statusOf(o client.Object) reflect.Value { return reflect.ValueOf(o).Elem().FieldByName("Status") }
+
+// withStatus is a copy of an object with the status of another one of its kind.
+func withStatus(o, from client.Object) client.Object {
+	next := copied(o)
+	statusOf(next).Set(statusOf(copied(from)))
+	return next
+}
+
+func (s *Server) find(o client.Object) (client.Object, error) {
+	have, found := s.kept[idOf(o)]
+	if !found {
+		return nil, apierrors.NewNotFound(resourceOf(o), o.GetName())
+	}
+	return have, nil
+}
+
+func (s *Server) keep(o client.Object) {
+	s.version++
+	o.SetResourceVersion(strconv.Itoa(s.version))
+	s.kept[idOf(o)] = o
+}
+
+func (s *Server) stamp() metav1.Time { return metav1.NewTime(s.now().Truncate(time.Second)) }
+
+// write keeps the next state of an object, unless it was made from another one than the last, and tells it to whoever wrote it.
+func (s *Server) write(have, next, o client.Object) error {
+	if uid := next.GetUID(); uid != "" && uid != have.GetUID() {
+		return apierrors.NewConflict(resourceOf(o), o.GetName(), fmt.Errorf("its UID is %s", have.GetUID()))
+	}
+	if from := next.GetResourceVersion(); from != "" && from != have.GetResourceVersion() {
+		return apierrors.NewConflict(resourceOf(o), o.GetName(), errors.New("the object has been modified"))
+	}
+	next.SetUID(have.GetUID())
+	next.SetCreationTimestamp(have.GetCreationTimestamp())
+	next.SetDeletionTimestamp(have.GetDeletionTimestamp())
+	next.SetResourceVersion(have.GetResourceVersion())
+	if !equality.Semantic.DeepEqual(have, next) {
+		s.keep(next)
+	}
+	if next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 {
+		delete(s.kept, idOf(next))
+	}
+	into(next, o)
+	return nil
+}
+
+func (r *reached) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	return r.does("get", o, false, func() error {
+		o.SetNamespace(key.Namespace)
+		o.SetName(key.Name)
+		have, err := r.server.find(o)
+		if err != nil {
+			return err
+		}
+		into(have, o)
+		return nil
+	})
+}
+
+func (r *reached) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var asked client.ListOptions
+	asked.ApplyOptions(options)
+	return r.does("list", list, false, func() error {
+		kind, found := strings.TrimSuffix(kindOf(list), "List"), []runtime.Object{}
+		for _, id := range slices.Sorted(maps.Keys(r.server.kept)) {
+			o := r.server.kept[id]
+			if kindOf(o) != kind || asked.Namespace != "" && o.GetNamespace() != asked.Namespace {
+				continue
+			}
+			if asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(o.GetLabels())) {
+				found = append(found, copied(o))
+			}
+		}
+		return meta.SetList(list, found)
+	})
+}
+
+func (r *reached) Create(_ context.Context, o client.Object, options ...client.CreateOption) error {
+	var asked client.CreateOptions
+	asked.ApplyOptions(options)
+	return r.does("create", o, false, func() error {
+		switch _, err := r.server.find(o); {
+		case o.GetResourceVersion() != "":
+			return apierrors.NewBadRequest("resourceVersion can not be set for Create requests")
+		case err == nil:
+			return apierrors.NewAlreadyExists(resourceOf(o), o.GetName())
+		case len(asked.DryRun) > 0:
+			return nil
+		}
+		next := withStatus(o, blank(o))
+		if next.GetUID() == "" {
+			next.SetUID(types.UID(fmt.Sprintf("%s-%d", strings.ToLower(kindOf(o)), r.server.version)))
+		}
+		if made := next.GetCreationTimestamp(); made.IsZero() {
+			next.SetCreationTimestamp(r.server.stamp())
+		}
+		r.server.keep(next)
+		into(next, o)
+		return nil
+	})
+}
+
+func (r *reached) Delete(_ context.Context, o client.Object, options ...client.DeleteOption) error {
+	var asked client.DeleteOptions
+	asked.ApplyOptions(options)
+	return r.does("delete", o, false, func() error {
+		have, err := r.server.find(o)
+		if err != nil {
+			return err
+		}
+		if only := asked.Preconditions; only != nil {
+			if only.UID != nil && *only.UID != have.GetUID() || only.ResourceVersion != nil && *only.ResourceVersion != have.GetResourceVersion() {
+				return apierrors.NewConflict(resourceOf(o), o.GetName(), fmt.Errorf("it is UID %s, version %s", have.GetUID(), have.GetResourceVersion()))
+			}
+		}
+		if len(have.GetFinalizers()) == 0 {
+			delete(r.server.kept, idOf(o))
+			return nil
+		}
+		if have.GetDeletionTimestamp() == nil {
+			next, now := copied(have), r.server.stamp()
+			next.SetDeletionTimestamp(&now)
+			r.server.keep(next)
+		}
+		return nil
+	})
+}
+
+func (r *reached) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
+	return r.does("update", o, false, func() error {
+		have, err := r.server.find(o)
+		if err != nil {
+			return err
+		}
+		return r.server.write(have, withStatus(o, have), o)
+	})
+}
+
+func (r *reached) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	return r.does("patch", o, false, func() error {
+		have, err := r.server.find(o)
+		if err != nil {
+			return err
+		}
+		change, err := changeOf(patch, o)
+		if err != nil {
+			return err
+		}
+		delete(change, "status")
+		next := blank(have)
+		if err := merged(withStatus(have, next), change, next); err != nil {
+			return err
+		}
+		return r.server.write(have, withStatus(next, have), o)
+	})
+}
+
+func (r *reached) Status() client.SubResourceWriter { return statuses{reached: r} }
+
+// statuses are those of the objects that the server keeps.
+type statuses struct {
+	client.SubResourceWriter // nil
+	reached                  *reached
+}
+
+func (w statuses) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
+	return w.reached.does("update", o, true, func() error {
+		have, err := w.reached.server.find(o)
+		if err != nil {
+			return err
+		}
+		next := withStatus(have, o)
+		next.SetResourceVersion(o.GetResourceVersion())
+		next.SetUID(o.GetUID())
+		return w.reached.server.write(have, next, o)
+	})
+}
+
+func (w statuses) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return w.reached.does("patch", o, true, func() error {
+		have, err := w.reached.server.find(o)
+		if err != nil {
+			return err
+		}
+		change, err := changeOf(patch, o)
+		if err != nil {
+			return err
+		}
+		next := withStatus(have, blank(have))
+		inner, _ := change["status"].(map[string]any)
+		if err := merged(statusOf(have).Interface(), inner, statusOf(next).Addr().Interface()); err != nil {
+			return err
+		}
+		if of, is := change["metadata"].(map[string]any); is { // by which a patch may be conditional
+			from, _ := of["resourceVersion"].(string)
+			next.SetResourceVersion(from)
+		}
+		return w.reached.server.write(have, next, o)
+	})
+}
+
+// changeOf reads a merge patch.
+func changeOf(patch client.Patch, o client.Object) (change map[string]any, err error) {
+	data, err := patch.Data(o)
+	if err != nil {
+		return nil, err
+	}
+	if patch.Type() != types.MergePatchType {
+		return nil, fmt.Errorf("the patch is a %s: %s", patch.Type(), data)
+	}
+	return change, json.Unmarshal(data, &change)
+}
+
+// merged has an empty value become another one with a change.
+func merged(from any, change map[string]any, to any) error {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	var whole map[string]any
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return err
+	}
+	if text, err = json.Marshal(merge(whole, change)); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, to)
+}
+
+// merge is a merge patch, by RFC 7386: null removes, a map goes into a map, and anything else takes the place.
+func merge(whole, change map[string]any) map[string]any {
+	if whole == nil {
+		whole = map[string]any{}
+	}
+	for key, value := range change {
+		inner, isMap := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(whole, key)
+		case isMap:
+			there, _ := whole[key].(map[string]any)
+			whole[key] = merge(there, inner)
+		default:
+			whole[key] = value
+		}
+	}
+	return whole
+}
