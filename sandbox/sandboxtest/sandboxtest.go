@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kamino-dev/kamino/sandbox/cli"
 	"github.com/kamino-dev/kamino/sandbox/controlplane"
 	"github.com/kamino-dev/kamino/sandbox/fault"
@@ -40,6 +42,9 @@ type Sandbox struct {
 	Programs string
 	// issuing is held while a gate's certificate is looked for or made.
 	issuing sync.Mutex
+	// leaving are the machines of tests that are over. Those that Cluster API builds stay: removing them is more work than they are.
+	leaving sync.WaitGroup
+	stay    bool
 }
 
 // Main is the body of a TestMain: it starts a sandbox, puts it where the tests look for it, runs them and
@@ -102,7 +107,7 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := &Sandbox{Programs: filepath.Join(dir, "bin")}
+	s := &Sandbox{Programs: filepath.Join(dir, "bin"), stay: o.ClusterAPI != ""}
 	if err := s.gather(); err != nil {
 		return 1, err
 	}
@@ -115,6 +120,7 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 	}
 	*into = s
 	code = m.Run()
+	s.leaving.Wait()
 	if rolled := s.Cloud().Rolled(); len(rolled) > 0 {
 		code = max(code, 1)
 		fmt.Fprintf(os.Stderr, "nodes were rebuilt while they ran, and no test says that it meant to: %v\n", rolled)
@@ -209,7 +215,7 @@ func (s *Sandbox) Must(t testing.TB, name string, args ...string) string {
 }
 
 // Pool makes a pool for a test, described as on the command line, and returns its machines in order when
-// their nodes are Ready.
+// their nodes are Ready. They go when the test is over.
 func (s *Sandbox) Pool(t testing.TB, description string) []machine.Status {
 	t.Helper()
 	spec, err := pool.Parse(description)
@@ -219,7 +225,23 @@ func (s *Sandbox) Pool(t testing.TB, description string) []machine.Status {
 	if err := s.AddPool(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
+	if !s.stay {
+		t.Cleanup(func() { s.empty(t, spec.Name) })
+	}
 	return s.MachinesOf(t, spec.Name)
+}
+
+// empty has a pool's machines go, which write and report for as long as they run. Nobody waits for it, nor asks what became of it.
+func (s *Sandbox) empty(t testing.TB, name string) {
+	for _, m := range s.MachinesOf(t, name) {
+		s.leaving.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if s.World.Remove(ctx, m.Node) == nil {
+				_ = s.Kube().CoreV1().Nodes().Delete(ctx, m.Node, metav1.DeleteOptions{})
+			}
+		})
+	}
 }
 
 // MachinesOf a pool now, in order.
