@@ -127,7 +127,7 @@ func newTopology(t testing.TB, class, cluster string, machines int) *pool {
 		return false
 	})
 	p.merge("MachineDeployment", p.name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, machines))
-	p.wait("all machines", p.whole)
+	p.wait("all machines", func() bool { return len(p.instances()) == machines })
 	return p
 }
 

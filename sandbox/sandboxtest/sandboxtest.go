@@ -218,6 +218,21 @@ func (s *Sandbox) Must(t testing.TB, name string, args ...string) string {
 // their nodes are Ready. They go when the test is over.
 func (s *Sandbox) Pool(t testing.TB, description string) []machine.Status {
 	t.Helper()
+	name := s.addPool(t, description)
+	if !s.stay {
+		t.Cleanup(func() { s.empty(t, name) })
+	}
+	return s.MachinesOf(t, name)
+}
+
+// SharedPool is one that outlives the test that makes it.
+func (s *Sandbox) SharedPool(t testing.TB, description string) []machine.Status {
+	t.Helper()
+	return s.MachinesOf(t, s.addPool(t, description))
+}
+
+func (s *Sandbox) addPool(t testing.TB, description string) (name string) {
+	t.Helper()
 	spec, err := pool.Parse(description)
 	if err != nil {
 		t.Fatal(err)
@@ -225,10 +240,7 @@ func (s *Sandbox) Pool(t testing.TB, description string) []machine.Status {
 	if err := s.AddPool(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
-	if !s.stay {
-		t.Cleanup(func() { s.empty(t, spec.Name) })
-	}
-	return s.MachinesOf(t, spec.Name)
+	return spec.Name
 }
 
 // empty has a pool's machines go, which write and report for as long as they run. Nobody waits for it, nor asks what became of it.

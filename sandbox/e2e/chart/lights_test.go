@@ -188,14 +188,14 @@ func cleanUp(t *testing.T, donor string) {
 // probe would be answered.
 func serves(t *testing.T, values chart.Values) {
 	t.Helper()
-	metrics := get(t, fmt.Sprintf("http://127.0.0.1:%d/metrics", values["metrics"].(chart.Values)["port"]))
 	for _, sample := range []string{
 		`kamino_captures_total{reason="",result="succeeded"} 1`, "kamino_pool_image_info{", "kamino_pool_candidates{",
 		`leader_election_master_status{name="kamino-controller"} 1`, "process_resident_memory_bytes ",
 	} {
-		if !strings.Contains(metrics, "\n"+sample) {
-			t.Errorf("the metrics lack %s", sample)
-		}
+		eventually(t, "the metrics have "+sample, func() bool { // what the cluster knows already, the controller hears of a moment later
+			metrics := get(t, fmt.Sprintf("http://127.0.0.1:%d/metrics", values["metrics"].(chart.Values)["port"]))
+			return strings.Contains(metrics, "\n"+sample)
+		})
 	}
 	health := values["controller"].(chart.Values)["healthPort"]
 	for _, probe := range []string{"healthz", "readyz"} {

@@ -63,7 +63,7 @@ func nodes(t *testing.T) {
 	if len(sandbox.MachinesOf(t, "ground")) > 0 {
 		return
 	}
-	node := sandbox.Pool(t, "name=ground,nodes=2")[0].Node
+	node := sandbox.SharedPool(t, "name=ground,nodes=2")[0].Node
 	sandbox.Must(t, "kubectl", "label", "node", node, "node-role.kubernetes.io/control-plane=", "pool=system")
 }
 

@@ -50,7 +50,7 @@ func install(t *testing.T) {
 		return
 	}
 	sandbox.Install(t)
-	sandbox.Pool(t, "name=aaa,nodes=3")
+	sandbox.SharedPool(t, "name=aaa,nodes=3")
 	if err := workload.Apply(t.Context(), sandbox.Kube()); err != nil {
 		t.Fatal(err)
 	}
