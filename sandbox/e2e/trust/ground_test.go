@@ -89,7 +89,7 @@ func bareGround(t *testing.T, name string) *ground {
 	if sandboxtest.Told() == pool.AWS {
 		description += ",profile=eks" // whose donors return, as they do on Azure
 	}
-	nodes := sandbox.Pool(t, description)
+	nodes := sandbox.SharedPool(t, description) // of which other tests are told, too
 	return &ground{T: t, pool: name, set: path.Base(nodes[0].Pool)}
 }
 
