@@ -247,7 +247,7 @@ func (s *Sandbox) addPool(t testing.TB, description string) (name string) {
 func (s *Sandbox) empty(t testing.TB, name string) {
 	for _, m := range s.MachinesOf(t, name) {
 		s.leaving.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 			defer cancel()
 			if s.World.Remove(ctx, m.Node) == nil {
 				_ = s.Kube().CoreV1().Nodes().Delete(ctx, m.Node, metav1.DeleteOptions{})
