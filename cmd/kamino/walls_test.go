@@ -123,8 +123,9 @@ var rooms = map[string]room{
 	"cmd/kamino":          {own: "*", foreign: "*"},
 
 	// For tests alone; TestTheBinaryHoldsNothingForeign keeps them out of the binary.
-	"internal/apitest":     {own: "api", foreign: "*"},
-	"internal/policy/week": {own: "*", foreign: "*"},
+	"internal/apitest":          {own: "api", foreign: "*"},
+	"internal/apitest/inmemory": {own: "api", foreign: kubeLoop},
+	"internal/policy/week":      {own: "*", foreign: "*"},
 
 	"internal/drive/drivetest": {own: "admission api capture cloud selection", foreign: kubeLoop},
 }
