@@ -87,12 +87,12 @@ test-product: assets
 	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -vet=off -timeout 30m ./...
 
 # What runs the command itself is never answered from Go's cache, which does not know that bin/kamino has changed.
-# The longest packages come first: they wait for their clouds, and the others work meanwhile.
+# The longest package comes first: it waits for the cloud, and the others work meanwhile.
 .PHONY: test-sandbox
 test-sandbox: build
 	@echo "== tests of the sandbox, and of the product in it"
 	@cd sandbox && $(GO) test -vet=off -timeout 30m $$($(GO) list ./... | grep -v /e2e)
-	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -vet=off -count=1 -timeout 30m ./e2e/trust ./e2e/week ./e2e/trouble ./e2e/trial ./e2e/...
+	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -vet=off -count=1 -timeout 30m ./e2e/trouble ./e2e/...
 
 # Cluster API's own controllers at work, and the product's recipes held to what those of every cloud are held to. Its days lights out
 # have the machine to themselves: what else runs would be taken for nodes that are late.

@@ -188,8 +188,6 @@ func (r *reached) Create(_ context.Context, o client.Object, options ...client.C
 	asked.ApplyOptions(options)
 	return r.does("create", o, false, func() error {
 		switch _, err := r.server.find(o); {
-		case o.GetResourceVersion() != "":
-			return apierrors.NewBadRequest("resourceVersion can not be set for Create requests")
 		case err == nil:
 			return apierrors.NewAlreadyExists(resourceOf(o), o.GetName())
 		case len(asked.DryRun) > 0:
