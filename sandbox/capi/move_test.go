@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +26,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -31,6 +39,8 @@ import (
 type other struct {
 	management
 	dir string
+	// lag is how much later than of everything else Cluster API hears there of MachineDeployments, as a time.Duration.
+	lag atomic.Int64
 }
 
 // newOther starts one.
@@ -50,14 +60,14 @@ func newOther(t *testing.T) *other {
 	if o.client, err = client.New(config, client.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"from": shared.kubeconfig, "to": o.kubeconfig} {
+	for name, content := range map[string][]byte{"from": shared.kubeconfig, "to": o.kubeconfig, "late": o.late(t)} {
 		if err := os.WriteFile(filepath.Join(o.dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	start, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	controllers, err := sandbox.Start(start, sandbox.Options{Bin: os.Getenv("KAMINO_CLUSTERAPI_BIN"), Config: config, Kubeconfig: filepath.Join(o.dir, "to"), Dir: o.dir})
+	controllers, err := sandbox.Start(start, sandbox.Options{Bin: os.Getenv("KAMINO_CLUSTERAPI_BIN"), Config: config, Kubeconfig: filepath.Join(o.dir, "late"), Dir: o.dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +83,50 @@ func newOther(t *testing.T) *other {
 		}
 	})
 	return o
+}
+
+// late is a way to the API server on which whoever watches MachineDeployments lags.
+func (o *other) late(t *testing.T) []byte {
+	t.Helper()
+	to, err := url.Parse(o.config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	if proxy.Transport, err = rest.TransportFor(o.config); err != nil {
+		t.Fatal(err)
+	}
+	proxy.FlushInterval, proxy.ErrorLog = -1, log.New(io.Discard, "", 0)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if strings.HasSuffix(r.Request.URL.Path, "/machinedeployments") && r.Request.URL.Query().Get("watch") == "true" {
+			r.Body = lagging{r.Body, &o.lag}
+		}
+		return nil
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["late"] = &clientcmdapi.Cluster{Server: server.URL}
+	kubeconfig.Contexts["late"] = &clientcmdapi.Context{Cluster: "late"}
+	kubeconfig.CurrentContext = "late"
+	content, err := clientcmd.Write(*kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// lagging hands on what it reads after a while.
+type lagging struct {
+	io.ReadCloser
+	long *atomic.Int64
+}
+
+func (l lagging) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	time.Sleep(time.Duration(l.long.Load()))
+	return n, err
 }
 
 // takes moves a pool's Cluster here with the real clusterctl, and returns the pool as it is here.
@@ -182,6 +236,44 @@ func TestMoved(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClusterAPIHearsLate: Cluster API hears of a pool's pause and of its new size only long after everything else, and long after a Machine
+// could have gone. It gives the place that was taken to no other, and chooses no Machine to lose.
+func TestClusterAPIHearsLate(t *testing.T) {
+	t.Parallel()
+	o := newOther(t)
+	p := newPool(t, deployment)
+	before := p.instances()
+	p = o.takes(p)
+	p.wait("its machines", func() bool { return slices.Equal(p.instances(), before) })
+	p.wait("Cluster API is at work", func() bool { return observed(*p.get("MachineDeployment", p.name)) })
+	changes := p.changesOfSets()
+	o.lag.Store(int64(20 * time.Second))
+	p.wait("the donor is gone", func() bool {
+		state, err := p.recipes().EnsureRemoved(t.Context(), before[0])
+		if err != nil && !cloud.Is(err, cloud.Unavailable) {
+			t.Fatal(err)
+		}
+		return err == nil && state == cloud.Absent
+	})
+	o.lag.Store(0)
+	p.wait("Cluster API knows of it", func() bool { return observed(*p.get("MachineDeployment", p.name)) })
+	p.isAtWork(2)
+	if now := p.instances(); !slices.Equal(now, before[1:]) {
+		t.Errorf("of %v there are %v", before, now)
+	}
+	if changes = p.changesOfSets() - changes; changes != 1 {
+		t.Errorf("the pool's set was given another size %d times, and not once", changes)
+	}
+}
+
+// changesOfSets counts what was ever changed in the specs of a pool's sets.
+func (p *pool) changesOfSets() (all int64) {
+	for _, set := range p.list("MachineSet") {
+		all += set.GetGeneration()
+	}
+	return all
 }
 
 // vanisher takes a Machine away just before the first write to it arrives.

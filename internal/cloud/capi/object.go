@@ -130,6 +130,32 @@ func (o object) maxSize() int64 {
 // paused tells that Cluster API leaves the object alone until somebody says otherwise.
 func (o object) paused() bool { return o.is(annotationPaused) || o.truth("spec", "paused") }
 
+// conditionPaused is what each controller of Cluster API's says first, whether the object is paused or not, with the generation that it
+// saw. Source: Cluster API from v1.9 on, util/paused.
+const conditionPaused = "Paused"
+
+// condition of that type; nil if the object has none. Those of v1beta2 are elsewhere in objects of v1beta1.
+func (o object) condition(name string) spec {
+	path := []string{"status", "conditions"}
+	if o.v1beta1() {
+		path = []string{"status", "v1beta2", "conditions"}
+	}
+	all, _, _ := unstructured.NestedSlice(o.Object, path...)
+	for _, c := range all {
+		if said, is := c.(map[string]any); is && spec(said).text("type") == name {
+			return said
+		}
+	}
+	return nil
+}
+
+// noted tells that its controller has taken note of the object as it is, of a pause, too.
+func (o object) noted() bool {
+	said := o.condition(conditionPaused)
+	seen, _ := said["observedGeneration"].(int64)
+	return said != nil && seen >= o.GetGeneration() && (!o.is(annotationPaused) || said.text("status") == string(metav1.ConditionTrue))
+}
+
 // reference is where an object names another of its namespace.
 type reference struct {
 	schema.GroupKind

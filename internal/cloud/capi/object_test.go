@@ -42,6 +42,69 @@ func TestBothVersionsAreRead(t *testing.T) {
 	}
 }
 
+// TestNoted: whether Cluster API has taken note of an object as it is, by what it says of either version.
+func TestNoted(t *testing.T) {
+	const paused = "kind: MachineDeployment, metadata: {name: workers, generation: 4, annotations: {cluster.x-k8s.io/paused: ''}}"
+	const working = "kind: MachineDeployment, metadata: {name: workers, generation: 4}"
+	for name, c := range map[string]struct {
+		manifest string
+		want     bool
+	}{
+		"as it is":            {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working + ", status: {conditions: [{type: Ready, status: 'True', observedGeneration: 3}, {type: Paused, status: 'False', observedGeneration: 4}]}}", true},
+		"as it was":           {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working + ", status: {conditions: [{type: Ready, status: 'True', observedGeneration: 4}, {type: Paused, status: 'False', observedGeneration: 3}]}}", false},
+		"paused":              {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused + ", status: {conditions: [{type: Paused, status: 'True', observedGeneration: 4}]}}", true},
+		"paused since":        {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused + ", status: {conditions: [{type: Paused, status: 'False', observedGeneration: 4}]}}", false},
+		"paused, and resized": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused + ", status: {conditions: [{type: Paused, status: 'True', observedGeneration: 3}]}}", false},
+		"v1beta1":             {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused + ", status: {v1beta2: {conditions: [{type: Paused, status: 'True', observedGeneration: 4}]}}}", true},
+		"v1beta1, as it was":  {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused + ", status: {v1beta2: {conditions: [{type: Paused, status: 'True', observedGeneration: 3}]}}}", false},
+		"before v1.9":         {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused + ", status: {observedGeneration: 4, conditions: [{type: Ready, status: 'True'}]}}", false},
+		"new":                 {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working + "}", false},
+	} {
+		content, err := yaml.YAMLToJSON([]byte(c.manifest))
+		o := object{&unstructured.Unstructured{}}
+		if err == nil {
+			err = o.UnmarshalJSON(content) // with numbers as a client reads them
+		}
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if is := o.noted(); is != c.want {
+			t.Errorf("%s: %v, want %v", name, is, c.want)
+		}
+	}
+}
+
+// TestRefuseUnheld: a donor that does not return is not begun with where Cluster API would not do its part.
+func TestRefuseUnheld(t *testing.T) {
+	const (
+		known   = `{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachineDeployment, metadata: {name: workers, namespace: fleet}, status: {conditions: [{type: Paused, status: 'False'}]}}`
+		joined  = `{kind: Machine, metadata: {name: one, namespace: fleet}, status: {nodeRef: {name: one}}}`
+		cluster = `{kind: Cluster, metadata: {name: prod, namespace: fleet}, spec: {controlPlaneRef: {name: prod}}}`
+	)
+	for name, c := range map[string]struct {
+		pool, machine string
+		want          []string
+	}{
+		"nothing":        {known, joined, nil},
+		"no Node":        {known, `{kind: Machine, metadata: {name: one, namespace: fleet}}`, []string{reasonNotHeld}},
+		"nothing said":   {deploymentV1beta2, joined, []string{reasonUnnoticed}},
+		"before v1.9":    {deploymentV1beta1, joined, []string{reasonUnnoticed}},
+		"a machine pool": {`{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachinePool, metadata: {name: workers, namespace: fleet}}`, joined, nil},
+	} {
+		found, err := (&world{}).refuseUnheld(t.Context(), nil, read(t, cluster), read(t, c.pool), read(t, c.machine))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var reasons []string
+		for _, f := range found {
+			reasons = append(reasons, f.Reason)
+		}
+		if diff := cmp.Diff(c.want, reasons); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestRefusals: each in a sentence that names the object and says what to do.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -233,16 +233,18 @@ func (r *world) refuseMachine(ctx context.Context, found []cloud.Refusal, v view
 	case m.deleting():
 		return append(found, cloud.Refuse(reasonElsewhere, m.String()+" is being deleted", "choose another node")), nil
 	case spec.Removes && !r.grouped(m):
-		return r.refuseUnheld(ctx, found, v.cluster, m)
+		return r.refuseUnheld(ctx, found, v.cluster, v.pool, m)
 	}
 	return found, nil
 }
 
-// refuseUnheld tells why a Machine's deletion would not wait for a hook. Source: isDeleteNodeAllowed of Cluster API's Machine controller,
-// without which hooks are passed by.
-func (r *world) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, m object) ([]cloud.Refusal, error) {
+// refuseUnheld tells why a Machine's deletion would not wait for a hook, or its place not be taken for certain. Source: isDeleteNodeAllowed
+// of Cluster API's Machine controller, without which hooks are passed by.
+func (r *world) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, pool, m object) ([]cloud.Refusal, error) {
 	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonNotHeld, "wait until it has",
 		"%s has no status.nodeRef, so that Cluster API would delete it without waiting for its place to be taken", m)
+	found = refuse(pool.GetKind() != kindPool && pool.condition(conditionPaused) == nil, found, reasonUnnoticed, "wait until it has, or use Cluster API v1.9 or later",
+		"%s has no condition %s, by which Cluster API tells what it has taken note of", pool, conditionPaused)
 	if cluster.text("spec", "controlPlaneRef", "name") != "" {
 		return found, nil
 	}

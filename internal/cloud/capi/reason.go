@@ -22,6 +22,7 @@ const (
 	reasonKubernetes     = "KubernetesVersionDiffers"
 	reasonElsewhere      = "MachineMissing"
 	reasonNotHeld        = "DeletionNotHeld"
+	reasonUnnoticed      = "ClusterAPIUnaware"
 	reasonPoolRolls      = "MachinePoolRolls"
 	reasonGate           = "FeatureGateUnknown"
 	reasonManaged        = "ReplicasManaged"
@@ -43,6 +44,10 @@ func Reasons() []cloud.Reason {
 		{
 			Name: reasonNotHeld, Means: "the donor does not return, and Cluster API would not wait for the hook that has its place taken first: it waits where a Machine has its Node, and its Cluster a control plane",
 			Remedy: "wait for the Machine's `status.nodeRef`; name the control plane in the Cluster's `spec.controlPlaneRef`",
+		},
+		{
+			Name: reasonUnnoticed, Means: "the donor does not return, and Cluster API does not say whether it has taken note of the pool, so that another machine could go as well",
+			Remedy: "wait until its controllers have looked at the pool; they say so from v1.9 on, by the condition `Paused`",
 		},
 		{
 			Name: reasonInfrastructure, Means: "the pool's machines are of a kind whose image Kamino cannot set",

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -13,6 +14,10 @@ import (
 // shrinks chooses by itself which of its MachineSets loses a Machine. The Machine is deleted first, and a hook has its deletion wait;
 // then the MachineDeployment, paused, and the MachineSet each get a place fewer, each with the removal's name in the same write, so that
 // none is taken twice; then the pause and the hook go. At every moment what is left to do can be read off the objects.
+//
+// Cluster API's controllers act by what they last saw of an object, which may be behind what it is: one that does not know of the pause
+// would give the set its place back, and have it lose another Machine once it knows of the pool's new size. So after each of the two writes
+// it is waited for that Cluster API has taken note.
 
 const opRemove = "remove"
 
@@ -166,16 +171,40 @@ func (r removal) takeFrom(ctx context.Context, set, above object, name string) (
 			if above, err = r.takeFromDeployment(ctx, above, name); err != nil {
 				return err
 			}
+			if err := r.noted(ctx, above); err != nil {
+				return err
+			}
 		}
-		if _, err := r.kube.patch(ctx, opRemove, set, onePlaceFewer(set, map[string]any{annotationPlace: name})); err != nil {
+		if set, err = r.kube.patch(ctx, opRemove, set, onePlaceFewer(set, map[string]any{annotationPlace: name})); err != nil {
 			return err
 		}
+	}
+	if err := r.noted(ctx, set); err != nil {
+		return err
 	}
 	if above.Unstructured == nil || above.GetAnnotations()[annotationPlace] != name {
 		return nil
 	}
 	_, err = r.kube.annotate(ctx, opRemove, above, map[string]any{annotationPlace: nil, annotationPaused: nil})
 	return err
+}
+
+// noted waits until Cluster API has taken note of an object as it is now.
+func (r removal) noted(ctx context.Context, o object) error {
+	for last := time.Now().Add(patience); !o.noted(); {
+		if time.Now().After(last) {
+			return &cloud.Error{Kind: cloud.Unavailable, Op: opRemove, Resource: o.String(), Code: reasonUnnoticed,
+				Message: "Cluster API has not taken note of its new size, by its condition " + conditionPaused + ": see whether Cluster API's controllers run"}
+		}
+		err := pause(ctx, opRemove, o, glance)
+		if err == nil {
+			o, err = r.kube.get(cloud.Anew(ctx), core(o.GetKind()), o.GetName())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // releasePools gives the MachineDeployments back that a removal has paused whose Machine is gone without it: the hook was taken away, or

@@ -268,7 +268,7 @@ func (t *topology) overrides() (all []override) {
 	return all
 }
 
-// How long SetRecipe waits for the topology controller, and how often it looks. It takes a moment, unless it is not at work: then whoever
+// How long is waited for Cluster API's controllers, and how often is looked. They take a moment, unless they are not at work: then whoever
 // asked comes again.
 const (
 	patience = 30 * time.Second
@@ -295,7 +295,7 @@ func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
 			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Code: late[0].Reason, Message: late[0].Message}
 		}
 		if v.group != nil {
-			err = pause(ctx, v, groupGlance)
+			err = pause(ctx, opRecipe, v.ref, groupGlance)
 		} else {
 			err = r.otherTemplate(ctx, v, last)
 		}
@@ -306,10 +306,10 @@ func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
 }
 
 // pause returns after a while, or with the context.
-func pause(ctx context.Context, of view, long time.Duration) error {
+func pause(ctx context.Context, op string, of fmt.Stringer, long time.Duration) error {
 	select {
 	case <-ctx.Done():
-		return fail(opRecipe, of.ref.String(), ctx.Err())
+		return fail(op, of.String(), ctx.Err())
 	case <-time.After(long):
 		return nil
 	}
@@ -318,7 +318,7 @@ func pause(ctx context.Context, of view, long time.Duration) error {
 // otherTemplate waits until a pool names another template than it was seen with, or the time is over.
 func (r *world) otherTemplate(ctx context.Context, seen view, last time.Time) error {
 	for time.Now().Before(last) {
-		if err := pause(ctx, seen, glance); err != nil {
+		if err := pause(ctx, opRecipe, seen.ref, glance); err != nil {
 			return err
 		}
 		pool, err := r.kube.get(cloud.Anew(ctx), core(seen.kind()), seen.name)
