@@ -74,7 +74,7 @@ demo-clusterapi: build $(CLUSTERAPI) ## The same with nodes that Cluster API's o
 build: $(BIN)/kamino $(BIN)/kamino-sandbox ## Build bin/kamino and bin/kamino-sandbox.
 
 # Of what tests take, the processor is scarcer than memory: without this, a fifth of it goes into collecting garbage.
-test-product test-sandbox test-clusterapi test-trouble test-machines: export GOGC ?= 400
+test-product test-sandbox test-clusterapi test-trouble test-machines: export GOGC ?= 200
 test-product test-sandbox test-clusterapi test-trouble test-machines: export GOMEMLIMIT ?= 4GiB
 
 .PHONY: test

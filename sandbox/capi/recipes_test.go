@@ -443,8 +443,12 @@ func (p *pool) create(manifest string) {
 	}
 }
 
-// patience is how long is looked for what other processes do, on a machine that may have much else to do.
-const patience = 5 * time.Minute
+// patience is how long is looked for what other processes do, on a machine that may have much else to do, and glance how often: looks keep
+// these from working.
+const (
+	patience = 5 * time.Minute
+	glance   = 250 * time.Millisecond
+)
 
 // wait looks until something is so.
 func (p *pool) wait(what string, done func() bool) {
@@ -454,7 +458,7 @@ func (p *pool) wait(what string, done func() bool) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("after %v: no %s\n%s", patience, what, p.stands())
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(glance)
 	}
 }
 
@@ -629,7 +633,7 @@ func (p *pool) harness() cloudtest.RecipesHarness {
 	return cloudtest.RecipesHarness{
 		Harness: cloudtest.Harness{
 			Pool: p.id(), Instances: p.instances(), Missing: "aws:///eu-central-1a/i-0123456789abcdef0",
-			Advance: func(testing.TB) { time.Sleep(100 * time.Millisecond) }, Looks: 1500, Apart: true,
+			Advance: func(testing.TB) { time.Sleep(glance) }, Looks: 1200, Apart: true,
 			List: func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) {
 				strategy := "OnDelete"

@@ -186,7 +186,7 @@ func (s *stage) rests() {
 		return
 	}
 	s.stirred = false
-	for last := time.Now().Add(patience); ; time.Sleep(250 * time.Millisecond) {
+	for last := time.Now().Add(patience); ; time.Sleep(glance) {
 		todo := s.idle()
 		if todo == "" {
 			return
