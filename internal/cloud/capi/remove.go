@@ -228,8 +228,10 @@ func (r removal) releasePools(ctx context.Context) error {
 			continue
 		}
 		change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationPlace: nil, annotationPaused: nil}}}
-		if !slices.ContainsFunc(sets, func(s object) bool { return s.GetAnnotations()[annotationPlace] == removal }) {
+		if told := slices.IndexFunc(sets, func(s object) bool { return s.GetAnnotations()[annotationPlace] == removal }); told < 0 {
 			change["spec"] = map[string]any{"replicas": pool.replicas() + 1}
+		} else if err := r.noted(ctx, sets[told]); err != nil {
+			return err
 		}
 		if _, err := r.kube.patch(ctx, opRemove, pool, change); err != nil {
 			return err
