@@ -36,7 +36,7 @@ func (c *cluster) testNodeClones(t *testing.T, platform, prototype string, was n
 	var times strings.Builder
 	for _, m := range on {
 		m.awaitStarted(t)
-		pod := c.awaitPod(t, m.name)
+		pod, _ := c.awaitPod(t, m.name, "")
 		c.inPod(t, pod, "", "/app", "check", fmt.Sprint(workloadFiles))
 		fmt.Fprintf(&times, "| %s | %.1f s | %.1f s | %s | %s |\n", m.name, m.since(t, "multi-user.target"), m.since(t, "cloud-final.service"),
 			seen.after(t, "node/"+m.name, m.begun), seen.after(t, "pod/"+m.name, m.begun))

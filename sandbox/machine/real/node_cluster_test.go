@@ -166,10 +166,11 @@ runcmd:
 // preflightLog is where a machine keeps what "kubeadm join phase preflight" said before the join; it lies in memory.
 const preflightLog = "/run/cluster-api/preflight.log"
 
-// awaitPod waits until the workload's pod runs on a node, and returns its name.
-func (c *cluster) awaitPod(t *testing.T, node string) string {
+// awaitPod waits until the workload's pod runs on a node, and returns its name and its container's ID. What is said of a node that was
+// rebooted is for a while what was so before: the container must be another than the one that there was, if any.
+func (c *cluster) awaitPod(t *testing.T, node, before string) (name, container string) {
 	t.Helper()
-	var name, last string
+	var last string
 	defer func() {
 		if name == "" {
 			t.Logf("what was seen last of the pod on %s: %s", node, last)
@@ -184,14 +185,14 @@ func (c *cluster) awaitPod(t *testing.T, node string) string {
 		for _, pod := range pods.Items {
 			last = fmt.Sprintf("%s %+v", pod.Status.Phase, pod.Status.ContainerStatuses)
 			for _, status := range pod.Status.ContainerStatuses {
-				if status.Ready && pod.DeletionTimestamp == nil {
-					name = pod.Name
+				if status.Ready && pod.DeletionTimestamp == nil && status.ContainerID != before {
+					name, container = pod.Name, status.ContainerID
 				}
 			}
 		}
 		return name != ""
 	})
-	return name
+	return name, container
 }
 
 // exec runs a command in a pod's container, with something to read, through API server and kubelet.
