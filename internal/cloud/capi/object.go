@@ -134,12 +134,8 @@ func (o object) paused() bool { return o.is(annotationPaused) || o.truth("spec",
 // saw. Source: Cluster API from v1.9 on, util/paused.
 const conditionPaused = "Paused"
 
-// condition of that type; nil if the object has none. Those of v1beta2 are elsewhere in objects of v1beta1.
-func (o object) condition(name string) spec {
-	path := []string{"status", "conditions"}
-	if o.v1beta1() {
-		path = []string{"status", "v1beta2", "conditions"}
-	}
+// condition of that type among those at a path; nil if there is none.
+func (o object) condition(name string, path ...string) spec {
 	all, _, _ := unstructured.NestedSlice(o.Object, path...)
 	for _, c := range all {
 		if said, is := c.(map[string]any); is && spec(said).text("type") == name {
@@ -149,9 +145,17 @@ func (o object) condition(name string) spec {
 	return nil
 }
 
+// pausedCondition is that one; nil if the object has none. In objects of v1beta1 such conditions are beside their own.
+func (o object) pausedCondition() spec {
+	if o.v1beta1() {
+		return o.condition(conditionPaused, "status", "v1beta2", "conditions")
+	}
+	return o.condition(conditionPaused, "status", "conditions")
+}
+
 // noted tells that its controller has taken note of the object as it is, of a pause, too.
 func (o object) noted() bool {
-	said := o.condition(conditionPaused)
+	said := o.pausedCondition()
 	seen, _ := said["observedGeneration"].(int64)
 	return said != nil && seen >= o.GetGeneration() && (!o.is(annotationPaused) || said.text("status") == string(metav1.ConditionTrue))
 }

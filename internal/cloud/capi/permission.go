@@ -243,7 +243,7 @@ func (r *world) refuseMachine(ctx context.Context, found []cloud.Refusal, v view
 func (r *world) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, pool, m object) ([]cloud.Refusal, error) {
 	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonNotHeld, "wait until it has",
 		"%s has no status.nodeRef, so that Cluster API would delete it without waiting for its place to be taken", m)
-	found = refuse(pool.GetKind() != kindPool && pool.condition(conditionPaused) == nil, found, reasonUnnoticed, "wait until it has, or use Cluster API v1.9 or later",
+	found = refuse(pool.GetKind() != kindPool && pool.pausedCondition() == nil, found, reasonUnnoticed, "wait until it has, or use Cluster API v1.9 or later",
 		"%s has no condition %s, by which Cluster API tells what it has taken note of", pool, conditionPaused)
 	if cluster.text("spec", "controlPlaneRef", "name") != "" {
 		return found, nil

@@ -135,12 +135,9 @@ func (o object) trouble() string {
 			return text
 		}
 	}
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range conditions {
-		said, _ := c.(map[string]any)
-		if spec(said).text("type") == conditionInfrastructure && spec(said).text("status") == "False" && strings.Contains(spec(said).text("reason"), "Failed") {
-			return spec(said).text("message")
-		}
+	said := o.condition(conditionInfrastructure, "status", "conditions")
+	if said.text("status") == "False" && strings.Contains(said.text("reason"), "Failed") {
+		return said.text("message")
 	}
 	return ""
 }
