@@ -52,7 +52,7 @@ BUILD_SANDBOX := $(GO) build -v -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamin
 
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: build ## Tell the whole story in a terminal: a pool, a capture, and the copy that joins at once (CLOUD=aws: on AWS).
@@ -73,42 +73,57 @@ demo-clusterapi: build $(CLUSTERAPI) ## The same with nodes that Cluster API's o
 .PHONY: build
 build: $(BIN)/kamino $(BIN)/kamino-sandbox ## Build bin/kamino and bin/kamino-sandbox.
 
-# Of what tests take, the processor is scarcer than memory: without this, a fifth of it goes into collecting garbage. The
-# API server of Cluster API's tests would take six GiB in the end.
-test-product test-sandbox test-clusterapi test-trouble test-machines: export GOGC = 400
-test-product test-sandbox test-clusterapi test-trouble test-machines: export GOMEMLIMIT = 4GiB
+# Tests are short of processor time and not of memory: without GOGC, garbage collection takes a fifth of the processor time.
+test-product test-sandbox test-long test-times test-machines test-machines-core: export GOGC = 400
+test-product test-sandbox test-long test-times test-machines test-machines-core: export GOMEMLIMIT = 4GiB
 
+# What end-to-end tests find in their environment. Kubernetes' version is stamped into test binaries, which are API servers, too.
+SUITE_ENV = KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) \
+	KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox
+TESTSUITE = $(GO) run ./hack/testsuite
+
+# docs/tests.md has the layers of tests, what each sees, and what each package takes.
 .PHONY: test
-test: test-product test-sandbox test-clusterapi ## Run every test: unit, API server, engine, provider, end to end.
+test: test-product test-sandbox ## Run the short suite: unit, API server, engine, providers, one story per cloud and donor. No root.
 
 # What vet finds is part of lint.
 .PHONY: test-product
 test-product: assets
 	@echo "== tests of the product"
-	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -vet=off -timeout 30m ./...
+	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -short -vet=off -timeout 30m ./...
 
-# What runs the command itself is never answered from Go's cache, which does not know that bin/kamino has changed.
-# The longest package comes first: it waits for the cloud, and the others work meanwhile.
+# Go's cache of results does not know that bin/kamino has changed: the stories are never answered from it.
 .PHONY: test-sandbox
 test-sandbox: build
-	@echo "== tests of the sandbox, and of the product in it"
-	@cd sandbox && $(GO) test -vet=off -timeout 30m $$($(GO) list ./... | grep -v /e2e)
-	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -vet=off -count=1 -timeout 30m ./e2e/trouble ./e2e/...
+	@echo "== tests of the sandbox, and stories of the product in it"
+	@cd sandbox && $(GO) test -short -vet=off -timeout 30m $$($(GO) list ./... | grep -v -e /e2e -e /capi$$)
+	@cd sandbox && $(SUITE_ENV) $(GO) test -short -vet=off -count=1 -timeout 30m ./e2e
 
-# Cluster API's own controllers at work, and the product's recipes held to what those of every cloud are held to. Its days lights out
-# have the machine to themselves: what else runs would be taken for nodes that are late.
-.PHONY: test-clusterapi
-test-clusterapi: build assets $(CLUSTERAPI) ## Run the recipes of Cluster API, and captures there, with its real controllers (a part of test).
-	@echo "== tests of Cluster API's recipes"
-	@cd sandbox && KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) $(GO) test -vet=off -count=1 -parallel 12 -timeout 30m ./capi
-	@cd sandbox && KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox \
-		$(GO) test -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -p 1 -timeout 20m ./e2e/clusterapi ./e2e/week
+# One part of n: SHARD=2/9. Cluster API's controllers are built only for a shard that runs them.
+SHARD ?=
+.PHONY: test-long
+test-long: build assets ## Run the long suite: weeks, all lost calls, kills, Cluster API, all demos (SHARD=k/n: one part of it).
+	@if $(TESTSUITE) needs -shard "$(SHARD)" KAMINO_CLUSTERAPI_BIN; then $(MAKE) $(CLUSTERAPI); fi
+	@$(SUITE_ENV) $(TESTSUITE) long -shard "$(SHARD)" -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"
 
-# A log that is cut off must not lose why a test failed: CI prints what failed alone.
+# TIMES=short or TIMES=long measures one of both.
+TIMES ?= short long
+.PHONY: test-times
+test-times: build assets $(CLUSTERAPI) ## Measure both suites on an idle machine, and write docs/tests.md and the times that shards go by.
+	@for suite in $(TIMES); do \
+		$(SUITE_ENV) $(TESTSUITE) times $$([[ $$suite == short ]] || echo -long) -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"; \
+	done
+
+# A log that is cut off must not lose why a test failed: CI prints only failures.
+MACHINES_TEST = $(GO) test -tags machines -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 30m $(if $(CI),,-v)
 .PHONY: test-machines
 test-machines: $(BIN)/kamino $(BIN)/nodes $(CONTAINERD) ## Prove identity on real Debian machines in containers (root and Debian packages; says which).
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \
-		$(GO) test -tags machines -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 30m $(if $(CI),,-v) ./machine/real
+		$(MACHINES_TEST) ./machine/real
+
+.PHONY: test-machines-core
+test-machines-core: $(BIN)/kamino ## The same without real kubelets and without a containerd built from source (a part of test-machines).
+	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(MACHINES_TEST) -short ./machine/real
 
 .PHONY: clusterapi
 clusterapi: $(CLUSTERAPI) ## Build Cluster API's own controllers, for tests and sandboxes that run them.
@@ -127,10 +142,6 @@ fuzz: ## Run every fuzz target of the product for FUZZTIME (2m) each.
 	@grep -rHoE --include="*_test.go" '^func Fuzz[A-Za-z]+' internal | sed 's|/[^/]*_test.go:func | |' | while read -r dir target; do \
 		$(GO) test -run xxx -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$dir" </dev/null; \
 	done
-
-.PHONY: test-trouble
-test-trouble: build ## Run the real command into every kind of trouble, in a sandbox (a part of test).
-	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox $(GO) test -vet=off -count=1 -timeout 30m ./e2e/trouble
 
 .PHONY: race
 race: assets ## Run the product's tests under the race detector (needs a C compiler).

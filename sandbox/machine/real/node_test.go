@@ -21,6 +21,9 @@ import (
 // fragment may be left on its disk, and the clones must join by themselves, as nodes of their own, and run the
 // workload from the images that they have, while a generic machine beside them pulls it.
 func TestNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a kubelet and a containerd that are built from source")
+	}
 	n := newNeedles()
 	c := newCluster(t, n.in("image pull secret"))
 	c.lap("the control plane serves")

@@ -1,6 +1,6 @@
-// Package e2e tests the whole: the product's own binary on a real control plane, a simulated Azure and
-// machines with files, and the sandbox's own command. Each test has a pool of its own.
-package e2e
+// Package command tests the sandbox's own command, and those commands of kamino's that look at pools and change nothing. Each
+// test has a pool of its own.
+package command
 
 import (
 	"os"

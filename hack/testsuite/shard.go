@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+const (
+	// defaultSeconds is what a test is expected to take that was not measured yet.
+	defaultSeconds = 20
+	// startSeconds is what each package of a shard takes before its first test: linking, and a sandbox of its own.
+	startSeconds = 20
+	// shardSeconds is the limit of the time that one shard is expected to take.
+	shardSeconds = 300
+)
+
+// Weighed is a test with the time that it is expected to take.
+type Weighed struct {
+	Test
+	// Seconds are wall time: the test's share of its package's.
+	Seconds float64
+}
+
+// testKey names one test.
+type testKey struct{ Package, Name string }
+
+// Weigh gives tests their expected times.
+func Weigh(tests []Test, seconds map[testKey]float64) []Weighed {
+	out := make([]Weighed, 0, len(tests))
+	for _, t := range tests {
+		expected, known := seconds[testKey{t.Package, t.Name}]
+		if !known {
+			expected = defaultSeconds
+		}
+		out = append(out, Weighed{Test: t, Seconds: expected})
+	}
+	return out
+}
+
+// Shard is one of Count parts of a list. The zero Shard is invalid.
+type Shard struct{ Index, Count int }
+
+// String implements flag.Value: k/n.
+func (s *Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
+
+// Set implements flag.Value. Empty is the whole.
+func (s *Shard) Set(text string) error {
+	if text == "" {
+		*s = Shard{Index: 1, Count: 1}
+		return nil
+	}
+	var got Shard
+	var more string
+	if n, _ := fmt.Sscanf(text, "%d/%d%s", &got.Index, &got.Count, &more); n != 2 || got.Index < 1 || got.Index > got.Count {
+		return fmt.Errorf("%q is no shard: want k/n with k from 1 to n, such as 2/9", text)
+	}
+	*s = got
+	return nil
+}
+
+// Of returns the shard's tests. Shards are parts of the list in its order, so that few packages are in two shards. Each
+// test is in exactly one shard.
+func (s Shard) Of(tests []Weighed) []Weighed {
+	cost := costs(tests)
+	total := 0.0
+	for _, c := range cost {
+		total += c
+	}
+	var out []Weighed
+	done := 0.0
+	for i, t := range tests {
+		// A test belongs to the shard that its middle falls into.
+		at := int(math.Floor((done + cost[i]/2) / total * float64(s.Count)))
+		if min(at, s.Count-1) == s.Index-1 {
+			out = append(out, t)
+		}
+		done += cost[i]
+	}
+	return out
+}
+
+// costs adds to the first test of each package what the package takes before it.
+func costs(tests []Weighed) []float64 {
+	out := make([]float64, len(tests))
+	for i, t := range tests {
+		out[i] = max(t.Seconds, 0.01)
+		if i == 0 || tests[i-1].Package != t.Package {
+			out[i] += startSeconds
+		}
+	}
+	return out
+}
+
+// Expected is how long tests take one after the other, in seconds.
+func Expected(tests []Weighed) (total float64) {
+	for _, c := range costs(tests) {
+		total += c
+	}
+	return total
+}
+
+// Shards is the least number of shards each of which is expected to stay within shardSeconds, or to hold one test alone.
+func Shards(tests []Weighed) int {
+	for count := 1; count < len(tests); count++ {
+		fits := true
+		for k := range count {
+			part := Shard{Index: k + 1, Count: count}.Of(tests)
+			fits = fits && (len(part) <= 1 || Expected(part) <= shardSeconds)
+		}
+		if fits {
+			return count
+		}
+	}
+	return max(len(tests), 1)
+}

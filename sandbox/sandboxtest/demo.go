@@ -1,0 +1,120 @@
+package sandboxtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// MainOfPrograms is the body of a TestMain whose tests start sandboxes as processes of their own: it provides the programs, and no
+// sandbox.
+func MainOfPrograms(m *testing.M, into **Sandbox) int {
+	become()
+	code, err := runWithPrograms(m, into)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}
+
+func runWithPrograms(m *testing.M, into **Sandbox) (code int, err error) {
+	dir, err := os.MkdirTemp("", "kamino-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	s := &Sandbox{Programs: filepath.Join(dir, "bin")}
+	if err := s.gather(); err != nil {
+		return 1, err
+	}
+	*into = s
+	return m.Run(), nil
+}
+
+// Demo is one run of `kamino-sandbox demo`.
+type Demo struct {
+	testing.TB
+	// Output is all that it printed.
+	Output string
+	Code   int
+}
+
+// demoLimit ends a demo that hangs. A demo takes about a minute on two idle cores.
+const demoLimit = 20 * time.Minute
+
+// Demo runs one with a kamino of the test's, and demands that no temporary file stays.
+func (s *Sandbox) Demo(t testing.TB, kamino string, flags ...string) Demo {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), demoLimit)
+	defer cancel()
+	temp := t.TempDir()
+	command := exec.CommandContext(ctx, filepath.Join(s.Programs, "kamino-sandbox"), append([]string{"demo", "--kamino", kamino}, flags...)...)
+	command.Env = append(os.Environ(), "TMPDIR="+temp, "PATH="+s.Programs+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("kamino-sandbox demo %s: %v\n%s", strings.Join(flags, " "), errors.Join(err, ctx.Err()), out)
+	}
+	left, err := os.ReadDir(temp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range left {
+		t.Errorf("the demo left %s in its directory for temporary files", entry.Name())
+	}
+	return Demo{TB: t, Output: string(out), Code: command.ProcessState.ExitCode()}
+}
+
+// DemoWith runs one with a kamino that is a shell script around the real one, $REAL_KAMINO.
+func (s *Sandbox) DemoWith(t testing.TB, script string, flags ...string) Demo {
+	t.Helper()
+	kamino := filepath.Join(t.TempDir(), "kamino")
+	if err := os.WriteFile(kamino, bytes.ReplaceAll([]byte(script), []byte("$REAL_KAMINO"), []byte(s.Kamino)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return s.Demo(t, kamino, flags...)
+}
+
+// AssertTrue demands that all checks of the demo passed, and that it printed these texts.
+func (d Demo) AssertTrue(prints ...string) {
+	d.Helper()
+	if d.Code != 0 {
+		d.Fatalf("exit code %d\n%s", d.Code, d.Output)
+	}
+	if strings.Contains(d.Output, "NO  ") {
+		d.Error("a check failed, and the exit code is 0")
+	}
+	d.assertPrints(prints)
+}
+
+// AssertUntrue demands that the demo ended with an error, and printed these texts.
+func (d Demo) AssertUntrue(prints ...string) {
+	d.Helper()
+	if d.Code != 1 {
+		d.Errorf("exit code %d, want 1", d.Code)
+	}
+	d.assertPrints(prints)
+}
+
+func (d Demo) assertPrints(texts []string) {
+	d.Helper()
+	for _, text := range texts {
+		if !strings.Contains(d.Output, text) {
+			d.Errorf("the demo does not print %q", text)
+		}
+	}
+	if strings.Contains(d.Output, "\x1b[") {
+		d.Error("escape sequences without a terminal")
+	}
+	if d.Failed() {
+		d.Log(d.Output)
+	}
+}
