@@ -106,12 +106,13 @@ test-long: build assets ## Run the long suite: weeks, all lost calls, kills, Clu
 	@if $(TESTSUITE) needs -shard "$(SHARD)" KAMINO_CLUSTERAPI_BIN; then $(MAKE) $(CLUSTERAPI); fi
 	@$(SUITE_ENV) $(TESTSUITE) long -shard "$(SHARD)" -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"
 
-# TIMES=short or TIMES=long measures one of both.
+# TIMES=short or TIMES=long measures one of both. PACKAGES="internal/capture" measures these packages alone.
 TIMES ?= short long
+PACKAGES ?=
 .PHONY: test-times
 test-times: build assets $(CLUSTERAPI) ## Measure both suites on an idle machine, and write docs/tests.md and the times that shards go by.
 	@for suite in $(TIMES); do \
-		$(SUITE_ENV) $(TESTSUITE) times $$([[ $$suite == short ]] || echo -long) -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"; \
+		$(SUITE_ENV) $(TESTSUITE) times $$([[ $$suite == short ]] || echo -long) -flags "'-ldflags=$(SANDBOX_LDFLAGS)'" $(PACKAGES); \
 	done
 
 # A log that is cut off must not lose why a test failed: CI prints only failures.

@@ -19,7 +19,8 @@ const usageText = `usage:
   testsuite list [-shard k/n]                  list its tests with the seconds that each is expected to take
   testsuite needs -shard k/n VARIABLE          succeed if a package of the shard reads the environment variable
   testsuite shards                             print how many shards keep each below the limit
-  testsuite times [-long] [-flags FLAGS]       run a suite, measure it, and write the figures to docs/tests.md
+  testsuite times [-long] [-flags FLAGS] [PACKAGE...]
+                                               run a suite, or these packages of it, measure, and write docs/tests.md
 `
 
 func main() {

@@ -121,7 +121,11 @@ func times(ctx context.Context, all []Package, o options) (int, error) {
 		return 1, err
 	}
 	more = append(more, "-exec", self+" exec")
-	got, failed := measure(ctx, runsOf(all, part), o.flags, more)
+	runs := runsOf(all, part)
+	if len(o.rest) > 0 {
+		runs = slices.DeleteFunc(runs, func(r packageRun) bool { return !slices.Contains(o.rest, r.Name) })
+	}
+	got, failed := measure(ctx, runs, o.flags, more)
 	if err := addUsage(record.Name(), all, got); err != nil {
 		return 1, err
 	}
@@ -130,11 +134,11 @@ func times(ctx context.Context, all []Package, o options) (int, error) {
 	}
 	show(got)
 	if o.long {
-		if err := writeTimes(got); err != nil {
+		if err := writeTimes(all, got); err != nil {
 			return 1, err
 		}
 	}
-	return 0, updatePage(got, o.long)
+	return 0, updatePage(got, o.long, len(o.rest) == 0)
 }
 
 // measure runs packages and returns their wall times by package, and those that failed.
@@ -227,19 +231,26 @@ func show(got map[string]*figures) {
 	fmt.Printf("%-40s %8.1f %8.1f\n", "in all", cpu, wall)
 }
 
-// writeTimes divides the wall time of each package among its tests, which run next to each other.
-func writeTimes(got map[string]*figures) error {
-	var text strings.Builder
-	for _, name := range names(got) {
-		f, sum := got[name], 0.0
-		var tests []string
-		for test, seconds := range f.tests {
-			tests = append(tests, test)
+// writeTimes divides the wall time of each measured package among its tests, which run next to each other. The times of other tests
+// stay, and those of tests that are gone do not.
+func writeTimes(all []Package, got map[string]*figures) error {
+	times, err := readTimes()
+	if err != nil {
+		return err
+	}
+	for name, f := range got {
+		sum := 0.0
+		for _, seconds := range f.tests {
 			sum += seconds
 		}
-		slices.Sort(tests)
-		for _, test := range tests {
-			fmt.Fprintf(&text, "%s\t%s\t%.1f\n", name, test, f.tests[test]*f.wall/max(sum, f.wall, 0.01))
+		for test, seconds := range f.tests {
+			times[testKey{name, test}] = seconds * f.wall / max(sum, f.wall, 0.01)
+		}
+	}
+	var text strings.Builder
+	for _, t := range LongTests(all) {
+		if seconds, known := times[testKey{t.Package, t.Name}]; known {
+			fmt.Fprintf(&text, "%s\t%s\t%.1f\n", t.Package, t.Name, seconds)
 		}
 	}
 	return os.WriteFile(timesFile, []byte(text.String()), 0o644)
@@ -254,13 +265,13 @@ const (
 	othersCPU = 2
 )
 
-// updatePage writes the figures into the rows of their packages.
-func updatePage(got map[string]*figures, isLong bool) error {
+// updatePage writes the figures into the rows of their packages. If only some packages were measured, the other rows stay.
+func updatePage(got map[string]*figures, isLong, whole bool) error {
 	page, err := os.ReadFile(pageFile)
 	if err != nil {
 		return err
 	}
-	next, missing := updateRows(string(page), got, isLong)
+	next, missing := updateRows(string(page), got, isLong, whole)
 	if err := os.WriteFile(pageFile, []byte(next), 0o644); err != nil {
 		return err
 	}
@@ -271,7 +282,7 @@ func updatePage(got map[string]*figures, isLong bool) error {
 }
 
 // updateRows returns the page with the figures, and the packages that need a row of their own.
-func updateRows(page string, got map[string]*figures, isLong bool) (next string, missing []string) {
+func updateRows(page string, got map[string]*figures, isLong, whole bool) (next string, missing []string) {
 	listed := map[string]bool{}
 	for _, cells := range row.FindAllStringSubmatch(page, -1) {
 		listed[cells[1]] = true
@@ -289,7 +300,10 @@ func updateRows(page string, got map[string]*figures, isLong bool) (next string,
 	return row.ReplaceAllStringFunc(page, func(line string) string {
 		cells := row.FindStringSubmatch(line)
 		f := got[cells[1]]
-		if cells[1] == othersRow {
+		switch {
+		case !whole && f == nil:
+			return line
+		case cells[1] == othersRow:
 			f = others
 		}
 		cpu, wall := "-", "-"

@@ -18,7 +18,7 @@ func TestRowsAreUpdated(t *testing.T) {
 	got := map[string]*figures{
 		"a": {cpu: 10, wall: 20}, "small": {cpu: 0.5, wall: 1}, "smaller": {cpu: 0.25, wall: 1}, "large": {cpu: 2, wall: 1},
 	}
-	next, missing := updateRows(page, got, false)
+	next, missing := updateRows(page, got, false, true)
 	if diff := cmp.Diff([]string{"large"}, missing); diff != "" {
 		t.Errorf("packages that need a row (-want +got):\n%s", diff)
 	}
