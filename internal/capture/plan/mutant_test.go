@@ -330,20 +330,12 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {append(instantDonors(), returningDonors()...), instantMutants}, {publishedVersions(), trialMutants}} {
 		for _, m := range course.mutants {
 			t.Run(m.name, func(t *testing.T) {
-				reached, _, bad := explore(m.next, Unseen, slices.Clone(course.starts), safe)
-				if bad != nil {
-					caughtBy[bad.property]++
-					t.Logf("caught by: %s", bad.property)
-					return
+				e := explore(m.next, Unseen, slices.Clone(course.starts), adversities(true))
+				if e.bad == nil {
+					t.Fatal("no property noticed")
 				}
-				for w := range reached {
-					if problem := live(m.next, w); problem != "" {
-						caughtBy["liveness"]++
-						t.Logf("caught by: liveness: %s", problem)
-						return
-					}
-				}
-				t.Error("no property noticed")
+				caughtBy[e.bad.property]++
+				t.Logf("caught after %d adverse events by: %s", e.adverse, e.bad.property)
 			})
 		}
 	}

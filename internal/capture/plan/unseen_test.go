@@ -100,11 +100,11 @@ var unseenMutants = []mutant{
 func TestWrongBlindPlannersAreCaught(t *testing.T) {
 	for _, m := range unseenMutants {
 		t.Run(m.name, func(t *testing.T) {
-			_, _, bad := explore(Next, m.next, slices.Concat(returningDonors(), leavingDonors()), safe)
-			if bad == nil {
+			e := explore(Next, m.next, slices.Concat(returningDonors(), leavingDonors()), adversities(true))
+			if e.bad == nil {
 				t.Fatal("no property noticed")
 			}
-			t.Logf("caught by: %s", bad.property)
+			t.Logf("caught after %d adverse events by: %s", e.adverse, e.bad.property)
 		})
 	}
 }

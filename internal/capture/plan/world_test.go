@@ -39,8 +39,6 @@ type world struct {
 	tried trialWorld
 
 	closed, succeeded bool
-	// lost counts adverse events, to keep the exploration finite and the paths readable.
-	lost int8
 }
 
 // returningDonors is every world that a capture can begin in whose donor comes back.
@@ -313,7 +311,6 @@ func (w world) adding(out *[]world) func(change func(*world)) {
 		change(&next)
 		next = next.derived()
 		if next != w {
-			next.lost++
 			*out = append(*out, next)
 		}
 	}
