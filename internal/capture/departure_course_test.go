@@ -138,16 +138,19 @@ func TestTheDeadlineRunsFromWhenTheDonorIsTaken(t *testing.T) {
 	}
 }
 
-// TestAnAutoscalerAtAnyMoment shrinks the pool by its newest node, or grows it, after each pass. The capture goes on or says why not;
+// TestAnAutoscalerAtAnyMoment shrinks the pool by its newest node, or grows it, after each pass (short: one of both). The capture goes on or says why not;
 // the pool is never grown twice for one donor, nor left smaller.
 func TestAnAutoscalerAtAnyMoment(t *testing.T) {
-	for name, scale := range map[string]func(*stage){
-		"shrinks": func(s *stage) { s.cloud.ScaleIn(s.pool) }, "grows": func(s *stage) { s.scale(1) },
-	} {
+	short := testing.Short()
+	for i, name := range []string{"shrinks", "grows"} {
+		scale := []func(*stage){func(s *stage) { s.cloud.ScaleIn(s.pool) }, func(s *stage) { s.scale(1) }}[i]
 		for _, growFirst := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				for at := 0; ; at++ {
+					if isSkipped(short, at, i, 2) {
+						continue
+					}
 					d := departInFull(t, growFirst)
 					last := -1
 					p := d.drive(func(pass int) {
@@ -202,8 +205,9 @@ func TestTheNodeOfAnotherInstanceStays(t *testing.T) {
 }
 
 // TestAnOrphanThatLeaves: the Prototype of a donor that was touched goes without its finalizer. A sweep removes the donor, fills its
-// place, and loses each of its calls in each way.
+// place, and loses each of its calls in each way (short: in one).
 func TestAnOrphanThatLeaves(t *testing.T) {
+	short := testing.Short()
 	for _, growFirst := range []bool{true, false} {
 		orphan := func() *departing {
 			d := departInFull(t, growFirst)
@@ -248,8 +252,11 @@ func TestAnOrphanThatLeaves(t *testing.T) {
 		if growFirst {
 			ways = losses[3:5]
 		}
-		for _, loss := range ways {
+		for i, loss := range ways {
 			for n := range whole {
+				if isSkipped(short, n, i, len(ways)) {
+					continue
+				}
 				d := orphan()
 				d.lose = func(i int, _ string) memory.Outcome {
 					if i == n {

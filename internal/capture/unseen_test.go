@@ -69,6 +69,7 @@ func (s *stage) passes(n int) {
 // TestACloudThatStaysAway for hours, from any moment of a capture on: a donor that could serve does, however much of its giving
 // back waits for the cloud; and once that answers, the capture ends, and nothing is left.
 func TestACloudThatStaysAway(t *testing.T) {
+	short := testing.Short()
 	for _, what := range []string{"", "HoldOf ", "Hold ", "Unhold "} {
 		for _, cordoned := range []bool{false, true} {
 			if cordoned && what != "" {
@@ -76,6 +77,9 @@ func TestACloudThatStaysAway(t *testing.T) {
 			}
 			served, kept := 0, 0
 			for at := range 40 {
+				if isSkipped(short, at, 0, 3) {
+					continue
+				}
 				s := inFull(t, func(s *stage) { s.blocked, s.cordoned, s.apart = 2, cordoned, at%2 == 0 })
 				s.passes(at)
 				if s.prototype().Status.Terminal() {
