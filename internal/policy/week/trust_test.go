@@ -2,7 +2,6 @@ package week
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -11,9 +10,6 @@ import (
 	"testing"
 	"time"
 )
-
-// trustSeeds is how many weeks are played; each begins anew. KAMINO_WEEKS says another number.
-const trustSeeds = 5
 
 // tally is what weeks come to.
 type tally struct {
@@ -29,13 +25,7 @@ type tally struct {
 // for a while, the cloud throttles, and nothing joins anywhere for up to three hours. No pool goes back for anything else than its
 // version, and none stays on a bad one that its nodes speak against.
 func TestAWeekOfBadVersions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("weeks, minute by minute")
-	}
-	seeds := trustSeeds
-	if n, err := strconv.Atoi(os.Getenv("KAMINO_WEEKS")); err == nil {
-		seeds = n
-	}
+	seeds := seeds(t, testing.Short())
 	all := tally{built: map[int][]int{}, after: map[int][]int{}}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // weeks of small garbage
 	for seed := range seeds {

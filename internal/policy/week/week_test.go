@@ -26,17 +26,24 @@ const (
 	atOnce = 2
 )
 
-// TestSevenDays runs the week under a few seeds; KAMINO_WEEKS is how many.
-func TestSevenDays(t *testing.T) {
-	seeds := 2
-	if text := os.Getenv("KAMINO_WEEKS"); text != "" {
+// seeds is how many weeks a test plays, each from its own seed; KAMINO_WEEKS names another number.
+func seeds(t *testing.T, short bool) int {
+	switch text := os.Getenv("KAMINO_WEEKS"); {
+	case text != "":
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatalf("KAMINO_WEEKS=%s is not a number", text)
 		}
-		seeds = n
+		return n
+	case short:
+		return 1
 	}
-	for seed := range seeds {
+	return 20
+}
+
+// TestSevenDays plays the week under a few seeds.
+func TestSevenDays(t *testing.T) {
+	for seed := range seeds(t, testing.Short()) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, uint64(seed))
