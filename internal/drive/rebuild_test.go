@@ -207,7 +207,11 @@ func (y *yard) wantRebuilt() {
 // TestARebuildOutlivesItsController: killed before or behind whichever call to the cloud that rebuilds, and at any other moment,
 // the next process goes on with the node, also once the policy is suspended.
 func TestARebuildOutlivesItsController(t *testing.T) {
-	for _, kill := range []int{1, 2, 3, 5, 8} {
+	kills := []int{1, 2, 3, 5, 8}
+	if testing.Short() {
+		kills = []int{3}
+	}
+	for _, kill := range kills {
 		t.Run(fmt.Sprintf("after %d turns", kill), func(t *testing.T) {
 			y := newYard(t)
 			provider := limited{memory.NewFaulty(y.cloud, nil)}
