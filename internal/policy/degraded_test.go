@@ -120,6 +120,7 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 // A missing permission is looked for in one request, and the whole preflight waits until it is there.
 func TestAMissingPermissionIsLookedForCheaply(t *testing.T) {
 	s := newStage(t)
+	s.inMemory()
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	d := &denied{}

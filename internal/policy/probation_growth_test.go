@@ -38,7 +38,7 @@ func (s *trust) hour(each func(minute int)) int {
 // TestRequestsOfAPoolThatIsWatched: a quiet pool stays under ten an hour, one that lacks a node for days too; while pods wait for
 // nodes it is asked every five minutes whether it grows.
 func TestRequestsOfAPoolThatIsWatched(t *testing.T) {
-	s := newTrust(t, nil)
+	s := trustInMemory(t)
 	s.hour(nil) // what was new has been seen
 	quiet := s.hour(nil)
 	if quiet >= 10 {
@@ -65,7 +65,7 @@ func TestRequestsOfAPoolThatIsWatched(t *testing.T) {
 func TestWhatIsRemovedBeforeItRegistersIsCounted(t *testing.T) {
 	for name, offset := range map[string]int{"just after a look": 1, "between two looks": 14, "just before a look": 28} {
 		t.Run(name, func(t *testing.T) {
-			s := newTrust(t, nil)
+			s := trustInMemory(t)
 			s.hour(func(minute int) {
 				if minute >= 30 {
 					s.decider.Growth.Expect(s.clock.Now()) // long before, and for something else
@@ -106,7 +106,7 @@ func (s *trust) resize() {
 
 // TestExpectingIsWorthAPassNowAndThen: pods that wait for hours cost one every five minutes.
 func TestExpectingIsWorthAPassNowAndThen(t *testing.T) {
-	s := newTrust(t, nil)
+	s := trustInMemory(t)
 	passes := 0
 	for range 60 {
 		if s.decider.Growth.Expect(s.clock.Now()) {
@@ -121,7 +121,7 @@ func TestExpectingIsWorthAPassNowAndThen(t *testing.T) {
 
 // TestAThrottledCloudIsAskedForGrowthLater: a refusal is no news of the pool, and holds nothing against a node.
 func TestAThrottledCloudIsAskedForGrowthLater(t *testing.T) {
-	s := newTrust(t, nil)
+	s := trustInMemory(t)
 	s.hour(nil)
 	s.calls.Inject(func(c memory.Call) memory.Outcome {
 		if c.Op == "Pool" {

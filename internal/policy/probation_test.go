@@ -28,7 +28,18 @@ type trust struct {
 }
 
 func newTrust(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *trust {
-	s := &trust{stage: newStage(t)}
+	return trustOn(newStage(t), change)
+}
+
+// trustInMemory is the same with its objects in memory.
+func trustInMemory(t *testing.T) *trust {
+	s := newStage(t)
+	s.inMemory()
+	return trustOn(s, nil)
+}
+
+func trustOn(on *stage, change func(*v1alpha1.PrototypePolicySpec)) *trust {
+	s := &trust{stage: on}
 	s.pool = s.stage.pool("pool1", 4, 3)
 	s.stage.pool("pool2", 4, 3)
 	s.good, s.bad = imageversion.Of(s.clock.Now().AddDate(0, 0, -3)), imageversion.Of(s.clock.Now().AddDate(0, 0, -1))
@@ -278,17 +289,15 @@ func TestWhatKeepsAPool(t *testing.T) {
 	}
 }
 
-// TestEveryCallOfGoingBackLost: each call is lost once, before or after its effect (short: in one way), and the controller is killed at that
+// TestEveryCallOfGoingBackLost: each call is lost once, before or after its effect, and the controller is killed at that
 // moment. In the end the pool has gone back once, and the version is quarantined.
 func TestEveryCallOfGoingBackLost(t *testing.T) {
-	short, ways := testing.Short(), []memory.Outcome{memory.FailBefore(cloud.Unavailable), memory.FailAfter(cloud.Unavailable), memory.FailAfter(cloud.Conflict)}
-	for i, name := range []string{"before", "after", "conflict"} {
+	for name, loss := range map[string]memory.Outcome{
+		"before": memory.FailBefore(cloud.Unavailable), "after": memory.FailAfter(cloud.Unavailable), "conflict": memory.FailAfter(cloud.Conflict),
+	} {
 		t.Run(name, func(t *testing.T) {
 			for n := 0; ; n++ {
-				if short && n%len(ways) != i {
-					continue
-				}
-				s := newTrust(t, nil)
+				s := trustInMemory(t)
 				s.grow(2, false)
 				s.last(14)
 				writes, lost := 0, false
@@ -296,7 +305,7 @@ func TestEveryCallOfGoingBackLost(t *testing.T) {
 					if c.Writes {
 						if writes++; writes == n+1 && !lost {
 							lost = true
-							return ways[i]
+							return loss
 						}
 					}
 					return memory.Pass()
@@ -344,12 +353,8 @@ func (s *trust) wantOneReturn(n int) {
 // TestKilledAtAnyMinute: a controller that is killed comes to the same verdict, whenever that was, and of nodes that somebody
 // removes meanwhile as well.
 func TestKilledAtAnyMinute(t *testing.T) {
-	minutes := []int{1, 5, 14, 16, 18, 20, 21, 22, 23}
-	if testing.Short() {
-		minutes = []int{14, 20, 22} // the nodes are late, they count as failed, the pool went back
-	}
-	for _, minute := range minutes {
-		s := newTrust(t, nil)
+	for _, minute := range []int{1, 5, 14, 16, 18, 20, 21, 22, 23} {
+		s := trustInMemory(t)
 		s.grow(2, false)
 		s.last(minute)
 		s.restart()
@@ -359,7 +364,7 @@ func TestKilledAtAnyMinute(t *testing.T) {
 		s.last(6)
 		s.wantOneReturn(minute)
 	}
-	s := newTrust(t, nil)
+	s := trustInMemory(t)
 	s.grow(1, false)
 	s.last(25)
 	s.cloud.RemoveInstance(s.newest())

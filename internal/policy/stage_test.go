@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/imageversion"
@@ -26,7 +28,7 @@ import (
 // stands at noon of the API server's day, which stamps objects by its own clock.
 type stage struct {
 	*testing.T
-	client  client.WithWatch
+	client  client.Client
 	clock   *memory.Clock
 	cloud   *memory.Cloud
 	calls   *memory.Faulty
@@ -34,6 +36,8 @@ type stage struct {
 	events  *events.FakeRecorder
 	decider *policy.Decider
 	after   time.Duration
+	// isInMemory: the objects are not on the API server.
+	isInMemory bool
 }
 
 func newStage(t *testing.T) *stage {
@@ -44,6 +48,13 @@ func newStage(t *testing.T) *stage {
 	s.nodes = nodecache.NewNodes(s.cloud)
 	s.restart()
 	return s
+}
+
+// inMemory has the stage keep its objects in memory from now on. Of a test that passes many times, a real API server takes most.
+func (s *stage) inMemory() {
+	s.isInMemory = true
+	s.client = inmemory.New(s.clock.Now).Client(nil)
+	s.restart()
 }
 
 // restart is a new process, which remembers nothing.
@@ -121,6 +132,10 @@ func (s *stage) policy(name string, change func(*v1alpha1.PrototypePolicySpec)) 
 	p := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if change != nil {
 		change(&p.Spec)
+	}
+	if s.isInMemory { // the API server has defaults, and validates
+		s.must(apitest.Client(s.T).Create(s.Context(), p, client.DryRunAll))
+		p.UID, p.ResourceVersion, p.CreationTimestamp = "", "", metav1.Time{}
 	}
 	s.must(s.client.Create(s.Context(), p))
 }

@@ -94,6 +94,7 @@ func TestACloudThatIsAwayIsAskedAgainSoon(t *testing.T) {
 // A cloud that goes on throttling is asked less and less often, and a person is told.
 func TestALastingThrottleIsToldAndAskedAboutLessOften(t *testing.T) {
 	s := newStage(t)
+	s.inMemory()
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	begin := s.clock.Now()
