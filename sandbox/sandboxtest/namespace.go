@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -62,25 +61,9 @@ func (s *Sandbox) Namespace(t testing.TB, name string) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the cluster has made namespace "+name+" ready for pods", func() (bool, string) {
+	Eventually(t, "namespace "+name+" is ready for pods", func() (bool, string) {
 		_, account := kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		_, root := kube.CoreV1().ConfigMaps(name).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		return account == nil && root == nil, fmt.Sprint(account, root)
 	})
-}
-
-// eventually looks until it is so, for as long as a command may take.
-func eventually(t testing.TB, what string, so func() (is bool, state string)) {
-	t.Helper()
-	end := time.Now().Add(within)
-	for {
-		is, state := so()
-		if is {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("it does not happen that %s: %s", what, state)
-		}
-		time.Sleep(50 * time.Millisecond) // between two looks
-	}
 }

@@ -40,7 +40,7 @@ type Sandbox struct {
 	Kamino string
 	// Programs is a directory with kamino, kamino-sandbox and kubectl.
 	Programs string
-	// issuing is held while a gate's certificate is looked for or made.
+	// issuing protects the making of a proxy's certificate.
 	issuing sync.Mutex
 	// leaving are the machines of tests that are over. Those that Cluster API builds stay: removing them is more work than they are.
 	leaving sync.WaitGroup
@@ -62,8 +62,8 @@ func Main(m *testing.M, o world.Options, into **Sandbox) int {
 // cloudVariable names the cloud that a program's tests are told of.
 const cloudVariable = "KAMINO_SANDBOX_CLOUD"
 
-// Told is the cloud that this process's tests are told of; empty where that is not decided, or not asked.
-func Told() pool.Cloud { return pool.Cloud(os.Getenv(cloudVariable)) }
+// CurrentCloud is the cloud that the tests of this process run on, as EachCloud chose it; otherwise empty.
+func CurrentCloud() pool.Cloud { return pool.Cloud(os.Getenv(cloudVariable)) }
 
 // EachCloud is the body of a TestMain whose tests are told of every cloud there is, each by a process of its own. A cloud that is
 // named in KAMINO_SANDBOX_CLOUD is the only one.
@@ -184,13 +184,10 @@ type Result struct {
 	Code           int
 }
 
-// within is how long a command may take before the test gives up on it.
-const within = 3 * time.Minute
-
 // Run runs one of the programs with the sandbox's environment, and more of it as NAME=VALUE, to its end.
 func (s *Sandbox) Run(t testing.TB, env []string, name string, args ...string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), within)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(s.Programs, name), args...)
 	var stdout, stderr bytes.Buffer
@@ -269,16 +266,18 @@ func (s *Sandbox) MachinesOf(t testing.TB, name string) []machine.Status {
 	return out
 }
 
-// Fault orders trouble for the rest of the test.
-func (s *Sandbox) Fault(t testing.TB, f fault.Fault) {
+// Fault makes the cloud fail as described until remove is called, or the test ends.
+func (s *Sandbox) Fault(t testing.TB, f fault.Fault) (remove func()) {
 	t.Helper()
 	name, err := s.Cloud().AddFault(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	remove = sync.OnceFunc(func() {
 		if err := s.Cloud().ClearFaults(name); err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(remove)
+	return remove
 }
