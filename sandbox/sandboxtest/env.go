@@ -125,7 +125,8 @@ func (e *Env) Start(args ...string) *Process {
 	return e.StartProgram("kamino", append(slices.Clone(args), "--namespace", e.Namespace)...)
 }
 
-// StartProgram starts kamino, kamino-sandbox or kubectl with the environment's variables.
+// StartProgram starts one of the sandbox's programs with the environment's variables. Start kubectl with Sandbox.Start instead:
+// it does not work behind a barrier, where users have no credential.
 func (e *Env) StartProgram(program string, args ...string) *Process {
 	e.Helper()
 	p := e.Sandbox.Start(e.T, e.Environ, program, args...)
