@@ -1,7 +1,6 @@
 package sandboxtest
 
 import (
-	"errors"
 	"net/http"
 	"regexp"
 	"slices"
@@ -22,14 +21,9 @@ type Request struct {
 // Requests that change something, in the order of a capture, on Azure and on AWS.
 var (
 	CreatePrototype = Request{Server: APIServer, Pattern: `^POST .*/prototypes$`}
-	CreatePod       = Request{Server: APIServer, Pattern: `^POST .*/pods$`}
-	PatchNode       = Request{Server: APIServer, Pattern: `^PATCH .*/nodes/[^/]+$`}
 	CreateSnapshot  = Request{Server: Cloud, Pattern: `^PUT .*/snapshots/|^CreateSnapshot$`}
-	StartInstance   = Request{Server: Cloud, Pattern: `^POST .*/start$|^StartInstances$`}
 	RemoveInstance  = Request{Server: Cloud, Pattern: `^DELETE .*/virtualMachines/[^/]+$|^TerminateInstance`}
 	CreateVersion   = Request{Server: Cloud, Pattern: `^PUT .*/versions/|^RegisterImage$`}
-	// ChangePool is a change of the scale set or Auto Scaling group: its size, and the image of its next nodes.
-	ChangePool = Request{Server: Cloud, Pattern: `^PATCH .*/virtualMachineScaleSets/[^/]+$|^UpdateAutoScalingGroup$|^SetDesiredCapacity$`}
 )
 
 func (r Request) matches(to Server, is *http.Request) bool {
@@ -50,17 +44,15 @@ func (r Request) matches(to Server, is *http.Request) bool {
 	return !slices.ContainsFunc(r.Texts, func(want string) bool { return !strings.Contains(text, want) })
 }
 
-// Barrier is in front of all servers that an environment's processes talk to. At the requests that a test names it delays or
-// drops them, or lets something happen. Errors of the cloud itself come from Env.Fault instead.
+// Barrier is in front of all servers that an environment's processes talk to. It delays the requests that a test names, lets
+// something happen at them, and breaks connections. Errors of the cloud itself come from Env.Fault instead.
 type Barrier struct {
 	env *Env
 
 	mu    sync.Mutex
 	rules []*rule
-	edits []func(Server, *http.Response) error
-	// cut servers, by what is closed when the connection to them breaks.
-	cut map[Server]bool
-	// broken is closed when the connections to a server break.
+	// cut are the servers that Cut has disconnected. The channel of a server in broken is closed when its connections break.
+	cut    map[Server]bool
 	broken map[Server]chan struct{}
 }
 
@@ -68,7 +60,6 @@ type Barrier struct {
 type rule struct {
 	Request
 	before, after func()
-	drop          bool
 	used          bool
 }
 
@@ -94,19 +85,14 @@ func (b *Barrier) handle(to Server, r *http.Request) Handling {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.cut[to] || hit != nil && hit.drop {
+	if b.cut[to] {
 		return Handling{Drop: true}
 	}
-	edits := slices.Clone(b.edits)
-	return Handling{Until: b.broken[to], Answer: func(answer *http.Response) error {
+	return Handling{Until: b.broken[to], Answer: func(*http.Response) error {
 		if hit != nil && hit.after != nil {
 			hit.after()
 		}
-		var errs []error
-		for _, edit := range edits {
-			errs = append(errs, edit(to, answer))
-		}
-		return errors.Join(errs...)
+		return nil
 	}}
 }
 
@@ -132,9 +118,6 @@ func (b *Barrier) add(r rule) {
 // Before calls do when the first matching request arrives. The request waits for do.
 func (b *Barrier) Before(r Request, do func()) { b.add(rule{Request: r, before: do}) }
 
-// InsteadOf calls do when the first matching request arrives, and drops the request.
-func (b *Barrier) InsteadOf(r Request, do func()) { b.add(rule{Request: r, before: do, drop: true}) }
-
 // After calls do when the first matching request has taken effect. Its answer waits for do.
 func (b *Barrier) After(r Request, do func()) { b.add(rule{Request: r, after: do}) }
 
@@ -148,13 +131,6 @@ func (b *Barrier) Meet(requests int, r Request) {
 			all.Wait()
 		})
 	}
-}
-
-// EditAnswers lets edit change every answer of the servers.
-func (b *Barrier) EditAnswers(edit func(from Server, answer *http.Response) error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.edits = append(b.edits, edit)
 }
 
 // Cut breaks all connections to a server, and drops every request until Restore.
@@ -212,22 +188,11 @@ func (h *Held) Wait() {
 // Release lets the request go on.
 func (h *Held) Release() { h.once.Do(func() { close(h.release) }) }
 
-// Moment is when a process is killed: before or after a request takes effect.
-type Moment struct {
-	Request
-	After bool
-}
-
-// KillAt runs kamino with these arguments, kills it at the moment, and frees its Lease.
-func (e *Env) KillAt(m Moment, args ...string) {
+// KillAt runs kamino with these arguments, kills it when the first matching request has taken effect, and frees its Lease.
+func (e *Env) KillAt(r Request, args ...string) {
 	e.Helper()
-	b, started := e.Barrier(), make(chan *Process, 1)
-	kill := func() { (<-started).Kill() }
-	if m.After {
-		b.After(m.Request, kill)
-	} else {
-		b.InsteadOf(m.Request, kill)
-	}
+	started := make(chan *Process, 1)
+	e.Barrier().After(r, func() { (<-started).Kill() })
 	p := e.Start(args...)
 	started <- p
 	p.ExpectExit(-1)

@@ -177,7 +177,7 @@ func (e *Env) Eventually(what string, done func() (ok bool, state string)) {
 }
 
 // Fault makes the cloud fail as described until remove is called, or the test ends. Use a Path with e.Group, so that other tests
-// do not get the fault.
+// do not get the fault. Do not fail reads of the pool itself: the environments of all tests list the pools.
 func (e *Env) Fault(f fault.Fault) (remove func()) {
 	e.Helper()
 	return e.Sandbox.Fault(e.T, f)

@@ -48,7 +48,7 @@ func TestKilledAndResumed(t *testing.T) {
 	e := sandbox.NewEnv(t, "name=sigkill,nodes=2,profile=bootstrap")
 	args := sandboxtest.CaptureArgs(e.Donor, "--profile=bootstrap")
 	for _, request := range []sandboxtest.Request{sandboxtest.CreateSnapshot, sandboxtest.RemoveInstance} {
-		e.KillAt(sandboxtest.Moment{Request: request, After: true}, args...)
+		e.KillAt(request, args...)
 	}
 	e.Start(args...).ExpectExit(0)
 	e.AssertReplaced(e.Before, e.Donor, 2)
