@@ -32,8 +32,8 @@ func (s *Sandbox) Install(t testing.TB) {
 	s.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/orders.kamino.dev")
 }
 
-// Namespace makes one more that pods of Kamino's can be in, for commands with --namespace. The manifests would take the cluster-wide
-// bindings away from the one before.
+// Namespace makes another namespace for kamino's pods and Lease, for commands with --namespace. The manifests cannot do this: they
+// would move the cluster-wide bindings to it.
 func (s *Sandbox) Namespace(t testing.TB, name string) {
 	t.Helper()
 	kube, ctx := s.Kube(), t.Context()

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// TestTokenExpiresWhileTheImageIsMade: the capture waits until somebody renews it, and says so.
+// TestTokenExpiresWhileTheImageIsMade: the capture waits until the token is renewed, and says so.
 func TestTokenExpiresWhileTheImageIsMade(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=expires,nodes=2")

@@ -57,7 +57,7 @@ func TestRestoredPoolBootstrapsAsBefore(t *testing.T) {
 		t.Fatalf("a node of the version still bootstraps: %q, %v", s.CustomData, s.Extensions)
 	}
 
-	// The settings that nobody saved are missing; customData is not.
+	// The extension's settings were never saved: they are missing. customData is not.
 	missing := e.Start("restore", e.Group, "--yes")
 	missing.ExpectExit(exitRefused, "PartMissing: the cloud never gave out all of extension vmssCSE", "--protected-settings-from vmssCSE=SECRET[/KEY]")
 	if missing.HasOutput("--custom-data-from") {

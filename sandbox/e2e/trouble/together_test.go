@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
-// TestOneNodeOfTheClusterAtATime does not run in parallel: it counts every donor of the cluster. The two commands have Leases of
-// their own.
+// TestOneNodeOfTheClusterAtATime: a capture waits while another one holds a donor. It does not run in parallel: every donor of
+// the cluster counts.
 func TestOneNodeOfTheClusterAtATime(t *testing.T) {
 	first, second := sandbox.NewEnv(t, "name=ahead,nodes=2"), sandbox.NewEnv(t, "name=behind,nodes=2")
 	snapshot := first.Barrier().Hold(sandboxtest.CreateSnapshot)
