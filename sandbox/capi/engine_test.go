@@ -51,6 +51,14 @@ func TestEverySingleCallLostOfADeparture(t *testing.T) {
 	t.Parallel()
 	whole := newDeparture(t)
 	whole.succeeds()
+	kinds := map[string]bool{}
+	for _, r := range whole.writes {
+		kinds[r.what] = true
+	}
+	want := []string{"DELETE machines", "PATCH machinedeployments", "PATCH machines", "PATCH machinesets", "POST awsmachinetemplates"}
+	if made := slices.Sorted(maps.Keys(kinds)); !slices.Equal(made, want) {
+		t.Errorf("a capture makes the writes %v, want %v", made, want)
+	}
 	ways := 0
 	// lost plays the capture with one loss, of a call or of a request.
 	lost := func(n int, what, how string, outcome memory.Outcome, arm func(*stage, func(int, string) memory.Outcome)) {
