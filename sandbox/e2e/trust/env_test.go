@@ -78,6 +78,7 @@ func newEnv(t *testing.T, name string, d disk.Defect) *env {
 	}
 	e.capture(e.Nodes[1], e.second)
 	e.before, e.changes = e.machinesByID(), e.countChanges()
+	t.Cleanup(e.show)
 	e.applyPolicy()
 	return e
 }
@@ -184,22 +185,30 @@ func (e *env) stalledFor() string {
 	return c.Reason
 }
 
-// eventually waits until done returns true. A failure shows what the policy reports, and the pool's machines and versions.
+// glance is the time between two reads of a pool. Each asks the cloud for several objects.
+const glance = 200 * time.Millisecond
+
+// eventually waits until done returns true.
 func (e *env) eventually(what string, done func() bool) {
 	e.Helper()
 	e.Eventually(what, func() (bool, string) {
 		if done() {
 			return true, ""
 		}
-		text := fmt.Sprintf("%+v; %s\n", e.probation(), e.stalledFor())
-		for _, version := range []string{e.first, e.second} {
-			text += fmt.Sprintf("version %s: %v\n", version, e.Tags(version))
-		}
-		for _, m := range e.MachinesNow() {
-			text += fmt.Sprintf("machine %s of version %q, %s, node %s\n", m.ID, e.VersionOf(m.Image), m.Power, m.Node)
-		}
-		return false, text
+		time.Sleep(glance)
+		return false, "it is not"
 	})
+}
+
+// show logs, after a failure, what the policy reports, and the pool's machines and versions.
+func (e *env) show() {
+	if !e.Failed() {
+		return
+	}
+	ctx := context.Background()
+	raw, err := e.Kube().CoreV1().RESTClient().Get().AbsPath("/apis/kamino.dev/v1alpha1/prototypepolicies/" + e.Pool).DoRaw(ctx)
+	versions, _ := sandbox.Versions(ctx, e.Pool)
+	e.Logf("pool %s: policy %s (%v)\nversions %+v\nmachines %+v", e.Pool, raw, err, versions, sandbox.MachinesOf(e.T, e.Pool))
 }
 
 // assertBlameless asserts that a version was never suspected or quarantined.

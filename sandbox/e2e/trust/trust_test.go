@@ -90,7 +90,7 @@ func TestAPIServerAway(t *testing.T) {
 	e.eventually("the policy watches the version", func() bool { return e.probation().Version == e.second })
 	controllers.cutAPIServer()
 	e.addNodes(2)
-	e.eventually("the nodes have joined", func() bool { return e.countReady() == 4 })
+	e.eventually("the nodes have joined", func() bool { return len(e.State().Ready) == 4 })
 	controllers.restoreAPIServer()
 	e.eventually("the policy has seen them", func() bool { return e.probation().Joined == 2 })
 	if next := e.NextVersion(); next != e.second {
@@ -100,10 +100,4 @@ func TestAPIServerAway(t *testing.T) {
 		e.assertBlameless(version)
 	}
 	e.assertUntouched(0)
-}
-
-// countReady counts the Nodes of the pool that are Ready.
-func (e *env) countReady() int {
-	e.Helper()
-	return len(e.State().Ready)
 }
