@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/region"
-	"github.com/kamino-dev/kamino/sandbox/untried"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -85,7 +85,7 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 	}
 	w.Cloud().ResetStats()
 	o.Say("capturing %s; this takes as long as on a real cloud, less the publishing", donor.Node)
-	child, err := runChild(ctx, o.Kamino, environment(w), untried.Capture(donor.Node)...)
+	child, err := runChild(ctx, o.Kamino, environment(w), unverified.Capture(donor.Node)...)
 	if err != nil {
 		return Capture{}, err
 	}

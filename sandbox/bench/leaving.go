@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/pool"
-	"github.com/kamino-dev/kamino/sandbox/untried"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -35,7 +35,7 @@ func (o Options) measureLeaving(ctx context.Context, w *world.World) (*Leaving, 
 	}
 	w.Cloud().ResetStats()
 	o.Say("capturing %s, which does not return", donor)
-	child, err := runChild(ctx, o.Kamino, environment(w), untried.Capture(donor)...)
+	child, err := runChild(ctx, o.Kamino, environment(w), unverified.Capture(donor)...)
 	if err != nil {
 		return nil, err
 	}

@@ -290,11 +290,12 @@ func (p groupPool) harness() cloudtest.RecipesHarness {
 
 // TestRecipesOfGroups: all that a cloud's recipes are held to, of a MachinePool on AWS, with the real provider's disks on a simulated AWS.
 func TestRecipesOfGroups(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newGroupPool(t, pair(awsMachinePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() })
+	suite(t, func(t *testing.T) *pool { return newGroupPool(t, pair(awsMachinePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() }, append(kindCases, "hold")...)
 }
 
 // TestGroupsThatAreRefused: what is refused is what the provider would do, and nothing is changed.
 func TestGroupsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
 	p.publish("2026.01.09")
 	recipes, before := p.recipes(), p.instances()
@@ -369,6 +370,7 @@ func TestGroupsThatAreRefused(t *testing.T) {
 // TestWhatTheProviderDoesToGroups: what the refusals say. A refreshed group has all its instances replaced; where the provider writes the size,
 // another instance is launched for a donor in standby.
 func TestWhatTheProviderDoesToGroups(t *testing.T) {
+	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
 	recipes, before := p.recipes(), p.instances()
 	hold, err := recipes.HoldOf(t.Context(), before[0])
@@ -397,6 +399,7 @@ func TestWhatTheProviderDoesToGroups(t *testing.T) {
 
 // TestGroupsLoseJustThese: a held donor goes with its place, and its Machine after it; a Machine whose instance goes by itself is let go of.
 func TestGroupsLoseJustThese(t *testing.T) {
+	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
 	recipes, before := p.recipes(), p.instances()
 	must := func(err error) {
@@ -446,6 +449,7 @@ func TestGroupsLoseJustThese(t *testing.T) {
 
 // TestRightsOfGroups: what `kamino manifests --management` prints for AWS is enough for all that is done to a MachinePool there.
 func TestRightsOfGroups(t *testing.T) {
+	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
 	p.publish("2026.01.09")
 	_, _, config := p.account("aws")

@@ -82,6 +82,7 @@ func (p *pool) tries(recipes *capi.Recipes, trial cloud.TrialSpec, look func()) 
 // TestRightsOfMachinePools: what `kamino manifests --management` prints for Azure is enough for all that is done to a MachinePool, and an
 // account that may not look at the provider's Deployment is told so.
 func TestRightsOfMachinePools(t *testing.T) {
+	t.Parallel()
 	p := newMachinePool(t, azurePool)
 	p.publish("2026.01.09")
 	azure, user, config := p.account("azure")

@@ -325,7 +325,7 @@ func (p machinePool) publish(versions ...string) {
 
 // TestRecipesOfMachinePools: the same of a MachinePool on Azure, whose provider would roll out what it is not kept from.
 func TestRecipesOfMachinePools(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newMachinePool(t, pair(azurePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return machinePool{p}.harness() })
+	suite(t, func(t *testing.T) *pool { return newMachinePool(t, pair(azurePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return machinePool{p}.harness() }, kindCases...)
 }
 
 // reasons of refusals, in order.
@@ -470,6 +470,7 @@ func TestMachinePoolsOfOthers(t *testing.T) {
 
 // TestMachinePoolsLoseJustThese: the provider would choose the oldest instance, and the two that are removed at once are the others.
 func TestMachinePoolsLoseJustThese(t *testing.T) {
+	t.Parallel()
 	p := newMachinePool(t, azurePool)
 	recipes, before := p.recipes(), p.instances()
 	stays, go1, go2 := before[0], before[1], before[2]

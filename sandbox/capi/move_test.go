@@ -49,7 +49,7 @@ func newOther(t *testing.T) *other {
 	if shared == nil {
 		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
 	}
-	env := &envtest.Environment{}
+	env := &envtest.Environment{ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
 	config, err := env.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func newOther(t *testing.T) *other {
 			t.Fatal(err)
 		}
 	}
-	start, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	start, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	controllers, err := sandbox.Start(start, sandbox.Options{Bin: os.Getenv("KAMINO_CLUSTERAPI_BIN"), Config: config, Kubeconfig: filepath.Join(o.dir, "late"), Dir: o.dir})
 	if err != nil {
@@ -201,8 +201,9 @@ const removalWrites = 6
 // TestMoved: a Cluster is moved to another management cluster in the middle of a removal, after each of its writes. It is gone on with
 // there, by whoever is told where, and takes one place and one machine. Before, nothing of what is missing here is taken for gone.
 func TestMoved(t *testing.T) {
+	t.Parallel()
 	o := newOther(t)
-	for writes := range removalWrites + 1 {
+	for writes := 1; writes <= removalWrites; writes++ {
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
 			t.Parallel()
 			p := newPool(t, deployment)
@@ -292,6 +293,7 @@ func (v vanisher) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestAMachineGoesBeforeAWrite that removes it: it is absent, and that is no error.
 func TestAMachineGoesBeforeAWrite(t *testing.T) {
+	t.Parallel()
 	p := newPool(t, deployment)
 	donor, config := p.instances()[0], rest.CopyConfig(p.config)
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
@@ -342,6 +344,7 @@ func (p *pool) isAtWork(size int64) {
 // TestAHookIsTakenAway by somebody, in the middle of a removal, so that the Machine goes without it: the pool is at work again. It has
 // lost a place with the machine where its set knew of the removal, and has filled it again where not; no other machine goes.
 func TestAHookIsTakenAway(t *testing.T) {
+	t.Parallel()
 	for writes, size := range map[int]int64{3: 3, 4: 2} {
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
 			t.Parallel()

@@ -174,7 +174,7 @@ func (p *pool) classyHarness() cloudtest.RecipesHarness {
 
 // TestRecipesOfTopologies: the same of a MachineDeployment that Cluster API's topology controller makes from a ClusterClass.
 func TestRecipesOfTopologies(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newTopology(t, class, classy, 2) }, (*pool).classyHarness)
+	suite(t, func(t *testing.T) *pool { return newTopology(t, class, classy, 2) }, (*pool).classyHarness, kindCases...)
 }
 
 // image of the template that a MachineDeployment names.

@@ -33,7 +33,7 @@ func TestADonorsInstanceGoesByItself(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := departure.begin(t)
+			s := newDeparture(t)
 			seen, strikes := 0, false
 			s.hears = func(what string) {
 				if strikes = false; what == c.at {

@@ -12,12 +12,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Where Cluster API builds the nodes, tests look at its objects as whoever runs the management cluster does.
-
-// ClusterNamespace has the Cluster, and all that is of it.
+// ClusterNamespace is the namespace of the Cluster and of all its objects, if Cluster API builds the nodes.
 const ClusterNamespace = "clusters"
 
-// Objects of a kind of Cluster API's, or of one of its providers', by the kind's plural.
+// Objects returns a client for a kind of Cluster API or of its infrastructure providers, such as "machines".
 func (s *Sandbox) Objects(plural string) dynamic.ResourceInterface {
 	kind := schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: plural}
 	switch {
@@ -29,7 +27,7 @@ func (s *Sandbox) Objects(plural string) dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(s.Config()).Resource(kind).Namespace(ClusterNamespace)
 }
 
-// ObjectsOf a MachineDeployment: its Machines or its MachineSets.
+// ObjectsOf lists the objects of a MachineDeployment, such as its "machines" or "machinesets".
 func (s *Sandbox) ObjectsOf(ctx context.Context, pool, plural string) ([]unstructured.Unstructured, error) {
 	list, err := s.Objects(plural).List(ctx, metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/deployment-name=" + pool})
 	if err != nil {
@@ -38,7 +36,7 @@ func (s *Sandbox) ObjectsOf(ctx context.Context, pool, plural string) ([]unstruc
 	return list.Items, nil
 }
 
-// Show the pools, their sets and Machines to whoever reads of a test that has failed.
+// Show logs the pools with their MachineSets and Machines, for a test that has failed.
 func (s *Sandbox) Show(t testing.TB) {
 	t.Helper()
 	out := s.Run(t, nil, "kubectl", "get", "machinedeployments,machinepools,machinesets,machines", "-n", ClusterNamespace, "-o",
@@ -46,16 +44,16 @@ func (s *Sandbox) Show(t testing.TB) {
 	t.Logf("%s%s", out.Stdout, out.Stderr)
 }
 
-// Text at a path of an object; empty if there is none.
+// Text is the text at a path of an object; empty if there is none.
 func Text(o unstructured.Unstructured, path ...string) string {
 	text, _, _ := unstructured.NestedString(o.Object, path...)
 	return text
 }
 
-// NodeOf a Machine; empty before Cluster API knows it.
+// NodeOf is the name of a Machine's Node; empty before Cluster API knows the Node.
 func NodeOf(m unstructured.Unstructured) string { return Text(m, "status", "nodeRef", "name") }
 
-// Marks are the annotations by which a capture holds, pauses or removes an object, and none of which it may leave.
+// Marks are the annotations of captures on an object. A capture that has ended leaves none.
 func Marks(o unstructured.Unstructured) []string {
 	var marks []string
 	for key := range o.GetAnnotations() {

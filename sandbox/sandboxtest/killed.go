@@ -14,25 +14,25 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// enough commands for any capture: one that goes round in circles has more.
-const enough = 60
+// maxKills is more than the number of writes of any capture. A capture that needs more makes no progress.
+const maxKills = 60
 
-// EachDiesWithItsWrite runs kamino, which works in the namespace, with these arguments again and again, each until its first write to the cloud or to the management cluster, in turns before and
-// after the write has its effect, so that each write is lost either way. Of a step that begins with writes that were lost already, the
-// next command is let come one write further. It returns what the last one has said, which had nothing left to write; every one that
-// is not killed must end well.
-func (s *Sandbox) EachDiesWithItsWrite(t testing.TB, namespace string, args ...string) (said string) {
+// KillWithEachWrite runs kamino with these arguments again and again. Each process is killed with its first write to the cloud or
+// to the management cluster: first before the write takes effect, then after it, so that each write is lost in both ways. If a step
+// begins with writes that were lost before, the next process gets one write further. The last process has nothing left to write;
+// KillWithEachWrite returns its output. A process that is not killed must exit with 0.
+func (s *Sandbox) KillWithEachWrite(t testing.TB, namespace string, args ...string) (output string) {
 	t.Helper()
 	var deaths []string
 	for nth := 1; ; {
-		if len(deaths) > enough {
-			t.Fatalf("%d commands have died, and it is not over; with %v:\n%s", len(deaths), deaths, said)
+		if len(deaths) > maxKills {
+			t.Fatalf("killed %d processes, and the work is not done; writes: %v\n%s", len(deaths), deaths, output)
 		}
 		var wrote string
 		for _, after := range []bool{false, true} {
-			if wrote, said = s.diesWithItsWrite(t, namespace, nth, after, args...); wrote == "" {
-				t.Logf("commands died with %v", deaths)
-				return said
+			if wrote, output = s.killWithWrite(t, namespace, nth, after, args...); wrote == "" {
+				t.Logf("killed processes with the writes %v", deaths)
+				return output
 			}
 		}
 		if nth++; !slices.Contains(deaths, wrote) {
@@ -42,42 +42,42 @@ func (s *Sandbox) EachDiesWithItsWrite(t testing.TB, namespace string, args ...s
 	}
 }
 
-// diesWithItsWrite runs kamino until its nth write to the cloud, and kills it: before the cloud has it, or as soon as it has had its
-// effect. It tells what was written. One that writes less ends by itself.
-func (s *Sandbox) diesWithItsWrite(t testing.TB, namespace string, nth int, after bool, args ...string) (wrote, said string) {
+// killWithWrite runs kamino until its nth write, and kills it before the write reaches the server, or after it took effect. It
+// returns that write; it is empty if the process made fewer writes and exited.
+func (s *Sandbox) killWithWrite(t testing.TB, namespace string, nth int, after bool, args ...string) (wrote, output string) {
 	t.Helper()
 	var mu sync.Mutex
 	command, writes := exec.Command(s.Kamino, args...), 0
-	env := s.Gates(t, func(to Server, r *http.Request) Passage {
+	env := s.Intercept(t, func(to Server, r *http.Request) Handling {
 		if to == APIServer {
-			return Passage{}
+			return Handling{}
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		write := Write(r)
+		write := WriteOf(r)
 		if write != "" {
 			writes++
 		}
-		kill := func() { _ = command.Process.Kill() } // one that is dead already stays so
+		kill := func() { _ = command.Process.Kill() } // an error means that it has exited
 		switch {
 		case write == "" || writes < nth:
-			return Passage{}
-		case writes > nth: // on its way when the one before killed it
-			return Passage{Lost: true}
+			return Handling{}
+		case writes > nth: // sent before the process was dead
+			return Handling{Drop: true}
 		case after:
 			wrote = write
-			return Passage{After: kill}
+			return Handling{After: kill}
 		}
 		wrote = write
 		kill()
-		return Passage{Lost: true}
+		return Handling{Drop: true}
 	})
 	command.Env = append(s.Env(), env...)
 	out, err := command.CombinedOutput()
 	mu.Lock()
 	defer mu.Unlock()
 	if wrote != "" {
-		// As half a minute would.
+		// The Lease would expire after half a minute.
 		err := s.Kube().CoordinationV1().Leases(namespace).Delete(t.Context(), v1alpha1.LeaseName, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -33,8 +32,8 @@ func (s *Sandbox) Install(t testing.TB) {
 	s.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/orders.kamino.dev")
 }
 
-// Namespace makes one more that pods of Kamino's can be in, for commands with --namespace. The manifests would take the cluster-wide
-// bindings away from the one before.
+// Namespace makes another namespace for kamino's pods and Lease, for commands with --namespace. The manifests cannot do this: they
+// would move the cluster-wide bindings to it.
 func (s *Sandbox) Namespace(t testing.TB, name string) {
 	t.Helper()
 	kube, ctx := s.Kube(), t.Context()
@@ -62,25 +61,9 @@ func (s *Sandbox) Namespace(t testing.TB, name string) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the cluster has made namespace "+name+" ready for pods", func() (bool, string) {
+	Eventually(t, "namespace "+name+" is ready for pods", func() (bool, string) {
 		_, account := kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		_, root := kube.CoreV1().ConfigMaps(name).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		return account == nil && root == nil, fmt.Sprint(account, root)
 	})
-}
-
-// eventually looks until it is so, for as long as a command may take.
-func eventually(t testing.TB, what string, so func() (is bool, state string)) {
-	t.Helper()
-	end := time.Now().Add(within)
-	for {
-		is, state := so()
-		if is {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("it does not happen that %s: %s", what, state)
-		}
-		time.Sleep(50 * time.Millisecond) // between two looks
-	}
 }

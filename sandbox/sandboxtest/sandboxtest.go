@@ -1,9 +1,8 @@
-// Package sandboxtest gives end-to-end tests a sandbox, the kamino binary to use it with, and the test
-// binary itself as kamino-sandbox and kubectl, so that nothing is linked twice. It decides nothing about
-// what is tested.
+// Package sandboxtest is the framework of end-to-end tests. A package of tests starts one sandbox in its TestMain, because a
+// process can have only one control plane. Each test makes an Env: a pool and a namespace of its own. In it the test starts
+// kamino as a Process, delays or breaks requests at a Barrier, and asserts the PoolState afterwards.
 //
-// A process can have one control plane in its life: a package of tests starts one sandbox in its TestMain,
-// and each test takes a pool of its own.
+// The test binary is also kamino-sandbox and kubectl, so that nothing is linked twice.
 package sandboxtest
 
 import (
@@ -33,22 +32,22 @@ import (
 // kaminoVariable names the binary that is tested; without it, it is built.
 const kaminoVariable = "KAMINO_BIN"
 
-// Sandbox is a running one.
+// Sandbox is a running sandbox.
 type Sandbox struct {
 	*world.World
 	// Kamino is the path of the kamino binary.
 	Kamino string
 	// Programs is a directory with kamino, kamino-sandbox and kubectl.
 	Programs string
-	// issuing is held while a gate's certificate is looked for or made.
+	// issuing protects the making of a proxy's certificate.
 	issuing sync.Mutex
-	// leaving are the machines of tests that are over. Those that Cluster API builds stay: removing them is more work than they are.
-	leaving sync.WaitGroup
-	stay    bool
+	// removals of the machines of tests that have ended. Machines that Cluster API builds stay: they cost less than their removal.
+	removals     sync.WaitGroup
+	keepMachines bool
 }
 
-// Main is the body of a TestMain: it starts a sandbox, puts it where the tests look for it, runs them and
-// stops it. Kamino, Dir and Binary of the options are filled in; so are pools, with none.
+// Main is the body of a TestMain. It starts a sandbox, stores it in a variable of the tests, runs them and stops the sandbox. It
+// sets Kamino, Dir and Binary of the options. The default is no pools.
 func Main(m *testing.M, o world.Options, into **Sandbox) int {
 	become()
 	code, err := run(m, o, into)
@@ -59,14 +58,14 @@ func Main(m *testing.M, o world.Options, into **Sandbox) int {
 	return code
 }
 
-// cloudVariable names the cloud that a program's tests are told of.
+// cloudVariable names the cloud that tests run on.
 const cloudVariable = "KAMINO_SANDBOX_CLOUD"
 
-// Told is the cloud that this process's tests are told of; empty where that is not decided, or not asked.
-func Told() pool.Cloud { return pool.Cloud(os.Getenv(cloudVariable)) }
+// CurrentCloud is the cloud that the tests of this process run on, as EachCloud chose it; otherwise empty.
+func CurrentCloud() pool.Cloud { return pool.Cloud(os.Getenv(cloudVariable)) }
 
-// EachCloud is the body of a TestMain whose tests are told of every cloud there is, each by a process of its own. A cloud that is
-// named in KAMINO_SANDBOX_CLOUD is the only one.
+// EachCloud is the body of a TestMain whose tests run on every cloud, each in a process of its own. If KAMINO_SANDBOX_CLOUD names
+// a cloud, they run on that one only.
 func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {
 	become()
 	if only := os.Getenv(cloudVariable); only != "" {
@@ -76,7 +75,7 @@ func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {
 		}
 		return Main(m, o, into)
 	}
-	// What go test itself wants of its program, which is this one.
+	// These files of go test are for this process.
 	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool {
 		return strings.HasPrefix(arg, "-test.testlogfile") || strings.HasPrefix(arg, "-test.coverprofile") || strings.HasPrefix(arg, "-test.gocoverdir")
 	})
@@ -93,7 +92,7 @@ func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {
 	return code
 }
 
-// become makes the test binary another program if that is what it was called as.
+// become runs another program if the test binary was started by that program's name.
 func become() {
 	name := filepath.Base(os.Args[0])
 	if name == "kamino-sandbox" || slices.Contains(controlplane.Programs(), name) {
@@ -107,7 +106,7 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := &Sandbox{Programs: filepath.Join(dir, "bin"), stay: o.ClusterAPI != ""}
+	s := &Sandbox{Programs: filepath.Join(dir, "bin"), keepMachines: o.ClusterAPI != ""}
 	if err := s.gather(); err != nil {
 		return 1, err
 	}
@@ -120,15 +119,15 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 	}
 	*into = s
 	code = m.Run()
-	s.leaving.Wait()
+	s.removals.Wait()
 	if rolled := s.Cloud().Rolled(); len(rolled) > 0 {
 		code = max(code, 1)
-		fmt.Fprintf(os.Stderr, "nodes were rebuilt while they ran, and no test says that it meant to: %v\n", rolled)
+		fmt.Fprintf(os.Stderr, "nodes were rebuilt while they ran: %v\n", rolled)
 	}
 	return code, s.Stop()
 }
 
-// gather makes the directory of programs.
+// gather makes the directory with the programs.
 func (s *Sandbox) gather() error {
 	if err := os.MkdirAll(s.Programs, 0o755); err != nil {
 		return err
@@ -184,13 +183,10 @@ type Result struct {
 	Code           int
 }
 
-// within is how long a command may take before the test gives up on it.
-const within = 3 * time.Minute
-
-// Run runs one of the programs with the sandbox's environment, and more of it as NAME=VALUE, to its end.
+// Run runs one of the programs to its end, with the sandbox's environment and more variables as NAME=VALUE.
 func (s *Sandbox) Run(t testing.TB, env []string, name string, args ...string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), within)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(s.Programs, name), args...)
 	var stdout, stderr bytes.Buffer
@@ -214,18 +210,18 @@ func (s *Sandbox) Must(t testing.TB, name string, args ...string) string {
 	return result.Stdout
 }
 
-// Pool makes a pool for a test, described as on the command line, and returns its machines in order when
-// their nodes are Ready. They go when the test is over.
+// Pool makes a pool as described on the command line, and returns its machines in the order of their IDs when their nodes are
+// Ready. They are removed when the test ends.
 func (s *Sandbox) Pool(t testing.TB, description string) []machine.Status {
 	t.Helper()
 	name := s.addPool(t, description)
-	if !s.stay {
+	if !s.keepMachines {
 		t.Cleanup(func() { s.empty(t, name) })
 	}
 	return s.MachinesOf(t, name)
 }
 
-// SharedPool is one that outlives the test that makes it.
+// SharedPool makes a pool that stays when the test ends.
 func (s *Sandbox) SharedPool(t testing.TB, description string) []machine.Status {
 	t.Helper()
 	return s.MachinesOf(t, s.addPool(t, description))
@@ -243,10 +239,10 @@ func (s *Sandbox) addPool(t testing.TB, description string) (name string) {
 	return spec.Name
 }
 
-// empty has a pool's machines go, which write and report for as long as they run. Nobody waits for it, nor asks what became of it.
+// empty removes a pool's machines, which cost CPU time as long as they run. Tests do not wait for it.
 func (s *Sandbox) empty(t testing.TB, name string) {
 	for _, m := range s.MachinesOf(t, name) {
-		s.leaving.Go(func() {
+		s.removals.Go(func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 			defer cancel()
 			if s.World.Remove(ctx, m.Node) == nil {
@@ -256,7 +252,7 @@ func (s *Sandbox) empty(t testing.TB, name string) {
 	}
 }
 
-// MachinesOf a pool now, in order.
+// MachinesOf a pool now, in the order of their IDs.
 func (s *Sandbox) MachinesOf(t testing.TB, name string) []machine.Status {
 	t.Helper()
 	spec := pool.Spec{Name: name}
@@ -269,16 +265,18 @@ func (s *Sandbox) MachinesOf(t testing.TB, name string) []machine.Status {
 	return out
 }
 
-// Fault orders trouble for the rest of the test.
-func (s *Sandbox) Fault(t testing.TB, f fault.Fault) {
+// Fault makes the cloud fail as described until remove is called, or the test ends.
+func (s *Sandbox) Fault(t testing.TB, f fault.Fault) (remove func()) {
 	t.Helper()
 	name, err := s.Cloud().AddFault(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	remove = sync.OnceFunc(func() {
 		if err := s.Cloud().ClearFaults(name); err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(remove)
+	return remove
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
-	"github.com/kamino-dev/kamino/sandbox/untried"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
 // The story of a bad image that nobody has tried: its nodes do not join, and the pool goes back from it by itself.
@@ -44,7 +44,7 @@ spec:
     unreadyTimeout: 2s
     daemonSetTimeout: 6s
   settings:
-    ` + untried.Settings + "\n"
+    ` + unverified.Settings + "\n"
 
 // relapse is what the story of a rollback hands on from step to step.
 type relapse struct {
@@ -94,7 +94,7 @@ func (s *story) capturesVersion(ctx context.Context, n int, version string) erro
 	if err := s.world.Patch(ctx, donor, control.Patch{Reboot: true}, func(control.Event) {}); err != nil {
 		return err
 	}
-	order := untried.Capture(donor, "--version", version)
+	order := unverified.Capture(donor, "--version", version)
 	s.tell.line("kamino %s", strings.Join(order, " "))
 	said, err := s.output(ctx, nil, s.Kamino, order...)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/trial"
 	"github.com/kamino-dev/kamino/sandbox/pool"
-	"github.com/kamino-dev/kamino/sandbox/untried"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
 // soak of the story's trial: ten minutes of it would show nothing more.
@@ -23,7 +23,7 @@ const soak = "3s"
 // tried.
 func (s *story) order() []string {
 	if s.leaving() && s.Cloud == pool.Azure {
-		return untried.Capture(s.donor)
+		return unverified.Capture(s.donor)
 	}
 	return []string{"capture", s.donor, "--trial", string(v1alpha1.TrialApart), "--soak", soak}
 }

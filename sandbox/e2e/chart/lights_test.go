@@ -20,7 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/chart"
 	"github.com/kamino-dev/kamino/sandbox/site"
-	"github.com/kamino-dev/kamino/sandbox/untried"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
 const (
@@ -108,7 +108,7 @@ func lightsOut(t *testing.T, set string) chart.Values {
 	values["policies"] = chart.Values{"lights": chart.Values{
 		"pools":     chart.Values{"names": []any{set}},
 		"selection": chart.Values{"minReadyTime": "0s"},
-		"settings":  untried.Policy(),
+		"settings":  unverified.Policy(),
 	}}
 	return values
 }

@@ -60,10 +60,10 @@ func objects(t *testing.T) dynamic.Interface {
 // that variants ask for.
 func nodes(t *testing.T) {
 	t.Helper()
-	if len(sandbox.MachinesOf(t, "ground")) > 0 {
+	if len(sandbox.MachinesOf(t, "workers")) > 0 {
 		return
 	}
-	node := sandbox.SharedPool(t, "name=ground,nodes=2")[0].Node
+	node := sandbox.SharedPool(t, "name=workers,nodes=2")[0].Node
 	sandbox.Must(t, "kubectl", "label", "node", node, "node-role.kubernetes.io/control-plane=", "pool=system")
 }
 
@@ -79,17 +79,13 @@ func space(t *testing.T, name, level string) chart.Helm {
 		_, err := sandbox.Kube().CoreV1().ConfigMaps(name).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
 		return err == nil
 	})
-	return chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), site.KubeconfigFile), Namespace: name, Timeout: time.Minute}
+	return chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), site.KubeconfigFile), Namespace: name, Timeout: 10 * time.Minute}
 }
 
-// eventually waits for what other processes bring about.
-func eventually(t *testing.T, what string, is func() bool) {
+// eventually waits until done returns true.
+func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it did not come to this: %s", what)
-		}
-	}
+	sandboxtest.Eventually(t, what, func() (bool, string) { return done(), "it is not" })
 }
 
 func missing(err error) bool { return apierrors.IsNotFound(err) }

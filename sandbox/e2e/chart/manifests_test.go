@@ -21,7 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/chart"
 	"github.com/kamino-dev/kamino/sandbox/site"
-	"github.com/kamino-dev/kamino/sandbox/untried"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
 // TestFromManifestsToTheChart goes the way of docs/install.md with the commands that stand there, after the way that does
@@ -89,7 +89,7 @@ func TestFromManifestsToTheChart(t *testing.T) {
 func uninstalledWithADonorHeld(t *testing.T, helm chart.Helm) {
 	t.Helper()
 	donor := sandbox.Pool(t, "name=forgotten,nodes=2")[0].Node
-	capture := exec.Command(sandbox.Kamino, untried.Capture(donor)...)
+	capture := exec.Command(sandbox.Kamino, unverified.Capture(donor)...)
 	capture.Env = append(sandbox.Env(), "KAMINO_GENERALIZE_NAMESPACE=kamino-generalize")
 	var said bytes.Buffer
 	capture.Stdout, capture.Stderr = &said, &said

@@ -30,7 +30,7 @@ func TestNoNodeThatServesIsDeleted(t *testing.T) {
 			t.Errorf("it may %s: %t", request, got)
 		}
 	}
-	serving := sandbox.MachinesOf(t, "ground")[0].Node
+	serving := sandbox.MachinesOf(t, "workers")[0].Node
 	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	var err error
 	eventually(t, "the API server enforces the policy", func() bool {

@@ -7,65 +7,62 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// TestQuickstart runs docs/quickstart-cluster-api.md as it is written, from a pool that would roll to the first clone and back. What is
-// added to a capture is that ten minutes of a trial's soak would show nothing more, and that others capture beside it.
+// TestQuickstart runs the commands of docs/quickstart-cluster-api.md, from a pool that would roll to the first copy and back. It
+// shortens the trial, and lets tests capture at the same time.
 func TestQuickstart(t *testing.T) {
-	on(t, pool.AWS)
-	g := ownGround(t, "quick")
-	page, err := os.ReadFile("../../../docs/quickstart-cluster-api.md")
-	g.must(err)
-	var script strings.Builder
-	rest := string(page)
-	for {
-		_, after, found := strings.Cut(rest, "```sh\n")
-		if !found {
-			break
-		}
-		block, tail, _ := strings.Cut(after, "```")
-		script.WriteString(block)
-		rest = tail
-	}
+	onlyOn(t, pool.AWS)
+	e := newEnv(t, "quick")
 	text := strings.NewReplacer(
-		"NAMESPACE", namespace, "POOL", g.pool, "NODE", g.nodes[0].Node,
-		"capture NODE\n", "capture "+g.nodes[0].Node+" --soak 1s --max-concurrent 100\n", "restore POOL", "restore "+g.pool+" --yes",
-	).Replace(script.String())
-	g.merge(`{"spec":{"rollout":{"strategy":{"type":"RollingUpdate"}}}}`)
-	g.capture(exitRefused, []string{"RollingUpdate"})
+		"NAMESPACE", sandboxtest.ClusterNamespace, "POOL", e.Pool, "NODE", e.Donor,
+		"capture NODE\n", "capture "+e.Donor+" --soak 1s --max-concurrent 100\n", "restore POOL", "restore "+e.Pool+" --yes",
+	).Replace(commandsOf(t, "../../../docs/quickstart-cluster-api.md"))
+	_, err := sandbox.Objects(e.resource).Patch(t.Context(), e.Pool, types.MergePatchType, []byte(`{"spec":{"rollout":{"strategy":{"type":"RollingUpdate"}}}}`), metav1.PatchOptions{})
+	e.Must(err)
+	e.Capture(e.Donor).ExpectExit(exitRefused, "RollingUpdate")
 
 	dir := t.TempDir()
 	admin, err := os.ReadFile(filepath.Join(sandbox.Dir(), "kubeconfig"))
-	g.must(err)
-	g.must(os.WriteFile(filepath.Join(dir, "management.kubeconfig"), admin, 0o600))
+	e.Must(err)
+	e.Must(os.WriteFile(filepath.Join(dir, "management.kubeconfig"), admin, 0o600))
 	command := exec.CommandContext(t.Context(), "sh", "-exc", text)
 	command.Env, command.Dir = sandbox.Env(), dir
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, says := range []string{g.pool, "would be", "builds its next nodes from version ", "Provisioned: Passed", "current"} {
-		if !strings.Contains(string(out), says) {
-			t.Errorf("the page's commands do not say %q:\n%s", says, out)
+	for _, text := range []string{e.Pool, "would be", "builds its next nodes from version ", "Provisioned: Passed", "current"} {
+		if !strings.Contains(string(out), text) {
+			t.Errorf("the page's commands do not write %q:\n%s", text, out)
 		}
 	}
-	if os.Getenv("KAMINO_SHOW") != "" {
-		t.Logf("%s", out)
-	}
-	g.donorGone()
-	g.whole(3)
-	if template := g.templateNow(); template != g.pool {
-		t.Errorf("the pool names template %s, and not its own", template)
+	e.AssertNodeGone(e.Donor)
+	e.assertWhole(3)
+	if template := e.template(); template != e.Pool {
+		t.Errorf("the pool names template %s, not its own", template)
 	}
 	if policy, err := os.ReadFile(filepath.Join(dir, "policy.json")); err != nil || !strings.Contains(string(policy), "ec2:CreateSnapshot") {
 		t.Errorf("the policy: %s, %v", policy, err)
 	}
 }
 
-// templateNow is the infrastructure template that the pool names.
-func (g *ground) templateNow() string {
-	g.Helper()
-	return sandboxtest.Text(*g.sized(), "spec", "template", "spec", "infrastructureRef", "name")
+// commandsOf are the shell commands of a page.
+func commandsOf(t *testing.T, file string) string {
+	t.Helper()
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script strings.Builder
+	for _, block := range strings.Split(string(page), "```sh\n")[1:] {
+		commands, _, _ := strings.Cut(block, "```")
+		script.WriteString(commands)
+	}
+	return script.String()
 }

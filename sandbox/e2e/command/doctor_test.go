@@ -12,7 +12,7 @@ import (
 // TestDoctor examines real pools: one that is sound, one that Kamino refuses, and a credential that lost a
 // permission.
 func TestDoctor(t *testing.T) {
-	install(t)
+	sandbox.Install(t)
 	sound, refused := sandbox.Pool(t, "name=sound,nodes=2"), sandbox.Pool(t, "name=sick,nodes=2,upgrade-policy=Automatic")
 	type finding struct{ Level, Check, Subject, Reason, Message, Remedy string }
 	examine := func(pool string, code int) []finding {
@@ -43,7 +43,7 @@ func TestDoctor(t *testing.T) {
 // TestDoctorAsAServiceAccount asks a real API server what three accounts may do: a controller's, one that has only
 // half of its roles, and one that may nothing.
 func TestDoctorAsAServiceAccount(t *testing.T) {
-	install(t)
+	sandbox.Install(t)
 	pool := sandbox.Pool(t, "name=asked,nodes=2")[0].Pool
 	sandbox.Must(t, "kubectl", "create", "clusterrolebinding", "half", "--clusterrole=kamino-engine", "--serviceaccount=kamino-system:half")
 	defer sandbox.Must(t, "kubectl", "delete", "clusterrolebinding", "half")

@@ -4,6 +4,7 @@ package history
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -14,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
-	"github.com/kamino-dev/kamino/sandbox/untried"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -78,11 +79,7 @@ func grow(t *testing.T, to string) string {
 }
 
 func TestHistory(t *testing.T) {
-	manifests := t.TempDir() + "/manifests.yaml"
-	if err := os.WriteFile(manifests, []byte(sandbox.Must(t, "kamino", "manifests")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sandbox.Must(t, "kubectl", "apply", "--server-side", "-f", manifests)
+	sandbox.Install(t)
 	nodes := sandbox.Pool(t, "name="+pool+",nodes=2")
 	set = path.Base(nodes[0].Pool)
 	refused(t, "RecipeNotOurs", "rollback", set)
@@ -91,10 +88,10 @@ func TestHistory(t *testing.T) {
 	// decided just before midnight is.
 	now := time.Now().UTC()
 	first, second := now.AddDate(0, 0, -1).Format("2006.01.02"), now.Format("2006.01.02")
-	sandbox.Must(t, "kamino", untried.Capture(nodes[0].Node, "--version", first)...)
+	sandbox.Must(t, "kamino", unverified.Capture(nodes[0].Node, "--version", first)...)
 	refused(t, "NoPrior", "rollback", set)
 	child := grow(t, "3")
-	sandbox.Must(t, "kamino", untried.Capture(child, "--version", second)...)
+	sandbox.Must(t, "kamino", unverified.Capture(child, "--version", second)...)
 	grandchild := grow(t, "4")
 
 	want := []version{
@@ -134,14 +131,10 @@ func TestHistory(t *testing.T) {
 	}
 	refused(t, "VersionCurrent", "retire", set, first)
 	sandbox.Must(t, "kamino", "retire", set, second)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		if got := history(t).Versions; len(got) == 1 && got[0].Version == first {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("version %s does not go: %+v", second, history(t).Versions)
-		}
-	}
+	sandboxtest.Eventually(t, "version "+second+" is gone", func() (bool, string) {
+		got := history(t).Versions
+		return len(got) == 1 && got[0].Version == first, fmt.Sprintf("%+v", got)
+	})
 	refused(t, "VersionNotFound", "release", set, second)
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
-	"github.com/kamino-dev/kamino/sandbox/untried"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -44,11 +44,7 @@ const keyPath = "/etc/acme/agent.key"
 
 func newDonor(t *testing.T, pool string) donor {
 	t.Helper()
-	manifests := filepath.Join(t.TempDir(), "manifests.yaml")
-	if err := os.WriteFile(manifests, []byte(sandbox.Must(t, "kamino", "manifests")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sandbox.Must(t, "kubectl", "apply", "--server-side", "-f", manifests)
+	sandbox.Install(t)
 	machine := sandbox.Pool(t, "name="+pool+",nodes=2")[0]
 	d := donor{node: machine.Node, set: path.Base(machine.Pool), boots: machine.Boots}
 	d.disk = strings.TrimSpace(sandbox.Must(t, "kamino-sandbox", "disk", d.node))
@@ -105,7 +101,7 @@ func prototypesOf(t *testing.T, set string) []string {
 func TestSecretStopsTheCapture(t *testing.T) {
 	t.Parallel()
 	d := newDonor(t, "secretive")
-	result := sandbox.Run(t, nil, "kamino", untried.Capture(d.node)...)
+	result := sandbox.Run(t, nil, "kamino", unverified.Capture(d.node)...)
 	if want := "private key (PEM) in " + keyPath + "; no rule knows the path"; result.Code != 4 || !strings.Contains(result.Stderr, want) {
 		t.Fatalf("exit code %d, want 4 and the sentence %q:\n%s", result.Code, want, result.Stderr)
 	}
@@ -156,7 +152,7 @@ agents:
 func TestRulesOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	d := newDonor(t, "ruled")
-	result := sandbox.Run(t, nil, "kamino", untried.Capture(d.node, "--rules", "acme-rules")...)
+	result := sandbox.Run(t, nil, "kamino", unverified.Capture(d.node, "--rules", "acme-rules")...)
 	if result.Code != 3 || !strings.Contains(result.Stderr, "there is no ConfigMap kamino-system/acme-rules") {
 		t.Fatalf("exit code %d, want 3:\n%s", result.Code, result.Stderr)
 	}
@@ -170,12 +166,12 @@ func TestRulesOfOnesOwn(t *testing.T) {
 		sandbox.Must(t, "kubectl", "-n", "kamino-system", "create", "configmap", "acme-rules", "--from-file", file)
 	}
 	apply("version: ours1\nruls: []\n")
-	result = sandbox.Run(t, nil, "kamino", untried.Capture(d.node, "--rules", "acme-rules")...)
+	result = sandbox.Run(t, nil, "kamino", unverified.Capture(d.node, "--rules", "acme-rules")...)
 	if result.Code != 3 || !strings.Contains(result.Stderr, "RulesInvalid") || !strings.Contains(result.Stderr, "ruls") {
 		t.Fatalf("exit code %d, want 3:\n%s", result.Code, result.Stderr)
 	}
 	apply(ours)
-	sandbox.Must(t, "kamino", untried.Capture(d.node, "--rules", "acme-rules")...)
+	sandbox.Must(t, "kamino", unverified.Capture(d.node, "--rules", "acme-rules")...)
 
 	names := prototypesOf(t, d.set)
 	got := describe(t, names[len(names)-1])

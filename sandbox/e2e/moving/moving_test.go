@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
-	"github.com/kamino-dev/kamino/sandbox/untried"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -49,11 +49,7 @@ func history(t *testing.T, set string) told {
 
 // TestMoving runs the verbs on a pool that the original has worked on, with nothing done for the move.
 func TestMoving(t *testing.T) {
-	manifests := t.TempDir() + "/manifests.yaml"
-	if err := os.WriteFile(manifests, []byte(sandbox.Must(t, "kamino", "manifests")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sandbox.Must(t, "kubectl", "apply", "--server-side", "-f", manifests)
+	sandbox.Install(t)
 	nodes := sandbox.Pool(t, "name=moved,nodes=2")
 	set := path.Base(nodes[0].Pool)
 	c := connect(t, set)
@@ -79,7 +75,7 @@ func TestMoving(t *testing.T) {
 
 	// The first capture pins the recipe to an exact version, in the same gallery and definition.
 	today := now.Format("2006.01.02")
-	sandbox.Must(t, "kamino", untried.Capture(nodes[1].Node, "--version", today)...)
+	sandbox.Must(t, "kamino", unverified.Capture(nodes[1].Node, "--version", today)...)
 	if got, want := imageOf(c.scaleSet(t)), c.definition+"/versions/"+today; !strings.EqualFold(got, want) {
 		t.Errorf("the recipe names %s, want %s", got, want)
 	}

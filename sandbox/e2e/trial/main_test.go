@@ -1,6 +1,5 @@
-// Package trial has versions tried before a pool uses them, with the real command and on nodes that really join: good ones
-// pass, bad ones fail at the check that is for them, and nothing but the verdict is left of either. Versions are bad on their
-// disks.
+// Package trial tests trials with the real command, on nodes that really join: a good version passes, a bad one fails at the check
+// for its defect, and both leave nothing but the verdict behind. The defects are on the versions' disks.
 package trial
 
 import (
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/region"
@@ -18,41 +18,65 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// sandbox is the one that the tests of this package share. Each has a pool and a namespace of its own, and runs beside the
-// others.
+// sandbox is shared by the tests of this package, which run in parallel.
 var sandbox *sandboxtest.Sandbox
 
-// timeScale is how many seconds of the cloud pass in one of the tests.
+// timeScale is how many seconds of the cloud pass in a second of a test.
 const timeScale = 200
 
 func TestMain(m *testing.M) {
-	// Tests wait far more than they work. What is said on the command line wins.
+	// Tests mostly wait. The command line wins.
 	_ = flag.Set("test.parallel", "20")
 	os.Exit(sandboxtest.EachCloud(m, world.Options{
 		TimeScale: timeScale, NodeGrace: time.Minute,
-		// Half an hour for a version, and five minutes for a patch, would test nothing more.
+		// The cloud's real times, half an hour for a version and five minutes for a patch, would test nothing more.
 		Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 6 * time.Minute}}, Machines: machine.Latencies{Patch: time.Minute},
 	}, &sandbox))
 }
 
-var installing struct {
-	sync.Mutex
-	done bool
-}
+// installOnce makes what all tests need: a workload that runs on every node, and nodes to measure from. A trial takes the first
+// nodes by name, which no test takes out of service.
+var installOnce sync.Once
 
-// install makes Kamino's objects, something that runs on every node, and nodes to measure from: the first by name, which no
-// test takes out of service.
-func install(t *testing.T) {
+// newEnv makes a pool of two nodes. Donors of a pool that is used for trials InPool do not return.
+func newEnv(t *testing.T, name string, mode v1alpha1.TrialMode) *sandboxtest.Env {
 	t.Helper()
-	installing.Lock()
-	defer installing.Unlock()
-	if installing.done {
-		return
+	if mode == v1alpha1.TrialInPool {
+		onlyOnAzure(t)
 	}
 	sandbox.Install(t)
-	sandbox.SharedPool(t, "name=aaa,nodes=3")
-	if err := workload.Apply(t.Context(), sandbox.Kube()); err != nil {
-		t.Fatal(err)
+	installOnce.Do(func() {
+		sandbox.SharedPool(t, "name=aaa,nodes=3")
+		if err := workload.Apply(t.Context(), sandbox.Kube()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	description := "name=" + name + ",nodes=2"
+	if sandbox.Azure() != nil {
+		description += map[v1alpha1.TrialMode]string{v1alpha1.TrialApart: ",profile=static", v1alpha1.TrialInPool: ",profile=bootstrap"}[mode]
 	}
-	installing.done = true
+	return sandbox.NewEnv(t, description)
+}
+
+// onlyOnAzure skips a test whose behavior does not depend on the cloud, or that only Azure has.
+func onlyOnAzure(t *testing.T) {
+	t.Helper()
+	if sandbox.Azure() == nil {
+		t.Skip("runs on Azure only")
+	}
+}
+
+// Timeouts of a trial. Half of it limits each check.
+const (
+	// generous ends only what hangs.
+	generous = time.Hour
+	// short is for a version whose node never joins or is never seen Ready: the check waits for half of it.
+	short = 3 * time.Minute
+)
+
+// captureArgs are the arguments of a capture with a trial.
+func captureArgs(e *sandboxtest.Env, mode v1alpha1.TrialMode, timeout time.Duration, flags ...string) []string {
+	return append([]string{
+		"capture", e.Donor, "--max-concurrent", "100", "--trial", string(mode), "--soak", "6s", "--trial-timeout", timeout.String(),
+	}, flags...)
 }

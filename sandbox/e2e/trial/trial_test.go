@@ -1,81 +1,135 @@
 package trial
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
-	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/trial"
+	"github.com/kamino-dev/kamino/internal/tryout"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// ample is a timeout that nothing here comes near: half of it is what a check gets.
-const ample = 6 * time.Minute
+// userJob is a Job of the user's. Its container is a real process: the sandbox's nodes run this image's program. The trial gives
+// it another name and another place.
+const userJob = `apiVersion: batch/v1
+kind: Job
+metadata:
+  name: own
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      nodeSelector: {nowhere: to-be-found}
+      containers:
+        - name: own
+          image: ghcr.io/kamino-dev/kamino:trial
+          args: [ARGUMENT]
+`
 
+// createUserJob makes the ConfigMap of a Job that runs kamino with an argument, and returns its name.
+func createUserJob(e *sandboxtest.Env, argument string) string {
+	e.Helper()
+	created, err := e.Kube().CoreV1().ConfigMaps(e.Namespace).Create(e.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "smoke"},
+		Data:       map[string]string{tryout.JobKey: strings.ReplaceAll(userJob, "ARGUMENT", argument)},
+	}, metav1.CreateOptions{})
+	e.Must(err)
+	return created.Name
+}
+
+// watchJobs watches the namespace's Jobs. The function that it returns ends the watch, and returns each Job in its last state.
+func watchJobs(e *sandboxtest.Env) func() []batchv1.Job {
+	e.Helper()
+	watch, err := e.Kube().BatchV1().Jobs(e.Namespace).Watch(e.Context(), metav1.ListOptions{})
+	e.Must(err)
+	last := make(chan []batchv1.Job, 1)
+	go func() {
+		var jobs []batchv1.Job
+		for event := range watch.ResultChan() {
+			if job, is := event.Object.(*batchv1.Job); is {
+				jobs = append(slices.DeleteFunc(jobs, func(j batchv1.Job) bool { return j.UID == job.UID }), *job)
+			}
+		}
+		last <- jobs
+	}()
+	return func() []batchv1.Job {
+		watch.Stop()
+		return <-last
+	}
+}
+
+// assertOneJob asserts that there was one Job, with a condition.
+func assertOneJob(e *sandboxtest.Env, jobs []batchv1.Job, want batchv1.JobConditionType) {
+	e.Helper()
+	if len(jobs) != 1 || !slices.ContainsFunc(jobs[0].Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == want && c.Status == corev1.ConditionTrue
+	}) {
+		e.Errorf("the Jobs were %+v, want one with the condition %s", jobs, want)
+	}
+}
+
+// TestGoodVersionPassesApart with a Job of the user's. Only the promotion writes to the pool.
 func TestGoodVersionPassesApart(t *testing.T) {
-	g := newGround(t, "good", apart)
-	g.capture(ample).ends(t, 0)
-	g.hasPassed(0)
-	if n := g.writes(); n != 1 && sandbox.Azure() != nil {
-		t.Errorf("the pool was written %d times, want once: for the promotion", n)
+	t.Parallel()
+	e := newEnv(t, "good", v1alpha1.TrialApart)
+	jobs := watchJobs(e)
+	e.Start(captureArgs(e, v1alpha1.TrialApart, generous, "--trial-job", createUserJob(e, "version"))...).ExpectExit(0)
+	assertPassed(e)
+	assertOneJob(e, jobs(), batchv1.JobComplete)
+	if writes := e.CountWrites("pool patch"); writes != 1 && sandbox.Azure() != nil {
+		t.Errorf("the pool was written %d times, want once", writes)
 	}
 }
 
-// grows is how often the pool of a donor that does not return is written ahead of the trial: the growth.
-const grows = 1
-
+// TestGoodVersionPassesInThePool: five writes to the pool are its growth for the donor, the trial's begin, its closing, its end,
+// and the promotion.
 func TestGoodVersionPassesInThePool(t *testing.T) {
-	g := newGround(t, "ingood", inPool)
-	g.capture(ample).ends(t, 0)
-	g.hasPassed(0)
-	if n := g.writes(); n != grows+4 {
-		t.Errorf("the pool was written %d times, want the growth, the trial's begin, its closing, its end, and the promotion", n)
+	t.Parallel()
+	e := newEnv(t, "ingood", v1alpha1.TrialInPool)
+	e.Start(captureArgs(e, v1alpha1.TrialInPool, generous)...).ExpectExit(0)
+	assertPassed(e, trial.Job)
+	if writes := e.CountWrites("pool patch"); writes != 5 {
+		t.Errorf("the pool was written %d times, want 5", writes)
 	}
 }
 
-// joined are the Nodes of the machines that were built from the version.
-func (g *ground) joined() []corev1.Node {
-	g.Helper()
-	var out []corev1.Node
-	for _, m := range g.built() {
-		if m.Node == "" {
-			continue
-		}
-		if node, err := sandbox.Kube().CoreV1().Nodes().Get(g.Context(), m.Node, metav1.GetOptions{}); err == nil {
-			out = append(out, *node)
-		}
+// TestJobOfTheUserFails: it has the last word.
+func TestJobOfTheUserFails(t *testing.T) {
+	t.Parallel()
+	onlyOnAzure(t)
+	e := newEnv(t, "jobbad", v1alpha1.TrialApart)
+	jobs := watchJobs(e)
+	e.Start(captureArgs(e, v1alpha1.TrialApart, generous, "--trial-job", createUserJob(e, "no-such-command"))...).
+		ExpectExit(exitFailed, string(trial.Job), "the Job has failed")
+	assertFailedAt(e, trial.Job)
+	assertOneJob(e, jobs(), batchv1.JobFailed)
+}
+
+// TestKilledDuringATrial: the next command goes on with the node that is there.
+func TestKilledDuringATrial(t *testing.T) {
+	t.Parallel()
+	onlyOnAzure(t)
+	e := newEnv(t, "killed", v1alpha1.TrialApart)
+	first := e.Start(captureArgs(e, v1alpha1.TrialApart, generous)...)
+	tried := e.WaitPrototype("the trial has an instance", func(p *v1alpha1.Prototype) bool {
+		return p.Status.Trial != nil && p.Status.Trial.Instance != "" && p.Status.Trial.Result == v1alpha1.TrialPending
+	}).Status.Trial
+	e.Kill(first)
+	e.Eventually("one machine is built from the version", func() (bool, string) {
+		built := e.MachinesOfVersions()
+		return len(built) == 1, fmt.Sprintf("%+v", built)
+	})
+	e.Start(captureArgs(e, v1alpha1.TrialApart, generous)...).ExpectExit(0)
+	if now := e.Prototype().Status.Trial; now.Attempt != 1 || now.Instance != tried.Instance {
+		t.Errorf("attempt %d was on %s, the first on %s", now.Attempt, now.Instance, tried.Instance)
 	}
-	return out
-}
-
-// cordoned is how many of them are.
-func (g *ground) cordoned() int {
-	g.Helper()
-	n := 0
-	for _, node := range g.joined() {
-		if node.Spec.Unschedulable {
-			n++
-		}
-	}
-	return n
-}
-
-// ordered is a fault in the writes of the ground's pool.
-type ordered struct {
-	*ground
-	name string
-}
-
-func (g *ground) fault(f fault.Fault) ordered {
-	g.Helper()
-	f.Name, f.Resource, f.Operation, f.Path = "of "+g.pool, "pool", "patch", "/"+g.set+"$"
-	sandbox.Fault(g.T, f)
-	return ordered{g, f.Name}
-}
-
-// mend ends it.
-func (o ordered) mend() {
-	o.Helper()
-	o.must(sandbox.Cloud().ClearFaults(o.name))
+	assertPassed(e, trial.Job)
 }

@@ -1,68 +1,93 @@
 package trouble
 
 import (
-	"net/http"
+	"encoding/json"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-func TestGeneralizePodCannotStart(t *testing.T) {
-	g := newGround(t, "name=badpod,nodes=2")
-	before := g.look()
-	capture := g.capture(g.nodes[0], "--image", "broken.invalid/kamino:1")
-	capture.ends(t, 3, "does not run on node "+g.nodes[0]+", which was left in service", "it cannot start", "broken.invalid/kamino:1", "--image")
-	g.givenBack(before, g.nodes[0], 0)
-	g.failed("LookFailed")
-	if donor := g.prototype().Status.Donor; donor != nil {
-		t.Errorf("the donor was taken: %+v", donor)
+// ageReservation makes a capture believe that it has reserved its donor for longer, so that a time limit is over when the test
+// wants it to be. The Node's annotation wins over the record, so it is changed last.
+func ageReservation(e *sandboxtest.Env, by time.Duration) {
+	e.Helper()
+	text := func(value any) string {
+		raw, err := json.Marshal(value)
+		e.Must(err)
+		return string(raw)
 	}
-	if writes := g.writes(); len(writes) > 0 {
-		t.Errorf("the cloud was asked to change something: %v", writes)
-	}
+	e.Eventually("the record can be changed", func() (bool, string) {
+		object, err := e.PrototypeClient().Get(e.Context(), e.Prototype().Name, metav1.GetOptions{})
+		e.Must(err)
+		annotations := object.GetAnnotations()
+		var record v1alpha1.Record
+		e.Must(json.Unmarshal([]byte(annotations[v1alpha1.RecordAnnotation]), &record))
+		record.Reservation.ReservedAt = metav1.NewTime(record.Reservation.ReservedAt.Add(-by))
+		annotations[v1alpha1.RecordAnnotation] = text(record)
+		object.SetAnnotations(annotations)
+		_, err = e.PrototypeClient().Update(e.Context(), object, metav1.UpdateOptions{})
+		if err != nil && !apierrors.IsConflict(err) {
+			e.Fatal(err)
+		}
+		return err == nil, "conflict"
+	})
+	e.PatchNode(e.Donor, func(n *corev1.Node) {
+		reservation, err := v1alpha1.ReservationOf(n.Annotations)
+		if err != nil || reservation == nil {
+			e.Fatalf("node %s is not reserved: %v", e.Donor, err)
+		}
+		reservation.ReservedAt = metav1.NewTime(reservation.ReservedAt.Add(-by))
+		n.Annotations[v1alpha1.ReservationAnnotation] = text(reservation)
+	})
 }
 
+// TestDonorThatDoesNotComeBack: its machine hangs after the restart. The capture gives it back as it is.
 func TestDonorThatDoesNotComeBack(t *testing.T) {
-	g := newGround(t, "name=hung,nodes=2")
-	before, donor := g.look(), g.nodes[0]
-	g.cloudGate().before(http.MethodPut, "/snapshots/", func() {
-		if err := sandbox.Hang(t.Context(), donor); err != nil {
+	t.Parallel()
+	e := sandbox.NewEnv(t, "name=hung,nodes=2")
+	e.Barrier().Before(sandboxtest.CreateSnapshot, func() {
+		if err := sandbox.Hang(t.Context(), e.Donor); err != nil {
 			t.Error(err)
 		}
 	})
-	capture := g.capture(donor)
-	g.reaches("the donor is awaited", func(p *v1alpha1.Prototype) bool { return p.Status.Phase == v1alpha1.PhaseWaitingReady })
-	g.age(donor, time.Hour)
-	capture.ends(t, 4, "node "+donor+" was started again and did not become Ready within 15m0s past the deadline",
+	capture := e.Capture(e.Donor)
+	e.WaitPrototype("it waits for the donor", sandboxtest.InPhase(v1alpha1.PhaseWaitingReady))
+	ageReservation(e, time.Hour)
+	capture.ExpectExit(exitFailed, "node "+e.Donor+" was started again and did not become Ready within 15m0s past the deadline",
 		"given back as it is", "no image is made of it", "look at its boot log")
-	g.failed("DonorNotReady")
+	e.AssertFailed("DonorNotReady")
 
-	// All that is wrong with the node now is what is wrong with its machine.
-	if nodestate.Ready(g.node(donor)) {
+	// Only the machine is broken now.
+	if nodestate.Ready(e.Node(e.Donor)) {
 		t.Error("the donor is Ready")
 	}
-	g.must(sandbox.Unhang(t.Context(), donor))
-	g.givenBack(before, donor, 1)
-	if asked := count(g.writes(), "version put"); asked > 0 {
+	e.Must(sandbox.Unhang(t.Context(), e.Donor))
+	e.AssertReturned(e.Before, e.Donor, 1)
+	if e.CountWrites("version put") > 0 {
 		t.Error("an image was made of it")
 	}
 }
 
-// TestDonorThatLosesItsPower: a machine that goes off without a proof is no prototype, whoever took its
-// power. It goes with the key of its pod, before that begins: afterwards the pod could be faster.
+// TestDonorThatLosesItsPower before its pod has proven anything: its disk is not copied.
 func TestDonorThatLosesItsPower(t *testing.T) {
-	g := newGround(t, "name=crash,nodes=2")
-	before, donor := g.look(), g.nodes[0]
-	g.apiGate().before(http.MethodPost, "/namespaces/"+g.namespace+"/secrets$", func() {
-		if err := sandbox.Crash(t.Context(), donor); err != nil {
+	t.Parallel()
+	e := sandbox.NewEnv(t, "name=crash,nodes=2")
+	// The pod's key is written before the pod begins. Later the pod could be faster.
+	e.Barrier().Before(sandboxtest.Request{Server: sandboxtest.APIServer, Pattern: "^POST .*/namespaces/" + e.Namespace + "/secrets$"}, func() {
+		if err := sandbox.Crash(t.Context(), e.Donor); err != nil {
 			t.Error(err)
 		}
 	})
-	g.capture(donor).ends(t, 4, "node "+donor, "was given back")
-	g.givenBack(before, donor, 1)
-	if asked := count(g.writes(), "snapshot put"); asked > 0 {
+	e.Capture(e.Donor).ExpectExit(exitFailed, "node "+e.Donor, "was given back")
+	e.AssertReturned(e.Before, e.Donor, 1)
+	if e.CountWrites("snapshot put") > 0 {
 		t.Error("a disk that was not proven was copied")
 	}
 }

@@ -1,6 +1,6 @@
-// Package trouble tests what the product does when something is wrong: bad input, clouds that refuse,
-// machines that do not come back, processes that die, clocks that are off. Each test runs the product's own
-// binary on a pool of its own and asserts the exit code, the sentence, and the state of the world.
+// Package trouble tests what the product does when something goes wrong that only a real process, API server or machine can show:
+// signals, kills, expired credentials, machines that hang, forged reports. Each test runs the product's own binary on a pool of
+// its own and asserts the exit code, the message, and the state of the pool.
 package trouble
 
 import (
@@ -9,28 +9,36 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// sandbox is the one that the tests of this package share.
-//
-// A test runs in parallel with others, in a namespace and so under a Lease of its own, unless what it does
-// reaches beyond its pool: a controller carries out everybody's Prototypes, and a permission that is taken
-// away is missed by all. Those tests come first, one after the other.
+// sandbox is shared by the tests of this package. A test runs in parallel with others, under a Lease of its own, unless it
+// starts a controller, which works for all Prototypes. Those tests come first, one after the other.
 var sandbox *sandboxtest.Sandbox
 
-// timeScale is how many seconds of the cloud pass in one of the tests.
+// timeScale is how many seconds of the cloud pass in a second of a test.
 const timeScale = 300
 
-// nodeGrace is how long a node may be silent before it is not Ready. On a machine that is busy with other
-// things a heartbeat, which comes each second, can be many seconds late.
+// nodeGrace is how long a node may be silent before it is not Ready. On a busy machine a heartbeat, which is sent each second,
+// can be many seconds late.
 const nodeGrace = 20 * time.Second
 
+// Exit codes of kamino.
+const (
+	exitRefused     = 3
+	exitFailed      = 4
+	exitInterrupted = 130
+)
+
+// today is the version of a test with several captures: it must not change at midnight.
+var today = "--version=" + imageversion.Of(time.Now())
+
 func TestMain(m *testing.M) {
-	// Tests wait for the cloud far more than they work. What is said on the command line wins.
+	// Tests mostly wait for the cloud. The command line wins.
 	_ = flag.Set("test.parallel", "12")
 	os.Exit(sandboxtest.Main(m, world.Options{
 		TimeScale: timeScale, NodeGrace: nodeGrace, Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}},

@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,198 +16,176 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// controllers are the processes of one Deployment, one after another: where one has lost its Lease and ended, as it must when
-// the API server is away for too long, the next one is started as a kubelet would. All they ask goes through gates.
-type controllers struct {
+// deployment runs one controller at a time. When a controller loses its Lease it must exit, and the next one starts.
+type deployment struct {
 	*testing.T
-	env []string
+	environ []string
 
-	mu      sync.Mutex
-	command *exec.Cmd
-	exited  chan struct{}
-	log     bytes.Buffer
-	// before is how much of the log others have written.
-	before int
-	// away: the API server answers nobody. present is closed when that begins.
-	away    bool
-	present chan struct{}
-	// murders are by the pool whose writes they come with.
-	murders map[string]*murder
+	mu         sync.Mutex
+	controller *sandboxtest.Process
+	logs       []*bytes.Buffer
+	// cut is true while the API server does not answer. broken is closed when that begins.
+	cut    bool
+	broken chan struct{}
+	killed map[string]*killing // by pool
 }
 
-// withToken is the one write whose token makes it the same one each time.
-const withToken = "CreateLaunchTemplateVersion"
-
-// murder kills the controller around each change that it makes to a pool and to the pool's versions: before that has its
-// effect, and again when it has, and nobody was told.
-type murder struct {
-	// set is what the cloud calls the pool, and versions are its own by the cloud's IDs.
-	set      string
+// killing kills the controller around each change that it makes to a pool and to the pool's versions: before the change takes effect,
+// and again after that, when the controller has no answer yet.
+type killing struct {
+	// group is the pool's name in the cloud, and versions are the pool's by their IDs.
+	group    string
 	versions map[string]string
-	killed   bool
-	// writes that had their effect, by what they changed.
+	before   bool
+	// writes that took effect, by what they changed.
 	writes []string
 }
 
-// starts are the lines that each controller writes as it starts, which would push what the ones before have said out of a failure's report.
-var starts = regexp.MustCompile(`(?m)^.*msg="(Starting|Attempting to acquire|Serving) .*\n`)
+// createTemplateVersion has a token of the client's, so that the same request twice makes one version.
+const createTemplateVersion = "CreateLaunchTemplateVersion"
 
-// run starts the first controller. The last one ends with the test.
-func run(t *testing.T) *controllers {
+// startControllers starts the first controller. The last one ends with the test.
+func startControllers(t *testing.T) *deployment {
 	t.Helper()
-	c := &controllers{T: t, murders: map[string]*murder{}, present: make(chan struct{})}
-	c.env = append(sandbox.Env(), sandbox.Gates(t, c.pass)...)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.start()
+	d := &deployment{T: t, killed: map[string]*killing{}, broken: make(chan struct{})}
+	d.environ = sandbox.Intercept(t, d.handle)
 	t.Cleanup(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.murders = nil
-		c.kill()
-		if t.Failed() {
-			said := starts.ReplaceAll(c.log.Bytes(), nil)
-			t.Logf("the controllers said:\n%s", said[max(0, len(said)-20000):])
+		if !t.Failed() {
+			return
+		}
+		for _, log := range d.logs {
+			t.Logf("a controller wrote:\n%s", log.Bytes()[max(0, log.Len()-5000):])
 		}
 	})
-	return c
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.start()
+	return d
 }
 
 // start needs mu.
-func (c *controllers) start() {
-	command := exec.Command(sandbox.Kamino, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:trust")
-	command.Env, command.Stdout, command.Stderr = c.env, &c.log, &c.log
-	c.before = c.log.Len()
-	if err := command.Start(); err != nil {
-		c.Errorf("start a controller: %v", err)
-		return
+func (d *deployment) start() {
+	if d.Context().Err() != nil {
+		return // the test is over
 	}
-	c.command, c.exited = command, make(chan struct{})
-	go func(exited chan struct{}) {
-		_ = command.Wait()
-		close(exited)
-		c.ended(command)
-	}(c.exited)
+	log := &bytes.Buffer{}
+	p := sandbox.StartWithLog(d, log, d.environ, "kamino", "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:trust")
+	d.controller, d.logs = p, append(d.logs, log)
+	go func() {
+		<-p.Exited()
+		d.exited(p, log)
+	}()
 }
 
-// ended has another controller start where this one was not killed. While the API server is away none could.
-func (c *controllers) ended(command *exec.Cmd) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.command != command {
+// exited starts the next controller if the last one was not killed. Without an API server none can run.
+func (d *deployment) exited(p *sandboxtest.Process, log *bytes.Buffer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.controller != p || d.Context().Err() != nil {
 		return
 	}
-	c.command = nil
-	if !bytes.Contains(c.log.Bytes()[c.before:], []byte("leader election lost")) {
-		c.Errorf("a controller ended by itself: %s", command.ProcessState)
+	d.controller = nil
+	if !bytes.Contains(log.Bytes(), []byte("leader election lost")) {
+		d.Errorf("a controller exited with %d", p.ExitCode())
 	}
-	if !c.away {
-		c.start()
+	if !d.cut {
+		d.start()
 	}
 }
 
-// kill ends it with SIGKILL and takes its Lease, as half a minute would. It needs mu.
-func (c *controllers) kill() {
-	if c.command == nil {
-		return
+// replace kills the controller and starts another one. Its Lease would expire after half a minute. It needs mu.
+func (d *deployment) replace() {
+	if p := d.controller; p != nil {
+		d.controller = nil
+		p.Kill()
 	}
-	_ = c.command.Process.Signal(syscall.SIGKILL)
-	<-c.exited
-	c.command = nil
 	err := sandbox.Kube().CoordinationV1().Leases(v1alpha1.DefaultNamespace).Delete(context.Background(), v1alpha1.LeaseName, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		c.Errorf("the Lease: %v", err)
+		d.Errorf("the Lease: %v", err)
+	}
+	d.start()
+}
+
+// cutAPIServer breaks the controller's connections to the API server, and drops its requests until restoreAPIServer.
+func (d *deployment) cutAPIServer() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cut = true
+	close(d.broken)
+}
+
+func (d *deployment) restoreAPIServer() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cut, d.broken = false, make(chan struct{})
+	if d.controller == nil {
+		d.start()
 	}
 }
 
-// replace has another take the place of one that dies. It needs mu.
-func (c *controllers) replace() {
-	c.kill()
-	c.start()
-}
-
-// cut takes the API server away from the controller, and its running watches with it; or gives it back.
-func (c *controllers) cut(away bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.away = away; away {
-		close(c.present)
-		return
-	}
-	c.present = make(chan struct{})
-	if c.command == nil {
-		c.start()
-	}
-}
-
-// haunt has the controller killed around each change of a pool and its versions.
-func (c *controllers) haunt(g *ground) {
-	g.Helper()
+// killAround begins to kill the controller around each change of a pool and of its versions.
+func (d *deployment) killAround(e *env) {
+	e.Helper()
 	versions := map[string]string{}
-	all, err := sandbox.Versions(g.Context(), g.pool)
-	if err != nil {
-		g.Fatal(err)
-	}
-	for _, v := range all {
+	for _, v := range e.Versions() {
 		versions[v.ID] = v.Name
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.murders[g.pool] = &murder{set: g.set, versions: versions}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.killed[e.Pool] = &killing{group: strings.ToLower(e.Group), versions: versions}
 }
 
-// spare ends that, and tells what was written meanwhile: before each of these, and behind it, the controller was killed.
-func (c *controllers) spare(g *ground) []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.murders[g.pool]
-	delete(c.murders, g.pool)
-	return m.writes
+// stopKilling returns the writes around which the controller was killed.
+func (d *deployment) stopKilling(e *env) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.killed[e.Pool]
+	delete(d.killed, e.Pool)
+	return k.writes
 }
 
-func (c *controllers) pass(server sandboxtest.Server, r *http.Request) sandboxtest.Passage {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (d *deployment) handle(server sandboxtest.Server, r *http.Request) sandboxtest.Handling {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if server == sandboxtest.APIServer {
-		return sandboxtest.Passage{Lost: c.away, Until: c.present}
+		return sandboxtest.Handling{Drop: d.cut, Until: d.broken}
 	}
-	write, said := sandboxtest.Write(r), strings.ToLower(sandboxtest.Said(r))
+	write := sandboxtest.WriteOf(r)
 	if write == "" || strings.HasPrefix(write, http.MethodPost+" ") {
-		return sandboxtest.Passage{}
+		return sandboxtest.Handling{}
 	}
-	for _, m := range c.murders {
-		changed := m.changedBy(write, said)
-		if changed == "" || changed == withToken && slices.Contains(m.writes, changed) {
-			continue // it is asked again until the group names its answer
+	for _, k := range d.killed {
+		changed := k.changedBy(write, strings.ToLower(sandboxtest.TextOf(r)))
+		if changed == "" || changed == createTemplateVersion && slices.Contains(k.writes, changed) {
+			continue // the same request is made again until the group names the template's version
 		}
-		if m.killed = !m.killed; m.killed {
-			c.replace()
-			return sandboxtest.Passage{Lost: true}
+		if k.before = !k.before; k.before {
+			d.replace()
+			return sandboxtest.Handling{Drop: true}
 		}
-		return sandboxtest.Passage{After: func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			m.writes = append(m.writes, changed)
-			c.replace()
+		return sandboxtest.Handling{After: func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			k.writes = append(k.writes, changed)
+			d.replace()
 		}}
 	}
-	return sandboxtest.Passage{}
+	return sandboxtest.Handling{}
 }
 
-// changedBy tells what of the pool's a write changes: a version, the pool, or what the write is called; empty if nothing of it.
-func (m *murder) changedBy(write, said string) string {
-	set := strings.ToLower(m.set)
-	_, path, azures := strings.Cut(strings.ToLower(write), " ")
+// changedBy returns what a write changes: a version, the pool, or the write's own name; empty if nothing of this pool.
+func (k *killing) changedBy(write, text string) string {
+	_, path, isAzure := strings.Cut(strings.ToLower(write), " ")
 	switch {
-	case azures && strings.Contains(path, set):
+	case isAzure && strings.Contains(path, k.group):
 		return path[strings.LastIndex(path, "/")+1:]
-	case write == "UpdateAutoScalingGroup" && strings.Contains(said, set):
-		return set
-	case write == withToken && strings.Contains(said, set):
-		return withToken
+	case write == "UpdateAutoScalingGroup" && strings.Contains(text, k.group):
+		return k.group
+	case write == createTemplateVersion && strings.Contains(text, k.group):
+		return createTemplateVersion
 	case write == "CreateTags", write == "DeleteTags":
-		for id, version := range m.versions {
-			if strings.Contains(said, id) {
+		for id, version := range k.versions {
+			if strings.Contains(text, id) {
 				return version
 			}
 		}

@@ -25,51 +25,49 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// ofClusterAPI is the ground of MachineDeployments, with Cluster API's own controllers at work. Donors do not return there: a capture
-// that fails behind the order to generalize costs its donor as well, so that more nodes are fit to be one. Those controllers take their
-// own time, so that there are fewer days.
-func ofClusterAPI(binaries string) ground {
-	d := &deployments{meant: map[string]int64{}, pausedSince: map[string]time.Time{}, versions: map[string][]region.Version{}}
-	g := ground{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 3, hands: d}
-	g.options = func(o *world.Options) {
-		o.Cloud, o.ClusterAPI, o.KeepNodes = pool.AWS, binaries, true // Cluster API removes the Nodes of Machines, and nobody else
-		for _, name := range g.pools {
-			o.Pools = append(o.Pools, pool.Spec{Name: name, Nodes: g.size, Max: 10}.Complete())
-			d.meant[name] = int64(g.size)
+// clusterAPISetup has MachineDeployments, with Cluster API's own controllers. Donors do not return there: a capture that fails after the
+// order to generalize costs its donor as well, so kured reboots more nodes. The controllers need real time, so there are fewer days.
+func clusterAPISetup(binaries string) setup {
+	d := &deployments{sizes: map[string]int64{}, versions: map[string][]region.Version{}}
+	s := setup{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 3, pooler: d}
+	s.options = func(o *world.Options) {
+		o.Cloud, o.ClusterAPI, o.KeepNodes = pool.AWS, binaries, true // only Cluster API deletes the Nodes of Machines
+		for _, name := range s.pools {
+			o.Pools = append(o.Pools, pool.Spec{Name: name, Nodes: s.size, Max: 10}.Complete())
+			d.sizes[name] = int64(s.size)
 		}
 	}
-	// The instances are the provider's: what befalls them there, it tries again.
-	g.faults = append(faultsOfAWS(),
+	// The infrastructure provider makes the instances, and tries again after a fault.
+	s.faults = append(faultsOfAWS(),
 		fault.Fault{Name: "no-room", Operation: "RunInstances", Status: http.StatusInternalServerError, Code: "InsufficientInstanceCapacity", Count: 2},
 		fault.Fault{Name: "no-end", Operation: "TerminateInstances", Status: http.StatusInternalServerError, Count: 2})
-	// The second is in the midst of a removal: the place is being taken, and the Machine still waits.
-	g.vanishings = map[int]moment{2: {sandboxtest.Cloud, "CreateSnapshot", ""}, 4: {sandboxtest.Management, http.MethodPatch, "cluster.x-k8s.io/paused"}}
-	return g
+	// The second removal is during Kamino's own: the pool is paused, and the Machine still waits.
+	s.removals = map[int]moment{2: {sandboxtest.Cloud, "CreateSnapshot", ""}, 4: {sandboxtest.Management, http.MethodPatch, "cluster.x-k8s.io/paused"}}
+	return s
 }
 
 // deployments are MachineDeployments.
 type deployments struct {
 	mu sync.Mutex
-	// meant is how many nodes the autoscaler wants of each pool.
-	meant map[string]int64
-	// pausedSince is when a pool was first seen paused, and versions are those of this morning; they are the test's own.
-	pausedSince map[string]time.Time
-	versions    map[string][]region.Version
+	// sizes that the autoscaler wants the pools to have.
+	sizes map[string]int64
+	// versions of this morning. Only the test itself uses them.
+	versions map[string][]region.Version
 }
 
 func (d *deployments) wants(pool string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.meant[pool]
+	return d.sizes[pool]
 }
 
 func (d *deployments) want(pool string, nodes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.meant[pool] = nodes
+	d.sizes[pool] = nodes
 }
 
-// shrink has Cluster API choose which Machines go.
+// shrink lets Cluster API choose the Machines.
 func (d *deployments) shrink(w *week) {
 	w.Helper()
 	for _, pool := range w.pools {
@@ -86,7 +84,7 @@ func (d *deployments) shrink(w *week) {
 	})
 }
 
-// grow adds a place to what there is at that moment, for Kamino adds and takes some, too.
+// grow adds one to the size of that moment, because Kamino changes it, too.
 func (d *deployments) grow(ctx context.Context, pool string) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		md, err := d.get(ctx, pool)
@@ -119,7 +117,7 @@ func placesOf(md *unstructured.Unstructured) int64 {
 	return n
 }
 
-// whole returns when a pool has as many Machines as it is meant to have, each with an instance and a Node that serves.
+// whole returns when a pool has as many Machines as its size, each with a Node that is Ready.
 func (d *deployments) whole(ctx context.Context, pool string) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -136,7 +134,7 @@ func (d *deployments) whole(ctx context.Context, pool string) error {
 	}
 }
 
-// state says what a pool lacks; nothing if it is whole.
+// state describes what a pool lacks; empty if nothing.
 func (d *deployments) state(ctx context.Context, pool string) (string, error) {
 	md, err := d.get(ctx, pool)
 	if err != nil {
@@ -162,8 +160,8 @@ func (d *deployments) state(ctx context.Context, pool string) (string, error) {
 	return "", nil
 }
 
-// vanish has the infrastructure provider lose the instance behind the Machine, which stays, as a spot instance goes.
-func (d *deployments) vanish(ctx context.Context, p *v1alpha1.Prototype) error {
+// removeDonor removes the instance, as a spot interruption does. Its Machine stays.
+func (d *deployments) removeDonor(ctx context.Context, p *v1alpha1.Prototype) error {
 	machines, err := sandbox.ObjectsOf(ctx, p.Spec.Pool, "machines")
 	if err != nil {
 		return err
@@ -196,12 +194,9 @@ func (d *deployments) vanish(ctx context.Context, p *v1alpha1.Prototype) error {
 	}
 }
 
-// removalTakes is longer than a removal with its place takes, a controller that dies in it included, and pauses its pool.
-const removalTakes = 45 * time.Second
-
-// sound demands that no pool is smaller than its autoscaler wants it, nor serves with fewer nodes: a donor goes behind its successor.
-// None stays paused, and no mark of a capture is on what no capture holds.
-func (d *deployments) sound(w *week, nodes []corev1.Node, all []v1alpha1.Prototype) {
+// assertAlways asserts that no pool is smaller than its autoscaler wants, nor serves with fewer nodes, because a donor goes after its
+// replacement has come. No mark of a capture is on objects that no capture uses, so none stays paused.
+func (d *deployments) assertAlways(w *week, nodes []corev1.Node, all []v1alpha1.Prototype) {
 	w.Helper()
 	for _, pool := range w.pools {
 		wanted := d.wants(pool)
@@ -214,27 +209,12 @@ func (d *deployments) sound(w *week, nodes []corev1.Node, all []v1alpha1.Prototy
 			}
 		}
 		if placesOf(md) < wanted || serving < wanted {
-			w.Fatalf("%s: pool %s is meant to have %d nodes, and %d serve, where %d are wanted", now().Format(time.DateTime), pool, placesOf(md), serving, wanted)
+			w.Fatalf("%s: pool %s is to have %d nodes, and %d serve, but the autoscaler wants %d", now().Format(time.DateTime), pool, placesOf(md), serving, wanted)
 		}
-		d.pauses(w, md)
 		of := func(p v1alpha1.Prototype) bool { return p.Spec.Pool == pool && !ended(&p) }
 		if left := d.marks(w, pool); len(left) > 0 && !slices.ContainsFunc(all, of) && !slices.ContainsFunc(w.prototypes(), of) {
-			w.Fatalf("%s: no capture of %s is in flight, which has left %v", now().Format(time.DateTime), pool, left)
+			w.Fatalf("%s: no capture of %s is in progress, but there is %v", now().Format(time.DateTime), pool, left)
 		}
-	}
-}
-
-// pauses demands that no pool is paused for longer than a removal takes.
-func (d *deployments) pauses(w *week, md *unstructured.Unstructured) {
-	w.Helper()
-	since, was := d.pausedSince[md.GetName()]
-	switch paused := slices.Contains(sandboxtest.Marks(*md), "cluster.x-k8s.io/paused"); {
-	case !paused:
-		delete(d.pausedSince, md.GetName())
-	case !was:
-		d.pausedSince[md.GetName()] = time.Now()
-	case time.Since(since) > removalTakes:
-		w.Fatalf("%s: pool %s has been paused for %s", now().Format(time.DateTime), md.GetName(), time.Since(since))
 	}
 }
 
@@ -254,9 +234,9 @@ func (d *deployments) marks(w *week, pool string) []string {
 	return left
 }
 
-// judge demands that the pool has the nodes that its autoscaler wants, and those that failed captures say they leave; that nothing of a
-// capture is left on its objects, and none of its templates is that of a version which is gone.
-func (d *deployments) judge(w *week, pool string) {
+// assertEnd asserts that the pool has the nodes that its autoscaler wants, and those that failed captures report as left; that its objects
+// have no marks of captures; and that no template is that of a version which is gone.
+func (d *deployments) assertEnd(w *week, pool string) {
 	w.Helper()
 	w.must(d.whole(w.Context(), pool))
 	if left := d.marks(w, pool); len(left) > 0 {
@@ -271,7 +251,7 @@ func (d *deployments) judge(w *week, pool string) {
 		}
 	}
 	if places := placesOf(md); places < wanted || places > wanted+stays {
-		w.Errorf("pool %s is meant to have %d nodes, want %d and at most %d that failed captures have left", pool, places, wanted, stays)
+		w.Errorf("pool %s is to have %d nodes, want %d and at most %d that failed captures have left", pool, places, wanted, stays)
 	}
 	machines, err := sandbox.ObjectsOf(w.Context(), pool, "machines")
 	w.must(err)
@@ -280,20 +260,20 @@ func (d *deployments) judge(w *week, pool string) {
 	if len(instances) != len(machines) || len(w.machines(pool)) != len(machines) {
 		w.Errorf("pool %s has %d Machines, %d infrastructure machines and %d that run", pool, len(machines), len(instances), len(w.machines(pool)))
 	}
-	d.judgeTemplates(w, pool)
+	d.assertTemplates(w, pool)
 }
 
-// growthStays tells whether a capture that failed before its donor was taken had its pool grow.
+// growthStays reports whether a capture that failed before its donor was taken had its pool grow.
 func growthStays(p *v1alpha1.Prototype) bool {
 	record, err := v1alpha1.RecordOf(p)
 	return err == nil && p.Status.Phase == v1alpha1.PhaseFailed && record.Departure != nil && record.Departure.Target > 0 && !record.Departure.Removing
 }
 
-func (d *deployments) tell(w *week) { sandbox.Show(w) }
+func (d *deployments) show(w *week) { sandbox.Show(w) }
 
-// judgeTemplates demands that each template of a capture had its version before the last promotion, which retires what has none, or
-// that a MachineSet names it.
-func (d *deployments) judgeTemplates(w *week, pool string) {
+// assertTemplates asserts that each template of a capture has a version, or had it this morning, or that a MachineSet names it. A
+// promotion deletes the other ones.
+func (d *deployments) assertTemplates(w *week, pool string) {
 	w.Helper()
 	now, err := poolNow(w.Context(), pool)
 	w.must(err)

@@ -13,12 +13,12 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/region"
 )
 
-// quiet ends the troubles, and lets the controller finish what it has to.
-func (w *week) quiet() {
+// finish ends the trouble, lets the controller finish its work, and stops it.
+func (w *week) finish() {
 	w.Helper()
-	w.troubles.calmed(true)
+	w.trouble.stop(true)
 	w.must(sandbox.Cloud().ClearFaults())
-	w.settled()
+	w.settle()
 	w.eventually("the newest nodes are labelled", func() (bool, string) {
 		for pool, name := range w.newest {
 			if got := w.node(name).Labels[v1alpha1.VersionLabel]; got != w.dayName(w.days) {
@@ -27,7 +27,7 @@ func (w *week) quiet() {
 		}
 		return true, ""
 	})
-	w.leaves()
+	w.stopController()
 }
 
 func (w *week) node(name string) *corev1.Node {
@@ -37,8 +37,8 @@ func (w *week) node(name string) *corev1.Node {
 	return n
 }
 
-// judge checks what a platform engineer finds on the eighth day.
-func (w *week) judge() {
+// assertEnd asserts what a platform engineer finds on the eighth day.
+func (w *week) assertEnd() {
 	w.Helper()
 	snapshots, err := sandbox.Snapshots(w.Context())
 	w.must(err)
@@ -61,16 +61,16 @@ func (w *week) judge() {
 	if rolled := sandbox.Cloud().Rolled(); len(rolled) > 0 {
 		w.Errorf("nodes were rebuilt while they ran: %v", rolled)
 	}
-	w.judgeNodes()
+	w.assertNodes()
 	recipes := w.recipes()
 	for _, pool := range w.pools {
-		w.judgePool(pool, recipes[pool])
+		w.assertPool(pool, recipes[pool])
 	}
-	w.judgeTroubles()
+	w.assertTrouble()
 }
 
-// judgeNodes demands that every node is in service, and free.
-func (w *week) judgeNodes() {
+// assertNodes asserts that every node serves and is not reserved.
+func (w *week) assertNodes() {
 	w.Helper()
 	nodes, err := sandbox.Kube().CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
 	w.must(err)
@@ -88,8 +88,8 @@ func (w *week) judgeNodes() {
 	}
 }
 
-// judgePool looks at a pool's instances, versions and history.
-func (w *week) judgePool(pool, recipe string) {
+// assertPool asserts a pool's recipe, instances and versions.
+func (w *week) assertPool(pool, recipe string) {
 	w.Helper()
 	if recipe != w.dayName(w.days) {
 		w.Errorf("the recipe of %s names %q, want %s", pool, recipe, w.dayName(w.days))
@@ -113,12 +113,13 @@ func (w *week) judgePool(pool, recipe string) {
 	}
 	versions, err := sandbox.Versions(w.Context(), pool)
 	w.must(err)
-	w.judgeHistory(pool, versions, running)
-	w.hands.judge(w, pool)
+	w.assertVersions(pool, versions, running)
+	w.pooler.assertEnd(w, pool)
 }
 
-// judgeHistory demands the newest good versions, as many as the policy keeps, and no other that no node runs.
-func (w *week) judgeHistory(pool string, versions []region.Version, running map[string]int) {
+// assertVersions asserts that the pool has as many of the newest good versions as the policy keeps, and otherwise only versions of
+// running nodes.
+func (w *week) assertVersions(pool string, versions []region.Version, running map[string]int) {
 	w.Helper()
 	slices.SortFunc(versions, func(a, b region.Version) int { return imageversion.Compare(b.Name, a.Name) })
 	good := 0
@@ -143,8 +144,8 @@ func (w *week) judgeHistory(pool string, versions []region.Version, running map[
 	}
 }
 
-// judgeTroubles demands that there were any, and that captures succeeded all the same.
-func (w *week) judgeTroubles() {
+// assertTrouble asserts that trouble of each kind happened, and that one capture of each pool and day succeeded.
+func (w *week) assertTrouble() {
 	w.Helper()
 	ends := map[v1alpha1.Phase]int{}
 	reasons := map[string]int{}
@@ -154,12 +155,12 @@ func (w *week) judgeTroubles() {
 			reasons[p.Status.Failure.Reason]++
 		}
 	}
-	w.Logf("%d captures succeeded, %d failed %v; %d kills, %d of them with a capture in flight; %d of %d requests lost; %d donors gone",
-		ends[v1alpha1.PhaseSucceeded], ends[v1alpha1.PhaseFailed], reasons, w.killed, w.killedInFlight, w.troubles.lost, w.troubles.asked, w.vanish.count)
+	w.Logf("%d captures succeeded, %d failed %v; %d kills, %d of them with a capture in progress; %d of %d requests lost; %d donors removed",
+		ends[v1alpha1.PhaseSucceeded], ends[v1alpha1.PhaseFailed], reasons, w.kills, w.killsInProgress, w.trouble.lost, w.trouble.asked, w.removal.count)
 	if ends[v1alpha1.PhaseSucceeded] != w.days*len(w.pools) {
 		w.Errorf("%d captures succeeded, want one of each pool and day, %d", ends[v1alpha1.PhaseSucceeded], w.days*len(w.pools))
 	}
-	if w.killedInFlight == 0 || w.troubles.lost == 0 || w.vanish.count != len(w.vanishings) {
-		w.Errorf("a week without troubles shows nothing")
+	if w.killsInProgress == 0 || w.trouble.lost == 0 || w.removal.count != len(w.removals) {
+		w.Errorf("a week without trouble shows nothing")
 	}
 }

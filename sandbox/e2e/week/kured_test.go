@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// patched is the package that tells a disk's patch level.
+	// patched is the package whose version is a disk's patch level.
 	patched    = "openssl"
 	inProgress = "weave.works/kured-reboot-in-progress"
 )
@@ -26,11 +26,9 @@ func (w *week) level(day int) string {
 	return fmt.Sprintf("3.0.2-0ubuntu1.%d", day)
 }
 
-// patch is a day's step 1. Every node installs the patch, and kured's daemons find soon after one another that a
-// reboot is needed, and annotate. One node of each pool is rebooted at once by somebody who does not wait for kured
-// and knows nothing of its annotation, which stays: it is Ready for longest, and no donor. Then the nodes get kured's
-// lock one by one: those that were built from the bad version, and of each pool some more, which alone are fit to be
-// donors. The others still wait in the evening.
+// patch is the first step of a day. Every node installs the patch, and kured's daemons annotate it. A user reboots one node of each pool
+// at once and leaves kured's annotation on it: this node is Ready for longest, and no donor. Then nodes get kured's lock one by one: those
+// that were built from the bad version, and some more of each pool. Only the latter may be donors. The others still wait in the evening.
 func (w *week) patch(day int) {
 	w.Helper()
 	var all, byHand, bad []machine.Status
@@ -39,7 +37,7 @@ func (w *week) patch(day int) {
 		nodes := w.machines(pool)
 		all = append(all, nodes...)
 		for i := range nodes { // whose turn it is does not go by names
-			j := i + w.troubles.draw(len(nodes)-i)
+			j := i + w.trouble.draw(len(nodes)-i)
 			nodes[i], nodes[j] = nodes[j], nodes[i]
 		}
 		good := slices.DeleteFunc(slices.Clone(nodes), func(m machine.Status) bool { return w.versionOf(pool, m.Image) == w.dayName(w.badDay) })
@@ -90,7 +88,7 @@ func (w *week) kured(ctx context.Context, m machine.Status) error {
 	})
 }
 
-// grow adds a node to each pool, and demands that it is built from its recipe's version and carries a day's patch.
+// grow adds a node to each pool, and asserts that it is built from the recipe's version and has a day's patch.
 func (w *week) grow(recipes map[string]string, day int) {
 	w.Helper()
 	before := map[string]bool{}
@@ -99,7 +97,7 @@ func (w *week) grow(recipes map[string]string, day int) {
 			before[m.ID] = true
 		}
 	}
-	each(w, w.pools, w.hands.grow)
+	each(w, w.pools, w.pooler.grow)
 	for _, pool := range w.pools {
 		fresh := slices.DeleteFunc(w.machines(pool), func(m machine.Status) bool { return before[m.ID] })
 		if len(fresh) != 1 {

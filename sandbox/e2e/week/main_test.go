@@ -4,14 +4,13 @@
 // lost on their way there or back, and the controller is killed with SIGKILL again and again. In the end the
 // cluster must be as if nothing had happened, and each pool's newest node must carry the newest good patch.
 //
-// Nobody waits for nights: the test puts the sandbox's calendar forward. The controller is a process of its own,
-// this test binary once more, whose clock follows that calendar; it reaches the API server and Resource Manager
-// through gates, which show it the API server's time stamps by the same calendar, and are where requests get lost
-// and kills strike. internal/policy/week plays more weeks, on a virtual clock and in memory.
+// Nights take no time: the test puts the sandbox's calendar forward. The controller is a process of its own, this
+// test binary again, whose clock follows that calendar. It reaches all servers through proxies, which translate the
+// API server's time stamps, and lose requests or kill the controller. internal/policy/week plays more weeks, with a
+// virtual clock and in memory.
 //
-// Where KAMINO_CLUSTERAPI_BIN is set, the pools are MachineDeployments, and the management cluster is behind a gate as well. Cluster API's
-// own controllers take their own time, so that there are fewer days; and they know of no calendar: what they give out for minutes, such as
-// a machine's token, is good for minutes of the wall's.
+// If KAMINO_CLUSTERAPI_BIN is set, the pools are MachineDeployments. Cluster API's controllers do not follow the
+// calendar: what they issue for minutes, such as a machine's token, is valid for minutes of real time.
 package week
 
 import (
@@ -40,8 +39,8 @@ var (
 	calendar = &clock.Calendar{}
 )
 
-// played is the ground of this process.
-var played ground
+// played is the setup of this process.
+var played setup
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(clockVariable); file != "" {
@@ -49,8 +48,8 @@ func TestMain(m *testing.M) {
 	}
 	o := world.Options{
 		TimeScale: 200, Calendar: calendar, Pools: []pool.Spec{},
-		// Azure's half an hour for a version, and five minutes for a patch, would test nothing more.
-		// A node that is called lost because this computer is busy would not have been Ready for an hour.
+		// Azure takes half an hour for a version, and a patch five minutes. That would test nothing more.
+		// A node that is called lost on a busy computer would not have been Ready for an hour.
 		NodeGrace: time.Minute,
 		Azure:     region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}},
 		Machines:  machine.Latencies{Patch: time.Minute},
@@ -64,8 +63,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	run := sandboxtest.EachCloud
-	if played = ofClouds(); os.Getenv(binariesVariable) != "" {
-		played, run = ofClusterAPI(os.Getenv(binariesVariable)), sandboxtest.Main
+	if played = cloudSetup(); os.Getenv(binariesVariable) != "" {
+		played, run = clusterAPISetup(os.Getenv(binariesVariable)), sandboxtest.Main
 	}
 	played.options(&o)
 	code := run(m, o, &sandbox)
@@ -74,20 +73,20 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// clockVariable names the file that says how far the time is ahead of the wall's. A process that has it in
-	// its environment is a kamino by that time.
+	// clockVariable names the file with the calendar's lead over real time. A process with it in its environment
+	// is a kamino whose clock is the calendar.
 	clockVariable = "KAMINO_WEEK_CLOCK"
 	// kaminoVariable names the binary that package sandboxtest tests.
 	kaminoVariable = "KAMINO_BIN"
-	// binariesVariable names the directory of Cluster API's binaries, where that builds the nodes.
+	// binariesVariable names the directory of Cluster API's binaries, for MachineDeployments.
 	binariesVariable = "KAMINO_CLUSTERAPI_BIN"
 )
 
 // clockFile is that file.
 var clockFile string
 
-// installKamino makes a program of this test binary, for commands and for the sandbox's nodes, whose pods say by
-// the same time that a disk is generalized. A variable would not reach them, so a script sets it.
+// installKamino makes a program of this test binary, for commands and for pods on the sandbox's nodes. A variable
+// would not reach the pods, so a script sets it.
 func installKamino(dir string) error {
 	clockFile = filepath.Join(dir, "clock")
 	me, err := os.Executable()
@@ -117,7 +116,7 @@ func kamino(file string) int {
 	return factory.Run(ctx, os.Args[1:])
 }
 
-// skip puts the time forward, everybody's at once.
+// skip puts the calendar forward.
 func (w *week) skip(by time.Duration) {
 	w.Helper()
 	w.must(putForward(by))
@@ -132,7 +131,7 @@ func putForward(by time.Duration) error {
 	return os.Rename(draft, clockFile)
 }
 
-// skipTo puts the time forward to an hour of a day of the week, the first of which is 1.
+// skipTo puts the calendar forward to an hour of a day of the week. The first day is 1.
 func (w *week) skipTo(day, hour int) {
 	w.Helper()
 	to := w.first.AddDate(0, 0, day-1).Add(time.Duration(hour) * time.Hour)
@@ -145,7 +144,7 @@ func (w *week) skipTo(day, hour int) {
 
 func now() time.Time { return sandbox.Clock().Now() }
 
-// dayName is the version that a capture of the day has.
+// dayName is the version that a capture of the day makes.
 func (w *week) dayName(day int) string {
 	d := w.first.AddDate(0, 0, day-1)
 	return fmt.Sprintf("%04d.%02d.%02d", d.Year(), d.Month(), d.Day())

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// fate is what befalls a request.
+// fate is what happens to a request.
 type fate int
 
 const (
@@ -22,15 +22,15 @@ const (
 	// lostBefore is a request that never arrives, lostAfter one whose answer never does.
 	lostBefore
 	lostAfter
-	// killedBefore and killedAfter lose it too, and the controller dies at that moment.
+	// killedBefore and killedAfter lose it, too, and the controller is killed at that moment.
 	killedBefore
 	killedAfter
 )
 
 func (f fate) after() bool { return f == lostAfter || f == killedAfter }
 
-// Of so many requests that change something, one is lost, and one kills the controller. Of those that only look,
-// one in lookLost never arrives.
+// Of so many requests that change something, one is lost, and one kills the controller. Of lookLost requests that only
+// read, one never arrives.
 const (
 	writeLost  = 20
 	writeKills = 30
@@ -39,34 +39,33 @@ const (
 	killsANight = 3
 )
 
-// troubles decides, seeded, what befalls the requests. In calm times nothing does.
-type troubles struct {
-	mu     sync.Mutex
-	random *rand.Rand
-	calm   bool
-	kills  int // left for this night
+// trouble decides from a seed what happens to requests. While it is stopped, nothing does.
+type trouble struct {
+	mu      sync.Mutex
+	random  *rand.Rand
+	stopped bool
+	kills   int // left for this night
 
 	asked, lost int
 }
 
-func (t *troubles) fateOf(r *http.Request) fate {
+func (t *trouble) fateOf(r *http.Request) fate {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asked++
-	if t.calm || strings.Contains(r.URL.Path, "/leases/") || strings.HasSuffix(r.URL.Path, "/token") {
+	if t.stopped || strings.Contains(r.URL.Path, "/leases/") || strings.HasSuffix(r.URL.Path, "/token") {
 		return passes
 	}
 	before := t.random.IntN(2) == 0
-	if looks(r) {
+	if onlyReads(r) {
 		if r.URL.Query().Get("watch") != "true" && t.random.IntN(lookLost) == 0 {
 			t.lost++
 			return lostBefore
 		}
 		return passes
 	}
-	// A decision that is lost is repeated after half a minute, which this test's nights do not have: who makes it
-	// is killed, or it gets through.
-	// An event more or less is no moment to die at.
+	// The controller repeats a lost decision after half a minute of real time, which this test's nights do not have.
+	// So decisions are not lost without a kill. A lost event shows nothing.
 	dies := t.kills > 0 && !strings.HasSuffix(r.URL.Path, "/events")
 	decides := strings.Contains(r.URL.Path, "/prototypepolicies/") || strings.HasSuffix(r.URL.Path, "/prototypes")
 	switch drawn := t.random.IntN(writeLost * writeKills); {
@@ -86,108 +85,110 @@ func (t *troubles) fateOf(r *http.Request) fate {
 	return passes
 }
 
-// looks tells whether a request changes nothing: AWS is asked for everything by POST, and an API server who may do what.
-func looks(r *http.Request) bool {
-	return r.Method == http.MethodGet || sandboxtest.Write(r) == "" || strings.HasPrefix(r.URL.Path, "/apis/authorization.k8s.io/")
+// onlyReads reports whether a request changes nothing. Every request to AWS is a POST, and so is a question for permissions.
+func onlyReads(r *http.Request) bool {
+	return r.Method == http.MethodGet || sandboxtest.WriteOf(r) == "" || strings.HasPrefix(r.URL.Path, "/apis/authorization.k8s.io/")
 }
 
-// night lets kills happen again.
-func (t *troubles) night() {
+// night allows more kills.
+func (t *trouble) night() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kills = killsANight
 }
 
-func (t *troubles) calmed(calm bool) {
+// stop stops or starts the trouble.
+func (t *trouble) stop(stopped bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.calm = calm
+	t.stopped = stopped
 }
 
-// draw is a number below n of the week's own.
-func (t *troubles) draw(n int) int {
+// draw is a random number below n.
+func (t *trouble) draw(n int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.random.IntN(n)
 }
 
-// kill ends the controller as a lost machine does, and starts another one, which finds the Lease free, as it
-// would half a minute later. What happens meanwhile may be nil.
+// kill kills the controller and starts another one, which finds the Lease free, as it would half a minute later. meanwhile may be nil.
 func (w *week) kill(when string, meanwhile func()) {
 	w.controller.Lock()
 	defer w.controller.Unlock()
-	if w.controller.child == nil {
+	p := w.controller.process
+	if p == nil {
 		return
 	}
-	w.controller.child.kill()
-	flying := 0
+	w.controller.process = nil // it is no failure that it exits
+	p.Kill()
+	inProgress := 0
 	for _, p := range w.prototypes() {
 		if !ended(&p) {
-			flying++
+			inProgress++
 		}
 	}
-	w.killed++
-	if flying > 0 {
-		w.killedInFlight++
+	w.kills++
+	if inProgress > 0 {
+		w.killsInProgress++
 	}
-	w.Logf("%s: the controller is killed %s, with %d captures in flight", now().Format(time.DateTime), when, flying)
+	w.Logf("%s: the controller is killed %s, with %d captures in progress", now().Format(time.DateTime), when, inProgress)
 	if meanwhile != nil {
 		meanwhile()
 	}
 	w.freeLease()
-	w.controller.child = w.newController()
+	w.controller.process = w.startController()
 }
 
-// vanishing says when the next donor vanishes: with the first request that matches, before it is carried out.
-type vanishing struct {
+// removal is when the instance of the next donor is removed: with the first request that matches, before it takes effect.
+type removal struct {
 	sync.Mutex
 	next  *moment
 	count int
 }
 
-func (v *vanishing) at(next moment) {
+func (v *removal) at(next moment) {
 	v.Lock()
 	defer v.Unlock()
 	v.next = &next
 }
 
-// take tells whether the request is the one, once.
-func (v *vanishing) take(server sandboxtest.Server, r *http.Request) bool {
+// take reports whether the request is the one, once.
+func (v *removal) take(server sandboxtest.Server, r *http.Request) bool {
 	v.Lock()
 	defer v.Unlock()
 	if v.next == nil || v.next.server != server {
 		return false
 	}
-	if write := sandboxtest.Write(r); write == "" || !strings.HasPrefix(write, v.next.write) || !strings.Contains(strings.ToLower(sandboxtest.Said(r)), v.next.says) {
+	if write := sandboxtest.WriteOf(r); write == "" || !strings.HasPrefix(write, v.next.write) || !strings.Contains(strings.ToLower(sandboxtest.TextOf(r)), v.next.text) {
 		return false
 	}
 	v.next = nil
 	return true
 }
 
-// vanishIfMeant takes the donor away whose capture the request is of.
-func (w *week) vanishIfMeant(server sandboxtest.Server, r *http.Request) {
-	if !w.vanish.take(server, r) {
+// removeDonorAt removes the donor of the capture that makes the request, if it is time for a removal.
+func (w *week) removeDonorAt(server sandboxtest.Server, r *http.Request) {
+	if !w.removal.take(server, r) {
 		return
 	}
-	said := strings.ToLower(sandboxtest.Said(r))
+	text := strings.ToLower(sandboxtest.TextOf(r))
 	for _, p := range w.prototypes() {
-		if ended(&p) || !strings.Contains(said, strings.ToLower(p.Spec.Pool)) && !strings.Contains(said, instanceOf(&p)) {
+		if ended(&p) || !strings.Contains(text, strings.ToLower(p.Spec.Pool)) && !strings.Contains(text, instanceOf(&p)) {
 			continue
 		}
-		w.Logf("%s: donor %s vanishes while %s is %s", now().Format(time.DateTime), p.Spec.Donor.NodeName, p.Name, p.Status.Phase)
-		if err := w.hands.vanish(context.Background(), &p); err != nil {
+		w.Logf("%s: donor %s is removed while %s is %s", now().Format(time.DateTime), p.Spec.Donor.NodeName, p.Name, p.Status.Phase)
+		if err := w.pooler.removeDonor(context.Background(), &p); err != nil {
 			w.Errorf("donor %s: %v", p.Spec.Donor.NodeName, err)
 		}
-		w.vanish.Lock()
-		w.vanish.count++
-		w.vanish.Unlock()
+		w.removal.Lock()
+		w.removal.count++
+		w.removal.Unlock()
 		return
 	}
-	w.Errorf("%s is of no capture", said)
+	w.Errorf("%s is of no capture", text)
 }
 
-// instanceOf is what a request says that is about a capture's donor: on Azure the whole path, which ends with a mere number.
+// instanceOf is the text of a request about a capture's donor: on Azure the whole path, which ends with a number.
 func instanceOf(p *v1alpha1.Prototype) string {
 	id := strings.ToLower(p.Spec.Donor.ProviderID)
 	if whole, azure := strings.CutPrefix(id, "azure://"); azure {
@@ -196,16 +197,16 @@ func instanceOf(p *v1alpha1.Prototype) string {
 	return path.Base(id)
 }
 
-// ended tells whether a capture has, well or not, and nothing of it is left to do.
+// ended reports whether a capture has succeeded or failed, and nothing of it is left to do.
 func ended(p *v1alpha1.Prototype) bool {
 	return (p.Status.Phase == v1alpha1.PhaseFailed || p.Status.Phase == v1alpha1.PhaseSucceeded) && len(p.Finalizers) == 0
 }
 
-// trouble orders the night's faults of the cloud.
-func (w *week) trouble() {
+// addFaults adds the night's faults of the cloud.
+func (w *week) addFaults() {
 	for range 2 {
-		f := w.faults[w.troubles.draw(len(w.faults))]
-		w.Logf("%s: the cloud has trouble: %s", now().Format(time.DateTime), f.Name)
+		f := w.faults[w.trouble.draw(len(w.faults))]
+		w.Logf("%s: the cloud has the fault %s", now().Format(time.DateTime), f.Name)
 		if _, err := sandbox.Cloud().AddFault(f); err != nil {
 			w.Fatal(fmt.Errorf("fault %s: %w", f.Name, err))
 		}

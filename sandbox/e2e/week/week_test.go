@@ -35,36 +35,36 @@ func TestDays(t *testing.T) {
 	}
 	w := newWeek(t, seed)
 	w.skipTo(1, 6)
-	w.troubles.calmed(false)
-	w.controls()
+	w.trouble.stop(false)
+	w.startControllers()
 	for day := 1; day <= w.days; day++ {
 		w.day(day)
 	}
-	w.quiet()
-	w.judge()
+	w.finish()
+	w.assertEnd()
 }
 
-// day plays one. In the morning pools shrink, and nodes are patched and rebooted. In the evening the policy's
-// window opens: what it decides is none of the test's doing. The pools grow once their recipes have changed.
+// day plays one day. In the morning pools shrink, and nodes are patched and rebooted. In the evening the policy's window opens, and the
+// controller captures. The pools grow once their recipes have changed.
 func (w *week) day(day int) {
 	w.Helper()
 	began := time.Now()
 	if day > 1 {
 		w.moveOn(day, 6)
 	}
-	w.hands.shrink(w)
+	w.pooler.shrink(w)
 	w.patch(day)
 	w.moveOn(day, 18)
-	busy := w.pools[w.troubles.draw(len(w.pools))]
+	busy := w.pools[w.trouble.draw(len(w.pools))]
 	grown := make(chan error, 1)
-	if at, planned := w.vanishings[day]; planned {
-		w.vanish.at(at)
+	if at, planned := w.removals[day]; planned {
+		w.removal.at(at)
 		grown <- nil
 	} else {
-		go func() { grown <- w.hands.grow(w.Context(), busy) }() // while it is captured
+		go func() { grown <- w.pooler.grow(w.Context(), busy) }() // while it is captured
 	}
-	w.trouble()
-	w.troubles.night()
+	w.addFaults()
+	w.trouble.night()
 	w.captured(day)
 	w.must(<-grown)
 	recipes := w.recipes()
@@ -72,33 +72,33 @@ func (w *week) day(day int) {
 	if day == w.badDay {
 		w.goBack(day)
 	}
-	w.settled()
+	w.settle()
 	w.Logf("%s: day %d is over, which took %.1f s; versions %v", now().Format(time.DateTime), day, time.Since(began).Seconds(), slices.Sorted(maps.Values(recipes)))
 }
 
-// moveOn lets hours pass: the controller is killed, and another one finds itself at a later time.
+// moveOn lets hours pass: the controller is killed, and another one starts at a later time.
 func (w *week) moveOn(day, hour int) {
 	w.Helper()
 	w.kill("as the time moves on", func() { w.skipTo(day, hour); w.forget() })
 }
 
 const (
-	// pause is how long a policy's look at a cloud that does not answer stands, and a little more.
+	// pause is a little longer than a policy keeps what it has read from a cloud that does not answer.
 	pause = 11 * time.Minute
-	// pauses is how many of them an evening may have.
+	// pauses that an evening may have.
 	pauses = 15
 )
 
-// captured returns when every pool's recipe names the day's version. Where the policy waits, because a capture has
-// failed or because the cloud did not answer, the time is put forward.
+// captured returns when every pool's recipe names the day's version. While the policy waits, because a capture has failed or the cloud
+// did not answer, it puts the calendar forward.
 func (w *week) captured(day int) {
 	w.Helper()
 	waits := 0
 	w.eventually(fmt.Sprintf("every pool has a version of day %d", day), func() (bool, string) {
 		all := w.prototypes()
-		w.hold(all)
+		w.assertAlways(all)
 		if slices.ContainsFunc(all, func(p v1alpha1.Prototype) bool { return !ended(&p) }) {
-			return false, "captures are in flight"
+			return false, "captures are in progress"
 		}
 		recipes := w.recipes()
 		missing := slices.DeleteFunc(slices.Clone(w.pools), func(pool string) bool { return recipes[pool] == w.dayName(day) })
@@ -108,7 +108,7 @@ func (w *week) captured(day int) {
 		wait, decisions := w.waiting(missing)
 		if wait > 0 {
 			if waits++; waits > pauses {
-				w.Fatalf("the policy waits for ever: %v", decisions)
+				w.Fatalf("the policy does not stop waiting: %v", decisions)
 			}
 			w.Logf("%s: the policy waits: %v", now().Format(time.DateTime), decisions)
 			w.kill("while it waits", func() { w.skip(wait); w.forget() })
@@ -117,17 +117,17 @@ func (w *week) captured(day int) {
 	})
 }
 
-// begins are the decisions after which something happens at once.
+// begins are the decisions that the controller acts on at once.
 var begins = []string{admission.CaptureInFlight, decide.Capturing, decide.Queued, selection.Chosen}
 
-// waiting tells how long the policy is going to do nothing about all of the pools; zero if it does something about
-// one of them, or has not decided yet.
+// waiting returns how long the policy will do nothing about all of the pools; zero if it does something about one of them, or has not
+// decided yet.
 func (w *week) waiting(missing []string) (wait time.Duration, decisions []string) {
 	w.Helper()
 	status := w.policy().Status
 	for _, pool := range missing {
-		set := w.set(pool)
-		at := slices.IndexFunc(status.Pools, func(p v1alpha1.PoolStatus) bool { return p.Name == set })
+		group := w.group(pool)
+		at := slices.IndexFunc(status.Pools, func(p v1alpha1.PoolStatus) bool { return p.Name == group })
 		if at < 0 || status.Pools[at].Decision == nil || slices.Contains(begins, status.Pools[at].Decision.Reason) {
 			return 0, decisions
 		}
@@ -141,9 +141,9 @@ func (w *week) waiting(missing []string) (wait time.Duration, decisions []string
 	return wait, decisions
 }
 
-// hold demands what must be true at every moment: not more nodes are out of service than the policy allows, of
-// each pool one, and only such as kured has rebooted.
-func (w *week) hold(all []v1alpha1.Prototype) {
+// assertAlways asserts what must be true at every moment: at most as many nodes are reserved as the policy allows, one of each pool, and
+// only nodes that kured has rebooted.
+func (w *week) assertAlways(all []v1alpha1.Prototype) {
 	w.Helper()
 	nodes, err := sandbox.Kube().CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
 	w.must(err)
@@ -155,33 +155,33 @@ func (w *week) hold(all []v1alpha1.Prototype) {
 	}
 	for _, held := range byPool {
 		if len(held) > 1 || len(byPool) > atOnce {
-			w.Fatalf("%s: nodes %v are held at once", now().Format(time.DateTime), byPool)
+			w.Fatalf("%s: nodes %v are reserved at the same time", now().Format(time.DateTime), byPool)
 		}
 	}
 	for _, p := range all {
 		if p.Spec.Version == imageversion.Of(now()) && !w.fit[p.Spec.Donor.NodeName] {
-			w.Fatalf("%s took node %s, which is not fit: kured has rebooted %v", p.Name, p.Spec.Donor.NodeName, slices.Sorted(maps.Keys(w.fit)))
+			w.Fatalf("%s took node %s, but kured has rebooted %v", p.Name, p.Spec.Donor.NodeName, slices.Sorted(maps.Keys(w.fit)))
 		}
 	}
-	w.hands.sound(w, nodes.Items, all)
+	w.pooler.assertAlways(w, nodes.Items, all)
 }
 
 // rollbackTries is how often the operator repeats a command.
 const rollbackTries = 10
 
-// goBack is an operator on the evening of the bad day. New nodes are bad, so every pool goes back to the version
-// before, and then they are good. The command is subject to the night's troubles, and repeated until it is through.
+// goBack is an operator on the evening of the bad day. New nodes are bad, so the operator rolls every pool back, and then they are good.
+// The command gets the night's trouble, too, and is repeated until it succeeds.
 func (w *week) goBack(day int) {
 	w.Helper()
 	each(w, w.pools, func(_ context.Context, pool string) error {
-		var said strings.Builder
+		output := &strings.Builder{}
 		for range rollbackTries {
-			said.Reset()
-			if w.startInto(&said, "rollback", w.set(pool), "--reason", "it is bad").ending() == 0 {
+			output.Reset()
+			if w.start(output, "rollback", w.group(pool), "--reason", "it is bad").ExitCode() == 0 {
 				return nil
 			}
 		}
-		return fmt.Errorf("%s is not rolled back: %s", pool, said.String())
+		return fmt.Errorf("%s is not rolled back: %s", pool, output)
 	})
 	recipes := w.recipes()
 	for _, pool := range w.pools {
@@ -199,8 +199,8 @@ func (w *week) goBack(day int) {
 	w.grow(recipes, day-1)
 }
 
-// settled returns when no capture is in flight any more.
-func (w *week) settled() {
+// settle returns when no capture is in progress any more.
+func (w *week) settle() {
 	w.Helper()
 	w.eventually("every capture has ended", func() (bool, string) {
 		for _, p := range w.prototypes() {

@@ -24,47 +24,47 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
-	"github.com/kamino-dev/kamino/sandbox/untried"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
-// within is how long anything may take before the test gives up on it. Nothing comes near it on an idle
-// machine: it only ends what hangs.
-const within = 5 * time.Minute
+// within is how long a pool may take to become whole. It only ends what hangs.
+const within = 10 * time.Minute
 
-// week is the cluster's, with the hand of those who work in it.
+// week is a cluster, with the people and programs that change it.
 type week struct {
 	*testing.T
-	ground
+	setup
 	// first is the midnight with which the first day begins.
 	first time.Time
 	dir   string
-	// env is what children get on top of the sandbox's environment.
-	env        []string
-	troubles   *troubles
-	vanish     vanishing
+	// environ are variables of the processes, on top of the sandbox's.
+	environ    []string
+	trouble    *trouble
+	removal    removal
 	controller struct {
 		sync.Mutex
-		child *child
+		process *sandboxtest.Process
 	}
-	// log is what all controllers said.
+	// log is the output of all controllers.
 	log *os.File
 
-	killed, killedInFlight int // guarded by controller
+	kills, killsInProgress int // guarded by controller
 	// newest node of each pool.
 	newest map[string]string
-	// fit are the nodes that kured rebooted today, without those that were built from the bad version.
+	// fit are the nodes that kured rebooted today, without those of the bad version.
 	fit map[string]bool
-	// homes are the pools of nodes, as far as they were asked for.
+	// homes are the pools of nodes that were looked up.
 	homes map[string]string
 }
 
-// keep is how many versions the policy keeps, and atOnce how many captures may hold a node.
+// keep is how many versions the policy keeps, and atOnce how many nodes captures may reserve.
 const (
 	keep   = 3
 	atOnce = 2
 )
 
-// policy is the week's. It decides in the evenings, as a cluster's would whose days are busy.
+// policy decides in the evenings, as in a cluster whose days are busy.
 const policy = `apiVersion: kamino.dev/v1alpha1
 kind: PrototypePolicy
 metadata:
@@ -76,18 +76,18 @@ spec:
     window: 6h
   settings:
     keep: %d
-    ` + untried.Settings + `
+    ` + unverified.Settings + `
 `
 
 func newWeek(t *testing.T, seed uint64) *week {
 	t.Helper()
-	w := &week{T: t, ground: played, homes: map[string]string{}, dir: t.TempDir(), troubles: &troubles{random: rand.New(rand.NewPCG(seed, 7)), calm: true}, newest: map[string]string{}}
+	w := &week{T: t, setup: played, homes: map[string]string{}, dir: t.TempDir(), trouble: &trouble{random: rand.New(rand.NewPCG(seed, 7)), stopped: true}, newest: map[string]string{}}
 	w.first = now().Truncate(24*time.Hour).AddDate(0, 0, 1)
 	var err error
 	w.log, err = os.Create(filepath.Join(w.dir, "controllers.log"))
 	w.must(err)
-	w.Cleanup(w.tell)
-	w.gates()
+	w.Cleanup(w.show)
+	w.environ = sandbox.Intercept(t, w.handle)
 	w.apply("manifests", sandbox.Must(t, "kamino", "manifests"))
 	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/prototypepolicies.kamino.dev")
 	w.apply("policy", fmt.Sprintf(policy, atOnce, keep))
@@ -108,12 +108,12 @@ func (w *week) must(err error) {
 	}
 }
 
-// tell shows, if the test has failed, what the controllers said last, and what they were at.
-func (w *week) tell() {
+// show logs, after a failure, the end of the controllers' output and the state of the cluster.
+func (w *week) show() {
 	if !w.Failed() {
 		return
 	}
-	w.Logf("the controllers said:\n%s", end(w.log.Name()))
+	w.Logf("the controllers wrote:\n%s", end(w.log.Name()))
 	for _, p := range w.prototypes() {
 		w.Logf("prototype %s is %s: %+v", p.Name, p.Status.Phase, p.Status.Failure)
 	}
@@ -122,8 +122,8 @@ func (w *week) tell() {
 	for _, m := range sandbox.Fleet().Machines() {
 		w.Logf("machine %s of %s is %s, hung: %t, after %d boots; its node is %q, its image %s", m.ID, m.Pool, m.Power, m.Hung, m.Boots, m.Node, m.Image)
 	}
-	w.Logf("the sandbox said:\n%s", end(filepath.Join(sandbox.Dir(), "sandbox.log")))
-	w.hands.tell(w)
+	w.Logf("the sandbox wrote:\n%s", end(filepath.Join(sandbox.Dir(), "sandbox.log")))
+	w.pooler.show(w)
 }
 
 // end of a log.
@@ -150,15 +150,14 @@ func (w *week) policy() *v1alpha1.PrototypePolicy {
 	return p
 }
 
-// forget takes away what the policy's status says of the pools, so that what stands there is what the next
-// controller says. Nothing is decided by it.
+// forget removes the pools from the policy's status, so that only the next controller's report is read. No decision depends on it.
 func (w *week) forget() {
 	w.Helper()
 	w.must(sandbox.Kube().CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(policyPath, "status").
 		Body([]byte(`{"status":{"pools":null}}`)).Do(w.Context()).Error())
 }
 
-// prototypes of all pools, in the order in which they were made. Their stamps are the API server's own.
+// prototypes of all pools, in the order in which they were made. Their time stamps are in real time.
 func (w *week) prototypes() []v1alpha1.Prototype {
 	list := v1alpha1.PrototypeList{}
 	raw, err := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath(prototypesPath).DoRaw(context.Background())
@@ -193,8 +192,8 @@ func (w *week) poolOf(node string) string {
 	return w.homes[node]
 }
 
-// set is the cloud's name of a pool, which is Kamino's.
-func (w *week) set(pool string) string {
+// group is the name of a pool in the cloud, which Kamino uses.
+func (w *week) group(pool string) string {
 	w.Helper()
 	return path.Base(w.machines(pool)[0].Pool)
 }
@@ -235,7 +234,7 @@ func (w *week) editNode(ctx context.Context, name string, edit func(*corev1.Node
 	})
 }
 
-// each does something to all of them at once, and demands that it goes well.
+// each does something to all of them at the same time, which must succeed.
 func each[T any](w *week, all []T, do func(context.Context, T) error) {
 	w.Helper()
 	errs := make([]error, len(all))
@@ -262,7 +261,7 @@ func poolNow(ctx context.Context, pool string) (control.Pool, error) {
 	return all[at], nil
 }
 
-// freeLease takes the Lease from a holder that is dead, as half a minute would.
+// freeLease deletes the Lease of a controller that was killed. It would expire after half a minute.
 func (w *week) freeLease() {
 	err := sandbox.Kube().CoordinationV1().Leases(v1alpha1.DefaultNamespace).Delete(context.Background(), v1alpha1.LeaseName, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -270,21 +269,8 @@ func (w *week) freeLease() {
 	}
 }
 
-// eventually looks until what it looks for is there. Its state is told if that never happens.
-func (w *week) eventually(what string, look func() (found bool, state string)) {
+// eventually waits until done returns true.
+func (w *week) eventually(what string, done func() (ok bool, state string)) {
 	w.Helper()
-	for last := time.Now().Add(within); ; {
-		found, state := look()
-		if found {
-			return
-		}
-		if time.Now().After(last) {
-			w.Fatalf("%s: it never happens: %s", what, state)
-		}
-		select {
-		case <-w.Context().Done():
-			w.Fatalf("%s: %v", what, w.Context().Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	sandboxtest.Eventually(w, what, done)
 }

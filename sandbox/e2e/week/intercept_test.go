@@ -10,22 +10,17 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// gates stand between the children and the servers. What the week's troubles order befalls the requests there, and API servers show their
-// time stamps by the calendar.
-func (w *week) gates() {
-	w.Helper()
-	w.env = append(w.env, sandbox.Gates(w, w.pass)...)
-}
-
-func (w *week) pass(server sandboxtest.Server, r *http.Request) (p sandboxtest.Passage) {
-	f := w.troubles.fateOf(r)
+// handle is called for each request of a controller or command. It lets the week's trouble happen, and has the API servers show their
+// time stamps in the calendar's time.
+func (w *week) handle(server sandboxtest.Server, r *http.Request) (p sandboxtest.Handling) {
+	f := w.trouble.fateOf(r)
 	if f == killedBefore {
 		w.kill(fmt.Sprintf("before %s %s", r.Method, r.URL.Path), nil)
 	}
-	if p.Lost = f == lostBefore || f == killedBefore; p.Lost {
+	if p.Drop = f == lostBefore || f == killedBefore; p.Drop {
 		return p
 	}
-	w.vanishIfMeant(server, r)
+	w.removeDonorAt(server, r)
 	if f.after() {
 		p.After = func() {
 			if f == killedAfter {
@@ -34,12 +29,12 @@ func (w *week) pass(server sandboxtest.Server, r *http.Request) (p sandboxtest.P
 		}
 	}
 	if server != sandboxtest.Cloud {
-		p.Lost, p.Answer = calendarTimes{}.request(r) != nil, calendarTimes{}.response
+		p.Drop, p.Answer = calendarTimes{}.request(r) != nil, calendarTimes{}.response
 	}
 	return p
 }
 
-// calendarTimes translates the stamps that the API server sets by itself.
+// calendarTimes translates the time stamps that the API server sets.
 type calendarTimes struct{}
 
 const (
@@ -47,8 +42,8 @@ const (
 	asJSON   = "application/json"
 )
 
-// request asks for JSON, which can be read here, and takes the stamps out of what is written: the API server
-// knows them, and refuses others.
+// request asks for JSON, which can be edited here, and removes time stamps from what is written: the API server refuses all but its
+// own.
 func (calendarTimes) request(r *http.Request) error {
 	for i, accept := range r.Header.Values("Accept") {
 		r.Header["Accept"][i] = strings.ReplaceAll(accept, protobuf, asJSON)

@@ -26,51 +26,51 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
-// Server is one that a gate stands in front of.
+// Server is a server that kamino talks to.
 type Server string
 
 const (
 	APIServer Server = "api"
 	Cloud     Server = "cloud"
-	// Management is the cluster with the objects of Cluster API, where that builds the nodes.
+	// Management is the API server with the objects of Cluster API, where Cluster API builds the nodes.
 	Management Server = "management"
 )
 
-// Passage is what befalls a request at a gate. The zero Passage lets it through.
-type Passage struct {
-	// Lost: it never arrives, and its connection breaks.
-	Lost bool
-	// Until it is closed the request may last. nil: for as long as it takes.
+// Handling is what happens to an intercepted request. The zero Handling lets it through.
+type Handling struct {
+	// Drop breaks the connection; the server never gets the request.
+	Drop bool
+	// Until limits how long the request may last: it is canceled when the channel is closed. nil: no limit.
 	Until <-chan struct{}
-	// After is called when it has had its effect. Its answer is lost then, and the connection breaks.
+	// After is called when the server has carried the request out. The answer is lost and the connection breaks.
 	After func()
-	// Answer may change the answer, where there is one; nil leaves it. One that fails breaks the connection.
+	// Answer may change the server's answer. If it fails, the connection breaks.
 	Answer func(*http.Response) error
 }
 
-// Gates puts one in front of the API server, one in front of the cloud, and one in front of the management cluster where there is one, until the test ends. pass is asked about each
-// request, may change it, and may take its time; it must stand being called from many goroutines. What it returns is an environment that
-// leads a program through them, on top of Env. The addresses that Azure gives out for long operations lead around them.
-func (s *Sandbox) Gates(t testing.TB, pass func(Server, *http.Request) Passage) []string {
+// Intercept puts a proxy in front of each server that kamino talks to, until the test ends. handle decides what happens to each
+// request; it may change the request and may block. It is called from many goroutines. Intercept returns the variables that lead
+// a program through the proxies, to be added to Env. The addresses that Azure returns for long operations lead around them.
+func (s *Sandbox) Intercept(t testing.TB, handle func(Server, *http.Request) Handling) []string {
 	t.Helper()
 	dir := t.TempDir()
 	environment := map[string]string{}
 	for _, v := range s.Environment() {
 		environment[v.Name] = v.Value
 	}
-	api, err := s.apiGate(t, APIServer, environment["KUBECONFIG"], filepath.Join(dir, "kubeconfig"), pass)
+	api, err := s.apiProxy(t, APIServer, environment["KUBECONFIG"], filepath.Join(dir, "kubeconfig"), handle)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var more []string
 	if kubeconfig := environment[managementVariable]; kubeconfig != "" {
-		management, err := s.apiGate(t, Management, kubeconfig, filepath.Join(dir, "management"), pass)
+		management, err := s.apiProxy(t, Management, kubeconfig, filepath.Join(dir, "management"), handle)
 		if err != nil {
 			t.Fatal(err)
 		}
 		more = append(more, managementVariable+"="+management)
 	}
-	cloud, err := s.cloudGate(t, environment, dir, pass)
+	cloud, err := s.cloudProxy(t, environment, dir, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +80,9 @@ func (s *Sandbox) Gates(t testing.TB, pass func(Server, *http.Request) Passage) 
 // managementVariable names the kubeconfig of the management cluster.
 const managementVariable = "KAMINO_MANAGEMENT_KUBECONFIG"
 
-// Write is what a request to the cloud, or to the management cluster, asks to be changed, in the cloud's words, such as "PUT /subscriptions/..." or
-// "RegisterImage"; empty if it only looks.
-func Write(r *http.Request) string {
+// WriteOf returns the change that a request to the cloud or to the management cluster asks for, such as "PUT /subscriptions/..." or
+// "RegisterImage". It is empty for requests that change nothing.
+func WriteOf(r *http.Request) string {
 	if r.Header.Get("X-Amz-Date") == "" {
 		if r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/selfsubject") {
 			return ""
@@ -103,8 +103,8 @@ func Write(r *http.Request) string {
 	return in.Get("Action")
 }
 
-// Said is what a request to the cloud says: its path, and what its body is, as it was meant.
-func Said(r *http.Request) string {
+// TextOf returns a request's path and its decoded body.
+func TextOf(r *http.Request) string {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	text, bad := url.QueryUnescape(string(body))
@@ -114,13 +114,13 @@ func Said(r *http.Request) string {
 	return r.URL.Path + " " + text
 }
 
-// apiGate returns the kubeconfig that leads through it. The gate shows the administrator's certificate.
-func (s *Sandbox) apiGate(t testing.TB, server Server, kubeconfig, to string, pass func(Server, *http.Request) Passage) (string, error) {
+// apiProxy returns a kubeconfig that leads through a proxy. The proxy shows the administrator's certificate.
+func (s *Sandbox) apiProxy(t testing.TB, server Server, kubeconfig, to string, handle func(Server, *http.Request) Handling) (string, error) {
 	transport, err := rest.TransportFor(s.Config())
 	if err != nil {
 		return "", err
 	}
-	address, err := s.gate(t, server, s.Config().Host, transport, pass)
+	address, err := s.proxy(t, server, s.Config().Host, transport, handle)
 	if err != nil {
 		return "", err
 	}
@@ -134,8 +134,8 @@ func (s *Sandbox) apiGate(t testing.TB, server Server, kubeconfig, to string, pa
 	return to, clientcmd.WriteToFile(*config, to)
 }
 
-// cloudGate returns the variable that leads to the cloud through it: on Azure, to its description with another Resource Manager.
-func (s *Sandbox) cloudGate(t testing.TB, environment map[string]string, dir string, pass func(Server, *http.Request) Passage) (string, error) {
+// cloudProxy returns the variable that leads to the cloud through a proxy. On Azure that is the file that describes the cloud.
+func (s *Sandbox) cloudProxy(t testing.TB, environment map[string]string, dir string, handle func(Server, *http.Request) Handling) (string, error) {
 	ca, err := os.ReadFile(filepath.Join(s.Dir(), site.CAFile))
 	if err != nil {
 		return "", err
@@ -144,10 +144,10 @@ func (s *Sandbox) cloudGate(t testing.TB, environment map[string]string, dir str
 	roots.AppendCertsFromPEM(ca)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 	if s.AWS() != nil {
-		address, err := s.gate(t, Cloud, environment["AWS_ENDPOINT_URL"], transport, pass)
+		address, err := s.proxy(t, Cloud, environment["AWS_ENDPOINT_URL"], transport, handle)
 		return "AWS_ENDPOINT_URL=" + address, err
 	}
-	address, err := s.gate(t, Cloud, environment["AZURE_AUTHORITY_HOST"], transport, pass)
+	address, err := s.proxy(t, Cloud, environment["AZURE_AUTHORITY_HOST"], transport, handle)
 	if err != nil {
 		return "", err
 	}
@@ -167,26 +167,26 @@ func (s *Sandbox) cloudGate(t testing.TB, environment map[string]string, dir str
 	return "AZURE_ENVIRONMENT_FILEPATH=" + to, os.WriteFile(to, raw, 0o600)
 }
 
-type passageKey struct{}
+type handlingKey struct{}
 
-// gatePair is the certificate of all gates in front of a server, which tests that run at once make only once.
-func (s *Sandbox) gatePair(server Server) (authority.Pair, error) {
+// proxyPair is the certificate of all proxies in front of a server. Tests that run at the same time make it once.
+func (s *Sandbox) proxyPair(server Server) (authority.Pair, error) {
 	s.issuing.Lock()
 	defer s.issuing.Unlock()
 	ca, err := authority.Open(filepath.Join(s.Dir(), "pki"))
 	if err != nil {
 		return authority.Pair{}, err
 	}
-	return ca.Issue("gate-"+string(server), authority.Subject{Name: "gate", Hosts: []string{"127.0.0.1"}})
+	return ca.Issue("proxy-"+string(server), authority.Subject{Name: "proxy", Hosts: []string{"127.0.0.1"}})
 }
 
-// gate serves in front of a server and returns its own address.
-func (s *Sandbox) gate(t testing.TB, server Server, target string, transport http.RoundTripper, pass func(Server, *http.Request) Passage) (string, error) {
+// proxy serves in front of a server and returns its own address.
+func (s *Sandbox) proxy(t testing.TB, server Server, target string, transport http.RoundTripper, handle func(Server, *http.Request) Handling) (string, error) {
 	to, err := url.Parse(target)
 	if err != nil {
 		return "", err
 	}
-	pair, err := s.gatePair(server)
+	pair, err := s.proxyPair(server)
 	if err != nil {
 		return "", err
 	}
@@ -195,7 +195,7 @@ func (s *Sandbox) gate(t testing.TB, server Server, target string, transport htt
 		return "", err
 	}
 	quiet := log.New(io.Discard, "", 0)
-	proxy := &httputil.ReverseProxy{
+	reverse := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
 			r.Out.Host = to.Host
@@ -208,7 +208,7 @@ func (s *Sandbox) gate(t testing.TB, server Server, target string, transport htt
 		ErrorLog:      quiet,
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ModifyResponse: func(r *http.Response) error {
-			switch p, _ := r.Request.Context().Value(passageKey{}).(Passage); {
+			switch p, _ := r.Request.Context().Value(handlingKey{}).(Handling); {
 			case p.After != nil:
 				p.After()
 				return http.ErrAbortHandler
@@ -220,11 +220,11 @@ func (s *Sandbox) gate(t testing.TB, server Server, target string, transport htt
 		},
 	}
 	front := &http.Server{ErrorLog: quiet, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := pass(server, r)
-		if p.Lost {
+		p := handle(server, r)
+		if p.Drop {
 			panic(http.ErrAbortHandler)
 		}
-		ctx, cancel := context.WithCancel(context.WithValue(r.Context(), passageKey{}, p))
+		ctx, cancel := context.WithCancel(context.WithValue(r.Context(), handlingKey{}, p))
 		defer cancel()
 		go func() {
 			select {
@@ -233,7 +233,7 @@ func (s *Sandbox) gate(t testing.TB, server Server, target string, transport htt
 			case <-ctx.Done():
 			}
 		}()
-		proxy.ServeHTTP(w, r.WithContext(ctx))
+		reverse.ServeHTTP(w, r.WithContext(ctx))
 	})}
 	t.Cleanup(func() { _ = front.Close() })
 	go func() { _ = front.ServeTLS(listener, pair.CertFile, pair.KeyFile) }()

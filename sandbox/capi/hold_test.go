@@ -1,0 +1,129 @@
+package capi_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+const skipRemediation = "cluster.x-k8s.io/skip-remediation"
+
+// holds protects a Machine as a capture protects its donor.
+func (p *pool) holds(r *capi.Recipes, m unstructured.Unstructured) {
+	p.t.Helper()
+	have, err := r.HoldOf(p.t.Context(), instanceOf(m))
+	if err == nil {
+		err = r.Hold(p.t.Context(), instanceOf(m), have.Token)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// failNode has the Node of a Machine say that its kubelet is silent.
+func (p *pool) failNode(m unstructured.Unstructured) {
+	p.t.Helper()
+	node := &corev1.Node{}
+	if err := p.client.Get(p.t.Context(), client.ObjectKey{Name: nodeNameOf(m)}, node); err != nil {
+		p.t.Fatal(err)
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}
+	if err := p.client.Status().Update(p.t.Context(), node); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+const healthCheck = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineHealthCheck
+metadata: {name: workers, namespace: NAMESPACE}
+spec:
+  clusterName: home
+  selector: {matchLabels: {cluster.x-k8s.io/deployment-name: workers}}
+  checks: {nodeStartupTimeoutSeconds: 600, unhealthyNodeConditions: [{type: Ready, status: Unknown, timeoutSeconds: 1}]}
+  remediation: {triggerIf: {unhealthyLessThanOrEqualTo: 100%}}
+`
+
+// TestHealthCheckSparesAHeldMachine: two machines fail, and Cluster API's health check replaces the one that nobody holds.
+func TestHealthCheckSparesAHeldMachine(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, deployment)
+	all := p.list("Machine")
+	held, fails := all[0], all[1]
+	p.holds(p.recipes(), held)
+	p.failNode(held)
+	p.failNode(fails)
+	p.create(healthCheck)
+	find := func(m unstructured.Unstructured) *unstructured.Unstructured {
+		now := p.list("Machine")
+		if at := slices.IndexFunc(now, func(n unstructured.Unstructured) bool { return n.GetUID() == m.GetUID() }); at >= 0 {
+			return &now[at]
+		}
+		return nil
+	}
+	p.wait("replacement of the machine that nobody holds", func() bool {
+		return find(fails) == nil && len(p.instances()) == 3
+	})
+	if now := find(held); now == nil || now.GetDeletionTimestamp() != nil {
+		t.Errorf("the held machine was remediated: %v", now)
+	}
+}
+
+// TestAHeldMachineIsDeleted by a person, who wants another Machine in its place: it waits until Kamino lets it go, and its place is
+// filled again.
+func TestAHeldMachineIsDeleted(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, deployment)
+	donor, r := p.list("Machine")[0], p.recipes()
+	p.holds(r, donor)
+	if err := p.client.Delete(t.Context(), &donor); err != nil {
+		t.Fatal(err)
+	}
+	p.wait("replacement", func() bool { return len(p.instances()) == 3 })
+	if now := p.get("Machine", donor.GetName()); now.GetDeletionTimestamp() == nil || !annotated(*now, hook) {
+		t.Errorf("the donor's Machine does not wait: %v", now.GetAnnotations())
+	}
+	p.remove(r, instanceOf(donor))
+	p.has(3)
+	p.isAtWork(3)
+}
+
+// TestEveryAnswerLostOfAHold: asked again, a Machine is held and given back once, and what somebody else wrote to it stays.
+func TestEveryAnswerLostOfAHold(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, pair(deployment))
+	m := p.list("Machine")[0]
+	p.merge("Machine", m.GetName(), `{"metadata":{"annotations":{"`+skipRemediation+`":"theirs"}}}`)
+	lost := 0
+	r := p.watched(p, func(string) memory.Outcome {
+		lost++
+		return memory.FailAfter(cloud.Unavailable)
+	})
+	before, err := p.recipes().HoldOf(t.Context(), instanceOf(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, do := range []func(*capi.Recipes) error{
+		func(r *capi.Recipes) error { return r.Hold(t.Context(), instanceOf(m), before.Token) },
+		func(r *capi.Recipes) error { return r.Unhold(t.Context(), instanceOf(m), before.Token) },
+	} {
+		if err := do(r); !cloud.Is(err, cloud.Unavailable) {
+			t.Errorf("with the answer lost: %v", err)
+		}
+		if err := do(p.recipes()); err != nil {
+			t.Errorf("asked again: %v", err)
+		}
+	}
+	if now := p.get("Machine", m.GetName()); lost != 2 || now.GetAnnotations()[skipRemediation] != "theirs" || annotated(*now, hook) {
+		t.Errorf("%d answers were lost, and the Machine has %v", lost, now.GetAnnotations())
+	}
+}

@@ -1,0 +1,257 @@
+package sandboxtest
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+)
+
+// AssertState waits until the pool is in a state: the cluster and the cloud finish their own work late.
+func (e *Env) AssertState(want PoolState) {
+	e.Helper()
+	e.Eventually("it is as it should be", func() (bool, string) {
+		diff := cmp.Diff(want, e.State())
+		return diff == "", "(-want +got):\n" + diff
+	})
+}
+
+// AssertUnchanged asserts that a refused command has changed nothing: neither the pool nor the cloud, and there is no Prototype.
+func (e *Env) AssertUnchanged(before PoolState) {
+	e.Helper()
+	e.AssertState(before)
+	if writes := e.Writes(); len(writes) > 0 {
+		e.Errorf("the cloud got the writes %v", writes)
+	}
+	if p := e.Prototype(); p != nil {
+		e.Errorf("there is a Prototype %s, %s", p.Name, p.Status.Phase)
+	}
+}
+
+// AssertReturned asserts that a capture has ended and left nothing behind, and that the pool is as it was before. Its donor is
+// back in service, after so many boots.
+func (e *Env) AssertReturned(before PoolState, donor string, boots int) {
+	e.Helper()
+	want := before.Clone()
+	want.Boots[donor] += boots
+	e.AssertState(want)
+	e.AssertEnded()
+}
+
+// AssertCaptured asserts that a capture has succeeded whose donor returns: the pool's next nodes are built from the donor's
+// disk, the donor serves again after one boot, and nothing else of the pool has changed.
+func (e *Env) AssertCaptured(before PoolState, donor string) {
+	e.Helper()
+	p := e.AssertSucceeded(donor)
+	want, now := before.Clone(), e.CloudPool()
+	want.Image, want.Extensions, want.ScaleSet = now.Image, slices.Sorted(slices.Values(now.Extensions)), e.scaleSet()
+	want.Versions = append(slices.Clone(before.Versions), p.Spec.Version+" complete")
+	e.AssertReturned(want, donor, 1)
+}
+
+// AssertReplaced asserts that a capture has succeeded whose donor does not return: the pool's next nodes are built from the
+// donor's disk, the donor is removed, and new nodes fill the pool up to the size.
+func (e *Env) AssertReplaced(before PoolState, donor string, size int) {
+	e.Helper()
+	p := e.AssertSucceeded(donor)
+	if d := p.Status.Donor; d == nil || d.State != v1alpha1.DonorRemoved || d.ReleasedAt == nil {
+		e.Errorf("Prototype %s has the donor %+v", p.Name, d)
+	}
+	want, now := before.Clone(), e.CloudPool()
+	want.Image, want.Extensions, want.ScaleSet = now.Image, slices.Sorted(slices.Values(now.Extensions)), e.scaleSet()
+	want.Versions = append(slices.Clone(before.Versions), p.Spec.Version+" complete")
+	e.AssertRemoved(want, donor, size)
+}
+
+// AssertSucceeded asserts that the pool's only capture has succeeded, and that the pool builds its next nodes from its version.
+func (e *Env) AssertSucceeded(donor string) *v1alpha1.Prototype {
+	e.Helper()
+	p := e.Prototype()
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Spec.Donor.NodeName != donor {
+		e.Fatalf("the Prototype is %+v, want one of node %s that has succeeded", p, donor)
+	}
+	if next := e.NextVersion(); next != p.Spec.Version {
+		e.Errorf("pool %s builds its next nodes from version %q, want %s", e.Pool, next, p.Spec.Version)
+	}
+	return p
+}
+
+// AssertRemoved asserts that a donor is gone with its instance and disk, that new nodes fill the pool up to the size and serve,
+// and that the other nodes are as they were before.
+func (e *Env) AssertRemoved(before PoolState, donor string, size int) {
+	e.Helper()
+	e.AssertNodeGone(donor)
+	want := before.WithoutNode(donor)
+	want.Capacity = int64(size)
+	var added []string
+	e.Eventually(fmt.Sprintf("it has %d nodes, of which the old ones are as they were", size), func() (bool, string) {
+		now := e.State()
+		nodes := len(now.Nodes)
+		added = nil
+		for name := range now.Boots {
+			if _, old := want.Boots[name]; !old {
+				added = append(added, name)
+				now = now.WithoutNode(name)
+			}
+		}
+		diff := cmp.Diff(want, now)
+		return diff == "" && nodes == size, fmt.Sprintf("%d nodes; (-want +got):\n%s", nodes, diff)
+	})
+	for _, name := range added {
+		e.AssertServes(name)
+	}
+	e.AssertEnded()
+}
+
+// AssertNodeGone waits until a node is gone: its Node, its instance and its disk.
+func (e *Env) AssertNodeGone(name string) {
+	e.Helper()
+	e.Eventually("node "+name+" is gone", func() (bool, string) {
+		_, err := e.Kube().CoreV1().Nodes().Get(e.Context(), name, metav1.GetOptions{})
+		for _, m := range e.MachinesNow() {
+			if m.Node == name {
+				return false, "its instance is there"
+			}
+		}
+		for _, m := range e.Machines {
+			if m.Node != name || m.Disk == "" {
+				continue
+			}
+			if _, err := os.Stat(m.Disk); !os.IsNotExist(err) {
+				return false, fmt.Sprint("its disk is there: ", err)
+			}
+		}
+		return apierrors.IsNotFound(err), fmt.Sprint("its Node is there: ", err)
+	})
+}
+
+// AssertServes waits until a node is Ready and schedulable, and Kamino neither reserves nor protects it.
+func (e *Env) AssertServes(name string) {
+	e.Helper()
+	e.Eventually("node "+name+" serves", func() (bool, string) {
+		n, err := e.Kube().CoreV1().Nodes().Get(e.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		reserved := false
+		for _, key := range []string{v1alpha1.ReservationAnnotation, v1alpha1.ScaleDownDisabledAnnotation, v1alpha1.TrialKey} {
+			_, found := n.Annotations[key]
+			reserved = reserved || found
+		}
+		return nodestate.Available(n) && !reserved, fmt.Sprintf("Ready: %t, spec %+v, annotations %v", nodestate.Ready(n), n.Spec, n.Annotations)
+	})
+}
+
+// AssertEnded asserts that all Prototypes of the pool have ended, and nothing is left to do.
+func (e *Env) AssertEnded() {
+	e.Helper()
+	for _, p := range e.Prototypes() {
+		if !Ended(&p) {
+			e.Errorf("Prototype %s is %s, with the annotations %v and the finalizers %v", p.Name, p.Status.Phase, p.Annotations, p.Finalizers)
+		}
+	}
+}
+
+// AssertFailed asserts that the pool's only capture has failed for a reason, and returns it.
+func (e *Env) AssertFailed(reason string) *v1alpha1.Prototype {
+	e.Helper()
+	p := e.Prototype()
+	if p == nil || p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != reason {
+		e.Fatalf("the Prototype is %+v, want one that has failed with %s", p, reason)
+	}
+	return p
+}
+
+// AssertPrototypeGone asserts that a Prototype is deleted.
+func (e *Env) AssertPrototypeGone(name string) {
+	e.Helper()
+	if _, err := e.PrototypeClient().Get(e.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		e.Errorf("prototype %s is still there: %v", name, err)
+	}
+}
+
+// AssertNothingLeft asserts that captures and trials have left nothing but versions behind: no snapshot, pod or Job, no protected
+// instance, no reserved node, no trial machine with its Node and scale set.
+func (e *Env) AssertNothingLeft() {
+	e.Helper()
+	e.Eventually("nothing of Kamino's is left", func() (bool, string) {
+		left := e.leftovers()
+		return len(left) == 0, strings.Join(left, ", ")
+	})
+}
+
+func (e *Env) leftovers() (left []string) {
+	e.Helper()
+	now := e.State()
+	for what, names := range map[string][]string{"snapshots": now.Snapshots, "pods": now.Pods, "jobs": now.Jobs, "protected instances": now.Protected} {
+		if len(names) > 0 {
+			left = append(left, fmt.Sprintf("%s: %v", what, names))
+		}
+	}
+	nodes, err := e.Kube().CoreV1().Nodes().List(e.Context(), metav1.ListOptions{})
+	e.Must(err)
+	for _, n := range nodes.Items {
+		_, own := now.Nodes[n.Name]
+		reserved := n.Annotations[v1alpha1.ReservationAnnotation] != "" || n.Annotations[v1alpha1.TrialKey] != "" || n.Spec.Unschedulable
+		if own && reserved || strings.Contains(n.Annotations[v1alpha1.TrialKey], e.Group+"-") {
+			left = append(left, fmt.Sprintf("node %s, %v", n.Name, n.Annotations))
+		}
+	}
+	machines := e.MachinesNow()
+	for _, m := range e.MachinesOfVersions() {
+		if !slices.ContainsFunc(machines, func(own machine.Status) bool { return own.ID == m.ID }) {
+			left = append(left, "machine "+m.ID)
+		}
+	}
+	return append(left, e.leftScaleSets()...)
+}
+
+// leftScaleSets are the scale sets of trials, and the pool's own if a trial is still noted on it.
+func (e *Env) leftScaleSets() (left []string) {
+	e.Helper()
+	if e.Sandbox.Azure() == nil {
+		return nil
+	}
+	pools, err := e.Sandbox.Pools(e.Context())
+	e.Must(err)
+	sets, err := e.Sandbox.Azure().ScaleSets(e.Context())
+	e.Must(err)
+	for _, set := range sets {
+		isPool := slices.ContainsFunc(pools, func(p control.Pool) bool { return strings.EqualFold(p.Group, *set.Name) })
+		for key, value := range set.Tags {
+			if !isPool && key == cloud.TagPrototype && strings.HasPrefix(*value, e.Group) || strings.EqualFold(*set.Name, e.Group) && key == "kamino-trying" && *value != "" {
+				left = append(left, fmt.Sprintf("scale set %s with the tag %s=%s", *set.Name, key, *value))
+			}
+		}
+	}
+	return left
+}
+
+// AssertEvents asserts the reasons of all events of the pool's only Prototype, in any order.
+func (e *Env) AssertEvents(reasons ...string) {
+	e.Helper()
+	list, err := e.Kube().EventsV1().Events(metav1.NamespaceDefault).List(e.Context(), metav1.ListOptions{})
+	e.Must(err)
+	name := e.Prototype().Name
+	var got []string
+	for _, event := range list.Items {
+		if event.Regarding.Kind == "Prototype" && event.Regarding.Name == name {
+			got = append(got, event.Reason)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(reasons)
+	if diff := cmp.Diff(reasons, got); diff != "" {
+		e.Errorf("events of Prototype %s (-want +got):\n%s", name, diff)
+	}
+}

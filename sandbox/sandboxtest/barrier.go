@@ -1,0 +1,200 @@
+package sandboxtest
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Request describes requests that kamino makes.
+type Request struct {
+	Server Server
+	// Pattern is a regular expression, in any case, for the method and path, such as "PUT .*/snapshots/"; on AWS for the
+	// action, such as "CreateSnapshot".
+	Pattern string
+	// Texts must all be in the request's path or body.
+	Texts []string
+}
+
+// Requests that change something, in the order of a capture, on Azure and on AWS.
+var (
+	CreatePrototype = Request{Server: APIServer, Pattern: `^POST .*/prototypes$`}
+	CreateSnapshot  = Request{Server: Cloud, Pattern: `^PUT .*/snapshots/|^CreateSnapshot$`}
+	RemoveInstance  = Request{Server: Cloud, Pattern: `^DELETE .*/virtualMachines/[^/]+$|^TerminateInstance`}
+	CreateVersion   = Request{Server: Cloud, Pattern: `^PUT .*/versions/|^RegisterImage$`}
+)
+
+func (r Request) matches(to Server, is *http.Request) bool {
+	if r.Server != to || is.URL.Query().Has("dryRun") { // which has no effect
+		return false
+	}
+	line := is.Method + " " + is.URL.Path
+	if is.Header.Get("X-Amz-Date") != "" {
+		line = WriteOf(is)
+	}
+	if !regexp.MustCompile("(?i)" + r.Pattern).MatchString(line) {
+		return false
+	}
+	text := ""
+	if len(r.Texts) > 0 {
+		text = TextOf(is)
+	}
+	return !slices.ContainsFunc(r.Texts, func(want string) bool { return !strings.Contains(text, want) })
+}
+
+// Barrier is in front of all servers that an environment's processes talk to. It delays the requests that a test names, lets
+// something happen at them, and breaks connections. Errors of the cloud itself come from Env.Fault instead.
+type Barrier struct {
+	env *Env
+
+	mu    sync.Mutex
+	rules []*rule
+	// cut are the servers that Cut has disconnected. The channel of a server in broken is closed when its connections break.
+	cut    map[Server]bool
+	broken map[Server]chan struct{}
+}
+
+// rule is what happens at the first request that matches.
+type rule struct {
+	Request
+	before, after func()
+	used          bool
+}
+
+// Barrier puts a barrier in front of the servers for the processes that the environment starts from now on. Each call returns
+// the same one.
+func (e *Env) Barrier() *Barrier {
+	e.Helper()
+	if e.barrier == nil {
+		b := &Barrier{env: e, cut: map[Server]bool{}, broken: map[Server]chan struct{}{}}
+		for _, server := range []Server{APIServer, Cloud, Management} {
+			b.broken[server] = make(chan struct{})
+		}
+		e.barrier = b
+		e.Environ = append(e.Environ, e.Sandbox.Intercept(e.T, b.handle)...)
+	}
+	return e.barrier
+}
+
+func (b *Barrier) handle(to Server, r *http.Request) Handling {
+	hit := b.take(to, r)
+	if hit != nil && hit.before != nil {
+		hit.before()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cut[to] {
+		return Handling{Drop: true}
+	}
+	return Handling{Until: b.broken[to], Answer: func(*http.Response) error {
+		if hit != nil && hit.after != nil {
+			hit.after()
+		}
+		return nil
+	}}
+}
+
+// take finds the rule for a request, and marks it as used.
+func (b *Barrier) take(to Server, r *http.Request) *rule {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, rule := range b.rules {
+		if !rule.used && rule.matches(to, r) {
+			rule.used = true
+			return rule
+		}
+	}
+	return nil
+}
+
+func (b *Barrier) add(r rule) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rules = append(b.rules, &r)
+}
+
+// Before calls do when the first matching request arrives. The request waits for do.
+func (b *Barrier) Before(r Request, do func()) { b.add(rule{Request: r, before: do}) }
+
+// After calls do when the first matching request has taken effect. Its answer waits for do.
+func (b *Barrier) After(r Request, do func()) { b.add(rule{Request: r, after: do}) }
+
+// Meet delays the first matching requests until so many of them have arrived.
+func (b *Barrier) Meet(requests int, r Request) {
+	var all sync.WaitGroup
+	all.Add(requests)
+	for range requests {
+		b.Before(r, func() {
+			all.Done()
+			all.Wait()
+		})
+	}
+}
+
+// Cut breaks all connections to a server, and drops every request until Restore.
+func (b *Barrier) Cut(server Server) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cut[server] = true
+	close(b.broken[server])
+	b.broken[server] = make(chan struct{})
+}
+
+// Restore ends what Cut began.
+func (b *Barrier) Restore(server Server) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cut[server] = false
+}
+
+// Held is a request that a barrier delays.
+type Held struct {
+	env              *Env
+	request          Request
+	arrived, release chan struct{}
+	once             sync.Once
+}
+
+// Hold delays the first matching request until Release.
+func (b *Barrier) Hold(r Request) *Held {
+	h := &Held{env: b.env, request: r, arrived: make(chan struct{}), release: make(chan struct{})}
+	b.Before(r, func() {
+		close(h.arrived)
+		<-h.release
+	})
+	b.env.Cleanup(h.Release)
+	return h
+}
+
+// Wait returns when the request has arrived. It fails the test if all processes of the environment have exited.
+func (h *Held) Wait() {
+	h.env.Helper()
+	Eventually(h.env, "a request "+h.request.Pattern+" arrives", func() (bool, string) {
+		running := slices.ContainsFunc(h.env.processes, (*Process).Running)
+		select {
+		case <-h.arrived:
+			return true, ""
+		default:
+		}
+		if !running {
+			h.env.Fatalf("no request %s arrived, and no process is left", h.request.Pattern)
+		}
+		return false, "no request"
+	})
+}
+
+// Release lets the request go on.
+func (h *Held) Release() { h.once.Do(func() { close(h.release) }) }
+
+// KillAt runs kamino with these arguments, kills it when the first matching request has taken effect, and frees its Lease.
+func (e *Env) KillAt(r Request, args ...string) {
+	e.Helper()
+	started := make(chan *Process, 1)
+	e.Barrier().After(r, func() { (<-started).Kill() })
+	p := e.Start(args...)
+	started <- p
+	p.ExpectExit(-1)
+	e.FreeLease()
+}

@@ -1,0 +1,418 @@
+package sandboxtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/region"
+	"github.com/kamino-dev/kamino/sandbox/unverified"
+)
+
+// Env is the environment of one test: a pool, and a namespace with what kamino needs. kamino works there under a Lease of its
+// own, so that tests can run in parallel.
+type Env struct {
+	*testing.T
+	Sandbox *Sandbox
+	// Pool is the pool's name in the sandbox, Group its name in the cloud, and so in Prototypes.
+	Pool, Group string
+	// Namespace for kamino's pods and Lease.
+	Namespace string
+	// Machines of the pool when the environment was ready, and the names of their Nodes. Donor is the first Node.
+	Machines []machine.Status
+	Nodes    []string
+	Donor    string
+	// Environ are variables of the processes, as NAME=VALUE, on top of the sandbox's.
+	Environ []string
+	// Before is the pool's state when the environment was ready.
+	Before PoolState
+
+	ready     time.Time
+	processes []*Process
+	barrier   *Barrier
+}
+
+// EnvOptions are the options of an environment.
+type EnvOptions struct {
+	// Pool as on the command line, such as "name=a,nodes=2".
+	Pool string
+	// Namespace that exists, such as v1alpha1.DefaultNamespace. Empty: a new one, kamino-<pool>.
+	Namespace string
+	// Shared keeps the pool when the test ends.
+	Shared bool
+}
+
+// NewEnv makes a pool as described on the command line, such as "name=a,nodes=2", and a namespace of its own.
+func (s *Sandbox) NewEnv(t *testing.T, description string) *Env {
+	t.Helper()
+	return s.NewEnvWith(t, EnvOptions{Pool: description})
+}
+
+// NewEnvWith is NewEnv with options.
+func (s *Sandbox) NewEnvWith(t *testing.T, o EnvOptions) *Env {
+	t.Helper()
+	s.Install(t)
+	spec, err := pool.Parse(o.Pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Env{T: t, Sandbox: s, Pool: spec.Name, Namespace: o.Namespace}
+	if o.Shared {
+		e.Machines = s.SharedPool(t, o.Pool)
+	} else {
+		e.Machines = s.Pool(t, o.Pool)
+	}
+	for _, m := range e.Machines {
+		e.Nodes = append(e.Nodes, m.Node)
+	}
+	e.Donor, e.Group = e.Nodes[0], e.CloudPool().Group
+	if e.Namespace == "" {
+		e.Namespace = "kamino-" + e.Pool
+		s.Namespace(t, e.Namespace)
+	}
+	t.Cleanup(e.cleanUp)
+	e.Before, e.ready = e.State(), time.Now()
+	return e
+}
+
+// cleanUp removes the Prototypes of a failed test, which could keep other tests waiting.
+func (e *Env) cleanUp() {
+	if !e.Failed() {
+		return
+	}
+	ctx := context.Background()
+	_ = e.Kube().CoordinationV1().Leases(e.Namespace).Delete(ctx, v1alpha1.LeaseName, metav1.DeleteOptions{})
+	all, _ := e.prototypes(ctx)
+	for _, p := range all {
+		e.Logf("prototype %s is %s: failure %+v, trial %+v, donor %+v", p.Name, p.Status.Phase, p.Status.Failure, p.Status.Trial, p.Status.Donor)
+		_, _ = e.PrototypeClient().Patch(ctx, p.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_ = e.PrototypeClient().Delete(ctx, p.Name, metav1.DeleteOptions{})
+	}
+}
+
+// Must fails the test if there is an error.
+func (e *Env) Must(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// Kube is the administrator's client of the cluster.
+func (e *Env) Kube() kubernetes.Interface { return e.Sandbox.Kube() }
+
+// Start starts kamino in the environment's namespace.
+func (e *Env) Start(args ...string) *Process {
+	e.Helper()
+	return e.StartProgram("kamino", append(slices.Clone(args), "--namespace", e.Namespace)...)
+}
+
+// StartProgram starts one of the sandbox's programs with the environment's variables. Start kubectl with Sandbox.Start instead:
+// it does not work behind a barrier, where users have no credential.
+func (e *Env) StartProgram(program string, args ...string) *Process {
+	e.Helper()
+	p := e.Sandbox.Start(e.T, e.Environ, program, args...)
+	e.processes = append(e.processes, p)
+	return p
+}
+
+// Capture starts a capture of a node without a trial. It does not wait for donors of other tests.
+func (e *Env) Capture(node string, flags ...string) *Process {
+	e.Helper()
+	return e.Start(CaptureArgs(node, flags...)...)
+}
+
+// CaptureArgs are the arguments of Capture.
+func CaptureArgs(node string, flags ...string) []string {
+	return append(unverified.Capture(node, "--max-concurrent", "100"), flags...)
+}
+
+// StartController starts the controller, and returns when it holds the Lease. A controller works for all Prototypes of the
+// cluster: its test must not run in parallel with others.
+func (e *Env) StartController(flags ...string) *Process {
+	e.Helper()
+	p := e.Start(append([]string{"controller", "--health-probe-bind-address", "0"}, flags...)...)
+	p.WaitOutput("Successfully acquired lease")
+	return p
+}
+
+// FreeLease deletes the Lease of a process that was killed. It would expire after half a minute.
+func (e *Env) FreeLease() {
+	e.Helper()
+	err := e.Kube().CoordinationV1().Leases(e.Namespace).Delete(e.Context(), v1alpha1.LeaseName, metav1.DeleteOptions{})
+	if !apierrors.IsNotFound(err) {
+		e.Must(err)
+	}
+}
+
+// Kill kills a process and frees its Lease.
+func (e *Env) Kill(p *Process) {
+	e.Helper()
+	p.Kill()
+	e.FreeLease()
+}
+
+// Eventually waits until done returns true.
+func (e *Env) Eventually(what string, done func() (ok bool, state string)) {
+	e.Helper()
+	Eventually(e.T, "pool "+e.Pool+": "+what, done)
+}
+
+// Fault makes the cloud fail as described until remove is called, or the test ends. Use a Path with e.Group, so that other tests
+// do not get the fault. Do not fail reads of the pool itself: the environments of all tests list the pools.
+func (e *Env) Fault(f fault.Fault) (remove func()) {
+	e.Helper()
+	return e.Sandbox.Fault(e.T, f)
+}
+
+// PrototypeClient is a client for Prototypes.
+func (e *Env) PrototypeClient() dynamic.ResourceInterface {
+	return dynamic.NewForConfigOrDie(e.Sandbox.Config()).Resource(v1alpha1.GroupVersion.WithResource("prototypes"))
+}
+
+// Prototypes of the pool, in the order of their names.
+func (e *Env) Prototypes() []v1alpha1.Prototype {
+	e.Helper()
+	all, err := e.prototypes(context.WithoutCancel(e.Context()))
+	e.Must(err)
+	return all
+}
+
+func (e *Env) prototypes(ctx context.Context) (all []v1alpha1.Prototype, err error) {
+	list, err := e.PrototypeClient().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		var p v1alpha1.Prototype
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &p); err != nil {
+			return nil, err
+		}
+		if p.Spec.Pool == e.Group {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b v1alpha1.Prototype) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// Prototype is the pool's only one; nil if it has none. The test fails if there are more.
+func (e *Env) Prototype() *v1alpha1.Prototype {
+	e.Helper()
+	all := e.Prototypes()
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return &all[0]
+	}
+	e.Fatalf("pool %s has %d Prototypes", e.Pool, len(all))
+	return nil
+}
+
+// WaitPrototype waits until the pool's only Prototype is in a state, and returns it.
+func (e *Env) WaitPrototype(what string, is func(*v1alpha1.Prototype) bool) (p *v1alpha1.Prototype) {
+	e.Helper()
+	e.Eventually(what, func() (bool, string) {
+		if p = e.Prototype(); p == nil {
+			return false, "there is no Prototype"
+		}
+		return is(p), fmt.Sprintf("Prototype %s is %s, %s; failure %+v, trial %+v", p.Name, p.Status.Phase, p.Status.Progress, p.Status.Failure, p.Status.Trial)
+	})
+	return p
+}
+
+// InPhase reports whether a Prototype is in a phase, for WaitPrototype.
+func InPhase(phase v1alpha1.Phase) func(*v1alpha1.Prototype) bool {
+	return func(p *v1alpha1.Prototype) bool { return p.Status.Phase == phase }
+}
+
+// Ended reports whether a capture has succeeded or failed, and nothing of it is left to do.
+func Ended(p *v1alpha1.Prototype) bool {
+	record, err := v1alpha1.RecordOf(p)
+	ended := p.Status.Phase == v1alpha1.PhaseFailed || p.Status.Phase == v1alpha1.PhaseSucceeded
+	return err == nil && ended && record.Reservation == nil && len(p.Finalizers) == 0
+}
+
+// DeletePrototype deletes one as a user would, and does not wait until it is gone.
+func (e *Env) DeletePrototype(name string) {
+	e.Helper()
+	e.Must(e.PrototypeClient().Delete(e.Context(), name, metav1.DeleteOptions{}))
+}
+
+// Node as it is now.
+func (e *Env) Node(name string) *corev1.Node {
+	e.Helper()
+	n, err := e.Kube().CoreV1().Nodes().Get(e.Context(), name, metav1.GetOptions{})
+	e.Must(err)
+	return n
+}
+
+// PatchNode changes a node as a user would.
+func (e *Env) PatchNode(name string, change func(*corev1.Node)) {
+	e.Helper()
+	e.Eventually("node "+name+" can be changed", func() (bool, string) {
+		n := e.Node(name)
+		change(n)
+		_, err := e.Kube().CoreV1().Nodes().Update(e.Context(), n, metav1.UpdateOptions{})
+		if err != nil && !apierrors.IsConflict(err) {
+			e.Fatal(err)
+		}
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// MachinesNow are the pool's machines, in the order of their IDs.
+func (e *Env) MachinesNow() []machine.Status {
+	e.Helper()
+	return e.Sandbox.MachinesOf(e.T, e.Pool)
+}
+
+// Machine of a node of the pool.
+func (e *Env) Machine(node string) machine.Status {
+	e.Helper()
+	for _, m := range e.MachinesNow() {
+		if m.Node == node {
+			return m
+		}
+	}
+	e.Fatalf("node %s has no machine", node)
+	return machine.Status{}
+}
+
+// CloudPool is the pool as the cloud has it now.
+func (e *Env) CloudPool() control.Pool {
+	e.Helper()
+	all, err := e.Sandbox.Pools(e.Context())
+	e.Must(err)
+	for _, p := range all {
+		if p.Name == e.Pool {
+			return p
+		}
+	}
+	e.Fatalf("there is no pool %s", e.Pool)
+	return control.Pool{}
+}
+
+// VersionOf returns the version of the pool that an image is; empty if it is none.
+func (e *Env) VersionOf(image string) string {
+	e.Helper()
+	version, err := e.Sandbox.VersionOf(e.Context(), e.Pool, image)
+	e.Must(err)
+	return version
+}
+
+// NextVersion is the version that the pool's next node is built from; empty if it is none of the pool's.
+func (e *Env) NextVersion() string {
+	e.Helper()
+	return e.VersionOf(e.CloudPool().Image)
+}
+
+// Versions that the cloud has of the pool.
+func (e *Env) Versions() []region.Version {
+	e.Helper()
+	all, err := e.Sandbox.Versions(e.Context(), e.Pool)
+	e.Must(err)
+	return all
+}
+
+// Tags of a version in the cloud; of the only one if the name is empty.
+func (e *Env) Tags(version string) map[string]string {
+	e.Helper()
+	all := e.Versions()
+	for _, v := range all {
+		if v.Name == version || version == "" && len(all) == 1 {
+			return v.Tags
+		}
+	}
+	e.Fatalf("pool %s has the versions %v, not %q", e.Pool, all, version)
+	return nil
+}
+
+// Resize changes the pool's size as an autoscaler would, and does not wait for the nodes.
+func (e *Env) Resize(nodes int64) {
+	e.Helper()
+	_, err := e.Sandbox.Scale(e.Context(), e.Pool, control.Scale{Nodes: nodes}, func(control.Event) {})
+	e.Must(err)
+}
+
+// Grow adds one node to the pool, and returns its machine when it is Ready.
+func (e *Env) Grow() machine.Status {
+	e.Helper()
+	joins, err := e.Sandbox.Scale(e.Context(), e.Pool, control.Scale{Nodes: e.CloudPool().Capacity + 1, Wait: true}, func(control.Event) {})
+	if err != nil || len(joins) != 1 {
+		e.Fatalf("pool %s grew by %d nodes: %v", e.Pool, len(joins), err)
+	}
+	return e.Machine(joins[0].Node)
+}
+
+// Spoil gives a version a defect: an existing one, or with an empty name the next one.
+func (e *Env) Spoil(version string, d disk.Defect) {
+	e.Helper()
+	_, err := e.Sandbox.Spoil(e.Context(), e.Pool, control.Spoil{Version: version, Defect: d})
+	e.Must(err)
+}
+
+// MachinesOfVersions are all machines that were built from versions of the pool, in the pool or not.
+func (e *Env) MachinesOfVersions() []machine.Status {
+	e.Helper()
+	versions := e.Versions()
+	return slices.DeleteFunc(e.Sandbox.Fleet().Machines(), func(m machine.Status) bool {
+		return !slices.ContainsFunc(versions, func(v region.Version) bool { return strings.EqualFold(v.ID, m.Image) })
+	})
+}
+
+// Requests that the cloud got about the pool since the environment was ready: those with its name in the path.
+func (e *Env) Requests() []book.Request {
+	e.Helper()
+	all := e.Sandbox.Cloud().Requests()
+	if len(all) > 0 && all[0].Time.After(e.ready) {
+		e.Fatal("the cloud has forgotten requests")
+	}
+	return slices.DeleteFunc(all, func(r book.Request) bool {
+		return !r.Time.After(e.ready) || !strings.Contains(strings.ToLower(r.Path), strings.ToLower(e.Group))
+	})
+}
+
+// Writes are the changes among Requests, such as "snapshot put". Requests that were refused are included.
+func (e *Env) Writes() (writes []string) {
+	e.Helper()
+	for _, r := range e.Requests() {
+		if r.Class == book.Write {
+			writes = append(writes, r.Noun+" "+r.Operation)
+		}
+	}
+	return writes
+}
+
+// CountWrites counts a change among Writes.
+func (e *Env) CountWrites(write string) (n int) {
+	e.Helper()
+	for _, w := range e.Writes() {
+		if w == write {
+			n++
+		}
+	}
+	return n
+}
+
+// ResetWrites makes Requests and Writes forget what they have counted.
+func (e *Env) ResetWrites() { e.ready = time.Now() }

@@ -1,0 +1,158 @@
+package sandboxtest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Process is a program that a test has started, most often kamino. Its methods can be called from any goroutine.
+type Process struct {
+	t       testing.TB
+	name    string
+	command *exec.Cmd
+	exited  chan struct{}
+	output  output
+}
+
+// output collects standard output and standard error, in the order in which they are written.
+type output struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+	log    io.Writer
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.log != nil {
+		return o.log.Write(p)
+	}
+	return o.buffer.Write(p)
+}
+
+// Start starts one of the sandbox's programs with the sandbox's environment and more variables as NAME=VALUE. The process is
+// killed when the test ends; its output is logged then.
+func (s *Sandbox) Start(t testing.TB, env []string, program string, args ...string) *Process {
+	t.Helper()
+	return s.start(t, nil, env, program, args...)
+}
+
+// StartWithLog is Start for a process that writes a lot: its output goes to log, and Output is empty.
+func (s *Sandbox) StartWithLog(t testing.TB, log io.Writer, env []string, program string, args ...string) *Process {
+	t.Helper()
+	return s.start(t, log, env, program, args...)
+}
+
+func (s *Sandbox) start(t testing.TB, log io.Writer, env []string, program string, args ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, name: program + " " + strings.Join(args, " "), exited: make(chan struct{}), output: output{log: log}}
+	p.command = exec.Command(filepath.Join(s.Programs, program), args...)
+	p.command.Env = append(s.Env(), env...)
+	p.command.Stdout, p.command.Stderr = &p.output, &p.output
+	if err := p.command.Start(); err != nil {
+		t.Fatalf("start %s: %v", p.name, err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.command.Wait() // its exit code is asked for
+	}()
+	t.Cleanup(func() {
+		p.Kill()
+		if log == nil {
+			t.Logf("%s exited with %d\n%s", p.name, p.command.ProcessState.ExitCode(), p.Output())
+		}
+	})
+	return p
+}
+
+// Output returns what the process has written so far, to standard output and standard error.
+func (p *Process) Output() string {
+	p.output.mu.Lock()
+	defer p.output.mu.Unlock()
+	return p.output.buffer.String()
+}
+
+// HasOutput reports whether the process has written a text by now.
+func (p *Process) HasOutput(text string) bool { return strings.Contains(p.Output(), text) }
+
+// WaitOutput waits until the process has written a text.
+func (p *Process) WaitOutput(text string) {
+	p.t.Helper()
+	Eventually(p.t, fmt.Sprintf("%s writes %q", p.name, text), func() (bool, string) {
+		running := p.Running() // a process that has exited writes nothing more
+		if p.HasOutput(text) {
+			return true, ""
+		}
+		if !running {
+			p.t.Fatalf("%s exited with %d and did not write %q:\n%s", p.name, p.ExitCode(), text, p.Output())
+		}
+		return false, p.Output()
+	})
+}
+
+// Running reports whether the process has not exited.
+func (p *Process) Running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Signal sends a signal. A process that has exited gets none.
+func (p *Process) Signal(signal os.Signal) { _ = p.command.Process.Signal(signal) }
+
+// Interrupt asks the process to exit, as Ctrl-C does.
+func (p *Process) Interrupt() { p.Signal(syscall.SIGINT) }
+
+// Kill ends the process at once, and returns when it is dead.
+func (p *Process) Kill() {
+	p.Signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// Exited is closed when the process has exited.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// ExitCode waits until the process exits. It is -1 for a process that was killed.
+func (p *Process) ExitCode() int {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(limit):
+		p.t.Errorf("%s does not exit:\n%s", p.name, p.Output())
+		p.Kill()
+	}
+	return p.command.ProcessState.ExitCode()
+}
+
+// ExpectExit waits until the process exits. It fails the test at once if the exit code differs, and reports each text that
+// the process did not write.
+func (p *Process) ExpectExit(code int, texts ...string) {
+	p.t.Helper()
+	if got := p.ExitCode(); got != code {
+		p.t.Fatalf("%s exited with %d, want %d:\n%s", p.name, got, code, p.Output())
+	}
+	p.ExpectOutput(texts...)
+}
+
+// ExpectOutput reports each text that the process has not written by now.
+func (p *Process) ExpectOutput(texts ...string) {
+	p.t.Helper()
+	for _, text := range texts {
+		if !p.HasOutput(text) {
+			p.t.Errorf("%s did not write %q:\n%s", p.name, text, p.Output())
+		}
+	}
+}
