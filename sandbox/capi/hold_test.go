@@ -88,10 +88,13 @@ func TestAHeldMachineIsDeleted(t *testing.T) {
 	if err := p.client.Delete(t.Context(), &donor); err != nil {
 		t.Fatal(err)
 	}
-	p.wait("replacement", func() bool { return len(p.instances()) == 3 })
-	if now := p.get("Machine", donor.GetName()); now.GetDeletionTimestamp() == nil || !annotated(*now, hook) {
-		t.Errorf("the donor's Machine does not wait: %v", now.GetAnnotations())
-	}
+	p.wait("deletion that waits for Kamino", func() bool {
+		conditions, _, _ := unstructured.NestedSlice(p.get("Machine", donor.GetName()).Object, "status", "conditions")
+		return slices.ContainsFunc(conditions, func(c any) bool {
+			condition := c.(map[string]any)
+			return condition["type"] == "Deleting" && condition["reason"] == "WaitingForPreDrainHook"
+		})
+	})
 	p.remove(r, instanceOf(donor))
 	p.has(3)
 	p.isAtWork(3)
