@@ -371,7 +371,7 @@ func (p machinePool) size() int64 {
 // TestMachinePoolsThatRoll: what is refused is what the provider would do: each write of somebody else's replaces all instances.
 func TestMachinePoolsThatRoll(t *testing.T) {
 	if shared == nil {
-		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
+		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-long` sets them")
 	}
 	gate := func(on bool) {
 		t.Helper()
@@ -416,7 +416,7 @@ func TestMachinePoolsThatRoll(t *testing.T) {
 // neither grown nor made smaller by anybody but him.
 func TestMachinePoolsOfOthers(t *testing.T) {
 	if shared == nil {
-		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
+		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-long` sets them")
 	}
 	if err := shared.setGate(t.Context(), false); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ type other struct {
 func newOther(t *testing.T) *other {
 	t.Helper()
 	if shared == nil {
-		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
+		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-long` sets them")
 	}
 	env := &envtest.Environment{ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
 	config, err := env.Start()

@@ -263,7 +263,7 @@ var count int
 func newNamespace(t testing.TB) *pool {
 	t.Helper()
 	if shared == nil {
-		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-clusterapi` sets them")
+		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-long` sets them")
 	}
 	made.Lock()
 	count++

@@ -286,7 +286,7 @@ func (e *exploration) live(from world) *violation {
 	steps := int8(0)
 	for w := from; !w.closed; {
 		key := maphash.Comparable(e.seed, w)
-		known := false
+		var known bool
 		if steps, known = e.steps[key]; known {
 			break
 		}

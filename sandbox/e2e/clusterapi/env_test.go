@@ -67,7 +67,7 @@ func onlyOn(t *testing.T, cloud pool.Cloud) {
 func newEnv(t *testing.T, name string, options ...string) *env {
 	t.Helper()
 	if sandbox == nil {
-		t.Skip("KAMINO_CLUSTERAPI_BIN is not set: `make test-clusterapi` sets it")
+		t.Skip("KAMINO_CLUSTERAPI_BIN is not set: `make test-long` sets it")
 	}
 	e := &env{resource: "machinedeployments", label: "cluster.x-k8s.io/deployment-name"}
 	if slices.Contains(options, kindMachinePool) {
