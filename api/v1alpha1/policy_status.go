@@ -29,6 +29,8 @@ const (
 	PolicyScheduleNeverFires = "ScheduleNeverFires"
 	// PolicyExpressionInvalid: refuse or score does not compile.
 	PolicyExpressionInvalid = "ExpressionInvalid"
+	// PolicyUnreadable: the stored spec has a field that this version of Kamino cannot decode.
+	PolicyUnreadable = "Unreadable"
 	// PolicyTooManyFailures: captures of a pool failed as often as failures.limit allows.
 	PolicyTooManyFailures = "TooManyFailures"
 	// PolicyCloudUnavailable: the cloud cannot be asked; its own text is in the message.

@@ -34,6 +34,9 @@ type Prototype struct {
 	// Status is a report. Losing it costs a longer look at the world, nothing else.
 	// +optional
 	Status PrototypeStatus `json:"status,omitempty"`
+
+	// Unreadable fields of the stored object, which are left out of it. It is never stored itself.
+	Unreadable Unreadable `json:"-"`
 }
 
 // PrototypeList is a list of Prototypes.
