@@ -28,6 +28,9 @@ type Order struct {
 	// Status is what the pod reports. It is believed for its signature, not for who wrote it.
 	// +optional
 	Status OrderStatus `json:"status,omitempty"`
+
+	// Unreadable fields of the stored object, which are left out of it. It is never stored itself.
+	Unreadable Unreadable `json:"-"`
 }
 
 // OrderList is a list of Orders.

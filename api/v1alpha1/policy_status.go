@@ -29,6 +29,8 @@ const (
 	PolicyScheduleNeverFires = "ScheduleNeverFires"
 	// PolicyExpressionInvalid: refuse or score does not compile.
 	PolicyExpressionInvalid = "ExpressionInvalid"
+	// PolicyUnreadable: the stored spec has a field that this version of Kamino cannot decode.
+	PolicyUnreadable = "Unreadable"
 	// PolicyTooManyFailures: captures of a pool failed as often as failures.limit allows.
 	PolicyTooManyFailures = "TooManyFailures"
 	// PolicyCloudUnavailable: the cloud cannot be asked; its own text is in the message.
@@ -51,17 +53,21 @@ const (
 type PrototypePolicyStatus struct {
 	// ObservedGeneration is the generation that the status speaks of.
 	// +optional
+	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Conditions: Ready, Reconciling, Stalled, Degraded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:XValidation:rule="!has(self.observedGeneration) || self.observedGeneration <= 9007199254740991",message="observedGeneration must be at most 9007199254740991"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// PoolCount is the number of pools that the policy decides for.
 	// +kubebuilder:default=0
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	PoolCount int32 `json:"poolCount,omitempty"`
 
 	// NextRun is the earliest of the pools' next runs.
@@ -98,15 +104,18 @@ type PoolStatus struct {
 
 	// Nodes of the pool.
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	Nodes int32 `json:"nodes"`
 
 	// Candidates among them.
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	Candidates int32 `json:"candidates"`
 
 	// Images that the pool's nodes were built from, with what the recipe names, at the last count; absent where the
 	// cloud has no limit to it.
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	Images int32 `json:"images,omitempty"`
 
 	// Rebuild is what is decided about nodes of its oldest image, and why; absent where the policy rebuilds none.
@@ -146,6 +155,7 @@ type PoolStatus struct {
 
 	// Failures in a row since the last capture that succeeded.
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	Failures int32 `json:"failures,omitempty"`
 }
 
@@ -160,10 +170,13 @@ type ProbationStatus struct {
 	Message string `json:"message,omitempty"`
 	// Joined, Failed and Waiting nodes of the version.
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	Joined int32 `json:"joined,omitempty"`
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	Failed int32 `json:"failed,omitempty"`
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	Waiting int32 `json:"waiting,omitempty"`
 	// MedianReady is how long instances of the version ran until their nodes were Ready.
 	// +optional
@@ -209,6 +222,7 @@ type RefusalCount struct {
 	// Reason in one CamelCase word, from a closed set (docs/policy.md).
 	Reason string `json:"reason"`
 	// Count of nodes.
+	// +kubebuilder:validation:Maximum=2147483647
 	Count int32 `json:"count"`
 }
 

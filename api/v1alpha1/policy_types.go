@@ -28,6 +28,9 @@ type PrototypePolicy struct {
 	// Status is a report. Losing it costs a longer look at the world, nothing else.
 	// +optional
 	Status PrototypePolicyStatus `json:"status,omitempty"`
+
+	// Unreadable fields of the stored object, which are left out of it. It is never stored itself.
+	Unreadable Unreadable `json:"-"`
 }
 
 // PrototypePolicyList is a list of PrototypePolicies.

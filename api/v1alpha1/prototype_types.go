@@ -34,6 +34,9 @@ type Prototype struct {
 	// Status is a report. Losing it costs a longer look at the world, nothing else.
 	// +optional
 	Status PrototypeStatus `json:"status,omitempty"`
+
+	// Unreadable fields of the stored object, which are left out of it. It is never stored itself.
+	Unreadable Unreadable `json:"-"`
 }
 
 // PrototypeList is a list of Prototypes.
@@ -154,6 +157,7 @@ const (
 type PrototypeStatus struct {
 	// ObservedGeneration is the generation that the status speaks of.
 	// +optional
+	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Phase of the capture, for people.
@@ -168,6 +172,8 @@ type PrototypeStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:XValidation:rule="!has(self.observedGeneration) || self.observedGeneration <= 9007199254740991",message="observedGeneration must be at most 9007199254740991"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// Steps that the capture has entered, in order, each with its times.
@@ -242,6 +248,7 @@ type TrialStatus struct {
 	Message string `json:"message,omitempty"`
 	// Attempt is which one it is. One that could not tell is followed by another.
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	Attempt int32 `json:"attempt,omitempty"`
 	// StartedAt is when the first attempt began, FinishedAt when there was a verdict.
 	// +optional
@@ -289,6 +296,7 @@ type TrialNode struct {
 	Runtime string `json:"runtime,omitempty"`
 	// Images is how many container images were on its disk when it was first Ready.
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	Images int32 `json:"images,omitempty"`
 	// ReadyAfter is how long its instance ran before it was Ready.
 	// +optional
@@ -301,6 +309,7 @@ type ImageStatus struct {
 	ID string `json:"id"`
 	// ReplicationPercent is the cloud's own word on how far the version is, 0 to 100.
 	// +optional
+	// +kubebuilder:validation:Maximum=2147483647
 	ReplicationPercent int32 `json:"replicationPercent,omitempty"`
 	// Proof of the generalization, as it stands in the image version's tags.
 	// +optional
@@ -319,16 +328,23 @@ type Verified struct {
 	// +optional
 	ToolVersion string `json:"toolVersion,omitempty"`
 	// Rules that were tried and found met, and how many of them changed something.
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Rules int64 `json:"rules"`
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Acted int64 `json:"acted"`
 	// Files and Bytes that were searched for keys, tokens and identities.
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Files int64 `json:"files"`
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Bytes int64 `json:"bytes"`
 	// Identities of the donor that were looked for.
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Identities int64 `json:"identities"`
 	// Findings that may not stay: always 0 for a version that exists.
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Findings int64 `json:"findings"`
 	// Kept is how many findings stay for a reason that the manifest gives.
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Kept int64 `json:"kept"`
 	// Credentials are the client certificates that stay on the disk.
 	// +optional

@@ -85,7 +85,7 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.drain.gracePeriod", []any{"-1s", "1d", "5"}, "gracePeriod must be a time such as 90s, 30m or 36h (days have no unit), and not negative"},
 		{"settings.drain.timeout", anyOf(positive), "timeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"},
 		{"settings.outOfService.deadline", anyOf(positive), "deadline must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"},
-		{"settings.outOfService.maxUnavailable", []any{int64(0), int64(-1), "0%", "101%", "ten", "10", ""}, "maxUnavailable must be a number from 1 on, or a share from 1% to 100%"},
+		{"settings.outOfService.maxUnavailable", []any{int64(0), int64(-1), int64(100_001), int64(1) << 32, int64(1) << 62, "0%", "101%", "ten", "10", ""}, "maxUnavailable must be a number from 1 to 100000, or a share from 1% to 100%"},
 		{"settings.outOfService.readyTimeout", anyOf(positive), "readyTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"},
 		{"settings.drain.gracePeriod", []any{"", "soon", "1d", "300"}, "spec.settings.drain.gracePeriod"},
 		{"settings.drain.timeout", []any{"", "soon", "1d", "900"}, "spec.settings.drain.timeout"},

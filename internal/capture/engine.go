@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +63,8 @@ type Engine struct {
 	// reserving lets one capture at a time go from its preflight to its reservation, so that two cannot
 	// both find a pool, or a place in the cluster, free.
 	reserving sync.Mutex
+	// unreadable are the UIDs of the Prototypes that have been logged as such.
+	unreadable sync.Map
 	// troubles counts the passes in a row that ended in an error, by Prototype; it only paces retries.
 	troubles sync.Map
 }
@@ -87,6 +90,9 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	if p.Status.Terminal() {
 		e.observe(ctx, p, p)
 		return e.settle(ctx, p)
+	}
+	if len(p.Unreadable) > 0 && p.DeletionTimestamp == nil {
+		return e.refuseUnreadable(ctx, p), nil
 	}
 	before := p.DeepCopy()
 	result, err := e.step(ctx, p)
@@ -135,6 +141,23 @@ func (e *Engine) Run(ctx context.Context, name string) error {
 			return err
 		}
 	}
+}
+
+// Unreadable is the reason of condition Stalled, and of an event, where a stored Prototype has fields that cannot be decoded.
+const Unreadable = "Unreadable"
+
+// refuseUnreadable says that nothing is done about a Prototype of which a part is missing. One that is deleted ends as each other does:
+// its node returns.
+func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Result {
+	before := p.DeepCopy()
+	message := fmt.Sprintf("this version of Kamino cannot read the stored Prototype: %s; nothing is done about it. Stop it with `kamino cancel %s`", p.Unreadable, p.Name)
+	setCondition(p, e.now(), v1alpha1.ConditionStalled, metav1.ConditionTrue, Unreadable, message)
+	err := ledgerOf(e).writeStatus(ctx, before, p)
+	announcerOf(e).announceTrouble(before, p)
+	if _, logged := e.unreadable.LoadOrStore(p.UID, true); !logged {
+		e.Log.Info("a Prototype cannot be read", "prototype", p.Name, "why", message, "statusWritten", err == nil)
+	}
+	return Result{After: maxBackOff}
 }
 
 // step is one look, one decision, one action.

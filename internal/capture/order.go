@@ -233,6 +233,8 @@ func (o orders) readOrder(ctx context.Context, w *world) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("read order %s: %w", key, err)
+	case len(order.Unreadable) > 0:
+		return fmt.Errorf("order %s cannot be read: %s", key, order.Unreadable)
 	}
 	w.order, w.facts.Order = order, true
 	return nil

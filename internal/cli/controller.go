@@ -37,6 +37,7 @@ goes by, which leaves the work to a controller where there is one.`,
 			}
 			controller.Options, controller.Cluster, controller.Cloud, controller.Counts = o.drive(s.Getenv, s.Now), s.cluster, s.provider, counts
 			controller.MaxConcurrent = maxConcurrent
+			s.cluster.OnUnreadable = nil // the controller logs it
 			return controller.Run(cmd.Context())
 		},
 	}

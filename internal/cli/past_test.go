@@ -83,6 +83,12 @@ func testPast(what string) *memory.Cloud {
 		point("2026.02.15")
 		must(c.DeleteImage(ctx, cloud.ImageRef{Pool: pool, Version: "2026.03.01"}))
 		point("2026.03.01")
+	case "hostile":
+		for _, version := range []string{"2026.02.15", "2026.03.01"} {
+			tag(version, map[string]string{cloud.TagOS: hostileText, cloud.TagKernel: hostileText, cloud.TagKubelet: hostileText, cloud.TagBuiltFrom: hostileText})
+		}
+		tag("2026.02.01", map[string]string{cloud.TagQuarantined: hostileText})
+		tag("2026.02.15", map[string]string{cloud.TagQuarantined: hostileText})
 	case "no permission":
 		c.Forbid("SetRecipe")
 	case "no tags":

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/build"
+	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/process"
@@ -46,6 +47,7 @@ func onSignal(end func()) {
 
 // Run runs the command with the arguments and returns its exit code.
 func (f *Factory) Run(ctx context.Context, args []string) int {
+	f.Out, f.Err = print.NewSafe(f.Out), print.NewSafe(f.Err)
 	o := &Options{}
 	defer o.end()
 	started := false

@@ -48,6 +48,7 @@ func TestTranscripts(t *testing.T) {
 			env.Values[serverKey{}] = server
 			env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, "kubeconfig"))
 			env.Setenv("LANG", "C.UTF-8")
+			env.Setenv("EVIL", hostileText)
 			env.Setenv("KAMINO_CLOUD", "azure") // whose words the doctor has for the cloud in memory
 			return os.WriteFile(filepath.Join(env.WorkDir, "kubeconfig"), kubeconfig(server.URL), 0o600)
 		},
@@ -57,6 +58,7 @@ func TestTranscripts(t *testing.T) {
 			"gone":  gone,
 			"event": recorded,
 			"shows": shows,
+			"shown": shown,
 		},
 	})
 }

@@ -41,6 +41,7 @@ func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 	if err != nil {
 		return nil, &ending{ExitUsage, err}
 	}
+	c.OnUnreadable = func(message string) { f.note("warning: %s", message) }
 	return c, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -68,16 +69,16 @@ func (s *session) watchStatus(ctx context.Context, pool string, format print.For
 			return trouble
 		case trouble != nil:
 			s.note("%s; trying again", explain(trouble))
-		case s.terminal():
-			text = append([]byte("\x1b[H\x1b[2J"), text...)
-			fallthrough
-		default:
-			if !bytes.Equal(text, shown) {
-				if _, err := s.Out.Write(text); err != nil {
+		case !bytes.Equal(text, shown):
+			if s.terminal() {
+				if _, err := io.WriteString(print.Raw(s.Out), "\x1b[H\x1b[2J"); err != nil {
 					return err
 				}
-				shown = text
 			}
+			if _, err := s.Out.Write(text); err != nil {
+				return err
+			}
+			shown = text
 		}
 		if pause(ctx, interval) != nil {
 			return nil

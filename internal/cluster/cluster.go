@@ -32,6 +32,8 @@ type Connection struct {
 	Kube   kubernetes.Interface
 	// Skew is how far the API server's clock is ahead of this machine's; false if nothing has been heard of it yet.
 	Skew func() (time.Duration, bool)
+	// OnUnreadable, if set, is called once for each object of Kamino's kinds that Client reads with unreadable fields.
+	OnUnreadable func(message string)
 }
 
 // Refused is a refusal in one sentence, with what to do. Nothing was changed.

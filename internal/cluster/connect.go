@@ -99,7 +99,9 @@ func New(config *rest.Config, agent string) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Connection{Config: config, HTTP: httpClient, Client: objects, Kube: kube, Skew: reader.skew}, nil
+	c := &Connection{Config: config, HTTP: httpClient, Kube: kube, Skew: reader.skew}
+	c.Client = &reportingClient{WithWatch: objects, connection: c}
+	return c, nil
 }
 
 // Scheme knows the kinds that are read and written as objects: Kamino's own, and core ones.

@@ -107,6 +107,30 @@ func (d *Doctor) admission() {
 		"what generalize pods report is believed for its signature alone")
 }
 
+// unreadable finds policies and Prototypes that have fields which cannot be decoded.
+func unreadable(policies []v1alpha1.PrototypePolicy, prototypes []v1alpha1.Prototype) []Finding {
+	var found []Finding
+	find := func(message, remedy string) {
+		if message != "" {
+			found = append(found, Finding{Level: Fail, Check: CheckInstallation, Reason: v1alpha1.PolicyUnreadable,
+				Message: message + "; Kamino does nothing about it, and the rest goes on", Remedy: remedy})
+		}
+	}
+	for i := range policies {
+		p := &policies[i]
+		find(p.Unreadable.Of("PrototypePolicy", p.Name), "kubectl edit prototypepolicy "+p.Name)
+	}
+	for i := range prototypes {
+		p := &prototypes[i]
+		remedy := "kamino cancel " + p.Name
+		if p.Status.Terminal() {
+			remedy = "kubectl delete prototype " + p.Name
+		}
+		find(p.Unreadable.Of("Prototype", p.Name), remedy)
+	}
+	return found
+}
+
 // pods is the namespace of the generalize pods.
 func (d *Doctor) pods() string { return cmp.Or(d.PodNamespace, d.Namespace) }
 

@@ -116,14 +116,16 @@ type Doctor struct {
 	Now  func() time.Time
 
 	// who is whom the API server takes this command's user for.
-	who       string
-	findings  []Finding
-	pools     map[cloud.PoolID]*members
-	nodes     int
-	inTree    []string
-	csi       int
-	captures  held.Captures
-	heldNodes []held.Node
+	who      string
+	findings []Finding
+	pools    map[cloud.PoolID]*members
+	nodes    int
+	inTree   []string
+	csi      int
+	captures held.Captures
+	// prototypes of the cluster.
+	prototypes []v1alpha1.Prototype
+	heldNodes  []held.Node
 	// policies of the cluster, as far as they may be read.
 	policies []v1alpha1.PrototypePolicy
 	// lacking: what is installed is not all, which is a finding of its own.
@@ -155,7 +157,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	d.captures = held.CapturesOf(all)
+	d.captures, d.prototypes = held.CapturesOf(all), all
 	d.policies = policiesOf(ctx, d.Policies)
 	if err := d.lookAtNodes(ctx); err != nil {
 		return Report{}, err
@@ -166,6 +168,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	d.installation(ctx)
 	d.bindings(ctx)
 	d.admission()
+	d.findings = append(d.findings, unreadable(d.policies, d.prototypes)...)
 	d.rbac(ctx)
 	d.lease(ctx)
 	d.kured(ctx)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
@@ -24,6 +26,14 @@ import (
 // CostLimit is how much work an expression may do for one node, in CEL's own units: about one for each step.
 // A comparison of a few fields takes some ten, a walk over all labels some hundred.
 const CostLimit = 100_000
+
+// Limits of an expression as it is parsed. The time that CEL's type checker takes grows with the third power of the nesting.
+const (
+	maxNesting = 30
+	maxParts   = 1000
+	// lessNesting is the remedy.
+	lessNesting = "put fewer lists, maps, calls and macros into each other"
+)
 
 // Expressions of a policy. A nil one refuses no node and scores all of them zero. Safe for concurrent use.
 type Expressions struct {
@@ -70,23 +80,62 @@ func program(env *cel.Env, text string, wanted ...*cel.Type) (cel.Program, error
 	if text == "" {
 		return nil, nil
 	}
-	ast, issues := env.Compile(text)
+	parsed, issues := env.Parse(text)
 	if issues.Err() != nil {
 		return nil, complaint(issues)
 	}
-	if result := ast.OutputType(); !allowed(result, wanted) {
+	if err := tooLarge(ast.NavigateAST(parsed.NativeRep())); err != nil {
+		return nil, err
+	}
+	checked, issues := env.Check(parsed)
+	if issues.Err() != nil {
+		return nil, complaint(issues)
+	}
+	if result := checked.OutputType(); !allowed(result, wanted) {
 		return nil, fmt.Errorf("gives %s, and must give %s", result, words(wanted))
 	}
-	p, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(CostLimit))
+	p, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(CostLimit))
 	if err != nil {
 		return nil, fmt.Errorf("cannot be used: %w", err)
 	}
 	return p, nil
 }
 
+// tooLarge refuses an expression whose types would take long to check.
+func tooLarge(parsed ast.NavigableExpr) error {
+	nesting, parts := measure(parsed)
+	switch {
+	case nesting > maxNesting:
+		return fmt.Errorf("is nested %d levels deep, and at most %d are allowed: %s", nesting, maxNesting, lessNesting)
+	case parts > maxParts:
+		return fmt.Errorf("has %d parts, and at most %d are allowed: shorten it, or decide by a label instead", parts, maxParts)
+	}
+	return nil
+}
+
+// measure counts an expression's parts and the levels of its nesting. Terms of a sum, and fields of fields, are on one level.
+func measure(e ast.NavigableExpr) (nesting, parts int) {
+	parts = 1
+	for i, child := range e.Children() {
+		level := 1
+		if i == 0 && (e.Kind() == ast.SelectKind || e.Kind() == ast.CallKind && flat[e.AsCall().FunctionName()]) {
+			level = 0
+		}
+		n, p := measure(child)
+		nesting, parts = max(nesting, n+level), parts+p
+	}
+	return nesting, parts
+}
+
+// flat are the operators that are written in a row.
+var flat = map[string]bool{operators.Add: true, operators.Subtract: true, operators.Multiply: true, operators.LogicalAnd: true, operators.LogicalOr: true, operators.Index: true}
+
 // complaint is CEL's first objection, without the drawing that points at the place.
 func complaint(issues *cel.Issues) error {
 	first := issues.Errors()[0]
+	if strings.Contains(first.Message, "recursion") { // CEL's own limits, which tell no place
+		return fmt.Errorf("is nested too deep for CEL (%s), and at most %d levels are allowed: %s", first.Message, maxNesting, lessNesting)
+	}
 	message, _, _ := strings.Cut(first.Message, "\n")
 	return fmt.Errorf("is wrong at line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, message)
 }

@@ -13,7 +13,7 @@ var captureRefusedDesc = gauge("pool_capture_refused", "1 while a capture of the
 // stalledReasons are those of a policy's condition Stalled.
 var stalledReasons = []string{
 	v1alpha1.PolicyNoPoolMatches, v1alpha1.PolicyPoolClaimedTwice, v1alpha1.PolicyScheduleInvalid, v1alpha1.PolicyScheduleNeverFires,
-	v1alpha1.PolicyExpressionInvalid, v1alpha1.PolicyTooManyFailures, v1alpha1.PolicyCloudUnavailable,
+	v1alpha1.PolicyExpressionInvalid, v1alpha1.PolicyUnreadable, v1alpha1.PolicyTooManyFailures, v1alpha1.PolicyCloudUnavailable,
 	v1alpha1.PolicyCurrentVersionMissing, v1alpha1.PolicyWentBack, v1alpha1.PolicyPreflightFailed,
 }
 

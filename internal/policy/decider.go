@@ -252,7 +252,12 @@ func (d *Decider) due(w *world) map[Pool]*rules {
 	}
 	byName := map[string]*rules{}
 	for i := range w.policies {
-		byName[w.policies[i].Name] = d.rules.of(&w.policies[i], w.now)
+		r := d.rules.of(&w.policies[i], w.now)
+		byName[r.policy] = r
+		if r.invalid != nil && r.invalid.reason == v1alpha1.PolicyUnreadable && !r.logged {
+			r.logged = true
+			d.Log.Info("a policy cannot be read", "policy", r.policy, "why", r.invalid.message)
+		}
 	}
 	due := map[Pool]*rules{}
 	for pool, names := range w.claims.byPool {

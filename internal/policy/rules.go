@@ -23,6 +23,8 @@ type rules struct {
 	retry string
 	// invalid is why the policy can decide nothing; nil if it can.
 	invalid *trouble
+	// logged: that it cannot be read has been logged.
+	logged bool
 }
 
 // compile reads a policy. One that can't be read decides nothing, and says which field is in the way.
@@ -32,6 +34,11 @@ func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	refuse := func(reason, message string) *rules {
 		r.invalid = &trouble{reason: reason, message: fmt.Sprintf("policy %s: %s", p.Name, message)}
 		return r
+	}
+	if p.Unreadable.InSpec() {
+		r.spec.Suspend = true // a part of what it says is missing
+		return refuse(v1alpha1.PolicyUnreadable, fmt.Sprintf("this version of Kamino cannot read the stored policy: %s; nothing is decided by it. "+
+			"Correct the policy with `kubectl edit prototypepolicy %s`", p.Unreadable, p.Name))
 	}
 	var err error
 	if r.schedule, err = schedule.Compile(spec.Schedule); err != nil {

@@ -43,10 +43,12 @@ func Parse(name string, text []byte) ([]v1alpha1.PrototypePolicy, error) {
 		if empty(document) {
 			continue
 		}
-		var p v1alpha1.PrototypePolicy
-		if err := yaml.UnmarshalStrict(document, &p); err != nil {
+		type strict v1alpha1.PrototypePolicy // which leaves nothing out
+		var read strict
+		if err := yaml.UnmarshalStrict(document, &read); err != nil {
 			return nil, Invalidf("%s: %w", name, err)
 		}
+		p := v1alpha1.PrototypePolicy(read)
 		if p.Kind != "PrototypePolicy" || p.APIVersion != v1alpha1.GroupVersion.String() {
 			return nil, Invalidf("%s holds a %s of %s: write policies only, of kind PrototypePolicy and apiVersion %s", name, p.Kind, p.APIVersion, v1alpha1.GroupVersion)
 		}

@@ -41,6 +41,8 @@ func TestParse(t *testing.T) {
 		"a field that there is not":     {policy("a", "spec: {suspended: true}"), nil, `unknown field "suspended"`},
 		"a field twice":                 {policy("a", "spec: {suspend: true, suspend: false}"), nil, "already set"},
 		"a value of another type":       {policy("a", "spec: {suspend: 3}"), nil, "mine.yaml: "},
+		"a number that is too large":    {policy("a", "spec: {settings: {outOfService: {maxUnavailable: 4294967296}}}"), nil, "cannot unmarshal number 4294967296"},
+		"a time that is none":           {policy("a", "spec: {rollback: {watch: soon}}"), nil, "mine.yaml: "},
 		"a list":                        {"- a\n- b\n", nil, "mine.yaml: "},
 		"another kind":                  {"apiVersion: kamino.dev/v1alpha1\nkind: Prototype\n", nil, "mine.yaml holds a Prototype of kamino.dev/v1alpha1: write policies only"},
 		"another version":               {"apiVersion: kamino.dev/v9\nkind: PrototypePolicy\n", nil, "of kamino.dev/v9"},

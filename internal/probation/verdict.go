@@ -140,14 +140,14 @@ func Decide(f Facts) Verdict {
 		return countertest(f)
 	}
 	judged := judgedOf(f.Joins, f.Current, f.Since)
-	failed := fires(judged)
+	failed := f.fires(judged)
 	if len(failed) == 0 {
 		return f.watch()
 	}
 	state, why := f.frozen()
 	own := f.own(judged, Failed, Waiting)
-	switch sure, row := fires(own), f.row(own); {
-	case len(fires(f.own(judged, Failed))) == 0:
+	switch sure, row := f.fires(own), f.row(own); {
+	case len(f.fires(f.own(judged, Failed))) == 0:
 		state, why = Everywhere, "the nodes that other pools got at that time did not join either, so that something else is the cause"
 	case len(sure) == 0:
 		state, why = Awaited, "of the nodes that other pools got at that time none has joined yet, so that something else may be the cause"
@@ -190,12 +190,17 @@ func countertest(f Facts) Verdict {
 	if len(judged) == 0 {
 		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s went back from version %s to %s: its next node tells whether the image was the cause", f.Pool, f.Suspect, f.Current)}
 	}
-	if next := judged[0]; next.Outcome == Failed {
+	next := judged[0]
+	if next.Outcome == Failed {
 		return Verdict{Do: Absolve, State: Innocent, To: f.Suspect, Failed: judged[:1], Message: fmt.Sprintf(
 			"version %s of pool %s was not the cause: node %s of version %s did not join either: %s", f.Suspect, f.Pool, next.name(), f.Current, next.Why)}
 	}
+	if f.Now.Sub(next.Running) <= failingAge(judgedOf(f.Joins, f.Suspect, time.Time{})) {
+		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s went back from version %s to %s: node %s has joined, but is younger than the nodes of version %s were when they failed",
+			f.Pool, f.Suspect, f.Current, next.name(), f.Suspect)}
+	}
 	return Verdict{Do: Condemn, State: Convicted, To: f.Suspect, Message: fmt.Sprintf(
-		"version %s of pool %s was bad: node %s of version %s has joined", f.Suspect, f.Pool, judged[0].name(), f.Current)}
+		"version %s of pool %s was bad: node %s of version %s has joined", f.Suspect, f.Pool, next.name(), f.Current)}
 }
 
 // frozen says why a pool stays on a version whose nodes do not join; empty if it does not.
@@ -234,40 +239,56 @@ func (f Facts) old(judged []Join) bool {
 
 // fires is the rule: the joins that speak against the version, if its first two judged nodes failed, or later three in a
 // row, and not so many have joined in a row since. Else nil.
-func fires(judged []Join) []Join {
-	return firesIf(judged, func([]Join, bool) bool { return true })
+func (f Facts) fires(judged []Join) []Join {
+	return f.firesIf(judged, func([]Join, bool) bool { return true })
 }
 
 // row is the rule where something tells that it is not the time's fault: a node of another pool that was ordered no earlier than the
 // last of these joined in its time; or they are the first ones and nobody else gets nodes these days; or it lasts longer than most of what befalls a cluster.
 func (f Facts) row(judged []Join) []Join {
-	return firesIf(judged, func(row []Join, first bool) bool {
+	return f.firesIf(judged, func(row []Join, first bool) bool {
 		given := row[0].late().Sub(row[0].Running)
 		return row[len(row)-1].Running.Sub(row[0].Running) >= alone*given || first && f.only(row[0].Running) ||
 			row[len(row)-1].outdone(f.Elsewhere) // of the ones before, an outage may have begun just behind the other's
 	})
 }
 
-func firesIf(judged []Join, counts func(row []Join, first bool) bool) []Join {
+func (f Facts) firesIf(judged []Join, counts func(row []Join, first bool) bool) []Join {
 	for end := range judged {
 		start := end
 		for start >= 0 && judged[start].Outcome == Failed {
 			start--
 		}
 		row := judged[start+1 : end+1]
-		if (start < 0 && len(row) >= firstFailures || len(row) >= laterFailures) && counts(row, start < 0) && !passed(judged[end+1:]) {
+		if (start < 0 && len(row) >= firstFailures || len(row) >= laterFailures) && counts(row, start < 0) && !f.passed(judged[end+1:], failingAge(judged[start+1:])) {
 			return row
 		}
 	}
 	return nil
 }
 
-// passed tells whether so many have joined in a row that what kept the ones before is over, whatever it was.
-func passed(since []Join) bool {
+// failingAge is how old the oldest of the failed nodes was when it failed. An instance that never became a Node has no such age: each
+// node that joins has come further.
+func failingAge(judged []Join) time.Duration {
+	var age time.Duration
+	for _, join := range judged {
+		if join.Outcome == Failed && join.Node != "" {
+			age = max(age, join.late().Sub(join.Running))
+		}
+	}
+	return age
+}
+
+// passed reports whether enough nodes have joined in a row that the cause of the earlier failures is over. A node that is not older
+// than the failed nodes were when they failed may still fail as they did: a pool that grows quickly always has several of these.
+func (f Facts) passed(since []Join, age time.Duration) bool {
 	row := 0
 	for _, join := range since {
-		if row++; join.Outcome == Failed {
+		switch {
+		case join.Outcome == Failed:
 			row = 0
+		case f.Now.Sub(join.Running) > age:
+			row++
 		}
 		if row == settling {
 			return true

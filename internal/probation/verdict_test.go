@@ -454,7 +454,7 @@ func TestNodesUntilItGoesBack(t *testing.T) {
 		nodes := 0
 		for range runs {
 			var judged []Join
-			for fires(judged) == nil {
+			for (Facts{Now: noon}).fires(judged) == nil {
 				outcome := Joined
 				if random.Float64() < test.bad {
 					outcome = Failed

@@ -17,10 +17,11 @@ import (
 
 // Limits of the API.
 const (
-	minKeep     = 2
-	maxKeep     = 1000
-	maxNewNodes = 1000
-	maxReplicas = 100
+	minKeep        = 2
+	maxKeep        = 1000
+	maxNewNodes    = 1000
+	maxReplicas    = 100
+	maxUnavailable = 100_000
 	// minRate and maxRate are AWS's.
 	minRate, maxRate = 100, 300
 )
@@ -34,7 +35,7 @@ func Settings(s v1alpha1.Settings) error {
 	}
 	switch limit := s.OutOfService.MaxUnavailable; {
 	case limit != nil && !meansNodes(limit):
-		return fmt.Errorf("--max-unavailable must be a number from 1 on, or a share such as 10%%, not %s", limit.String())
+		return fmt.Errorf("--max-unavailable must be a number from 1 to %d, or a share such as 10%%, not %s", maxUnavailable, limit.String())
 	case !KnownUnknownFiles(s.Generalize.UnknownFiles):
 		return fmt.Errorf("--unknown-files must be Allow or Refuse, not %q", s.Generalize.UnknownFiles)
 	case s.Drain.GracePeriod != nil && s.Drain.GracePeriod.Duration < 0:
@@ -134,7 +135,11 @@ func trial(s v1alpha1.Settings) error {
 // meansNodes says whether it is a number of nodes, or a share of them.
 func meansNodes(limit *intstr.IntOrString) bool {
 	n, err := intstr.GetScaledValueFromIntOrPercent(limit, 100, true)
-	return err == nil && n >= 1 && (limit.Type != intstr.String || n <= 100)
+	most := maxUnavailable
+	if limit.Type == intstr.String {
+		most = 100
+	}
+	return err == nil && n >= 1 && n <= most
 }
 
 // KnownUnknownFiles says whether it is one of the answers there are, or none.

@@ -39,13 +39,16 @@ func ParseFormat(text string, known ...Format) (Format, error) {
 // Machine tells whether a program reads the output, so that nothing but the object may stand in it.
 func (f Format) Machine() bool { return f == JSON || f == YAML || f == Name }
 
-// Value writes a value as JSON or YAML.
+// Value writes a value as JSON or YAML. YAML has no way to escape what changes the direction of text: a value that holds such characters
+// is written as JSON, which is YAML too.
 func Value(w io.Writer, format Format, value any) error {
 	text, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return err
 	}
-	if format == YAML {
+	plain := text
+	text = escaped(plain)
+	if format == YAML && bytes.Equal(text, plain) {
 		if text, err = yaml.JSONToYAML(text); err != nil {
 			return err
 		}

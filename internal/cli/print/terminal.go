@@ -20,10 +20,10 @@ type Terminal struct {
 	drawn int // lines of the block that stand on the terminal now
 }
 
-// NewTerminal writes to out. The size is asked for at every drawing, since people resize their windows;
+// NewTerminal writes to out, or to what is below it if that is Safe: the terminal itself makes the text safe that it shows. The size is asked for at every drawing, since people resize their windows;
 // a size of zero means that it is not known.
 func NewTerminal(out io.Writer, size func() (width, height int)) *Terminal {
-	return &Terminal{out: out, size: size}
+	return &Terminal{out: Raw(out), size: size}
 }
 
 // Write lets text pass above the block.
@@ -33,7 +33,7 @@ func (t *Terminal) Write(text []byte) (int, error) {
 	var frame bytes.Buffer
 	t.rewind(&frame)
 	frame.WriteString("\x1b[J")
-	frame.Write(text)
+	frame.Write(safeText(text))
 	if len(t.block) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
 		frame.WriteByte('\n')
 	}
@@ -81,7 +81,7 @@ func (t *Terminal) paint(frame *bytes.Buffer) {
 		shown = shown[len(shown)-(height-1):]
 	}
 	for _, line := range shown {
-		frame.WriteString(cut(line, width))
+		frame.WriteString(cut(safeLine(line), width))
 		frame.WriteString("\x1b[K\n")
 	}
 	t.drawn = len(shown)

@@ -67,6 +67,8 @@ func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *gener
 	switch {
 	case found.UID != o.UID:
 		return refused("order %s has the UID %s, and this run is for %s: it was deleted and made anew", o, found.UID, o.UID)
+	case len(found.Unreadable) > 0:
+		return refused("order %s cannot be read: %s", o, found.Unreadable)
 	case found.DeletionTimestamp != nil:
 		return refused("order %s is being deleted", o)
 	case found.Status != (v1alpha1.OrderStatus{}):

@@ -1,0 +1,135 @@
+package print
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// replacement is shown in place of a control character. It is as wide as one character, so that tables stay in line.
+const replacement = utf8.RuneError
+
+// Safe is what all verbs print through. Names, tags and error texts come from clusters and clouds, where other accounts write them: a
+// control character in them could hide text, move the cursor or write to the clipboard of the person who reads.
+type Safe struct {
+	mu  sync.Mutex
+	out io.Writer
+	// begun are the first bytes of a character whose end is not written yet, and returned is a carriage return before what follows.
+	begun    []byte
+	returned bool
+}
+
+// NewSafe writes to out.
+func NewSafe(out io.Writer) *Safe { return &Safe{out: out} }
+
+// Write writes text. It replaces control characters and invalid bytes, but not newlines and tabs.
+func (s *Safe) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := append(s.begun, text...)
+	s.begun = nil
+	shown := make([]byte, 0, len(rest))
+	for len(rest) > 0 {
+		if !utf8.FullRune(rest) {
+			s.begun = rest
+			break
+		}
+		r, size := utf8.DecodeRune(rest)
+		rest = rest[size:]
+		if s.returned && r != '\n' {
+			shown = utf8.AppendRune(shown, replacement)
+		}
+		if s.returned = r == '\r'; !s.returned { // a line of another system ends in both
+			shown = utf8.AppendRune(shown, visible(r))
+		}
+	}
+	if len(shown) == 0 {
+		return len(text), nil
+	}
+	if _, err := s.out.Write(shown); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// Raw is where Kamino's own sequences for colours and the cursor go: the writer below one that is Safe. Any text between them must be
+// made safe before.
+func Raw(w io.Writer) io.Writer {
+	if s, is := w.(*Safe); is {
+		return s.out
+	}
+	return w
+}
+
+// visible is a character, or what stands for one that would control a terminal.
+func visible(r rune) rune {
+	if r == '\n' || r == '\t' || !controls(r) {
+		return r
+	}
+	return replacement
+}
+
+// controls reports whether a character is one of C0, DEL and C1, or changes the direction of the text around it.
+func controls(r rune) bool {
+	switch {
+	case r < 0x20, r >= 0x7f && r < 0xa0:
+		return true
+	case r == 0x61c, r == 0x200e, r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		return true
+	}
+	return false
+}
+
+// safeText is a text as Safe would write it.
+func safeText(text []byte) []byte {
+	var out bytes.Buffer
+	_, _ = NewSafe(&out).Write(text)
+	return out.Bytes()
+}
+
+// colours are the sequences that a line of a Terminal may have.
+var colours = []string{reset, green, red, yellow, dim, bold}
+
+// safeLine is one line of a Terminal: it keeps Kamino's own colours, and nothing in it begins another line.
+func safeLine(line string) string {
+	var b strings.Builder
+next:
+	for line != "" {
+		for _, colour := range colours {
+			if rest, found := strings.CutPrefix(line, colour); found {
+				b.WriteString(colour)
+				line = rest
+				continue next
+			}
+		}
+		r, size := utf8.DecodeRuneInString(line)
+		line = line[size:]
+		if r == '\n' || r == '\t' || r == '\r' {
+			r = ' '
+		}
+		b.WriteRune(visible(r))
+	}
+	return b.String()
+}
+
+// escaped is JSON without control characters that JSON allows in a string. It means the same.
+func escaped(text []byte) []byte {
+	if !bytes.ContainsFunc(text, hidden) {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		if hidden(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
+}
+
+// hidden reports whether a character of a JSON text controls a terminal. Newlines are between the values.
+func hidden(r rune) bool { return controls(r) && r != '\n' && r != '\t' }
