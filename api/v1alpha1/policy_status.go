@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Reasons of a policy's conditions. Ready is True while the policy can do its work for every pool; Reconciling
@@ -188,7 +189,7 @@ type ProbationStatus struct {
 	// +optional
 	WentBackAt *metav1.Time `json:"wentBackAt,omitempty"`
 	// Joins are those of the version that decide, for whoever goes on with the watch: the first and the last that were judged,
-	// and those that are late.
+	// those that are late, and those whose Node must not be taken for another one.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -202,11 +203,14 @@ type JoinStatus struct {
 	// Node is the Node's name; absent if there never was one.
 	// +optional
 	Node string `json:"node,omitempty"`
+	// NodeUID is the UID of the Node that was seen first.
+	// +optional
+	NodeUID types.UID `json:"nodeUID,omitempty"`
 	// RunningSince is when the instance was made.
 	RunningSince metav1.Time `json:"runningSince"`
-	// Outcome in one CamelCase word: Joined, Failed or Waiting.
+	// Outcome in one CamelCase word: Joined, Failed, Waiting, or Uncounted where another client has deleted the Node.
 	Outcome string `json:"outcome"`
-	// Message says why it failed.
+	// Message says why it failed, or is not counted.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// ReadyAfter is how long its instance ran before the node was Ready.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Prototype is one capture and the image version that comes of it. Its spec is the decision, written
@@ -258,6 +259,9 @@ type TrialStatus struct {
 	// Node and Instance of the trial.
 	// +optional
 	Node string `json:"node,omitempty"`
+	// NodeUID is the UID of the Node that is judged.
+	// +optional
+	NodeUID types.UID `json:"nodeUID,omitempty"`
 	// +optional
 	Instance string `json:"instance,omitempty"`
 	// Checks, each with what it found, in their order.

@@ -111,6 +111,9 @@ type TrialRecord struct {
 	// StartedAt is when the first attempt was decided, from which the timeout runs, and BegunAt when this one was.
 	StartedAt metav1.Time `json:"startedAt"`
 	BegunAt   metav1.Time `json:"begunAt"`
+	// Nodes are the attempt's instances, each with the Nodes that name it, in the order in which they were first seen. Nodes that
+	// other clients delete stay in the list.
+	Nodes []TrialNodeRecord `json:"nodes,omitempty"`
 	// RunningSince is when the attempt's instance was first seen to run.
 	RunningSince *metav1.Time `json:"runningSince,omitempty"`
 	// SeenAt is until when somebody has looked, to a minute, Blind for how long nobody could before that, and Unread how many
@@ -126,6 +129,30 @@ type TrialRecord struct {
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
 	// Trouble is what the cloud said of an instance that it did not make, as long as no instance of a later attempt has run.
 	Trouble *TrialTrouble `json:"trouble,omitempty"`
+}
+
+// TrialNodeRecord is an instance of a trial with a Node that names it, and what Kamino has seen of and done to that Node. Kamino
+// does not read it from the Node: every client that may write Nodes could change it there.
+type TrialNodeRecord struct {
+	// Instance is the provider ID.
+	Instance string `json:"instance"`
+	// Node and UID of the Node; empty until one names the instance.
+	Node string    `json:"node,omitempty"`
+	UID  types.UID `json:"uid,omitempty"`
+	// Boot that the Node reported first.
+	Boot string `json:"boot,omitempty"`
+	// Cordoned and Excluded tell that the trial cordoned the Node, and took it out of load balancers' backends.
+	Cordoned bool `json:"cordoned,omitempty"`
+	Excluded bool `json:"excluded,omitempty"`
+	// Ready is what the kubelet said at the last change that was seen, and Since when that was seen. Stamp is the kubelet's own time
+	// of the change: it is compared only. FirstReady is when the Node was first seen Ready, with so many Images.
+	Ready      bool        `json:"ready,omitempty"`
+	Since      metav1.Time `json:"since,omitzero"`
+	Stamp      string      `json:"stamp,omitempty"`
+	FirstReady metav1.Time `json:"firstReady,omitzero"`
+	Images     int32       `json:"images,omitempty"`
+	// Pods that the trial made, by their part, and the user's Job.
+	Pods map[string]types.UID `json:"pods,omitempty"`
 }
 
 // TrialTrouble is a cloud's answer to whoever asked for the instance of a trial. It is kept because the cloud forgets it: a pool whose

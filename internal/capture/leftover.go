@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,12 +125,11 @@ func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]he
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range left {
-		if err := leftoversOf(e).remove(ctx, l, pools); err != nil {
-			return nil, err
-		}
+	var problems []error
+	for _, l := range left { // what one does not let go of keeps no other one
+		problems = append(problems, leftoversOf(e).remove(ctx, l, pools))
 	}
-	return left, nil
+	return left, errors.Join(problems...)
 }
 
 func (r leftovers) remove(ctx context.Context, l held.Leftover, pools []cloud.PoolID) error {

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -55,17 +56,16 @@ func (r leftovers) endTrialOf(ctx context.Context, l held.Leftover, spec cloud.T
 	if err != nil {
 		return err
 	}
-	if r.trials.tryout != nil {
-		p := &v1alpha1.Prototype{}
-		p.Name, p.UID = l.Prototype, l.UID
-		subject := trial.Subject{Prototype: p, Pool: spec.Pool, Spec: spec, Instances: seen.Instances}
-		if subject.Stay, err = r.trials.stay(ctx, spec, seen); err != nil {
-			return err
-		}
-		if _, err := r.trials.tryout.Clean(ctx, subject); err != nil {
-			return err
-		}
+	stay, err := r.trials.stay(ctx, spec, seen)
+	if err != nil {
+		return err
 	}
 	_, err = trialist.EndTrial(ctx, spec)
-	return err
+	if r.trials.tryout == nil {
+		return err
+	}
+	p := &v1alpha1.Prototype{}
+	p.Name, p.UID = l.Prototype, l.UID
+	_, cleanErr := r.trials.tryout.Clean(ctx, trial.Subject{Prototype: p, Pool: spec.Pool, Spec: spec, Instances: seen.Instances, Stay: stay})
+	return errors.Join(err, cleanErr)
 }

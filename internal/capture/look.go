@@ -104,7 +104,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 	}
 	for _, part := range []func(context.Context, *world) error{
 		podsOf(e).lookPod, artifactsOf(e).lookCopy, departuresOf(e).lookAhead, e.lookInstance, departuresOf(e).lookBehind, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
-		trialsOf(e).lookTrial, trialsOf(e).lookGate, promotionOf(e).lookRecipe, trialsOf(e).judge, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain,
+		trialsOf(e).lookTrial, trialsOf(e).lookGate, promotionOf(e).lookRecipe, trialsOf(e).judge, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain, trialsOf(e).lookLost,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err

@@ -288,7 +288,7 @@ func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	record, _ := v1alpha1.RecordOf(p)
 	trying := record.Trial != nil && record.Trial.Name != ""
-	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying // what keeps it there is told, whatever the capture failed for
+	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying || p.Spec.Settings.Tries() && p.Status.Image != nil // what keeps it there is told, whatever the capture failed for
 	if p.Status.Failure != nil && !departs || !errors.As(err, &e) && !inCluster {
 		return
 	}

@@ -34,6 +34,10 @@ type sighting struct {
 	// subject of whoever looks at its node, and what that one saw.
 	subject trial.Subject
 	sight   trial.Sight
+	// known is what the next look must be given; nil without a look.
+	known []v1alpha1.TrialNodeRecord
+	// lost is an attempt that the cloud carries and the record does not tell of; nil if there is none.
+	lost *cloud.TrialSpec
 	// verdict on this attempt; nil where nothing is judged.
 	verdict *trial.Verdict
 	// blind tells that its node could not be looked at.
@@ -144,6 +148,10 @@ func (t trials) see(ctx context.Context, w *world) trial.Verdict {
 		return trial.Judge(subject.Facts)
 	}
 	sight, err := t.tryout.Look(ctx, subject)
+	w.trial.known = sight.Known
+	if err == nil {
+		err = t.proveTwins(ctx, &sight)
+	}
 	if err != nil {
 		w.trial.blind = true
 		return trial.Unseen(w.record.Trial.Unread+1, err.Error())
@@ -178,7 +186,7 @@ func subjectOf(w *world, now time.Time) trial.Subject {
 	case seen.State == cloud.Complete:
 		f.Instance.Running = now
 	}
-	return trial.Subject{Prototype: p, Pool: w.pool, Spec: trialSpec(w), Attempt: r.Attempt, Instances: seen.Instances, Image: w.image, Facts: f}
+	return trial.Subject{Prototype: p, Pool: w.pool, Spec: trialSpec(w), Attempt: r.Attempt, Instances: seen.Instances, Known: r.Nodes, Image: w.image, Facts: f}
 }
 
 func trialSpec(w *world) cloud.TrialSpec {
@@ -260,9 +268,6 @@ func (t trials) begin(ctx context.Context, w *world) error {
 		return t.noteRefused(ctx, w, err)
 	}
 	if cloud.Is(err, cloud.Conflict) {
-		if lost, lostErr := t.endLost(ctx, w, trialist); lost || lostErr != nil {
-			return lostErr
-		}
 		pool, poolErr := t.Cloud.Pool(cloud.Anew(ctx), w.pool)
 		if poolErr != nil || pool.Recipe.Image == w.record.Trial.Image && pool.Capacity == w.record.Trial.Capacity {
 			return err
@@ -270,21 +275,6 @@ func (t trials) begin(ctx context.Context, w *world) error {
 		return t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Image, r.Capacity = pool.Recipe.Image, pool.Capacity })
 	}
 	return err
-}
-
-// endLost ends an attempt of this capture's own that its record does not tell of any more, because somebody has removed that.
-func (t trials) endLost(ctx context.Context, w *world, trialist cloud.Trialist) (lost bool, err error) {
-	specs, err := trialist.Trials(cloud.Anew(ctx), w.pool)
-	if err != nil {
-		return false, err
-	}
-	for _, spec := range specs {
-		if spec.InPool && spec.Name != w.record.Trial.Name && spec.Tags[cloud.TagUID] == string(w.p.UID) {
-			_, err := trialist.EndTrial(cloud.Anew(ctx), spec)
-			return true, err
-		}
-	}
-	return false, nil
 }
 
 func (t trials) decide(ctx context.Context, w *world) error {
@@ -318,6 +308,11 @@ func (t trials) closeRecipe(ctx context.Context, w *world) error {
 	if err := t.noteTrouble(ctx, w); err != nil {
 		return err
 	}
+	if news, after := newsOf(w); news {
+		if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Nodes = after }); err != nil {
+			return err
+		}
+	}
 	return trialist.CloseTrial(ctx, trialSpec(w))
 }
 
@@ -325,11 +320,13 @@ func (t trials) closeRecipe(ctx context.Context, w *world) error {
 func (t trials) watch(ctx context.Context, w *world) error {
 	r, now := w.record.Trial, t.now()
 	running := w.trial.subject.Facts.Instance.Running
-	news := r.RunningSince == nil && !running.IsZero() || w.trial.blind || r.Unread > 0 || r.SeenAt == nil || now.Sub(r.SeenAt.Time) >= seenEvery
+	newNodes, nodes := newsOf(w)
+	news := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.blind || r.Unread > 0 || r.SeenAt == nil || now.Sub(r.SeenAt.Time) >= seenEvery
 	if !news {
 		return nil
 	}
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
+		r.Nodes = nodes
 		if r.RunningSince == nil && !running.IsZero() {
 			since := metav1.NewTime(running)
 			r.RunningSince, r.Trouble = &since, nil
@@ -369,40 +366,4 @@ func (t trials) stay(ctx context.Context, spec cloud.TrialSpec, seen cloud.Trial
 		return false, nil
 	}
 	return err == nil && pool.Recipe.Version == spec.Version, err
-}
-
-// end removes all that an attempt has made. That it goes is written down first, and that nothing is left last: once a look has
-// found nothing in the cloud, and whoever looked at the node has nothing in the cluster.
-func (t trials) end(ctx context.Context, w *world) error {
-	if !w.record.Trial.Ending {
-		now := metav1.NewTime(t.now())
-		err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-			r.Trouble = troubleOf(w)
-			r.Ending, r.EndingAt = true, &now
-		})
-		if err == nil {
-			t.ends(w)
-		}
-		return err
-	}
-	trialist, err := t.trialist()
-	if err != nil {
-		return err
-	}
-	subject := subjectOf(w, t.now())
-	if subject.Stay, err = t.stay(ctx, trialSpec(w), w.trial.cloud); err != nil {
-		return err
-	}
-	left, err := t.tryout.Clean(ctx, subject)
-	if err != nil {
-		return err
-	}
-	state, err := trialist.EndTrial(ctx, trialSpec(w))
-	if err != nil || left || state != cloud.Absent || w.trial.cloud.State != cloud.Absent {
-		return err
-	}
-	now := metav1.NewTime(t.now())
-	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-		r.Name, r.Ending, r.EndingAt, r.RunningSince, r.EndedAt = "", false, nil, nil, &now
-	})
 }

@@ -99,7 +99,7 @@ func (v *proving) Check(context.Context, v1alpha1.Settings) (why string, err err
 }
 
 // Clean implements Tryout.
-func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left bool, err error) {
+func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left []string, err error) {
 	err = outcome(v.next("clean up behind "+subject.Spec.Name), func() error {
 		w := v.cloud.World()
 		open := slices.ContainsFunc(w.Trials, func(t memory.TrialView) bool { return t.Open })
@@ -110,7 +110,7 @@ func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left bool, 
 			v.stayed++
 		}
 		if v.tracked("pods", ourspace, probe(subject)) != nil {
-			left = true
+			left = []string{"a pod"}
 			return v.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, probe(subject))
 		}
 		return nil

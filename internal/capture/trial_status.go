@@ -1,12 +1,12 @@
 package capture
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -80,7 +80,9 @@ func takeSight(s *v1alpha1.TrialStatus, w *world, now time.Time) {
 	if len(w.trial.cloud.Instances) > 0 {
 		s.Instance = string(w.trial.cloud.Instances[0].ID)
 	}
-	s.Node = cmp.Or(sight.Facts.Node, s.Node)
+	if sight.Facts.Node != "" {
+		s.Node, s.NodeUID = sight.Facts.Node, types.UID(sight.Facts.NodeUID)
+	}
 	if sight.Node != nil {
 		s.Seen = sight.Node
 	}

@@ -15,10 +15,11 @@ type Tryout interface {
 
 	// Look completes the subject's facts by what the cluster says of the node, and does what measuring it needs: it cordons
 	// every instance of the trial, and keeps pods on the node. It is called again and again until there is a verdict, by one
-	// process after the other, and keeps nothing but what is in the cluster. An error says that nothing could be seen now.
+	// process after the other, and keeps nothing: what it has seen and done is in the sight, also beside an error, and comes back with
+	// the next subject. An error says that nothing could be seen now.
 	Look(ctx context.Context, subject trial.Subject) (trial.Sight, error)
 
-	// Clean starts to remove all that Look has made for the subject, and the Nodes of its instances that are gone; left tells
-	// that some of it is still there. It is called before the instances go and behind them, and repeating it is harmless.
-	Clean(ctx context.Context, subject trial.Subject) (left bool, err error)
+	// Clean starts to remove all that Look has made for the subject, and the Nodes of its instances that are gone. left says what is
+	// still waited for. It is called once the instances are on their way, and again until nothing is left.
+	Clean(ctx context.Context, subject trial.Subject) (left []string, err error)
 }

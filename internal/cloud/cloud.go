@@ -88,6 +88,8 @@ type Instance struct {
 	// BuiltFrom is the version of the pool's own line that the instance was built from; empty if it came from another
 	// image. Whoever can't tell leaves it empty, and Join has the Disks read the image.
 	BuiltFrom string `json:"builtFrom,omitempty"`
+	// Host is the name that the cloud has the instance's Node bear, in lower case; empty where its Node may have any name.
+	Host string `json:"host,omitempty"`
 	// CreatedAt is when the cloud made it; zero if it does not say. A rebuild may leave it as it was.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	// Removing tells that it is being removed for good; false where the cloud does not say.

@@ -52,11 +52,12 @@ func (k *Controller) Run(ctx context.Context) error {
 	observer := k.Counts.Observer(looks.Provider(), k.Log.WithName("metrics"))
 	decider := k.decider(manager, provider, looks)
 	engine := NewEngine(k.Cluster, provider, k.Options, clipped{manager.GetEventRecorder(eventSource)})
-	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe), decider.MaxConcurrent, true
+	sweeper := k.sweeper(engine, decider.Nodes, manager.GetCache())
+	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe), decider.MaxConcurrent, true
 	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err
 	}
-	if err := manager.Add(k.sweeper(engine, decider.Nodes)); err != nil {
+	if err := manager.Add(sweeper); err != nil {
 		return err
 	}
 	decider.Preflight, decider.Burden = engine.Refusals, engine.Burden

@@ -2,6 +2,11 @@ package drive
 
 import (
 	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
@@ -12,11 +17,26 @@ import (
 )
 
 // sweeper is what gives back, in a controller, what no Prototype owns.
-func (k *Controller) sweeper(engine *capture.Engine, nodes *nodecache.Nodes) *sweep.Sweeper {
+func (k *Controller) sweeper(engine *capture.Engine, nodes *nodecache.Nodes, cached client.Reader) *sweep.Sweeper {
 	return &sweep.Sweeper{
 		Held:   func(ctx context.Context) ([]held.Node, []cloud.PoolID, error) { return k.reserved(ctx, nodes) },
 		Orphan: engine.Orphan, Sweep: engine.SweepLeftovers, Now: k.Now, Log: k.Log.WithName("sweep"),
+		Prototypes: func(ctx context.Context) ([]types.UID, error) { return uidsOf(ctx, cached) },
 	}
+}
+
+// uidsOf the Prototypes, whose metadata the manager keeps anyway.
+func uidsOf(ctx context.Context, cached client.Reader) ([]types.UID, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PrototypeList"))
+	if err := cached.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list prototypes: %w", err)
+	}
+	uids := make([]types.UID, len(list.Items))
+	for i := range list.Items {
+		uids[i] = list.Items[i].UID
+	}
+	return uids, nil
 }
 
 // reserved finds the nodes that carry a reservation among those that are kept, and asks for the Prototypes only if

@@ -1,6 +1,7 @@
 package newcomer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,13 +49,7 @@ type Lack struct {
 
 // Nodes are the pool's instances that are there to stay, each with its node.
 func Nodes(s Seen) []probation.Node {
-	byID := make(map[cloud.InstanceID]*corev1.Node, len(s.Nodes))
-	for _, node := range s.Nodes {
-		id := fold(cloud.InstanceID(node.Spec.ProviderID))
-		if other := byID[id]; other == nil || !nodestate.Ready(other) { // a node that takes another's ID makes it fail by no means
-			byID[id] = node
-		}
-	}
+	byID := s.byInstance()
 	made := map[string]time.Time{}
 	for _, image := range s.Images {
 		made[image.Version] = history.BuiltAt(image)
@@ -65,30 +60,44 @@ func Nodes(s Seen) []probation.Node {
 		if instance.Removing {
 			continue // it is gone, as far as joining goes
 		}
-		all = append(all, s.one(instance, s.nodeOf(byID, instance.ID), made[instance.BuiltFrom]))
+		all = append(all, s.one(instance, byID[fold(instance.ID)], made[instance.BuiltFrom]))
 	}
 	return all
 }
 
 func fold(id cloud.InstanceID) cloud.InstanceID { return cloud.InstanceID(strings.ToLower(string(id))) }
 
-// nodeOf is the instance's node, however the cloud writes its ID; nil if it has none.
-func (s Seen) nodeOf(byID map[cloud.InstanceID]*corev1.Node, id cloud.InstanceID) *corev1.Node {
-	if node := byID[fold(id)]; node != nil || s.Same == nil {
-		return node
+// byInstance are the Nodes that name each instance, however they write its ID; the oldest first, and of the same age by name.
+func (s Seen) byInstance() map[cloud.InstanceID][]*corev1.Node {
+	byID := make(map[cloud.InstanceID][]*corev1.Node, len(s.Nodes))
+	known := make(map[cloud.InstanceID]bool, len(s.Instances))
+	for i := range s.Instances {
+		known[fold(s.Instances[i].ID)] = true
 	}
-	if len(byID) >= len(s.Instances) { // else it is one of those that have none
-		for other, node := range byID {
-			if s.Same(other, id) {
-				return node
+	for _, node := range s.Nodes {
+		id := fold(cloud.InstanceID(node.Spec.ProviderID))
+		if !known[id] && id != "" && s.Same != nil {
+			i := slices.IndexFunc(s.Instances, func(i cloud.Instance) bool { return s.Same(cloud.InstanceID(node.Spec.ProviderID), i.ID) })
+			if i >= 0 {
+				id = fold(s.Instances[i].ID)
 			}
 		}
+		byID[id] = append(byID[id], node)
 	}
-	return nil
+	for _, nodes := range byID {
+		slices.SortFunc(nodes, func(a, b *corev1.Node) int {
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	return byID
 }
 
 // one is an instance with its node, which may be nil, and the moment from which on its image can have been there.
-func (s Seen) one(instance *cloud.Instance, node *corev1.Node, made time.Time) probation.Node {
+func (s Seen) one(instance *cloud.Instance, nodes []*corev1.Node, made time.Time) probation.Node {
+	var node *corev1.Node
+	if len(nodes) > 0 {
+		node = nodes[0]
+	}
 	n := probation.Node{Instance: instance.ID, Version: instance.BuiltFrom, Running: instance.CreatedAt.UTC().Truncate(time.Second)}
 	if node != nil && instance.CreatedAt.IsZero() {
 		n.Running = node.CreationTimestamp.UTC() // its cloud does not say
@@ -97,7 +106,10 @@ func (s Seen) one(instance *cloud.Instance, node *corev1.Node, made time.Time) p
 	if node == nil {
 		return n
 	}
-	n.Name = node.Name
+	n.Name, n.UID = node.Name, string(node.UID)
+	if len(nodes) > 1 {
+		n.Aside = fmt.Sprintf("nodes %s and %s name its instance, and one Node is its own", nodes[0].Name, nodes[1].Name)
+	}
 	n.Changed, n.Ready = nodestate.ReadySince(node)
 	if lack, lacking := s.Lacks[node.Name]; lacking {
 		n.Lacks, n.LacksSince = lack.DaemonSet, lack.Since
@@ -153,9 +165,9 @@ const (
 )
 
 // Memory is what must be known of a version's joins at the next look, whoever makes it: how those ended that were judged first
-// and last, and since when others have been late. What else there was to say is seen again.
+// and last, since when others have been late, and which Nodes were seen. What else there was to say is seen again.
 func Memory(joins []probation.Join, version string) []probation.Join {
-	var judged, late []probation.Join
+	var judged, late, seen []probation.Join
 	for _, join := range joins {
 		switch {
 		case !same(join.Version, version):
@@ -163,11 +175,14 @@ func Memory(joins []probation.Join, version string) []probation.Join {
 			judged = append(judged, join)
 		case join.Outcome == probation.Waiting && !join.Late.IsZero():
 			late = append(late, join)
+		case join.Outcome == probation.Waiting && join.NodeUID != "", join.Doubted:
+			seen = append(seen, join)
 		}
 	}
 	if last := len(judged) - rememberedLast; last > rememberedFirst {
 		judged = slices.Concat(judged[:rememberedFirst], between(judged[rememberedFirst:last]), judged[last:])
 	}
+	late = append(late, seen...)
 	return append(judged, late[:min(len(late), rememberedLast)]...)
 }
 
@@ -208,7 +223,7 @@ func Keep(joins []probation.Join, nodes []probation.Node, version string) []prob
 // Strip is a Node as far as it is told from it how it joined, for whoever keeps many.
 func Strip(n *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{}
-	kept.Name, kept.CreationTimestamp, kept.DeletionTimestamp = n.Name, n.CreationTimestamp, n.DeletionTimestamp
+	kept.Name, kept.UID, kept.CreationTimestamp, kept.DeletionTimestamp = n.Name, n.UID, n.CreationTimestamp, n.DeletionTimestamp
 	kept.Spec.ProviderID, kept.Spec.Unschedulable, kept.Spec.Taints = n.Spec.ProviderID, n.Spec.Unschedulable, n.Spec.Taints
 	if held := n.Annotations[v1alpha1.ReservationAnnotation]; held != "" {
 		kept.Annotations = map[string]string{v1alpha1.ReservationAnnotation: held}

@@ -1,6 +1,7 @@
 package newcomer
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,8 +33,8 @@ func TestAKubeletSpeaksForItsOwnNodeOnly(t *testing.T) {
 		for _, join := range probation.Judge(noon, ago(600), Nodes(seen), []probation.Join{
 			{Instance: "x://1", Version: "2026.03.08", Running: ago(40), Outcome: probation.Waiting, Late: ago(20)},
 		}, probation.Limits{}) {
-			if join.Instance == "x://1" && join.Outcome != probation.Joined {
-				t.Errorf("another node's word counts: %+v", join)
+			if join.Instance == "x://1" && (join.Outcome != probation.Uncounted || !strings.Contains(join.Why, "honest") || !strings.Contains(join.Why, "liar")) {
+				t.Errorf("one of two nodes' word counts: %+v", join)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -38,7 +39,7 @@ func Status(version string, verdict probation.Verdict, joins []probation.Join, w
 	for _, join := range Memory(joins, version) {
 		s.Joins = append(s.Joins, v1alpha1.JoinStatus{
 			Instance: string(join.Instance), Node: join.Node, RunningSince: metav1.NewTime(join.Running.UTC()), Outcome: string(join.Outcome),
-			Message: join.Why, ReadyAfter: span(join.Took), LateSince: stamp(join.Late),
+			NodeUID: types.UID(join.NodeUID), Message: join.Why, ReadyAfter: span(join.Took), LateSince: stamp(join.Late),
 		})
 	}
 	return s
@@ -53,7 +54,7 @@ func Before(s *v1alpha1.ProbationStatus) []probation.Join {
 	for _, join := range s.Joins {
 		j := probation.Join{
 			Instance: cloud.InstanceID(join.Instance), Node: join.Node, Version: s.Version, Running: join.RunningSince.UTC(),
-			Outcome: probation.Outcome(join.Outcome), Why: join.Message,
+			Outcome: probation.Outcome(join.Outcome), Why: join.Message, NodeUID: string(join.NodeUID), Doubted: join.Outcome == string(probation.Uncounted),
 		}
 		if join.ReadyAfter != nil {
 			j.Took = join.ReadyAfter.Duration

@@ -50,8 +50,8 @@ func (l Limits) Defaulted() Limits {
 // Node is an instance of a pool, with what the cluster knows of it, as one look saw it.
 type Node struct {
 	Instance cloud.InstanceID
-	// Name of the Node; empty if there is none.
-	Name string
+	// Name of the Node and its UID; empty if there is none.
+	Name, UID string
 	// Version that the instance was built from; empty if it was another image.
 	Version string
 	// Running is when the instance began to run; zero if it does not, or nobody knows.
@@ -83,8 +83,9 @@ const (
 // Join is what became of one node.
 type Join struct {
 	Instance cloud.InstanceID `json:"instance"`
-	// Node is the Node's name; empty if there never was one.
+	// Node is the Node's name; empty if there never was one. NodeUID is the UID of the Node that was seen first.
 	Node    string    `json:"node,omitempty"`
+	NodeUID string    `json:"nodeUID,omitempty"`
 	Version string    `json:"version"`
 	Running time.Time `json:"running,omitzero"`
 	Outcome Outcome   `json:"outcome"`
@@ -95,6 +96,8 @@ type Join struct {
 	// Late is since when looks have found it late. It fails only if a later look finds it so again: a cluster that has just
 	// come back gets time for its nodes to do the same.
 	Late time.Time `json:"late,omitzero"`
+	// Doubted: its Node was deleted, or is another one than before, so that it is not counted from then on.
+	Doubted bool `json:"doubted,omitempty"`
 }
 
 // name is how sentences call it.
@@ -157,12 +160,15 @@ func (j Join) left(now, calm time.Time, limits Limits) Join {
 
 // judge says what became of one node. was is the zero Join of a node that was not seen before.
 func judge(now, calm time.Time, n Node, was Join, limits Limits) Join {
-	final := was.Outcome == Joined && (n.Aside != "" || now.Sub(n.Running) > limits.Watch)
+	doubt := doubtOf(n, was)
+	final := was.Outcome == Joined && (n.Aside != "" || doubt != "" || now.Sub(n.Running) > limits.Watch)
 	if was.Outcome == Failed || final {
 		return was
 	}
-	j := Join{Instance: n.Instance, Node: cmp.Or(n.Name, was.Node), Version: n.Version, Running: n.Running, Took: was.Took}
+	j := Join{Instance: n.Instance, Node: cmp.Or(n.Name, was.Node), NodeUID: cmp.Or(was.NodeUID, n.UID), Version: n.Version, Running: n.Running, Took: was.Took}
 	switch {
+	case doubt != "":
+		j.Outcome, j.Why, j.Doubted, j.Node = Uncounted, doubt, true, was.Node
 	case n.Aside != "":
 		j.Outcome, j.Why = Uncounted, n.Aside
 	case n.Running.IsZero():
@@ -173,6 +179,18 @@ func judge(now, calm time.Time, n Node, was Join, limits Limits) Join {
 		j.tell(now, calm, n, was.Late, limits)
 	}
 	return j
+}
+
+// doubtOf is why the Node says nothing of the instance, by what was seen before: a client has deleted the instance's Node, and may have
+// made another one. One that was late by then is judged all the same.
+func doubtOf(n Node, was Join) string {
+	switch {
+	case was.NodeUID != "" && n.UID != "" && was.NodeUID != n.UID:
+		return fmt.Sprintf("its Node %s was deleted, and Node %s is another one", was.Node, n.Name)
+	case was.Node != "" && n.Name == "" && was.Late.IsZero():
+		return fmt.Sprintf("its Node %s was deleted", was.Node)
+	}
+	return ""
 }
 
 // tell says how a node stands that is watched. late is since when looks have found it late; zero if the last one did not.

@@ -149,17 +149,21 @@ type Facts struct {
 	Blind    time.Duration
 	Instance Instance
 
-	// Node is the Node's name; empty if there is none, Registered when it came to be.
-	Node       string
-	Registered time.Time
+	// Node is the Node's name and NodeUID its UID; empty if there is none. Registered is when it came to be.
+	Node, NodeUID string
+	Registered    time.Time
+	// Doubt is why no Node can be taken for the instance's own: two Nodes name the instance, or one did that is gone. Empty if
+	// nothing is doubtful.
+	Doubt string
 	// Ready is what the kubelet says, and Changed since when; WasReady: it was before.
 	Ready, WasReady bool
 	Changed         time.Time
 
 	Daemons []Daemon
-	// IdentityKnown tells whether the node's IDs could be compared; Twins are the nodes that have one of them, too.
-	IdentityKnown bool
-	Twins         []string
+	// IdentityKnown tells whether the node's IDs could be compared. Twins are the nodes that have one of them, too. DoubtfulTwins
+	// claim one and are not proven to have had it first, each with the reason.
+	IdentityKnown        bool
+	Twins, DoubtfulTwins []string
 	// Digest of the manifest on its disk, and what the proof says. Empty where nobody has read it.
 	Digest, Proven string
 
@@ -225,6 +229,8 @@ func provisioned(f Facts) (Result, string) {
 
 func registered(f Facts) (Result, string) {
 	switch {
+	case f.Doubt != "":
+		return Inconclusive, f.Doubt
 	case f.Node != "":
 		return Passed, fmt.Sprintf("node %s was there %s after its instance ran", f.Node, span(f.Registered.Sub(f.Instance.Running)))
 	case f.since(f.Instance.Running) > f.Limits.Register:
@@ -281,6 +287,8 @@ func identity(f Facts) (Result, string) {
 	switch {
 	case len(f.Twins) > 0:
 		return Failed, fmt.Sprintf("node %s has the machine ID or the system UUID of %s", f.Node, strings.Join(f.Twins, ", "))
+	case len(f.DoubtfulTwins) > 0:
+		return Inconclusive, fmt.Sprintf("node %s has the machine ID or the system UUID of %s; see which client writes the status of that Node", f.Node, strings.Join(f.DoubtfulTwins, ", "))
 	case f.IdentityKnown:
 		return Passed, fmt.Sprintf("no other node has the machine ID or the system UUID of node %s", f.Node)
 	default:

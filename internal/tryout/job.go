@@ -182,7 +182,7 @@ func (a *attempt) jobFor(user *batchv1.Job, node string) *batchv1.Job {
 }
 
 // job makes the user's Job on the node, and tells what it came to.
-func (a *attempt) job(ctx context.Context, node *corev1.Node, k kept) (trial.Measure, error) {
+func (a *attempt) job(ctx context.Context, node *corev1.Node, k *kept) (trial.Measure, error) {
 	name := a.Prototype.Spec.Settings.Trial.Job
 	if name == "" {
 		return trial.Measure{Result: trial.Skipped, Says: "none is asked for"}, nil
@@ -212,7 +212,8 @@ func (a *attempt) job(ctx context.Context, node *corev1.Node, k kept) (trial.Mea
 	case err != nil:
 		return trial.Measure{}, fmt.Errorf("make job %s/%s of the trial: %w", a.Namespace, a.name(job), err)
 	}
-	return trial.Measure{Result: trial.Pending}, a.noted(ctx, node, job, made.UID)
+	noted(k, job, made.UID)
+	return trial.Measure{Result: trial.Pending}, nil
 }
 
 // verdict of a Job on the version. One that had no end says nothing.

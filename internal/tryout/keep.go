@@ -3,70 +3,48 @@ package tryout
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"reflect"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// kept is what a trial's Node says of the trial, in its annotation: whose it is, how it was, since when it is as it is by the
-// clock of who looked, and which pods were made.
-type kept struct {
+// kept is what must not be forgotten of an instance and its Node. It is in the Prototype's record, where only Kamino writes.
+type kept = v1alpha1.TrialNodeRecord
+
+// mark is what the Node's annotation says, for people. Kamino reads it only for a Node that the record does not know yet: an
+// earlier look may have cordoned that Node, and died before the record was written.
+type mark struct {
 	Prototype string    `json:"prototype"`
 	UID       types.UID `json:"uid"`
 	Trial     string    `json:"trial"`
-	// Boot of the instance that the trial built.
-	Boot string `json:"boot,omitempty"`
-	// Cordoned and Excluded: it was neither before.
-	Cordoned bool `json:"cordoned,omitempty"`
-	Excluded bool `json:"excluded,omitempty"`
-	// Going: the instance goes with the trial.
-	Going bool `json:"going,omitempty"`
-	// Ready is what the kubelet said when somebody last saw a change of it, at Since; Stamp is the kubelet's own time of that,
-	// which is compared and never reckoned with. FirstReady is when it was first seen Ready, with so many Images.
-	Ready      bool        `json:"ready,omitempty"`
-	Since      metav1.Time `json:"since"`
-	Stamp      string      `json:"stamp,omitempty"`
-	FirstReady metav1.Time `json:"firstReady,omitzero"`
-	Images     int32       `json:"images,omitempty"`
-	// Pods that were made, by their part, and the user's Job.
-	Pods map[string]types.UID `json:"pods,omitempty"`
+	Cordoned  bool      `json:"cordoned,omitempty"`
+	Excluded  bool      `json:"excluded,omitempty"`
 }
 
 // excludeLabel keeps a node out of load balancers' backends. Source: k8s.io/cloud-provider/api.
 const excludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
 
-// keptOn reads the annotation; one that nobody has written is empty.
-func keptOn(node *corev1.Node) (kept, error) {
-	var k kept
-	text, found := node.Annotations[v1alpha1.TrialKey]
-	if !found {
-		return k, nil
-	}
-	if err := json.Unmarshal([]byte(text), &k); err != nil {
-		return k, fmt.Errorf("annotation %s of node %s: %w: remove it", v1alpha1.TrialKey, node.Name, err)
-	}
-	return k, nil
-}
-
 // hold has users' pods stay away from a node of the trial, and notes how it is. A node that is as it must be is not written.
-func (a *attempt) hold(ctx context.Context, node *corev1.Node) (*corev1.Node, kept, error) {
-	// The list may be old, and what is kept must not be.
-	node, err := a.Kube.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
-	if err != nil {
-		return nil, kept{}, err
-	}
-	err = a.change(ctx, node, func(node *corev1.Node, k *kept) {
-		if k.UID != a.uid() || k.Trial != a.Spec.Name {
-			*k = kept{Prototype: a.Prototype.Name, UID: a.uid(), Trial: a.Spec.Name, Boot: node.Status.NodeInfo.BootID, Cordoned: k.Cordoned, Excluded: k.Excluded}
+func (a *attempt) hold(ctx context.Context, node *corev1.Node, k *kept) error {
+	if k.UID == "" {
+		k.Node, k.UID, k.Boot = node.Name, node.UID, node.Status.NodeInfo.BootID
+		var m mark // an unreadable one says nothing, and is written over
+		if json.Unmarshal([]byte(node.Annotations[v1alpha1.TrialKey]), &m) == nil && m.UID == a.uid() {
+			k.Cordoned, k.Excluded = m.Cordoned, m.Excluded
 		}
+	}
+	err := a.change(ctx, node, func(node *corev1.Node) error {
 		if !node.Spec.Unschedulable {
 			node.Spec.Unschedulable, k.Cordoned = true, true
 		}
@@ -74,24 +52,24 @@ func (a *attempt) hold(ctx context.Context, node *corev1.Node) (*corev1.Node, ke
 			metav1.SetMetaDataLabel(&node.ObjectMeta, excludeLabel, "true")
 			k.Excluded = true
 		}
+		text, err := json.Marshal(mark{Prototype: a.Prototype.Name, UID: a.uid(), Trial: a.Spec.Name, Cordoned: k.Cordoned, Excluded: k.Excluded})
 		metav1.SetMetaDataLabel(&node.ObjectMeta, v1alpha1.TrialKey, string(a.uid()))
-		k.observe(node, metav1.NewTime(a.Facts.Now))
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, v1alpha1.TrialKey, string(text))
+		return err
 	})
-	if err != nil {
-		return nil, kept{}, err
-	}
-	k, err := keptOn(node)
-	return node, k, err
+	observe(k, node, metav1.NewTime(a.Facts.Now))
+	return err
 }
 
 // observe what the kubelet says of itself. A change that came and went between two looks is one, too.
-func (k *kept) observe(node *corev1.Node, now metav1.Time) {
+func observe(k *kept, node *corev1.Node, now metav1.Time) {
 	ready, stamp := nodestate.Ready(node), ""
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			stamp = c.LastTransitionTime.UTC().Format("2006-01-02T15:04:05Z")
 		}
 	}
+	now = metav1.NewTime(now.Truncate(1e9)) // the record keeps whole seconds
 	if k.Since.IsZero() || k.Ready != ready || k.Stamp != stamp {
 		k.Ready, k.Stamp, k.Since = ready, stamp, now
 	}
@@ -100,9 +78,12 @@ func (k *kept) observe(node *corev1.Node, now metav1.Time) {
 	}
 }
 
-// change a Node and what is kept on it, in one write that is refused if somebody else has written meanwhile, and is then tried
-// again. What changes nothing is not written. The node is as it was written.
-func (a *attempt) change(ctx context.Context, node *corev1.Node, change func(*corev1.Node, *kept)) error {
+// errReplaced is of a Node whose name another one has now.
+var errReplaced = errors.New("it is another Node now")
+
+// change a Node in one write that is refused if another client has written meanwhile, and is then tried again. What changes
+// nothing is not written. The node is as it was written.
+func (a *attempt) change(ctx context.Context, node *corev1.Node, change func(*corev1.Node) error) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		written, err := a.write(ctx, node, change)
 		if err == nil {
@@ -114,7 +95,7 @@ func (a *attempt) change(ctx context.Context, node *corev1.Node, change func(*co
 			return getErr
 		}
 		if latest.UID != node.UID {
-			return fmt.Errorf("node %s is another one now", node.Name)
+			return errReplaced
 		}
 		*node = *latest
 		return err
@@ -125,21 +106,10 @@ func (a *attempt) change(ctx context.Context, node *corev1.Node, change func(*co
 	return nil
 }
 
-func (a *attempt) write(ctx context.Context, node *corev1.Node, change func(*corev1.Node, *kept)) (*corev1.Node, error) {
-	k, err := keptOn(node)
-	if err != nil {
-		return nil, err
-	}
+func (a *attempt) write(ctx context.Context, node *corev1.Node, change func(*corev1.Node) error) (*corev1.Node, error) {
 	changed := node.DeepCopy()
-	change(changed, &k)
-	text, err := json.Marshal(k)
-	if err != nil {
+	if err := change(changed); err != nil {
 		return nil, err
-	}
-	if !reflect.DeepEqual(k, kept{}) {
-		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, v1alpha1.TrialKey, string(text))
-	} else {
-		delete(changed.Annotations, v1alpha1.TrialKey)
 	}
 	if maps.Equal(changed.Labels, node.Labels) && maps.Equal(changed.Annotations, node.Annotations) && changed.Spec.Unschedulable == node.Spec.Unschedulable {
 		return node, nil
@@ -173,16 +143,59 @@ func difference(from, to map[string]string) map[string]any {
 	return d
 }
 
+// letGo of a Node that names an instance of the trial. It goes with the instance: Kamino deletes the Node once the cloud does not
+// have the instance any more. left says what is waited for; empty if nothing is.
+func (a *attempt) letGo(ctx context.Context, k kept) (left string, err error) {
+	node, err := a.nodeOf(ctx, k.Node, cloud.InstanceID(k.Instance))
+	if err != nil || node == nil || node.UID != k.UID {
+		return "", err
+	}
+	another := k.Boot != "" && node.Status.NodeInfo.BootID != k.Boot // a new machine under the name
+	switch {
+	case a.Stay:
+		return "", a.giveBack(ctx, node, k)
+	case a.has(cloud.InstanceID(k.Instance)):
+		return "", nil
+	case nodestate.Ready(node) && !a.marked(node): // it was returned to service
+		return "", nil
+	case nodestate.Ready(node) && (another || a.Overdue):
+		return "", a.giveBack(ctx, node, k)
+	case nodestate.Ready(node):
+		return fmt.Sprintf("node %s still reports Ready, although the cloud does not have its instance %s any more", node.Name, k.Instance), nil
+	}
+	return "", a.deleteNode(ctx, node)
+}
+
+// deleteNode of an instance that is gone. Without the right the cloud's controller does it.
+func (a *attempt) deleteNode(ctx context.Context, node *corev1.Node) error {
+	err := a.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("delete node %s, whose instance is gone: %w", node.Name, err)
+	}
+	return nil
+}
+
+// marked tells whether label or annotation say that the node is this trial's.
+func (a *attempt) marked(node *corev1.Node) bool {
+	return node.Labels[v1alpha1.TrialKey] == string(a.uid()) || strings.Contains(node.Annotations[v1alpha1.TrialKey], string(a.uid()))
+}
+
 // giveBack a node as it was before the trial.
-func (a *attempt) giveBack(ctx context.Context, node *corev1.Node) error {
-	return a.change(ctx, node, func(node *corev1.Node, k *kept) {
-		if k.Cordoned {
+func (a *attempt) giveBack(ctx context.Context, node *corev1.Node, k kept) error {
+	err := a.change(ctx, node, func(node *corev1.Node) error {
+		marked := a.marked(node)
+		if k.Cordoned && marked { // else it was returned already
 			node.Spec.Unschedulable = false
 		}
-		if k.Excluded {
+		if k.Excluded && marked {
 			delete(node.Labels, excludeLabel)
 		}
 		delete(node.Labels, v1alpha1.TrialKey)
-		*k = kept{}
+		delete(node.Annotations, v1alpha1.TrialKey)
+		return nil
 	})
+	if apierrors.IsNotFound(err) || errors.Is(err, errReplaced) {
+		return nil
+	}
+	return err
 }

@@ -20,13 +20,13 @@ const (
 )
 
 // measure by pods, and complete the facts by what they say.
-func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node, k kept) error {
+func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node, k *kept) error {
 	f.Network, f.Images = trial.Measure{Result: trial.Pending}, trial.Measure{Result: trial.Pending}
 	pods, err := a.pods(ctx, k)
 	if err != nil {
 		return err
 	}
-	if err := a.advance(ctx, f.Now, node, pods); err != nil {
+	if err := a.advance(ctx, f.Now, node, k, pods); err != nil {
 		return err
 	}
 	there, here, other := read(pods[onDisk], f.Now), read(pods[measuring], f.Now), read(pods[control], f.Now)
@@ -70,19 +70,19 @@ func (a *attempt) on(pod *corev1.Pod) string {
 
 // advance makes the pods that are due. First is the one that shows whether an image is on the disk, which the pull of another
 // would bring there. Each attempt has another node answer, if there is one.
-func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node, pods map[string]*corev1.Pod) error {
+func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node, k *kept, pods map[string]*corev1.Pod) error {
 	neighbours := a.neighbours(node)
 	absent := func(part string) bool {
 		_, found := pods[part]
 		return !found
 	}
 	if absent(onDisk) {
-		if err := a.make(ctx, node, onDisk, a.pod(onDisk, node.Name, probe.Options{}, corev1.PullNever)); err != nil {
+		if err := a.make(ctx, k, onDisk, a.pod(onDisk, node.Name, probe.Options{}, corev1.PullNever)); err != nil {
 			return err
 		}
 	}
 	if absent(peer) && len(neighbours) > 0 {
-		if err := a.make(ctx, node, peer, a.peerPod(neighbours[int(max(a.Attempt, 1)-1)%len(neighbours)])); err != nil {
+		if err := a.make(ctx, k, peer, a.peerPod(neighbours[int(max(a.Attempt, 1)-1)%len(neighbours)])); err != nil {
 			return err
 		}
 	}
@@ -94,12 +94,12 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 		return nil
 	}
 	if absent(measuring) {
-		if err := a.make(ctx, node, measuring, a.measuringPod(measuring, node.Name, serving)); err != nil {
+		if err := a.make(ctx, k, measuring, a.measuringPod(measuring, node.Name, serving)); err != nil {
 			return err
 		}
 	}
 	if absent(control) && serving != nil {
-		return a.make(ctx, node, control, a.measuringPod(control, controlling(neighbours, serving.Spec.NodeName), serving))
+		return a.make(ctx, k, control, a.measuringPod(control, controlling(neighbours, serving.Spec.NodeName), serving))
 	}
 	return nil
 }

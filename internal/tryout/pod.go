@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/probe"
 )
@@ -122,7 +123,7 @@ func flagOf(pod *corev1.Pod, flag string) string {
 
 // pods of this attempt that are there, by their parts; nil stands for one that is in the way, because nobody noted that it was
 // made for this, or because it is on its way out.
-func (a *attempt) pods(ctx context.Context, k kept) (map[string]*corev1.Pod, error) {
+func (a *attempt) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, error) {
 	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel + "=" + string(a.uid())})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of namespace %s: %w", a.Namespace, err)
@@ -150,23 +151,22 @@ func (a *attempt) pods(ctx context.Context, k kept) (map[string]*corev1.Pod, err
 	return found, nil
 }
 
-// make a pod, and note on the trial's node that it was. One that is in the way is not waited for.
-func (a *attempt) make(ctx context.Context, node *corev1.Node, part string, pod *corev1.Pod) error {
+// make a pod, and note that it was. One that is in the way is not waited for.
+func (a *attempt) make(ctx context.Context, k *kept, part string, pod *corev1.Pod) error {
 	made, err := a.Kube.CoreV1().Pods(a.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("make pod %s/%s of the trial: %w", a.Namespace, pod.Name, err)
 	}
-	return a.noted(ctx, node, part, made.UID)
+	noted(k, part, made.UID)
+	return nil
 }
 
-// noted on the node is what was made for a part.
-func (a *attempt) noted(ctx context.Context, node *corev1.Node, part string, uid types.UID) error {
-	return a.change(ctx, node, func(_ *corev1.Node, k *kept) {
-		if k.Pods == nil {
-			k.Pods = map[string]types.UID{}
-		}
-		k.Pods[part] = uid
-	})
+// noted is what was made for a part.
+func noted(k *kept, part string, uid types.UID) {
+	if k.Pods == nil {
+		k.Pods = map[string]types.UID{}
+	}
+	k.Pods[part] = uid
 }
 
 // removePod at once: it has nothing to finish, and a node that is gone would never say that it has.
@@ -198,22 +198,51 @@ func (a *attempt) removePods(ctx context.Context) error {
 	return nil
 }
 
-// neighbours are the nodes to measure with, by name: Ready, in service, of the trial node's kind, and no trial's. Those
-// without taints come first.
+// neighbours are the nodes to measure with: Ready, and of the trial node's kind by what their kubelets report. Nodes that no cordon or
+// mark speaks against are meant, those without taints first. The others are a last resort: every client that may annotate or cordon
+// Nodes could leave the trial without a node to measure with.
 func (a *attempt) neighbours(node *corev1.Node) (names []string) {
-	for _, tainted := range []bool{false, true} {
-		var some []string
-		for i := range a.nodes {
-			n := &a.nodes[i]
-			_, tried := n.Labels[v1alpha1.TrialKey]
-			_, taken := n.Annotations[v1alpha1.ReservationAnnotation]
-			alike := n.Labels[corev1.LabelOSStable] == node.Labels[corev1.LabelOSStable] && n.Labels[corev1.LabelArchStable] == node.Labels[corev1.LabelArchStable]
-			if n.UID != node.UID && !tried && !taken && alike && nodestate.Available(n) && (len(n.Spec.Taints) > 0) == tainted {
-				some = append(some, n.Name)
-			}
+	of := node.Status.NodeInfo
+	ranks := map[rank][]string{}
+	for i := range a.nodes {
+		n := &a.nodes[i]
+		alike := n.Status.NodeInfo.OperatingSystem == of.OperatingSystem && n.Status.NodeInfo.Architecture == of.Architecture
+		if alike && nodestate.Ready(n) && n.UID != node.UID && !a.has(cloud.InstanceID(n.Spec.ProviderID)) {
+			ranks[rankOf(n)] = append(ranks[rankOf(n)], n.Name)
 		}
+	}
+	for _, some := range ranks {
 		slices.Sort(some)
-		names = append(names, some...)
+	}
+	names = slices.Concat(ranks[free], ranks[tainted])
+	for _, last := range []rank{marked, cordoned} {
+		if len(names) == 0 {
+			names = ranks[last]
+		}
 	}
 	return names
+}
+
+// rank of a node to measure with.
+type rank int
+
+const (
+	free rank = iota
+	tainted
+	marked
+	cordoned
+)
+
+func rankOf(n *corev1.Node) rank {
+	_, tried := n.Labels[v1alpha1.TrialKey]
+	_, taken := n.Annotations[v1alpha1.ReservationAnnotation]
+	switch {
+	case n.Spec.Unschedulable:
+		return cordoned
+	case tried || taken:
+		return marked
+	case len(n.Spec.Taints) > 0:
+		return tainted
+	}
+	return free
 }

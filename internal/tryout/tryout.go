@@ -8,8 +8,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +27,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// Tryout keeps nothing but what is in the cluster: the trial's Nodes say what was done to them, and which pods are believed.
+// Tryout keeps nothing: what a look has done and seen is part of what it returns, and of the next subject.
 type Tryout struct {
 	Kube kubernetes.Interface
 	// Namespace of the pods, which is the generalize pods'.
@@ -40,33 +43,58 @@ type attempt struct {
 	*Tryout
 	trial.Subject
 	nodes []corev1.Node
+	// known are the instances and their Nodes, as this look has them.
+	known []*kept
+}
+
+func (t *Tryout) attempt(subject trial.Subject) *attempt {
+	a := &attempt{Tryout: t, Subject: subject}
+	for i := range subject.Known {
+		a.known = append(a.known, subject.Known[i].DeepCopy())
+	}
+	return a
 }
 
 // Look completes the subject's facts by what the cluster says, and does what measuring the node needs. An error says that
 // nothing could be seen now.
 func (t *Tryout) Look(ctx context.Context, subject trial.Subject) (trial.Sight, error) {
-	a := &attempt{Tryout: t, Subject: subject}
+	a := t.attempt(subject)
+	sight, err := a.look(ctx)
+	for _, k := range a.known {
+		sight.Known = append(sight.Known, *k)
+	}
+	return sight, err
+}
+
+func (a *attempt) look(ctx context.Context) (trial.Sight, error) {
 	if err := a.list(ctx); err != nil {
 		return trial.Sight{}, err
 	}
-	f := subject.Facts
+	f := a.Facts
 	f.Limits = f.Limits.Defaulted()
-	node, kept, err := a.keepAway(ctx)
-	if err != nil || node == nil {
-		return trial.Sight{Facts: f}, err
+	node, k, doubt, err := a.keepAway(ctx)
+	if err != nil {
+		return trial.Sight{}, err
 	}
-	f.Node, f.Registered = node.Name, node.CreationTimestamp.Time
-	f.Ready, f.WasReady, f.Changed = kept.Ready, !kept.FirstReady.IsZero(), kept.Since.Time
-	f.Twins, f.IdentityKnown = twins(node, a.nodes)
+	if k != nil {
+		f.Node, f.NodeUID = k.Node, string(k.UID)
+	}
+	if f.Doubt = doubt; node == nil || doubt != "" {
+		return trial.Sight{Facts: f}, nil
+	}
+	f.Registered = node.CreationTimestamp.Time
+	f.Ready, f.WasReady, f.Changed = k.Ready, !k.FirstReady.IsZero(), k.Since.Time
+	all := a.twins(node)
+	f.Twins, f.DoubtfulTwins, f.IdentityKnown = all.proven, all.doubtful, all.known
 	if f.Daemons, err = a.daemons(ctx, node); err != nil {
 		return trial.Sight{}, err
 	}
 	if f.WasReady {
-		if err := a.measure(ctx, &f, node, kept); err != nil {
+		if err := a.measure(ctx, &f, node, k); err != nil {
 			return trial.Sight{}, err
 		}
 	}
-	return trial.Sight{Facts: f, Node: said(node, kept, f)}, nil
+	return trial.Sight{Facts: f, Node: said(node, *k, f), TwinInstances: all.instances}, nil
 }
 
 // list the nodes, as the API server last saw them: a look is repeated, and an old list delays it only.
@@ -80,116 +108,217 @@ func (a *attempt) list(ctx context.Context) error {
 }
 
 // said is what the node says of itself.
-func said(node *corev1.Node, kept kept, f trial.Facts) *v1alpha1.TrialNode {
+func said(node *corev1.Node, k kept, f trial.Facts) *v1alpha1.TrialNode {
 	info := node.Status.NodeInfo
 	n := &v1alpha1.TrialNode{
-		OSImage: info.OSImage, Kernel: info.KernelVersion, Kubelet: info.KubeletVersion, Runtime: info.ContainerRuntimeVersion, Images: kept.Images,
+		OSImage: info.OSImage, Kernel: info.KernelVersion, Kubelet: info.KubeletVersion, Runtime: info.ContainerRuntimeVersion, Images: k.Images,
 	}
-	if !kept.FirstReady.IsZero() && !f.Instance.Running.IsZero() {
-		n.ReadyAfter = &metav1.Duration{Duration: max(0, kept.FirstReady.Sub(f.Instance.Running)).Round(time.Second)}
+	if !k.FirstReady.IsZero() && !f.Instance.Running.IsZero() {
+		n.ReadyAfter = &metav1.Duration{Duration: max(0, k.FirstReady.Sub(f.Instance.Running)).Round(time.Second)}
 	}
 	return n
 }
 
-// keepAway has users' pods stay away from every node of the trial, and gives the one that is judged: that of the oldest
-// instance. It is nil as long as there is none.
-func (a *attempt) keepAway(ctx context.Context) (*corev1.Node, kept, error) {
+// keepAway has users' pods stay away from every Node that names an instance of the trial, and returns the Node that is judged: that
+// of the oldest instance. The Node is nil as long as there is none. doubt is why no Node can be taken for the instance's own.
+func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, its *kept, doubt string, err error) {
 	instances := slices.Clone(a.Instances)
 	slices.SortFunc(instances, func(x, y cloud.Instance) int {
 		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
 	})
-	var (
-		judged *corev1.Node
-		its    kept
-	)
 	for i, instance := range instances {
-		node := a.nodeOf(instance.ID)
-		if node == nil {
-			continue
+		node, k, why, err := a.keepOff(ctx, instance.ID)
+		if node != nil && why == "" && instance.Host != "" && instance.Host != strings.ToLower(node.Name) {
+			why = fmt.Sprintf("node %s names instance %s, and the cloud has given that the host name %s; see which client creates Nodes", node.Name, instance.ID, instance.Host)
 		}
-		node, k, err := a.hold(ctx, node)
-		switch {
-		case apierrors.IsNotFound(err):
-			continue // the list was old
-		case err != nil:
-			return nil, its, err
+		if err != nil {
+			return nil, nil, "", err
 		}
 		if i == 0 {
-			judged, its = node, k
+			judged, its, doubt = node, k, why
 		}
 	}
-	return judged, its, nil
+	return judged, its, doubt, nil
 }
 
-// nodeOf an instance, by its provider ID.
-func (a *attempt) nodeOf(id cloud.InstanceID) *corev1.Node {
+// keepOff one instance. Every Node that has ever named it is known: the API server does not say which Node is its own.
+func (a *attempt) keepOff(ctx context.Context, id cloud.InstanceID) (judged *corev1.Node, its *kept, doubt string, err error) {
+	there := map[types.UID]*corev1.Node{}
+	for _, name := range a.named(id) {
+		node, err := a.nodeOf(ctx, name, id)
+		if err == nil && node != nil {
+			err = a.hold(ctx, node, a.entry(id, node.UID))
+		}
+		switch {
+		case apierrors.IsNotFound(err), node == nil && err == nil:
+			continue // the list was old
+		case err != nil:
+			return nil, nil, "", err
+		}
+		there[node.UID] = node
+	}
+	var all []*kept
+	for _, k := range a.known {
+		if k.UID != "" && a.Same(cloud.InstanceID(k.Instance), id) {
+			all = append(all, k)
+		}
+	}
+	if len(all) == 0 {
+		a.entry(id, "")
+		return nil, nil, "", nil
+	}
+	return there[all[0].UID], all[0], doubtOf(all, there), nil
+}
+
+// doubtOf is why none of the Nodes that have named an instance can be judged; empty if the one that did is there.
+func doubtOf(all []*kept, there map[types.UID]*corev1.Node) string {
+	var names, gone []string
+	for _, k := range all {
+		if there[k.UID] != nil {
+			names = append(names, k.Node)
+		} else {
+			gone = append(gone, fmt.Sprintf("%s (UID %s)", k.Node, k.UID))
+		}
+	}
+	instance := all[0].Instance
+	switch {
+	case len(names) == 1 && len(gone) == 0:
+		return ""
+	case len(gone) == 0:
+		return fmt.Sprintf("nodes %s name the same instance %s, and one Node is its own; see which client creates Nodes", strings.Join(names, " and "), instance)
+	case len(names) == 0:
+		return fmt.Sprintf("node %s named instance %s and was deleted, while the cloud has the instance; see which client deletes Nodes", strings.Join(gone, " and "), instance)
+	}
+	return fmt.Sprintf("node %s named instance %s and was deleted, and node %s names it now; see which client creates and deletes Nodes",
+		strings.Join(gone, " and "), instance, strings.Join(names, " and "))
+}
+
+// named are the names of the Nodes that name an instance: those that are known first, and then those of the list.
+func (a *attempt) named(id cloud.InstanceID) (names []string) {
+	add := func(name, instance string) {
+		if name != "" && instance != "" && a.Same(cloud.InstanceID(instance), id) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, k := range a.known {
+		add(k.Node, k.Instance)
+	}
 	for i := range a.nodes {
-		if p := a.nodes[i].Spec.ProviderID; p != "" && a.Same(cloud.InstanceID(p), id) {
-			return &a.nodes[i]
+		add(a.nodes[i].Name, a.nodes[i].Spec.ProviderID)
+	}
+	return names
+}
+
+// nodeOf is the Node of the name, read anew, if it names the instance; nil if there is none.
+func (a *attempt) nodeOf(ctx context.Context, name string, id cloud.InstanceID) (*corev1.Node, error) {
+	node, err := a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read node %s: %w", name, err)
+	case node.Spec.ProviderID == "" || !a.Same(cloud.InstanceID(node.Spec.ProviderID), id):
+		return nil, nil
+	}
+	return node, nil
+}
+
+// entry of an instance and a Node among what is known, made if there is none. The entry of an instance without a Node becomes that of
+// its first Node.
+func (a *attempt) entry(id cloud.InstanceID, uid types.UID) *kept {
+	for _, k := range a.known {
+		if a.Same(cloud.InstanceID(k.Instance), id) && (k.UID == uid || k.UID == "") {
+			return k
+		}
+	}
+	k := &kept{Instance: string(id)}
+	a.known = append(a.known, k)
+	return k
+}
+
+// has tells whether the cloud has an instance of the trial.
+func (a *attempt) has(id cloud.InstanceID) bool {
+	return slices.ContainsFunc(a.Instances, func(i cloud.Instance) bool { return a.Same(i.ID, id) })
+}
+
+// twins of the trial node.
+type twins struct {
+	// known tells whether the IDs could be compared.
+	known bool
+	// proven are older and Ready. instances are theirs, by name. doubtful claim an ID, each with what speaks against that.
+	proven, doubtful []string
+	instances        map[string]cloud.InstanceID
+}
+
+// twins are the other Nodes that have the node's machine ID or system UUID. Without both IDs nothing is known.
+func (a *attempt) twins(node *corev1.Node) twins {
+	its := node.Status.NodeInfo
+	found := twins{known: its.MachineID != "" && its.SystemUUID != "", instances: map[string]cloud.InstanceID{}}
+	for i := range a.nodes {
+		other := &a.nodes[i]
+		o := other.Status.NodeInfo
+		if other.UID == node.UID || (its.MachineID == "" || o.MachineID != its.MachineID) && (its.SystemUUID == "" || o.SystemUUID != its.SystemUUID) {
+			continue
+		}
+		switch {
+		case !other.CreationTimestamp.Before(&node.CreationTimestamp):
+			found.doubtful = append(found.doubtful, fmt.Sprintf("node %s, which is not older", other.Name))
+		case !nodestate.Ready(other):
+			found.doubtful = append(found.doubtful, fmt.Sprintf("node %s, which is not Ready", other.Name))
+		case other.Spec.ProviderID == "":
+			found.doubtful = append(found.doubtful, fmt.Sprintf("node %s, which names no instance", other.Name))
+		default:
+			found.proven = append(found.proven, other.Name)
+			found.instances[other.Name] = cloud.InstanceID(other.Spec.ProviderID)
+		}
+	}
+	slices.Sort(found.proven)
+	slices.Sort(found.doubtful)
+	return found
+}
+
+// Clean starts to remove what Look has made for the subject: pods and Job, and the Nodes of instances that are gone. It touches only
+// Nodes that name an instance of the trial, whatever stands on any other Node. What one part does not get through keeps no other part
+// from being removed. left says what is waited for.
+func (t *Tryout) Clean(ctx context.Context, subject trial.Subject) (left []string, err error) {
+	a := t.attempt(subject)
+	problems := []error{a.removePods(ctx), a.listUnseen(ctx)}
+	for _, k := range a.known {
+		if k.UID == "" {
+			continue
+		}
+		still, err := a.letGo(ctx, *k)
+		if problems = append(problems, err); still != "" {
+			left = append(left, still)
+		}
+	}
+	return left, errors.Join(problems...)
+}
+
+// listUnseen finds the Nodes of instances that no look has seen one of.
+func (a *attempt) listUnseen(ctx context.Context) error {
+	for _, i := range a.Instances {
+		if !slices.ContainsFunc(a.known, func(k *kept) bool { return a.Same(cloud.InstanceID(k.Instance), i.ID) }) {
+			a.known = append(a.known, &kept{Instance: string(i.ID)})
+		}
+	}
+	if !slices.ContainsFunc(a.known, func(k *kept) bool { return k.UID == "" }) {
+		return nil
+	}
+	if err := a.list(ctx); err != nil {
+		return err
+	}
+	for _, k := range slices.Clone(a.known) {
+		for i := range a.nodes {
+			n := &a.nodes[i]
+			if k.UID == "" && n.Spec.ProviderID != "" && a.Same(cloud.InstanceID(n.Spec.ProviderID), cloud.InstanceID(k.Instance)) {
+				var m mark
+				_ = json.Unmarshal([]byte(n.Annotations[v1alpha1.TrialKey]), &m) // an unreadable one says nothing
+				a.known = append(a.known, &kept{Instance: k.Instance, Node: n.Name, UID: n.UID, Cordoned: m.Cordoned && m.UID == a.uid(), Excluded: m.Excluded && m.UID == a.uid()})
+			}
 		}
 	}
 	return nil
-}
-
-// twins are the other nodes that have the node's machine ID or system UUID. Without both IDs nothing is known.
-func twins(node *corev1.Node, nodes []corev1.Node) (names []string, known bool) {
-	its := node.Status.NodeInfo
-	for _, other := range nodes {
-		o := other.Status.NodeInfo
-		if other.UID != node.UID && (its.MachineID != "" && o.MachineID == its.MachineID || its.SystemUUID != "" && o.SystemUUID == its.SystemUUID) {
-			names = append(names, other.Name)
-		}
-	}
-	slices.Sort(names)
-	return names, its.MachineID != "" && its.SystemUUID != ""
-}
-
-// Clean starts to remove what Look has made for the subject: pods and Job; the Nodes of instances that are gone. A node that
-// is none of the trial's any more is given back as it was. left tells that some of it is still there.
-func (t *Tryout) Clean(ctx context.Context, subject trial.Subject) (left bool, err error) {
-	a := &attempt{Tryout: t, Subject: subject}
-	if err := a.removePods(ctx); err != nil {
-		return true, err
-	}
-	list, err := t.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.TrialKey + "=" + string(a.uid())})
-	if err != nil {
-		return true, fmt.Errorf("list the nodes of trial %s: %w", subject.Spec.Name, err)
-	}
-	for i := range list.Items {
-		still, err := a.letGo(ctx, &list.Items[i])
-		if err != nil && !apierrors.IsNotFound(err) {
-			return true, err
-		}
-		left = left || still
-	}
-	return left, nil
-}
-
-// letGo of a node: one that goes with its instance stays as it is until that is gone, and its Node behind it. One whose instance
-// stays in the pool serves from now on, whatever was meant to become of it.
-func (a *attempt) letGo(ctx context.Context, node *corev1.Node) (left bool, err error) {
-	ours := slices.ContainsFunc(a.Instances, func(i cloud.Instance) bool { return a.Same(i.ID, cloud.InstanceID(node.Spec.ProviderID)) })
-	k, err := keptOn(node)
-	if err != nil {
-		return true, err
-	}
-	switch {
-	case a.Stay:
-		return false, a.giveBack(ctx, node)
-	case ours && k.Going:
-		return false, nil
-	case ours:
-		return false, a.change(ctx, node, func(_ *corev1.Node, k *kept) { k.Going = true })
-	case !k.Going || k.Boot != node.Status.NodeInfo.BootID:
-		return false, a.giveBack(ctx, node)
-	case nodestate.Ready(node):
-		return true, nil
-	}
-	err = a.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) { // without the right, the cloud's controller does it
-		return true, fmt.Errorf("delete node %s, whose instance is gone: %w", node.Name, err)
-	}
-	return false, nil
 }
 
 func (a *attempt) uid() types.UID { return a.Prototype.UID }

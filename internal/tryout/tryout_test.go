@@ -123,11 +123,16 @@ func TestWhatBecomesOfTheNodes(t *testing.T) {
 		n.Labels[excludeLabel] = "by-hand"
 	})
 	w.look("three", func(trial.Facts) bool { return len(w.trialNodes()) == 3 })
-	// Two of them turn out to be none of the trial's.
+	// Two of them turn out to be none of the trial's: their Nodes stay Ready.
 	w.subject.Instances = w.subject.Instances[:1]
+	if !w.clean() {
+		t.Error("nothing is left, and two Nodes stay Ready")
+	}
+	w.subject.Overdue = true
 	if w.clean() {
 		t.Error("something is left, and the instance is there")
 	}
+	w.subject.Overdue = false
 	w.untouched(free)
 	w.untouched(cordoned)
 	if !w.get("t-0").Spec.Unschedulable {
@@ -391,14 +396,14 @@ func loseCall(t *testing.T, n int, behind bool) bool {
 	w.faults.arm(n, behind)
 	w.persist()
 	lost := w.faults.what()
-	if k := w.kept("t-0"); !k.Going || !w.get("t-0").Spec.Unschedulable {
-		t.Errorf("%s lost: it says %+v", lost, k)
+	if k := w.kept("t-0"); !w.get("t-0").Spec.Unschedulable {
+		t.Errorf("%s lost: it is known as %+v", lost, k)
 	}
 	w.subject.Instances = nil
 	w.ready("t-0", false, noon)
 	w.until("an end", func() (bool, error) {
 		left, err := w.tryout.Clean(t.Context(), w.subject)
-		return err == nil && !left, err
+		return err == nil && len(left) == 0, err
 	})
 	if len(w.parts()) > 0 || len(w.nodes()) != 1 || w.jobs() > 0 {
 		t.Errorf("%s lost: left are %v, %d nodes, %d jobs", lost, w.parts(), len(w.nodes()), w.jobs())
@@ -410,7 +415,7 @@ func loseCall(t *testing.T, n int, behind bool) bool {
 func (w *world) persist() {
 	w.Helper()
 	w.until("a verdict", func() (bool, error) {
-		sight, err := w.tryout.Look(w.T.Context(), w.subject)
+		sight, err := w.lookOnce()
 		if err != nil {
 			return false, err
 		}

@@ -150,11 +150,20 @@ func (w *world) ready(name string, ready bool, stamp time.Time) *corev1.Node {
 
 func (w *world) kept(name string) kept {
 	w.Helper()
-	k, err := keptOn(w.get(name))
-	if err != nil {
-		w.Fatal(err)
+	for _, k := range w.subject.Known {
+		if k.Node == name {
+			return k
+		}
 	}
-	return k
+	w.Fatalf("nothing is known of node %s", name)
+	return kept{}
+}
+
+// lookOnce keeps what the look has found for the next one, as the engine does in the record.
+func (w *world) lookOnce() (trial.Sight, error) {
+	sight, err := w.tryout.Look(w.Context(), w.subject)
+	w.subject.Known = sight.Known
+	return sight, err
 }
 
 // at moves the engine's clock.
@@ -169,7 +178,7 @@ func (w *world) look(what string, until func(trial.Facts) bool) trial.Facts {
 	var last trial.Sight
 	var err error
 	for range 200 {
-		if last, err = w.tryout.Look(w.Context(), w.subject); err != nil {
+		if last, err = w.lookOnce(); err != nil {
 			w.Fatal(err)
 		}
 		if until == nil || until(last.Facts) {
@@ -183,11 +192,11 @@ func (w *world) look(what string, until func(trial.Facts) bool) trial.Facts {
 
 func (w *world) clean() (left bool) {
 	w.Helper()
-	left, err := w.tryout.Clean(w.Context(), w.subject)
+	still, err := w.tryout.Clean(w.Context(), w.subject)
 	if err != nil {
 		w.Fatal(err)
 	}
-	return left
+	return len(still) > 0
 }
 
 // part of the trial's pods; nil if there is none.

@@ -215,4 +215,4 @@ func (w *workload) Look(_ context.Context, subject trial.Subject) (trial.Sight, 
 }
 
 // Clean implements capture.Tryout.
-func (w *workload) Clean(context.Context, trial.Subject) (left bool, err error) { return false, nil }
+func (w *workload) Clean(context.Context, trial.Subject) (left []string, err error) { return nil, nil }

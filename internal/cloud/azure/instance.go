@@ -49,6 +49,15 @@ func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineS
 	return out
 }
 
+// hostName is the computer name of an instance, which is the name of its Node: Kubernetes' cloud provider finds the instance of a Node
+// by that. Source: cloud-provider-azure, pkg/provider/azure_vmss_cache.go, whose cache has the lower-case computer name for a key.
+func hostName(vm armcompute.VirtualMachineScaleSetVM) string {
+	if vm.Properties == nil || vm.Properties.OSProfile == nil {
+		return ""
+	}
+	return strings.ToLower(value(vm.Properties.OSProfile.ComputerName))
+}
+
 // beingDeleted tells that somebody has the instance deleted.
 func beingDeleted(vm armcompute.VirtualMachineScaleSetVM) bool {
 	return vm.Properties != nil && strings.EqualFold(value(vm.Properties.ProvisioningState), "Deleting")

@@ -263,6 +263,7 @@ func (p trials) triedVMs(ctx context.Context, t tryRef, at scaleSet) ([]triedVM,
 			return nil, err
 		}
 		seen := instanceOf(ref.providerID(), ref, vm)
+		seen.Host = hostName(vm)
 		if seen.BuiltFrom == "" {
 			seen.BuiltFrom = t.version
 		}

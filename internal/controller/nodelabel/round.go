@@ -150,6 +150,10 @@ func (l *Labeler) label(ctx context.Context, census cloud.Census, pace Pace, poo
 	if l.Counted != nil {
 		l.Counted(pool, counts)
 	}
+	names := map[string]int{}
+	for _, m := range members {
+		names[strings.ToLower(string(m.instance))]++
+	}
 	var problems []error
 	for _, m := range members {
 		instance, found := byID[strings.ToLower(string(m.instance))]
@@ -170,7 +174,9 @@ func (l *Labeler) label(ctx context.Context, census cloud.Census, pace Pace, poo
 			continue
 		}
 		l.forget(m.uid)
-		l.joined(m, instance, version)
+		if names[strings.ToLower(string(m.instance))] == 1 { // of two Nodes that name one instance nobody knows which has joined
+			l.joined(m, instance, version)
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -2,15 +2,17 @@
 // that such captures have left.
 //
 // It decides only when to look. The nodes are those that the controller keeps anyway, and cost no request; the API
-// server is asked for the generalize pods, and the cloud for snapshots once at the start, once a day, and after a
-// node was given back.
+// server is asked for the generalize pods, and the cloud for snapshots and trials once at the start, once a day, after a
+// node was given back, and once a capture has vanished.
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
@@ -29,6 +31,10 @@ type Sweeper struct {
 	// Every is the time between two looks: 2 minutes if zero. Deep is that between two looks for snapshots: 24 hours
 	// if zero.
 	Every, Deep time.Duration
+	// Prototypes lists the UIDs of all from a cache. Without it a capture that vanishes is noticed by the deep look only.
+	Prototypes func(context.Context) ([]types.UID, error)
+	// Soon is the time between two looks for captures that have vanished: 15 seconds if zero.
+	Soon time.Duration
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 	Log logr.Logger
@@ -36,6 +42,7 @@ type Sweeper struct {
 	// deepAt is when snapshots were looked for last; suspects are nodes that seemed orphaned at the last look.
 	deepAt   time.Time
 	suspects map[string]v1alpha1.Holder
+	captures captures
 }
 
 // NeedLeaderElection makes a manager start this in one process only.
@@ -49,11 +56,17 @@ func (s *Sweeper) Start(ctx context.Context) error {
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
+	soon := time.NewTicker(cmp.Or(s.Soon, 15*time.Second))
+	defer soon.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+		case <-soon.C:
+			if !s.vanished(ctx) {
+				continue
+			}
 		}
 		if err := s.Pass(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Error(err, "what no Prototype owns is not swept up", "retryAfter", every)
@@ -85,6 +98,9 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 		gaveBack = gaveBack || done
 	}
 	s.suspects = suspects
+	if s.vanished(ctx) {
+		gaveBack, pools = true, s.ofVanished(pools)
+	}
 	return s.leftovers(ctx, pools, gaveBack)
 }
 
@@ -124,7 +140,7 @@ func (s *Sweeper) leftovers(ctx context.Context, pools []cloud.PoolID, gaveBack 
 		s.deepAt = now // also where it fails: a cloud that refuses is not asked every few minutes
 	}
 	left, err := s.Sweep(ctx, pools)
-	if err != nil {
+	if err != nil && len(left) == 0 {
 		return err
 	}
 	for _, l := range left {
@@ -133,5 +149,5 @@ func (s *Sweeper) leftovers(ctx context.Context, pools []cloud.PoolID, gaveBack 
 	if pools != nil && len(left) > 0 {
 		s.deepAt = time.Time{} // look again: what it was made into goes first
 	}
-	return nil
+	return err
 }

@@ -43,7 +43,7 @@ func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Sight, er
 }
 
 // Clean implements capture.Tryout. The Nodes of instances that are gone are the cloud's controller's business here.
-func (w witness) Clean(context.Context, trial.Subject) (left bool, err error) { return false, nil }
+func (w witness) Clean(context.Context, trial.Subject) (left []string, err error) { return nil, nil }
 
 // temptFate has the cloud lack capacity for a trial or two, and on the days around the bad one has the next version of some pool be
 // one that its trial finds out. On the bad day and on the last one every pool is to get its version.

@@ -1,0 +1,182 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// The end of a trial. Its instance costs money and runs an untried version, so that it goes first, whatever stands in the cluster. What
+// the record has lost of a trial the cloud still lists: nothing that carries the capture's UID outlives the capture.
+
+const (
+	// TrialNodeStays is the reason of an event: a Node of the trial still reports Ready long after its instance is gone.
+	TrialNodeStays = "TrialNodeStays"
+	// endPatience is how long a Node, or an error, may hold the end of a trial before that is given up or reported.
+	endPatience = 5 * time.Minute
+)
+
+// end removes all that an attempt has made. That it goes is written down first, and that nothing is left last: once a look has
+// found nothing in the cloud and nothing in the cluster.
+func (t trials) end(ctx context.Context, w *world) error {
+	if w.trial.lost != nil {
+		return t.adopt(ctx, w)
+	}
+	if !w.record.Trial.Ending {
+		now := metav1.NewTime(t.now())
+		_, nodes := newsOf(w)
+		err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
+			r.Trouble, r.Nodes = troubleOf(w), withInstances(nodes, w.trial.cloud.Instances)
+			r.Ending, r.EndingAt = true, &now
+		})
+		if err == nil {
+			t.ends(w)
+		}
+		return err
+	}
+	trialist, err := t.trialist()
+	if err != nil {
+		return err
+	}
+	spec, subject := trialSpec(w), subjectOf(w, t.now())
+	if subject.Stay, err = t.stay(ctx, spec, w.trial.cloud); err != nil {
+		return err
+	}
+	state, err := trialist.EndTrial(ctx, spec)
+	left, cleanErr := t.clean(ctx, w, subject)
+	if err := errors.Join(err, cleanErr); err != nil || left || state != cloud.Absent || w.trial.cloud.State != cloud.Absent {
+		return err
+	}
+	now := metav1.NewTime(t.now())
+	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
+		r.Name, r.Ending, r.EndingAt, r.RunningSince, r.Nodes, r.EndedAt = "", false, nil, nil, nil, &now
+	})
+}
+
+// clean removes what is in the cluster. A Node that only another client can keep Ready is not waited for longer than endPatience, and
+// an error that lasts as long is reported as what keeps the capture there.
+func (t trials) clean(ctx context.Context, w *world, subject trial.Subject) (left bool, err error) {
+	overdue := w.record.Trial.EndingAt != nil && t.now().Sub(w.record.Trial.EndingAt.Time) > endPatience
+	still, err := t.tryout.Clean(ctx, subject)
+	if len(still) > 0 && overdue && err == nil {
+		t.ofVersion(w, corev1.EventTypeWarning, TrialNodeStays, "%s; the capture goes on without waiting, and the node returns to service: see which client writes its status, and delete the Node if no kubelet runs there",
+			strings.Join(still, "; "))
+		subject.Overdue = true
+		still, err = t.tryout.Clean(ctx, subject)
+	}
+	if err != nil && overdue {
+		err = &cloud.Error{Kind: cloud.Refused, Op: "remove from the cluster what is left of", Resource: "trial " + subject.Spec.Name, Err: err,
+			Message: err.Error() + "; the trial's instance is removed from the cloud whatever comes of this; see what the API server refuses, or remove what is named"}
+	}
+	return len(still) > 0, err
+}
+
+// newsOf reports whether this look has seen other Nodes of the trial than the record has, and which there are now.
+func newsOf(w *world) (news bool, nodes []v1alpha1.TrialNodeRecord) {
+	before := w.record.Trial.Nodes
+	if w.trial.known == nil || equality.Semantic.DeepEqual(before, w.trial.known) {
+		return false, before
+	}
+	return true, w.trial.known
+}
+
+// withInstances are the Nodes with the instances that no Node has named.
+func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance) []v1alpha1.TrialNodeRecord {
+	known := map[string]bool{}
+	for _, n := range nodes {
+		known[strings.ToLower(n.Instance)] = true
+	}
+	for _, i := range instances {
+		if !known[strings.ToLower(string(i.ID))] {
+			nodes = append(nodes, v1alpha1.TrialNodeRecord{Instance: string(i.ID)})
+		}
+	}
+	return nodes
+}
+
+// lookLost asks the cloud for a trial that carries the capture's UID where the record has none and a trial is to begin, or the
+// capture to end: a client may have removed the record, or written over it.
+func (t trials) lookLost(ctx context.Context, w *world) error {
+	f := &w.facts
+	trialist, able := cloud.As[cloud.Trialist](t.Cloud)
+	if !able || t.tryout == nil || w.orphan || !f.Tries || f.Trial != plan.NoTrial {
+		return nil
+	}
+	switch plan.Next(*f).Do {
+	case plan.BeginTrial, plan.Succeed, plan.Close:
+	default:
+		return nil
+	}
+	specs, err := trialist.Trials(ctx, w.pool)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return nil
+	case cloud.Is(err, cloud.Denied): // a right to the pool alone is enough for a trial in it
+		t.announcer.Log.Error(err, "whether a trial of this capture was lost can't be looked at", "prototype", w.p.Name)
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, spec := range specs {
+		if spec.Tags[cloud.TagUID] != string(w.p.UID) {
+			continue
+		}
+		seen, err := trialist.Trial(ctx, spec)
+		if err != nil {
+			return err
+		}
+		if seen.State != cloud.Absent { // a list may be older
+			w.trial.lost, w.trial.cloud, f.Trial = &spec, seen, plan.TrialEnding
+			return nil
+		}
+	}
+	return nil
+}
+
+// adopt writes a lost attempt into the record again, as one that ends. Its number is that of its name: the name must not come again.
+func (t trials) adopt(ctx context.Context, w *world) error {
+	spec, now := *w.trial.lost, metav1.NewTime(t.now())
+	number, _ := strconv.ParseInt(spec.Name[strings.LastIndex(spec.Name, "-")+1:], 10, 32)
+	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
+		if r.StartedAt.IsZero() {
+			r.StartedAt, r.BegunAt = now, now
+		}
+		r.Attempt, r.Name, r.InPool, r.Image = max(r.Attempt, int32(number)), spec.Name, spec.InPool, spec.Image
+		r.Nodes, r.Ending, r.EndingAt, r.RunningSince = withInstances(nil, w.trial.cloud.Instances), true, &now, nil
+	})
+}
+
+// proveTwins asks the cloud whether the instances of the node's twins exist. A Node that names none of the cloud's is a claim only.
+func (t trials) proveTwins(ctx context.Context, sight *trial.Sight) error {
+	f := &sight.Facts
+	var proven []string
+	for _, name := range f.Twins {
+		id, asked := sight.TwinInstances[name]
+		if !asked {
+			proven = append(proven, name)
+			continue
+		}
+		_, err := t.Cloud.Instance(ctx, id)
+		switch {
+		case err == nil:
+			proven = append(proven, name)
+		case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported), cloud.Is(err, cloud.Invalid):
+			f.DoubtfulTwins = append(f.DoubtfulTwins, "node "+name+", whose instance the cloud does not have")
+		default:
+			return err
+		}
+	}
+	f.Twins = proven
+	return nil
+}

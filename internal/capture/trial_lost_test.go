@@ -1,0 +1,253 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// onRecord changes the record of a Prototype that a trial is under way for.
+func (v *proving) onRecord(change func(p *v1alpha1.Prototype, r *v1alpha1.Record)) {
+	v.onPrototype(func(p *v1alpha1.Prototype) {
+		r, err := v1alpha1.RecordOf(p)
+		if err == nil && r.Trial != nil {
+			change(p, &r)
+		}
+	})
+}
+
+// recordTamperings are what a client may do to the record of a trial.
+var recordTamperings = map[string]func(v *proving){
+	"removed": func(v *proving) {
+		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { delete(p.Annotations, v1alpha1.RecordAnnotation) })
+	},
+	"garbled": func(v *proving) {
+		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { p.Annotations[v1alpha1.RecordAnnotation] = "{" })
+	},
+	"without a trial": func(v *proving) {
+		v.onRecord(func(p *v1alpha1.Prototype, r *v1alpha1.Record) {
+			r.Trial = nil
+			p.Annotations[v1alpha1.RecordAnnotation] = v.text(r)
+		})
+	},
+	"says that the trial has ended": func(v *proving) {
+		v.onRecord(func(p *v1alpha1.Prototype, r *v1alpha1.Record) {
+			r.Trial.Name, r.Trial.Ending, r.Trial.EndedAt = "", false, &r.Trial.StartedAt
+			p.Annotations[v1alpha1.RecordAnnotation] = v.text(r)
+		})
+	},
+	"removed, and the capture deleted": func(v *proving) {
+		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { delete(p.Annotations, v1alpha1.RecordAnnotation) })
+		if p := v.prototype(); p != nil && p.Annotations[v1alpha1.RecordAnnotation] == "" {
+			v.must(v.clean.Delete(context.Background(), p))
+		}
+	},
+}
+
+// TestATrialDoesNotOutliveItsCapture: whatever happens to the record after whichever pass, nothing of the trial is left when the capture
+// has ended, and the instance is on its way soon.
+func TestATrialDoesNotOutliveItsCapture(t *testing.T) {
+	for name, strike := range recordTamperings {
+		for _, mode := range modes {
+			t.Run(name+" "+string(mode), func(t *testing.T) {
+				t.Parallel()
+				tried := 0
+				for at := 0; at < 60; at++ {
+					v := published(t, mode)
+					last := 0
+					p := v.drive(func(pass int) {
+						if last = pass; pass == at {
+							tried += len(v.cloud.World().Trials)
+							strike(v)
+						}
+					})
+					v.byHand = v.cloud.World().Pools[0].Recipe.Version == triedVersion && v.tagged(cloud.TagTrial, "Passed ") // it was promoted before
+					if _, err := v1alpha1.RecordOf(orEmpty(p)); err != nil {
+						p.Annotations = nil // the capture had nothing to write any more
+					}
+					if v.nothingLeft(p); t.Failed() {
+						t.Fatalf("struck after pass %d: %s\n%s", at, verdict(p), strings.Join(v.calls[max(0, len(v.calls)-40):], "\n"))
+					}
+					if last < at {
+						break
+					}
+				}
+				if tried < 5 {
+					t.Errorf("only %d moments of a trial were tried", tried)
+				}
+			})
+		}
+	}
+}
+
+func orEmpty(p *v1alpha1.Prototype) *v1alpha1.Prototype {
+	if p == nil {
+		return &v1alpha1.Prototype{}
+	}
+	return p
+}
+
+// looker stands between the engine and those who look, and changes what they say.
+type looker struct {
+	*proving
+	sight func(*trial.Sight)
+	clean func(subject trial.Subject) ([]string, error)
+}
+
+func (l *looker) Look(ctx context.Context, subject trial.Subject) (trial.Sight, error) {
+	sight, err := l.proving.Look(ctx, subject)
+	if err == nil && sight.Facts.Node != "" && l.sight != nil {
+		l.sight(&sight)
+	}
+	return sight, err
+}
+
+func (l *looker) Clean(ctx context.Context, subject trial.Subject) ([]string, error) {
+	left, err := l.proving.Clean(ctx, subject)
+	if l.clean == nil || err != nil {
+		return left, err
+	}
+	return l.clean(subject)
+}
+
+// looking is a stage with such a one.
+func looking(t *testing.T, l *looker) *looker {
+	t.Helper()
+	l.proving = published(t, v1alpha1.TrialApart)
+	l.tryout = l
+	l.restart()
+	return l
+}
+
+// TestTheClusterKeepsNoInstance: what cannot be removed from the cluster keeps the trial's instance for no pass, and the capture says
+// what it waits for.
+func TestTheClusterKeepsNoInstance(t *testing.T) {
+	broken := true
+	l := looking(t, &looker{clean: func(trial.Subject) ([]string, error) {
+		if broken {
+			return nil, errors.New("node x: the webhook says no")
+		}
+		return nil, nil
+	}})
+	recorder, told := events.NewFakeRecorder(500), ""
+	var since, gone time.Time
+	p := l.drive(func(int) {
+		l.engine.Recorder = recorder
+		for len(recorder.Events) > 0 {
+			told += <-recorder.Events + "\n"
+		}
+		r, err := v1alpha1.RecordOf(l.prototype())
+		if l.must(err); r.Trial != nil && r.Trial.Ending {
+			if since.IsZero() {
+				since = l.clock.Now()
+			}
+			if gone.IsZero() && len(l.cloud.World().Trials) == 0 {
+				gone = l.clock.Now()
+			}
+		}
+		stalled := meta.FindStatusCondition(l.prototype().Status.Conditions, v1alpha1.ConditionStalled)
+		if stalled != nil && strings.Contains(stalled.Message, "the webhook says no") {
+			broken = false
+		}
+	})
+	if gone.IsZero() || gone.Sub(since) > time.Minute {
+		t.Errorf("the end began at %s, and the instance was gone at %s", since, gone)
+	}
+	if broken || !strings.Contains(told, "Warning Refused") || !strings.Contains(told, "the webhook says no") {
+		t.Errorf("nothing says what is waited for:\n%s", told)
+	}
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
+		t.Error(verdict(p))
+	}
+	l.nothingLeft(p)
+}
+
+// TestANodeThatStaysKeepsNoCapture: a Node that another client keeps Ready is given up, and named.
+func TestANodeThatStaysKeepsNoCapture(t *testing.T) {
+	l := looking(t, &looker{clean: func(subject trial.Subject) ([]string, error) {
+		if subject.Overdue {
+			return nil, nil
+		}
+		return []string{"node x still reports Ready"}, nil
+	}})
+	recorder, told := events.NewFakeRecorder(500), ""
+	p := l.drive(func(int) {
+		l.engine.Recorder = recorder
+		for len(recorder.Events) > 0 {
+			told += <-recorder.Events + "\n"
+		}
+	})
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || strings.Count(told, "Warning "+TrialNodeStays+" node x still reports Ready") != 1 {
+		t.Errorf("%s\n%s", verdict(p), told)
+	}
+	l.nothingLeft(p)
+}
+
+// TestATwinThatTheCloudDoesNotHave quarantines nothing. One that it has does.
+func TestATwinThatTheCloudDoesNotHave(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		l := &looker{}
+		l.sight = func(sight *trial.Sight) {
+			sight.Facts.Twins, sight.TwinInstances = []string{"peer"}, map[string]cloud.InstanceID{"peer": "memory:///pools/pool1/instances/17"}
+			if there {
+				sight.TwinInstances["peer"] = l.peer
+			}
+		}
+		looking(t, l)
+		p := l.drive()
+		if p == nil || p.Status.Failure == nil {
+			t.Fatal(verdict(p))
+		}
+		reason, quarantined := p.Status.Failure.Reason, l.tagged(cloud.TagQuarantined, "")
+		if there != quarantined || there != (reason == "TrialFailed") || !there && (reason != "TrialInconclusive" || !strings.Contains(p.Status.Failure.Message, "node peer, whose instance the cloud does not have")) {
+			t.Errorf("there %t: quarantined %t: %s", there, quarantined, verdict(p))
+		}
+		l.nothingLeft(p)
+	}
+}
+
+// TestWhatALookHasSeenIsInTheRecord, and comes back with the next look, from any process: the Node is judged by its UID.
+func TestWhatALookHasSeenIsInTheRecord(t *testing.T) {
+	l, looks := &looker{}, 0
+	l.sight = func(sight *trial.Sight) {
+		looks++
+		sight.Facts.NodeUID = "uid-of-the-node"
+		sight.Known = []v1alpha1.TrialNodeRecord{{Instance: "x", Node: sight.Facts.Node, UID: "uid-of-the-node", Pods: map[string]types.UID{"p": types.UID(fmt.Sprint(min(looks, 3)))}}}
+	}
+	looking(t, l)
+	var seen []string
+	p := l.drive(func(int) {
+		r, err := v1alpha1.RecordOf(l.prototype())
+		if l.must(err); r.Trial != nil && len(r.Trial.Nodes) > 0 && (len(seen) == 0 || seen[len(seen)-1] != string(r.Trial.Nodes[0].Pods["p"])) {
+			seen = append(seen, string(r.Trial.Nodes[0].Pods["p"]))
+		}
+		l.restart()
+	})
+	if p == nil || p.Status.Trial == nil || p.Status.Trial.NodeUID != "uid-of-the-node" || len(seen) < 2 || seen[0] != "1" {
+		t.Errorf("%v: %s", seen, verdict(p))
+	}
+}
+
+// TestASweepEndsTheInstanceFirst, whatever stands in the cluster; and what one trial does not let go of keeps no other one.
+func TestASweepEndsTheInstanceFirst(t *testing.T) {
+	l := looking(t, &looker{clean: func(trial.Subject) ([]string, error) { return nil, errors.New("node x: the webhook says no") }})
+	l.abandon()
+	for range 3 {
+		_, _ = l.engine.SweepLeftovers(t.Context(), []cloud.PoolID{l.pool})
+		l.clock.Advance(20 * time.Second)
+	}
+	if left := l.cloud.World().Trials; len(left) > 0 {
+		t.Errorf("left: %+v", left)
+	}
+}

@@ -1,0 +1,26 @@
+package nodelabel
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestASecondNodeOfAnInstanceIsNoJoin: of two Nodes that name one instance nobody knows which has joined.
+func TestASecondNodeOfAnInstanceIsNoJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.start()
+		n := s.node("n", true)
+		s.nodeOf("forged", n.Spec.ProviderID, true)
+		s.after(time.Minute)
+		if len(s.joined) > 0 {
+			t.Errorf("joined: %v", s.joined)
+		}
+		s.node("m", true)
+		s.after(time.Minute)
+		if len(s.joined) != 1 {
+			t.Errorf("joined: %v", s.joined)
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package sweep_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// TestACaptureThatVanishes: its trial is ended by the next look, and not once a day. One that ends as it should has the cloud asked
+// nothing.
+func TestACaptureThatVanishes(t *testing.T) {
+	for _, vanishes := range []bool{true, false} {
+		s := newStage(t)
+		s.sweeper.Prototypes = func(ctx context.Context) (uids []types.UID, err error) {
+			var list v1alpha1.PrototypeList
+			err = s.api.List(ctx, &list)
+			for _, p := range list.Items {
+				uids = append(uids, p.UID)
+			}
+			return uids, err
+		}
+		s.pass() // the look at the start
+		p := s.prototype("pool1-2026.03.14", "a", v1alpha1.PhaseTrying)
+		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.14"})
+		_, err := s.cloud.EnsureTrial(t.Context(), cloud.TrialSpec{
+			ImageRef: cloud.ImageRef{Pool: s.pool, Version: "2026.03.14"}, Name: "pool1-2026.03.14-trial-1", RemoveBootstrap: true,
+			Tags: map[string]string{cloud.TagPrototype: p.Name, cloud.TagUID: string(p.UID)},
+		})
+		s.must(err)
+		s.sweeper.Observe(t.Context(), p, p)
+		s.asked = nil
+		s.pass()
+		s.pass()
+		if len(s.cloud.World().Trials) != 1 || s.asked[0]+s.asked[1] > 0 {
+			t.Fatalf("the capture is at work, and its trial is ended, or the cloud was asked: %v", s.asked)
+		}
+		if !vanishes {
+			p.Status.Phase = v1alpha1.PhaseFailed
+			s.sweeper.Observe(t.Context(), p, p)
+		}
+		s.must(s.api.Delete(t.Context(), p)) // nothing holds it
+		s.asked = nil
+		s.pass()
+		s.now = s.now.Add(time.Minute)
+		if ended := len(s.cloud.World().Trials) == 0; ended != vanishes || (s.asked[0] > 0) != vanishes {
+			t.Errorf("vanishes %t: its trial is ended: %t, and of so many pools the cloud was asked: %v", vanishes, ended, s.asked)
+		}
+		s.clean()
+	}
+}

@@ -1,0 +1,39 @@
+package trial
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestADoubtIsNoVerdict: whatever else was seen, a trial with a doubtful Node neither passes nor fails, unless the cloud
+// has blamed the image before there was a Node.
+func TestADoubtIsNoVerdict(t *testing.T) {
+	for name, world := range worlds {
+		f := world.facts()
+		if world.change != nil {
+			world.change(&f)
+		}
+		f.Doubt = "nodes a and b name the same instance"
+		v := Judge(f)
+		switch broken := f.Instance.Broken != ""; {
+		case broken != (v.Result == Failed), v.Result == Passed:
+			t.Errorf("%s: %s: %s", name, v.Result, v.Message)
+		case !f.Instance.Running.IsZero() && !f.Instance.Gone && (v.Result != Inconclusive || v.Message != "Registered: "+f.Doubt):
+			t.Errorf("%s: %s: %s", name, v.Result, v.Message)
+		}
+		testChecks(t, v)
+	}
+}
+
+// TestADoubtfulTwin is named, and nothing is held against the version.
+func TestADoubtfulTwin(t *testing.T) {
+	f := good()
+	f.DoubtfulTwins = []string{"node w-1, which is not older"}
+	if v := Judge(f); v.Result != Inconclusive || !strings.Contains(v.Message, "w-1, which is not older") {
+		t.Errorf("%s: %s", v.Result, v.Message)
+	}
+	f.Twins = []string{"w-2"}
+	if v := Judge(f); v.Result != Failed {
+		t.Errorf("%s: %s", v.Result, v.Message)
+	}
+}

@@ -1,0 +1,301 @@
+package tryout
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// doubtful holds that the trial has no verdict on the version, and that the sentence has the words.
+func (w *world) doubtful(f trial.Facts, words ...string) {
+	w.Helper()
+	v := trial.Judge(f)
+	if v.Result != trial.Inconclusive {
+		w.Errorf("%s: %s", v.Result, v.Message)
+	}
+	for _, word := range words {
+		if !strings.Contains(v.Message, word) {
+			w.Errorf("%q is not in %q", word, v.Message)
+		}
+	}
+}
+
+// claiming is a Node that another client makes with the provider ID of the trial's instance.
+func claiming(n *corev1.Node) { n.Spec.ProviderID = "cloud:///T-0" }
+
+// TestASecondNodeNamesTheInstance: whichever comes first, is first by name, or is Ready, none is judged, and both are named. A Node
+// that was removed meanwhile has named the instance all the same.
+func TestASecondNodeNamesTheInstance(t *testing.T) {
+	for name, play := range map[string]func(w *world){
+		"a NotReady one, first by name": func(w *world) {
+			w.node("t-0", true)
+			w.node("a-0", false, claiming)
+		},
+		"a Ready one, and the instance's own is not": func(w *world) {
+			w.node("t-0", false)
+			w.node("a-0", true, claiming)
+		},
+		"one that is seen first": func(w *world) {
+			w.node("a-0", false, claiming)
+			w.look("it", func(f trial.Facts) bool { return f.Node == "a-0" })
+			w.node("t-0", true)
+		},
+		"one that is seen first, and removed": func(w *world) {
+			w.node("a-0", true, claiming)
+			w.look("it", func(f trial.Facts) bool { return f.Node == "a-0" })
+			w.node("t-0", true)
+			w.must(w.kube.CoreV1().Nodes().Delete(w.Context(), "a-0", metav1.DeleteOptions{}))
+		},
+		"one that is seen second": func(w *world) {
+			w.node("t-0", true)
+			w.look("it", func(f trial.Facts) bool { return f.Ready })
+			w.node("a-0", true, claiming)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			play(w)
+			w.at(30 * time.Minute)
+			f := w.look("the doubt", func(f trial.Facts) bool {
+				v := trial.Judge(f)
+				return strings.Contains(v.Message, "a-0") && strings.Contains(v.Message, "t-0") || v.Result == trial.Failed || v.Result == trial.Passed
+			})
+			w.doubtful(f, "a-0", "t-0")
+			for _, n := range w.nodes() {
+				if !n.Spec.Unschedulable {
+					t.Errorf("node %s takes pods", n.Name)
+				}
+			}
+		})
+	}
+}
+
+// TestTheNodeIsDeletedByAnotherClient: its kubelet does not register again, or it does, or another client does under its name.
+func TestTheNodeIsDeletedByAnotherClient(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		t.Run(fmt.Sprint("again ", again), func(t *testing.T) { testDeleted(t, again) })
+	}
+}
+
+func testDeleted(t *testing.T, again bool) {
+	w := newWorld(t)
+	w.node("t-0", true)
+	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	uid := string(w.get("t-0").UID)
+	w.must(w.kube.CoreV1().Nodes().Delete(t.Context(), "t-0", metav1.DeleteOptions{}))
+	if again {
+		w.node("t-0", false)
+	}
+	w.at(30 * time.Minute)
+	f := w.look("the doubt", func(f trial.Facts) bool { return !f.Ready })
+	w.doubtful(f, "t-0 (UID "+uid+")", "deleted")
+}
+
+// TestTwinsThatAreNotProven: which of two had the ID first only the older one's own Node shows, while its kubelet reports.
+func TestTwinsThatAreNotProven(t *testing.T) {
+	for want, change := range map[string]func(*corev1.Node){
+		"":                          func(*corev1.Node) {},
+		", which is not older":      func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(noon) },
+		", which is not Ready":      func(n *corev1.Node) { n.Status.Conditions = nil },
+		", which names no instance": func(n *corev1.Node) { n.Spec.ProviderID = "" },
+	} {
+		node := func(name string, at time.Time) corev1.Node {
+			n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-" + "x", CreationTimestamp: metav1.NewTime(at)}}
+			n.UID += "-" + n.UID
+			n.Spec.ProviderID = "cloud:///" + name
+			n.Status.NodeInfo = corev1.NodeSystemInfo{MachineID: "m", SystemUUID: "s-" + name}
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			return n
+		}
+		it, twin := node("t-0", noon), node("w-1", noon.Add(-time.Hour))
+		twin.UID = "another"
+		change(&twin)
+		got := (&attempt{nodes: []corev1.Node{it, twin}}).twins(&it)
+		switch {
+		case want == "" && (len(got.proven) != 1 || got.instances["w-1"] != "cloud:///w-1" || len(got.doubtful) > 0):
+			t.Errorf("%+v", got)
+		case want != "" && (len(got.proven) > 0 || len(got.doubtful) != 1 || got.doubtful[0] != "node w-1"+want):
+			t.Errorf("%q: %+v", want, got)
+		}
+	}
+}
+
+// written has another client write label and annotation of a trial on a Node.
+func (w *world) written(name, text string) {
+	w.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"labels": map[string]string{v1alpha1.TrialKey: string(w.subject.Prototype.UID)}, "annotations": map[string]string{v1alpha1.TrialKey: text},
+	}})
+	w.must(err)
+	_, err = w.kube.CoreV1().Nodes().Patch(w.Context(), name, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	w.must(err)
+}
+
+// forgery is an annotation that says of any Node that it is the trial's, was Ready for long, and goes with its instance. Versions
+// before believed that.
+func (w *world) forgery(name string) string {
+	n := w.get(name)
+	stamp := ""
+	if len(n.Status.Conditions) > 0 {
+		stamp = n.Status.Conditions[0].LastTransitionTime.UTC().Format("2006-01-02T15:04:05Z")
+	}
+	text, err := json.Marshal(map[string]any{
+		"prototype": w.subject.Prototype.Name, "uid": w.subject.Prototype.UID, "trial": w.subject.Spec.Name, "boot": n.Status.NodeInfo.BootID, "going": true, "cordoned": true,
+		"ready": len(n.Status.Conditions) > 0 && n.Status.Conditions[0].Status == corev1.ConditionTrue, "since": noon.Add(-time.Hour), "stamp": stamp, "firstReady": noon.Add(-time.Hour),
+	})
+	w.must(err)
+	return string(text)
+}
+
+// TestAMarkOnAnotherNodeHoldsNothing: whatever stands on Nodes that are not the trial's, the end does not wait for them, reads nothing
+// there, and touches none.
+func TestAMarkOnAnotherNodeHoldsNothing(t *testing.T) {
+	for _, ready := range []bool{true, false} {
+		for _, garbled := range []bool{false, true} {
+			t.Run(fmt.Sprintf("Ready %t garbled %t", ready, garbled), func(t *testing.T) { testForeignMark(t, ready, garbled) })
+		}
+	}
+}
+
+func testForeignMark(t *testing.T, ready, garbled bool) {
+	w := newWorld(t)
+	w.node("t-0", true)
+	w.node("w-1", ready)
+	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	text := w.forgery("w-1")
+	if garbled {
+		text = "{"
+	}
+	w.written("w-1", text)
+	before := w.get("w-1").ResourceVersion
+	for _, instances := range []int{1, 0} { // before its instance goes, and after that
+		w.subject.Instances = w.subject.Instances[:instances]
+		w.ready("t-0", instances > 0, noon)
+		left, err := w.tryout.Clean(t.Context(), w.subject)
+		if err != nil || waits(left) {
+			t.Errorf("left %v, %v", left, err)
+		}
+	}
+	names := map[string]bool{}
+	for _, n := range w.nodes() {
+		names[n.Name] = true
+	}
+	if !names["w-1"] || names["t-0"] {
+		t.Fatalf("there are %v", names)
+	}
+	if w.get("w-1").ResourceVersion != before {
+		t.Errorf("the Node was written")
+	}
+}
+
+// waits tells whether an end says that something is left.
+func waits(left any) bool {
+	switch l := left.(type) {
+	case bool:
+		return l
+	case []string:
+		return len(l) > 0
+	}
+	return true
+}
+
+// TestAMarkOnTheTrialsNodeIsNotBelieved: it can neither have the node judged as one that has been Ready for an hour, nor as one that
+// was and is no more, and a garbled one neither blinds the looks nor keeps a node out of service.
+func TestAMarkOnTheTrialsNodeIsNotBelieved(t *testing.T) {
+	for _, ready := range []bool{true, false} {
+		t.Run(fmt.Sprint("Ready ", ready), func(t *testing.T) {
+			w := newWorld(t)
+			w.node("t-0", ready)
+			w.written("t-0", w.forgery("t-0"))
+			f := w.look("the node", func(f trial.Facts) bool { return f.Node == "t-0" })
+			if !f.Changed.Equal(noon) || f.WasReady != ready {
+				t.Errorf("it counts as so since %s, and as Ready before: %t", f.Changed, f.WasReady)
+			}
+		})
+	}
+	t.Run("garbled", testGarbledMark)
+}
+
+func testGarbledMark(t *testing.T) {
+	w := newWorld(t)
+	before := w.node("t-0", true)
+	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	w.written("t-0", "{")
+	if f, err := w.tryout.Look(t.Context(), w.subject); err != nil || !f.Facts.Ready {
+		t.Errorf("%+v, %v", f.Facts, err)
+	}
+	w.written("t-0", "{")
+	w.subject.Stay = true
+	if left, err := w.tryout.Clean(t.Context(), w.subject); err != nil || waits(left) {
+		t.Errorf("left %v, %v", left, err)
+	}
+	w.untouched(before)
+}
+
+// TestMarksDoNotLeaveATrialAlone: a mark, a cordon or a label on all other nodes does not have the network go unmeasured.
+func TestMarksDoNotLeaveATrialAlone(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Node){
+		"label":       func(n *corev1.Node) { n.Labels[v1alpha1.TrialKey] = "x" },
+		"reservation": func(n *corev1.Node) { n.Annotations = map[string]string{v1alpha1.ReservationAnnotation: "{}"} },
+		"cordon":      func(n *corev1.Node) { n.Spec.Unschedulable = true },
+		"system":      func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "plan9" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, alone := newWorld(t), 0
+			w.node("w-1", true, change)
+			w.node("t-0", true)
+			w.look("a pod on the other node", func(f trial.Facts) bool {
+				if f.Network.Result == trial.Skipped && len(w.nodes()) == 2 {
+					alone++
+				}
+				return w.part(peer) != nil || alone > 20
+			})
+			if w.part(peer) == nil {
+				t.Errorf("there are %v", w.parts())
+			}
+		})
+	}
+}
+
+// TestANodeThatStaysReadyHoldsNothingForEver: its instance is gone, and another client keeps its status.
+func TestANodeThatStaysReadyHoldsNothingForEver(t *testing.T) {
+	w := newWorld(t)
+	before := w.node("t-0", true)
+	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	w.subject.Instances = nil
+	if left, err := w.tryout.Clean(t.Context(), w.subject); err != nil || !waits(left) || !strings.Contains(strings.Join(left, ""), "t-0") {
+		t.Errorf("%v, %v", left, err)
+	}
+	w.subject.Overdue = true
+	if left, err := w.tryout.Clean(t.Context(), w.subject); err != nil || waits(left) {
+		t.Errorf("overdue: %v, %v", left, err)
+	}
+	w.untouched(before)
+}
+
+// TestANodeOfAnotherHost: where the cloud says which name the instance's Node has, no other one is judged.
+func TestANodeOfAnotherHost(t *testing.T) {
+	w := newWorld(t)
+	w.subject.Instances[0].Host = "t-0"
+	w.node("a-0", true, claiming)
+	f := w.at(30*time.Minute).look("it", func(f trial.Facts) bool { return f.Node == "a-0" })
+	w.doubtful(f, "a-0", "host name t-0")
+	if len(w.parts()) > 0 {
+		t.Errorf("pods on a node that is not the trial's: %v", w.parts())
+	}
+	w.must(w.kube.CoreV1().Nodes().Delete(t.Context(), "a-0", metav1.DeleteOptions{}))
+	own := newWorld(t)
+	own.subject.Instances[0].Host = "t-0"
+	own.node("t-0", true)
+	if f := own.look("its own", func(f trial.Facts) bool { return f.Ready }); f.Doubt != "" {
+		t.Error(f.Doubt)
+	}
+}
