@@ -41,6 +41,7 @@ func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 	if err != nil {
 		return nil, &ending{ExitUsage, err}
 	}
+	c.Notify(func(text string) { f.note("%s", text) })
 	return c, nil
 }
 

@@ -32,6 +32,8 @@ type Connection struct {
 	Kube   kubernetes.Interface
 	// Skew is how far the API server's clock is ahead of this machine's; false if nothing has been heard of it yet.
 	Skew func() (time.Duration, bool)
+	// calmly waits for the API server; nil in tests without one.
+	calmly *calmly
 }
 
 // Refused is a refusal in one sentence, with what to do. Nothing was changed.

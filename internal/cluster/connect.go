@@ -72,9 +72,14 @@ func New(config *rest.Config, agent string) (*Connection, error) {
 	config.UserAgent = agent
 	config.QPS, config.Burst = qps, burst
 	reader := &clockReader{now: time.Now}
+	waits := &calmly{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		reader.next = next
 		return reader
+	})
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		waits.next = next
+		return waits
 	})
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -99,7 +104,7 @@ func New(config *rest.Config, agent string) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Connection{Config: config, HTTP: httpClient, Client: objects, Kube: kube, Skew: reader.skew}, nil
+	return &Connection{Config: config, HTTP: httpClient, Client: objects, Kube: kube, Skew: reader.skew, calmly: waits}, nil
 }
 
 // Scheme knows the kinds that are read and written as objects: Kamino's own, and core ones.
