@@ -43,6 +43,8 @@ const (
 	PolicyCurrentVersionMissing = "CurrentVersionMissing"
 	// PolicyNotRebuilt: a node that the policy wants rebuilt is not; the reason and a remedy are in the message.
 	PolicyNotRebuilt = "NotRebuilt"
+	// PolicyRollingBack: a pool is on its way back from a version, and its recipe still names it.
+	PolicyRollingBack = "RollingBack"
 	// PolicyWentBack: a pool went back from a version by itself, and no person has acknowledged it.
 	PolicyWentBack = "WentBack"
 	// PolicyPreflightFailed: the API server does not say what speaks for or against a capture; its text is in the
@@ -182,10 +184,10 @@ type ProbationStatus struct {
 	// MedianReady is how long instances of the version ran until their nodes were Ready.
 	// +optional
 	MedianReady *metav1.Duration `json:"medianReady,omitempty"`
-	// Suspect is the version that the pool went back from by itself, until a person has acknowledged it.
+	// Suspect is the version that the pool went back from by itself, or is rolling back from, until a person has acknowledged it.
 	// +optional
 	Suspect string `json:"suspect,omitempty"`
-	// WentBackAt is when it did.
+	// WentBackAt is when it did; absent while the recipe still names Suspect.
 	// +optional
 	WentBackAt *metav1.Time `json:"wentBackAt,omitempty"`
 	// Joins are those of the version that decide, for whoever goes on with the watch: the first and the last that were judged,

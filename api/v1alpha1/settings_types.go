@@ -345,7 +345,8 @@ type RecipeSettings struct {
 
 	// CustomDataFrom names the Secret that holds a copy of the pool's customData as the recipe has it before its first
 	// promotion, in Kamino's namespace. Azure gives customData out to nobody, so that only with a copy all of what the
-	// recipe loses is kept.
+	// recipe loses is kept. The Secret has the label kamino.dev/pool with the pool's name, or the type kamino.dev/custom-data: any other
+	// one is refused.
 	// +optional
 	CustomDataFrom *SecretKey `json:"customDataFrom,omitempty"`
 }

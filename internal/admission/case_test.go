@@ -334,6 +334,15 @@ var troubles = []spoiled{
 		},
 	},
 	{
+		name: "no copy, but another Secret", reason: CustomDataNotAllowed,
+		words: "it could be any Secret: label it, or leave the setting out",
+		of:    []string{"CustomData"},
+		spoil: func(c *Case) {
+			other := cloud.Refuse(CustomDataNotAllowed, "it could be any Secret", "label it")
+			c.CustomData = Found(CustomData{Missing: &other, Needed: true})
+		},
+	},
+	{
 		name: "no force", reason: ForceNotAllowed,
 		words: "Kamino may not delete pods",
 		of:    []string{"MayDelete"},

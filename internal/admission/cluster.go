@@ -86,7 +86,7 @@ func customData(c *Case) ([]cloud.Refusal, error) {
 	if err != nil || found.Missing == nil || !found.Needed {
 		return nil, err
 	}
-	return []cloud.Refusal{cloud.Refuse(CustomDataMissing, found.Missing.What(), found.Missing.Remedy+", or leave the setting out")}, nil
+	return []cloud.Refusal{cloud.Refuse(found.Missing.Reason, found.Missing.What(), found.Missing.Remedy+", or leave the setting out")}, nil
 }
 
 // force needs the right to delete pods. A Prototype that is only thought of may be carried out by another process, whose

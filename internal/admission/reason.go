@@ -33,8 +33,10 @@ const (
 	ProtectedPods      = "ProtectedPods"
 	ClockOff           = "ClockOff"
 	CustomDataMissing  = "CustomDataMissing"
-	RulesNotFound      = "RulesNotFound"
-	RulesInvalid       = "RulesInvalid"
+	// CustomDataNotAllowed: nothing on the Secret that is named says that it is a copy of customData.
+	CustomDataNotAllowed = "CustomDataNotAllowed"
+	RulesNotFound        = "RulesNotFound"
+	RulesInvalid         = "RulesInvalid"
 	// LocalVolumes: the donor does not return, and data is on it alone.
 	LocalVolumes = "LocalVolumes"
 	// BootstrapTokenExpired: no node could join in the donor's place.

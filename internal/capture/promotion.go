@@ -21,6 +21,9 @@ func (m promotion) lookRecipe(ctx context.Context, w *world) error {
 	if there, err := m.lookPool(ctx, w); err != nil || !there {
 		return err
 	}
+	if err := w.unreadableRecipe(); err != nil {
+		return err
+	}
 	if f.Trial != plan.NoTrial {
 		f.Recipe = promotedInTrial(w)
 		return nil
@@ -54,6 +57,19 @@ func (m promotion) lookPool(ctx context.Context, w *world) (there bool, err erro
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// unreadableRecipe is the error of a pool whose recipe names no image any more: what it was read from, such as a launch template, is gone.
+// That is nobody's decision for another image, so that the capture waits.
+func (w *world) unreadableRecipe() error {
+	if w.recipe.Recipe.Image != "" || w.record.Recipe == "" {
+		return nil
+	}
+	why := []string{"its recipe names no image any more"}
+	for _, r := range w.recipe.Refusals {
+		why = append(why, r.Message)
+	}
+	return &cloud.Error{Kind: cloud.NotFound, Op: "read the recipe of", Resource: w.recipe.Name, Message: strings.Join(why, "; ")}
 }
 
 // promotedInTrial tells whether a person has promoted the version in mid-trial, which is all of the recipe that matters then.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -53,18 +54,36 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 	secret, err := m.Kube.CoreV1().Secrets(m.namespace).Get(ctx, from.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, missingCustomData("create it", "there is no Secret %s, which settings.recipm.customDataFrom names", name)
+		return nil, missingCustomData("create it", "there is no Secret %s, which settings.recipe.customDataFrom names", name)
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s: %w", name, err)
+	case !copyOf(secret, p):
+		return nil, unusableCustomData(admission.CustomDataNotAllowed,
+			fmt.Sprintf("say that it is a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace, from.Name, v1alpha1.PoolLabel, poolLabel(p)),
+			"nothing on Secret %s says that it is a copy of pool %s's customData: it could be any Secret of the namespace", name, p.Spec.Pool)
 	case len(secret.Data[key]) == 0:
-		return nil, missingCustomData("write it", "there is no key %s in Secret %s, which settings.recipm.customDataFrom names", key, name)
+		return nil, missingCustomData("write it", "there is no key %s in Secret %s, which settings.recipe.customDataFrom names", key, name)
 	}
 	return secret.Data[key], nil
 }
 
-// missingCustomData is an error that a person can mend, so that a capture which meets it waits and says so.
+// copyOf tells whether somebody who may write the Secret has marked it as a copy of customData. Whoever may write Prototypes or policies names
+// one, and must not have the cloud's credential, or a key, kept with a recipe and given back to nodes.
+func copyOf(secret *corev1.Secret, p *v1alpha1.Prototype) bool {
+	return secret.Type == savedrecipe.CustomDataType || secret.Labels[v1alpha1.PoolLabel] == poolLabel(p)
+}
+
+func poolLabel(p *v1alpha1.Prototype) string {
+	return v1alpha1.LabelValue(v1alpha1.ObjectName(p.Spec.Pool))
+}
+
 func missingCustomData(remedy, obstacle string, args ...any) error {
-	r := cloud.Refuse(admission.CustomDataMissing, fmt.Sprintf(obstacle, args...), remedy)
+	return unusableCustomData(admission.CustomDataMissing, remedy, obstacle, args...)
+}
+
+// unusableCustomData is an error that a person can mend, so that a capture which meets it waits and says so.
+func unusableCustomData(reason, remedy, obstacle string, args ...any) error {
+	r := cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy)
 	return &cloud.Error{Kind: cloud.Invalid, Op: "keep customData", Message: r.Message, Refusal: &r}
 }
 

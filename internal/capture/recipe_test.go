@@ -54,7 +54,7 @@ func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
 // copied is a stage on which a copy of customData stands under the key "mine" of Secret "ours", and settings that name it.
 func copied(t *testing.T, content string) (*stage, func(*v1alpha1.Prototype)) {
 	s := newStage(t)
-	s.must(s.objects.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace}, Data: map[string][]byte{"mine": []byte(content)}}))
+	s.must(s.objects.Add(&corev1.Secret{ObjectMeta: ofThePool, Data: map[string][]byte{"mine": []byte(content)}}))
 	return s, func(p *v1alpha1.Prototype) {
 		p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "ours", Key: "mine"}
 	}
@@ -106,7 +106,7 @@ func TestMissingCustomData(t *testing.T) {
 			if data == nil {
 				s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("secrets"), ourspace, "ours"))
 			} else {
-				s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("secrets"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace}, Data: data}, ourspace))
+				s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("secrets"), &corev1.Secret{ObjectMeta: ofThePool, Data: data}, ourspace))
 			}
 			p := s.decide(named).play()
 			s.failed(p, admission.CustomDataMissing)
@@ -140,7 +140,7 @@ func TestCustomDataThatVanishes(t *testing.T) {
 			if waited = true; !strings.Contains(stalled.Message, "there is no Secret "+ourspace+"/ours") || s.changeTo(p.Spec.Version).Done {
 				t.Errorf("%s, and the recipe may be lost", stalled.Message)
 			}
-			s.must(s.objects.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace}, Data: map[string][]byte{"mine": []byte("needle")}}))
+			s.must(s.objects.Add(&corev1.Secret{ObjectMeta: ofThePool, Data: map[string][]byte{"mine": []byte("needle")}}))
 		}
 	})
 	s.succeeded(p)

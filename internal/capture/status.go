@@ -303,8 +303,19 @@ func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 	case cloud.Denied, cloud.Unauthenticated, cloud.QuotaExceeded, cloud.Invalid, cloud.Unsupported, cloud.Refused:
 		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(e.Kind),
 			e.Error()+"; the capture goes on by itself once this is mended")
-	case cloud.NotFound, cloud.Conflict, cloud.Throttled, cloud.Unavailable:
+	case cloud.NotFound:
+		if slices.Contains(artifactPhases, p.Status.Phase) {
+			setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(e.Kind),
+				e.Error()+": something that the version or the recipe needs is gone; the capture goes on by itself once it is there again")
+		}
+	case cloud.Conflict, cloud.Throttled, cloud.Unavailable:
 	}
+}
+
+// artifactPhases are those of the version and the recipe. A donor that is not there is told by the look at it, and in the phases before
+// what is not found may pass.
+var artifactPhases = []v1alpha1.Phase{
+	v1alpha1.PhasePublishing, v1alpha1.PhaseTrying, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
 }
 
 // writeStatus writes the status if the pass changed it. What differs is found by comparing the statuses alone:

@@ -35,6 +35,7 @@ goes by, which leaves the work to a controller where there is one.`,
 			if err != nil {
 				return err
 			}
+			s.cluster.Notify(func(text string) { o.Log.Info(text) })
 			controller.Options, controller.Cluster, controller.Cloud, controller.Counts = o.drive(s.Getenv, s.Now), s.cluster, s.provider, counts
 			controller.MaxConcurrent = maxConcurrent
 			s.cluster.OnUnreadable = nil // the controller logs it

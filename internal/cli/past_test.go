@@ -60,6 +60,8 @@ func testPast(what string) *memory.Cloud {
 		case "went back in vain":
 			tag("2026.03.01", map[string]string{cloud.TagSuspect: "", cloud.TagRolledBack: ""})
 		}
+	case "rolling back":
+		tag("2026.03.01", map[string]string{cloud.TagSuspect: "2 of its first 2 nodes did not join", cloud.TagWentBack: "2026-03-09T10:00:00Z", cloud.TagRolledBack: "2026.02.15"})
 	case "no prior":
 		tag("2026.02.15", map[string]string{cloud.TagQuarantined: "bad too"})
 	case "generic":

@@ -24,6 +24,9 @@ the command is cut short in between, the same command again goes on, and "kamino
 recipe names a quarantined version. Once it is done, the same command again changes nothing; to go further back,
 name the version.
 
+A rollback that Kamino began automatically, and that is not finished, is finished by this command: it goes to the same
+version.
+
 With --to a newer version that is not quarantined (see "kamino release"), a rollback is taken back. The older version
 is not quarantined then.
 

@@ -42,6 +42,7 @@ func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 		return nil, &ending{ExitUsage, err}
 	}
 	c.OnUnreadable = func(message string) { f.note("warning: %s", message) }
+	c.Notify(func(text string) { f.note("%s", text) })
 	return c, nil
 }
 

@@ -25,6 +25,12 @@ func Anew(ctx context.Context) context.Context {
 	return context.WithValue(ctx, lookKey{}, (*Sight)(nil))
 }
 
+// IsAnew tells whether the reads under the context guard a write. It is for providers that remember what seldom changes.
+func IsAnew(ctx context.Context) bool {
+	sight, set := ctx.Value(lookKey{}).(*Sight)
+	return set && sight == nil
+}
+
 type lookKey struct{}
 
 // SightOf is what was read under the context; nil if each read is one of its own. It is for providers.

@@ -34,6 +34,8 @@ type Connection struct {
 	Skew func() (time.Duration, bool)
 	// OnUnreadable, if set, is called once for each object of Kamino's kinds that Client reads with unreadable fields.
 	OnUnreadable func(message string)
+	// calmly waits for the API server; nil in tests without one.
+	calmly *calmly
 }
 
 // Refused is a refusal in one sentence, with what to do. Nothing was changed.

@@ -72,9 +72,14 @@ func New(config *rest.Config, agent string) (*Connection, error) {
 	config.UserAgent = agent
 	config.QPS, config.Burst = qps, burst
 	reader := &clockReader{now: time.Now}
+	waits := &calmly{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		reader.next = next
 		return reader
+	})
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		waits.next = next
+		return waits
 	})
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -99,7 +104,7 @@ func New(config *rest.Config, agent string) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Connection{Config: config, HTTP: httpClient, Kube: kube, Skew: reader.skew}
+	c := &Connection{Config: config, HTTP: httpClient, Kube: kube, Skew: reader.skew, calmly: waits}
 	c.Client = &reportingClient{WithWatch: objects, connection: c}
 	return c, nil
 }

@@ -171,7 +171,7 @@ func (d *Doctor) versions(ctx context.Context, id cloud.PoolID, pool string, see
 		return
 	}
 	if went := history.Unacknowledged(images); went != nil {
-		d.add(d.found(went.Says(pool), CheckVersions, pool))
+		d.add(d.found(went.Says(pool, recipe), CheckVersions, pool))
 	}
 	for _, image := range images {
 		if image.Version != recipe.Version {

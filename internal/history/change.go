@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -38,6 +39,8 @@ type Rollback struct {
 	Tags map[string]string `json:"tags,omitempty"`
 	// Nodes that were built from From, by name; nil if nobody could count them.
 	Nodes []string `json:"nodes"`
+	// Finishes is when Kamino began the rollback that this one brings to its end; zero if it began none.
+	Finishes time.Time `json:"finishes,omitzero"`
 	// Done: the pool was rolled back so already, and nothing is left to do.
 	Done bool `json:"done"`
 }
@@ -63,6 +66,9 @@ func (h History) Rollback(to, reason string) (Rollback, []cloud.Refusal) {
 		return Rollback{}, refusals
 	}
 	r := Rollback{Pool: h.Pool, From: current, To: target.Version}
+	if begun := h.begun(current); begun != nil && same(begun.To, target.Version) {
+		r.Finishes = begun.At
+	}
 	if from := h.Find(current); from != nil {
 		r.From, r.Nodes = from.Version, from.Nodes
 		if imageversion.Compare(r.To, r.From) < 0 && from.State != cloud.Deleting {
@@ -121,7 +127,7 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 
 // fallback is where a rollback goes that names no version: where an unfinished one was going, else the prior.
 func (h History) fallback() string {
-	if current := h.Find(h.Recipe.Version); current != nil && current.Quarantined != "" {
+	if current := h.Find(h.Recipe.Version); current != nil && (current.Quarantined != "" || h.begun(current.Version) != nil) {
 		if v := h.Find(current.RolledBack); v != nil && v.usable() && imageversion.Compare(v.Version, current.Version) < 0 {
 			return v.Version
 		}
@@ -268,6 +274,8 @@ func (h History) RefuseRebuild() []cloud.Refusal {
 			"the recipe of pool %s names %s, which is none of the pool's own versions", h.Pool, orNothing(h.Recipe.Image))
 	case h.Gone != nil:
 		return []cloud.Refusal{*h.Gone}
+	case h.begun(h.Recipe.Version) != nil:
+		return []cloud.Refusal{h.begun(h.Recipe.Version).Says(h.Pool, h.Recipe)}
 	case current != nil && current.Quarantined != "":
 		return refuse(VersionQuarantined, fmt.Sprintf("`kamino rollback %s` first", h.Pool),
 			"the recipe of pool %s names version %s, which is quarantined (%s)", h.Pool, current.Version, current.Quarantined)

@@ -29,8 +29,16 @@ type Return struct {
 	Bad bool `json:"bad,omitempty"`
 	// Acknowledged is when a person did; zero if nobody has. Until then no capture of the pool begins.
 	Acknowledged time.Time `json:"acknowledged,omitzero"`
+	// RollingBack: the recipe still names the version, and Kamino points it at To.
+	RollingBack bool `json:"rollingBack,omitempty"`
 	// Arrived tells that the pool has come to To since.
 	Arrived bool `json:"-"`
+}
+
+// on is the return as a pool's recipe shows it.
+func (r Return) on(recipe cloud.Recipe) Return {
+	r.RollingBack = r.Unfinished() && same(recipe.Version, r.Version)
+	return r
 }
 
 // Returns lists them, the latest first. A version that is suspect, and of which nobody knows since when, is among them with no
@@ -68,20 +76,51 @@ func Unacknowledged(images []cloud.Image) *Return {
 	return nil
 }
 
-// Says it in a sentence, with what a person is to do.
-func (r Return) Says(pool string) cloud.Refusal {
-	what := fmt.Sprintf("pool %s went back from version %s to %s by itself, and its next node tells whether the image was the cause", pool, r.Version, r.To)
-	switch {
-	case r.Bad:
-		what = fmt.Sprintf("pool %s went back from version %s to %s by itself, and the version is quarantined: %s", pool, r.Version, r.To, r.Why)
-	case r.Why == "":
-		what = fmt.Sprintf("pool %s went back from version %s by itself, and the image was not the cause: see why its nodes do not join", pool, r.Version)
+// RollingBack is the rollback that a pool is in; nil if it is in none.
+func RollingBack(pool cloud.Pool, images []cloud.Image) *Return {
+	for _, r := range Returns(images) {
+		if r = r.on(pool.Recipe); r.RollingBack {
+			return &r
+		}
 	}
-	return cloud.Refuse(WentBack, what, fmt.Sprintf("no capture of it begins until a person has seen to it: `kamino release %s`", pool))
+	return nil
 }
 
-// WentBack: a pool went back by itself, and nobody has acknowledged it.
-const WentBack = "WentBack"
+// Says it in a sentence, with what a person is to do. It never says that a pool went back whose recipe still names the version.
+func (r Return) Says(pool string, recipe cloud.Recipe) cloud.Refusal {
+	release := fmt.Sprintf("no capture of it begins until a person has seen to it: `kamino release %s`", pool)
+	named, mark := same(recipe.Version, r.Version), r.At.IsZero() || r.To == "" // a mark of somebody's, or what is left of one
+	what := fmt.Sprintf("pool %s went back from version %s to %s by itself", pool, r.Version, r.To)
+	switch {
+	case r.on(recipe).RollingBack:
+		return cloud.Refuse(RollingBackReason, fmt.Sprintf("pool %s is rolling back from version %s to %s since %s, and its recipe still names %s",
+			pool, r.Version, r.To, r.At.UTC().Format(time.RFC3339), r.Version), fmt.Sprintf("the controller finishes that, whatever became of the pool's policy; without a controller, `kamino rollback %s` does", pool))
+	case r.Why == "" && named:
+		what = fmt.Sprintf("pool %s began to go back from version %s, which is no longer suspect, and its recipe names it", pool, r.Version)
+	case r.Why == "":
+		what = fmt.Sprintf("pool %s went back from version %s by itself, and the image was not the cause: see why its nodes do not join", pool, r.Version)
+	case mark && named:
+		what = fmt.Sprintf("version %s of pool %s is marked as suspect (%s), and the recipe names it: `kamino rollback %s` leaves it", r.Version, pool, r.Why, pool)
+	case mark:
+		what = fmt.Sprintf("version %s of pool %s is marked as suspect (%s)", r.Version, pool, r.Why)
+	case named:
+		what += ", and its recipe names " + r.Version + " again: somebody pointed it there"
+	case !r.Arrived && !same(recipe.Version, r.To):
+		what = fmt.Sprintf("pool %s was rolling back from version %s when its recipe was pointed at %s", pool, r.Version, orNothing(recipe.Image))
+	case r.Bad:
+		what += ", and the version is quarantined: " + r.Why
+	default:
+		what += ", and its next node tells whether the image was the cause"
+	}
+	return cloud.Refuse(WentBack, what, release)
+}
+
+const (
+	// WentBack: a pool went back by itself, and nobody has acknowledged it.
+	WentBack = "WentBack"
+	// RollingBackReason: a pool is on its way back, and its recipe still names the version that it leaves.
+	RollingBackReason = "RollingBack"
+)
 
 // PromotedAt is when a pool that went back by itself came to the version; zero if it never did.
 func PromotedAt(image cloud.Image) time.Time { return moment(image.Tags[cloud.TagPromotedAt]) }
@@ -150,9 +189,10 @@ func (h History) begun(version string) *Return {
 	return nil
 }
 
-// Unfinished tells that the pool has not come to where it was going, as far as anybody has written.
+// Unfinished tells that the pool has not come to where it was going, as far as anybody has written. A quarantine does not end it: that
+// would leave the recipe at a bad version.
 func (r Return) Unfinished() bool {
-	return r.Acknowledged.IsZero() && r.Open && r.To != "" && !r.At.IsZero() && !r.Arrived
+	return r.Acknowledged.IsZero() && r.Why != "" && r.To != "" && !r.At.IsZero() && !r.Arrived
 }
 
 // Arrive decides about the last write of a return: that the pool has come to the version.
@@ -173,7 +213,7 @@ func (h History) Absolve(version string) Mark {
 // refuseSuspect says why nothing goes to the version.
 func (h History) refuseSuspect(v *Version) []cloud.Refusal {
 	return refuse(VersionSuspect, fmt.Sprintf("name another one, or acknowledge that with `kamino release %s`", h.Pool),
-		"pool %s went back from version %s by itself (%s)", h.Pool, v.Version, v.Suspect)
+		"version %s of pool %s is suspect (%s)", v.Version, h.Pool, v.Suspect)
 }
 
 // Acknowledgement is the decision that a pool's captures may go on.

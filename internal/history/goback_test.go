@@ -57,8 +57,8 @@ func TestReturns(t *testing.T) {
 			&Return{Version: v2, At: midday}, false, "the image was not the cause"},
 		"acknowledged": {with(map[string]string{cloud.TagSuspect: "", cloud.TagWentBack: clock(0) + " " + clock(3)}), clock(0),
 			&Return{Version: v2, To: v1, At: midday, Acknowledged: midday.Add(3 * time.Hour), Arrived: true}, false, ""},
-		"somebody else's tag": {map[string]string{cloud.TagSuspect: "I do not like it"}, "", &Return{Version: v2, Why: "I do not like it", Open: true}, false, "went back"},
-		"no time at all":      {with(map[string]string{cloud.TagWentBack: "yesterday"}), "", &Return{Version: v2, To: v1, Why: "nodes do not join", Open: true}, false, "went back"},
+		"somebody else's tag": {map[string]string{cloud.TagSuspect: "I do not like it"}, "", &Return{Version: v2, Why: "I do not like it", Open: true}, false, "is marked as suspect"},
+		"no time at all":      {with(map[string]string{cloud.TagWentBack: "yesterday"}), "", &Return{Version: v2, To: v1, Why: "nodes do not join", Open: true}, false, "is marked as suspect"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			older := ours(v1)
@@ -87,7 +87,7 @@ func TestReturns(t *testing.T) {
 				t.Fatalf("waits: %+v", waits)
 			}
 			if waits != nil {
-				if said := waits.Says("pool1"); said.Reason != WentBack || !strings.Contains(said.Message, test.says) || !strings.Contains(said.Message, "kamino release pool1") {
+				if said := waits.Says("pool1", cloud.Recipe{Version: v1}); said.Reason != WentBack || !strings.Contains(said.Message, test.says) || !strings.Contains(said.Message, "kamino release pool1") {
 					t.Errorf("%+v", said)
 				}
 			}

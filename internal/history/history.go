@@ -165,7 +165,10 @@ func Of(f Facts) History {
 	h := History{
 		Pool: f.Pool.Name, PoolID: f.Pool.ID, Recipe: f.Pool.Recipe, Keep: keep(f),
 		Versions: []Version{}, Counted: f.Counted, Captures: inFlight(f.Prototypes),
-		Gone: Gone(f.Pool, f.Images), Returns: Returns(f.Images),
+		Gone: Gone(f.Pool, f.Images),
+	}
+	for _, r := range Returns(f.Images) {
+		h.Returns = append(h.Returns, r.on(h.Recipe))
 	}
 	images := map[string]cloud.Image{}
 	for _, image := range f.Images {

@@ -51,7 +51,7 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	case v.Quarantined != "":
 		return Promotion{}, refuse(VersionQuarantined, fmt.Sprintf("name another one, or lift that with `kamino release %s %s`", h.Pool, v.Version),
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
-	case v.Suspect != "" && !same(v.Version, h.Recipe.Version):
+	case v.Suspect != "" && (!same(v.Version, h.Recipe.Version) || h.begun(v.Version) != nil):
 		return Promotion{}, h.refuseSuspect(v)
 	case v.State != cloud.Complete:
 		return Promotion{}, refuse(VersionIncomplete, "wait until it is, or name another", "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)

@@ -168,7 +168,7 @@ func management(w io.Writer, o Options) error {
 func filesOf(o Options) []string {
 	names := []string{"namespace.yaml", "generalize.yaml", "engine.yaml", "people.yaml"}
 	if !o.NoAdmissionPolicy {
-		names = append(names, "admission.yaml")
+		names = append(names, "admission.yaml", "node-labels.yaml")
 	}
 	if o.GeneralizeNamespace != o.Namespace {
 		names = append([]string{"apart.yaml"}, names...)

@@ -14,7 +14,7 @@ var captureRefusedDesc = gauge("pool_capture_refused", "1 while a capture of the
 var stalledReasons = []string{
 	v1alpha1.PolicyNoPoolMatches, v1alpha1.PolicyPoolClaimedTwice, v1alpha1.PolicyScheduleInvalid, v1alpha1.PolicyScheduleNeverFires,
 	v1alpha1.PolicyExpressionInvalid, v1alpha1.PolicyUnreadable, v1alpha1.PolicyTooManyFailures, v1alpha1.PolicyCloudUnavailable,
-	v1alpha1.PolicyCurrentVersionMissing, v1alpha1.PolicyWentBack, v1alpha1.PolicyPreflightFailed,
+	v1alpha1.PolicyCurrentVersionMissing, v1alpha1.PolicyRollingBack, v1alpha1.PolicyWentBack, v1alpha1.PolicyPreflightFailed,
 }
 
 // PoliciesStalled takes over how many policies are stalled for each reason, at the last pass over all of them.

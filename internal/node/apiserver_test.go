@@ -125,9 +125,9 @@ func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
 			}
 			// The same holder's second try is none, and it gives back what it found.
 			y.must(Reserve(t.Context(), y.kube, y.read(), *y.reservation()))
-			y.must(Release(t.Context(), y.kube, y.read(), *y.reservation(), &Marks{Labels: map[string]string{"given": "back"}}))
+			y.must(Release(t.Context(), y.kube, y.read(), *y.reservation(), &Marks{Labels: map[string]string{"kamino.dev/given": "back"}}))
 			after := y.read()
-			if diff := gocmp.Diff(free.Annotations, after.Annotations); diff != "" || after.Spec.Unschedulable || after.Labels["given"] != "back" {
+			if diff := gocmp.Diff(free.Annotations, after.Annotations); diff != "" || after.Spec.Unschedulable || after.Labels["kamino.dev/given"] != "back" {
 				t.Errorf("it is not as it was: cordoned %t, labels %v\n%s", after.Spec.Unschedulable, after.Labels, diff)
 			}
 		})

@@ -151,6 +151,9 @@ type change struct {
 // patch merges the change into the node as it was read: the resource version makes the API server refuse if anybody else
 // wrote meanwhile.
 func patch(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, c change) error {
+	if err := ownLabels(n.Name, c.labels); err != nil {
+		return err
+	}
 	metadata := map[string]any{"resourceVersion": n.ResourceVersion, "uid": n.UID}
 	if c.annotations != nil {
 		metadata["annotations"] = c.annotations

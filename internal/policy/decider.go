@@ -346,6 +346,9 @@ func (d *Decider) next() time.Duration {
 	for _, t := range d.probes.watches {
 		after = min(after, t.due.Sub(now))
 	}
+	for _, due := range d.probes.unwatched {
+		after = min(after, due.Sub(now))
+	}
 	return max(after, time.Second)
 }
 

@@ -42,6 +42,8 @@ const (
 	Capturing = "Capturing"
 	// WentBack: the pool went back from a version by itself, and no person has acknowledged it yet.
 	WentBack = v1alpha1.PolicyWentBack
+	// RollingBack: the pool is on its way back from a version, and its recipe still names it.
+	RollingBack = v1alpha1.PolicyRollingBack
 )
 
 // Outcome is what was found out and decided about one pool.
@@ -88,6 +90,9 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	o.report(prototypes, subject)
 	o.replaced = replaced(subject.Nodes)
 	o.decide(r, err, now)
+	if back := history.RollingBack(o.Look.Pool, o.Look.Images); back != nil && o.trouble == nil { // whatever was decided about captures
+		o.trouble = &trouble{reason: RollingBack, message: back.Says(pool.Name, o.Look.Pool.Recipe).Message}
+	}
 	if gone := missing(o.Look); gone != nil && o.trouble == nil {
 		o.trouble = &trouble{reason: v1alpha1.PolicyCurrentVersionMissing, message: gone.Message}
 	}
@@ -206,8 +211,8 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		o.unavailable(lookError, now)
 	case o.wentBack() != nil:
 		went := o.wentBack()
-		o.Status.Decision = &v1alpha1.PoolDecision{Reason: WentBack, Message: went.Message, Remedy: went.Remedy}
-		o.trouble = &trouble{reason: WentBack, message: went.Message}
+		o.Status.Decision = &v1alpha1.PoolDecision{Reason: went.Reason, Message: went.Message, Remedy: went.Remedy}
+		o.trouble = &trouble{reason: went.Reason, message: went.Message}
 	case choice.Donor == nil:
 		chosen()
 		if choice.Reason == selection.CapturedToday {
@@ -225,13 +230,16 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 	}
 }
 
-// wentBack says, with the remedy, that the pool went back by itself and nobody has acknowledged it; nil if that is not so.
-func (o *Outcome) wentBack() *cloud.Refusal {
-	went := history.Unacknowledged(o.Look.Images)
+// wentBack says, with the remedy, that the pool went back by itself, or is on its way, and no person has acknowledged it; nil if that is
+// not so.
+func (o *Outcome) wentBack() *cloud.Refusal { return wentBack(o.Pool.Name, o.Look) }
+
+func wentBack(pool string, look Look) *cloud.Refusal {
+	went := history.Unacknowledged(look.Images)
 	if went == nil {
 		return nil
 	}
-	said := went.Says(o.Pool.Name)
+	said := went.Says(pool, look.Pool.Recipe)
 	return &said
 }
 

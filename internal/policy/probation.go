@@ -42,6 +42,8 @@ type prober struct {
 	// pools by their ID, and calm is since when they are watched without a break.
 	watches map[cloud.PoolID]*watched
 	calm    time.Time
+	// unwatched are the other pools, with the time of the next look for a rollback that was begun.
+	unwatched map[cloud.PoolID]time.Time
 }
 
 // watched is a pool whose nodes are watched as they join.
@@ -65,9 +67,9 @@ type watched struct {
 	calm    time.Time
 	due     time.Time
 	verdict probation.Verdict
-	// acts: a step of going back was taken, and another one may follow.
-	acts bool
-	err  error
+	// acts: a step of going back was taken, and another one may follow. stuck: one could not be taken, so that a person must know.
+	acts, stuck bool
+	err         error
 }
 
 // watchAll looks at the pools whose nodes are joining, decides about their versions, and takes the next step of what follows.
@@ -111,6 +113,7 @@ func (d *prober) watchAll(ctx context.Context, w *world) {
 		}
 		d.conclude(ctx, w, r, t)
 	}
+	d.finishAll(ctx, w)
 }
 
 // sums count the nodes of all pools.
@@ -294,9 +297,9 @@ func (d *prober) conclude(ctx context.Context, w *world, r *rules, t *watched) {
 		return
 	}
 	f := d.facts(t, r, w.now)
-	t.verdict = probation.Decide(f)
 	begun := unfinished(t.look)
-	t.acts = false
+	t.verdict = decide(f, t)
+	t.acts, t.stuck = false, false
 	if begun == nil && (t.verdict.Do == probation.Nothing || f.Off) {
 		return
 	}
@@ -316,7 +319,7 @@ func (d *prober) conclude(ctx context.Context, w *world, r *rules, t *watched) {
 		return
 	}
 	if begun = unfinished(look); begun == nil {
-		if t.verdict = probation.Decide(d.facts(t, r, w.now)); t.verdict.Do == probation.Nothing {
+		if t.verdict = decide(d.facts(t, r, w.now), t); t.verdict.Do == probation.Nothing {
 			return
 		}
 	}
@@ -335,6 +338,15 @@ func (d *prober) askElsewhere(t *watched, now time.Time) bool {
 		other.due, asks = now, true
 	}
 	return asks
+}
+
+// decide about the pool's version. While the pool is on its way back from it, that is decided already.
+func decide(f probation.Facts, t *watched) probation.Verdict {
+	if back := history.RollingBack(t.look.Pool, t.look.Images); back != nil {
+		said := back.Says(t.pool.Name, t.look.Pool.Recipe)
+		return probation.Verdict{State: probation.RollingBack, To: back.To, Message: said.What()}
+	}
+	return probation.Decide(f)
 }
 
 // unfinished is a return that was begun and is not written to its end; nil if there is none.
@@ -383,6 +395,7 @@ func (d *prober) step(ctx context.Context, w *world, t *watched, begun *history.
 		t.due = w.now.Add(judgePace)
 		if t.acts = false; !errors.Is(err, rollback.ErrElsewhere) {
 			t.verdict.Message += ". That could not be written: " + err.Error()
+			t.stuck = true
 		}
 		return
 	}
@@ -396,7 +409,7 @@ func (d *prober) step(ctx context.Context, w *world, t *watched, begun *history.
 // refused reports why the pool can't go back.
 func (t *watched) refused(refusal cloud.Refusal, now time.Time) {
 	t.verdict.Message += "; it can't go back: " + refusal.Message
-	t.due = now.Add(sleepPace)
+	t.due, t.stuck = now.Add(sleepPace), true
 }
 
 // announce tells of what was done.
@@ -430,16 +443,21 @@ func (d *prober) report() {
 			continue
 		}
 		o.probation(t)
-		if o.wentBack() == nil != (history.Unacknowledged(t.look.Images) == nil) {
+		if was, is := o.wentBack(), wentBack(o.Pool.Name, t.look); (was == nil) != (is == nil) || was != nil && *was != *is {
 			o.due = time.Time{} // that was acknowledged, or is news
 		}
 	}
 }
 
 func (o *Outcome) probation(t *watched) {
-	o.Status.Probation = newcomer.Status(t.version, t.verdict, t.joins, history.Unacknowledged(t.look.Images))
+	went := history.Unacknowledged(t.look.Images)
+	if back := history.RollingBack(t.look.Pool, t.look.Images); back != nil {
+		back.At = time.Time{} // it has not gone back yet
+		went = back
+	}
+	o.Status.Probation = newcomer.Status(t.version, t.verdict, t.joins, went)
 	o.unjoined = nil
-	if t.verdict.State.Frozen() {
+	if t.verdict.State.Frozen() || t.stuck {
 		o.unjoined = &trouble{reason: string(t.verdict.State), message: t.verdict.Message}
 	}
 }
@@ -465,6 +483,6 @@ func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
 		o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "how its nodes join can't be looked at: " + err.Error()}
 		return
 	}
-	t.verdict = probation.Decide(probes.facts(t, r, w.now))
+	t.verdict = decide(probes.facts(t, r, w.now), t)
 	o.probation(t)
 }

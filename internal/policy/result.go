@@ -77,9 +77,10 @@ func (d *prober) tell() {
 	}
 	told := make([]Probation, 0, len(d.watches))
 	for _, t := range d.watches {
-		p := Probation{Pool: t.pool, Version: t.version, Tally: probation.Count(t.joins, t.version), Stays: t.verdict.State.Frozen()}
+		p := Probation{Pool: t.pool, Version: t.version, Tally: probation.Count(t.joins, t.version), Stays: t.verdict.State.Frozen() || t.stuck}
 		if went := history.Unacknowledged(t.look.Images); went != nil {
-			p.Frozen, p.Suspect, p.SuspectTally = true, went.Version, probation.Count(t.joins, went.Version)
+			p.Frozen = history.RollingBack(t.look.Pool, t.look.Images) == nil
+			p.Suspect, p.SuspectTally = went.Version, probation.Count(t.joins, went.Version)
 		}
 		told = append(told, p)
 	}

@@ -81,6 +81,8 @@ const (
 	Watching State = "Watching"
 	// Suspected: the pool went back, and the next node decides about the version that it went back from.
 	Suspected State = "Suspected"
+	// RollingBack: the pool is on its way back from the version.
+	RollingBack State = "RollingBack"
 	// Bad: the nodes of the version do not join.
 	Bad State = "NodesDoNotJoin"
 	// Convicted: the version that the pool went back from was bad.
@@ -115,7 +117,7 @@ func (s State) Frozen() bool {
 	switch s {
 	case NoControl, Unwell, Everywhere, Awaited, Alone, LongAgo, NoPrior, TooSoon, SwitchedOff:
 		return true
-	case Idle, Watching, Suspected, Bad, Convicted, Innocent:
+	case Idle, Watching, Suspected, RollingBack, Bad, Convicted, Innocent:
 	}
 	return false
 }

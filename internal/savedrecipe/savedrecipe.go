@@ -27,6 +27,10 @@ const (
 	CustomDataKey = cloud.CustomData
 )
 
+// CustomDataType is the type of a Secret that holds a copy of customData for whatever pool. One of a single pool may have the label of the
+// pool instead.
+const CustomDataType corev1.SecretType = "kamino.dev/custom-data"
+
 // PoolIDAnnotation is the pool whose recipe lost it, as the cloud writes that, and DigestAnnotation tells what the
 // Secret held when it was made. Secrets of earlier versions have neither.
 const (

@@ -91,6 +91,8 @@ func parseJob(text, namespace string) (*batchv1.Job, error) {
 		{len(pod.Containers) == 0, "spec.template.spec.containers: there is none"},
 		{pod.ServiceAccountName != "" || pod.DeprecatedServiceAccount != "", "serviceAccountName: the Job gets no account"},
 		{pod.AutomountServiceAccountToken != nil && *pod.AutomountServiceAccountToken, "automountServiceAccountToken: the Job gets no account"},
+		{len(pod.ImagePullSecrets) > 0, fmt.Sprintf("imagePullSecrets: have the service account default of namespace %s name them, and leave them out", namespace)},
+		{pod.RuntimeClassName != nil, "runtimeClassName: leave it out, the node's own runtime is tried"},
 		{len(pod.ResourceClaims) > 0, "resourceClaims: a Job of a trial gets no devices"},
 	}
 	var whys []string

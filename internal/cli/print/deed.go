@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
@@ -87,7 +88,11 @@ func Acknowledged(a history.Acknowledgement, dryRun bool) Deed {
 		if i == 0 {
 			d.Version, d.To = r.Version, r.To
 		}
-		d.say("That pool %s went back from version %s %s acknowledged.", a.Pool, r.Version, is)
+		if r.RollingBack {
+			d.say("The rollback of pool %s from version %s %s called off: the pool stays on that version.", a.Pool, r.Version, is)
+		} else {
+			d.say("That pool %s went back from version %s %s acknowledged.", a.Pool, r.Version, is)
+		}
 		if r.Bad {
 			d.say("Version %s stays quarantined; `kamino release %s %s` lifts that.", r.Version, a.Pool, r.Version)
 		}
@@ -166,6 +171,9 @@ func RolledBack(r history.Rollback, pace *Pace, dryRun bool) Deed {
 	} else {
 		if d.Quarantined != "" {
 			d.say("Version %s %s: %s", r.From, is, d.Quarantined)
+		}
+		if !r.Finishes.IsZero() {
+			d.say("This finishes the rollback to version %s that Kamino began at %s.", r.To, r.Finishes.UTC().Format(time.RFC3339))
 		}
 		d.say("Pool %s "+builds+".", r.Pool, r.To)
 	}

@@ -157,7 +157,7 @@ func (n *sentences) versions(h history.History) {
 func (n *sentences) trust(h history.History) {
 	for _, r := range h.Returns {
 		if r.Acknowledged.IsZero() {
-			said := r.Says(h.Pool).Message
+			said := r.Says(h.Pool, h.Recipe).Message
 			n.add("%s%s.", strings.ToUpper(said[:1]), said[1:])
 		}
 	}

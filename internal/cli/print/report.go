@@ -82,7 +82,7 @@ func PoolsOf(standings []pool.Standing, explain func(error) string) []Pool {
 		}
 		pools[i].Gone = history.Gone(s.Pool, s.Images)
 		if went := history.Unacknowledged(s.Images); went != nil {
-			said := went.Says(s.Name)
+			said := went.Says(s.Name, s.Recipe)
 			pools[i].Frozen = &said
 		}
 		for _, image := range slices.Backward(s.Images) {

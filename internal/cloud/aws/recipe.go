@@ -105,7 +105,7 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 		case r.data == nil && try > 1: // what this call has pointed it at
 			return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "AWS does not show the new version of its launch template yet: look again"}
 		case r.data == nil:
-			return refusalsOfTemplate(ref, r)[0].Error(op, ref.String())
+			return errorOfTemplate(op, ref, r)
 		case r.image != change.From && r.image != change.To:
 			return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
 				Message: fmt.Sprintf("its image is %s, not %s as when the change was made: somebody else changed it", r.image, change.From)}

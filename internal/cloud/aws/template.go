@@ -89,24 +89,25 @@ func (a *account) recipe(ctx context.Context, ref group) (recipe, error) {
 }
 
 // version reads the version of a launch template that a group names; nil if it is not there. What a number names never changes: that it
-// has gone is seen after a while, or by the call that needs it.
+// has gone is seen after a while, or by the look that guards a write, and is then not remembered.
 func (a *account) version(ctx context.Context, ref group, spec types.LaunchTemplateSpecification) (*ec2types.LaunchTemplateVersion, error) {
 	id, named := sdk.ToString(spec.LaunchTemplateId), sdk.ToString(spec.Version)
 	key := ref.region + "/template/" + id + "/" + named
 	a.mu.Lock()
 	known, found := a.versions[key]
 	a.mu.Unlock()
-	if found && a.config.Now().Sub(known.at) < versionLife {
+	if found && a.config.Now().Sub(known.at) < versionLife && !cloud.IsAnew(ctx) {
 		return known.LaunchTemplateVersion, nil
 	}
 	out, err := a.in(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(id), Versions: []string{named}})
 	switch {
-	case isCode(err, templateGone...):
+	case isCode(err, templateGone...), err == nil && len(out.LaunchTemplateVersions) == 0:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.versions, key)
 		return nil, nil
 	case err != nil:
 		return nil, fail("look at the launch template of", ref, err)
-	case len(out.LaunchTemplateVersions) == 0:
-		return nil, nil
 	}
 	v := &out.LaunchTemplateVersions[0]
 	if _, err := strconv.ParseInt(named, 10, 64); err != nil { // $Latest and $Default mean another one tomorrow
@@ -166,6 +167,16 @@ func refusalsOfTemplate(ref group, r recipe) []cloud.Refusal {
 		}
 	}
 	return found
+}
+
+// errorOfTemplate is the first of them as the error of a write. A template that is gone is not found: it may be made again.
+func errorOfTemplate(op string, ref group, r recipe) error {
+	refusal := refusalsOfTemplate(ref, r)[0]
+	err := refusal.Error(op, ref.String())
+	if refusal.Reason == reasonNoTemplate {
+		err.Kind = cloud.NotFound
+	}
+	return err
 }
 
 func or(text, otherwise string) string {

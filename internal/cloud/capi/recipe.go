@@ -166,7 +166,11 @@ func (r *world) nameTemplate(ctx context.Context, v view, change cloud.RecipeCha
 // maySet tells why a change is not carried out on a pool as it is.
 func (r *world) maySet(ctx context.Context, v view, change cloud.RecipeChange) error {
 	for _, refusal := range v.refusals() {
-		return refusal.Error(opRecipe, v.ref.String())
+		err := refusal.Error(opRecipe, v.ref.String())
+		if v.missing && refusal.Reason == reasonTemplate { // it may be made again
+			err.Kind = cloud.NotFound
+		}
+		return err
 	}
 	if v.image != change.From {
 		return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(),

@@ -1,0 +1,55 @@
+package capture
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/savedrecipe"
+)
+
+// ofThePool is a Secret that somebody has labelled as a copy of pool1's customData.
+var ofThePool = metav1.ObjectMeta{Name: "ours", Namespace: ourspace, Labels: map[string]string{v1alpha1.PoolLabel: "pool1"}}
+
+// TestOnlyAMarkedSecretIsCopied: the credential of the cloud and whatever else lies in Kamino's namespace is no copy of customData, whoever
+// names it. That is refused before anything is done, with the command that marks one.
+func TestOnlyAMarkedSecretIsCopied(t *testing.T) {
+	for name, test := range map[string]struct {
+		labels map[string]string
+		of     corev1.SecretType
+		copied bool
+	}{
+		"a credential":                  {nil, corev1.SecretTypeOpaque, false},
+		"one of another tool":           {map[string]string{"app.kubernetes.io/name": "kamino"}, "", false},
+		"a token":                       {nil, corev1.SecretTypeServiceAccountToken, false},
+		"the copy of another pool":      {map[string]string{v1alpha1.PoolLabel: "pool2"}, "", false},
+		"the copy of this pool":         {map[string]string{v1alpha1.PoolLabel: "pool1"}, "", true},
+		"a copy of whatever pool it is": {nil, savedrecipe.CustomDataType, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.must(s.objects.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace, Labels: test.labels}, Type: test.of, Data: map[string][]byte{"mine": []byte("needle")}}))
+			p := s.decide(func(p *v1alpha1.Prototype) {
+				p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "ours", Key: "mine"}
+			}).play()
+			if test.copied {
+				s.succeeded(p)
+				if saved := s.saved(p); saved == nil || string(saved.Data[savedrecipe.CustomDataKey]) != "needle" {
+					t.Errorf("saved: %+v", saved)
+				}
+				return
+			}
+			s.failed(p, admission.CustomDataNotAllowed)
+			if !strings.Contains(p.Status.Failure.Message, "`kubectl -n "+ourspace+" label secret ours kamino.dev/pool=pool1`") {
+				t.Errorf("no command: %s", p.Status.Failure.Message)
+			}
+			if w := s.cloud.World(); w.Instance(s.donor).Boots != 1 || s.saved(p) != nil {
+				t.Errorf("the donor booted %d times, saved: %+v", w.Instance(s.donor).Boots, s.saved(p))
+			}
+		})
+	}
+}

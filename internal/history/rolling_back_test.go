@@ -1,0 +1,88 @@
+package history
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// TestWhatIsSaidOfAReturn goes by what the recipe names: no sentence says that a pool went back whose recipe still names the version.
+func TestWhatIsSaidOfAReturn(t *testing.T) {
+	begun := map[string]string{cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0), cloud.TagRolledBack: v1}
+	with := func(tag, text string) map[string]string {
+		all := maps.Clone(begun)
+		if all[tag] = text; text == "" {
+			delete(all, tag)
+		}
+		return all
+	}
+	absolved := with(cloud.TagSuspect, "")
+	delete(absolved, cloud.TagRolledBack)
+	for name, test := range map[string]struct {
+		tags    map[string]string
+		arrived bool
+		recipe  string
+		says    string
+	}{
+		"begun":                               {begun, false, v2, "is rolling back from version " + v2 + " to " + v1 + " since " + clock(0) + ", and its recipe still names " + v2},
+		"begun, and written in another way":   {begun, false, "2026.3.2", "is rolling back from version"},
+		"begun, and quarantined":              {with(cloud.TagQuarantined, "bad"), false, v2, "is rolling back from version"},
+		"pointed, and not noted":              {begun, false, v1, "went back from version " + v2},
+		"pointed elsewhere in between":        {begun, false, v3, "was rolling back from version " + v2 + " when its recipe was pointed at"},
+		"went back":                           {begun, true, v1, "its next node tells"},
+		"went back, and promoted another":     {begun, true, v3, "its next node tells"},
+		"went back, and somebody pointed":     {begun, true, v2, "and its recipe names " + v2 + " again"},
+		"went back, and was bad":              {with(cloud.TagQuarantined, "bad"), true, v1, "the version is quarantined"},
+		"not the cause":                       {absolved, true, v1, "the image was not the cause"},
+		"cleared by a person in between":      {absolved, false, v2, "began to go back from version " + v2 + ", which is no longer suspect"},
+		"marked by somebody":                  {map[string]string{cloud.TagSuspect: "why"}, false, v1, "is marked as suspect (why)"},
+		"marked by somebody, and in use":      {map[string]string{cloud.TagSuspect: "why"}, false, v2, "the recipe names it: `kamino rollback pool1`"},
+		"begun at an unreadable time":         {with(cloud.TagWentBack, "yesterday"), false, v2, "is marked as suspect"},
+		"begun without a version to go to":    {with(cloud.TagRolledBack, ""), false, v2, "is marked as suspect"},
+		"no version to go to, pointed at one": {with(cloud.TagRolledBack, ""), false, v1, "is marked as suspect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			older := ours(v1)
+			if test.arrived {
+				older.Tags[cloud.TagPromotedAt] = clock(0)
+			}
+			p := &pool{images: []cloud.Image{older, withTags(v2, test.tags), ours(v3)}, current: test.recipe}
+			recipe := p.told().Recipe
+			went := Unacknowledged(p.images)
+			if went == nil {
+				t.Fatal("nothing is said")
+			}
+			said := went.Says("pool1", recipe)
+			if !strings.Contains(said.Message, test.says) {
+				t.Errorf("it says %q, want %q", said.Message, test.says)
+			}
+			rolls := strings.Contains(said.Message, "is rolling back")
+			if (said.Reason == RollingBackReason) != rolls || (RollingBack(cloud.Pool{Recipe: recipe}, p.images) != nil) != rolls || p.told().Returns[0].RollingBack != rolls {
+				t.Errorf("%s, %+v: %q", said.Reason, p.told().Returns[0], said.Message)
+			}
+			if same(test.recipe, v2) && !test.arrived && strings.Contains(said.Message, "went back") {
+				t.Errorf("the recipe names %s, and it says %q", test.recipe, said.Message)
+			}
+			if rolls != (len(p.told().RefuseRebuild()) > 0 && p.told().RefuseRebuild()[0].Reason == RollingBackReason) {
+				t.Errorf("a rebuild is refused with %v", p.told().RefuseRebuild())
+			}
+		})
+	}
+}
+
+// TestARollbackByHandGoesWhereKaminoWasGoing, and says since when.
+func TestARollbackByHandGoesWhereKaminoWasGoing(t *testing.T) {
+	p := &pool{images: []cloud.Image{ours(v1), ours(v2), withTags(v3, map[string]string{cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0), cloud.TagRolledBack: v1})}, current: v3}
+	r, refusals := p.told().Rollback("", "by hand")
+	if refusals != nil || r.To != v1 || !r.Finishes.Equal(midday) {
+		t.Errorf("%+v, %v", r, refusals)
+	}
+	if r, refusals = p.told().Rollback(v2, "by hand"); refusals != nil || r.To != v2 || !r.Finishes.IsZero() {
+		t.Errorf("to another one: %+v, %v", r, refusals)
+	}
+	if _, refusals := p.told().Promote(v3); len(refusals) != 1 || refusals[0].Reason != VersionSuspect {
+		t.Errorf("the version that it leaves is promoted: %v", refusals)
+	}
+}

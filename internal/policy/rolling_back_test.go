@@ -1,0 +1,120 @@
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// oneLook at a pool for a rollback that was begun, in requests: it is made once for a pool whose policy asks nothing.
+const oneLook = 2
+
+// halfBack is a pool whose rollback has written its tags while the cloud took no change of the recipe.
+func halfBack(t *testing.T) *trust {
+	s := newTrust(t, nil)
+	s.grow(2, false)
+	s.calls.Inject(func(c memory.Call) memory.Outcome {
+		if c.Op == "SetRecipe" {
+			return memory.FailBefore(cloud.Denied)
+		}
+		return memory.Pass()
+	})
+	s.last(30)
+	if s.tags(s.bad)[cloud.TagWentBack] == "" || s.seen().Recipe.Version != s.bad {
+		t.Fatalf("no rollback was begun: %v, %+v", s.tags(s.bad), s.probation())
+	}
+	return s
+}
+
+// TestAPoolThatIsRollingBackSaysSo in its decision, in the conditions and in what is said of its nodes, and nothing says that it went back.
+func TestAPoolThatIsRollingBackSaysSo(t *testing.T) {
+	s := halfBack(t)
+	s.decided("all", "pool1", "RollingBack", "is rolling back from version "+s.bad+" to "+s.good)
+	s.stalled("all", "RollingBack", "is rolling back from version "+s.bad)
+	if p := s.probation(); p.State != "RollingBack" || p.WentBackAt != nil || p.Suspect != s.bad {
+		t.Errorf("%+v", p)
+	}
+	c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
+	if c.Status != metav1.ConditionTrue || c.Reason != "RollingBack" {
+		t.Errorf("the cloud refuses the change of the recipe, and the condition is %+v", c)
+	}
+	if s.heardOf("went back") {
+		t.Error("an event says that it went back")
+	}
+	s.calls.Inject(nil)
+	s.last(3)
+	s.decided("all", "pool1", "WentBack", "went back from version "+s.bad)
+	s.stalled("all", "WentBack")
+	if p := s.probation(); p.State != "Suspected" || p.WentBackAt == nil || s.seen().Recipe.Version != s.good {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestARollbackNeedsNoPolicyToBeFinished: whatever becomes of the pool's policy between the tags and the recipe, the controller finishes
+// what was begun, and so does the next one.
+func TestARollbackNeedsNoPolicyToBeFinished(t *testing.T) {
+	for name, change := range map[string]func(*trust){
+		"as it was":          func(*trust) {},
+		"the policy deleted": func(s *trust) { s.must(s.client.Delete(s.Context(), s.status("all"))) },
+		"the pool left out": func(s *trust) {
+			s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"pool2"} })
+		},
+		"the policy suspended": func(s *trust) {
+			s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Suspend = true })
+		},
+		"a dry run": func(s *trust) { s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.DryRun = true }) },
+		"rollback off": func(s *trust) {
+			s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Rollback.Mode = v1alpha1.RollbackOff })
+		},
+		"an unreadable policy": func(s *trust) {
+			s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Schedule.Cron = "0 0 30 2 *" })
+		},
+		"two policies for it": func(s *trust) { s.policy("also", nil) },
+		"a person quarantined it": func(s *trust) {
+			s.must(s.cloud.TagImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.bad}, map[string]string{cloud.TagQuarantined: "rolled back by hand"}))
+		},
+	} {
+		for when, later := range map[string]func(*trust){
+			"the same controller": func(*trust) {},
+			"the next controller": func(s *trust) {
+				s.clock.Advance(30 * time.Hour)
+				s.restart()
+			},
+		} {
+			t.Run(name+"/"+when, func(t *testing.T) {
+				s := halfBack(t)
+				change(s)
+				later(s)
+				s.calls.Inject(nil)
+				s.last(12)
+				if recipe := s.seen().Recipe.Version; recipe != s.good {
+					t.Errorf("the recipe names %s", recipe)
+				}
+				if s.tags(s.good)[cloud.TagPromotedAt] == "" {
+					t.Error("nothing says that the pool has come to the version")
+				}
+			})
+		}
+	}
+}
+
+// TestAPoolWithoutAPolicyCostsLittle: that a rollback may have been begun is looked for once, and seldom afterwards.
+func TestAPoolWithoutAPolicyCostsLittle(t *testing.T) {
+	s := newStage(t)
+	s.pool("pool1", 3, 3)
+	s.pass()
+	first := len(s.calls.Calls())
+	for range 300 {
+		s.clock.Advance(time.Minute)
+		s.pass()
+	}
+	if later := len(s.calls.Calls()) - first; first > oneLook || later > 0 {
+		t.Errorf("%d requests at the start, %d in the five hours afterwards", first, later)
+	}
+}
