@@ -61,7 +61,7 @@ func (g *ground) wall() {
 	g.Helper()
 	var policy []string
 	for _, text := range strings.Split(sandbox.Must(g.T, "kamino", "manifests", "--namespace", g.namespace), "\n---\n") {
-		if strings.Contains(text, "kind: ValidatingAdmissionPolicy") {
+		if strings.Contains(text, "kind: ValidatingAdmissionPolicy") && strings.Contains(text, "name: kamino-orders.") {
 			policy = append(policy, text)
 		}
 	}
