@@ -56,7 +56,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err
 	}
-	if err := manager.Add(k.sweeper(engine, decider.Nodes)); err != nil {
+	if err := manager.Add(k.sweeper(engine, decider.Nodes, decider.MaxConcurrent, clipped{manager.GetEventRecorder(eventSource)})); err != nil {
 		return err
 	}
 	decider.Preflight, decider.Burden = engine.Refusals, engine.Burden

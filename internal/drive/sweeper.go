@@ -3,31 +3,50 @@ package drive
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/controller/sweep"
 	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 )
 
 // sweeper is what gives back, in a controller, what no Prototype owns.
-func (k *Controller) sweeper(engine *capture.Engine, nodes *nodecache.Nodes) *sweep.Sweeper {
+func (k *Controller) sweeper(engine *capture.Engine, nodes *nodecache.Nodes, atOnce func() int, recorder events.EventRecorder) *sweep.Sweeper {
 	return &sweep.Sweeper{
 		Held:   func(ctx context.Context) ([]held.Node, []cloud.PoolID, error) { return k.reserved(ctx, nodes) },
 		Orphan: engine.Orphan, Sweep: engine.SweepLeftovers, Now: k.Now, Log: k.Log.WithName("sweep"),
+		MaxConcurrent: func() int { return max(k.MaxConcurrent, atOnce()) },
+		Report: func(n held.Node, why string) {
+			reason := "ReservationUnconfirmed"
+			if n.InService {
+				reason = "DonorInService"
+			}
+			node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: types.UID(n.Name)} // as the kubelet's own events
+			recorder.Eventf(node, nil, corev1.EventTypeWarning, reason, "Sweep", "%s", why)
+		},
 	}
 }
 
-// reserved finds the nodes that carry a reservation among those that are kept, and asks for the Prototypes only if
-// there are any.
+// reserved finds the nodes that carry a reservation among those that are kept, or whose Lease says that they are held, and asks for
+// the Prototypes only if there are any.
 func (k *Controller) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]held.Node, []cloud.PoolID, error) {
+	leases, err := (node.Reservations{Kube: k.Cluster.Kube, Namespace: k.Namespace, Now: k.Now}).All(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	var found []held.Node
 	var captures *held.Captures
 	pools := nodes.Pools()
 	for _, pool := range pools {
 		for _, n := range nodes.Of(pool) {
-			if n.Annotations[v1alpha1.ReservationAnnotation] == "" {
+			lease := node.ReservationOf(leases, n)
+			if n.Annotations[v1alpha1.ReservationAnnotation] == "" && lease == nil {
 				continue
 			}
 			if captures == nil {
@@ -38,10 +57,12 @@ func (k *Controller) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]he
 				read := held.CapturesOf(all)
 				captures = &read
 			}
-			if n, isHeld := captures.Of(n); isHeld {
+			said, isHeld := captures.Of(n)
+			if n, isHeld := captures.Confirm(n, said, isHeld, lease); isHeld {
 				found = append(found, n)
 			}
 		}
 	}
+	held.Sort(found)
 	return found, pools, nil
 }

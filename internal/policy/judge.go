@@ -86,7 +86,7 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	}
 	o.Choice = selection.Choose(withLook(subject, o.Look, now), r.choice, now)
 	o.report(prototypes, subject)
-	o.replaced = replaced(subject.Nodes)
+	o.replaced = d.replaced(subject.Nodes)
 	o.decide(r, err, now)
 	if gone := missing(o.Look); gone != nil && o.trouble == nil {
 		o.trouble = &trouble{reason: v1alpha1.PolicyCurrentVersionMissing, message: gone.Message}
