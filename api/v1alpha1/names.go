@@ -5,13 +5,22 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Names that stand on objects outside this group, and that other parts and tools rely on.
 const (
-	// ReservationAnnotation stands on a Node while somebody holds it: a capture, a replacement. Its value is a Reservation
-	// as JSON: the lock and the record of what to give back, written in one update, before any other effect.
+	// ReservationAnnotation is on a reserved Node, and on the Lease of that reservation. The value is a Reservation as JSON.
+	// Kamino believes the Lease. On the Node the annotation is a lock for others, and information for people.
 	ReservationAnnotation = "kamino.dev/reservation"
+
+	// ReservedNodeAnnotation and ReservedNodeUIDAnnotation are on the Lease of a reservation: the Node's name and UID.
+	ReservedNodeAnnotation    = "kamino.dev/node"
+	ReservedNodeUIDAnnotation = "kamino.dev/node-uid"
+
+	// HolderLabel is on the Lease of a reservation: the UID of the holder.
+	HolderLabel = "kamino.dev/holder"
 
 	// RecordAnnotation stands on a Prototype and holds a Record as JSON: what the capture must not
 	// forget even if its status is lost. Only the capture engine writes it.
@@ -75,7 +84,7 @@ const (
 	RetryAnnotation = "kamino.dev/retry"
 )
 
-// DefaultNamespace is where Kamino keeps its Lease, its generalize pods and saved recipes.
+// DefaultNamespace is where Kamino keeps its Leases, its generalize pods and saved recipes.
 const DefaultNamespace = "kamino-system"
 
 // LeaseName is the Lease that whoever drives captures holds: the controller, or a command while no controller runs.
@@ -127,3 +136,13 @@ func LabelValue(name string) string {
 // TrialKey names two things on the Node of a trial: a label whose value is the UID of the Prototype that the version was
 // captured by, and an annotation in which whoever looks at the node keeps what it has done to it.
 const TrialKey = "kamino.dev/trial"
+
+// maxLeaseNode is how much of a Node's name is in the name of a Lease, which may have 253 characters.
+const maxLeaseNode = 200
+
+// ReservationLeaseName is the name of the Lease for the reservation of a Node. The hash contains the UID, so that a Node that was
+// deleted and made again has another Lease.
+func ReservationLeaseName(node string, uid types.UID) string {
+	sum := sha256.Sum256([]byte(node + "\n" + string(uid)))
+	return "node-" + strings.TrimRight(node[:min(len(node), maxLeaseNode)], "-.") + "-" + hex.EncodeToString(sum[:8])
+}

@@ -107,7 +107,7 @@ func (c *cleaner) clean(path string, value any, within func(any) any) (any, bool
 		}
 		kept := map[string]any{}
 		for _, key := range slices.Sorted(maps.Keys(of)) {
-			if readable, any := c.clean(join(path, key), of[key], func(v any) any { return within(map[string]any{key: v}) }); any {
+			if readable, found := c.clean(join(path, key), of[key], func(v any) any { return within(map[string]any{key: v}) }); found {
 				kept[key] = readable
 			}
 		}
@@ -118,7 +118,7 @@ func (c *cleaner) clean(path string, value any, within func(any) any) (any, bool
 		}
 		kept := []any{}
 		for i, item := range of {
-			if readable, any := c.clean(fmt.Sprintf("%s[%d]", path, i), item, func(v any) any { return within([]any{v}) }); any {
+			if readable, found := c.clean(fmt.Sprintf("%s[%d]", path, i), item, func(v any) any { return within([]any{v}) }); found {
 				kept = append(kept, readable)
 			}
 		}

@@ -47,7 +47,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Record:
 		return ledgerOf(e).record(ctx, w, w.remember(w.reservation))
 	case plan.Relock:
-		return node.Note(ctx, e.Kube, w.node, *w.reservation)
+		return e.reservations().Note(ctx, w.node, *w.reservation)
 	case plan.Note:
 		return holdOf(e).note(ctx, w)
 	case plan.Cordon:
@@ -62,7 +62,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Return:
 		return holdOf(e).giveUpDisk(ctx, w)
 	case plan.Serve:
-		return node.Serve(ctx, e.Kube, w.node, *w.reservation)
+		return e.reservations().Serve(ctx, w.node, *w.reservation)
 	case plan.Release:
 		if err := holdOf(e).release(ctx, w); err != nil {
 			return err
@@ -72,7 +72,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.DeleteNode:
 		return departuresOf(e).deleteNode(ctx, w)
 	case plan.Forget:
-		return ledgerOf(e).record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
+		return holdOf(e).forget(ctx, w)
 	default: // plan.SaveRecipe
 		return promotionOf(e).saveRecipe(ctx, w)
 	}
@@ -167,8 +167,8 @@ func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) e
 }
 
 // reserve takes the node, with the finalizer first: from here on the Prototype must not vanish before
-// the donor is given back. The record follows at once, so that nobody counts this donor as free; a crash
-// in between leaves it to the next pass.
+// the donor is given back. The Lease comes before the Node is touched. The record follows at once, so that nobody counts this
+// donor as free; a crash in between leaves it to the next pass.
 func (h hold) reserve(ctx context.Context, w *world) error {
 	before := w.p.DeepCopy()
 	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
@@ -180,10 +180,18 @@ func (h hold) reserve(ctx context.Context, w *world) error {
 	if w.facts.Leaves {
 		reservation.Departure = &v1alpha1.Departure{GrowFirst: w.facts.GrowFirst}
 	}
-	if err := node.Reserve(ctx, h.Kube, w.node, reservation); err != nil {
+	if err := h.reservations.Reserve(ctx, w.node, reservation); err != nil {
 		return err
 	}
 	return h.record(ctx, w, w.remember(&reservation))
+}
+
+// forget ends the hold: the Lease goes, then the record of it.
+func (h hold) forget(ctx context.Context, w *world) error {
+	if err := h.reservations.DropOf(ctx, w.p.UID); err != nil {
+		return err
+	}
+	return h.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
 }
 
 // remember records the reservation, what the donor was built from (nobody could tell that of an instance which is
@@ -207,7 +215,7 @@ func (l ledger) record(ctx context.Context, w *world, change func(*v1alpha1.Reco
 	record := w.record
 	change(&record)
 	if w.orphan { // its record is the reservation
-		return node.Note(ctx, l.Kube, w.node, *record.Reservation)
+		return l.reservations.Note(ctx, w.node, *record.Reservation)
 	}
 	text, err := json.Marshal(record)
 	if err != nil {

@@ -70,6 +70,9 @@ func (s *stage) gaveBack() {
 	if s.tracked("secrets", ourspace, s.podName()) != nil {
 		s.t.Error("the order's key is left behind")
 	}
+	if names := s.leases(); len(names) > 0 {
+		s.t.Errorf("leases are left behind: %v", names)
+	}
 }
 
 func (s *stage) succeeded(p *v1alpha1.Prototype) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // What the engine does to one kind of thing is a type of its own, which has what that needs and no more. They keep
@@ -22,9 +23,10 @@ type (
 	}
 	// ledger reads and writes what a capture must not forget, and its status.
 	ledger struct {
-		Client client.Client
-		Kube   kubernetes.Interface
-		Log    logr.Logger
+		Client       client.Client
+		Kube         kubernetes.Interface
+		Log          logr.Logger
+		reservations node.Reservations
 	}
 	// hold is the capture's hold of its donor: the lock, the record of it, how the pool may treat the instance, and for
 	// how long it lasts.
@@ -100,6 +102,7 @@ type (
 		Kured         string
 		Drives        bool
 		concurrent    int
+		reservations  node.Reservations
 		now           func() time.Time
 	}
 	// leftovers finds and removes what captures have left that are gone.
@@ -109,12 +112,15 @@ type (
 		Cloud     cloud.Provider
 		trials    trials
 		namespace string
+		// reservations of nodes, and the namespace of their Leases.
+		reservations node.Reservations
+		now          func() time.Time
 	}
 )
 
 func announcerOf(e *Engine) announcer { return announcer{e.Recorder, e.Log} }
 
-func ledgerOf(e *Engine) ledger { return ledger{e.Client, e.Kube, e.Log} }
+func ledgerOf(e *Engine) ledger { return ledger{e.Client, e.Kube, e.Log, e.reservations()} }
 
 func holdOf(e *Engine) hold { return hold{ledgerOf(e), e.Cloud, e.now} }
 
@@ -142,10 +148,10 @@ func inquiryOf(e *Engine) inquiry {
 	return inquiry{
 		Client: e.Client, Kube: e.Kube, Cloud: e.Cloud, rules: rulesOf(e), promotion: promotionOf(e), trials: trialsOf(e), preflights: &e.preflights,
 		namespace: e.podNamespace(), image: e.Image, AllowedImages: e.AllowedImages, CheckRules: e.CheckRules, OwnNode: e.OwnNode,
-		Kured: e.Kured, Drives: e.Drives, concurrent: e.concurrent(), now: e.now,
+		Kured: e.Kured, Drives: e.Drives, concurrent: e.concurrent(), reservations: e.reservations(), now: e.now,
 	}
 }
 
 func leftoversOf(e *Engine) leftovers {
-	return leftovers{e.Client, e.Kube, e.Cloud, trialsOf(e), e.podNamespace()}
+	return leftovers{e.Client, e.Kube, e.Cloud, trialsOf(e), e.podNamespace(), e.reservations(), e.now}
 }

@@ -26,6 +26,7 @@ func TestWhatANewerVersionTookIsNeverTouched(t *testing.T) {
 			switch {
 			case pass == at && now != "":
 				struck = true
+				s.lease(theirs)
 				s.reservation(theirs)
 			case !struck || gone:
 			case now != theirs:
@@ -33,6 +34,7 @@ func TestWhatANewerVersionTookIsNeverTouched(t *testing.T) {
 			case pass >= at+30:
 				gone = true
 				s.onNode(func(n *corev1.Node) { delete(n.Annotations, v1alpha1.ReservationAnnotation) })
+				s.unlease()
 			}
 		})
 		if !struck {

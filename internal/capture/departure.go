@@ -185,8 +185,14 @@ func (d departures) enlarge(ctx context.Context, w *world) error {
 	if target == 0 || pool.Capacity < target-1 {
 		return d.decide(ctx, w, pool.Capacity+1)
 	}
-	if noted := w.reservation.Departure; w.facts.Lock == plan.Ours && (noted == nil || noted.Target != target) {
-		return d.note(ctx, w)
+	if w.facts.Lock == plan.Ours {
+		noted, err := d.reservations.Confirmed(ctx, w.node)
+		switch {
+		case err != nil:
+			return err
+		case noted == nil || !noted.Same(w.reservation.Holder) || noted.Departure == nil || noted.Departure.Target != target:
+			return d.note(ctx, w)
+		}
 	}
 	if pool.Capacity >= target {
 		return nil
@@ -273,5 +279,5 @@ func (d departures) deleteNode(ctx context.Context, w *world) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete node %s: %w", w.node.Name, err)
 	}
-	return nil
+	return d.reservations.DropOf(ctx, w.p.UID)
 }

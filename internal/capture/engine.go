@@ -18,6 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // Engine carries Prototypes out. Client must read from the API server itself, not from a cache: a pass
@@ -26,7 +27,7 @@ type Engine struct {
 	Client client.Client        // Prototypes, Secrets
 	Kube   kubernetes.Interface // nodes, pods, evictions
 	Cloud  cloud.Provider
-	// Namespace of saved recipes. DefaultNamespace if empty.
+	// Namespace of saved recipes, and of the Leases that say who holds which node. DefaultNamespace if empty.
 	Namespace string
 	// PodNamespace is where the generalize pods run, which are privileged. Namespace if empty.
 	PodNamespace string
@@ -190,10 +191,14 @@ func (e *Engine) observe(ctx context.Context, before, after *v1alpha1.Prototype)
 	}
 }
 
-// settle removes the finalizer of a Prototype that has ended: nothing is left that it would protect.
+// settle removes the finalizer of a Prototype that has ended: nothing is left that it would protect. A Lease may be left whose Node
+// was never written.
 func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
 	before := p.DeepCopy()
 	if controllerutil.RemoveFinalizer(p, v1alpha1.CaptureFinalizer) {
+		if err := e.reservations().DropOf(ctx, p.UID); err != nil {
+			return Result{After: e.backOff(p.Name, err)}, err
+		}
 		if err := e.Client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return Result{After: e.backOff(p.Name, err)}, fmt.Errorf("remove finalizer of prototype %s: %w", p.Name, err)
 		}
@@ -223,6 +228,11 @@ func (e *Engine) namespace() string {
 		return v1alpha1.DefaultNamespace
 	}
 	return e.Namespace
+}
+
+// reservations are the Leases that say who holds which node.
+func (e *Engine) reservations() node.Reservations {
+	return node.Reservations{Kube: e.Kube, Namespace: e.namespace(), Now: e.now}
 }
 
 func (e *Engine) podNamespace() string {

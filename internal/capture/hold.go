@@ -15,7 +15,6 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // registerTimeout is how long a machine that was started may take to make its Node again, where somebody deleted it.
@@ -38,24 +37,25 @@ func (w *world) recordLost() bool {
 	return controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer) && (err != nil || w.p.Annotations[v1alpha1.RecordAnnotation] == "")
 }
 
-// readLock tells who holds the Node. Over a reservation that is ours by the record, another one counts only if its
-// holder is there and has to do with this node: a hand may have written anything.
+// readLock finds out who holds the Node. What is on the Node can be written by anyone who may annotate Nodes: only the record and the
+// Lease say that the donor is ours, and how it is given back. Over a reservation that is ours, another one counts only if
+// its holder is a capture at work on this node, or has the Lease.
 func (h hold) readLock(ctx context.Context, w *world) error {
 	f := &w.facts
 	reservation, err := v1alpha1.ReservationOf(w.node.Annotations)
 	switch {
+	case w.orphan:
+		return h.readOrphan(ctx, w, reservation, err)
 	case err == nil && reservation == nil:
 		return nil
 	case err == nil && reservation.UID == w.p.UID:
-		f.Lock = plan.Ours
-		w.takeOver(reservation)
-		return nil
+		return h.readOurs(ctx, w, reservation)
 	case w.reservation == nil:
 		f.Lock = plan.Theirs
 		return nil
 	case err == nil:
 		w.over = reservation.Holder.String()
-		there, err := h.holds(ctx, reservation.Holder, w.id)
+		there, err := h.stands(ctx, w, reservation.Holder)
 		if err != nil {
 			return err
 		}
@@ -70,15 +70,53 @@ func (h hold) readLock(ctx context.Context, w *world) error {
 	return nil
 }
 
-// takeOver completes the record by what the Node says of the hold.
+// readOurs reads the lock of a Node that carries our reservation. Without a record the Lease says whether it is ours.
+func (h hold) readOurs(ctx context.Context, w *world, shadow *v1alpha1.Reservation) error {
+	f := &w.facts
+	if f.Recorded && w.noted(&v1alpha1.Reservation{}) { // neither the Lease nor the Node has to say more than who holds it
+		f.Lock = plan.Ours
+		return nil
+	}
+	lease, err := h.reservations.Confirmed(ctx, w.node)
+	ours := lease != nil && lease.UID == w.p.UID
+	switch {
+	case err != nil:
+		return err
+	case f.Recorded:
+		f.Lock, f.Noted = plan.Ours, w.noted(shadow) && ours && w.noted(lease)
+	case ours:
+		f.Lock = plan.Ours
+		w.takeOver(lease)
+	default:
+		f.Lock, w.over = plan.Theirs, "a reservation in this prototype's name that no Lease confirms"
+	}
+	return nil
+}
+
+// readOrphan reads the lock of a Node whose capture is gone: the Lease is all that is known of it.
+func (h hold) readOrphan(ctx context.Context, w *world, shadow *v1alpha1.Reservation, unreadable error) error {
+	lease, err := h.reservations.Held(ctx, w.node, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID})
+	if err != nil {
+		return err
+	}
+	w.facts.Lock = plan.Ours
+	if unreadable != nil || shadow != nil && !shadow.Same(lease.Holder) {
+		w.facts.Lock, w.over = plan.Stray, "what is not the Lease's"
+	}
+	w.takeOver(lease)
+	return nil
+}
+
+// noted reports whether the reservation says what the record says of the order and the return.
+func (w *world) noted(r *v1alpha1.Reservation) bool {
+	return (w.record.GeneralizeBootID == "" || r.GeneralizeBootID == w.record.GeneralizeBootID) &&
+		(w.record.LeaveBoot() == "" || r.LeaveBoot() == w.record.LeaveBoot()) && (!w.record.Returning || r.ReturningSince != nil) &&
+		(w.record.Departure == nil || !w.record.Departure.Removing || r.Departure != nil && r.Departure.Removing)
+}
+
+// takeOver makes the Lease's reservation the record, where there is none.
 func (w *world) takeOver(reservation *v1alpha1.Reservation) {
 	w.reservation = reservation
-	w.facts.Noted = (w.record.GeneralizeBootID == "" || reservation.GeneralizeBootID != "") &&
-		(w.record.LeaveBoot() == "" || reservation.LeaveBoot() != "") && (!w.record.Returning || reservation.ReturningSince != nil) &&
-		(w.record.Departure == nil || !w.record.Departure.Removing || reservation.Departure != nil && reservation.Departure.Removing)
-	if w.facts.Recorded {
-		return
-	}
 	w.record.Reservation = reservation
 	w.record.GeneralizeBootID = cmp.Or(w.record.GeneralizeBootID, reservation.GeneralizeBootID)
 	w.record.DownBootID = cmp.Or(w.record.DownBootID, reservation.DownBootID)
@@ -88,12 +126,18 @@ func (w *world) takeOver(reservation *v1alpha1.Reservation) {
 	}
 }
 
-// holds tells whether the holder is a capture of this very instance that has not ended. One of a kind that this version
-// does not know is taken for present: nobody here can tell, and it gives back itself.
-func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.InstanceID) (bool, error) {
-	if !holder.Known() {
-		return true, nil
+// stands reports whether another holder than this capture has the node: a capture at work, or any holder that has the Lease. Of a
+// kind that this version does not know nothing else can be told, and that holder gives the node back itself.
+func (h hold) stands(ctx context.Context, w *world, holder v1alpha1.Holder) (bool, error) {
+	if holder.Is(v1alpha1.HolderPrototype) {
+		return h.holds(ctx, holder, w.id)
 	}
+	lease, err := h.reservations.Confirmed(ctx, w.node)
+	return err == nil && lease != nil && lease.Same(holder), err
+}
+
+// holds tells whether the holder is a capture of this very instance that has not ended.
+func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.InstanceID) (bool, error) {
 	if !holder.Is(v1alpha1.HolderPrototype) || holder.Name == "" {
 		return false, nil
 	}
@@ -150,7 +194,7 @@ func tokenOf(r *v1alpha1.Reservation) string {
 	return r.Hold
 }
 
-// note writes onto the Node what the record says of the order and the return, so that the donor can be given back
+// note writes onto the Lease and the Node what the record says of the order and the return, so that the donor can be given back
 // even if the Prototype goes without its finalizer having been asked.
 func (h hold) note(ctx context.Context, w *world) error {
 	reservation := *w.reservation
@@ -160,7 +204,7 @@ func (h hold) note(ctx context.Context, w *world) error {
 		since := metav1.NewTime(h.now())
 		reservation.ReturningSince = &since
 	}
-	return node.Note(ctx, h.Kube, w.node, reservation)
+	return h.reservations.Note(ctx, w.node, reservation)
 }
 
 // giveUpDisk writes down that the disk is no longer needed and the power comes back. A donor that is off without
@@ -186,7 +230,7 @@ func (h hold) release(ctx context.Context, w *world) error {
 		n = w.node.DeepCopy()
 		delete(n.Annotations, v1alpha1.ReservationAnnotation)
 	}
-	return node.Release(ctx, h.Kube, n, *w.reservation, nil)
+	return h.reservations.Release(ctx, n, *w.reservation, nil)
 }
 
 // lastBoot is the boot that the node has reported last, or a word that no boot has for a name.

@@ -97,6 +97,7 @@ func TestAnOrphanOfAVersionWithoutTokens(t *testing.T) {
 			n.Annotations[v1alpha1.ReservationAnnotation] = asBefore(t, r, protected)
 			n.Spec.Unschedulable = true
 		})
+		s.lease(asBefore(t, r, protected))
 		s.sweep()
 		s.gaveBack()
 	}

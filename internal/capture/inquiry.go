@@ -78,7 +78,10 @@ func (q inquiry) turn(ctx context.Context, w *world, c *admission.Case) {
 		vacant, vacantErr = q.vacant(ctx, list.Items)
 	}
 	w.vacant = vacant > 0
-	c.Queued = admission.Look(len(w.ahead)+vacant >= q.concurrent || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
+	if len(w.ahead)+vacant < q.concurrent && vacantErr == nil {
+		w.removals, vacantErr = q.removals(ctx, list.Items)
+	}
+	c.Queued = admission.Look(len(w.ahead)+vacant+w.removals >= q.concurrent || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))
 	if err == nil {
 		of, err = membership.OfPrototypes(ctx, q.Cloud, list.Items)
@@ -103,6 +106,21 @@ func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 		}
 	}
 	return holding
+}
+
+// removals counts the donors that are being removed though their Prototype is gone. One who may not list Leases sees none.
+func (q inquiry) removals(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
+	leases, err := q.reservations.All(ctx)
+	if apierrors.IsForbidden(err) {
+		return 0, nil
+	}
+	for _, l := range leases {
+		works := func(p v1alpha1.Prototype) bool { return p.UID == l.Reservation.UID && !p.Status.Terminal() }
+		if d := l.Reservation.Departure; d != nil && d.Removing && !slices.ContainsFunc(prototypes, works) {
+			n++
+		}
+	}
+	return n, err
 }
 
 // vacant counts the places of donors that were removed which nobody has filled yet. Nodes are looked at only where there

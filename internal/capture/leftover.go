@@ -15,9 +15,10 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// Leftovers looks for generalize pods and their orders, and with pools for snapshots and trials, that no Prototype owns which is
+// Leftovers looks for generalize pods and their orders, for Leases of reservations that no Node carries, and with pools for snapshots and trials, that no Prototype owns which is
 // still at work. A snapshot must be named for one of the pools: what else lies there may be another cluster's.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
 	candidates, err := leftoversOf(e).strayPods(ctx)
@@ -36,7 +37,11 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 	if err != nil {
 		return nil, err
 	}
-	candidates = slices.Concat(candidates, orders, snapshots, tried)
+	leases, err := leftoversOf(e).strayLeases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	candidates = slices.Concat(candidates, orders, leases, snapshots, tried)
 	if len(candidates) == 0 {
 		return nil, nil
 	}
@@ -71,6 +76,54 @@ func (r leftovers) strayOrders(ctx context.Context) ([]held.Leftover, error) {
 		found = append(found, held.Leftover{Kind: held.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Prototype, UID: o.Spec.PrototypeUID})
 	}
 	return found, nil
+}
+
+// strayLeases lists those whose Node is gone, or was given back, or was never written.
+func (r leftovers) strayLeases(ctx context.Context) ([]held.Leftover, error) {
+	all, err := r.reservations.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []held.Leftover
+	for _, l := range all {
+		stray, err := r.isStray(ctx, l)
+		switch {
+		case err != nil:
+			return nil, err
+		case stray:
+			found = append(found, held.Leftover{Kind: held.Lease, Name: l.Namespace + "/" + l.Name, Prototype: l.Reservation.Name, UID: l.Reservation.UID})
+		}
+	}
+	return found, nil
+}
+
+// isStray reports whether no Node needs the Lease. A Node that is not as it was before may still have to be given back by it,
+// whatever became of the reservation on the Node.
+func (r leftovers) isStray(ctx context.Context, l node.Lease) (bool, error) {
+	n, err := r.Kube.CoreV1().Nodes().Get(ctx, l.Node, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read node %s: %w", l.Node, err)
+	case !l.Of(n):
+		return true, nil
+	case r.now().Sub(l.WrittenAt) < node.Settled:
+		return false, nil
+	}
+	shadow, err := v1alpha1.ReservationOf(n.Annotations)
+	return err == nil && (shadow == nil || !shadow.Same(l.Reservation.Holder)) && node.AsBefore(n, l.Reservation), nil
+}
+
+// dropLease deletes the Lease, if it still is the holder's.
+func (r leftovers) dropLease(ctx context.Context, l held.Leftover) error {
+	all, err := r.reservations.All(ctx)
+	for _, lease := range all {
+		if lease.Namespace+"/"+lease.Name == l.Name && lease.Reservation.UID == l.UID {
+			return r.reservations.Drop(ctx, lease)
+		}
+	}
+	return err
 }
 
 // snapshots lists those that were made for the pools and stay.
@@ -136,6 +189,8 @@ func (r leftovers) remove(ctx context.Context, l held.Leftover, pools []cloud.Po
 	switch namespace, name, _ := strings.Cut(l.Name, "/"); l.Kind {
 	case held.Trial:
 		return r.endTrial(ctx, l, pools)
+	case held.Lease:
+		return r.dropLease(ctx, l)
 	case held.Pod:
 		now := int64(0)
 		err := r.Kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})

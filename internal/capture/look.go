@@ -75,6 +75,7 @@ type world struct {
 	lookWhy         string               // why the look at the disk refuses
 	crowded         string               // what is the matter with the number of the pool's images
 	ahead           []v1alpha1.Prototype // captures that hold donors, where only so many may
+	removals        int                  // and donors that are being removed though their Prototype is gone
 	vacant          bool                 // so does the place of a donor that was removed and is not filled
 
 	facts plan.Facts

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,11 +15,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // Orphan makes a pass over a node that is held by a capture whose Prototype is gone, or has ended: one look, one
-// decision, one action of those that give a donor back. All that is known of the capture is the reservation on the
-// Node, which therefore goes last. Done means that this holder does not hold the node, or no longer.
+// decision, one action of those that give a donor back. All that is known of the capture is the Lease of its reservation,
+// which therefore goes last. Done means that this holder does not hold the node, or no longer. Where a reservation is on the Node
+// that no Lease confirms, nothing is done, and the error is node.ErrUnconfirmed. Where the node takes pods under the boot that it
+// must leave, a person has to decide: the error is ErrInService.
 func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder) (Result, error) {
 	if !holder.Is(v1alpha1.HolderPrototype) {
 		return Result{}, fmt.Errorf("node %s is held by %s, which is no capture", name, holder)
@@ -34,6 +38,10 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 	}
 	if err := e.lookOrphan(ctx, w); err != nil {
 		err = errors.Join(err, e.unseen(ctx, orphaned(w.p), err))
+		return Result{After: e.backOff(key, err)}, err
+	}
+	if inService(w) {
+		err := fmt.Errorf("node %s: %w", name, ErrInService)
 		return Result{After: e.backOff(key, err)}, err
 	}
 	decision := plan.Orphan(w.facts)
@@ -55,16 +63,12 @@ func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return nil, e.reservations().DropOf(ctx, holder.UID)
 	case err != nil:
 		return nil, fmt.Errorf("read node %s: %w", name, err)
 	}
-	reservation, err := v1alpha1.ReservationOf(n.Annotations)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", name, err)
-	}
-	if reservation == nil || reservation.Holder != holder {
-		return nil, nil
+	if held, err := e.heldBy(ctx, n, holder); err != nil || !held {
+		return nil, err
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
 	if there, err := holdOf(e).holds(ctx, holder, id); err != nil || there {
@@ -76,6 +80,35 @@ func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 	w := orphaned(p)
 	w.node = n
 	return w, nil
+}
+
+// heldBy reports whether the node is held by the capture that is gone. The Lease says so, whatever became of the reservation on the
+// Node. A Lease whose Node was given back already goes.
+func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Holder) (bool, error) {
+	shadow, unreadable := v1alpha1.ReservationOf(n.Annotations)
+	lease, err := e.reservations().Confirmed(ctx, n)
+	if err != nil {
+		return false, err
+	}
+	switch confirmed := lease != nil && lease.Holder == holder; {
+	case shadow != nil && shadow.Holder == holder && !confirmed:
+		return false, fmt.Errorf("node %s: %w", n.Name, node.ErrUnconfirmed)
+	case !confirmed:
+		return false, nil
+	case shadow == nil && unreadable == nil && node.AsBefore(n, *lease):
+		return false, e.reservations().DropOf(ctx, holder.UID)
+	}
+	return true, nil
+}
+
+// ErrInService is returned for a node that is to go through a boot, or to be removed, and takes pods meanwhile: somebody has
+// uncordoned it, or what is known of it is wrong.
+var ErrInService = errors.New("it is Ready and takes pods under the boot that its reservation says it must leave: a person must decide")
+
+// inService reports whether the node takes pods under the boot that it must leave.
+func inService(w *world) bool {
+	f := &w.facts
+	return f.MustBoot() && !f.Rebooted && f.Node == plan.NodeReady && !f.Cordoned
 }
 
 // orphaned is the world of such a Prototype before a look.

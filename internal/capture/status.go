@@ -213,6 +213,8 @@ func turnProgress(w *world) string {
 		return fmt.Sprintf("waiting for kured, which holds its lock for node %s", w.kured.Node)
 	case len(w.ahead) == 0 && w.vacant:
 		return "waiting until a node is in the place of another capture's donor, which does not return"
+	case len(w.ahead) == 0 && w.removals > 0:
+		return "waiting until the donor of a capture that is gone is removed"
 	case len(w.ahead) == 0:
 		return "waiting for another capture"
 	}

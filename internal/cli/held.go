@@ -17,7 +17,8 @@ func newHeldCommand(f *Factory, o *Options) *cobra.Command {
 		Long: `Show every node that is held, with its holder: a capture, a replacement of nodes, or a capture that is gone, and
 the snapshots, pods and orders that captures have left which are gone. "kamino return NODE" gives a node back that
 nobody else gives back, and "kamino return --leftovers" removes the rest; a controller does both by itself where the
-capture is gone. A node without a reservation is told of where it is cordoned and protected just as a hold does it.`,
+capture is gone. A reservation that no Lease in Kamino's namespace confirms is called so: anyone who may annotate Nodes
+can have written it, and nothing is done to the node. A node without a reservation is told of where it is cordoned and protected just as a hold does it.`,
 		Example: `  kamino held
   kamino held -o json | jq -r '.nodes[] | select(.state != "capture") | .node'`,
 		Args: cobra.NoArgs,
@@ -39,6 +40,9 @@ func (s *session) held(ctx context.Context) (print.HeldReport, error) {
 	if err != nil {
 		return print.HeldReport{}, err
 	}
+	if seen.LeaseError != nil {
+		s.note("Which reservations are Kamino's own can't be told: %s.", explain(seen.LeaseError))
+	}
 	if seen.LeftError != nil {
 		s.note("What captures have left that are gone can't be told: %s.", explain(seen.LeftError))
 	}
@@ -57,6 +61,10 @@ because what it joined by is off its disk, is removed instead, with its instance
 
 With --leftovers, what captures have left which are gone is removed instead: snapshots, pods and orders. "kamino held"
 shows it beforehand.
+
+A reservation is a Lease in Kamino's namespace, and the Node's annotation is a copy of it. Where no Lease confirms what is
+on the Node, nobody knows how the node was: with --node-only the reservation goes, the annotations with which a hold
+keeps autoscalers away go, too, and the node is uncordoned. Its instance is not stopped, started, removed or rebuilt.
 
 A node that a capture holds which has not ended is given back by "kamino cancel". One that a replacement of nodes holds
 is taken away from it: run the rollback again instead, if it is to go on.`,
@@ -77,6 +85,7 @@ is taken away from it: run the rollback again instead, if it is to go on.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&flags.leftovers, "leftovers", false, "remove what captures have left that are gone, and give no node back")
+	cmd.Flags().BoolVar(&flags.nodeOnly, "node-only", false, "of a node whose reservation no Lease confirms: remove the reservation and uncordon it, and change nothing of its instance")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Minute, "how long to work and wait until the node is Ready")
 	bindOutput(cmd, &flags.format, print.JSON, print.YAML)

@@ -67,7 +67,7 @@ func (c *change) replaceNodes(ctx context.Context, deed print.Deed, how replaceF
 		return err
 	}
 	replacement := &replace.Replacement{
-		Kube: c.cluster.Kube, Cloud: c.provider, Pool: c.pool.ID, From: deed.Version, To: deed.To, Image: how.image,
+		Kube: c.cluster.Kube, Namespace: c.options.Namespace, Cloud: c.provider, Pool: c.pool.ID, From: deed.Version, To: deed.To, Image: how.image,
 		MaxUnavailable: how.MaxUnavailable, AllAtOnce: how.AllAtOnce, OwnNode: c.Getenv(envNode), Now: c.Now,
 		Drain:        v1alpha1.DrainSettings{Force: how.force, Disrupt: how.disrupt, Timeout: metav1.Duration{Duration: how.drainTimeout}},
 		ReadyTimeout: how.readyTimeout, Kured: c.options.Kured,

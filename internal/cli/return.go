@@ -14,6 +14,7 @@ import (
 
 type returnFlags struct {
 	leftovers bool
+	nodeOnly  bool
 	dryRun    bool
 	timeout   time.Duration
 	format    print.Format
@@ -21,7 +22,7 @@ type returnFlags struct {
 
 // holds is what gives nodes back.
 func (s *session) holds() *drive.Holds {
-	return &drive.Holds{Cluster: s.cluster, Cloud: s.provider, Engine: s.engine, Now: s.Now,
+	return &drive.Holds{Cluster: s.cluster, Cloud: s.provider, Engine: s.engine, Namespace: s.options.Namespace, Now: s.Now,
 		Trouble: func(err error) { s.note("Trying again: %s.", explain(err)) }}
 }
 
@@ -41,8 +42,15 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 	if n.State == held.ByUnknown {
 		return refusedf("node %s is held by %s, and nothing was changed: give it back with the version that took it", name, n.Holder)
 	}
+	if !n.Believed() && !flags.nodeOnly {
+		return refusedf("no Lease of Kamino's says who holds node %s, and nothing was changed: `kamino return %s --node-only` removes the reservation and "+
+			"the annotations that keep autoscalers away from the Node, and uncordons it. It changes nothing of its instance: look whether that runs", name, name)
+	}
+	if n.Believed() && flags.nodeOnly {
+		return refusedf("node %s is held by %s, and nothing was changed: leave --node-only out, for its instance may have to be given back, too", name, n.Holder)
+	}
 	if flags.dryRun {
-		return print.Returned(s.Out, flags.format, print.Return{Node: name, Holder: n.Holder, Leaves: n.Leaves, DryRun: true})
+		return print.Returned(s.Out, flags.format, print.Return{Node: name, Holder: n.Holder, Leaves: n.Leaves, NodeOnly: flags.nodeOnly, DryRun: true})
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, flags.timeout, drive.ErrTimeout)
 	defer cancel()

@@ -126,6 +126,9 @@ type Doctor struct {
 	// prototypes of the cluster.
 	prototypes []v1alpha1.Prototype
 	heldNodes  []held.Node
+	// leases of reservations, and why they could not be listed.
+	leases     []node.Lease
+	leaseError error
 	// policies of the cluster, as far as they may be read.
 	policies []v1alpha1.PrototypePolicy
 	// lacking: what is installed is not all, which is a finding of its own.
@@ -158,6 +161,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	d.captures, d.prototypes = held.CapturesOf(all), all
+	d.leases, d.leaseError = (node.Reservations{Kube: d.Kube, Namespace: d.Namespace, Now: d.Now}).All(ctx)
 	d.policies = policiesOf(ctx, d.Policies)
 	if err := d.lookAtNodes(ctx); err != nil {
 		return Report{}, err
@@ -259,7 +263,11 @@ func (d *Doctor) poolsOf(ctx context.Context, nodes []corev1.Node) []cloud.Membe
 // lookAtNode counts a node, whose pool is empty if it has none or nobody can tell.
 func (d *Doctor) lookAtNode(n *corev1.Node, of cloud.Membership) {
 	d.nodes++
-	if found, isHeld := d.captures.Of(n); isHeld {
+	found, isHeld := d.captures.Of(n)
+	if d.leaseError == nil {
+		found, isHeld = d.captures.Confirm(n, found, isHeld, node.ReservationOf(d.leases, n))
+	}
+	if isHeld {
 		d.heldNodes = append(d.heldNodes, found)
 	}
 	for _, v := range n.Status.VolumesAttached {

@@ -29,6 +29,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/tryout"
 )
 
@@ -209,13 +210,16 @@ func TestHeldNodesAndLeftovers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.Annotations[v1alpha1.ReservationAnnotation] = reservation
-		if _, err := kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: reservation})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (node.Reservations{Kube: kube, Namespace: "ours"}).Note(t.Context(), n, *r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	working := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}
-	working.Status.Phase = v1alpha1.PhaseDraining
+	working.Status.Phase, working.Spec.Donor.NodeName = v1alpha1.PhaseDraining, "a"
 	d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return []v1alpha1.Prototype{working}, nil }
 	reserve("a", `{"kind":"Prototype","name":"p","uid":"u","reservedAt":"2026-03-14T11:00:00Z"}`)
 	if level, says := worst(examine(t, d), CheckHeld); level != OK || !strings.Contains(says, "1 node is held by captures that are at work") {

@@ -12,11 +12,17 @@ import (
 // held tells which nodes are held by nobody who gives them back, and what captures have left that are gone. Neither
 // keeps a capture of another node from working, but a pool that is short of a node may.
 func (d *Doctor) held(ctx context.Context) {
+	if d.leaseError != nil {
+		d.add(Finding{Level: Warn, Check: CheckHeld, Message: "which reservations are Kamino's own can't be told: " + sentence(d.leaseError)})
+	}
 	for _, n := range d.heldNodes {
 		if !n.Left() {
 			continue
 		}
 		remedy := "kamino return " + n.Name
+		if !n.Believed() {
+			remedy += " --node-only"
+		}
 		if !n.Returnable() {
 			remedy = "leave it to the version of Kamino that took it, or give it back with that one's `kamino return`"
 		}
@@ -63,6 +69,9 @@ func (d *Doctor) heldFor(n held.Node) string {
 		return fmt.Sprintf("node %s carries a reservation that can't be read", n.Name)
 	case held.Stripped:
 		return fmt.Sprintf("node %s is cordoned and protected as a hold does it, and carries no reservation: somebody took that away, or keeps the node like this", n.Name)
+	case held.Unconfirmed:
+		return fmt.Sprintf("node %s carries a reservation of %s that no Lease of Kamino's confirms: anyone who may annotate Nodes can have written it, and nothing is done to the node",
+			n.Name, n.Holder.Brief())
 	case held.Orphaned, held.ByCapture:
 	}
 	return fmt.Sprintf("node %s is held%s by %s, which is gone or has ended", n.Name, since, n.Holder)

@@ -9,8 +9,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
 // right is something that whoever drives captures must be allowed to do.
@@ -18,8 +16,6 @@ type right struct {
 	group, resource, sub string
 	verbs                []string
 	in                   where
-	// name of the only object that it is needed for; empty for all. RBAC tells the two apart.
-	name string
 }
 
 // where something must be allowed.
@@ -33,28 +29,27 @@ const (
 
 // rights are those of the role kamino-engine (package manifest), as far as a capture needs them.
 var rights = []right{
-	{"kamino.dev", "prototypes", "", []string{"get", "list", "watch", "create", "patch", "delete"}, everywhere, ""},
-	{"kamino.dev", "prototypes", "status", []string{"patch"}, everywhere, ""},
-	{"", "nodes", "", []string{"get", "list", "watch", "patch"}, everywhere, ""},
-	{"", "pods", "", []string{"get", "list"}, everywhere, ""},
-	{"", "pods", "eviction", []string{"create"}, everywhere, ""},
-	{"policy", "poddisruptionbudgets", "", []string{"list"}, everywhere, ""},
-	{"apps", "daemonsets", "", []string{"get"}, everywhere, ""},
-	{"coordination.k8s.io", "leases", "", []string{"create"}, own, ""},
-	{"coordination.k8s.io", "leases", "", []string{"get", "update"}, own, v1alpha1.LeaseName},
-	{"", "pods", "", []string{"create"}, pods, ""},
-	{"", "secrets", "", []string{"get", "create"}, own, ""},
-	{"kamino.dev", "orders", "", []string{"get", "create", "delete"}, pods, ""},
-	{"", "secrets", "", []string{"create", "delete"}, pods, ""},
-	{"authorization.k8s.io", "localsubjectaccessreviews", "", []string{"create"}, pods, ""},
+	{"kamino.dev", "prototypes", "", []string{"get", "list", "watch", "create", "patch", "delete"}, everywhere},
+	{"kamino.dev", "prototypes", "status", []string{"patch"}, everywhere},
+	{"", "nodes", "", []string{"get", "list", "watch", "patch"}, everywhere},
+	{"", "pods", "", []string{"get", "list"}, everywhere},
+	{"", "pods", "eviction", []string{"create"}, everywhere},
+	{"policy", "poddisruptionbudgets", "", []string{"list"}, everywhere},
+	{"apps", "daemonsets", "", []string{"get"}, everywhere},
+	{"coordination.k8s.io", "leases", "", []string{"get", "list", "create", "update", "delete"}, own},
+	{"", "pods", "", []string{"create"}, pods},
+	{"", "secrets", "", []string{"get", "create"}, own},
+	{"kamino.dev", "orders", "", []string{"get", "create", "delete"}, pods},
+	{"", "secrets", "", []string{"create", "delete"}, pods},
+	{"authorization.k8s.io", "localsubjectaccessreviews", "", []string{"create"}, pods},
 }
 
 // controllerRights are what a controller needs beside that, which runs as a service account.
 var controllerRights = []right{
-	{"kamino.dev", "prototypepolicies", "", []string{"get", "list", "watch"}, everywhere, ""},
-	{"kamino.dev", "prototypepolicies", "status", []string{"patch"}, everywhere, ""},
-	{"", "pods", "", []string{"watch"}, pods, ""},
-	{"kamino.dev", "orders", "", []string{"list", "watch"}, pods, ""},
+	{"kamino.dev", "prototypepolicies", "", []string{"get", "list", "watch"}, everywhere},
+	{"kamino.dev", "prototypepolicies", "status", []string{"patch"}, everywhere},
+	{"", "pods", "", []string{"watch"}, pods},
+	{"kamino.dev", "orders", "", []string{"list", "watch"}, pods},
 }
 
 // serviceAccount begins the name of every service account.
@@ -86,7 +81,7 @@ func (d *Doctor) rbac(ctx context.Context) {
 			namespace := map[where]string{own: d.Namespace, pods: d.pods()}[r.in]
 			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace, Name: r.name,
+					Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace,
 				},
 			}}
 			answer, err := d.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
@@ -113,9 +108,6 @@ func (r right) sentence(verb, namespace string) string {
 	}
 	if r.group != "" {
 		resource += "." + r.group
-	}
-	if r.name != "" {
-		resource += " " + r.name
 	}
 	if namespace != "" {
 		resource += " in namespace " + namespace

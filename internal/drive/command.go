@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -23,7 +25,7 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodecache.NewNodes(provider),
 		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, Burden: engine.Burden, OwnNode: o.OwnNode, Now: o.Now,
-		Joins: joins(c), Lacks: lacks(c), Log: o.Log.WithName("policy"),
+		Joins: joins(c), Leased: leased(c, o), Lacks: lacks(c), Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
 }
@@ -32,6 +34,21 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 func lacks(c *cluster.Connection) func(context.Context, []string, []string) (map[string]newcomer.Lack, error) {
 	return func(ctx context.Context, nodes, ignore []string) (map[string]newcomer.Lack, error) {
 		return newcomer.Lacks(ctx, c.Kube, nodes, ignore)
+	}
+}
+
+// leased lists the reservations that Leases confirm, by the UID of their Node. One who may not list Leases sees none.
+func leased(c *cluster.Connection, o Options) func(context.Context) (map[types.UID]v1alpha1.Reservation, error) {
+	return func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error) {
+		all, err := (node.Reservations{Kube: c.Kube, Namespace: o.Namespace, Now: o.Now}).All(ctx)
+		if err != nil && !apierrors.IsForbidden(err) {
+			return nil, err
+		}
+		found := map[types.UID]v1alpha1.Reservation{}
+		for _, l := range all {
+			found[l.NodeUID] = l.Reservation
+		}
+		return found, nil
 	}
 }
 

@@ -52,7 +52,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	observer := k.Counts.Observer(looks.Provider(), k.Log.WithName("metrics"))
 	decider := k.decider(manager, provider, looks)
 	engine := NewEngine(k.Cluster, provider, k.Options, clipped{manager.GetEventRecorder(eventSource)})
-	sweeper := k.sweeper(engine, decider.Nodes, manager.GetCache())
+	sweeper := k.sweeper(engine, decider.Nodes, manager.GetCache(), decider.MaxConcurrent, clipped{manager.GetEventRecorder(eventSource)})
 	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe), decider.MaxConcurrent, true
 	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err

@@ -28,7 +28,7 @@ func (k *Controller) decider(manager ctrl.Manager, provider cloud.Provider, look
 	}
 	return &policy.Decider{
 		Read: manager.GetCache(), Client: k.Cluster.Client, Cloud: provider, Nodes: nodes, Looks: looks,
-		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(k.Cluster), Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
+		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(k.Cluster), Leased: leased(k.Cluster, k.Options), Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
 		Observe: func(pool policy.Pool, choice selection.Choice) {
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},

@@ -21,9 +21,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// lost holds a node whose reservation cannot be read, or is gone: nothing is known of how the node was before.
-var lost = v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "unknown", UID: "unknown"}
-
 // lookPause is the time between two looks at a node that is awaited.
 const lookPause = 2 * time.Second
 
@@ -32,7 +29,9 @@ type Holds struct {
 	Cluster *cluster.Connection
 	Cloud   cloud.Provider
 	Engine  Engine
-	Now     func() time.Time
+	// Namespace of the Leases that say who holds which node: Kamino's own. DefaultNamespace if empty.
+	Namespace string
+	Now       func() time.Time
 	// Trouble is told of an error that passes. Nil for nobody.
 	Trouble func(error)
 }
@@ -45,6 +44,8 @@ type Held struct {
 	Left  []held.Leftover
 	// LeftError is why Left can't be told; nil if it can.
 	LeftError error
+	// LeaseError is why it can't be told which reservations a Lease confirms; nil if it can.
+	LeaseError error
 }
 
 // Look finds it, and changes nothing. A cluster that has no Prototypes has nodes all the same.
@@ -54,8 +55,14 @@ func (h *Holds) Look(ctx context.Context) (Held, error) {
 		return Held{}, err
 	}
 	captures, seen := held.CapturesOf(all), Held{Nodes: []held.Node{}}
+	var leases []node.Lease
+	leases, seen.LeaseError = h.reservations().All(ctx)
 	err = membership.Each(ctx, h.Cluster.Kube, h.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
-		if found, isHeld := captures.Of(n); isHeld {
+		found, isHeld := captures.Of(n)
+		if seen.LeaseError == nil {
+			found, isHeld = captures.Confirm(n, found, isHeld, node.ReservationOf(leases, n))
+		}
+		if isHeld {
 			seen.Nodes = append(seen.Nodes, found)
 		}
 		if of.Pool != "" && !slices.Contains(seen.Pools, of.Pool) {
@@ -73,19 +80,23 @@ func (h *Holds) Look(ctx context.Context) (Held, error) {
 }
 
 // GiveBack gives a node back that is held by a replacement, or by a capture that is gone, and waits until it is Ready; one
-// that cannot return it has removed. It returns what the node is at the end. A context that ends before the node is given back is an error; the same call again
+// that cannot return it has removed. Of a node whose reservation no Lease confirms only the Node is changed: the reservation and the
+// annotations of a hold go, and it is uncordoned. It returns what the node is at the end. A context that ends before the node is given back is an error; the same call again
 // goes on.
 func (h *Holds) GiveBack(ctx context.Context, n held.Node) (v1alpha1.DonorState, error) {
 	var err error
 	switch n.State {
 	case held.ByReplacement:
 		err = h.takeFromReplacement(ctx, n.Name, n.Holder)
-	case held.Unreadable, held.Stripped:
-		if err = h.overwrite(ctx, n.Name); err == nil {
-			err = h.passes(ctx, n.Name, lost)
-		}
+	case held.Unreadable, held.Stripped, held.Unconfirmed:
+		err = h.clear(ctx, n.Name)
 	case held.Orphaned, held.ByCapture, held.ByUnknown:
-		err = h.passes(ctx, n.Name, n.Holder)
+		if n.InService { // the person has decided: from here on it takes no pods
+			err = h.cordon(ctx, n.Name)
+		}
+		if err == nil {
+			err = h.passes(ctx, n.Name, n.Holder)
+		}
 	}
 	if err != nil {
 		return "", err
@@ -141,8 +152,11 @@ func (h *Holds) takeFromReplacement(ctx context.Context, name string, holder v1a
 	if err != nil {
 		return fmt.Errorf("read node %s: %w", name, err)
 	}
-	reservation, err := v1alpha1.ReservationOf(n.Annotations)
-	if err != nil || reservation == nil || !reservation.Same(holder) {
+	reservation, err := h.reservations().Confirmed(ctx, n)
+	if err != nil {
+		return err
+	}
+	if reservation == nil || !reservation.Same(holder) {
 		return cluster.Refusef("node %s is held by %s no longer, and nothing was changed: `kamino held` tells who holds it now", name, holder)
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
@@ -155,7 +169,7 @@ func (h *Holds) takeFromReplacement(ctx context.Context, name string, holder v1a
 			return err
 		}
 	}
-	return node.Release(ctx, h.Cluster.Kube, n, *reservation, nil)
+	return h.reservations().Release(ctx, n, *reservation, nil)
 }
 
 // awaitReady looks at the node until it is Ready or the time is over, and tells what it is then.
@@ -188,14 +202,32 @@ func waited(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// overwrite puts a reservation in place of one that cannot be read or is gone, as of a node that was schedulable, held by
-// nothing in its pool, and without the annotations that a hold sets.
-func (h *Holds) overwrite(ctx context.Context, name string) error {
+// reservations are the Leases that say who holds which node.
+func (h *Holds) reservations() node.Reservations {
+	return node.Reservations{Kube: h.Cluster.Kube, Namespace: h.Namespace, Now: h.Now}
+}
+
+// clear takes a reservation from a Node that no Lease confirms. What is done to the Node is what any reservation does at least, and
+// nothing is done to its instance.
+func (h *Holds) clear(ctx context.Context, name string) error {
 	n, err := h.Cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read node %s: %w", name, err)
 	}
-	before := n.DeepCopy()
-	before.Annotations, before.Spec.Unschedulable = nil, false
-	return node.Note(ctx, h.Cluster.Kube, n, node.NewReservation(lost, before, cloud.Unheld, metav1.NewTime(h.Now())))
+	confirmed, err := h.reservations().Confirmed(ctx, n)
+	switch {
+	case err != nil:
+		return err
+	case confirmed != nil:
+		return cluster.Refusef("node %s is held by %s now, and nothing was changed: `kamino held` tells who holds it", name, confirmed.Holder)
+	}
+	return node.Clear(ctx, h.Cluster.Kube, n)
+}
+
+func (h *Holds) cordon(ctx context.Context, name string) error {
+	n, err := h.Cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	return node.Cordon(ctx, h.Cluster.Kube, n)
 }

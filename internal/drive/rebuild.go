@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/controller/rebuild"
 	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/replace"
@@ -51,20 +53,26 @@ func (k *Rebuilds) Rebuilder() *rebuild.Rebuilder {
 	return &rebuild.Rebuilder{Reserved: k.Nodes.Reserved, Replacement: k.goOn, Did: k.did, Log: k.Log.WithName("rebuild")}
 }
 
-// goOn is the replacement that a reservation speaks of, with the settings of its policy as they are now; those of an empty one
-// if it is gone.
-func (k *Rebuilds) goOn(ctx context.Context, n *corev1.Node, held *v1alpha1.Reservation) (*replace.Replacement, error) {
+// goOn is the replacement that the Lease of a reservation speaks of, with the settings of its policy as they are now; those of an
+// empty one if it is gone. It is nil if no Lease confirms that the node is being rebuilt: the sweep reports that.
+func (k *Rebuilds) goOn(ctx context.Context, n *corev1.Node, shadow *v1alpha1.Reservation) (*replace.Replacement, error) {
+	held, err := (node.Reservations{Kube: k.Cluster.Kube, Namespace: k.Namespace, Now: k.Now}).Confirmed(ctx, n)
+	if err != nil || !replace.Held(held) || !held.Same(shadow.Holder) {
+		return nil, err
+	}
 	of, err := membership.OfNode(ctx, k.Cloud, n)
 	if err != nil {
 		return nil, err
 	}
 	var p v1alpha1.PrototypePolicy
-	if err := k.Policies.Get(ctx, client.ObjectKey{Name: held.Rebuild.Policy}, &p); client.IgnoreNotFound(err) != nil {
+	err = k.Policies.Get(ctx, client.ObjectKey{Name: held.Rebuild.Policy}, &p)
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
 		return nil, fmt.Errorf("policy %s: %w", held.Rebuild.Policy, err)
 	}
 	spec := p.Spec.Defaulted()
 	r := k.replacement(of.Pool, held.Rebuild.Policy, spec.Settings, spec.Failures)
-	r.From, r.To = held.Rebuild.From, held.Rebuild.To
+	r.From, r.To, r.Policy.Gone = held.Rebuild.From, held.Rebuild.To, gone
 	return r, nil
 }
 
@@ -72,7 +80,7 @@ func (k *Rebuilds) replacement(pool cloud.PoolID, name string, settings v1alpha1
 	settings = settings.Defaulted()
 	failures = v1alpha1.PrototypePolicySpec{Failures: failures}.Defaulted().Failures
 	r := &replace.Replacement{
-		Kube: k.Cluster.Kube, Cloud: k.Cloud, Pool: pool, Drain: settings.Drain, Kured: k.Kured, OwnNode: k.OwnNode, Now: k.Now,
+		Kube: k.Cluster.Kube, Namespace: k.Namespace, Cloud: k.Cloud, Pool: pool, Drain: settings.Drain, Kured: k.Kured, OwnNode: k.OwnNode, Now: k.Now,
 		ReadyTimeout: settings.OutOfService.Deadline.Duration,
 		Policy:       &replace.Policy{Name: name, Limit: int(failures.Limit), Backoff: failures.Backoff.Duration},
 		Nodes: func(_ context.Context, do func(*corev1.Node) error) error {

@@ -20,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
@@ -48,6 +49,9 @@ func newYard(t *testing.T) *yard {
 	t.Helper()
 	y := &yard{T: t, api: apitest.Client(t), kube: kubernetes.NewForConfigOrDie(apitest.Server(t)), ids: map[string]cloud.InstanceID{},
 		clock: memory.NewClock(time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour))}
+	if err := y.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
 	y.clean()
 	t.Cleanup(y.clean)
 	y.cloud = memory.New(memory.Config{Now: y.clock.Now, Latency: memory.Latency{Start: time.Minute}})
@@ -262,7 +266,9 @@ func TestAPersonsNodesAreLeftToThem(t *testing.T) {
 	held := y.node("crowd-3")
 	metav1.SetMetaDataAnnotation(&held.ObjectMeta, v1alpha1.ReservationAnnotation,
 		`{"kind":"Replacement","name":"crowd-v","uid":"u","reservedAt":"2026-03-03T12:00:00Z","rebuild":{"to":"v","startedAt":"2026-03-03T12:00:00Z"}}`)
-	y.must(y.api.Update(t.Context(), held))
+	r, err := v1alpha1.ReservationOf(held.Annotations)
+	y.must(err)
+	y.must(node.Reservations{Kube: y.kube}.Note(t.Context(), held, *r))
 	p := y.process(provider)
 	y.counted(p)
 	for range 10 {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -13,15 +15,27 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/controller/sweep"
 	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 )
 
 // sweeper is what gives back, in a controller, what no Prototype owns.
-func (k *Controller) sweeper(engine *capture.Engine, nodes *nodecache.Nodes, cached client.Reader) *sweep.Sweeper {
+func (k *Controller) sweeper(
+	engine *capture.Engine, nodes *nodecache.Nodes, cached client.Reader, atOnce func() int, recorder events.EventRecorder,
+) *sweep.Sweeper {
 	return &sweep.Sweeper{
 		Held:   func(ctx context.Context) ([]held.Node, []cloud.PoolID, error) { return k.reserved(ctx, nodes) },
 		Orphan: engine.Orphan, Sweep: engine.SweepLeftovers, Now: k.Now, Log: k.Log.WithName("sweep"),
-		Prototypes: func(ctx context.Context) ([]types.UID, error) { return uidsOf(ctx, cached) },
+		Prototypes:    func(ctx context.Context) ([]types.UID, error) { return uidsOf(ctx, cached) },
+		MaxConcurrent: func() int { return max(k.MaxConcurrent, atOnce()) },
+		Report: func(n held.Node, why string) {
+			reason := "ReservationUnconfirmed"
+			if n.InService {
+				reason = "DonorInService"
+			}
+			node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: types.UID(n.Name)} // as the kubelet's own events
+			recorder.Eventf(node, nil, corev1.EventTypeWarning, reason, "Sweep", "%s", why)
+		},
 	}
 }
 
@@ -39,15 +53,20 @@ func uidsOf(ctx context.Context, cached client.Reader) ([]types.UID, error) {
 	return uids, nil
 }
 
-// reserved finds the nodes that carry a reservation among those that are kept, and asks for the Prototypes only if
-// there are any.
+// reserved finds the nodes that carry a reservation among those that are kept, or whose Lease says that they are held, and asks for
+// the Prototypes only if there are any.
 func (k *Controller) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]held.Node, []cloud.PoolID, error) {
+	leases, err := (node.Reservations{Kube: k.Cluster.Kube, Namespace: k.Namespace, Now: k.Now}).All(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	var found []held.Node
 	var captures *held.Captures
 	pools := nodes.Pools()
 	for _, pool := range pools {
 		for _, n := range nodes.Of(pool) {
-			if n.Annotations[v1alpha1.ReservationAnnotation] == "" {
+			lease := node.ReservationOf(leases, n)
+			if n.Annotations[v1alpha1.ReservationAnnotation] == "" && lease == nil {
 				continue
 			}
 			if captures == nil {
@@ -58,10 +77,12 @@ func (k *Controller) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]he
 				read := held.CapturesOf(all)
 				captures = &read
 			}
-			if n, isHeld := captures.Of(n); isHeld {
+			said, isHeld := captures.Of(n)
+			if n, isHeld := captures.Confirm(n, said, isHeld, lease); isHeld {
 				found = append(found, n)
 			}
 		}
 	}
+	held.Sort(found)
 	return found, pools, nil
 }

@@ -32,6 +32,9 @@ const (
 	// Stripped: it is cordoned and carries every annotation that a hold sets, but no reservation, and no capture is at
 	// work on it: somebody took the reservation away, unless somebody else keeps the node like that.
 	Stripped State = "stripped"
+	// Unconfirmed: the Node carries a reservation that no Lease of Kamino's confirms. Anyone who may annotate Nodes can have written
+	// it, so that Kamino does nothing to the node.
+	Unconfirmed State = "unconfirmed"
 )
 
 // Node is a node that is held.
@@ -50,6 +53,10 @@ type Node struct {
 	Down    bool `json:"down"`
 	// Leaves tells that it does not return, because what it joined by is off its disk: its instance is removed instead.
 	Leaves bool `json:"leaves,omitempty"`
+	// Removing tells that the removal of its instance has begun.
+	Removing bool `json:"-"`
+	// InService tells that it is Ready and takes pods under the boot that it must leave, so that a person must decide.
+	InService bool `json:"inService,omitempty"`
 }
 
 // Captures are the Prototypes as much as telling holders needs of them.
@@ -98,25 +105,60 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	case err != nil || r == nil || r.UID == "":
 		found.State = Unreadable
 		return found, true
-	case !r.Known():
-		found.State = ByUnknown
-	case r.Is(v1alpha1.HolderReplacement):
-		found.State = ByReplacement
-	case c.working[r.UID]:
-		found.State = ByCapture
-	default:
-		found.State = Orphaned
 	}
+	found.State = c.stateOf(r.Holder)
 	found.Holder, found.Since = r.Holder, r.ReservedAt.Time
 	found.Ordered, found.Down = r.GeneralizeBootID != "", r.LeaveBoot() != ""
 	found.Leaves = found.Ordered && r.Departure != nil
 	return found, true
 }
 
+// Confirm corrects what Of tells of a node by the Lease of its reservation, which is nil if there is none. What the Node itself
+// says is not believed: without a Lease, only a capture at work holds its own donor.
+func (c Captures) Confirm(n *corev1.Node, found Node, isHeld bool, lease *v1alpha1.Reservation) (Node, bool) {
+	if !isHeld || c.donors[n.Name] != nil || found.State == ByCapture && c.nodes[n.Name] {
+		return found, isHeld
+	}
+	bare := Node{Name: found.Name, Cordoned: found.Cordoned, Ready: found.Ready}
+	switch nameless := found.State == Unreadable || found.State == Stripped; {
+	case nameless && lease == nil:
+		return found, true
+	case lease == nil || !nameless && !lease.Same(found.Holder):
+		bare.State, bare.Holder, bare.Since = Unconfirmed, found.Holder, found.Since
+		return bare, true
+	}
+	bare.Holder, bare.Since = lease.Holder, lease.ReservedAt.Time
+	bare.Ordered, bare.Down = lease.GeneralizeBootID != "", lease.LeaveBoot() != ""
+	bare.Leaves = bare.Ordered && lease.Departure != nil
+	bare.Removing = bare.Leaves && lease.Departure.Removing
+	bare.InService = bare.Down && bare.Ready && !bare.Cordoned && n.Status.NodeInfo.BootID == lease.LeaveBoot()
+	bare.State = c.stateOf(lease.Holder)
+	return bare, true
+}
+
+// stateOf tells whether a holder gives its node back.
+func (c Captures) stateOf(h v1alpha1.Holder) State {
+	switch {
+	case !h.Known():
+		return ByUnknown
+	case h.Is(v1alpha1.HolderReplacement):
+		return ByReplacement
+	case c.working[h.UID]:
+		return ByCapture
+	}
+	return Orphaned
+}
+
 // marked tells whether a node has all that a hold sets on it beside the reservation.
 func marked(n *corev1.Node) bool {
 	return n.Spec.Unschedulable && n.Annotations[v1alpha1.ScaleDownDisabledAnnotation] == "true" &&
 		n.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true"
+}
+
+// Believed tells whether more is known of the node's reservation than what anyone may have written on the Node. Only then is
+// anything done to its instance.
+func (n Node) Believed() bool {
+	return n.State != Unconfirmed && n.State != Unreadable && n.State != Stripped
 }
 
 // Left tells whether a node is held by nobody of whom it is known that he is at work and gives it back by himself.
@@ -131,13 +173,14 @@ const (
 	Order    = "order"
 	Snapshot = "snapshot"
 	Trial    = "trial"
+	Lease    = "lease"
 )
 
 // Leftover is a thing that a capture made, whose Prototype is gone or has ended.
 type Leftover struct {
-	// Kind is "pod", "order", "snapshot" or "trial".
+	// Kind is "pod", "order", "snapshot", "trial" or "lease".
 	Kind string `json:"kind"`
-	// Name of the pod or order, as namespace/name, of the trial, or the ID of the snapshot.
+	// Name of the pod, order or Lease, as namespace/name, of the trial, or the ID of the snapshot.
 	Name string `json:"name"`
 	// Prototype that it was made for, and its UID.
 	Prototype string    `json:"prototype"`

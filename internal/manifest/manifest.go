@@ -28,7 +28,7 @@ var files embed.FS
 
 // Options choose what is rendered.
 type Options struct {
-	// Namespace for the Lease, saved recipes and the controller. v1alpha1.DefaultNamespace if empty.
+	// Namespace for the Leases, saved recipes and the controller. v1alpha1.DefaultNamespace if empty.
 	Namespace string
 	// GeneralizeNamespace for the generalize pods, which are privileged. Namespace if empty.
 	GeneralizeNamespace string
@@ -54,7 +54,7 @@ type Options struct {
 	ManagementRules []rbacv1.PolicyRule
 	// ManagementApart are rules of the same account in other namespaces, by these.
 	ManagementApart map[string][]rbacv1.PolicyRule
-	// NoAdmissionPolicy leaves the ValidatingAdmissionPolicy out, which API servers before 1.30 don't know.
+	// NoAdmissionPolicy leaves the ValidatingAdmissionPolicies out, which API servers before 1.30 don't know.
 	NoAdmissionPolicy bool
 }
 
@@ -168,7 +168,7 @@ func management(w io.Writer, o Options) error {
 func filesOf(o Options) []string {
 	names := []string{"namespace.yaml", "generalize.yaml", "engine.yaml", "people.yaml"}
 	if !o.NoAdmissionPolicy {
-		names = append(names, "admission.yaml", "node-labels.yaml")
+		names = append(names, "admission.yaml", "node-labels.yaml", "marks-admission.yaml")
 	}
 	if o.GeneralizeNamespace != o.Namespace {
 		names = append([]string{"apart.yaml"}, names...)

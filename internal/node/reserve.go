@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -37,19 +38,36 @@ func NewReservation(holder v1alpha1.Holder, n *corev1.Node, hold string, now met
 	}
 }
 
-// Reserve takes the node: it writes the reservation, with the annotations that keep others from removing the node, in one
-// update. Every holder takes nodes in this way. A conflict is returned if another reservation stands there, or if
-// the node has changed since it was read.
-func Reserve(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
+// Reserve takes the node for the holder. It writes the Lease first, then the reservation on the Node, with the annotations that
+// keep others from removing the Node. Reserve returns a conflict if another holder has the node or its Lease, or if the node has
+// changed since it was read.
+func (s Reservations) Reserve(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
 	if err := unheld(n, r.Holder); err != nil {
 		return err
 	}
-	return Note(ctx, kube, n, r)
+	made, err := s.grant(ctx, n, r)
+	if err != nil {
+		return err
+	}
+	err = shadow(ctx, s.Kube, n, r)
+	if made != nil && (apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) {
+		return errors.Join(err, s.Drop(ctx, *made)) // the Node was not written, and will not be
+	}
+	return err
 }
 
-// Note writes what changed in the reservation of a node that is held, and again what else a hold sets. What stands in its
-// place is lost: the caller knows that it is nobody's. A conflict is returned if the node has changed since it was read.
-func Note(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
+// Note writes what changed in the reservation of a node that is held: on the Lease, then on the Node with the annotations of a hold.
+// Note replaces any other reservation: the caller knows by its own record or the Lease that it holds the node. It returns a
+// conflict if the node has changed since it was read.
+func (s Reservations) Note(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
+	if err := s.renew(ctx, n, r); err != nil {
+		return err
+	}
+	return shadow(ctx, s.Kube, n, r)
+}
+
+// shadow writes the reservation on the Node.
+func shadow(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("reserve node %s: %w", n.Name, err)
@@ -71,11 +89,11 @@ func Cordon(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) erro
 
 // Serve gives the node its cordon back as the reservation found it, and nothing else: it stays held. A conflict is returned if
 // another reservation stands there, or if the node has changed since it was read.
-func Serve(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
+func (s Reservations) Serve(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
 	if err := unheld(n, r.Holder); err != nil {
 		return err
 	}
-	return patch(ctx, kube, n, change{unschedulable: &r.Unschedulable})
+	return patch(ctx, s.Kube, n, change{unschedulable: &r.Unschedulable})
 }
 
 // Marks are what is written on a node beside its release: labels, and annotations, of which nil removes one.
@@ -84,9 +102,9 @@ type Marks struct {
 	Annotations map[string]*string
 }
 
-// Release gives the node back as the reservation found it, removes the lock, and writes the marks, if any, in one update.
-// A conflict is returned if another reservation stands there, or if the node has changed since it was read.
-func Release(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
+// Release gives the node back as the reservation found it, removes the lock, and writes the marks, if any, in one update. Then it
+// deletes the Lease. A conflict is returned if another reservation stands there, or if the node has changed since it was read.
+func (s Reservations) Release(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
 	if err := unheld(n, r.Holder); err != nil {
 		return err
 	}
@@ -100,7 +118,21 @@ func Release(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v
 		c.labels = marks.Labels
 		maps.Copy(annotations, marks.Annotations)
 	}
-	return patch(ctx, kube, n, c)
+	if err := patch(ctx, s.Kube, n, c); err != nil {
+		return err
+	}
+	return s.End(ctx, n, r.Holder)
+}
+
+// Clear removes the reservation and the annotations of a hold from a Node, and uncordons it. It is for a Node of which nothing is
+// known that can be believed: no value is restored, and the Lease, if any, stays.
+func Clear(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) error {
+	annotations := map[string]*string{v1alpha1.ReservationAnnotation: nil}
+	for key := range held {
+		annotations[key] = nil
+	}
+	withoutFormer(n, annotations)
+	return patch(ctx, kube, n, change{annotations: annotations, unschedulable: ptr(false)})
 }
 
 // Mark writes annotations on a node, of which nil removes one. A conflict is returned if it has changed since it was read.
@@ -129,9 +161,12 @@ func withoutFormer(n *corev1.Node, annotations map[string]*string) {
 
 // Restored tells whether the node is as the reservation found it, and unlocked.
 func Restored(n *corev1.Node, r v1alpha1.Reservation) bool {
-	if _, locked := n.Annotations[v1alpha1.ReservationAnnotation]; locked {
-		return false
-	}
+	_, locked := n.Annotations[v1alpha1.ReservationAnnotation]
+	return !locked && AsBefore(n, r)
+}
+
+// AsBefore reports whether the cordon and the annotations of the node are as the reservation found them.
+func AsBefore(n *corev1.Node, r v1alpha1.Reservation) bool {
 	for key, before := range r.Annotations {
 		now, found := n.Annotations[key]
 		if found != (before != nil) || found && now != *before {

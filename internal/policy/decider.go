@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,6 +59,9 @@ type Decider struct {
 	Burden func(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.Burden, error)
 	// Rebuild, if set, takes the next node of a pool's oldest image; who carries it on is another's matter. Nil rebuilds none.
 	Rebuild func(ctx context.Context, r Rebuild) (Taken, error)
+	// Leased lists the reservations that Leases confirm, by the UID of their Node. A reservation that is on a Node alone keeps no
+	// pool and no other node from anything. Nil believes the Nodes.
+	Leased func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
 	// Lacks, if set, tells which of a pool's new nodes lack a DaemonSet that is healthy elsewhere: newcomer.Lacks.
 	Lacks func(ctx context.Context, nodes, ignore []string) (map[string]newcomer.Lack, error)
 	// Calm is since when the nodes have been read without a break, which is not before a controller's start; zero if nobody
@@ -93,8 +97,9 @@ type Decider struct {
 	pools map[cloud.PoolID]*decided
 	said  map[string][]trouble
 	most  atomic.Int32
-	// holding is how many nodes of the cluster are held, as of the last look.
+	// holding is how many nodes of the cluster are held, as of the last look, and leased what Leased told then.
 	holding int
+	leased  map[types.UID]v1alpha1.Reservation
 	// probes watch how nodes join.
 	probes *prober
 }
@@ -212,6 +217,13 @@ func (d *Decider) gather(ctx context.Context, w *world) error {
 	for _, id := range d.Nodes.Pools() {
 		w.pools = append(w.pools, Pool{id, d.Cloud.PoolName(id)})
 	}
+	if d.Leased != nil && len(d.Nodes.Reserved()) > 0 {
+		leased, err := d.Leased(ctx)
+		if err != nil {
+			return err
+		}
+		d.leased = leased
+	}
 	d.holding, _ = d.held(w.all, w.now)
 	w.claims = claim(w.policies, w.pools, func(p Pool) []*corev1.Node { return d.Nodes.Of(p.ID) })
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
@@ -250,15 +262,7 @@ func (d *Decider) due(w *world) map[Pool]*rules {
 	for _, id := range d.Nodes.News() {
 		news[id] = true
 	}
-	byName := map[string]*rules{}
-	for i := range w.policies {
-		r := d.rules.of(&w.policies[i], w.now)
-		byName[r.policy] = r
-		if r.invalid != nil && r.invalid.reason == v1alpha1.PolicyUnreadable && !r.logged {
-			r.logged = true
-			d.Log.Info("a policy cannot be read", "policy", r.policy, "why", r.invalid.message)
-		}
-	}
+	byName := d.rulesByName(w)
 	due := map[Pool]*rules{}
 	for pool, names := range w.claims.byPool {
 		if len(names) != 1 {
@@ -276,6 +280,20 @@ func (d *Decider) due(w *world) map[Pool]*rules {
 		}
 	}
 	return due
+}
+
+// rulesByName are the rules of all policies. It logs each unreadable policy once.
+func (d *Decider) rulesByName(w *world) map[string]*rules {
+	byName := map[string]*rules{}
+	for i := range w.policies {
+		r := d.rules.of(&w.policies[i], w.now)
+		byName[r.policy] = r
+		if r.invalid != nil && r.invalid.reason == v1alpha1.PolicyUnreadable && !r.logged {
+			r.logged = true
+			d.Log.Info("a policy cannot be read", "policy", r.policy, "why", r.invalid.message)
+		}
+	}
+	return byName
 }
 
 // inputsOf tells one state of a pool's Prototypes from another, as far as a decision depends on it.

@@ -88,7 +88,7 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	}
 	o.Choice = selection.Choose(withLook(subject, o.Look, now), r.choice, now)
 	o.report(prototypes, subject)
-	o.replaced = replaced(subject.Nodes)
+	o.replaced = d.replaced(subject.Nodes)
 	o.decide(r, err, now)
 	if back := history.RollingBack(o.Look.Pool, o.Look.Images); back != nil && o.trouble == nil { // whatever was decided about captures
 		o.trouble = &trouble{reason: RollingBack, message: back.Says(pool.Name, o.Look.Pool.Recipe).Message}

@@ -144,7 +144,7 @@ func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.T
 	_, able := cloud.As[cloud.Rebuilder](d.Cloud)
 	calendar := r.schedule.At(now, schedule.Past{}, r.spec.Failures)
 	c := rebuildCase{
-		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, recipe: o.Look.Pool.Recipe, held: replaced(nodes), inFlight: inFlight,
+		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, recipe: o.Look.Pool.Recipe, held: d.replaced(nodes), inFlight: inFlight,
 		capture: o.Wanted, suspended: r.spec.Suspend, dryRun: r.spec.DryRun, calendar: calendar,
 		holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent), unable: !able,
 	}
@@ -183,21 +183,40 @@ func (o *Outcome) failedRebuilds(nodes []*corev1.Node, r *rules) {
 	}
 }
 
+// reservation of a node, if a Lease confirms it; nil if none does.
+func (d *Decider) reservation(n *corev1.Node) *v1alpha1.Reservation {
+	r, err := v1alpha1.ReservationOf(n.Annotations)
+	if err != nil || r == nil || d.Leased == nil {
+		return r
+	}
+	if leased, is := d.leased[n.UID]; is && leased.Same(r.Holder) {
+		return &leased
+	}
+	return nil
+}
+
 // replaced names the nodes that a replacement holds, whoever asked for it.
-func replaced(nodes []*corev1.Node) []string {
+func (d *Decider) replaced(nodes []*corev1.Node) []string {
 	var names []string
 	for _, n := range nodes {
-		if r, err := v1alpha1.ReservationOf(n.Annotations); err == nil && r != nil && r.Is(v1alpha1.HolderReplacement) {
+		if r := d.reservation(n); r != nil && r.Is(v1alpha1.HolderReplacement) {
 			names = append(names, "node "+n.Name)
 		}
 	}
 	return names
 }
 
-// rebuilding counts the nodes of the cluster that are being rebuilt for a policy.
-func (d *Decider) rebuilding() (n int) {
+// reserved counts the nodes of the cluster that are being rebuilt for a policy, and the donors that are being removed though no
+// Prototype holds them.
+func (d *Decider) reserved(prototypes []v1alpha1.Prototype) (n int) {
 	for _, node := range d.Nodes.Reserved() {
-		if r, err := v1alpha1.ReservationOf(node.Annotations); err == nil && r != nil && r.Rebuild != nil && r.Rebuild.Policy != "" {
+		r := d.reservation(node)
+		if r == nil {
+			continue
+		}
+		holds := func(p v1alpha1.Prototype) bool { return p.UID == r.UID && HoldsDonor(&p) }
+		removed := r.Departure != nil && r.Departure.Removing && !slices.ContainsFunc(prototypes, holds)
+		if removed || r.Rebuild != nil && r.Rebuild.Policy != "" {
 			n++
 		}
 	}
@@ -343,7 +362,7 @@ func (d *Decider) crowded() []*decided {
 // held counts the nodes of the cluster that captures and policies' rebuilds hold, and the places of donors that do not return
 // which nobody has filled yet. until is when the first of those is late; zero without one.
 func (d *Decider) held(prototypes []v1alpha1.Prototype, now time.Time) (n int, until time.Time) {
-	n = d.rebuilding()
+	n = d.reserved(prototypes)
 	for i := range prototypes {
 		if HoldsDonor(&prototypes[i]) {
 			n++

@@ -50,8 +50,8 @@ func (d decline) node(n int, running, now time.Time) Node {
 // other pools join and stay.
 func TestAGrowingPoolGoesBack(t *testing.T) {
 	for _, d := range declines {
-		for _, every := range []time.Duration{3, 5, 10, 15, 20} {
-			every *= time.Minute
+		for _, minutes := range []int{3, 5, 10, 15, 20} {
+			every := time.Duration(minutes) * time.Minute
 			t.Run(fmt.Sprintf("%s, a node every %s", d.name, every), func(t *testing.T) {
 				// Two nodes fail, or three in a row where one has joined; one more is ordered at the time.
 				most := int(time.Duration(d.judged*float64(time.Minute))/every) + laterFailures + 1

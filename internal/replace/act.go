@@ -91,7 +91,7 @@ func (r *Replacement) noteAsked(ctx context.Context, w *world) error {
 	rebuild := *w.held.Rebuild
 	rebuild.AskedAt = &now
 	asked.Rebuild = &rebuild
-	if err := node.Note(ctx, r.Kube, w.node, asked); err != nil {
+	if err := r.reservations().Note(ctx, w.node, asked); err != nil {
 		return err
 	}
 	after, err := r.Kube.CoreV1().Nodes().Get(ctx, w.node.Name, metav1.GetOptions{})
@@ -134,7 +134,7 @@ func (r *Replacement) act(ctx context.Context, w world, step plan.Step) (plan.St
 
 // release gives a node back that was rebuilt.
 func (r *Replacement) release(ctx context.Context, w world) error {
-	err := node.Release(ctx, r.Kube, w.node, *w.held, &node.Marks{
+	err := r.reservations().Release(ctx, w.node, *w.held, &node.Marks{
 		Labels:      map[string]string{v1alpha1.VersionLabel: v1alpha1.VersionLabelValue(r.To)},
 		Annotations: map[string]*string{v1alpha1.NotRebuiltAnnotation: nil},
 	})
@@ -156,7 +156,7 @@ func (r *Replacement) giveBack(ctx context.Context, w world, step plan.Step) err
 		}
 		marks.Annotations = map[string]*string{v1alpha1.NotRebuiltAnnotation: &text}
 	}
-	if err := node.Release(ctx, r.Kube, w.node, *w.held, marks); err != nil {
+	if err := r.reservations().Release(ctx, w.node, *w.held, marks); err != nil {
 		return err
 	}
 	r.event(w.node, corev1.EventTypeWarning, "NotRebuilt", "node %s, which runs version %s, %s", w.node.Name, r.From, step.Refusal.What())

@@ -40,19 +40,14 @@ func (r *Replacement) look(ctx context.Context, name string) (world, error) {
 	if err != nil {
 		return w, fmt.Errorf("read node %s: %w", name, err)
 	}
-	if w.held, err = v1alpha1.ReservationOf(n.Annotations); err != nil {
-		return w, fmt.Errorf("node %s: %w", name, err)
-	}
 	w.node = n
-	if w.held == nil || !r.owns(w.held) {
-		if w.held != nil {
-			w.facts.By = w.held.Holder.String()
-		}
-		return w, nil
+	if err := r.lookHold(ctx, &w); err != nil || !w.facts.Held {
+		return w, err
 	}
 	rebuild, f := w.held.Rebuild, &w.facts
-	f.Held, f.Cordoned, f.Ready = true, n.Spec.Unschedulable, nodestate.Ready(n)
+	f.Cordoned, f.Ready = n.Spec.Unschedulable, nodestate.Ready(n)
 	f.Rebooted = n.Status.NodeInfo.BootID != rebuild.BootID
+	f.Unattended, f.PolicyGone = r.Policy != nil, r.Policy != nil && r.Policy.Gone
 	if f.Asked = rebuild.AskedAt != nil; f.Asked {
 		f.Late = r.Now().Sub(r.since(rebuild.AskedAt.Time)) > r.ReadyTimeout
 		return w, nil
@@ -62,6 +57,35 @@ func (r *Replacement) look(ctx context.Context, name string) (world, error) {
 		err = r.lookAtPods(ctx, &w)
 	}
 	return w, err
+}
+
+// lookHold reads who holds the node. The reservation on the Node says whether there is anything to ask for. What is done to the
+// node, and restored on it, comes from the Lease.
+func (r *Replacement) lookHold(ctx context.Context, w *world) error {
+	shadow, err := v1alpha1.ReservationOf(w.node.Annotations)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", w.node.Name, err)
+	}
+	if shadow != nil && !r.owns(shadow) {
+		w.facts.By = shadow.Holder.String()
+		return nil
+	}
+	lease, err := r.reservations().Confirmed(ctx, w.node)
+	ours := lease != nil && lease.Same(r.holder()) && lease.Rebuild != nil
+	switch {
+	case err != nil:
+		return err
+	case shadow == nil && ours && node.AsBefore(w.node, *lease): // it was given back, and the Lease is left
+		w.facts.GivenBack = true
+		return r.reservations().End(ctx, w.node, lease.Holder)
+	case shadow == nil:
+		return nil
+	case !ours:
+		w.facts.Unconfirmed = true
+		return nil
+	}
+	w.held, w.facts.Held = lease, true
+	return nil
 }
 
 // since is from when on a time limit counts: for a person, who asks for it anew, from the first pass on at the earliest.

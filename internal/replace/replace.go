@@ -21,6 +21,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
 
@@ -33,6 +34,8 @@ type Replacement struct {
 	Kube  kubernetes.Interface
 	Cloud cloud.Provider
 	Pool  cloud.PoolID
+	// Namespace of the Leases that say who holds which node: Kamino's own. DefaultNamespace if empty.
+	Namespace string
 	// From is the version that must go, To the one that the pool's recipe names.
 	From, To string
 	// Image that must go, as the cloud writes it, in place of a version; From then only names it.
@@ -79,6 +82,8 @@ type Policy struct {
 	// Limit of failed tries of one node, and Backoff after the first of them, which doubles up to a day.
 	Limit   int
 	Backoff time.Duration
+	// Gone: there is no such policy any more. A node is given back unless its cloud was asked already.
+	Gone bool
 }
 
 // Step is what was done to a node.
@@ -194,9 +199,14 @@ func (r *Replacement) holder() v1alpha1.Holder {
 	return v1alpha1.ReplacementHolder(r.Cloud.PoolName(r.Pool), string(r.Pool), r.To)
 }
 
-// owns tells whether a node of the pool is held by this replacement, or by one of a version that gave them no identity.
+// reservations are the Leases that say who holds which node.
+func (r *Replacement) reservations() node.Reservations {
+	return node.Reservations{Kube: r.Kube, Namespace: r.Namespace, Now: r.Now}
+}
+
+// owns tells whether a node of the pool is held by this replacement, by what is on the Node.
 func (r *Replacement) owns(reservation *v1alpha1.Reservation) bool {
-	return reservation.Same(r.holder()) || reservation.Anonymous()
+	return reservation.Same(r.holder())
 }
 
 // Held tells whether the reservation is a replacement's that is done for a policy.

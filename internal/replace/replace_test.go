@@ -264,16 +264,16 @@ func TestWhatACaptureHoldsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestARunTakesOverItsOwnNodesAndNoOthers: those that a run towards the same version took are gone on with, and those of a
-// version that gave replacements no identity; any other holder's node stays as it is.
+// TestARunTakesOverItsOwnNodesAndNoOthers: those that a run towards the same version took are gone on with; any other holder's node
+// stays as it is, and so does that of a former version, which no Lease confirms.
 func TestARunTakesOverItsOwnNodesAndNoOthers(t *testing.T) {
 	for _, c := range []struct {
 		name, reservation, beside string
 		takesOver                 bool
 	}{
 		{"its own", `{"kind":"Replacement","name":"pool1-2026.03.01","uid":"OWN","reservedAt":"2026-03-03T12:00:00Z","rebuild":{"bootID":"BOOT","startedAt":"2026-03-03T12:00:00Z"}}`, "", true},
-		{"a former version's", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-03T12:00:00Z"}`, `{"bootID":"BOOT","startedAt":"2026-03-03T12:00:00Z"}`, true},
-		{"a former version's, half removed", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-03T12:00:00Z"}`, "", true},
+		{"a former version's", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-03T12:00:00Z"}`, `{"bootID":"BOOT","startedAt":"2026-03-03T12:00:00Z"}`, false},
+		{"a former version's, half removed", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-03T12:00:00Z"}`, "", false},
 		{"that of another version", `{"kind":"Replacement","name":"pool1-2026.02.01","uid":"another","reservedAt":"2026-03-03T12:00:00Z"}`, "", false},
 		{"what is not known", `{"kind":"Pioneer","name":"pool1-2026.03.01","uid":"OWN","reservedAt":"2026-03-03T12:00:00Z"}`, "", false},
 	} {
@@ -287,6 +287,11 @@ func TestARunTakesOverItsOwnNodesAndNoOthers(t *testing.T) {
 				held.Annotations[v1alpha1.RebuildAnnotation] = fill.Replace(c.beside)
 			}
 			s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), held, ""))
+			if c.takesOver {
+				r, err := v1alpha1.ReservationOf(held.Annotations)
+				s.must(err)
+				s.must(s.replacement().reservations().Note(t.Context(), held, *r))
+			}
 			result := s.run(s.replacement())
 			if c.takesOver {
 				if len(result.Rebuilt) != 1 || s.budget["on-bad-0"] > 0 {

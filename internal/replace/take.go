@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,12 +56,13 @@ func (r *Replacement) list(ctx context.Context, report *Report) error {
 	pool := plan.Pool{
 		Name: r.Cloud.PoolName(r.Pool), Limit: r.MaxUnavailable, AtOnce: r.AllAtOnce, Careful: r.Policy != nil,
 	}
+	leases := sync.OnceValues(func() ([]node.Lease, error) { return r.reservations().All(ctx) })
 	err = r.each(ctx, func(n *corev1.Node) error {
 		built, exists := builtFrom[strings.ToLower(n.Spec.ProviderID)]
 		if !exists {
 			return nil // its instance is gone, and it will be
 		}
-		m, err := r.member(n, built)
+		m, err := r.member(n, built, leases)
 		pool.Members = append(pool.Members, m)
 		return err
 	})
@@ -100,7 +102,7 @@ func (r *Replacement) each(ctx context.Context, do func(*corev1.Node) error) err
 }
 
 // member is a node as much as choosing needs of it.
-func (r *Replacement) member(n *corev1.Node, builtFrom string) (plan.Member, error) {
+func (r *Replacement) member(n *corev1.Node, builtFrom string, leases func() ([]node.Lease, error)) (plan.Member, error) {
 	m := plan.Member{
 		Name: n.Name, Old: builtFrom == cmp.Or(strings.ToLower(r.Image), r.From), Own: n.Name == r.OwnNode,
 		Ready: nodestate.Ready(n), Cordoned: n.Spec.Unschedulable, Failed: r.failedBefore(n), Stays: r.stays[n.Name],
@@ -111,7 +113,14 @@ func (r *Replacement) member(n *corev1.Node, builtFrom string) (plan.Member, err
 		return m, fmt.Errorf("node %s: %w", n.Name, err)
 	case reservation == nil:
 	case r.owns(reservation):
-		m.Taken = true
+		all, err := leases()
+		if err != nil {
+			return m, err
+		}
+		holds := func(l node.Lease) bool { return l.Of(n) && l.Reservation.Same(reservation.Holder) }
+		if m.Taken = slices.ContainsFunc(all, holds); !m.Taken {
+			m.Held = "a reservation that no Lease of Kamino's confirms"
+		}
 	default:
 		m.Held = reservation.Holder.String()
 	}
@@ -217,7 +226,7 @@ func (r *Replacement) takeOne(ctx context.Context, name string) (bool, error) {
 		reservation.Rebuild.Policy = r.Policy.Name
 	}
 	if n.Annotations[v1alpha1.ReservationAnnotation] == "" {
-		err = node.Reserve(ctx, r.Kube, n, reservation)
+		err = r.reservations().Reserve(ctx, n, reservation)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 		m.Held, r.roster.freed = "somebody who was faster", true

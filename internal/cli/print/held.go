@@ -28,11 +28,14 @@ var returns = map[held.State]string{
 	held.Orphaned:      "kamino return, or a controller",
 	held.Unreadable:    "kamino return",
 	held.Stripped:      "kamino return, unless you keep it so",
+	held.Unconfirmed:   "kamino return, and see who wrote that",
 }
 
 // returnedBy says who gives the node back, or removes one that cannot return.
 func returnedBy(n held.Node) string {
 	switch {
+	case n.InService:
+		return "kamino return, for it takes pods"
 	case !n.Leaves:
 		return returns[n.State]
 	case n.State == held.ByCapture:
@@ -62,6 +65,8 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 			holder = n.Holder.Brief() + " (unknown)"
 		case held.Orphaned:
 			holder += " (gone)"
+		case held.Unconfirmed:
+			holder = n.Holder.Brief() + " (unconfirmed)"
 		default:
 		}
 		if !n.Since.IsZero() {
@@ -110,6 +115,9 @@ func HeldLines(report HeldReport, now time.Time) []string {
 // heldBy says by whom a node is held that nobody gives back who is known to be at work, and what to do.
 func heldBy(n held.Node) string {
 	back := fmt.Sprintf("`kamino return %s` gives it back", n.Name)
+	if !n.Believed() {
+		back = fmt.Sprintf("`kamino return %s --node-only` gives it back", n.Name)
+	}
 	if n.Leaves {
 		back = fmt.Sprintf("it cannot join again, and `kamino return %s` removes it", n.Name)
 	}
@@ -122,6 +130,8 @@ func heldBy(n held.Node) string {
 		return " by a reservation that can't be read: " + back
 	case held.Stripped:
 		return " without a reservation: " + back
+	case held.Unconfirmed:
+		return fmt.Sprintf(" by %s, which no Lease of Kamino's confirms: see who writes annotation %s, and %s", n.Holder.Brief(), v1alpha1.ReservationAnnotation, back)
 	case held.Orphaned, held.ByCapture:
 	}
 	return fmt.Sprintf(" by %s, which is gone or has ended: %s", n.Holder, back)
@@ -163,6 +173,8 @@ type Return struct {
 	DryRun bool            `json:"dryRun"`
 	// Leaves tells that it is removed instead.
 	Leaves bool `json:"leaves,omitempty"`
+	// NodeOnly tells that nothing of its instance is changed.
+	NodeOnly bool `json:"nodeOnly,omitempty"`
 	// State of the node at the last look; empty for a dry run.
 	State v1alpha1.DonorState `json:"state,omitempty"`
 }
@@ -174,6 +186,8 @@ func Returned(w io.Writer, format Format, r Return) error {
 	}
 	text := fmt.Sprintf("Node %s is given back, and was %s at the last look.", r.Node, r.State)
 	switch {
+	case r.DryRun && r.NodeOnly:
+		text = fmt.Sprintf("Dry run: nothing is changed.\nNode %s would lose its reservation and the annotations of a hold, and be uncordoned. Its instance would stay as it is.", r.Node)
 	case r.DryRun && r.Leaves:
 		text = fmt.Sprintf("Dry run: nothing is changed.\nNode %s would be taken from %s and removed, with its instance, snapshot and pod: it cannot join again.", r.Node, r.Holder)
 	case r.State == v1alpha1.DonorRemoved:

@@ -165,9 +165,9 @@ func (r *world) nameTemplate(ctx context.Context, v view, change cloud.RecipeCha
 
 // maySet tells why a change is not carried out on a pool as it is.
 func (r *world) maySet(ctx context.Context, v view, change cloud.RecipeChange) error {
-	for _, refusal := range v.refusals() {
-		err := refusal.Error(opRecipe, v.ref.String())
-		if v.missing && refusal.Reason == reasonTemplate { // it may be made again
+	if refusals := v.refusals(); len(refusals) > 0 {
+		err := refusals[0].Error(opRecipe, v.ref.String())
+		if v.missing && refusals[0].Reason == reasonTemplate { // it may be made again
 			err.Kind = cloud.NotFound
 		}
 		return err

@@ -18,7 +18,8 @@ import (
 type Rebuilder struct {
 	// Reserved lists the nodes that carry a reservation.
 	Reserved func() []*corev1.Node
-	// Replacement is what the node is rebuilt by, as its reservation and its policy say.
+	// Replacement is what the node is rebuilt by, as the Lease of its reservation and its policy say; nil if no Lease confirms what
+	// is on the Node, which is then left alone.
 	Replacement func(ctx context.Context, n *corev1.Node, held *v1alpha1.Reservation) (*replace.Replacement, error)
 	// Did, if set, is told of each step.
 	Did func(replace.Step)
@@ -72,6 +73,9 @@ func (r *Rebuilder) Pass(ctx context.Context) {
 			replacement, err := r.Replacement(ctx, n, held)
 			if err != nil {
 				r.Log.Error(err, "node is not rebuilt yet", "node", n.Name)
+				continue
+			}
+			if replacement == nil {
 				continue
 			}
 			j = job{held.ReservedAt.Time, replacement}

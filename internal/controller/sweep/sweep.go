@@ -1,14 +1,15 @@
-// Package sweep gives back what no Prototype owns any more: nodes whose capture is gone, and the pods and snapshots
-// that such captures have left.
+// Package sweep gives back what no Prototype owns any more: nodes whose capture is gone, and the pods, snapshots and Leases
+// that such captures have left. It reports nodes that carry a reservation which no Lease confirms, and leaves them alone.
 //
-// It decides only when to look. The nodes are those that the controller keeps anyway, and cost no request; the API
-// server is asked for the generalize pods, and the cloud for snapshots and trials once at the start, once a day, after a
-// node was given back, and once a capture has vanished.
+// It decides only when to look, and which of several donors is removed first. The nodes are those that the controller keeps anyway, and
+// cost no request; the API server is asked for the generalize pods, and the cloud for snapshots and trials once at the start, once a day,
+// after a node was given back, and once a capture has vanished.
 package sweep
 
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,6 +29,10 @@ type Sweeper struct {
 	Orphan func(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
 	// Sweep is capture.Engine's SweepLeftovers.
 	Sweep func(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
+	// MaxConcurrent is how many nodes of the cluster may be out of service before the sweep begins to remove one; 1 if nil.
+	MaxConcurrent func() int
+	// Report, if set, is told once of a node to which nothing is done, and why.
+	Report func(n held.Node, why string)
 	// Every is the time between two looks: 2 minutes if zero. Deep is that between two looks for snapshots: 24 hours
 	// if zero.
 	Every, Deep time.Duration
@@ -43,6 +48,8 @@ type Sweeper struct {
 	deepAt   time.Time
 	suspects map[string]v1alpha1.Holder
 	captures captures
+	// reported are the nodes that Report was told of, with their holder.
+	reported map[string]v1alpha1.Holder
 }
 
 // NeedLeaderElection makes a manager start this in one process only.
@@ -81,14 +88,24 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	suspects := map[string]v1alpha1.Holder{}
-	gaveBack := false
+	suspects, told := map[string]v1alpha1.Holder{}, map[string]v1alpha1.Holder{}
+	gaveBack, removed := false, s.removes(nodes)
 	for _, n := range nodes {
-		if n.State != held.Orphaned {
+		why := leftAlone(n)
+		if n.State != held.Orphaned && why == "" {
 			continue
 		}
 		suspects[n.Name] = n.Holder
-		if s.suspects[n.Name] != n.Holder {
+		if before, seen := s.suspects[n.Name]; !seen || before != n.Holder {
+			continue
+		}
+		if why != "" {
+			told[n.Name] = n.Holder
+			s.report(n, why)
+			continue
+		}
+		if n.Leaves && n.Name != removed {
+			s.Log.V(1).Info("node is removed later", "node", n.Name, "holder", n.Holder.Name)
 			continue
 		}
 		done, err := s.drive(ctx, n)
@@ -97,11 +114,59 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 		}
 		gaveBack = gaveBack || done
 	}
-	s.suspects = suspects
+	s.suspects, s.reported = suspects, told
 	if s.vanished(ctx) {
 		gaveBack, pools = true, s.ofVanished(pools)
 	}
 	return s.leftovers(ctx, pools, gaveBack)
+}
+
+// leftAlone says why nothing is done to a node though nobody is known to give it back; empty if that is not so.
+func leftAlone(n held.Node) string {
+	switch {
+	case n.State == held.Unconfirmed:
+		return fmt.Sprintf("node %s carries a reservation of %s that no Lease of Kamino's confirms, and Kamino leaves it alone: see who writes annotation %s, then run `kamino return %s --node-only`",
+			n.Name, n.Holder.Brief(), v1alpha1.ReservationAnnotation, n.Name)
+	case n.State == held.Orphaned && n.InService:
+		return fmt.Sprintf("node %s takes pods under the boot that its reservation of %s says it must leave, and Kamino leaves it alone: `kamino return %s` has it go through a boot, or removed",
+			n.Name, n.Holder.Brief(), n.Name)
+	}
+	return ""
+}
+
+// report tells of such a node once.
+func (s *Sweeper) report(n held.Node, why string) {
+	if before, said := s.reported[n.Name]; said && before == n.Holder {
+		return
+	}
+	s.Log.Info("leaves a node alone", "node", n.Name, "holder", n.Holder.Name, "why", why)
+	if s.Report != nil {
+		s.Report(n, why)
+	}
+}
+
+// removes names the one donor that may be removed now: one whose removal has begun, or the first by name while fewer nodes are
+// held than may be; empty if there is none.
+func (s *Sweeper) removes(nodes []held.Node) string {
+	limit, holding, first := 1, 0, ""
+	if s.MaxConcurrent != nil {
+		limit = max(limit, s.MaxConcurrent())
+	}
+	for _, n := range nodes {
+		switch {
+		case leftAlone(n) != "":
+		case n.State == held.ByCapture || n.State == held.ByReplacement:
+			holding++
+		case n.State == held.Orphaned && n.Removing:
+			return n.Name
+		case n.State == held.Orphaned && n.Leaves && (first == "" || n.Name < first):
+			first = n.Name
+		}
+	}
+	if holding >= limit {
+		return ""
+	}
+	return first
 }
 
 // steps bounds what is done for one node in a pass.

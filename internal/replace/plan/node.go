@@ -64,6 +64,12 @@ const (
 const (
 	// TakenAway: somebody else took the node, or its reservation.
 	TakenAway = "TakenAway"
+	// Unconfirmed: the node carries a reservation that no Lease confirms.
+	Unconfirmed = "Unconfirmed"
+	// PolicyGone: the policy that had the node taken is gone.
+	PolicyGone = "PolicyGone"
+	// InService: the node was uncordoned while it was being rebuilt, and takes pods.
+	InService = "InService"
 	// PodsStuck: pods of it may not be evicted, because nothing makes them again.
 	PodsStuck = "PodsStuck"
 	// NotDrained: a budget did not give way in time.
@@ -86,6 +92,11 @@ type Node struct {
 	// Held by this replacement; if not, By names who has it, and is empty if nobody does.
 	Held bool
 	By   string
+	// Unconfirmed: it carries this replacement's reservation, and no Lease says so. GivenBack: it does not carry it any more, and is
+	// as it was before.
+	Unconfirmed, GivenBack bool
+	// Unattended: no person asked for the rebuild, but a policy. PolicyGone: that policy is gone.
+	Unattended, PolicyGone bool
 	// Cordoned and Ready are what it says of itself, and Rebooted that it runs under another boot than when it was taken.
 	Cordoned, Ready, Rebooted bool
 	// AtOnce: it is not drained. Force: pods that nothing makes again are lost, and at the end of the time budgets count no more.
@@ -127,10 +138,13 @@ func Next(n Node) Step {
 	switch {
 	case n.Gone:
 		return Step{Action: Drop, Says: "is gone, and so needs no rebuilding"}
-	case !n.Held && n.By == "":
-		return refused(Drop, TakenAway, "was taken away from this rebuild: its annotation "+v1alpha1.ReservationAnnotation+" is gone", "see who works on it")
 	case !n.Held:
-		return refused(Drop, TakenAway, "was taken away from this rebuild: it is held by "+n.By, "wait until it is given back")
+		return n.lost()
+	case n.PolicyGone && !n.Asked:
+		return refused(GiveBack, PolicyGone, "is given back as it is: the policy that had it taken is gone", "make the policy again, or run `kamino rebuild`")
+	case n.Unattended && n.Asked && !n.Cordoned && n.Ready && !n.Rebooted:
+		return refused(Keep, InService, "was uncordoned while it was being rebuilt, and takes pods: it is left alone",
+			"run `kamino return "+n.Name+"` to keep it as it is, or cordon it to have it rebuilt")
 	case !n.Cordoned:
 		return Step{Action: Cordon, Says: "is cordoned"}
 	case !n.Asked && !n.AtOnce && (n.Pods > 0 || len(n.Stuck) > 0):
@@ -139,6 +153,20 @@ func Next(n Node) Step {
 		return Step{Action: Ask}
 	}
 	return n.answered()
+}
+
+// lost is the step of a node that this replacement does not hold.
+func (n Node) lost() Step {
+	switch {
+	case n.GivenBack:
+		return Step{Action: Drop, Says: "is given back"}
+	case n.Unconfirmed:
+		return refused(Drop, Unconfirmed, "carries a reservation that no Lease of Kamino's confirms, and is left alone",
+			"see who writes annotation "+v1alpha1.ReservationAnnotation+", then run `kamino return "+n.Name+" --node-only`")
+	case n.By == "":
+		return refused(Drop, TakenAway, "was taken away from this rebuild: its annotation "+v1alpha1.ReservationAnnotation+" is gone", "see who works on it")
+	}
+	return refused(Drop, TakenAway, "was taken away from this rebuild: it is held by "+n.By, "wait until it is given back")
 }
 
 func (n Node) drain() Step {

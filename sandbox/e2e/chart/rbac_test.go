@@ -46,6 +46,7 @@ func TestPermissions(t *testing.T) {
 				"list nodes", "watch nodes", "patch nodes", "list pods", "create pods/eviction kube-system/x",
 				"list poddisruptionbudgets.policy", "get leases.coordination.k8s.io kube-node-lease/x", "list daemonsets.apps", "create events.events.k8s.io default",
 				"create leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/kamino-controller",
+				"list leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/node-x", "delete leases.coordination.k8s.io " + own + "/node-x",
 				"create secrets " + own, "get secrets " + own + "/x-recipe",
 				"create pods " + pods, "delete pods " + pods + "/generalize-x", "watch pods " + pods,
 				"create localsubjectaccessreviews.authorization.k8s.io " + pods,
@@ -62,7 +63,7 @@ func TestPermissions(t *testing.T) {
 				"delete pods kube-system/x", "delete pods " + own + "/x",
 				"delete nodes -/x", "list persistentvolumes", "get persistentvolumeclaims default/x", "create nodes", "update nodes/status", "get nodes/proxy",
 				"update prototypepolicies.kamino.dev", "create prototypepolicies.kamino.dev", "delete prototypepolicies.kamino.dev",
-				"update leases.coordination.k8s.io " + own + "/other", "update leases.coordination.k8s.io kube-node-lease/x",
+				"update leases.coordination.k8s.io kube-node-lease/x",
 				"update customresourcedefinitions.apiextensions.k8s.io -/prototypes.kamino.dev", "create serviceaccounts/token " + pods + "/kamino-generalize",
 				"create clusterrolebindings.rbac.authorization.k8s.io", "bind clusterroles.rbac.authorization.k8s.io", "impersonate users",
 			},
@@ -75,6 +76,7 @@ func TestPermissions(t *testing.T) {
 				"list prototypes.kamino.dev", "create prototypes.kamino.dev", "delete prototypes.kamino.dev", "patch prototypes.kamino.dev/status",
 				"get nodes -/x", "patch nodes -/x", "list pods", "create pods " + pods, "get secrets " + pods + "/x", "get secrets " + own + "/x",
 				"get prototypepolicies.kamino.dev -/x", "get leases.coordination.k8s.io " + own + "/kamino-controller",
+				"create leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/node-x", "create leases.coordination.k8s.io " + pods,
 			},
 		},
 		own + ":may-kamino-crds": {mayNot: []request{
@@ -99,7 +101,7 @@ func TestPermissions(t *testing.T) {
 	}
 	// The doctor comes to the same end: whether there are pools to examine is another matter.
 	said := sandbox.Run(t, nil, "kamino", "doctor", "--namespace", own, "--generalize-namespace", pods, "--as", "system:serviceaccount:"+own+":may-kamino").Stdout
-	if !strings.Contains(said, "may do all of the 35 things in the cluster that a controller does") {
+	if !strings.Contains(said, "may do all of the 37 things in the cluster that a controller does") {
 		t.Errorf("kamino doctor says of the release's account:\n%s", said)
 	}
 	if err := helm.Uninstall("may"); err != nil {

@@ -45,7 +45,7 @@ func applyAdmissionPolicy(e *sandboxtest.Env) {
 	e.Helper()
 	var policy []string
 	for _, text := range strings.Split(sandbox.Must(e.T, "kamino", "manifests", "--namespace", e.Namespace), "\n---\n") {
-		if strings.Contains(text, "kind: ValidatingAdmissionPolicy") {
+		if strings.Contains(text, "kind: ValidatingAdmissionPolicy") && strings.Contains(text, "name: kamino-orders.") {
 			policy = append(policy, text)
 		}
 	}

@@ -1,0 +1,162 @@
+package capture
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// forged are reservations that an account wrote which may do nothing but patch Nodes: a kubelet, kured.
+var forged = map[string]string{
+	"a donor that does not return": `{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":false,` +
+		`"generalizeBootID":%q,"departure":{"growFirst":true,"removing":true}}`,
+	"the same before its removal": `{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":false,` +
+		`"generalizeBootID":%q,"departure":{}}`,
+	"a donor that must reboot": `{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":false,` +
+		`"generalizeBootID":%q}`,
+	"a donor with annotations to restore": `{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":true,` +
+		`"downBootID":%q,"returningSince":"2026-03-14T11:00:00Z","annotations":{"evil.example/key":"written by Kamino"}}`,
+	"a donor that was only cordoned": `{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":true,` +
+		`"hold":"protected","annotations":{"evil.example/boot":%q}}`,
+}
+
+// forge writes a forged reservation on the donor's Node.
+func (s *stage) forge(text string) {
+	s.onNode(func(n *corev1.Node) {
+		n.Annotations[v1alpha1.ReservationAnnotation] = fmt.Sprintf(text, n.Status.NodeInfo.BootID)
+	})
+}
+
+// TestAForgedReservationMovesNothing: a reservation that no Lease of Kamino's confirms has neither the Node nor the instance touched.
+func TestAForgedReservationMovesNothing(t *testing.T) {
+	for name, text := range forged {
+		for _, away := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, the cloud is away: %t", name, away), func(t *testing.T) {
+				s := newStage(t)
+				s.forge(text)
+				before, world := s.tracked("nodes", "", donorName).(*corev1.Node), s.cloud.World()
+				if away {
+					s.away("")
+				}
+				r, err := v1alpha1.ReservationOf(before.Annotations)
+				s.must(err)
+				for range 100 {
+					result, _ := s.engine.Orphan(t.Context(), donorName, r.Holder)
+					s.tick(max(result.After, 4*time.Second))
+				}
+				after, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
+				if after == nil {
+					t.Fatal("the Node is gone")
+				}
+				if diff := gocmp.Diff(before, after); diff != "" {
+					t.Errorf("the Node was changed:\n%s", diff)
+				}
+				if diff := gocmp.Diff(world.Effects, s.cloud.World().Effects); diff != "" {
+					t.Errorf("the cloud was changed:\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// TestAForgedReservationOfALiveCapture: the donor carries one with the Prototype's own UID before the capture has reserved it. The
+// capture does not take it for its own.
+func TestAForgedReservationOfALiveCapture(t *testing.T) {
+	for name, text := range forged {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t).decide()
+			s.forge(text)
+			s.onNode(func(n *corev1.Node) {
+				r, err := v1alpha1.ReservationOf(n.Annotations)
+				s.must(err)
+				r.Name, r.UID = s.name, s.prototype().UID
+				n.Annotations[v1alpha1.ReservationAnnotation] = s.text(r)
+			})
+			before := s.tracked("nodes", "", donorName).(*corev1.Node)
+			p := s.play()
+			if p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Message == "" {
+				t.Errorf("it ended otherwise: %s", verdict(p))
+			}
+			after, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
+			if diff := gocmp.Diff(before, after); diff != "" {
+				t.Errorf("the Node was changed:\n%s", diff)
+			}
+			if m := s.cloud.World().Instance(s.donor); m.ID == "" || m.Boots != 1 || m.Power != cloud.PowerRunning {
+				t.Errorf("the donor: %+v", m)
+			}
+		})
+	}
+}
+
+// TestAPowerIsNotAddedToALiveCapture: while a capture drains its donor, somebody writes into its own reservation that the donor
+// is removed, must reboot, or was cordoned before. The capture ends as it would have, and restores what it found.
+func TestAPowerIsNotAddedToALiveCapture(t *testing.T) {
+	for name, text := range forged {
+		t.Run(name, func(t *testing.T) {
+			s := drained(t)
+			s.onNode(func(n *corev1.Node) {
+				n.Annotations[v1alpha1.ReservationAnnotation] = fmt.Sprintf(text, n.Status.NodeInfo.BootID)
+				r, err := v1alpha1.ReservationOf(n.Annotations)
+				s.must(err)
+				r.Name, r.UID = s.name, s.prototype().UID
+				n.Annotations[v1alpha1.ReservationAnnotation] = s.text(r)
+			})
+			s.must(s.clean.Delete(t.Context(), s.prototype()))
+			if p := s.play(); p != nil {
+				t.Errorf("it stays: %s", verdict(p))
+			}
+			s.gaveBack()
+			if m := s.cloud.World().Instance(s.donor); m.ID == "" || m.Boots != 1 {
+				t.Errorf("the donor: %+v", m)
+			}
+		})
+	}
+}
+
+// lease has the Lease of the donor's Node hold a reservation, as the holder itself writes it.
+func (s *stage) lease(text string) {
+	s.t.Helper()
+	r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: text})
+	s.must(err)
+	n := s.tracked("nodes", "", donorName).(*corev1.Node)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Name: v1alpha1.ReservationLeaseName(n.Name, n.UID), Namespace: ourspace, Labels: map[string]string{v1alpha1.HolderLabel: string(r.UID)},
+		Annotations: map[string]string{
+			v1alpha1.ReservedNodeAnnotation: n.Name, v1alpha1.ReservedNodeUIDAnnotation: string(n.UID), v1alpha1.ReservationAnnotation: text,
+		},
+	}}
+	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+	if err := s.objects.Create(leases, lease, ourspace); apierrors.IsAlreadyExists(err) {
+		s.must(s.objects.Update(leases, lease, ourspace))
+	} else {
+		s.must(err)
+	}
+}
+
+// leases are the names of the Leases that there are.
+func (s *stage) leases() (names []string) {
+	s.t.Helper()
+	object, err := s.objects.List(coordinationv1.SchemeGroupVersion.WithResource("leases"), coordinationv1.SchemeGroupVersion.WithKind("Lease"), ourspace)
+	s.must(err)
+	for _, lease := range object.(*coordinationv1.LeaseList).Items {
+		names = append(names, lease.Name)
+	}
+	return names
+}
+
+// unlease deletes the Leases, as a holder does that gives a node back.
+func (s *stage) unlease() {
+	s.t.Helper()
+	for _, name := range s.leases() {
+		s.must(s.objects.Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), ourspace, name))
+	}
+}

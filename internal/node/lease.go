@@ -1,0 +1,275 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// ErrUnconfirmed is returned for a node whose reservation no Lease confirms. Anyone who may annotate Nodes can have written it.
+var ErrUnconfirmed = errors.New("no Lease in Kamino's namespace confirms the reservation on the Node")
+
+// Settled is how old a Lease must be before it counts as left over: its Node is written right after it.
+const Settled = 2 * time.Minute
+
+// Reservations reads and writes who holds which node. A reservation is a Lease in Kamino's own namespace, where neither kubelets
+// nor accounts that annotate Nodes may write, and a copy of it on the Node.
+type Reservations struct {
+	Kube kubernetes.Interface
+	// Namespace of the Leases. DefaultNamespace if empty.
+	Namespace string
+	// Now is the clock. time.Now if nil.
+	Now func() time.Time
+}
+
+// Lease is a reservation as its Lease holds it.
+type Lease struct {
+	Name, Namespace string
+	Node            string
+	NodeUID         types.UID
+	Reservation     v1alpha1.Reservation
+	// WrittenAt is the time of the last write, by the writer's clock.
+	WrittenAt time.Time
+
+	uid             types.UID
+	resourceVersion string
+}
+
+// Of reports whether the Lease is that of the Node.
+func (l Lease) Of(n *corev1.Node) bool { return l.Node == n.Name && l.NodeUID == n.UID }
+
+// Confirmed returns the reservation of the Node by its Lease, whatever the Node says; nil if there is no Lease.
+func (s Reservations) Confirmed(ctx context.Context, n *corev1.Node) (*v1alpha1.Reservation, error) {
+	l, err := s.read(ctx, n)
+	if err != nil || l == nil {
+		return nil, err
+	}
+	return &l.Reservation, nil
+}
+
+// Held returns the reservation by which the holder holds the Node. It returns ErrUnconfirmed if no Lease says so.
+func (s Reservations) Held(ctx context.Context, n *corev1.Node, holder v1alpha1.Holder) (*v1alpha1.Reservation, error) {
+	r, err := s.Confirmed(ctx, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case r == nil || !r.Same(holder):
+		return nil, fmt.Errorf("node %s: %w", n.Name, ErrUnconfirmed)
+	}
+	return r, nil
+}
+
+// All returns the Leases of all reservations. A Lease that cannot be read confirms nothing and is left out.
+func (s Reservations) All(ctx context.Context) ([]Lease, error) {
+	list, err := s.leases().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.HolderLabel})
+	if err != nil {
+		return nil, fmt.Errorf("list the leases of namespace %s: %w", s.namespace(), err)
+	}
+	all := make([]Lease, 0, len(list.Items))
+	for i := range list.Items {
+		if l, err := leaseOf(&list.Items[i]); err == nil {
+			all = append(all, *l)
+		}
+	}
+	return all, nil
+}
+
+// ReservationOf returns the reservation of a Node by its Lease, of those that All has listed; nil if there is none.
+func ReservationOf(all []Lease, n *corev1.Node) *v1alpha1.Reservation {
+	for i := range all {
+		if all[i].Of(n) {
+			return &all[i].Reservation
+		}
+	}
+	return nil
+}
+
+// Drop deletes the Lease, unless it has changed since it was read.
+func (s Reservations) Drop(ctx context.Context, l Lease) error {
+	err := s.leases().Delete(ctx, l.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &l.uid, ResourceVersion: &l.resourceVersion}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete lease %s/%s: %w", s.namespace(), l.Name, err)
+	}
+	return nil
+}
+
+// DropOf deletes all Leases of the holder: it holds no node any more.
+func (s Reservations) DropOf(ctx context.Context, holder types.UID) error {
+	all, err := s.All(ctx)
+	for _, l := range all {
+		if l.Reservation.UID == holder {
+			err = errors.Join(err, s.Drop(ctx, l))
+		}
+	}
+	return err
+}
+
+// grant makes the Lease before its Node is written. It returns the Lease if this call made it. A Lease of another holder is a
+// conflict, unless it is left over: the Node does not carry that reservation and is as it was before.
+func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*Lease, error) {
+	have, err := s.leases().Get(ctx, v1alpha1.ReservationLeaseName(n.Name, n.UID), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return s.create(ctx, n, r)
+	case err != nil:
+		return nil, s.failed("read", n, err)
+	}
+	l, err := leaseOf(have)
+	if err == nil && !l.Reservation.Same(r.Holder) && (!AsBefore(n, l.Reservation) || s.now().Sub(l.WrittenAt) < Settled) {
+		err = fmt.Errorf("its lease %s/%s is held by %s", have.Namespace, have.Name, l.Reservation.Holder)
+	}
+	if err != nil {
+		return nil, apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
+	}
+	return nil, s.update(ctx, have, n, r)
+}
+
+// renew writes the Lease of a node that its holder holds, whatever there is of it.
+func (s Reservations) renew(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
+	have, err := s.leases().Get(ctx, v1alpha1.ReservationLeaseName(n.Name, n.UID), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = s.create(ctx, n, r)
+		return err
+	case err != nil:
+		return s.failed("read", n, err)
+	}
+	return s.update(ctx, have, n, r)
+}
+
+// End deletes the Lease of a Node that was given back, if it is the holder's.
+func (s Reservations) End(ctx context.Context, n *corev1.Node, holder v1alpha1.Holder) error {
+	l, err := s.read(ctx, n)
+	if err != nil || l == nil || !l.Reservation.Same(holder) {
+		return err
+	}
+	return s.Drop(ctx, *l)
+}
+
+func (s Reservations) create(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*Lease, error) {
+	lease := &coordinationv1.Lease{}
+	lease.Name, lease.Namespace = v1alpha1.ReservationLeaseName(n.Name, n.UID), s.namespace()
+	if err := s.fill(lease, n, r); err != nil {
+		return nil, err
+	}
+	made, err := s.leases().Create(ctx, lease, metav1.CreateOptions{FieldManager: "kamino"})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil, apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
+	case err != nil:
+		return nil, s.failed("create", n, err)
+	}
+	return leaseOf(made)
+}
+
+// update writes the Lease if that changes anything. The resource version makes the API server refuse if somebody wrote meanwhile.
+func (s Reservations) update(ctx context.Context, have *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation) error {
+	want := have.DeepCopy()
+	if err := s.fill(want, n, r); err != nil {
+		return err
+	}
+	if maps.Equal(want.Annotations, have.Annotations) && maps.Equal(want.Labels, have.Labels) {
+		return nil
+	}
+	if _, err := s.leases().Update(ctx, want, metav1.UpdateOptions{FieldManager: "kamino"}); err != nil {
+		return s.failed("update", n, err)
+	}
+	return nil
+}
+
+// fill writes the reservation into the Lease. What its spec says is for people: `kubectl get leases` shows the holder.
+func (s Reservations) fill(lease *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("reserve node %s: %w", n.Name, err)
+	}
+	metav1.SetMetaDataLabel(&lease.ObjectMeta, v1alpha1.HolderLabel, holderLabel(r.UID))
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.ReservedNodeAnnotation, n.Name)
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.ReservedNodeUIDAnnotation, string(n.UID))
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.ReservationAnnotation, string(text))
+	acquired, renewed := metav1.NewMicroTime(r.ReservedAt.Time), metav1.NewMicroTime(s.now())
+	lease.Spec.HolderIdentity = ptr(strings.ReplaceAll(r.Brief(), " ", "/"))
+	lease.Spec.AcquireTime, lease.Spec.RenewTime = &acquired, &renewed
+	return nil
+}
+
+// holderLabel is the UID of a holder as a label takes it. UIDs of Kamino's own holders stay as they are.
+func holderLabel(uid types.UID) string {
+	if text := string(uid); len(validation.IsValidLabelValue(text)) == 0 {
+		return text
+	}
+	sum := sha256.Sum256([]byte(uid))
+	return hex.EncodeToString(sum[:8])
+}
+
+// read returns the Lease of the Node; nil if there is none.
+func (s Reservations) read(ctx context.Context, n *corev1.Node) (*Lease, error) {
+	have, err := s.leases().Get(ctx, v1alpha1.ReservationLeaseName(n.Name, n.UID), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, s.failed("read", n, err)
+	}
+	l, err := leaseOf(have)
+	if err != nil {
+		return nil, fmt.Errorf("lease %s/%s: %w", have.Namespace, have.Name, err)
+	}
+	if !l.Of(n) {
+		return nil, nil
+	}
+	return l, nil
+}
+
+func leaseOf(lease *coordinationv1.Lease) (*Lease, error) {
+	r, err := v1alpha1.ReservationOf(lease.Annotations)
+	switch {
+	case err != nil:
+		return nil, err
+	case r == nil || r.UID == "":
+		return nil, errors.New("it names no holder")
+	}
+	l := &Lease{
+		Name: lease.Name, Namespace: lease.Namespace, Node: lease.Annotations[v1alpha1.ReservedNodeAnnotation],
+		NodeUID: types.UID(lease.Annotations[v1alpha1.ReservedNodeUIDAnnotation]), Reservation: *r, uid: lease.UID, resourceVersion: lease.ResourceVersion,
+	}
+	if at := lease.Spec.RenewTime; at != nil {
+		l.WrittenAt = at.Time
+	}
+	return l, nil
+}
+
+func (s Reservations) failed(verb string, n *corev1.Node, err error) error {
+	return fmt.Errorf("%s lease %s/%s: %w", verb, s.namespace(), v1alpha1.ReservationLeaseName(n.Name, n.UID), err)
+}
+
+func (s Reservations) leases() coordination.LeaseInterface {
+	return s.Kube.CoordinationV1().Leases(s.namespace())
+}
+
+func (s Reservations) namespace() string { return cmp.Or(s.Namespace, v1alpha1.DefaultNamespace) }
+
+func (s Reservations) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
