@@ -86,11 +86,11 @@ TESTSUITE = $(GO) run ./hack/testsuite
 .PHONY: test
 test: test-product test-sandbox ## Run the short suite: unit, API server, engine, providers, one story per cloud and donor. No root.
 
-# What vet finds is part of lint.
+# What vet finds is part of lint. Without RAPID_CHECKS and RAPID_STEPS, rapid draws a fifth of its usual 100 examples with -short.
 .PHONY: test-product
 test-product: assets
 	@echo "== tests of the product"
-	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -short -vet=off -timeout 30m ./...
+	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets RAPID_CHECKS=500 RAPID_STEPS=60 $(GO) test -short -vet=off -timeout 30m ./...
 
 # Go's cache of results does not know that bin/kamino has changed: the stories are never answered from it.
 .PHONY: test-sandbox

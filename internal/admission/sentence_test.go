@@ -36,6 +36,7 @@ var sentences = map[string]string{
 	"no rules":                         "there is no ConfigMap ours/ours, which settings.generalize.rules names: create it, or leave the setting out",
 	"wrong rules":                      "the rules in ConfigMap ours/ours cannot be used: line 1; see `kamino generalize --list --profile-file` on the same files",
 	"no copy":                          "there is no Secret: create it, or leave the setting out",
+	"no copy, but another Secret":      "it could be any Secret: label it, or leave the setting out",
 	"no force":                         "the drain is to be forced (settings.drain.force), and Kamino may not delete pods: give it that right with rbac.force=true (kamino manifests --force), or leave force out",
 	"no right to delete nodes":         "node donor does not return from its capture, and Kamino may not delete nodes: give it that right with rbac.removeDonors=true (kamino manifests --remove-donors)",
 	"no instance":                      "the cloud does not know the instance of node donor: : NotFound: gone; choose another node",

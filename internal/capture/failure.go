@@ -116,7 +116,7 @@ func (w *world) artifactSentence(why plan.Reason, version, pool string) (message
 	case plan.Quarantined:
 		return fmt.Sprintf("version %s of pool %s is quarantined (%s) and will not be used", version, pool, w.image.Tags[cloud.TagQuarantined]), ""
 	case plan.TrialFailed, plan.TrialInconclusive:
-		return trialSentence(w, why), w.told()
+		return trialSentence(w, why), toldOf(w.record.Trial)
 	case plan.PromotionStale:
 		return trialSentence(w, why), ""
 	case plan.RecipeTaken:

@@ -73,7 +73,7 @@ func (h hold) readLock(ctx context.Context, w *world) error {
 // readOurs reads the lock of a Node that carries our reservation. Without a record the Lease says whether it is ours.
 func (h hold) readOurs(ctx context.Context, w *world, shadow *v1alpha1.Reservation) error {
 	f := &w.facts
-	if f.Recorded && w.noted(&v1alpha1.Reservation{}) { // neither the Lease nor the Node has to say more than who holds it
+	if f.Recorded && noted(w.record, &v1alpha1.Reservation{}) { // neither the Lease nor the Node has to say more than who holds it
 		f.Lock = plan.Ours
 		return nil
 	}
@@ -83,7 +83,7 @@ func (h hold) readOurs(ctx context.Context, w *world, shadow *v1alpha1.Reservati
 	case err != nil:
 		return err
 	case f.Recorded:
-		f.Lock, f.Noted = plan.Ours, w.noted(shadow) && ours && w.noted(lease)
+		f.Lock, f.Noted = plan.Ours, noted(w.record, shadow) && ours && noted(w.record, lease)
 	case ours:
 		f.Lock = plan.Ours
 		w.takeOver(lease)
@@ -108,10 +108,10 @@ func (h hold) readOrphan(ctx context.Context, w *world, shadow *v1alpha1.Reserva
 }
 
 // noted reports whether the reservation says what the record says of the order and the return.
-func (w *world) noted(r *v1alpha1.Reservation) bool {
-	return (w.record.GeneralizeBootID == "" || r.GeneralizeBootID == w.record.GeneralizeBootID) &&
-		(w.record.LeaveBoot() == "" || r.LeaveBoot() == w.record.LeaveBoot()) && (!w.record.Returning || r.ReturningSince != nil) &&
-		(w.record.Departure == nil || !w.record.Departure.Removing || r.Departure != nil && r.Departure.Removing)
+func noted(record v1alpha1.Record, r *v1alpha1.Reservation) bool {
+	return (record.GeneralizeBootID == "" || r.GeneralizeBootID == record.GeneralizeBootID) &&
+		(record.LeaveBoot() == "" || r.LeaveBoot() == record.LeaveBoot()) && (!record.Returning || r.ReturningSince != nil) &&
+		(record.Departure == nil || !record.Departure.Removing || r.Departure != nil && r.Departure.Removing)
 }
 
 // takeOver makes the Lease's reservation the record, where there is none.

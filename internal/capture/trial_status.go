@@ -111,7 +111,7 @@ func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Ti
 // doubt is why the attempt, or the last one, could not tell, with what the cloud said of it or of one before.
 func doubt(w *world) string {
 	said := doubted(w)
-	if told := w.told(); told != "" && !strings.Contains(said, told) {
+	if told := toldOf(w.record.Trial); told != "" && !strings.Contains(said, told) {
 		said += "; the cloud made no instance: " + told
 	}
 	return said

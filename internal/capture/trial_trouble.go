@@ -53,9 +53,9 @@ func (t trials) noteRefused(ctx context.Context, w *world, err error) error {
 	})
 }
 
-// told is the cloud's own text for the end of a trial that it had a part in; empty if it had none.
-func (w *world) told() string {
-	if r := w.record.Trial; r != nil && r.Trouble != nil {
+// toldOf is the cloud's own text for the end of a trial that it had a part in; empty if it had none.
+func toldOf(r *v1alpha1.TrialRecord) string {
+	if r != nil && r.Trouble != nil {
 		return r.Trouble.Text
 	}
 	return ""

@@ -173,10 +173,7 @@ func TestMemoryKeepsTheVerdict(t *testing.T) {
 		t.Errorf("what is forgotten makes a row of others: %v", cut)
 	}
 	fired := 0
-	rapid.Check(t, func(t *rapid.T) {
-		length := rapid.IntRange(0, 100).Draw(t, "length")
-		often := rapid.SampledFrom([]string{"JJJJF", "JJF", "JF"}).Draw(t, "often")
-		joins := of(rapid.StringOfN(rapid.RuneFrom([]rune(often)), length, length, -1).Draw(t, "word"))
+	holds := func(t interface{ Fatalf(string, ...any) }, joins []probation.Join) {
 		kept := Memory(joins, "v")
 		if len(kept)+rememberedLast > 64 {
 			t.Fatalf("%d are kept", len(kept))
@@ -190,6 +187,16 @@ func TestMemoryKeepsTheVerdict(t *testing.T) {
 				t.Fatalf("%s is made of %s: %v", remembered, whole, kept)
 			}
 		}
+	}
+	for length := range 11 {
+		for bits := range 1 << length {
+			holds(t, of(strings.Map(func(bit rune) rune { return map[rune]rune{'0': 'J', '1': 'F'}[bit] }, fmt.Sprintf("%0*b", length, bits))))
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		length := rapid.IntRange(0, 100).Draw(t, "length")
+		often := rapid.SampledFrom([]string{"JJJJF", "JJF", "JF"}).Draw(t, "often")
+		holds(t, of(rapid.StringOfN(rapid.RuneFrom([]rune(often)), length, length, -1).Draw(t, "word")))
 	})
 	if fired == 0 {
 		t.Error("nothing fired, so that nothing is shown")

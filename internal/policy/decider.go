@@ -147,10 +147,10 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 		return 0, ctx.Err()
 	}
 	trouble := []error{w.unplaced}
-	for _, o := range d.wanted() {
+	for _, o := range wantedOf(d.pools) {
 		trouble = append(trouble, d.begin(ctx, w, o))
 	}
-	for _, o := range d.crowded() {
+	for _, o := range crowdedOf(d.pools) {
 		trouble = append(trouble, d.beginRebuild(ctx, w, o))
 	}
 	for i := range w.policies {
@@ -341,10 +341,10 @@ func (d *Decider) judgeAll(ctx context.Context, w *world, due map[Pool]*rules) {
 	wait.Wait()
 }
 
-// wanted lists the pools that should be captured, the one with the oldest image first: it waits longest.
-func (d *Decider) wanted() []*decided {
+// wantedOf lists the pools that should be captured, the one with the oldest image first: it waits longest.
+func wantedOf(pools map[cloud.PoolID]*decided) []*decided {
 	var wanted []*decided
-	for _, o := range d.pools {
+	for _, o := range pools {
 		if o.Wanted {
 			wanted = append(wanted, o)
 		}

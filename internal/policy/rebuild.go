@@ -347,10 +347,10 @@ func (o *decided) stillUnrebuilt(before *decided, now time.Time) {
 	}
 }
 
-// crowded lists the pools a node of which should be rebuilt, by their IDs.
-func (d *Decider) crowded() []*decided {
+// crowdedOf lists the pools a node of which should be rebuilt, by their IDs.
+func crowdedOf(pools map[cloud.PoolID]*decided) []*decided {
 	var crowded []*decided
-	for _, o := range d.pools {
+	for _, o := range pools {
 		if o.rebuild {
 			crowded = append(crowded, o)
 		}
@@ -369,7 +369,7 @@ func (d *Decider) held(prototypes []v1alpha1.Prototype, now time.Time) (n int, u
 			continue
 		}
 		vacancy, vacant := held.VacancyOf(&prototypes[i])
-		if !vacant || !vacancy.Lasts(d.readyIn(cloud.PoolID(vacancy.Pool)), now) {
+		if !vacant || !vacancy.Lasts(readyOf(d.Nodes.Of(cloud.PoolID(vacancy.Pool))), now) {
 			continue
 		}
 		if n++; until.IsZero() || vacancy.Until.Before(until) {
@@ -379,9 +379,9 @@ func (d *Decider) held(prototypes []v1alpha1.Prototype, now time.Time) (n int, u
 	return n, until
 }
 
-// readyIn counts the pool's nodes that are Ready.
-func (d *Decider) readyIn(pool cloud.PoolID) (n int) {
-	for _, node := range d.Nodes.Of(pool) {
+// readyOf counts the nodes that are Ready.
+func readyOf(nodes []*corev1.Node) (n int) {
+	for _, node := range nodes {
 		if nodestate.Ready(node) {
 			n++
 		}

@@ -1,0 +1,50 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestANodeThatIsNotHeld: whatever else is true of a node, one that this replacement does not hold is dropped, and the sentence says why.
+func TestANodeThatIsNotHeld(t *testing.T) {
+	for name, test := range map[string]struct {
+		node   Node
+		reason string
+		says   string
+	}{
+		"returned to service":   {Node{GivenBack: true}, "", "is given back"},
+		"no Lease confirms it":  {Node{Unconfirmed: true}, Unconfirmed, "no Lease of Kamino's confirms"},
+		"annotation is gone":    {Node{}, TakenAway, "is gone"},
+		"another holder has it": {Node{By: "prototype x"}, TakenAway, "prototype x"},
+	} {
+		for _, n := range nodes() {
+			n.Held, n.Gone = false, false
+			n.GivenBack, n.Unconfirmed, n.By = test.node.GivenBack, test.node.Unconfirmed, test.node.By
+			step := Next(n)
+			reason, text := "", step.Says
+			if step.Refusal != nil {
+				reason, text = step.Refusal.Reason, step.Refusal.Message
+			}
+			if step.Action != Drop || reason != test.reason || !strings.Contains(text, test.says) {
+				t.Fatalf("%s: %+v: %s, %s: %s", name, n, step.Action, reason, text)
+			}
+		}
+	}
+}
+
+// TestARebuildWithoutItsPolicy returns a node to service if its cloud was not asked, and leaves a node that takes pods alone.
+func TestARebuildWithoutItsPolicy(t *testing.T) {
+	for _, n := range nodes() {
+		if n.Gone || !n.Held {
+			continue
+		}
+		n.Unattended, n.PolicyGone = true, true
+		step := Next(n)
+		if !n.Asked && step.Action != GiveBack {
+			t.Fatalf("%+v: %s, want %s", n, step.Action, GiveBack)
+		}
+		if n.Asked && !n.Cordoned && n.Ready && !n.Rebooted && step.Action != Keep {
+			t.Fatalf("%+v: %s, want %s", n, step.Action, Keep)
+		}
+	}
+}
