@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,12 +73,12 @@ func install(t *testing.T, admin kubernetes.Interface) {
 			_, err := admin.RbacV1().RoleBindings(b.Namespace).Create(ctx, b, create)
 			must(err)
 		case kind.Kind == "ValidatingAdmissionPolicy" && strings.Contains(document, "name: kamino-node-marks."):
-			p := &admissionv1.ValidatingAdmissionPolicy{}
+			p := &admissionregistrationv1.ValidatingAdmissionPolicy{}
 			read(p)
 			_, err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, p, create)
 			must(err)
 		case kind.Kind == "ValidatingAdmissionPolicyBinding" && strings.Contains(document, "name: kamino-node-marks."):
-			b := &admissionv1.ValidatingAdmissionPolicyBinding{}
+			b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 			read(b)
 			_, err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, b, create)
 			must(err)

@@ -55,20 +55,7 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 	}
 	var rows [][]string
 	for _, n := range report.Nodes {
-		holder, since, state := n.Holder.String(), None, "not Ready"
-		switch n.State {
-		case held.Unreadable:
-			holder = "unreadable"
-		case held.Stripped:
-			holder = "nobody (no reservation)"
-		case held.ByUnknown:
-			holder = n.Holder.Brief() + " (unknown)"
-		case held.Orphaned:
-			holder += " (gone)"
-		case held.Unconfirmed:
-			holder = n.Holder.Brief() + " (unconfirmed)"
-		default:
-		}
+		since, state := None, "not Ready"
 		if !n.Since.IsZero() {
 			since = wording.Duration(now.Sub(n.Since))
 		}
@@ -78,7 +65,7 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 		if n.Cordoned {
 			state += ", cordoned"
 		}
-		rows = append(rows, []string{n.Name, holder, since, state, returnedBy(n)})
+		rows = append(rows, []string{n.Name, holderOf(n), since, state, returnedBy(n)})
 	}
 	if len(rows) > 0 {
 		if err := table(w, []string{"NODE", "HOLDER", "HELD FOR", "NODE IS", "GIVEN BACK"}, rows); err != nil {
@@ -91,6 +78,24 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// holderOf names the holder of a node, and says what is wrong with the holder.
+func holderOf(n held.Node) string {
+	switch n.State {
+	case held.Unreadable:
+		return "unreadable"
+	case held.Stripped:
+		return "nobody (no reservation)"
+	case held.ByUnknown:
+		return n.Holder.Brief() + " (unknown)"
+	case held.Orphaned:
+		return n.Holder.String() + " (gone)"
+	case held.Unconfirmed:
+		return n.Holder.Brief() + " (unconfirmed)"
+	default:
+		return n.Holder.String()
+	}
 }
 
 // HeldLines tells, with the remedies, of the nodes that nobody gives back, and of what was left: a part of a status.
