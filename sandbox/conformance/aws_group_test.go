@@ -139,7 +139,8 @@ func wantSame[T any](t *testing.T, want, have T) {
 }
 
 // mostAmazonRequests is how many requests a whole capture may take on AWS, those apart that only look whether something has gone on.
-const mostAmazonRequests = 50
+// One of them asks again for the launch template before a write to the group: the template may be gone.
+const mostAmazonRequests = 51
 
 // TestRequestsOfACaptureOnAWS does once what a capture does whose donor comes back.
 func TestRequestsOfACaptureOnAWS(t *testing.T) {

@@ -55,10 +55,12 @@ func newAmazon(t *testing.T, image string) *amazon {
 	for _, m := range out.Instances {
 		w.ids = append(w.ids, awsID(m))
 	}
-	w.until("running", func() bool {
-		m, err := w.disks.Instance(t.Context(), w.ids[1])
-		return err == nil && m.Power == cloud.PowerRunning
-	})
+	for _, id := range w.ids {
+		w.until("running", func() bool {
+			m, err := w.disks.Instance(t.Context(), id)
+			return err == nil && m.Power == cloud.PowerRunning
+		})
+	}
 	return w
 }
 
