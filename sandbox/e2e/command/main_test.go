@@ -16,10 +16,3 @@ var sandbox *sandboxtest.Sandbox
 func TestMain(m *testing.M) {
 	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200}, &sandbox))
 }
-
-func writeFile(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
