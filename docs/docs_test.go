@@ -341,7 +341,7 @@ func TestEachAlertHasASection(t *testing.T) {
 // TestLinks follows every relative link of every page, down to its heading.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for _, path := range pages(t) {
+	for _, path := range files(t, ".md") {
 		for _, match := range link.FindAllStringSubmatch(page(t, path), -1) {
 			target, heading, _ := strings.Cut(match[1], "#")
 			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
@@ -362,7 +362,30 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func pages(t *testing.T) []string {
+// TestNamedTests: each test that a page names exists. "TestX…" stands for all names that begin so.
+func TestNamedTests(t *testing.T) {
+	var existing []string
+	declaration := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, path := range files(t, "_test.go") {
+		for _, match := range declaration.FindAllStringSubmatch(page(t, path), -1) {
+			existing = append(existing, match[1])
+		}
+	}
+	named := regexp.MustCompile("`(Test\\w+)(…?)")
+	for _, path := range files(t, ".md") {
+		for _, match := range named.FindAllStringSubmatch(page(t, path), -1) {
+			exists := func(name string) bool {
+				return name == match[1] || match[2] != "" && strings.HasPrefix(name, match[1])
+			}
+			if !slices.ContainsFunc(existing, exists) {
+				t.Errorf("%s names %s, which does not exist", path, match[1])
+			}
+		}
+	}
+}
+
+// files are the paths with an ending.
+func files(t *testing.T, ending string) []string {
 	t.Helper()
 	var all []string
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
@@ -371,7 +394,7 @@ func pages(t *testing.T) []string {
 			return err
 		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "testdata"):
 			return filepath.SkipDir
-		case strings.HasSuffix(path, ".md"):
+		case strings.HasSuffix(path, ending):
 			all = append(all, path)
 		}
 		return nil

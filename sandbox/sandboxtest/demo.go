@@ -16,7 +16,7 @@ import (
 // MainOfPrograms is the body of a TestMain whose tests start sandboxes as processes of their own: it provides the programs, and no
 // sandbox.
 func MainOfPrograms(m *testing.M, into **Sandbox) int {
-	become()
+	Become()
 	code, err := runWithPrograms(m, into)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

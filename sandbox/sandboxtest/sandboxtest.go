@@ -49,7 +49,7 @@ type Sandbox struct {
 // Main is the body of a TestMain. It starts a sandbox, stores it in a variable of the tests, runs them and stops the sandbox. It
 // sets Kamino, Dir and Binary of the options. The default is no pools.
 func Main(m *testing.M, o world.Options, into **Sandbox) int {
-	become()
+	Become()
 	code, err := run(m, o, into)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -67,7 +67,7 @@ func CurrentCloud() pool.Cloud { return pool.Cloud(os.Getenv(cloudVariable)) }
 // EachCloud is the body of a TestMain whose tests run on every cloud, each in a process of its own. If KAMINO_SANDBOX_CLOUD names
 // a cloud, they run on that one only.
 func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {
-	become()
+	Become()
 	if only := os.Getenv(cloudVariable); only != "" {
 		if err := o.Cloud.Set(only); err != nil {
 			fmt.Fprintln(os.Stderr, cloudVariable+":", err)
@@ -92,8 +92,8 @@ func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {
 	return code
 }
 
-// become runs another program if the test binary was started by that program's name.
-func become() {
+// Become runs another program if the test binary was started by that program's name.
+func Become() {
 	name := filepath.Base(os.Args[0])
 	if name == "kamino-sandbox" || slices.Contains(controlplane.Programs(), name) {
 		os.Exit(cli.Main(os.Args))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -27,11 +28,11 @@ import (
 
 // clusterAPISetup has MachineDeployments, with Cluster API's own controllers. Donors do not return there: a capture that fails after the
 // order to generalize costs its donor as well, so kured reboots more nodes. The controllers need real time, so there are fewer days.
-func clusterAPISetup(binaries string) setup {
+func clusterAPISetup() setup {
 	d := &deployments{sizes: map[string]int64{}, versions: map[string][]region.Version{}}
 	s := setup{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 3, pooler: d}
 	s.options = func(o *world.Options) {
-		o.Cloud, o.ClusterAPI, o.KeepNodes = pool.AWS, binaries, true // only Cluster API deletes the Nodes of Machines
+		o.Cloud, o.ClusterAPI, o.KeepNodes = pool.AWS, os.Getenv(binariesVariable), true // only Cluster API deletes the Nodes of Machines
 		for _, name := range s.pools {
 			o.Pools = append(o.Pools, pool.Spec{Name: name, Nodes: s.size, Max: 10}.Complete())
 			d.sizes[name] = int64(s.size)

@@ -9,17 +9,22 @@
 // API server's time stamps, and lose requests or kill the controller. internal/policy/week plays more weeks, with a
 // virtual clock and in memory.
 //
-// If KAMINO_CLUSTERAPI_BIN is set, the pools are MachineDeployments. Cluster API's controllers do not follow the
-// calendar: what they issue for minutes, such as a machine's token, is valid for minutes of real time.
+// Each kind of pool has a test and a process of its own. Cluster API's controllers do not follow the calendar: what they
+// issue for minutes, such as a machine's token, is valid for minutes of real time.
 package week
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -46,6 +51,10 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(clockVariable); file != "" {
 		os.Exit(kamino(file))
 	}
+	sandboxtest.Become()
+	if os.Getenv(testVariable) == "" {
+		os.Exit(runEach(m))
+	}
 	o := world.Options{
 		TimeScale: 200, Calendar: calendar, Pools: []pool.Spec{},
 		// Azure takes half an hour for a version, and a patch five minutes. That would test nothing more.
@@ -62,14 +71,44 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	run := sandboxtest.EachCloud
-	if played = cloudSetup(); os.Getenv(binariesVariable) != "" {
-		played, run = clusterAPISetup(os.Getenv(binariesVariable)), sandboxtest.Main
-	}
+	played = setups[os.Getenv(testVariable)]()
 	played.options(&o)
-	code := run(m, o, &sandbox)
+	code := sandboxtest.Main(m, o, &sandbox)
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// setups are the kinds of pools, by the test that plays the week on them.
+var setups = map[string]func() setup{
+	"TestDaysOnAzure":              azureSetup,
+	"TestDaysOnAWS":                awsSetup,
+	"TestDaysOfMachineDeployments": clusterAPISetup,
+}
+
+// runEach runs the tests that -run selects: each week in a process with a sandbox of its own, and then the other tests.
+func runEach(m *testing.M) int {
+	flag.Parse()
+	selected := flag.Lookup("test.run").Value.String()
+	code := 0
+	for _, test := range slices.Sorted(maps.Keys(setups)) {
+		if ok, err := regexp.MatchString(selected, test); err != nil || !ok {
+			continue // m.Run reports an invalid expression
+		}
+		if test == "TestDaysOfMachineDeployments" && os.Getenv(binariesVariable) == "" {
+			fmt.Printf("%s is skipped: %s is not set; `make test-long` sets it\n", test, binariesVariable)
+			continue
+		}
+		command := exec.Command(os.Args[0], append(slices.Clone(os.Args[1:]), "-test.run=^"+test+"$")...)
+		command.Env, command.Stdout, command.Stderr = append(os.Environ(), testVariable+"="+test), os.Stdout, os.Stderr
+		if err := command.Run(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", test, err)
+			code = 1
+		}
+	}
+	if err := flag.Set("test.skip", "^TestDays"); err != nil {
+		panic(err)
+	}
+	return max(code, m.Run())
 }
 
 const (
@@ -78,6 +117,8 @@ const (
 	clockVariable = "KAMINO_WEEK_CLOCK"
 	// kaminoVariable names the binary that package sandboxtest tests.
 	kaminoVariable = "KAMINO_BIN"
+	// testVariable names the only test of a process that runEach has started.
+	testVariable = "KAMINO_WEEK_TEST"
 	// binariesVariable names the directory of Cluster API's binaries, for MachineDeployments.
 	binariesVariable = "KAMINO_CLUSTERAPI_BIN"
 )

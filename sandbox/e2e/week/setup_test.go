@@ -54,36 +54,43 @@ type moment struct {
 	write, text string
 }
 
-// cloudSetup has pools of the cloud itself, whose donors return.
-func cloudSetup() setup {
+// groupSetup has pools of the cloud itself, whose donors return.
+func groupSetup(cloud pool.Cloud) setup {
 	s := setup{days: 7, badDay: 4, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 2, pooler: groups{}}
 	s.options = func(o *world.Options) {
+		o.Cloud = cloud
 		for _, name := range s.pools {
 			spec := pool.Spec{Name: name, Nodes: s.size, Max: 10}
-			if sandboxtest.CurrentCloud() == pool.AWS {
+			if cloud == pool.AWS {
 				spec.Profile = "eks" // whose donors return, as they do on Azure
 			}
 			o.Pools = append(o.Pools, spec.Complete())
 		}
 	}
-	of := map[pool.Cloud]setup{pool.Azure: {
-		removals: map[int]moment{2: {sandboxtest.Cloud, http.MethodPut, "/snapshots/"}, 6: {sandboxtest.Cloud, http.MethodPost, "/start"}},
-		faults: []fault.Fault{
-			{Name: "throttled", Resource: "version", RetryAfter: 1, Count: 3},
-			{Name: "throttled-instances", Resource: "instance", RetryAfter: 1, Skip: 5, Count: 4},
-			{Name: "no-snapshot", Resource: "snapshot", Operation: "put", Status: http.StatusServiceUnavailable, Count: 1},
-			{Name: "no-answer", Resource: "snapshot", Operation: "put", Phase: fault.After, Drop: true, Count: 1},
-			{Name: "no-start", Resource: "instance", Operation: "start", Status: http.StatusInternalServerError, Count: 1},
-			{Name: "version-fails", Resource: "version", Operation: "put", Long: true, Count: 1},
-			{Name: "conflict", Resource: "pool", Operation: "patch", Status: http.StatusConflict, Count: 1},
-		},
-	}, pool.AWS: {
-		removals: map[int]moment{2: {sandboxtest.Cloud, "CreateSnapshot", ""}, 6: {sandboxtest.Cloud, "StartInstances", ""}},
-		faults: append(faultsOfAWS(),
-			fault.Fault{Name: "no-start", Operation: "StartInstances", Status: http.StatusInternalServerError, Count: 1},
-			fault.Fault{Name: "contention", Operation: "EnterStandby", Status: http.StatusBadRequest, Code: "ResourceContention", Count: 1}),
-	}}[sandboxtest.CurrentCloud()]
-	s.removals, s.faults = of.removals, of.faults
+	return s
+}
+
+func azureSetup() setup {
+	s := groupSetup(pool.Azure)
+	s.removals = map[int]moment{2: {sandboxtest.Cloud, http.MethodPut, "/snapshots/"}, 6: {sandboxtest.Cloud, http.MethodPost, "/start"}}
+	s.faults = []fault.Fault{
+		{Name: "throttled", Resource: "version", RetryAfter: 1, Count: 3},
+		{Name: "throttled-instances", Resource: "instance", RetryAfter: 1, Skip: 5, Count: 4},
+		{Name: "no-snapshot", Resource: "snapshot", Operation: "put", Status: http.StatusServiceUnavailable, Count: 1},
+		{Name: "no-answer", Resource: "snapshot", Operation: "put", Phase: fault.After, Drop: true, Count: 1},
+		{Name: "no-start", Resource: "instance", Operation: "start", Status: http.StatusInternalServerError, Count: 1},
+		{Name: "version-fails", Resource: "version", Operation: "put", Long: true, Count: 1},
+		{Name: "conflict", Resource: "pool", Operation: "patch", Status: http.StatusConflict, Count: 1},
+	}
+	return s
+}
+
+func awsSetup() setup {
+	s := groupSetup(pool.AWS)
+	s.removals = map[int]moment{2: {sandboxtest.Cloud, "CreateSnapshot", ""}, 6: {sandboxtest.Cloud, "StartInstances", ""}}
+	s.faults = append(faultsOfAWS(),
+		fault.Fault{Name: "no-start", Operation: "StartInstances", Status: http.StatusInternalServerError, Count: 1},
+		fault.Fault{Name: "contention", Operation: "EnterStandby", Status: http.StatusBadRequest, Code: "ResourceContention", Count: 1})
 	return s
 }
 

@@ -25,7 +25,15 @@ import (
 // seedVariable names another seed than the usual one.
 const seedVariable = "KAMINO_WEEK_SEED"
 
-func TestDays(t *testing.T) {
+func TestDaysOnAzure(t *testing.T) { playDays(t) }
+
+func TestDaysOnAWS(t *testing.T) { playDays(t) }
+
+func TestDaysOfMachineDeployments(t *testing.T) { playDays(t) }
+
+// playDays plays the week of this process.
+func playDays(t *testing.T) {
+	t.Helper()
 	seed := uint64(1)
 	if text := os.Getenv(seedVariable); text != "" {
 		var err error
