@@ -151,14 +151,14 @@ func checkContainer(t *testing.T, pod corev1.PodSpec) {
 // TestModes renders each mode with more flags for the controller and for the one-shot modes. The command of each mode knows all flags that
 // the mode renders.
 func TestModes(t *testing.T) {
-	extra := Values{"extraArgs": []any{"--max-concurrent=2"}, "oneShot": Values{"extraArgs": []any{"--log-format=text"}}}
+	extra := Values{"extraArgs": []any{"--pprof-bind-address=0"}, "oneShot": Values{"extraArgs": []any{"--log-format=text"}}}
 	for name, test := range map[string]struct {
 		values Values
 		args   []string
 		kind   string
 		never  []string
 	}{
-		"controller": {Values{}, []string{"controller", "--namespace=kamino-system", "--generalize-namespace=kamino-generalize", "--metrics-bind-address=:8080", "--max-concurrent=2"},
+		"controller": {Values{}, []string{"controller", "--namespace=kamino-system", "--generalize-namespace=kamino-generalize", "--metrics-bind-address=:8080", "--pprof-bind-address=0"},
 			"Deployment", []string{"Job", "CronJob"}},
 		"cronjob":        {Values{"mode": "cronjob"}, []string{"auto", "--namespace=kamino-system", "--log-format=text"}, "CronJob", []string{"Job", "Deployment", "Service"}},
 		"job for a node": {Values{"mode": "job", "job": Values{"node": "n1", "captureArgs": []any{"--keep=5"}}}, []string{"capture", "n1", "--keep=5", "--log-format=text"}, "Job", []string{"CronJob", "Deployment"}},
