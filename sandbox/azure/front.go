@@ -3,6 +3,7 @@ package azure
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -49,8 +50,12 @@ func (s *front) pollingHeaders(header http.Header, c *call, rep *reply) {
 	s.retryAfter(header, 10*time.Second)
 }
 
+var repeatedSlashes = regexp.MustCompile(`//+`)
+
 // serve sends a request to where it belongs and enters it in the book.
 func (s *front) serve(w http.ResponseWriter, r *http.Request) {
+	// Resource Manager takes several slashes for one. The Azure CLI sends two before the type of a resource without a parent.
+	r.URL.Path = repeatedSlashes.ReplaceAllString(r.URL.Path, "/")
 	entry := book.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
 	counted := &web.StatusWriter{ResponseWriter: w}
 	c := &call{r: r}

@@ -44,14 +44,16 @@ func TestALockKeepsWhatItIsOn(t *testing.T) {
 	for name, scope := range map[string]string{
 		"the scale set":      scaleSetOfTest,
 		"the resource group": "/subscriptions/" + testSubscription + "/resourceGroups/" + testGroup,
-		"the instance":       strings.ToUpper(scaleSetOfTest) + "/virtualMachines/0",
+		// As `az lock create --resource-type` writes the scope of a resource without a parent.
+		"a double slash": strings.Replace(scaleSetOfTest, "Microsoft.Compute/", "Microsoft.Compute//", 1),
+		"the instance":   strings.ToUpper(scaleSetOfTest) + "/virtualMachines/0",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t, nil)
 			c.pool(t, 2, nil)
 			c.lock(t, scope, lockAgainstDelete)
 			err := c.deleteInstance(t, "0")
-			if wantCode(t, err, http.StatusConflict, "ScopeLocked"); !strings.Contains(err.Error(), "'"+scope+"'") {
+			if wantCode(t, err, http.StatusConflict, "ScopeLocked"); !strings.Contains(err.Error(), "'"+strings.ReplaceAll(scope, "//", "/")+"'") {
 				t.Errorf("the refusal names no lock: %v", err)
 			}
 			if got := *c.scaleSet(t).SKU.Capacity; got != 2 || c.fleet.size() != 2 {

@@ -31,6 +31,8 @@ func TestRefusalsOfARM(t *testing.T) {
 		{"GET", groupURL + "/providers/Microsoft.Compute/disks/d?api-version=1", http.StatusNotFound, "ResourceNotFound"},
 		{"GET", groupURL + "/providers/Microsoft.Compute/virtualMachines/v?api-version=1", http.StatusNotFound, "ResourceNotFound"},
 		{"GET", groupURL + "/providers/Microsoft.Compute/toasters/t?api-version=1", http.StatusNotFound, "InvalidResourceType"},
+		{"GET", groupURL + "/resources?api-version=1", http.StatusNotImplemented, "NotImplemented"},
+		{"GET", groupURL + "/providers/Microsoft.Authorization/roleAssignments?api-version=1", http.StatusNotImplemented, "NotImplemented"},
 		{"GET", groupURL + "/providers/Microsoft.Toast/toasters/t?api-version=1", http.StatusNotFound, "InvalidResourceNamespace"},
 		{"POST", groupURL + "/providers/Microsoft.Compute/disks/d?api-version=1", http.StatusMethodNotAllowed, "MethodNotAllowed"},
 		{"PUT", groupURL + "/providers/Microsoft.Compute/galleries/g?api-version=1", http.StatusBadRequest, "LocationRequired"},

@@ -2,6 +2,7 @@ package azure
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 )
 
@@ -91,9 +92,24 @@ func matchTail(tail, path []string) (map[string]string, bool) {
 	return vars, true
 }
 
+// notImplemented are requests of the Azure CLI that Resource Manager answers and the sandbox does not. Source: the requests of az 2.74
+// (resource list, tag list, vmss nic list, role assignment list, role definition list, monitor activity-log list).
+var notImplemented = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)^/subscriptions/[^/]+(/resourceGroups/[^/]+)?/resources$`),
+	regexp.MustCompile(`(?i)^/subscriptions/[^/]+/tagNames(/|$)`),
+	regexp.MustCompile(`(?i)/virtualMachineScaleSets/[^/]+(/virtualMachines/[^/]+)?/networkInterfaces(/|$)`),
+	regexp.MustCompile(`(?i)/providers/Microsoft\.Authorization/role(Assignments|Definitions)(/|$)`),
+	regexp.MustCompile(`(?i)/providers/Microsoft\.Insights/eventtypes/`),
+}
+
 // unknownType is ARM's answer to a path that leads nowhere.
 func unknownType(path string) *problem {
 	segments := split(path)
+	for _, missing := range notImplemented {
+		if missing.MatchString(path) {
+			return refuse(http.StatusNotImplemented, "NotImplemented", "The sandbox does not implement '%s'. Real Azure does.", path)
+		}
+	}
 	for i, s := range segments {
 		if !strings.EqualFold(s, "providers") || i+2 >= len(segments) {
 			continue

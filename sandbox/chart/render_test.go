@@ -1,6 +1,8 @@
 package chart
 
 import (
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/internal/probe"
 )
 
@@ -145,22 +148,31 @@ func checkContainer(t *testing.T, pod corev1.PodSpec) {
 	}
 }
 
+// TestModes renders each mode with more flags for the controller and for the one-shot modes. The command of each mode knows all flags that
+// the mode renders.
 func TestModes(t *testing.T) {
+	extra := Values{"extraArgs": []any{"--pprof-bind-address=0"}, "oneShot": Values{"extraArgs": []any{"--log-format=text"}}}
 	for name, test := range map[string]struct {
 		values Values
 		args   []string
 		kind   string
 		never  []string
 	}{
-		"controller": {Values{}, []string{"controller", "--namespace=kamino-system", "--generalize-namespace=kamino-generalize", "--metrics-bind-address=:8080"},
+		"controller": {Values{}, []string{"controller", "--namespace=kamino-system", "--generalize-namespace=kamino-generalize", "--metrics-bind-address=:8080", "--pprof-bind-address=0"},
 			"Deployment", []string{"Job", "CronJob"}},
-		"cronjob":        {Values{"mode": "cronjob"}, []string{"auto", "--namespace=kamino-system"}, "CronJob", []string{"Job", "Deployment", "Service"}},
-		"job for a node": {Values{"mode": "job", "job": Values{"node": "n1", "captureArgs": []any{"--keep=5"}}}, []string{"capture", "n1", "--keep=5"}, "Job", []string{"CronJob", "Deployment"}},
+		"cronjob":        {Values{"mode": "cronjob"}, []string{"auto", "--namespace=kamino-system", "--log-format=text"}, "CronJob", []string{"Job", "Deployment", "Service"}},
+		"job for a node": {Values{"mode": "job", "job": Values{"node": "n1", "captureArgs": []any{"--keep=5"}}}, []string{"capture", "n1", "--keep=5", "--log-format=text"}, "Job", []string{"CronJob", "Deployment"}},
 		"job":            {Values{"mode": "job"}, []string{"auto"}, "Job", []string{"CronJob", "Deployment"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			maps.Copy(test.values, extra)
 			r := render(t, test.values)
 			args := podOf(t, r).Containers[0].Args
+			factory := cli.NewFactory()
+			factory.Out, factory.Err = io.Discard, t.Output()
+			if code := factory.Run(t.Context(), append(slices.Clone(args), "--help")); code != 0 {
+				t.Errorf("kamino does not know these flags: %q", args)
+			}
 			for _, want := range test.args {
 				if !slices.Contains(args, want) {
 					t.Errorf("args = %q, without %s", args, want)
@@ -274,6 +286,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"a relative path":           {Values{"azure": Values{"credentials": Values{"hostFile": Values{"path": "azure.json"}}}}, "path"},
 		"a cloud that there is not": {Values{"azure": Values{"credentials": Values{"cloud": "Cirrus"}}}, "cloud"},
 		"a positional argument":     {Values{"extraArgs": []any{"capture"}}, "extraArgs"},
+		"one for a one-shot mode":   {Values{"oneShot": Values{"extraArgs": []any{"capture"}}}, "extraArgs"},
 		"one namespace for both":    {Values{"generalize": Values{"namespace": namespace}}, "own namespace"},
 		"no account to bind to":     {Values{"serviceAccount": Values{"create": false}}, "serviceAccount.name"},
 		"a port that is none":       {Values{"metrics": Values{"port": 0}}, "port"},

@@ -102,9 +102,6 @@ imagePullSecrets:
 {{- with .Values.generalize.allowedImages }}
 - --allowed-images={{ join "," . }}
 {{- end }}
-{{- with .Values.extraArgs }}
-{{ toYaml . }}
-{{- end }}
 {{- end -}}
 
 {{- define "kamino.env" -}}

@@ -5,6 +5,17 @@
 - --metrics-bind-address={{ if .Values.metrics.enabled }}:{{ .Values.metrics.port }}{{ else }}0{{ end }}
 - --max-concurrent={{ .Values.controller.maxConcurrent }}
 {{ include "kamino.args" . }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Flags of the one-shot ways to run. Values of earlier versions have no oneShot.extraArgs. */}}
+{{- define "kamino.oneShotArgs" }}
+{{- include "kamino.args" . }}
+{{- with .Values.oneShot.extraArgs }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "kamino.controllerPorts" }}
@@ -30,14 +41,14 @@ readinessProbe:
 
 {{- define "kamino.autoArgs" }}
 - auto
-{{ include "kamino.args" . }}
+{{ include "kamino.oneShotArgs" . }}
 {{- end }}
 
 {{- define "kamino.jobArgs" }}
 {{- if .Values.job.node }}
 - capture
 - {{ .Values.job.node }}
-{{ include "kamino.args" . }}
+{{ include "kamino.oneShotArgs" . }}
 {{- with .Values.job.captureArgs }}
 {{ toYaml . }}
 {{- end }}
