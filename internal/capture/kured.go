@@ -11,6 +11,9 @@ import (
 // which nothing can be told keeps no capture waiting, for kured may be no part of the cluster; that it was so is told.
 const KuredLockUnknown = "KuredLockUnknown"
 
+// KuredLockStale is the reason of condition Stalled: a capture waits for a lock of kured whose Node does not exist.
+const KuredLockStale = "KuredLockStale"
+
 // lookKuredAgain looks once more while the donor is reserved and has lost nothing yet: to protect it takes a cloud up to
 // minutes, in which kured may have taken a node. It sees no reservation of ours; what is behind this look is left to the
 // hours that the two are given (docs/decisions/0011).

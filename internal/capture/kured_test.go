@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -28,14 +29,45 @@ func TestNoDonorIsTakenWhileKuredReboots(t *testing.T) {
 		p := s.prototype()
 		if p.Status.Phase == v1alpha1.PhasePending {
 			waited++
-			if !strings.Contains(p.Status.Progress, "kured") || !strings.Contains(p.Status.Progress, "peer") {
+			if !strings.Contains(p.Status.Progress, "kured holds its lock for node peer") {
 				t.Errorf("it says %q", p.Status.Progress)
+			}
+			if stalled := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled); stalled != nil {
+				t.Errorf("it is stalled: %+v", stalled)
 			}
 			if p.Status.Donor != nil || s.generalizePod() != nil {
 				t.Error("the donor is taken, or looked at")
 			}
 		}
 		if waited == 3 {
+			free := held.DeepCopy()
+			free.Annotations = nil
+			s.must(s.objects.Update(sets, free, "kube-system"))
+		}
+	}))
+	if waited < 3 {
+		t.Errorf("it waited for %d passes", waited)
+	}
+}
+
+// TestALockOfANodeThatDoesNotExist: the capture is Stalled with the command that releases the lock, and goes on after the release.
+func TestALockOfANodeThatDoesNotExist(t *testing.T) {
+	s := newStage(t).decide()
+	s.engine.Kured = kured.Default
+	sets := appsv1.SchemeGroupVersion.WithResource("daemonsets")
+	held := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured", Annotations: map[string]string{"weave.works/kured-node-lock": `{"nodeID":"gone"}`}}}
+	s.must(s.objects.Create(sets, held, "kube-system"))
+	waited := 0
+	s.succeeded(s.play(func(int) {
+		p := s.prototype()
+		if p.Status.Phase != v1alpha1.PhasePending {
+			return
+		}
+		stalled := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
+		if stalled == nil || stalled.Reason != KuredLockStale || !strings.Contains(stalled.Message, "annotate daemonset kured weave.works/kured-node-lock-") {
+			t.Errorf("the condition is %+v", stalled)
+		}
+		if waited++; waited == 3 {
 			free := held.DeepCopy()
 			free.Annotations = nil
 			s.must(s.objects.Update(sets, free, "kube-system"))
@@ -90,7 +122,7 @@ func TestKuredTakesANodeBehindOurBack(t *testing.T) {
 			if waited++; waited == 2 {
 				break // the pod that looked goes first
 			}
-			if p.Status.Phase != v1alpha1.PhaseReserving || !strings.Contains(p.Status.Progress, "kured, which holds its lock for node peer") {
+			if p.Status.Phase != v1alpha1.PhaseReserving || !strings.Contains(p.Status.Progress, "kured holds its lock for node peer") {
 				t.Errorf("in phase %s it says %q", p.Status.Phase, p.Status.Progress)
 			}
 			hold, err := s.cloud.HoldOf(t.Context(), s.donor)

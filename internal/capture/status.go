@@ -65,6 +65,9 @@ func report(w *world, d plan.Decision, now time.Time) {
 	reportRecipe(w, d)
 	reportTrial(w, now)
 	reportConditions(w.p, d, now)
+	if d.Why == plan.ForTurn && w.kured.Release != "" {
+		setCondition(w.p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, KuredLockStale, w.kured.Holder())
+	}
 	reportTried(w, d, now)
 	reportDisbelief(w, now)
 	reportWayBack(w, now)
@@ -210,7 +213,7 @@ var turns = []plan.Reason{plan.ForTurn, plan.ForNeighbour}
 func turnProgress(w *world) string {
 	switch {
 	case w.kured.Node != "":
-		return fmt.Sprintf("waiting for kured, which holds its lock for node %s", w.kured.Node)
+		return "waiting: " + w.kured.Holder()
 	case len(w.ahead) == 0 && w.vacant:
 		return "waiting until a node is in the place of another capture's donor, which does not return"
 	case len(w.ahead) == 0 && w.removals > 0:

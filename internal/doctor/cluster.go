@@ -170,6 +170,9 @@ func (d *Doctor) kured(ctx context.Context) {
 	case lock.Unknown != "":
 		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("whether kured reboots a node can't be told, so that a capture may take another one meanwhile: %s", lock.Unknown),
 			Remedy: "let this user read the DaemonSet, remove a lock that kured did not write, or say with --kured where it is"})
+	case lock.Release != "":
+		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("captures wait: kured holds its lock for node %s, which does not exist", lock.Node),
+			Remedy: "if the node does not come back: " + lock.Release})
 	case lock.Node != "":
 		d.ok(CheckKured, "", "kured holds its lock for node %s: no other node is taken before it is back", lock.Node)
 	default:

@@ -405,6 +405,7 @@ func TestKuredsLockIsTold(t *testing.T) {
 		says  string
 	}{
 		"free":         {level: OK, says: "kured is not there, or reboots no node now"},
+		"of no node":   {lock: `{"nodeID":"node-8"}`, level: Warn, says: "captures wait: kured holds its lock for node node-8, which does not exist"},
 		"held":         {lock: `{"nodeID":"node-7"}`, level: OK, says: "kured holds its lock for node node-7: no other node is taken before it is back"},
 		"not readable": {lock: "{", level: Warn, says: "whether kured reboots a node can't be told, so that a capture may take another one meanwhile: annotation weave.works/kured-node-lock"},
 	} {
@@ -414,8 +415,10 @@ func TestKuredsLockIsTold(t *testing.T) {
 		if c.lock != "" {
 			set.Annotations = map[string]string{"weave.works/kured-node-lock": c.lock}
 		}
-		if err := d.Kube.(*fake.Clientset).Tracker().Add(set); err != nil {
-			t.Fatal(err)
+		for _, object := range []runtime.Object{set, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-7"}}} {
+			if err := d.Kube.(*fake.Clientset).Tracker().Add(object); err != nil {
+				t.Fatal(err)
+			}
 		}
 		var found []Finding
 		for _, f := range examine(t, d).Findings {

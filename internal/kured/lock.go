@@ -26,8 +26,19 @@ type Lock struct {
 	// Node that it is held for: kured reboots it, or waits for it to be back. Empty if the lock is free, or if that
 	// can't be told.
 	Node string
+	// Release is the command that releases the lock if its Node does not exist, so that kured may never do so. Otherwise empty.
+	Release string
 	// Unknown says why it can't be told whether the lock is held; empty if it can.
 	Unknown string
+}
+
+// Holder says for which node kured holds the lock, and how to release a lock whose Node does not exist.
+func (l Lock) Holder() string {
+	held := "kured holds its lock for node " + l.Node
+	if l.Release != "" {
+		held += ", which does not exist: if the node does not come back, release the lock with `" + l.Release + "`"
+	}
+	return held
 }
 
 // hold is one node's. Source: kubereboot/kured, pkg/daemonsetlock.
@@ -61,25 +72,37 @@ func Read(ctx context.Context, kube kubernetes.Interface, daemonSet string, now 
 	case err != nil:
 		return Lock{}, fmt.Errorf("read DaemonSet %s, which holds kured's lock: %w", daemonSet, err)
 	}
-	return read(set, now), nil
+	nodes, unknown := holders(set, now)
+	lock := Lock{Unknown: unknown}
+	for _, holder := range nodes {
+		_, err := kube.CoreV1().Nodes().Get(ctx, holder, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return Lock{Node: holder}, nil // also if the Node cannot be read
+		}
+		if lock.Node == "" {
+			lock.Node, lock.Release = holder, fmt.Sprintf("kubectl -n %s annotate daemonset %s %s-", namespace, name, annotationOf(set))
+		}
+	}
+	return lock, nil
 }
 
-func read(set *appsv1.DaemonSet, now time.Time) Lock {
+// holders are the nodes that the lock is held for, or why that is unknown.
+func holders(set *appsv1.DaemonSet, now time.Time) (nodes []string, unknown string) {
 	key := annotationOf(set)
 	text, held := set.Annotations[key]
 	if !held {
-		return Lock{}
+		return nil, ""
 	}
 	found := holds{}
 	if err := json.Unmarshal([]byte(text), &found); err != nil {
-		return Lock{Unknown: fmt.Sprintf("annotation %s of DaemonSet %s/%s is no lock of kured's: %s", key, set.Namespace, set.Name, err)}
+		return nil, fmt.Sprintf("annotation %s of DaemonSet %s/%s is no lock of kured's: %s", key, set.Namespace, set.Name, err)
 	}
 	for _, h := range append(found.Locks, found.hold) {
 		if h.NodeID != "" && (h.TTL <= 0 || now.Sub(h.Created) < h.TTL) {
-			return Lock{Node: h.NodeID}
+			nodes = append(nodes, h.NodeID)
 		}
 	}
-	return Lock{}
+	return nodes, ""
 }
 
 func annotationOf(set *appsv1.DaemonSet) string {

@@ -48,9 +48,39 @@ func TestRead(t *testing.T) {
 		"another annotation": {set: daemonSet("example.com/lock", one("n1", 0), "--period=1h", "--lock-annotation=example.com/lock"), node: "n1"},
 		"not readable":       {set: daemonSet(annotation, "{"), unknown: "annotation weave.works/kured-node-lock of DaemonSet kube-system/kured is no lock of kured's: "},
 	} {
-		lock, err := Read(t.Context(), fake.NewClientset(c.set), Default, noon)
-		if err != nil || lock.Node != c.node || !strings.HasPrefix(lock.Unknown, c.unknown) || c.unknown == "" && lock.Unknown != "" {
+		kube := fake.NewClientset(c.set, node("n1"), node("n2"))
+		lock, err := Read(t.Context(), kube, Default, noon)
+		if err != nil || lock.Release != "" || lock.Node != c.node || !strings.HasPrefix(lock.Unknown, c.unknown) || c.unknown == "" && lock.Unknown != "" {
 			t.Errorf("%s: %+v, %v", name, lock, err)
+		}
+	}
+}
+
+func node(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// TestALockOfANodeThatIsGone: the Lock names a Node that exists before one that does not, and else the command that releases it.
+func TestALockOfANodeThatIsGone(t *testing.T) {
+	both := daemonSet("example.com/lock", `{"maxOwners":2,"locks":[{"nodeID":"n1"},{"nodeID":"n2"}]}`, "--lock-annotation=example.com/lock")
+	want := Lock{Node: "n1", Release: "kubectl -n kube-system annotate daemonset kured example.com/lock-"}
+	if lock, err := Read(t.Context(), fake.NewClientset(both), Default, noon); err != nil || lock != want {
+		t.Errorf("both are gone: %+v, %v", lock, err)
+	}
+	if lock, err := Read(t.Context(), fake.NewClientset(both, node("n2")), Default, noon); err != nil || lock != (Lock{Node: "n2"}) {
+		t.Errorf("one is gone: %+v, %v", lock, err)
+	}
+	kube := fake.NewClientset(both)
+	kube.PrependReactor("get", "nodes", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("timeout") })
+	if lock, err := Read(t.Context(), kube, Default, noon); err != nil || lock != (Lock{Node: "n1"}) {
+		t.Errorf("Nodes cannot be read: %+v, %v", lock, err)
+	}
+	for lock, want := range map[Lock]string{
+		{Node: "n1"}: "kured holds its lock for node n1",
+		want:         "kured holds its lock for node n1, which does not exist: if the node does not come back, release the lock with `kubectl -n kube-system annotate daemonset kured example.com/lock-`",
+	} {
+		if got := lock.Holder(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestNoNodeIsTakenWhileKuredReboots(t *testing.T) {
 		if pauses < 5 && s.rebuilds() > 0 {
 			t.Error("a node is rebuilt while kured reboots another one")
 		}
-		if pauses < 5 && r.roster.choice.Waiting != "kured reboots node good-0" {
+		if pauses < 5 && r.roster.choice.Waiting != "kured holds its lock for node good-0" {
 			t.Errorf("it waits for %q", r.roster.choice.Waiting)
 		}
 		if pauses == 5 {

@@ -175,7 +175,7 @@ func (r *Replacement) takeNext(ctx context.Context, report *Report) (bool, error
 	if err != nil {
 		return false, err
 	}
-	pool.Kured = lock.Node
+	pool.Kured, pool.KuredHolder = lock.Node, lock.Holder()
 	for range maxLooks {
 		if r.roster.choice = plan.Choose(*pool); r.roster.choice.Take == "" {
 			return false, nil

@@ -28,8 +28,10 @@ type Pool struct {
 	// Careful: nodes that are cordoned count as out of service, too, and the only one that takes pods is left.
 	Careful bool
 	// Kured is the node that kured reboots; empty if it reboots none.
-	Kured   string
-	Members []Member
+	Kured string
+	// KuredHolder says so in a sentence.
+	KuredHolder string
+	Members     []Member
 }
 
 // Member is a node of the pool.
@@ -70,7 +72,7 @@ func Choose(p Pool) Choice {
 		case !p.AtOnce && p.full(m):
 			c.wait(fmt.Sprintf("%s of pool %s out of service, and %d may be: %s", wording.Count(p.out(), "node"), p.Name, p.Limit, p.absent()))
 		case !p.AtOnce && p.Kured != "" && p.Kured != m.Name:
-			c.wait("kured reboots node " + p.Kured)
+			c.wait(p.KuredHolder)
 		case p.Careful && m.Ready && p.alone(m):
 			c.wait(fmt.Sprintf("node %s is the only one of pool %s that takes pods: let the pool have one more", m.Name, p.Name))
 		case m.Stays != "":

@@ -46,7 +46,7 @@ func pools() []Pool {
 			for rules := range 1 << 3 {
 				p := Pool{Name: "pool1", Limit: 1 + rules&1, Careful: rules&2 != 0, Members: []Member{a, b}}
 				if rules&4 != 0 {
-					p.Kured = "b"
+					p.Kured, p.KuredHolder = "b", "kured has node b"
 				}
 				all = append(all, p)
 			}
@@ -183,8 +183,8 @@ func TestChoose(t *testing.T) {
 		{"two at a time", Pool{Limit: 2, Members: many(taken, as, as)}, "n1", 1, "", ""},
 		{"many are away", Pool{Limit: 2, Members: many(taken, taken, taken, taken, as)}, "", 1,
 			"4 nodes of pool pool1 out of service, and 2 may be: n0 (being rebuilt), n1 (being rebuilt), n2 (being rebuilt), and 1 more", ""},
-		{"kured", Pool{Limit: 1, Kured: "n0", Members: many(nil, as)}, "", 1, "kured reboots node n0", ""},
-		{"kured's own", Pool{Limit: 1, Kured: "n1", Members: many(nil, as, as)}, "n1", 1, "kured reboots node n1", ""},
+		{"kured", Pool{Limit: 1, Kured: "n0", KuredHolder: "kured has node n0", Members: many(nil, as)}, "", 1, "kured has node n0", ""},
+		{"kured's own", Pool{Limit: 1, Kured: "n1", KuredHolder: "kured has node n1", Members: many(nil, as, as)}, "n1", 1, "kured has node n1", ""},
 		{"a capture's", Pool{Limit: 1, Members: many(held, as)}, "n1", 1, "node n0 is held by prototype p", ""},
 		{"its own", Pool{Limit: 1, Members: many(own, nil)}, "", 0, "", "is left alone, because this process runs on it: run the command elsewhere"},
 		{"one that asks to stay", Pool{Limit: 1, Members: many(stays, nil)}, "", 0, "",
