@@ -1,0 +1,128 @@
+package docs
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// plainPages are held to the limits below. Each rewritten page joins the list; the aim is all pages.
+var plainPages = []string{
+	"../README.md", "../SECURITY.md", "../CONTRIBUTING.md", "tests.md", "reference/benchmarks.md", "reference/verification.md",
+}
+
+const (
+	longestSentence = 25 // words
+	longestLine     = 120
+	meanSentence    = 17  // words
+	mostPronouns    = 6.0 // per 100 words
+)
+
+// pronouns make a reader search for a noun.
+var pronouns = strings.Fields(`it its itself they them their that those these this which who whom whose what one ones other others such each
+	nobody somebody anybody whoever whatever`)
+
+// banned words are metaphors, archaisms, and words for persons who may be anybody.
+var banned = regexp.MustCompile(`(?i)\b(whoever|nobody|somebody|anybody|is told|tells|anew|mend(s|ed)?|by itself|stands in|given back|is meant)\b`)
+
+// prose is the text of a page outside tables, code, headings, quotes of HTML and links' targets: a block for each paragraph or list item.
+func prose(text string) (blocks []string) {
+	code, block := false, ""
+	end := func() {
+		if block != "" {
+			blocks = append(blocks, strings.TrimSpace(block))
+		}
+		block = ""
+	}
+	item := regexp.MustCompile(`^\s*([-*]|\d+\.) `)
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			code = !code
+			end()
+			continue
+		}
+		trimmed := strings.TrimLeft(line, " ")
+		switch {
+		case code, trimmed == "", strings.HasPrefix(line, "    "), strings.ContainsAny(trimmed[:1], "|#<"):
+			end()
+			continue
+		case item.MatchString(line):
+			end()
+			line = item.ReplaceAllString(line, "")
+		}
+		block += strings.TrimPrefix(line, "> ") + " "
+	}
+	end()
+	link, literal := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`), regexp.MustCompile("`[^`]*`")
+	for i, b := range blocks {
+		blocks[i] = literal.ReplaceAllString(link.ReplaceAllString(b, "$1"), "CODE")
+	}
+	return blocks
+}
+
+// sentencesOf splits a block at marks that end a sentence or a part of a list.
+func sentencesOf(block string) []string {
+	return regexp.MustCompile(`[.:;!?][*)"]*\s+`).Split(block, -1)
+}
+
+func wordsOf(sentence string) []string {
+	return strings.FieldsFunc(sentence, func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' })
+}
+
+// TestProse holds pages to short sentences with nouns.
+func TestProse(t *testing.T) {
+	for _, path := range plainPages {
+		text := page(t, path)
+		var words, sentences, found int
+		for _, block := range prose(text) {
+			if word := banned.FindString(block); word != "" {
+				t.Errorf("%s: %q is banned: %s", path, word, block)
+			}
+			for _, s := range sentencesOf(block) {
+				w := wordsOf(s)
+				if len(w) > longestSentence {
+					t.Errorf("%s: %d words, at most %d: %s", path, len(w), longestSentence, s)
+				}
+				if len(w) >= 4 {
+					sentences++
+				}
+				words += len(w)
+				for _, word := range w {
+					if slices.Contains(pronouns, strings.ToLower(word)) {
+						found++
+					}
+				}
+			}
+		}
+		if share := 100 * float64(found) / float64(max(words, 1)); share > mostPronouns {
+			t.Errorf("%s: %.1f pronouns per 100 words, at most %.1f: repeat the noun", path, share, mostPronouns)
+		}
+		if words/max(sentences, 1) > meanSentence {
+			t.Errorf("%s: %d words per sentence, at most %d", path, words/sentences, meanSentence)
+		}
+		code := false
+		for line := range strings.Lines(text) {
+			code = code != strings.HasPrefix(line, "```")
+			if !code && !strings.HasPrefix(line, "|") && len([]rune(line)) > longestLine+1 {
+				t.Errorf("%s: a line of %d characters, at most %d: %s", path, len([]rune(line))-1, longestLine, line)
+			}
+		}
+	}
+}
+
+// TestProseIsRead: what the limits see of a page.
+func TestProseIsRead(t *testing.T) {
+	got := prose("# Title\n\nOne line\nof `it` and [a link](that).\n- an item\n- another\n\n| a | table |\n\n```\ncode\n```\nEnd.\n")
+	want := []string{"One line of CODE and a link.", "an item", "another", "End."}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, text := range []string{"Whoever reads it", "The value is told.", "it goes by itself"} {
+		if !banned.MatchString(text) {
+			t.Errorf("%q passes", text)
+		}
+	}
+}
