@@ -84,8 +84,12 @@ const (
 	RetryAnnotation = "kamino.dev/retry"
 )
 
-// DefaultNamespace is where Kamino keeps its Leases, its generalize pods and saved recipes.
+// DefaultNamespace is where the engine works: its Leases, its Secrets and saved recipes.
 const DefaultNamespace = "kamino-system"
+
+// DefaultGeneralizeNamespace holds the generalize pods with their Orders. A pod can mount each Secret of its namespace: no Secret of
+// the engine is in this one. The chart makes a namespace of this name for a release that is called kamino.
+const DefaultGeneralizeNamespace = "kamino-generalize"
 
 // LeaseName is the Lease that whoever drives captures holds: the controller, or a command while no controller runs.
 const LeaseName = "kamino-controller"

@@ -14,6 +14,8 @@ import (
 // OrderRecord is what the engine keeps of the order that it wrote, where the pod on the donor cannot write: a
 // report is believed only if it fits this.
 type OrderRecord struct {
+	// Namespace of the Order and its pod. Absent in a record that an earlier version wrote.
+	Namespace string `json:"namespace,omitempty"`
 	// UID of the Order.
 	UID types.UID `json:"uid"`
 	// Key is the public half of the order's key, in base64.

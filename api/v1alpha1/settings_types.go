@@ -146,7 +146,7 @@ type GeneralizeSettings struct {
 	// +optional
 	Profile Profile `json:"profile,omitempty"`
 
-	// Rules names a ConfigMap in Kamino's namespace that adds rules, agents and exemptions to the profile:
+	// Rules names a ConfigMap in the namespace of the generalize pods that adds rules, agents and exemptions to the profile:
 	// each key that ends in .yaml is such a file (docs/image.md). None if absent.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -293,7 +293,7 @@ type TrialSettings struct {
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	IgnoreDaemonSets []string `json:"ignoreDaemonSets,omitempty"`
 
-	// Job names a ConfigMap in Kamino's namespace whose key job.yaml is a Job that must succeed on the trial node. None if
+	// Job names a ConfigMap in the namespace of the generalize pods whose key job.yaml is a Job that must succeed on the trial node. None if
 	// absent.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

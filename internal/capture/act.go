@@ -102,7 +102,7 @@ func (e *Engine) actOnOrder(ctx context.Context, w *world, action plan.Action) e
 	case plan.Order:
 		return ordersOf(e).order(ctx, w)
 	case plan.Generalize:
-		return podsOf(e).makePod(ctx, generalizePod(w.p, w.record, e.podNamespace(), e.Image))
+		return podsOf(e).makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, e.podNamespace()), e.Image))
 	case plan.Adopt:
 		return podsOf(e).adopt(ctx, w)
 	case plan.Believe:
@@ -244,11 +244,11 @@ func (l ledger) patch(ctx context.Context, p, before *v1alpha1.Prototype) error 
 // deletePod removes the generalize pod at once: its kubelet may be stopped and could not confirm.
 func (d pods) deletePod(ctx context.Context, w *world) error {
 	now := int64(0)
-	err := d.Kube.CoreV1().Pods(d.namespace).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
+	err := d.Kube.CoreV1().Pods(w.pod.Namespace).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &w.pod.UID},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete pod %s/%s: %w", d.namespace, w.pod.Name, err)
+		return fmt.Errorf("delete pod %s/%s: %w", w.pod.Namespace, w.pod.Name, err)
 	}
 	return nil
 }

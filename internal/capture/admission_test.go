@@ -33,7 +33,7 @@ func TestAPodThatIsNotLetInIsRefusedBeforehand(t *testing.T) {
 // TestWhoeverOnlyAsksNeedNotMakePods: a right that this process lacks says nothing of the one that does the work.
 func TestWhoeverOnlyAsksNeedNotMakePods(t *testing.T) {
 	s := newStage(t).decide()
-	s.admits = forbidden(`User "reader" cannot create resource "pods" in API group "" in the namespace "kamino-system"`)
+	s.admits = forbidden(`User "reader" cannot create resource "pods" in API group "" in the namespace "kamino-generalize"`)
 	s.succeeded(s.play())
 }
 

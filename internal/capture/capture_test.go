@@ -61,13 +61,13 @@ func (s *stage) gaveBack() {
 			s.t.Errorf("the prototype still holds: %+v %v", record, p.Finalizers)
 		}
 	}
-	if s.tracked("pods", ourspace, s.podName()) != nil {
+	if s.tracked("pods", podspace, s.podName()) != nil {
 		s.t.Error("the generalize pod is left behind")
 	}
 	if s.order() != nil {
 		s.t.Error("the order is left behind")
 	}
-	if s.tracked("secrets", ourspace, s.podName()) != nil {
+	if s.tracked("secrets", podspace, s.podName()) != nil {
 		s.t.Error("the order's key is left behind")
 	}
 	if names := s.leases(); len(names) > 0 {
@@ -226,13 +226,13 @@ func TestFailures(t *testing.T) {
 }
 
 func (s *stage) pullFails() {
-	pod, _ := s.tracked("pods", ourspace, s.podName()).(*corev1.Pod)
+	pod, _ := s.tracked("pods", podspace, s.podName()).(*corev1.Pod)
 	if pod == nil {
 		return
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
-	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, ourspace))
+	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, podspace))
 }
 
 // TestRefusalsChangeNothing: every reason not to begin, with the world untouched afterwards.
@@ -264,7 +264,7 @@ func TestRefusalsChangeNothing(t *testing.T) {
 			p.Spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap
 		}},
 		{"not installed", admission.NotInstalled, func(s *stage) {
-			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), ourspace, v1alpha1.GeneralizeServiceAccount))
+			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), podspace, v1alpha1.GeneralizeServiceAccount))
 		}, nil},
 		{"an unmanaged pod", admission.UnmanagedPods, func(s *stage) {
 			pod := appPod("lonely")

@@ -105,8 +105,8 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 	if c.SecurityContext.Privileged != nil || *c.SecurityContext.AllowPrivilegeEscalation {
 		t.Errorf("it is privileged: %+v", c.SecurityContext)
 	}
-	whole := lookPod(s.prototype(), ourspace, "kamino:test")
-	generalize := generalizePod(s.prototype(), v1alpha1.Record{}, ourspace, "kamino:test")
+	whole := lookPod(s.prototype(), podspace, "kamino:test")
+	generalize := generalizePod(s.prototype(), v1alpha1.Record{}, podspace, "kamino:test")
 	if whole.Spec.Containers[0].Image != generalize.Spec.Containers[0].Image || whole.Spec.ServiceAccountName != generalize.Spec.ServiceAccountName || whole.Spec.NodeName != generalize.Spec.NodeName {
 		t.Error("it is not of the image, the account and the node of the generalize pod")
 	}
@@ -175,7 +175,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 	for _, right := range []string{"get orders", "patch orders/status"} {
 		s := newStage(t).decide()
 		s.lacks = []string{right}
-		s.refused(admission.NotInstalled, ourspace+"/"+v1alpha1.GeneralizeServiceAccount, right, "kamino manifests")
+		s.refused(admission.NotInstalled, podspace+"/"+v1alpha1.GeneralizeServiceAccount, right, "kamino manifests")
 	}
 	force := func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Force = true }
 	s := newStage(t).decide(force)

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ type Engine struct {
 	Cloud  cloud.Provider
 	// Namespace of saved recipes, and of the Leases that say who holds which node. DefaultNamespace if empty.
 	Namespace string
-	// PodNamespace is where the generalize pods run, which are privileged. Namespace if empty.
+	// PodNamespace is where the generalize pods run, which are privileged. DefaultGeneralizeNamespace if empty.
 	PodNamespace string
 	// Image of the generalize pod where the settings name none.
 	Image string
@@ -223,21 +224,14 @@ func (e *Engine) now() time.Time {
 	return e.Now()
 }
 
-func (e *Engine) namespace() string {
-	if e.Namespace == "" {
-		return v1alpha1.DefaultNamespace
-	}
-	return e.Namespace
-}
+func (e *Engine) namespace() string { return cmp.Or(e.Namespace, v1alpha1.DefaultNamespace) }
 
 // reservations are the Leases that say who holds which node.
 func (e *Engine) reservations() node.Reservations {
 	return node.Reservations{Kube: e.Kube, Namespace: e.namespace(), Now: e.now}
 }
 
+// podNamespace is where the pods of new captures run. One that is under way keeps its own: podNamespaceOf.
 func (e *Engine) podNamespace() string {
-	if e.PodNamespace == "" {
-		return e.namespace()
-	}
-	return e.PodNamespace
+	return cmp.Or(e.PodNamespace, v1alpha1.DefaultGeneralizeNamespace)
 }

@@ -57,7 +57,7 @@ var forgeries = []struct {
 }
 
 func (s *stage) keyOf(order *v1alpha1.Order) []byte {
-	return s.tracked("secrets", ourspace, order.Name).(*corev1.Secret).Data[orderKey]
+	return s.tracked("secrets", podspace, order.Name).(*corev1.Secret).Data[orderKey]
 }
 
 // signed is a report with a good proof. Without a key it is signed with any.

@@ -26,7 +26,7 @@ func (s *stage) asked() (reasons []string, err error) {
 
 // withoutAccount takes the generalize pod's account away.
 func (s *stage) withoutAccount() {
-	s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), ourspace, v1alpha1.GeneralizeServiceAccount))
+	s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), podspace, v1alpha1.GeneralizeServiceAccount))
 }
 
 // TestNoLookThatFailsHidesAReason: whichever call of the inquiry is lost, what was seen refuses; and where nothing was, the

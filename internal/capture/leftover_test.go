@@ -25,10 +25,10 @@ func (s *stage) leave(name, uid string) {
 	_, err = s.cloud.EnsureImage(ctx, cloud.ImageSpec{ImageRef: cloud.ImageRef{Pool: s.pool, Version: "2026.03.12"}, SnapshotID: snapshot.ID, Tags: tags})
 	s.must(err)
 	labels := map[string]string{v1alpha1.PrototypeLabel: name, v1alpha1.PrototypeUIDLabel: uid}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: ourspace, Labels: labels}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: podspace, Labels: labels}}
 	pod.Spec.ServiceAccountName = v1alpha1.GeneralizeServiceAccount
 	s.must(s.objects.Add(pod))
-	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: ourspace}}
+	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: podspace}}
 	order.Spec.Prototype, order.Spec.PrototypeUID = name, "gone"
 	s.must(s.clean.Create(ctx, order))
 }
@@ -60,7 +60,7 @@ func TestASweepLosesEachCall(t *testing.T) {
 			s.must(err)
 			orders := &v1alpha1.OrderList{}
 			s.must(s.clean.List(t.Context(), orders))
-			pod := s.tracked("pods", ourspace, "kamino-pool1-2026.03.12")
+			pod := s.tracked("pods", podspace, "kamino-pool1-2026.03.12")
 			if len(snapshots)+len(images)+len(orders.Items) > 0 || pod != nil {
 				t.Fatalf("call %d (%s) lost: %s: snapshots %v, images %v, orders %d, pod %t", n, s.calls[n], loss.name, snapshots, images, len(orders.Items), pod != nil)
 			}

@@ -94,6 +94,9 @@ func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *world {
 // before each effect. Beside an error is the world if only what speaks against the capture could not all be asked.
 func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (*world, error) {
 	w := unlooked(p, record)
+	if err := e.findOrder(ctx, w); err != nil {
+		return nil, err
+	}
 	if err := e.lookNode(ctx, w); err != nil {
 		return nil, err
 	}
@@ -205,12 +208,13 @@ func (w *world) podDone() bool {
 }
 
 func (d pods) readPod(ctx context.Context, w *world) error {
-	pod, err := d.Kube.CoreV1().Pods(d.namespace).Get(ctx, podName(w.p), metav1.GetOptions{})
+	namespace := podNamespaceOf(w, d.namespace)
+	pod, err := d.Kube.CoreV1().Pods(namespace).Get(ctx, podName(w.p), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read pod %s/%s: %w", d.namespace, podName(w.p), err)
+		return fmt.Errorf("read pod %s/%s: %w", namespace, podName(w.p), err)
 	}
 	w.pod = pod
 	w.facts.Pod = plan.PodActive

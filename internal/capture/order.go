@@ -44,7 +44,7 @@ func (o orders) order(ctx context.Context, w *world) error {
 	}
 	return o.record(ctx, w, func(r *v1alpha1.Record) {
 		r.GeneralizeBootID, r.RulesDigest = token, rules
-		r.Order = &v1alpha1.OrderRecord{UID: order.UID, Key: public}
+		r.Order = &v1alpha1.OrderRecord{Namespace: order.Namespace, UID: order.UID, Key: public}
 	})
 }
 
@@ -118,7 +118,7 @@ func (o orders) makeKey(ctx context.Context, order *v1alpha1.Order, private []by
 	secrets := o.Kube.CoreV1().Secrets(order.Namespace)
 	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		if err := o.deleteKey(ctx, order.Name); err != nil {
+		if err := o.deleteKey(ctx, order); err != nil {
 			return err
 		}
 		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
@@ -129,10 +129,10 @@ func (o orders) makeKey(ctx context.Context, order *v1alpha1.Order, private []by
 	return nil
 }
 
-func (o orders) deleteKey(ctx context.Context, name string) error {
-	err := o.Kube.CoreV1().Secrets(o.namespace).Delete(ctx, name, metav1.DeleteOptions{})
+func (o orders) deleteKey(ctx context.Context, order *v1alpha1.Order) error {
+	err := o.Kube.CoreV1().Secrets(order.Namespace).Delete(ctx, order.Name, metav1.DeleteOptions{})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete secret %s/%s: %w", o.namespace, name, err)
+		return fmt.Errorf("delete secret %s/%s: %w", order.Namespace, order.Name, err)
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (o orders) lookLeftOrder(ctx context.Context, w *world) error {
 
 func (o orders) readOrder(ctx context.Context, w *world) error {
 	order := &v1alpha1.Order{}
-	key := client.ObjectKey{Namespace: o.namespace, Name: podName(w.p)}
+	key := client.ObjectKey{Namespace: podNamespaceOf(w, o.namespace), Name: podName(w.p)}
 	switch err := o.Client.Get(ctx, key, order); {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -243,7 +243,7 @@ func (o orders) readOrder(ctx context.Context, w *world) error {
 // deleteOrder removes the order behind its key, unless its pod has said more since it was read: a proof that is
 // acted on can no longer be taken back.
 func (o orders) deleteOrder(ctx context.Context, w *world) error {
-	if err := o.deleteKey(ctx, w.order.Name); err != nil {
+	if err := o.deleteKey(ctx, w.order); err != nil {
 		return err
 	}
 	err := o.Client.Delete(ctx, w.order, client.Preconditions{UID: &w.order.UID, ResourceVersion: &w.order.ResourceVersion})

@@ -32,7 +32,9 @@ import (
 
 const (
 	donorName = "donor"
-	ourspace  = v1alpha1.DefaultNamespace
+	// ourspace is the engine's namespace, podspace that of the generalize pods.
+	ourspace = v1alpha1.DefaultNamespace
+	podspace = v1alpha1.DefaultGeneralizeNamespace
 )
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
@@ -94,9 +96,11 @@ type stage struct {
 	// settings of the capture, where they are other than usual.
 	settings   func(*v1alpha1.Prototype)
 	wipeStatus bool // lose the status at every restart
-	engine     *Engine
-	name       string
-	restarts   int
+	// podNamespace of the engine; empty for its default.
+	podNamespace string
+	engine       *Engine
+	name         string
+	restarts     int
 }
 
 type option func(*stage)
@@ -158,7 +162,7 @@ func (s *stage) buildCluster(peer cloud.InstanceID) {
 	donor.Spec.Unschedulable = s.cordoned
 	objects := []runtime.Object{
 		donor, s.node("peer", peer),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: ourspace}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: podspace}},
 	}
 	for i := range 3 {
 		objects = append(objects, appPod(fmt.Sprintf("app-%d", i)))
@@ -199,7 +203,7 @@ func appPod(name string) *corev1.Pod {
 
 // restart is a new process: a new engine that knows nothing.
 func (s *stage) restart() {
-	s.engine = &Engine{Client: s.faulty, Kube: s.kube, Cloud: s.wrapped, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), Tryout: s.tryout}
+	s.engine = &Engine{PodNamespace: s.podNamespace, Client: s.faulty, Kube: s.kube, Cloud: s.wrapped, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), Tryout: s.tryout}
 	if s.restarts++; s.restarts > 1 && s.wipeStatus {
 		p := s.prototype()
 		if p != nil && !p.Status.Terminal() {
@@ -422,7 +426,7 @@ func (s *stage) runPod() {
 	pod, order := s.generalizePod(), s.order()
 	s.runLook(pod)
 	machine := s.cloud.World().Instance(s.donor)
-	if pod == nil || order == nil || s.deaf || machine.Power != cloud.PowerRunning || s.tracked("secrets", ourspace, s.podName()) == nil {
+	if pod == nil || order == nil || s.deaf || machine.Power != cloud.PowerRunning || s.tracked("secrets", order.Namespace, s.podName()) == nil {
 		return
 	}
 	if order.Status.Report != "" || order.Spec.Token != machine.BootID || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID) {
@@ -444,7 +448,7 @@ func (s *stage) runLook(pod *corev1.Pod) {
 	if s.finds != nil {
 		pod.Status = *s.finds
 	}
-	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, ourspace))
+	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace))
 }
 
 func (s *stage) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {
@@ -454,7 +458,7 @@ func (s *stage) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {
 
 // says has the pod sign a report, with the key that lies in the order's Secret.
 func (s *stage) says(order *v1alpha1.Order, pod *corev1.Pod, report v1alpha1.Report) {
-	secret := s.tracked("secrets", ourspace, order.Name).(*corev1.Secret)
+	secret := s.tracked("secrets", order.Namespace, order.Name).(*corev1.Secret)
 	key, public, err := v1alpha1.OrderKey(secret.Data[orderKey])
 	s.must(err)
 	if public != order.Spec.Key {
@@ -466,20 +470,28 @@ func (s *stage) says(order *v1alpha1.Order, pod *corev1.Pod, report v1alpha1.Rep
 	s.must(s.clean.Status().Update(context.Background(), order))
 }
 
+// generalizePod is the pod on the donor, in whichever namespace; nil if there is none.
 func (s *stage) generalizePod() *corev1.Pod {
-	pod, _ := s.tracked("pods", ourspace, s.podName()).(*corev1.Pod)
-	return pod
+	for _, namespace := range []string{podspace, ourspace} {
+		if pod, there := s.tracked("pods", namespace, s.podName()).(*corev1.Pod); there {
+			return pod
+		}
+	}
+	return nil
 }
 
-// order of the pod; nil if there is none.
+// order of the pod, in whichever namespace; nil if there is none.
 func (s *stage) order() *v1alpha1.Order {
-	o := &v1alpha1.Order{}
-	err := s.clean.Get(context.Background(), client.ObjectKey{Namespace: ourspace, Name: s.podName()}, o)
-	if apierrors.IsNotFound(err) {
-		return nil
+	for _, namespace := range []string{podspace, ourspace} {
+		o := &v1alpha1.Order{}
+		err := s.clean.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: s.podName()}, o)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		s.must(err)
+		return o
 	}
-	s.must(err)
-	return o
+	return nil
 }
 
 func (s *stage) uid() types.UID {

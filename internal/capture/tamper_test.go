@@ -72,7 +72,7 @@ var tamperings = []struct {
 	}},
 	{"the Node is deleted", func(s *stage) {
 		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
-		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, s.podName())
+		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), podspace, s.podName())
 	}},
 	{"the donor is stopped", func(s *stage) {
 		s.onNode(func(n *corev1.Node) {
@@ -84,7 +84,7 @@ var tamperings = []struct {
 	{"Node and instance are deleted", func(s *stage) {
 		s.cloud.RemoveInstance(s.donor)
 		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
-		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, s.podName())
+		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), podspace, s.podName())
 	}},
 }
 

@@ -70,8 +70,8 @@ func (v *proving) look(subject trial.Subject) (trial.Sight, error) {
 		f.IdentityKnown, f.Digest = true, f.Proven
 		f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}, trial.Measure{Result: trial.Skipped, Says: "none"}
 		sight.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
-		if v.tracked("pods", ourspace, probe(subject)) == nil {
-			v.must(v.objects.Create(corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: probe(subject), Namespace: ourspace}}, ourspace))
+		if v.tracked("pods", podspace, probe(subject)) == nil {
+			v.must(v.objects.Create(corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: probe(subject), Namespace: podspace}}, podspace))
 		}
 		if v.finds != nil {
 			v.finds(subject.Attempt, f)
@@ -109,9 +109,9 @@ func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left []stri
 		if subject.Stay {
 			v.stayed++
 		}
-		if v.tracked("pods", ourspace, probe(subject)) != nil {
+		if v.tracked("pods", podspace, probe(subject)) != nil {
 			left = []string{"a pod"}
-			return v.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), ourspace, probe(subject))
+			return v.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), podspace, probe(subject))
 		}
 		return nil
 	})
@@ -210,7 +210,7 @@ func (v *proving) nothingLeft(p *v1alpha1.Prototype) {
 			v.t.Errorf("instance %s was built from a version that nobody promoted", m.ID)
 		}
 	}
-	pods, err := v.objects.List(corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod"), ourspace)
+	pods, err := v.objects.List(corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod"), podspace)
 	v.must(err)
 	for _, pod := range pods.(*corev1.PodList).Items {
 		if strings.HasPrefix(pod.Name, "probe-") {

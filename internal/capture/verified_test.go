@@ -135,7 +135,7 @@ func TestPodName(t *testing.T) {
 
 func (s *stage) addRules(data map[string]string) {
 	s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("configmaps"),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "our-rules", Namespace: ourspace}, Data: data}, ourspace))
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "our-rules", Namespace: podspace}, Data: data}, podspace))
 }
 
 func nameRules(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Rules = "our-rules" }
@@ -146,7 +146,7 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 		data         map[string]string
 		reason, says string
 	}{
-		"missing":        {nil, admission.RulesNotFound, "there is no ConfigMap kamino-system/our-rules"},
+		"missing":        {nil, admission.RulesNotFound, "there is no ConfigMap kamino-generalize/our-rules"},
 		"without a file": {map[string]string{"readme.txt": "x"}, admission.RulesInvalid, "no key of it ends in .yaml"},
 		"wrong":          {map[string]string{"ours.yaml": "x"}, admission.RulesInvalid, "rule x stands there twice"},
 	} {
@@ -180,7 +180,7 @@ func TestThePodGetsTheRulesOfTheOrder(t *testing.T) {
 	const digest = "sha256:329d670e59ead1543a2d36865895972560bc434204c5f4a0c8219005dd312719"
 	seen := false
 	s.play(func(int) {
-		pod, _ := s.tracked("pods", ourspace, s.podName()).(*corev1.Pod)
+		pod, _ := s.tracked("pods", podspace, s.podName()).(*corev1.Pod)
 		if pod == nil || seen || pod.Labels["app.kubernetes.io/component"] == lookName {
 			return
 		}

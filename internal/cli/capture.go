@@ -99,7 +99,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.soak, "soak", v1alpha1.DefaultSoak, "how long the trial node must stay Ready")
 	flags.DurationVar(&s.Trial.Timeout.Duration, "trial-timeout", v1alpha1.DefaultTrialTimeout, "how long the trial may take, with attempts that could not tell")
 	flags.StringSliceVar(&s.Trial.IgnoreDaemonSets, "trial-ignore-daemonset", nil, "DaemonSet, as NAMESPACE/NAME, that need not be Ready on the trial node; may be repeated")
-	flags.StringVar(&s.Trial.Job, "trial-job", "", "ConfigMap in Kamino's namespace whose job.yaml is a Job that must succeed on the trial node")
+	flags.StringVar(&s.Trial.Job, "trial-job", "", "ConfigMap in the namespace of the generalize pods whose job.yaml is a Job that must succeed on the trial node")
 	flags.StringVar(&s.Trial.Outside, "trial-outside", "", "name outside the cluster, such as example.com, that pods on the trial node must find (default: none is looked for)")
 	flags.StringVar((*string)(&s.Promotion.Mode), "promotion", string(v1alpha1.PromotionAutomatic), "who points the pool at the version: Automatic, or Manual to wait for kamino promote")
 	flags.DurationVar(&s.Promotion.Timeout.Duration, "promotion-timeout", v1alpha1.DefaultPromotionTimeout, "how long a version waits to be promoted by a person")

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
@@ -30,7 +29,7 @@ be refused.`,
 		Example: `  kamino doctor
 
   # What the controller's service account may do
-  kamino doctor --as system:serviceaccount:kamino-system:kamino --generalize-namespace kamino-generalize
+  kamino doctor --as system:serviceaccount:kamino-system:kamino
 
   kamino doctor pool1 -o json | jq '.findings[] | select(.level == "fail")'`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
@@ -45,7 +44,7 @@ be refused.`,
 // examine is no session's: it works without a credential for the cloud, which is one of its findings.
 func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options, only string, format print.Format) error {
 	d := &doctor.Doctor{
-		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Policies: c.Policies, Namespace: o.Namespace, PodNamespace: o.podNamespace(), Only: only, Kured: o.Kured, Now: f.Now,
+		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Policies: c.Policies, Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Only: only, Kured: o.Kured, Now: f.Now,
 		Holder: func(ctx context.Context) (string, error) {
 			holder, err := drive.LeaseHolder(ctx, c, o.Namespace, f.Now())
 			if err != nil || holder.Role == "" {
@@ -56,7 +55,7 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	}
 	d.Prototypes = func(ctx context.Context) ([]v1alpha1.Prototype, error) {
 		all, err := c.Prototypes(ctx)
-		if errors.Is(err, cluster.ErrNotInstalled) || apierrors.IsForbidden(err) { // both are findings of their own
+		if errors.Is(err, cluster.ErrNotInstalled) { // which is a finding of its own
 			return nil, nil
 		}
 		return all, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"strings"
 	"sync"
@@ -32,7 +33,7 @@ type Options struct {
 	As impersonation
 	// Namespace of the Lease and of saved recipes.
 	Namespace string
-	// GeneralizeNamespace of the generalize pods, which are privileged; Namespace if empty.
+	// GeneralizeNamespace of the generalize pods, which are privileged.
 	GeneralizeNamespace string
 	// Clouds say which cloud it is, and who builds the nodes.
 	Clouds clouds.Options
@@ -70,8 +71,8 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 	flags.StringVar(&o.Context, "context", "", "`name` of the context in the kubeconfig (default: its current one)")
 	o.As.bind(flags)
 	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of Kamino's Lease and saved recipes")
-	flags.StringVar(&o.GeneralizeNamespace, "generalize-namespace", getenv(envGeneralize),
-		"`namespace` of the privileged pods that generalize a disk (default: "+envGeneralize+", or that of --namespace)")
+	flags.StringVar(&o.GeneralizeNamespace, "generalize-namespace", cmp.Or(getenv(envGeneralize), v1alpha1.DefaultGeneralizeNamespace),
+		"`namespace` of the privileged pods that generalize a disk (default: "+envGeneralize+", or "+v1alpha1.DefaultGeneralizeNamespace+")")
 	o.Clouds.Bind(flags, getenv)
 	flags.StringSliceVar(&o.AllowedImages, "allowed-images", strings.FieldsFunc(getenv(envAllowed), func(r rune) bool { return r == ',' }),
 		"`images` that a Prototype may name for the pod on its donor beside Kamino's own: exactly, by repository, or all below one that ends with / (default: "+envAllowed+")")
@@ -97,14 +98,6 @@ func (o *Options) recorder(c *cluster.Connection) events.EventRecorder {
 	o.atEnd = append(o.atEnd, j.Close)
 	o.events = j
 	return j
-}
-
-// podNamespace is where the generalize pods run.
-func (o *Options) podNamespace() string {
-	if o.GeneralizeNamespace != "" {
-		return o.GeneralizeNamespace
-	}
-	return o.Namespace
 }
 
 // image is the generalize pod's default image.

@@ -53,7 +53,7 @@ func newEngine(c *cluster.Connection, provider cloud.Provider, o *Options) drive
 // drive is what the flags say of how this process drives.
 func (o *Options) drive(getenv func(string) string, now func() time.Time) drive.Options {
 	return drive.Options{
-		Namespace: o.Namespace, PodNamespace: o.podNamespace(), Image: o.Image, AllowedImages: o.AllowedImages,
+		Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Image: o.Image, AllowedImages: o.AllowedImages,
 		OwnNode: getenv(envNode), MaxConcurrent: o.MaxConcurrent, Kured: o.Kured, Now: now, Log: o.Log,
 	}
 }

@@ -128,7 +128,7 @@ func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
 func TestWhatACaptureNeedsInstalled(t *testing.T) {
 	for _, served := range []bool{true, false} {
 		d, _, _ := stage(t, memory.PoolSpec{})
-		if err := d.Kube.CoreV1().ServiceAccounts("ours").Delete(t.Context(), v1alpha1.GeneralizeServiceAccount, metav1.DeleteOptions{}); err != nil {
+		if err := d.Kube.CoreV1().ServiceAccounts("theirs").Delete(t.Context(), v1alpha1.GeneralizeServiceAccount, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		d.Served = func(context.Context, string) (bool, error) { return served, nil }

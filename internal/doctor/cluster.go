@@ -29,7 +29,7 @@ func (d *Doctor) clock() {
 	ahead, heard := d.Skew()
 	f := Finding{Level: OK, Check: CheckClock, Message: "this machine's clock and the API server's agree"}
 	if !heard {
-		f.Level, f.Message = Warn, "the API server does not tell its time, so that its clock can't be compared with this machine's"
+		f.Level, f.Message = Warn, "whether this machine's clock and the API server's agree is unknown: the API server sends no time"
 	} else if ahead.Abs() > skewTold {
 		f.Level, f.Remedy = Warn, "set the clocks, with NTP for instance"
 		f.Message = fmt.Sprintf("this machine's clock and the API server's differ by about %s; versions and deadlines go by them", ahead.Abs().Round(30*time.Second))
@@ -43,24 +43,46 @@ func (d *Doctor) clock() {
 // installation looks for what `kamino manifests` makes. That it is not there yet is no failure.
 func (d *Doctor) installation(ctx context.Context) {
 	var missing []string
+	seen := true
 	for _, resource := range []string{"prototypes", "prototypepolicies", "orders"} {
 		served, err := d.Served(ctx, resource)
 		if err != nil {
 			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("whether the cluster knows %s.%s can't be told: %s", resource, v1alpha1.GroupVersion.Group, err)})
+			seen = false
 		} else if !served {
 			missing = append(missing, resource+"."+v1alpha1.GroupVersion.Group)
 		}
 	}
-	missing = append(missing, d.namespaces(ctx)...)
+	absent, looked := d.namespaces(ctx)
+	missing = append(missing, absent...)
 	d.lacking = len(missing) > 0
 	switch {
 	case len(missing) > 0:
 		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: "Kamino is not installed, or not all of it: there is no " + strings.Join(missing, ", no "), Remedy: install})
-	case d.pods() != d.Namespace:
+	case d.pods() == d.Namespace:
+		d.add(Finding{Level: Warn, Check: CheckInstallation,
+			Message: fmt.Sprintf("the generalize pods run in namespace %s of the engine: an account that may make pods there can mount the engine's Secrets", d.Namespace),
+			Remedy:  install + ", and name the new namespace, " + v1alpha1.DefaultGeneralizeNamespace + " by default, with --generalize-namespace"})
+	case seen && looked:
 		d.ok(CheckInstallation, "", "Kamino's kinds and namespaces %s and %s are there", d.Namespace, d.pods())
-	default:
-		d.ok(CheckInstallation, "", "Kamino's kinds and namespace %s are there", d.Namespace)
 	}
+}
+
+// formerPods finds the right to make generalize pods in the engine's namespace, where earlier versions had the pods by default. An
+// upgrade leaves it for captures that are under way.
+func formerPods(ctx context.Context, d *Doctor) {
+	if d.pods() == d.Namespace {
+		return
+	}
+	const role, account = engineRole + "-pods", v1alpha1.GeneralizeServiceAccount
+	if _, err := d.Kube.RbacV1().RoleBindings(d.Namespace).Get(ctx, role, metav1.GetOptions{}); err != nil {
+		return
+	}
+	policy := "kamino-orders." + d.Namespace
+	d.add(Finding{Level: Warn, Check: CheckInstallation,
+		Message: fmt.Sprintf("RoleBinding %s/%s lets the engine make pods in its own namespace, which an earlier version needed", d.Namespace, role),
+		Remedy: fmt.Sprintf("when no capture of that version is under way: kubectl -n %s delete --ignore-not-found rolebinding/%s role/%s rolebinding/%s serviceaccount/%s "+
+			"validatingadmissionpolicybinding/%s validatingadmissionpolicy/%s", d.Namespace, role, role, account, account, policy, policy)})
 }
 
 // bindings finds what earlier versions have bound for the whole cluster under names that no manifest has any more, so
@@ -132,10 +154,11 @@ func unreadable(policies []v1alpha1.PrototypePolicy, prototypes []v1alpha1.Proto
 }
 
 // pods is the namespace of the generalize pods.
-func (d *Doctor) pods() string { return cmp.Or(d.PodNamespace, d.Namespace) }
+func (d *Doctor) pods() string { return cmp.Or(d.PodNamespace, v1alpha1.DefaultGeneralizeNamespace) }
 
-// namespaces names those that are missing, and looks whether the generalize pods are let into theirs.
-func (d *Doctor) namespaces(ctx context.Context) (missing []string) {
+// namespaces names those that are missing, and looks whether the generalize pods are let into theirs. It reports whether all could be read.
+func (d *Doctor) namespaces(ctx context.Context) (missing []string, looked bool) {
+	looked = true
 	for _, name := range slices.Compact([]string{d.Namespace, d.pods()}) {
 		namespace, err := d.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		switch {
@@ -143,11 +166,13 @@ func (d *Doctor) namespaces(ctx context.Context) (missing []string) {
 			missing = append(missing, "namespace "+name)
 			continue
 		case apierrors.IsForbidden(err):
+			looked = false
 			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf(
 				"whether there is a namespace %s, and which pod security it enforces, can't be told: %s may not look at namespaces", name, d.who)})
 			continue
 		case err != nil:
-			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("namespace %s can't be looked at: %s", name, err)})
+			looked = false
+			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("whether there is a namespace %s is unknown: %s", name, err)})
 			continue
 		}
 		level := namespace.Labels["pod-security.kubernetes.io/enforce"]
@@ -158,7 +183,7 @@ func (d *Doctor) namespaces(ctx context.Context) (missing []string) {
 					"or name their own namespace with --generalize-namespace", name)})
 		}
 	}
-	return missing
+	return missing, looked
 }
 
 // kured tells of its lock: for whom it keeps captures waiting, and where it would not.
@@ -184,7 +209,7 @@ func (d *Doctor) lease(ctx context.Context) {
 	holder, err := d.Holder(ctx)
 	switch {
 	case err != nil:
-		d.add(Finding{Level: Warn, Check: CheckLease, Message: fmt.Sprintf("who drives captures can't be told: %s", err)})
+		d.add(Finding{Level: Warn, Check: CheckLease, Message: fmt.Sprintf("whether a process drives captures is unknown: %s", err)})
 	case holder == "":
 		d.ok(CheckLease, "", "nobody drives captures now: `kamino capture` does its work by itself")
 	default:

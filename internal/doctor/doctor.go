@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -98,7 +99,8 @@ type Doctor struct {
 	Skew func() (time.Duration, bool)
 	// Holder says who holds the Lease, for a sentence; empty if nobody does.
 	Holder func(ctx context.Context) (string, error)
-	// Prototypes lists all, as much as telling holders of nodes needs; none if the cluster does not know them.
+	// Prototypes lists all, as much as telling holders of nodes needs; none if the cluster does not know them. Without the right to
+	// list them the other checks are made.
 	Prototypes func(ctx context.Context) ([]v1alpha1.Prototype, error)
 	// Policies lists all; none are known if it is nil.
 	Policies func(ctx context.Context) ([]v1alpha1.PrototypePolicy, error)
@@ -109,7 +111,7 @@ type Doctor struct {
 	// Kured is the DaemonSet of kured as NAMESPACE/NAME. None is looked for if it is empty.
 	Kured     string
 	Namespace string
-	// PodNamespace is where the generalize pods run. Namespace if empty.
+	// PodNamespace is where the generalize pods run. v1alpha1.DefaultGeneralizeNamespace if empty.
 	PodNamespace string
 	// Only, if set, limits the pools to the one that is meant by it: cloud.Meant.
 	Only string
@@ -129,8 +131,10 @@ type Doctor struct {
 	// leases of reservations, and why they could not be listed.
 	leases     []node.Lease
 	leaseError error
-	// policies of the cluster, as far as they may be read.
+	// policies of the cluster; none if they could not be listed.
 	policies []v1alpha1.PrototypePolicy
+	// captureError and policyError say why Prototypes and policies could not be listed.
+	captureError, policyError error
 	// lacking: what is installed is not all, which is a finding of its own.
 	lacking bool
 	// unplaced is why the cloud did not tell the nodes' pools.
@@ -157,12 +161,13 @@ type members struct {
 func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	d.findings, d.pools, d.heldNodes, d.unplaced, d.lacking = nil, map[cloud.PoolID]*members{}, nil, nil, false
 	all, err := d.Prototypes(ctx)
-	if err != nil {
+	if err != nil && !apierrors.IsForbidden(err) {
 		return Report{}, err
 	}
+	d.captureError = err
 	d.captures, d.prototypes = held.CapturesOf(all), all
 	d.leases, d.leaseError = (node.Reservations{Kube: d.Kube, Namespace: d.Namespace, Now: d.Now}).All(ctx)
-	d.policies = policiesOf(ctx, d.Policies)
+	d.policies, d.policyError = policiesOf(ctx, d.Policies)
 	if err := d.lookAtNodes(ctx); err != nil {
 		return Report{}, err
 	}
@@ -171,7 +176,12 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	d.clock()
 	d.installation(ctx)
 	d.bindings(ctx)
+	formerPods(ctx, d)
 	d.admission()
+	if d.policyError != nil {
+		d.add(Finding{Level: Warn, Check: CheckInstallation,
+			Message: fmt.Sprintf("whether policies need more than is looked at here is unknown: %s", d.policyError)})
+	}
 	d.findings = append(d.findings, unreadable(d.policies, d.prototypes)...)
 	d.rbac(ctx)
 	d.lease(ctx)

@@ -14,8 +14,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
 	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -41,7 +43,7 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 	world := memory.New(memory.Config{Now: func() time.Time { return now }})
 	spec.Name = "pool1"
 	pool := world.AddPool(spec)
-	kube := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ours"}})
+	kube := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ours"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
 	for _, name := range []string{"a", "b"} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"agentpool": "pool1", "kubernetes.azure.com/role": "agent"}, Annotations: map[string]string{"weave.works/kured-most-recent-reboot-needed": now.Format(time.RFC3339)}}}
 		n.Spec.ProviderID = string(world.AddInstance(pool, name))
@@ -63,7 +65,7 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 		}
 		return true, list, err
 	})
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: v1alpha1.GeneralizeServiceAccount}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "theirs", Name: v1alpha1.GeneralizeServiceAccount}}
 	if err := kube.Tracker().Add(account); err != nil {
 		t.Fatal(err)
 	}
@@ -75,15 +77,15 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 	allow(kube, true)
 	d := &Doctor{
 		About: registry.All()[0],
-		Kube:  kube, Cloud: world, Namespace: "ours", Now: func() time.Time { return now },
+		Kube:  kube, Cloud: world, Namespace: "ours", PodNamespace: "theirs", Now: func() time.Time { return now },
 		Served:     func(context.Context, string) (bool, error) { return true, nil },
 		Skew:       func() (time.Duration, bool) { return 0, true },
 		Holder:     func(context.Context) (string, error) { return "", nil },
 		Prototypes: func(context.Context) ([]v1alpha1.Prototype, error) { return nil, nil },
 	}
 	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
-		engine := &capture.Engine{Client: objects, Kube: kube, Cloud: d.Cloud, Namespace: "ours", Image: "kamino:test", Now: d.Now, Log: logr.Discard(),
-			Tryout: &tryout.Tryout{Kube: kube, Namespace: "ours", Image: "kamino:test", Same: d.Cloud.SameInstance}}
+		engine := &capture.Engine{Client: objects, Kube: kube, Cloud: d.Cloud, Namespace: "ours", PodNamespace: "theirs", Image: "kamino:test", Now: d.Now, Log: logr.Discard(),
+			Tryout: &tryout.Tryout{Kube: kube, Namespace: "theirs", Image: "kamino:test", Same: d.Cloud.SameInstance}}
 		return engine.Case(ctx, p)
 	}
 	return d, world, pool
@@ -241,13 +243,8 @@ func TestHeldNodesAndLeftovers(t *testing.T) {
 	}
 }
 
-// TestRightsAreAskedWhereTheyAreUsed has the generalize pods in a namespace of their own.
 func TestRightsAreAskedWhereTheyAreUsed(t *testing.T) {
 	d, _, _ := stage(t, memory.PoolSpec{})
-	d.PodNamespace = "theirs"
-	if err := d.Kube.(*fake.Clientset).Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}); err != nil {
-		t.Fatal(err)
-	}
 	if level, says := worst(examine(t, d), CheckInstallation); level != OK || !strings.Contains(says, "ours and theirs") {
 		t.Errorf("%s: %s", level, says)
 	}
@@ -286,10 +283,22 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			d.Served = func(context.Context, string) (bool, error) { return false, nil }
 		}},
 		"no namespace": {CheckInstallation, Warn, "no namespace elsewhere", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
-			d.Namespace, d.PodNamespace = "elsewhere", "ours"
+			d.Namespace = "elsewhere"
 		}},
 		"no namespace for the pods": {CheckInstallation, Warn, "no namespace elsewhere", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.PodNamespace = "elsewhere"
+		}},
+		"no namespace by default": {CheckInstallation, Warn, "no namespace kamino-generalize", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.PodNamespace = ""
+		}},
+		"one namespace": {CheckInstallation, Warn, "an account that may make pods there can mount the engine's Secrets", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.Namespace = "theirs"
+		}},
+		"pods in the engine's namespace before": {CheckInstallation, Warn, "kubectl -n ours delete --ignore-not-found rolebinding/kamino-engine-pods", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			_ = d.Kube.(*fake.Clientset).Tracker().Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: "kamino-engine-pods"}})
+		}},
+		"policies that cannot be listed": {CheckInstallation, Warn, "whether policies need more than is looked at here is unknown: no such right", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+			d.Policies = func(context.Context) ([]v1alpha1.PrototypePolicy, error) { return nil, errors.New("no such right") }
 		}},
 		"no rights": {CheckRBAC, Fail, "may not get prototypes.kamino.dev", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			allow(d.Kube.(*fake.Clientset), false)
@@ -350,6 +359,75 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 }
 
 // TestAMissingPermissionIsNotContradicted: a pool that a capture needs a permission for is nowhere called sound.
+// TestNoCheckIsOKWithoutItsRead: a check that could not read the cluster says so, and never that all is in order.
+func TestNoCheckIsOKWithoutItsRead(t *testing.T) {
+	lost := errors.New("the read is lost")
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "these"}, "", lost)
+	fails := func(verb, resource string) func(d *Doctor) {
+		return func(d *Doctor) {
+			d.Kube.(*fake.Clientset).PrependReactor(verb, resource, func(kubetesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
+		}
+	}
+	for name, c := range map[string]struct {
+		check string
+		lose  func(d *Doctor)
+	}{
+		"leases of reservations": {CheckHeld, fails("list", "leases")},
+		"leftovers": {CheckHeld, func(d *Doctor) {
+			d.Leftovers = func(context.Context, []cloud.PoolID) ([]held.Leftover, error) { return nil, lost }
+		}},
+		"prototypes": {CheckHeld, func(d *Doctor) {
+			d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return nil, forbidden }
+		}},
+		"kinds": {CheckInstallation, func(d *Doctor) {
+			d.Served = func(context.Context, string) (bool, error) { return false, lost }
+		}},
+		"namespaces": {CheckInstallation, fails("get", "namespaces")},
+		"the Lease":  {CheckLease, func(d *Doctor) { d.Holder = func(context.Context) (string, error) { return "", lost } }},
+		"rights":     {CheckRBAC, fails("create", "selfsubjectaccessreviews")},
+		"kured":      {CheckKured, func(d *Doctor) { d.Kured = "kube-system/kured"; fails("get", "daemonsets")(d) }},
+		"the clock":  {CheckClock, func(d *Doctor) { d.Skew = func() (time.Duration, bool) { return 0, false } }},
+		"the pool":   {CheckVersions, func(d *Doctor) { d.Cloud.(*memory.Cloud).Forbid("Images") }},
+	} {
+		d, _, _ := stage(t, memory.PoolSpec{})
+		c.lose(d)
+		found := 0
+		for _, f := range examine(t, d).Findings {
+			if f.Check != c.check {
+				continue
+			}
+			found++
+			if f.Level == OK {
+				t.Errorf("%s cannot be read, and %s is ok: %s", name, c.check, f.Message)
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s cannot be read, and nothing is said of %s", name, c.check)
+		}
+	}
+}
+
+// TestNoCaptureIsSaidToBeGoneUnseen: without the list of Prototypes a node is not said to be held by a capture that is gone.
+func TestNoCaptureIsSaidToBeGoneUnseen(t *testing.T) {
+	d, _, _ := stage(t, memory.PoolSpec{})
+	n, err := d.Kube.CoreV1().Nodes().Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := v1alpha1.Reservation{Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}}
+	if err := (node.Reservations{Kube: d.Kube, Namespace: "ours"}).Note(t.Context(), n, r); err != nil {
+		t.Fatal(err)
+	}
+	d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) {
+		return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "prototypes"}, "", nil)
+	}
+	for _, f := range examine(t, d).Findings {
+		if f.Check == CheckHeld && !strings.HasPrefix(f.Message, "whether captures that are at work hold nodes is unknown: ") {
+			t.Errorf("%s: %s", f.Level, f.Message)
+		}
+	}
+}
+
 func TestAMissingPermissionIsNotContradicted(t *testing.T) {
 	d, world, _ := stage(t, memory.PoolSpec{})
 	world.Forbid("EnsureSnapshot")

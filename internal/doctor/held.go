@@ -12,11 +12,15 @@ import (
 // held tells which nodes are held by nobody who gives them back, and what captures have left that are gone. Neither
 // keeps a capture of another node from working, but a pool that is short of a node may.
 func (d *Doctor) held(ctx context.Context) {
-	if d.leaseError != nil {
-		d.add(Finding{Level: Warn, Check: CheckHeld, Message: "which reservations are Kamino's own can't be told: " + sentence(d.leaseError)})
+	seen := true
+	for _, err := range []error{d.captureError, d.leaseError} {
+		if err != nil {
+			seen = false
+			d.add(Finding{Level: Warn, Check: CheckHeld, Message: "whether captures that are at work hold nodes is unknown: " + sentence(err)})
+		}
 	}
 	for _, n := range d.heldNodes {
-		if !n.Left() {
+		if !n.Left() || d.captureError != nil && byCaptures(n) {
 			continue
 		}
 		remedy := "kamino return " + n.Name
@@ -32,7 +36,8 @@ func (d *Doctor) held(ctx context.Context) {
 	if d.Leftovers != nil {
 		found, err := d.Leftovers(ctx, d.ordered())
 		if err != nil {
-			d.add(Finding{Level: Warn, Check: CheckHeld, Message: "what captures have left that are gone can't be told: " + sentence(err)})
+			seen = false
+			d.add(Finding{Level: Warn, Check: CheckHeld, Message: "whether captures that are gone have left anything behind is unknown: " + sentence(err)})
 		}
 		for _, l := range found {
 			d.add(Finding{Level: Warn, Check: CheckHeld, Message: fmt.Sprintf("%s %s was left by prototype %s, which is gone", l.Kind, l.Name, l.Prototype),
@@ -47,11 +52,17 @@ func (d *Doctor) held(ctx context.Context) {
 		}
 	}
 	switch {
+	case !seen:
 	case working == len(d.heldNodes) && left == 0 && working > 0:
 		d.ok(CheckHeld, "", "%s held by captures that are at work, and by nobody else", wording.Are(working, "node"))
 	case len(d.heldNodes)+left == 0:
 		d.ok(CheckHeld, "", "no node is held, and no capture has left anything behind")
 	}
+}
+
+// byCaptures reports whether only the list of Prototypes shows that no capture at work holds the node.
+func byCaptures(n held.Node) bool {
+	return n.State == held.Orphaned || n.State == held.Unconfirmed || n.State == held.Stripped
 }
 
 // heldFor says what is known of a node's hold.

@@ -16,16 +16,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// policiesOf are those of the cluster. Those that may not be read, or that the cluster does not know, tell nothing.
-func policiesOf(ctx context.Context, policies func(context.Context) ([]v1alpha1.PrototypePolicy, error)) []v1alpha1.PrototypePolicy {
+// policiesOf are those of the cluster; none if it does not know policies.
+func policiesOf(ctx context.Context, policies func(context.Context) ([]v1alpha1.PrototypePolicy, error)) ([]v1alpha1.PrototypePolicy, error) {
 	if policies == nil {
-		return nil
+		return nil, nil
 	}
 	all, err := policies(ctx)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return all
+	return all, nil
 }
 
 // selectedBy notes the policies that select a pool by one of its nodes.

@@ -33,7 +33,7 @@ type Engine interface {
 
 // Options say how a process drives.
 type Options struct {
-	// Namespace of the Lease and of saved recipes; PodNamespace of the generalize pods.
+	// Namespace of the Lease and of saved recipes; PodNamespace of the generalize pods, DefaultGeneralizeNamespace if empty.
 	Namespace, PodNamespace string
 	// Image of the generalize pod where a Prototype names none, and AllowedImages that one may name beside it.
 	Image         string
@@ -54,7 +54,7 @@ func NewEngine(c *cluster.Connection, provider cloud.Provider, o Options, record
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.PodNamespace, Image: o.Image,
 		AllowedImages: o.AllowedImages, MaxConcurrent: o.MaxConcurrent, Now: o.Now, OwnNode: o.OwnNode, Log: o.Log.WithName("capture"),
 		CheckRules: checkRules, Kured: o.Kured, Recorder: recorder,
-		Tryout: &tryout.Tryout{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, o.Namespace, v1alpha1.DefaultNamespace), Image: o.Image, Same: provider.SameInstance},
+		Tryout: &tryout.Tryout{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image, Same: provider.SameInstance},
 	}
 }
 

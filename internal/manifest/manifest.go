@@ -6,6 +6,7 @@
 package manifest
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io"
@@ -30,7 +31,8 @@ var files embed.FS
 type Options struct {
 	// Namespace for the Leases, saved recipes and the controller. v1alpha1.DefaultNamespace if empty.
 	Namespace string
-	// GeneralizeNamespace for the generalize pods, which are privileged. Namespace if empty.
+	// GeneralizeNamespace for the generalize pods, which are privileged. v1alpha1.DefaultGeneralizeNamespace if empty. It is refused if
+	// it is Namespace: a pod can mount each Secret of its namespace.
 	GeneralizeNamespace string
 	// Force adds the right to delete any pod, which a drain with force needs at its timeout.
 	Force bool
@@ -106,16 +108,16 @@ func Write(w io.Writer, o Options) error {
 	if o.Management != "" {
 		return management(w, o)
 	}
-	if o.Namespace == "" {
-		o.Namespace = v1alpha1.DefaultNamespace
-	}
-	if o.GeneralizeNamespace == "" {
-		o.GeneralizeNamespace = o.Namespace
-	}
+	o.Namespace = cmp.Or(o.Namespace, v1alpha1.DefaultNamespace)
+	o.GeneralizeNamespace = cmp.Or(o.GeneralizeNamespace, v1alpha1.DefaultGeneralizeNamespace)
 	for _, namespace := range []string{o.Namespace, o.GeneralizeNamespace} {
 		if err := checkNamespace(namespace); err != nil {
 			return err
 		}
+	}
+	if o.Namespace == o.GeneralizeNamespace {
+		return fmt.Errorf("namespace %s is given to the engine and to the generalize pods: a pod there could mount the engine's Secrets. "+
+			"Pass two namespaces, with --namespace and --generalize-namespace", o.Namespace)
 	}
 	if o.Controller && o.Image == "" {
 		return fmt.Errorf("the controller's Deployment needs an image, and this build of Kamino was published nowhere: push one of it and name it with --image")
@@ -168,10 +170,7 @@ func management(w io.Writer, o Options) error {
 func filesOf(o Options) []string {
 	names := []string{"namespace.yaml", "generalize.yaml", "engine.yaml", "people.yaml"}
 	if !o.NoAdmissionPolicy {
-		names = append(names, "admission.yaml", "node-labels.yaml", "marks-admission.yaml")
-	}
-	if o.GeneralizeNamespace != o.Namespace {
-		names = append([]string{"apart.yaml"}, names...)
+		names = append(names, "admission.yaml", "node-admission.yaml")
 	}
 	if o.Force {
 		names = append(names, "force.yaml")
@@ -200,7 +199,6 @@ func render(w io.Writer, name string, o Options, more ...string) error {
 	}
 	names := strings.NewReplacer(append(more,
 		"$(apart)", apart(o.Namespace),
-		"$(podsapart)", apart(o.GeneralizeNamespace),
 		"$(namespace)", o.Namespace,
 		"$(podspace)", o.GeneralizeNamespace,
 		"$(generalize)", v1alpha1.GeneralizeServiceAccount,

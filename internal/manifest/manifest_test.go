@@ -119,42 +119,55 @@ func TestNoRoleIsWiderThanItMustBe(t *testing.T) {
 	}
 }
 
-func TestTheNamespaceGoesEverywhere(t *testing.T) {
-	for _, object := range documents(t, Options{Namespace: "elsewhere", Controller: true, Image: "i"}) {
-		if ns := object.GetNamespace(); ns != "" && ns != "elsewhere" {
-			t.Errorf("%s %s is in namespace %s", object.GetKind(), object.GetName(), ns)
+// TestTwoNamespacesByDefault: what an account of the engine works with is in one namespace, and what concerns the generalize pods in
+// another one, where privileged pods are admitted.
+func TestTwoNamespacesByDefault(t *testing.T) {
+	for _, o := range []Options{{}, {Namespace: "elsewhere"}, {GeneralizeNamespace: "mighty"}, {Namespace: "calm", GeneralizeNamespace: "mighty"}} {
+		o.Controller, o.Image, o.CloudConfigSecret, o.ConfigFile = true, "i", "cc", "cloud.json"
+		engine, pods := stdcmp.Or(o.Namespace, "kamino-system"), stdcmp.Or(o.GeneralizeNamespace, "kamino-generalize")
+		objects := documents(t, o)
+		for name, level := range map[string]string{engine: "restricted", pods: "privileged"} {
+			if got := as[corev1.Namespace](t, objects, "Namespace", name).Labels["pod-security.kubernetes.io/enforce"]; got != level {
+				t.Errorf("namespace %s enforces %q, want %q", name, got, level)
+			}
 		}
-		if subjects, found, _ := unstructured.NestedSlice(object.Object, "subjects"); found {
+		for _, object := range objects {
+			want, subject := engine, engine
+			switch {
+			case object.GetName() == v1alpha1.GeneralizeServiceAccount:
+				want, subject = pods, pods
+			case strings.HasPrefix(object.GetName(), "kamino-engine-pods"):
+				want = pods
+			}
+			if ns := object.GetNamespace(); ns != "" && ns != want {
+				t.Errorf("%s %s is in namespace %s, want %s", object.GetKind(), object.GetName(), ns, want)
+			}
+			subjects, _, _ := unstructured.NestedSlice(object.Object, "subjects")
 			for _, s := range subjects {
-				if got := s.(map[string]any)["namespace"]; got != "elsewhere" {
+				if got := s.(map[string]any)["namespace"]; got != subject {
 					t.Errorf("%s %s binds an account of namespace %v", object.GetKind(), object.GetName(), got)
 				}
 			}
 		}
+		deployment := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller")
+		if args := deployment.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--namespace="+engine) || !slices.Contains(args, "--generalize-namespace="+pods) {
+			t.Errorf("args = %v", args)
+		}
+		if deployment.Namespace != engine || deployment.Spec.Template.Spec.Volumes[0].Secret.SecretName != "cc" {
+			t.Errorf("Secret cc is mounted in namespace %s", deployment.Namespace)
+		}
 	}
 }
 
-// Where the pods that generalize have a namespace of their own, only that one may run privileged ones.
-func TestTheGeneralizeNamespace(t *testing.T) {
-	objects := documents(t, Options{Namespace: "calm", GeneralizeNamespace: "mighty", Controller: true, Image: "i"})
-	for name, level := range map[string]string{"calm": "restricted", "mighty": "privileged"} {
-		if got := as[corev1.Namespace](t, objects, "Namespace", name).Labels["pod-security.kubernetes.io/enforce"]; got != level {
-			t.Errorf("namespace %s enforces %q, want %q", name, got, level)
-		}
+// TestTheChartHasTheSameNamespace: a release that is called kamino has the namespace that is the default of the flag.
+func TestTheChartHasTheSameNamespace(t *testing.T) {
+	text, err := os.ReadFile("../../charts/kamino/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, object := range objects {
-		want := "calm"
-		switch object.GetName() {
-		case v1alpha1.GeneralizeServiceAccount, "kamino-engine-pods":
-			want = "mighty"
-		}
-		if ns := object.GetNamespace(); ns != "" && ns != want {
-			t.Errorf("%s %s is in namespace %s, want %s", object.GetKind(), object.GetName(), ns, want)
-		}
-	}
-	args := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller").Spec.Template.Spec.Containers[0].Args
-	if !slices.Contains(args, "--generalize-namespace=mighty") {
-		t.Errorf("args = %v", args)
+	var chart struct{ Name string }
+	if err := yaml.Unmarshal(text, &chart); err != nil || chart.Name+"-generalize" != v1alpha1.DefaultGeneralizeNamespace {
+		t.Errorf("chart %q, %v", chart.Name, err)
 	}
 }
 
@@ -256,29 +269,31 @@ func TestManagementApart(t *testing.T) {
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
-	for _, o := range []Options{{Management: "No_Such"}, {Controller: true}, {Namespace: "No_Such"}, {GeneralizeNamespace: "No_Such"}} {
+	for _, o := range []Options{{Management: "No_Such"}, {Controller: true}, {Namespace: "No_Such"}, {GeneralizeNamespace: "No_Such"},
+		{Namespace: "one", GeneralizeNamespace: "one"}, {GeneralizeNamespace: v1alpha1.DefaultNamespace}, {Namespace: v1alpha1.DefaultGeneralizeNamespace}} {
 		if err := Write(&bytes.Buffer{}, o); err == nil {
 			t.Errorf("%+v was rendered", o)
 		}
 	}
 }
 
-// TestTwoNamespaces: what is bound for one must not be bound anew for another. The default namespace keeps the names that
-// it had, so that an upgrade takes its own binding over.
-func TestTwoNamespaces(t *testing.T) {
+// TestTwoInstallations: what binds the engine of one namespace must not be overwritten by that of another. Two installations may
+// share the namespace of the generalize pods. The default namespace keeps the names that it had, so that an upgrade takes its own binding over.
+func TestTwoInstallations(t *testing.T) {
 	owner := map[string]string{}
 	for _, o := range []Options{{Force: true, RemoveDonors: true}, {Namespace: "team-a", Force: true, RemoveDonors: true}, {Namespace: "team-b", Force: true, RemoveDonors: true}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"}} {
 		for _, object := range documents(t, o) {
-			if object.GetKind() != "ClusterRoleBinding" {
+			if binds := object.GetKind() == "ClusterRoleBinding" || object.GetKind() == "RoleBinding"; !binds || object.GetName() == v1alpha1.GeneralizeServiceAccount {
 				continue
 			}
-			if other, taken := owner[object.GetName()]; taken {
-				t.Errorf("%s of namespace %q takes that of %q", object.GetName(), o.Namespace, other)
+			name := object.GetNamespace() + "/" + object.GetName()
+			if other, taken := owner[name]; taken {
+				t.Errorf("%s of namespace %q takes that of %q", name, o.Namespace, other)
 			}
-			owner[object.GetName()] = o.Namespace
+			owner[name] = o.Namespace
 		}
 	}
-	if of, found := owner["kamino-engine"]; !found || of != "" {
+	if of, found := owner["/kamino-engine"]; !found || of != "" {
 		t.Error("the default namespace has lost its kamino-engine")
 	}
 }

@@ -127,7 +127,7 @@ func (o *observer) sawNode(object any) {
 
 func (o *observer) sawPod(object any) {
 	pod, ok := object.(*corev1.Pod)
-	if !ok || pod.DeletionTimestamp == nil || pod.Namespace == v1alpha1.DefaultNamespace {
+	if !ok || pod.DeletionTimestamp == nil || pod.Namespace == v1alpha1.DefaultGeneralizeNamespace {
 		return
 	}
 	o.mu.Lock()
@@ -137,7 +137,7 @@ func (o *observer) sawPod(object any) {
 
 func (o *observer) lostPod(object any) {
 	pod, ok := object.(*corev1.Pod)
-	if !ok || pod.Namespace == v1alpha1.DefaultNamespace {
+	if !ok || pod.Namespace == v1alpha1.DefaultGeneralizeNamespace {
 		return
 	}
 	o.mu.Lock()

@@ -117,7 +117,7 @@ func newController(ctx context.Context, w *world, p cloud.Provider, nodes []*cor
 	provider := c.metrics.Provider(p)
 	c.nodes, c.looks = nodecache.NewNodes(provider), policy.NewLooks(provider, time.Now)
 	c.watch = c.metrics.Observer(c.looks.Provider(), logr.Discard())
-	known := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultNamespace}}}
+	known := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}}}
 	var names []runtime.Object
 	for _, n := range nodes {
 		c.nodes.Set(n)
@@ -127,7 +127,7 @@ func newController(ctx context.Context, w *world, p cloud.Provider, nodes []*cor
 	cluster := fake.NewClientset(known...)
 	cluster.PrependReactor("create", "*", keepNoDryRun)
 	c.engine = &capture.Engine{Client: c.api, Kube: cluster, Cloud: provider, Observe: c.observe, Image: "kamino:test", Log: logr.Discard(),
-		Tryout: &tryout.Tryout{Kube: cluster, Namespace: v1alpha1.DefaultNamespace, Image: "kamino:test", Same: provider.SameInstance}}
+		Tryout: &tryout.Tryout{Kube: cluster, Namespace: v1alpha1.DefaultGeneralizeNamespace, Image: "kamino:test", Same: provider.SameInstance}}
 	auditor, able := cloud.As[cloud.Auditor](provider)
 	if !able {
 		w.t.Fatal("the provider behind its counter lists no permissions")

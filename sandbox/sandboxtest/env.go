@@ -34,8 +34,8 @@ type Env struct {
 	Sandbox *Sandbox
 	// Pool is the pool's name in the sandbox, Group its name in the cloud, and so in Prototypes.
 	Pool, Group string
-	// Namespace for kamino's pods and Lease.
-	Namespace string
+	// Namespace for kamino's Leases and Secrets, and PodNamespace for the generalize pods.
+	Namespace, PodNamespace string
 	// Machines of the pool when the environment was ready, and the names of their Nodes. Donor is the first Node.
 	Machines []machine.Status
 	Nodes    []string
@@ -54,7 +54,8 @@ type Env struct {
 type EnvOptions struct {
 	// Pool as on the command line, such as "name=a,nodes=2".
 	Pool string
-	// Namespace that exists, such as v1alpha1.DefaultNamespace. Empty: a new one, kamino-<pool>.
+	// Namespace is v1alpha1.DefaultNamespace, with the default namespace for pods. Empty: two new ones, kamino-<pool> and
+	// kamino-<pool>-generalize.
 	Namespace string
 	// Shared keeps the pool when the test ends.
 	Shared bool
@@ -74,7 +75,7 @@ func (s *Sandbox) NewEnvWith(t *testing.T, o EnvOptions) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{T: t, Sandbox: s, Pool: spec.Name, Namespace: o.Namespace}
+	e := &Env{T: t, Sandbox: s, Pool: spec.Name, Namespace: o.Namespace, PodNamespace: v1alpha1.DefaultGeneralizeNamespace}
 	if o.Shared {
 		e.Machines = s.SharedPool(t, o.Pool)
 	} else {
@@ -85,8 +86,8 @@ func (s *Sandbox) NewEnvWith(t *testing.T, o EnvOptions) *Env {
 	}
 	e.Donor, e.Group = e.Nodes[0], e.CloudPool().Group
 	if e.Namespace == "" {
-		e.Namespace = "kamino-" + e.Pool
-		s.Namespace(t, e.Namespace)
+		e.Namespace, e.PodNamespace = "kamino-"+e.Pool, "kamino-"+e.Pool+"-generalize"
+		s.Namespaces(t, e.Namespace, e.PodNamespace)
 	}
 	t.Cleanup(e.cleanUp)
 	e.Before, e.ready = e.State(), time.Now()
@@ -119,10 +120,15 @@ func (e *Env) Must(err error) {
 // Kube is the administrator's client of the cluster.
 func (e *Env) Kube() kubernetes.Interface { return e.Sandbox.Kube() }
 
-// Start starts kamino in the environment's namespace.
+// Start starts kamino in the environment's namespaces.
 func (e *Env) Start(args ...string) *Process {
 	e.Helper()
-	return e.StartProgram("kamino", append(slices.Clone(args), "--namespace", e.Namespace)...)
+	return e.StartProgram("kamino", append(slices.Clone(args), e.NamespaceFlags()...)...)
+}
+
+// NamespaceFlags name the environment's namespaces to kamino.
+func (e *Env) NamespaceFlags() []string {
+	return []string{"--namespace", e.Namespace, "--generalize-namespace", e.PodNamespace}
 }
 
 // StartProgram starts one of the sandbox's programs with the environment's variables. Start kubectl with Sandbox.Start instead:

@@ -32,26 +32,29 @@ func (s *Sandbox) Install(t testing.TB) {
 	s.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/orders.kamino.dev")
 }
 
-// Namespace makes another namespace for kamino's pods and Lease, for commands with --namespace. The manifests cannot do this: they
-// would move the cluster-wide bindings to it.
-func (s *Sandbox) Namespace(t testing.TB, name string) {
+// Namespaces makes a namespace for kamino's Leases and Secrets, and one for the generalize pods, for commands with --namespace and
+// --generalize-namespace. The commands run as an administrator, so that only the generalize pods need an account.
+func (s *Sandbox) Namespaces(t testing.TB, engine, pods string) {
 	t.Helper()
 	kube, ctx := s.Kube(), t.Context()
-	steps := []func() error{
-		func() error {
+	namespace := func(name string) func() error {
+		return func() error {
 			_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 			return err
-		},
+		}
+	}
+	steps := []func() error{
+		namespace(engine), namespace(pods),
 		func() error {
-			_, err := kube.CoreV1().ServiceAccounts(name).Create(ctx,
+			_, err := kube.CoreV1().ServiceAccounts(pods).Create(ctx,
 				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount}}, metav1.CreateOptions{})
 			return err
 		},
 		func() error {
-			_, err := kube.RbacV1().RoleBindings(name).Create(ctx, &rbacv1.RoleBinding{
+			_, err := kube.RbacV1().RoleBindings(pods).Create(ctx, &rbacv1.RoleBinding{
 				ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount},
 				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: v1alpha1.GeneralizeServiceAccount},
-				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: v1alpha1.GeneralizeServiceAccount, Namespace: name}},
+				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: v1alpha1.GeneralizeServiceAccount, Namespace: pods}},
 			}, metav1.CreateOptions{})
 			return err
 		},
@@ -61,9 +64,9 @@ func (s *Sandbox) Namespace(t testing.TB, name string) {
 			t.Fatal(err)
 		}
 	}
-	Eventually(t, "namespace "+name+" is ready for pods", func() (bool, string) {
-		_, account := kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
-		_, root := kube.CoreV1().ConfigMaps(name).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+	Eventually(t, "namespace "+pods+" is ready for pods", func() (bool, string) {
+		_, account := kube.CoreV1().ServiceAccounts(pods).Get(ctx, "default", metav1.GetOptions{})
+		_, root := kube.CoreV1().ConfigMaps(pods).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		return account == nil && root == nil, fmt.Sprint(account, root)
 	})
 }

@@ -104,12 +104,12 @@ func (e *Env) snapshots() (names []string) {
 
 func (e *Env) workloads() (pods, jobs []string) {
 	e.Helper()
-	allPods, err := e.Kube().CoreV1().Pods(e.Namespace).List(e.Context(), metav1.ListOptions{})
+	allPods, err := e.Kube().CoreV1().Pods(e.PodNamespace).List(e.Context(), metav1.ListOptions{})
 	e.Must(err)
 	for _, pod := range allPods.Items {
 		pods = append(pods, pod.Name)
 	}
-	allJobs, err := e.Kube().BatchV1().Jobs(e.Namespace).List(e.Context(), metav1.ListOptions{})
+	allJobs, err := e.Kube().BatchV1().Jobs(e.PodNamespace).List(e.Context(), metav1.ListOptions{})
 	e.Must(err)
 	for _, job := range allJobs.Items {
 		jobs = append(jobs, job.Name)

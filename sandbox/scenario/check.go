@@ -241,7 +241,7 @@ func (s *story) othersUntouched(context.Context) error {
 }
 
 func (s *story) nothingLeftBehind(ctx context.Context) error {
-	pods, err := s.world.Kube().CoreV1().Pods(v1alpha1.DefaultNamespace).List(ctx, metav1.ListOptions{})
+	pods, err := s.world.Kube().CoreV1().Pods(v1alpha1.DefaultGeneralizeNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}

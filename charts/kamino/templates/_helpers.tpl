@@ -51,6 +51,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- $namespace -}}
 {{- end -}}
 
+{{/* "true" where ValidatingAdmissionPolicies are made: generalize.admissionPolicy. */}}
+{{- define "kamino.admissionPolicies" -}}
+{{- $known := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" -}}
+{{- if or (eq .Values.generalize.admissionPolicy "always") (and (eq .Values.generalize.admissionPolicy "auto") $known) -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/* The rules of the roles, which `make generate` takes from the product. */}}
 {{- define "kamino.rules" -}}
 {{- .Files.Get "files/rules.yaml" -}}

@@ -45,8 +45,10 @@ func newStage(t *testing.T) *stage {
 	s.kube = kubernetes.NewForConfigOrDie(apitest.Server(t))
 	s.cloud = memory.New(memory.Config{Now: func() time.Time { return s.now }})
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Capacity: 4})
-	if err := s.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
+	for _, namespace := range []string{v1alpha1.DefaultNamespace, v1alpha1.DefaultGeneralizeNamespace} {
+		if err := s.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
 	}
 	s.clean()
 	t.Cleanup(s.clean)
@@ -75,7 +77,7 @@ func (s *stage) clean() {
 		s.must(s.api.DeleteAllOf(ctx, kind))
 	}
 	for _, kind := range []client.Object{&corev1.Pod{}, &v1alpha1.Order{}} {
-		s.must(s.api.DeleteAllOf(ctx, kind, client.InNamespace(v1alpha1.DefaultNamespace), client.GracePeriodSeconds(now)))
+		s.must(s.api.DeleteAllOf(ctx, kind, client.InNamespace(v1alpha1.DefaultGeneralizeNamespace), client.GracePeriodSeconds(now)))
 	}
 }
 
@@ -198,7 +200,7 @@ func TestAHolderThatComesBetween(t *testing.T) {
 // leave makes what a capture makes: pod, order and snapshot.
 func (s *stage) leave(name string, holder v1alpha1.Holder) {
 	s.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: v1alpha1.DefaultNamespace,
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: v1alpha1.DefaultGeneralizeNamespace,
 		Labels: map[string]string{v1alpha1.PrototypeLabel: name, v1alpha1.PrototypeUIDLabel: string(holder.UID)}}}
 	pod.Spec = corev1.PodSpec{ServiceAccountName: v1alpha1.GeneralizeServiceAccount, Containers: []corev1.Container{{Name: "c", Image: "x"}}}
 	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}, Spec: v1alpha1.OrderSpec{
@@ -216,7 +218,7 @@ func (s *stage) there() (pods, orders, snapshots int) {
 	s.Helper()
 	var p corev1.PodList
 	var o v1alpha1.OrderList
-	s.must(errors.Join(s.api.List(s.Context(), &p, client.InNamespace(v1alpha1.DefaultNamespace)), s.api.List(s.Context(), &o)))
+	s.must(errors.Join(s.api.List(s.Context(), &p, client.InNamespace(v1alpha1.DefaultGeneralizeNamespace)), s.api.List(s.Context(), &o)))
 	all, err := s.cloud.Snapshots(s.Context(), s.pool)
 	s.must(err)
 	return len(p.Items), len(o.Items), len(all)

@@ -130,7 +130,7 @@ func (w *world) judge() {
 			t.Errorf("node %s is left cordoned %t with %v", n.Name, n.Spec.Unschedulable, n.Annotations)
 		}
 	}
-	if left := w.podsOf(v1alpha1.DefaultNamespace); len(left) > 0 {
+	if left := w.podsOf(v1alpha1.DefaultGeneralizeNamespace); len(left) > 0 {
 		t.Errorf("%d generalize pods are left behind", len(left))
 	}
 	for _, id := range w.pools {

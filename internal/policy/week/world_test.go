@@ -91,7 +91,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Stop: 20 * time.Second, GuestOff: 10 * time.Second, Start: time.Minute, Snapshot: 30 * time.Second, Image: 10 * time.Minute, Delete: 20 * time.Second,
 	}})
 	w.kube.AddReactor("*", "*", w.react)
-	w.must(w.tracker.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultNamespace}}))
+	w.must(w.tracker.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}}))
 	server := inmemory.New(w.clock.Now)
 	w.clean, w.api = server.Client(nil), server.Client(w.disturbed)
 	w.nodes = nodecache.NewNodes(w.cloud)
@@ -333,7 +333,7 @@ func (w *world) join(name string, m memory.InstanceView) {
 
 // runPods does what the generalize pods do, guards included, and notes which patch the disk has.
 func (w *world) runPods() {
-	pods := w.podsOf(v1alpha1.DefaultNamespace)
+	pods := w.podsOf(v1alpha1.DefaultGeneralizeNamespace)
 	for _, p := range w.prototypes() {
 		m := w.machines[p.Spec.Donor.NodeName]
 		at := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Labels[v1alpha1.PrototypeLabel] == v1alpha1.LabelValue(p.Name) })

@@ -31,7 +31,7 @@ func TestFromManifestsToTheChart(t *testing.T) {
 	once(t)
 	nodes(t)
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
-	write(t, file, sandbox.Must(t, "kamino", "manifests", "--controller", "--generalize-namespace", "kamino-generalize", "--image", simulated+":1"))
+	write(t, file, sandbox.Must(t, "kamino", "manifests", "--controller", "--image", simulated+":1"))
 	eventually(t, "an earlier release's namespace is gone", func() bool {
 		_, err := sandbox.Kube().CoreV1().Namespaces().Get(t.Context(), "kamino-generalize", metav1.GetOptions{})
 		return missing(err)
@@ -90,7 +90,7 @@ func uninstalledWithADonorHeld(t *testing.T, helm chart.Helm) {
 	t.Helper()
 	donor := sandbox.Pool(t, "name=forgotten,nodes=2")[0].Node
 	capture := exec.Command(sandbox.Kamino, unverified.Capture(donor)...)
-	capture.Env = append(sandbox.Env(), "KAMINO_GENERALIZE_NAMESPACE=kamino-generalize")
+	capture.Env = sandbox.Env()
 	var said bytes.Buffer
 	capture.Stdout, capture.Stderr = &said, &said
 	if err := capture.Start(); err != nil {

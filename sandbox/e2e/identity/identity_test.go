@@ -153,7 +153,7 @@ func TestRulesOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	d := newDonor(t, "ruled")
 	result := sandbox.Run(t, nil, "kamino", unverified.Capture(d.node, "--rules", "acme-rules")...)
-	if result.Code != 3 || !strings.Contains(result.Stderr, "there is no ConfigMap kamino-system/acme-rules") {
+	if result.Code != 3 || !strings.Contains(result.Stderr, "there is no ConfigMap kamino-generalize/acme-rules") {
 		t.Fatalf("exit code %d, want 3:\n%s", result.Code, result.Stderr)
 	}
 	file := filepath.Join(t.TempDir(), "acme.yaml")
@@ -162,8 +162,8 @@ func TestRulesOfOnesOwn(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sandbox.Run(t, nil, "kubectl", "-n", "kamino-system", "delete", "configmap", "acme-rules", "--ignore-not-found")
-		sandbox.Must(t, "kubectl", "-n", "kamino-system", "create", "configmap", "acme-rules", "--from-file", file)
+		sandbox.Run(t, nil, "kubectl", "-n", "kamino-generalize", "delete", "configmap", "acme-rules", "--ignore-not-found")
+		sandbox.Must(t, "kubectl", "-n", "kamino-generalize", "create", "configmap", "acme-rules", "--from-file", file)
 	}
 	apply("version: ours1\nruls: []\n")
 	result = sandbox.Run(t, nil, "kamino", unverified.Capture(d.node, "--rules", "acme-rules")...)

@@ -129,7 +129,7 @@ func TestKilledWithEachWrite(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "name=killed,nodes=2")
 	donor, identity := e.Machines[0], e.identityOf(e.Machines[0])
-	args := append(sandboxtest.CaptureArgs(donor.Node), "--namespace", e.Namespace)
+	args := append(sandboxtest.CaptureArgs(donor.Node), e.NamespaceFlags()...)
 	output := sandbox.KillWithEachWrite(t, e.Namespace, args...)
 	if want := "builds its next nodes from version "; !strings.Contains(output, want) {
 		t.Fatalf("the last command did not write %q:\n%s", want, output)

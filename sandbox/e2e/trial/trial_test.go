@@ -37,7 +37,7 @@ spec:
 // createUserJob makes the ConfigMap of a Job that runs kamino with an argument, and returns its name.
 func createUserJob(e *sandboxtest.Env, argument string) string {
 	e.Helper()
-	created, err := e.Kube().CoreV1().ConfigMaps(e.Namespace).Create(e.Context(), &corev1.ConfigMap{
+	created, err := e.Kube().CoreV1().ConfigMaps(e.PodNamespace).Create(e.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "smoke"},
 		Data:       map[string]string{tryout.JobKey: strings.ReplaceAll(userJob, "ARGUMENT", argument)},
 	}, metav1.CreateOptions{})
@@ -48,7 +48,7 @@ func createUserJob(e *sandboxtest.Env, argument string) string {
 // watchJobs watches the namespace's Jobs. The function that it returns ends the watch, and returns each Job in its last state.
 func watchJobs(e *sandboxtest.Env) func() []batchv1.Job {
 	e.Helper()
-	watch, err := e.Kube().BatchV1().Jobs(e.Namespace).Watch(e.Context(), metav1.ListOptions{})
+	watch, err := e.Kube().BatchV1().Jobs(e.PodNamespace).Watch(e.Context(), metav1.ListOptions{})
 	e.Must(err)
 	last := make(chan []batchv1.Job, 1)
 	go func() {

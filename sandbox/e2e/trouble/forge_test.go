@@ -37,14 +37,14 @@ type thief struct {
 
 // ordersOf is a client for the orders of the environment's namespace.
 func ordersOf(e *sandboxtest.Env, config *rest.Config) dynamic.ResourceInterface {
-	return dynamic.NewForConfigOrDie(config).Resource(v1alpha1.GroupVersion.WithResource("orders")).Namespace(e.Namespace)
+	return dynamic.NewForConfigOrDie(config).Resource(v1alpha1.GroupVersion.WithResource("orders")).Namespace(e.PodNamespace)
 }
 
 // applyAdmissionPolicy adds the admission policy of the manifests for the environment's namespace.
 func applyAdmissionPolicy(e *sandboxtest.Env) {
 	e.Helper()
 	var policy []string
-	for _, text := range strings.Split(sandbox.Must(e.T, "kamino", "manifests", "--namespace", e.Namespace), "\n---\n") {
+	for _, text := range strings.Split(sandbox.Must(e.T, "kamino", append([]string{"manifests"}, e.NamespaceFlags()...)...), "\n---\n") {
 		if strings.Contains(text, "kind: ValidatingAdmissionPolicy") && strings.Contains(text, "name: kamino-orders.") {
 			policy = append(policy, text)
 		}
@@ -60,7 +60,7 @@ func applyAdmissionPolicy(e *sandboxtest.Env) {
 // endInspection ends the pods that inspect the donor's disk first: with an idle image they would run forever.
 func endInspection(e *sandboxtest.Env) {
 	e.Helper()
-	pods := e.Kube().CoreV1().Pods(e.Namespace)
+	pods := e.Kube().CoreV1().Pods(e.PodNamespace)
 	e.Eventually("the disk is inspected", func() (bool, string) {
 		early := []v1alpha1.Phase{"", v1alpha1.PhasePending, v1alpha1.PhasePreflight}
 		if p := e.Prototype(); p != nil && !slices.Contains(early, p.Status.Phase) {
@@ -89,7 +89,7 @@ func stealToken(e *sandboxtest.Env) *thief {
 		return err == nil && record.Order != nil && record.Order.Pod != ""
 	})
 	t := &thief{Env: e, admin: ordersOf(e, sandbox.Config())}
-	pods, err := e.Kube().CoreV1().Pods(e.Namespace).List(e.Context(), metav1.ListOptions{})
+	pods, err := e.Kube().CoreV1().Pods(e.PodNamespace).List(e.Context(), metav1.ListOptions{})
 	e.Must(err)
 	i := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool { return pod.UID == record.Order.Pod })
 	if i < 0 {
@@ -102,7 +102,7 @@ func stealToken(e *sandboxtest.Env) *thief {
 	e.Must(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, t.order))
 
 	seconds := int64(600)
-	answer, err := e.Kube().CoreV1().ServiceAccounts(e.Namespace).CreateToken(e.Context(), t.pod.Spec.ServiceAccountName,
+	answer, err := e.Kube().CoreV1().ServiceAccounts(e.PodNamespace).CreateToken(e.Context(), t.pod.Spec.ServiceAccountName,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds, BoundObjectRef: &authenticationv1.BoundObjectReference{
 			Kind: "Pod", APIVersion: "v1", Name: t.pod.Name, UID: t.pod.UID,
 		}}}, metav1.CreateOptions{})
@@ -153,7 +153,7 @@ func (t *thief) expectForbidden() {
 		{Verb: "patch", Group: kamino, Resource: "orders", Name: t.order.Name},
 		{Verb: "delete", Group: kamino, Resource: "orders", Name: t.order.Name},
 		{Verb: "list", Group: kamino, Resource: "orders"},
-		{Verb: "get", Group: kamino, Resource: "orders", Namespace: v1alpha1.DefaultNamespace, Name: t.order.Name},
+		{Verb: "get", Group: kamino, Resource: "orders", Namespace: v1alpha1.DefaultGeneralizeNamespace, Name: t.order.Name},
 		{Verb: "get", Resource: "secrets", Name: t.order.Name},
 		{Verb: "create", Resource: "pods"},
 		{Verb: "delete", Resource: "pods", Name: t.pod.Name},
@@ -163,7 +163,7 @@ func (t *thief) expectForbidden() {
 		{Verb: "delete", Resource: "configmaps", Name: "kube-root-ca.crt"},
 	} {
 		if cluster := r.Resource == "prototypes" || r.Resource == "nodes"; r.Namespace == "" && !cluster {
-			r.Namespace = t.Namespace
+			r.Namespace = t.PodNamespace
 		}
 		review, err := t.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(),
 			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &r}}, metav1.CreateOptions{})
@@ -229,7 +229,7 @@ func TestTheTokenOfTheGeneralizePodForgesNothing(t *testing.T) {
 	if _, err := thief.admin.Get(t.Context(), thief.order.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the order is left: %v", err)
 	}
-	if _, err := e.Kube().CoreV1().Secrets(e.Namespace).Get(t.Context(), thief.order.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := e.Kube().CoreV1().Secrets(e.PodNamespace).Get(t.Context(), thief.order.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the order's key is left: %v", err)
 	}
 }

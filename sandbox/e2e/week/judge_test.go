@@ -45,7 +45,7 @@ func (w *week) assertEnd() {
 	if len(snapshots) > 0 {
 		w.Errorf("snapshots are left behind: %v", snapshots)
 	}
-	pods, err := sandbox.Kube().CoreV1().Pods(v1alpha1.DefaultNamespace).List(w.Context(), metav1.ListOptions{})
+	pods, err := sandbox.Kube().CoreV1().Pods(v1alpha1.DefaultGeneralizeNamespace).List(w.Context(), metav1.ListOptions{})
 	w.must(err)
 	if len(pods.Items) > 0 {
 		w.Errorf("%d generalize pods are left behind", len(pods.Items))
