@@ -251,7 +251,7 @@ func (f Facts) row(judged []Join) []Join {
 	return f.firesIf(judged, func(row []Join, first bool) bool {
 		given := row[0].late().Sub(row[0].Running)
 		return row[len(row)-1].Running.Sub(row[0].Running) >= alone*given || first && f.only(row[0].Running) ||
-			row[len(row)-1].outdone(f.Elsewhere) // of the ones before, an outage may have begun just behind the other's
+			row[len(row)-1].outdone(f.grown(row[len(row)-1])) // of the ones before, an outage may have begun just behind the other's
 	})
 }
 
