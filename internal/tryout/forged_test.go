@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/trial"
@@ -262,6 +263,23 @@ func TestMarksDoNotLeaveATrialAlone(t *testing.T) {
 				t.Errorf("there are %v", w.parts())
 			}
 		})
+	}
+}
+
+// TestAMarkDoesNotChooseTheNodeToMeasureWith: marks on all nodes but one would have the trial measured with that one. Only a reservation
+// that a Lease confirms speaks against a node.
+func TestAMarkDoesNotChooseTheNodeToMeasureWith(t *testing.T) {
+	marks := map[string]string{v1alpha1.TrialKey: "x", v1alpha1.ReservationAnnotation: "{}"}
+	free, marked := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "b"}}, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Labels: marks, Annotations: marks}}
+	for i, n := range []*corev1.Node{&free, &marked} {
+		n.Spec.ProviderID = fmt.Sprint("cloud:///", i)
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	for want, confirmed := range map[string]map[types.UID]v1alpha1.Reservation{"a b": {}, "b": {"a": {}}} {
+		a := &attempt{Tryout: &Tryout{}, nodes: []corev1.Node{free, marked}, reserved: confirmed}
+		if got := strings.Join(a.neighbours(&corev1.Node{}), " "); got != want {
+			t.Errorf("confirmed %v: %s, want %s", confirmed, got, want)
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ type Tryout struct {
 	Image string
 	// Same tells whether two IDs name one instance.
 	Same func(a, b cloud.InstanceID) bool
+	// Reserved lists the reservations that Leases confirm, by the UID of their Node. Nil if no Node is reserved.
+	Reserved func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
 }
 
 // attempt is one look at one trial.
@@ -43,6 +45,8 @@ type attempt struct {
 	*Tryout
 	trial.Subject
 	nodes []corev1.Node
+	// reserved are the confirmed reservations, by the UID of their Node.
+	reserved map[types.UID]v1alpha1.Reservation
 	// known are the instances and their Nodes, as this look has them.
 	known []*kept
 }
@@ -104,7 +108,11 @@ func (a *attempt) list(ctx context.Context) error {
 		return fmt.Errorf("list nodes: %w", err)
 	}
 	a.nodes = list.Items
-	return nil
+	if a.Reserved == nil || !slices.ContainsFunc(a.nodes, func(n corev1.Node) bool { return n.Annotations[v1alpha1.ReservationAnnotation] != "" }) {
+		return nil
+	}
+	a.reserved, err = a.Reserved(ctx)
+	return err
 }
 
 // said is what the node says of itself.
