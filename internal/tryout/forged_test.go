@@ -1,12 +1,14 @@
 package tryout
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -98,6 +100,84 @@ func testDeleted(t *testing.T, again bool) {
 	w.at(30 * time.Minute)
 	f := w.look("the doubt", func(f trial.Facts) bool { return !f.Ready })
 	w.doubtful(f, "t-0 (UID "+uid+")", "deleted")
+}
+
+// TestAForgedTwin is older, Ready, and names an instance that the cloud has, but no kubelet runs for it.
+func TestAForgedTwin(t *testing.T) {
+	w := newWorld(t)
+	w.node("w-1", true)
+	w.node("t-0", true)
+	w.heart("t-0")
+	twin := w.get("w-1")
+	twin.Status.NodeInfo.MachineID = w.get("t-0").Status.NodeInfo.MachineID
+	_, err := w.kube.CoreV1().Nodes().UpdateStatus(t.Context(), twin, metav1.UpdateOptions{})
+	w.must(err)
+	of := func() twins {
+		it, twin := w.get("t-0"), *w.get("w-1")
+		twin.CreationTimestamp = metav1.NewTime(it.CreationTimestamp.Add(-time.Hour))
+		a := &attempt{Tryout: w.tryout, nodes: []corev1.Node{*it, twin}}
+		found := a.twins(it)
+		w.must(a.proveKubelets(t.Context(), it, &found))
+		return found
+	}
+	if got := of(); len(got.proven) > 0 || len(got.doubtful) != 1 || got.doubtful[0] != "node w-1, whose lease kube-node-lease/w-1 no kubelet renews" {
+		t.Errorf("%+v", got)
+	}
+	w.heart("w-1")
+	if got := of(); len(got.proven) != 1 || len(got.doubtful) > 0 {
+		t.Errorf("with its kubelet: %+v", got)
+	}
+}
+
+// heart has the kubelet of a Node renew its Lease.
+func (w *world) heart(name string) {
+	w.Helper()
+	leases := w.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	_, err := leases.Create(w.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { w.must(leases.Delete(context.WithoutCancel(w.Context()), name, metav1.DeleteOptions{})) })
+}
+
+// TestAForgedNodeAlone: the instance's kubelet never comes, and another client makes the Node. No pod is made there, and the attempt is
+// inconclusive, whatever that Node says.
+func TestAForgedNodeAlone(t *testing.T) {
+	for _, ready := range []bool{true, false} {
+		t.Run(fmt.Sprint("Ready ", ready), func(t *testing.T) {
+			w := newWorld(t)
+			w.node("w-1", true)
+			w.heart("w-1")
+			w.node("t-0", ready)
+			f := w.look("the Node", func(f trial.Facts) bool { return f.Node == "t-0" })
+			if v := trial.Judge(f); v.Result != trial.Pending {
+				t.Errorf("its kubelet may come: %s: %s", v.Result, v.Message)
+			}
+			f = w.at(30 * time.Minute).look("it", nil)
+			w.doubtful(f, "node t-0", "kube-node-lease/t-0")
+			if len(w.parts()) > 0 {
+				t.Errorf("pods were made: %v", w.parts())
+			}
+			if !w.get("t-0").Spec.Unschedulable {
+				t.Error("it takes pods")
+			}
+		})
+	}
+}
+
+// TestAKubeletTakesOverAForgedNode, as one does whose name is known before. What the Node said before that counts for nothing.
+func TestAKubeletTakesOverAForgedNode(t *testing.T) {
+	w := newWorld(t)
+	w.node("w-1", true)
+	w.heart("w-1")
+	w.node("t-0", true)
+	w.look("the Node", func(f trial.Facts) bool { return f.NoKubelet != "" })
+	w.heart("t-0")
+	w.ready("t-0", false, noon)
+	f := w.at(5*time.Minute).look("its kubelet", func(f trial.Facts) bool { return f.NoKubelet == "" && !f.Ready })
+	if v := trial.Judge(f); f.WasReady || v.Result != trial.Pending {
+		t.Errorf("was Ready %t, %s: %s", f.WasReady, v.Result, v.Message)
+	}
 }
 
 // TestTwinsThatAreNotProven: which of two had the ID first only the older one's own Node shows, while its kubelet reports.

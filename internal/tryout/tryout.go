@@ -23,6 +23,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	cluster "github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
@@ -86,9 +87,16 @@ func (a *attempt) look(ctx context.Context) (trial.Sight, error) {
 	if f.Doubt = doubt; node == nil || doubt != "" {
 		return trial.Sight{Facts: f}, nil
 	}
+	if f.NoKubelet, err = a.withoutKubelet(ctx, node); err != nil || f.NoKubelet != "" {
+		return trial.Sight{Facts: f}, err
+	}
+	observe(k, node, metav1.NewTime(f.Now))
 	f.Registered = node.CreationTimestamp.Time
 	f.Ready, f.WasReady, f.Changed = k.Ready, !k.FirstReady.IsZero(), k.Since.Time
 	all := a.twins(node)
+	if err := a.proveKubelets(ctx, node, &all); err != nil {
+		return trial.Sight{}, err
+	}
 	f.Twins, f.DoubtfulTwins, f.IdentityKnown = all.proven, all.doubtful, all.known
 	if f.Daemons, err = a.daemons(ctx, node); err != nil {
 		return trial.Sight{}, err
@@ -113,6 +121,16 @@ func (a *attempt) list(ctx context.Context) error {
 	}
 	a.reserved, err = a.Reserved(ctx)
 	return err
+}
+
+// withoutKubelet is why nothing shows that a kubelet runs for the node; empty if one does. An account that may write Nodes cannot write the
+// kubelet's Lease.
+func (a *attempt) withoutKubelet(ctx context.Context, node *corev1.Node) (why string, err error) {
+	without, err := cluster.WithoutKubelet(ctx, a.Kube, []*corev1.Node{node}, a.all())
+	if err != nil || !without[node.UID] {
+		return "", err
+	}
+	return fmt.Sprintf("node %s names the instance, and no kubelet renews the lease %s/%s; see which client creates Nodes", node.Name, corev1.NamespaceNodeLease, node.Name), nil
 }
 
 // said is what the node says of itself.
@@ -283,6 +301,38 @@ func (a *attempt) twins(node *corev1.Node) twins {
 	slices.Sort(found.proven)
 	slices.Sort(found.doubtful)
 	return found
+}
+
+// proveKubelets leaves among the proven twins those for which a kubelet runs.
+func (a *attempt) proveKubelets(ctx context.Context, node *corev1.Node, found *twins) error {
+	if len(found.proven) == 0 {
+		return nil
+	}
+	asked := []*corev1.Node{node}
+	for i := range a.nodes {
+		if slices.Contains(found.proven, a.nodes[i].Name) {
+			asked = append(asked, &a.nodes[i])
+		}
+	}
+	without, err := cluster.WithoutKubelet(ctx, a.Kube, asked, a.all())
+	if err != nil {
+		return err
+	}
+	for _, n := range asked[1:] {
+		if without[n.UID] {
+			found.proven = slices.DeleteFunc(found.proven, func(name string) bool { return name == n.Name })
+			found.doubtful = append(found.doubtful, fmt.Sprintf("node %s, whose lease %s/%s no kubelet renews", n.Name, corev1.NamespaceNodeLease, n.Name))
+		}
+	}
+	return nil
+}
+
+func (a *attempt) all() []*corev1.Node {
+	all := make([]*corev1.Node, len(a.nodes))
+	for i := range a.nodes {
+		all[i] = &a.nodes[i]
+	}
+	return all
 }
 
 // Clean starts to remove what Look has made for the subject: pods and Job, and the Nodes of instances that are gone. It touches only
