@@ -23,30 +23,24 @@ const (
 	mostReferences = 3
 )
 
-// WithoutKubelet returns those of the Nodes, by UID, for which no kubelet has renewed the Lease in kube-node-lease. Another client made such a
+// WithoutKubelet reports for each Node, by UID, whether no kubelet has renewed the Lease in kube-node-lease. Another client made such a
 // Node: an account that may write Nodes may not write there, and a kubelet writes its own Lease only. all are the cluster's Nodes. If
-// their oldest have no Lease either, the Leases say nothing, and no Node is returned.
-func WithoutKubelet(ctx context.Context, kube kubernetes.Interface, nodes, all []*corev1.Node) (map[types.UID]bool, error) {
-	missing, some := map[types.UID]bool{}, false
+// their oldest have no Lease either, the Leases say nothing, and the map is empty.
+func WithoutKubelet(ctx context.Context, kube kubernetes.Interface, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
+	without, some := map[types.UID]bool{}, false
 	for _, n := range nodes {
 		kept, err := isKept(ctx, kube, n)
 		if err != nil {
 			return nil, err
 		}
-		if some = some || kept; !kept {
-			missing[n.UID] = true
-		}
+		without[n.UID], some = !kept, some || kept
 	}
-	if len(missing) == 0 || some {
-		return missing, nil
+	if some || len(nodes) == 0 {
+		return without, nil
 	}
-	for _, n := range references(all, missing) {
-		kept, err := isKept(ctx, kube, n)
-		if err != nil {
-			return nil, err
-		}
-		if kept {
-			return missing, nil
+	for _, n := range references(all(), without) {
+		if kept, err := isKept(ctx, kube, n); err != nil || kept {
+			return without, err
 		}
 	}
 	return map[types.UID]bool{}, nil

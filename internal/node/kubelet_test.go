@@ -51,10 +51,12 @@ func TestANodeWithoutAKubelet(t *testing.T) {
 		"only a node that is not Ready has one": {[]runtime.Object{heart("lost", registered)}, []*corev1.Node{fake1}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := WithoutKubelet(t.Context(), fake.NewClientset(c.leases...), c.asked, []*corev1.Node{fake2, fake1, own, lost, old})
+			got, err := WithoutKubelet(t.Context(), fake.NewClientset(c.leases...), c.asked, func() []*corev1.Node { return []*corev1.Node{fake2, fake1, own, lost, old} })
 			var names []string
-			for uid := range got {
-				names = append(names, string(uid))
+			for uid, without := range got {
+				if without {
+					names = append(names, string(uid))
+				}
 			}
 			slices.Sort(names)
 			if err != nil || strings.Join(names, " ") != c.want {

@@ -153,7 +153,7 @@ func TestAForgedNodeAlone(t *testing.T) {
 			if v := trial.Judge(f); v.Result != trial.Pending {
 				t.Errorf("its kubelet may come: %s: %s", v.Result, v.Message)
 			}
-			f = w.at(30 * time.Minute).look("it", nil)
+			f = w.at(30*time.Minute).look("it", nil)
 			w.doubtful(f, "node t-0", "kube-node-lease/t-0")
 			if len(w.parts()) > 0 {
 				t.Errorf("pods were made: %v", w.parts())

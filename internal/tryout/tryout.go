@@ -126,7 +126,7 @@ func (a *attempt) list(ctx context.Context) error {
 // withoutKubelet is why nothing shows that a kubelet runs for the node; empty if one does. An account that may write Nodes cannot write the
 // kubelet's Lease.
 func (a *attempt) withoutKubelet(ctx context.Context, node *corev1.Node) (why string, err error) {
-	without, err := cluster.WithoutKubelet(ctx, a.Kube, []*corev1.Node{node}, a.all())
+	without, err := cluster.WithoutKubelet(ctx, a.Kube, []*corev1.Node{node}, a.all)
 	if err != nil || !without[node.UID] {
 		return "", err
 	}
@@ -314,7 +314,7 @@ func (a *attempt) proveKubelets(ctx context.Context, node *corev1.Node, found *t
 			asked = append(asked, &a.nodes[i])
 		}
 	}
-	without, err := cluster.WithoutKubelet(ctx, a.Kube, asked, a.all())
+	without, err := cluster.WithoutKubelet(ctx, a.Kube, asked, a.all)
 	if err != nil {
 		return err
 	}
