@@ -47,13 +47,13 @@ func TestANodeWithoutAKubelet(t *testing.T) {
 		if world.change != nil {
 			world.change(&f)
 		}
-		f.Node, f.NoKubelet = "a", "node a names the instance, and no kubelet renews its Lease"
+		f.Node, f.Unproven = "a", "node a names the instance, and no kubelet renews its Lease"
 		v := Judge(f)
 		switch broken := f.Instance.Broken != ""; {
 		case broken != (v.Result == Failed), v.Result == Passed:
 			t.Errorf("%s: %s: %s", name, v.Result, v.Message)
 		case f.Instance.Running.IsZero() || f.Instance.Gone || f.Doubt != "" || f.Unread >= mostUnread:
-		case v.Result == Inconclusive && f.since(f.Instance.Running) > f.Limits.Defaulted().Register && v.Message == "Registered: "+f.NoKubelet:
+		case v.Result == Inconclusive && f.since(f.Instance.Running) > f.Limits.Defaulted().Register && v.Message == "Registered: "+f.Unproven:
 		case v.Result == Pending && f.since(f.Instance.Running) <= f.Limits.Defaulted().Register:
 			pending++
 		default:

@@ -1,19 +1,29 @@
 package tryout
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
@@ -171,13 +181,103 @@ func TestAKubeletTakesOverAForgedNode(t *testing.T) {
 	w.node("w-1", true)
 	w.heart("w-1")
 	w.node("t-0", true)
-	w.look("the Node", func(f trial.Facts) bool { return f.NoKubelet != "" })
+	w.look("the Node", func(f trial.Facts) bool { return f.Unproven != "" })
 	w.heart("t-0")
 	w.ready("t-0", false, noon)
-	f := w.at(5*time.Minute).look("its kubelet", func(f trial.Facts) bool { return f.NoKubelet == "" && !f.Ready })
+	f := w.at(5*time.Minute).look("its kubelet", func(f trial.Facts) bool { return f.Unproven == "" && !f.Ready })
 	if v := trial.Judge(f); f.WasReady || v.Result != trial.Pending {
 		t.Errorf("was Ready %t, %s: %s", f.WasReady, v.Result, v.Message)
 	}
+}
+
+// TestForgedNodesHideNoDaemonSet: Nodes that no kubelet runs for would have each DaemonSet look unhealthy, and the trial would not look
+// at it.
+func TestForgedNodesHideNoDaemonSet(t *testing.T) {
+	w := newWorld(t)
+	w.node("w-1", true)
+	w.heart("w-1")
+	w.node("t-0", true)
+	w.heart("t-0")
+	for i := range 9 {
+		w.node(fmt.Sprint("forged-", i), i < 3)
+	}
+	labels := map[string]string{"app": "cni"}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "cni", Namespace: w.tryout.Namespace}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
+	}}
+	set, err := w.kube.AppsV1().DaemonSets(set.Namespace).Create(t.Context(), set, metav1.CreateOptions{})
+	w.must(err)
+	set.Status = appsv1.DaemonSetStatus{DesiredNumberScheduled: 11, CurrentNumberScheduled: 10, NumberReady: 1}
+	_, err = w.kube.AppsV1().DaemonSets(set.Namespace).UpdateStatus(t.Context(), set, metav1.UpdateOptions{})
+	w.must(err)
+	f := w.look("the DaemonSet", func(f trial.Facts) bool { return len(f.Daemons) > 0 })
+	if f.Daemons[0].Name != set.Namespace+"/cni" || f.Daemons[0].Ready {
+		t.Errorf("%+v", f.Daemons)
+	}
+}
+
+// TestAKubeletWithoutItsNode: where the cloud says which name the Node has, the kubelet's Lease shows that a client has deleted the Node,
+// also if no look has seen it.
+func TestAKubeletWithoutItsNode(t *testing.T) {
+	w := newWorld(t)
+	w.subject.Instances[0].Host = "t-0"
+	if f := w.at(30*time.Minute).look("nothing", nil); trial.Judge(f).Result != trial.Failed {
+		t.Errorf("without a Lease: %+v", trial.Judge(f))
+	}
+	w.heart("t-0")
+	w.doubtful(w.look("nothing", nil), "kube-node-lease/t-0", "no Node")
+}
+
+// TestReadsThatAreDenied: a right that is missing neither passes nor fails a trial, whichever it is, and the verdict names it.
+func TestReadsThatAreDenied(t *testing.T) {
+	for _, resource := range []string{"nodes", "leases", "daemonsets", "pods", "configmaps", "jobs"} {
+		t.Run(resource, func(t *testing.T) {
+			w := newWorld(t)
+			w.subject.Prototype.Spec.Settings.Trial.Job = "job"
+			w.node("t-0", true)
+			w.tryout.Kube = denied(t, resource)
+			_, err := w.lookOnce()
+			if err == nil {
+				t.Fatal("a look without the right to it is none")
+			}
+			if v := trial.Unseen(1, err.Error()); v.Result != trial.Pending {
+				t.Errorf("%s: %s", v.Result, v.Message)
+			}
+			if v := trial.Unseen(100, err.Error()); v.Result != trial.Inconclusive || !strings.Contains(v.Message, "no right to "+resource) {
+				t.Errorf("%s: %s", v.Result, v.Message)
+			}
+		})
+	}
+}
+
+// denied is a client that may not read one resource.
+func denied(t *testing.T, resource string) kubernetes.Interface {
+	t.Helper()
+	config := rest.CopyConfig(apitest.Server(t))
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return denying{next, resource} })
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube
+}
+
+type denying struct {
+	next     http.RoundTripper
+	resource string
+}
+
+func (d denying) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet || !slices.Contains(strings.Split(r.URL.Path, "/"), d.resource) {
+		return d.next.RoundTrip(r)
+	}
+	status := apierrors.NewForbidden(schema.GroupResource{Resource: d.resource}, "", fmt.Errorf("no right to %s", d.resource)).Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	text, err := json.Marshal(status)
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), Request: r,
+	}, err
 }
 
 // TestTwinsThatAreNotProven: which of two had the ID first only the older one's own Node shows, while its kubelet reports.

@@ -213,7 +213,8 @@ func TestDaemons(t *testing.T) {
 		if len(test.pods) == 0 {
 			test.set.Status.CurrentNumberScheduled--
 		}
-		if diff := cmp.Diff(test.want, daemonsOn(node, []appsv1.DaemonSet{test.set}, test.pods, test.ignored)); diff != "" {
+		found, _ := daemonsOn(node, []appsv1.DaemonSet{test.set}, test.pods, test.ignored, nil)
+		if diff := cmp.Diff(test.want, found); diff != "" {
 			t.Errorf("%s:\n%s", what, diff)
 		}
 	}

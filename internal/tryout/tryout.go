@@ -85,9 +85,12 @@ func (a *attempt) look(ctx context.Context) (trial.Sight, error) {
 		f.Node, f.NodeUID = k.Node, string(k.UID)
 	}
 	if f.Doubt = doubt; node == nil || doubt != "" {
-		return trial.Sight{Facts: f}, nil
+		if node == nil && doubt == "" {
+			f.Unproven, err = a.unregistered(ctx)
+		}
+		return trial.Sight{Facts: f}, err
 	}
-	if f.NoKubelet, err = a.withoutKubelet(ctx, node); err != nil || f.NoKubelet != "" {
+	if f.Unproven, err = a.withoutKubelet(ctx, node); err != nil || f.Unproven != "" {
 		return trial.Sight{Facts: f}, err
 	}
 	observe(k, node, metav1.NewTime(f.Now))
@@ -133,6 +136,28 @@ func (a *attempt) withoutKubelet(ctx context.Context, node *corev1.Node) (why st
 	return fmt.Sprintf("node %s names the instance, and no kubelet renews the lease %s/%s; see which client creates Nodes", node.Name, corev1.NamespaceNodeLease, node.Name), nil
 }
 
+// unregistered is why an instance without a Node may have had one: its kubelet renews a Lease, so that a client has deleted the Node. Only
+// where the cloud says which name the Node has, the Lease can be found.
+func (a *attempt) unregistered(ctx context.Context) (why string, err error) {
+	if len(a.Instances) == 0 || a.Facts.Instance.Running.IsZero() {
+		return "", nil
+	}
+	oldest := slices.MinFunc(a.Instances, older)
+	if oldest.Host == "" {
+		return "", nil
+	}
+	lease, err := a.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, oldest.Host, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read lease %s/%s: %w", corev1.NamespaceNodeLease, oldest.Host, err)
+	case cluster.LeaseWrittenAt(lease).Before(a.Facts.Instance.Running): // of an earlier instance of the name
+		return "", nil
+	}
+	return fmt.Sprintf("the kubelet of instance %s renews the lease %s/%s, and there is no Node; see which client deletes Nodes", oldest.ID, corev1.NamespaceNodeLease, oldest.Host), nil
+}
+
 // said is what the node says of itself.
 func said(node *corev1.Node, k kept, f trial.Facts) *v1alpha1.TrialNode {
 	info := node.Status.NodeInfo
@@ -149,9 +174,7 @@ func said(node *corev1.Node, k kept, f trial.Facts) *v1alpha1.TrialNode {
 // of the oldest instance. The Node is nil as long as there is none. doubt is why no Node can be taken for the instance's own.
 func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, its *kept, doubt string, err error) {
 	instances := slices.Clone(a.Instances)
-	slices.SortFunc(instances, func(x, y cloud.Instance) int {
-		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
-	})
+	slices.SortFunc(instances, older)
 	for i, instance := range instances {
 		node, k, why, err := a.keepOff(ctx, instance.ID)
 		if node != nil && why == "" && instance.Host != "" && instance.Host != strings.ToLower(node.Name) {
@@ -165,6 +188,10 @@ func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, its *kept,
 		}
 	}
 	return judged, its, doubt, nil
+}
+
+func older(x, y cloud.Instance) int {
+	return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
 }
 
 // keepOff one instance. Every Node that has ever named it is known: the API server does not say which Node is its own.
