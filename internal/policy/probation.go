@@ -189,7 +189,7 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 // judgeJoins says of each node what became of it.
 func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[cloud.PoolID]nodecache.Sum, now time.Time) error {
 	limits, nodes := newcomer.Limits(r.spec.Rollback), d.Nodes.Of(t.pool.ID)
-	seen := newcomer.Seen{Now: now, Instances: t.instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance, Reserved: d.isReserved}
+	seen := newcomer.Seen{Now: now, Instances: t.instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance, Reserved: reserved(d.Decider)}
 	if err := d.askKubelets(ctx, t, nodes, limits, now); err != nil {
 		return err
 	}

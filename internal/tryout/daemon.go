@@ -43,7 +43,7 @@ func (a *attempt) daemons(ctx context.Context, node *corev1.Node) ([]trial.Daemo
 	ignored := a.Prototype.Spec.Settings.Trial.IgnoreDaemonSets
 	found, unhealthy := daemonsOn(node, sets.Items, pods.Items, ignored, nil)
 	if unhealthy {
-		forged, err := a.forged(ctx, node)
+		forged, err := forgedOthers(ctx, a, node)
 		if err != nil {
 			return nil, err
 		}
@@ -55,9 +55,9 @@ func (a *attempt) daemons(ctx context.Context, node *corev1.Node) ([]trial.Daemo
 // mostDoubted is for how many other Nodes at most a kubelet is looked for.
 const mostDoubted = 30
 
-// forged are the other Nodes that no kubelet runs for. Pods of DaemonSets are never Ready there, so that many of these Nodes would have
+// forgedOthers are the other Nodes that no kubelet runs for. Pods of DaemonSets are never Ready there, so that many of these Nodes would have
 // each DaemonSet look unhealthy. Nodes that are not Ready are asked about first, then the youngest.
-func (a *attempt) forged(ctx context.Context, node *corev1.Node) (forged []*corev1.Node, err error) {
+func forgedOthers(ctx context.Context, a *attempt, node *corev1.Node) (forged []*corev1.Node, err error) {
 	others := slices.DeleteFunc(a.all(), func(n *corev1.Node) bool { return n.UID == node.UID })
 	slices.SortStableFunc(others, func(x, y *corev1.Node) int {
 		if x, y := nodestate.Ready(x), nodestate.Ready(y); x != y {

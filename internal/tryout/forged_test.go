@@ -127,7 +127,7 @@ func TestAForgedTwin(t *testing.T) {
 		twin.CreationTimestamp = metav1.NewTime(it.CreationTimestamp.Add(-time.Hour))
 		a := &attempt{Tryout: w.tryout, nodes: []corev1.Node{*it, twin}}
 		found := a.twins(it)
-		w.must(a.proveKubelets(t.Context(), it, &found))
+		w.must(proveKubelets(t.Context(), a, it, &found))
 		return found
 	}
 	if got := of(); len(got.proven) > 0 || len(got.doubtful) != 1 || got.doubtful[0] != "node w-1, whose lease kube-node-lease/w-1 no kubelet renews" {

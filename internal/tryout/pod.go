@@ -208,7 +208,7 @@ func (a *attempt) neighbours(node *corev1.Node) (names []string) {
 		n := &a.nodes[i]
 		alike := n.Status.NodeInfo.OperatingSystem == of.OperatingSystem && n.Status.NodeInfo.Architecture == of.Architecture
 		if alike && nodestate.Ready(n) && n.UID != node.UID && !a.has(cloud.InstanceID(n.Spec.ProviderID)) {
-			ranks[a.rankOf(n)] = append(ranks[a.rankOf(n)], n.Name)
+			ranks[rankOf(a, n)] = append(ranks[rankOf(a, n)], n.Name)
 		}
 	}
 	for _, some := range ranks {
@@ -234,7 +234,7 @@ const (
 )
 
 // rankOf a node. The nodes of other trials are cordoned. A reservation that is on the Node alone says nothing.
-func (a *attempt) rankOf(n *corev1.Node) rank {
+func rankOf(a *attempt, n *corev1.Node) rank {
 	_, taken := a.reserved[n.UID]
 	switch {
 	case n.Spec.Unschedulable:

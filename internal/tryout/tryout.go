@@ -86,18 +86,18 @@ func (a *attempt) look(ctx context.Context) (trial.Sight, error) {
 	}
 	if f.Doubt = doubt; node == nil || doubt != "" {
 		if node == nil && doubt == "" {
-			f.Unproven, err = a.unregistered(ctx)
+			f.Unproven, err = unregistered(ctx, a)
 		}
 		return trial.Sight{Facts: f}, err
 	}
-	if f.Unproven, err = a.withoutKubelet(ctx, node); err != nil || f.Unproven != "" {
+	if f.Unproven, err = withoutKubelet(ctx, a, node); err != nil || f.Unproven != "" {
 		return trial.Sight{Facts: f}, err
 	}
 	observe(k, node, metav1.NewTime(f.Now))
 	f.Registered = node.CreationTimestamp.Time
 	f.Ready, f.WasReady, f.Changed = k.Ready, !k.FirstReady.IsZero(), k.Since.Time
 	all := a.twins(node)
-	if err := a.proveKubelets(ctx, node, &all); err != nil {
+	if err := proveKubelets(ctx, a, node, &all); err != nil {
 		return trial.Sight{}, err
 	}
 	f.Twins, f.DoubtfulTwins, f.IdentityKnown = all.proven, all.doubtful, all.known
@@ -128,7 +128,7 @@ func (a *attempt) list(ctx context.Context) error {
 
 // withoutKubelet is why nothing shows that a kubelet runs for the node; empty if one does. An account that may write Nodes cannot write the
 // kubelet's Lease.
-func (a *attempt) withoutKubelet(ctx context.Context, node *corev1.Node) (why string, err error) {
+func withoutKubelet(ctx context.Context, a *attempt, node *corev1.Node) (why string, err error) {
 	without, err := cluster.WithoutKubelet(ctx, a.Kube, []*corev1.Node{node}, a.all)
 	if err != nil || !without[node.UID] {
 		return "", err
@@ -138,7 +138,7 @@ func (a *attempt) withoutKubelet(ctx context.Context, node *corev1.Node) (why st
 
 // unregistered is why an instance without a Node may have had one: its kubelet renews a Lease, so that a client has deleted the Node. Only
 // where the cloud says which name the Node has, the Lease can be found.
-func (a *attempt) unregistered(ctx context.Context) (why string, err error) {
+func unregistered(ctx context.Context, a *attempt) (why string, err error) {
 	if len(a.Instances) == 0 || a.Facts.Instance.Running.IsZero() {
 		return "", nil
 	}
@@ -331,7 +331,7 @@ func (a *attempt) twins(node *corev1.Node) twins {
 }
 
 // proveKubelets leaves among the proven twins those for which a kubelet runs.
-func (a *attempt) proveKubelets(ctx context.Context, node *corev1.Node, found *twins) error {
+func proveKubelets(ctx context.Context, a *attempt, node *corev1.Node, found *twins) error {
 	if len(found.proven) == 0 {
 		return nil
 	}
