@@ -95,7 +95,7 @@ var rooms = map[string]room{
 
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":  {own: "admission api capture/plan cloud held history imageversion kured membership node nodestate retention savedrecipe selection spread trial", foreign: kubeLoop},
-	"internal/tryout":   {own: "api cloud nodestate probe trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
+	"internal/tryout":   {own: "api cloud node nodestate probe trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/replace":  {own: "api cloud kured membership node nodestate replace/plan", foreign: kubeClient},
 	"internal/doctor":   {own: "admission api cloud held history imageversion joining kured membership node nodestate selection spread trialmode wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},

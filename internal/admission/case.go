@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -150,6 +151,8 @@ type Surroundings struct {
 	OfName string
 	// Peers are the other nodes of the pool that was decided about.
 	Peers []corev1.Node
+	// Reserved are the peers whose reservation a Lease confirms, by UID. Nil if the Leases may not be read: the Nodes are believed.
+	Reserved map[types.UID]bool
 }
 
 // Pods of the donor that speak against a drain, each a few words.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -46,8 +48,12 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 		return refusals, nil
 	}
 	settings := c.Prototype.Spec.Settings.Defaulted()
+	var reserved func(*corev1.Node) bool
+	if around.Reserved != nil {
+		reserved = func(n *corev1.Node) bool { return around.Reserved[n.UID] }
+	}
 	return selection.Refusals(selection.Subject{
-		Node: found.Node, Pool: c.PoolName, Peers: around.Peers, OwnNode: c.OwnNode, Prototype: c.Prototype.Name,
+		Node: found.Node, Pool: c.PoolName, Peers: around.Peers, Reserved: reserved, OwnNode: c.OwnNode, Prototype: c.Prototype.Name,
 		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable, Leaves: settings.DonorLeaves(),
 	}), nil
 }

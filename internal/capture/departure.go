@@ -12,7 +12,6 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
@@ -83,7 +82,7 @@ func (d departures) lookAhead(ctx context.Context, w *world) error {
 	if departure.Successor != "" {
 		n, err := d.Kube.CoreV1().Nodes().Get(ctx, departure.Successor, metav1.GetOptions{})
 		switch {
-		case err == nil && takesPods(n):
+		case err == nil && takesPods(n) && !madeSince(n, departure.TakenAt): // else another Node of the name
 			f.Successor, w.successor = plan.SuccessorReady, n.Name
 			return nil
 		case err != nil && !apierrors.IsNotFound(err):
@@ -114,19 +113,9 @@ func (d departures) lookAhead(ctx context.Context, w *world) error {
 	return nil
 }
 
-// successor is the oldest node of the pool that was made since the pool grew and takes pods; empty if there is none.
-func (d departures) successor(ctx context.Context, w *world) (name string, err error) {
-	after := w.departure().After
-	var oldest metav1.Time
-	err = membership.Each(ctx, d.Kube, d.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
-		switch {
-		case of.Pool != w.pool, n.Name == w.p.Spec.Donor.NodeName, !takesPods(n), after != nil && !n.CreationTimestamp.After(after.Time):
-		case name == "", n.CreationTimestamp.Before(&oldest):
-			name, oldest = n.Name, n.CreationTimestamp
-		}
-		return nil
-	})
-	return name, err
+// madeSince reports whether a Node was made after the second of that time.
+func madeSince(n *corev1.Node, at *metav1.Time) bool {
+	return at != nil && n.CreationTimestamp.Sub(at.Time) >= time.Second
 }
 
 // takesPods tells whether what leaves the donor can go to the node.

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
@@ -296,7 +295,7 @@ func TestWhatCountsAsASuccessor(t *testing.T) {
 		p.Spec.Donor.NodeName = donorName
 		after := metav1.NewTime(noon)
 		w := &world{p: p, pool: s.pool, record: v1alpha1.Record{Departure: &v1alpha1.Departure{After: &after}}}
-		n := s.node("fresh", cloud.InstanceID("memory:///pools/pool1/instances/7"))
+		n := s.node("fresh", s.cloud.AddInstance(s.pool, "7"))
 		n.CreationTimestamp = metav1.NewTime(noon.Add(time.Minute))
 		if spoil != nil {
 			spoil(n)

@@ -125,9 +125,15 @@ func TestAPowerIsNotAddedToALiveCapture(t *testing.T) {
 // lease has the Lease of the donor's Node hold a reservation, as the holder itself writes it.
 func (s *stage) lease(text string) {
 	s.t.Helper()
+	s.leaseOf(donorName, text)
+}
+
+// leaseOf is the same for any Node.
+func (s *stage) leaseOf(name, text string) {
+	s.t.Helper()
 	r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: text})
 	s.must(err)
-	n := s.tracked("nodes", "", donorName).(*corev1.Node)
+	n := s.tracked("nodes", "", name).(*corev1.Node)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Name: v1alpha1.ReservationLeaseName(n.Name, n.UID), Namespace: ourspace, Labels: map[string]string{v1alpha1.HolderLabel: string(r.UID)},
 		Annotations: map[string]string{
@@ -158,5 +164,25 @@ func (s *stage) unlease() {
 	s.t.Helper()
 	for _, name := range s.leases() {
 		s.must(s.objects.Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), ourspace, name))
+	}
+}
+
+// TestAReservationOnAPeer: without a Lease the annotation does not make the donor the only node that takes pods. With one it does.
+func TestAReservationOnAPeer(t *testing.T) {
+	for _, confirmed := range []bool{false, true} {
+		t.Run(fmt.Sprint("confirmed ", confirmed), func(t *testing.T) {
+			s := newStage(t)
+			text := s.text(&v1alpha1.Reservation{Holder: v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "x", UID: "x"}})
+			s.change("peer", func(n *corev1.Node) {
+				n.UID = "uid-of-peer"
+				metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.ReservationAnnotation, text)
+			})
+			if !confirmed {
+				s.succeeded(s.decide().play())
+				return
+			}
+			s.leaseOf("peer", text)
+			s.decide().refused("OnlyReadyNode", donorName)
+		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -165,7 +166,27 @@ func (q inquiry) surroundings(ctx context.Context, w *world, c *admission.Case) 
 	if around.Of.Pool != "" {
 		around.OfName = q.Cloud.PoolName(around.Of.Pool)
 	}
+	if err == nil {
+		around.Reserved, err = q.reservedAmong(ctx, around.Peers)
+	}
 	c.Surroundings = admission.Look(around, err)
+}
+
+// reservedAmong are the nodes whose reservation a Lease confirms. Leases are read only if a node carries a reservation. It returns nil
+// if they may not be read.
+func (q inquiry) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[types.UID]bool, error) {
+	confirmed := map[types.UID]bool{}
+	if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Annotations[v1alpha1.ReservationAnnotation] != "" }) {
+		return confirmed, nil
+	}
+	leases, err := q.reservations.All(ctx)
+	if apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	for _, l := range leases {
+		confirmed[l.NodeUID] = true
+	}
+	return confirmed, err
 }
 
 // pods looks at those that a drain would meet.

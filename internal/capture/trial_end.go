@@ -23,6 +23,8 @@ import (
 const (
 	// TrialNodeStays is the reason of an event: a Node of the trial still reports Ready long after its instance is gone.
 	TrialNodeStays = "TrialNodeStays"
+	// TrialsUnread is the reason of an event: the cloud denies the list of trials, so that an instance whose record was lost may run on.
+	TrialsUnread = "TrialsUnread"
 	// endPatience is how long a Node, or an error, may hold the end of a trial before that is given up or reported.
 	endPatience = 5 * time.Minute
 )
@@ -124,6 +126,7 @@ func (t trials) lookLost(ctx context.Context, w *world) error {
 		return nil
 	case cloud.Is(err, cloud.Denied): // a right to the pool alone is enough for a trial in it
 		t.announcer.Log.Error(err, "whether a trial of this capture was lost can't be looked at", "prototype", w.p.Name)
+		t.ofVersion(w, corev1.EventTypeWarning, TrialsUnread, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
 	case err != nil:
 		return err

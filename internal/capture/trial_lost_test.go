@@ -14,6 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
@@ -249,5 +250,29 @@ func TestASweepEndsTheInstanceFirst(t *testing.T) {
 	}
 	if left := l.cloud.World().Trials; len(left) > 0 {
 		t.Errorf("left: %+v", left)
+	}
+}
+
+// TestTheListOfTrialsIsDenied: the verdict is the same, and an event says that a trial whose record was lost may run on.
+func TestTheListOfTrialsIsDenied(t *testing.T) {
+	l := looking(t, &looker{})
+	l.lose = func(_ int, call string) memory.Outcome {
+		if strings.HasPrefix(call, "Trials ") {
+			return memory.FailBefore(cloud.Denied)
+		}
+		return memory.Pass()
+	}
+	recorder, told := events.NewFakeRecorder(500), ""
+	p := l.drive(func(int) {
+		l.engine.Recorder = recorder
+		for len(recorder.Events) > 0 {
+			told += <-recorder.Events + "\n"
+		}
+	})
+	for len(recorder.Events) > 0 {
+		told += <-recorder.Events + "\n"
+	}
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Result != v1alpha1.TrialPassed || !strings.Contains(told, "Warning "+TrialsUnread) {
+		t.Errorf("%s\n%s", verdict(p), told)
 	}
 }

@@ -25,7 +25,7 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodecache.NewNodes(provider),
 		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, Burden: engine.Burden, OwnNode: o.OwnNode, Now: o.Now,
-		Joins: joins(c), Leased: leased(c, o), Lacks: lacks(c), Log: o.Log.WithName("policy"),
+		Joins: joins(c), Leased: leased(c, o), Lacks: lacks(c), WithoutKubelet: withoutKubelet(c), Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
 }
@@ -34,6 +34,17 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 func lacks(c *cluster.Connection) func(context.Context, []string, []string) (map[string]newcomer.Lack, error) {
 	return func(ctx context.Context, nodes, ignore []string) (map[string]newcomer.Lack, error) {
 		return newcomer.Lacks(ctx, c.Kube, nodes, ignore)
+	}
+}
+
+// withoutKubelet looks for the Leases of kubelets. To a client that may not read these Leases they say nothing.
+func withoutKubelet(c *cluster.Connection) func(context.Context, []*corev1.Node, func() []*corev1.Node) (map[types.UID]bool, error) {
+	return func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
+		without, err := node.WithoutKubelet(ctx, c.Kube, nodes, all)
+		if apierrors.IsForbidden(err) {
+			return nil, nil
+		}
+		return without, err
 	}
 }
 

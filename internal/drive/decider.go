@@ -33,7 +33,7 @@ func (k *Controller) decider(manager ctrl.Manager, provider cloud.Provider, look
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
 		Stalled: k.Counts.PoliciesStalled,
-		Lacks:   lacks(k.Cluster), Calm: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.tellJoins,
+		Lacks:   lacks(k.Cluster), WithoutKubelet: withoutKubelet(k.Cluster), Calm: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.tellJoins,
 		Degraded: k.Counts.CapturesRefused, Permissions: permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -38,6 +39,10 @@ type Seen struct {
 	Lacks map[string]Lack
 	// Same compares two IDs of instances, as the cloud does.
 	Same func(a, b cloud.InstanceID) bool
+	// Reserved reports whether a Lease confirms the reservation on a Node. Nil believes the Nodes.
+	Reserved func(*corev1.Node) bool
+	// WithoutKubelet are the Nodes, by UID, for which no kubelet renews a Lease: node.WithoutKubelet. None of these is an instance's own.
+	WithoutKubelet map[types.UID]bool
 }
 
 // Lack is a DaemonSet's pod that is not Ready on a node, though the DaemonSet is healthy elsewhere.
@@ -63,6 +68,32 @@ func Nodes(s Seen) []probation.Node {
 		all = append(all, s.one(instance, byID[fold(instance.ID)], made[instance.BuiltFrom]))
 	}
 	return all
+}
+
+// Others are the instances of a pool that have a Node, as one look saw them.
+type Others struct {
+	Nodes, Ready, Arriving int
+}
+
+// Count counts each instance once, and by its oldest Node. A Node that names no instance of the cloud's is not counted, nor is a second
+// one: any client that may write Nodes can have made it.
+func Count(s Seen) Others {
+	var o Others
+	byID := s.byInstance()
+	for i := range s.Instances {
+		nodes := slices.DeleteFunc(byID[fold(s.Instances[i].ID)], func(n *corev1.Node) bool { return s.WithoutKubelet[n.UID] })
+		if s.Instances[i].Removing || len(nodes) == 0 {
+			continue
+		}
+		o.Nodes++
+		switch {
+		case nodestate.Ready(nodes[0]):
+			o.Ready++
+		case nodestate.Arriving(nodes[0], s.Now):
+			o.Arriving++
+		}
+	}
+	return o
 }
 
 func fold(id cloud.InstanceID) cloud.InstanceID { return cloud.InstanceID(strings.ToLower(string(id))) }
@@ -93,7 +124,8 @@ func (s Seen) byInstance() map[cloud.InstanceID][]*corev1.Node {
 }
 
 // one is an instance with its node, which may be nil, and the moment from which on its image can have been there.
-func (s Seen) one(instance *cloud.Instance, nodes []*corev1.Node, made time.Time) probation.Node {
+func (s Seen) one(instance *cloud.Instance, named []*corev1.Node, made time.Time) probation.Node {
+	nodes := slices.DeleteFunc(slices.Clone(named), func(n *corev1.Node) bool { return s.WithoutKubelet[n.UID] })
 	var node *corev1.Node
 	if len(nodes) > 0 {
 		node = nodes[0]
@@ -104,6 +136,9 @@ func (s Seen) one(instance *cloud.Instance, nodes []*corev1.Node, made time.Time
 	}
 	n.Aside = s.aside(instance, node, made)
 	if node == nil {
+		if len(named) > 0 {
+			n.Forged = named[0].Name
+		}
 		return n
 	}
 	n.Name, n.UID = node.Name, string(node.UID)
@@ -130,7 +165,7 @@ func (s Seen) aside(instance *cloud.Instance, node *corev1.Node, made time.Time)
 		return ""
 	case node.DeletionTimestamp != nil:
 		return "its Node is being deleted"
-	case node.Annotations[v1alpha1.ReservationAnnotation] != "":
+	case node.Annotations[v1alpha1.ReservationAnnotation] != "" && (s.Reserved == nil || s.Reserved(node)):
 		return "is held by Kamino"
 	case node.Spec.Unschedulable:
 		return "is cordoned"

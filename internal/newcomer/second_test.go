@@ -3,23 +3,27 @@ package newcomer
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/probation"
 )
 
 // second is a pool of one instance, 40 minutes old, that is looked at from its 20th minute on, with the Nodes that a look finds.
 type second struct {
-	joins []probation.Join
+	joins    []probation.Join
+	without  map[types.UID]bool
+	reserved func(*corev1.Node) bool
 }
 
 func (s *second) look(minute int, nodes ...*corev1.Node) probation.Join {
-	seen := Seen{Now: ago(40 - minute), Nodes: nodes, Same: func(a, b cloud.InstanceID) bool { return a == b || a == "X:///one" || b == "X:///one" }, Instances: []cloud.Instance{
+	seen := Seen{Now: ago(40 - minute), Nodes: nodes, WithoutKubelet: s.without, Reserved: s.reserved, Same: func(a, b cloud.InstanceID) bool { return a == b || a == "X:///one" || b == "X:///one" }, Instances: []cloud.Instance{
 		{ID: "x://1", BuiltFrom: "2026.03.08", CreatedAt: ago(40), Power: cloud.PowerRunning},
 	}}
 	for i := range seen.Nodes {
@@ -117,5 +121,45 @@ func TestTheReportHasRoomForNodesThatWereSeen(t *testing.T) {
 	}
 	if got := len(Memory(joins, "v")); got != rememberedLast {
 		t.Errorf("%d", got)
+	}
+}
+
+// TestANodeThatNoKubeletRunsFor is none: a version whose instances never register fails though another client has made Ready Nodes for
+// them, and a second Node of that kind does not keep a join from being counted.
+func TestANodeThatNoKubeletRunsFor(t *testing.T) {
+	forged := func(name string, isReady bool) *corev1.Node { return named(name, "forged", isReady) }
+	for name, c := range map[string]struct {
+		nodes   []*corev1.Node
+		outcome probation.Outcome
+	}{
+		"a Ready one alone":                      {[]*corev1.Node{forged("a", true)}, probation.Failed},
+		"a NotReady one alone":                   {[]*corev1.Node{forged("a", false)}, probation.Failed},
+		"a Ready one next to one that is late":   {[]*corev1.Node{forged("a", true), named("n", "own", false)}, probation.Failed},
+		"a NotReady one next to one that joined": {[]*corev1.Node{forged("z", false), named("n", "own", true)}, probation.Joined},
+	} {
+		s := &second{without: map[types.UID]bool{"forged": true, "own": false}}
+		var join probation.Join
+		for _, minute := range []int{10, 20, 22, 30, 40} {
+			join = s.look(minute, c.nodes...)
+		}
+		if join.Outcome != c.outcome || len(c.nodes) == 1 && !strings.Contains(join.Why, "no Node but a") {
+			t.Errorf("%s: %+v", name, join)
+		}
+	}
+}
+
+// TestAReservationThatNothingConfirms does not take a node out of the count.
+func TestAReservationThatNothingConfirms(t *testing.T) {
+	for _, confirmed := range []bool{false, true} {
+		n := named("n", "own", true)
+		n.Annotations = map[string]string{v1alpha1.ReservationAnnotation: "{}"}
+		s := &second{reserved: func(*corev1.Node) bool { return confirmed }}
+		want := probation.Joined
+		if confirmed {
+			want = probation.Uncounted
+		}
+		if join := s.look(20, n); join.Outcome != want {
+			t.Errorf("confirmed %t: %+v", confirmed, join)
+		}
 	}
 }

@@ -115,7 +115,7 @@ func (d *Decider) ask(ctx context.Context, r *rules, subject selection.Pool, o *
 // subject is the pool as package selection judges it, without what the cloud knows: as if its recipe named no
 // version, which is when most nodes are candidates.
 func (d *Decider) subject(pool Pool, prototypes []v1alpha1.Prototype, now time.Time) selection.Pool {
-	subject := selection.Pool{Name: pool.Name, Nodes: d.Nodes.Of(pool.ID), OwnNode: d.OwnNode, FailedToday: map[string]string{}}
+	subject := selection.Pool{Name: pool.Name, Nodes: d.Nodes.Of(pool.ID), Reserved: reserved(d), OwnNode: d.OwnNode, FailedToday: map[string]string{}}
 	today := imageversion.Of(now)
 	for i := range prototypes {
 		p := &prototypes[i]

@@ -40,7 +40,7 @@ func (d *Decider) prefer(ctx context.Context, o *Outcome, now time.Time) {
 	if d.Burden == nil || len(o.Choice.Candidates) < 2 {
 		return
 	}
-	pool := selection.Pool{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID)}
+	pool := selection.Pool{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID), Reserved: reserved(d)}
 	leaves := d.leaves(ctx, o, pool.Nodes)
 	pool.Leaves = func(*corev1.Node) bool { return leaves }
 	burdens := map[string]selection.Burden{}

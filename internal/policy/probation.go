@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -44,6 +46,8 @@ type prober struct {
 	calm    time.Time
 	// unwatched are the other pools, with the time of the next look for a rollback that was begun.
 	unwatched map[cloud.PoolID]time.Time
+	// listed are the instances of pools whose Nodes were not to be believed, as the cloud listed them last.
+	listed map[cloud.PoolID]listing
 }
 
 // watched is a pool whose nodes are watched as they join.
@@ -61,6 +65,10 @@ type watched struct {
 	// others are the nodes of other images, and ready those of them that are Ready; own are those of this pool among them.
 	others, ready       int
 	ownOthers, ownReady int
+	// without are the Nodes that a kubelet was looked for, by UID: true if none renews a Lease.
+	without map[types.UID]bool
+	// unlisted is why some Nodes of other pools had to be believed; empty if none had.
+	unlisted string
 	// sign tells one state of the pool's nodes and recipe from another, as of the last census.
 	sign string
 	// calm is since when nobody was kept from joining by something else, as far as this process has seen.
@@ -78,7 +86,8 @@ func (d *prober) watchAll(ctx context.Context, w *world) {
 	if !able {
 		return
 	}
-	sums := d.sums(w.now)
+	raw := d.sums(w.now)
+	sums, unlisted := d.believe(ctx, census, raw, w.now)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	rulesOf := map[cloud.PoolID]*rules{}
@@ -97,7 +106,7 @@ func (d *prober) watchAll(ctx context.Context, w *world) {
 			slots <- struct{}{}
 			wait.Go(func() {
 				defer func() { <-slots }()
-				d.watchOne(ctx, census, r, t, sums, w)
+				d.watchOne(ctx, census, r, t, raw[pool.ID], sums, w)
 			})
 		}
 	}
@@ -111,6 +120,7 @@ func (d *prober) watchAll(ctx context.Context, w *world) {
 		if ctx.Err() != nil {
 			return
 		}
+		t.unlisted = unlisted
 		d.conclude(ctx, w, r, t)
 	}
 	d.finishAll(ctx, w)
@@ -136,8 +146,8 @@ func probationOf(p *v1alpha1.PrototypePolicy, pool Pool) *v1alpha1.ProbationStat
 }
 
 // watchOne looks at one pool, if it is due or has news.
-func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t *watched, sums map[cloud.PoolID]nodecache.Sum, w *world) {
-	limits, sum := newcomer.Limits(r.spec.Rollback), sums[t.pool.ID]
+func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t *watched, sum nodecache.Sum, sums map[cloud.PoolID]nodecache.Sum, w *world) {
+	limits := newcomer.Limits(r.spec.Rollback)
 	t.look = d.Looks.Last(t.pool.ID)
 	t.compare(sums)
 	grows := d.Growth.lately(w.now) && w.now.Sub(t.asked) >= listingPace(limits)
@@ -179,7 +189,12 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 // judgeJoins says of each node what became of it.
 func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[cloud.PoolID]nodecache.Sum, now time.Time) error {
 	limits, nodes := newcomer.Limits(r.spec.Rollback), d.Nodes.Of(t.pool.ID)
-	seen := newcomer.Seen{Now: now, Instances: t.instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance}
+	seen := newcomer.Seen{Now: now, Instances: t.instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance, Reserved: reserved(d.Decider)}
+	if err := d.askKubelets(ctx, t, nodes, limits, now); err != nil {
+		return err
+	}
+	seen.WithoutKubelet = t.without
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return t.without[n.UID] })
 	if d.Lacks != nil {
 		var err error
 		if seen.Lacks, err = d.Lacks(ctx, young(nodes, now, limits), r.spec.Rollback.IgnoreDaemonSets); err != nil {
@@ -201,11 +216,56 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 		}
 	}
 	t.compare(sums)
-	if t.others > 0 && t.ready*100 < t.others*probation.Healthy {
+	if t.unwell() {
 		t.calm = now
 	}
 	t.joins = newcomer.Keep(probation.Judge(now, t.calm, all, t.joins, limits), all, t.version)
 	return nil
+}
+
+// mostKubelets is for how many Nodes of a pool at most a kubelet is looked for in one look.
+const mostKubelets = 100
+
+// askKubelets looks whether kubelets run for the Nodes whose joins are open, and for all Nodes of an instance that several name. A Node
+// whose kubelet was seen once is not asked about again.
+func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.Node, limits probation.Limits, now time.Time) error {
+	if d.WithoutKubelet == nil {
+		return nil
+	}
+	named := map[string]int{}
+	for _, node := range nodes {
+		named[strings.ToLower(node.Spec.ProviderID)]++
+	}
+	var asked []*corev1.Node
+	for _, node := range nodes {
+		without, known := t.without[node.UID]
+		if (now.Sub(node.CreationTimestamp.Time) <= 2*limits.Watch || named[strings.ToLower(node.Spec.ProviderID)] > 1) && (without || !known) {
+			asked = append(asked, node)
+		}
+	}
+	slices.SortStableFunc(asked, func(a, b *corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	found, err := d.WithoutKubelet(ctx, asked[:min(len(asked), mostKubelets)], d.allNodes)
+	if err != nil {
+		return err
+	}
+	known := map[types.UID]bool{}
+	for _, node := range nodes { // Nodes that are gone are forgotten
+		if without, is := found[node.UID]; is {
+			known[node.UID] = without
+		} else if without, is := t.without[node.UID]; is {
+			known[node.UID] = without
+		}
+	}
+	t.without = known
+	return nil
+}
+
+// allNodes are those of all pools.
+func (d *prober) allNodes() (all []*corev1.Node) {
+	for _, id := range d.Nodes.Pools() {
+		all = append(all, d.Nodes.Of(id)...)
+	}
+	return all
 }
 
 // within is a pace, or a quicker one where what is waited for takes less.
@@ -267,12 +327,15 @@ func (t *watched) compare(sums map[cloud.PoolID]nodecache.Sum) {
 	}
 }
 
+// unwell reports whether too few of the other nodes are Ready.
+func (t *watched) unwell() bool { return t.others > 0 && t.ready*100 < t.others*probation.Healthy }
+
 // facts are what is decided on.
 func (d *prober) facts(t *watched, r *rules, now time.Time) probation.Facts {
 	h := history.Of(history.Facts{Pool: t.look.Pool, Images: t.look.Images})
 	f := probation.Facts{
 		Now: now, Pool: t.pool.Name, Current: t.version, Prior: h.Prior, Since: history.Since(t.look.Images, t.version), Joins: t.joins,
-		WentBack: history.LastReturn(t.look.Images), Others: t.others, OthersReady: t.ready,
+		WentBack: history.LastReturn(t.look.Images), Others: t.others, OthersReady: t.ready, Unlisted: t.unlisted,
 		Off: r.spec.Rollback.Mode == v1alpha1.RollbackOff || r.spec.Suspend || r.spec.DryRun,
 	}
 	for _, went := range h.Returns {
@@ -477,7 +540,10 @@ func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
 	}
 	var err error
 	if t.instances, err = census.Instances(ctx, o.Pool.ID); err == nil {
-		err = probes.judgeJoins(ctx, r, t, probes.sums(w.now), w.now)
+		var sums map[cloud.PoolID]nodecache.Sum
+		probes.watches = map[cloud.PoolID]*watched{o.Pool.ID: t}
+		sums, t.unlisted = probes.believe(ctx, census, probes.sums(w.now), w.now)
+		err = probes.judgeJoins(ctx, r, t, sums, w.now)
 	}
 	if err != nil {
 		o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "how its nodes join can't be looked at: " + err.Error()}

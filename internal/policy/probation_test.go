@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -64,7 +65,7 @@ func (s *trust) grow(n int, joins bool) {
 		id := s.cloud.AddInstance(s.pool, name)
 		if joins {
 			s.node(name, id, func(node *corev1.Node) {
-				node.CreationTimestamp = metav1.NewTime(s.clock.Now())
+				node.UID, node.CreationTimestamp = types.UID(name), metav1.NewTime(s.clock.Now())
 				node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(s.clock.Now())
 			})
 		}
@@ -220,7 +221,7 @@ func TestNewNodesAreNoOutage(t *testing.T) {
 		pool := []cloud.PoolID{s.pool, other}[i%2]
 		name := fmt.Sprintf("came%d", i)
 		s.node(name, s.cloud.AddInstance(pool, name), func(node *corev1.Node) {
-			node.CreationTimestamp = metav1.NewTime(s.clock.Now())
+			node.UID, node.CreationTimestamp = types.UID(name), metav1.NewTime(s.clock.Now())
 			node.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(s.clock.Now())}
 		})
 	}

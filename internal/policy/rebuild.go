@@ -195,6 +195,17 @@ func (d *Decider) reservation(n *corev1.Node) *v1alpha1.Reservation {
 	return nil
 }
 
+// reserved reports whether a Lease confirms the reservation on a node, whatever that reservation says.
+func reserved(d *Decider) func(*corev1.Node) bool {
+	return func(n *corev1.Node) bool {
+		if d.Leased == nil {
+			return n.Annotations[v1alpha1.ReservationAnnotation] != ""
+		}
+		_, is := d.leased[n.UID]
+		return is
+	}
+}
+
 // replaced names the nodes that a replacement holds, whoever asked for it.
 func (d *Decider) replaced(nodes []*corev1.Node) []string {
 	var names []string

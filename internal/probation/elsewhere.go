@@ -12,9 +12,20 @@ const sameTime = time.Hour
 // unless joins worked meanwhile. They stay what they are once that is mended, so that no version is gone back from for them then.
 func (f Facts) own(judged []Join, excuses ...Outcome) []Join {
 	return slices.DeleteFunc(slices.Clone(judged), func(join Join) bool {
-		return join.Outcome == Failed && !join.couldHave(f.Elsewhere, join.late().Sub(join.Running)/3) && slices.ContainsFunc(f.Elsewhere, func(other Join) bool {
+		return join.Outcome == Failed && !join.couldHave(f.grown(join), join.late().Sub(join.Running)/3) && slices.ContainsFunc(f.Elsewhere, func(other Join) bool {
 			return slices.Contains(excuses, other.Outcome) && join.sharesFate(other)
 		})
+	})
+}
+
+// grown are the joins elsewhere that are older than this one was when it failed. A younger node may still fail in the same way. An
+// instance that never became a Node has no such age: each node that joins has come further.
+func (f Facts) grown(j Join) []Join {
+	if j.Node == "" {
+		return f.Elsewhere
+	}
+	return slices.DeleteFunc(slices.Clone(f.Elsewhere), func(other Join) bool {
+		return other.Outcome == Joined && f.Now.Sub(other.Running) <= j.late().Sub(j.Running)
 	})
 }
 

@@ -91,6 +91,32 @@ func TestAnOutageExcusesAllIn(t *testing.T) {
 	}
 }
 
+// TestAYoungJoinElsewhereShowsNothing: these nodes were Ready and failed after 20 minutes. A node of another pool shows only then that
+// the time was not the cause when that node is older than these were.
+func TestAYoungJoinElsewhereShowsNothing(t *testing.T) {
+	for _, test := range []struct {
+		node   string
+		began  float64 // of the other node
+		failed bool    // whether a third pool's node failed at the time
+		want   State
+	}{
+		{"n", -16, false, Alone}, {"n", -16, true, Everywhere}, {"n", -21, false, Bad}, {"n", -21, true, Bad},
+		{"", -16, false, Bad}, {"", -16, true, Bad}, // no Node ever came: the other one has come further
+	} {
+		f := pool("")
+		for _, born := range []float64{-27, -26} {
+			f.Joins = append(f.Joins, Join{Node: test.node, Version: f.Current, Running: minute(born), Outcome: Failed, Late: minute(born + 20)})
+		}
+		f.Elsewhere = []Join{readyAt(test.began, test.began+2)}
+		if test.failed {
+			f.Elsewhere = append(f.Elsewhere, notReady(Failed, -30))
+		}
+		if got := Decide(f); got.State != test.want {
+			t.Errorf("%+v: %s: %s", test, got.State, got.Message)
+		}
+	}
+}
+
 // TestTheLateOfLimits: what nobody saw late has the standard time.
 func TestTheLateOfLimits(t *testing.T) {
 	if got := (Join{Running: noon}).late().Sub(noon); got != (Limits{}).Defaulted().Join {

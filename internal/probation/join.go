@@ -52,6 +52,8 @@ type Node struct {
 	Instance cloud.InstanceID
 	// Name of the Node and its UID; empty if there is none.
 	Name, UID string
+	// Forged is a Node that names the instance, and that no kubelet runs for. It is none of the instance's.
+	Forged string
 	// Version that the instance was built from; empty if it was another image.
 	Version string
 	// Running is when the instance began to run; zero if it does not, or nobody knows.
@@ -226,6 +228,8 @@ func fault(now, calm time.Time, n Node, limits Limits) string {
 		return now.Sub(t)
 	}
 	switch {
+	case !n.Ready && n.Forged != "" && since(n.Running) > limits.Join:
+		return fmt.Sprintf("its instance runs for %s, and there is no Node but %s, whose lease no kubelet renews", minutes(now.Sub(n.Running)), n.Forged)
 	case !n.Ready && n.Name == "" && since(n.Running) > limits.Join:
 		return fmt.Sprintf("its instance runs for %s, and there is no Node", minutes(now.Sub(n.Running)))
 	case !n.Ready && since(n.Running) > limits.Join:

@@ -46,6 +46,9 @@ type Facts struct {
 	// Others are the nodes that were built from other images than Current, of this pool and of the other ones, and
 	// OthersReady how many of them are Ready.
 	Others, OthersReady int
+	// Unlisted names Nodes among them that are not Ready, and whose instances the cloud did not list, with the reason. Any client that may
+	// write Nodes can have made them. Empty if there are none.
+	Unlisted string
 	// Elsewhere are the joins of other pools' nodes.
 	Elsewhere []Join
 	// Suspect is the version that the pool went back from by itself, and whose guilt is open; empty if there is none.
@@ -181,7 +184,15 @@ func (f Facts) watch() Verdict {
 		return Verdict{State: Watching, Message: f.count()}
 	}
 	return Verdict{State: Unwell, Message: fmt.Sprintf("%s, %d of them for more than %s; nothing is held against the version while only %d of %d nodes of other images are Ready",
-		f.count(), overdue, minutes(overdueAfter), f.OthersReady, f.Others)}
+		f.count(), overdue, minutes(overdueAfter), f.OthersReady, f.Others) + f.unlisted()}
+}
+
+// unlisted is the end of a sentence about other nodes.
+func (f Facts) unlisted() string {
+	if f.Unlisted == "" {
+		return ""
+	}
+	return "; " + f.Unlisted
 }
 
 func (f Facts) unwell() bool { return f.OthersReady*100 < f.Others*Healthy }
@@ -211,7 +222,7 @@ func (f Facts) frozen() (state State, why string) {
 	case f.Others == 0:
 		return NoControl, "there is no node of another image that would tell whether the image is the cause"
 	case f.unwell():
-		return Unwell, fmt.Sprintf("only %d of %d nodes of other images are Ready, so that something else may be the cause", f.OthersReady, f.Others)
+		return Unwell, fmt.Sprintf("only %d of %d nodes of other images are Ready, so that something else may be the cause", f.OthersReady, f.Others) + f.unlisted()
 	case f.Prior == "", f.Prior == f.Current:
 		return NoPrior, "there is no version to go back to"
 	case !f.WentBack.IsZero() && f.Now.Sub(f.WentBack) < Pause:
@@ -251,7 +262,7 @@ func (f Facts) row(judged []Join) []Join {
 	return f.firesIf(judged, func(row []Join, first bool) bool {
 		given := row[0].late().Sub(row[0].Running)
 		return row[len(row)-1].Running.Sub(row[0].Running) >= alone*given || first && f.only(row[0].Running) ||
-			row[len(row)-1].outdone(f.Elsewhere) // of the ones before, an outage may have begun just behind the other's
+			row[len(row)-1].outdone(f.grown(row[len(row)-1])) // of the ones before, an outage may have begun just behind the other's
 	})
 }
 

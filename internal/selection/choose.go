@@ -41,6 +41,8 @@ type Pool struct {
 	// time, spec.unschedulable, the operating system of status.nodeInfo, and of the condition Ready its status
 	// and last transition. Expressions may read more (see package expression).
 	Nodes []*corev1.Node
+	// Reserved reports whether a Lease confirms the reservation on a Node. Nil believes the Nodes.
+	Reserved func(*corev1.Node) bool
 	// OwnNode is the node that this process runs on; empty if it runs on none.
 	OwnNode string
 	// Version that the recipe names; empty if that is none of the pool's own.

@@ -24,13 +24,13 @@ func zoneOf(n *corev1.Node) string {
 // zones are those of a pool's nodes, each with how many of them take pods.
 type zones map[string]int
 
-func (z zones) count(n *corev1.Node) {
+func (z zones) count(n *corev1.Node, reserved func(*corev1.Node) bool) {
 	zone := zoneOf(n)
 	if zone == "" {
 		return
 	}
 	takers := 0
-	if takesPods(n) {
+	if takesPods(n, reserved) {
 		takers = 1
 	}
 	z[zone] += takers
@@ -38,10 +38,10 @@ func (z zones) count(n *corev1.Node) {
 
 // refuse the node if it leaves its zone without one that takes pods. A pool whose nodes are all in one zone gets the next
 // one there, too; of another, nobody knows beforehand in which zone that will be, be it made before or after.
-func (z zones) refuse(n *corev1.Node, pool string) *cloud.Refusal {
+func (z zones) refuse(n *corev1.Node, pool string, reserved func(*corev1.Node) bool) *cloud.Refusal {
 	zone := zoneOf(n)
 	others := z[zone]
-	if takesPods(n) {
+	if takesPods(n, reserved) {
 		others--
 	}
 	if zone == "" || len(z) < 2 || others > 0 {
@@ -57,11 +57,11 @@ func zoned(s Subject) *cloud.Refusal {
 		return nil
 	}
 	all := zones{}
-	all.count(s.Node)
+	all.count(s.Node, s.Reserved)
 	for i := range s.Peers {
-		all.count(&s.Peers[i])
+		all.count(&s.Peers[i], s.Reserved)
 	}
-	return all.refuse(s.Node, s.Pool)
+	return all.refuse(s.Node, s.Pool, s.Reserved)
 }
 
 // zonedInPool is the same rule, counted once for the whole pool.
@@ -69,5 +69,5 @@ func zonedInPool(s *subject) *cloud.Refusal {
 	if !s.Leaves {
 		return nil
 	}
-	return s.zones.refuse(s.Node, s.pool.Name)
+	return s.zones.refuse(s.Node, s.pool.Name, s.pool.Reserved)
 }

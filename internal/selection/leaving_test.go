@@ -101,7 +101,7 @@ func TestNoZoneIsEmptied(t *testing.T) {
 			takers, others := 0, false
 			for _, other := range pool.Nodes {
 				zone, mine := other.Labels[corev1.LabelTopologyZone], n.Labels[corev1.LabelTopologyZone]
-				if zone == mine && other.Name != n.Name && takesPods(other) {
+				if zone == mine && other.Name != n.Name && takesPods(other, nil) {
 					takers++
 				}
 				others = others || len(zone) > 1 && zone != mine

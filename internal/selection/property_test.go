@@ -182,7 +182,7 @@ func TestRefusedNodesDecideNothing(t *testing.T) {
 		pool, rules := drawPool(t)
 		before := Choose(pool, rules, now)
 		for i, n := range pool.Nodes {
-			if takesPods(n) || len(before.Verdicts[i].Refusals) == 0 {
+			if takesPods(n, nil) || len(before.Verdicts[i].Refusals) == 0 {
 				continue
 			}
 			fewer := pool

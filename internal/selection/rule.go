@@ -80,8 +80,8 @@ func newJudge(pool Pool, rules Rules, now time.Time) *judge {
 		j.ignored[name] = true
 	}
 	for _, n := range pool.Nodes {
-		j.zones.count(n)
-		if takesPods(n) {
+		j.zones.count(n, pool.Reserved)
+		if takesPods(n, pool.Reserved) {
 			j.takers++
 		}
 		if unavailable(n) {
@@ -146,7 +146,7 @@ func readyLongEnough(s *subject) *cloud.Refusal {
 // notAloneInPool is the rule OnlyReadyNode, counted once for the whole pool.
 func notAloneInPool(s *subject) *cloud.Refusal {
 	others := s.takers
-	if takesPods(s.Node) {
+	if takesPods(s.Node, s.pool.Reserved) {
 		others--
 	}
 	if others > 0 {
@@ -155,9 +155,12 @@ func notAloneInPool(s *subject) *cloud.Refusal {
 	return onlyReadyNode(s.Subject)
 }
 
-// takesPods tells whether the node could take the pods of one that goes.
-func takesPods(n *corev1.Node) bool {
-	return nodestate.Available(n) && n.Annotations[v1alpha1.ReservationAnnotation] == ""
+// takesPods tells whether the node could take the pods of one that goes. reserved is Pool.Reserved.
+func takesPods(n *corev1.Node, reserved func(*corev1.Node) bool) bool {
+	if n.Annotations[v1alpha1.ReservationAnnotation] == "" {
+		return nodestate.Available(n)
+	}
+	return nodestate.Available(n) && reserved != nil && !reserved(n)
 }
 
 // evaluate asks the policy's expressions, which give the score as well. An expression that fails says nothing

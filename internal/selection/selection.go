@@ -26,6 +26,8 @@ type Subject struct {
 	Pool string
 	// Peers are the other nodes of its pool.
 	Peers []corev1.Node
+	// Reserved reports whether a Lease confirms the reservation on a peer. Nil believes the Nodes.
+	Reserved func(*corev1.Node) bool
 	// OwnNode is the name of the node that this process runs on; empty if it runs on none.
 	OwnNode string
 	// Prototype that asks; a reservation of its own does not refuse. Empty if none exists yet.
@@ -130,7 +132,7 @@ func roomy(s Subject) *cloud.Refusal {
 
 func notAlone(s Subject) *cloud.Refusal {
 	for i := range s.Peers {
-		if takesPods(&s.Peers[i]) {
+		if takesPods(&s.Peers[i], s.Reserved) {
 			return nil
 		}
 	}

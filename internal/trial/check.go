@@ -155,6 +155,9 @@ type Facts struct {
 	// Doubt is why no Node can be taken for the instance's own: two Nodes name the instance, or one did that is gone. Empty if
 	// nothing is doubtful.
 	Doubt string
+	// Unproven is why the Node is not known to be the instance's, or not known to be missing: any client may have made it, or deleted it.
+	// Empty if the kubelet's Lease says so, or if the cluster does not say.
+	Unproven string
 	// Ready is what the kubelet says, and Changed since when; WasReady: it was before.
 	Ready, WasReady bool
 	Changed         time.Time
@@ -231,6 +234,10 @@ func registered(f Facts) (Result, string) {
 	switch {
 	case f.Doubt != "":
 		return Inconclusive, f.Doubt
+	case f.Unproven != "" && f.since(f.Instance.Running) > f.Limits.Register:
+		return Inconclusive, f.Unproven
+	case f.Unproven != "":
+		return Pending, f.Unproven
 	case f.Node != "":
 		return Passed, fmt.Sprintf("node %s was there %s after its instance ran", f.Node, span(f.Registered.Sub(f.Instance.Running)))
 	case f.since(f.Instance.Running) > f.Limits.Register:

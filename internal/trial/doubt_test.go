@@ -37,3 +37,31 @@ func TestADoubtfulTwin(t *testing.T) {
 		t.Errorf("%s: %s", v.Result, v.Message)
 	}
 }
+
+// TestANodeWithoutAKubelet: whatever such a Node says, the trial neither passes nor fails by it, unless the cloud has blamed the image
+// before. Its kubelet may still come.
+func TestANodeWithoutAKubelet(t *testing.T) {
+	pending := 0
+	for name, world := range worlds {
+		f := world.facts()
+		if world.change != nil {
+			world.change(&f)
+		}
+		f.Node, f.Unproven = "a", "node a names the instance, and no kubelet renews its Lease"
+		v := Judge(f)
+		switch broken := f.Instance.Broken != ""; {
+		case broken != (v.Result == Failed), v.Result == Passed:
+			t.Errorf("%s: %s: %s", name, v.Result, v.Message)
+		case f.Instance.Running.IsZero() || f.Instance.Gone || f.Doubt != "" || f.Unread >= mostUnread:
+		case v.Result == Inconclusive && f.since(f.Instance.Running) > f.Limits.Defaulted().Register && v.Message == "Registered: "+f.Unproven:
+		case v.Result == Pending && f.since(f.Instance.Running) <= f.Limits.Defaulted().Register:
+			pending++
+		default:
+			t.Errorf("%s, %s: %s: %s", name, f.since(f.Instance.Running), v.Result, v.Message)
+		}
+		testChecks(t, v)
+	}
+	if pending == 0 {
+		t.Error("none waits for its kubelet")
+	}
+}

@@ -15,6 +15,8 @@ import (
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	cluster "github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
@@ -38,22 +40,59 @@ func (a *attempt) daemons(ctx context.Context, node *corev1.Node) ([]trial.Daemo
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of node %s: %w", node.Name, err)
 	}
-	return daemonsOn(node, sets.Items, pods.Items, a.Prototype.Spec.Settings.Trial.IgnoreDaemonSets), nil
+	ignored := a.Prototype.Spec.Settings.Trial.IgnoreDaemonSets
+	found, unhealthy := daemonsOn(node, sets.Items, pods.Items, ignored, nil)
+	if unhealthy {
+		forged, err := forgedOthers(ctx, a, node)
+		if err != nil {
+			return nil, err
+		}
+		found, _ = daemonsOn(node, sets.Items, pods.Items, ignored, forged)
+	}
+	return found, nil
 }
 
-func daemonsOn(node *corev1.Node, sets []appsv1.DaemonSet, pods []corev1.Pod, ignored []string) []trial.Daemon {
-	var found []trial.Daemon
+// mostDoubted is for how many other Nodes at most a kubelet is looked for.
+const mostDoubted = 30
+
+// forgedOthers are the other Nodes that no kubelet runs for. Pods of DaemonSets are never Ready there, so that many of these Nodes would have
+// each DaemonSet look unhealthy. Nodes that are not Ready are asked about first, then the youngest.
+func forgedOthers(ctx context.Context, a *attempt, node *corev1.Node) (forged []*corev1.Node, err error) {
+	others := slices.DeleteFunc(a.all(), func(n *corev1.Node) bool { return n.UID == node.UID })
+	slices.SortStableFunc(others, func(x, y *corev1.Node) int {
+		if x, y := nodestate.Ready(x), nodestate.Ready(y); x != y {
+			return map[bool]int{false: -1, true: 1}[x]
+		}
+		return y.CreationTimestamp.Compare(x.CreationTimestamp.Time)
+	})
+	asked := append([]*corev1.Node{node}, others[:min(len(others), mostDoubted)]...)
+	without, err := cluster.WithoutKubelet(ctx, a.Kube, asked, a.all)
+	for _, n := range asked[1:] {
+		if without[n.UID] {
+			forged = append(forged, n)
+		}
+	}
+	return forged, err
+}
+
+// daemonsOn are those of the DaemonSets that belong on the node and are healthy on the others, but for the forged ones. unhealthy reports
+// whether one is not.
+func daemonsOn(node *corev1.Node, sets []appsv1.DaemonSet, pods []corev1.Pod, ignored []string, forged []*corev1.Node) (found []trial.Daemon, unhealthy bool) {
 	for i := range sets {
 		set := &sets[i]
 		name := set.Namespace + "/" + set.Name
 		pod := podOf(set, pods)
-		if slices.Contains(ignored, name) || set.DeletionTimestamp != nil || pod == nil && !belongs(set, node) || !healthyElsewhere(set, pod) {
+		if slices.Contains(ignored, name) || set.DeletionTimestamp != nil || pod == nil && !belongs(set, node) {
+			continue
+		}
+		if !healthyElsewhere(set, pod, forged) {
+			unhealthy = true
 			continue
 		}
 		found = append(found, daemon(name, pod))
 	}
 	slices.SortFunc(found, func(x, y trial.Daemon) int { return cmp.Compare(x.Name, y.Name) })
-	return found
+	return found, unhealthy
 }
 
 // podOf a DaemonSet on the node: the youngest that is not on its way out, for a rollout replaces one by another.
@@ -91,11 +130,16 @@ func belongs(set *appsv1.DaemonSet, node *corev1.Node) bool {
 	return !kept
 }
 
-// healthyElsewhere reckons without the node's own pod, or without the one that is missing there.
-func healthyElsewhere(set *appsv1.DaemonSet, here *corev1.Pod) bool {
+// healthyElsewhere reckons without the node's own pod, or without the one that is missing there, and without those of forged Nodes.
+func healthyElsewhere(set *appsv1.DaemonSet, here *corev1.Pod, forged []*corev1.Node) bool {
 	wanted, ready := set.Status.DesiredNumberScheduled, set.Status.NumberReady
 	if here != nil || set.Status.CurrentNumberScheduled < wanted {
 		wanted--
+	}
+	for _, n := range forged {
+		if belongs(set, n) {
+			wanted--
+		}
 	}
 	if here != nil && podReady(here) {
 		ready--

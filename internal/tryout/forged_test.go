@@ -1,16 +1,29 @@
 package tryout
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
@@ -97,6 +110,174 @@ func testDeleted(t *testing.T, again bool) {
 	w.at(30 * time.Minute)
 	f := w.look("the doubt", func(f trial.Facts) bool { return !f.Ready })
 	w.doubtful(f, "t-0 (UID "+uid+")", "deleted")
+}
+
+// TestAForgedTwin is older, Ready, and names an instance that the cloud has, but no kubelet runs for it.
+func TestAForgedTwin(t *testing.T) {
+	w := newWorld(t)
+	w.node("w-1", true)
+	w.node("t-0", true)
+	w.heart("t-0")
+	twin := w.get("w-1")
+	twin.Status.NodeInfo.MachineID = w.get("t-0").Status.NodeInfo.MachineID
+	_, err := w.kube.CoreV1().Nodes().UpdateStatus(t.Context(), twin, metav1.UpdateOptions{})
+	w.must(err)
+	of := func() twins {
+		it, twin := w.get("t-0"), *w.get("w-1")
+		twin.CreationTimestamp = metav1.NewTime(it.CreationTimestamp.Add(-time.Hour))
+		a := &attempt{Tryout: w.tryout, nodes: []corev1.Node{*it, twin}}
+		found := a.twins(it)
+		w.must(proveKubelets(t.Context(), a, it, &found))
+		return found
+	}
+	if got := of(); len(got.proven) > 0 || len(got.doubtful) != 1 || got.doubtful[0] != "node w-1, whose lease kube-node-lease/w-1 no kubelet renews" {
+		t.Errorf("%+v", got)
+	}
+	w.heart("w-1")
+	if got := of(); len(got.proven) != 1 || len(got.doubtful) > 0 {
+		t.Errorf("with its kubelet: %+v", got)
+	}
+}
+
+// heart has the kubelet of a Node renew its Lease.
+func (w *world) heart(name string) {
+	w.Helper()
+	leases := w.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	_, err := leases.Create(w.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { w.must(leases.Delete(context.WithoutCancel(w.Context()), name, metav1.DeleteOptions{})) })
+}
+
+// TestAForgedNodeAlone: the instance's kubelet never comes, and another client makes the Node. No pod is made there, and the attempt is
+// inconclusive, whatever that Node says.
+func TestAForgedNodeAlone(t *testing.T) {
+	for _, ready := range []bool{true, false} {
+		t.Run(fmt.Sprint("Ready ", ready), func(t *testing.T) {
+			w := newWorld(t)
+			w.node("w-1", true)
+			w.heart("w-1")
+			w.node("t-0", ready)
+			f := w.look("the Node", func(f trial.Facts) bool { return f.Node == "t-0" })
+			if v := trial.Judge(f); v.Result != trial.Pending {
+				t.Errorf("its kubelet may come: %s: %s", v.Result, v.Message)
+			}
+			f = w.at(30*time.Minute).look("it", nil)
+			w.doubtful(f, "node t-0", "kube-node-lease/t-0")
+			if len(w.parts()) > 0 {
+				t.Errorf("pods were made: %v", w.parts())
+			}
+			if !w.get("t-0").Spec.Unschedulable {
+				t.Error("it takes pods")
+			}
+		})
+	}
+}
+
+// TestAKubeletTakesOverAForgedNode, as one does whose name is known before. What the Node said before that counts for nothing.
+func TestAKubeletTakesOverAForgedNode(t *testing.T) {
+	w := newWorld(t)
+	w.node("w-1", true)
+	w.heart("w-1")
+	w.node("t-0", true)
+	w.look("the Node", func(f trial.Facts) bool { return f.Unproven != "" })
+	w.heart("t-0")
+	w.ready("t-0", false, noon)
+	f := w.at(5*time.Minute).look("its kubelet", func(f trial.Facts) bool { return f.Unproven == "" && !f.Ready })
+	if v := trial.Judge(f); f.WasReady || v.Result != trial.Pending {
+		t.Errorf("was Ready %t, %s: %s", f.WasReady, v.Result, v.Message)
+	}
+}
+
+// TestForgedNodesHideNoDaemonSet: Nodes that no kubelet runs for would have each DaemonSet look unhealthy, and the trial would not look
+// at it.
+func TestForgedNodesHideNoDaemonSet(t *testing.T) {
+	w := newWorld(t)
+	w.node("w-1", true)
+	w.heart("w-1")
+	w.node("t-0", true)
+	w.heart("t-0")
+	for i := range 9 {
+		w.node(fmt.Sprint("forged-", i), i < 3)
+	}
+	labels := map[string]string{"app": "cni"}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "cni", Namespace: w.tryout.Namespace}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
+	}}
+	set, err := w.kube.AppsV1().DaemonSets(set.Namespace).Create(t.Context(), set, metav1.CreateOptions{})
+	w.must(err)
+	set.Status = appsv1.DaemonSetStatus{DesiredNumberScheduled: 11, CurrentNumberScheduled: 10, NumberReady: 1}
+	_, err = w.kube.AppsV1().DaemonSets(set.Namespace).UpdateStatus(t.Context(), set, metav1.UpdateOptions{})
+	w.must(err)
+	f := w.look("the DaemonSet", func(f trial.Facts) bool { return len(f.Daemons) > 0 })
+	if f.Daemons[0].Name != set.Namespace+"/cni" || f.Daemons[0].Ready {
+		t.Errorf("%+v", f.Daemons)
+	}
+}
+
+// TestAKubeletWithoutItsNode: where the cloud says which name the Node has, the kubelet's Lease shows that a client has deleted the Node,
+// also if no look has seen it.
+func TestAKubeletWithoutItsNode(t *testing.T) {
+	w := newWorld(t)
+	w.subject.Instances[0].Host = "t-0"
+	if f := w.at(30*time.Minute).look("nothing", nil); trial.Judge(f).Result != trial.Failed {
+		t.Errorf("without a Lease: %+v", trial.Judge(f))
+	}
+	w.heart("t-0")
+	w.doubtful(w.look("nothing", nil), "kube-node-lease/t-0", "no Node")
+}
+
+// TestReadsThatAreDenied: a right that is missing neither passes nor fails a trial, whichever it is, and the verdict names it.
+func TestReadsThatAreDenied(t *testing.T) {
+	for _, resource := range []string{"nodes", "leases", "daemonsets", "pods", "configmaps", "jobs"} {
+		t.Run(resource, func(t *testing.T) {
+			w := newWorld(t)
+			w.subject.Prototype.Spec.Settings.Trial.Job = "job"
+			w.node("t-0", true)
+			w.tryout.Kube = denied(t, resource)
+			_, err := w.lookOnce()
+			if err == nil {
+				t.Fatal("a look without the right to it is none")
+			}
+			if v := trial.Unseen(1, err.Error()); v.Result != trial.Pending {
+				t.Errorf("%s: %s", v.Result, v.Message)
+			}
+			if v := trial.Unseen(100, err.Error()); v.Result != trial.Inconclusive || !strings.Contains(v.Message, "no right to "+resource) {
+				t.Errorf("%s: %s", v.Result, v.Message)
+			}
+		})
+	}
+}
+
+// denied is a client that may not read one resource.
+func denied(t *testing.T, resource string) kubernetes.Interface {
+	t.Helper()
+	config := rest.CopyConfig(apitest.Server(t))
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return denying{next, resource} })
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube
+}
+
+type denying struct {
+	next     http.RoundTripper
+	resource string
+}
+
+func (d denying) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet || !slices.Contains(strings.Split(r.URL.Path, "/"), d.resource) {
+		return d.next.RoundTrip(r)
+	}
+	status := apierrors.NewForbidden(schema.GroupResource{Resource: d.resource}, "", fmt.Errorf("no right to %s", d.resource)).Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	text, err := json.Marshal(status)
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), Request: r,
+	}, err
 }
 
 // TestTwinsThatAreNotProven: which of two had the ID first only the older one's own Node shows, while its kubelet reports.
@@ -262,6 +443,23 @@ func TestMarksDoNotLeaveATrialAlone(t *testing.T) {
 				t.Errorf("there are %v", w.parts())
 			}
 		})
+	}
+}
+
+// TestAMarkDoesNotChooseTheNodeToMeasureWith: marks on all nodes but one would have the trial measured with that one. Only a reservation
+// that a Lease confirms speaks against a node.
+func TestAMarkDoesNotChooseTheNodeToMeasureWith(t *testing.T) {
+	marks := map[string]string{v1alpha1.TrialKey: "x", v1alpha1.ReservationAnnotation: "{}"}
+	free, marked := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "b"}}, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Labels: marks, Annotations: marks}}
+	for i, n := range []*corev1.Node{&free, &marked} {
+		n.Spec.ProviderID = fmt.Sprint("cloud:///", i)
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	for want, confirmed := range map[string]map[types.UID]v1alpha1.Reservation{"a b": {}, "b": {"a": {}}} {
+		a := &attempt{Tryout: &Tryout{}, nodes: []corev1.Node{free, marked}, reserved: confirmed}
+		if got := strings.Join(a.neighbours(&corev1.Node{}), " "); got != want {
+			t.Errorf("confirmed %v: %s, want %s", confirmed, got, want)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ type mark struct {
 // excludeLabel keeps a node out of load balancers' backends. Source: k8s.io/cloud-provider/api.
 const excludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
 
-// hold has users' pods stay away from a node of the trial, and notes how it is. A node that is as it must be is not written.
+// hold has users' pods stay away from a node of the trial. A node that is as it must be is not written.
 func (a *attempt) hold(ctx context.Context, node *corev1.Node, k *kept) error {
 	if k.UID == "" {
 		k.Node, k.UID, k.Boot = node.Name, node.UID, node.Status.NodeInfo.BootID
@@ -44,7 +44,7 @@ func (a *attempt) hold(ctx context.Context, node *corev1.Node, k *kept) error {
 			k.Cordoned, k.Excluded = m.Cordoned, m.Excluded
 		}
 	}
-	err := a.change(ctx, node, func(node *corev1.Node) error {
+	return a.change(ctx, node, func(node *corev1.Node) error {
 		if !node.Spec.Unschedulable {
 			node.Spec.Unschedulable, k.Cordoned = true, true
 		}
@@ -57,8 +57,6 @@ func (a *attempt) hold(ctx context.Context, node *corev1.Node, k *kept) error {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, v1alpha1.TrialKey, string(text))
 		return err
 	})
-	observe(k, node, metav1.NewTime(a.Facts.Now))
-	return err
 }
 
 // observe what the kubelet says of itself. A change that came and went between two looks is one, too.

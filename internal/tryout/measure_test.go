@@ -213,7 +213,8 @@ func TestDaemons(t *testing.T) {
 		if len(test.pods) == 0 {
 			test.set.Status.CurrentNumberScheduled--
 		}
-		if diff := cmp.Diff(test.want, daemonsOn(node, []appsv1.DaemonSet{test.set}, test.pods, test.ignored)); diff != "" {
+		found, _ := daemonsOn(node, []appsv1.DaemonSet{test.set}, test.pods, test.ignored, nil)
+		if diff := cmp.Diff(test.want, found); diff != "" {
 			t.Errorf("%s:\n%s", what, diff)
 		}
 	}
@@ -263,10 +264,10 @@ func TestNeighbours(t *testing.T) {
 		node("w-2", func(n *corev1.Node) { n.Spec.Unschedulable = true }),
 		node("w-3", func(n *corev1.Node) { n.Status.Conditions = nil }),
 		node("w-4", func(n *corev1.Node) { n.Labels[v1alpha1.TrialKey] = "another" }),
-		node("w-5", func(n *corev1.Node) { n.Annotations[v1alpha1.ReservationAnnotation] = "{}" }),
+		node("w-5", func(n *corev1.Node) { n.Annotations[v1alpha1.ReservationAnnotation] = "{}" }), node("w-7", nil),
 		node("w-6", func(n *corev1.Node) { n.Status.NodeInfo.OperatingSystem = "windows" }),
-	}}
-	if diff := cmp.Diff([]string{"w-1", "w-9", "a-tainted"}, a.neighbours(&it)); diff != "" {
+	}, reserved: map[types.UID]v1alpha1.Reservation{"w-7": {}}}
+	if diff := cmp.Diff([]string{"w-1", "w-4", "w-5", "w-9", "a-tainted"}, a.neighbours(&it)); diff != "" {
 		t.Error(diff)
 	}
 	for answering, want := range map[string]string{"w-1": "w-9", "w-9": "w-1"} {

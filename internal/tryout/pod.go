@@ -199,8 +199,8 @@ func (a *attempt) removePods(ctx context.Context) error {
 }
 
 // neighbours are the nodes to measure with: Ready, and of the trial node's kind by what their kubelets report. Nodes that no cordon or
-// mark speaks against are meant, those without taints first. The others are a last resort: every client that may annotate or cordon
-// Nodes could leave the trial without a node to measure with.
+// reservation speaks against are preferred, those without taints first. The others are a last resort: every client that may cordon Nodes
+// could leave the trial without a node to measure with.
 func (a *attempt) neighbours(node *corev1.Node) (names []string) {
 	of := node.Status.NodeInfo
 	ranks := map[rank][]string{}
@@ -208,14 +208,14 @@ func (a *attempt) neighbours(node *corev1.Node) (names []string) {
 		n := &a.nodes[i]
 		alike := n.Status.NodeInfo.OperatingSystem == of.OperatingSystem && n.Status.NodeInfo.Architecture == of.Architecture
 		if alike && nodestate.Ready(n) && n.UID != node.UID && !a.has(cloud.InstanceID(n.Spec.ProviderID)) {
-			ranks[rankOf(n)] = append(ranks[rankOf(n)], n.Name)
+			ranks[rankOf(a, n)] = append(ranks[rankOf(a, n)], n.Name)
 		}
 	}
 	for _, some := range ranks {
 		slices.Sort(some)
 	}
 	names = slices.Concat(ranks[free], ranks[tainted])
-	for _, last := range []rank{marked, cordoned} {
+	for _, last := range []rank{reserved, cordoned} {
 		if len(names) == 0 {
 			names = ranks[last]
 		}
@@ -229,18 +229,18 @@ type rank int
 const (
 	free rank = iota
 	tainted
-	marked
+	reserved
 	cordoned
 )
 
-func rankOf(n *corev1.Node) rank {
-	_, tried := n.Labels[v1alpha1.TrialKey]
-	_, taken := n.Annotations[v1alpha1.ReservationAnnotation]
+// rankOf a node. The nodes of other trials are cordoned. A reservation that is on the Node alone says nothing.
+func rankOf(a *attempt, n *corev1.Node) rank {
+	_, taken := a.reserved[n.UID]
 	switch {
 	case n.Spec.Unschedulable:
 		return cordoned
-	case tried || taken:
-		return marked
+	case taken:
+		return reserved
 	case len(n.Spec.Taints) > 0:
 		return tainted
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	cluster "github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
@@ -36,6 +37,8 @@ type Tryout struct {
 	Image string
 	// Same tells whether two IDs name one instance.
 	Same func(a, b cloud.InstanceID) bool
+	// Reserved lists the reservations that Leases confirm, by the UID of their Node. Nil if no Node is reserved.
+	Reserved func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
 }
 
 // attempt is one look at one trial.
@@ -43,6 +46,8 @@ type attempt struct {
 	*Tryout
 	trial.Subject
 	nodes []corev1.Node
+	// reserved are the confirmed reservations, by the UID of their Node.
+	reserved map[types.UID]v1alpha1.Reservation
 	// known are the instances and their Nodes, as this look has them.
 	known []*kept
 }
@@ -80,11 +85,21 @@ func (a *attempt) look(ctx context.Context) (trial.Sight, error) {
 		f.Node, f.NodeUID = k.Node, string(k.UID)
 	}
 	if f.Doubt = doubt; node == nil || doubt != "" {
-		return trial.Sight{Facts: f}, nil
+		if node == nil && doubt == "" {
+			f.Unproven, err = unregistered(ctx, a)
+		}
+		return trial.Sight{Facts: f}, err
 	}
+	if f.Unproven, err = withoutKubelet(ctx, a, node); err != nil || f.Unproven != "" {
+		return trial.Sight{Facts: f}, err
+	}
+	observe(k, node, metav1.NewTime(f.Now))
 	f.Registered = node.CreationTimestamp.Time
 	f.Ready, f.WasReady, f.Changed = k.Ready, !k.FirstReady.IsZero(), k.Since.Time
 	all := a.twins(node)
+	if err := proveKubelets(ctx, a, node, &all); err != nil {
+		return trial.Sight{}, err
+	}
 	f.Twins, f.DoubtfulTwins, f.IdentityKnown = all.proven, all.doubtful, all.known
 	if f.Daemons, err = a.daemons(ctx, node); err != nil {
 		return trial.Sight{}, err
@@ -104,7 +119,43 @@ func (a *attempt) list(ctx context.Context) error {
 		return fmt.Errorf("list nodes: %w", err)
 	}
 	a.nodes = list.Items
-	return nil
+	if a.Reserved == nil || !slices.ContainsFunc(a.nodes, func(n corev1.Node) bool { return n.Annotations[v1alpha1.ReservationAnnotation] != "" }) {
+		return nil
+	}
+	a.reserved, err = a.Reserved(ctx)
+	return err
+}
+
+// withoutKubelet is why nothing shows that a kubelet runs for the node; empty if one does. An account that may write Nodes cannot write the
+// kubelet's Lease.
+func withoutKubelet(ctx context.Context, a *attempt, node *corev1.Node) (why string, err error) {
+	without, err := cluster.WithoutKubelet(ctx, a.Kube, []*corev1.Node{node}, a.all)
+	if err != nil || !without[node.UID] {
+		return "", err
+	}
+	return fmt.Sprintf("node %s names the instance, and no kubelet renews the lease %s/%s; see which client creates Nodes", node.Name, corev1.NamespaceNodeLease, node.Name), nil
+}
+
+// unregistered is why an instance without a Node may have had one: its kubelet renews a Lease, so that a client has deleted the Node. Only
+// where the cloud says which name the Node has, the Lease can be found.
+func unregistered(ctx context.Context, a *attempt) (why string, err error) {
+	if len(a.Instances) == 0 || a.Facts.Instance.Running.IsZero() {
+		return "", nil
+	}
+	oldest := slices.MinFunc(a.Instances, older)
+	if oldest.Host == "" {
+		return "", nil
+	}
+	lease, err := a.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, oldest.Host, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read lease %s/%s: %w", corev1.NamespaceNodeLease, oldest.Host, err)
+	case cluster.LeaseWrittenAt(lease).Before(a.Facts.Instance.Running): // of an earlier instance of the name
+		return "", nil
+	}
+	return fmt.Sprintf("the kubelet of instance %s renews the lease %s/%s, and there is no Node; see which client deletes Nodes", oldest.ID, corev1.NamespaceNodeLease, oldest.Host), nil
 }
 
 // said is what the node says of itself.
@@ -123,9 +174,7 @@ func said(node *corev1.Node, k kept, f trial.Facts) *v1alpha1.TrialNode {
 // of the oldest instance. The Node is nil as long as there is none. doubt is why no Node can be taken for the instance's own.
 func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, its *kept, doubt string, err error) {
 	instances := slices.Clone(a.Instances)
-	slices.SortFunc(instances, func(x, y cloud.Instance) int {
-		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
-	})
+	slices.SortFunc(instances, older)
 	for i, instance := range instances {
 		node, k, why, err := a.keepOff(ctx, instance.ID)
 		if node != nil && why == "" && instance.Host != "" && instance.Host != strings.ToLower(node.Name) {
@@ -139,6 +188,10 @@ func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, its *kept,
 		}
 	}
 	return judged, its, doubt, nil
+}
+
+func older(x, y cloud.Instance) int {
+	return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
 }
 
 // keepOff one instance. Every Node that has ever named it is known: the API server does not say which Node is its own.
@@ -275,6 +328,38 @@ func (a *attempt) twins(node *corev1.Node) twins {
 	slices.Sort(found.proven)
 	slices.Sort(found.doubtful)
 	return found
+}
+
+// proveKubelets leaves among the proven twins those for which a kubelet runs.
+func proveKubelets(ctx context.Context, a *attempt, node *corev1.Node, found *twins) error {
+	if len(found.proven) == 0 {
+		return nil
+	}
+	asked := []*corev1.Node{node}
+	for i := range a.nodes {
+		if slices.Contains(found.proven, a.nodes[i].Name) {
+			asked = append(asked, &a.nodes[i])
+		}
+	}
+	without, err := cluster.WithoutKubelet(ctx, a.Kube, asked, a.all)
+	if err != nil {
+		return err
+	}
+	for _, n := range asked[1:] {
+		if without[n.UID] {
+			found.proven = slices.DeleteFunc(found.proven, func(name string) bool { return name == n.Name })
+			found.doubtful = append(found.doubtful, fmt.Sprintf("node %s, whose lease %s/%s no kubelet renews", n.Name, corev1.NamespaceNodeLease, n.Name))
+		}
+	}
+	return nil
+}
+
+func (a *attempt) all() []*corev1.Node {
+	all := make([]*corev1.Node, len(a.nodes))
+	for i := range a.nodes {
+		all[i] = &a.nodes[i]
+	}
+	return all
 }
 
 // Clean starts to remove what Look has made for the subject: pods and Job, and the Nodes of instances that are gone. It touches only

@@ -36,7 +36,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 	k.service.setConditions(&fresh.Status, status, reason, message)
 	_, err := nodes.Create(ctx, fresh, metav1.CreateOptions{})
 	if err == nil {
-		return k.renewLease(ctx)
+		return k.writeLease(ctx)
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("register node %s: %w", k.node.Name, err)
@@ -44,7 +44,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 	if err := k.takeOver(ctx); err != nil {
 		return fmt.Errorf("register node %s, which exists: %w", k.node.Name, err)
 	}
-	return k.renewLease(ctx)
+	return k.writeLease(ctx)
 }
 
 // takeOver brings the labels of an existing Node up to date and reports the new boot.
@@ -231,12 +231,16 @@ func (s *Service) saidLately(status *corev1.NodeStatus, ready corev1.ConditionSt
 	})
 }
 
-// renewLease renews the node's Lease. A light machine has none: with thousands of them the node
+// renewLease renews the node's Lease. A light machine writes its Lease only when it registers: with thousands of them the node
 // lifecycle controller must be given a grace period of days instead.
 func (k *Kubelet) renewLease(ctx context.Context) error {
 	if k.node.Root == "" {
 		return nil
 	}
+	return k.writeLease(ctx)
+}
+
+func (k *Kubelet) writeLease(ctx context.Context) error {
 	leases := k.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	now, seconds := metav1.NowMicro(), int32(40)
 	spec := coordinationv1.LeaseSpec{HolderIdentity: &k.node.Name, LeaseDurationSeconds: &seconds, RenewTime: &now}

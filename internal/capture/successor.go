@@ -1,0 +1,80 @@
+package capture
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/node"
+)
+
+// successor is the oldest node of the pool that was made since the pool grew and takes pods; empty if there is none. Any client that may
+// write Nodes can have made a Node: a successor is the only Node of an instance that the cloud has, and its kubelet renews a Lease.
+func (d departures) successor(ctx context.Context, w *world) (name string, err error) {
+	after := w.departure().After
+	var all, candidates []*corev1.Node
+	err = membership.Each(ctx, d.Kube, d.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		if of.Pool != w.pool {
+			return nil
+		}
+		all = append(all, n)
+		if n.Name != w.p.Spec.Donor.NodeName && takesPods(n) && (after == nil || n.CreationTimestamp.After(after.Time)) {
+			candidates = append(candidates, n)
+		}
+		return nil
+	})
+	if err != nil || len(candidates) == 0 {
+		return "", err
+	}
+	without, err := node.WithoutKubelet(ctx, d.Kube, candidates, func() []*corev1.Node { return all })
+	if err != nil && !apierrors.IsForbidden(err) { // to a person who may not read them the Leases say nothing
+		return "", err
+	}
+	candidates = slices.DeleteFunc(candidates, func(n *corev1.Node) bool { return without[n.UID] || !d.isAlone(n, all, without) })
+	slices.SortStableFunc(candidates, func(a, b *corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	has, err := d.instancesOf(ctx, w.pool)
+	if err != nil {
+		return "", err
+	}
+	for _, n := range candidates {
+		is, err := has(cloud.InstanceID(n.Spec.ProviderID))
+		switch {
+		case err != nil:
+			return "", err
+		case is:
+			return n.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// isAlone reports whether no other Node names the same instance, but for Nodes without a kubelet.
+func (d departures) isAlone(n *corev1.Node, all []*corev1.Node, without map[types.UID]bool) bool {
+	return !slices.ContainsFunc(all, func(other *corev1.Node) bool {
+		return other.UID != n.UID && !without[other.UID] && d.Cloud.SameInstance(cloud.InstanceID(other.Spec.ProviderID), cloud.InstanceID(n.Spec.ProviderID))
+	})
+}
+
+// instancesOf returns a function that reports whether the cloud has an instance in the pool that is there to stay. A provider that lists no
+// instances is asked for each one.
+func (d departures) instancesOf(ctx context.Context, pool cloud.PoolID) (has func(cloud.InstanceID) (bool, error), err error) {
+	census, able := cloud.As[cloud.Census](d.Cloud)
+	if !able {
+		return func(id cloud.InstanceID) (bool, error) {
+			instance, err := d.Cloud.Instance(ctx, id)
+			if cloud.Is(err, cloud.NotFound) {
+				return false, nil
+			}
+			return err == nil && !instance.Removing && (instance.Pool == "" || instance.Pool == pool), err
+		}, nil
+	}
+	instances, err := census.Instances(ctx, pool)
+	return func(id cloud.InstanceID) (bool, error) {
+		return slices.ContainsFunc(instances, func(i cloud.Instance) bool { return !i.Removing && d.Cloud.SameInstance(i.ID, id) }), nil
+	}, err
+}
