@@ -73,6 +73,7 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 			plans.Troubles[name] = append(plans.Troubles[name], Trouble{t.reason, t.message})
 		}
 	}
+	w.sums = (&prober{Decider: d}).sums(w.now)
 	var (
 		wait  sync.WaitGroup
 		mu    sync.Mutex
@@ -109,7 +110,7 @@ func (d *Decider) plan(ctx context.Context, w *world, r *rules, pool Pool) Plan 
 		_ = d.count(looking, pool.ID) // and what this counts; the decision says if it is not known
 	}
 	plan.Outcome = d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
-	d.prefer(ctx, plan.Outcome, w.now)
+	d.prefer(ctx, plan.Outcome, true, w.now)
 	foresee(looking, d, w, r, plan.Outcome)
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {

@@ -477,7 +477,7 @@ func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
 	}
 	var err error
 	if t.instances, err = census.Instances(ctx, o.Pool.ID); err == nil {
-		err = probes.judgeJoins(ctx, r, t, probes.sums(w.now), w.now)
+		err = probes.judgeJoins(ctx, r, t, w.sums, w.now)
 	}
 	if err != nil {
 		o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "how its nodes join can't be looked at: " + err.Error()}
