@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -39,4 +41,34 @@ func TestAPlanComparesWhatCanBeBest(t *testing.T) {
 			t.Errorf("%s: asked about %v", name, asked)
 		}
 	}
+}
+
+// TestAPlanWaitsForACloudThatThrottles: a plan of many pools takes more reads than the cloud grants at once.
+func TestAPlanWaitsForACloudThatThrottles(t *testing.T) {
+	s := newStage(t)
+	id := s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	throttled := &cloud.Error{Kind: cloud.Throttled, Op: "Pool", Message: "too many reads"}
+	s.decider.Cloud = &throttling{Provider: s.calls, err: throttled, times: 2}
+	s.decider.Looks = policy.NewLooks(s.decider.Cloud, s.clock.Now)
+	plans, err := s.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{*s.status("all")}, nil)
+	s.must(err)
+	if plan := plans.Pools[0]; plan.Trouble != nil || plan.Pool.ID != id {
+		t.Errorf("%v", plan.Trouble)
+	}
+}
+
+// throttling refuses the first looks at a pool.
+type throttling struct {
+	cloud.Provider
+	err   error
+	times int
+}
+
+// Pool implements cloud.Recipes.
+func (c *throttling) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	if c.times--; c.times >= 0 {
+		return cloud.Pool{}, c.err
+	}
+	return c.Provider.Pool(ctx, id)
 }

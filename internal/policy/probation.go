@@ -476,7 +476,11 @@ func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
 		}
 	}
 	var err error
-	if t.instances, err = census.Instances(ctx, o.Pool.ID); err == nil {
+	err = untilAnswered(ctx, func() (err error) {
+		t.instances, err = census.Instances(ctx, o.Pool.ID)
+		return err
+	})
+	if err == nil {
 		err = probes.judgeJoins(ctx, r, t, w.sums, w.now)
 	}
 	if err != nil {
