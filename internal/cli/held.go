@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/drive"
 )
 
 func newHeldCommand(f *Factory, o *Options) *cobra.Command {
@@ -36,7 +37,10 @@ can have written it, and nothing is done to the node. A node without a reservati
 
 // held finds the nodes that are held, and what captures that are gone have left.
 func (s *session) held(ctx context.Context) (print.HeldReport, error) {
-	seen, err := s.holds().Look(ctx)
+	return s.heldReport(s.holds().Look(ctx))
+}
+
+func (s *session) heldReport(seen drive.Held, err error) (print.HeldReport, error) {
 	if err != nil {
 		return print.HeldReport{}, err
 	}

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/pool"
 )
@@ -23,4 +25,20 @@ func (s *session) lookBack(ctx context.Context, name string, keep int) (*pool.Po
 	}
 	h, err := s.pools().History(ctx, p, keep)
 	return p, h, err
+}
+
+// standings lists the pools, and the nodes that are held unless only names one pool. It lists the cluster's nodes once.
+func (s *session) standings(ctx context.Context, only string, all []v1alpha1.Prototype) ([]pool.Standing, print.HeldReport, error) {
+	finder := s.pools()
+	if only != "" {
+		standings, err := finder.Standings(ctx, only)
+		return standings, print.HeldReport{}, err
+	}
+	counted := finder.Count()
+	reserved, err := s.heldReport(s.holds().LookWith(ctx, all, counted.Add))
+	if err != nil {
+		return nil, reserved, err
+	}
+	standings, err := finder.StandingsOf(ctx, counted, "")
+	return standings, reserved, err
 }

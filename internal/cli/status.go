@@ -102,21 +102,16 @@ func (s *session) statusText(ctx context.Context, pool string, format print.Form
 
 // report looks at cluster and cloud. It is nil if there is nothing to show but the error.
 func (s *session) report(ctx context.Context, only string) (*print.Report, error) {
-	standings, err := s.pools().Standings(ctx, only)
-	if err != nil {
-		return nil, err
-	}
 	all, err := s.cluster.Prototypes(ctx)
 	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
 		return nil, err
 	}
-	report := &print.Report{Pools: print.PoolsOf(standings, explain)}
-	report.Captures = print.Latest(all, report.Pools, only != "")
-	if only == "" {
-		if report.Held, err = s.held(ctx); err != nil {
-			return nil, err
-		}
+	standings, reserved, err := s.standings(ctx, only, all)
+	if err != nil {
+		return nil, err
 	}
+	report := &print.Report{Pools: print.PoolsOf(standings, explain), Held: reserved}
+	report.Captures = print.Latest(all, report.Pools, only != "")
 	for _, p := range standings {
 		if p.Err != nil {
 			return report, fmt.Errorf("pool %s: %w", p.Name, p.Err)

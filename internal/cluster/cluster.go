@@ -36,6 +36,8 @@ type Connection struct {
 	OnUnreadable func(message string)
 	// calmly waits for the API server; nil in tests without one.
 	calmly *calmly
+	// another makes the clients that Background returns; nil in tests without an API server.
+	another func() (*Connection, error)
 }
 
 // Refused is a refusal in one sentence, with what to do. Nothing was changed.

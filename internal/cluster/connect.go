@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,14 +64,24 @@ func noCluster(rules *clientcmd.ClientConfigLoadingRules) string {
 	return fmt.Sprintf("no cluster is named, as there is no %s: set KUBECONFIG, or give --kubeconfig", strings.Join(missing, ", no "))
 }
 
-// qps and burst are how many requests a client sends in a second, and how many at once.
-const qps, burst = 50, 100
+// budget is how many requests a client sends in a second, and how many at once.
+type budget struct {
+	qps   float32
+	burst int
+}
+
+var (
+	// foreground is for commands and captures. The API server's own priority and fairness limits a client that asks for too much.
+	foreground = budget{200, 400}
+	// background is for what a controller does besides: its decisions, labels and sweeps.
+	background = budget{50, 100}
+)
 
 // New makes the clients of a configuration, which call themselves as agent says. They share one HTTP client, and so one connection.
 func New(config *rest.Config, agent string) (*Connection, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = agent
-	config.QPS, config.Burst = qps, burst
+	config.QPS, config.Burst = background.qps, background.burst
 	reader := &clockReader{now: time.Now}
 	waits := &calmly{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -85,12 +96,32 @@ func New(config *rest.Config, agent string) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
+	c := &Connection{Config: config, HTTP: httpClient, Skew: reader.skew, calmly: waits}
+	objects, err := c.connect(foreground)
+	if err != nil {
+		return nil, err
+	}
+	reported := &sync.Map{}
+	c.Client = &reportingClient{WithWatch: objects, connection: c, reported: reported}
+	c.another = func() (*Connection, error) {
+		other := *c
+		objects, err := other.connect(background)
+		if err != nil {
+			return nil, err
+		}
+		other.Client = &reportingClient{WithWatch: objects, connection: c, reported: reported}
+		return &other, nil
+	}
+	return c, nil
+}
 
+// connect makes the clients, and returns the one for Kamino's kinds.
+func (c *Connection) connect(b budget) (client.WithWatch, error) {
 	// Nodes and pods are read as protobuf: a third of JSON's processor time and half of its bytes.
-	binary := rest.CopyConfig(config)
-	binary.RateLimiter = newPatient(qps, burst)
+	binary := rest.CopyConfig(c.Config)
+	binary.RateLimiter = newPatient(b.qps, b.burst)
 	binary.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	kube, err := kubernetes.NewForConfigAndClient(binary, httpClient)
+	kube, err := kubernetes.NewForConfigAndClient(binary, c.HTTP)
 	if err != nil {
 		return nil, err
 	}
@@ -98,15 +129,18 @@ func New(config *rest.Config, agent string) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain := rest.CopyConfig(config)
-	plain.RateLimiter = newPatient(qps, burst)
-	objects, err := client.NewWithWatch(plain, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: StaticMapper()})
-	if err != nil {
-		return nil, err
+	plain := rest.CopyConfig(c.Config)
+	plain.RateLimiter = newPatient(b.qps, b.burst)
+	c.Kube = kube
+	return client.NewWithWatch(plain, client.Options{HTTPClient: c.HTTP, Scheme: scheme, Mapper: StaticMapper()})
+}
+
+// Background returns clients of the same cluster with a limit of their own, so that no capture waits for what they send.
+func (c *Connection) Background() (*Connection, error) {
+	if c.another == nil {
+		return c, nil
 	}
-	c := &Connection{Config: config, HTTP: httpClient, Kube: kube, Skew: reader.skew, calmly: waits}
-	c.Client = &reportingClient{WithWatch: objects, connection: c}
-	return c, nil
+	return c.another()
 }
 
 // Scheme knows the kinds that are read and written as objects: Kamino's own, and core ones.

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -63,17 +64,22 @@ func TestAWaitForATurnEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestClientsThatAskTooMuchEndWithTheirTime: both clients of a connection, over HTTP.
+// TestClientsThatAskTooMuchEndWithTheirTime: both clients of a connection, over HTTP. Those of the background use up nothing of the others'.
 func TestClientsThatAskTooMuchEndWithTheirTime(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"kind": "List", "apiVersion": "v1", "items": []}`))
 	}))
 	defer server.Close()
-	c, err := New(&rest.Config{Host: server.URL}, "test")
+	captures, err := New(&rest.Config{Host: server.URL}, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
+	c, err := captures.Background()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func(c *Connection) flowcontrol.RateLimiter { return c.Kube.CoreV1().RESTClient().GetRateLimiter() }
 	for name, ask := range map[string]func(context.Context) error{
 		"objects": func(ctx context.Context) error {
 			return c.Client.List(ctx, &v1alpha1.PrototypeList{}, &client.ListOptions{})
@@ -91,9 +97,16 @@ func TestClientsThatAskTooMuchEndWithTheirTime(t *testing.T) {
 			for err = nil; err == nil; asked++ {
 				err = ask(ctx)
 			}
-			if ctx.Err() == nil || asked < burst {
+			if ctx.Err() == nil || asked < background.burst {
 				t.Errorf("after %d requests it ended with %v, and the context goes on", asked, err)
 			}
 		})
+	}
+	for limit(c).TryAccept() {
+	}
+	for i := range background.burst {
+		if !limit(captures).TryAccept() {
+			t.Fatalf("after %d requests a capture waits for the background", i)
+		}
 	}
 }

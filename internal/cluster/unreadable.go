@@ -13,7 +13,7 @@ import (
 type reportingClient struct {
 	client.WithWatch
 	connection *Connection
-	reported   sync.Map
+	reported   *sync.Map
 }
 
 // Get implements client.Reader.

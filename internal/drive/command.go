@@ -3,6 +3,7 @@ package drive
 import (
 	"context"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,19 +23,26 @@ import (
 
 // NewDecider makes the decisions of a command, from what the cluster says now.
 func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provider, engine Engine, o Options) (*policy.Decider, error) {
+	nodes := nodecache.NewNodes(provider)
 	d := &policy.Decider{
-		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodecache.NewNodes(provider),
+		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
 		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, Burden: engine.Burden, OwnNode: o.OwnNode, Now: o.Now,
-		Joins: joins(c), Leased: leased(c, o), Lacks: lacks(c), WithoutKubelet: withoutKubelet(c), Log: o.Log.WithName("policy"),
+		Joins: joins(c, o), Leased: leased(c, o), Lacks: lacks(c, o, nodes), WithoutKubelet: withoutKubelet(c), Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
 }
 
-// lacks tells which new nodes lack a DaemonSet that is healthy on the others.
-func lacks(c *cluster.Connection) func(context.Context, []string, []string) (map[string]newcomer.Lack, error) {
-	return func(ctx context.Context, nodes, ignore []string) (map[string]newcomer.Lack, error) {
-		return newcomer.Lacks(ctx, c.Kube, nodes, ignore)
+// lacks returns which new nodes lack a DaemonSet that is healthy on the others.
+func lacks(c *cluster.Connection, o Options, nodes *nodecache.Nodes) func(context.Context, []string, []string) (map[string]newcomer.Lack, error) {
+	return (&newcomer.DaemonSets{Kube: c.Kube, Now: clock(o), Serving: nodes.Serving}).Lacks
+}
+
+// clock is that of the options.
+func clock(o Options) func() time.Time {
+	if o.Now == nil {
+		return time.Now
 	}
+	return o.Now
 }
 
 // withoutKubelet looks for the Leases of kubelets. To a client that may not read these Leases they say nothing.
@@ -64,10 +72,8 @@ func leased(c *cluster.Connection, o Options) func(context.Context) (map[types.U
 }
 
 // joins tells how the nodes of a pool join, by what the cluster has.
-func joins(c *cluster.Connection) func(context.Context, joining.Facts) (joining.Answer, error) {
-	return func(ctx context.Context, facts joining.Facts) (joining.Answer, error) {
-		return membership.Joins(ctx, c.Kube, facts)
-	}
+func joins(c *cluster.Connection, o Options) func(context.Context, joining.Facts) (joining.Answer, error) {
+	return (&membership.Joiner{Kube: c.Kube, Now: o.Now}).Joins
 }
 
 // ReadNodes brings nodes up to date with the cluster.

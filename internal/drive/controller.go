@@ -51,7 +51,11 @@ func (k *Controller) Run(ctx context.Context) error {
 	provider := k.Counts.Provider(k.Cloud)
 	looks := policy.NewLooks(provider, k.Now)
 	observer := k.Counts.Observer(looks.Provider(), k.Log.WithName("metrics"))
-	decider := k.decider(manager, provider, looks)
+	background, err := k.Cluster.Background()
+	if err != nil {
+		return err
+	}
+	decider := k.decider(manager, background, provider, looks)
 	engine := NewEngine(k.Cluster, provider, k.Options, clipped{manager.GetEventRecorder(eventSource)})
 	sweeper := k.sweeper(engine, decider.Nodes, manager.GetCache(), decider.MaxConcurrent, clipped{manager.GetEventRecorder(eventSource)})
 	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe), decider.MaxConcurrent, true
@@ -61,19 +65,19 @@ func (k *Controller) Run(ctx context.Context) error {
 	if err := manager.Add(sweeper); err != nil {
 		return err
 	}
-	decider.Preflight, decider.Burden = engine.Refusals, engine.Burden
+	decider.Preflight, decider.Burden = engine.Refusals, NewEngine(background, provider, k.Options, nil).Burden
 	rebuilds := k.rebuilds(manager, provider, decider)
 	decider.Rebuild = rebuilds.Take
 	if err := manager.Add(rebuilds.Rebuilder()); err != nil {
 		return err
 	}
-	if err := k.watchPolicies(ctx, manager, decider); err != nil {
+	if err := k.watchPolicies(ctx, manager, background, decider); err != nil {
 		return err
 	}
 	if err := manager.Add(observer); err != nil {
 		return err
 	}
-	labeler, err := k.labeler(provider, looks)
+	labeler, err := k.labeler(background, provider, looks)
 	if err != nil {
 		return err
 	}

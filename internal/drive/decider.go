@@ -10,6 +10,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/metrics"
 	"github.com/kamino-dev/kamino/internal/newcomer"
@@ -19,21 +20,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// decider is what makes the policies' decisions in a controller.
-func (k *Controller) decider(manager ctrl.Manager, provider cloud.Provider, looks *policy.Looks) *policy.Decider {
+// decider is what makes the policies' decisions in a controller. Its requests wait for no capture's, and no capture's for them.
+func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provider cloud.Provider, looks *policy.Looks) *policy.Decider {
 	nodes := nodecache.NewNodes(provider)
 	var permissions func(context.Context, cloud.PoolID) ([]cloud.Permission, error)
 	if auditor, able := cloud.As[cloud.Auditor](provider); able {
 		permissions = auditor.Permissions
 	}
 	return &policy.Decider{
-		Read: manager.GetCache(), Client: k.Cluster.Client, Cloud: provider, Nodes: nodes, Looks: looks,
-		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(k.Cluster), Leased: leased(k.Cluster, k.Options), Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
+		Read: manager.GetCache(), Client: c.Client, Cloud: provider, Nodes: nodes, Looks: looks,
+		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(c, k.Options), Leased: leased(c, k.Options), Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
 		Observe: func(pool policy.Pool, choice selection.Choice) {
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
 		Stalled: k.Counts.PoliciesStalled,
-		Lacks:   lacks(k.Cluster), WithoutKubelet: withoutKubelet(k.Cluster), Calm: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.tellJoins,
+		Lacks:   lacks(c, k.Options, nodes), WithoutKubelet: withoutKubelet(c), Calm: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.tellJoins,
 		Degraded: k.Counts.CapturesRefused, Permissions: permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {
@@ -81,8 +82,8 @@ func each(observers ...func(ctx context.Context, before, after *v1alpha1.Prototy
 
 // watchPolicies has the manager make the policies' decisions. A cluster whose definitions are those of an
 // earlier release has no policies: captures go on, and the log says what is missing.
-func (k *Controller) watchPolicies(ctx context.Context, manager ctrl.Manager, decider *policy.Decider) error {
-	err := k.Cluster.Client.List(ctx, &v1alpha1.PrototypePolicyList{})
+func (k *Controller) watchPolicies(ctx context.Context, manager ctrl.Manager, c *cluster.Connection, decider *policy.Decider) error {
+	err := c.Client.List(ctx, &v1alpha1.PrototypePolicyList{})
 	switch {
 	case apierrors.IsNotFound(err):
 		k.Log.Info("this cluster doesn't know PrototypePolicies, so that none is followed: apply `kamino crds`, then restart the controller")
@@ -90,6 +91,6 @@ func (k *Controller) watchPolicies(ctx context.Context, manager ctrl.Manager, de
 	case err != nil:
 		return fmt.Errorf("list prototypepolicies: %w", err)
 	}
-	waits := func(ctx context.Context) (bool, error) { return newcomer.PodsWait(ctx, k.Cluster.Kube, k.now()) }
+	waits := func(ctx context.Context) (bool, error) { return newcomer.PodsWait(ctx, c.Kube, k.now()) }
 	return (&policycontroller.Reconciler{Pass: decider.Pass, Nodes: decider.Nodes, PodsWait: waits, Expect: func() bool { return decider.Growth.Expect(k.now()) }}).SetupWithManager(manager)
 }

@@ -54,10 +54,17 @@ func (h *Holds) Look(ctx context.Context) (Held, error) {
 	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
 		return Held{}, err
 	}
+	return h.LookWith(ctx, all, func(*corev1.Node, cloud.PoolID) {})
+}
+
+// LookWith is Look for a caller that has listed the Prototypes. It shows each node with its pool, so that the caller need not list the
+// nodes either; the pool is empty where a node belongs to none.
+func (h *Holds) LookWith(ctx context.Context, all []v1alpha1.Prototype, show func(*corev1.Node, cloud.PoolID)) (Held, error) {
 	captures, seen := held.CapturesOf(all), Held{Nodes: []held.Node{}}
 	var leases []node.Lease
 	leases, seen.LeaseError = h.reservations().All(ctx)
-	err = membership.Each(ctx, h.Cluster.Kube, h.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+	err := membership.Each(ctx, h.Cluster.Kube, h.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		show(n, of.Pool)
 		found, isHeld := captures.Of(n)
 		if seen.LeaseError == nil {
 			found, isHeld = captures.Confirm(n, found, isHeld, node.ReservationOf(leases, n))

@@ -6,19 +6,20 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/controller/nodelabel"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // labeler is what writes on nodes which version they were built from.
-func (k *Controller) labeler(provider cloud.Provider, looks *policy.Looks) (*nodelabel.Labeler, error) {
-	objects, err := metadata.NewForConfigAndClient(metadata.ConfigFor(k.Cluster.Config), k.Cluster.HTTP)
+func (k *Controller) labeler(c *cluster.Connection, provider cloud.Provider, looks *policy.Looks) (*nodelabel.Labeler, error) {
+	objects, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.Config), c.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
 	return &nodelabel.Labeler{
-		Kube: k.Cluster.Kube, Metadata: objects, Cloud: provider, Now: k.Now,
+		Kube: c.Kube, Metadata: objects, Cloud: provider, Now: k.Now,
 		Counted: func(pool cloud.PoolID, byVersion map[string]int) {
 			k.Counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
 		},

@@ -3,6 +3,8 @@ package membership
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,22 +18,58 @@ import (
 // kubeadmConfig is what kubeadm keeps in a cluster, in kube-system.
 const kubeadmConfig = "kubeadm-config"
 
+// configLife is how long it is remembered whether a cluster has the ConfigMap of kubeadm, which is written once in its life.
+const configLife = time.Minute
+
+// Joiner reports how nodes join, for many pools with one request. Safe for concurrent use.
+type Joiner struct {
+	Kube kubernetes.Interface
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+
+	mu     sync.Mutex
+	at     time.Time
+	found  bool
+	unread string
+}
+
 // Joins tells how the nodes of a pool join. The cluster is asked only where what is known already does not tell; who may not look
 // there is no error.
-func Joins(ctx context.Context, kube kubernetes.Interface, facts joining.Facts) (joining.Answer, error) {
+func (j *Joiner) Joins(ctx context.Context, facts joining.Facts) (joining.Answer, error) {
 	if facts.Told() {
 		return joining.Of(facts), nil
 	}
-	_, err := kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, kubeadmConfig, metav1.GetOptions{})
-	switch {
-	case err == nil:
-		facts.KubeadmConfig = true
-	case apierrors.IsForbidden(err):
-		facts.Unread = err.Error()
-	case !apierrors.IsNotFound(err):
-		return joining.Answer{}, fmt.Errorf("read ConfigMap %s/%s: %w", metav1.NamespaceSystem, kubeadmConfig, err)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := time.Now()
+	if j.Now != nil {
+		now = j.Now()
 	}
+	if j.at.IsZero() || now.Sub(j.at) >= configLife {
+		if err := j.look(ctx); err != nil {
+			return joining.Answer{}, err
+		}
+		j.at = now
+	}
+	facts.KubeadmConfig, facts.Unread = j.found, j.unread
 	return joining.Of(facts), nil
+}
+
+func (j *Joiner) look(ctx context.Context) error {
+	_, err := j.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, kubeadmConfig, metav1.GetOptions{})
+	j.found, j.unread = err == nil, ""
+	switch {
+	case apierrors.IsForbidden(err):
+		j.unread = err.Error()
+	case err != nil && !apierrors.IsNotFound(err):
+		return fmt.Errorf("read ConfigMap %s/%s: %w", metav1.NamespaceSystem, kubeadmConfig, err)
+	}
+	return nil
+}
+
+// Joins is Joiner's for one pool.
+func Joins(ctx context.Context, kube kubernetes.Interface, facts joining.Facts) (joining.Answer, error) {
+	return (&Joiner{Kube: kube}).Joins(ctx, facts)
 }
 
 // Versions is the part of a provider that tells of a pool and its versions.

@@ -4,55 +4,137 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/internal/probation"
 )
 
-// MaxNodes is of how many nodes at most the pods of DaemonSets are looked at at once. Of the others nothing is held against
-// their version but what they say themselves.
-const MaxNodes = 20
+const (
+	// daemonLookLife is how long one look at the DaemonSets answers for all pools. A DaemonSet must fail for minutes to count.
+	daemonLookLife = 10 * time.Second
+	// maxNodes is of how many nodes in one look the pods are listed node by node. From there on each failing DaemonSet's pods are listed.
+	maxNodes = 20
+	// podPage is how many pods of a DaemonSet are asked for at once: it may have many thousands, of some kilobytes each.
+	podPage = 500
+	// manyRestarts of a pod are a pod that crashes: how long it has not been Ready says little then.
+	manyRestarts = 3
+)
 
-// manyRestarts of a pod are a pod that crashes: how long it has not been Ready says little then.
-const manyRestarts = 3
+// DaemonSets finds the new nodes on which a DaemonSet is not Ready that is healthy on the others. One look serves all pools that ask
+// within a few seconds: one LIST of the DaemonSets, and pods only where a DaemonSet has fewer Ready pods than desired.
+type DaemonSets struct {
+	Kube kubernetes.Interface
+	// Now is the clock.
+	Now func() time.Time
+	// Serving, if set, returns the Ready nodes of pools with their instances, and how many Nodes there are besides: Nodes of no
+	// pool, Nodes that are not Ready, further Nodes of one instance. Their pods say nothing about a DaemonSet's health.
+	Serving func() (instances map[string]string, others int)
 
-// Lacks tells which of the nodes lack a DaemonSet that is healthy on the others. It lists the DaemonSets once, and the pods of
-// at most MaxNodes nodes. Those to ignore are DaemonSets as namespace/name.
-func Lacks(ctx context.Context, kube kubernetes.Interface, nodes, ignore []string) (map[string]Lack, error) {
+	once sync.Once
+	turn chan struct{}
+	last *daemonLook
+}
+
+// daemonLook is what one look has found so far.
+type daemonLook struct {
+	at   time.Time
+	sets []appsv1.DaemonSet
+	// nodes are those whose pods were listed, and whole the DaemonSets all of whose pods were.
+	nodes map[string]bool
+	whole map[types.UID]bool
+	// pods are by DaemonSet and node.
+	pods map[types.UID]map[string]daemonPod
+	// serving and others are what DaemonSets.Serving returned.
+	serving map[string]string
+	others  int
+}
+
+// daemonPod is what is kept of a DaemonSet's pod: whether it is Ready, and else since when it is not.
+type daemonPod struct {
+	ready bool
+	since time.Time
+}
+
+// Lacks returns which of the nodes lack a DaemonSet that is healthy on the others. Those to ignore are DaemonSets as namespace/name.
+func (d *DaemonSets) Lacks(ctx context.Context, nodes, ignore []string) (map[string]Lack, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	nodes = nodes[:min(len(nodes), MaxNodes)]
-	sets, err := kube.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	d.once.Do(func() { d.turn = make(chan struct{}, 1) })
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if d.last == nil || d.Now().Sub(d.last.at) >= daemonLookLife {
+		look, err := d.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.last = look
+	}
+	return d.lacks(ctx, d.last, nodes, ignore)
+}
+
+// look lists the DaemonSets that have fewer Ready pods than desired: no node lacks another one.
+func (d *DaemonSets) look(ctx context.Context) (*daemonLook, error) {
+	list, err := d.Kube.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list DaemonSets: %w", err)
 	}
-	pods := map[string][]corev1.Pod{}
-	for _, node := range nodes {
-		list, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
-		if err != nil {
-			return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
+	look := &daemonLook{at: d.Now(), nodes: map[string]bool{}, whole: map[types.UID]bool{}, pods: map[types.UID]map[string]daemonPod{}}
+	for i := range list.Items {
+		if set := &list.Items[i]; set.Status.NumberReady < set.Status.DesiredNumberScheduled {
+			look.sets, look.pods[set.UID] = append(look.sets, *set), map[string]daemonPod{}
 		}
-		pods[node] = list.Items
+	}
+	if len(look.sets) > 0 && d.Serving != nil {
+		look.serving, look.others = d.Serving()
+	}
+	return look, nil
+}
+
+func (d *DaemonSets) lacks(ctx context.Context, look *daemonLook, nodes, ignore []string) (map[string]Lack, error) {
+	var sets []*appsv1.DaemonSet
+	for i := range look.sets {
+		if set := &look.sets[i]; !slices.Contains(ignore, set.Namespace+"/"+set.Name) && mayBeHealthy(set, len(nodes)+look.others) {
+			sets = append(sets, set)
+		}
+	}
+	if err := d.podsOn(ctx, look, nodes, sets); err != nil {
+		return nil, err
 	}
 	lacks := map[string]Lack{}
-	for i := range sets.Items {
-		set := &sets.Items[i]
-		if slices.Contains(ignore, set.Namespace+"/"+set.Name) || !healthyElsewhere(set, pods) {
+	for _, set := range sets {
+		pods := look.pods[set.UID]
+		if !slices.ContainsFunc(nodes, func(node string) bool { pod, found := pods[node]; return found && !pod.ready }) {
 			continue
 		}
-		for node, its := range pods {
-			pod := podOf(set, its)
-			if pod == nil || podReady(pod) {
+		healthy := healthyElsewhere(set, nodes, pods)
+		if !healthy && look.others > 0 {
+			if err := d.podsOf(ctx, look, set); err != nil {
+				return nil, err
+			}
+			healthy = healthyOnInstances(nodes, pods, look.serving)
+		}
+		if !healthy {
+			continue
+		}
+		for _, node := range nodes {
+			pod, found := pods[node]
+			if !found || pod.ready {
 				continue
 			}
-			lack := Lack{DaemonSet: set.Namespace + "/" + set.Name, Since: notReadySince(pod)}
+			lack := Lack{DaemonSet: set.Namespace + "/" + set.Name, Since: pod.since}
 			if before, lacking := lacks[node]; !lacking || lack.Since.Before(before.Since) || lack.Since.Equal(before.Since) && lack.DaemonSet < before.DaemonSet {
 				lacks[node] = lack
 			}
@@ -61,13 +143,89 @@ func Lacks(ctx context.Context, kube kubernetes.Interface, nodes, ignore []strin
 	return lacks, nil
 }
 
-// healthyElsewhere tells whether nearly all pods of a DaemonSet on other nodes than these are Ready, and there are some.
-func healthyElsewhere(set *appsv1.DaemonSet, pods map[string][]corev1.Pod) bool {
+// podsOn brings the look to know the DaemonSets' pods on the nodes. The number of requests does not grow with the nodes: forged
+// Nodes must not hide another one.
+func (d *DaemonSets) podsOn(ctx context.Context, look *daemonLook, nodes []string, sets []*appsv1.DaemonSet) error {
+	if !slices.ContainsFunc(sets, func(set *appsv1.DaemonSet) bool { return !look.whole[set.UID] }) {
+		return nil
+	}
+	unread := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return look.nodes[node] })
+	if len(look.nodes)+len(unread) <= maxNodes {
+		for _, node := range unread {
+			list, err := d.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+				FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(), ResourceVersion: "0",
+			})
+			if err != nil {
+				return fmt.Errorf("list the pods of node %s: %w", node, err)
+			}
+			look.keep(list.Items)
+			look.nodes[node] = true
+		}
+		return nil
+	}
+	if len(unread) == 0 {
+		return nil
+	}
+	for _, set := range sets {
+		if err := d.podsOf(ctx, look, set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// podsOf brings the look to know all pods of a DaemonSet.
+func (d *DaemonSets) podsOf(ctx context.Context, look *daemonLook, set *appsv1.DaemonSet) error {
+	if look.whole[set.UID] {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return nil //nolint:nilerror // the API server takes no such DaemonSet, and no pod is one of its
+	}
+	options := metav1.ListOptions{LabelSelector: selector.String(), Limit: podPage}
+	for {
+		list, err := d.Kube.CoreV1().Pods(set.Namespace).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list the pods of DaemonSet %s/%s: %w", set.Namespace, set.Name, err)
+		}
+		look.keep(list.Items)
+		if options.Continue = list.Continue; options.Continue == "" {
+			look.whole[set.UID] = true
+			return nil
+		}
+	}
+}
+
+// keep notes the pods that belong to the look's DaemonSets.
+func (l *daemonLook) keep(pods []corev1.Pod) {
+	for i := range pods {
+		pod := &pods[i]
+		owner := metav1.GetControllerOf(pod)
+		if owner == nil || owner.Kind != "DaemonSet" || pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
+			continue
+		}
+		if of, unhealthy := l.pods[owner.UID]; unhealthy {
+			of[pod.Spec.NodeName] = daemonPod{ready: podReady(pod), since: notReadySince(pod)}
+		}
+	}
+}
+
+// mayBeHealthy reports whether a DaemonSet can be healthy elsewhere, if as many of its pods do not count.
+func mayBeHealthy(set *appsv1.DaemonSet, uncounted int) bool {
 	desired, ready := int(set.Status.DesiredNumberScheduled), int(set.Status.NumberReady)
-	for _, its := range pods {
-		if pod := podOf(set, its); pod != nil {
+	desired -= min(uncounted, desired-ready)
+	return desired > 0 && ready*100 >= desired*probation.Healthy
+}
+
+// healthyElsewhere reports by its own count whether nearly all pods of a DaemonSet on other nodes than these are Ready, and there are
+// some.
+func healthyElsewhere(set *appsv1.DaemonSet, nodes []string, pods map[string]daemonPod) bool {
+	desired, ready := int(set.Status.DesiredNumberScheduled), int(set.Status.NumberReady)
+	for _, node := range nodes {
+		if pod, found := pods[node]; found {
 			desired--
-			if podReady(pod) {
+			if pod.ready {
 				ready--
 			}
 		}
@@ -75,14 +233,24 @@ func healthyElsewhere(set *appsv1.DaemonSet, pods map[string][]corev1.Pod) bool 
 	return desired > 0 && ready*100 >= desired*probation.Healthy
 }
 
-// podOf is the DaemonSet's own among a node's pods; nil if it has none there.
-func podOf(set *appsv1.DaemonSet, pods []corev1.Pod) *corev1.Pod {
-	for i := range pods {
-		if owner := metav1.GetControllerOf(&pods[i]); owner != nil && owner.UID == set.UID && owner.Kind == "DaemonSet" && pods[i].DeletionTimestamp == nil {
-			return &pods[i]
+// healthyOnInstances reports the same of all pods of a DaemonSet, and counts instances: one whose Nodes are several is one.
+func healthyOnInstances(nodes []string, pods map[string]daemonPod, serving map[string]string) bool {
+	own := map[string]bool{}
+	for _, node := range nodes {
+		own[serving[node]] = true
+	}
+	instances, ready := map[string]bool{}, 0
+	for node, pod := range pods {
+		if instance := serving[node]; instance != "" && !own[instance] {
+			instances[instance] = instances[instance] || pod.ready
 		}
 	}
-	return nil
+	for _, is := range instances {
+		if is {
+			ready++
+		}
+	}
+	return len(instances) > 0 && ready*100 >= len(instances)*probation.Healthy
 }
 
 func podReady(pod *corev1.Pod) bool {

@@ -8,13 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
-	kubetesting "k8s.io/client-go/testing"
 	"pgregory.net/rapid"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -230,89 +225,6 @@ func TestYoung(t *testing.T) {
 		if got := Young([]probation.Join{test.join}, "1.0.0", noon, probation.Limits{}); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
-	}
-}
-
-// daemons is an API server with a DaemonSet on ten nodes; the pods of the nodes new0 and so on are given.
-func daemons(desired, ready int32, pods ...*corev1.Pod) *fake.Clientset {
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cni", UID: "set"}}
-	set.Status.DesiredNumberScheduled, set.Status.NumberReady = desired, ready
-	objects := []runtime.Object{set}
-	for _, pod := range pods {
-		objects = append(objects, pod)
-	}
-	kube := fake.NewClientset(objects...)
-	kube.PrependReactor("list", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
-		node, _ := action.(kubetesting.ListAction).GetListRestrictions().Fields.RequiresExactMatch("spec.nodeName")
-		list := &corev1.PodList{}
-		for _, pod := range pods {
-			if pod.Spec.NodeName == node {
-				list.Items = append(list.Items, *pod)
-			}
-		}
-		return true, list, nil
-	})
-	return kube
-}
-
-func podOn(node string, is corev1.ConditionStatus, restarts int32) *corev1.Pod {
-	yes := true
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "kube-system", Name: "cni-" + node, CreationTimestamp: metav1.NewTime(ago(40)),
-		OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", UID: types.UID("set"), Controller: &yes}},
-	}}
-	pod.Spec.NodeName = node
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: is, LastTransitionTime: metav1.NewTime(ago(3))}}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: restarts}}
-	return pod
-}
-
-func TestLacks(t *testing.T) {
-	not := Lack{"kube-system/cni", ago(3)}
-	for name, test := range map[string]struct {
-		kube   *fake.Clientset
-		ignore []string
-		want   map[string]Lack
-	}{
-		"Ready":                    {daemons(10, 10, podOn("new0", corev1.ConditionTrue, 0)), nil, map[string]Lack{}},
-		"not Ready":                {daemons(10, 9, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]Lack{"new0": not}},
-		"crashes":                  {daemons(10, 9, podOn("new0", corev1.ConditionFalse, 3)), nil, map[string]Lack{"new0": {"kube-system/cni", ago(40)}}},
-		"ignored":                  {daemons(10, 9, podOn("new0", corev1.ConditionFalse, 0)), []string{"kube-system/cni"}, map[string]Lack{}},
-		"nowhere Ready":            {daemons(10, 0, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]Lack{}},
-		"Ready on few of others":   {daemons(11, 7, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]Lack{}},
-		"on no other node":         {daemons(1, 0, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]Lack{}},
-		"both new ones, not Ready": {daemons(10, 8, podOn("new0", corev1.ConditionFalse, 0), podOn("new1", corev1.ConditionFalse, 0)), nil, map[string]Lack{"new0": not, "new1": not}},
-		"none there yet":           {daemons(9, 9), nil, map[string]Lack{}},
-	} {
-		got, err := Lacks(t.Context(), test.kube, []string{"new0", "new1"}, test.ignore)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for node, lack := range got {
-			lack.Since = lack.Since.UTC()
-			got[node] = lack
-		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-	}
-}
-
-// TestLacksIsBounded: of however many nodes, the pods of a few are listed.
-func TestLacksIsBounded(t *testing.T) {
-	kube := daemons(100, 100)
-	var nodes []string
-	for i := range 100 {
-		nodes = append(nodes, fmt.Sprint(i))
-	}
-	if _, err := Lacks(t.Context(), kube, nodes, nil); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(kube.Actions()); n != MaxNodes+1 {
-		t.Errorf("%d requests", n)
-	}
-	if _, err := Lacks(t.Context(), kube, nil, nil); err != nil || len(kube.Actions()) != MaxNodes+1 {
-		t.Errorf("no nodes: %d requests, %v", len(kube.Actions()), err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -194,6 +195,23 @@ func (n *Nodes) Reserved() []*corev1.Node {
 		nodes[i] = unpack(node)
 	}
 	return nodes
+}
+
+// Serving returns the Ready nodes of pools with their instances, and how many Nodes there are besides. Of several Nodes of one instance
+// all but one are such.
+func (n *Nodes) Serving() (instances map[string]string, others int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	instances, distinct := map[string]string{}, map[string]bool{}
+	for _, home := range n.pools {
+		for name, node := range home.nodes {
+			if nodestate.Ready(node) { // which is in its place on a packed node, too
+				instance := strings.ToLower(node.Spec.ProviderID)
+				instances[name], distinct[instance] = instance, true
+			}
+		}
+	}
+	return instances, len(n.homes) + len(n.waiting) - len(distinct)
 }
 
 // Of lists a pool's nodes by name, unpacked. They are shared: read them only.

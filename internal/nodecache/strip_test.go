@@ -2,6 +2,7 @@ package nodecache_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -108,5 +109,32 @@ func TestNodesTellNews(t *testing.T) {
 	}
 	if len(news) != 2 || len(nodes.News()) != 0 {
 		t.Errorf("news = %v", news)
+	}
+}
+
+// TestServing: a Node that is not Ready, or of no pool, or a further one of an instance does not serve.
+func TestServing(t *testing.T) {
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
+	set := func(name, instance string, change func(*corev1.Node)) {
+		node := wholeNode(name, "8")
+		node.Spec.ProviderID = instance
+		change(node)
+		nodecache.Pack(node)
+		nodes.Set(node)
+	}
+	as := func(*corev1.Node) {}
+	set("a", "memory:///pools/pool1/instances/1", as)
+	set("b", "memory:///pools/pool2/instances/2", as)
+	set("twin", "memory:///pools/pool1/INSTANCES/1", as)
+	set("down", "memory:///pools/pool1/instances/3", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
+	set("outside", "elsewhere://4", as)
+	if err := nodes.Place(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	set("new", "memory:///pools/pool1/instances/5", as)
+	instances, others := nodes.Serving()
+	want := map[string]string{"a": "memory:///pools/pool1/instances/1", "b": "memory:///pools/pool2/instances/2", "twin": "memory:///pools/pool1/instances/1"}
+	if !maps.Equal(instances, want) || others != 4 {
+		t.Errorf("%d others than %v", others, instances)
 	}
 }

@@ -102,7 +102,7 @@ func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
 		return ctx.Err()
 	}
 	again := d.judge(ctx, o.rules, o.Pool, mine, w.now)
-	d.prefer(ctx, again, w.now)
+	d.prefer(ctx, again, false, w.now)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -129,6 +129,8 @@ type world struct {
 	stalled    map[string]int    // policies by reason
 	degraded   map[[2]string]int // pools by their name and the reason
 	took       int               // nodes that were taken in this pass to be rebuilt
+	// sums of the pools' nodes, for a plan
+	sums map[cloud.PoolID]nodecache.Sum
 }
 
 // Pass decides about every pool that has news, or is due, writes Prototypes and statuses, and says after how

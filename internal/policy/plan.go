@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -73,6 +74,7 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 			plans.Troubles[name] = append(plans.Troubles[name], Trouble{t.reason, t.message})
 		}
 	}
+	w.sums = (&prober{Decider: d}).sums(w.now)
 	var (
 		wait  sync.WaitGroup
 		mu    sync.Mutex
@@ -104,12 +106,18 @@ func (d *Decider) plan(ctx context.Context, w *world, r *rules, pool Pool) Plan 
 	plan := Plan{Version: imageversion.Of(w.now)}
 	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	_, _ = d.Looks.At(looking, pool.ID, freshLook) // judge finds what it gave
+	_ = untilAnswered(looking, func() error { // judge finds what it gave
+		_, err := d.Looks.At(looking, pool.ID, freshLook)
+		if cloud.Is(err, cloud.Throttled) {
+			d.Looks.Forget(pool.ID)
+		}
+		return err
+	})
 	if r.spec.Rebuild != nil {
 		_ = d.count(looking, pool.ID) // and what this counts; the decision says if it is not known
 	}
 	plan.Outcome = d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
-	d.prefer(ctx, plan.Outcome, w.now)
+	d.prefer(ctx, plan.Outcome, true, w.now)
 	foresee(looking, d, w, r, plan.Outcome)
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {
@@ -119,6 +127,28 @@ func (d *Decider) plan(ctx context.Context, w *world, r *rules, pool Pool) Plan 
 		}
 	}
 	return plan
+}
+
+const (
+	// throttledTries is how often a plan asks a cloud that has no time: a plan of many pools takes more reads than Azure grants at once.
+	throttledTries = 6
+	// throttledPause is between two tries, where the cloud asks for none.
+	throttledPause = time.Second
+)
+
+// untilAnswered asks a cloud that throttles again.
+func untilAnswered(ctx context.Context, ask func() error) error {
+	for try := 1; ; try++ {
+		err := ask()
+		if try == throttledTries || !cloud.Is(err, cloud.Throttled) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(max(throttledPause, cloud.RetryAfter(err))):
+		}
+	}
 }
 
 // AdHoc is a policy that exists nowhere but in a command: for the named pools, or for all if none is named.

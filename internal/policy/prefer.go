@@ -35,8 +35,8 @@ func (d *Decider) leaves(ctx context.Context, o *Outcome, nodes []*corev1.Node) 
 }
 
 // prefer orders the best candidates by what their capture would cost others, where the rules find them alike. A node
-// whose pods can't be listed stays behind those whose can.
-func (d *Decider) prefer(ctx context.Context, o *Outcome, now time.Time) {
+// whose pods can't be listed stays behind those whose can. For who shows the best one alone, the others need not be in order.
+func (d *Decider) prefer(ctx context.Context, o *Outcome, bestOnly bool, now time.Time) {
 	if d.Burden == nil || len(o.Choice.Candidates) < 2 {
 		return
 	}
@@ -44,9 +44,17 @@ func (d *Decider) prefer(ctx context.Context, o *Outcome, now time.Time) {
 	leaves := d.leaves(ctx, o, pool.Nodes)
 	pool.Leaves = func(*corev1.Node) bool { return leaves }
 	burdens := map[string]selection.Burden{}
-	for _, candidate := range o.Choice.Candidates[:min(len(o.Choice.Candidates), maxCompared)] {
-		if b, err := d.Burden(ctx, candidate.Node, o.Settings.Drain, leaves); err == nil {
-			burdens[candidate.Node] = b
+	for i, candidate := range o.Choice.Candidates {
+		if i == maxCompared || bestOnly && !alike(candidate, o.Choice.Candidates[0]) {
+			break
+		}
+		b, err := d.Burden(ctx, candidate.Node, o.Settings.Drain, leaves)
+		if err != nil {
+			continue
+		}
+		burdens[candidate.Node] = b
+		if bestOnly && b.Evictions == 0 && (!leaves || b.Heavy() == 0) {
+			break // no other one costs less
 		}
 	}
 	before := o.Choice
@@ -62,4 +70,9 @@ func (d *Decider) prefer(ctx context.Context, o *Outcome, now time.Time) {
 	case o.wouldCapture(before.Donor.Name, now):
 		o.Status.Decision.Message = o.wouldCapture(o.Choice.Donor.Name, now)
 	}
+}
+
+// alike reports whether the rules find two candidates equally good.
+func alike(a, b selection.Verdict) bool {
+	return a.Score == b.Score && (a.FailedToday == "") == (b.FailedToday == "")
 }

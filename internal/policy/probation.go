@@ -539,10 +539,14 @@ func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
 		}
 	}
 	var err error
-	if t.instances, err = census.Instances(ctx, o.Pool.ID); err == nil {
+	err = untilAnswered(ctx, func() (err error) {
+		t.instances, err = census.Instances(ctx, o.Pool.ID)
+		return err
+	})
+	if err == nil {
 		var sums map[cloud.PoolID]nodecache.Sum
 		probes.watches = map[cloud.PoolID]*watched{o.Pool.ID: t}
-		sums, t.unlisted = probes.believe(ctx, census, probes.sums(w.now), w.now)
+		sums, t.unlisted = probes.believe(ctx, census, w.sums, w.now)
 		err = probes.judgeJoins(ctx, r, t, sums, w.now)
 	}
 	if err != nil {

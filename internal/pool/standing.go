@@ -29,15 +29,22 @@ type Standing struct {
 }
 
 // parallel is how many pools are looked at in the cloud at once.
-const parallel = 4
+const parallel = 16
 
 // Standings tells how the pools of the cluster's nodes stand, ordered by name; or the one that only means, which may have no
 // node. What could be found is told even where the cloud could not be asked about a pool.
 func (f *Finder) Standings(ctx context.Context, only string) ([]Standing, error) {
-	pools, err := f.census(ctx)
-	if err != nil {
+	counted := f.Count()
+	if err := f.eachNode(ctx, counted.Add); err != nil {
 		return nil, err
 	}
+	return f.StandingsOf(ctx, counted, only)
+}
+
+// StandingsOf is Standings for a caller that has listed the nodes.
+func (f *Finder) StandingsOf(ctx context.Context, counted *Count, only string) ([]Standing, error) {
+	pools := counted.pools
+	slices.SortFunc(pools, func(a, b Standing) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	if only != "" {
 		ids := make([]cloud.PoolID, len(pools))
 		for i := range pools {
@@ -69,25 +76,30 @@ func (f *Finder) standing(id cloud.PoolID) Standing {
 	return Standing{Pool: cloud.Pool{ID: id, Name: f.Cloud.PoolName(id)}}
 }
 
-// census counts the pools of the cluster's nodes.
-func (f *Finder) census(ctx context.Context) ([]Standing, error) {
-	at, pools := map[cloud.PoolID]int{}, []Standing{}
-	err := f.eachNode(ctx, func(n *corev1.Node, id cloud.PoolID) {
-		i, known := at[id]
-		if !known {
-			i = len(pools)
-			at[id], pools = i, append(pools, f.standing(id))
-		}
-		pools[i].Nodes++
-		if nodestate.Ready(n) {
-			pools[i].ReadyNodes++
-		}
-	})
-	if err != nil {
-		return nil, err
+// Count counts the nodes of pools.
+type Count struct {
+	finder *Finder
+	at     map[cloud.PoolID]int
+	pools  []Standing
+}
+
+// Count returns a count of nodes that has none yet.
+func (f *Finder) Count() *Count { return &Count{finder: f, at: map[cloud.PoolID]int{}} }
+
+// Add counts a node of a pool. A node of no pool is not counted.
+func (c *Count) Add(n *corev1.Node, id cloud.PoolID) {
+	if id == "" {
+		return
 	}
-	slices.SortFunc(pools, func(a, b Standing) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
-	return pools, nil
+	i, known := c.at[id]
+	if !known {
+		i = len(c.pools)
+		c.at[id], c.pools = i, append(c.pools, c.finder.standing(id))
+	}
+	c.pools[i].Nodes++
+	if nodestate.Ready(n) {
+		c.pools[i].ReadyNodes++
+	}
 }
 
 // askCloud fills in what the cloud knows of the pool and its versions.

@@ -33,6 +33,7 @@ type Report struct {
 	// Defaults is a capture at the sandbox's own latencies.
 	Defaults *Capture `json:"defaults,omitempty"`
 	Scale    *Scale   `json:"scale,omitempty"`
+	Verbs    *Verbs   `json:"verbs,omitempty"`
 }
 
 // Capture is what was measured of one.
@@ -73,6 +74,9 @@ func (r Report) Markdown(w io.Writer) error {
 	if r.Scale != nil {
 		rows = append(rows, r.Scale.rows()...)
 	}
+	if r.Verbs != nil {
+		rows = append(rows, r.Verbs.rows()...)
+	}
 	if _, err := fmt.Fprintln(w, "| figure | measured | wanted |\n|---|---|---|"); err != nil {
 		return err
 	}
@@ -95,6 +99,9 @@ func (r Report) Missed() []string {
 	}
 	if r.Scale != nil {
 		checks = append(checks, r.Scale.checks()...)
+	}
+	if r.Verbs != nil {
+		checks = append(checks, r.Verbs.checks()...)
 	}
 	var missed []string
 	for _, c := range checks {

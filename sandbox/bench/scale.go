@@ -90,7 +90,7 @@ func RunScale(ctx context.Context, o Options) (s Scale, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	o.Say("starting an API server and a cloud with %d pools", scalePools)
-	c, err := startCluster(ctx, o, dir)
+	c, err := startCluster(ctx, o, dir, scaleNodes)
 	if err != nil {
 		return Scale{}, fmt.Errorf("start a cluster: %w", err)
 	}
@@ -192,7 +192,7 @@ func (c *cluster) hear(ctx context.Context, o Options, p *controller, s *Scale) 
 
 // list lists the nodes in pages, or in one piece if that is 0, and keeps them all.
 func (c *cluster) list(ctx context.Context, page int64) (time.Duration, error) {
-	kept := make([]corev1.Node, 0, scaleNodes)
+	kept := make([]corev1.Node, 0, c.nodes)
 	began := time.Now()
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return c.kube.CoreV1().Nodes().List(ctx, o)
@@ -205,8 +205,8 @@ func (c *cluster) list(ctx context.Context, page int64) (time.Duration, error) {
 		return nil
 	})
 	took := time.Since(began)
-	if err == nil && len(kept) != scaleNodes {
-		err = fmt.Errorf("%d came in place of %d", len(kept), scaleNodes)
+	if err == nil && len(kept) != c.nodes {
+		err = fmt.Errorf("%d came in place of %d", len(kept), c.nodes)
 	}
 	return took, err
 }

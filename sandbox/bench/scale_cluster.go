@@ -40,11 +40,13 @@ type cluster struct {
 	kube    kubernetes.Interface
 	objects dynamic.Interface
 	cloud   *azure.Server
-	undo    []func() error
+	// nodes is how many Nodes it has.
+	nodes int
+	undo  []func() error
 }
 
-func startCluster(ctx context.Context, o Options, dir string) (_ *cluster, err error) {
-	c := &cluster{}
+func startCluster(ctx context.Context, o Options, dir string, nodes int) (_ *cluster, err error) {
+	c := &cluster{nodes: nodes}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())

@@ -24,7 +24,7 @@ func (c *cluster) fill(ctx context.Context) (bytes int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = inParallel(scaleNodes, func(i int) error {
+	err = inParallel(c.nodes, func(i int) error {
 		if i == 0 {
 			return nil // the pattern
 		}
@@ -36,7 +36,7 @@ func (c *cluster) fill(ctx context.Context) (bytes int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	last, err := c.kube.CoreV1().Nodes().Get(ctx, nodeName(scaleNodes-1), metav1.GetOptions{})
+	last, err := c.kube.CoreV1().Nodes().Get(ctx, nodeName(c.nodes-1), metav1.GetOptions{})
 	if err != nil {
 		return 0, err
 	}
@@ -97,7 +97,7 @@ func (c *cluster) beat(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.kube.CoreV1().Nodes().PatchStatus(ctx, nodeName(i%scaleNodes), patch)
+		_, err = c.kube.CoreV1().Nodes().PatchStatus(ctx, nodeName(i%c.nodes), patch)
 		return err
 	})
 }

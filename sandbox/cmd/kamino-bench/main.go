@@ -83,6 +83,11 @@ var parts = []struct {
 		r.Scale = &measured
 		return err
 	}},
+	{"verbs", func(ctx context.Context, o bench.Options, r *bench.Report) error {
+		measured, err := bench.RunVerbs(ctx, o)
+		r.Verbs = &measured
+		return err
+	}},
 	{"defaults", func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		o.Defaults = true
 		measured, err := bench.RunCapture(ctx, o)

@@ -1,0 +1,251 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// The cluster in which people run commands: a policy for each pool, and what captures of ten days have left.
+const (
+	verbNodes      = 5000
+	verbPrototypes = 1001
+	verbTries      = 3
+)
+
+// Limits of the commands, as multiples of one LIST of the nodes.
+const (
+	maxStatus = 3
+	maxPlan   = 6
+)
+
+// Verb is what one command costs in a large cluster.
+type Verb struct {
+	// Walls are from the start to the end of the process, CPUs are user and system time.
+	Walls []time.Duration `json:"walls"`
+	CPUs  []time.Duration `json:"cpus"`
+	// PeakRSS is the highest resident size of all runs, in bytes.
+	PeakRSS int64 `json:"peakRSS"`
+	// Requests to the API server of the last run, and those to Azure.
+	Requests int `json:"requests"`
+	Azure    int `json:"azureRequests"`
+	// ByResource are the requests to the API server, such as "LIST nodes".
+	ByResource map[string]int `json:"byResource"`
+}
+
+// Verbs is what commands cost in a cluster of many nodes, Prototypes and policies.
+type Verbs struct {
+	Nodes      int `json:"nodes"`
+	Prototypes int `json:"prototypes"`
+	Policies   int `json:"policies"`
+	// Lists are how long it took to list the nodes as protobuf in one piece.
+	Lists  []time.Duration `json:"lists"`
+	Status Verb            `json:"status"`
+	Plan   Verb            `json:"plan"`
+}
+
+// Ratio of a command's time to a list of the nodes.
+func (v Verbs) Ratio(of Verb) float64 { return median(of.Walls).Seconds() / median(v.Lists).Seconds() }
+
+// RunVerbs measures commands on a real API server with the nodes, Prototypes and policies of a large cluster.
+func RunVerbs(ctx context.Context, o Options) (v Verbs, err error) {
+	o = o.withDefaults()
+	dir, err := os.MkdirTemp("", "kamino-verbs-")
+	if err != nil {
+		return Verbs{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	o.Say("starting an API server and a cloud with %d pools", scalePools)
+	c, err := startCluster(ctx, o, dir, verbNodes)
+	if err != nil {
+		return Verbs{}, fmt.Errorf("start a cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	v = Verbs{Nodes: verbNodes, Prototypes: verbPrototypes, Policies: scalePools}
+	o.Say("making %d nodes, %d Prototypes and %d policies", v.Nodes, v.Prototypes, v.Policies)
+	if _, err := c.fill(ctx); err != nil {
+		return v, fmt.Errorf("make nodes: %w", err)
+	}
+	if err := c.addCaptures(ctx); err != nil {
+		return v, err
+	}
+	for range verbTries {
+		took, err := c.list(ctx, 0)
+		if err != nil {
+			return v, fmt.Errorf("list the nodes: %w", err)
+		}
+		v.Lists = append(v.Lists, took)
+		if err := c.runVerb(ctx, o, &v.Status, "status"); err != nil {
+			return v, err
+		}
+		if err := c.runVerb(ctx, o, &v.Plan, "plan"); err != nil {
+			return v, err
+		}
+		o.Say("one LIST took %s, status %s, plan %s", short(took), short(v.Status.Walls[len(v.Status.Walls)-1]), short(v.Plan.Walls[len(v.Plan.Walls)-1]))
+	}
+	return v, nil
+}
+
+// runVerb runs a command once.
+func (c *cluster) runVerb(ctx context.Context, o Options, into *Verb, args ...string) error {
+	if err := c.letForget(ctx); err != nil {
+		return err
+	}
+	before, err := c.requests(ctx)
+	if err != nil {
+		return err
+	}
+	azure := c.cloud.Stats().Requests
+	child, err := runChild(ctx, o.Kamino, c.environment(), args...)
+	if err != nil {
+		return err
+	}
+	after, err := c.requests(ctx)
+	if err != nil {
+		return err
+	}
+	into.Walls, into.CPUs, into.PeakRSS = append(into.Walls, child.Wall), append(into.CPUs, child.CPU), max(into.PeakRSS, child.PeakRSS)
+	into.Requests, into.Azure, into.ByResource = 0, c.cloud.Stats().Requests-azure, map[string]int{}
+	for key, n := range after {
+		if n -= before[key]; n > 0 {
+			into.ByResource[key] = n
+			into.Requests += n
+		}
+	}
+	return nil
+}
+
+// asked are the resources that commands read. The API server itself asks for others.
+var asked = []string{"configmaps", "daemonsets", "nodes", "orders", "persistentvolumeclaims", "poddisruptionbudgets", "pods", "prototypepolicies", "prototypes", "secrets"}
+
+// requests counts the reads that the API server has answered, by verb and resource.
+func (c *cluster) requests(ctx context.Context) (map[string]int, error) {
+	body, err := c.kube.CoreV1().RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "text/plain").Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	return readsIn(body)
+}
+
+// readsIn sums the series of apiserver_request_total by verb and resource.
+func readsIn(metrics io.Reader) (map[string]int, error) {
+	counts := map[string]int{}
+	lines := bufio.NewScanner(metrics)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		series, value, found := strings.Cut(lines.Text(), "} ")
+		if !found || !strings.HasPrefix(series, "apiserver_request_total{") {
+			continue
+		}
+		verb, resource := labelIn(series, "verb"), labelIn(series, "resource")
+		if !slices.Contains(asked, resource) || verb != "GET" && verb != "LIST" {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return nil, fmt.Errorf("metric %s}: %w", series, err)
+		}
+		counts[verb+" "+resource] += int(n)
+	}
+	return counts, lines.Err()
+}
+
+// labelIn is the value of a label of a series.
+func labelIn(series, name string) string {
+	_, rest, _ := strings.Cut(series, name+`="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
+// addCaptures makes a policy for each pool, and Prototypes that have ended.
+func (c *cluster) addCaptures(ctx context.Context) error {
+	err := inParallel(scalePools, func(i int) error {
+		spec := v1alpha1.PrototypePolicySpec{DryRun: true}
+		spec.Pools.Names = []string{poolOf(i).ScaleSet()}
+		_, err := c.create(ctx, "PrototypePolicy", "prototypepolicies", &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: poolOf(i).Name}, Spec: spec})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("make policies: %w", err)
+	}
+	if err := inParallel(verbPrototypes, func(i int) error { return c.addCapture(ctx, i) }); err != nil {
+		return fmt.Errorf("make Prototypes: %w", err)
+	}
+	return nil
+}
+
+// addCapture makes a Prototype as a capture leaves it that has ended well.
+func (c *cluster) addCapture(ctx context.Context, i int) error {
+	began := metav1.NewMicroTime(time.Now().AddDate(0, 0, -1-i/scalePools).UTC())
+	node := c.node(i)
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s-%d", poolOf(i).Name, began.Format("2006.01.02"), i)}}
+	p.Spec.Pool, p.Spec.PoolID = poolOf(i).ScaleSet(), strings.TrimPrefix(node.Spec.ProviderID[:strings.LastIndex(node.Spec.ProviderID, "/virtualMachines/")], "azure://")
+	p.Spec.Version, p.Spec.Donor = began.Format("2006.01.02"), v1alpha1.Donor{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
+	made, err := c.create(ctx, "Prototype", "prototypes", p)
+	if err != nil {
+		return err
+	}
+	s := v1alpha1.PrototypeStatus{ObservedGeneration: 1, Phase: v1alpha1.PhaseSucceeded}
+	for n, phase := range []v1alpha1.Phase{
+		v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting,
+		v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring,
+	} {
+		end := metav1.NewMicroTime(began.Add(time.Duration(n+1) * time.Minute))
+		s.Steps = append(s.Steps, v1alpha1.Step{Phase: phase, StartedAt: metav1.NewMicroTime(began.Add(time.Duration(n) * time.Minute)), FinishedAt: &end})
+	}
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionDonorInService, v1alpha1.ConditionGeneralized, v1alpha1.ConditionPublished} {
+		s.Conditions = append(s.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, Reason: "Succeeded", LastTransitionTime: metav1.NewTime(began.Time),
+			Message: "the recipe of the pool names the version, and the donor is back in service",
+		})
+	}
+	s.Image = &v1alpha1.ImageStatus{ID: p.Spec.PoolID + "/versions/" + p.Spec.Version, ReplicationPercent: 100, Proof: strings.Repeat("0", 300)}
+	text, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.Prototype{Status: s})
+	if err != nil {
+		return err
+	}
+	made.Object["status"] = text["status"]
+	_, err = c.objects.Resource(v1alpha1.GroupVersion.WithResource("prototypes")).UpdateStatus(ctx, made, metav1.UpdateOptions{})
+	return err
+}
+
+// create makes an object of one of Kamino's kinds.
+func (c *cluster) create(ctx context.Context, kind, resource string, object any) (*unstructured.Unstructured, error) {
+	text, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: text}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
+	return c.objects.Resource(v1alpha1.GroupVersion.WithResource(resource)).Create(ctx, u, metav1.CreateOptions{})
+}
+
+func (v Verbs) rows() [][3]string {
+	row := func(name string, of Verb, limit int) [][3]string {
+		return [][3]string{
+			{fmt.Sprintf("`kamino %s`", name), fmt.Sprintf("%s, CPU %s, %s, %d requests to the API server, %d to Azure",
+				short(median(of.Walls)), short(median(of.CPUs)), mebibytes(of.PeakRSS), of.Requests, of.Azure), ""},
+			{fmt.Sprintf("`kamino %s` against one LIST", name), fmt.Sprintf("%.2f", v.Ratio(of)), fmt.Sprintf("at most %d", limit)},
+		}
+	}
+	size := fmt.Sprintf("%d nodes, %d Prototypes, %d policies: one LIST of the nodes", v.Nodes, v.Prototypes, v.Policies)
+	return slices.Concat([][3]string{{size, short(median(v.Lists)), ""}}, row("status", v.Status, maxStatus), row("plan", v.Plan, maxPlan))
+}
+
+func (v Verbs) checks() []check {
+	return []check{{"kamino status", v.Ratio(v.Status) > maxStatus}, {"kamino plan", v.Ratio(v.Plan) > maxPlan}}
+}
