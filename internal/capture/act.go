@@ -102,7 +102,9 @@ func (e *Engine) actOnOrder(ctx context.Context, w *world, action plan.Action) e
 	case plan.Order:
 		return ordersOf(e).order(ctx, w)
 	case plan.Generalize:
-		return podsOf(e).makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, e.podNamespace()), e.Image))
+		made, err := podsOf(e).makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, e.podNamespace()), e.Image))
+		w.pod = made
+		return err
 	case plan.Adopt:
 		return podsOf(e).adopt(ctx, w)
 	case plan.Believe:
@@ -114,12 +116,16 @@ func (e *Engine) actOnOrder(ctx context.Context, w *world, action plan.Action) e
 	}
 }
 
-func (d pods) makePod(ctx context.Context, pod *corev1.Pod) error {
-	_, err := d.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err)
+// makePod returns the pod that it has made; nil if there is one by the name.
+func (d pods) makePod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	made, err := d.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return nil
+	return made, nil
 }
 
 // adopt writes down which pod it is that carries the order out: no other's report is believed.

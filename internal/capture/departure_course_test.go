@@ -211,11 +211,14 @@ func TestAnOrphanThatLeaves(t *testing.T) {
 		orphan := func() *departing {
 			d := departInFull(t, growFirst)
 			for pass := 0; ; pass++ {
+				if pass == 60 {
+					t.Fatalf("the donor is not copied: %s", verdict(d.prototype()))
+				}
 				_, err := d.engine.Pass(t.Context(), d.name)
 				d.must(err)
 				d.tick(4 * time.Second)
 				d.watch()
-				if n, _ := d.tracked("nodes", "", donorName).(*corev1.Node); d.touched && pass > 15 && n != nil {
+				if n, _ := d.tracked("nodes", "", donorName).(*corev1.Node); d.touched && len(d.cloud.World().Snapshots) > 0 && n != nil {
 					if r, err := v1alpha1.ReservationOf(n.Annotations); err == nil && r != nil && r.GeneralizeBootID != "" {
 						break
 					}

@@ -291,7 +291,7 @@ func TestADepartureIsDeletedInFlight(t *testing.T) {
 			}
 			touched[d.touched]++
 		}
-		if touched[false] < 6 || touched[true] < 10 {
+		if touched[false] < 4 || touched[true] < 10 {
 			t.Errorf("deleted before and behind the order: %v", touched)
 		}
 	}

@@ -39,7 +39,8 @@ func (d pods) look(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	return d.makePod(ctx, lookPod(w.p, d.namespace, d.image))
+	_, err = d.makePod(ctx, lookPod(w.p, d.namespace, d.image))
+	return err
 }
 
 // lookPod looks at the donor's disk while the donor serves. It is of the image and the account of the generalize pod,

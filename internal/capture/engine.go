@@ -55,12 +55,16 @@ type Engine struct {
 	Now func() time.Time
 	// Recorder of events, which must take notes of any length; none are recorded if nil.
 	Recorder events.EventRecorder
+	// onFollowUp, if set, is called with each decision that follows an action in the same pass.
+	onFollowUp func(ctx context.Context, w *world, next plan.Decision)
 	// Observe, if set, is told of each pass that got as far as its status: the Prototype as the pass read it
 	// and as it stands now. It must change neither, be quick, and be safe for concurrent use.
 	Observe func(ctx context.Context, before, after *v1alpha1.Prototype)
 	Log     logr.Logger
 
 	preflights preflights
+	// trialReads are kept by the UID of the Prototype.
+	trialReads sync.Map
 
 	// reserving lets one capture at a time go from its preflight to its reservation, so that two cannot
 	// both find a pool, or a place in the cluster, free.
@@ -79,7 +83,7 @@ type Result struct {
 	After time.Duration
 }
 
-// Pass looks once, decides once and does one thing. An error means that the pass did not get through; the
+// Pass looks once, and does what that look suffices for. An error means that the pass did not get through; the
 // Result then says when to try again, and the status says what is in the way.
 func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	p := &v1alpha1.Prototype{}
@@ -162,28 +166,51 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 	return Result{After: maxBackOff}
 }
 
-// step is one look, one decision, one action.
+// step is one look, and the decisions that it suffices for: a decision follows another one where the effect in between is known.
 func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
 	record := ledgerOf(e).readRecord(p)
+	reserved := func() {}
 	if record.Reservation == nil && record.LeaveBoot() == "" {
 		e.reserving.Lock()
-		defer e.reserving.Unlock()
+		reserved = sync.OnceFunc(e.reserving.Unlock)
+		defer reserved()
 	}
-	ctx = cloud.OneLook(ctx) // what is done is done on what was seen
-	w, err := e.look(ctx, p, record)
+	ctx, w, err := e.lookFrom(ctx, p, record)
 	if err != nil {
+		e.trialReads.Delete(p.UID)
 		return Result{}, err
 	}
-	decision := plan.Next(w.facts)
-	report(w, decision, e.now())
-	e.Log.V(1).Info("decided", "prototype", p.Name, "decision", decision.String())
-	if decision.Do == plan.Wait {
-		return Result{After: pace(p, decision.Why, e.now())}, nil
+	for decision, more := plan.Next(w.facts), true; ; {
+		report(w, decision, e.now())
+		e.Log.V(1).Info("decided", "prototype", p.Name, "decision", decision.String())
+		if decision.Do == plan.Wait {
+			return Result{After: pace(p, decision.Why, e.now())}, nil
+		}
+		if err := e.act(ctx, w, decision); err != nil {
+			return Result{}, endingOf(e).verdictOf(w, decision, err)
+		}
+		reserved()
+		done := decision
+		keepReads(ctx, e, w, done.Do)
+		if ctx, decision, more = e.followUp(ctx, w, done); !more {
+			return Result{After: paceBehind(p, w.record.Trial, done.Do, e.now())}, nil
+		}
 	}
-	if err := e.act(ctx, w, decision); err != nil {
-		return Result{}, endingOf(e).verdictOf(w, decision, err)
+}
+
+// lookFrom looks, beginning with the reads of earlier passes, and looks at everything where the decision needs that. The effects of the
+// pass belong under the context that it returns.
+func (e *Engine) lookFrom(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *world, error) {
+	if reads := e.readsOf(p, record); reads != nil {
+		within := cloud.ContinueLook(ctx, reads.sight)
+		w, err := e.lookWith(within, p, record, reads)
+		if err != nil || reads.suffice(w, plan.Next(w.facts)) {
+			return within, w, err
+		}
 	}
-	return Result{After: paceBehind(p, w.record.Trial, decision.Do, e.now())}, nil
+	ctx = cloud.OneLook(ctx)
+	w, err := e.look(ctx, p, record)
+	return ctx, w, err
 }
 
 func (e *Engine) observe(ctx context.Context, before, after *v1alpha1.Prototype) {
@@ -205,6 +232,7 @@ func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, err
 		}
 	}
 	e.troubles.Delete(p.Name)
+	e.trialReads.Delete(p.UID)
 	return Result{Done: true}, nil
 }
 

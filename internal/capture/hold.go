@@ -156,7 +156,7 @@ func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.Instan
 // the pool has nothing that could be.
 func (h hold) lookHold(ctx context.Context, w *world) error {
 	f := &w.facts
-	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || leaves(w) {
+	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || leaves(w) || !f.HoldMatters() {
 		return nil
 	}
 	hold, err := h.Cloud.HoldOf(ctx, w.id)

@@ -78,7 +78,9 @@ type world struct {
 	removals        int                  // and donors that are being removed though their Prototype is gone
 	vacant          bool                 // so does the place of a donor that was removed and is not filled
 
-	facts plan.Facts
+	lookedAt time.Time   // when the look began
+	reads    *trialReads // of earlier passes, with which it began; nil if it read everything
+	facts    plan.Facts
 }
 
 // unlooked is the world as far as the Prototype tells it, before a look.
@@ -93,7 +95,13 @@ func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *world {
 // stage cannot have left is not asked for: the record says which stage was reached, because it is written
 // before each effect. Beside an error is the world if only what speaks against the capture could not all be asked.
 func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (*world, error) {
+	return e.lookWith(ctx, p, record, nil)
+}
+
+// lookWith is look, where the context carries the reads of an earlier pass.
+func (e *Engine) lookWith(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *trialReads) (*world, error) {
 	w := unlooked(p, record)
+	w.lookedAt, w.reads = e.now(), reads
 	if err := e.findOrder(ctx, w); err != nil {
 		return nil, err
 	}

@@ -101,6 +101,8 @@ type stage struct {
 	engine       *Engine
 	name         string
 	restarts     int
+	// onRestart is called with each new process.
+	onRestart func()
 }
 
 type option func(*stage)
@@ -204,6 +206,9 @@ func appPod(name string) *corev1.Pod {
 // restart is a new process: a new engine that knows nothing.
 func (s *stage) restart() {
 	s.engine = &Engine{PodNamespace: s.podNamespace, Client: s.faulty, Kube: s.kube, Cloud: s.wrapped, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), Tryout: s.tryout}
+	if s.onRestart != nil {
+		s.onRestart()
+	}
 	if s.restarts++; s.restarts > 1 && s.wipeStatus {
 		p := s.prototype()
 		if p != nil && !p.Status.Terminal() {

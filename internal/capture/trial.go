@@ -82,6 +82,9 @@ func (t trials) lookTrial(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
+	if w.reads != nil && !w.reads.isReady {
+		ctx = cloud.OneLook(ctx) // until the node speaks for the instance
+	}
 	if w.trial.cloud, err = trialist.Trial(ctx, trialSpec(w)); err != nil {
 		return err
 	}

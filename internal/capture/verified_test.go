@@ -61,8 +61,8 @@ func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 					if after > 0 && proven.IsZero() {
 						proven = s.clock.Now()
 						s.says(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
-						s.lose = func(_ int, what string) memory.Outcome { // it is believed, and its order still there
-							if what == "delete order" && said.IsZero() {
+						s.lose = func(_ int, what string) memory.Outcome { // it is believed, and its order and key still there
+							if what == "delete secrets/" && said.IsZero() {
 								return memory.FailBefore(cloud.Unavailable)
 							}
 							return memory.Pass()

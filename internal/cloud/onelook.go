@@ -12,6 +12,11 @@ func OneLook(ctx context.Context) context.Context {
 	return context.WithValue(ctx, lookKey{}, &Sight{seen: map[string]any{}})
 }
 
+// ContinueLook makes the reads under the context part of an earlier look. A caller that acts looks again first.
+func ContinueLook(ctx context.Context, earlier *Sight) context.Context {
+	return context.WithValue(ctx, lookKey{}, earlier)
+}
+
 // WithinLook is the context if its reads are of one look already, and one of a new look otherwise.
 func WithinLook(ctx context.Context) context.Context {
 	if SightOf(ctx) != nil {
@@ -66,6 +71,16 @@ func (s *Sight) Keep(key string, answer any) {
 	if s.seen != nil {
 		s.seen[key] = answer
 	}
+}
+
+// IsWritten reports whether something was written since the look began.
+func (s *Sight) IsWritten() bool {
+	if s == nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen == nil
 }
 
 // Written ends the look: from now on nothing is kept.

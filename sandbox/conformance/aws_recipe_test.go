@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -339,19 +340,26 @@ func TestAWSKnowsAGroupAgain(t *testing.T) {
 // TestAWSWithoutItsTemplate: a group whose launch template was deleted is there, and grows no more. It says so, and is not taken for one
 // that is gone.
 func TestAWSWithoutItsTemplate(t *testing.T) {
-	w := newGroup(t, atOnce, "1")
-	if pool, err := w.recipes.Pool(t.Context(), w.pool); err != nil || len(pool.Refusals) > 0 {
-		t.Fatalf("%+v, %v", pool, err)
-	}
-	change := w.change("2026.03.14") // which has read the template, and what a number names is not asked for with each look
-	_, err := w.raw.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: sdk.String(w.template)})
-	w.must(err)
-	if err := w.recipes.SetRecipe(t.Context(), change); !cloud.Is(err, cloud.NotFound) || !strings.Contains(err.Error(), "point it at a version that is") {
-		t.Errorf("%v", err)
-	}
-	pool, err := w.recipes.Pool(t.Context(), w.pool)
-	if err != nil || len(pool.Refusals) != 1 || pool.Refusals[0].Reason != "TemplateMissing" || pool.Recipe.Image != "" {
-		t.Errorf("%+v, %v", pool, err)
+	for name, within := range map[string]func(context.Context) context.Context{
+		"without a look":   func(ctx context.Context) context.Context { return ctx },
+		"in a pass's look": cloud.OneLook,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, ctx := newGroup(t, atOnce, "1"), within(t.Context())
+			if pool, err := w.recipes.Pool(ctx, w.pool); err != nil || len(pool.Refusals) > 0 {
+				t.Fatalf("%+v, %v", pool, err)
+			}
+			change := w.change("2026.03.14") // which has read the template, and what a number names is not asked for with each look
+			_, err := w.raw.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: sdk.String(w.template)})
+			w.must(err)
+			if err := w.recipes.SetRecipe(ctx, change); !cloud.Is(err, cloud.NotFound) || !strings.Contains(err.Error(), "point it at a version that is") {
+				t.Errorf("%v", err)
+			}
+			pool, err := w.recipes.Pool(t.Context(), w.pool)
+			if err != nil || len(pool.Refusals) != 1 || pool.Refusals[0].Reason != "TemplateMissing" || pool.Recipe.Image != "" {
+				t.Errorf("%+v, %v", pool, err)
+			}
+		})
 	}
 }
 

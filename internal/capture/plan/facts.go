@@ -231,6 +231,12 @@ func (f Facts) DonePodMatters() bool {
 	}
 }
 
+// HoldMatters tells whether the way in which the instance stands to its pool can bear on the decision: not while a donor that returns
+// is still to be Ready under another boot.
+func (f Facts) HoldMatters() bool {
+	return !f.Returning || f.back() || f.Hopeless || f.Power == InstanceGone || f.Leaves
+}
+
 // LeftOrderMatters tells whether an order that was not looked for yet can bear on the decision: one that a pass
 // has made and could not write down, or that an earlier driver's last request brought back.
 func (f Facts) LeftOrderMatters() bool {

@@ -414,6 +414,26 @@ func TestAnOrderThatDoesNotMatter(t *testing.T) {
 	}
 }
 
+// TestAHoldThatDoesNotMatter: nor for how an instance stands to its pool while the donor is still to be Ready.
+func TestAHoldThatDoesNotMatter(t *testing.T) {
+	reached := everywhere(adversities(testing.Short())).facts
+	tried := 0
+	for _, f := range reached {
+		if f.HoldMatters() {
+			continue
+		}
+		tried++
+		without := f
+		without.Protected, without.ProtectionRestored = false, false
+		if got, want := Next(without), Next(f); got != want {
+			t.Fatalf("%s without a look, %s with one: %+v", got, want, f)
+		}
+	}
+	if tried == 0 {
+		t.Error("no world has a hold that does not matter")
+	}
+}
+
 // aloud is what a planner does when nothing goes wrong.
 func aloud(w world) (said string, end world) {
 	w = w.derived()

@@ -146,9 +146,9 @@ func (p *Recipes) held(op string, id cloud.InstanceID, token string) (instance, 
 	return ref, want, err
 }
 
-// stands is how an instance stands to its group right now, which it must be in.
+// stands is how an instance stands to its group, which it must be in. A look of the same pass is new enough: AWS refuses to enter and to
+// leave standby where the instance is not as it was seen.
 func (p *Recipes) stands(ctx context.Context, op string, ref instance) (*stance, error) {
-	ctx = cloud.Anew(ctx)
 	now, err := p.stance(ctx, ref)
 	if err != nil || now != nil {
 		return now, err

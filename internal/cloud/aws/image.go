@@ -56,6 +56,11 @@ func (p *Disks) image(ctx context.Context, ref cloud.LineRef) (*types.Image, err
 		return nil, &cloud.Error{Kind: cloud.Conflict, Op: "look at", Resource: versionRef(ref).String(),
 			Message: fmt.Sprintf("%s has this name and is not an image of Kamino's for this pool: rename it by copying it, or deregister it", sdk.ToString(im.ImageId))}
 	}
+	for _, d := range all[0].BlockDeviceMappings {
+		if d.Ebs != nil {
+			cloud.SightOf(ctx).Keep(backsKey(ref.Line.Place, sdk.ToString(d.Ebs.SnapshotId)), true)
+		}
+	}
 	return &all[0], nil
 }
 
@@ -149,13 +154,13 @@ func (p *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.
 		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(), Message: fmt.Sprintf("%q is not a snapshot in %s", spec.SnapshotID, spec.Line.Place)}
 	}
 	client := p.in(in)
-	snapshots, err := client.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
+	snapshot, err := p.snapshotByID(ctx, of, in, id)
 	if err != nil {
-		return cloud.Image{}, fail("look at the snapshot of", of, err)
+		return cloud.Image{}, err
 	}
 	like, err := machine{}, fmt.Errorf("it is not there")
-	for _, s := range snapshots.Snapshots {
-		like, err = machineOf(tagOf(s.Tags, tagMachine))
+	if snapshot != nil {
+		like, err = machineOf(tagOf(snapshot.Tags, tagMachine))
 	}
 	if err != nil {
 		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),

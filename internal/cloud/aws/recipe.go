@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -89,18 +90,19 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 			return err
 		}
 	}
-	ctx = cloud.Anew(ctx)
+	look, ctx := ctx, cloud.Anew(ctx)
 	for try := 1; ; try++ {
-		r, err := p.recipe(ctx, ref)
+		r, err := recipeToSet(look, ctx, p, ref, try)
 		if err != nil {
 			return err
 		}
 		if r.builds(change.To) {
 			return nil
 		}
-		if err := p.maySet(ctx, op, ref, r, change.To); err != nil {
+		if err := p.maySet(look, op, ref, r, change.To); err != nil {
 			return err
 		}
+		look = ctx // what is read from now on is read after a write
 		switch {
 		case r.data == nil && try > 1: // what this call has pointed it at
 			return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "AWS does not show the new version of its launch template yet: look again"}
@@ -113,38 +115,73 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 			return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
 				Message: fmt.Sprintf("it was pointed at %s %d times and shows %s: look for who puts it back", change.To, recipeTries, r.image)}
 		}
-		if err := p.set(ctx, op, ref, r, change.To); err != nil {
+		number, err := p.set(ctx, op, ref, r, change.To)
+		if err != nil {
+			return err
+		}
+		if is, err := isPointed(ctx, p, ref, r, number); err != nil || is {
 			return err
 		}
 	}
 }
 
-// set points a group, which is as it was read, at an image.
-func (p *Recipes) set(ctx context.Context, op string, ref group, r recipe, image string) error {
+// isPointed reads whether the group names a version that this process has made, whose image AWS has said.
+func isPointed(ctx context.Context, p *Recipes, ref group, r recipe, number int64) (bool, error) {
+	if number == 0 {
+		return false, nil
+	}
+	now, err := p.group(ctx, ref)
+	wanted := *r.spec
+	wanted.Version = sdk.String(strconv.FormatInt(number, 10))
+	return err == nil && sameSpec(specOf(now), &wanted), err
+}
+
+// recipeToSet reads the group. The first read may be that of the pass's look, because set reads the group again right before the write.
+// $Latest and $Default are always read from AWS: no later read would show that they mean another version now.
+func recipeToSet(look, fresh context.Context, p *Recipes, ref group, try int) (recipe, error) {
+	if try == 1 && cloud.SightOf(look) != nil {
+		r, err := p.recipe(look, ref)
+		if err != nil {
+			return r, err
+		}
+		if r.pinned() {
+			v, err := p.version(fresh, ref, *r.spec)
+			if v == nil { // the template, or its version, is gone
+				r.number, r.data, r.image = 0, nil, ""
+			}
+			return r, err
+		}
+	}
+	return p.recipe(fresh, ref)
+}
+
+// set points a group, which is as it was read, at an image, and returns the number of the version that it has made for that; 0 if it
+// has not made one.
+func (p *Recipes) set(ctx context.Context, op string, ref group, r recipe, image string) (int64, error) {
 	im, err := p.named(ctx, op, ref, ref.region, image)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !r.pinned() {
 		if err := p.point(ctx, op, ref, r, r.number); err != nil || r.image == image {
-			return err
+			return 0, err
 		}
 	}
 	number, err := p.withImage(ctx, op, ref, r, im, image)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	now, err := p.group(ctx, ref)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	pinned := *r.spec
 	pinned.Version = sdk.String(r.text())
 	if !sameSpec(specOf(now), &pinned) { // whoever calls looks again, and decides
-		return nil
+		return 0, nil
 	}
 	r.group = now
-	return p.point(ctx, op, ref, r, number)
+	return number, p.point(ctx, op, ref, r, number)
 }
 
 // ami is AWS's ID of an image that Kamino writes. It must be there and usable.

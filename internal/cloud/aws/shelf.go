@@ -47,7 +47,7 @@ func (p *Disks) Snapshots(ctx context.Context, lines ...cloud.Line) ([]cloud.Sna
 			return nil, err
 		}
 		for _, s := range all {
-			if !p.buried(place, sdk.ToString(s.SnapshotId)) {
+			if tagOf(s.Tags, cloud.TagUID) != "" && !p.buried(place, sdk.ToString(s.SnapshotId)) {
 				found = append(found, p.snapshotOf(place, tagOf(s.Tags, cloud.TagPrototype), s))
 			}
 		}

@@ -44,10 +44,30 @@ func (p *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) 
 // called are the snapshots of that name, the oldest first: it counts, if two processes made one each.
 func (a *account) called(ctx context.Context, ref snapshotRef) ([]types.Snapshot, error) {
 	all, err := a.snapshots(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagSnapshot), Values: []string{short(ref.name, maxTagValue)}})
+	for _, s := range all {
+		cloud.SightOf(ctx).Keep(snapshotKey(ref.region, sdk.ToString(s.SnapshotId)), s)
+	}
 	slices.SortFunc(all, func(x, y types.Snapshot) int {
 		return cmp.Or(sdk.ToTime(x.StartTime).Compare(sdk.ToTime(y.StartTime)), cmp.Compare(sdk.ToString(x.SnapshotId), sdk.ToString(y.SnapshotId)))
 	})
 	return all, err
+}
+
+// snapshotKey and backsKey are under what a look keeps a snapshot, and that an image of the look is backed by it.
+func snapshotKey(region, id string) string { return "aws snapshot " + snapshotID(region, id) }
+func backsKey(region, id string) string    { return "aws backs " + snapshotID(region, id) }
+
+// snapshotByID is one that the same look has seen, or else as AWS tells it; nil if there is none.
+func (a *account) snapshotByID(ctx context.Context, of fmt.Stringer, region, id string) (*types.Snapshot, error) {
+	if seen, found := cloud.SightOf(ctx).Seen(snapshotKey(region, id)); found {
+		s := seen.(types.Snapshot) // nothing else is kept under such a key
+		return &s, nil
+	}
+	out, err := a.in(region).DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
+	if err != nil || len(out.Snapshots) == 0 {
+		return nil, fail("look at the snapshot of", of, err)
+	}
+	return &out.Snapshots[0], nil
 }
 
 // snapshots lists own snapshots of a region, a page after the other.
@@ -151,25 +171,22 @@ func (p *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name st
 	return nil
 }
 
-// deleteSnapshot deletes one, or hands it over to the images that it backs.
+// deleteSnapshot deletes one, or hands it over to the images that it backs. Where the same look has seen such an image, AWS is not asked
+// for a deletion that it must refuse.
 func (a *account) deleteSnapshot(ctx context.Context, region, id string, of fmt.Stringer) error {
-	client := a.in(region)
-	_, err := client.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
-	switch {
-	case err == nil, isNotFound(err):
-		a.bury(region, id)
-		return nil
-	case !isCode(err, "InvalidSnapshot.InUse"):
-		return fail("delete", of, err)
+	if _, backs := cloud.SightOf(ctx).Seen(backsKey(region, id)); !backs {
+		_, err := a.in(region).DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
+		switch {
+		case err == nil, isNotFound(err):
+			a.bury(region, id)
+			return nil
+		case !isCode(err, "InvalidSnapshot.InUse"):
+			return fail("delete", of, err)
+		}
 	}
-	if _, err := client.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagBacks: "true"})}); err != nil {
-		return fail("hand over", of, err)
-	}
-	var gone []types.Tag
-	for _, key := range []string{tagSnapshot, cloud.TagUID} {
-		gone = append(gone, types.Tag{Key: sdk.String(key)})
-	}
-	if _, err := client.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{id}, Tags: gone}); err != nil {
+	// One write for all three tags: an empty value is no name and no UID.
+	_, err := a.in(region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagBacks: "true", tagSnapshot: "", cloud.TagUID: ""})})
+	if err != nil {
 		return fail("hand over", of, err)
 	}
 	a.bury(region, id)

@@ -92,7 +92,7 @@ func (a *account) recipe(ctx context.Context, ref group) (recipe, error) {
 // has gone is seen after a while, or by the look that guards a write, and is then not remembered.
 func (a *account) version(ctx context.Context, ref group, spec types.LaunchTemplateSpecification) (*ec2types.LaunchTemplateVersion, error) {
 	id, named := sdk.ToString(spec.LaunchTemplateId), sdk.ToString(spec.Version)
-	key := ref.region + "/template/" + id + "/" + named
+	key := versionKey(ref, spec)
 	a.mu.Lock()
 	known, found := a.versions[key]
 	a.mu.Unlock()
@@ -102,9 +102,7 @@ func (a *account) version(ctx context.Context, ref group, spec types.LaunchTempl
 	out, err := a.in(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(id), Versions: []string{named}})
 	switch {
 	case isCode(err, templateGone...), err == nil && len(out.LaunchTemplateVersions) == 0:
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.versions, key)
+		forgetVersion(a, ref, spec)
 		return nil, nil
 	case err != nil:
 		return nil, fail("look at the launch template of", ref, err)
@@ -117,6 +115,16 @@ func (a *account) version(ctx context.Context, ref group, spec types.LaunchTempl
 	defer a.mu.Unlock()
 	a.versions[key] = seenVersion{v, a.config.Now()}
 	return v, nil
+}
+
+func versionKey(ref group, spec types.LaunchTemplateSpecification) string {
+	return ref.region + "/template/" + sdk.ToString(spec.LaunchTemplateId) + "/" + sdk.ToString(spec.Version)
+}
+
+func forgetVersion(a *account, ref group, spec types.LaunchTemplateSpecification) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.versions, versionKey(ref, spec))
 }
 
 // versionLife is how long a version that was read is taken to be there still.
@@ -213,6 +221,11 @@ func (p *Recipes) withImage(ctx context.Context, op string, ref group, r recipe,
 		VersionDescription: sdk.String(short("Kamino: version "+r.text()+" with "+image, maxDescription)),
 		LaunchTemplateData: data,
 	})
+	if isCode(err, templateGone...) { // since it was read
+		forgetVersion(p.account, ref, *r.spec)
+		r.data = nil
+		return 0, errorOfTemplate(op, ref, r)
+	}
 	if err != nil {
 		return 0, fail(op, ref, err)
 	}

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -129,13 +130,37 @@ func (f *Faulty) next(op, resource string, writes bool) Outcome {
 	return inject(call)
 }
 
-// Whether a call can change anything.
+// kind of a call: what can change something, what looks, and what is asked once in a cloud.OneLook, as real providers do.
+type kind int
+
 const (
-	looks  = false
-	writes = true
+	looks kind = iota
+	looksOnce
+	writes
 )
 
-func through[T any](f *Faulty, op, resource string, writes bool, do func() (T, error)) (T, error) {
+func through[T any](ctx context.Context, f *Faulty, op, resource string, of kind, do func() (T, error)) (T, error) {
+	sight, key := cloud.SightOf(ctx), op+" "+resource
+	if answer, found := sight.Seen(key); found && of == looksOnce {
+		return answer.(kept[T]).result, answer.(kept[T]).err
+	}
+	if of == writes {
+		sight.Written()
+	}
+	result, err := lossy(f, op, resource, of == writes, do)
+	if of == looksOnce && (err == nil || cloud.Is(err, cloud.NotFound)) {
+		sight.Keep(key, kept[T]{result, err})
+	}
+	return result, err
+}
+
+// kept is an answer of a look.
+type kept[T any] struct {
+	result T
+	err    error
+}
+
+func lossy[T any](f *Faulty, op, resource string, writes bool, do func() (T, error)) (T, error) {
 	outcome := f.next(op, resource, writes)
 	var result T
 	var err error

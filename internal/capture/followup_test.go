@@ -1,0 +1,104 @@
+package capture
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// looksAfterEachAction compares each decision that follows an action in the same pass with the decision of a new look. It returns the
+// decisions that it has seen.
+func (s *stage) looksAfterEachAction() map[plan.Action]int {
+	seen := map[plan.Action]int{}
+	restart := s.onRestart
+	s.onRestart = func() {
+		if restart != nil {
+			restart()
+		}
+		s.engine.onFollowUp = func(_ context.Context, w *world, next plan.Decision) {
+			seen[next.Do]++
+			p := s.prototype()
+			if p == nil {
+				return
+			}
+			p.Status = *w.p.Status.DeepCopy() // which the pass writes at its end
+			lose := s.lose
+			s.lose = nil
+			defer func() { s.lose = lose }()
+			calls := len(s.calls)
+			fresh, err := s.engine.look(cloud.OneLook(context.Background()), p, ledgerOf(s.engine).readRecord(p))
+			s.calls = s.calls[:calls]
+			s.must(err)
+			if want := plan.Next(fresh.facts); want != next {
+				s.t.Errorf("in the same pass follows %s, by a new look %s:\nassumed %+v\nlooked  %+v", next, want, w.facts, fresh.facts)
+			}
+		}
+	}
+	s.onRestart()
+	return seen
+}
+
+// TestActionsOfOnePassAreThoseOfNewLooks holds followUps and applyEffect: in a world where nothing else happens, a pass goes on as
+// another pass would.
+func TestActionsOfOnePassAreThoseOfNewLooks(t *testing.T) {
+	all := map[plan.Action]int{}
+	for name, options := range map[string][]option{
+		"returns":            nil,
+		"cordoned before":    {func(s *stage) { s.cordoned, s.protected = true, true }},
+		"without a hold":     {func(s *stage) { s.holdless = true }},
+		"recipes apart":      {func(s *stage) { s.apart, s.instant = true, true }},
+		"stays on":           {func(s *stage) { s.lingering = true }},
+		"copied in a moment": {func(s *stage) { s.instant = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inFull(t, options...)
+			seen := s.looksAfterEachAction()
+			s.succeeded(s.play())
+			for action, n := range seen {
+				all[action] += n
+			}
+		})
+	}
+	for _, grow := range []bool{true, false} {
+		s := newStage(t, func(s *stage) { s.tidy = true }).decide(leaving(grow))
+		seen := s.looksAfterEachAction()
+		s.play()
+		for action, n := range seen {
+			all[action] += n
+		}
+	}
+	var missing []plan.Action
+	for _, follow := range followUps {
+		for _, action := range follow {
+			if all[action] == 0 {
+				missing = append(missing, action)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("no test has seen %v follow: %v", missing, all)
+	}
+}
+
+// TestAPassWithOldFactsIsOver: an API server that takes long to answer ends the pass; the next one looks again.
+func TestAPassWithOldFactsIsOver(t *testing.T) {
+	s := newStage(t).decide()
+	followed := 0
+	s.engine.onFollowUp = func(context.Context, *world, plan.Decision) { followed++ }
+	s.lose = func(int, string) memory.Outcome {
+		s.clock.Advance(maxFactAge + time.Millisecond)
+		return memory.Pass()
+	}
+	p := s.play()
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
+		t.Fatal(verdict(p))
+	}
+	if followed > 0 {
+		t.Errorf("%d decisions were made on facts that were older than %s", followed, maxFactAge)
+	}
+}

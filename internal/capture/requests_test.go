@@ -1,0 +1,101 @@
+package capture
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// budget is what a capture may cost. Each number is the one that was reached: a rise fails, and a fall is written down here.
+type budget struct{ passes, cloud, server int }
+
+// cost plays a capture, and counts its passes and its requests to the cloud and to the API server.
+func (s *stage) cost(t *testing.T) budget {
+	t.Helper()
+	var b budget
+	s.calls = nil
+	p := s.play(func(int) { b.passes++ })
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
+		t.Fatal(verdict(p))
+	}
+	toCloud, toServer := map[string]int{}, map[string]int{}
+	for _, call := range s.calls {
+		verb, rest, _ := strings.Cut(call, " ")
+		switch {
+		case strings.HasPrefix(call, "look at "), strings.HasPrefix(call, "clean up "):
+		case verb != strings.ToLower(verb): // EnsureSnapshot NAME
+			toCloud[verb]++
+			b.cloud++
+		default:
+			what, _, _ := strings.Cut(rest, " ")
+			toServer[verb+" "+what]++
+			b.server++
+		}
+	}
+	t.Logf("%+v\ncloud:\n%s\nAPI server:\n%s", b, counts(toCloud), counts(toServer))
+	return b
+}
+
+func counts(of map[string]int) string {
+	var lines []string
+	for _, what := range slices.Sorted(maps.Keys(of)) {
+		lines = append(lines, fmt.Sprintf("%5d %s", of[what], what))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestRequestsOfACapture holds what a capture without a trial costs. Polls are part of the numbers; the clock of the test decides how many
+// there are.
+func TestRequestsOfACapture(t *testing.T) {
+	if have, want := inFull(t).cost(t), (budget{passes: 22, cloud: 61, server: 153}); have != want {
+		t.Errorf("a capture costs %+v, not %+v", have, want)
+	}
+}
+
+// TestRequestsOfATrial holds what a trial of ten minutes adds.
+func TestRequestsOfATrial(t *testing.T) {
+	without := newStage(t).decide().cost(t)
+	v := trying(t, v1alpha1.TrialApart, func(p *v1alpha1.Prototype) {
+		p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 10 * time.Minute}
+	})
+	with := v.cost(t)
+	if have, want := (budget{with.passes - without.passes, with.cloud - without.cloud, with.server - without.server}), (budget{passes: 37, cloud: 42, server: 102}); have != want {
+		t.Errorf("a trial adds %+v, not %+v", have, want)
+	}
+}
+
+// TestNoEffectOfATrialRestsOnKeptReads: a pass that writes to the cloud has read before, in the same pass, what its decision rests on.
+func TestNoEffectOfATrialRestsOnKeptReads(t *testing.T) {
+	reads := map[string][]string{
+		"TagImage": {"Image", "Snapshot", "Trial", "Pool"}, "EndTrial": {"Trial"}, "SetRecipe": {"Image", "Pool"}, "EnsureTrial": {"Image", "Snapshot", "Trial", "Pool"},
+	}
+	v := trying(t, v1alpha1.TrialApart, func(p *v1alpha1.Prototype) {
+		p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 4 * time.Minute}
+	})
+	seen, from := map[string]int{}, 0
+	v.play(func(int) {
+		pass := v.calls[from:]
+		from = len(v.calls)
+		for at, call := range pass {
+			effect, _, _ := strings.Cut(call, " ")
+			for _, read := range reads[effect] {
+				if !slices.ContainsFunc(pass[:at], func(before string) bool { return strings.HasPrefix(before, read+" ") }) {
+					t.Errorf("%s rests on %s of an earlier pass: %v", effect, read, pass)
+				}
+			}
+			seen[effect]++
+		}
+	})
+	for effect := range reads {
+		if seen[effect] == 0 {
+			t.Errorf("there was no %s", effect)
+		}
+	}
+}
