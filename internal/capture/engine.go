@@ -203,13 +203,13 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 func (e *Engine) lookFrom(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *world, error) {
 	if reads := e.readsOf(p, record); reads != nil {
 		within := cloud.ContinueLook(ctx, reads.sight)
-		w, err := e.lookWith(within, p, record, reads)
+		w, err := e.look(within, p, record, reads)
 		if err != nil || reads.suffice(w, plan.Next(w.facts)) {
 			return within, w, err
 		}
 	}
 	ctx = cloud.OneLook(ctx)
-	w, err := e.look(ctx, p, record)
+	w, err := e.look(ctx, p, record, nil)
 	return ctx, w, err
 }
 

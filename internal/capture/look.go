@@ -94,12 +94,9 @@ func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *world {
 // look reads as much of the world as the decision can depend on, nearest things first. What an earlier
 // stage cannot have left is not asked for: the record says which stage was reached, because it is written
 // before each effect. Beside an error is the world if only what speaks against the capture could not all be asked.
-func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (*world, error) {
-	return e.lookWith(ctx, p, record, nil)
-}
-
-// lookWith is look, where the context carries the reads of an earlier pass.
-func (e *Engine) lookWith(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *trialReads) (*world, error) {
+//
+// Reads are those of an earlier pass of a trial, if the context carries them; otherwise nil.
+func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *trialReads) (*world, error) {
 	w := unlooked(p, record)
 	w.lookedAt, w.reads = e.now(), reads
 	if err := e.findOrder(ctx, w); err != nil {

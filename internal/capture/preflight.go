@@ -31,7 +31,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *world) error {
 // could be looked at for one: the Node, or the pools of nodes. What the caller has seen under one look (cloud.OneLook) is
 // not asked again.
 func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
-	w, err := e.look(ctx, p, v1alpha1.Record{})
+	w, err := e.look(ctx, p, v1alpha1.Record{}, nil)
 	if w == nil {
 		return nil, err
 	}

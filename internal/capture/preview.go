@@ -30,7 +30,7 @@ type Preview struct {
 // Refusals looks for every reason against capturing the Prototype. None means that it would begin; an error, that nothing
 // is known to speak against it and not all could be looked at. The Prototype need not exist.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	w, err := e.look(cloud.WithinLook(ctx), p, v1alpha1.Record{})
+	w, err := e.look(cloud.WithinLook(ctx), p, v1alpha1.Record{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 // could be found.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, error) {
 	ctx = cloud.OneLook(ctx)
-	w, err := e.look(ctx, p, v1alpha1.Record{})
+	w, err := e.look(ctx, p, v1alpha1.Record{}, nil)
 	if w == nil {
 		return Preview{}, err
 	}

@@ -65,9 +65,7 @@ func report(w *world, d plan.Decision, now time.Time) {
 	reportRecipe(w, d)
 	reportTrial(w, now)
 	reportConditions(w.p, d, now)
-	if d.Why == plan.ForTurn && w.kured.Release != "" {
-		setCondition(w.p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, KuredLockStale, w.kured.Holder())
-	}
+	reportKured(w, d, now)
 	reportTried(w, d, now)
 	reportDisbelief(w, now)
 	reportWayBack(w, now)
@@ -279,9 +277,24 @@ func setCondition(p *v1alpha1.Prototype, now time.Time, kind string, status meta
 	})
 }
 
+// reportKured sets condition Stalled while a capture waits for a lock whose Node does not exist, and removes the condition afterwards.
+func reportKured(w *world, d plan.Decision, now time.Time) {
+	switch {
+	case d.Why == plan.ForTurn && w.kured.Release != "":
+		setCondition(w.p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, KuredLockStale, w.kured.Holder())
+	case waitsForStaleLock(w.p):
+		meta.RemoveStatusCondition(&w.p.Status.Conditions, v1alpha1.ConditionStalled)
+	}
+}
+
+func waitsForStaleLock(p *v1alpha1.Prototype) bool {
+	stalled := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
+	return stalled != nil && stalled.Reason == KuredLockStale
+}
+
 // noteRecovery takes back what noteTrouble said, once a pass gets through.
 func noteRecovery(p *v1alpha1.Prototype) {
-	if p.Status.Failure == nil {
+	if p.Status.Failure == nil && !waitsForStaleLock(p) {
 		meta.RemoveStatusCondition(&p.Status.Conditions, v1alpha1.ConditionStalled)
 	}
 }

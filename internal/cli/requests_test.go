@@ -46,15 +46,19 @@ func TestReadsOfAVerb(t *testing.T) {
 	reads := map[string]int{}
 	counting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		reads[path.Base(r.URL.Path)]++
+		name := path.Base(r.URL.Path)
+		if strings.HasSuffix(path.Dir(r.URL.Path), "/kube-node-lease/leases") {
+			name = "kubelet leases"
+		}
+		reads[name]++
 		mu.Unlock()
 		api.ServeHTTP(w, r)
 	}))
 	t.Cleanup(counting.Close)
 	for verb, want := range map[string]map[string]int{
 		"status": {"nodes": 1, "prototypes": 1, "orders": 1, "pods": 1, "leases": 2},
-		// The candidates have no pods, so that the first one of each pool is looked at.
-		"plan": {"nodes": 1, "prototypes": 1, "prototypepolicies": 1, "daemonsets": 1, "kubeadm-config": 1, "pods": pools},
+		// The candidates have no pods, so that the first one of each pool is looked at. Each pool has one young node.
+		"plan": {"nodes": 1, "prototypes": 1, "prototypepolicies": 1, "daemonsets": 1, "kubeadm-config": 1, "pods": pools, "kubelet leases": pools},
 	} {
 		clear(reads)
 		f := NewFactory()
