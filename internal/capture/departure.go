@@ -79,15 +79,11 @@ func (d departures) lookAhead(ctx context.Context, w *world) error {
 		f.Successor = plan.SuccessorWanted
 		return nil
 	}
-	if departure.Successor != "" {
-		n, err := d.Kube.CoreV1().Nodes().Get(ctx, departure.Successor, metav1.GetOptions{})
-		switch {
-		case err == nil && takesPods(n) && !madeSince(n, departure.TakenAt): // else another Node of the name
-			f.Successor, w.successor = plan.SuccessorReady, n.Name
-			return nil
-		case err != nil && !apierrors.IsNotFound(err):
-			return fmt.Errorf("read node %s: %w", departure.Successor, err)
+	if serves, err := d.recordedServes(ctx, departure); err != nil || serves {
+		if serves {
+			f.Successor, w.successor = plan.SuccessorReady, departure.Successor
 		}
+		return err
 	}
 	pool, err := d.Cloud.Pool(ctx, w.pool)
 	if err != nil {
@@ -111,6 +107,18 @@ func (d departures) lookAhead(ctx context.Context, w *world) error {
 		f.Successor = plan.SuccessorAwaited
 	}
 	return nil
+}
+
+// recordedServes reports whether the successor that was recorded is there and takes pods.
+func (d departures) recordedServes(ctx context.Context, departure v1alpha1.Departure) (bool, error) {
+	if departure.Successor == "" {
+		return false, nil
+	}
+	n, err := d.Kube.CoreV1().Nodes().Get(ctx, departure.Successor, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("read node %s: %w", departure.Successor, err)
+	}
+	return err == nil && takesPods(n) && !madeSince(n, departure.TakenAt), nil // else another Node of the name
 }
 
 // madeSince reports whether a Node was made after the second of that time.

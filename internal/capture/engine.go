@@ -180,7 +180,8 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 		e.trialReads.Delete(p.UID)
 		return Result{}, err
 	}
-	for decision, more := plan.Next(w.facts), true; ; {
+	decision := plan.Next(w.facts)
+	for {
 		report(w, decision, e.now())
 		e.Log.V(1).Info("decided", "prototype", p.Name, "decision", decision.String())
 		if decision.Do == plan.Wait {
@@ -192,6 +193,7 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 		reserved()
 		done := decision
 		keepReads(ctx, e, w, done.Do)
+		more := false
 		if ctx, decision, more = e.followUp(ctx, w, done); !more {
 			return Result{After: paceBehind(p, w.record.Trial, done.Do, e.now())}, nil
 		}

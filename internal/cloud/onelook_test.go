@@ -1,15 +1,12 @@
 package cloud
 
-import (
-	"context"
-	"testing"
-)
+import "testing"
 
 // TestALookIsContinuedUntilSomethingIsWritten holds what a pass may take over from an earlier one.
 func TestALookIsContinuedUntilSomethingIsWritten(t *testing.T) {
-	first := OneLook(context.Background())
+	first := OneLook(t.Context())
 	SightOf(first).Keep("pool", 1)
-	next := ContinueLook(context.Background(), SightOf(first))
+	next := ContinueLook(t.Context(), SightOf(first))
 	if kept, found := SightOf(next).Seen("pool"); !found || kept != 1 {
 		t.Errorf("the later pass sees %v, %t", kept, found)
 	}
@@ -23,7 +20,7 @@ func TestALookIsContinuedUntilSomethingIsWritten(t *testing.T) {
 	if _, found := SightOf(first).Seen("pool"); found {
 		t.Error("what was read before a write is still there")
 	}
-	if !SightOf(context.Background()).IsWritten() {
+	if !SightOf(t.Context()).IsWritten() {
 		t.Error("a context without a look has reads to share")
 	}
 }

@@ -19,45 +19,49 @@ func (d *Doctor) held(ctx context.Context) {
 			d.add(Finding{Level: Warn, Check: CheckHeld, Message: "whether captures that are at work hold nodes is unknown: " + sentence(err)})
 		}
 	}
-	for _, n := range d.heldNodes {
-		if !n.Left() || d.captureError != nil && byCaptures(n) {
-			continue
-		}
-		remedy := "kamino return " + n.Name
-		if !n.Believed() {
-			remedy += " --node-only"
-		}
-		if !n.Returnable() {
-			remedy = "leave it to the version of Kamino that took it, or give it back with that one's `kamino return`"
-		}
-		d.add(Finding{Level: Warn, Check: CheckHeld, Message: d.heldFor(n), Remedy: remedy})
-	}
-	left := 0
-	if d.Leftovers != nil {
-		found, err := d.Leftovers(ctx, d.ordered())
-		if err != nil {
-			seen = false
-			d.add(Finding{Level: Warn, Check: CheckHeld, Message: "whether captures that are gone have left anything behind is unknown: " + sentence(err)})
-		}
-		for _, l := range found {
-			d.add(Finding{Level: Warn, Check: CheckHeld, Message: fmt.Sprintf("%s %s was left by prototype %s, which is gone", l.Kind, l.Name, l.Prototype),
-				Remedy: "kamino return --leftovers, unless a controller runs, which removes it"})
-		}
-		left = len(found)
-	}
 	working := 0
 	for _, n := range d.heldNodes {
 		if !n.Left() {
 			working++
+		} else if d.captureError == nil || !byCaptures(n) {
+			d.add(Finding{Level: Warn, Check: CheckHeld, Message: d.heldFor(n), Remedy: remedyFor(n)})
 		}
 	}
+	left, err := d.leftovers(ctx)
 	switch {
-	case !seen:
+	case !seen || err != nil:
 	case working == len(d.heldNodes) && left == 0 && working > 0:
 		d.ok(CheckHeld, "", "%s held by captures that are at work, and by nobody else", wording.Are(working, "node"))
 	case len(d.heldNodes)+left == 0:
 		d.ok(CheckHeld, "", "no node is held, and no capture has left anything behind")
 	}
+}
+
+// leftovers adds what captures that are gone have left behind, and returns the number.
+func (d *Doctor) leftovers(ctx context.Context) (int, error) {
+	if d.Leftovers == nil {
+		return 0, nil
+	}
+	found, err := d.Leftovers(ctx, d.ordered())
+	if err != nil {
+		d.add(Finding{Level: Warn, Check: CheckHeld, Message: "whether captures that are gone have left anything behind is unknown: " + sentence(err)})
+	}
+	for _, l := range found {
+		d.add(Finding{Level: Warn, Check: CheckHeld, Message: fmt.Sprintf("%s %s was left by prototype %s, which is gone", l.Kind, l.Name, l.Prototype),
+			Remedy: "kamino return --leftovers, unless a controller runs, which removes it"})
+	}
+	return len(found), err
+}
+
+// remedyFor is the command that returns a node which no capture at work holds.
+func remedyFor(n held.Node) string {
+	switch {
+	case !n.Returnable():
+		return "leave it to the version of Kamino that took it, or give it back with that one's `kamino return`"
+	case !n.Believed():
+		return "kamino return " + n.Name + " --node-only"
+	}
+	return "kamino return " + n.Name
 }
 
 // byCaptures reports whether only the list of Prototypes shows that no capture at work holds the node.

@@ -116,31 +116,37 @@ func (d *DaemonSets) lacks(ctx context.Context, look *daemonLook, nodes, ignore 
 	lacks := map[string]Lack{}
 	for _, set := range sets {
 		pods := look.pods[set.UID]
-		if !slices.ContainsFunc(nodes, func(node string) bool { pod, found := pods[node]; return found && !pod.ready }) {
+		unready := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { pod, found := pods[node]; return !found || pod.ready })
+		if len(unready) == 0 {
 			continue
 		}
-		healthy := healthyElsewhere(set, nodes, pods)
-		if !healthy && look.others > 0 {
-			if err := d.podsOf(ctx, look, set); err != nil {
-				return nil, err
-			}
-			healthy = healthyOnInstances(nodes, pods, look.serving)
+		healthy, err := d.isHealthyElsewhere(ctx, look, set, nodes)
+		if err != nil {
+			return nil, err
 		}
-		if !healthy {
-			continue
-		}
-		for _, node := range nodes {
-			pod, found := pods[node]
-			if !found || pod.ready {
-				continue
-			}
-			lack := Lack{DaemonSet: set.Namespace + "/" + set.Name, Since: pod.since}
-			if before, lacking := lacks[node]; !lacking || lack.Since.Before(before.Since) || lack.Since.Equal(before.Since) && lack.DaemonSet < before.DaemonSet {
+		for _, node := range unready {
+			lack := Lack{DaemonSet: set.Namespace + "/" + set.Name, Since: pods[node].since}
+			if before, lacking := lacks[node]; healthy && (!lacking || lack.isBefore(before)) {
 				lacks[node] = lack
 			}
 		}
 	}
 	return lacks, nil
+}
+
+// isHealthyElsewhere reports whether a DaemonSet is healthy on other nodes. It lists all pods of the DaemonSet only if the counts leave that open.
+func (d *DaemonSets) isHealthyElsewhere(ctx context.Context, look *daemonLook, set *appsv1.DaemonSet, nodes []string) (bool, error) {
+	pods := look.pods[set.UID]
+	if healthyElsewhere(set, nodes, pods) || look.others == 0 {
+		return healthyElsewhere(set, nodes, pods), nil
+	}
+	err := d.podsOf(ctx, look, set)
+	return err == nil && healthyOnInstances(nodes, pods, look.serving), err
+}
+
+// isBefore orders lacks by time, and then by name.
+func (l Lack) isBefore(other Lack) bool {
+	return l.Since.Before(other.Since) || l.Since.Equal(other.Since) && l.DaemonSet < other.DaemonSet
 }
 
 // podsOn brings the look to know the DaemonSets' pods on the nodes. The number of requests does not grow with the nodes: forged

@@ -241,7 +241,7 @@ func TestALookThatFailedIsMadeAgain(t *testing.T) {
 	looks := d.looks()
 	failed := make(chan error, 1)
 	go func() {
-		_, err := looks.Lacks(context.Background(), []string{"new0"}, nil)
+		_, err := looks.Lacks(t.Context(), []string{"new0"}, nil)
 		failed <- err
 	}()
 	<-looking

@@ -152,6 +152,10 @@ func (s Seen) one(instance *cloud.Instance, named []*corev1.Node, made time.Time
 	return n
 }
 
+func (s Seen) isReserved(node *corev1.Node) bool {
+	return node.Annotations[v1alpha1.ReservationAnnotation] != "" && (s.Reserved == nil || s.Reserved(node))
+}
+
 // aside says why a node tells nothing of its version; empty if it does.
 func (s Seen) aside(instance *cloud.Instance, node *corev1.Node, made time.Time) string {
 	switch {
@@ -165,7 +169,7 @@ func (s Seen) aside(instance *cloud.Instance, node *corev1.Node, made time.Time)
 		return ""
 	case node.DeletionTimestamp != nil:
 		return "its Node is being deleted"
-	case node.Annotations[v1alpha1.ReservationAnnotation] != "" && (s.Reserved == nil || s.Reserved(node)):
+	case s.isReserved(node):
 		return "is held by Kamino"
 	case node.Spec.Unschedulable:
 		return "is cordoned"

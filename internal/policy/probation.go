@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -221,51 +220,6 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 	}
 	t.joins = newcomer.Keep(probation.Judge(now, t.calm, all, t.joins, limits), all, t.version)
 	return nil
-}
-
-// mostKubelets is for how many Nodes of a pool at most a kubelet is looked for in one look.
-const mostKubelets = 100
-
-// askKubelets looks whether kubelets run for the Nodes whose joins are open, and for all Nodes of an instance that several name. A Node
-// whose kubelet was seen once is not asked about again.
-func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.Node, limits probation.Limits, now time.Time) error {
-	if d.WithoutKubelet == nil {
-		return nil
-	}
-	named := map[string]int{}
-	for _, node := range nodes {
-		named[strings.ToLower(node.Spec.ProviderID)]++
-	}
-	var asked []*corev1.Node
-	for _, node := range nodes {
-		without, known := t.without[node.UID]
-		if (now.Sub(node.CreationTimestamp.Time) <= 2*limits.Watch || named[strings.ToLower(node.Spec.ProviderID)] > 1) && (without || !known) {
-			asked = append(asked, node)
-		}
-	}
-	slices.SortStableFunc(asked, func(a, b *corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	found, err := d.WithoutKubelet(ctx, asked[:min(len(asked), mostKubelets)], d.allNodes)
-	if err != nil {
-		return err
-	}
-	known := map[types.UID]bool{}
-	for _, node := range nodes { // Nodes that are gone are forgotten
-		if without, is := found[node.UID]; is {
-			known[node.UID] = without
-		} else if without, is := t.without[node.UID]; is {
-			known[node.UID] = without
-		}
-	}
-	t.without = known
-	return nil
-}
-
-// allNodes are those of all pools.
-func (d *prober) allNodes() (all []*corev1.Node) {
-	for _, id := range d.Nodes.Pools() {
-		all = append(all, d.Nodes.Of(id)...)
-	}
-	return all
 }
 
 // within is a pace, or a quicker one where what is waited for takes less.
@@ -496,63 +450,4 @@ func (d *prober) announce(w *world, t *watched, begun *history.Return, arrived b
 			d.Recorder.Eventf(p, nil, corev1.EventTypeWarning, reason, "GoBack", "%s", said)
 		}
 	}
-}
-
-// report puts what was found into the pools' reports.
-func (d *prober) report() {
-	for id, t := range d.watches {
-		o := d.pools[id]
-		if o == nil || !t.look.Known() {
-			continue
-		}
-		o.probation(t)
-		if was, is := o.wentBack(), wentBack(o.Pool.Name, t.look); (was == nil) != (is == nil) || was != nil && *was != *is {
-			o.due = time.Time{} // that was acknowledged, or is news
-		}
-	}
-}
-
-func (o *Outcome) probation(t *watched) {
-	went := history.Unacknowledged(t.look.Images)
-	if back := history.RollingBack(t.look.Pool, t.look.Images); back != nil {
-		back.At = time.Time{} // it has not gone back yet
-		went = back
-	}
-	o.Status.Probation = newcomer.Status(t.version, t.verdict, t.joins, went)
-	o.unjoined = nil
-	if t.verdict.State.Frozen() || t.stuck {
-		o.unjoined = &trouble{reason: string(t.verdict.State), message: t.verdict.Message}
-	}
-}
-
-// foresee says how a pool's nodes join, and what would follow, and changes nothing.
-func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
-	census, able := cloud.As[cloud.Census](d.Cloud)
-	if !able || !o.Look.Known() || r.invalid != nil {
-		return
-	}
-	probes := &prober{Decider: d, calm: d.Calm}
-	t := &watched{pool: o.Pool, look: o.Look, version: current(o.Look, w.prototypes[o.Pool.ID])}
-	for i := range w.policies {
-		if w.policies[i].Name == r.policy {
-			t.joins = newcomer.Before(probationOf(&w.policies[i], o.Pool))
-		}
-	}
-	var err error
-	err = untilAnswered(ctx, func() (err error) {
-		t.instances, err = census.Instances(ctx, o.Pool.ID)
-		return err
-	})
-	if err == nil {
-		var sums map[cloud.PoolID]nodecache.Sum
-		probes.watches = map[cloud.PoolID]*watched{o.Pool.ID: t}
-		sums, t.unlisted = probes.believe(ctx, census, w.sums, w.now)
-		err = probes.judgeJoins(ctx, r, t, sums, w.now)
-	}
-	if err != nil {
-		o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "how its nodes join can't be looked at: " + err.Error()}
-		return
-	}
-	t.verdict = decide(probes.facts(t, r, w.now), t)
-	o.probation(t)
 }

@@ -103,17 +103,8 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 			return err
 		}
 		look = ctx // what is read from now on is read after a write
-		switch {
-		case r.data == nil && try > 1: // what this call has pointed it at
-			return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "AWS does not show the new version of its launch template yet: look again"}
-		case r.data == nil:
-			return errorOfTemplate(op, ref, r)
-		case r.image != change.From && r.image != change.To:
-			return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
-				Message: fmt.Sprintf("its image is %s, not %s as when the change was made: somebody else changed it", r.image, change.From)}
-		case try > recipeTries:
-			return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
-				Message: fmt.Sprintf("it was pointed at %s %d times and shows %s: look for who puts it back", change.To, recipeTries, r.image)}
+		if err := contradicts(op, ref, r, change, try); err != nil {
+			return err
 		}
 		number, err := p.set(ctx, op, ref, r, change.To)
 		if err != nil {
@@ -123,6 +114,23 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 			return err
 		}
 	}
+}
+
+// contradicts returns why a recipe that was read is not the one that the change was made for; nil if it is.
+func contradicts(op string, ref group, r recipe, change cloud.RecipeChange, try int) error {
+	switch {
+	case r.data == nil && try > 1: // what this call has pointed it at
+		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "AWS does not show the new version of its launch template yet: look again"}
+	case r.data == nil:
+		return errorOfTemplate(op, ref, r)
+	case r.image != change.From && r.image != change.To:
+		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
+			Message: fmt.Sprintf("its image is %s, not %s as when the change was made: another client changed the image", r.image, change.From)}
+	case try > recipeTries:
+		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
+			Message: fmt.Sprintf("it was pointed at %s %d times and shows %s: look for the client that puts it back", change.To, recipeTries, r.image)}
+	}
+	return nil
 }
 
 // isPointed reads whether the group names a version that this process has made, whose image AWS has said.

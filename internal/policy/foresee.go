@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"context"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/newcomer"
+	"github.com/kamino-dev/kamino/internal/nodecache"
+)
+
+// report puts what was found into the pools' reports.
+func (d *prober) report() {
+	for id, t := range d.watches {
+		o := d.pools[id]
+		if o == nil || !t.look.Known() {
+			continue
+		}
+		o.probation(t)
+		if was, is := o.wentBack(), wentBack(o.Pool.Name, t.look); (was == nil) != (is == nil) || was != nil && *was != *is {
+			o.due = time.Time{} // that was acknowledged, or is news
+		}
+	}
+}
+
+func (o *Outcome) probation(t *watched) {
+	went := history.Unacknowledged(t.look.Images)
+	if back := history.RollingBack(t.look.Pool, t.look.Images); back != nil {
+		back.At = time.Time{} // it has not gone back yet
+		went = back
+	}
+	o.Status.Probation = newcomer.Status(t.version, t.verdict, t.joins, went)
+	o.unjoined = nil
+	if t.verdict.State.Frozen() || t.stuck {
+		o.unjoined = &trouble{reason: string(t.verdict.State), message: t.verdict.Message}
+	}
+}
+
+// foresee says how a pool's nodes join, and what would follow, and changes nothing.
+func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
+	census, able := cloud.As[cloud.Census](d.Cloud)
+	if !able || !o.Look.Known() || r.invalid != nil {
+		return
+	}
+	probes := &prober{Decider: d, calm: d.Calm}
+	t := &watched{pool: o.Pool, look: o.Look, version: current(o.Look, w.prototypes[o.Pool.ID])}
+	for i := range w.policies {
+		if w.policies[i].Name == r.policy {
+			t.joins = newcomer.Before(probationOf(&w.policies[i], o.Pool))
+		}
+	}
+	var err error
+	err = untilAnswered(ctx, func() (err error) {
+		t.instances, err = census.Instances(ctx, o.Pool.ID)
+		return err
+	})
+	if err == nil {
+		var sums map[cloud.PoolID]nodecache.Sum
+		probes.watches = map[cloud.PoolID]*watched{o.Pool.ID: t}
+		sums, t.unlisted = probes.believe(ctx, census, w.sums, w.now)
+		err = probes.judgeJoins(ctx, r, t, sums, w.now)
+	}
+	if err != nil {
+		o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "how its nodes join can't be looked at: " + err.Error()}
+		return
+	}
+	t.verdict = decide(probes.facts(t, r, w.now), t)
+	o.probation(t)
+}

@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/internal/probation"
+)
+
+// mostKubelets is for how many Nodes of a pool at most a kubelet is looked for in one look.
+const mostKubelets = 100
+
+// askKubelets looks whether kubelets run for the Nodes whose joins are open, and for all Nodes of an instance that several name. A Node
+// whose kubelet was seen once is not asked about again.
+func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.Node, limits probation.Limits, now time.Time) error {
+	if d.WithoutKubelet == nil {
+		return nil
+	}
+	named := map[string]int{}
+	for _, node := range nodes {
+		named[strings.ToLower(node.Spec.ProviderID)]++
+	}
+	var asked []*corev1.Node
+	for _, node := range nodes {
+		without, known := t.without[node.UID]
+		if (now.Sub(node.CreationTimestamp.Time) <= 2*limits.Watch || named[strings.ToLower(node.Spec.ProviderID)] > 1) && (without || !known) {
+			asked = append(asked, node)
+		}
+	}
+	slices.SortStableFunc(asked, func(a, b *corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	found, err := d.WithoutKubelet(ctx, asked[:min(len(asked), mostKubelets)], d.allNodes)
+	if err != nil {
+		return err
+	}
+	known := map[types.UID]bool{}
+	for _, node := range nodes { // Nodes that are gone are forgotten
+		if without, is := found[node.UID]; is {
+			known[node.UID] = without
+		} else if without, is := t.without[node.UID]; is {
+			known[node.UID] = without
+		}
+	}
+	t.without = known
+	return nil
+}
+
+// allNodes are those of all pools.
+func (d *prober) allNodes() (all []*corev1.Node) {
+	for _, id := range d.Nodes.Pools() {
+		all = append(all, d.Nodes.Of(id)...)
+	}
+	return all
+}
