@@ -193,7 +193,7 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 		reserved()
 		done := decision
 		keepReads(ctx, e, w, done.Do)
-		more := false
+		var more bool
 		if ctx, decision, more = e.followUp(ctx, w, done); !more {
 			return Result{After: paceBehind(p, w.record.Trial, done.Do, e.now())}, nil
 		}
