@@ -27,7 +27,7 @@ func (d *Doctor) held(ctx context.Context) {
 			d.add(Finding{Level: Warn, Check: CheckHeld, Message: d.heldFor(n), Remedy: remedyFor(n)})
 		}
 	}
-	left, err := d.leftovers(ctx)
+	left, err := reportLeftovers(ctx, d)
 	switch {
 	case !seen || err != nil:
 	case working == len(d.heldNodes) && left == 0 && working > 0:
@@ -37,8 +37,8 @@ func (d *Doctor) held(ctx context.Context) {
 	}
 }
 
-// leftovers adds what captures that are gone have left behind, and returns the number.
-func (d *Doctor) leftovers(ctx context.Context) (int, error) {
+// reportLeftovers adds what captures that are gone have left behind, and returns the number.
+func reportLeftovers(ctx context.Context, d *Doctor) (int, error) {
 	if d.Leftovers == nil {
 		return 0, nil
 	}

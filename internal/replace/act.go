@@ -61,6 +61,7 @@ func (r *Replacement) advance(ctx context.Context, name string) (plan.Step, erro
 		return plan.Step{Action: plan.Wait}, nil
 	}
 	if !w.facts.Asked {
+		r.unannounced[name] = true
 		if err := r.noteAsked(ctx, &w); err != nil {
 			return plan.Step{}, err
 		}
@@ -69,7 +70,8 @@ func (r *Replacement) advance(ctx context.Context, name string) (plan.Step, erro
 	if err := r.ask(ctx, &w); err != nil {
 		return plan.Step{}, err
 	}
-	if begun := w.facts.Answer == plan.Working || w.facts.Answer == plan.Complete; begun && !w.facts.Asked {
+	if begun := w.facts.Answer == plan.Working || w.facts.Answer == plan.Complete; begun && r.unannounced[name] {
+		delete(r.unannounced, name)
 		r.event(w.node, corev1.EventTypeNormal, "Rebuilding", "node %s is rebuilt from version %s in place of %s", name, r.To, r.From)
 	}
 	return r.act(ctx, w, plan.Next(w.facts))
@@ -223,6 +225,7 @@ func (r *Replacement) backoff(attempts int) time.Duration {
 func (r *Replacement) leave(name string, step plan.Step) {
 	delete(r.roster.taken, name)
 	delete(r.askedAt, name)
+	delete(r.unannounced, name)
 	r.roster.freed = true
 	if step.Refusal != nil {
 		r.failed[name] = *step.Refusal

@@ -73,6 +73,8 @@ type Replacement struct {
 	stays map[string]string
 	// askedAt is when the cloud was last asked about a node, which costs requests.
 	askedAt map[string]time.Time
+	// unannounced are nodes whose cloud this process asks first, until it answers. The answer may come after a pass that failed.
+	unannounced map[string]bool
 }
 
 // Policy is what bounds a replacement that no person asked for.
@@ -181,6 +183,7 @@ func (r *Replacement) begin() error {
 	}
 	r.MaxUnavailable = max(r.MaxUnavailable, 1)
 	r.began, r.failed, r.stays, r.askedAt = r.Now(), map[string]cloud.Refusal{}, map[string]string{}, map[string]time.Time{}
+	r.unannounced = map[string]bool{}
 	return nil
 }
 
