@@ -76,7 +76,7 @@ func applyEffect(ctx context.Context, e *Engine, w *world, done plan.Action) (kn
 	case plan.Believe:
 		f.Reported, w.reported = false, nil
 		ordersOf(e).readProof(w)
-		return f.Proven // without a proof the next look tells what the pod came to
+		return f.Proven // without a proof only a new look shows how the pod ended
 	case plan.Return:
 		w.reservation = w.record.Reservation
 		f.Returning, f.Down = true, w.record.LeaveBoot() != ""

@@ -23,12 +23,16 @@ import (
 // TestReadsOfAVerb: what a verb over all pools asks the API server does not grow with the pools. Each pool has a policy, and nothing says
 // how its nodes join.
 func TestReadsOfAVerb(t *testing.T) {
-	const pools = 30
+	const pools = 60
 	longAgo := time.Now().Add(-48 * time.Hour)
 	world, objects := memory.New(memory.Config{}), []string{}
 	for i := range pools {
 		name := fmt.Sprintf("pool%02d", i)
 		id := world.AddPool(memory.PoolSpec{Name: name, MaxSize: 10})
+		if i%2 == 1 {
+			world.AddVersion(id, memory.VersionSpec{Version: "2026.03.01"})
+			world.ChangeRecipe(id, string(id)+"/versions/2026.03.01")
+		}
 		objects = append(objects, fmt.Sprintf("apiVersion: kamino.dev/v1alpha1\nkind: PrototypePolicy\nmetadata: {name: %s}\nspec: {dryRun: true, pools: {names: [%s]}}\n", name, name))
 		for n, created := range []time.Time{longAgo, longAgo, time.Now().Add(-time.Minute)} {
 			instance := world.AddInstance(id, fmt.Sprint(n))
@@ -57,8 +61,9 @@ func TestReadsOfAVerb(t *testing.T) {
 	t.Cleanup(counting.Close)
 	for verb, want := range map[string]map[string]int{
 		"status": {"nodes": 1, "prototypes": 1, "orders": 1, "pods": 1, "leases": 2},
-		// The candidates have no pods, so that the first one of each pool is looked at. Each pool has one young node.
-		"plan": {"nodes": 1, "prototypes": 1, "prototypepolicies": 1, "daemonsets": 1, "kubeadm-config": 1, "pods": pools, "kubelet leases": pools},
+		// Half of the pools have candidates, without pods: the first one of each pool is looked at. The other half is on a version and has a
+		// young node in each pool: the Leases of kubelets are read one by one, and then listed.
+		"plan": {"nodes": 1, "prototypes": 1, "prototypepolicies": 1, "daemonsets": 1, "kubeadm-config": 1, "pods": pools / 2, "kubelet leases": 23, "leases": 1},
 	} {
 		clear(reads)
 		f := NewFactory()

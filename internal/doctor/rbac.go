@@ -8,6 +8,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -25,6 +26,7 @@ const (
 	everywhere where = iota
 	own              // in the namespace of the Lease and of saved recipes
 	pods             // in that of the generalize pods
+	kubelets         // in that of the kubelets' Leases
 )
 
 // rights are those of the role kamino-engine (package manifest), as far as a capture needs them.
@@ -37,6 +39,7 @@ var rights = []right{
 	{"policy", "poddisruptionbudgets", "", []string{"list"}, everywhere},
 	{"apps", "daemonsets", "", []string{"get"}, everywhere},
 	{"coordination.k8s.io", "leases", "", []string{"get", "list", "create", "update", "delete"}, own},
+	{"coordination.k8s.io", "leases", "", []string{"get", "list"}, kubelets},
 	{"", "pods", "", []string{"create"}, pods},
 	{"", "secrets", "", []string{"get", "create"}, own},
 	{"kamino.dev", "orders", "", []string{"get", "create", "delete"}, pods},
@@ -78,7 +81,7 @@ func (d *Doctor) rbac(ctx context.Context) {
 	asked := 0
 	for _, r := range wanted {
 		for _, verb := range r.verbs {
-			namespace := map[where]string{own: d.Namespace, pods: d.pods()}[r.in]
+			namespace := map[where]string{own: d.Namespace, pods: d.pods(), kubelets: corev1.NamespaceNodeLease}[r.in]
 			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 				ResourceAttributes: &authorizationv1.ResourceAttributes{
 					Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace,

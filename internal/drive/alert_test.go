@@ -115,7 +115,10 @@ func (a *alarmed) run() {
 	config := apitest.Server(a)
 	web, err := rest.HTTPClientFor(config)
 	a.must(err)
-	c := &cluster.Connection{HTTP: web, Client: a.api, Kube: kubernetes.NewForConfigOrDie(config), Config: config, Skew: func() (time.Duration, bool) { return 0, false }}
+	a.runWith(&cluster.Connection{HTTP: web, Client: a.api, Kube: kubernetes.NewForConfigOrDie(config), Config: config, Skew: func() (time.Duration, bool) { return 0, false }})
+}
+
+func (a *alarmed) runWith(c *cluster.Connection) {
 	k := &Controller{
 		Options: Options{Namespace: "default", PodNamespace: "default", Image: "kamino:test", Now: a.clock.Now, Log: logr.Discard()},
 		Cluster: c, Cloud: a.cloud, Counts: a.counts, Health: "0", Metrics: "0", Pprof: "0",

@@ -27,7 +27,7 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
 		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, Burden: engine.Burden, OwnNode: o.OwnNode, Now: o.Now,
-		Joins: joins(c, o), Leased: leased(c, o), Lacks: lacks(c, o, nodes), WithoutKubelet: withoutKubelet(c), Log: o.Log.WithName("policy"),
+		Joins: joins(c, o), Leased: leased(c, o), Lacks: lacks(c, o, nodes), WithoutKubelet: withoutKubelet(c, o), Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
 }
@@ -46,9 +46,10 @@ func clock(o Options) func() time.Time {
 }
 
 // withoutKubelet looks for the Leases of kubelets. To a client that may not read these Leases they say nothing.
-func withoutKubelet(c *cluster.Connection) func(context.Context, []*corev1.Node, func() []*corev1.Node) (map[types.UID]bool, error) {
+func withoutKubelet(c *cluster.Connection, o Options) func(context.Context, []*corev1.Node, func() []*corev1.Node) (map[types.UID]bool, error) {
+	kubelets := &node.Kubelets{Kube: c.Kube, Now: clock(o)}
 	return func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
-		without, err := node.WithoutKubelet(ctx, c.Kube, nodes, all)
+		without, err := kubelets.Without(ctx, nodes, all)
 		if apierrors.IsForbidden(err) {
 			return nil, nil
 		}

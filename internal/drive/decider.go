@@ -34,7 +34,7 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
 		Stalled: k.Counts.PoliciesStalled,
-		Lacks:   lacks(c, k.Options, nodes), WithoutKubelet: withoutKubelet(c), Calm: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.tellJoins,
+		Lacks:   lacks(c, k.Options, nodes), WithoutKubelet: withoutKubelet(c, k.Options), Calm: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.tellJoins,
 		Degraded: k.Counts.CapturesRefused, Permissions: permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {

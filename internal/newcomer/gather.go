@@ -41,7 +41,7 @@ type Seen struct {
 	Same func(a, b cloud.InstanceID) bool
 	// Reserved reports whether a Lease confirms the reservation on a Node. Nil believes the Nodes.
 	Reserved func(*corev1.Node) bool
-	// WithoutKubelet are the Nodes, by UID, for which no kubelet renews a Lease: node.WithoutKubelet. None of these is an instance's own.
+	// WithoutKubelet are the Nodes, by UID, for which no kubelet renews a Lease: node.Kubelets.Without. None of these is an instance's own.
 	WithoutKubelet map[types.UID]bool
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -19,29 +20,63 @@ import (
 const (
 	// registering is how long before its Node a kubelet may have written its Lease last. A kubelet renews the Lease every ten seconds.
 	registering = time.Minute
+	// leaseLife is how long Leases that were read answer for all pools.
+	leaseLife = 10 * time.Second
+	// mostLeases is how many Leases are read one by one in that time. For more Nodes all Leases are listed, in pages.
+	mostLeases = 20
+	leasePage  = 500
 	// mostReferences are the Nodes by which it is seen that the cluster's kubelets renew Leases.
 	mostReferences = 3
 )
 
-// WithoutKubelet reports for each Node, by UID, whether no kubelet has renewed the Lease in kube-node-lease. Another client made such a
+// Kubelets reads the Leases in kube-node-lease that kubelets renew. The requests for the Nodes of all pools are a few Leases or one LIST.
+// Safe for concurrent use.
+type Kubelets struct {
+	Kube kubernetes.Interface
+	// Now is the clock.
+	Now func() time.Time
+
+	mu sync.Mutex
+	at time.Time
+	// written is when the Leases that were read were last written; zero if there is no Lease. isComplete: all Leases were listed.
+	written    map[string]time.Time
+	isComplete bool
+}
+
+// WithoutKubelet is Kubelets.Without by Leases that are read now.
+func WithoutKubelet(ctx context.Context, kube kubernetes.Interface, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
+	return (&Kubelets{Kube: kube, Now: time.Now}).Without(ctx, nodes, all)
+}
+
+// Without reports for each Node, by UID, whether no kubelet has renewed the Lease in kube-node-lease. Another client made such a
 // Node: an account that may write Nodes may not write there, and a kubelet writes its own Lease only. all are the cluster's Nodes. If
 // their oldest have no Lease either, the Leases say nothing, and the map is empty.
-func WithoutKubelet(ctx context.Context, kube kubernetes.Interface, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
+func (k *Kubelets) Without(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now := k.Now(); k.written == nil || now.Sub(k.at) >= leaseLife {
+		k.at, k.written, k.isComplete = now, map[string]time.Time{}, false
+	}
+	if err := k.read(ctx, nodes); err != nil {
+		return nil, err
+	}
 	without, some := map[types.UID]bool{}, false
 	for _, n := range nodes {
-		kept, err := isKept(ctx, kube, n)
-		if err != nil {
-			return nil, err
-		}
+		kept := k.keeps(n)
 		without[n.UID], some = !kept, some || kept
 	}
-	if some || len(nodes) == 0 {
+	if some {
 		return without, nil
 	}
-	for _, n := range references(all(), without) {
-		if kept, err := isKept(ctx, kube, n); err != nil || kept {
-			return without, err
-		}
+	known := references(all(), without)
+	if err := k.read(ctx, known); err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(known, k.keeps) {
+		return without, nil
 	}
 	return map[types.UID]bool{}, nil
 }
@@ -53,15 +88,49 @@ func references(all []*corev1.Node, but map[types.UID]bool) []*corev1.Node {
 	return ready[:min(len(ready), mostReferences)]
 }
 
-func isKept(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) (bool, error) {
-	lease, err := kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read lease %s/%s, which the kubelet of node %s renews: %w", corev1.NamespaceNodeLease, n.Name, n.Name, err)
+// read reads the Leases of nodes that were not read yet.
+func (k *Kubelets) read(ctx context.Context, nodes []*corev1.Node) error {
+	if k.isComplete {
+		return nil
 	}
-	return !LeaseWrittenAt(lease).Before(n.CreationTimestamp.Add(-registering)), nil // an older one is of an earlier node of the name
+	unread := slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { _, is := k.written[n.Name]; return is })
+	if len(k.written)+len(unread) > mostLeases+mostReferences {
+		return k.list(ctx)
+	}
+	for _, n := range unread {
+		lease, err := k.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			k.written[n.Name] = time.Time{}
+		case err != nil:
+			return fmt.Errorf("read lease %s/%s, which the kubelet of node %s renews: %w", corev1.NamespaceNodeLease, n.Name, n.Name, err)
+		default:
+			k.written[n.Name] = LeaseWrittenAt(lease)
+		}
+	}
+	return nil
+}
+
+func (k *Kubelets) list(ctx context.Context) error {
+	for options := (metav1.ListOptions{Limit: leasePage}); ; {
+		list, err := k.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list the leases in %s, which kubelets renew: %w", corev1.NamespaceNodeLease, err)
+		}
+		for i := range list.Items {
+			k.written[list.Items[i].Name] = LeaseWrittenAt(&list.Items[i])
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			k.isComplete = true
+			return nil
+		}
+	}
+}
+
+// keeps reports whether a kubelet has written the Lease of a Node. An older Lease is of an earlier node of the name.
+func (k *Kubelets) keeps(n *corev1.Node) bool {
+	written := k.written[n.Name]
+	return !written.IsZero() && !written.Before(n.CreationTimestamp.Add(-registering))
 }
 
 // LeaseWrittenAt is when a Lease was last written, by the API server's clock. Without managed fields it is what the writer says.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -50,19 +51,29 @@ func TestANodeWithoutAKubelet(t *testing.T) {
 		"a Lease that came a little before":     {[]runtime.Object{heart("own", registered.Add(-30*time.Second)), heart("old", registered)}, []*corev1.Node{own}, ""},
 		"only a node that is not Ready has one": {[]runtime.Object{heart("lost", registered)}, []*corev1.Node{fake1}, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := WithoutKubelet(t.Context(), fake.NewClientset(c.leases...), c.asked, func() []*corev1.Node { return []*corev1.Node{fake2, fake1, own, lost, old} })
-			var names []string
-			for uid, without := range got {
-				if without {
-					names = append(names, string(uid))
+		for _, many := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, many %t", name, many), func(t *testing.T) {
+				asked := slices.Clone(c.asked)
+				for many && len(asked) <= mostLeases+mostReferences { // the same Nodes again: no Lease of others may decide
+					asked = append(asked, c.asked...)
 				}
-			}
-			slices.Sort(names)
-			if err != nil || strings.Join(names, " ") != c.want {
-				t.Errorf("%v, %v; want %q", names, err, c.want)
-			}
-		})
+				kube := fake.NewClientset(c.leases...)
+				got, err := WithoutKubelet(t.Context(), kube, asked, func() []*corev1.Node { return []*corev1.Node{fake2, fake1, own, lost, old} })
+				var names []string
+				for uid, without := range got {
+					if without {
+						names = append(names, string(uid))
+					}
+				}
+				slices.Sort(names)
+				if err != nil || strings.Join(names, " ") != c.want {
+					t.Errorf("%v, %v; want %q", names, err, c.want)
+				}
+				if many && len(kube.Actions()) != 1 {
+					t.Errorf("%d requests, want one LIST", len(kube.Actions()))
+				}
+			})
+		}
 	}
 }
 
@@ -72,6 +83,10 @@ func TestLeasesThatCannotBeRead(t *testing.T) {
 	away := errors.New("away")
 	kube.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, away })
 	if _, err := WithoutKubelet(t.Context(), kube, []*corev1.Node{readyAt("own", registered)}, nil); !errors.Is(err, away) || !strings.Contains(err.Error(), "kube-node-lease/own") {
+		t.Error(err)
+	}
+	kube.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, away })
+	if _, err := WithoutKubelet(t.Context(), kube, slices.Repeat([]*corev1.Node{readyAt("own", registered)}, mostLeases+mostReferences+1), nil); !errors.Is(err, away) {
 		t.Error(err)
 	}
 }
@@ -87,5 +102,27 @@ func TestWhenALeaseWasWritten(t *testing.T) {
 	lease.ManagedFields = nil
 	if got := LeaseWrittenAt(lease); !got.Equal(renewed.Time) {
 		t.Error(got)
+	}
+}
+
+// TestLeasesAreReadForAllPoolsAtOnce: pools that ask within seconds share one LIST, and a later look reads again.
+func TestLeasesAreReadForAllPoolsAtOnce(t *testing.T) {
+	now, kube := registered, fake.NewClientset(heart("old", registered))
+	k := &Kubelets{Kube: kube, Now: func() time.Time { return now }}
+	old := readyAt("old", registered.Add(-time.Hour))
+	for pool := range 100 {
+		nodes := []*corev1.Node{readyAt(fmt.Sprint("fake-", pool), registered)}
+		got, err := k.Without(t.Context(), nodes, func() []*corev1.Node { return []*corev1.Node{old} })
+		if err != nil || !got[nodes[0].UID] {
+			t.Fatalf("pool %d: %v, %v", pool, got, err)
+		}
+	}
+	if n := len(kube.Actions()); n > mostLeases+mostReferences+1 {
+		t.Errorf("100 pools take %d requests", n)
+	}
+	kube.ClearActions()
+	now = now.Add(leaseLife)
+	if _, err := k.Without(t.Context(), []*corev1.Node{old}, nil); err != nil || len(kube.Actions()) != 1 {
+		t.Errorf("%v, %d requests", err, len(kube.Actions()))
 	}
 }

@@ -64,7 +64,7 @@ type Decider struct {
 	Leased func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
 	// Lacks, if set, tells which of a pool's new nodes lack a DaemonSet that is healthy elsewhere: newcomer.Lacks.
 	Lacks func(ctx context.Context, nodes, ignore []string) (map[string]newcomer.Lack, error)
-	// WithoutKubelet, if set, reports for which Nodes no kubelet renews a Lease: node.WithoutKubelet.
+	// WithoutKubelet, if set, reports for which Nodes no kubelet renews a Lease: node.Kubelets.Without.
 	WithoutKubelet func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error)
 	// Calm is since when the nodes have been read without a break, which is not before a controller's start; zero if nobody
 	// knows of a break. Time before it is held against no node.

@@ -51,21 +51,27 @@ func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
 			t.joins = newcomer.Before(probationOf(&w.policies[i], o.Pool))
 		}
 	}
-	var err error
-	err = untilAnswered(ctx, func() (err error) {
-		t.instances, err = census.Instances(ctx, o.Pool.ID)
-		return err
-	})
-	if err == nil {
-		var sums map[cloud.PoolID]nodecache.Sum
-		probes.watches = map[cloud.PoolID]*watched{o.Pool.ID: t}
-		sums, t.unlisted = probes.believe(ctx, census, w.sums, w.now)
-		err = probes.judgeJoins(ctx, r, t, sums, w.now)
-	}
-	if err != nil {
-		o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "how its nodes join can't be looked at: " + err.Error()}
-		return
+	if t.version != "" { // else no join bears on the verdict
+		if err := probes.foresee(ctx, census, r, t, w); err != nil {
+			o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "how its nodes join can't be looked at: " + err.Error()}
+			return
+		}
 	}
 	t.verdict = decide(probes.facts(t, r, w.now), t)
 	o.probation(t)
+}
+
+// foresee judges the joins of one pool.
+func (d *prober) foresee(ctx context.Context, census cloud.Census, r *rules, t *watched, w *world) error {
+	err := untilAnswered(ctx, func() (err error) {
+		t.instances, err = census.Instances(ctx, t.pool.ID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var sums map[cloud.PoolID]nodecache.Sum
+	d.watches = map[cloud.PoolID]*watched{t.pool.ID: t}
+	sums, t.unlisted = d.believe(ctx, census, w.sums, w.now)
+	return d.judgeJoins(ctx, r, t, sums, w.now)
 }

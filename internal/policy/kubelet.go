@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,9 +10,6 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/probation"
 )
-
-// mostKubelets is for how many Nodes of a pool at most a kubelet is looked for in one look.
-const mostKubelets = 100
 
 // askKubelets looks whether kubelets run for the Nodes whose joins are open, and for all Nodes of an instance that several name. A Node
 // whose kubelet was seen once is not asked about again.
@@ -32,8 +28,7 @@ func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.No
 			asked = append(asked, node)
 		}
 	}
-	slices.SortStableFunc(asked, func(a, b *corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	found, err := d.WithoutKubelet(ctx, asked[:min(len(asked), mostKubelets)], d.allNodes)
+	found, err := d.WithoutKubelet(ctx, asked, d.allNodes)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (d *Decider) leaves(ctx context.Context, o *Outcome, nodes []*corev1.Node) 
 }
 
 // prefer orders the best candidates by what their capture would cost others, where the rules find them alike. A node
-// whose pods can't be listed stays behind those whose can. For who shows the best one alone, the others need not be in order.
+// whose pods can't be listed stays behind those whose can. With bestOnly the order of the other candidates is not needed.
 func (d *Decider) prefer(ctx context.Context, o *Outcome, bestOnly bool, now time.Time) {
 	if d.Burden == nil || len(o.Choice.Candidates) < 2 {
 		return

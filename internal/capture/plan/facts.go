@@ -231,8 +231,7 @@ func (f Facts) DonePodMatters() bool {
 	}
 }
 
-// HoldMatters tells whether the way in which the instance stands to its pool can bear on the decision: not while a donor that returns
-// is still to be Ready under another boot.
+// HoldMatters reports whether the protection of the instance can change the decision. It cannot while a donor that returns still boots.
 func (f Facts) HoldMatters() bool {
 	return !f.Returning || f.back() || f.Hopeless || f.Power == InstanceGone || f.Leaves
 }

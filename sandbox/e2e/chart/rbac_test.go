@@ -44,7 +44,7 @@ func TestPermissions(t *testing.T) {
 				"update prototypes.kamino.dev/status", "update prototypes.kamino.dev/finalizers",
 				"watch prototypepolicies.kamino.dev", "update prototypepolicies.kamino.dev/status",
 				"list nodes", "watch nodes", "patch nodes", "list pods", "create pods/eviction kube-system/x",
-				"list poddisruptionbudgets.policy", "get leases.coordination.k8s.io kube-node-lease/x", "list daemonsets.apps", "create events.events.k8s.io default",
+				"list poddisruptionbudgets.policy", "get leases.coordination.k8s.io kube-node-lease/x", "list leases.coordination.k8s.io kube-node-lease", "list daemonsets.apps", "create events.events.k8s.io default",
 				"create leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/kamino-controller",
 				"list leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/node-x", "delete leases.coordination.k8s.io " + own + "/node-x",
 				"create secrets " + own, "get secrets " + own + "/x-recipe",
@@ -101,7 +101,7 @@ func TestPermissions(t *testing.T) {
 	}
 	// The doctor comes to the same end: whether there are pools to examine is another matter.
 	said := sandbox.Run(t, nil, "kamino", "doctor", "--namespace", own, "--generalize-namespace", pods, "--as", "system:serviceaccount:"+own+":may-kamino").Stdout
-	if !strings.Contains(said, "may do all of the 37 things in the cluster that a controller does") {
+	if !strings.Contains(said, "may do all of the 39 things in the cluster that a controller does") {
 		t.Errorf("kamino doctor says of the release's account:\n%s", said)
 	}
 	if err := helm.Uninstall("may"); err != nil {
