@@ -41,6 +41,8 @@ type Kubelets struct {
 	// written is when the Leases that were read were last written; zero if there is no Lease. isComplete: all Leases were listed.
 	written    map[string]time.Time
 	isComplete bool
+	// renewed: some kubelet of the cluster renews a Lease. referred: the oldest Nodes were looked at for that.
+	renewed, referred bool
 }
 
 // WithoutKubelet is Kubelets.Without by Leases that are read now.
@@ -58,27 +60,27 @@ func (k *Kubelets) Without(ctx context.Context, nodes []*corev1.Node, all func()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if now := k.Now(); k.written == nil || now.Sub(k.at) >= leaseLife {
-		k.at, k.written, k.isComplete = now, map[string]time.Time{}, false
+		k.at, k.written, k.isComplete, k.renewed, k.referred = now, map[string]time.Time{}, false, false, false
 	}
 	if err := k.read(ctx, nodes); err != nil {
 		return nil, err
 	}
-	without, some := map[types.UID]bool{}, false
+	without := map[types.UID]bool{}
 	for _, n := range nodes {
 		kept := k.keeps(n)
-		without[n.UID], some = !kept, some || kept
+		without[n.UID], k.renewed = !kept, k.renewed || kept
 	}
-	if some {
-		return without, nil
+	if !k.renewed && !k.referred {
+		known := references(all(), without)
+		if err := k.read(ctx, known); err != nil {
+			return nil, err
+		}
+		k.renewed, k.referred = slices.ContainsFunc(known, k.keeps), true
 	}
-	known := references(all(), without)
-	if err := k.read(ctx, known); err != nil {
-		return nil, err
+	if !k.renewed {
+		return map[types.UID]bool{}, nil
 	}
-	if slices.ContainsFunc(known, k.keeps) {
-		return without, nil
-	}
-	return map[types.UID]bool{}, nil
+	return without, nil
 }
 
 // references are the oldest Ready Nodes: a client that makes Nodes has made younger ones.
