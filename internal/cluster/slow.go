@@ -151,7 +151,7 @@ func (c *calmly) tellBusy(response *http.Response) {
 	if response != nil {
 		why = "is too busy (" + response.Status + ")"
 	}
-	c.say(fmt.Sprintf("The API server %s. Kamino tries each request again, until --timeout or for %s.", why, wording.Duration(busyPatience)))
+	c.say(fmt.Sprintf("The API server %s. Kamino tries each request again for up to %s.", why, wording.Duration(busyPatience)))
 }
 
 // Notify has the connection say that the API server is slow or too busy, each once.
