@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/kubectl/pkg/drain"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
@@ -41,25 +40,47 @@ func (r Remaining) Names() []string {
 // would not tell it: anybody may write one on a pod of theirs. The zero value is no pod.
 type Own struct{ Namespace, Name string }
 
-// Left looks at which pods must still leave the node: all but those of DaemonSets, static pods, and
-// Kamino's own. It asks for the pods of this one node.
+// Left lists the pods that must leave the node, by the rules of kubectl drain: all pods but those of DaemonSets, static pods and own.
+// Without force, a pod without a controller must not be evicted, because nothing makes the pod again.
 func Left(ctx context.Context, kube kubernetes.Interface, name string, s v1alpha1.DrainSettings, own Own) (Remaining, error) {
-	h := helper(ctx, kube, s)
-	h.AdditionalFilters = []drain.PodFilter{own.stays}
-	list, problems := h.GetPodsForDeletion(name)
-	if list == nil {
-		return Remaining{}, fmt.Errorf("list the pods of node %s: %w", name, errors.Join(problems...))
+	ofNode := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String()}
+	pods, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, ofNode)
+	if err != nil {
+		return Remaining{}, fmt.Errorf("list the pods of node %s: %w", name, err)
 	}
-	left := Remaining{Pods: list.Pods()}
-	for i := range left.Pods {
-		if by := protectedBy(&left.Pods[i]); by != "" {
-			left.Protected = append(left.Protected, fmt.Sprintf("%s/%s (%s)", left.Pods[i].Namespace, left.Pods[i].Name, by))
-		}
-	}
-	for _, problem := range problems {
-		left.Stuck = append(left.Stuck, strings.TrimSpace(problem.Error()))
+	left := Remaining{}
+	for i := range pods.Items {
+		left.add(&pods.Items[i], s.Force, own)
 	}
 	return left, nil
+}
+
+// add sorts one pod of the node.
+func (r *Remaining) add(pod *corev1.Pod, force bool, own Own) {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	controller := metav1.GetControllerOf(pod)
+	switch {
+	case own.is(pod), isStatic(pod), !ended && isDaemonSet(controller):
+		return
+	case !ended && controller == nil && !force:
+		r.Stuck = append(r.Stuck, fmt.Sprintf("pod %s/%s has no controller, so that nothing makes the pod again", pod.Namespace, pod.Name))
+		return
+	}
+	r.Pods = append(r.Pods, *pod)
+	if by := protectedBy(pod); by != "" {
+		r.Protected = append(r.Protected, fmt.Sprintf("%s/%s (%s)", pod.Namespace, pod.Name, by))
+	}
+}
+
+// isStatic reports whether a kubelet runs the pod from a file. The pod's object is a mirror that the kubelet makes again.
+func isStatic(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror
+}
+
+// isDaemonSet reports whether the controller is a DaemonSet, whose pods tolerate the cordon of the node.
+func isDaemonSet(controller *metav1.OwnerReference) bool {
+	return controller != nil && controller.Kind == "DaemonSet" && controller.APIVersion == appsv1.SchemeGroupVersion.String()
 }
 
 // protectedBy names the annotation by which a pod asks not to be evicted; empty if it doesn't.
@@ -90,7 +111,11 @@ func (b Blocked) String() string { return b.Pod + ": " + b.Why }
 // already end are left alone. It returns the pods that a budget holds back. With hard, pods are deleted
 // instead of evicted, budgets or not.
 func Evict(ctx context.Context, kube kubernetes.Interface, left Remaining, s v1alpha1.DrainSettings, hard bool) ([]Blocked, error) {
-	h := helper(ctx, kube, s)
+	options := metav1.DeleteOptions{}
+	if s.GracePeriod != nil { // else each pod's own
+		grace := int64(s.GracePeriod.Seconds())
+		options.GracePeriodSeconds = &grace
+	}
 	var blocked []Blocked
 	var problems []error
 	for _, pod := range left.Pods {
@@ -99,9 +124,9 @@ func Evict(ctx context.Context, kube kubernetes.Interface, left Remaining, s v1a
 		}
 		var err error
 		if hard {
-			err = h.DeletePod(pod)
+			err = kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
 		} else {
-			err = h.EvictPod(pod, policyv1.SchemeGroupVersion)
+			err = evict(ctx, kube, pod, options)
 		}
 		switch {
 		case err == nil, apierrors.IsNotFound(err):
@@ -122,10 +147,7 @@ func HeldBack(ctx context.Context, kube kubernetes.Interface, left Remaining) []
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		err := kube.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
-		})
+		err := evict(ctx, kube, pod, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 		if apierrors.IsTooManyRequests(err) {
 			blocked = append(blocked, Blocked{pod.Namespace + "/" + pod.Name, budgetSentence(err)})
 		}
@@ -147,25 +169,15 @@ func budgetSentence(err error) string {
 	return err.Error()
 }
 
-// helper carries kubectl's rules for which pods go. None of its blocking calls is used.
-func helper(ctx context.Context, kube kubernetes.Interface, s v1alpha1.DrainSettings) *drain.Helper {
-	grace := -1 // each pod's own
-	if s.GracePeriod != nil {
-		grace = int(s.GracePeriod.Seconds())
-	}
-	return &drain.Helper{
-		Ctx: ctx, Client: kube, Force: s.Force, GracePeriodSeconds: grace,
-		IgnoreAllDaemonSets: true,
-		DeleteEmptyDirData:  true, // scratch space ends with its pod, as it does at any eviction
-		Out:                 io.Discard, ErrOut: io.Discard,
-	}
+// evict asks for the eviction of one pod.
+func evict(ctx context.Context, kube kubernetes.Interface, pod corev1.Pod, options metav1.DeleteOptions) error {
+	return kube.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: &options,
+	})
 }
 
-// stays keeps the generalize pod from being drained by the capture that it belongs to: the one of that name, in
+// is reports whether the pod generalizes the donor of the capture that the pod belongs to: the one of that name, in
 // Kamino's own namespace and with the account that only generalize pods have.
-func (o Own) stays(pod corev1.Pod) drain.PodDeleteStatus {
-	if pod.Namespace == o.Namespace && pod.Name == o.Name && pod.Spec.ServiceAccountName == v1alpha1.GeneralizeServiceAccount {
-		return drain.MakePodDeleteStatusSkip()
-	}
-	return drain.MakePodDeleteStatusOkay()
+func (o Own) is(pod *corev1.Pod) bool {
+	return pod.Namespace == o.Namespace && pod.Name == o.Name && pod.Spec.ServiceAccountName == v1alpha1.GeneralizeServiceAccount
 }

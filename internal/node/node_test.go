@@ -111,6 +111,8 @@ func pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 
 func unowned(p *corev1.Pod) { p.OwnerReferences = nil }
 
+func ofDaemonSet(p *corev1.Pod) { p.OwnerReferences[0].Kind = "DaemonSet" }
+
 func TestLeft(t *testing.T) {
 	kube := fake.NewClientset(
 		pod("app"),
@@ -122,6 +124,10 @@ func TestLeft(t *testing.T) {
 			p.Namespace, p.Spec.ServiceAccountName = "kamino", v1alpha1.GeneralizeServiceAccount
 		}),
 		pod("lonely", unowned),
+		pod("agent", ofDaemonSet),
+		pod("agent-ended", ofDaemonSet, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+		pod("own-kind", ofDaemonSet, func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "example.com/v1" }),
+		pod("ended", unowned, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
 		// Whatever a pod says of itself, it leaves.
 		pod("labelled", func(p *corev1.Pod) { p.Labels = map[string]string{v1alpha1.PrototypeLabel: "p"} }),
 		pod("ours", func(p *corev1.Pod) { p.Spec.ServiceAccountName = v1alpha1.GeneralizeServiceAccount }),
@@ -139,8 +145,10 @@ func TestLeft(t *testing.T) {
 		left  []string
 		stuck int
 	}{
-		{"without force", false, []string{"kamino/another", "default/app", "kamino/clerk", "default/labelled", "default/ours", "default/scratch", "default/visitor"}, 1},
-		{"with force", true, []string{"kamino/another", "default/app", "kamino/clerk", "default/labelled", "default/lonely", "default/ours", "default/scratch", "default/visitor"}, 0},
+		{"without force", false, []string{"default/agent-ended", "kamino/another", "default/app", "kamino/clerk", "default/ended", "default/labelled", "default/ours",
+			"default/own-kind", "default/scratch", "default/visitor"}, 1},
+		{"with force", true, []string{"default/agent-ended", "kamino/another", "default/app", "kamino/clerk", "default/ended", "default/labelled", "default/lonely", "default/ours",
+			"default/own-kind", "default/scratch", "default/visitor"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			left, err := Left(t.Context(), kube, "n1", v1alpha1.DrainSettings{Force: c.force}, Own{"kamino", "ours"})
