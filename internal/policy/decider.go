@@ -320,6 +320,13 @@ func (d *Decider) judgeAll(ctx context.Context, w *world, due map[Pool]*rules) {
 	if d.pools == nil {
 		d.pools = map[cloud.PoolID]*decided{}
 	}
+	var unknown []cloud.PoolID
+	for _, id := range idsOf(due) {
+		if !d.Looks.Last(id).Known() {
+			unknown = append(unknown, id)
+		}
+	}
+	ctx = d.Looks.Together(ctx, unknown)
 	for pool, r := range due {
 		slots <- struct{}{}
 		wait.Go(func() {
@@ -343,6 +350,16 @@ func (d *Decider) judgeAll(ctx context.Context, w *world, due map[Pool]*rules) {
 		})
 	}
 	wait.Wait()
+}
+
+// idsOf lists the IDs of pools.
+func idsOf[T any](of map[Pool]T) []cloud.PoolID {
+	ids := make([]cloud.PoolID, 0, len(of))
+	for pool := range of {
+		ids = append(ids, pool.ID)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // wantedOf lists the pools that should be captured, the one with the oldest image first: it waits longest.

@@ -103,6 +103,13 @@ func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (
 	return e.Look, nil
 }
 
+// Together has looks within the context it returns ask less of the cloud about each of many pools: cloud.Together.
+func (l *Looks) Together(ctx context.Context, ids []cloud.PoolID) context.Context {
+	listing, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return cloud.ContinueLook(ctx, cloud.SightOf(cloud.Together(listing, l.provider, ids)))
+}
+
 // Counted takes over from how many images the pool's instances were built. Whoever lists them for another reason tells,
 // so that nobody has to ask the cloud for it.
 func (l *Looks) Counted(id cloud.PoolID, counted spread.Spread) {

@@ -1,10 +1,13 @@
 package policy_test
 
 import (
+	"fmt"
+	"maps"
 	"testing"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
@@ -40,5 +43,55 @@ func TestAStepOfACaptureIsLookedAtAfresh(t *testing.T) {
 	looks.Observe(t.Context(), at(v1alpha1.PhasePublishing), at(v1alpha1.PhasePromoting))
 	if !asks() {
 		t.Error("a step leaves what was known")
+	}
+}
+
+// TestManyPoolsAreLookedAtTogether: a decision and a plan about many pools list the recipes once, and ask for each pool where the list is
+// refused.
+func TestManyPoolsAreLookedAtTogether(t *testing.T) {
+	for name, test := range map[string]struct {
+		pools, lists, recipes int
+		refused               bool
+	}{
+		"many":    {pools: 20, lists: 1},
+		"refused": {pools: 20, lists: 1, recipes: 20, refused: true},
+		"two":     {pools: 2, recipes: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			for i := range test.pools {
+				s.pool(fmt.Sprintf("pool%02d", i), 3, 20)
+			}
+			s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.DryRun = true })
+			s.calls.Inject(func(c memory.Call) memory.Outcome {
+				if test.refused && c.Op == "PoolsBeside" {
+					return memory.FailBefore(cloud.Denied)
+				}
+				return memory.Pass()
+			})
+			asked := func(do func()) map[string]int {
+				before, ops := len(s.calls.Calls()), map[string]int{}
+				do()
+				for _, c := range s.calls.Calls()[before:] {
+					ops[c.Op]++
+				}
+				return ops
+			}
+			want := map[string]int{"Images": test.pools, "PoolsBeside": test.lists, "Pool": test.recipes}
+			maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })
+			if ops := asked(func() { s.pass() }); !maps.Equal(ops, want) {
+				t.Errorf("a decision: %v, want %v", ops, want)
+			}
+			s.restart()
+			want["Instances"] = test.pools
+			if ops := asked(func() {
+				policies := &v1alpha1.PrototypePolicyList{}
+				s.must(s.client.List(t.Context(), policies))
+				_, err := s.decider.Plan(t.Context(), policies.Items, nil)
+				s.must(err)
+			}); !maps.Equal(ops, want) {
+				t.Errorf("a plan: %v, want %v", ops, want)
+			}
+		})
 	}
 }

@@ -80,16 +80,20 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 		mu    sync.Mutex
 		slots = make(chan struct{}, parallel)
 	)
+	due := map[Pool]string{}
 	for pool, names := range w.claims.byPool {
-		if len(names) != 1 || only != nil && !only(pool) {
-			continue
+		if len(names) == 1 && (only == nil || only(pool)) {
+			due[pool] = names[0]
 		}
-		i := slices.IndexFunc(policies, func(p v1alpha1.PrototypePolicy) bool { return p.Name == names[0] })
+	}
+	together := d.Looks.Together(ctx, idsOf(due))
+	for pool, name := range due {
+		i := slices.IndexFunc(policies, func(p v1alpha1.PrototypePolicy) bool { return p.Name == name })
 		r := compile(&policies[i], w.now)
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			plan := d.plan(ctx, w, r, pool)
+			plan := d.plan(ctx, together, w, r, pool)
 			mu.Lock()
 			defer mu.Unlock()
 			plans.Pools = append(plans.Pools, plan)
@@ -102,12 +106,13 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 	return plans, ctx.Err()
 }
 
-func (d *Decider) plan(ctx context.Context, w *world, r *rules, pool Pool) Plan {
+// plan decides about one pool. together is the context of Looks.Together.
+func (d *Decider) plan(ctx, together context.Context, w *world, r *rules, pool Pool) Plan {
 	plan := Plan{Version: imageversion.Of(w.now)}
 	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	_ = untilAnswered(looking, func() error { // judge finds what it gave
-		_, err := d.Looks.At(looking, pool.ID, freshLook)
+		_, err := d.Looks.At(cloud.ContinueLook(looking, cloud.SightOf(together)), pool.ID, freshLook)
 		if cloud.Is(err, cloud.Throttled) {
 			d.Looks.Forget(pool.ID)
 		}

@@ -46,11 +46,7 @@ func (f *Finder) StandingsOf(ctx context.Context, counted *Count, only string) (
 	pools := counted.pools
 	slices.SortFunc(pools, func(a, b Standing) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	if only != "" {
-		ids := make([]cloud.PoolID, len(pools))
-		for i := range pools {
-			ids[i] = pools[i].ID
-		}
-		meant, err := f.Meant(ctx, only, ids)
+		meant, err := f.Meant(ctx, only, idsOf(pools))
 		if err != nil {
 			return nil, err
 		}
@@ -58,6 +54,7 @@ func (f *Finder) StandingsOf(ctx context.Context, counted *Count, only string) (
 			pools = []Standing{f.standing(meant)}
 		}
 	}
+	ctx = cloud.Together(ctx, f.Cloud, idsOf(pools))
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	for i := range pools {
@@ -69,6 +66,14 @@ func (f *Finder) StandingsOf(ctx context.Context, counted *Count, only string) (
 	}
 	wait.Wait()
 	return pools, nil
+}
+
+func idsOf(pools []Standing) []cloud.PoolID {
+	ids := make([]cloud.PoolID, len(pools))
+	for i := range pools {
+		ids[i] = pools[i].ID
+	}
+	return ids
 }
 
 // standing is a pool of which nothing is known yet.

@@ -50,8 +50,15 @@ func (p *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	return out, nil
 }
 
-// group reads a group. One of the name that was made after the pool's was deleted is another one.
+// groupKey names a group among what was read within one look.
+func groupKey(id cloud.PoolID) string { return "group " + string(id) }
+
+// group reads a group, unless a list has shown it within the same look. One of the name that was made after the pool's was deleted is
+// another one.
 func (a *account) group(ctx context.Context, ref group) (types.AutoScalingGroup, error) {
+	if listed, found := cloud.SightOf(ctx).Seen(groupKey(ref.pool())); found {
+		return listed.(types.AutoScalingGroup), nil
+	}
 	out, err := a.groups(ref.region).DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{ref.name}})
 	if err != nil {
 		return types.AutoScalingGroup{}, fail("look at", ref, err)

@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -128,7 +129,10 @@ func (a *account) ask(ctx context.Context, in string, ids []string) error {
 		names[sdk.ToString(m.InstanceId)] = sdk.ToString(m.AutoScalingGroupName)
 	}
 	arns := map[string]cloud.PoolID{}
-	if err := a.eachGroup(ctx, in, slices.Compact(slices.Sorted(values(names))), func(name string, id cloud.PoolID) { arns[name] = id }); err != nil {
+	arn := func(g types.AutoScalingGroup) {
+		arns[sdk.ToString(g.AutoScalingGroupName)] = cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN))
+	}
+	if err := a.eachGroup(ctx, in, slices.Compact(slices.Sorted(values(names))), arn); err != nil {
 		return err
 	}
 	now := a.config.Now()
@@ -170,8 +174,8 @@ func (i instances) String() string {
 	return strings.Join(i, ", ")
 }
 
-// eachGroup tells the pools of a region: those of the names, or all if there are none.
-func (a *account) eachGroup(ctx context.Context, in string, names []string, tell func(name string, id cloud.PoolID)) error {
+// eachGroup calls do for each group of a region: those of the names, or all if names is nil.
+func (a *account) eachGroup(ctx context.Context, in string, names []string, do func(types.AutoScalingGroup)) error {
 	if names != nil && len(names) == 0 {
 		return nil
 	}
@@ -182,7 +186,7 @@ func (a *account) eachGroup(ctx context.Context, in string, names []string, tell
 			return fail("look at the groups in", region(in), err)
 		}
 		for _, g := range page.AutoScalingGroups {
-			tell(sdk.ToString(g.AutoScalingGroupName), cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN)))
+			do(g)
 		}
 	}
 	return nil
@@ -201,8 +205,13 @@ func (p *Recipes) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]clo
 		}
 	}
 	var all []cloud.PoolID
+	add := func(g types.AutoScalingGroup) {
+		id := cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN))
+		all = append(all, id)
+		cloud.SightOf(ctx).Keep(groupKey(id), g)
+	}
 	for _, region := range in {
-		if err := p.eachGroup(ctx, region, nil, func(_ string, id cloud.PoolID) { all = append(all, id) }); err != nil {
+		if err := p.eachGroup(ctx, region, nil, add); err != nil {
 			return nil, err
 		}
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// PoolsBeside implements cloud.Atlas: a request for each resource group, and one more for each full page.
+// PoolsBeside implements cloud.Atlas: a request for each resource group, and one more for each full page. A list has the whole
+// models. Source: "Virtual Machine Scale Sets - List" of Azure's REST reference.
 func (p *Recipes) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	var found []cloud.PoolID
 	err := p.eachPool(pools, func(s scaleSet, clients *clients) error {
@@ -19,6 +20,7 @@ func (p *Recipes) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]clo
 			for _, got := range page.Value {
 				if other, err := parsePool(cloud.PoolID(value(got.ID))); err == nil {
 					found = append(found, other.pool())
+					cloud.SightOf(ctx).Keep(other.modelKey(), *got)
 				}
 			}
 		}

@@ -75,8 +75,16 @@ func (p *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	}, nil
 }
 
-// model reads the scale set.
+// modelKey names the scale set's model among what was read within one look.
+func (s scaleSet) modelKey() string { return "model of " + string(s.pool()) }
+
+// model reads the scale set, unless a list has shown it within the same look.
 func (p *Recipes) model(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
+	if listed, found := cloud.SightOf(ctx).Seen(s.modelKey()); found {
+		model := listed.(armcompute.VirtualMachineScaleSet)
+		p.joined.Store(s, joinsOrReads(model))
+		return model, nil
+	}
 	clients, err := p.in(s)
 	if err != nil {
 		return armcompute.VirtualMachineScaleSet{}, err

@@ -92,11 +92,16 @@ func (m *management) get(ctx context.Context, kind schema.GroupKind, name string
 	return m.getIn(ctx, m.namespace, kind, name)
 }
 
+// keyOf names an object among what was read within one look.
+func keyOf(kind schema.GroupKind, namespace, name string) string {
+	return "capi:" + kind.String() + "/" + namespace + "/" + name
+}
+
 // getIn reads one of any namespace.
 func (m *management) getIn(ctx context.Context, namespace string, kind schema.GroupKind, name string) (object, error) {
 	const op = "look at"
 	what := fmt.Sprintf("%s %s/%s", kind.Kind, namespace, name)
-	sight, key := cloud.SightOf(ctx), "capi:"+kind.String()+"/"+namespace+"/"+name
+	sight, key := cloud.SightOf(ctx), keyOf(kind, namespace, name)
 	if known, found := sight.Seen(key); found {
 		return object{known.(*unstructured.Unstructured).DeepCopy()}, nil
 	}
@@ -131,6 +136,7 @@ func (m *management) list(ctx context.Context, kind schema.GroupKind, selector s
 		}
 		for i := range page.Items {
 			all = append(all, object{&page.Items[i]})
+			sight.Keep(keyOf(kind, page.Items[i].GetNamespace(), page.Items[i].GetName()), &page.Items[i])
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
 			sight.Keep(key, slices.Clone(all))

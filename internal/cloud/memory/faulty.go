@@ -177,9 +177,15 @@ func (f *Faulty) DropSnapshot(ctx context.Context, id string) error {
 	return err
 }
 
-// PoolsBeside implements cloud.Atlas, and may be lost.
+// PoolsBeside implements cloud.Atlas, and may be lost. Within one look it answers for the pools' recipes, too.
 func (f *Faulty) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
-	return through(ctx, f, opPoolsBeside, "", looks, func() ([]cloud.PoolID, error) { return behind[cloud.Atlas](f).PoolsBeside(ctx, pools...) })
+	all, err := through(ctx, f, opPoolsBeside, "", looks, func() ([]cloud.PoolID, error) { return behind[cloud.Atlas](f).PoolsBeside(ctx, pools...) })
+	for _, id := range all {
+		if pool, err := f.provider.Pool(ctx, id); err == nil {
+			cloud.SightOf(ctx).Keep(opPool+" "+string(id), kept[cloud.Pool]{result: pool})
+		}
+	}
+	return all, err
 }
 
 // ReadPool passes: it does no I/O.
