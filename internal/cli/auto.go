@@ -74,43 +74,53 @@ func newAutoCommand(f *Factory, o *Options) *cobra.Command {
 	return cmd
 }
 
-// auto decides, captures, waits and reports.
+// auto decides, captures, waits and reports, within --timeout.
 func (s *session) auto(ctx context.Context, flags autoFlags, format print.Format) error {
-	policies, err := s.policies(ctx, flags.from)
-	if err != nil {
-		return err
+	ctx, cancel := limited(ctx, flags.timeout)
+	defer cancel()
+	run, err := s.preparedAuto(ctx, flags, format)
+	if err != nil || run == nil {
+		return orCutShort(ctx, err, "Nothing was begun: run the same command again")
 	}
-	if len(policies) == 0 {
-		return refusedf("this cluster has no PrototypePolicy, and nothing was changed: write one (docs/policy.md), or name pools with --pool")
-	}
-	s.allow(policies, flags.most)
-	if flags.dryRun {
-		return s.autoDryRun(ctx, policies, flags, format)
-	}
-	if _, err := s.cluster.Prototypes(ctx); err != nil {
-		return err
-	}
-	if err := s.cluster.CheckClock(); err != nil {
-		return err
-	}
-	decider, err := s.decider(ctx)
-	if err != nil {
-		return err
-	}
-	if flags.from.file != "" || len(flags.from.pools) > 0 || flags.most > 0 {
-		decider.Policies = policies
-	}
-	decider.Recorder = s.options.recorder(s.cluster)
-	run := &drive.Auto{
-		Cluster: s.cluster, Engine: s.engine, Decider: decider, Namespace: s.options.Namespace, Only: flags.from.name,
-		Now: s.Now, Log: s.options.Log, Tell: s.autoTeller(),
-	}
-	stopped := run.Run(ctx, flags.timeout)
+	stopped := run.Run(ctx)
 	results := autoReport(run)
 	if err := print.AutoResults(s.Out, format, results); err != nil {
 		return err
 	}
 	return autoEnd(results, stopped, flags.detailed)
+}
+
+// preparedAuto reads the policies, and makes what decides and drives; nil where a dry run was all that was asked for.
+func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format print.Format) (*drive.Auto, error) {
+	policies, err := s.policies(ctx, flags.from)
+	if err != nil {
+		return nil, err
+	}
+	if len(policies) == 0 {
+		return nil, refusedf("this cluster has no PrototypePolicy, and nothing was changed: write one (docs/policy.md), or name pools with --pool")
+	}
+	s.allow(policies, flags.most)
+	if flags.dryRun {
+		return nil, s.autoDryRun(ctx, policies, flags, format)
+	}
+	if _, err := s.cluster.Prototypes(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.cluster.CheckClock(); err != nil {
+		return nil, err
+	}
+	decider, err := s.decider(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if flags.from.file != "" || len(flags.from.pools) > 0 || flags.most > 0 {
+		decider.Policies = policies
+	}
+	decider.Recorder = s.options.recorder(s.cluster)
+	return &drive.Auto{
+		Cluster: s.cluster, Engine: s.engine, Decider: decider, Namespace: s.options.Namespace, Only: flags.from.name,
+		Now: s.Now, Log: s.options.Log, Tell: s.autoTeller(),
+	}, nil
 }
 
 // allow has the engine hold as many donors as the policies allow, or the flag says.

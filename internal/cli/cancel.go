@@ -29,21 +29,23 @@ where none does. A Prototype that has ended is a record, and is left alone.`,
 			return s.cancel(ctx, args[0], timeout)
 		}),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop following after this time; the Prototype stays marked for deletion (default: never)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop after this time; the Prototype stays marked for deletion (default: never)")
 	return cmd
 }
 
 func (s *session) cancel(ctx context.Context, name string, timeout time.Duration) error {
-	p, err := drive.Cancel(ctx, s.cluster, name)
+	within, cancel := limited(ctx, timeout)
+	defer cancel()
+	p, err := drive.Cancel(within, s.cluster, name)
 	if err != nil {
-		return err
+		return orCutShort(within, err, "Whether the Prototype is marked for deletion is unknown: run the same command again")
 	}
-	return s.followAway(ctx, p, timeout)
+	return s.followAway(within, p)
 }
 
 // followAway follows a Prototype that is being deleted until it is gone.
-func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype, timeout time.Duration) error {
-	fl := s.follower(p, timeout)
+func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype) error {
+	fl := s.follower(p)
 	fl.UntilGone = true
 	_, err := fl.Run(ctx)
 	again := fmt.Sprintf("Prototype %s stays marked for deletion: `kamino cancel %s` or a controller goes on with it.", p.Name, p.Name)

@@ -108,7 +108,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` that the pool's customData was made from, or - for standard input: a copy is kept with what the recipe loses, for kamino restore")
 	flags.StringVar(&c.customDataFrom, "custom-data-from", "", "Secret in Kamino's namespace, as NAME or NAME/KEY, with a copy of the pool's customData, which is kept with what the recipe loses (key customData if none is named)")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "ask nothing: before a pool's first version, a terminal is asked whether to go on without a way back")
-	flags.DurationVar(&c.timeout, "timeout", 0, "stop following after this time; the capture itself goes on (default: never)")
+	flags.DurationVar(&c.timeout, "timeout", 0, "stop after this time; a capture that was begun goes on (default: never)")
 }
 
 // complete reads what has no zero value that means "not said".
@@ -194,20 +194,41 @@ type capturing struct {
 	flags     *captureFlags
 }
 
+// run captures within --timeout, which does not bound the wait for new nodes.
 func (c *capturing) run(ctx context.Context) error {
+	within, cancel := limited(ctx, c.flags.timeout)
+	defer cancel()
+	d, err := c.capture(within)
+	if err != nil || d.Prototype == nil || d.Prototype.Spec.Settings.Recipe.NewNodes == 0 {
+		return err
+	}
+	return c.awaitGrowth(ctx, d.Prototype.Name, c.flags.newNodesTimeout)
+}
+
+// capture returns the capture that has succeeded, and a zero Decision where it follows none.
+func (c *capturing) capture(ctx context.Context) (drive.Decision, error) {
+	d, err := c.decide(ctx)
+	if err != nil || d.Prototype == nil {
+		return d, orCutShort(ctx, err, "No capture is followed yet: run the same command again")
+	}
+	return d, c.follow(ctx, d.Prototype, c.flags.format)
+}
+
+// decide looks, and writes the Prototype that is to be followed. Without one in its result, there is nothing to follow.
+func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error) {
 	d, err := c.beginning.Decide(ctx)
 	if err != nil {
-		return err
+		return none, err
 	}
 	if d.Skipped != "" {
 		c.note("Version %s exists already, and no capture that has succeeded owns it: this one makes %s.", d.Skipped, d.Prototype.Spec.Version)
 	}
 	if c.flags.dryRun {
-		return c.dryRun(ctx, d)
+		return none, c.dryRun(ctx, d)
 	}
 	holder, err := drive.LeaseHolder(ctx, c.cluster, c.options.Namespace, c.Now())
 	if err != nil {
-		return err
+		return none, err
 	}
 	if !d.Existing {
 		err = c.begin(ctx, &d, holder)
@@ -215,21 +236,15 @@ func (c *capturing) run(ctx context.Context) error {
 		err = c.beginning.Same(ctx, d.Prototype)
 	}
 	if err != nil {
-		return err
+		return none, err
 	}
 	if !c.flags.wait {
-		return c.leave(d, holder)
+		return none, c.leave(d, holder)
 	}
 	if d.Existing {
 		c.note("Node %s is being captured already: following Prototype %s.", c.beginning.Node, d.Prototype.Name)
 	}
-	if err := c.follow(ctx, d.Prototype, c.flags.timeout, c.flags.format); err != nil {
-		return err
-	}
-	if d.Prototype.Spec.Settings.Recipe.NewNodes == 0 {
-		return nil
-	}
-	return c.awaitGrowth(ctx, d.Prototype.Name, c.flags.newNodesTimeout)
+	return d, nil
 }
 
 // begin makes sure that nothing is in the way, and has the Prototype written.

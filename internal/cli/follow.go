@@ -13,9 +13,9 @@ import (
 )
 
 // follower makes what shows the capture, on a terminal or as lines.
-func (s *session) follower(p *v1alpha1.Prototype, timeout time.Duration) *drive.Follower {
+func (s *session) follower(p *v1alpha1.Prototype) *drive.Follower {
 	fl := &drive.Follower{
-		Cluster: s.cluster, Engine: s.engine, Namespace: s.options.Namespace, Prototype: p, Timeout: timeout, Now: s.Now,
+		Cluster: s.cluster, Engine: s.engine, Namespace: s.options.Namespace, Prototype: p, Now: s.Now,
 	}
 	if !s.terminal() {
 		fl.View = view{print.NewLines(s.Err)}

@@ -82,6 +82,8 @@ is taken away from it: run the rollback again instead, if it is to go on.`,
 			return cobra.ExactArgs(1)(cmd, args)
 		}, ValidArgsFunction: completeHeld(f, o),
 		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+			ctx, cancel := limited(ctx, flags.timeout)
+			defer cancel()
 			if flags.leftovers {
 				return s.clear(ctx, flags)
 			}

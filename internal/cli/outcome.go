@@ -17,9 +17,26 @@ import (
 // errInterrupted is the cause of a context that a signal ended.
 var errInterrupted = errors.New("interrupted")
 
+// limited ends the context with drive.ErrTimeout after a time; never if timeout is 0. All requests of a verb are made under the
+// context, so that a busy API server is waited for as long as --timeout says (cluster.Connect).
+func limited(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, timeout, drive.ErrTimeout)
+}
+
+// orCutShort is the error of work under such a context. Where the time is over, the error says so, and how to go on.
+func orCutShort(ctx context.Context, err error, goOn string) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return cutShort(context.Cause(ctx), ". "+goOn)
+}
+
 // follow shows the capture until it ends, says how it ended, and turns that into an exit code.
-func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, timeout time.Duration, format print.Format) error {
-	fl := s.follower(p, timeout)
+func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, format print.Format) error {
+	fl := s.follower(p)
 	last, err := fl.Run(ctx)
 	if err != nil {
 		return s.stopped(last, err)

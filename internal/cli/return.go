@@ -27,9 +27,10 @@ func (s *session) holds() *drive.Holds {
 }
 
 func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) error {
+	goOn := fmt.Sprintf("Node %s is not given back yet: the same command goes on", name)
 	report, err := s.held(ctx)
 	if err != nil {
-		return err
+		return orCutShort(ctx, err, goOn)
 	}
 	i := slices.IndexFunc(report.Nodes, func(n held.Node) bool { return n.Name == name })
 	if i < 0 {
@@ -52,14 +53,9 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 	if flags.dryRun {
 		return print.Returned(s.Out, flags.format, print.Return{Node: name, Holder: n.Holder, Leaves: n.Leaves, NodeOnly: flags.nodeOnly, DryRun: true})
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, flags.timeout, drive.ErrTimeout)
-	defer cancel()
 	state, err := s.holds().GiveBack(ctx, n)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return &ending{ExitInterrupted, fmt.Errorf("%w. Node %s is not given back yet: the same command goes on", context.Cause(ctx), name)}
-	case err != nil:
-		return err
+	if err != nil {
+		return orCutShort(ctx, err, goOn)
 	}
 	if err := print.Returned(s.Out, flags.format, print.Return{Node: name, Holder: n.Holder, State: state}); err != nil {
 		return err
@@ -72,22 +68,17 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 
 // clear removes what captures have left that are gone.
 func (s *session) clear(ctx context.Context, flags returnFlags) error {
+	const goOn = "Not all is removed yet: the same command goes on"
 	report, err := s.held(ctx)
 	if err != nil {
-		return err
+		return orCutShort(ctx, err, goOn)
 	}
 	cleared := print.Cleared{Left: report.Left, DryRun: flags.dryRun}
 	if flags.dryRun || len(report.Left) == 0 {
 		return print.ClearedAway(s.Out, flags.format, cleared)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, flags.timeout, drive.ErrTimeout)
-	defer cancel()
-	err = s.holds().Clear(ctx, report.Pools)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return &ending{ExitInterrupted, fmt.Errorf("%w. Not all is removed yet: the same command goes on", context.Cause(ctx))}
-	case err != nil:
-		return err
+	if err := s.holds().Clear(ctx, report.Pools); err != nil {
+		return orCutShort(ctx, err, goOn)
 	}
 	return print.ClearedAway(s.Out, flags.format, cleared)
 }

@@ -42,6 +42,7 @@ func (c *calmly) RoundTrip(request *http.Request) (*http.Response, error) {
 	if deadline, limited := request.Context().Deadline(); limited {
 		last = deadline
 	}
+	patience := time.Until(last)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		begun := time.Now()
 		response, err := c.next.RoundTrip(request)
@@ -64,7 +65,7 @@ func (c *calmly) RoundTrip(request *http.Request) (*http.Response, error) {
 			_, _ = io.CopyN(io.Discard, response.Body, drained)
 			_ = response.Body.Close()
 		}
-		c.tellBusy(response)
+		c.tellBusy(response, patience)
 		timer := time.NewTimer(asked)
 		select {
 		case <-request.Context().Done():
@@ -139,8 +140,8 @@ func (c *calmly) took(request *http.Request, d time.Duration) {
 	c.say(fmt.Sprintf("The API server is slow: %d answers took %s each. All that Kamino does takes longer by that.", slowAnswers, wording.Duration((all / slowAnswers).Round(time.Second))))
 }
 
-// tellBusy says once that requests are made again.
-func (c *calmly) tellBusy(response *http.Response) {
+// tellBusy says once that requests are made again, and for how long this one is.
+func (c *calmly) tellBusy(response *http.Response, patience time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.busy || c.say == nil {
@@ -151,7 +152,7 @@ func (c *calmly) tellBusy(response *http.Response) {
 	if response != nil {
 		why = "is too busy (" + response.Status + ")"
 	}
-	c.say(fmt.Sprintf("The API server %s. Kamino tries each request again for up to %s.", why, wording.Duration(busyPatience)))
+	c.say(fmt.Sprintf("The API server %s. Kamino tries each request again for up to %s.", why, wording.Duration(patience.Round(time.Second))))
 }
 
 // Notify has the connection say that the API server is slow or too busy, each once.

@@ -69,19 +69,14 @@ type followed struct {
 	gone      bool
 }
 
-// Run returns when nothing is left to wait for, or with what stopped it: ErrTimeout after the timeout, if that is not zero.
-// Either way no pass of the engine runs any more and the Lease is given back.
-func (r *Auto) Run(ctx context.Context, timeout time.Duration) error {
+// Run returns when nothing is left to wait for, or with the cause of the context's end. Either way no pass of the engine runs any more
+// and the Lease is given back.
+func (r *Auto) Run(ctx context.Context) error {
 	r.mine, r.begun, r.news = map[string]*followed{}, map[cloud.PoolID]bool{}, make(chan struct{}, 1)
 	r.Decider.Admit = func(policy string, pool policy.Pool) bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return (r.Only == "" || r.Only == policy) && !r.begun[pool.ID]
-	}
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, ErrTimeout)
-		defer cancel()
 	}
 	working, stop := context.WithCancel(ctx)
 	defer stop()

@@ -66,9 +66,7 @@ type Follower struct {
 	Prototype *v1alpha1.Prototype
 	// UntilGone follows a Prototype that is being deleted until it is gone.
 	UntilGone bool
-	// Timeout ends the following, and not the capture; none if zero.
-	Timeout time.Duration
-	View    View
+	View      View
 	// Live redraws while nothing happens.
 	Live bool
 	Now  func() time.Time
@@ -76,14 +74,9 @@ type Follower struct {
 	progress Progress
 }
 
-// Run returns the Prototype as it was last seen. Its error is ErrGone, ErrAway, ErrTimeout, the context's,
-// or one of the API server that waiting does not mend; nil means that the capture is terminal.
+// Run returns the Prototype as it was last seen. Its error is ErrGone, ErrAway, the cause of the context's end, or one of the
+// API server that waiting does not mend; nil means that the capture is terminal.
 func (f *Follower) Run(ctx context.Context) (*v1alpha1.Prototype, error) {
-	if f.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, f.Timeout, ErrTimeout)
-		defer cancel()
-	}
 	working, stop := context.WithCancel(ctx)
 	var workers sync.WaitGroup
 	sightings, news, driven := make(chan sighting), make(chan Driving), make(chan error, 1)
