@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/drive"
 )
 
@@ -51,32 +51,10 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype) error {
 	again := fmt.Sprintf("Prototype %s stays marked for deletion: `kamino cancel %s` or a controller goes on with it.", p.Name, p.Name)
 	if err == nil {
 		ctx := context.WithoutCancel(ctx)
-		_, err := fmt.Fprintf(s.Out, "Prototype %s is gone, and %s; node %s %s.\n",
-			p.Name, s.versionLeft(ctx, p), p.Spec.Donor.NodeName, drive.NodeNow(ctx, s.cluster, p.Spec.Donor.NodeName))
+		left, err := s.pools().Left(ctx, p)
+		_, err = fmt.Fprintf(s.Out, "Prototype %s is gone, and %s; node %s %s.\n", p.Name, print.VersionLeft(left, p.Spec.Version, err, explain),
+			p.Spec.Donor.NodeName, drive.NodeNow(ctx, s.cluster, p.Spec.Donor.NodeName))
 		return err
 	}
 	return cutShort(err, ". "+again)
-}
-
-// versionLeft says what is there of the version that a capture which is gone was to make, from a look at the cloud.
-func (s *session) versionLeft(ctx context.Context, p *v1alpha1.Prototype) string {
-	left, err := s.pools().Left(ctx, p)
-	name, version := left.Pool, p.Spec.Version
-	switch {
-	case err != nil:
-		return fmt.Sprintf("whether version %s was made can't be told (%s): see `kamino history %s`", version, explain(err), name)
-	case left.Named:
-		return fmt.Sprintf("its version %s stays, for the recipe of pool %s names it: `kamino rollback %s` goes back", version, name, name)
-	}
-	switch left.Image.State {
-	case cloud.Deleting:
-		return fmt.Sprintf("the cloud is deleting version %s, the last of its capture", version)
-	case cloud.Pending, cloud.Failed:
-		return fmt.Sprintf("version %s is left, which is %s: `kamino retire %s %s` deletes it once the cloud is done with it", version, left.Image.State, name, version)
-	case cloud.Complete:
-		return fmt.Sprintf("its version %s stays, which was complete before: `kamino promote %s %s` points the pool at it, `kamino retire %s %s` deletes it",
-			version, name, version, name, version)
-	case cloud.Absent:
-	}
-	return "nothing of its capture is left"
 }

@@ -198,20 +198,14 @@ type capturing struct {
 func (c *capturing) run(ctx context.Context) error {
 	within, cancel := limited(ctx, c.flags.timeout)
 	defer cancel()
-	d, err := c.capture(within)
-	if err != nil || d.Prototype == nil || d.Prototype.Spec.Settings.Recipe.NewNodes == 0 {
+	d, err := c.decide(within)
+	if err != nil || d.Prototype == nil {
+		return orCutShort(within, err, "No capture is followed yet: run the same command again")
+	}
+	if err := c.follow(within, d.Prototype, c.flags.format); err != nil || d.Prototype.Spec.Settings.Recipe.NewNodes == 0 {
 		return err
 	}
 	return c.awaitGrowth(ctx, d.Prototype.Name, c.flags.newNodesTimeout)
-}
-
-// capture returns the capture that has succeeded, and a zero Decision where it follows none.
-func (c *capturing) capture(ctx context.Context) (drive.Decision, error) {
-	d, err := c.decide(ctx)
-	if err != nil || d.Prototype == nil {
-		return d, orCutShort(ctx, err, "No capture is followed yet: run the same command again")
-	}
-	return d, c.follow(ctx, d.Prototype, c.flags.format)
 }
 
 // decide looks, and writes the Prototype that is to be followed. Without one in its result, there is nothing to follow.
