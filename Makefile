@@ -171,10 +171,10 @@ verify: generate ## Generate, then fail if the tree is not what is committed.
 # More flags for it: BENCH="--only scale --profiles DIRECTORY" measures the controller alone and keeps its profiles.
 BENCH ?=
 .PHONY: bench
-bench: build ## Measure a capture, the controller with 15,000 nodes, status and plan, and probation (12 minutes): a table, and bin/bench.json.
+bench: build ## Measure a capture, the controller with 15,000 nodes, status and plan, and probation (12 minutes): docs/reference/benchmarks.md.
 	@cd sandbox && $(GO) build -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-bench ./cmd/kamino-bench
 	@$(GO) test -vet=off -run xxx -bench Probation ./internal/policy/week
-	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox --json $(BIN)/bench.json $(BENCH)
+	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox --json $(BIN)/bench.json $(if $(BENCH),$(BENCH),--page docs/reference/benchmarks.md)
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck $(BIN)/.modules ## Look for known vulnerabilities in what the binaries really call.

@@ -77,7 +77,7 @@ func (r Report) Markdown(w io.Writer) error {
 	if r.Verbs != nil {
 		rows = append(rows, r.Verbs.rows()...)
 	}
-	if _, err := fmt.Fprintln(w, "| figure | measured | wanted |\n|---|---|---|"); err != nil {
+	if _, err := fmt.Fprintln(w, "| figure | measured | limit |\n|---|---|---|"); err != nil {
 		return err
 	}
 	for _, row := range rows {
@@ -127,8 +127,8 @@ func (r Capture) away() string {
 func (r Capture) defaultRows() [][3]string {
 	return [][3]string{
 		{"at the sandbox's own latencies: donor out of service", seconds(r.Donor.OutOfService), fmt.Sprintf("at most %.0f s; the original %.0f s", maxAway.Seconds(), original.Seconds())},
-		{"what cloud and cluster take of it", r.away(), ""},
-		{"the cloud is asked to stop the donor, which powers itself off", fmt.Sprintf("%d times", r.Stops), "never"},
+		{"of this, cloud and cluster", r.away(), ""},
+		{"requests to stop the donor, which powers itself off", fmt.Sprint(r.Stops), "0"},
 		{"latencies that this run sets", described(r.Latencies), ""},
 	}
 }
@@ -141,7 +141,7 @@ func (r Capture) rows() [][3]string {
 	d := r.Donor
 	return [][3]string{
 		{"donor out of service", seconds(d.OutOfService), ""},
-		{"what cloud and cluster take of it", r.away(), ""},
+		{"of this, cloud and cluster", r.away(), ""},
 		{"latencies that this run sets", described(r.Latencies), ""},
 		{"ratio of the two", fmt.Sprintf("%.3f", d.Ratio()), fmt.Sprintf("at most %.2f", maxRatio)},
 		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s: %.1f times one `kubectl get nodes`", r.Child.CPU.Seconds(), r.cost()), fmt.Sprintf("at most %d times", maxCPU)},

@@ -41,3 +41,20 @@ func TestStories(t *testing.T) {
 		})
 	}
 }
+
+// TestSizes: a dependency that makes a program larger is a decision. The limits, in MiB, are a little above the sizes that were reached.
+func TestSizes(t *testing.T) {
+	for variable, limit := range map[string]int64{"KAMINO_BIN": 56, "KAMINO_SANDBOX_BIN": 186} {
+		path := os.Getenv(variable)
+		if path == "" {
+			t.Skipf("%s is not set: make builds the programs without symbols, and sets it", variable)
+		}
+		file, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := file.Size() >> 20; size >= limit {
+			t.Errorf("%s: %d MiB, the limit is %d", path, size, limit)
+		}
+	}
+}

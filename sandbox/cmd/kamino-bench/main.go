@@ -34,6 +34,7 @@ func run() error {
 	scale := flag.Float64("time-scale", 1, "how many seconds of a cloud pass in one; more than 1 makes our own share look larger")
 	only := flag.String("only", "", "measure one `part`: "+strings.Join(names(), " or "))
 	profiles := flag.String("profiles", "", "`directory` for heap profiles of the controller in a large cluster")
+	page := flag.String("page", "", "`file` of the documentation that the report is written into")
 	out := flag.String("json", "", "`file` for the report as JSON")
 	flag.Parse()
 
@@ -56,6 +57,11 @@ func run() error {
 	}
 	if err := report.Markdown(os.Stdout); err != nil {
 		return err
+	}
+	if *page != "" {
+		if err := report.WritePage(*page); err != nil {
+			return err
+		}
 	}
 	if *out != "" {
 		text, err := json.MarshalIndent(report, "", "  ")
