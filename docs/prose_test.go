@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 
 // plainPages are held to the limits below. Each rewritten page joins the list; the aim is all pages.
 var plainPages = []string{
-	"../README.md", "../SECURITY.md", "../CONTRIBUTING.md", "tests.md", "reference/benchmarks.md", "reference/verification.md",
+	"../README.md", "../SECURITY.md", "../CONTRIBUTING.md", "style.md", "tests.md", "reference/benchmarks.md", "reference/verification.md",
 }
 
 const (
@@ -123,6 +124,27 @@ func TestProseIsRead(t *testing.T) {
 	for _, text := range []string{"Whoever reads it", "The value is told.", "it goes by itself"} {
 		if !banned.MatchString(text) {
 			t.Errorf("%q passes", text)
+		}
+	}
+}
+
+// firstChecked is the commit after which subjects follow the rule of docs/style.md.
+const firstChecked = "b959aff"
+
+// TestCommitSubjects: the subject of each commit is `area: imperative`, in at most 72 characters.
+func TestCommitSubjects(t *testing.T) {
+	if err := exec.Command("git", "cat-file", "-e", firstChecked+"^{commit}").Run(); err != nil {
+		t.Skip("no git, or a clone without the history")
+	}
+	out, err := exec.Command("git", "log", "--format=%s", firstChecked+"..HEAD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	area := regexp.MustCompile(`^[a-z][a-z0-9-]*: [a-z]`)
+	for subject := range strings.Lines(string(out)) {
+		subject = strings.TrimSpace(subject)
+		if !area.MatchString(subject) || len(subject) > 72 || banned.MatchString(subject) {
+			t.Errorf("%q: want `area: imperative`, at most 72 characters, and none of the words of docs/style.md", subject)
 		}
 	}
 }
