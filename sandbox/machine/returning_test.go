@@ -112,7 +112,7 @@ func TestReturningDonorIsAsFastAsAReboot(t *testing.T) {
 	w.fleet.Close()
 	const month = 30 * 24 * time.Hour
 	f, err := New(t.Context(), Config{
-		Dir: w.dir, Clock: clock.Clock{Scale: 5000, Calendar: &w.calendar}, Client: w.client,
+		Dir: w.dir, Clock: clock.Clock{Scale: timeScale, Calendar: &w.calendar}, Client: w.client,
 		Latencies: Latencies{Install: month, Join: month, Extension: month},
 	})
 	if err != nil {

@@ -25,6 +25,9 @@ const platformImage = fleet.DiskID("microsoft-aks:aks:aks-engine-ubuntu-2204:202
 
 const emptyCloudConfig = "#cloud-config\n{}\n"
 
+// timeScale is how many simulated seconds pass in a real one.
+const timeScale = 5000
+
 // world is a fleet on an API server in memory.
 type world struct {
 	*testing.T
@@ -49,7 +52,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) open(binaries map[string]string) {
 	w.Helper()
 	f, err := New(w.Context(), Config{
-		Dir: w.dir, Clock: clock.Clock{Scale: 5000, Calendar: &w.calendar}, Client: w.client, Binaries: binaries,
+		Dir: w.dir, Clock: clock.Clock{Scale: timeScale, Calendar: &w.calendar}, Client: w.client, Binaries: binaries,
 		RESTConfig: &rest.Config{Host: "https://192.0.2.1:6443"}, Region: "westeurope", KeepNodes: w.keepNodes, Log: slog.New(w.log),
 	})
 	if err != nil {
@@ -175,7 +178,7 @@ func (w *world) ready(name, id string) *corev1.Node {
 
 func (w *world) eventually(what string, reached func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute) // it only ends a hang
 	for !reached() {
 		if time.Now().After(deadline) {
 			w.log.mu.Lock()
