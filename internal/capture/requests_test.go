@@ -66,7 +66,7 @@ func TestRequestsOfATrial(t *testing.T) {
 		p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 10 * time.Minute}
 	})
 	with := v.cost(t)
-	if have, want := (budget{with.passes - without.passes, with.cloud - without.cloud, with.server - without.server}), (budget{passes: 37, cloud: 42, server: 102}); have != want {
+	if have, want := (budget{with.passes - without.passes, with.cloud - without.cloud, with.server - without.server}), (budget{passes: 37, cloud: 42, server: 94}); have != want {
 		t.Errorf("a trial adds %+v, not %+v", have, want)
 	}
 }

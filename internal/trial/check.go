@@ -254,7 +254,7 @@ func ready(f Facts) (Result, string) {
 	case f.WasReady && f.since(f.Registered) > f.Limits.Ready+tries*f.Limits.Soak:
 		return Failed, fmt.Sprintf("node %s does not stay Ready", f.Node)
 	case f.Ready:
-		return Pending, fmt.Sprintf("node %s has just become Ready, and is watched for %s more", f.Node, minutes(max(f.Limits.Settle, f.Limits.Soak)-f.since(f.Changed)))
+		return Pending, fmt.Sprintf("node %s has just become Ready, and is watched until %s", f.Node, f.clock(max(f.Limits.Settle, f.Limits.Soak)-f.since(f.Changed)))
 	case f.WasReady && f.since(f.Changed) > f.Limits.Settle:
 		return Failed, fmt.Sprintf("node %s was Ready, and is not any more", f.Node)
 	case f.WasReady:
@@ -330,7 +330,7 @@ func (f Facts) measured(m Measure, limit time.Duration) (Result, string) {
 
 func soaked(f Facts) (Result, string) {
 	if f.since(f.Changed) < f.Limits.Soak {
-		return Pending, fmt.Sprintf("node %s is watched for %s more", f.Node, minutes(f.Limits.Soak-f.since(f.Changed)))
+		return Pending, fmt.Sprintf("node %s is watched until %s", f.Node, f.clock(f.Limits.Soak-f.since(f.Changed)))
 	}
 	return Passed, fmt.Sprintf("node %s has stayed Ready for %s", f.Node, span(f.Limits.Soak))
 }
@@ -342,12 +342,9 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// minutes that are left, the begun one counted: a status that tells it is not to be written at each look.
-func minutes(left time.Duration) string {
-	if n := int((left + time.Minute - 1) / time.Minute); n > 1 {
-		return fmt.Sprintf("at most %d minutes", n)
-	}
-	return "at most a minute"
+// clock is the time after so long, rounded up to the minute: each look says the same, so that the status is written once.
+func (f Facts) clock(left time.Duration) string {
+	return f.Now.Add(left+time.Minute-1).UTC().Format("15:04") + " UTC"
 }
 
 // span is a time as sentences have it.

@@ -42,8 +42,8 @@ var worlds = map[string]struct {
 	says   string
 }{
 	"good":                    {good, nil, Passed, "every check has passed"},
-	"a soak that is not over": {young, nil, Pending, "Soaked: node trial-0 is watched for at most 7 minutes more"},
-	"a soak's last minute":    {young, func(f *Facts) { f.Limits.Soak = 3*time.Minute + time.Second }, Pending, "Soaked: node trial-0 is watched for at most a minute more"},
+	"a soak that is not over": {young, nil, Pending, "Soaked: node trial-0 is watched until 12:07 UTC"},
+	"a soak's last minute":    {young, func(f *Facts) { f.Limits.Soak = 3*time.Minute + time.Second }, Pending, "Soaked: node trial-0 is watched until 12:01 UTC"},
 
 	"no instance yet": {young, func(f *Facts) { f.Instance = Instance{} }, Pending, "Provisioned: the cloud makes the instance"},
 	"no quota": {young, func(f *Facts) { f.Instance = Instance{Refused: "12 of 12 cores are used"} }, Inconclusive,
@@ -62,9 +62,9 @@ var worlds = map[string]struct {
 	"no Node, unwatched":  {good, func(f *Facts) { f.Node, f.Blind = "", 9*time.Minute }, Pending, "Registered: the instance has no Node yet"},
 	"a Node, not Ready":   {young, func(f *Facts) { f.Ready, f.WasReady = false, false }, Pending, "Ready: node trial-0 is not Ready yet"},
 	"a Node, never Ready": {good, func(f *Facts) { f.Ready, f.WasReady = false, false }, Failed, "Ready: node trial-0 is not Ready, 10m0s after it came to be"},
-	"just Ready":          {young, func(f *Facts) { f.Changed = ago(1) }, Pending, "Ready: node trial-0 has just become Ready, and is watched for at most 9 minutes more"},
+	"just Ready":          {young, func(f *Facts) { f.Changed = ago(1) }, Pending, "Ready: node trial-0 has just become Ready, and is watched until 12:09 UTC"},
 	"just Ready, to soak for a while": {young, func(f *Facts) { f.Changed, f.Limits = ago(1), Within(2*time.Hour, 100*time.Second) }, Pending,
-		"Ready: node trial-0 has just become Ready, and is watched for at most a minute more"},
+		"Ready: node trial-0 has just become Ready, and is watched until 12:01 UTC"},
 	"away for a moment": {good, func(f *Facts) { f.Ready, f.Changed = false, ago(1) }, Pending, "Ready: node trial-0 was Ready, and is not at the moment"},
 	"away":              {good, func(f *Facts) { f.Ready, f.Changed = false, ago(3) }, Failed, "Ready: node trial-0 was Ready, and is not any more"},
 	"now and then": {good, func(f *Facts) {
@@ -95,7 +95,7 @@ var worlds = map[string]struct {
 	"a pull":                {young, func(f *Facts) { f.Images = Measure{Failed, "was pulled"} }, Failed, "Images: was pulled"},
 	"a Job that fails":      {young, func(f *Facts) { f.Job = Measure{Failed, "exit code 1"} }, Failed, "Job: exit code 1"},
 
-	"unread once":     {young, func(f *Facts) { f.Unread = 3 }, Pending, "Soaked: node trial-0 is watched for at most 7 minutes more"},
+	"unread once":     {young, func(f *Facts) { f.Unread = 3 }, Pending, "Soaked: node trial-0 is watched until 12:07 UTC"},
 	"unread for long": {young, func(f *Facts) { f.Unread = 4 }, Inconclusive, "the last 4 looks at the trial failed"},
 	"passed, unread":  {good, func(f *Facts) { f.Unread = 9 }, Passed, "every check has passed"},
 	"failed, unread":  {young, func(f *Facts) { f.Unread, f.Twins = 9, []string{"w-1"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1"},
