@@ -47,7 +47,8 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 	case plan.Record:
 		return ledgerOf(e).record(ctx, w, w.remember(w.reservation))
 	case plan.Relock:
-		return e.reservations().Note(ctx, w.node, *w.reservation)
+		_, err := e.reservations().Note(ctx, w.node, *w.reservation)
+		return err
 	case plan.Note:
 		return holdOf(e).note(ctx, w)
 	case plan.Cordon:
@@ -186,9 +187,11 @@ func (h hold) reserve(ctx context.Context, w *world) error {
 	if w.facts.Leaves {
 		reservation.Departure = &v1alpha1.Departure{GrowFirst: w.facts.GrowFirst}
 	}
-	if err := h.reservations.Reserve(ctx, w.node, reservation); err != nil {
+	written, err := h.reservations.Reserve(ctx, w.node, reservation)
+	if err != nil {
 		return err
 	}
+	w.node = written
 	return h.record(ctx, w, w.remember(&reservation))
 }
 
@@ -221,7 +224,8 @@ func (l ledger) record(ctx context.Context, w *world, change func(*v1alpha1.Reco
 	record := w.record
 	change(&record)
 	if w.orphan { // its record is the reservation
-		return l.reservations.Note(ctx, w.node, *record.Reservation)
+		_, err := l.reservations.Note(ctx, w.node, *record.Reservation)
+		return err
 	}
 	text, err := json.Marshal(record)
 	if err != nil {

@@ -204,7 +204,8 @@ func (h hold) note(ctx context.Context, w *world) error {
 		since := metav1.NewTime(h.now())
 		reservation.ReturningSince = &since
 	}
-	return h.reservations.Note(ctx, w.node, reservation)
+	_, err := h.reservations.Note(ctx, w.node, reservation)
+	return err
 }
 
 // giveUpDisk writes down that the disk is no longer needed and the power comes back. A donor that is off without

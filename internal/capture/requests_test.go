@@ -54,7 +54,7 @@ func counts(of map[string]int) string {
 // TestRequestsOfACapture holds what a capture without a trial costs. Polls are part of the numbers; the clock of the test decides how many
 // there are.
 func TestRequestsOfACapture(t *testing.T) {
-	if have, want := inFull(t).cost(t), (budget{passes: 22, cloud: 61, server: 153}); have != want {
+	if have, want := inFull(t).cost(t), (budget{passes: 22, cloud: 61, server: 152}); have != want {
 		t.Errorf("a capture costs %+v, not %+v", have, want)
 	}
 }

@@ -268,7 +268,8 @@ func TestAPersonsNodesAreLeftToThem(t *testing.T) {
 		`{"kind":"Replacement","name":"crowd-v","uid":"u","reservedAt":"2026-03-03T12:00:00Z","rebuild":{"to":"v","startedAt":"2026-03-03T12:00:00Z"}}`)
 	r, err := v1alpha1.ReservationOf(held.Annotations)
 	y.must(err)
-	y.must(node.Reservations{Kube: y.kube}.Note(t.Context(), held, *r))
+	_, err = node.Reservations{Kube: y.kube}.Note(t.Context(), held, *r)
+	y.must(err)
 	p := y.process(provider)
 	y.counted(p)
 	for range 10 {

@@ -99,6 +99,28 @@ func TestOneOfAllWhoTakeAtOnceHolds(t *testing.T) {
 	}
 }
 
+// TestAHolderGoesOnWithTheNodeAsWritten: what Reserve and Note return needs no read before the next write.
+func TestAHolderGoesOnWithTheNodeAsWritten(t *testing.T) {
+	y := newYard(t, nil)
+	s, err := reservations(t.Context(), y.kube)
+	y.must(err)
+	read := y.read()
+	r := NewReservation(holder, read, "", now())
+	reserved, err := s.Reserve(t.Context(), read, r)
+	y.must(err)
+	if err := Cordon(t.Context(), y.kube, read); !apierrors.IsConflict(err) {
+		t.Errorf("the Node as it was read is cordoned: %v", err)
+	}
+	r.GeneralizeBootID = "boot"
+	noted, err := s.Note(t.Context(), reserved, r)
+	y.must(err)
+	y.must(Cordon(t.Context(), y.kube, noted))
+	y.must(s.Restore(t.Context(), y.read(), r, nil))
+	if lease, err := s.Confirmed(t.Context(), read); err != nil || lease == nil {
+		t.Errorf("Restore leaves the Lease %+v, %v", lease, err)
+	}
+}
+
 // TestNobodyTakesOrGivesBackWhatAnotherHolds, also if the node was read after the other took it.
 func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
 	for i, first := range takers {

@@ -125,10 +125,14 @@ func (s Reservations) DropOf(ctx context.Context, holder types.UID) error {
 // grant makes the Lease before its Node is written. It returns the Lease if this call made it. A Lease of another holder is a
 // conflict, unless it is left over: the Node does not carry that reservation and is as it was before.
 func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*Lease, error) {
+	made, err := s.create(ctx, n, r)
+	if !apierrors.IsAlreadyExists(err) {
+		return made, err
+	}
 	have, err := s.leases().Get(ctx, v1alpha1.ReservationLeaseName(n.Name, n.UID), metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
-		return s.create(ctx, n, r)
+	case apierrors.IsNotFound(err): // the first holder has given up
+		return nil, apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
 	case err != nil:
 		return nil, s.failed("read", n, err)
 	}
@@ -147,7 +151,9 @@ func (s Reservations) renew(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	have, err := s.leases().Get(ctx, v1alpha1.ReservationLeaseName(n.Name, n.UID), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err = s.create(ctx, n, r)
+		if _, err = s.create(ctx, n, r); apierrors.IsAlreadyExists(err) {
+			err = apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
+		}
 		return err
 	case err != nil:
 		return s.failed("read", n, err)
@@ -164,6 +170,7 @@ func (s Reservations) End(ctx context.Context, n *corev1.Node, holder v1alpha1.H
 	return s.Drop(ctx, *l)
 }
 
+// create makes the Lease. The error says so if there is one by the name.
 func (s Reservations) create(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*Lease, error) {
 	lease := &coordinationv1.Lease{}
 	lease.Name, lease.Namespace = v1alpha1.ReservationLeaseName(n.Name, n.UID), s.namespace()
@@ -171,10 +178,7 @@ func (s Reservations) create(ctx context.Context, n *corev1.Node, r v1alpha1.Res
 		return nil, err
 	}
 	made, err := s.leases().Create(ctx, lease, metav1.CreateOptions{FieldManager: "kamino"})
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		return nil, apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
-	case err != nil:
+	if err != nil {
 		return nil, s.failed("create", n, err)
 	}
 	return leaseOf(made)

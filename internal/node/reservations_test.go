@@ -26,7 +26,8 @@ func Reserve(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v
 	if err != nil {
 		return err
 	}
-	return s.Reserve(ctx, n, r)
+	_, err = s.Reserve(ctx, n, r)
+	return err
 }
 
 func Note(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
@@ -34,7 +35,8 @@ func Note(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1al
 	if err != nil {
 		return err
 	}
-	return s.Note(ctx, n, r)
+	_, err = s.Note(ctx, n, r)
+	return err
 }
 
 func Release(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {

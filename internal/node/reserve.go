@@ -39,38 +39,38 @@ func NewReservation(holder v1alpha1.Holder, n *corev1.Node, hold string, now met
 }
 
 // Reserve takes the node for the holder. It writes the Lease first, then the reservation on the Node, with the annotations that
-// keep others from removing the Node. Reserve returns a conflict if another holder has the node or its Lease, or if the node has
-// changed since it was read.
-func (s Reservations) Reserve(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
+// keep others from removing the Node. It returns the Node as written, and a conflict if another holder has the node or its Lease, or
+// if the node has changed since it was read.
+func (s Reservations) Reserve(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*corev1.Node, error) {
 	if err := unheld(n, r.Holder); err != nil {
-		return err
+		return nil, err
 	}
 	made, err := s.grant(ctx, n, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = shadow(ctx, s.Kube, n, r)
+	written, err := shadow(ctx, s.Kube, n, r)
 	if made != nil && (apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) {
-		return errors.Join(err, s.Drop(ctx, *made)) // the Node was not written, and will not be
+		return nil, errors.Join(err, s.Drop(ctx, *made)) // the Node was not written, and will not be
 	}
-	return err
+	return written, err
 }
 
 // Note writes what changed in the reservation of a node that is held: on the Lease, then on the Node with the annotations of a hold.
-// Note replaces any other reservation: the caller knows by its own record or the Lease that it holds the node. It returns a
-// conflict if the node has changed since it was read.
-func (s Reservations) Note(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
+// Note replaces any other reservation: the caller knows by its own record or the Lease that it holds the node. It returns the Node
+// as written, and a conflict if the node has changed since it was read.
+func (s Reservations) Note(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*corev1.Node, error) {
 	if err := s.renew(ctx, n, r); err != nil {
-		return err
+		return nil, err
 	}
 	return shadow(ctx, s.Kube, n, r)
 }
 
 // shadow writes the reservation on the Node.
-func shadow(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) error {
+func shadow(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation) (*corev1.Node, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("reserve node %s: %w", n.Name, err)
+		return nil, fmt.Errorf("reserve node %s: %w", n.Name, err)
 	}
 	annotations := map[string]*string{v1alpha1.ReservationAnnotation: ptr(string(text))}
 	for key, value := range held {
@@ -84,7 +84,8 @@ func shadow(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1
 
 // Cordon keeps new pods from the node.
 func Cordon(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) error {
-	return patch(ctx, kube, n, change{unschedulable: ptr(true)})
+	_, err := patch(ctx, kube, n, change{unschedulable: ptr(true)})
+	return err
 }
 
 // Serve gives the node its cordon back as the reservation found it, and nothing else: it stays held. A conflict is returned if
@@ -93,7 +94,8 @@ func (s Reservations) Serve(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	if err := unheld(n, r.Holder); err != nil {
 		return err
 	}
-	return patch(ctx, s.Kube, n, change{unschedulable: &r.Unschedulable})
+	_, err := patch(ctx, s.Kube, n, change{unschedulable: &r.Unschedulable})
+	return err
 }
 
 // Marks are what is written on a node beside its release: labels, and annotations, of which nil removes one.
@@ -102,9 +104,17 @@ type Marks struct {
 	Annotations map[string]*string
 }
 
-// Release gives the node back as the reservation found it, removes the lock, and writes the marks, if any, in one update. Then it
-// deletes the Lease. A conflict is returned if another reservation stands there, or if the node has changed since it was read.
+// Release does what Restore does, and then deletes the Lease.
 func (s Reservations) Release(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
+	if err := s.Restore(ctx, n, r, marks); err != nil {
+		return err
+	}
+	return s.End(ctx, n, r.Holder)
+}
+
+// Restore gives the node back as the reservation found it, removes the lock, and writes the marks, if any, in one update. The Lease
+// stays: DropOf deletes it. A conflict is returned if another reservation stands there, or if the node has changed since it was read.
+func (s Reservations) Restore(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
 	if err := unheld(n, r.Holder); err != nil {
 		return err
 	}
@@ -118,10 +128,8 @@ func (s Reservations) Release(ctx context.Context, n *corev1.Node, r v1alpha1.Re
 		c.labels = marks.Labels
 		maps.Copy(annotations, marks.Annotations)
 	}
-	if err := patch(ctx, s.Kube, n, c); err != nil {
-		return err
-	}
-	return s.End(ctx, n, r.Holder)
+	_, err := patch(ctx, s.Kube, n, c)
+	return err
 }
 
 // Clear removes the reservation and the annotations of a hold from a Node, and uncordons it. It is for a Node of which nothing is
@@ -132,12 +140,14 @@ func Clear(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) error
 		annotations[key] = nil
 	}
 	withoutFormer(n, annotations)
-	return patch(ctx, kube, n, change{annotations: annotations, unschedulable: ptr(false)})
+	_, err := patch(ctx, kube, n, change{annotations: annotations, unschedulable: ptr(false)})
+	return err
 }
 
 // Mark writes annotations on a node, of which nil removes one. A conflict is returned if it has changed since it was read.
 func Mark(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, annotations map[string]*string) error {
-	return patch(ctx, kube, n, change{annotations: annotations})
+	_, err := patch(ctx, kube, n, change{annotations: annotations})
+	return err
 }
 
 // unheld is an error if another reservation than the holder's stands on the node, be it one that nobody can read.
@@ -184,10 +194,10 @@ type change struct {
 }
 
 // patch merges the change into the node as it was read: the resource version makes the API server refuse if anybody else
-// wrote meanwhile.
-func patch(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, c change) error {
+// wrote meanwhile. It returns the Node as written.
+func patch(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, c change) (*corev1.Node, error) {
 	if err := ownLabels(n.Name, c.labels); err != nil {
-		return err
+		return nil, err
 	}
 	metadata := map[string]any{"resourceVersion": n.ResourceVersion, "uid": n.UID}
 	if c.annotations != nil {
@@ -202,12 +212,13 @@ func patch(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, c cha
 	}
 	data, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("patch node %s: %w", n.Name, err)
+		return nil, fmt.Errorf("patch node %s: %w", n.Name, err)
 	}
-	if _, err := kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: "kamino"}); err != nil {
-		return fmt.Errorf("patch node %s: %w", n.Name, err)
+	written, err := kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: "kamino"})
+	if err != nil {
+		return nil, fmt.Errorf("patch node %s: %w", n.Name, err)
 	}
-	return nil
+	return written, nil
 }
 
 // cordonValue is null for false, as kubectl uncordon leaves it: the field is gone, not false.

@@ -93,14 +93,11 @@ func (r *Replacement) noteAsked(ctx context.Context, w *world) error {
 	rebuild := *w.held.Rebuild
 	rebuild.AskedAt = &now
 	asked.Rebuild = &rebuild
-	if err := r.reservations().Note(ctx, w.node, asked); err != nil {
+	written, err := r.reservations().Note(ctx, w.node, asked)
+	if err != nil {
 		return err
 	}
-	after, err := r.Kube.CoreV1().Nodes().Get(ctx, w.node.Name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read node %s: %w", w.node.Name, err)
-	}
-	w.node, w.held = after, &asked
+	w.node, w.held = written, &asked
 	return nil
 }
 

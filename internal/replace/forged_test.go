@@ -99,7 +99,8 @@ func TestAHalfWayNodeThatTakesPods(t *testing.T) {
 	s.must(err)
 	now := metav1.NewTime(s.clock.Now())
 	held.Rebuild.AskedAt = &now
-	s.must(s.replacement().reservations().Note(t.Context(), n, *held))
+	_, err = s.replacement().reservations().Note(t.Context(), n, *held)
+	s.must(err)
 	for range 20 {
 		_, _ = s.policy(nil).Advance(t.Context(), "bad-0")
 		s.must(s.pause(t.Context(), 0))

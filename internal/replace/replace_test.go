@@ -290,7 +290,8 @@ func TestARunTakesOverItsOwnNodesAndNoOthers(t *testing.T) {
 			if c.takesOver {
 				r, err := v1alpha1.ReservationOf(held.Annotations)
 				s.must(err)
-				s.must(s.replacement().reservations().Note(t.Context(), held, *r))
+				_, err = s.replacement().reservations().Note(t.Context(), held, *r)
+				s.must(err)
 			}
 			result := s.run(s.replacement())
 			if c.takesOver {

@@ -226,7 +226,7 @@ func (r *Replacement) takeOne(ctx context.Context, name string) (bool, error) {
 		reservation.Rebuild.Policy = r.Policy.Name
 	}
 	if n.Annotations[v1alpha1.ReservationAnnotation] == "" {
-		err = r.reservations().Reserve(ctx, n, reservation)
+		_, err = r.reservations().Reserve(ctx, n, reservation)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 		m.Held, r.roster.freed = "somebody who was faster", true

@@ -131,7 +131,8 @@ func (f *field) reserve(name string, cordoned bool) {
 	f.must(err)
 	r := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: n.Name, UID: types.UID("gone-" + n.Name)}, n, "", metav1.NewTime(f.clock.Now()))
 	r.GeneralizeBootID, r.Departure = n.Status.NodeInfo.BootID, &v1alpha1.Departure{GrowFirst: true}
-	f.must(node.Reservations{Kube: f.kube, Now: f.clock.Now}.Note(f.Context(), n, r))
+	_, err = node.Reservations{Kube: f.kube, Now: f.clock.Now}.Note(f.Context(), n, r)
+	f.must(err)
 	if cordoned {
 		n, err = f.kube.CoreV1().Nodes().Get(f.Context(), name, metav1.GetOptions{})
 		f.must(err)

@@ -115,7 +115,8 @@ func (s *stage) node(name string) *corev1.Node {
 // hold reserves a node as a capture does, up to its cordon and its instance's protection.
 func (s *stage) hold(name string, holder v1alpha1.Holder) {
 	s.Helper()
-	s.must(node.Reservations{Kube: s.kube}.Note(s.Context(), s.node(name), node.NewReservation(holder, s.node(name), cloud.Unheld, metav1.NewTime(s.now))))
+	_, err := node.Reservations{Kube: s.kube}.Note(s.Context(), s.node(name), node.NewReservation(holder, s.node(name), cloud.Unheld, metav1.NewTime(s.now)))
+	s.must(err)
 	s.must(node.Cordon(s.Context(), s.kube, s.node(name)))
 	s.must(s.cloud.Hold(s.Context(), cloud.InstanceID(s.node(name).Spec.ProviderID), cloud.Unheld))
 }
