@@ -220,7 +220,11 @@ func (w *world) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Recor
 // record changes the Prototype's record. The resource version guards it: only one process drives a
 // Prototype, and if it is not so, the second writer is told.
 func (l ledger) record(ctx context.Context, w *world, change func(*v1alpha1.Record)) error {
-	before := w.p.DeepCopy()
+	return l.recordSince(ctx, w, w.p.DeepCopy(), change)
+}
+
+// recordSince writes, with the record, what the caller has changed in the Prototype since before.
+func (l ledger) recordSince(ctx context.Context, w *world, before *v1alpha1.Prototype, change func(*v1alpha1.Record)) error {
 	record := w.record
 	change(&record)
 	if w.orphan { // its record is the reservation

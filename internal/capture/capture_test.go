@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -308,31 +309,58 @@ func TestRefusalsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestDeletedInFlight deletes the Prototype after every possible pass: the donor comes back, nothing stays.
+// TestDeletedInFlight deletes the Prototype before each call of a capture (short: of every third): the donor comes back, nothing stays.
 func TestDeletedInFlight(t *testing.T) {
-	for at := 0; ; at++ {
+	whole := newStage(t).decide()
+	whole.succeeded(whole.play())
+	for at := range whole.calls {
+		if isSkipped(testing.Short(), at, 0, 3) {
+			continue
+		}
 		s := newStage(t).decide()
-		ended := false
-		p := s.play(func(pass int) {
-			if pass != at {
-				return
+		s.lose = func(n int, _ string) memory.Outcome {
+			if n == at {
+				s.must(s.clean.Delete(context.Background(), s.prototype()))
 			}
-			if p := s.prototype(); p != nil {
-				ended = p.Status.Terminal()
+			return memory.Pass()
+		}
+		if p := s.play(); p != nil {
+			t.Fatalf("deleted before call %d (%s), it stays: %s", at, whole.calls[at], verdict(p))
+		}
+		s.gaveBack()
+		if t.Failed() {
+			t.Fatalf("deleted before call %d (%s)", at, whole.calls[at])
+		}
+	}
+}
+
+// TestDeletedBehindADeafWatch: a watch that hears nothing any more hides a deletion from a wait, and from no action.
+func TestDeletedBehindADeafWatch(t *testing.T) {
+	for phase, due := range map[v1alpha1.Phase]func(*v1alpha1.Prototype) bool{
+		v1alpha1.PhaseSnapshotting: func(*v1alpha1.Prototype) bool { return true },
+		v1alpha1.PhaseStarting:     func(*v1alpha1.Prototype) bool { return true },
+		v1alpha1.PhasePublishing: func(p *v1alpha1.Prototype) bool {
+			return p.Status.Image != nil && p.Status.Image.ReplicationPercent > 80
+		}, // the last wait
+	} {
+		s := newStage(t).decide()
+		from := 0
+		p := s.play(func(int) {
+			if p := s.prototype(); from == 0 && p.Status.Phase == phase && due(p) {
+				from = len(s.calls)
+				s.engine.Watched = func(context.Context, string) string { return p.ResourceVersion }
 				s.must(s.clean.Delete(t.Context(), p))
 			}
 		})
-		if ended || p != nil && p.Status.Phase == v1alpha1.PhaseSucceeded {
-			if at < 20 {
-				t.Fatalf("only %d passes were tried", at)
-			}
-			t.Logf("deleted after each of %d passes", at)
-			return
-		}
-		if p != nil {
-			t.Fatalf("deleted after pass %d, it stays: %s", at, verdict(p))
+		if p != nil || from == 0 {
+			t.Fatalf("%s: it stays: %s", phase, verdict(p))
 		}
 		s.gaveBack()
+		for _, call := range s.calls[from:] {
+			if strings.HasPrefix(call, "SetRecipe ") || strings.HasPrefix(call, "EnsureImage ") {
+				t.Errorf("deleted in phase %s, it goes on with %s", phase, call)
+			}
+		}
 	}
 }
 

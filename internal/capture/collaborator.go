@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,6 +22,12 @@ type (
 	announcer struct {
 		Recorder events.EventRecorder
 		Log      logr.Logger
+	}
+	// prototypes reads Prototypes, and keeps for the next pass the one that a pass leaves.
+	prototypes struct {
+		Client  client.Client
+		Watched func(ctx context.Context, name string) string
+		left    *sync.Map
 	}
 	// ledger reads and writes what a capture must not forget, and its status.
 	ledger struct {
@@ -119,6 +127,8 @@ type (
 )
 
 func announcerOf(e *Engine) announcer { return announcer{e.Recorder, e.Log} }
+
+func prototypesOf(e *Engine) prototypes { return prototypes{e.Client, e.Watched, &e.left} }
 
 func ledgerOf(e *Engine) ledger { return ledger{e.Client, e.Kube, e.Log, e.reservations()} }
 

@@ -52,8 +52,8 @@ func TestFailuresOfADeparture(t *testing.T) {
 		{name: "the snapshot fails", reason: "SnapshotFailed", says: []string{goes}, size: 2, prepare: func(d *departing) { d.cloud.FailSnapshots(1) }},
 		{name: "the pod never reports", reason: "DeadlineExceeded", says: []string{"deadline of 30m0s", goes}, size: 2, prepare: func(d *departing) { d.deaf = true }},
 		{name: "a person deletes the instance", reason: "DonorGone", says: []string{"is gone, removed while it was being captured"}, size: 2,
-			between: func(d *departing, pass int) {
-				if pass == 12 {
+			between: func(d *departing, _ int) {
+				if d.prototype().Status.Phase == v1alpha1.PhaseGeneralizing && d.cloud.World().Instance(d.donor).ID != "" {
 					d.strike(func(s *stage) { s.cloud.RemoveInstance(s.donor) })
 				}
 			}},

@@ -291,7 +291,7 @@ func TestADepartureIsDeletedInFlight(t *testing.T) {
 			}
 			touched[d.touched]++
 		}
-		if touched[false] < 4 || touched[true] < 10 {
+		if touched[false] < 3 || touched[true] < 10 {
 			t.Errorf("deleted before and behind the order: %v", touched)
 		}
 	}
@@ -317,7 +317,7 @@ func TestATamperingWithADeparture(t *testing.T) {
 						}
 					})
 					if last < at {
-						if at < 15 {
+						if at < 10 {
 							t.Fatalf("only %d moments were tried", at)
 						}
 						return

@@ -22,17 +22,13 @@ const lookLimit = 5 * time.Minute
 // lookName is the container that looks, and the component that its pod is labelled as.
 const lookName = "look"
 
-// look makes the pod that looks at the donor's disk. The finalizer and the record come first, so that a
+// look makes the pod that looks at the donor's disk. The finalizer comes first, with the record, so that a
 // Prototype which is deleted meanwhile leaves no pod behind, and what the preflight has read is not asked for again.
 func (d pods) look(ctx context.Context, w *world) error {
 	before := w.p.DeepCopy()
-	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
-		if err := d.patch(ctx, w.p, before); err != nil {
-			return err
-		}
-	}
+	controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer)
 	remember, now := w.remember(nil), metav1.NewTime(d.now())
-	err := d.record(ctx, w, func(r *v1alpha1.Record) {
+	err := d.recordSince(ctx, w, before, func(r *v1alpha1.Record) {
 		remember(r)
 		r.LookingSince = &now
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,6 +61,9 @@ type Engine struct {
 	// Observe, if set, is told of each pass that got as far as its status: the Prototype as the pass read it
 	// and as it stands now. It must change neither, be quick, and be safe for concurrent use.
 	Observe func(ctx context.Context, before, after *v1alpha1.Prototype)
+	// Watched, if set, returns the resourceVersion that the process's watch has heard of last; empty if there is none. A pass that
+	// waits takes the Prototype that the last pass left, if that is the version. Before a pass acts it reads the Prototype.
+	Watched func(ctx context.Context, name string) string
 	Log     logr.Logger
 
 	preflights preflights
@@ -73,6 +77,8 @@ type Engine struct {
 	unreadable sync.Map
 	// troubles counts the passes in a row that ended in an error, by Prototype; it only paces retries.
 	troubles sync.Map
+	// left are the Prototypes as the last pass left them, by name. There are none without Watched.
+	left sync.Map
 }
 
 // Result of a pass.
@@ -86,13 +92,24 @@ type Result struct {
 // Pass looks once, and does what that look suffices for. An error means that the pass did not get through; the
 // Result then says when to try again, and the status says what is in the way.
 func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
-	p := &v1alpha1.Prototype{}
-	if err := e.Client.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
-		if apierrors.IsNotFound(err) {
-			return Result{Done: true}, nil
+	if p := prototypesOf(e).takeLeft(ctx, name); p != nil {
+		if result, err := e.pass(ctx, p, true); !errors.Is(err, errOutdated) {
+			return result, err
 		}
-		return Result{After: e.backOff(name, err)}, fmt.Errorf("read prototype %s: %w", name, err)
 	}
+	p, err := prototypesOf(e).read(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Result{Done: true}, nil
+	case err != nil:
+		return Result{After: e.backOff(name, err)}, err
+	}
+	return e.pass(ctx, p, false)
+}
+
+// pass is a pass over the Prototype. If the last pass left it, it is read again before an action.
+func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
+	name := p.Name
 	if p.Status.Terminal() {
 		e.observe(ctx, p, p)
 		return e.settle(ctx, p)
@@ -101,11 +118,14 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 		return e.refuseUnreadable(ctx, p), nil
 	}
 	before := p.DeepCopy()
-	result, err := e.step(ctx, p)
-	if err != nil {
+	result, err := e.step(ctx, p, isLeft)
+	switch {
+	case errors.Is(err, errOutdated):
+		return Result{}, err
+	case err != nil:
 		err = errors.Join(err, e.unseen(ctx, unlooked(p, ledgerOf(e).readRecord(p)), err))
 		noteTrouble(p, err, e.now())
-	} else {
+	default:
 		noteRecovery(p)
 	}
 	// The one status write of a pass. A Prototype whose last finalizer is gone takes no status any more.
@@ -126,6 +146,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	if p.Status.Terminal() {
 		return e.settle(ctx, p)
 	}
+	prototypesOf(e).leave(p)
 	return result, nil
 }
 
@@ -167,7 +188,7 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 }
 
 // step is one look, and the decisions that it suffices for: a decision follows another one where the effect in between is known.
-func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
+func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	record := ledgerOf(e).readRecord(p)
 	reserved := func() {}
 	if record.Reservation == nil && record.LeaveBoot() == "" {
@@ -175,12 +196,18 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 		reserved = sync.OnceFunc(e.reserving.Unlock)
 		defer reserved()
 	}
-	ctx, w, err := e.lookFrom(ctx, p, record)
+	ctx, w, err := lookFrom(ctx, e, p, record)
 	if err != nil {
 		e.trialReads.Delete(p.UID)
+		if isLeft && !prototypesOf(e).isUnchanged(ctx, p) {
+			err = errOutdated
+		}
 		return Result{}, err
 	}
 	decision := plan.Next(w.facts)
+	if isLeft && !slices.Contains(needNoRead, decision.Do) && !prototypesOf(e).isUnchanged(ctx, p) {
+		return Result{}, errOutdated
+	}
 	for {
 		report(w, decision, e.now())
 		e.Log.V(1).Info("decided", "prototype", p.Name, "decision", decision.String())
@@ -200,9 +227,38 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype) (Result, error
 	}
 }
 
-// lookFrom looks, beginning with the reads of earlier passes, and looks at everything where the decision needs that. The effects of the
-// pass belong under the context that it returns.
-func (e *Engine) lookFrom(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *world, error) {
+// lookFrom looks as far as the decision needs it. The effects of the pass belong under the context that it returns.
+func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *world, error) {
+	ctx, w, err := lookFromReads(ctx, e, p, record)
+	if err != nil {
+		return ctx, w, err
+	}
+	next := plan.Next(w.facts)
+	if w.leaseLater && slices.Contains(needNote, next.Do) {
+		return ctx, w, holdOf(e).confirmNote(ctx, w)
+	}
+	if !w.nodeLater || onlyWatches(next) {
+		return ctx, w, nil
+	}
+	if err := e.lookNode(ctx, w); err != nil {
+		return ctx, nil, err
+	}
+	if w.held() { // which the record does not say
+		w, err = e.look(ctx, p, w.record, nil)
+	}
+	return ctx, w, err
+}
+
+// needNote are the actions before which the Lease must say what the record says: they cannot be undone, or need a way back.
+var needNote = []plan.Action{plan.Generalize, plan.Stop, plan.Start, plan.Remove, plan.DeleteNode}
+
+// onlyWatches reports whether the decision changes nothing but a trial that is in progress.
+func onlyWatches(d plan.Decision) bool {
+	return d.Do == plan.Wait || d.Do == plan.WatchTrial || d.Do == plan.EndTrial
+}
+
+// lookFromReads looks, beginning with the reads of earlier passes, and looks at everything where the decision needs that.
+func lookFromReads(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *world, error) {
 	if reads := e.readsOf(p, record); reads != nil {
 		within := cloud.ContinueLook(ctx, reads.sight)
 		w, err := e.look(within, p, record, reads)
@@ -226,8 +282,10 @@ func (e *Engine) observe(ctx context.Context, before, after *v1alpha1.Prototype)
 func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
 	before := p.DeepCopy()
 	if controllerutil.RemoveFinalizer(p, v1alpha1.CaptureFinalizer) {
-		if err := e.reservations().DropOf(ctx, p.UID); err != nil {
-			return Result{After: e.backOff(p.Name, err)}, err
+		if record := ledgerOf(e).readRecord(p); record.LeaveBoot() == "" || record.Reservation != nil { // else forget has dropped them
+			if err := e.reservations().DropOf(ctx, p.UID); err != nil {
+				return Result{After: e.backOff(p.Name, err)}, err
+			}
 		}
 		if err := e.Client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return Result{After: e.backOff(p.Name, err)}, fmt.Errorf("remove finalizer of prototype %s: %w", p.Name, err)

@@ -9,14 +9,19 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// maxFactAge is how old the facts of a pass may be when the pass decides once more.
-const maxFactAge = time.Second
+// maxFactAge is how old the facts of a pass may be when the pass decides once more: as old as those of a wait.
+const maxFactAge = 5 * time.Second
 
 // followUps are the actions that may follow an action in the same pass, without a new look. applyEffect knows everything that the first
-// action changes. An action has no place here where a new look may find a reason against it: kured has taken a node, or a stranger has started the donor.
+// action changes, or reads it again: whether kured has taken a node before the donor is taken, the pods before they are evicted, the
+// version before it is published, and the recipe before and after it is written. An action has no place here where a new look may find
+// another reason against it: a stranger has started the donor.
 var followUps = map[plan.Action][]plan.Action{
 	plan.Reserve:        {plan.DeletePod},
-	plan.DeletePod:      {plan.DeleteOrder},
+	plan.DeletePod:      {plan.DeleteOrder, plan.Protect, plan.Cordon, plan.Return},
+	plan.DeleteOrder:    {plan.Return, plan.Wait},
+	plan.Protect:        {plan.Cordon},
+	plan.Cordon:         {plan.Evict},
 	plan.Order:          {plan.Note},
 	plan.Note:           {plan.Generalize, plan.Start},
 	plan.Generalize:     {plan.Adopt},
@@ -25,8 +30,14 @@ var followUps = map[plan.Action][]plan.Action{
 	plan.Return:         {plan.Note},
 	plan.Unprotect:      {plan.Release},
 	plan.Release:        {plan.Forget},
-	plan.DeleteSnapshot: {plan.SaveRecipe, plan.Promote},
+	plan.Forget:         {plan.Publish, plan.Wait},
+	plan.DeleteSnapshot: {plan.SaveRecipe, plan.Promote, plan.BeginTrial},
+	plan.BeginTrial:     {plan.BeginTrial},
+	plan.PassTrial:      {plan.EndTrial},
 	plan.SaveRecipe:     {plan.Promote},
+	plan.Promote:        {plan.Retire, plan.ScaleOut, plan.Wait},
+	plan.Retire:         {plan.ScaleOut, plan.Wait},
+	plan.ScaleOut:       {plan.Wait},
 }
 
 // followUp decides what the pass does next after an action that went through. A pass whose facts are old, or whose next action needs
@@ -62,6 +73,15 @@ func applyEffect(ctx context.Context, e *Engine, w *world, done plan.Action) (kn
 		f.Serves = true
 	case plan.DeletePod:
 		w.pod, f.Pod, f.PodKnown = nil, plan.NoPod, false
+		return e.lookKuredAgain(ctx, w) == nil
+	case plan.DeleteOrder:
+		w.order, f.Order = nil, false
+	case plan.Protect:
+		f.Protected = true
+		return e.lookKuredAgain(ctx, w) == nil
+	case plan.Cordon:
+		f.Cordoned, f.Serves, f.Restored = true, w.reservation.Unschedulable, false
+		return drainOf(e).lookPods(ctx, w) == nil
 	case plan.Order:
 		f.Touched, f.Down, f.Drained, f.Order, f.Noted = true, true, true, true, false
 	case plan.Note:
@@ -87,11 +107,28 @@ func applyEffect(ctx context.Context, e *Engine, w *world, done plan.Action) (kn
 		f.ProtectionRestored = true
 	case plan.DeleteSnapshot:
 		f.Snapshot = plan.Deleting
-		return promotionOf(e).lookRecipe(ctx, w) == nil // which is read only once the snapshot is on its way out
+		// Both are read only once the snapshot is on its way out.
+		return promotionOf(e).lookRecipe(ctx, w) == nil && trialsOf(e).lookLost(ctx, w) == nil
+	case plan.BeginTrial:
+		return f.Trial == plan.NoTrial && trialsOf(e).lookTrial(ctx, w) == nil && trialsOf(e).judge(ctx, w) == nil
+	case plan.PassTrial:
+		f.Tried = plan.VerdictPassed
 	case plan.Release:
 		f.Lock, f.Restored, f.Serves = plan.Unlocked, true, true
+	case plan.Forget:
+		if f.Failed || f.Deleting {
+			return false // what is left behind is looked for first
+		}
+		w.reservation, f.Recorded = nil, false
+		return artifactsOf(e).lookArtifacts(ctx, w) == nil
 	case plan.SaveRecipe:
 		f.Saved = true
+	case plan.Promote:
+		return promotionOf(e).lookRecipe(ctx, w) == nil
+	case plan.Retire:
+		f.Excess, w.retire = false, nil
+	case plan.ScaleOut:
+		f.Growing = false
 	default:
 		return false
 	}

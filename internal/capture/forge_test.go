@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
 // forgeries are reports that whoever has the pod's token could write on its order, and nobody signed for this pod.
@@ -124,32 +126,32 @@ func TestAnOrderThatSomebodyMadeAnew(t *testing.T) {
 	s.failed(p, "NotProven")
 }
 
-// TestTheProofIsTakenAway by somebody who may write Prototypes, in every phase that follows: no recipe names what has
+// TestTheProofIsTakenAway by somebody who may write Prototypes, before each effect that follows: no recipe names what has
 // no proof any more, and nothing is left behind but a version that is complete.
 func TestTheProofIsTakenAway(t *testing.T) {
-	taken := map[v1alpha1.Phase]bool{}
-	for _, phase := range []v1alpha1.Phase{
-		v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing,
-	} {
+	for _, effect := range []string{"EnsureSnapshot ", "EnsureStarted ", "Unhold ", "EnsureImage "} {
 		for name, change := range map[string]func(*v1alpha1.Prototype){
 			"removed": func(p *v1alpha1.Prototype) { delete(p.Annotations, v1alpha1.ProofAnnotation) },
 			"changed": func(p *v1alpha1.Prototype) {
 				p.Annotations[v1alpha1.ProofAnnotation] = strings.Replace(p.Annotations[v1alpha1.ProofAnnotation], "sha256:0", "sha256:1", 1)
 			},
 		} {
-			t.Run(string(phase)+" "+name, func(t *testing.T) {
+			t.Run(effect+name, func(t *testing.T) {
 				s := newStage(t).decide()
-				p := s.play(func(int) {
-					if p := s.prototype(); p != nil && p.Status.Phase == phase && p.Annotations[v1alpha1.ProofAnnotation] != "" && !taken[phase] {
+				taken := false
+				s.lose = func(_ int, what string) memory.Outcome {
+					if !taken && strings.HasPrefix(what, effect) {
+						p := s.prototype()
 						change(p)
-						s.must(s.clean.Update(t.Context(), p))
-						taken[phase] = true
+						s.must(s.clean.Update(context.Background(), p))
+						taken = true
 					}
-				})
-				if !taken[phase] {
-					t.Fatalf("the capture was never %s", phase)
+					return memory.Pass()
 				}
-				delete(taken, phase)
+				p := s.play()
+				if !taken {
+					t.Fatalf("there was no %s", effect)
+				}
 				s.tick(time.Minute)
 				s.gaveBack()
 				if got := s.cloud.World().Pools[0].Recipe.Version; got != "" {

@@ -77,13 +77,17 @@ func (h hold) readOurs(ctx context.Context, w *world, shadow *v1alpha1.Reservati
 		f.Lock = plan.Ours
 		return nil
 	}
+	if f.Recorded && noted(w.record, shadow) { // the Lease was written first
+		f.Lock, w.leaseLater = plan.Ours, true
+		return nil
+	}
 	lease, err := h.reservations.Confirmed(ctx, w.node)
 	ours := lease != nil && lease.UID == w.p.UID
 	switch {
 	case err != nil:
 		return err
 	case f.Recorded:
-		f.Lock, f.Noted = plan.Ours, noted(w.record, shadow) && ours && noted(w.record, lease)
+		f.Lock, f.Noted = plan.Ours, false
 	case ours:
 		f.Lock = plan.Ours
 		w.takeOver(lease)
@@ -91,6 +95,13 @@ func (h hold) readOurs(ctx context.Context, w *world, shadow *v1alpha1.Reservati
 		f.Lock, w.over = plan.Theirs, "a reservation in this prototype's name that no Lease confirms"
 	}
 	return nil
+}
+
+// confirmNote reads the Lease where only the Node was asked whether it says what the record says: a client may have written the Node.
+func (h hold) confirmNote(ctx context.Context, w *world) error {
+	lease, err := h.reservations.Confirmed(ctx, w.node)
+	w.leaseLater, w.facts.Noted = false, lease != nil && lease.UID == w.p.UID && noted(w.record, lease)
+	return err
 }
 
 // readOrphan reads the lock of a Node whose capture is gone: the Lease is all that is known of it.
@@ -230,6 +241,9 @@ func (h hold) release(ctx context.Context, w *world) error {
 	if w.facts.Lock == plan.Stray { // what stands there is nobody's
 		n = w.node.DeepCopy()
 		delete(n.Annotations, v1alpha1.ReservationAnnotation)
+	}
+	if w.facts.Recorded {
+		return h.reservations.Restore(ctx, n, *w.reservation, nil) // forget drops the Lease
 	}
 	return h.reservations.Release(ctx, n, *w.reservation, nil)
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/kured"
 )
 
@@ -99,34 +100,41 @@ func TestWhatKuredsLockDoesNotTellIsTold(t *testing.T) {
 	}
 }
 
-// TestKuredTakesANodeBehindOurBack: between the look that let the donor be reserved and its cordon. Nothing has been taken
-// from it then, and nothing is until the other node is back.
+// TestKuredTakesANodeBehindOurBack: between the look that let the donor be reserved and its cordon. No pod has been taken
+// from it then, and none is until the other node is back.
 func TestKuredTakesANodeBehindOurBack(t *testing.T) {
+	for moment, protects := range map[string]bool{"create leases/": false, "Hold ": true} {
+		t.Run(moment, func(t *testing.T) { kuredTakesANode(t, moment, protects) })
+	}
+}
+
+// kuredTakesANode before the call. The donor is protected by then, or it is not.
+func kuredTakesANode(t *testing.T, moment string, protects bool) {
 	s := newStage(t).decide()
 	s.engine.Kured = kured.Default
 	sets := appsv1.SchemeGroupVersion.WithResource("daemonsets")
 	free := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured"}}
 	s.must(s.objects.Create(sets, free, "kube-system"))
 	waited, gone := 0, false
-	s.succeeded(s.play(func(int) {
-		p := s.prototype()
-		record, err := v1alpha1.RecordOf(p)
-		s.must(err)
-		switch {
-		case waited == 0 && record.Reservation != nil:
+	s.lose = func(_ int, what string) memory.Outcome {
+		if waited == 0 && strings.HasPrefix(what, moment) {
 			held := free.DeepCopy()
 			held.Annotations = map[string]string{"weave.works/kured-node-lock": fmt.Sprintf(`{"nodeID":"peer","created":%q,"TTL":0}`, noon.Format(time.RFC3339))}
 			s.must(s.objects.Update(sets, held, "kube-system"))
 			waited++
-		case waited > 0 && !gone:
+		}
+		return memory.Pass()
+	}
+	s.succeeded(s.play(func(int) {
+		if p := s.prototype(); waited > 0 && !gone {
 			if waited++; waited == 2 {
-				break // the pod that looked goes first
+				return // the next pass waits
 			}
 			if p.Status.Phase != v1alpha1.PhaseReserving || !strings.Contains(p.Status.Progress, "kured holds its lock for node peer") {
 				t.Errorf("in phase %s it says %q", p.Status.Phase, p.Status.Progress)
 			}
 			hold, err := s.cloud.HoldOf(t.Context(), s.donor)
-			if cordoned := s.tracked("nodes", "", donorName).(*corev1.Node).Spec.Unschedulable; err != nil || hold.Held || cordoned {
+			if cordoned := s.tracked("nodes", "", donorName).(*corev1.Node).Spec.Unschedulable; err != nil || hold.Held != protects || cordoned {
 				t.Errorf("the donor is taken: %+v, %v, cordoned: %t", hold, err, cordoned)
 			}
 			if gone = waited > 4; gone {

@@ -3,11 +3,13 @@ package capture
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
@@ -78,6 +80,9 @@ type world struct {
 	removals        int                  // and donors that are being removed though their Prototype is gone
 	vacant          bool                 // so does the place of a donor that was removed and is not filled
 
+	// nodeLater: the donor's Node is not read yet, and is not needed for a wait. leaseLater: nor is its Lease.
+	nodeLater, leaseLater bool
+
 	lookedAt time.Time   // when the look began
 	reads    *trialReads // of earlier passes, with which it began; nil if it read everything
 	facts    plan.Facts
@@ -102,7 +107,11 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 	if err := e.findOrder(ctx, w); err != nil {
 		return nil, err
 	}
-	if err := e.lookNode(ctx, w); err != nil {
+	lookNode := e.lookNode
+	if w.nodeLater = outlivesDonor(w); w.nodeLater {
+		lookNode = func(ctx context.Context, w *world) error { return readDonor(ctx, e, w) }
+	}
+	if err := lookNode(ctx, w); err != nil {
 		return nil, err
 	}
 	if err := e.lookPool(ctx, w); err != nil {
@@ -143,18 +152,14 @@ func (w *world) held() bool { return w.facts.Lock == plan.Ours || w.facts.Record
 
 // lookNode reads the Node, who holds it, and for how long.
 func (e *Engine) lookNode(ctx context.Context, w *world) error {
-	name := w.p.Spec.Donor.NodeName
-	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		return fmt.Errorf("read node %s: %w", name, err)
-	default:
-		w.named = n
-		if e.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), w.id) {
-			w.node = n
-		}
+	if err := readNamed(ctx, e, w); err != nil {
+		return err
 	}
+	return readDonor(ctx, e, w)
+}
+
+// readDonor takes the facts from the record, and from the Node if there is one.
+func readDonor(ctx context.Context, e *Engine, w *world) error {
 	f := &w.facts
 	w.reservation = w.record.Reservation
 	f.Recorded = w.reservation != nil
@@ -175,6 +180,34 @@ func (e *Engine) lookNode(ctx context.Context, w *world) error {
 	return drainOf(e).lookPods(ctx, w)
 }
 
+// readNamed reads the Node of the donor's name.
+func readNamed(ctx context.Context, e *Engine, w *world) error {
+	name := w.p.Spec.Donor.NodeName
+	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	w.named = n
+	if e.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), w.id) {
+		w.node = n
+	}
+	return nil
+}
+
+// outlivesDonor reports whether the donor was given back, or has left, and the capture is in a phase that mostly waits. The donor's
+// Node is read only before the capture acts.
+func outlivesDonor(w *world) bool {
+	f, s := &w.facts, &w.p.Status
+	ended := w.record.Reservation == nil && w.record.LeaveBoot() != "" && s.Donor != nil && s.Donor.ReleasedAt != nil
+	return ended && slices.Contains(waitingPhases, s.Phase) && !f.Failed && !f.Deleting && w.p.Spec.PoolID != "" // which the Node could tell otherwise
+}
+
+// waitingPhases are those after the donor in which a capture mostly waits.
+var waitingPhases = []v1alpha1.Phase{v1alpha1.PhasePublishing, v1alpha1.PhaseTrying, v1alpha1.PhaseAwaitingPromotion}
+
 // readNode takes the facts from a Node that is the donor's.
 func (w *world) readNode() {
 	n, f := w.node, &w.facts
@@ -193,10 +226,20 @@ func (w *world) readNode() {
 // lookPod reads the pod on the donor: before the order the one that looks at the disk, behind it the generalize pod
 // while it works.
 func (d pods) lookPod(ctx context.Context, w *world) error {
-	if w.p.UID == "" || !w.facts.Unrecorded && w.facts.Touched && w.podDone() {
-		return nil // a Prototype that is only thought of has none
+	if w.p.UID == "" || !w.facts.Unrecorded && (w.facts.Touched && w.podDone() || podLess(w)) {
+		return nil
 	}
 	return d.readPod(ctx, w)
+}
+
+// podLess reports whether a pod cannot bear on the decision: nothing of the capture is written down yet, or pods are still to leave
+// a donor that the capture has cordoned. The pod that looked is gone before that, and is looked for once more before the order.
+func podLess(w *world) bool {
+	f := &w.facts
+	if f.Failed || f.Deleting {
+		return false
+	}
+	return drains(w) && !f.Serves || !w.held() && !f.MustBoot() && w.record.LookingSince == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
 }
 
 // lookDonePod reads the pod where it must not be any more.

@@ -24,7 +24,10 @@ func TestObserveSeesEveryStatus(t *testing.T) {
 			t.Errorf("told of a status that is not the one that stands (-stands +told):\n%s", diff)
 		}
 		last = *after.Status.DeepCopy()
-		if n := len(told); n == 0 || told[n-1] != after.Status.Phase {
+		for _, step := range after.Status.Steps[len(before.Status.Steps):] {
+			told = append(told, step.Phase)
+		}
+		if after.Status.Terminal() && !before.Status.Terminal() {
 			told = append(told, after.Status.Phase)
 		}
 	}

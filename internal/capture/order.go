@@ -138,7 +138,7 @@ func (o orders) deleteKey(ctx context.Context, order *v1alpha1.Order) error {
 }
 
 // lookReport reads the proof, and what the donor's pod says on its order. It comes after the look at the power:
-// the pod reports just before that goes off.
+// the pod reports just before that goes off. While the disk is copied nothing depends on the order.
 func (o orders) lookReport(ctx context.Context, w *world) error {
 	f := &w.facts
 	if !f.Touched {
@@ -146,7 +146,7 @@ func (o orders) lookReport(ctx context.Context, w *world) error {
 	}
 	o.readProof(w)
 	f.Outdated = w.record.Order == nil
-	if f.Returning || f.Outdated || leaves(w) && !w.held() {
+	if f.Returning || f.Outdated || w.copying || leaves(w) && !w.held() {
 		return nil
 	}
 	if err := o.readOrder(ctx, w); err != nil || w.order == nil {

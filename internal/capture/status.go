@@ -164,6 +164,9 @@ func enter(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
 
 // progress is a few words on what the step is at.
 func progress(w *world, d plan.Decision) string {
+	if wait, begins := lasting[d.Do]; begins && d.Do != plan.Evict {
+		d = plan.Decision{Do: plan.Wait, Why: wait} // the next look has nothing else to say
+	}
 	switch {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)

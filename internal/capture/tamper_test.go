@@ -108,7 +108,7 @@ func TestATamperingAtAnyMoment(t *testing.T) {
 					}
 				})
 				if last < at {
-					if at < 15 {
+					if at < 10 {
 						t.Fatalf("only %d moments were tried", at)
 					}
 					return

@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,7 @@ const (
 	// none longer than the timeout's pauseShare-th part, lest a short one hold a single attempt.
 	firstPause, pauseShare = 5 * time.Minute, 8
 	// seenEvery is how often it is written down that somebody looks, and blindAfter what is no pause between two looks.
-	seenEvery, blindAfter = time.Minute, 3 * time.Minute
+	seenEvery, blindAfter = 2 * time.Minute, 3 * time.Minute
 )
 
 // TrialUnsupported is the reason of a refusal: nobody can build a trial node, or look at it.
@@ -345,11 +346,14 @@ func (t trials) watch(ctx context.Context, w *world) error {
 
 // pass writes on the image that the version has passed.
 func (t trials) pass(ctx context.Context, w *world) error {
-	err := t.Cloud.TagImage(ctx, w.ref(), map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, t.now())})
-	if err == nil {
-		t.passed(w)
+	mark := map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, t.now())}
+	if err := t.Cloud.TagImage(ctx, w.ref(), mark); err != nil {
+		return err
 	}
-	return err
+	w.image.Tags = maps.Clone(w.image.Tags)
+	maps.Copy(w.image.Tags, mark)
+	t.passed(w)
+	return nil
 }
 
 // quarantine writes on the image that the version has failed, and why.

@@ -58,6 +58,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	decider := k.decider(manager, background, provider, looks)
 	engine := NewEngine(k.Cluster, provider, k.Options, clipped{manager.GetEventRecorder(eventSource)})
 	sweeper := k.sweeper(engine, decider.Nodes, manager.GetCache(), decider.MaxConcurrent, clipped{manager.GetEventRecorder(eventSource)})
+	engine.Watched = prototype.Watched(manager.GetCache())
 	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe), decider.MaxConcurrent, true
 	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err

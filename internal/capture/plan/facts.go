@@ -225,7 +225,9 @@ func (f Facts) DonePodMatters() bool {
 	case !f.Touched, f.Returning && f.held():
 		return false
 	case f.Returning, f.gone():
-		return ends || f.Recipe == RecipeHere
+		return ends || f.finishing()
+	case f.Proven && f.Snapshot == Absent && f.Image == Absent:
+		return ends // the disk is still to be copied
 	default:
 		return ends || !f.copying()
 	}
@@ -246,9 +248,12 @@ func (f Facts) LeftOrderMatters() bool {
 	case !f.Returning && !f.gone():
 		return f.Leaves && f.Outdated // otherwise it was looked for, with the report
 	default:
-		return !f.held() && (ends || f.Recipe == RecipeHere)
+		return !f.held() && (ends || f.finishing())
 	}
 }
+
+// finishing tells that nothing is left of a capture that goes well but what its end looks for once more.
+func (f Facts) finishing() bool { return f.Recipe == RecipeHere && f.Snapshot != Deleting }
 
 // MustBoot tells whether the donor has to leave a boot before it serves again: the one that its disk was changed in, or
 // that it was last seen in before it went down.

@@ -73,12 +73,12 @@ func finish(f Facts) Decision {
 		return do(Retire)
 	case f.Growing:
 		return do(ScaleOut)
+	case f.Snapshot == Deleting:
+		return wait(ForDeletion)
 	case f.Pod != NoPod:
 		return do(DeletePod)
 	case f.Order:
 		return do(DeleteOrder)
-	case f.Snapshot == Deleting:
-		return wait(ForDeletion)
 	default:
 		return do(Succeed)
 	}

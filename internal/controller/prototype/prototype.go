@@ -71,6 +71,19 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
+// Watched returns what a manager's cache has heard of Prototypes: their resourceVersion, empty if there is none. It is for
+// capture.Engine, once the cache is filled.
+func Watched(cache client.Reader) func(ctx context.Context, name string) string {
+	return func(ctx context.Context, name string) string {
+		heard := &metav1.PartialObjectMetadata{}
+		heard.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Prototype"))
+		if err := cache.Get(ctx, client.ObjectKey{Name: name}, heard); err != nil {
+			return ""
+		}
+		return heard.ResourceVersion
+	}
+}
+
 // CacheOptions limit what a manager keeps to the metadata of Prototypes, of generalize pods and of their orders.
 func CacheOptions(namespace string) (cache.Options, error) {
 	ours, err := labels.NewRequirement(v1alpha1.PrototypeLabel, selection.Exists, nil)

@@ -1,0 +1,85 @@
+package capture
+
+import (
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// TestTheLeaseNamesTheBootWhenThePodIsMade: somebody removes the Lease, and the Node alone says of the order what the record says. The
+// Lease says it again before the pod is made.
+func TestTheLeaseNamesTheBootWhenThePodIsMade(t *testing.T) {
+	s := newStage(t).decide()
+	removed, made := false, 0
+	s.lose = func(_ int, what string) memory.Outcome {
+		record := s.record()
+		if what != "create pods/" || record.GeneralizeBootID == "" {
+			return memory.Pass()
+		}
+		if !removed {
+			removed = true
+			s.unlease()
+			return memory.CrashBefore()
+		}
+		made++
+		if got := s.leased(); got.GeneralizeBootID != record.GeneralizeBootID {
+			t.Errorf("when the pod is made the Lease names boot %q, want %q", got.GeneralizeBootID, record.GeneralizeBootID)
+		}
+		return memory.Pass()
+	}
+	s.succeeded(s.play())
+	if !removed || made != 1 {
+		t.Errorf("the Lease was removed: %t; the pod was made %d times", removed, made)
+	}
+}
+
+// leased is the reservation of the donor by its Lease.
+func (s *stage) leased() v1alpha1.Reservation {
+	s.t.Helper()
+	names := s.leases()
+	if len(names) != 1 {
+		s.t.Fatalf("there are the Leases %v", names)
+	}
+	object, err := s.objects.Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), ourspace, names[0])
+	s.must(err)
+	r, err := v1alpha1.ReservationOf(object.(metav1.Object).GetAnnotations())
+	s.must(err)
+	return *r
+}
+
+// TestAHoldBehindTheRecord: while the version is made, the Node and its Lease carry the capture's reservation again. No wait reads
+// them; before the next action the node is given back once more.
+func TestAHoldBehindTheRecord(t *testing.T) {
+	s := newStage(t).decide()
+	text, struck := "", false
+	s.lose = func(_ int, what string) memory.Outcome {
+		if n := s.tracked("nodes", "", donorName).(*corev1.Node); strings.HasPrefix(what, "DeleteSnapshot ") && n.Annotations[v1alpha1.ReservationAnnotation] != "" {
+			t.Error("the capture goes on, and its donor is reserved")
+		}
+		return memory.Pass()
+	}
+	p := s.play(func(int) {
+		n := s.tracked("nodes", "", donorName).(*corev1.Node)
+		switch now := n.Annotations[v1alpha1.ReservationAnnotation]; {
+		case struck:
+		case now != "":
+			text = now
+		case s.prototype().Status.Phase == v1alpha1.PhasePublishing:
+			struck = true
+			s.lease(text)
+			s.onNode(func(n *corev1.Node) {
+				n.Annotations[v1alpha1.ReservationAnnotation], n.Spec.Unschedulable = text, true
+			})
+		}
+	})
+	if !struck {
+		t.Fatal("the version was never made")
+	}
+	s.succeeded(p)
+}

@@ -1,0 +1,48 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+)
+
+// errOutdated is returned by a pass over a Prototype that the last pass left, if the Prototype has changed since.
+var errOutdated = errors.New("the Prototype has changed")
+
+// needNoRead are a wait, and the actions that first write the Prototype itself: that write fails if the Prototype has changed.
+var needNoRead = []plan.Action{plan.Wait, plan.WatchTrial, plan.Adopt, plan.Believe, plan.Return}
+
+func (r prototypes) read(ctx context.Context, name string) (*v1alpha1.Prototype, error) {
+	p := &v1alpha1.Prototype{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
+		return nil, fmt.Errorf("read prototype %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// leave keeps the Prototype for the next pass, where a watch can tell whether it is current then.
+func (r prototypes) leave(p *v1alpha1.Prototype) {
+	if r.Watched != nil {
+		r.left.Store(p.Name, p)
+	}
+}
+
+// takeLeft returns the Prototype that the last pass left, if the watch has heard of no other version; else nil.
+func (r prototypes) takeLeft(ctx context.Context, name string) *v1alpha1.Prototype {
+	left, _ := r.left.LoadAndDelete(name)
+	if p, found := left.(*v1alpha1.Prototype); found && r.Watched(ctx, name) == p.ResourceVersion {
+		return p
+	}
+	return nil
+}
+
+// isUnchanged reads the Prototype that the last pass left.
+func (r prototypes) isUnchanged(ctx context.Context, p *v1alpha1.Prototype) bool {
+	now, err := r.read(ctx, p.Name)
+	return err == nil && now.ResourceVersion == p.ResourceVersion
+}
