@@ -83,3 +83,24 @@ func TestAHoldBehindTheRecord(t *testing.T) {
 	}
 	s.succeeded(p)
 }
+
+// TestADonorThatWasCordonedBeforeIsProtectedBeforeItIsDrained, also by a pass that begins with a reserved donor.
+func TestADonorThatWasCordonedBeforeIsProtectedBeforeItIsDrained(t *testing.T) {
+	s := newStage(t, func(s *stage) { s.cordoned = true }).decide()
+	evicted := 0
+	s.lose = func(_ int, what string) memory.Outcome {
+		switch what {
+		case "delete pods/": // the pod that looked: the pass ends with that
+			s.clock.Advance(2 * maxFactAge)
+		case "create pods/eviction":
+			if evicted++; !s.cloud.World().Instance(s.donor).ScaleInProtected {
+				t.Error("a pod is evicted, and the pool may remove the donor")
+			}
+		}
+		return memory.Pass()
+	}
+	s.succeeded(s.play())
+	if evicted == 0 {
+		t.Error("no pod was evicted")
+	}
+}

@@ -239,7 +239,7 @@ func podLess(w *world) bool {
 	if f.Failed || f.Deleting {
 		return false
 	}
-	return drains(w) && !f.Serves || !w.held() && !f.MustBoot() && w.record.LookingSince == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
+	return drains(w) || !w.held() && !f.MustBoot() && w.record.LookingSince == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
 }
 
 // lookDonePod reads the pod where it must not be any more.
@@ -324,10 +324,11 @@ func (w *world) speaksForItself() bool {
 	return drains(w) || looked || awaits(w) || w.generalizing()
 }
 
-// drains tells that pods are still to leave. Behind that the cloud is asked once more: one that has gone away meanwhile could
-// neither copy a disk that is touched nor start the donor again.
+// drains tells that pods are still to leave a donor that the capture has cordoned, and so protected. Behind that the cloud is asked
+// once more: one that has gone away meanwhile could neither copy a disk that is touched nor start the donor again.
 func drains(w *world) bool {
-	return w.facts.Recorded && w.facts.Cordoned && !w.facts.MustBoot() && !w.facts.Drained
+	f := &w.facts
+	return f.Recorded && f.Cordoned && !f.Serves && !f.MustBoot() && !f.Drained
 }
 
 // generalizing tells that the pod is at work, and nothing else has happened since.
