@@ -267,8 +267,8 @@ type Pools interface {
 	PoolName(id PoolID) string
 
 	// SetRecipe carries the change out and starts no change of any running instance. It returns
-	// Conflict if the recipe is no longer what the change was made from, and nil only when a read
-	// afterwards shows the recipe as wanted. A pool whose own policy would bring running instances up
+	// Conflict if the recipe is no longer what the change was made from, and nil only when the answer to the
+	// write, or a read afterwards, shows the recipe as wanted. A pool whose own policy would bring running instances up
 	// to the write is Refused with the reason, whenever that policy was set: the provider looks at it
 	// with the write, and not before, and nobody can change it in between.
 	SetRecipe(ctx context.Context, change RecipeChange) error

@@ -129,8 +129,11 @@ func featureOf(definition armcompute.GalleryImage, name string) string {
 	return ""
 }
 
-// snapshotTraits reads what a snapshot took over from its disk.
-func snapshotTraits(ctx context.Context, clients *clients, s scaleSet, id string) (diskTraits, error) {
+// snapshotTraits is what a snapshot took over from its disk. It never changes, so that what this process has seen suffices.
+func snapshotTraits(ctx context.Context, p *Disks, clients *clients, s scaleSet, id string) (diskTraits, error) {
+	if seen, found := p.traits.Load(strings.ToLower(id)); found {
+		return seen.(diskTraits), nil
+	}
 	group, name, ok := groupAndName(id, "snapshots")
 	if !ok {
 		return diskTraits{}, &cloud.Error{Kind: cloud.Invalid, Op: "make an image of", Resource: s.String(),
@@ -140,6 +143,10 @@ func snapshotTraits(ctx context.Context, clients *clients, s scaleSet, id string
 	if err != nil {
 		return diskTraits{}, fail("look at", text("snapshot "+name), err)
 	}
+	return traitsOfSnapshot(snapshot.Snapshot), nil
+}
+
+func traitsOfSnapshot(snapshot armcompute.Snapshot) diskTraits {
 	var traits diskTraits
 	if properties := snapshot.Properties; properties != nil {
 		traits.generation = value(properties.HyperVGeneration)
@@ -147,7 +154,7 @@ func snapshotTraits(ctx context.Context, clients *clients, s scaleSet, id string
 			traits.architecture = value(properties.SupportedCapabilities.Architecture)
 		}
 	}
-	return traits.orDefaults(), nil
+	return traits.orDefaults()
 }
 
 // groupAndName reads resource group and name out of a resource ID of that type.

@@ -45,7 +45,7 @@ func (p *Disks) ensureDefinition(ctx context.Context, s scaleSet, mold cloud.Mol
 	if err != nil {
 		return false, fail("look at", text("image definition "+s.definition()), err)
 	}
-	if err := checkDefinition(ctx, clients, s, definition.GalleryImage, mold, snapshotID); err != nil {
+	if err := checkDefinition(ctx, p, clients, s, definition.GalleryImage, mold, snapshotID); err != nil {
 		return false, err
 	}
 	if definitionState(definition.GalleryImage) == armcompute.GalleryProvisioningStateFailed {
@@ -62,8 +62,8 @@ func definitionState(definition armcompute.GalleryImage) armcompute.GalleryProvi
 }
 
 // checkDefinition compares a definition that was found with what the pool needs.
-func checkDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, mold cloud.Mold, snapshotID string) error {
-	wanted, err := wantedFor(ctx, clients, s, mold, snapshotID)
+func checkDefinition(ctx context.Context, p *Disks, clients *clients, s scaleSet, definition armcompute.GalleryImage, mold cloud.Mold, snapshotID string) error {
+	wanted, err := wantedFor(ctx, p, clients, s, mold, snapshotID)
 	if err != nil {
 		return err
 	}
@@ -74,8 +74,8 @@ func checkDefinition(ctx context.Context, clients *clients, s scaleSet, definiti
 }
 
 // wantedFor reads the snapshot for what its definition must be like, beside what the pool needs.
-func wantedFor(ctx context.Context, clients *clients, s scaleSet, mold cloud.Mold, snapshotID string) (definitionTraits, error) {
-	disk, err := snapshotTraits(ctx, clients, s, snapshotID)
+func wantedFor(ctx context.Context, p *Disks, clients *clients, s scaleSet, mold cloud.Mold, snapshotID string) (definitionTraits, error) {
+	disk, err := snapshotTraits(ctx, p, clients, s, snapshotID)
 	return wantedTraits(disk, mold.Traits), err
 }
 
@@ -144,7 +144,7 @@ func (p *Disks) giveUp(h house, snapshotID string) error {
 
 // makeDefinition starts making the definition. Ready is true if Azure was done with it at once.
 func (p *Disks) makeDefinition(ctx context.Context, clients *clients, s scaleSet, mold cloud.Mold, snapshotID string) (ready bool, err error) {
-	wanted, err := wantedFor(ctx, clients, s, mold, snapshotID)
+	wanted, err := wantedFor(ctx, p, clients, s, mold, snapshotID)
 	if err != nil {
 		return false, err
 	}

@@ -48,10 +48,19 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set the recipe of", Resource: r.scaleSet.String(),
 				Message: fmt.Sprintf("Azure took the change %d times and still shows %s: look for who puts it back", recipeTries, strings.Join(left, ", "))}
 		}
-		if err := p.write(ctx, "set the recipe of", r.scaleSet, model, recipePatch(r, model, change.Removes)); err != nil {
+		answered, err := p.writeAnswered(ctx, "set the recipe of", r.scaleSet, model, recipePatch(r, model, change.Removes))
+		if err != nil {
 			return err
 		}
+		// Azure may show a removed extension again after the answer: then only another read tells.
+		if answered != nil && !removesExtension(change.Removes) && len(leftToDo(r, *answered, change)) == 0 {
+			return nil
+		}
 	}
+}
+
+func removesExtension(removes []cloud.Part) bool {
+	return slices.ContainsFunc(removes, func(p cloud.Part) bool { return p.Kind == partExtension })
 }
 
 // leftToDo names what of the change the model does not show.
@@ -101,7 +110,7 @@ func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes 
 		}
 		patch.Tags[bootstrapRemovedTag] = to.Ptr(r.version)
 	}
-	if slices.ContainsFunc(removes, func(p cloud.Part) bool { return p.Kind == partExtension }) {
+	if removesExtension(removes) {
 		profile.ExtensionProfile = &armcompute.VirtualMachineScaleSetExtensionProfile{Extensions: keptExtensions(model, removes)}
 	}
 	return patch

@@ -91,6 +91,10 @@ type account struct {
 	defined map[string]bool
 	// empty galleries and definitions, by ID: this process has made them, and no version in them yet.
 	empty map[string]bool
+	// tries are the scale sets that this process has seen with the mark of a trial apart, by ID.
+	tries map[string]bool
+	// traits of snapshots that this process has seen, by ID: diskTraits.
+	traits sync.Map
 	// zoneless regions, by subscription and region: seen to refuse zone-redundant storage.
 	zoneless map[string]bool
 }
@@ -182,6 +186,7 @@ func connect(config Config) (*account, error) {
 		makers:     map[string]string{},
 		defined:    map[string]bool{},
 		empty:      map[string]bool{},
+		tries:      map[string]bool{},
 		zoneless:   map[string]bool{},
 	}, nil
 }
@@ -358,6 +363,7 @@ func (p *account) forget(id string) {
 	delete(p.makers, strings.ToLower(id))
 	delete(p.defined, strings.ToLower(id))
 	delete(p.empty, strings.ToLower(id))
+	delete(p.tries, strings.ToLower(id))
 }
 
 // fill has galleries and definitions no longer taken for empty.

@@ -194,6 +194,42 @@ func TestSetRecipeLooksAgain(t *testing.T) {
 	}
 }
 
+// TestSetRecipeReadsAgain only where the answer to the write does not suffice: it shows no scale set or another recipe, or an extension
+// was removed, which Azure may show again.
+func TestSetRecipeReadsAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		removes bool
+		answers func(a *fakeARM)
+		reads   int
+	}{
+		"the image alone":         {false, func(*fakeARM) {}, 1},
+		"an extension goes":       {true, func(*fakeARM) {}, 2},
+		"the write did not stick": {false, func(a *fakeARM) { a.ignore[fold(string(testPool))] = 1 }, 2},
+		"an empty answer": {false, func(a *fakeARM) {
+			a.next("PATCH", string(testPool), answer{status: 200, body: map[string]any{}})
+		}, 2},
+	} {
+		a := newARM(t)
+		a.pool("")
+		p := a.provider()
+		change, err := p.RecipeChange(t.Context(), testImage, test.removes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.calls = nil
+		test.answers(a)
+		if err := p.SetRecipe(t.Context(), change); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if reads := a.gets(string(testPool)); reads != test.reads {
+			t.Errorf("%s: %d reads, want %d", name, reads, test.reads)
+		}
+		if pool, err := p.Pool(t.Context(), testPool); err != nil || pool.Recipe.Version != testVersion {
+			t.Errorf("%s: the pool is %+v, %v", name, pool.Recipe, err)
+		}
+	}
+}
+
 func TestSetRecipeLosesTheRace(t *testing.T) {
 	a := newARM(t)
 	a.pool("")

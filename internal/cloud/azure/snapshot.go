@@ -42,6 +42,7 @@ func (p *Disks) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, 
 	}
 	got, err := clients.snapshots.Get(ctx, ref.group, ref.resource(), nil)
 	if isNotFound(err) {
+		p.traits.Delete(strings.ToLower(ref.id()))
 		return cloud.Snapshot{Name: ref.name}, nil
 	}
 	if err != nil {
@@ -52,6 +53,9 @@ func (p *Disks) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, 
 		ID:    ref.id(), // Azure varies the case of what it returns.
 		State: snapshotState(got.Properties),
 		Tags:  tagsOf(got.Tags),
+	}
+	if out.State == cloud.Complete {
+		p.traits.Store(strings.ToLower(ref.id()), traitsOfSnapshot(got.Snapshot))
 	}
 	if out.State == cloud.Failed {
 		if copied := got.Properties.CopyCompletionError; copied != nil {

@@ -172,30 +172,28 @@ func (p *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial,
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	at := t.scaleSet
 	if !spec.InPool {
-		at = t.apart()
+		return trials{p}.triedApart(ctx, t)
 	}
-	model, err := p.model(ctx, at)
+	model, err := p.model(ctx, t.scaleSet)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return cloud.Trial{}, nil
 	case err != nil:
 		return cloud.Trial{}, err
-	}
-	return trials{p}.tried(ctx, t, at, model)
-}
-
-// tried is how far a trial is, by the scale set that its instances are in.
-func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompute.VirtualMachineScaleSet) (cloud.Trial, error) {
-	if markOf(model).name != t.spec.Name {
+	case markOf(model).name != spec.Name:
 		return cloud.Trial{}, nil
 	}
-	out := cloud.Trial{Open: t.spec.InPool && markOf(model).open && t.names(imageReference(model))}
-	vms, err := p.triedVMs(ctx, t, at)
+	vms, err := trials{p}.triedVMs(ctx, t, t.scaleSet)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
+	return trials{p}.tried(ctx, t, t.scaleSet, model, vms)
+}
+
+// tried is how far a trial is, by the scale set that its instances are in.
+func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompute.VirtualMachineScaleSet, vms []triedVM) (cloud.Trial, error) {
+	out := cloud.Trial{Open: t.spec.InPool && markOf(model).open && t.names(imageReference(model))}
 	for _, vm := range vms {
 		out.Instances = append(out.Instances, vm.seen)
 		if out.Trouble == "" {
@@ -203,6 +201,7 @@ func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompu
 		}
 	}
 	if strings.EqualFold(provisioning(model), "Failed") && len(vms) == 0 {
+		var err error
 		if out.Trouble, err = p.troubleOf(ctx, at); err != nil {
 			return cloud.Trial{}, err
 		}
@@ -262,44 +261,53 @@ func (p trials) triedVMs(ctx context.Context, t tryRef, at scaleSet) ([]triedVM,
 		if err != nil {
 			return nil, err
 		}
-		seen := instanceOf(ref.providerID(), ref, vm)
-		seen.Host = hostName(vm)
-		if seen.BuiltFrom == "" {
-			seen.BuiltFrom = t.version
-		}
-		one := triedVM{seen: seen}
-		if vm.Properties != nil && strings.EqualFold(value(vm.Properties.ProvisioningState), "Failed") {
-			one.trouble = troubleOfVM(vm)
-		}
-		out = append(out, one)
+		out = append(out, t.triedVM(ref, vm))
 	}
 	return out, nil
 }
 
-// builtFrom lists the instances of a scale set that were built from the version.
-func (p trials) builtFrom(ctx context.Context, t tryRef, at scaleSet) ([]instance, error) {
+// triedVM is an instance of the version, by its model and its view.
+func (t tryRef) triedVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) triedVM {
+	one := triedVM{seen: instanceOf(ref.providerID(), ref, vm)}
+	one.seen.Host = hostName(vm)
+	if one.seen.BuiltFrom == "" {
+		one.seen.BuiltFrom = t.version
+	}
+	if vm.Properties != nil && strings.EqualFold(value(vm.Properties.ProvisioningState), "Failed") {
+		one.trouble = troubleOfVM(vm)
+	}
+	return one
+}
+
+// builtFrom lists the instances of a scale set that were built from the version. A scale set that is gone has none.
+func (p trials) builtFrom(ctx context.Context, t tryRef, at scaleSet) (out []instance, err error) {
+	err = p.eachBuiltFrom(ctx, t, at, nil, func(ref instance, _ armcompute.VirtualMachineScaleSetVM) { out = append(out, ref) })
+	if cloud.Is(err, cloud.NotFound) {
+		return nil, nil
+	}
+	return out, err
+}
+
+// eachBuiltFrom lists the instances of a scale set that were built from the version. NotFound if there is no such scale set.
+func (p trials) eachBuiltFrom(ctx context.Context, t tryRef, at scaleSet, options *armcompute.VirtualMachineScaleSetVMsClientListOptions,
+	do func(instance, armcompute.VirtualMachineScaleSetVM)) error {
 	clients, err := p.in(at)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out []instance
-	pager := clients.instances.NewListPager(at.group, at.name, nil)
-	for pager.More() {
+	for pager := clients.instances.NewListPager(at.group, at.name, options); pager.More(); {
 		page, err := pager.NextPage(ctx)
-		if err := fail("list instances of", at, err); cloud.Is(err, cloud.NotFound) {
-			return nil, nil
-		} else if err != nil {
-			return nil, err
+		if err != nil {
+			return fail("list instances of", at, err)
 		}
 		for _, vm := range page.Value {
-			if vm == nil || value(vm.InstanceID) == "" || vm.Properties == nil || vm.Properties.StorageProfile == nil ||
-				!t.names(vm.Properties.StorageProfile.ImageReference) {
-				continue
+			if vm != nil && value(vm.InstanceID) != "" && vm.Properties != nil && vm.Properties.StorageProfile != nil &&
+				t.names(vm.Properties.StorageProfile.ImageReference) {
+				do(instance{scaleSet: at, number: value(vm.InstanceID)}, *vm)
 			}
-			out = append(out, instance{scaleSet: at, number: value(vm.InstanceID)})
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // EnsureTrial implements cloud.Trialist.
@@ -308,13 +316,17 @@ func (p *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.
 	if err != nil {
 		return cloud.Trial{}, err
 	}
+	began := false
 	if spec.InPool {
 		err = trials{p}.open(ctx, t)
 	} else {
-		err = trials{p}.buildApart(ctx, t)
+		began, err = trials{p}.buildApart(ctx, t)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return cloud.Trial{}, roomless(err)
+	case began:
+		return cloud.Trial{State: cloud.Pending}, nil
 	}
 	return p.Trial(cloud.Anew(ctx), spec)
 }

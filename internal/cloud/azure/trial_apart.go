@@ -14,46 +14,105 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// buildApart makes the scale set of the trial unless it is there. The condition keeps two processes from making it twice.
-func (p trials) buildApart(ctx context.Context, t tryRef) error {
+// triedApart is how far a trial apart is. Once this process has seen the scale set, one request suffices as long as the scale set
+// has instances: the list of the instances with their views.
+func (p trials) triedApart(ctx context.Context, t tryRef) (cloud.Trial, error) {
+	at := t.apart()
+	seen := p.known(p.tries, at.id())
+	var model armcompute.VirtualMachineScaleSet
+	if !seen {
+		found, err := p.modelApart(ctx, t)
+		if found == nil || err != nil {
+			return cloud.Trial{}, err
+		}
+		model = *found
+	}
+	vms, err := p.viewsApart(ctx, t)
+	if err == nil && seen && len(vms) == 0 { // only the scale set itself shows why
+		found, err := p.modelApart(ctx, t)
+		if found == nil || err != nil {
+			return cloud.Trial{}, err
+		}
+		model = *found
+	}
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		p.forget(at.id())
+		return cloud.Trial{}, nil
+	case err != nil:
+		return cloud.Trial{}, err
+	}
+	return p.tried(ctx, t, at, model, vms)
+}
+
+// modelApart reads the scale set of the trial; nil if there is none, or one that was not made for the trial.
+func (p trials) modelApart(ctx context.Context, t tryRef) (*armcompute.VirtualMachineScaleSet, error) {
+	at := t.apart()
+	model, err := p.model(ctx, at)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		p.forget(at.id())
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case markOf(model).name != t.spec.Name:
+		return nil, nil
+	}
+	p.learn(p.tries, at.id())
+	return &model, nil
+}
+
+// viewsApart lists the instances of the trial's scale set, each with its view. NotFound if there is no such scale set.
+func (p trials) viewsApart(ctx context.Context, t tryRef) (out []triedVM, err error) {
+	expand := &armcompute.VirtualMachineScaleSetVMsClientListOptions{Expand: to.Ptr(string(armcompute.InstanceViewTypesInstanceView))}
+	err = p.eachBuiltFrom(ctx, t, t.apart(), expand, func(ref instance, vm armcompute.VirtualMachineScaleSetVM) {
+		out = append(out, t.triedVM(ref, vm))
+	})
+	return out, err
+}
+
+// buildApart makes the scale set of the trial unless it is there, and reports whether it did. The condition keeps two processes from
+// making it twice.
+func (p trials) buildApart(ctx context.Context, t tryRef) (began bool, err error) {
 	at := t.apart()
 	existing, err := p.model(ctx, at)
 	switch {
 	case err == nil && markOf(existing).name != t.spec.Name:
-		return notOurs(opTrial, at)
+		return false, notOurs(opTrial, at)
 	case err == nil:
-		return nil
+		return false, nil
 	case !cloud.Is(err, cloud.NotFound):
-		return err
+		return false, err
 	}
 	model, err := p.model(ctx, t.scaleSet)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if found := notCopyable(t, model); len(found) > 0 {
-		return found[0].Error(opTrial, t.scaleSet.String())
+		return false, found[0].Error(opTrial, t.scaleSet.String())
 	}
 	out, refusal, err := p.egressOf(ctx, model)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case refusal != nil:
-		return refusal.Error(opTrial, t.scaleSet.String())
+		return false, refusal.Error(opTrial, t.scaleSet.String())
 	}
 	clients, err := p.in(at)
 	if err != nil {
-		return err
+		return false, err
 	}
 	poller, err := clients.scaleSets.BeginCreateOrUpdate(ctx, at.group, at.name, copied(t, model, out),
 		&armcompute.VirtualMachineScaleSetsClientBeginCreateOrUpdateOptions{IfNoneMatch: to.Ptr("*")})
 	if isStatus(err, http.StatusPreconditionFailed) {
-		return nil // somebody else has just made it
+		return false, nil // somebody else has just made it
 	}
 	if err != nil {
-		return fail(opTrial, t.scaleSet, err)
+		return false, fail(opTrial, t.scaleSet, err)
 	}
 	remember(p.account, at.id(), poller)
-	return nil
+	p.learn(p.tries, at.id())
+	return true, nil
 }
 
 // removeApart deletes the scale set of the trial with all that is in it. With force a machine that hangs does not hold its

@@ -2,10 +2,13 @@ package azure
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
@@ -24,18 +27,24 @@ const rollingUpgradeRead = "Microsoft.Compute/virtualMachineScaleSets/rollingUpg
 // being made for hours. So it is read with the model that the write is made from, and the write holds only for that
 // model. Where Azure gives no ETag, the write itself says Manual: then none that came in between counts for it.
 func (p *Recipes) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) error {
+	_, err := p.writeAnswered(ctx, op, s, model, update)
+	return err
+}
+
+// writeAnswered is write, and returns the scale set as the answer shows it; nil if the answer shows none.
+func (p *Recipes) writeAnswered(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) (*armcompute.VirtualMachineScaleSet, error) {
 	clients, err := p.in(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	refusals := refusalsOfPolicy(s, model)
 	if len(refusals) == 0 {
 		if refusals, err = rollingUpgrade(ctx, clients, s, model); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if len(refusals) > 0 {
-		return refusals[0].Error(op, s.String())
+		return nil, refusals[0].Error(op, s.String())
 	}
 	if value(model.Etag) == "" {
 		if update.Properties == nil {
@@ -43,17 +52,34 @@ func (p *Recipes) write(ctx context.Context, op string, s scaleSet, model armcom
 		}
 		update.Properties.UpgradePolicy = manualPolicy(model)
 	}
-	poller, err := clients.scaleSets.BeginUpdate(ctx, s.group, s.name, update,
+	var answer *http.Response
+	poller, err := clients.scaleSets.BeginUpdate(policy.WithCaptureResponse(ctx, &answer), s.group, s.name, update,
 		&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{IfMatch: model.Etag})
 	if isStatus(err, http.StatusPreconditionFailed) {
-		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: s.String(), Err: err,
+		return nil, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: s.String(), Err: err,
 			Message: "somebody else changed the scale set at the same moment: look again"}
 	}
 	if err != nil {
-		return fail(op, s, err)
+		return nil, fail(op, s, err)
 	}
 	remember(p.account, s.id(), poller)
-	return nil
+	return scaleSetIn(answer), nil
+}
+
+// scaleSetIn is the scale set in an answer; nil if the answer has none, such as a 202 without a body.
+func scaleSetIn(answer *http.Response) *armcompute.VirtualMachineScaleSet {
+	if answer == nil {
+		return nil
+	}
+	data, err := runtime.Payload(answer)
+	if err != nil {
+		return nil
+	}
+	var set armcompute.VirtualMachineScaleSet
+	if json.Unmarshal(data, &set) != nil || set.Properties == nil || set.Properties.VirtualMachineProfile == nil {
+		return nil
+	}
+	return &set
 }
 
 // refusalsOfPolicy tells why running instances would be changed with a write of the scale set: by Azure as its policy has it, or by

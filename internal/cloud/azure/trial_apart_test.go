@@ -1,0 +1,75 @@
+package azure
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// TestALookAtATrialApart: the look that finds the scale set reads it. From then on the list of its instances suffices, with the views, and
+// the scale set is read only where there are none.
+func TestALookAtATrialApart(t *testing.T) {
+	at := attempt(t, trialOf(false)).apart()
+	list := at.id() + "/virtualMachines"
+	vm := func(state, power string) any {
+		return object(t, `{"instanceId": "0", "properties": {"provisioningState": "`+state+`",
+			"storageProfile": {"imageReference": {"id": "`+testDefinition+`/versions/`+testVersion+`"}},
+			"instanceView": {"statuses": [{"code": "PowerState/`+power+`"}]}}}`)
+	}
+	const set, none = `{"tags": {"kamino-trying": "` + theTrial + `"}, "properties": {"provisioningState": "Creating"}}`, ""
+	a := newARM(t)
+	power := as[cloud.Trialist](a.provider())
+	for _, look := range []struct {
+		name, set string
+		vms       []any
+		state     cloud.State
+		sets, all int
+	}{
+		{"before it is there", none, nil, cloud.Absent, 1, 1},
+		{"without an instance", set, nil, cloud.Pending, 1, 2},
+		{"still without", set, nil, cloud.Pending, 1, 2},
+		{"being made", set, []any{vm("Creating", "starting")}, cloud.Pending, 0, 1},
+		{"running", set, []any{vm("Succeeded", "running")}, cloud.Complete, 0, 1},
+		{"failed", set, []any{vm("Failed", "running")}, cloud.Failed, 0, 1},
+		{"being deleted", set, []any{vm("Deleting", "stopped")}, cloud.Deleting, 0, 1},
+		{"deleted", none, nil, cloud.Absent, 0, 1},
+		{"deleted before", none, nil, cloud.Absent, 1, 1},
+	} {
+		delete(a.documents, fold(at.id()))
+		delete(a.lists, fold(list))
+		if look.set != none {
+			a.has(at.id(), look.set)
+			a.lists[fold(list)] = look.vms
+		}
+		a.calls = nil
+		have, err := power.Trial(t.Context(), trialOf(false))
+		if err != nil || have.State != look.state || len(have.Instances) != len(look.vms) {
+			t.Errorf("%s: it is %+v, %v", look.name, have, err)
+		}
+		if sets := a.gets(at.id()); sets != look.sets || len(a.calls) != look.all {
+			t.Errorf("%s: %d reads of the scale set among %d requests, want %d among %d", look.name, sets, len(a.calls), look.sets, look.all)
+		}
+		for _, c := range a.calls {
+			if strings.EqualFold(c.Path, list) && !slices.Contains(c.Query["$expand"], "instanceView") {
+				t.Errorf("%s: the list is asked for as %v", look.name, c.Query)
+			}
+		}
+	}
+}
+
+// TestTheBeginOfATrialApart: what Azure accepts is Pending, and is not read again.
+func TestTheBeginOfATrialApart(t *testing.T) {
+	at := attempt(t, trialOf(false)).apart()
+	a := newARM(t)
+	a.pool("")
+	a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
+	have, err := as[cloud.Trialist](a.provider()).EnsureTrial(t.Context(), trialOf(false))
+	if err != nil || have.State != cloud.Pending {
+		t.Errorf("it is %+v, %v", have, err)
+	}
+	if made := a.made(); len(made) != 1 || a.gets(at.id()) != 1 || a.gets(at.id()+"/virtualMachines") != 0 {
+		t.Errorf("sent %v, and read the scale set %d times", made, a.gets(at.id()))
+	}
+}
