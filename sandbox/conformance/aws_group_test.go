@@ -139,9 +139,8 @@ func wantSame[T any](t *testing.T, want, have T) {
 	}
 }
 
-// amazonRequests is how many requests a whole capture takes on AWS, polls apart. One of them is DescribeLaunchTemplateVersions at the
-// beginning of SetRecipe: the template may be gone since the preflight, whose answer Kamino otherwise takes for an hour.
-const amazonRequests = 45
+// amazonRequests is how many requests a whole capture takes on AWS, polls apart.
+const amazonRequests = 43
 
 // TestRequestsOfACaptureOnAWS does once what a capture does whose donor returns: each pass is one look and what is done upon it.
 func TestRequestsOfACaptureOnAWS(t *testing.T) {

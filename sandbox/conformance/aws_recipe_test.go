@@ -345,7 +345,9 @@ func TestAWSWithoutItsTemplate(t *testing.T) {
 		"in a pass's look": cloud.OneLook,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, ctx := newGroup(t, atOnce, "1"), within(t.Context())
+			w, ctx := newGroup(t, atOnce, "1").leavesAlone(), within(t.Context())
+			w.published("2026.03.14")
+			w.pass(time.Minute)
 			if pool, err := w.recipes.Pool(ctx, w.pool); err != nil || len(pool.Refusals) > 0 {
 				t.Fatalf("%+v, %v", pool, err)
 			}

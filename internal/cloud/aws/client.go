@@ -60,6 +60,8 @@ type account struct {
 	clients map[string]any
 	// names are what images are called that were seen, by the region and the ID: an image's name never changes.
 	names map[string]string
+	// seen are images that were read by their IDs, likewise.
+	seen map[string]seenImage
 	// made are the resources that this process has asked for, by what they were asked for as, and gone those that it has deleted, by
 	// their region and ID: for a while AWS may show the one not yet, and the other still.
 	made map[string]trace
@@ -90,7 +92,7 @@ func newAccount(c Config) *account {
 		c.Now = time.Now
 	}
 	return &account{
-		config: c, clients: map[string]any{}, names: map[string]string{},
+		config: c, clients: map[string]any{}, names: map[string]string{}, seen: map[string]seenImage{},
 		made: map[string]trace{}, gone: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{}, begun: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
 	}
 }

@@ -268,9 +268,37 @@ func (a *account) written(ctx context.Context, in, id string) (string, error) {
 	}
 	text := textOf(in, *im)
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.names[in+"/"+id] = text
-	a.mu.Unlock()
+	sawImage(a, in, id, *im)
 	return text, nil
+}
+
+// imageLife is how long what an image was registered with is taken to hold: of all that, its owner can change the IMDS version alone.
+const imageLife = time.Hour
+
+// seenImage is an image that was read by its ID, and when.
+type seenImage struct {
+	types.Image
+	at time.Time
+}
+
+// sawImage keeps an image, and forgets those that were read long ago. The caller holds the lock.
+func sawImage(a *account, in, id string, im types.Image) {
+	now := a.config.Now()
+	maps.DeleteFunc(a.seen, func(_ string, s seenImage) bool { return now.Sub(s.at) >= imageLife })
+	a.seen[in+"/"+id] = seenImage{im, now}
+}
+
+// imageSeen is an image of anybody's, as it was read within imageLife; nil if there is none.
+func imageSeen(ctx context.Context, a *account, in, id string) (*types.Image, error) {
+	a.mu.Lock()
+	known, found := a.seen[in+"/"+id]
+	a.mu.Unlock()
+	if found && a.config.Now().Sub(known.at) < imageLife {
+		return &known.Image, nil
+	}
+	return a.imageByID(ctx, in, id)
 }
 
 // imageByID is an image of anybody's; nil if there is none.

@@ -79,19 +79,17 @@ func (a *account) describe(ctx context.Context, ref instance, m types.Instance, 
 		}
 		out.Throughput = sdk.ToInt32(v.Throughput)
 	}
-	images, err := client.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{sdk.ToString(m.ImageId)}})
-	if err != nil && !isNotFound(err) {
-		return machine{}, fail("look at the image of", ref, err)
+	im, err := imageSeen(ctx, a, ref.region, sdk.ToString(m.ImageId))
+	if err != nil {
+		return machine{}, err
 	}
-	if err == nil { // else it is gone, and the instance alone tells
-		for _, im := range images.Images {
-			out.IMDS = string(im.ImdsSupport)
-			if out.TPM == "" {
-				out.TPM = string(im.TpmSupport)
-			}
-			if out.BootMode == "" {
-				out.BootMode = string(im.BootMode)
-			}
+	if im != nil { // else it is gone, and the instance alone tells
+		out.IMDS = string(im.ImdsSupport)
+		if out.TPM == "" {
+			out.TPM = string(im.TpmSupport)
+		}
+		if out.BootMode == "" {
+			out.BootMode = string(im.BootMode)
 		}
 	}
 	return out, nil

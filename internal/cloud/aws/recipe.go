@@ -92,7 +92,7 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	}
 	look, ctx := ctx, cloud.Anew(ctx)
 	for try := 1; ; try++ {
-		r, err := recipeToSet(look, ctx, p, ref, try)
+		r, err := recipeToSet(look, ctx, p, ref, change.To, try)
 		if err != nil {
 			return err
 		}
@@ -145,11 +145,12 @@ func isPointed(ctx context.Context, p *Recipes, ref group, r recipe, number int6
 }
 
 // recipeToSet reads the group. The first read may be that of the pass's look, because set reads the group again right before the write.
-// $Latest and $Default are always read from AWS: no later read would show that they mean another version now.
-func recipeToSet(look, fresh context.Context, p *Recipes, ref group, try int) (recipe, error) {
+// Where a version is made from the group's, AWS itself refuses if that one is gone. $Latest and $Default are always read from AWS: no
+// later read would show that they mean another version now.
+func recipeToSet(look, fresh context.Context, p *Recipes, ref group, image string, try int) (recipe, error) {
 	if try == 1 && cloud.SightOf(look) != nil {
 		r, err := p.recipe(look, ref)
-		if err != nil {
+		if err != nil || r.pinned() && r.data != nil && !r.builds(image) {
 			return r, err
 		}
 		if r.pinned() {
