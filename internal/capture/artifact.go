@@ -41,7 +41,7 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *world) error {
 		return nil
 	}
 	if !w.held() {
-		image, err := a.Cloud.Image(ctx, w.ref())
+		image, err := a.imageOf(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -51,9 +51,13 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *world) error {
 		if f.Image == plan.Pending && !f.Failed && !f.Deleting {
 			return nil // until it is complete nothing else matters
 		}
+		if isTried(w) {
+			f.Snapshot = plan.Deleting // as when the attempt was begun; Kamino looks again before the capture ends
+			return nil
+		}
 	}
 	if !w.copying {
-		snapshot, err := a.Cloud.Snapshot(ctx, w.id, w.p.Name)
+		snapshot, err := a.snapshotOf(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -61,6 +65,32 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *world) error {
 	}
 	f.Snapshot = snapshotOf(w)
 	return nil
+}
+
+// imageOf is the version, as an earlier pass has read it where the capture only waits for the snapshot to go.
+func (a artifacts) imageOf(ctx context.Context, w *world) (cloud.Image, error) {
+	if w.reads != nil && w.reads.image != nil {
+		return *w.reads.image, nil
+	}
+	return a.Cloud.Image(ctx, w.ref())
+}
+
+// snapshotOf is the snapshot, as an earlier pass has read it where what the version needs is being made.
+func (a artifacts) snapshotOf(ctx context.Context, w *world) (cloud.Snapshot, error) {
+	switch {
+	case w.reads == nil:
+	case w.reads.snapshot != nil:
+		return *w.reads.snapshot, nil
+	case w.reads.image != nil:
+		ctx = cloud.OneLook(ctx)
+	}
+	return a.Cloud.Snapshot(ctx, w.id, w.p.Name)
+}
+
+// isTried reports whether an attempt at a trial is open, which begins only once the snapshot is on its way out.
+func isTried(w *world) bool {
+	f := &w.facts
+	return w.record.Trial != nil && w.record.Trial.Name != "" && f.Image == plan.Complete && !f.Failed && !f.Deleting
 }
 
 // snapshotOf is what the donor's snapshot is to the capture.

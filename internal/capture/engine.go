@@ -67,8 +67,8 @@ type Engine struct {
 	Log     logr.Logger
 
 	preflights preflights
-	// trialReads are kept by the UID of the Prototype.
-	trialReads sync.Map
+	// keptReads are kept by the UID of the Prototype.
+	keptReads sync.Map
 
 	// reserving lets one capture at a time go from its preflight to its reservation, so that two cannot
 	// both find a pool, or a place in the cluster, free.
@@ -198,7 +198,7 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	}
 	ctx, w, err := lookFrom(ctx, e, p, record)
 	if err != nil {
-		e.trialReads.Delete(p.UID)
+		e.keptReads.Delete(p.UID)
 		if isLeft && !prototypesOf(e).isUnchanged(ctx, p) {
 			err = errOutdated
 		}
@@ -214,12 +214,14 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 		if decision.Do == plan.Wait {
 			return Result{After: pace(p, decision.Why, e.now())}, nil
 		}
+		before := cloud.SightOf(ctx).Copy()
 		if err := e.act(ctx, w, decision); err != nil {
+			e.keptReads.Delete(p.UID)
 			return Result{}, endingOf(e).verdictOf(w, decision, err)
 		}
 		reserved()
 		done := decision
-		keepReads(ctx, e, w, done.Do)
+		keepReads(before, e, w, done.Do)
 		var more bool
 		if ctx, decision, more = e.followUp(ctx, w, done); !more {
 			return Result{After: paceBehind(p, w.record.Trial, done.Do, e.now())}, nil
@@ -260,7 +262,7 @@ func onlyWatches(d plan.Decision) bool {
 // lookFromReads looks, beginning with the reads of earlier passes, and looks at everything where the decision needs that.
 func lookFromReads(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *world, error) {
 	if reads := e.readsOf(p, record); reads != nil {
-		within := cloud.ContinueLook(ctx, reads.sight)
+		within := reads.look(ctx)
 		w, err := e.look(within, p, record, reads)
 		if err != nil || reads.suffice(w, plan.Next(w.facts)) {
 			return within, w, err
@@ -292,7 +294,7 @@ func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, err
 		}
 	}
 	e.troubles.Delete(p.Name)
-	e.trialReads.Delete(p.UID)
+	e.keptReads.Delete(p.UID)
 	return Result{Done: true}, nil
 }
 

@@ -2,11 +2,13 @@ package capture
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // maxFactAge is how old the facts of a pass may be when the pass decides once more: as old as those of a wait.
@@ -34,17 +36,23 @@ var followUps = map[plan.Action][]plan.Action{
 	plan.DeleteSnapshot: {plan.SaveRecipe, plan.Promote, plan.BeginTrial},
 	plan.BeginTrial:     {plan.BeginTrial},
 	plan.PassTrial:      {plan.EndTrial},
+	plan.EndTrial:       {plan.EndTrial},
 	plan.SaveRecipe:     {plan.Promote},
 	plan.Promote:        {plan.Retire, plan.ScaleOut, plan.Wait},
 	plan.Retire:         {plan.ScaleOut, plan.Wait},
 	plan.ScaleOut:       {plan.Wait},
 }
 
+// isAgeless reports whether what follows an action rests on what the action has written down, whatever the age of the facts.
+func isAgeless(done plan.Action) bool {
+	return done == plan.BeginTrial || done == plan.PassTrial || done == plan.EndTrial
+}
+
 // followUp decides what the pass does next after an action that went through. A pass whose facts are old, or whose next action needs
 // a new look, is over. What is done next belongs under the context that it returns.
 func (e *Engine) followUp(ctx context.Context, w *world, done plan.Decision) (within context.Context, next plan.Decision, found bool) {
 	allowed := followUps[done.Do]
-	if len(allowed) == 0 || w.orphan || w.reads != nil || e.now().Sub(w.lookedAt) > maxFactAge {
+	if len(allowed) == 0 || w.orphan || w.reads != nil || e.now().Sub(w.lookedAt) > maxFactAge && !isAgeless(done.Do) {
 		return ctx, plan.Decision{}, false
 	}
 	if cloud.SightOf(ctx).IsWritten() {
@@ -107,12 +115,8 @@ func applyEffect(ctx context.Context, e *Engine, w *world, done plan.Action) (kn
 		f.ProtectionRestored = true
 	case plan.DeleteSnapshot:
 		f.Snapshot = plan.Deleting
-		// Both are read only once the snapshot is on its way out.
+		// Recipe and lost trials are looked for only once the snapshot is on its way out.
 		return promotionOf(e).lookRecipe(ctx, w) == nil && trialsOf(e).lookLost(ctx, w) == nil
-	case plan.BeginTrial:
-		return f.Trial == plan.NoTrial && trialsOf(e).lookTrial(ctx, w) == nil && trialsOf(e).judge(ctx, w) == nil
-	case plan.PassTrial:
-		f.Tried = plan.VerdictPassed
 	case plan.Release:
 		f.Lock, f.Restored, f.Serves = plan.Unlocked, true, true
 	case plan.Forget:
@@ -129,6 +133,20 @@ func applyEffect(ctx context.Context, e *Engine, w *world, done plan.Action) (kn
 		f.Excess, w.retire = false, nil
 	case plan.ScaleOut:
 		f.Growing = false
+	case plan.BeginTrial:
+		if f.Trial != plan.NoTrial {
+			return false // the cloud was asked for the instance
+		}
+		f.Trial = plan.TrialDecided
+	case plan.PassTrial:
+		f.Tried = plan.VerdictPassed
+		w.image.Tags = maps.Clone(w.image.Tags)
+		w.image.Tags[cloud.TagTrial] = trial.Mark(trial.Passed, e.now())
+	case plan.EndTrial:
+		if f.Trial == plan.TrialEnding {
+			return false // the cloud was asked to remove the instance
+		}
+		f.Trial = plan.TrialEnding
 	default:
 		return false
 	}

@@ -72,14 +72,14 @@ func TestActionsOfOnePassAreThoseOfNewLooks(t *testing.T) {
 			all[action] += n
 		}
 	}
-	v := trying(t, v1alpha1.TrialApart)
-	ofTrial := v.looksAfterEachAction()
-	if p := v.play(); p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
-		t.Error(verdict(p))
-	}
-	for action, n := range ofTrial {
-		all[action] += n
-	}
+	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
+		v := published(t, mode)
+		seen := v.looksAfterEachAction()
+		v.nothingLeft(v.drive())
+		for action, n := range seen {
+			all[action] += n
+		}
+	})
 	var missing []plan.Action
 	for _, follow := range followUps {
 		for _, action := range follow {

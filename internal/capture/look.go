@@ -83,8 +83,8 @@ type world struct {
 	// nodeLater: the donor's Node is not read yet, and is not needed for a wait. leaseLater: nor is its Lease.
 	nodeLater, leaseLater bool
 
-	lookedAt time.Time   // when the look began
-	reads    *trialReads // of earlier passes, with which it began; nil if it read everything
+	lookedAt time.Time  // when the look began
+	reads    *keptReads // of earlier passes, with which it began; nil if it read everything
 	facts    plan.Facts
 }
 
@@ -100,8 +100,8 @@ func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *world {
 // stage cannot have left is not asked for: the record says which stage was reached, because it is written
 // before each effect. Beside an error is the world if only what speaks against the capture could not all be asked.
 //
-// Reads are those of an earlier pass of a trial, if the context carries them; otherwise nil.
-func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *trialReads) (*world, error) {
+// Reads are those of an earlier pass, if the context carries them; otherwise nil.
+func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *keptReads) (*world, error) {
 	w := unlooked(p, record)
 	w.lookedAt, w.reads = e.now(), reads
 	if err := e.findOrder(ctx, w); err != nil {

@@ -25,19 +25,21 @@ var (
 	// leisurely is for what keeps nobody out of service.
 	leisurely = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
 	// whileTried keeps nobody out of service, and takes from a quarter of an hour to two.
-	whileTried = tempo{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.2}
+	whileTried = tempo{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.3}
 	// whileEnding is for what is removed behind a trial, which takes minutes however long the trial was.
-	whileEnding = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
+	whileEnding = tempo{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 	// awaiting is for a person.
 	awaiting = tempo{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
 	// publishing keeps nobody out of service either, and takes from half an hour to two.
-	publishing = tempo{shortest: 2 * time.Second, longest: time.Minute, share: 0.5}
+	publishing = tempo{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
+	// removing is for the snapshot, whose deletion takes seconds and keeps no node out of service.
+	removing = tempo{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 )
 
 // tempos of the waits that are not held ones.
 var tempos = map[plan.Reason]tempo{
 	plan.ForPowerOn: booting, plan.ForReady: booting,
-	plan.ForTurn: leisurely, plan.ForNeighbour: leisurely, plan.ForImage: publishing, plan.ForDeletion: leisurely, plan.ForHolder: leisurely,
+	plan.ForTurn: leisurely, plan.ForNeighbour: leisurely, plan.ForImage: publishing, plan.ForDeletion: removing, plan.ForHolder: leisurely,
 	plan.ForTrial: whileTried, plan.ForPromotion: awaiting,
 	plan.ForSuccessor: leisurely, plan.ForRemoval: leisurely,
 }
@@ -53,7 +55,7 @@ const (
 // right behind them. Some of them are decided again until it is done.
 var lasting = map[plan.Action]plan.Reason{
 	plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage, plan.TakeSnapshot: plan.ForSnapshot, plan.Start: plan.ForPowerOn,
-	plan.WatchTrial: plan.ForTrial,
+	plan.WatchTrial: plan.ForTrial, plan.Promote: plan.ForDeletion,
 }
 
 // pace says how long to wait before the next look, so that short work is noticed at once and long work is

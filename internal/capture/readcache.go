@@ -9,55 +9,117 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// trialReadsLife is how old the version, the snapshot and the pool may be while a trial node is watched. Before any effect Kamino reads
-// them again.
-const trialReadsLife = 5 * time.Minute
+const (
+	// keptReadsLife is how old reads of an earlier pass may be.
+	keptReadsLife = time.Minute
+	// trialReadsLife is the same of the version and the pool while a trial node is watched. Before any effect Kamino reads them again.
+	trialReadsLife = 15 * time.Minute
+	// trialLookLife is the same of the trial's instance while it runs and its node is not Ready.
+	trialLookLife = time.Minute
+)
 
-// trialReads are what an earlier pass has read from the cloud while a trial is in progress.
-type trialReads struct {
+// keptReads are what an earlier pass has read from the cloud, and what has not changed since by anything that Kamino did.
+type keptReads struct {
+	// after is the action of that pass.
+	after plan.Action
+	at    time.Time
+	// attempt at a trial; empty without one.
 	attempt string
-	sight   *cloud.Sight
-	at      time.Time
+	// sight has the reads of a look that goes on; nil where a new look begins.
+	sight *cloud.Sight
+	// snapshot from which the version is published, while what the version needs is made.
+	snapshot *cloud.Snapshot
+	// image that the pool's recipe names, while the snapshot is removed.
+	image *cloud.Image
 	// isReady: the trial node was Ready, so that its instance runs.
 	isReady bool
+	// trial is the newest look at the trial's instance, and trialAt its time. endedAt is when the cloud was told to remove the trial.
+	trial            cloud.Trial
+	trialAt, endedAt time.Time
 }
 
-// readsOf returns the reads that a pass may start from; nil if the pass must look at everything. Only a trial beside the pool has any:
-// in the pool each look decides how long the recipe stays open.
-func (e *Engine) readsOf(p *v1alpha1.Prototype, record v1alpha1.Record) *trialReads {
-	r := record.Trial
-	kept, _ := e.trialReads.Load(p.UID)
-	reads, found := kept.(*trialReads)
-	if !found || r == nil || r.Name != reads.attempt || r.InPool || p.Status.Failure != nil || p.DeletionTimestamp != nil ||
-		reads.sight.IsWritten() || e.now().Sub(reads.at) > trialReadsLife {
-		e.trialReads.Delete(p.UID)
+// life is how old the reads may be.
+func (r *keptReads) life() time.Duration {
+	if r.attempt != "" {
+		return trialReadsLife
+	}
+	return keptReadsLife
+}
+
+// stillHolds reports whether the look at the trial's instance needs no repetition: the node speaks for the instance, or boots.
+func (r *keptReads) stillHolds(record *v1alpha1.TrialRecord, now time.Time) bool {
+	boots := record.RunningSince != nil && r.trial.State == cloud.Complete && now.Sub(r.trialAt) < trialLookLife
+	return !record.Ending && (r.isReady || boots)
+}
+
+// look is the context of a pass that starts from the reads.
+func (r *keptReads) look(ctx context.Context) context.Context {
+	if r.sight == nil {
+		return cloud.OneLook(ctx)
+	}
+	return cloud.ContinueLook(ctx, r.sight)
+}
+
+// readsOf returns the reads that a pass may start from; nil if the pass must look at everything. Of trials only one beside the pool has
+// any: in the pool each look decides how long the recipe stays open.
+func (e *Engine) readsOf(p *v1alpha1.Prototype, record v1alpha1.Record) *keptReads {
+	kept, _ := e.keptReads.Load(p.UID)
+	reads, found := kept.(*keptReads)
+	if !found || attemptOf(record) != reads.attempt || p.Status.Failure != nil || p.DeletionTimestamp != nil ||
+		reads.sight != nil && reads.sight.IsWritten() || e.now().Sub(reads.at) > reads.life() {
+		e.keptReads.Delete(p.UID)
 		return nil
 	}
 	return reads
 }
 
-// suffice reports whether the decision is one that needs no newer reads: to watch on, or to remove a trial whose end is written down.
-func (r *trialReads) suffice(w *world, d plan.Decision) bool {
-	switch d.Do {
-	case plan.WatchTrial:
-		return !r.isReady || w.trial.sight.Facts.Ready
-	case plan.EndTrial:
-		return w.record.Trial.Ending && w.trial.lost == nil
-	default:
-		return false
+// attemptOf is the name of the attempt at a trial that the record has; empty if none is open.
+func attemptOf(record v1alpha1.Record) string {
+	if record.Trial == nil {
+		return ""
 	}
+	return record.Trial.Name
 }
 
-// keepReads keeps what the pass has read for the next one, where that is going to watch the same attempt.
-func keepReads(ctx context.Context, e *Engine, w *world, done plan.Action) {
-	r := w.record.Trial
-	if r == nil || r.Name == "" || r.InPool || done != plan.WatchTrial && done != plan.EndTrial {
-		e.trialReads.Delete(w.p.UID)
+// suffice reports whether the decision is one that needs no newer reads.
+func (r *keptReads) suffice(w *world, d plan.Decision) bool {
+	switch {
+	case r.after == plan.Publish:
+		return d.Do == plan.Publish || d.Do == plan.Wait && d.Why == plan.ForImage
+	case r.image != nil:
+		return isTidying(d.Do) || d.Do == plan.Succeed || d.Do == plan.Wait && d.Why == plan.ForDeletion
+	case d.Do == plan.WatchTrial:
+		return !r.isReady || w.trial.sight.Facts.Ready
+	case d.Do == plan.EndTrial:
+		return w.record.Trial.Ending && w.trial.lost == nil
+	}
+	return false
+}
+
+// isTidying reports whether the action is one of those after the promotion, which change neither the version nor what the recipe names.
+func isTidying(do plan.Action) bool {
+	return do == plan.Retire || do == plan.ScaleOut || do == plan.DeletePod || do == plan.DeleteOrder
+}
+
+// keepReads keeps for the next pass what the pass has read before its action and the action does not change: the removal of a trial
+// changes neither the version nor the pool.
+func keepReads(before *cloud.Sight, e *Engine, w *world, done plan.Action) {
+	next := keptReads{after: done, at: w.lookedAt, attempt: attemptOf(w.record)}
+	if w.reads != nil {
+		next.at = w.reads.at
+	}
+	r, image, snapshot := w.record.Trial, w.image, w.snapshot
+	switch {
+	case done == plan.Publish && image.State == cloud.Absent && next.attempt == "":
+		next.snapshot = &snapshot
+	case done == plan.Promote && next.attempt == "", w.reads != nil && w.reads.image != nil && isTidying(done):
+		next.image, next.sight = &image, cloud.SightOf(cloud.OneLook(context.Background()))
+	case next.attempt != "" && !r.InPool && (done == plan.WatchTrial || done == plan.EndTrial):
+		next.sight, next.trial, next.trialAt, next.endedAt = before, w.trial.cloud, w.trial.cloudAt, w.trial.endedAt
+		next.isReady = w.trial.sight.Facts.Ready && r.RunningSince != nil && !r.Ending
+	default:
+		e.keptReads.Delete(w.p.UID)
 		return
 	}
-	next := trialReads{attempt: r.Name, sight: cloud.SightOf(ctx), at: w.lookedAt, isReady: w.trial.sight.Facts.Ready && r.RunningSince != nil && !r.Ending}
-	if w.reads != nil {
-		next.sight, next.at = w.reads.sight, w.reads.at
-	}
-	e.trialReads.Store(w.p.UID, &next)
+	e.keptReads.Store(w.p.UID, &next)
 }

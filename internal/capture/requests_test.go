@@ -73,7 +73,7 @@ func TestRequestsOfATrial(t *testing.T) {
 // TestNoEffectOfATrialRestsOnKeptReads: a pass that writes to the cloud has read before, in the same pass, what its decision rests on.
 func TestNoEffectOfATrialRestsOnKeptReads(t *testing.T) {
 	reads := map[string][]string{
-		"TagImage": {"Image", "Snapshot", "Trial", "Pool"}, "EndTrial": {"Trial"}, "SetRecipe": {"Image", "Pool"}, "EnsureTrial": {"Image", "Snapshot", "Trial", "Pool"},
+		"TagImage": {"Image", "Trial", "Pool"}, "EndTrial": {"Trial"}, "SetRecipe": {"Image", "Pool"}, "EnsureTrial": {"Image", "Snapshot", "Trials", "Pool"},
 	}
 	v := trying(t, v1alpha1.TrialApart, func(p *v1alpha1.Prototype) {
 		p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 4 * time.Minute}

@@ -31,7 +31,9 @@ const TrialJobInvalid = "TrialJobInvalid"
 
 // sighting is what one look found of a trial.
 type sighting struct {
-	cloud cloud.Trial
+	// cloud is what the cloud has of it, and cloudAt when the cloud was asked. endedAt is when the cloud was told to remove it.
+	cloud            cloud.Trial
+	cloudAt, endedAt time.Time
 	// subject of whoever looks at its node, and what that one saw.
 	subject trial.Subject
 	sight   trial.Sight
@@ -83,11 +85,16 @@ func (t trials) lookTrial(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	if w.reads != nil && !w.reads.isReady {
-		ctx = cloud.OneLook(ctx) // until the node speaks for the instance
-	}
-	if w.trial.cloud, err = trialist.Trial(ctx, trialSpec(w)); err != nil {
-		return err
+	if w.reads != nil && w.reads.stillHolds(r, now) {
+		w.trial.cloud, w.trial.cloudAt = w.reads.trial, w.reads.trialAt
+	} else {
+		if w.reads != nil {
+			ctx = cloud.OneLook(ctx)
+		}
+		w.trial.cloudAt = now
+		if w.trial.cloud, err = trialist.Trial(ctx, trialSpec(w)); err != nil {
+			return err
+		}
 	}
 	f.Opened, f.Trial = w.trial.cloud.Open, howFar(w.trial.cloud, r)
 	return nil

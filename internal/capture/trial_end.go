@@ -27,6 +27,8 @@ const (
 	TrialsUnread = "TrialsUnread"
 	// endPatience is how long a Node, or an error, may hold the end of a trial before that is given up or reported.
 	endPatience = 5 * time.Minute
+	// endEvery is how often a cloud that has begun to remove a trial is told so again.
+	endEvery = 30 * time.Second
 )
 
 // end removes all that an attempt has made. That it goes is written down first, and that nothing is left last: once a look has
@@ -55,7 +57,12 @@ func (t trials) end(ctx context.Context, w *world) error {
 	if subject.Stay, err = t.stay(ctx, spec, w.trial.cloud); err != nil {
 		return err
 	}
-	state, err := trialist.EndTrial(ctx, spec)
+	state := cloud.Deleting
+	if w.trial.endedAt = t.now(); w.reads != nil && w.trial.cloud.State != cloud.Absent && w.trial.endedAt.Sub(w.reads.endedAt) < endEvery {
+		w.trial.endedAt = w.reads.endedAt // the cloud was told, and has something of it still
+	} else {
+		state, err = trialist.EndTrial(ctx, spec)
+	}
 	left, cleanErr := t.clean(ctx, w, subject)
 	if err := errors.Join(err, cleanErr); err != nil || left || state != cloud.Absent || w.trial.cloud.State != cloud.Absent {
 		return err

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"maps"
 	"sync"
 )
 
@@ -71,6 +72,16 @@ func (s *Sight) Keep(key string, answer any) {
 	if s.seen != nil {
 		s.seen[key] = answer
 	}
+}
+
+// Copy keeps what was read so far, whatever is written under the look from now on. It is for reads that the write does not concern.
+func (s *Sight) Copy() *Sight {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &Sight{seen: maps.Clone(s.seen)}
 }
 
 // IsWritten reports whether something was written since the look began.
