@@ -2,53 +2,60 @@ package conformance
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
-	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	simulator "github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-// mostRequests is how many requests a whole capture may take, those apart that only look whether something
-// has gone on.
-const mostRequests = 32
+// budget is what a capture sends to Azure, by the classes of the book. A rise fails, and a fall is written down here.
+type budget struct{ reads, writes, repeats, polls int }
 
-// TestRequestsOfACapture does once what a capture does, with a new process in the middle.
+func (b budget) minus(o budget) budget {
+	return budget{b.reads - o.reads, b.writes - o.writes, b.repeats - o.repeats, b.polls - o.polls}
+}
+
+// What a capture of a pool without a gallery sends, and a later one; and what a trial adds to the former whose soak has its default
+// length. Most repeats are looks at the version, which Azure makes in half an hour, and at the instance of the trial.
+var (
+	firstCapture = budget{reads: 21, writes: 9, repeats: 36, polls: 2}
+	laterCapture = budget{reads: 20, writes: 7, repeats: 37, polls: 0}
+	trialAdds    = budget{reads: 15, writes: 3, repeats: 18, polls: 0}
+)
+
+// TestRequestsOfACapture has the engine capture a node twice at Azure's own latencies, and once with a trial.
 func TestRequestsOfACapture(t *testing.T) {
-	w := newWorld(t, options{})
-	w.cloud.ResetStats()
-	ctx := t.Context()
-	if found := w.preflight(); found != nil {
-		t.Fatalf("%+v", found)
+	settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}}
+	settings.Generalize.Profile = v1alpha1.ProfileStatic
+	sent := map[string]budget{}
+	played := func(name string, play func(c *course)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(day)) // the version's
+				play(newCourse(newWorld(t, options{wire: newWire(), config: func(c *simulator.Config) {
+					c.Clock, c.Latencies = clock.Clock{Scale: 1}, simulator.Latencies{}
+				}})))
+			})
+		})
 	}
-	look := cloud.OneLook(ctx)
-	_, err := w.p.Instance(look, w.a)
-	w.must(err)
-	before, err := w.p.HoldOf(look, w.a)
-	w.must(err)
-	w.must(w.p.Hold(ctx, w.a, before.Token))
-	from := w.snapshot()
-	w.until("started", func() bool {
-		power, err := w.p.EnsureStarted(ctx, w.a)
-		w.must(err)
-		return power == cloud.PowerRunning
+	played("without a trial", func(c *course) {
+		sent["first"] = c.play(c.t.Context(), version, settings)
+		time.Sleep(time.Hour)
+		sent["later"] = c.play(c.t.Context(), version+"02", settings)
 	})
-	w.must(w.p.Unhold(ctx, w.a, before.Token))
-
-	w.p = w.connect(w.environment(w.secret))
-	if have := w.publish(from); have.State != cloud.Complete {
-		t.Fatalf("%+v", have)
-	}
-	w.must(w.p.DeleteSnapshot(ctx, w.a, w.snapshotSpec().Name))
-	change, err := w.p.RecipeChange(ctx, w.ref(), true)
-	w.must(err)
-	w.must(w.p.SetRecipe(ctx, change))
-	_, err = w.p.Images(ctx, w.pool)
-	w.must(err)
-	pool, err := w.p.Pool(ctx, w.pool)
-	w.must(err)
-	w.must(w.p.SetCapacity(ctx, w.pool, pool.Capacity, pool.Capacity+1))
-
-	stats := w.cloud.Stats()
-	t.Logf("%d reads and %d writes, %d looks again and %d polls: %v", stats.Reads, stats.Writes, stats.Repeats, stats.Polls, stats.ByOperation)
-	if stats.Reads+stats.Writes > mostRequests {
-		t.Errorf("a capture takes %d requests, more than %d: %v", stats.Reads+stats.Writes, mostRequests, stats.ByOperation)
+	played("with a trial", func(c *course) {
+		settings.Trial.Mode = v1alpha1.TrialApart
+		sent["tried"] = c.play(c.t.Context(), version, settings)
+	})
+	for what, c := range map[string]struct{ have, want budget }{
+		"a pool's first capture sends": {sent["first"], firstCapture},
+		"a later capture sends":        {sent["later"], laterCapture},
+		"a trial adds":                 {sent["tried"].minus(sent["first"]), trialAdds},
+	} {
+		if c.have != c.want {
+			t.Errorf("%s %+v, not %+v", what, c.have, c.want)
+		}
 	}
 }

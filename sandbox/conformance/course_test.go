@@ -1,0 +1,238 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/trial"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+)
+
+// What the cluster takes in a course.
+const (
+	passTakes  = 137 * time.Millisecond // no request is sent at the very moment in which an operation ends
+	bootTakes  = 20 * time.Second
+	joinTakes  = 40 * time.Second
+	looksEvery = time.Second
+)
+
+// course is whole captures of a pool's first node: the real engine on the provider over HTTPS, and a cluster in memory whose pods and
+// kubelets do at once what they are for.
+type course struct {
+	*world
+	api     kube.Client
+	cluster *fake.Clientset
+	engine  *capture.Engine
+	donor   *corev1.Node
+	// off tells that the donor's machine went off, and bootsAt when the machine that is on again has booted.
+	off     bool
+	bootsAt time.Time
+	boot    int
+	uids    int
+}
+
+func newCourse(w *world) *course {
+	w.t.Helper()
+	c := &course{world: w, api: inmemory.New(time.Now).Client(nil), donor: courseNode("donor", w.a)}
+	c.cluster = fake.NewClientset(c.donor, courseNode("peer", w.b),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}})
+	c.cluster.PrependReactor("create", "*", keepNoDryRun)
+	c.cluster.PrependReactor("create", "*", c.withUID)
+	c.engine = &capture.Engine{Client: c.api, Kube: c.cluster, Cloud: w.p, Image: "kamino:test", Log: logr.Discard(), Tryout: c}
+	return c
+}
+
+func courseNode(name string, id cloud.InstanceID) *corev1.Node {
+	n := node(name, string(id), time.Now().Add(-time.Hour), time.Now().Add(-time.Hour))
+	n.Status.NodeInfo.BootID = "boot-of-" + name
+	return n
+}
+
+// withUID gives what is made a UID, as an API server does.
+func (c *course) withUID(action kubetesting.Action) (bool, runtime.Object, error) {
+	create, is := action.(kubetesting.CreateActionImpl)
+	if !is || len(create.CreateOptions.DryRun) > 0 || create.GetSubresource() != "" {
+		return false, nil, nil
+	}
+	switch made := create.GetObject().(type) {
+	case *corev1.Pod, *corev1.Secret, *coordinationv1.Lease:
+		c.uids++
+		made.(metav1.Object).SetUID(types.UID(fmt.Sprintf("uid-%d", c.uids)))
+		gvr := create.GetResource()
+		return true, made, c.cluster.Tracker().Create(gvr, made, create.GetNamespace())
+	}
+	return false, nil, nil
+}
+
+// play makes passes until a capture has succeeded, and returns what that has sent to Azure. News of the cluster make the next pass due.
+func (c *course) play(ctx context.Context, version string, settings v1alpha1.Settings) budget {
+	c.t.Helper()
+	p := &v1alpha1.Prototype{
+		ObjectMeta: metav1.ObjectMeta{Name: "pool-" + version, UID: types.UID("uid-" + version)},
+		Spec: v1alpha1.PrototypeSpec{Pool: poolName, PoolID: string(c.pool), Version: version,
+			Donor: v1alpha1.Donor{NodeName: c.donor.Name, ProviderID: c.donor.Spec.ProviderID}, Settings: settings.Defaulted()},
+	}
+	c.must(c.api.Create(ctx, p))
+	c.cloud.ResetStats()
+	for range 2000 {
+		time.Sleep(passTakes)
+		result, err := c.engine.Pass(ctx, p.Name)
+		c.must(err)
+		c.must(c.api.Get(ctx, kube.ObjectKeyFromObject(p), p))
+		if result.Done {
+			if p.Status.Phase != v1alpha1.PhaseSucceeded {
+				c.t.Fatalf("%+v", p.Status)
+			}
+			stats := c.cloud.Stats()
+			sent := budget{stats.Reads, stats.Writes, stats.Repeats, stats.Polls}
+			c.t.Logf("%+v\n%s", sent, c.sent())
+			return sent
+		}
+		for left := result.After; ; left -= looksEvery {
+			if c.moves(ctx, p) || left <= 0 {
+				break
+			}
+			time.Sleep(min(left, looksEvery))
+		}
+	}
+	c.t.Fatalf("the capture does not end: %+v", p.Status)
+	return budget{}
+}
+
+// moves lets pods and kubelets do what is due, and reports whether there are news.
+func (c *course) moves(ctx context.Context, p *v1alpha1.Prototype) bool {
+	c.t.Helper()
+	pods, err := c.cluster.CoreV1().Pods(v1alpha1.DefaultGeneralizeNamespace).List(ctx, metav1.ListOptions{})
+	c.must(err)
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.Labels["app.kubernetes.io/component"] == "look" && pod.Status.Phase == "" {
+			pod.Status.Phase = corev1.PodSucceeded
+			_, err := c.cluster.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+			c.must(err)
+			return true
+		} else if pod.Annotations[v1alpha1.OrderAnnotation] != "" && c.generalizes(ctx, p, pod) {
+			return true
+		}
+	}
+	return c.boots(ctx)
+}
+
+// generalizes carries the order of a pod out: the report is signed, and the donor goes off.
+func (c *course) generalizes(ctx context.Context, p *v1alpha1.Prototype, pod *corev1.Pod) bool {
+	c.t.Helper()
+	order := &v1alpha1.Order{}
+	err := c.api.Get(ctx, kube.ObjectKeyFromObject(pod), order)
+	if apierrors.IsNotFound(err) || order.Status.Report != "" {
+		return false
+	}
+	c.must(err)
+	secret, err := c.cluster.CoreV1().Secrets(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	c.must(err)
+	key, _, err := v1alpha1.OrderKey(secret.Data["key"])
+	c.must(err)
+	report := v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: &v1alpha1.Proof{
+		UID: p.UID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, Acted: 3,
+		Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.Now(),
+	}}
+	order.Status, err = report.Sign(key)
+	c.must(err)
+	c.must(c.api.Status().Update(ctx, order))
+	c.powerOffGuest(c.a)
+	return true
+}
+
+// boots has the donor's kubelet speak: nothing while its machine is off, and under a new boot some time after.
+func (c *course) boots(ctx context.Context) bool {
+	c.t.Helper()
+	on := c.fleet.Power(c.machine(c.a)) == fleet.On
+	n, err := c.cluster.CoreV1().Nodes().Get(ctx, c.donor.Name, metav1.GetOptions{})
+	c.must(err)
+	switch {
+	case !on && !c.off:
+		c.off, c.bootsAt = true, time.Time{}
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown
+	case on && c.off && c.bootsAt.IsZero():
+		c.bootsAt = time.Now().Add(bootTakes)
+		return false
+	case on && c.off && !time.Now().Before(c.bootsAt):
+		c.off = false
+		c.boot++
+		n.Status.Conditions[0].Status, n.Status.NodeInfo.BootID = corev1.ConditionTrue, fmt.Sprintf("boot-%d", c.boot)
+	default:
+		return false
+	}
+	_, err = c.cluster.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
+	c.must(err)
+	return true
+}
+
+func (w *world) machine(id cloud.InstanceID) string {
+	w.t.Helper()
+	for _, spec := range w.cloud.Specs() {
+		if w.p.SameInstance(cloud.InstanceID(spec.ProviderID), id) {
+			return spec.ID
+		}
+	}
+	w.t.Fatalf("there is no machine %s", id)
+	return ""
+}
+
+// Check implements capture.Tryout.
+func (c *course) Check(context.Context, v1alpha1.Settings) (string, error) { return "", nil }
+
+// Look implements capture.Tryout: the trial node joins some time after its instance runs, and nothing is the matter.
+func (c *course) Look(_ context.Context, subject trial.Subject) (trial.Sight, error) {
+	f := subject.Facts
+	joined := f.Instance.Running.Add(joinTakes)
+	if f.Instance.Running.IsZero() || f.Now.Before(joined) {
+		return trial.Sight{Facts: f}, nil
+	}
+	f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = "tried", joined, true, true, joined
+	f.IdentityKnown, f.Digest = true, f.Proven
+	f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Skipped}
+	return trial.Sight{Facts: f, Node: &v1alpha1.TrialNode{Kernel: "6.8.0"}}, nil
+}
+
+// Clean implements capture.Tryout.
+func (c *course) Clean(context.Context, trial.Subject) ([]string, error) { return nil, nil }
+
+// sent lists what was sent to the cloud, a line for each run of requests of one kind.
+func (c *course) sent() string {
+	var lines []string
+	last, times := "", 0
+	for _, r := range c.cloud.Requests() {
+		if r.Class == "login" {
+			continue
+		}
+		name := r.Path[strings.LastIndexByte(r.Path, '/')+1:]
+		line := fmt.Sprintf("%-6s %s %s (%s) %d", r.Class, r.Noun, r.Operation, name, r.Status)
+		if line != last {
+			if times > 1 {
+				lines[len(lines)-1] += fmt.Sprintf(" × %d", times)
+			}
+			lines, last, times = append(lines, line), line, 0
+		}
+		times++
+	}
+	if times > 1 {
+		lines[len(lines)-1] += fmt.Sprintf(" × %d", times)
+	}
+	return strings.Join(lines, "\n")
+}
