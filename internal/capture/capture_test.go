@@ -340,8 +340,8 @@ func TestDeletedBehindADeafWatch(t *testing.T) {
 		v1alpha1.PhaseSnapshotting: func(*v1alpha1.Prototype) bool { return true },
 		v1alpha1.PhaseStarting:     func(*v1alpha1.Prototype) bool { return true },
 		v1alpha1.PhasePublishing: func(p *v1alpha1.Prototype) bool {
-			return p.Status.Image != nil && p.Status.Image.ReplicationPercent > 80
-		}, // the last wait
+			return p.Status.Image != nil && p.Status.Image.ReplicationPercent > 0
+		}, // waits follow
 	} {
 		s := newStage(t).decide()
 		from := 0

@@ -53,7 +53,7 @@ func counts(of map[string]int) string {
 // TestRequestsOfACapture holds what a capture without a trial costs. Polls are part of the numbers; the clock of the test decides how many
 // there are.
 func TestRequestsOfACapture(t *testing.T) {
-	if have, want := inFull(t).cost(t), (budget{passes: 17, cloud: 54, server: 99}); have != want {
+	if have, want := inFull(t).cost(t), (budget{passes: 15, cloud: 49, server: 97}); have != want {
 		t.Errorf("a capture costs %+v, not %+v", have, want)
 	}
 }
@@ -65,7 +65,7 @@ func TestRequestsOfATrial(t *testing.T) {
 		p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 10 * time.Minute}
 	})
 	with := v.cost(t)
-	if have, want := (budget{with.passes - without.passes, with.cloud - without.cloud, with.server - without.server}), (budget{passes: 34, cloud: 33, server: 20}); have != want {
+	if have, want := (budget{with.passes - without.passes, with.cloud - without.cloud, with.server - without.server}), (budget{passes: 30, cloud: 23, server: 19}); have != want {
 		t.Errorf("a trial adds %+v, not %+v", have, want)
 	}
 }
