@@ -8,11 +8,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// MaxSkew is how far apart the two clocks may be. Versions are named by this machine's date, and the time
-// that a donor may be away is counted by it.
+// MaxSkew is the largest allowed difference between the two clocks. Version names and the donor's deadline use this
+// machine's clock.
 const MaxSkew = 5 * time.Minute
 
-// clockReader learns the API server's time from the Date header of its responses.
+// clockReader reads the API server's time from the Date header of responses.
 type clockReader struct {
 	next http.RoundTripper
 	now  func() time.Time
@@ -22,7 +22,7 @@ type clockReader struct {
 	heard bool
 }
 
-// RoundTrip sends the request and notes what the response says of the time. The header has whole seconds.
+// RoundTrip sends the request and records the time of the response. The header has whole seconds.
 func (c *clockReader) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := c.next.RoundTrip(request)
 	if err != nil {
@@ -42,14 +42,14 @@ func (c *clockReader) skew() (time.Duration, bool) {
 	return c.ahead, c.heard
 }
 
-// CheckClock refuses to work with a clock that is far from the API server's. It is asked after the first
-// look at the cluster and before anything is changed.
+// CheckClock returns a Refused if this machine's clock differs from the API server's clock by more than MaxSkew. Call
+// CheckClock after the first read and before the first write.
 func (c *Connection) CheckClock() error {
 	ahead, heard := c.Skew()
 	if !heard || ahead.Abs() <= MaxSkew {
 		return nil
 	}
-	by := ahead.Abs().Round(time.Minute) // an answer that was long on its way is no part of it
+	by := ahead.Abs().Round(time.Minute) // rounding hides the latency of the response
 	side := "behind"
 	if ahead < 0 {
 		side = "ahead of"

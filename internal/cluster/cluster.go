@@ -1,5 +1,5 @@
-// Package cluster is one process's connection to a Kubernetes cluster: its clients, what the API server knows of Kamino's
-// kinds, and how far the two clocks are apart. It decides nothing about captures.
+// Package cluster connects a process to a Kubernetes cluster: clients, the installed kinds of Kamino, and the skew of
+// the clocks. The package decides nothing about captures.
 package cluster
 
 import (
@@ -21,46 +21,47 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Connection to a Kubernetes cluster. Nothing is cached: a command looks at a handful of objects.
+// Connection is a connection to a Kubernetes cluster. Nothing is cached: a command reads a handful of objects.
 type Connection struct {
-	// Config and HTTP are what the clients are made of; a controller's manager is made of them too. Nil in
-	// tests without an API server.
+	// Config and HTTP are the base of the clients and of a controller's manager. Both are nil in tests without an API
+	// server.
 	Config *rest.Config
 	HTTP   *http.Client
-	// Client is for Prototypes and Secrets, Kube for everything else.
+	// Client reads Prototypes and Secrets, Kube everything else.
 	Client client.WithWatch
 	Kube   kubernetes.Interface
-	// Skew is how far the API server's clock is ahead of this machine's; false if nothing has been heard of it yet.
+	// Skew returns how far the API server's clock is ahead of this machine's clock; false before the first response.
 	Skew func() (time.Duration, bool)
-	// OnUnreadable, if set, is called once for each object of Kamino's kinds that Client reads with unreadable fields.
+	// OnUnreadable is called once for each object of Kamino with unreadable fields. Nil ignores such objects.
 	OnUnreadable func(message string)
-	// calmly waits for the API server; nil in tests without one.
-	calmly *calmly
-	// another makes the clients that Background returns; nil in tests without an API server.
+	// retrier retries requests to a busy API server; nil in tests without an API server.
+	retrier *retrier
+	// another makes the clients for Background; nil in tests without an API server.
 	another func() (*Connection, error)
 }
 
-// Refused is a refusal in one sentence, with what to do. Nothing was changed.
+// Refused is a refusal with a remedy, in one sentence. Nothing was changed.
 type Refused struct{ err error }
 
-// Refusef makes a Refused; its verbs are those of fmt.Errorf.
+// Refusef returns a Refused. The verbs are those of fmt.Errorf.
 func Refusef(format string, args ...any) *Refused { return &Refused{fmt.Errorf(format, args...)} }
 
 // Error implements error.
 func (r *Refused) Error() string { return r.err.Error() }
 
-// Unwrap gives out what it was made of.
+// Unwrap returns the wrapped error.
 func (r *Refused) Unwrap() error { return r.err }
 
-// ErrNotInstalled says how to install Prototypes, which are not there.
+// ErrNotInstalled reports that the cluster has no definition of Prototypes, with the command to install the
+// definitions.
 var ErrNotInstalled = Refusef(
 	"this cluster doesn't know Prototypes yet, and nothing was changed: install Kamino's definitions with `kamino manifests | kubectl apply -f -`")
 
-// ErrOrdersMissing says how to install what an older Kamino did not need.
+// ErrOrdersMissing reports that the cluster has the definitions of an older Kamino, without Orders.
 var ErrOrdersMissing = Refusef(
 	"this cluster doesn't know Orders, which this version of Kamino needs, and nothing was changed: write its definitions with `kamino crds --apply`")
 
-// Prototypes lists all Prototypes. There are a handful for each pool. ErrNotInstalled is returned where the kind is not known.
+// Prototypes lists all Prototypes, a handful for each pool. Prototypes returns ErrNotInstalled without the definition.
 func (c *Connection) Prototypes(ctx context.Context) ([]v1alpha1.Prototype, error) {
 	var list v1alpha1.PrototypeList
 	err := c.Client.List(ctx, &list)
@@ -74,7 +75,7 @@ func (c *Connection) Prototypes(ctx context.Context) ([]v1alpha1.Prototype, erro
 	}
 }
 
-// Policies lists all. What the cluster does not know is none.
+// Policies lists all PrototypePolicies. The list is empty without the definition.
 func (c *Connection) Policies(ctx context.Context) ([]v1alpha1.PrototypePolicy, error) {
 	var list v1alpha1.PrototypePolicyList
 	if err := c.Client.List(ctx, &list); err != nil && !apierrors.IsNotFound(err) {
@@ -83,7 +84,7 @@ func (c *Connection) Policies(ctx context.Context) ([]v1alpha1.PrototypePolicy, 
 	return list.Items, nil
 }
 
-// Served tells whether the API server knows a kind of Kamino's, by its plural.
+// Served reports whether the API server serves a resource of Kamino. resource is the plural name.
 func (c *Connection) Served(ctx context.Context, resource string) (bool, error) {
 	path := fmt.Sprintf("/apis/%s/%s", v1alpha1.GroupVersion.String(), resource)
 	err := c.Kube.CoreV1().RESTClient().Get().AbsPath(path).Param("limit", "1").
@@ -92,20 +93,19 @@ func (c *Connection) Served(ctx context.Context, resource string) (bool, error) 
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case apierrors.IsForbidden(err):
-		return true, nil // RBAC is asked before; whether it exists is not told to everybody
+		return true, nil // RBAC is checked first, so that the resource may exist or not
 	}
 	return err == nil, err
 }
 
-// NotAllowed tells whether the API server or the cloud does not accept the credential, or doesn't let it
-// do what was asked.
+// NotAllowed reports whether the API server or the cloud rejects the credential or denies the action.
 func NotAllowed(err error) bool {
 	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
 		cloud.Is(err, cloud.Unauthenticated) || cloud.Is(err, cloud.Denied)
 }
 
-// Unreachable tells whether the API server or the cloud did not answer, or answered that it can't just
-// now: the same call may work later.
+// Unreachable reports whether the API server or the cloud did not respond or is unavailable for now. The same call may
+// work later.
 func Unreachable(err error) bool {
 	var (
 		network   net.Error
@@ -125,9 +125,9 @@ func Unreachable(err error) bool {
 	}
 }
 
-// local tells whether what looks like an error of the network is the bare number of one that the system gave: it has
-// the methods of such an error, and is one of a file as well. What comes over a network says so around it.
+// local reports whether the error is a bare system error number, as file operations return. A bare number also
+// implements net.Error. Errors of a network wrap the number.
 func local(err net.Error) bool {
-	_, bare := err.(syscall.Errno) // who stands around it is what tells them apart
+	_, bare := err.(syscall.Errno) // errors.As would also find a wrapped number
 	return bare
 }

@@ -21,18 +21,18 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Options name a cluster and who acts in it.
+// Options name a cluster and the user of the clients.
 type Options struct {
-	// Kubeconfig and Context name the cluster, as kubectl's flags do; KUBECONFIG and its current context if empty.
+	// Kubeconfig and Context name the cluster, like kubectl's flags. Default: KUBECONFIG and the current context.
 	Kubeconfig, Context string
-	// As is whom the clients act as in the cluster; the kubeconfig's own user if it names nobody.
+	// As is the user to impersonate; the user of the kubeconfig if empty.
 	As rest.ImpersonationConfig
-	// Agent is what the clients call themselves.
+	// Agent is the user agent of the clients.
 	Agent string
 }
 
-// Connect makes clients as the options and the environment say. In a pod without a kubeconfig it is the
-// pod's own cluster. Nothing is sent.
+// Connect makes clients from the options and the environment. In a pod without a kubeconfig Connect uses the pod's
+// cluster. Connect sends no request.
 func Connect(o Options) (*Connection, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
@@ -44,13 +44,13 @@ func Connect(o Options) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	if o.As.UserName != "" { // in a pod, clientcmd would leave that out of its overrides
+	if o.As.UserName != "" { // in a pod, clientcmd does not apply the override
 		config.Impersonate = o.As
 	}
 	return New(config, o.Agent)
 }
 
-// noCluster says that no file names a cluster, and which were looked for.
+// noCluster returns the error text for a missing cluster, with the missing kubeconfig files.
 func noCluster(rules *clientcmd.ClientConfigLoadingRules) string {
 	var missing []string
 	for _, file := range rules.GetLoadingPrecedence() {
@@ -64,39 +64,41 @@ func noCluster(rules *clientcmd.ClientConfigLoadingRules) string {
 	return fmt.Sprintf("no cluster is named, as there is no %s: set KUBECONFIG, or give --kubeconfig", strings.Join(missing, ", no "))
 }
 
-// budget is how many requests a client sends in a second, and how many at once.
+// budget limits the requests of a client: per second, and in a burst.
 type budget struct {
 	qps   float32
 	burst int
 }
 
 var (
-	// foreground is for commands and captures. The API server's own priority and fairness limits a client that asks for too much.
+	// foreground is the budget of commands and captures. The API server's priority and fairness limits excessive
+	// clients.
 	foreground = budget{200, 400}
-	// background is for what a controller does besides: its decisions, labels and sweeps.
+	// background is the budget of a controller's decisions, labels and sweeps.
 	background = budget{50, 100}
 )
 
-// New makes the clients of a configuration, which call themselves as agent says. They share one HTTP client, and so one connection.
+// New makes the clients of a configuration with the user agent. All clients share one HTTP client, and so one
+// connection.
 func New(config *rest.Config, agent string) (*Connection, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = agent
 	config.QPS, config.Burst = background.qps, background.burst
 	reader := &clockReader{now: time.Now}
-	waits := &calmly{}
+	retries := &retrier{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		reader.next = next
 		return reader
 	})
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		waits.next = next
-		return waits
+		retries.next = next
+		return retries
 	})
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	c := &Connection{Config: config, HTTP: httpClient, Skew: reader.skew, calmly: waits}
+	c := &Connection{Config: config, HTTP: httpClient, Skew: reader.skew, retrier: retries}
 	objects, err := c.connect(foreground)
 	if err != nil {
 		return nil, err
@@ -115,11 +117,11 @@ func New(config *rest.Config, agent string) (*Connection, error) {
 	return c, nil
 }
 
-// connect makes the clients, and returns the one for Kamino's kinds.
+// connect makes the clients, and returns the client for Kamino's kinds.
 func (c *Connection) connect(b budget) (client.WithWatch, error) {
-	// Nodes and pods are read as protobuf: a third of JSON's processor time and half of its bytes.
+	// Protobuf takes a third of the CPU time and half of the bytes of JSON.
 	binary := rest.CopyConfig(c.Config)
-	binary.RateLimiter = newPatient(b.qps, b.burst)
+	binary.RateLimiter = newContextLimiter(b.qps, b.burst)
 	binary.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	kube, err := kubernetes.NewForConfigAndClient(binary, c.HTTP)
 	if err != nil {
@@ -130,12 +132,13 @@ func (c *Connection) connect(b budget) (client.WithWatch, error) {
 		return nil, err
 	}
 	plain := rest.CopyConfig(c.Config)
-	plain.RateLimiter = newPatient(b.qps, b.burst)
+	plain.RateLimiter = newContextLimiter(b.qps, b.burst)
 	c.Kube = kube
 	return client.NewWithWatch(plain, client.Options{HTTPClient: c.HTTP, Scheme: scheme, Mapper: StaticMapper()})
 }
 
-// Background returns clients of the same cluster with a limit of their own, so that no capture waits for what they send.
+// Background returns clients of the same cluster with a separate rate limit, so that background requests do not delay
+// captures.
 func (c *Connection) Background() (*Connection, error) {
 	if c.another == nil {
 		return c, nil
@@ -143,7 +146,7 @@ func (c *Connection) Background() (*Connection, error) {
 	return c.another()
 }
 
-// Scheme knows the kinds that are read and written as objects: Kamino's own, and core ones.
+// Scheme returns a scheme with Kamino's kinds and the core kinds.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -155,11 +158,11 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// DefinitionKind is that of the definitions of Kamino's kinds.
+// DefinitionKind is the kind CustomResourceDefinition.
 var DefinitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// StaticMapper says where the kinds live without asking the API server, which would cost two requests and
-// answer a missing definition with a sentence about a cache.
+// StaticMapper maps the kinds to resources without requests. Discovery would cost two requests, and would report a
+// missing definition as an error of a cache.
 func StaticMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(v1alpha1.GroupVersion.WithKind("Prototype"), meta.RESTScopeRoot)

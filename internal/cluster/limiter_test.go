@@ -45,7 +45,7 @@ func TestAWaitForATurnEndsWithItsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				limiter := newPatient(0.125, 1) // a turn every eight seconds
+				limiter := newContextLimiter(0.125, 1) // a turn every eight seconds
 				if err := limiter.Wait(t.Context()); err != nil {
 					t.Fatal(err)
 				}

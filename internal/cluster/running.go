@@ -13,24 +13,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Running is what runs in a cluster.
+// Running describes the installed software of a cluster.
 type Running struct {
 	// Kubernetes is the version of the API server.
 	Kubernetes string `json:"kubernetes"`
-	// Controllers of Kamino's in its namespace.
+	// Controllers are Kamino's controllers in the namespace.
 	Controllers []Controller `json:"controllers"`
 }
 
 // Controller is a Deployment of Kamino's controller.
 type Controller struct {
-	// Deployment as NAMESPACE/NAME.
+	// Deployment is NAMESPACE/NAME.
 	Deployment string `json:"deployment"`
 	Image      string `json:"image"`
 	Ready      int32  `json:"ready"`
 	Replicas   int32  `json:"replicas"`
 }
 
-// Running tells what runs in the cluster, with the controllers of a namespace.
+// Running returns the version of the API server and the controllers in the namespace.
 func (c *Connection) Running(ctx context.Context, namespace string) (*Running, error) {
 	body, err := c.Kube.CoreV1().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Connection) Running(ctx context.Context, namespace string) (*Running, e
 	if err := json.Unmarshal(body, &seen); err != nil {
 		return nil, fmt.Errorf("the API server's version: %w", err)
 	}
-	// By what both the chart and the manifests call it: a release may have any name.
+	// The chart and the manifests both set this label, and a release may have any name.
 	deployments, err := c.Kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=controller"})
 	if err != nil {
 		return nil, fmt.Errorf("list deployments in namespace %s: %w", namespace, err)
@@ -58,16 +58,16 @@ func (c *Connection) Running(ctx context.Context, namespace string) (*Running, e
 	return found, nil
 }
 
-// NodeOrigin is what a Node says of where it comes from.
+// NodeOrigin describes the origin of a Node.
 type NodeOrigin struct {
 	ProviderID string
-	// Cluster of Cluster API's that its Machine is of; empty if it says nothing of one.
+	// Cluster is the Cluster of the Node's Machine in Cluster API; empty without annotations.
 	Cluster types.NamespacedName
-	// Created is when the Node was.
+	// Created is the creation time of the Node.
 	Created time.Time
 }
 
-// Origins are those of the cluster's first nodes, as many as limit says.
+// Origins returns the origins of the cluster's first nodes, at most limit.
 func (c *Connection) Origins(ctx context.Context, limit int64) ([]NodeOrigin, error) {
 	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: limit})
 	if err != nil {
@@ -75,21 +75,21 @@ func (c *Connection) Origins(ctx context.Context, limit int64) ([]NodeOrigin, er
 	}
 	origins := make([]NodeOrigin, len(nodes.Items))
 	for i := range nodes.Items {
-		said := nodes.Items[i].Annotations
+		annotations := nodes.Items[i].Annotations
 		origins[i].ProviderID, origins[i].Created = nodes.Items[i].Spec.ProviderID, nodes.Items[i].CreationTimestamp.Time
-		if said[cloud.MachineAnnotation] != "" {
-			origins[i].Cluster = types.NamespacedName{Namespace: said[cloud.MachineNamespaceAnnotation], Name: said[cloud.MachineClusterAnnotation]}
+		if annotations[cloud.MachineAnnotation] != "" {
+			origins[i].Cluster = types.NamespacedName{Namespace: annotations[cloud.MachineNamespaceAnnotation], Name: annotations[cloud.MachineClusterAnnotation]}
 		}
 	}
 	return origins, nil
 }
 
-// unsaid is for how long a Node may be there before Cluster API says on it whose it is: its controller does so once the Node has
-// joined, and later where another has written on that at the same time.
-const unsaid = 10 * time.Minute
+// annotationDelay is how long Cluster API may take to annotate a Node. The controller writes after the Node has joined, and
+// later after a conflict.
+const annotationDelay = 10 * time.Minute
 
-// MostlyOf is the Cluster of Cluster API's that more than half of the nodes are of, but for new ones that say nothing yet; empty if
-// there is none. What a Node says of itself its kubelet may write: one node, or a few, change nothing for the others.
+// MostlyOf returns the Cluster of Cluster API that more than half of the nodes belong to; empty if there is none. New
+// nodes without annotations are ignored. A kubelet can write annotations, so a few nodes must not decide.
 func MostlyOf(origins []NodeOrigin, now time.Time) types.NamespacedName {
 	count, all := map[types.NamespacedName]int{}, 0
 	for _, o := range origins {
@@ -97,7 +97,7 @@ func MostlyOf(origins []NodeOrigin, now time.Time) types.NamespacedName {
 		case o.Cluster.Namespace != "" && o.Cluster.Name != "":
 			count[o.Cluster]++
 			all++
-		case now.Sub(o.Created) > unsaid:
+		case now.Sub(o.Created) > annotationDelay:
 			all++
 		}
 	}

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// slowAnswer is how long an answer takes of an API server that is slow, and slowAnswers how many of them make it so.
+	// slowAnswer is the duration of a slow response. After slowAnswers slow responses Kamino reports a slow API server.
 	slowAnswer  = 2 * time.Second
 	slowAnswers = 3
-	// busyPatience is how long a request is tried again that the API server is too busy for, where its context has no deadline.
-	busyPatience = 5 * time.Minute
-	// firstPause and longestPause are between two tries, where the API server asks for none.
+	// busyRetryTime is how long Kamino retries a request to a busy API server if the context has no deadline.
+	busyRetryTime = 5 * time.Minute
+	// firstPause and longestPause limit the pause between retries without a Retry-After header.
 	firstPause   = time.Second
 	longestPause = 10 * time.Second
-	// drained is how much of an answer is read that is thrown away, so that its connection is used again.
+	// drained is how many bytes of a discarded response are read, so that the connection can be reused.
 	drained = 64 << 10
 )
 
-// calmly waits for an API server that is slow or too busy, and says so, each once.
-type calmly struct {
+// retrier retries requests to a busy API server, and reports a slow or busy API server once each.
+type retrier struct {
 	next http.RoundTripper
 
 	mu   sync.Mutex
@@ -35,14 +35,14 @@ type calmly struct {
 	busy bool
 }
 
-// RoundTrip sends the request, and once more each time that the API server is too busy for it: that one has done nothing, with a status of
-// 429, or was asked to read, and did not get to it in its time. An eviction is answered with 429 by a budget for disruptions.
-func (c *calmly) RoundTrip(request *http.Request) (*http.Response, error) {
-	last := time.Now().Add(busyPatience)
+// RoundTrip sends the request and retries while the API server is too busy: status 429, or a timeout of a read.
+// Evictions are not retried, because a PodDisruptionBudget also responds with 429.
+func (c *retrier) RoundTrip(request *http.Request) (*http.Response, error) {
+	last := time.Now().Add(busyRetryTime)
 	if deadline, limited := request.Context().Deadline(); limited {
 		last = deadline
 	}
-	patience := time.Until(last)
+	retryTime := time.Until(last)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		begun := time.Now()
 		response, err := c.next.RoundTrip(request)
@@ -56,7 +56,7 @@ func (c *calmly) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		again, replays := replay(request)
 		if !replays || !time.Now().Add(asked).Before(last) {
-			if response != nil { // client-go would try ten times more
+			if response != nil { // client-go would retry ten more times
 				response.Header.Del("Retry-After")
 			}
 			return response, err
@@ -65,7 +65,7 @@ func (c *calmly) RoundTrip(request *http.Request) (*http.Response, error) {
 			_, _ = io.CopyN(io.Discard, response.Body, drained)
 			_ = response.Body.Close()
 		}
-		c.tellBusy(response, patience)
+		c.reportBusy(response, retryTime)
 		timer := time.NewTimer(asked)
 		select {
 		case <-request.Context().Done():
@@ -77,7 +77,7 @@ func (c *calmly) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// tooBusy tells whether the same request may be made again.
+// tooBusy reports whether the same request may be sent again.
 func tooBusy(request *http.Request, response *http.Response, err error) bool {
 	reads := request.Method == http.MethodGet
 	if err != nil {
@@ -93,7 +93,7 @@ func tooBusy(request *http.Request, response *http.Response, err error) bool {
 	return false
 }
 
-// retryAfter is what the API server asks for, in seconds; zero if it asks for nothing.
+// retryAfter returns the wish of the API server from Retry-After; zero without the header.
 func retryAfter(response *http.Response) time.Duration {
 	if response == nil {
 		return 0
@@ -105,7 +105,7 @@ func retryAfter(response *http.Response) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// replay is the request with its body from the beginning, if it can be had.
+// replay returns a copy of the request with a fresh body; false if the body cannot be read again.
 func replay(request *http.Request) (*http.Request, bool) {
 	again := request.Clone(request.Context())
 	if request.Body == nil || request.Body == http.NoBody {
@@ -119,8 +119,8 @@ func replay(request *http.Request) (*http.Request, bool) {
 	return again, err == nil
 }
 
-// took notes how long an answer took. What watches is answered when there is something to say.
-func (c *calmly) took(request *http.Request, d time.Duration) {
+// took records the duration of a response. A watch is ignored: the API server responds when there is a change.
+func (c *retrier) took(request *http.Request, d time.Duration) {
 	if d < slowAnswer || request.URL.Query().Get("watch") != "" {
 		return
 	}
@@ -140,8 +140,8 @@ func (c *calmly) took(request *http.Request, d time.Duration) {
 	c.say(fmt.Sprintf("The API server is slow: %d answers took %s each. All that Kamino does takes longer by that.", slowAnswers, wording.Duration((all / slowAnswers).Round(time.Second))))
 }
 
-// tellBusy says once that requests are made again, and for how long this one is.
-func (c *calmly) tellBusy(response *http.Response, patience time.Duration) {
+// reportBusy reports once that Kamino retries requests. retryTime is how long Kamino retries this request.
+func (c *retrier) reportBusy(response *http.Response, retryTime time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.busy || c.say == nil {
@@ -152,15 +152,15 @@ func (c *calmly) tellBusy(response *http.Response, patience time.Duration) {
 	if response != nil {
 		why = "is too busy (" + response.Status + ")"
 	}
-	c.say(fmt.Sprintf("The API server %s. Kamino tries each request again for up to %s.", why, wording.Duration(patience.Round(time.Second))))
+	c.say(fmt.Sprintf("The API server %s. Kamino tries each request again for up to %s.", why, wording.Duration(retryTime.Round(time.Second))))
 }
 
-// Notify has the connection say that the API server is slow or too busy, each once.
+// Notify sets the function that receives one message for a slow and one for a busy API server.
 func (c *Connection) Notify(say func(string)) {
-	if c.calmly == nil {
+	if c.retrier == nil {
 		return
 	}
-	c.calmly.mu.Lock()
-	defer c.calmly.mu.Unlock()
-	c.calmly.say = say
+	c.retrier.mu.Lock()
+	defer c.retrier.mu.Unlock()
+	c.retrier.say = say
 }

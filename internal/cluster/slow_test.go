@@ -41,7 +41,7 @@ func (a *answers) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: header, Body: io.NopCloser(strings.NewReader("x"))}, nil
 }
 
-func send(ctx context.Context, t *testing.T, c *calmly, method, path, body string) (*http.Response, error) {
+func send(ctx context.Context, t *testing.T, c *retrier, method, path, body string) (*http.Response, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, method, "https://api"+path, strings.NewReader(body))
 	if err != nil {
@@ -59,7 +59,7 @@ func TestASlowAPIServerIsNamedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
 		server := &answers{takes: 5 * time.Second, status: func(int) (int, string, error) { return 200, "", nil }}
-		c := &calmly{next: server, say: func(text string) { said = append(said, text) }}
+		c := &retrier{next: server, say: func(text string) { said = append(said, text) }}
 		for n, path := range []string{"/a", "/a?watch=true", "/a?watch=true", "/b", "/c", "/d", "/e", "/f"} {
 			if _, err := send(t.Context(), t, c, http.MethodGet, path, ""); err != nil {
 				t.Fatal(err)
@@ -72,7 +72,7 @@ func TestASlowAPIServerIsNamedOnce(t *testing.T) {
 			t.Errorf("%q", said)
 		}
 		said = nil
-		quick := &calmly{next: &answers{takes: time.Second, status: server.status}, say: c.say}
+		quick := &retrier{next: &answers{takes: time.Second, status: server.status}, say: c.say}
 		for range 10 {
 			if _, err := send(t.Context(), t, quick, http.MethodGet, "/a", ""); err != nil || len(said) > 0 {
 				t.Fatalf("%v, %q", err, said)
@@ -127,7 +127,7 @@ func TestABusyAPIServerIsWaitedFor(t *testing.T) {
 				var said []string
 				server := &answers{status: test.status}
 				begun := time.Now()
-				response, err := send(ctx, t, &calmly{next: server, say: func(text string) { said = append(said, text) }}, test.method, test.path, test.body)
+				response, err := send(ctx, t, &retrier{next: server, say: func(text string) { said = append(said, text) }}, test.method, test.path, test.body)
 				if err != nil || response.StatusCode != test.want || len(server.bodies) != test.tries || time.Since(begun) != test.takes {
 					t.Errorf("%v, %v after %d tries and %s; want %d after %d and %s", response, err, len(server.bodies), time.Since(begun), test.want, test.tries, test.takes)
 				}
@@ -153,12 +153,12 @@ func TestAnInterruptEndsTheWait(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
 		begun := time.Now()
-		c := &calmly{next: &answers{status: func(int) (int, string, error) { return 429, "60", nil }}}
+		c := &retrier{next: &answers{status: func(int) (int, string, error) { return 429, "60", nil }}}
 		if _, err := send(ctx, t, c, http.MethodGet, "/a", ""); !errors.Is(err, context.Canceled) || time.Since(begun) != 3*time.Second {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
 		refused := errors.New("connection refused")
-		c = &calmly{next: &answers{status: func(int) (int, string, error) { return 0, "", refused }}}
+		c = &retrier{next: &answers{status: func(int) (int, string, error) { return 0, "", refused }}}
 		if _, err := send(t.Context(), t, c, http.MethodGet, "/a", ""); !errors.Is(err, refused) {
 			t.Errorf("%v", err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// reportingClient reports Prototypes and policies that have unreadable fields.
+// reportingClient reports Prototypes and policies with unreadable fields.
 type reportingClient struct {
 	client.WithWatch
 	connection *Connection

@@ -15,13 +15,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/joining"
 )
 
-// kubeadmConfig is what kubeadm keeps in a cluster, in kube-system.
+// kubeadmConfig is kubeadm's ConfigMap in kube-system.
 const kubeadmConfig = "kubeadm-config"
 
-// configLife is how long it is remembered whether a cluster has the ConfigMap of kubeadm, which is written once in its life.
+// configLife is how long Joiner remembers whether the ConfigMap of kubeadm exists. kubeadm writes the ConfigMap once.
 const configLife = time.Minute
 
-// Joiner reports how nodes join, for many pools with one request. Safe for concurrent use.
+// Joiner finds how nodes join, with one request for many pools. Joiner is safe for concurrent use.
 type Joiner struct {
 	Kube kubernetes.Interface
 	// Now is the clock; time.Now if nil.
@@ -33,8 +33,8 @@ type Joiner struct {
 	unread string
 }
 
-// Joins tells how the nodes of a pool join. The cluster is asked only where what is known already does not tell; who may not look
-// there is no error.
+// Joins returns how the nodes of a pool join. Joins reads the cluster only if the facts are not enough. A missing
+// permission for the ConfigMap is no error.
 func (j *Joiner) Joins(ctx context.Context, facts joining.Facts) (joining.Answer, error) {
 	if facts.Told() {
 		return joining.Of(facts), nil
@@ -67,19 +67,19 @@ func (j *Joiner) look(ctx context.Context) error {
 	return nil
 }
 
-// Joins is Joiner's for one pool.
+// Joins calls Joiner.Joins for one pool.
 func Joins(ctx context.Context, kube kubernetes.Interface, facts joining.Facts) (joining.Answer, error) {
 	return (&Joiner{Kube: kube}).Joins(ctx, facts)
 }
 
-// Versions is the part of a provider that tells of a pool and its versions.
+// Versions is the part of a provider that reads a pool and the pool's versions.
 type Versions interface {
 	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	Images(ctx context.Context, id cloud.PoolID) ([]cloud.Image, error)
 }
 
-// FactsOf are those of a pool's node, with the version that the pool's recipe names. A cloud that can't be asked tells none: whoever
-// captures asks it again.
+// FactsOf returns the facts about a pool's node, with the version of the pool's recipe. After an error of the cloud the
+// facts are without the version: a capture asks the cloud again.
 func FactsOf(ctx context.Context, v Versions, n *corev1.Node, id cloud.PoolID) joining.Facts {
 	pool, err := v.Pool(ctx, id)
 	if err != nil || pool.Recipe.Version == "" {

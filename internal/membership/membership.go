@@ -1,7 +1,5 @@
-// Package membership tells which pool nodes and Prototypes belong to. It is the one home of that: whoever has several
-// asks once for all of them, because a cloud may have to be asked, and takes many in one request.
-//
-// It decides nothing. What belongs to no pool is no error.
+// Package membership finds the pools of nodes and Prototypes. All callers use this package, so that one request to the
+// cloud covers many nodes. The package decides nothing. A node without a pool is no error.
 package membership
 
 import (
@@ -18,17 +16,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// Registry tells which pools nodes belong to: a cloud.Recipes.
+// Registry finds the pools of nodes. A cloud.Recipes is a Registry.
 type Registry interface {
 	PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error)
 }
 
-// Values are what a Node says of itself. They share its maps.
+// Values returns the values of a Node that identify the pool. The maps are shared with the Node.
 func Values(n *corev1.Node) cloud.NodeValues {
 	return cloud.NodeValues{ProviderID: cloud.InstanceID(n.Spec.ProviderID), Labels: n.Labels, Annotations: n.Annotations}
 }
 
-// Of tells the pools of the values, in their order.
+// Of returns the pools of the values, in the same order.
 func Of(ctx context.Context, r Registry, values ...cloud.NodeValues) ([]cloud.Membership, error) {
 	if len(values) == 0 {
 		return nil, nil
@@ -50,7 +48,7 @@ func Of(ctx context.Context, r Registry, values ...cloud.NodeValues) ([]cloud.Me
 	return found, nil
 }
 
-// OfNode tells the pool of one node, for whoever has no more than one.
+// OfNode returns the pool of one node. Use Each or Of for several nodes.
 func OfNode(ctx context.Context, r Registry, n *corev1.Node) (cloud.Membership, error) {
 	found, err := Of(ctx, r, Values(n))
 	if err != nil {
@@ -59,8 +57,8 @@ func OfNode(ctx context.Context, r Registry, n *corev1.Node) (cloud.Membership, 
 	return found[0], nil
 }
 
-// Each goes through the cluster's Nodes that a label selector matches, each with its pool; an empty selector matches
-// all. The pools are asked for once a page.
+// Each calls do for each Node that matches the label selector, with the pool. An empty selector matches all Nodes. Each
+// asks for the pools once a page.
 func Each(ctx context.Context, kube kubernetes.Interface, r Registry, selector string, do func(*corev1.Node, cloud.Membership) error) error {
 	return node.Pages(ctx, kube, selector, func(page []corev1.Node) error {
 		values := make([]cloud.NodeValues, len(page))
@@ -80,9 +78,9 @@ func Each(ctx context.Context, kube kubernetes.Interface, r Registry, selector s
 	})
 }
 
-// OfPrototypes tells the pools of Prototypes, in their order: what each says itself. One that says nothing, because an
-// earlier release wrote it or somebody by hand, is of the pool that its donor's instance belongs to; only for such ones
-// the cloud is asked, once.
+// OfPrototypes returns the pools of Prototypes, in the same order. A Prototype without a pool ID is from an earlier
+// release or handmade: the pool is then the pool of the donor's instance. Only such Prototypes cost a request to the
+// cloud.
 func OfPrototypes(ctx context.Context, r Registry, prototypes []v1alpha1.Prototype) ([]cloud.Membership, error) {
 	found := make([]cloud.Membership, len(prototypes))
 	var values []cloud.NodeValues
@@ -104,8 +102,8 @@ func OfPrototypes(ctx context.Context, r Registry, prototypes []v1alpha1.Prototy
 	return found, nil
 }
 
-// OfPrototype tells the pool of one Prototype. Its donor's Node says more than the instance's ID to some clouds; it is
-// nil where nobody has it.
+// OfPrototype returns the pool of one Prototype. donor is the donor's Node, or nil: some clouds need more than the
+// instance ID.
 func OfPrototype(ctx context.Context, r Registry, p *v1alpha1.Prototype, donor *corev1.Node) (cloud.Membership, error) {
 	if p.Spec.PoolID != "" {
 		return cloud.Membership{Pool: cloud.PoolID(p.Spec.PoolID)}, nil

@@ -1,4 +1,3 @@
-// Package node does to a Kubernetes Node what a capture needs: reserve it, cordon it, ask its pods to
-// leave, and give it back as it was. Each call does one small thing and returns; nothing here waits or
-// blocks. When to do what is decided elsewhere (package capture/plan).
+// Package node changes a Kubernetes Node for a capture: reserve, cordon, evict pods, release. Each call does one small
+// step and does not wait. Package capture/plan decides the order of the steps.
 package node

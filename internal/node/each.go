@@ -9,14 +9,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// page is how many nodes are asked for at once: a cluster may have many thousands, of ten kilobytes each.
+// page is the number of Nodes in one request. A cluster may have thousands of Nodes of ten kilobytes.
 const page = 250
 
-// Each goes through the cluster's Nodes that the label selector names, all of them where it is empty, a page at a
-// time. It ends with the first error, which is the API server's or do's own. A node must not be kept for longer than
-// the call but as a copy: it holds its whole page.
+// Each calls do for every Node that matches the label selector, in pages; an empty selector matches all Nodes. Each
+// returns the first error of the API server or of do. Copy a Node to keep the Node after the call: a Node pins the
+// memory of a page.
 //
-// It does not use client-go's pager, which asks from a goroutine of its own and holds two pages.
+// Each does not use client-go's pager, because the pager prefetches in a goroutine and holds two pages.
 func Each(ctx context.Context, kube kubernetes.Interface, selector string, do func(*corev1.Node) error) error {
 	return Pages(ctx, kube, selector, func(page []corev1.Node) error {
 		for i := range page {
@@ -28,7 +28,7 @@ func Each(ctx context.Context, kube kubernetes.Interface, selector string, do fu
 	})
 }
 
-// Pages is Each with all nodes of a page at once.
+// Pages calls do for each page of Nodes. Selector and errors are as in Each.
 func Pages(ctx context.Context, kube kubernetes.Interface, selector string, do func([]corev1.Node) error) error {
 	options := metav1.ListOptions{LabelSelector: selector, Limit: page}
 	for {

@@ -16,18 +16,17 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Remaining is what is left on a node that is being drained.
+// Remaining lists the pods on a node during a drain.
 type Remaining struct {
-	// Pods that must leave, and have not.
+	// Pods still have to leave the node.
 	Pods []corev1.Pod
-	// Stuck are sentences about pods that may not be evicted at all without force.
+	// Stuck has one sentence for each pod that Kamino cannot evict without force.
 	Stuck []string
-	// Protected are those of Pods that ask not to be evicted, with the annotation that says so. They go all the
-	// same where they are evicted.
+	// Protected names the pods with an annotation against eviction, and the annotation. Evict evicts these pods too.
 	Protected []string
 }
 
-// Names of the pods that are left, as namespace/name.
+// Names returns the remaining pods as namespace/name.
 func (r Remaining) Names() []string {
 	names := make([]string, len(r.Pods))
 	for i := range r.Pods {
@@ -36,12 +35,12 @@ func (r Remaining) Names() []string {
 	return names
 }
 
-// Own names the pod that generalizes a donor, which is not drained by the capture that it belongs to. A label
-// would not tell it: anybody may write one on a pod of theirs. The zero value is no pod.
+// Own names the generalize pod of the capture, so that the drain skips the pod. The zero value names no pod. A label
+// would not be safe: any client can label a pod.
 type Own struct{ Namespace, Name string }
 
-// Left lists the pods that must leave the node, by the rules of kubectl drain: all pods but those of DaemonSets, static pods and own.
-// Without force, a pod without a controller must not be evicted, because nothing makes the pod again.
+// Left lists the pods that must leave the node: all except pods of DaemonSets, static pods and Kamino's own pod. The rules
+// are those of kubectl drain. Left requests the pods of the node only.
 func Left(ctx context.Context, kube kubernetes.Interface, name string, s v1alpha1.DrainSettings, own Own) (Remaining, error) {
 	ofNode := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String()}
 	pods, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, ofNode)
@@ -55,7 +54,7 @@ func Left(ctx context.Context, kube kubernetes.Interface, name string, s v1alpha
 	return left, nil
 }
 
-// add sorts one pod of the node.
+// add adds a pod of the node to the lists. Without force, a pod without a controller is stuck.
 func (r *Remaining) add(pod *corev1.Pod, force bool, own Own) {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	controller := metav1.GetControllerOf(pod)
@@ -72,22 +71,22 @@ func (r *Remaining) add(pod *corev1.Pod, force bool, own Own) {
 	}
 }
 
-// isStatic reports whether a kubelet runs the pod from a file. The pod's object is a mirror that the kubelet makes again.
+// isStatic reports whether the pod is static: the kubelet runs the pod from a file and creates the mirror pod again.
 func isStatic(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return mirror
 }
 
-// isDaemonSet reports whether the controller is a DaemonSet, whose pods tolerate the cordon of the node.
+// isDaemonSet reports whether the controller is a DaemonSet. Pods of a DaemonSet tolerate the cordon of the node.
 func isDaemonSet(controller *metav1.OwnerReference) bool {
 	return controller != nil && controller.Kind == "DaemonSet" && controller.APIVersion == appsv1.SchemeGroupVersion.String()
 }
 
-// protectedBy names the annotation by which a pod asks not to be evicted; empty if it doesn't.
+// protectedBy returns the annotation of a pod against eviction; empty if there is none.
 func protectedBy(pod *corev1.Pod) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		return "" // it goes by itself
+		return "" // the pod is already terminating
 	case pod.Annotations[v1alpha1.SafeToEvictAnnotation] == "false":
 		return v1alpha1.SafeToEvictAnnotation
 	case pod.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true":
@@ -96,23 +95,22 @@ func protectedBy(pod *corev1.Pod) string {
 	return ""
 }
 
-// Blocked is a pod that a PodDisruptionBudget keeps for now.
+// Blocked is a pod that a PodDisruptionBudget protects for now.
 type Blocked struct {
-	// Pod as namespace/name.
+	// Pod is namespace/name.
 	Pod string
-	// Why is the API server's own sentence; it names the budget.
+	// Why is the sentence of the API server with the name of the budget.
 	Why string
 }
 
 // String reads "default/web-1: The disruption budget web needs 2 healthy pods and has 2 currently".
 func (b Blocked) String() string { return b.Pod + ": " + b.Why }
 
-// Evict asks every pod that is left to go, once, through the eviction API, and does not wait. Pods that
-// already end are left alone. It returns the pods that a budget holds back. With hard, pods are deleted
-// instead of evicted, budgets or not.
+// Evict requests the eviction of every remaining pod once, and does not wait. Evict skips terminating pods. Evict
+// returns the pods that a budget blocks. If hard is true, Evict deletes pods and ignores budgets.
 func Evict(ctx context.Context, kube kubernetes.Interface, left Remaining, s v1alpha1.DrainSettings, hard bool) ([]Blocked, error) {
 	options := metav1.DeleteOptions{}
-	if s.GracePeriod != nil { // else each pod's own
+	if s.GracePeriod != nil { // the default is the grace period of the pod
 		grace := int64(s.GracePeriod.Seconds())
 		options.GracePeriodSeconds = &grace
 	}
@@ -139,8 +137,8 @@ func Evict(ctx context.Context, kube kubernetes.Interface, left Remaining, s v1a
 	return blocked, errors.Join(problems...)
 }
 
-// HeldBack returns the pods that a budget would hold back if each were evicted alone. It is a look: evictions in a dry
-// run, which the API server answers by the budgets as they are. A pod about which it says anything else is not among them.
+// HeldBack returns the pods that a budget would block if each pod were evicted alone. HeldBack changes nothing: the
+// evictions are dry runs. A pod with any other error is not in the result.
 func HeldBack(ctx context.Context, kube kubernetes.Interface, left Remaining) []Blocked {
 	var blocked []Blocked
 	for _, pod := range left.Pods {
@@ -155,8 +153,8 @@ func HeldBack(ctx context.Context, kube kubernetes.Interface, left Remaining) []
 	return blocked
 }
 
-// budgetSentence is the part of the API server's refusal that names the budget; the refusal itself if no
-// part does. Source: pkg/registry/core/pod/storage/eviction.go, cause "DisruptionBudget".
+// budgetSentence returns the part of the refusal with the budget's name; without such a part, the whole refusal.
+// Source: pkg/registry/core/pod/storage/eviction.go, cause "DisruptionBudget".
 func budgetSentence(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Details != nil {
@@ -169,15 +167,15 @@ func budgetSentence(err error) string {
 	return err.Error()
 }
 
-// evict asks for the eviction of one pod.
+// evict requests the eviction of one pod.
 func evict(ctx context.Context, kube kubernetes.Interface, pod corev1.Pod, options metav1.DeleteOptions) error {
 	return kube.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: &options,
 	})
 }
 
-// is reports whether the pod generalizes the donor of the capture that the pod belongs to: the one of that name, in
-// Kamino's own namespace and with the account that only generalize pods have.
+// is reports whether the pod is the generalize pod of the capture. The name, Kamino's namespace and the service account
+// must match: only generalize pods have the account.
 func (o Own) is(pod *corev1.Pod) bool {
 	return pod.Namespace == o.Namespace && pod.Name == o.Name && pod.Spec.ServiceAccountName == v1alpha1.GeneralizeServiceAccount
 }

@@ -18,19 +18,21 @@ import (
 )
 
 const (
-	// registering is how long before its Node a kubelet may have written its Lease last. A kubelet renews the Lease every ten seconds.
+	// registering is the longest time between the first Lease of a kubelet and the creation of the Node. A kubelet
+	// renews the Lease every ten seconds.
 	registering = time.Minute
-	// leaseLife is how long Leases that were read answer for all pools.
+	// leaseLife is how long Kubelets uses the Leases of one read, for all pools.
 	leaseLife = 10 * time.Second
-	// mostLeases is how many Leases are read one by one in that time. For more Nodes all Leases are listed, in pages.
+	// mostLeases is the number of Leases read singly within leaseLife. For more Nodes Kubelets lists all Leases in
+	// pages.
 	mostLeases = 20
 	leasePage  = 500
-	// mostReferences are the Nodes by which it is seen that the cluster's kubelets renew Leases.
+	// mostReferences is the number of old Nodes that show whether the cluster's kubelets renew Leases.
 	mostReferences = 3
 )
 
-// Kubelets reads the Leases in kube-node-lease that kubelets renew. The requests for the Nodes of all pools are a few Leases or one LIST.
-// Safe for concurrent use.
+// Kubelets reads the Leases of kubelets in kube-node-lease. The Nodes of all pools cost a few GET requests or one LIST.
+// Kubelets is safe for concurrent use.
 type Kubelets struct {
 	Kube kubernetes.Interface
 	// Now is the clock.
@@ -38,21 +40,23 @@ type Kubelets struct {
 
 	mu sync.Mutex
 	at time.Time
-	// written is when the Leases that were read were last written; zero if there is no Lease. isComplete: all Leases were listed.
+	// written is the time of the last write of a Lease by node name; zero without a Lease. isComplete is true if all
+	// Leases were listed.
 	written    map[string]time.Time
 	isComplete bool
-	// renewed: some kubelet of the cluster renews a Lease. referred: the oldest Nodes were looked at for that.
+	// renewed is true if any kubelet of the cluster renews a Lease. referred is true after the check of the oldest
+	// Nodes.
 	renewed, referred bool
 }
 
-// WithoutKubelet is Kubelets.Without by Leases that are read now.
+// WithoutKubelet calls Kubelets.Without with fresh Leases.
 func WithoutKubelet(ctx context.Context, kube kubernetes.Interface, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
 	return (&Kubelets{Kube: kube, Now: time.Now}).Without(ctx, nodes, all)
 }
 
-// Without reports for each Node, by UID, whether no kubelet has renewed the Lease in kube-node-lease. Another client made such a
-// Node: an account that may write Nodes may not write there, and a kubelet writes its own Lease only. all are the cluster's Nodes. If
-// their oldest have no Lease either, the Leases say nothing, and the map is empty.
+// Without reports for each Node, by UID, whether no kubelet has renewed the Lease in kube-node-lease. Such a Node is
+// from another client: accounts for Nodes cannot write Leases, and a kubelet writes only its own Lease. all returns the
+// cluster's Nodes. If even the oldest Nodes have no Lease, the map is empty, because Leases are not in use.
 func (k *Kubelets) Without(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
 	if len(nodes) == 0 {
 		return nil, nil
@@ -83,14 +87,14 @@ func (k *Kubelets) Without(ctx context.Context, nodes []*corev1.Node, all func()
 	return without, nil
 }
 
-// references are the oldest Ready Nodes: a client that makes Nodes has made younger ones.
+// references returns the oldest Ready Nodes. A client that fakes Nodes has created younger Nodes.
 func references(all []*corev1.Node, but map[types.UID]bool) []*corev1.Node {
 	ready := slices.DeleteFunc(slices.Clone(all), func(n *corev1.Node) bool { return but[n.UID] || !nodestate.Ready(n) })
 	slices.SortFunc(ready, func(a, b *corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return ready[:min(len(ready), mostReferences)]
 }
 
-// read reads the Leases of nodes that were not read yet.
+// read gets the Leases of nodes, except the Leases already read.
 func (k *Kubelets) read(ctx context.Context, nodes []*corev1.Node) error {
 	if k.isComplete {
 		return nil
@@ -129,13 +133,14 @@ func (k *Kubelets) list(ctx context.Context) error {
 	}
 }
 
-// keeps reports whether a kubelet has written the Lease of a Node. An older Lease is of an earlier node of the name.
+// keeps reports whether a kubelet has written the Lease of the Node. An older Lease belongs to an earlier node of the
+// same name.
 func (k *Kubelets) keeps(n *corev1.Node) bool {
 	written := k.written[n.Name]
 	return !written.IsZero() && !written.Before(n.CreationTimestamp.Add(-registering))
 }
 
-// LeaseWrittenAt is when a Lease was last written, by the API server's clock. Without managed fields it is what the writer says.
+// LeaseWrittenAt returns the last write of a Lease by the API server's clock; without managed fields, the RenewTime.
 func LeaseWrittenAt(lease *coordinationv1.Lease) time.Time {
 	last := lease.CreationTimestamp.Time
 	for _, entry := range lease.ManagedFields {

@@ -13,11 +13,11 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// ownPrefix is that of all labels that Kamino writes on Nodes.
+// ownPrefix begins all labels that Kamino writes on Nodes.
 var ownPrefix = v1alpha1.GroupVersion.Group + "/"
 
-// ownLabels refuses labels that are not Kamino's: by others a scheduler places pods and a policy chooses donors, such as those below
-// node-restriction.kubernetes.io/, which a kubelet may not write and the account of the engine may.
+// ownLabels refuses labels of other owners. Schedulers and policies select Nodes by labels, for example below
+// node-restriction.kubernetes.io/. A kubelet cannot write those labels, but Kamino's account can.
 func ownLabels(node string, labels map[string]string) error {
 	for key := range labels {
 		if !strings.HasPrefix(key, ownPrefix) {
@@ -27,8 +27,8 @@ func ownLabels(node string, labels map[string]string) error {
 	return nil
 }
 
-// Label sets one label of the node with this name and UID. A conflict is returned if another node has its
-// name now.
+// Label sets one label of the Node with the name and UID. Label returns a conflict if the name belongs to another Node
+// now.
 func Label(ctx context.Context, kube kubernetes.Interface, name string, uid types.UID, key, value string) error {
 	if err := ownLabels(name, map[string]string{key: value}); err != nil {
 		return err

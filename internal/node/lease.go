@@ -24,23 +24,24 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// ErrUnconfirmed is returned for a node whose reservation no Lease confirms. Anyone who may annotate Nodes can have written it.
+// ErrUnconfirmed is returned if no Lease confirms the reservation on a Node. Any account that annotates Nodes can write
+// a reservation.
 var ErrUnconfirmed = errors.New("no Lease in Kamino's namespace confirms the reservation on the Node")
 
-// Settled is how old a Lease must be before it counts as left over: its Node is written right after it.
+// Settled is the minimum age of a leftover Lease. Reserve writes the Node right after the Lease.
 const Settled = 2 * time.Minute
 
-// Reservations reads and writes who holds which node. A reservation is a Lease in Kamino's own namespace, where neither kubelets
-// nor accounts that annotate Nodes may write, and a copy of it on the Node.
+// Reservations reads and writes the holders of nodes. A reservation is a Lease in Kamino's namespace with a copy on the
+// Node. Kubelets and accounts that annotate Nodes cannot write in the namespace.
 type Reservations struct {
 	Kube kubernetes.Interface
-	// Namespace of the Leases. DefaultNamespace if empty.
+	// Namespace of the Leases; DefaultNamespace if empty.
 	Namespace string
-	// Now is the clock. time.Now if nil.
+	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
 
-// Lease is a reservation as its Lease holds it.
+// Lease is the content of a reservation's Lease.
 type Lease struct {
 	Name, Namespace string
 	Node            string
@@ -53,10 +54,10 @@ type Lease struct {
 	resourceVersion string
 }
 
-// Of reports whether the Lease is that of the Node.
+// Of reports whether the Lease belongs to the Node.
 func (l Lease) Of(n *corev1.Node) bool { return l.Node == n.Name && l.NodeUID == n.UID }
 
-// Confirmed returns the reservation of the Node by its Lease, whatever the Node says; nil if there is no Lease.
+// Confirmed returns the reservation in the Lease of the Node and ignores the Node's annotation; nil without a Lease.
 func (s Reservations) Confirmed(ctx context.Context, n *corev1.Node) (*v1alpha1.Reservation, error) {
 	l, err := s.read(ctx, n)
 	if err != nil || l == nil {
@@ -65,7 +66,7 @@ func (s Reservations) Confirmed(ctx context.Context, n *corev1.Node) (*v1alpha1.
 	return &l.Reservation, nil
 }
 
-// Held returns the reservation by which the holder holds the Node. It returns ErrUnconfirmed if no Lease says so.
+// Held returns the reservation of the Node by the holder. Held returns ErrUnconfirmed without such a Lease.
 func (s Reservations) Held(ctx context.Context, n *corev1.Node, holder v1alpha1.Holder) (*v1alpha1.Reservation, error) {
 	r, err := s.Confirmed(ctx, n)
 	switch {
@@ -77,7 +78,8 @@ func (s Reservations) Held(ctx context.Context, n *corev1.Node, holder v1alpha1.
 	return r, nil
 }
 
-// All returns the Leases of all reservations. A Lease that cannot be read confirms nothing and is left out.
+// All returns the Leases of all reservations. All skips a Lease with unreadable content, because the Lease confirms
+// nothing.
 func (s Reservations) All(ctx context.Context) ([]Lease, error) {
 	list, err := s.leases().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.HolderLabel})
 	if err != nil {
@@ -92,7 +94,7 @@ func (s Reservations) All(ctx context.Context) ([]Lease, error) {
 	return all, nil
 }
 
-// ReservationOf returns the reservation of a Node by its Lease, of those that All has listed; nil if there is none.
+// ReservationOf returns the reservation of a Node from the result of All; nil if there is none.
 func ReservationOf(all []Lease, n *corev1.Node) *v1alpha1.Reservation {
 	for i := range all {
 		if all[i].Of(n) {
@@ -102,7 +104,7 @@ func ReservationOf(all []Lease, n *corev1.Node) *v1alpha1.Reservation {
 	return nil
 }
 
-// Drop deletes the Lease, unless it has changed since it was read.
+// Drop deletes the Lease. Drop fails if the Lease has changed since the read.
 func (s Reservations) Drop(ctx context.Context, l Lease) error {
 	err := s.leases().Delete(ctx, l.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &l.uid, ResourceVersion: &l.resourceVersion}})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -111,7 +113,7 @@ func (s Reservations) Drop(ctx context.Context, l Lease) error {
 	return nil
 }
 
-// DropOf deletes all Leases of the holder: it holds no node any more.
+// DropOf deletes all Leases of the holder. Call DropOf when the holder reserves no node any more.
 func (s Reservations) DropOf(ctx context.Context, holder types.UID) error {
 	all, err := s.All(ctx)
 	for _, l := range all {
@@ -122,8 +124,8 @@ func (s Reservations) DropOf(ctx context.Context, holder types.UID) error {
 	return err
 }
 
-// grant makes the Lease before its Node is written. It returns the Lease if this call made it. A Lease of another holder is a
-// conflict, unless it is left over: the Node does not carry that reservation and is as it was before.
+// grant writes the Lease before the Node. grant returns the Lease only if this call created the Lease. A Lease of
+// another holder is a conflict, except a leftover Lease: an old Lease whose Node is as before the reservation.
 func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*Lease, error) {
 	made, err := s.create(ctx, n, r)
 	if !apierrors.IsAlreadyExists(err) {
@@ -146,7 +148,7 @@ func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	return nil, s.update(ctx, have, n, r)
 }
 
-// renew writes the Lease of a node that its holder holds, whatever there is of it.
+// renew writes the Lease of a reserved node, whether the Lease exists or not.
 func (s Reservations) renew(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
 	have, err := s.leases().Get(ctx, v1alpha1.ReservationLeaseName(n.Name, n.UID), metav1.GetOptions{})
 	switch {
@@ -161,7 +163,7 @@ func (s Reservations) renew(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	return s.update(ctx, have, n, r)
 }
 
-// End deletes the Lease of a Node that was given back, if it is the holder's.
+// End deletes the Lease of a released Node if the Lease belongs to the holder.
 func (s Reservations) End(ctx context.Context, n *corev1.Node, holder v1alpha1.Holder) error {
 	l, err := s.read(ctx, n)
 	if err != nil || l == nil || !l.Reservation.Same(holder) {
@@ -184,7 +186,7 @@ func (s Reservations) create(ctx context.Context, n *corev1.Node, r v1alpha1.Res
 	return leaseOf(made)
 }
 
-// update writes the Lease if that changes anything. The resource version makes the API server refuse if somebody wrote meanwhile.
+// update writes the Lease if the content changes. The resource version makes the API server refuse a concurrent write.
 func (s Reservations) update(ctx context.Context, have *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation) error {
 	want := have.DeepCopy()
 	if err := s.fill(want, n, r); err != nil {
@@ -199,7 +201,7 @@ func (s Reservations) update(ctx context.Context, have *coordinationv1.Lease, n 
 	return nil
 }
 
-// fill writes the reservation into the Lease. What its spec says is for people: `kubectl get leases` shows the holder.
+// fill writes the reservation into the Lease. The spec is for people: `kubectl get leases` shows the holder.
 func (s Reservations) fill(lease *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -215,7 +217,7 @@ func (s Reservations) fill(lease *coordinationv1.Lease, n *corev1.Node, r v1alph
 	return nil
 }
 
-// holderLabel is the UID of a holder as a label takes it. UIDs of Kamino's own holders stay as they are.
+// holderLabel returns the holder's UID as a label value. UIDs of Kamino's own holders stay unchanged.
 func holderLabel(uid types.UID) string {
 	if text := string(uid); len(validation.IsValidLabelValue(text)) == 0 {
 		return text

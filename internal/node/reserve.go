@@ -16,14 +16,14 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// held are the annotations that keep others from removing a reserved node, with the value that does it.
+// held has the annotations that keep other tools from removing a reserved node, with the protecting values.
 var held = map[string]string{
 	v1alpha1.ScaleDownDisabledAnnotation: "true",
 	v1alpha1.DoNotDisruptAnnotation:      "true",
 }
 
-// NewReservation records how the node is now, so that Release can give it back the same. The hold is the cloud's token of
-// how its instance stands to its pool; empty if that is not touched.
+// NewReservation records the current state of the node, so that Release can restore the state. hold is the cloud's
+// token for the state of the instance in the pool; empty if Kamino does not change the state.
 func NewReservation(holder v1alpha1.Holder, n *corev1.Node, hold string, now metav1.Time) v1alpha1.Reservation {
 	before := map[string]*string{}
 	for key := range held {
@@ -38,9 +38,9 @@ func NewReservation(holder v1alpha1.Holder, n *corev1.Node, hold string, now met
 	}
 }
 
-// Reserve takes the node for the holder. It writes the Lease first, then the reservation on the Node, with the annotations that
-// keep others from removing the Node. It returns the Node as written, and a conflict if another holder has the node or its Lease, or
-// if the node has changed since it was read.
+// Reserve reserves the node for the holder: first the Lease, then the reservation and the protecting annotations on the
+// Node. Reserve returns the Node as written, and a conflict if another holder has the node or the Lease, or if the node
+// has changed since the read.
 func (s Reservations) Reserve(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*corev1.Node, error) {
 	if err := unheld(n, r.Holder); err != nil {
 		return nil, err
@@ -56,9 +56,9 @@ func (s Reservations) Reserve(ctx context.Context, n *corev1.Node, r v1alpha1.Re
 	return written, err
 }
 
-// Note writes what changed in the reservation of a node that is held: on the Lease, then on the Node with the annotations of a hold.
-// Note replaces any other reservation: the caller knows by its own record or the Lease that it holds the node. It returns the Node
-// as written, and a conflict if the node has changed since it was read.
+// Note writes a changed reservation to the Lease, then to the Node with the protecting annotations. Note replaces any
+// other reservation: the caller must know by its record or by the Lease that the node is reserved. Note returns the Node
+// as written, and a conflict if the node has changed since the read.
 func (s Reservations) Note(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*corev1.Node, error) {
 	if err := s.renew(ctx, n, r); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func shadow(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1
 	}
 	annotations := map[string]*string{v1alpha1.ReservationAnnotation: ptr(string(text))}
 	for key, value := range held {
-		if _, known := r.Annotations[key]; known { // or nobody would give it back
+		if _, known := r.Annotations[key]; known { // Release restores recorded annotations only
 			annotations[key] = ptr(value)
 		}
 	}
@@ -82,14 +82,14 @@ func shadow(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1
 	return patch(ctx, kube, n, change{annotations: annotations})
 }
 
-// Cordon keeps new pods from the node.
+// Cordon marks the node unschedulable.
 func Cordon(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) error {
 	_, err := patch(ctx, kube, n, change{unschedulable: ptr(true)})
 	return err
 }
 
-// Serve gives the node its cordon back as the reservation found it, and nothing else: it stays held. A conflict is returned if
-// another reservation stands there, or if the node has changed since it was read.
+// Serve restores the recorded schedulability of the node, and nothing else: the node stays reserved. Serve returns a
+// conflict if the node has another reservation or has changed since the read.
 func (s Reservations) Serve(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
 	if err := unheld(n, r.Holder); err != nil {
 		return err
@@ -98,13 +98,13 @@ func (s Reservations) Serve(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	return err
 }
 
-// Marks are what is written on a node beside its release: labels, and annotations, of which nil removes one.
+// Marks are labels and annotations that Release writes in the same update. A nil annotation removes the key.
 type Marks struct {
 	Labels      map[string]string
 	Annotations map[string]*string
 }
 
-// Release does what Restore does, and then deletes the Lease.
+// Release restores the node with Restore. Then Release deletes the Lease.
 func (s Reservations) Release(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
 	if err := s.Restore(ctx, n, r, marks); err != nil {
 		return err
@@ -112,8 +112,9 @@ func (s Reservations) Release(ctx context.Context, n *corev1.Node, r v1alpha1.Re
 	return s.End(ctx, n, r.Holder)
 }
 
-// Restore gives the node back as the reservation found it, removes the lock, and writes the marks, if any, in one update. The Lease
-// stays: DropOf deletes it. A conflict is returned if another reservation stands there, or if the node has changed since it was read.
+// Restore restores the recorded state of the node, removes the reservation and writes the marks in one update. The Lease
+// stays: DropOf deletes the Lease. Restore returns a conflict if the node has another reservation or has changed since
+// the read.
 func (s Reservations) Restore(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
 	if err := unheld(n, r.Holder); err != nil {
 		return err
@@ -132,8 +133,8 @@ func (s Reservations) Restore(ctx context.Context, n *corev1.Node, r v1alpha1.Re
 	return err
 }
 
-// Clear removes the reservation and the annotations of a hold from a Node, and uncordons it. It is for a Node of which nothing is
-// known that can be believed: no value is restored, and the Lease, if any, stays.
+// Clear removes the reservation and the protecting annotations from a Node, and uncordons the Node. Use Clear if no
+// record can be trusted: Clear restores no values and keeps the Lease.
 func Clear(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) error {
 	annotations := map[string]*string{v1alpha1.ReservationAnnotation: nil}
 	for key := range held {
@@ -144,13 +145,13 @@ func Clear(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) error
 	return err
 }
 
-// Mark writes annotations on a node, of which nil removes one. A conflict is returned if it has changed since it was read.
+// Mark writes annotations on a node; nil removes a key. Mark returns a conflict if the node has changed since the read.
 func Mark(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, annotations map[string]*string) error {
 	_, err := patch(ctx, kube, n, change{annotations: annotations})
 	return err
 }
 
-// unheld is an error if another reservation than the holder's stands on the node, be it one that nobody can read.
+// unheld returns a conflict if the node has a reservation of another holder or an unreadable reservation.
 func unheld(n *corev1.Node, holder v1alpha1.Holder) error {
 	other, err := v1alpha1.ReservationOf(n.Annotations)
 	if err == nil && other != nil && !other.Same(holder) {
@@ -162,20 +163,20 @@ func unheld(n *corev1.Node, holder v1alpha1.Holder) error {
 	return nil
 }
 
-// withoutFormer removes what earlier versions of Kamino have written beside a reservation, and stands in it now.
+// withoutFormer removes the annotation RebuildAnnotation of earlier versions. The reservation contains the value today.
 func withoutFormer(n *corev1.Node, annotations map[string]*string) {
 	if _, found := n.Annotations[v1alpha1.RebuildAnnotation]; found {
 		annotations[v1alpha1.RebuildAnnotation] = nil
 	}
 }
 
-// Restored tells whether the node is as the reservation found it, and unlocked.
+// Restored reports whether the node has no reservation and is as before the reservation.
 func Restored(n *corev1.Node, r v1alpha1.Reservation) bool {
 	_, locked := n.Annotations[v1alpha1.ReservationAnnotation]
 	return !locked && AsBefore(n, r)
 }
 
-// AsBefore reports whether the cordon and the annotations of the node are as the reservation found them.
+// AsBefore reports whether the cordon and the annotations of the node are as before the reservation.
 func AsBefore(n *corev1.Node, r v1alpha1.Reservation) bool {
 	for key, before := range r.Annotations {
 		now, found := n.Annotations[key]
@@ -186,15 +187,15 @@ func AsBefore(n *corev1.Node, r v1alpha1.Reservation) bool {
 	return n.Spec.Unschedulable == r.Unschedulable
 }
 
-// change is what is written on a node: annotations (nil removes one), labels and the cordon, each as far as it is set.
+// change is a patch of a node: annotations (nil removes a key), labels and the cordon. Unset fields stay.
 type change struct {
 	annotations   map[string]*string
 	labels        map[string]string
 	unschedulable *bool
 }
 
-// patch merges the change into the node as it was read: the resource version makes the API server refuse if anybody else
-// wrote meanwhile. It returns the Node as written.
+// patch merges the change into the node, and returns the Node as written. The resource version makes the API server
+// refuse a concurrent write.
 func patch(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, c change) (*corev1.Node, error) {
 	if err := ownLabels(n.Name, c.labels); err != nil {
 		return nil, err
@@ -221,7 +222,7 @@ func patch(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, c cha
 	return written, nil
 }
 
-// cordonValue is null for false, as kubectl uncordon leaves it: the field is gone, not false.
+// cordonValue is null for false: `kubectl uncordon` also removes the field.
 func cordonValue(unschedulable bool) any {
 	if unschedulable {
 		return true

@@ -1,3 +1,3 @@
-// Package nodecache keeps the nodes of a large cluster in little memory: stripped of what no decision reads, packed
-// in words that all of them share, and sorted by pool with what is news of each.
+// Package nodecache keeps the Nodes of a large cluster in little memory: stripped, packed, and sorted by pool. For each
+// pool the package reports changes.
 package nodecache

@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// page is how many nodes of a list are held whole at once.
+// page is the number of whole nodes in memory at a time during a list.
 const page = 250
 
-// InformerOptions add to a manager's cache what a controller of policies keeps: nodes, each stripped and packed as it arrives.
-// Who else reads nodes from that cache finds of labels, annotations and conditions what nodecache.Pack leaves.
+// InformerOptions extends the options of a manager's cache: the informer strips and packs each node on arrival. Other
+// readers of the cache see only the labels, annotations and conditions that Pack keeps.
 func InformerOptions(options cache.Options) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	for object, by := range options.ByObject {
@@ -30,7 +30,7 @@ func InformerOptions(options cache.Options) cache.Options {
 	return options
 }
 
-// pack is an informer's transformation.
+// pack is the transform function of the informer.
 func pack(object any) (any, error) {
 	if node, is := object.(*corev1.Node); is {
 		Pack(node)
@@ -38,9 +38,9 @@ func pack(object any) (any, error) {
 	return object, nil
 }
 
-// newInformer makes an informer that, of nodes, never holds more than a page whole. An API server that streams
-// its lists sends one after the other, and each is stripped on arrival; one that doesn't sends them all at once,
-// unless it is asked for pages.
+// newInformer returns an informer that holds at most one page of whole nodes. A streaming API server sends nodes one
+// after another, and the informer strips each node on arrival. Any other API server sends all nodes at once, except in
+// pages.
 func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if _, nodes := object.(*corev1.Node); nodes {
 		watcher := toolscache.ToListerWatcherWithContext(lw)
@@ -54,8 +54,8 @@ func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time
 	return toolscache.NewSharedIndexInformer(lw, object, resync, indexers)
 }
 
-// listPacked lists nodes a page at a time. "As of any time" (resource version 0) is answered from the API
-// server's cache in one piece, so that the newest is asked for instead.
+// listPacked lists nodes in pages. For resource version 0 the API server returns its whole cache in one response.
+// listPacked therefore requests the newest version.
 func listPacked(ctx context.Context, lister toolscache.ListerWithContext, o metav1.ListOptions) (runtime.Object, error) {
 	if o.ResourceVersion == "0" {
 		o.ResourceVersion, o.ResourceVersionMatch = "", ""

@@ -19,19 +19,19 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// Nodes keeps a cluster's nodes by pool, and which pools have news. Safe for concurrent use.
+// Nodes keeps the nodes of a cluster by pool, and the pools with changes. Nodes is safe for concurrent use.
 //
-// Give it nodes that went through Strip, or Pack: then a heartbeat makes no difference, and no news. Which pools they
-// belong to is asked by Place, for all that have come since at once; until then they are in none.
+// Pass only nodes after Strip or Pack: heartbeats then make no change. Place finds the pools of all new nodes at once.
+// Before Place a new node is in no pool.
 type Nodes struct {
 	registry membership.Registry
 
 	mu    sync.Mutex
 	pools map[cloud.PoolID]*members
 	homes map[string]*members // by node name
-	// outside are the nodes that belong to no pool: asked about again when one says something else of itself.
+	// outside has the nodes of no pool. Place asks for the pool again when the values of a node change.
 	outside *members
-	// waiting are those whose pool nobody has told yet, by name.
+	// waiting has the nodes without a known pool, by name.
 	waiting map[string]*corev1.Node
 	news    map[cloud.PoolID]bool
 }
@@ -42,7 +42,7 @@ type members struct {
 	nodes map[string]*corev1.Node
 }
 
-// NewNodes has the registry tell pools apart.
+// NewNodes returns an empty Nodes. The registry finds the pools.
 func NewNodes(registry membership.Registry) *Nodes {
 	return &Nodes{
 		registry: registry,
@@ -54,7 +54,7 @@ func NewNodes(registry membership.Registry) *Nodes {
 	}
 }
 
-// Set takes a node as it is now and tells whether that is news. The node must not be changed afterwards.
+// Set stores the current state of a node and reports whether the state changed. Do not change the node afterwards.
 func (n *Nodes) Set(node *corev1.Node) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,8 +82,8 @@ func (n *Nodes) Set(node *corev1.Node) (news bool) {
 	return true
 }
 
-// Place finds the pools of the nodes that have come, or changed their instance, since it was called last: once for all
-// of them. Where the cloud can't be asked they stay where they are, and the next call asks again.
+// Place finds the pools of all nodes that are new or have a new instance, with one request. After an error of the cloud
+// the nodes stay in place, and the next call tries again.
 func (n *Nodes) Place(ctx context.Context) error {
 	n.mu.Lock()
 	come := slices.Collect(maps.Values(n.waiting))
@@ -100,7 +100,7 @@ func (n *Nodes) Place(ctx context.Context) error {
 	defer n.mu.Unlock()
 	for i, node := range come {
 		if n.waiting[node.Name] != node {
-			continue // it has changed meanwhile, or gone
+			continue // changed or deleted meanwhile
 		}
 		delete(n.waiting, node.Name)
 		home := n.outside
@@ -116,20 +116,20 @@ func (n *Nodes) Place(ctx context.Context) error {
 	return nil
 }
 
-// sameValues tells whether two states of a node say the same to whoever tells its pool.
+// sameValues reports whether two states of a node have the same values for the choice of the pool.
 func sameValues(a, b *corev1.Node) bool {
 	before, after := membership.Values(unpack(a)), membership.Values(unpack(b))
 	return before.ProviderID == after.ProviderID && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations)
 }
 
-// same tells whether two states of a node differ in nothing that is kept.
+// same reports whether two states of a node are equal except for the resource version.
 func same(a, b *corev1.Node) bool {
 	before, after := *a, *b
 	before.ResourceVersion, after.ResourceVersion = "", ""
 	return equality.Semantic.DeepEqual(&before, &after)
 }
 
-// Delete takes a node out and tells whether that is news.
+// Delete removes a node and reports whether a pool changed.
 func (n *Nodes) Delete(name string) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,7 +154,7 @@ func (n *Nodes) remove(name string, home *members) {
 	n.news[home.pool] = true
 }
 
-// News lists the pools whose nodes have changed since it was last asked.
+// News returns the pools whose nodes have changed since the last call.
 func (n *Nodes) News() []cloud.PoolID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +166,7 @@ func (n *Nodes) News() []cloud.PoolID {
 	return pools
 }
 
-// Pools lists the pools that have nodes, in a stable order.
+// Pools returns the pools with nodes, sorted.
 func (n *Nodes) Pools() []cloud.PoolID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,13 +178,14 @@ func (n *Nodes) Pools() []cloud.PoolID {
 	return pools
 }
 
-// Reserved lists the nodes of pools that carry a reservation, by name, unpacked. They are shared: read them only.
+// Reserved returns the nodes of pools with a reservation, by name, unpacked. The nodes are shared: do not change the
+// nodes.
 func (n *Nodes) Reserved() []*corev1.Node {
 	n.mu.Lock()
 	var nodes []*corev1.Node
 	for _, home := range n.pools {
 		for _, node := range home.nodes {
-			if node.Annotations[v1alpha1.ReservationAnnotation] != "" { // which is in its place on a packed node, too
+			if node.Annotations[v1alpha1.ReservationAnnotation] != "" { // Pack keeps the annotation in place
 				nodes = append(nodes, node)
 			}
 		}
@@ -197,15 +198,15 @@ func (n *Nodes) Reserved() []*corev1.Node {
 	return nodes
 }
 
-// Serving returns the Ready nodes of pools with their instances, and how many Nodes there are besides. Of several Nodes of one instance
-// all but one are such.
+// Serving returns the instances of the Ready nodes of pools by node name, and the number of all other Nodes. If several
+// Nodes have one instance, all but one are others.
 func (n *Nodes) Serving() (instances map[string]string, others int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	instances, distinct := map[string]string{}, map[string]bool{}
 	for _, home := range n.pools {
 		for name, node := range home.nodes {
-			if nodestate.Ready(node) { // which is in its place on a packed node, too
+			if nodestate.Ready(node) { // Pack keeps the condition in place
 				instance := strings.ToLower(node.Spec.ProviderID)
 				instances[name], distinct[instance] = instance, true
 			}
@@ -214,7 +215,7 @@ func (n *Nodes) Serving() (instances map[string]string, others int) {
 	return instances, len(n.homes) + len(n.waiting) - len(distinct)
 }
 
-// Of lists a pool's nodes by name, unpacked. They are shared: read them only.
+// Of returns the nodes of a pool by name, unpacked. The nodes are shared: do not change the nodes.
 func (n *Nodes) Of(pool cloud.PoolID) []*corev1.Node {
 	n.mu.Lock()
 	var nodes []*corev1.Node
@@ -229,15 +230,15 @@ func (n *Nodes) Of(pool cloud.PoolID) []*corev1.Node {
 	return nodes
 }
 
-// Sum is how a pool's nodes stand, without what each of them says.
+// Sum is the state of a pool's nodes in numbers.
 type Sum struct {
-	// Nodes of the pool, how many of them are Ready, and how many have only just come.
+	// Nodes, Ready and Arriving are the numbers of all nodes, Ready nodes and nodes within the first hour.
 	Nodes, Ready, Arriving int
-	// Youngest is when the last one came; zero without nodes.
+	// Youngest is the creation time of the newest node; zero without nodes.
 	Youngest time.Time
 }
 
-// Sum counts a pool's nodes. It costs next to nothing.
+// Sum counts a pool's nodes without unpacking.
 func (n *Nodes) Sum(pool cloud.PoolID, now time.Time) Sum {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -249,7 +250,7 @@ func (n *Nodes) Sum(pool cloud.PoolID, now time.Time) Sum {
 	for _, node := range home.nodes {
 		sum.Nodes++
 		switch {
-		case nodestate.Ready(node): // which is in its place on a packed node, too
+		case nodestate.Ready(node): // Pack keeps the condition in place
 			sum.Ready++
 		case nodestate.Arriving(node, now):
 			sum.Arriving++

@@ -12,18 +12,16 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// A Node's labels, annotations and conditions are two thirds of what is left of it after Strip, most of it the
-// room that maps leave for more. Pack writes them one after the other, in the words that all nodes share, into a
-// field that no Node has a use for: a cache keeps the object as it is, and two packed nodes are equal if what
-// was packed is. Nodes.Of unpacks.
+// Labels, annotations and conditions are two thirds of a Node after Strip, mostly spare room of maps. Pack writes all
+// three into GenerateName, a field without use on a Node, with words shared by all nodes. The cache keeps the object,
+// and two packed nodes are equal if the content is equal. Nodes.Of unpacks.
 //
-// What those who watch nodes through the same cache read stays in its place: the reservation among the
-// annotations, and the condition Ready.
+// The reservation annotation and the Ready condition stay in place for other readers of the cache.
 
-// packedMark begins what is packed. A text of a Node's own never does.
+// packedMark begins packed text. No API text begins with the mark.
 const packedMark = "\x00"
 
-// Pack strips a node and packs it. A packed one stays as it is.
+// Pack strips and packs a node. Pack does not change a packed node.
 func Pack(node *corev1.Node) {
 	if packed(node) {
 		return
@@ -52,7 +50,7 @@ func packed(node *corev1.Node) bool {
 	return len(node.GenerateName) > 0 && node.GenerateName[:1] == packedMark
 }
 
-// unpack is the node as Strip has left it. One that is not packed is given back itself.
+// unpack returns the node as Strip left the node. A node without packed text is returned unchanged.
 func unpack(node *corev1.Node) *corev1.Node {
 	if !packed(node) {
 		return node
@@ -64,19 +62,18 @@ func unpack(node *corev1.Node) *corev1.Node {
 	return &whole
 }
 
-// Which values of a map are worth a place among the words of all nodes: values of labels are of few kinds, those
-// of annotations as often as not a time or a document, unless they are short.
+// The longest values of a map, in bytes, that enter the shared words. Label values repeat among nodes. Annotation
+// values are often times or documents, so that only short values enter.
 const (
 	shareLabels      = maxText
 	shareAnnotations = 8
 )
 
-// writer packs. A number is written as binary.AppendUvarint does. A text is a number, which tells what it is, and
-// in the last case the text itself:
+// writer packs. A number is encoded with binary.AppendUvarint. A text is a number, and in the last case bytes:
 //
 //	0        the node's own name
-//	2n + 1   the word n of all nodes
-//	2n + 2   n bytes that follow
+//	2n + 1   word n of the shared words
+//	2n + 2   n bytes follow
 type writer struct {
 	bytes []byte
 	name  string
@@ -84,14 +81,14 @@ type writer struct {
 
 func (w *writer) number(n uint64) { w.bytes = binary.AppendUvarint(w.bytes, n) }
 
-// text writes one; a longer one than share is nobody else's.
+// text writes a text. A text longer than share does not enter the shared words.
 func (w *writer) text(text string, share int) {
 	if text == w.name {
 		w.number(0)
 		return
 	}
 	if len(text) <= share {
-		if word, known := alike.word(text); known {
+		if word, known := interned.word(text); known {
 			w.number(2*uint64(word) + 1)
 			return
 		}
@@ -123,13 +120,13 @@ func (w *writer) conditions(all []corev1.NodeCondition) {
 	}
 }
 
-// reader unpacks what writer has packed.
+// reader unpacks the output of writer.
 type reader struct {
 	text, name string
 }
 
 func (r *reader) number() uint64 {
-	// Ten bytes are the longest number.
+	// The longest number has ten bytes.
 	n, length := binary.Uvarint([]byte(r.text[:min(len(r.text), binary.MaxVarintLen64)]))
 	r.text = r.text[length:]
 	return n
@@ -140,7 +137,7 @@ func (r *reader) one() string {
 	case n == 0:
 		return r.name
 	case n%2 == 1:
-		return alike.of(uint32(n / 2))
+		return interned.of(uint32(n / 2))
 	default:
 		text := r.text[:n/2-1]
 		r.text = r.text[n/2-1:]

@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// anyNode draws a node of pool1 whose texts are now and then alike, long, empty or its own name.
+// anyNode draws a node of pool1 whose texts are sometimes equal, long, empty or its own name.
 func anyNode(t *rapid.T) *corev1.Node {
 	name := rapid.StringMatching(`[a-z]{1,12}`).Draw(t, "name")
 	text := rapid.OneOf(

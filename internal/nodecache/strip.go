@@ -8,13 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lastApplied is what kubectl apply keeps on an object: the object once more.
+// lastApplied is the annotation of kubectl apply with a copy of the whole object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Strip takes off a node what no decision reads, before it is kept: the list of its images, which is most of
-// it, addresses, volumes, who wrote which field, and the times and words of its heartbeats. What stays is what
-// package selection reads and what package expression promises to a policy's expressions. What many nodes say
-// alike is kept once for all of them: read stripped nodes only.
+// Strip removes the parts of a node that no decision reads: images, addresses, volumes, managed fields and heartbeats.
+// The list of images is the largest part. Fields for package selection and for the expressions of policies stay. Strip
+// shares equal values among nodes: do not change stripped nodes.
 func Strip(node *corev1.Node) {
 	node.ManagedFields = nil
 	node.GenerateName, node.Generation = "", 0
@@ -22,13 +21,13 @@ func Strip(node *corev1.Node) {
 	delete(node.Annotations, lastApplied)
 	status := &node.Status
 	node.Status = corev1.NodeStatus{
-		Capacity: alike.amounts(status.Capacity), Allocatable: alike.amounts(status.Allocatable),
+		Capacity: interned.amounts(status.Capacity), Allocatable: interned.amounts(status.Allocatable),
 		Conditions: slices.Clone(status.Conditions), NodeInfo: status.NodeInfo,
 	}
 	for i := range node.Status.Conditions {
 		c := &node.Status.Conditions[i]
 		c.LastHeartbeatTime, c.Message = metav1.Time{}, ""
-		c.Type, c.Reason = corev1.NodeConditionType(alike.text(string(c.Type))), alike.text(c.Reason)
+		c.Type, c.Reason = corev1.NodeConditionType(interned.text(string(c.Type))), interned.text(c.Reason)
 	}
 	if len(node.Annotations) == 0 {
 		node.Annotations = nil
@@ -41,22 +40,21 @@ func Strip(node *corev1.Node) {
 		&info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion,
 		&info.OperatingSystem, &info.Architecture,
 	} {
-		*text = alike.text(*text)
+		*text = interned.text(*text)
 	}
 }
 
-// Limits of what is kept once for all nodes. What comes later is kept by each node itself.
+// Limits of the shared values. Beyond the limits each node keeps its own copy.
 const (
 	maxTexts   = 20_000
 	maxText    = 64 // bytes
 	maxAmounts = 1_000
 )
 
-// alike is shared by all nodes of the process.
-var alike = shared{known: map[string]uint32{}}
+// interned is shared by all nodes of the process.
+var interned = shared{known: map[string]uint32{}}
 
-// shared keeps what many nodes say in the same words: names of labels, versions of kernels, and how much of
-// everything a machine has.
+// shared interns values that many nodes have in common: label names, kernel versions, resource lists.
 type shared struct {
 	mu    sync.Mutex
 	known map[string]uint32
@@ -64,7 +62,7 @@ type shared struct {
 	lists []corev1.ResourceList
 }
 
-// text is the text, in the copy that all share.
+// text returns the shared copy of the text.
 func (s *shared) text(text string) string {
 	if word, known := s.word(text); known {
 		return s.of(word)
@@ -72,7 +70,7 @@ func (s *shared) text(text string) string {
 	return text
 }
 
-// word is the number of a text that is kept once for all; there is none for one that is kept by each node.
+// word returns the number of a shared text; false if the text is not shared.
 func (s *shared) word(text string) (uint32, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,14 +85,14 @@ func (s *shared) word(text string) (uint32, bool) {
 	return word, true
 }
 
-// of is the text of a number.
+// of returns the text of a number.
 func (s *shared) of(word uint32) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.words[word]
 }
 
-// amounts is the list, in the copy that all share. The machines of a pool have the same.
+// amounts returns the shared copy of the list. The machines of a pool have equal lists.
 func (s *shared) amounts(list corev1.ResourceList) corev1.ResourceList {
 	if len(list) == 0 {
 		return nil
@@ -103,7 +101,7 @@ func (s *shared) amounts(list corev1.ResourceList) corev1.ResourceList {
 	defer s.mu.Unlock()
 	for i, known := range s.lists {
 		if equalAmounts(known, list) {
-			// The ones that are asked for often come first.
+			// Frequent lists move to the front.
 			if i > 0 {
 				s.lists[i-1], s.lists[i] = s.lists[i], s.lists[i-1]
 			}

@@ -1,6 +1,5 @@
-// Package pool finds the pools of a cluster: which there are, which one a person means, how each of them stands, and what its
-// versions have been. It looks, and decides nothing: what a text means is decided in package cloud, what a version is to its
-// pool in package history.
+// Package pool finds the pools of a cluster and reads the state and the history of a pool. The package only reads.
+// Package cloud resolves a pool's name; package history decides the state of a version.
 package pool
 
 import (
@@ -23,31 +22,32 @@ import (
 	"github.com/kamino-dev/kamino/internal/probation"
 )
 
-// Finder looks at one cluster and its cloud.
+// Finder reads one cluster and the cluster's cloud.
 type Finder struct {
 	Cluster *cluster.Connection
 	Cloud   cloud.Provider
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
-	// Uncounted is told why a pool's instances could not be counted, which is no reason against going back. Nil for nobody.
+	// Uncounted receives the error if the instances of a pool cannot be listed. A rollback is possible all the same.
+	// May be nil.
 	Uncounted func(error)
 }
 
-// Pool is a pool with what the cluster knows of it.
+// Pool is a pool as the cluster knows the pool.
 type Pool struct {
 	ID cloud.PoolID
-	// Prototypes of this pool. Without Kamino's definitions in the cluster there are none.
+	// Prototypes of the pool. The list is empty without Kamino's definitions in the cluster.
 	Prototypes []v1alpha1.Prototype
-	// nodes names the pool's Nodes by their instance.
+	// nodes has the names of the pool's Nodes by instance.
 	nodes map[cloud.InstanceID]string
-	// stripped are the Nodes, as far as it is told from them how they joined.
+	// stripped are the Nodes with the fields about joining only.
 	stripped []*corev1.Node
 }
 
 func newPool(id cloud.PoolID) *Pool { return &Pool{ID: id, nodes: map[cloud.InstanceID]string{}} }
 
-// All finds every pool that a Node or a Prototype belongs to: a pool that was shrunk to nothing, because its image is bad, can
-// still be rolled back.
+// All returns every pool of a Node or a Prototype. A pool scaled to zero because of a bad image can still be rolled
+// back.
 func (f *Finder) All(ctx context.Context) (map[cloud.PoolID]*Pool, error) {
 	pools := map[cloud.PoolID]*Pool{}
 	at := func(id cloud.PoolID) *Pool {
@@ -81,10 +81,10 @@ func (f *Finder) All(ctx context.Context) (map[cloud.PoolID]*Pool, error) {
 	return pools, nil
 }
 
-// fold is an ID as a key: clouds vary its case from answer to answer.
+// fold returns an ID as a key in lower case. Clouds vary the case of IDs.
 func fold(id cloud.InstanceID) cloud.InstanceID { return cloud.InstanceID(strings.ToLower(string(id))) }
 
-// eachNode goes through the Nodes that belong to a pool. One of no pool, such as a control plane's own VM, is no error.
+// eachNode calls do for the Nodes of pools. A Node of no pool, for example a VM of the control plane, is skipped.
 func (f *Finder) eachNode(ctx context.Context, do func(*corev1.Node, cloud.PoolID)) error {
 	return membership.Each(ctx, f.Cluster.Kube, f.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		if of.Pool != "" {
@@ -94,7 +94,7 @@ func (f *Finder) eachNode(ctx context.Context, do func(*corev1.Node, cloud.PoolI
 	})
 }
 
-// Named is the pool that a person means: by its name, its ID, or a part of its name that no other has.
+// Named returns the pool for a name, an ID or a unique part of a name.
 func (f *Finder) Named(ctx context.Context, text string) (*Pool, error) {
 	pools, err := f.All(ctx)
 	if err != nil {
@@ -104,14 +104,14 @@ func (f *Finder) Named(ctx context.Context, text string) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pools[id] == nil { // it has no nodes, and never had a capture
+	if pools[id] == nil { // the pool has no nodes, and no captures
 		return newPool(id), nil
 	}
 	return pools[id], nil
 }
 
-// Meant is the pool that a person means: one of those that are known, or one that the cloud knows beside them. None, or several,
-// is a cluster.Refused.
+// Meant resolves a pool's name among the known pools and the cloud's other pools. No match or several matches return a
+// cluster.Refused.
 func (f *Finder) Meant(ctx context.Context, text string, known []cloud.PoolID) (cloud.PoolID, error) {
 	id, err := cloud.Find(ctx, f.Cloud, text, known)
 	var fromCloud *cloud.Error
@@ -121,7 +121,8 @@ func (f *Finder) Meant(ctx context.Context, text string, known []cloud.PoolID) (
 	return id, err
 }
 
-// Some are the pools of the cluster's first nodes, as many as limit says, for whoever does not wait for all of many thousands.
+// Some returns the pools of the cluster's first nodes, at most limit nodes, for callers that cannot wait for thousands
+// of nodes.
 func (f *Finder) Some(ctx context.Context, limit int64) ([]cloud.PoolID, error) {
 	list, err := f.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: limit})
 	if err != nil {
@@ -145,8 +146,8 @@ func (f *Finder) Some(ctx context.Context, limit int64) ([]cloud.PoolID, error) 
 	return slices.Compact(ids), nil
 }
 
-// History tells what the pool's versions are to it. Keep judges as a capture with that setting would; zero is as the pool's last
-// one.
+// History returns the history of the pool's versions. keep replaces the retention setting of a capture; zero means the
+// setting of the pool's last capture.
 func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.History, error) {
 	facts := history.Facts{Prototypes: p.Prototypes, Keep: keep}
 	var err error
@@ -177,12 +178,12 @@ func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.Histor
 	}
 	seen := newcomer.Seen{Now: now, Instances: instances, Nodes: p.stripped, Images: facts.Images, Same: f.Cloud.SameInstance}
 	facts.Joins = probation.Judge(seen.Now, time.Time{}, newcomer.Nodes(seen), nil, probation.Limits{})
-	facts.Joins = slices.DeleteFunc(facts.Joins, func(join probation.Join) bool { return join.Running.IsZero() }) // nobody knows since when
+	facts.Joins = slices.DeleteFunc(facts.Joins, func(join probation.Join) bool { return join.Running.IsZero() }) // the start time is unknown
 	return history.Of(facts), nil
 }
 
-// images lists the pool's versions. One that is listed as unfinished is looked at by itself: a list may not tell one that is
-// being made from a complete one whose tags are being written.
+// images lists the pool's versions. images reads each pending version again, because a list may not distinguish an
+// unfinished version from a complete version without tags.
 func (f *Finder) images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error) {
 	images, err := f.Cloud.Images(ctx, pool)
 	if err != nil {
@@ -203,7 +204,7 @@ func (f *Finder) images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, 
 	return images, nil
 }
 
-// nodeOf names an instance's Node, or the instance where it has not joined.
+// nodeOf returns the name of an instance's Node, or the instance ID before the node has joined.
 func (f *Finder) nodeOf(p *Pool, id cloud.InstanceID) string {
 	if name := p.nodes[fold(id)]; name != "" {
 		return name

@@ -17,22 +17,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/spread"
 )
 
-// Standing is how a pool stands: its nodes in the cluster, its recipe and its versions in the cloud.
+// Standing is the state of a pool: nodes in the cluster, recipe and versions in the cloud.
 type Standing struct {
 	cloud.Pool
-	// Nodes that the cluster has of this pool, and how many of them are Ready.
+	// Nodes and ReadyNodes are the numbers of the pool's Nodes in the cluster.
 	Nodes, ReadyNodes int
 	// Images are the pool's versions, oldest first.
 	Images []cloud.Image
-	// Err is why the cloud could not be asked about this pool; nil if it could.
+	// Err is the cloud's error for this pool; nil after success.
 	Err error
 }
 
-// parallel is how many pools are looked at in the cloud at once.
+// parallel is the number of pools read from the cloud at once.
 const parallel = 16
 
-// Standings tells how the pools of the cluster's nodes stand, ordered by name; or the one that only means, which may have no
-// node. What could be found is told even where the cloud could not be asked about a pool.
+// Standings returns the state of the pools of the cluster's nodes, ordered by name. If only is set, Standings returns
+// the state of the named pool, even without nodes. An error of the cloud is in the Standing of the pool.
 func (f *Finder) Standings(ctx context.Context, only string) ([]Standing, error) {
 	counted := f.Count()
 	if err := f.eachNode(ctx, counted.Add); err != nil {
@@ -76,7 +76,7 @@ func idsOf(pools []Standing) []cloud.PoolID {
 	return ids
 }
 
-// standing is a pool of which nothing is known yet.
+// standing returns the empty state of a pool.
 func (f *Finder) standing(id cloud.PoolID) Standing {
 	return Standing{Pool: cloud.Pool{ID: id, Name: f.Cloud.PoolName(id)}}
 }
@@ -88,10 +88,10 @@ type Count struct {
 	pools  []Standing
 }
 
-// Count returns a count of nodes that has none yet.
+// Count returns an empty count.
 func (f *Finder) Count() *Count { return &Count{finder: f, at: map[cloud.PoolID]int{}} }
 
-// Add counts a node of a pool. A node of no pool is not counted.
+// Add counts a node of a pool. Add ignores a node of no pool.
 func (c *Count) Add(n *corev1.Node, id cloud.PoolID) {
 	if id == "" {
 		return
@@ -107,7 +107,7 @@ func (c *Count) Add(n *corev1.Node, id cloud.PoolID) {
 	}
 }
 
-// askCloud fills in what the cloud knows of the pool and its versions.
+// askCloud reads the pool and its versions from the cloud.
 func (f *Finder) askCloud(ctx context.Context, s *Standing) (err error) {
 	seen, err := f.Cloud.Pool(ctx, s.ID)
 	if err != nil {
@@ -118,22 +118,22 @@ func (f *Finder) askCloud(ctx context.Context, s *Standing) (err error) {
 	return err
 }
 
-// Left is what is there of the version that a capture which is gone was to make.
+// Left describes the image of a deleted Prototype.
 type Left struct {
-	// Pool by name; empty if it is not known.
+	// Pool is the pool's name; empty if unknown.
 	Pool string
-	// Image is absent if the capture left none.
+	// Image is Absent if the capture left no image.
 	Image cloud.Image
-	// Named: the pool's recipe names it.
+	// Named is true if the pool's recipe uses the image.
 	Named bool
 }
 
-// Left looks for it. An image of the name that another capture made, or nobody, is none.
+// Left finds the image of a deleted Prototype. An image of the same name from another capture does not match.
 func (f *Finder) Left(ctx context.Context, p *v1alpha1.Prototype) (Left, error) {
 	nothing := cloud.Image{State: cloud.Absent}
 	of, err := membership.OfPrototype(ctx, f.Cloud, p, nil)
 	if err != nil || of.Pool == "" {
-		return Left{Image: nothing}, nil //nolint:nilerror // a capture whose pool nobody knows has made no image
+		return Left{Image: nothing}, nil //nolint:nilerror // without a pool there is no image
 	}
 	left := Left{Pool: f.Cloud.PoolName(of.Pool)}
 	if left.Image, err = f.Cloud.Image(ctx, cloud.ImageRef{Pool: of.Pool, Version: p.Spec.Version}); err != nil {
@@ -149,8 +149,8 @@ func (f *Finder) Left(ctx context.Context, p *v1alpha1.Prototype) (Left, error) 
 	return left, nil
 }
 
-// CrowdAfter says what pointing the recipe at a version that may run on no node does to the number of the pool's images; empty
-// if that is far from what the cloud allows, or is not known.
+// CrowdAfter returns a warning about the number of the pool's images after a change of the recipe to the version. The
+// warning is empty far from the cloud's limit, or if the number is unknown.
 func (f *Finder) CrowdAfter(ctx context.Context, h history.History, to string) string {
 	census, able := cloud.As[cloud.Census](f.Cloud)
 	if !able || census.MaxImages(h.PoolID) == 0 {

@@ -13,7 +13,7 @@ func TestHeed(t *testing.T) {
 	clock := make(chan time.Time)
 	ended, returned := make(chan struct{}), make(chan struct{})
 	go func() {
-		heed(signals, func() time.Time { return <-clock }, func() { close(ended) })
+		handleSignals(signals, func() time.Time { return <-clock }, func() { close(ended) })
 		close(returned)
 	}()
 	start := time.Date(2026, 11, 22, 2, 0, 0, 0, time.UTC)
@@ -21,7 +21,7 @@ func TestHeed(t *testing.T) {
 	signals <- os.Interrupt
 	clock <- start
 	<-ended
-	for _, after := range []time.Duration{0, time.Millisecond, time.Second, oneWish} {
+	for _, after := range []time.Duration{0, time.Millisecond, time.Second, sameSignal} {
 		signals <- syscall.SIGTERM
 		clock <- start.Add(after)
 		select {
@@ -31,6 +31,6 @@ func TestHeed(t *testing.T) {
 		}
 	}
 	signals <- os.Interrupt
-	clock <- start.Add(oneWish + time.Millisecond)
+	clock <- start.Add(sameSignal + time.Millisecond)
 	<-returned
 }
