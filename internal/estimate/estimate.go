@@ -1,5 +1,4 @@
-// Package estimate tells how long a capture probably takes, by what captures that succeeded took. It knows
-// nothing of the pool or the cloud: the Prototypes are given to it.
+// Package estimate estimates the duration of a capture from earlier successful captures. The package is pure.
 package estimate
 
 import (
@@ -10,33 +9,33 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Step is how long one step of a capture probably takes.
+// Step is the estimated duration of one step of a capture.
 type Step struct {
 	Phase v1alpha1.Phase `json:"phase"`
-	// Seconds, the median of those captures that had the step.
+	// Seconds is the median of the captures that had the step.
 	Seconds int64 `json:"seconds"`
 }
 
-// Estimate is how long a capture probably takes, from what captures of this cluster have taken.
+// Estimate is the estimated duration of a capture.
 type Estimate struct {
-	// Captures that it rests on. Zero: nothing is known.
+	// Captures is the number of captures in the estimate. Zero: nothing is known.
 	Captures int `json:"captures"`
-	// Steps in the order of a capture, and Seconds of them all.
+	// Steps are in the order of a capture. Seconds is the sum of all steps.
 	Steps   []Step `json:"steps,omitempty"`
 	Seconds int64  `json:"seconds"`
-	// OutOfServiceSeconds that the donor is away.
+	// OutOfServiceSeconds is how long the donor is out of service.
 	OutOfServiceSeconds int64 `json:"outOfServiceSeconds"`
 }
 
-// Total is how long all steps take.
+// Total returns the duration of all steps.
 func (e Estimate) Total() time.Duration { return time.Duration(e.Seconds) * time.Second }
 
-// OutOfService is how long the donor is away.
+// OutOfService returns how long the donor is out of service.
 func (e Estimate) OutOfService() time.Duration {
 	return time.Duration(e.OutOfServiceSeconds) * time.Second
 }
 
-// Of takes the medians of the captures that succeeded.
+// Of estimates from the medians of the successful captures.
 func Of(prototypes []v1alpha1.Prototype) Estimate {
 	var (
 		estimate Estimate
@@ -72,7 +71,7 @@ func Of(prototypes []v1alpha1.Prototype) Estimate {
 	return estimate
 }
 
-// stepsOf adds up how long a capture was in each phase: it may have entered one more than once.
+// stepsOf adds up the time in each phase, because a capture may enter a phase more than once.
 func stepsOf(p *v1alpha1.Prototype) map[v1alpha1.Phase]time.Duration {
 	took := map[v1alpha1.Phase]time.Duration{}
 	for _, step := range p.Status.Steps {
@@ -97,7 +96,8 @@ func place(phase v1alpha1.Phase) int {
 	return len(phases)
 }
 
-// median of durations; zero if there are none. Of an even number it is the mean of the two in the middle.
+// median returns the median of durations; zero without durations. For an even number it is the mean of the two in the
+// middle.
 func median(all []time.Duration) time.Duration {
 	if len(all) == 0 {
 		return 0

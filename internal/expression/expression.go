@@ -1,9 +1,9 @@
-// Package expression compiles and evaluates what a policy's author wrote in CEL about a node: whether it is
-// refused, and how good it is. What follows from that is package selection's to decide.
+// Package expression compiles and evaluates a policy's CEL expressions about a node: refusal and score. Package
+// selection uses the results.
 //
-// An expression sees two variables: node, the Node as its JSON would be, and now, a timestamp. It has CEL's own
-// functions and those for strings, lists, sets, maths, encodings and optional values. It costs a bounded amount of work for each
-// node, and can reach nothing but what it is given.
+// An expression has two variables: node, the Node as JSON, and now, a timestamp. It has CEL's functions and the
+// extensions for strings, lists, sets, maths, encodings and optional values. The work for each node is bounded, and an
+// expression can read nothing but its variables.
 package expression
 
 import (
@@ -23,25 +23,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// CostLimit is how much work an expression may do for one node, in CEL's own units: about one for each step.
-// A comparison of a few fields takes some ten, a walk over all labels some hundred.
+// CostLimit is the limit of work for one node, in CEL's units of about one step. Comparing a few fields costs about ten
+// units, a loop over all labels about a hundred.
 const CostLimit = 100_000
 
-// Limits of an expression as it is parsed. The time that CEL's type checker takes grows with the third power of the nesting.
+// Limits of a parsed expression. The time of CEL's type checker grows with the third power of the nesting.
 const (
 	maxNesting = 30
 	maxParts   = 1000
-	// lessNesting is the remedy.
+	// lessNesting is the remedy for both limits of nesting.
 	lessNesting = "put fewer lists, maps, calls and macros into each other"
 )
 
-// Expressions of a policy. A nil one refuses no node and scores all of them zero. Safe for concurrent use.
+// Expressions are the compiled expressions of a policy. Nil refuses no node and scores all nodes zero. Expressions is
+// safe for concurrent use.
 type Expressions struct {
 	refuse, score cel.Program
 }
 
-// Compile the two expressions, each of which may be empty. If both are, the result is nil. The error says
-// which one is wrong, where, and what CEL has to say about it.
+// Compile compiles the two expressions. Either may be empty; if both are empty, the result is nil. The error names the
+// expression, the position and CEL's message.
 func Compile(refuse, score string) (*Expressions, error) {
 	if refuse == "" && score == "" {
 		return nil, nil
@@ -75,7 +76,7 @@ func environment() (*cel.Env, error) {
 	return env, nil
 }
 
-// program compiles one expression; nil if it is empty. What has the type dyn is judged when it is evaluated.
+// program compiles one expression; nil if the text is empty. The type of a dyn result is checked at evaluation.
 func program(env *cel.Env, text string, wanted ...*cel.Type) (cel.Program, error) {
 	if text == "" {
 		return nil, nil
@@ -101,7 +102,7 @@ func program(env *cel.Env, text string, wanted ...*cel.Type) (cel.Program, error
 	return p, nil
 }
 
-// tooLarge refuses an expression whose types would take long to check.
+// tooLarge refuses an expression with a long type check.
 func tooLarge(parsed ast.NavigableExpr) error {
 	nesting, parts := measure(parsed)
 	switch {
@@ -113,7 +114,8 @@ func tooLarge(parsed ast.NavigableExpr) error {
 	return nil
 }
 
-// measure counts an expression's parts and the levels of its nesting. Terms of a sum, and fields of fields, are on one level.
+// measure returns the nesting and the number of parts of an expression. Terms of a sum and nested fields are on one
+// level.
 func measure(e ast.NavigableExpr) (nesting, parts int) {
 	parts = 1
 	for i, child := range e.Children() {
@@ -127,13 +129,13 @@ func measure(e ast.NavigableExpr) (nesting, parts int) {
 	return nesting, parts
 }
 
-// flat are the operators that are written in a row.
+// flat has the operators that people write in a row.
 var flat = map[string]bool{operators.Add: true, operators.Subtract: true, operators.Multiply: true, operators.LogicalAnd: true, operators.LogicalOr: true, operators.Index: true}
 
-// complaint is CEL's first objection, without the drawing that points at the place.
+// complaint returns CEL's first error without the drawing of the position.
 func complaint(issues *cel.Issues) error {
 	first := issues.Errors()[0]
-	if strings.Contains(first.Message, "recursion") { // CEL's own limits, which tell no place
+	if strings.Contains(first.Message, "recursion") { // CEL's own limits come without a position
 		return fmt.Errorf("is nested too deep for CEL (%s), and at most %d levels are allowed: %s", first.Message, maxNesting, lessNesting)
 	}
 	message, _, _ := strings.Cut(first.Message, "\n")
@@ -159,9 +161,8 @@ func words(wanted []*cel.Type) string {
 	return "true or false"
 }
 
-// Evaluate tells whether the node is refused, and its score. Only an error about this node is returned: the
-// expression asks for a field that it does not have, does more work than CostLimit allows, or gives something
-// else than a truth value or a finite number.
+// Evaluate reports whether the node is refused, and the node's score. An error is about this node: the expression reads
+// a missing field, exceeds CostLimit, or returns a value of a wrong type.
 func (e *Expressions) Evaluate(node *corev1.Node, now time.Time) (refused bool, score float64, err error) {
 	if e == nil {
 		return false, 0, nil
@@ -194,7 +195,7 @@ func (e *Expressions) Evaluate(node *corev1.Node, now time.Time) (refused bool, 
 	return refused, score, nil
 }
 
-// evaluate runs a program. CEL turns what its functions panic with into errors.
+// evaluate runs a program. CEL turns panics of its functions into errors.
 func evaluate(p cel.Program, input map[string]any) (ref.Val, error) {
 	value, _, err := p.Eval(input)
 	if err != nil {

@@ -1,8 +1,9 @@
-// Package imageversion decides how versions are named and ordered. A version is the day of its capture in UTC,
-// YYYY.MM.DD; a further one of the same day has two more digits, from 02 on: YYYY.MM.DD02. Clouds take three numbers,
-// and so the number of the try stands behind the day. This package orders 2026.03.14, 2026.03.1402, 2026.03.15; a cloud
-// would call the second one the latest until the month ends, which is why no recipe names the latest. It knows no cloud
-// and no clock.
+// Package imageversion decides how versions are named and ordered. A version is the UTC day of its capture, YYYY.MM.DD.
+// A further version of the same day has two more digits, from 02 on: YYYY.MM.DD02. Clouds accept only three numbers, so
+// the try follows the day without a dot.
+//
+// The order here is 2026.03.14, 2026.03.1402, 2026.03.15. A cloud would sort the second as the latest until the end of
+// the month. Therefore no recipe uses "latest". The package is pure.
 package imageversion
 
 import (
@@ -13,16 +14,16 @@ import (
 	"time"
 )
 
-// layout is the form of a day's first version, as package time writes it.
+// layout is the form of a day's first version, for package time.
 const layout = "2006.01.02"
 
-// MaxTry is how many versions of a pool a day can have.
+// MaxTry is the largest number of versions of a pool in a day.
 const MaxTry = 99
 
-// Of names the version of the day that t falls on in UTC.
+// Of returns the version of the UTC day of t.
 func Of(t time.Time) string { return t.UTC().Format(layout) }
 
-// Try names the n-th version of the day of a version, counted from 1. The day's own name is the first.
+// Try returns the n-th version of the day of a version, counted from 1. The first has no suffix.
 func Try(version string, n int) string {
 	day, try := split(version)
 	if try == 0 || n < 1 || n > MaxTry {
@@ -34,7 +35,7 @@ func Try(version string, n int) string {
 	return fmt.Sprintf("%s%02d", day, n)
 }
 
-// Day is midnight UTC of the version's day. An error if the version is not one that Of or Try makes.
+// Day returns midnight UTC of the version's day. Day returns an error for a name that Of and Try do not make.
 func Day(version string) (time.Time, error) {
 	day, try := split(version)
 	t, err := time.Parse(layout, day)
@@ -44,15 +45,14 @@ func Day(version string) (time.Time, error) {
 	return t, nil
 }
 
-// SameDay tells whether two versions are of one day.
+// SameDay reports whether two versions are of one day.
 func SameDay(a, b string) bool {
 	dayA, errA := Day(a)
 	dayB, errB := Day(b)
 	return errA == nil && errB == nil && dayA.Equal(dayB)
 }
 
-// split is the day of a version as its first version is named, and which of the day's it is; 0 if it is no version
-// that Of or Try makes.
+// split returns the day's first version and the number of the try; 0 for a name that Of and Try do not make.
 func split(version string) (day string, try int) {
 	if len(version) == len(layout) {
 		return version, 1
@@ -67,8 +67,8 @@ func split(version string) (day string, try int) {
 	return version[:len(layout)], n
 }
 
-// Compare orders versions by their parts as numbers, and those of one day by their try: negative if a is older than b,
-// zero if they are the same. A name that is not three numbers is older than any that is; two such names compare as text.
+// Compare orders versions by their numbers, and versions of one day by their try: negative if a is older than b, zero
+// if equal. A name without three numbers is older than any version. Two such names compare as text.
 func Compare(a, b string) int {
 	pa, oka := parts(a)
 	pb, okb := parts(b)
@@ -88,7 +88,7 @@ func Compare(a, b string) int {
 	return 0
 }
 
-// parts reads three numbers of 32 bits, as a gallery takes them, and which of its day's the version is.
+// parts parses the three numbers, of at most 31 bits, and the try of the version. A try is split from the third number.
 func parts(version string) (p [4]int, ok bool) {
 	texts := strings.Split(version, ".")
 	if len(texts) != 3 {

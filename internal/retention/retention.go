@@ -1,5 +1,4 @@
-// Package retention decides which versions of a pool are kept, and why. It deletes nothing and looks at
-// nothing: the versions and what the recipe names are given to it.
+// Package retention decides which versions of a pool are kept, and why. The package is pure and deletes nothing.
 package retention
 
 import (
@@ -11,53 +10,53 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// Reason why a version is kept or retired.
+// Reason is why a version is kept or retired.
 type Reason string
 
 // The reasons, strongest first.
 const (
-	// Current: the pool's recipe names it.
+	// Current: the pool's recipe names the version.
 	Current Reason = "Current"
-	// Prior: a rollback would go to it.
+	// Prior: a rollback would return to the version.
 	Prior Reason = "Prior"
-	// Newer: it is newer than the current one; nobody has decided about it yet.
+	// Newer: the version is newer than the current version, and awaits a decision.
 	Newer Reason = "Newer"
-	// InWork: the cloud still makes it or already deletes it.
+	// InWork: the cloud is still creating or already deleting the version.
 	InWork Reason = "InWork"
-	// Recent: it is among the versions to keep.
+	// Recent: the version is among the newest versions to keep.
 	Recent Reason = "Recent"
-	// InUse: instances were built from it. A cloud that rebuilds one of them as it is (Azure's reimage) needs
-	// the image that the instance's own model names; and a quarantine stands on the version, so that with the
-	// version it would be forgotten which nodes run a bad one.
+	// InUse: instances were built from the version. A cloud that reimages an instance (Azure) needs the image of the
+	// instance's model. Also, the quarantine tag is on the version: without the version the nodes of a bad version
+	// would be unknown.
 	InUse Reason = "InUse"
-	// Unacknowledged: the pool went back from it by itself, and no person has acknowledged that. The tags that stop the pool's
-	// captures stand on the version, and with it they would be gone.
+	// Unacknowledged: the pool was rolled back automatically from the version, and no person has acknowledged the
+	// rollback. The tags on the version stop captures of the pool; deleting the version would remove the tags.
 	Unacknowledged Reason = "Unacknowledged"
-	// Unproven: a capture made it, by its tags, and the proof that every such version carries is not among them. Nothing
-	// goes to it, and what was lost may be found again: a person retires it.
+	// Unproven: a capture made the version, by its tags, but the tag with the proof is missing. The pool never uses
+	// such a version. The proof may be found again, so only a person retires the version.
 	Unproven Reason = "Unproven"
-	// Unknown: the recipe names none of the versions, so none can be told from the one that a rollback needs.
+	// Unknown: the recipe names none of the versions, so the version for a rollback is unknown.
 	Unknown Reason = "Unknown"
-	// Surplus: enough newer versions are kept. Only such a version is retired.
+	// Surplus: enough newer versions are kept. Only surplus versions are retired.
 	Surplus Reason = "Surplus"
 )
 
-// Verdict on one version.
+// Verdict is the decision about one version.
 type Verdict struct {
 	Version string `json:"version"`
 	Keep    bool   `json:"keep"`
 	Reason  Reason `json:"reason"`
 }
 
-// Decide gives a verdict on each image, newest first. current is the version that the recipe names; keep
-// counts usable versions, the current one included, and is taken as 2 if it is less: the current and the
-// prior usable version always stay. inUse counts the instances that were built from each version; nil if
-// nobody knows, and then none is kept for their sake.
+// Decide returns a verdict for each image, newest first. current is the version in the recipe. keep is the number of
+// usable versions to keep, including the current version, and at least 2: current and prior always stay.
+//
+// inUse has the number of instances by version. Nil means unknown; then no version is kept as InUse.
 func Decide(images []cloud.Image, current string, keep int, inUse map[string]int) []Verdict {
 	images = slices.Clone(images)
 	slices.SortFunc(images, func(a, b cloud.Image) int { return imageversion.Compare(b.Version, a.Version) })
 	verdicts := make([]Verdict, 0, len(images))
-	kept := 0 // usable versions up to and including the current one, newest first
+	kept := 0 // usable versions so far, beginning with the current version
 	for _, image := range images {
 		reason := reasonFor(image, current, kept, max(keep, 2))
 		if reason == Current || reason == Prior || reason == Recent {
@@ -86,7 +85,7 @@ func reasonFor(image cloud.Image, current string, kept, keep int) Reason {
 	case order > 0:
 		return Newer
 	case kept == 0:
-		return Unknown // the current version is not in the list: somebody else's hand was in it
+		return Unknown // the current version is not in the list: another client changed the recipe or the list
 	case image.State == cloud.Complete && image.Tags[cloud.TagQuarantined] == "" && LostProof(image.Tags[cloud.TagPrototype], image.Tags[cloud.TagProof]):
 		return Unproven
 	case !usable(image):
@@ -100,7 +99,7 @@ func reasonFor(image cloud.Image, current string, kept, keep int) Reason {
 	}
 }
 
-// CountInUse counts the instances by the version that they were built from, for Decide.
+// CountInUse counts the instances by version, for Decide.
 func CountInUse(instances []cloud.Instance) map[string]int {
 	inUse := map[string]int{}
 	for _, instance := range instances {
@@ -111,13 +110,13 @@ func CountInUse(instances []cloud.Instance) map[string]int {
 	return inUse
 }
 
-// usable tells whether a rollback could go to the image.
+// usable reports whether a rollback can use the image.
 func usable(image cloud.Image) bool {
 	return image.State == cloud.Complete && image.Tags[cloud.TagQuarantined] == "" && image.Tags[cloud.TagSuspect] == ""
 }
 
-// WentBack reads the tag of a version that the pool went back from by itself: when it did, and when a person has acknowledged it.
-// Either is zero if the tag does not tell it.
+// WentBack parses the tag of an automatic rollback: the time of the rollback and the time of the acknowledgement. A
+// missing time is zero.
 func WentBack(tag string) (at, acknowledged time.Time) {
 	first, second, _ := strings.Cut(tag, " ")
 	return moment(first), moment(second)
@@ -136,14 +135,14 @@ func unacknowledged(image cloud.Image) bool {
 	return acknowledged.IsZero() && (!at.IsZero() || image.Tags[cloud.TagSuspect] != "")
 }
 
-// Proven tells whether a version's tag is a proof, as a capture writes it: profile, its version, digest.
+// Proven reports whether the tag is a proof as a capture writes it: profile, profile version, digest.
 func Proven(tag string) bool { return strings.Count(tag, "/") >= 2 }
 
-// LostProof tells of a version that a capture made, by the Prototype among its tags, and that does not carry the proof
-// which every such version carries. One that no capture made was there before, and the pool may have run it.
+// LostProof reports whether a capture made the version, by its Prototype tag, but the proof is missing. A version
+// without a Prototype tag was there before Kamino, and the pool may have used it.
 func LostProof(prototype, proof string) bool { return prototype != "" && !Proven(proof) }
 
-// Retired lists the versions that a set of verdicts retires, oldest first.
+// Retired returns the versions that the verdicts retire, oldest first.
 func Retired(verdicts []Verdict) []string {
 	var versions []string
 	for _, v := range slices.Backward(verdicts) {

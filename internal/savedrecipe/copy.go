@@ -17,21 +17,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Copy is customData that a person gives of a pool before its recipe loses it: a Secret for
-// settings.recipe.customDataFrom, until what is saved of the recipe holds it.
+// Copy is the customData of a pool, passed by a person before the recipe loses it. The copy is a Secret for
+// settings.recipe.customDataFrom until the saved recipe contains the data.
 type Copy struct {
-	// Name of the Secret, which tells the pool and the content: the same copy is kept once, however often it is given.
+	// Name of the Secret contains the pool and a digest of the data, so that equal copies share one Secret.
 	Name, Pool string
 	Data       []byte
 }
 
-// NewCopy names a copy.
+// NewCopy returns a copy with its name.
 func NewCopy(pool string, data []byte) Copy {
 	return Copy{Name: v1alpha1.ObjectName(pool) + "-custom-data-" + digest(data, nil)[:shortDigest], Pool: pool, Data: data}
 }
 
-// Keep makes the copy's Secret, and tells whether it was not there before. One of the name that holds anything else, or
-// could come to hold it, is an error: somebody else wrote it.
+// Keep creates the Secret of the copy, and reports whether the Secret is new. Keep returns an error if a Secret of the
+// name has other data or is mutable, because another client wrote it.
 func (s Secrets) Keep(ctx context.Context, c Copy) (made bool, err error) {
 	immutable := true
 	_, err = s.Kube.CoreV1().Secrets(s.Namespace).Create(ctx, &corev1.Secret{
@@ -54,21 +54,21 @@ func (s Secrets) Keep(ctx context.Context, c Copy) (made bool, err error) {
 	return false, nil
 }
 
-// Own has the Prototype own the copy, so that it goes with it. Of several Prototypes that use it the last one takes it along.
+// Own makes the Prototype an owner of the copy, so that the copy is deleted with its last Prototype.
 func (s Secrets) Own(ctx context.Context, c Copy, p *v1alpha1.Prototype) error {
 	owner := metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: p.Name, UID: p.UID}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{owner}}})
 	if err != nil {
 		return err
 	}
-	// The API server joins owners by their UIDs: the others stay, and the same one once more changes nothing.
+	// The API server merges owners by UID: other owners stay, and the same owner twice changes nothing.
 	if _, err := s.Kube.CoreV1().Secrets(s.Namespace).Patch(ctx, c.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("make prototype %s the owner of secret %s/%s: %w", p.Name, s.Namespace, c.Name, err)
 	}
 	return nil
 }
 
-// Drop deletes a copy that nobody came to use.
+// Drop deletes an unused copy.
 func (s Secrets) Drop(ctx context.Context, c Copy) error {
 	if err := s.Kube.CoreV1().Secrets(s.Namespace).Delete(ctx, c.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete secret %s/%s: %w", s.Namespace, c.Name, err)
@@ -76,14 +76,14 @@ func (s Secrets) Drop(ctx context.Context, c Copy) error {
 	return nil
 }
 
-// customData is the part of a recipe that a Copy is of.
+// customData is the part of a recipe that a Copy contains.
 var customData = cloud.Part{Kind: cloud.CustomData}
 
-// Loses tells whether a change of the recipe takes customData out of it.
+// Loses reports whether a change removes customData from the recipe.
 func Loses(change cloud.RecipeChange) bool { return cloud.HasPart(change.Removes, customData) }
 
-// Rehearse looks at a restoration from what a change of the recipe is about to save and a copy: what would be refused
-// then is better known now. A cloud that restores nothing refuses nothing.
+// Rehearse plans the restoration from a change's backup and a copy, so that refusals are known before the change. A
+// cloud without restoration returns no refusals.
 func Rehearse(ctx context.Context, provider cloud.Provider, change cloud.RecipeChange, data []byte) ([]cloud.Refusal, error) {
 	restorer, able := cloud.As[cloud.Restorer](provider)
 	if !able {
@@ -93,15 +93,15 @@ func Rehearse(ctx context.Context, provider cloud.Provider, change cloud.RecipeC
 	return back.Refusals, err
 }
 
-// Encoded tells whether data is the base64 of something that a node's first boot reads, which is how the APIs of clouds
-// take it, and not how it is given to them by people: it would be encoded twice.
+// Encoded reports whether data is the base64 form of user data. Cloud APIs use that form, but people pass the plain
+// data: encoded data would be encoded twice.
 func Encoded(data []byte) bool {
 	text := strings.Join(strings.Fields(string(data)), "")
 	decoded, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		return false
 	}
-	// Source: cloud-init's forms of user data.
+	// Source: cloud-init, user data formats.
 	for _, begins := range []string{"#", "\x1f\x8b", "Content-Type:", "MIME-Version:", "From "} {
 		if bytes.HasPrefix(decoded, []byte(begins)) {
 			return true

@@ -17,22 +17,23 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Found is what a recipe lost once, as it was kept.
+// Found is a saved part of a recipe.
 type Found struct {
-	// Secret by name, in Kamino's namespace.
+	// Secret is the name in Kamino's namespace.
 	Secret string
 	Owner
 	SavedAt time.Time
-	// Backup of the recipe, and the copy of customData that was kept with it; nil if none was. They may hold secrets.
+	// Backup is the saved recipe, and CustomData the saved copy of customData, if any. Both may contain secrets.
 	Backup, CustomData []byte
-	// Doubt says why this is not to be believed; empty if it is.
+	// Doubt is why the Secret cannot be trusted; empty if it can.
 	Doubt string
 }
 
-// Find lists what the pool's recipe has lost, the latest first. What a Prototype's status says is a report, which whoever
-// may write it can point at any Secret: so it is not asked. A Secret is found by its labels, or by the name that is made
-// of the Prototype's where this credential may list none, and must be what its name, labels and digest say. One that is
-// not is among them with its Doubt; one of another pool of the same name is not.
+// Find returns the saved recipes of the pool, newest first. Find does not read the status of Prototypes, because any
+// writer of the status could point it at another Secret. Find lists Secrets by label or, without that permission, gets
+// Secrets by the names of the Prototypes.
+//
+// Name, labels and digest must match; otherwise Doubt is set. Secrets of another pool of the same name are left out.
 func (s Secrets) Find(ctx context.Context, name string, pool cloud.PoolID, prototypes []v1alpha1.Prototype) ([]Found, error) {
 	label := v1alpha1.LabelValue(v1alpha1.ObjectName(name))
 	list, err := s.Kube.CoreV1().Secrets(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PoolLabel + "=" + label})
@@ -64,7 +65,7 @@ func (s Secrets) Find(ctx context.Context, name string, pool cloud.PoolID, proto
 	return found, nil
 }
 
-// named gets the Secrets whose names are made of the Prototypes'.
+// named gets the Secrets named after the Prototypes.
 func (s Secrets) named(ctx context.Context, prototypes []v1alpha1.Prototype) ([]corev1.Secret, error) {
 	var secrets []corev1.Secret
 	for i := range prototypes {
@@ -80,7 +81,7 @@ func (s Secrets) named(ctx context.Context, prototypes []v1alpha1.Prototype) ([]
 	return secrets, nil
 }
 
-// read takes a Secret at its word as far as its parts agree.
+// read returns the content of a Secret, with Doubt if the parts of the Secret disagree.
 func read(secret *corev1.Secret, prototypes []v1alpha1.Prototype) Found {
 	f := Found{
 		Secret: secret.Name, SavedAt: secret.CreationTimestamp.Time, Backup: secret.Data[RecipeKey], CustomData: secret.Data[CustomDataKey],
@@ -100,14 +101,14 @@ func read(secret *corev1.Secret, prototypes []v1alpha1.Prototype) Found {
 	for i := range prototypes {
 		p := &prototypes[i]
 		if p.Name != prototype || f.UID != "" && f.UID != p.UID {
-			continue // of that name is another one by now
+			continue // another Prototype of the same name
 		}
 		f.Version = cmp.Or(f.Version, p.Spec.Version)
 	}
 	return f
 }
 
-// cutLast cuts a text around the last place where the part stands.
+// cutLast cuts a text around the last occurrence of a part.
 func cutLast(text, part string) (before, after string, found bool) {
 	i := strings.LastIndex(text, part)
 	if i < 0 {

@@ -1,6 +1,6 @@
-// Package savedrecipe keeps what recipes lose, and finds it again for whoever wants it back. What was lost may hold
-// secrets: it stands in Secrets of Kamino's own namespace, which are made once, never changed, and outlive the
-// Prototypes that they are named after. It does not know what a recipe is made of; the cloud's provider does.
+// Package savedrecipe saves the removed parts of recipes, and finds them for a restoration. The parts may contain
+// secrets. Each is therefore in an immutable Secret in Kamino's namespace that outlives its Prototype. Only the
+// provider understands the content.
 package savedrecipe
 
 import (
@@ -21,48 +21,47 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// RecipeKey is where a saved recipe stands in its Secret, and CustomDataKey the customData that goes with it.
+// RecipeKey and CustomDataKey are the keys of the recipe and of its customData in the Secret.
 const (
 	RecipeKey     = "recipe.json"
 	CustomDataKey = cloud.CustomData
 )
 
-// CustomDataType is the type of a Secret that holds a copy of customData for whatever pool. One of a single pool may have the label of the
-// pool instead.
+// CustomDataType is the type of a Secret with a copy of customData for any pool. A copy for one pool may have the
+// pool's label instead.
 const CustomDataType corev1.SecretType = "kamino.dev/custom-data"
 
-// PoolIDAnnotation is the pool whose recipe lost it, as the cloud writes that, and DigestAnnotation tells what the
-// Secret held when it was made. Secrets of earlier versions have neither.
+// PoolIDAnnotation has the cloud's ID of the pool, and DigestAnnotation the digest of the original content. Secrets of
+// earlier versions have neither.
 const (
 	PoolIDAnnotation = "kamino.dev/pool-id"
 	DigestAnnotation = "kamino.dev/sha256"
 )
 
-// suffix of a Secret's name, behind the Prototype's.
+// suffix follows the name of the Prototype in the Secret's name.
 const suffix = "-recipe"
 
-// Secrets are the Secrets that keep what recipes have lost.
+// Secrets reads and writes the Secrets with saved recipes.
 type Secrets struct {
 	Kube      kubernetes.Interface
 	Namespace string
 }
 
-// Owner says for which promotion a recipe lost something.
+// Owner is the promotion that removed a part of a recipe.
 type Owner struct {
-	// Prototype by name, and its UID; empty where nobody knows that.
+	// Prototype is a name, and UID its UID. Both are empty if unknown.
 	Prototype string
 	UID       types.UID
-	// Pool by name and ID, and the version that its recipe was pointed at.
+	// Pool and PoolID name the pool. Version is the version that the recipe changed to.
 	Pool    string
 	PoolID  cloud.PoolID
 	Version string
 }
 
-// Look tells under which name what is lost for a Prototype is kept, and whether it is kept already. A Secret that
-// holds something else, because the recipe was changed since or an earlier Prototype had this one's name, is left
-// alone: it may be the only copy of what it holds. What is lost now is then kept beside it.
+// Look returns the name of the Secret for a Prototype's saved recipe, and whether the Secret already exists. A Secret
+// with other content stays, because it may be the only copy. In that case Look returns a second name with a digest.
 //
-// customData is kept with it; nil if nobody named a copy, and then one that is kept already is as good as none.
+// customData is saved with the recipe. If customData is nil, any saved customData matches.
 func (s Secrets) Look(ctx context.Context, prototype string, backup, customData []byte) (name string, kept bool, err error) {
 	name = prototype + suffix
 	holds := func(have map[string][]byte) bool {
@@ -80,7 +79,7 @@ func (s Secrets) Look(ctx context.Context, prototype string, backup, customData 
 	return name, false, fmt.Errorf("secret %s/%s does not hold the recipe that its name stands for: somebody wrote it; delete it", s.Namespace, name)
 }
 
-// shortDigest is how many characters of a digest a name has.
+// shortDigest is the length of a digest in a name, in characters.
 const shortDigest = 8
 
 func digest(backup, customData []byte) string {
@@ -88,7 +87,7 @@ func digest(backup, customData []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// read gives a saved recipe: nil if there is no such Secret, and not nil if there is.
+// read returns the data of a Secret: nil without the Secret, not nil with it.
 func (s Secrets) read(ctx context.Context, name string) (map[string][]byte, error) {
 	secret, err := s.Kube.CoreV1().Secrets(s.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -103,7 +102,7 @@ func (s Secrets) read(ctx context.Context, name string) (map[string][]byte, erro
 	return secret.Data, nil
 }
 
-// Save keeps what a pool's recipe is about to lose, under the name that Look gave.
+// Save saves the parts that a pool's recipe is about to lose, under the name from Look.
 func (s Secrets) Save(ctx context.Context, name string, of Owner, backup, customData []byte) error {
 	immutable, data := true, map[string][]byte{RecipeKey: backup}
 	if customData != nil {

@@ -11,46 +11,46 @@ import (
 const (
 	// Allowed: a capture may begin now.
 	Allowed = "Allowed"
-	// TooManyFailures: as many captures in a row have failed as the policy allows. A person must look.
+	// TooManyFailures: as many captures in a row have failed as the policy allows. A person must act.
 	TooManyFailures = "TooManyFailures"
-	// BackingOff: the last capture failed not long ago.
+	// BackingOff: the last capture failed within the backoff.
 	BackingOff = "BackingOff"
-	// TooSoon: the last capture that succeeded began less than minInterval ago.
+	// TooSoon: the last successful capture began less than minInterval ago.
 	TooSoon = "TooSoon"
-	// Blackout: the moment is in one.
+	// Blackout: the moment is within a blackout.
 	Blackout = "Blackout"
 	// OutsideSchedule: cron does not allow the moment.
 	OutsideSchedule = "OutsideSchedule"
-	// NeverFires: no moment is ever allowed.
+	// NeverFires: the schedule allows no moment at all.
 	NeverFires = "NeverFires"
 )
 
-// MaxBackoff ends the doubling: a pool gets one version a day, so waiting for longer would skip days.
+// MaxBackoff is the longest backoff. A pool gets one version a day, so that a longer wait would skip days.
 const MaxBackoff = 24 * time.Hour
 
-// Answer tells whether a capture may begin.
+// Answer is the decision whether a capture may begin.
 type Answer struct {
 	Allowed bool `json:"allowed"`
-	// Reason and Message. The message carries no times, so that it stays while nothing changes.
+	// Reason and Message explain the answer. Message has no times, so that it is stable while nothing changes.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Next is when a capture may begin, given that nothing else happens: now if it is allowed, and zero if
-	// never without a person.
+	// Next is when a capture may begin if nothing else happens: now if allowed, zero if a person must act first.
 	Next time.Time `json:"next,omitzero"`
 }
 
-// Past is what the pool's captures so far have to do with its next one.
+// Past has the facts about the pool's captures so far.
 type Past struct {
-	// LastSuccess is when the last capture that succeeded was decided; zero if there was none.
+	// LastSuccess is the creation of the last successful Prototype; zero without any.
 	LastSuccess time.Time
-	// Failures since then, in a row, and when the last of them was found.
+	// Failures is the number of failures in a row since LastSuccess. LastFailure is the end of the last failure.
 	Failures    int
 	LastFailure time.Time
-	// Failed is the Prototype of the last of them.
+	// Failed is the Prototype of the last failure.
 	Failed string
 }
 
-// PastOf a pool, from its Prototypes in any order. Those that are being deleted or have not ended say nothing.
+// PastOf returns the past of a pool from its Prototypes in any order. Prototypes in progress and failed Prototypes that
+// are being deleted are ignored.
 func PastOf(prototypes []v1alpha1.Prototype) Past {
 	var past Past
 	for i := range prototypes {
@@ -71,8 +71,8 @@ func PastOf(prototypes []v1alpha1.Prototype) Past {
 	return past
 }
 
-// EndedAt is when a capture ended, as far as it is known: the last change of its condition Ready, else the end
-// of its last step, else its decision.
+// EndedAt returns the end of a capture: the last change of the condition Ready, else the end of the last step, else the
+// creation of the Prototype.
 func EndedAt(p *v1alpha1.Prototype) time.Time {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1alpha1.ConditionReady && !c.LastTransitionTime.IsZero() {
@@ -85,8 +85,8 @@ func EndedAt(p *v1alpha1.Prototype) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// At tells whether a capture of a pool may begin now. Its past is asked before the calendar: what a person has
-// to mend is more than a time to wait for.
+// At decides whether a capture of a pool may begin now. Failures come before the calendar, because a required repair is
+// more important than a time to wait for.
 func (s *Schedule) At(now time.Time, past Past, failures v1alpha1.FailureSettings) Answer {
 	limit, backoff := limits(failures)
 	retry := past.LastFailure.Add(doubled(backoff, past.Failures))
@@ -122,7 +122,7 @@ func limits(f v1alpha1.FailureSettings) (limit int, backoff time.Duration) {
 	return int(f.Limit), f.Backoff.Duration
 }
 
-// doubled is the base, doubled for each failure after the first, up to MaxBackoff (or the base, if that is more).
+// doubled returns the base, doubled for each failure after the first, up to MaxBackoff or the base if longer.
 func doubled(base time.Duration, failures int) time.Duration {
 	wait := base
 	for range failures - 1 {

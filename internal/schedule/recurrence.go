@@ -11,20 +11,21 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// recurrence is a span of time that begins again and again: [start, start+length). Starts are moments of a
-// wall clock. One that the clock skips in spring is the moment of the change, and one that comes twice in autumn
-// is the first of the two: no window and no blackout is lost, and none is doubled.
+// recurrence is a repeating span of time: [start, start+length). Starts are wall clock times. A start that the clock
+// skips in spring moves to the moment of the change. A start that occurs twice in autumn is the first. So no window and
+// no blackout is lost or doubled.
 //
-// The parser's own search for the next moment leaves out what the clock skips, and in zones whose clocks change at
-// midnight the whole day. So only its parser is used.
+// The cron library's own search omits skipped times, and whole days in zones whose clocks change at midnight. Therefore
+// only the library's parser is used.
 type recurrence struct {
-	text   string // as a person wrote it, with its zone, for messages
+	text   string // for messages, as written and with its zone
 	spec   *cron.SpecSchedule
 	zone   *time.Location
 	length time.Duration
 }
 
-// fields are those of a classic crontab. Words such as @daily are left out: they hide when the day begins.
+// fields are the five fields of a classic crontab. Words such as @daily are excluded, because they hide the start of
+// the day.
 const fields = cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow
 
 func compile(text, zone string, length time.Duration) (recurrence, error) {
@@ -35,7 +36,7 @@ func compile(text, zone string, length time.Duration) (recurrence, error) {
 	if err != nil || zone == "Local" {
 		return recurrence{}, fmt.Errorf("there is no time zone %q: name one of the IANA database, such as Europe/Berlin", zone)
 	}
-	// The parser would take a time zone out of the text, and panics over one that has no end.
+	// The parser would take a time zone from the text, and panics on an unterminated zone.
 	if strings.Contains(text, "=") {
 		return recurrence{}, fmt.Errorf("cron %q names a time zone: put it into timeZone", text)
 	}
@@ -50,17 +51,17 @@ func compile(text, zone string, length time.Duration) (recurrence, error) {
 	return recurrence{text: fmt.Sprintf("%q in %s", text, zone), spec: spec, zone: location, length: length}, nil
 }
 
-// horizon, in days, ends the search for a start. The next 29 February is up to eight years away, because a
-// year such as 2100 has none.
+// horizon is the limit of the search for a start, in days. The next 29 February may be eight years away, for example
+// around 2100.
 const horizon = 9 * 366
 
-// day of a calendar, at midnight UTC whatever the zone, so that days can be counted without clock changes.
+// dayOf returns the calendar day as midnight UTC in any zone, so that clock changes do not affect day counts.
 func dayOf(t time.Time) time.Time {
 	y, m, d := t.Date()
 	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 }
 
-// next start after t; zero if there is none.
+// next returns the next start after t; zero if there is none.
 func (r *recurrence) next(t time.Time) time.Time {
 	day := dayOf(t.In(r.zone))
 	for range horizon {
@@ -74,7 +75,7 @@ func (r *recurrence) next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// covers tells whether t is in a span, and when the last span that has begun by t ends.
+// covers reports whether t is in a span, and the end of the last span that began by t.
 func (r *recurrence) covers(t time.Time) (end time.Time, covered bool) {
 	oldest := dayOf(t.Add(-r.length).In(r.zone))
 	for day := dayOf(t.In(r.zone)); !day.Before(oldest); day = day.AddDate(0, 0, -1) {
@@ -89,11 +90,11 @@ func (r *recurrence) covers(t time.Time) (end time.Time, covered bool) {
 	return time.Time{}, false
 }
 
-// starBit is set by the parser in a field that begins with a star.
+// starBit marks a parsed field that begins with a star.
 const starBit = 1 << 63
 
-// on tells whether the day has starts. As in any crontab, a day of the month and a day of the week that are
-// both given are alternatives.
+// on reports whether the day has starts. As in any crontab, day of month and day of week are alternatives if both are
+// given.
 func (r *recurrence) on(day time.Time) bool {
 	if !has(r.spec.Month, int(day.Month())) {
 		return false
@@ -109,8 +110,8 @@ func has(set uint64, n int) bool { return set&(1<<uint(n)) != 0 }
 
 const minutes = 24 * 60
 
-// first start of the day after t; zero if there is none. What the clock showed before on this day does not come
-// again as a start.
+// first returns the first start of the day after t; zero if there is none. A wall clock time that was shown earlier
+// this day does not start again.
 func (r *recurrence) first(day, t time.Time) time.Time {
 	minute := 0
 	if local := t.In(r.zone); dayOf(local).Equal(day) {
@@ -126,12 +127,12 @@ func (r *recurrence) first(day, t time.Time) time.Time {
 	return time.Time{}
 }
 
-// farthest that a clock is set back within a day, with room to spare: usually an hour, in one zone half of one,
-// and in some two.
+// farthest is more than a clock is ever set back within a day: usually one hour, in one zone half an hour, in some two
+// hours.
 const farthest = 3 * time.Hour
 
-// last start of the day up to t; zero if there is none. Where the clock was set back shortly before t, it has
-// shown later minutes than it does now.
+// last returns the last start of the day up to t; zero if there is none. If the clock was set back shortly before t,
+// later minutes than now were already shown.
 func (r *recurrence) last(day, t time.Time) time.Time {
 	minute := minutes - 1
 	if local := t.In(r.zone); dayOf(local).Equal(day) {
@@ -155,8 +156,7 @@ func (r *recurrence) at(minute int) bool {
 	return has(r.spec.Hour, minute/60) && has(r.spec.Minute, minute%60)
 }
 
-// moment at which the wall clock shows the minute of the day: the first, if it does so twice; when it jumps
-// over it, if it never does.
+// moment returns when the wall clock shows the minute of the day: the first time if twice, the clock change if never.
 func moment(day time.Time, minute int, zone *time.Location) time.Time {
 	y, m, d := day.Date()
 	t := time.Date(y, m, d, minute/60, minute%60, 0, 0, zone)

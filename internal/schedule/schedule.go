@@ -1,9 +1,9 @@
-// Package schedule decides when a capture of a pool may begin: by a policy's cron and blackouts, by the time
-// since the pool's last capture, and by its failures. Which node is captured is package selection's to decide,
-// and a capture that has begun is finished whatever the schedule says.
+// Package schedule decides when a capture of a pool may begin: by a policy's cron and blackouts, the time since the
+// last capture, and the failures. Package selection chooses the node. A capture that has begun continues regardless of
+// the schedule.
 //
-// It keeps no state: whether a moment is allowed follows from that moment and from the pool's Prototypes. So a
-// process that was away at the start of a window begins late, and one that starts again begins nothing twice.
+// The package keeps no state: the answer depends on the time and on the pool's Prototypes. A process that missed the
+// start of a window begins late, and a restarted process begins no capture twice.
 package schedule
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Schedule of a policy, compiled. Safe for concurrent use.
+// Schedule is the compiled schedule of a policy. Schedule is safe for concurrent use.
 type Schedule struct {
 	windows     *recurrence // nil: at any time
 	blackouts   []recurrence
 	minInterval time.Duration
 }
 
-// Compile a schedule. The error names the field that cannot be read, and what a right one looks like.
+// Compile compiles a schedule. The error names the invalid field and shows a valid example.
 func Compile(s v1alpha1.ScheduleSettings) (*Schedule, error) {
 	compiled := &Schedule{minInterval: s.MinInterval.Duration}
 	if s.Cron != "" {
@@ -44,14 +44,14 @@ func Compile(s v1alpha1.ScheduleSettings) (*Schedule, error) {
 	return compiled, nil
 }
 
-// The search for an allowed moment ends after so many blackouts and windows, and so many years. Two weeks of
-// blackouts that follow each other by the minute are within that, and so is every leap year.
+// The search for an allowed moment ends after so many blackouts and windows, and so many years. The limits cover two
+// weeks of minute-long blackouts, and every leap year.
 const (
 	steps = 20_000
 	years = 10
 )
 
-// free is the first moment from t on that cron and blackouts allow; zero if none was found.
+// free returns the first moment from t on that cron and blackouts allow; zero if none was found.
 func (s *Schedule) free(t time.Time) time.Time {
 	limit := t.AddDate(years, 0, 0)
 	for range steps {
@@ -71,7 +71,7 @@ func (s *Schedule) free(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// open tells whether cron allows t.
+// open reports whether cron allows t.
 func (s *Schedule) open(t time.Time) bool {
 	if s.windows == nil {
 		return true
@@ -80,7 +80,7 @@ func (s *Schedule) open(t time.Time) bool {
 	return covered
 }
 
-// blackedOut tells whether t is in a blackout, and when the one that ends last is over.
+// blackedOut reports whether t is in a blackout, and the latest end of all such blackouts.
 func (s *Schedule) blackedOut(t time.Time) (end time.Time, black bool) {
 	for i := range s.blackouts {
 		if until, covered := s.blackouts[i].covers(t); covered && until.After(end) {
@@ -90,8 +90,8 @@ func (s *Schedule) blackedOut(t time.Time) (end time.Time, black bool) {
 	return end, black
 }
 
-// Never tells whether no capture can begin, from now on, and why: cron names a day that does not exist, or
-// blackouts cover all that it allows, as far as can be seen.
+// Never reports whether no capture can begin from now on, and why: cron names a day that does not exist, or blackouts
+// cover all windows within the limits of the search.
 func (s *Schedule) Never(now time.Time) (message string, never bool) {
 	switch {
 	case s.windows != nil && s.windows.next(now).IsZero() && !s.open(now):

@@ -14,24 +14,24 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Hardship is what makes a pod hard to move to another node for good.
+// Hardship is a reason why a pod is hard to move to another node permanently.
 type Hardship string
 
-// Hardships, the worst first. A pod counts for the first that it has.
+// Hardships, the worst first. Each pod is counted under the first matching hardship.
 const (
-	// LocalVolume: its claim is bound to a volume on this node's own disk, so that it can run nowhere else.
+	// LocalVolume: the pod's claim is bound to a volume on this node's disk, so the pod can run on no other node.
 	LocalVolume Hardship = "on a local volume"
-	// Bare: nothing makes it again.
+	// Bare: the pod has no controller that would create it again.
 	Bare Hardship = "that nothing makes again"
-	// Protected: it asks not to be evicted.
+	// Protected: the pod has an annotation against eviction.
 	Protected Hardship = "that asks not to be evicted"
-	// Alone: its budget knows no second pod, and lets this one not go.
+	// Alone: the pod is the only pod of a PodDisruptionBudget that allows no disruption.
 	Alone Hardship = "that its budget keeps"
-	// HostPath: it writes to a directory of the node, which goes with the node.
+	// HostPath: the pod writes to a directory of the node. The directory is lost with the node.
 	HostPath Hardship = "on a directory of the node"
 )
 
-// hardships in their order, each with what tells it.
+// hardships lists the hardships in order, each with its test.
 var hardships = []struct {
 	is   Hardship
 	tell func(*corev1.Pod, Around) bool
@@ -39,23 +39,23 @@ var hardships = []struct {
 	{LocalVolume, onLocalVolume}, {Bare, bare}, {Protected, protected}, {Alone, alone}, {HostPath, onHostPath},
 }
 
-// Around is what of a node's pods they don't say themselves. What is not known makes no pod hard to move.
+// Around has facts about a node's pods from other objects. A missing fact makes no pod hard to move.
 type Around struct {
-	// Budgets of the cluster, or of the pods' namespaces.
+	// Budgets are the PodDisruptionBudgets of the cluster, or of the pods' namespaces.
 	Budgets []policyv1.PodDisruptionBudget
-	// Local claims, as namespace/name, are bound to a volume on one node's own disk.
+	// Local has the claims, as namespace/name, bound to a volume on one node's disk.
 	Local map[string]bool
 }
 
-// Burden is what the loss of a node costs others.
+// Burden is the disruption that the loss of a node causes.
 type Burden struct {
-	// Evictions are pods that have to leave, those that are hard to move among them.
+	// Evictions is the number of pods that have to leave, including the pods that are hard to move.
 	Evictions int
-	// Hard counts pods that are hard to move, by what makes them so.
+	// Hard is the number of pods by hardship.
 	Hard map[Hardship]int
 }
 
-// Heavy is how many pods are hard to move.
+// Heavy returns the number of pods that are hard to move.
 func (b Burden) Heavy() (n int) {
 	for _, of := range b.Hard {
 		n += of
@@ -63,7 +63,7 @@ func (b Burden) Heavy() (n int) {
 	return n
 }
 
-// String tells the pods that are hard to move: "2 pods that are hard to move (1 on a local volume, 1 that nothing makes
+// String lists the pods that are hard to move: "2 pods that are hard to move (1 on a local volume, 1 that nothing makes
 // again)".
 func (b Burden) String() string {
 	var parts []string
@@ -82,8 +82,8 @@ func (b Burden) String() string {
 	}
 }
 
-// BurdenOf the pods that would have to leave a node. Scratch space (emptyDir) makes none hard to move: it ends with its
-// pod wherever that goes. Pods that end already are counted, and are not hard.
+// BurdenOf returns the burden of the pods that would have to leave a node. An emptyDir makes no pod hard to move,
+// because emptyDir volumes end with the pod in any case. Terminating pods count as evictions only.
 func BurdenOf(pods []corev1.Pod, around Around) Burden {
 	b := Burden{Evictions: len(pods), Hard: map[Hardship]int{}}
 	for i := range pods {
@@ -100,7 +100,7 @@ func BurdenOf(pods []corev1.Pod, around Around) Burden {
 	return b
 }
 
-// ClaimsOf are the pod's claims, by name: those that it names, and those that are made for it.
+// ClaimsOf returns the names of the pod's claims: named claims and claims of ephemeral volumes.
 func ClaimsOf(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
@@ -114,7 +114,7 @@ func ClaimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// IsLocal tells whether a volume is on one node's own disk: it says so, or may be used on nodes of one name only.
+// IsLocal reports whether a volume is on one node's disk: by its type, or by a node affinity to one hostname.
 func IsLocal(v *corev1.PersistentVolume) bool {
 	if v.Spec.Local != nil || v.Spec.HostPath != nil {
 		return true
@@ -150,7 +150,7 @@ func alone(pod *corev1.Pod, around Around) bool {
 	})
 }
 
-// onHostPath tells of a directory that a container may write to. One that is only read is the node's, not the pod's.
+// onHostPath reports whether a container can write to a directory of the node. A read-only mount is not the pod's data.
 func onHostPath(pod *corev1.Pod, _ Around) bool {
 	paths := map[string]bool{}
 	for i := range pod.Spec.Volumes {
@@ -163,10 +163,9 @@ func onHostPath(pod *corev1.Pod, _ Around) bool {
 	})
 }
 
-// Prefer orders a choice's candidates anew by what their capture would cost others: among those that have not failed
-// today and score alike, of donors that do not return the one with the fewest pods that are hard to move comes first,
-// and of those the one with the fewest evictions. Candidates whose burden is not known come after those whose is, in the
-// order that they have.
+// Prefer sorts the candidates of a choice by the disruption of their capture. Candidates without a failure today come
+// first, then higher scores. A donor that will be replaced is compared by the pods that are hard to move, then by
+// evictions. Candidates without a known burden follow in their order.
 func (c *Choice) Prefer(pool Pool, burdens map[string]Burden) {
 	if len(c.Candidates) == 0 {
 		return

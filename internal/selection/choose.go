@@ -14,85 +14,87 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Reasons of a decision about a pool as a whole, in the order in which they are found.
+// Reasons of a decision about a whole pool, in the order of the checks.
 const (
-	// PoolRefused: nothing of the pool may be captured.
+	// PoolRefused: the pool cannot be captured at all.
 	PoolRefused = "PoolRefused"
-	// CaptureInFlight: one capture of a pool at a time.
+	// CaptureInFlight: another capture of the pool is running. A pool has one capture at a time.
 	CaptureInFlight = "CaptureInFlight"
-	// CapturedToday: one version of a pool and a day.
+	// CapturedToday: the pool has a version of today. A pool gets one version a day.
 	CapturedToday = "CapturedToday"
-	// NoNodes: the pool has none.
+	// NoNodes: the pool has no nodes.
 	NoNodes = "NoNodes"
 	// Chosen: a donor was found.
 	Chosen = "Chosen"
-	// NothingPatched: no node of the pool says when it was patched.
+	// NothingPatched: no node of the pool has the annotation of the last patch.
 	NothingPatched = "NothingPatched"
-	// UpToDate: no node was patched since the current image was captured.
+	// UpToDate: no node was patched after the capture of the current image.
 	UpToDate = "UpToDate"
 	// TooFewCandidates: fewer nodes than minCandidates pass the rules.
 	TooFewCandidates = "TooFewCandidates"
 )
 
-// Pool is what is known of a pool whose donor is to be chosen.
+// Pool has the facts about a pool for the choice of a donor.
 type Pool struct {
 	Name string
-	// Nodes of the pool, all of them, in any order. They are only read: labels and annotations, the deletion
-	// time, spec.unschedulable, the operating system of status.nodeInfo, and of the condition Ready its status
-	// and last transition. Expressions may read more (see package expression).
+	// Nodes are all nodes of the pool, in any order. Choose reads labels, annotations, the deletion time,
+	// spec.unschedulable, the operating system, and the status and last transition of the condition Ready. Expressions
+	// may read more fields: see package expression.
 	Nodes []*corev1.Node
-	// Reserved reports whether a Lease confirms the reservation on a Node. Nil believes the Nodes.
+	// Reserved reports whether a Lease confirms the reservation on a Node. Nil trusts the Node.
 	Reserved func(*corev1.Node) bool
-	// OwnNode is the node that this process runs on; empty if it runs on none.
+	// OwnNode is the node of this process; empty outside a node.
 	OwnNode string
-	// Version that the recipe names; empty if that is none of the pool's own.
+	// Version is the version in the recipe; empty if the recipe names an image from elsewhere.
 	Version string
-	// BuiltAt is when that version's donor was captured; zero without a version, or if nobody knows.
+	// BuiltAt is when the donor of Version was captured; zero without a version, or if unknown.
 	BuiltAt time.Time
-	// BadUntil is when the newest quarantined version was captured that is newer than Version; zero if there is
-	// none. Patches from after BuiltAt until then are those that somebody rolled back from.
+	// BadUntil is the capture time of the newest quarantined version after Version; zero if there is none. Patches
+	// between BuiltAt and BadUntil are suspect, because the pool was rolled back from a version with these patches.
 	BadUntil time.Time
-	// Refusals: why nothing of the pool may be captured, such as the cloud's.
+	// Refusals are the reasons against any capture of the pool, for example from the cloud.
 	Refusals []cloud.Refusal
-	// InFlight is the Prototype that captures the pool now, and CapturedToday the one that did so today.
+	// InFlight is the Prototype that captures the pool now, and CapturedToday the Prototype of today's capture.
 	InFlight, CapturedToday string
-	// NodeRefusals are those that others have against single nodes, by the node's name: that it was built from
-	// a quarantined version, that its disk cannot be captured.
+	// NodeRefusals are refusals from elsewhere by node name: built from a quarantined version, or a disk that cannot be
+	// captured.
 	NodeRefusals map[string][]cloud.Refusal
-	// FailedToday names, by the node's name, the Prototype that failed with that donor today. Such a donor is
-	// taken only if no other will do.
+	// FailedToday has, by node name, the Prototype that failed today with the node as donor. Choose takes such a node
+	// last.
 	FailedToday map[string]string
-	// Leaves tells whether a node would not return if it were the donor (v1alpha1.Settings.DonorLeaves). Nil: all return.
+	// Leaves reports whether the node would be replaced after a capture (v1alpha1.Settings.DonorLeaves). Nil: no node
+	// is replaced.
 	Leaves func(*corev1.Node) bool
 }
 
 func (p Pool) leaves(n *corev1.Node) bool { return p.Leaves != nil && p.Leaves(n) }
 
-// Rules are a policy's.
+// Rules are the rules of a policy.
 type Rules struct {
 	// MostRecentPatch and RebootPending are names of annotations.
 	MostRecentPatch, RebootPending string
 	MinReadyTime                   time.Duration
-	// MinCandidates is taken as 1 if it is less.
+	// MinCandidates is at least 1; smaller values mean 1.
 	MinCandidates int
-	// MaxImageAge past which the rules about patches are waived; never if zero.
+	// MaxImageAge is the age of the image from which the rules about patches are waived; zero: never.
 	MaxImageAge time.Duration
 	// IgnoreNodes, IgnoreAnnotations and IgnoreLabels are names.
 	IgnoreNodes, IgnoreAnnotations, IgnoreLabels []string
-	// Disrupt and MaxUnavailable are those of Subject.
+	// Disrupt and MaxUnavailable are as in Subject.
 	Disrupt        bool
 	MaxUnavailable intstr.IntOrString
-	// Expressions of the policy; nil if it has none.
+	// Expressions are the policy's expressions; nil without expressions.
 	Expressions Evaluator
 }
 
-// Evaluator judges a node by expressions that a person wrote.
+// Evaluator judges a node by the expressions of a policy.
 type Evaluator interface {
-	// Evaluate tells whether the node is refused, and its score, which is a number. An error is about this node.
+	// Evaluate reports whether the node is refused, and the node's score. The score is finite. An error is about this
+	// node only.
 	Evaluate(node *corev1.Node, now time.Time) (refused bool, score float64, err error)
 }
 
-// RulesOf a policy, without its expressions.
+// RulesOf returns the rules of a policy without its expressions.
 func RulesOf(spec v1alpha1.PrototypePolicySpec) Rules {
 	spec = spec.Defaulted()
 	patch, pending := spec.Patched.Annotations()
@@ -105,52 +107,51 @@ func RulesOf(spec v1alpha1.PrototypePolicySpec) Rules {
 	}
 }
 
-// Verdict on one node.
+// Verdict is the judgement of one node.
 type Verdict struct {
 	Node string `json:"node"`
-	// Refusals, all of them. None means that it is a candidate.
+	// Refusals are all refusals of the node. A node without refusals is a candidate.
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
-	// PatchedAt is what the node says of its patch, if that is a time that has come.
+	// PatchedAt is the time in the patch annotation; zero if the time is absent, invalid or in the future.
 	PatchedAt time.Time `json:"patchedAt,omitzero"`
-	// ReadySince is zero for a node that is not Ready.
+	// ReadySince is the start of the current Ready period; zero for a node that is not Ready.
 	ReadySince time.Time `json:"readySince,omitzero"`
 	Score      float64   `json:"score,omitempty"`
-	// FailedToday is the Prototype that failed with this donor today, which makes it the last choice.
+	// FailedToday is the Prototype that failed today with this node as donor. The node is then the last choice.
 	FailedToday string `json:"failedToday,omitempty"`
 }
 
-// Choice for one pool.
+// Choice is the decision about one pool.
 type Choice struct {
-	// Donor to capture; nil if there is to be no capture now.
+	// Donor is the node to capture; nil if there is no capture now.
 	Donor *corev1.Node `json:"-"`
-	// Reason and Message of the decision. The message carries no times, so that it stays while nothing changes.
+	// Reason and Message explain the decision. Message has no times, so that it is stable while nothing changes.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Remedy is what to do about it, which Message ends with, and Obstacle what Message says before; without a remedy
-	// that is all of it.
+	// Remedy is the advice at the end of Message, and Obstacle the text before it. Without a remedy Obstacle is the
+	// whole Message.
 	Remedy   string `json:"remedy,omitempty"`
 	Obstacle string `json:"-"`
-	// Best is the donor that the rules for nodes would choose, were nothing to be said against the pool; nil
-	// without candidates.
+	// Best is the best donor by the rules for nodes, regardless of refusals of the pool; nil without candidates.
 	Best *corev1.Node `json:"-"`
-	// Candidates, the best first.
+	// Candidates are the nodes without refusals, best first.
 	Candidates []Verdict `json:"candidates"`
-	// Verdicts on all nodes, by name.
+	// Verdicts are the judgements of all nodes, by name.
 	Verdicts []Verdict `json:"verdicts"`
-	// Refusals counted by the first reason of each refused node, the most frequent first: with the candidates
-	// they add up to the nodes.
+	// Refusals counts the refused nodes by their first reason, the most frequent first. Refused nodes and candidates
+	// add up to all nodes.
 	Refusals []v1alpha1.RefusalCount `json:"refusals,omitempty"`
-	// NewestPatch that any node carries; zero if none does.
+	// NewestPatch is the newest patch time of all nodes; zero without any.
 	NewestPatch time.Time `json:"newestPatch,omitzero"`
-	// Waived tells that the image is older than maxImageAge, so that the rules about patches do not apply.
+	// Waived is true if the image is older than maxImageAge, so that the rules about patches do not apply.
 	Waived bool `json:"waived,omitempty"`
-	// Changes is when the passing of time alone changes the answer next: a node has been Ready for long enough,
-	// or the image is too old. Zero if it does not. Expressions are not thought of.
+	// Changes is the next moment at which the decision may change without an event: minReadyTime or maxImageAge is
+	// reached. Changes is zero if there is no such moment. Changes ignores expressions.
 	Changes time.Time `json:"changes,omitzero"`
 }
 
-// Choose judges every node of the pool and decides whether there is a capture now, and of which node. The
-// same pool, rules and time give the same choice, in whatever order the nodes are given.
+// Choose judges every node of the pool and chooses the donor, if a capture may begin now. Choose is deterministic: the
+// order of the nodes does not matter.
 func Choose(pool Pool, rules Rules, now time.Time) Choice {
 	j := newJudge(pool, rules, now)
 	c := Choice{Waived: j.waived, Verdicts: make([]Verdict, 0, len(pool.Nodes))}
@@ -172,16 +173,16 @@ func Choose(pool Pool, rules Rules, now time.Time) Choice {
 	}
 	c.Refusals = count(c.Verdicts)
 	c.Changes = j.changes(c.Verdicts)
-	said := j.decide(&c)
-	c.Reason, c.Message, c.Remedy, c.Obstacle = said.reason, said.message, said.remedy, said.obstacle
+	d := j.decide(&c)
+	c.Reason, c.Message, c.Remedy, c.Obstacle = d.reason, d.message, d.remedy, d.obstacle
 	if c.Reason == Chosen {
 		c.Donor = c.Best
 	}
 	return c
 }
 
-// better orders candidates: those that have not failed today, by score, by the time that they have been Ready,
-// by name. No two are equal.
+// better orders candidates: no failure today first, then score, then time since Ready, then name. No two candidates are
+// equal.
 func better(a, b Verdict) int {
 	if (a.FailedToday == "") != (b.FailedToday == "") {
 		return cmp.Compare(len(a.FailedToday), len(b.FailedToday))
@@ -194,43 +195,43 @@ func named(nodes []*corev1.Node, name string) *corev1.Node {
 	return nodes[i]
 }
 
-// said is a decision in words, as Choice has them.
-type said struct{ reason, message, remedy, obstacle string }
+// decision has the texts of a decision, as in Choice.
+type decision struct{ reason, message, remedy, obstacle string }
 
-// say a decision about which there is nothing to do.
-func say(reason, sentence string, args ...any) said {
+// decided returns a decision without a remedy.
+func decided(reason, sentence string, args ...any) decision {
 	message := fmt.Sprintf(sentence, args...)
-	return said{reason: reason, message: message, obstacle: message}
+	return decision{reason: reason, message: message, obstacle: message}
 }
 
-// mendable is a decision that somebody can change.
-func mendable(r cloud.Refusal) said { return said{r.Reason, r.Message, r.Remedy, r.What()} }
+// withRemedy returns a decision with a remedy.
+func withRemedy(r cloud.Refusal) decision { return decision{r.Reason, r.Message, r.Remedy, r.What()} }
 
-// decide about the pool as a whole.
-func (j *judge) decide(c *Choice) said {
+// decide decides about the pool as a whole.
+func (j *judge) decide(c *Choice) decision {
 	name, enough := j.pool.Name, max(j.rules.MinCandidates, 1)
 	switch {
 	case len(j.pool.Refusals) > 0:
 		refused := j.pool.Refusals[0]
-		return mendable(cloud.Refuse(PoolRefused, fmt.Sprintf("pool %s cannot be captured: %s", name, refused.What()), refused.Remedy))
+		return withRemedy(cloud.Refuse(PoolRefused, fmt.Sprintf("pool %s cannot be captured: %s", name, refused.What()), refused.Remedy))
 	case j.pool.InFlight != "":
-		return say(CaptureInFlight, "prototype %s is capturing pool %s: the next decision comes after it", j.pool.InFlight, name)
+		return decided(CaptureInFlight, "prototype %s is capturing pool %s: the next decision comes after it", j.pool.InFlight, name)
 	case j.pool.CapturedToday != "":
-		return say(CapturedToday, "pool %s was captured today, by prototype %s: a pool gets one version a day", name, j.pool.CapturedToday)
+		return decided(CapturedToday, "pool %s was captured today, by prototype %s: a pool gets one version a day", name, j.pool.CapturedToday)
 	case len(c.Verdicts) == 0:
-		return say(NoNodes, "pool %s has no nodes, so there is nothing to capture", name)
+		return decided(NoNodes, "pool %s has no nodes, so there is nothing to capture", name)
 	case len(c.Candidates) >= enough && j.away >= MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts)):
-		return say(TooManyUnavailable, "no node of pool %s is taken now: %s (settings.outOfService.maxUnavailable)",
+		return decided(TooManyUnavailable, "no node of pool %s is taken now: %s (settings.outOfService.maxUnavailable)",
 			name, awaySentence(name, j.away, MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts))))
 	case len(c.Candidates) >= enough:
-		return say(Chosen, "%s", chosen(name, c.Candidates))
+		return decided(Chosen, "%s", chosen(name, c.Candidates))
 	case !j.waived && c.NewestPatch.IsZero():
-		return mendable(cloud.Refuse(NothingPatched, fmt.Sprintf("no node of pool %s says in annotation %s when it was patched", name, j.rules.MostRecentPatch),
+		return withRemedy(cloud.Refuse(NothingPatched, fmt.Sprintf("no node of pool %s says in annotation %s when it was patched", name, j.rules.MostRecentPatch),
 			"see that the patcher runs and annotates nodes (kured does so with --annotate-nodes), or set selection.maxImageAge to go without"))
 	case !j.waived && !j.pool.BuiltAt.IsZero() && !c.NewestPatch.After(j.pool.BuiltAt):
-		return say(UpToDate, "no node of pool %s was patched since %s was captured", name, j.image())
+		return decided(UpToDate, "no node of pool %s was patched since %s was captured", name, j.image())
 	default:
-		return mendable(cloud.Refuse(TooFewCandidates, fmt.Sprintf("pool %s has %s, and the policy wants %d (selection.minCandidates); refused are %s",
+		return withRemedy(cloud.Refuse(TooFewCandidates, fmt.Sprintf("pool %s has %s, and the policy wants %d (selection.minCandidates); refused are %s",
 			name, candidates(len(c.Candidates)), enough, counts(c.Refusals)), fmt.Sprintf("`kamino plan %s` says why for each node", name)))
 	}
 }
@@ -249,7 +250,7 @@ func candidates(n int) string {
 	return fmt.Sprintf("%d candidates", n)
 }
 
-// image names what the recipe points at.
+// image names the image of the recipe.
 func (j *judge) image() string {
 	if j.pool.Version == "" {
 		return "its image"
@@ -257,7 +258,7 @@ func (j *judge) image() string {
 	return "version " + j.pool.Version
 }
 
-// count the refused nodes by the first reason of each.
+// count counts the refused nodes by the first reason of each node.
 func count(verdicts []Verdict) []v1alpha1.RefusalCount {
 	byReason := map[string]int32{}
 	for i := range verdicts {

@@ -8,11 +8,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// LastOfZone: the donor would not return, and its pool has no other node in its zone that takes pods.
+// LastOfZone: the donor would be replaced, and the pool has no other node in the donor's zone that accepts pods.
 const LastOfZone = "LastOfZone"
 
-// zoneOf is the zone that a node is in; empty if it is in none. A bare number is none: the Azure cloud provider writes the
-// fault domain there for machines outside of zones. Source: cloud-provider-azure, Availability Zones, Node Labels.
+// zoneOf returns the zone of a node; empty without a zone. A bare number is a fault domain: the Azure cloud provider
+// writes fault domains for machines outside of zones. Source: cloud-provider-azure, Availability Zones, Node Labels.
 func zoneOf(n *corev1.Node) string {
 	zone := n.Labels[corev1.LabelTopologyZone]
 	if strings.Trim(zone, "0123456789") == "" {
@@ -21,7 +21,7 @@ func zoneOf(n *corev1.Node) string {
 	return zone
 }
 
-// zones are those of a pool's nodes, each with how many of them take pods.
+// zones has the number of nodes that accept pods for each zone of a pool.
 type zones map[string]int
 
 func (z zones) count(n *corev1.Node, reserved func(*corev1.Node) bool) {
@@ -36,8 +36,8 @@ func (z zones) count(n *corev1.Node, reserved func(*corev1.Node) bool) {
 	z[zone] += takers
 }
 
-// refuse the node if it leaves its zone without one that takes pods. A pool whose nodes are all in one zone gets the next
-// one there, too; of another, nobody knows beforehand in which zone that will be, be it made before or after.
+// refuse refuses the node if its zone would be left without a node that accepts pods. In a pool with one zone the
+// replacement is in the same zone. In any other pool the zone of the replacement is unknown beforehand.
 func (z zones) refuse(n *corev1.Node, pool string, reserved func(*corev1.Node) bool) *cloud.Refusal {
 	zone := zoneOf(n)
 	others := z[zone]
@@ -51,7 +51,7 @@ func (z zones) refuse(n *corev1.Node, pool string, reserved func(*corev1.Node) b
 		"node %s would not return, and pool %s has no other node in zone %s that takes pods; volumes of that zone could be used nowhere in the pool", n.Name, pool, zone)
 }
 
-// zoned keeps a donor that does not return from being the last of its zone.
+// zoned refuses a donor that would be replaced if it is the last of its zone.
 func zoned(s Subject) *cloud.Refusal {
 	if !s.Leaves {
 		return nil
@@ -64,7 +64,7 @@ func zoned(s Subject) *cloud.Refusal {
 	return all.refuse(s.Node, s.Pool, s.Reserved)
 }
 
-// zonedInPool is the same rule, counted once for the whole pool.
+// zonedInPool is zoned with the zones counted once for the whole pool.
 func zonedInPool(s *subject) *cloud.Refusal {
 	if !s.Leaves {
 		return nil

@@ -11,16 +11,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// Reasons that have regard to others at work in the cluster.
+// Reasons that respect other software in the cluster.
 const (
-	// DoNotDisrupt: the node asks not to be disrupted.
+	// DoNotDisrupt: the node has an annotation against disruption.
 	DoNotDisrupt = "DoNotDisrupt"
-	// TooManyUnavailable: with the donor, more of the pool would be out of service than may be.
+	// TooManyUnavailable: with the donor, more nodes of the pool would be out of service than allowed.
 	TooManyUnavailable = "TooManyUnavailable"
 )
 
-// undisrupted refuses a node that asks not to be disrupted, unless that has been allowed. On a node that Kamino
-// holds the annotation is its own, and the rule about reservations speaks.
+// undisrupted refuses a node with the annotation do-not-disrupt, unless the settings allow it. On a reserved node the
+// annotation is Kamino's own, and the rule about reservations applies.
 func undisrupted(s Subject) *cloud.Refusal {
 	if s.Disrupt || s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] != "true" || s.Node.Annotations[v1alpha1.ReservationAnnotation] != "" {
 		return nil
@@ -28,8 +28,7 @@ func undisrupted(s Subject) *cloud.Refusal {
 	return refuse(DoNotDisrupt, "choose another, or allow it with --disrupt (settings.drain.disrupt)", "node %s asks not to be disrupted (annotation %s)", s.Node.Name, v1alpha1.DoNotDisruptAnnotation)
 }
 
-// outnumbered refuses a node of a pool of which too much is out of service already. A node without a peer that
-// takes pods is refused for that alone.
+// outnumbered refuses a node if too many nodes of the pool are out of service. The rule OnlyReadyNode has precedence.
 func outnumbered(s Subject) *cloud.Refusal {
 	away := 0
 	for i := range s.Peers {
@@ -44,14 +43,14 @@ func outnumbered(s Subject) *cloud.Refusal {
 	return refuse(TooManyUnavailable, "wait until they are back, or allow more with --max-unavailable (settings.outOfService.maxUnavailable)", "node %s can't be taken now: %s", s.Node.Name, awaySentence(s.Pool, away, allowed))
 }
 
-// unavailable tells whether a node is out of service, by whosever hand.
+// unavailable reports whether a node is not Ready or cordoned, by any client.
 func unavailable(n *corev1.Node) bool { return !nodestate.Available(n) }
 
-// MayBeAway is how many of a pool's nodes may be out of service: at least the donor, or nothing could be captured.
+// MayBeAway returns how many nodes of a pool may be out of service: at least the donor.
 func MayBeAway(limit intstr.IntOrString, nodes int) int {
 	n, err := intstr.GetScaledValueFromIntOrPercent(&limit, nodes, true)
 	if err != nil {
-		return 1 // The API server takes no such value.
+		return 1 // The API server rejects such a value.
 	}
 	return max(n, 1)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// readPatch reads what the node says of its most recent patch.
+// readPatch reads the time of the node's most recent patch.
 func (s *subject) readPatch() {
 	s.patch, s.found = s.Node.Annotations[s.rules.MostRecentPatch]
 	if !s.found {
@@ -21,10 +21,11 @@ func (s *subject) readPatch() {
 	}
 }
 
-// noRebootPending stands even where the rules about patches are waived: what waits for a reboot is patched by half.
+// noRebootPending applies even if the rules about patches are waived, because a node before its reboot is patched by
+// half.
 //
-// The annotation says that the node wants to reboot, from the moment that the need was found. kured takes it
-// away after the reboot that it did itself, and never where a reboot came about in another way.
+// kured sets the annotation when the need for a reboot appears. kured removes the annotation after its own reboot only,
+// never after a reboot by hand or by the cloud.
 func noRebootPending(s *subject) *cloud.Refusal {
 	name := s.rules.RebootPending
 	value, found := s.Node.Annotations[name]
@@ -60,8 +61,8 @@ func patchedSinceImage(s *subject) *cloud.Refusal {
 	return refuse(PatchedBeforeImage, "it is a candidate after its next patch", "node %s was patched at %s, before %s was captured, so that a copy of it would be no newer", s.Node.Name, utc(at), s.image())
 }
 
-// goodPatch keeps a patch that somebody rolled back from out of the next version: the nodes that were patched
-// in place carry it as much as those that were built from the quarantined version. It is never waived.
+// goodPatch keeps a suspect patch out of the next version. A node that was patched in place has the same patch as a
+// node that was built from the quarantined version. goodPatch is never waived.
 func goodPatch(s *subject) *cloud.Refusal {
 	at := s.verdict.PatchedAt
 	if at.IsZero() || !at.After(s.pool.BuiltAt) || at.After(s.pool.BadUntil) {
@@ -70,8 +71,8 @@ func goodPatch(s *subject) *cloud.Refusal {
 	return refuse(SuspectPatch, "it is a candidate after its next patch; or lift the quarantine with `kamino release`", "node %s was patched at %s, before a version was captured that is quarantined now, and may carry what was wrong with it", s.Node.Name, utc(at))
 }
 
-// rebootedSincePatch wants the node to have become Ready after the time in the annotation, because kured
-// writes that when it finds the need, and the reboot may be hours away or come about without kured.
+// rebootedSincePatch requires that the node became Ready after the time in the annotation. kured writes the time when
+// it detects the need for a reboot. The reboot may follow hours later, or without kured.
 func rebootedSincePatch(s *subject) *cloud.Refusal {
 	at := s.verdict.PatchedAt
 	if s.waived || at.IsZero() || !s.ready || s.verdict.ReadySince.After(at) {
@@ -80,7 +81,7 @@ func rebootedSincePatch(s *subject) *cloud.Refusal {
 	return refuse(NotRebootedSincePatch, "it is a candidate once it has been rebooted", "node %s has been Ready without a break since before %s, when it was found to need a reboot, so it runs what was there before the patch", s.Node.Name, utc(at))
 }
 
-// clip keeps a message readable whatever somebody wrote into an annotation.
+// clip limits the length of an annotation's value in messages.
 func clip(text string) string {
 	const most = 64
 	if len(text) <= most {

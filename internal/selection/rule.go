@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// Reasons of the rules that only an automatic choice knows. A person who names a node may break them.
+// Reasons of the rules for automatic choices. `kamino capture NODE` does not check these rules.
 const (
 	Ignored               = "Ignored"
 	Unschedulable         = "Unschedulable"
@@ -28,7 +28,7 @@ const (
 	ExpressionFailed      = "ExpressionFailed"
 )
 
-// Reasons are all that Choose itself refuses a node with. Those in Pool.NodeRefusals come on top.
+// Reasons returns all reasons for which Choose itself refuses a node. The reasons in Pool.NodeRefusals are extra.
 func Reasons() []string {
 	return []string{
 		NotLinux, Bottlerocket, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, NotPatched, PatchTimeInvalid, PatchedInFuture,
@@ -37,44 +37,45 @@ func Reasons() []string {
 	}
 }
 
-// subject is a node under judgement.
+// subject is a node during the judgement.
 type subject struct {
 	*judge
 	Subject
 	verdict Verdict
 	ready   bool
-	// patch is the text of the annotation, and found tells whether there is one.
+	// patch is the text of the annotation. found is true if the annotation exists.
 	patch string
 	found bool
-	err   error // of reading patch as a time
+	err   error // from parsing patch as a time
 }
 
-// chooserRules, in the order in which a person would ask. The first that refuses a node counts for it.
+// chooserRules are the rules of Choose in the order of a person's questions. A refused node is counted under its first
+// refusal.
 var chooserRules = []func(*subject) *cloud.Refusal{
 	asked(linux), asked(changeable), asked(worker), asked(notHere), notIgnored, asked(undisrupted), schedulable, noRebootPending, patched, patchedSinceImage, goodPatch, rebootedSincePatch,
 	asked(staying), asked(ready), asked(roomy), readyLongEnough, asked(free), notAloneInPool, zonedInPool,
 }
 
-// asked has a rule for named nodes asked of a node under judgement.
+// asked adapts a rule for named nodes to subject.
 func asked(rule func(Subject) *cloud.Refusal) func(*subject) *cloud.Refusal {
 	return func(s *subject) *cloud.Refusal { return rule(s.Subject) }
 }
 
-// judge knows what is the same for all nodes of the pool.
+// judge has the facts that are the same for all nodes of the pool.
 type judge struct {
 	pool    Pool
 	rules   Rules
 	now     time.Time
 	waived  bool
 	ignored map[string]bool // nodes
-	takers  int             // nodes that could take another's pods
-	away    int             // nodes that are out of service
+	takers  int             // nodes that can accept the pods of another node
+	away    int             // nodes out of service
 	zones   zones
 }
 
 func newJudge(pool Pool, rules Rules, now time.Time) *judge {
 	j := &judge{pool: pool, rules: rules, now: now, ignored: make(map[string]bool, len(rules.IgnoreNodes)), zones: zones{}}
-	// A pool without a prototype of its own has the oldest image that there is.
+	// A pool without a version of its own counts as infinitely old.
 	j.waived = rules.MaxImageAge > 0 && (pool.BuiltAt.IsZero() || now.Sub(pool.BuiltAt) >= rules.MaxImageAge)
 	for _, name := range rules.IgnoreNodes {
 		j.ignored[name] = true
@@ -91,7 +92,7 @@ func newJudge(pool Pool, rules Rules, now time.Time) *judge {
 	return j
 }
 
-// judge asks every rule about a node.
+// judge applies every rule to a node.
 func (j *judge) judge(n *corev1.Node) Verdict {
 	s := subject{judge: j, Subject: Subject{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt, Leaves: j.pool.leaves(n)}}
 	s.verdict = Verdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
@@ -127,8 +128,7 @@ func notIgnored(s *subject) *cloud.Refusal {
 	return nil
 }
 
-// schedulable refuses a cordoned node: somebody has a reason to keep pods off it, which is no sign of a
-// node that works. A person may still capture it.
+// schedulable refuses a cordoned node: a cordon shows that the node may not work. A person may still capture the node.
 func schedulable(s *subject) *cloud.Refusal {
 	if !s.Node.Spec.Unschedulable {
 		return nil
@@ -143,7 +143,7 @@ func readyLongEnough(s *subject) *cloud.Refusal {
 	return refuse(ReadyTooShort, "it is a candidate once it has", "node %s has been Ready for less than %s (selection.minReadyTime)", s.Node.Name, short(s.rules.MinReadyTime))
 }
 
-// notAloneInPool is the rule OnlyReadyNode, counted once for the whole pool.
+// notAloneInPool is the rule OnlyReadyNode with the nodes counted once for the whole pool.
 func notAloneInPool(s *subject) *cloud.Refusal {
 	others := s.takers
 	if takesPods(s.Node, s.pool.Reserved) {
@@ -155,7 +155,7 @@ func notAloneInPool(s *subject) *cloud.Refusal {
 	return onlyReadyNode(s.Subject)
 }
 
-// takesPods tells whether the node could take the pods of one that goes. reserved is Pool.Reserved.
+// takesPods reports whether the node can accept the pods of another node. reserved is Pool.Reserved.
 func takesPods(n *corev1.Node, reserved func(*corev1.Node) bool) bool {
 	if n.Annotations[v1alpha1.ReservationAnnotation] == "" {
 		return nodestate.Available(n)
@@ -163,8 +163,7 @@ func takesPods(n *corev1.Node, reserved func(*corev1.Node) bool) bool {
 	return nodestate.Available(n) && reserved != nil && !reserved(n)
 }
 
-// evaluate asks the policy's expressions, which give the score as well. An expression that fails says nothing
-// good about the node.
+// evaluate applies the policy's expressions, and sets the score. A failing expression refuses the node.
 func (s *subject) evaluate() {
 	if s.rules.Expressions == nil {
 		return
@@ -183,8 +182,7 @@ func (s *subject) evaluate() {
 
 func (s *subject) refuse(r *cloud.Refusal) { s.verdict.Refusals = append(s.verdict.Refusals, *r) }
 
-// changes is the earliest moment at which time alone lets the answer change. What has come already is no
-// reason any more, so it lies after now.
+// changes returns the earliest time after now at which the decision may change without an event.
 func (j *judge) changes(verdicts []Verdict) (next time.Time) {
 	earlier := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
@@ -202,7 +200,7 @@ func (j *judge) changes(verdicts []Verdict) (next time.Time) {
 	return next
 }
 
-// short writes a duration without the zeros that the standard form ends in: 1h, not 1h0m0s.
+// short formats a duration without trailing zeros: 1h, not 1h0m0s.
 func short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

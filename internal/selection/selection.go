@@ -1,10 +1,9 @@
-// Package selection decides which node is the donor. Each rule refuses by a name and a sentence; all rules
-// are asked, so that a person sees every reason at once. Refusals judges a node that a person named; Choose
-// judges all nodes of a pool by a policy's rules and takes the best.
+// Package selection chooses the donor. Each rule refuses with a reason and a sentence. All rules are applied, so that a
+// person sees every reason at once. Refusals judges a node that a person named; Choose judges all nodes of a pool by a
+// policy's rules and takes the best.
 //
-// It is pure: what it needs to know of the cluster is given to it. When a capture may begin is package
-// schedule's to say, and whether the cloud can capture the instance is the provider's
-// (cloud.Recipes.Preflight).
+// The package is pure. Package schedule decides when a capture may begin. The provider decides whether the cloud can
+// capture the instance (cloud.Recipes.Preflight).
 package selection
 
 import (
@@ -19,24 +18,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// Subject is a node that may become a donor, and what the rules need to know around it.
+// Subject is a node that may become a donor, with the facts that the rules need.
 type Subject struct {
 	Node *corev1.Node
 	// Pool is the name of the node's pool.
 	Pool string
-	// Peers are the other nodes of its pool.
+	// Peers are the other nodes of the pool.
 	Peers []corev1.Node
-	// Reserved reports whether a Lease confirms the reservation on a peer. Nil believes the Nodes.
+	// Reserved reports whether a Lease confirms the reservation on a peer. Nil trusts the Nodes.
 	Reserved func(*corev1.Node) bool
-	// OwnNode is the name of the node that this process runs on; empty if it runs on none.
+	// OwnNode is the name of the node of this process; empty outside a node.
 	OwnNode string
-	// Prototype that asks; a reservation of its own does not refuse. Empty if none exists yet.
+	// Prototype is the capture that asks: its own reservation does not refuse the node. Empty before the Prototype
+	// exists.
 	Prototype string
-	// Disrupt: a node that asks not to be disrupted may be taken all the same.
+	// Disrupt allows a node with the annotation do-not-disrupt.
 	Disrupt bool
-	// MaxUnavailable of the pool's nodes, the donor included. One if it is zero.
+	// MaxUnavailable is the limit for the pool's nodes out of service, including the donor. Zero means one.
 	MaxUnavailable intstr.IntOrString
-	// Leaves: as a donor the node would not return (v1alpha1.Settings.DonorLeaves).
+	// Leaves is true if the node would be replaced after a capture (v1alpha1.Settings.DonorLeaves).
 	Leaves bool
 }
 
@@ -53,10 +53,10 @@ const (
 	Reserved      = "Reserved"
 )
 
-// rules, in the order in which a person would ask.
+// rules in the order of a person's questions.
 var rules = []func(Subject) *cloud.Refusal{linux, changeable, worker, staying, ready, roomy, notAlone, zoned, outnumbered, notHere, undisrupted, free}
 
-// Refusals asks every rule. None means that the node may be a donor.
+// Refusals applies every rule. A node without refusals may be a donor.
 func Refusals(s Subject) []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, rule := range rules {
@@ -67,7 +67,7 @@ func Refusals(s Subject) []cloud.Refusal {
 	return refusals
 }
 
-// refuse says what is in the way, and before it what to do.
+// refuse returns a refusal with the obstacle and the remedy. The remedy comes first in the parameters.
 func refuse(reason, remedy, obstacle string, args ...any) *cloud.Refusal {
 	r := cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy)
 	return &r
@@ -84,10 +84,11 @@ func linux(s Subject) *cloud.Refusal {
 	return refuse(NotLinux, "choose a node of a Linux pool", "node %s runs %s; only Linux nodes can be captured", s.Node.Name, os)
 }
 
-// bottlerocket is how its systems call themselves: PRETTY_NAME of os-release, which the kubelet reports.
+// bottlerocket is the prefix of PRETTY_NAME in Bottlerocket's os-release, as the kubelet reports it.
 const bottlerocket = "Bottlerocket"
 
-// changeable refuses a system that no package manager patches: it boots another system, as a whole, from a read-only partition.
+// changeable refuses a system without a package manager: Bottlerocket updates replace the whole read-only system
+// partition.
 func changeable(s Subject) *cloud.Refusal {
 	os := s.Node.Status.NodeInfo.OSImage
 	if !strings.HasPrefix(os, bottlerocket) {
@@ -119,8 +120,8 @@ func ready(s Subject) *cloud.Refusal {
 	return refuse(NotReady, "choose another, or mend it first", "node %s is not Ready, and a node that does not work is no prototype", s.Node.Name)
 }
 
-// roomy refuses a node whose kubelet says that its disk is nearly full: what its next boot needs could not be
-// written. A look at the disk itself comes before anything is changed on it.
+// roomy refuses a node with DiskPressure, because the next boot could not write its files. Generalizing checks the free
+// space again before the first change of the disk.
 func roomy(s Subject) *cloud.Refusal {
 	for i := range s.Node.Status.Conditions {
 		if c := &s.Node.Status.Conditions[i]; c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue {

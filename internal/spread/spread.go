@@ -1,8 +1,8 @@
-// Package spread counts from how many different images a pool's instances were built, and says when that is close to
-// what their cloud allows: a pool whose next instance would be of one more cannot grow.
+// Package spread counts the different images of a pool's instances, and warns near the cloud's limit. A pool at the
+// limit cannot grow with an instance of one more image.
 //
-// It decides nothing about versions. Deleting one lowers no count, because an instance keeps what it was built from;
-// only rebuilding or removing the instances of an image does.
+// Deleting a version does not lower the count, because an instance keeps its image. Only rebuilding or removing the
+// instances of an image does. The package decides nothing about versions.
 package spread
 
 import (
@@ -15,41 +15,40 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// TooManyImages is the reason of a refusal: a capture would add one image to a pool that has nearly all it may have.
+// TooManyImages refuses a capture that would add an image to a pool near the cloud's limit.
 const TooManyImages = "TooManyImages"
 
-// Somebody is warned when three images more are at the limit, and a capture is refused when one is: what else is
-// changed in a recipe may count as well.
+// Kamino warns three images before the limit, and refuses captures one image before. Other changes of a recipe may also
+// add an image.
 const (
 	warnBefore   = 3
 	refuseBefore = 1
 )
 
-// Spread is from how many images a pool's instances were built.
+// Spread lists the images of a pool's instances.
 type Spread struct {
-	// Limit is how many may be; 0 if the cloud has none.
+	// Limit is the largest allowed number of images; 0 without a limit.
 	Limit int `json:"limit"`
-	// Images that instances were built from, the oldest first, and what the recipe names.
+	// Images are the images of the instances and of the recipe, oldest first.
 	Images []Image `json:"images"`
 }
 
-// Image is one of them.
+// Image is one image of a pool.
 type Image struct {
-	// Name as the cloud writes it, and Version if it is one of the pool's own.
+	// Name is the cloud's name of the image. Version is set if the image is a version of the pool.
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
-	// Instances that were built from it; after Brief a few of them, and Count how many there are.
+	// Instances were built from the image. After Brief there are only a few, and Count has the full number.
 	Instances []cloud.InstanceID `json:"instances,omitempty"`
 	Count     int                `json:"count,omitempty"`
 }
 
-// Possible tells whether a pool of that many instances can be close to the limit at all, so that small pools need not
-// be counted.
+// Possible reports whether a pool with so many instances can be near the limit. Smaller pools need no count.
 func Possible(instances int64, limit int) bool {
 	return limit > 0 && instances+1 >= int64(limit-warnBefore)
 }
 
-// Of counts. Images that are not the pool's own are taken for older than all that are.
+// Of counts the images. Images from elsewhere sort before the pool's versions, as if older.
 func Of(recipe cloud.Recipe, instances []cloud.Instance, limit int) Spread {
 	s := Spread{Limit: limit}
 	s.add(recipe.Image, recipe.Version)
@@ -73,7 +72,7 @@ func compareVersions(a, b string) int {
 	return imageversion.Compare(a, b)
 }
 
-// add makes an image known, and tells where it stands; -1 for one without a name.
+// add adds an image and returns its index; -1 without a name.
 func (s *Spread) add(name, version string) int {
 	if name == "" {
 		return -1
@@ -86,14 +85,14 @@ func (s *Spread) add(name, version string) int {
 	return i
 }
 
-// With is the spread once the recipe names one image more.
+// With returns the spread after the recipe names one more image.
 func (s Spread) With(image string) Spread {
 	s.Images = slices.Clone(s.Images)
 	s.add(image, "")
 	return s
 }
 
-// Brief keeps of the instances as many as are ever named, so that a count of a large pool can be remembered.
+// Brief keeps only as many instances of each image as messages name, so that the spread of a large pool stays small.
 func (s Spread) Brief() Spread {
 	s.Images = slices.Clone(s.Images)
 	for i := range s.Images {
@@ -104,14 +103,13 @@ func (s Spread) Brief() Spread {
 	return s
 }
 
-// Near tells that somebody should rebuild instances of old images.
+// Near reports whether instances of old images should be rebuilt soon.
 func (s Spread) Near() bool { return s.Limit > 0 && len(s.Images) >= s.Limit-warnBefore }
 
-// Full tells that no image may be added.
+// Full reports whether no image may be added.
 func (s Spread) Full() bool { return s.Limit > 0 && len(s.Images) >= s.Limit-refuseBefore }
 
-// Oldest is the image to begin with: the oldest that instances were built from and the recipe does not name. It is the
-// zero Image if there is none.
+// Oldest returns the oldest image with instances that the recipe does not name; the zero Image if there is none.
 func (s Spread) Oldest(recipe cloud.Recipe) Image {
 	for _, image := range s.Images {
 		if len(image.Instances) > 0 && !strings.EqualFold(image.Name, recipe.Image) {
@@ -121,15 +119,15 @@ func (s Spread) Oldest(recipe cloud.Recipe) Image {
 	return Image{}
 }
 
-// named is how many nodes a sentence names.
+// named is the number of nodes in a message.
 const named = 3
 
-// Says is what is the matter with a pool that is near its limit, and what to do. name finds an instance's node.
+// Says returns the message for a pool near the limit, with the remedy. name returns the node's name of an instance.
 func (s Spread) Says(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) string {
 	return s.Told(pool, recipe, name).Message
 }
 
-// Told is what Says says, as data: the refusal of a pool that is full.
+// Told returns the same message as a refusal.
 func (s Spread) Told(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) cloud.Refusal {
 	oldest := s.Oldest(recipe)
 	var nodes []string
@@ -148,7 +146,7 @@ func (s Spread) Told(pool string, recipe cloud.Recipe, name func(cloud.InstanceI
 		fmt.Sprintf("build these nodes anew with `kamino rebuild %s`, or delete them; where Cluster API made them, delete their Machines", pool))
 }
 
-// Refusal is why a capture would be one image too much; nil if it would not.
+// Refusal returns the refusal of a capture that would exceed the limit; nil below the limit.
 func (s Spread) Refusal(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) *cloud.Refusal {
 	if !s.Full() {
 		return nil
